@@ -22,7 +22,7 @@ import jinja2
 
 import labkit
 from hostcuda.files import write
-from labkit.exercises.exercise import Exercise, exercises, number
+from labkit.exercises.exercise import Exercise, exercises, format_number
 from labkit.exercises.judge import BUDGET
 from labkit.notebooks import STYLE
 from labkit_classroom import gradebooks
@@ -274,7 +274,7 @@ def rank_students(results: Sequence[Result]) -> list[dict]:
         for place, result in enumerate(met, 1):
             best = result.reached.get(first.what)
             rank, last = (rank, last) if best == last else (place, best)  # an equal number shares the rank
-            reached = [number(result.reached.get(goal.what, math.nan)) for goal in exercise.goals]
+            reached = [format_number(result.reached.get(goal.what, math.nan)) for goal in exercise.goals]
             rows.append({"rank": rank, "student": result.student, "reached": reached})
         goals = [goal.what for goal in exercise.goals]
         tables.append({"number": exercise.number, "title": exercise.title, "goals": goals, "rows": rows})

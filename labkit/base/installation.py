@@ -25,14 +25,14 @@ def checkout() -> Path | None:
 
 
 def restore(name: str) -> str:
-    """Return the command that brings back files of the lab: `data`, `data/weights`, ..."""
+    """Return the command that restores a file or folder of the lab, such as `data` or `data/weights`."""
     if root := checkout():
         return f'git -C "{root}" checkout -- {name}'
     return f'{_pip_install()} --force-reinstall --no-deps "{PROJECT}{_find_origin()}"'
 
 
 def notebooks() -> str:
-    """Return the command that adds what figures, notebooks and reports need."""
+    """Return the command that installs the packages that figures, notebooks and reports need."""
     return f'{_pip_install()} "{PROJECT}[notebooks]{_find_origin()}"'
 
 
@@ -41,7 +41,7 @@ def _pip_install() -> str:
 
 
 def _find_origin() -> str:
-    """Return the address that pip installed the project from, as a requirement has it: " @ file:///…", or nothing."""
+    """Return " @ file:///…", the address that pip installed the project from, for a requirement; "" if not known."""
     try:
         direct_url = metadata.distribution(PROJECT).read_text("direct_url.json")
     except metadata.PackageNotFoundError:

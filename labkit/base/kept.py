@@ -5,8 +5,6 @@ notebook's code, and `state`, which has every file of the lab, of its data and o
 processor and the versions of all packages. A file that is damaged is not read.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import os
@@ -34,14 +32,14 @@ def digest(*parts: object) -> str:
 
 
 def state() -> str:
-    """Return a digest of all else that results depend on: files, compiler, processor, packages, settings."""
+    """Return a digest of what results depend on besides their code: files, compiler, processor, packages, settings."""
     from hostcuda.checking import fingerprint  # here, because it loads the engine
 
     folders = (PACKAGE, Path(hostcuda.__file__).parent, data_dir())
     files = sorted(path for folder in folders for path in folder.rglob("*")
                    if path.is_file() and path.suffix not in (".pyc", ".lock"))
     places = map(Path, filter(os.path.isdir, sys.path))
-    packages = sorted(info.name for place in places for info in place.glob("*-[0-9]*-info"))  # not of a build here
+    packages = sorted(info.name for place in places for info in place.glob("*-[0-9]*-info"))  # "numpy-2.1.0.dist-info"
     settings = sorted((name, value) for name, value in os.environ.items()
                       if name.startswith(("HOSTCUDA_", "LABKIT_", "CUDA_")) and name not in _ENGINE)
     contents = (part for path in files for part in (path, path.read_bytes()))
@@ -54,32 +52,32 @@ class Kept:
     def __init__(self, state: str, folder: Path):
         self.state, self.folder = state, folder / "kept"
 
-    def get(self, *asked: object) -> object:
-        """Return what was kept under this name, or None."""
-        path = self._path(asked)
+    def get(self, *key: object) -> object:
+        """Return the object that `put` has kept under this key; None if there is none, or its file is damaged."""
+        path = self._path(key)
         try:
             checksum, _, data = path.read_bytes().partition(b"\n")
             if checksum.decode() != digest(path.name, data):
                 return None
-            os.utime(path)
+            os.utime(path)  # it was read now: `trim` leaves it
             return pickle.loads(data)
         except (OSError, ValueError):
             return None
 
-    def put(self, value: object, *asked: object) -> None:
-        """Keep a value, unless something has changed since the computations began."""
+    def put(self, value: object, *key: object) -> None:
+        """Write a value to the file of this key, after a checksum, unless `state` has changed since the beginning."""
         if state() == self.state:
             data = pickle.dumps(value)
             with contextlib.suppress(EngineError):  # a full disk: it is computed again
-                write(path := self._path(asked), digest(path.name, data).encode() + b"\n" + data)
+                write(path := self._path(key), digest(path.name, data).encode() + b"\n" + data)
 
     def trim(self) -> None:
-        """Remove results that nobody has read for `IDLE_DAYS`."""
+        """Remove the files of results that nobody has read for `IDLE_DAYS`."""
         oldest = time.time() - IDLE_DAYS * 24 * 3600
         for path in self.folder.glob("?" * 64):  # digests
             with contextlib.suppress(OSError):
                 if path.stat().st_mtime < oldest:
                     path.unlink()
 
-    def _path(self, asked: tuple) -> Path:
-        return self.folder / digest(self.state, *asked)
+    def _path(self, key: tuple) -> Path:
+        return self.folder / digest(self.state, *key)

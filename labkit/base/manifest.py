@@ -23,7 +23,7 @@ def read(path: Path) -> bytes:
     try:
         content, root = path.read_bytes(), _find_root(path)
         if root and not _is_listed(root, path, content):
-            with files.locked(root / NAME):  # a command that records could be between the file and its line
+            with files.locked(root / NAME):  # `write` of another process may have written the file, but not its line
                 content = path.read_bytes()
                 if not _is_listed(root, path, content):
                     raise LabError(f"{path} is damaged: its SHA-256 is not that of {NAME}. {_remedy(root, path)}")
@@ -39,14 +39,15 @@ def write(path: Path | str, content: str | bytes) -> Path:
     if root is None:
         return files.write(path, content)
     with files.locked(root / NAME):
-        recorded = digests(root)
+        recorded = digests(root)  # before the file is written: it raises if the manifest is damaged
         files.write(path, content)
-        _write_manifest(root, recorded | {_relative_name(root, path): _hash(Path(path).read_bytes())})
+        digest = hashlib.sha256(Path(path).read_bytes()).hexdigest()
+        _write_manifest(root, recorded | {_relative_name(root, path): digest})
     return Path(path)
 
 
 def problems(root: Path | None = None) -> list[str]:
-    """Return a line for each file of a folder, by default `data/`, that is not what the manifest says."""
+    """Return "NAME is missing" or the like for each file of a folder, by default `data/`, that is not as listed."""
     root = root or data_dir()
     listed, present = digests(root), _hash_files(root)
     return [f"{name} {'is missing' if name not in present else 'is damaged' if name in listed else f'is not in {NAME}'}"
@@ -54,21 +55,22 @@ def problems(root: Path | None = None) -> list[str]:
 
 
 def renew(root: Path | None = None) -> None:
-    """Write the manifest of a folder, by default `data/`, anew: all files that are there are taken to be right."""
+    """Write the manifest of a folder, by default `data/`, anew from the files that are there."""
     root = root or data_dir()
     with files.locked(root / NAME):
         _write_manifest(root, _hash_files(root))
 
 
 def digests(root: Path) -> dict[str, str]:
-    """Return the digest of each file by its name, as the manifest has it. Raises LabError if that is damaged."""
+    """Return file name -> SHA-256 as the manifest of a folder lists them. Raises LabError if it is damaged."""
     try:
         lines = [_LINE.fullmatch(line) for line in (root / NAME).read_text(encoding="utf-8").splitlines()]
     except (OSError, ValueError) as error:
         raise LabError(f"cannot read {root / NAME} ({error}). {_remedy(root, root / NAME)}") from None
     if not all(lines):
-        at = lines.index(None) + 1
-        raise LabError(f"{root / NAME} is damaged: line {at} is not a digest and a file. {_remedy(root, root / NAME)}")
+        number = lines.index(None) + 1
+        raise LabError(f"{root / NAME} is damaged: line {number} is not a digest and a file. "
+                       f"{_remedy(root, root / NAME)}")
     return {line[2]: line[1] for line in lines}
 
 
@@ -82,17 +84,13 @@ def _relative_name(root: Path, path: Path | str) -> str:
     return Path(path).resolve().relative_to(root.resolve()).as_posix()
 
 
-def _hash(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
-
-
 def _is_listed(root: Path, path: Path, content: bytes) -> bool:
-    return digests(root).get(_relative_name(root, path)) == _hash(content)
+    return digests(root).get(_relative_name(root, path)) == hashlib.sha256(content).hexdigest()
 
 
 def _hash_files(root: Path) -> dict[str, str]:
-    """Return the digests of the files that are there, without the README.md, which only people read."""
-    return {_relative_name(root, path): _hash(path.read_bytes()) for path in root.rglob("*")
+    """Return file name -> SHA-256 of all files in a folder, without hidden ones and README.md, for people only."""
+    return {_relative_name(root, path): hashlib.sha256(path.read_bytes()).hexdigest() for path in root.rglob("*")
             if path.is_file() and path.name not in (NAME, "README.md") and not path.name.startswith(".")}
 
 

@@ -12,7 +12,7 @@ MARK = ".written-by"  # the command, then the files that it has written: `make c
 
 @contextlib.contextmanager
 def claiming(folder: Path, command: str) -> Iterator[None]:
-    """Claim a folder for what a `with` writes; if it writes nothing, as after Ctrl-C, leave no folder behind."""
+    """Claim a folder for the files that a `with` block writes; remove a new one if it writes none, as after Ctrl-C."""
     new = not folder.exists()
     claim_folder(folder, command)
     try:
@@ -24,15 +24,16 @@ def claiming(folder: Path, command: str) -> Iterator[None]:
 
 
 def claim_folder(folder: Path, command: str, written: Iterable[Path] = ()) -> None:
-    """Make a folder for the files of a command, or take an empty one or one that it has made before.
+    """Create a folder for the files of a command, or take an empty one or one that the command has created before.
 
-    `written` are files to note in the mark. Raises LabError if the folder has files and is not the command's;
-    EngineError if it cannot be written.
+    The file `MARK` in it gets the command's name and the files `written`. Raises LabError if the folder has files and
+    is not the command's; EngineError if it cannot be written.
     """
     require_writable(folder)
     mark = folder / MARK
     with locked(mark):
         files = sorted(path.name for path in folder.iterdir() if MARK not in path.name)
+        # Without a mark, an empty folder is taken as the command's, and one with files as nobody's.
         lines = mark.read_text(encoding="utf-8").splitlines() if mark.is_file() else [] if files else [command]
         if lines[:1] != [command]:
             raise LabError(f"{folder} has files that `{command}` did not write: {', '.join(files[:3] or lines)}. Give "

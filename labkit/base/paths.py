@@ -28,13 +28,13 @@ def cuda_src() -> Path:
 def cache_dir() -> Path:
     """Return the folder of everything that can be made again: `LABKIT_CACHE_DIR`, else `~/.cache/labkit`.
 
-    The folder is not made here, but by `private_cache`. Raises EngineError if this user has no home folder.
+    It may not exist: `private_cache` creates it. Raises EngineError if this user has no home folder.
     """
     return of_user("LABKIT_CACHE_DIR", "XDG_CACHE_HOME", "~/.cache", "labkit")
 
 
 def private_cache() -> Path:
-    """Make the folder of `cache_dir` for this user alone, and return it.
+    """Create the folder of `cache_dir` for this user alone, and return its path.
 
     Raises EngineError if it cannot be made or written, it belongs to another user, or others can write to it.
     """

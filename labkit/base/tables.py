@@ -1,7 +1,5 @@
 """Tables of the lab's figures, with their units: HTML for a notebook, the same in plain text for a terminal."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import pandas as pd
@@ -49,28 +47,25 @@ def table(frame: pd.DataFrame, caption: str = "", columns: Mapping[str, str] | N
 
 
 def _write_heading(name: str) -> str:
-    """Return a column's name as a heading, with its unit."""
+    """Return the heading of a column, with its unit: by `_HEADINGS`, else "copy (ms)" for a column "copy_ms"."""
     if name in _HEADINGS:
         return _HEADINGS[name]
+    words = name.replace("_", " ")
     for ending, _, unit in _FORMATS:
-        if unit and _join_words(name).endswith(ending):
-            return _join_words(name).removesuffix(ending).replace("_", " ") + unit
-    return name.replace("_", " ")
-
-
-def _join_words(name: str) -> str:
-    return name.replace(" ", "_")
+        if unit and words.endswith(ending.replace("_", " ")):
+            return words.removesuffix(ending.replace("_", " ")) + unit
+    return words
 
 
 def _write_cell(name: str, value: object) -> str:
-    """Return a value as text; the ending of its column's name, such as "_ms", chooses one of `_FORMATS`.
+    """Return a value as text; the end of its column's name, such as "_ms", chooses one of `_FORMATS`.
 
-    Texts, what is missing ("–") and other columns are as in `hostcuda.tables.cell`.
+    Texts, missing values ("–") and columns with other names are formatted by `hostcuda.tables.cell`.
     """
     plain = tables.cell(name, value)
     if plain == "–" or isinstance(value, (str, bool)) or not hasattr(value, "__float__"):
         return plain
     for ending, form, _ in _FORMATS:
-        if _join_words(name).endswith(ending) and name not in ("gflop_s", "gb_s", "images_s"):
+        if name.replace(" ", "_").endswith(ending) and name not in ("gflop_s", "gb_s", "images_s"):
             return form(value)
     return plain

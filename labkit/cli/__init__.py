@@ -4,8 +4,6 @@ A sub-command imports what it needs when it runs: `labkit --help` loads neither 
 adds sub-commands by entry points of the group "labkit.commands": the name of each, and its function.
 """
 
-from __future__ import annotations
-
 from importlib.metadata import entry_points
 
 import labkit

@@ -3,8 +3,6 @@
 `hostcuda.doctor` examines the engines; this module adds the lab's data and the packages of its notebooks.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import importlib.util
 import sys
@@ -30,7 +28,7 @@ class LabReport(doctor.Report):
 
 
 def examine() -> LabReport:
-    """Look for everything that the lab can use."""
+    """Return findings on everything that the lab can use: engines, data, packages, data sets, cache."""
     engines = doctor.examine()
     engine_findings = [_adapt_remedy(finding) for finding in engines.findings]
     fetched = map(_check_fetched, ("fashion-mnist", "mnist"))
@@ -39,7 +37,7 @@ def examine() -> LabReport:
 
 
 def _adapt_remedy(finding: Requirement) -> Requirement:
-    """Return the finding with a checkout's own remedies: a container on a Mac, `make gpu` for a GPU in .venv."""
+    """Return an engine's finding with a checkout's own remedy: a container on a Mac, `make gpu` for a GPU in .venv."""
     root = installation.checkout()
     if finding.what == "C++ compiler" and finding.remedy and root and sys.platform == "darwin":
         container = f'docker run -it --rm -v "{root}":/lab -w /lab python:3.13'
@@ -80,7 +78,7 @@ def _check_packages() -> Requirement:
 
 
 def _check_fetched(name: str) -> Requirement:
-    """Return the finding about a data set that is fetched on demand."""
+    """Return the finding about a data set that is fetched on demand, "mnist" or "fashion-mnist"."""
     try:
         folder = images.find_stored(name)
     except EngineError as error:

@@ -1,7 +1,5 @@
 """Commands for exercises of one's own: exercise new, exercise start, exercise test."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -21,9 +19,7 @@ def new(folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="It must n
 
 
 @app.command()
-def start(
-    which: Annotated[str, typer.Argument(metavar="EXERCISE", help="A folder, or a number: 04a.")],
-) -> None:
+def start(which: Annotated[str, typer.Argument(metavar="EXERCISE", help="A folder, or a number: 04a.")]) -> None:
     """Print what is asked and the starting code: the file to hand out."""
     from labkit.exercises.exercise import exercise
 
@@ -49,13 +45,13 @@ def try_out(
 
     failed = 0
     for task in map(exercise, which or exercises()):
-        attempts = [*trials(task)]
-        for trial in chain([*attempts], list_cheats(attempts)):
+        attempts, tried = [*trials(task)], set()
+        for trial in chain(attempts, list_cheats(attempts)):  # cheats are made when the others were graded
             problem = trial.problem()
             failed += bool(problem)
             print(f"{'✗' if problem else '✓'} {task.number} {trial.about}{' ' * bool(problem)}{problem}", flush=True)
-            attempts.append(trial) if trial.seed else None
-        if missing := {*CHEATS} - {trial.about.partition(": ")[2] for trial in attempts}:
+            tried.add(trial.about.partition(": ")[2])  # "a cheat: no load"
+        if missing := {*CHEATS} - tried:
             print(f"– {task.number} cheats that cannot be made of it: {', '.join(sorted(missing))}")
     if failed:
         sys.exit(f"labkit: {failed} attempt{'s' * (failed != 1)} did not get the answer that was expected")

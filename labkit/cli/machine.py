@@ -1,7 +1,5 @@
 """Commands about this machine: doctor, device."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import math
@@ -28,7 +26,7 @@ def doctor(as_json: Json = False) -> None:
 
 def device(engine: Use = None, as_json: Json = False) -> None:
     """Describe the device that kernels run on."""
-    in_use = labkit.device()
+    in_use = labkit.device()  # `engine` was used when the option was read: `Use`
     if as_json:
         facts = dataclasses.asdict(in_use)
         shown = {name: None if value == math.inf else value for name, value in facts.items()}  # JSON has no infinity

@@ -21,22 +21,21 @@ if TYPE_CHECKING:
 
 def check(
     rung: Annotated[list[int], typer.Argument(metavar="N", help="Numbers of rungs.")],
-    source: Annotated[
-        Path | None, typer.Option(metavar="FILE.cu", help="A kernel of your own in place of the rung's.")
-    ] = None,
-    sanitize: Annotated[
-        bool, typer.Option("--sanitize", help="Search for races, invalid addresses and uninitialized memory, too.")
-    ] = False,
+    source: Annotated[Path | None, typer.Option(
+        metavar="FILE.cu", help="A kernel of your own in place of the rung's.")] = None,
+    sanitize: Annotated[bool, typer.Option(
+        "--sanitize", help="Search for races, invalid addresses and uninitialized memory, too.")] = False,
     engine: Use = None,
     as_json: Json = False,
 ) -> None:
     """Check that rungs compute the convolution, on odd shapes."""
     import pandas as pd
 
+    # `engine` was used when the option was read: `Use`.
     variants = [labkit.variant(number, source=source) for number in rung]  # all, before the first is checked
     reports = [labkit.check(variant, sanitize=sanitize, quiet=as_json) for variant in variants]
     if as_json:
-        print(_rows(pd.concat([report.table.assign(variant=report.label) for report in reports])))
+        print(_format_json(pd.concat([report.table.assign(variant=report.label) for report in reports])))
 
 
 def bench(
@@ -53,15 +52,15 @@ def bench(
     files.require_place(csv)
     chosen, variants = _find_layer(layer), [labkit.variant(number) for number in rung]
     for images in batch or ():  # a bad batch is refused before the checks
-        size, most = min(chosen.bytes(images, variant.io_dtype) for variant in variants), device().memory_bytes
-        if 0 < most < size:
+        size, available = min(chosen.bytes(images, variant.io_dtype) for variant in variants), device().memory_bytes
+        if 0 < available < size:  # 0: not known
             raise LabError(f"{chosen} at B = {images} needs {size / 1e9:.2f} GB, and {device().name} has "
-                           f"{most / 1e9:.2f}: take a smaller batch")
+                           f"{available / 1e9:.2f}: take a smaller batch")
     for variant in variants:
         labkit.check(variant, quiet=as_json)
     table = labkit.bench(variants, chosen, batch or None)
     if as_json:
-        print(_rows(table))
+        print(_format_json(table))
     else:
         print(labkit.table(table, columns={
             "label": "variant", "batch": "B", "op_ms": "op time (ms)", "layer_ms": "layer time (ms)",
@@ -71,13 +70,13 @@ def bench(
         files.write(csv, table.to_csv(index=False, lineterminator="\n"))
 
 
-def _rows(table: pd.DataFrame) -> str:
+def _format_json(table: pd.DataFrame) -> str:
     """Return a table as JSON: a list with an object per row."""
     return table.to_json(orient="records", indent=2, default_handler=str)
 
 
 def _find_layer(name: str) -> Layer:
-    """Return a preset's layer by a name like "lenet86-1"; LabError lists the names."""
+    """Return a preset's layer by a name like "lenet86-1"; LabError, which lists the names, if there is none."""
     from labkit.spec.layers import PRESETS
 
     layers = {f"{network}-{i}": layer for network, preset in PRESETS.items() for i, layer in enumerate(preset, 1)}

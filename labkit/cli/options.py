@@ -1,7 +1,5 @@
 """Options that several commands have."""
 
-from __future__ import annotations
-
 import os
 from typing import Annotated
 
@@ -11,7 +9,10 @@ from hostcuda.terminal import among
 
 
 def _use(engine: str | None) -> str | None:
-    """Let this process, and those that it starts, use an engine; before anything asks for the device."""
+    """Set the engine, "cpu" or "gpu", for this process and those that it starts; return it. None changes nothing.
+
+    Typer calls it when it reads the option, before anything asks for the device.
+    """
     if engine is not None and engine not in ("cpu", "gpu"):
         raise typer.BadParameter(f"{engine!r} is neither cpu nor gpu")
     if engine:

@@ -1,7 +1,5 @@
 """Commands for the notebooks and their pages: report, site, store."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 
@@ -18,18 +16,14 @@ Notebooks = Annotated[
 
 def report(
     notebook: Notebooks = None,
-    stored: Annotated[
-        bool, typer.Option("--stored", help="Export the outputs stored in the notebooks; execute nothing.")
-    ] = False,
-    fresh: Annotated[
-        bool, typer.Option("--fresh", help="Execute notebooks that have not changed since the last time, too.")
-    ] = False,
-    companions: Annotated[
-        bool, typer.Option("--all", help="Execute the closer looks, too; else their pages show the stored outputs.")
-    ] = False,
-    out: Annotated[
-        Path | None, typer.Option("--out", metavar="DIR", help="The folder to write to; reports/ by default.")
-    ] = None,
+    stored: Annotated[bool, typer.Option(
+        "--stored", help="Export the outputs stored in the notebooks; execute nothing.")] = False,
+    fresh: Annotated[bool, typer.Option(
+        "--fresh", help="Execute notebooks that have not changed since the last time, too.")] = False,
+    companions: Annotated[bool, typer.Option(
+        "--all", help="Execute the closer looks, too; else their pages show the stored outputs.")] = False,
+    out: Annotated[Path | None, typer.Option(
+        "--out", metavar="DIR", help="The folder to write to; reports/ by default.")] = None,
     engine: Use = None,
 ) -> None:
     """Execute the notebooks and write pages that need no network.
@@ -48,9 +42,8 @@ def report(
 
 def site(
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="The folder to write to.")] = Path("build/site"),
-    repository: Annotated[
-        str | None, typer.Option("--repository", metavar="OWNER/NAME", help="Where the lab is published on GitHub.")
-    ] = None,
+    repository: Annotated[str | None, typer.Option(
+        "--repository", metavar="OWNER/NAME", help="Where the lab is published on GitHub.")] = None,
 ) -> None:
     """Write the site: stored report, documents, API reference.
 
@@ -65,9 +58,8 @@ def site(
 
 def store(
     notebook: Notebooks = None,
-    as_is: Annotated[
-        bool, typer.Option("--as-is", help="Execute nothing; rewrite the files in canonical form.")
-    ] = False,
+    as_is: Annotated[bool, typer.Option(
+        "--as-is", help="Execute nothing; rewrite the files in canonical form.")] = False,
     engine: Use = None,
 ) -> None:
     """Execute the notebooks and store their outputs in them.
@@ -95,6 +87,7 @@ class _Bar:
     """The progress of a report: a bar for each notebook that runs, one line for each finished one."""
 
     def __enter__(self):
+        """Draw the bars on the standard error output if that is a terminal; return self."""
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 

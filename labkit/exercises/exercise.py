@@ -3,16 +3,8 @@
     a_no_conflicts/
         exercise.py          EXERCISE = Exercise(...): shapes, launch, reference, goals, typical mistakes
         hints.md             a hint per paragraph, from the vaguest to the plainest
-        a_no_conflicts.cu    the question, the starting code and the solution
+        a_no_conflicts.cu    the question, the starting code (between #ifdef SKELETON and #else) and the solution
         wrong.toml           wrong answers, each with a part of the sentence that it gets: `labkit.exercises.trial`
-
-Starting code and solution are two views of one file, so that they cannot drift apart:
-
-    #ifdef SKELETON
-        __shared__ float tile[SIDE][SIDE];
-    #else
-        __shared__ float tile[SIDE][SIDE + 2];
-    #endif
 
 The lab's own exercises are in `series/`, in a folder per page: `04_tiling/a_no_conflicts` is exercise 04a. Any other
 folder is an exercise, too, and is named by its path. ``labkit exercise new FOLDER`` writes one to begin with.
@@ -128,7 +120,7 @@ class Goal:
             return self.words
         for words, value in (("exactly", self.exactly), ("at most", self.at_most), ("at least", self.at_least)):
             if value is not None:
-                return f"{words} {number(value)}"
+                return f"{words} {format_number(value)}"
         raise ValueError(f"the goal {self.what!r} wants nothing")
 
 
@@ -156,18 +148,19 @@ def counted(
     """
     least = least or ({per: 1} if isinstance(per, str) else {})
 
-    def compute_number(counts: Mapping[str, Counts]) -> float:
+    def compute_number(counts: Mapping[str, Counts]) -> float:  # infinity, which misses the goal, if too little is done
         if any(counts[on].get(counter, 0.0) < value for counter, value in least.items()):
             return -math.inf if "at_least" in wanted else math.inf
         return counts[on].get(name, 0.0) / (counts[on][per] if isinstance(per, str) else per)
 
-    work = " and ".join(f"at least {number(value)} {counter.replace('_', ' ')}" for counter, value in least.items())
+    work = " and ".join(f"at least {format_number(value)} {counter.replace('_', ' ')}"
+                        for counter, value in least.items())
     return Goal(f"{what or name.replace('_', ' ')}, {on}", compute_number, least=work, **wanted)
 
 
-def number(value: float) -> str:
-    """Return a count or a ratio as messages show it: "39,200", "1.05"."""
-    if value != value:
+def format_number(value: float) -> str:
+    """Return a count or a ratio as text: "39,200", "1.05" (three digits below 100), "123.4"; "none" for NaN."""
+    if math.isnan(value):
         return "none"
     return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.3g}" if abs(value) < 100 else f"{value:,.1f}"
 
@@ -186,7 +179,7 @@ class Attempt:
         The kinds of the sanitizer's findings. After a divergent barrier the others are left out: they may only follow
         from it.
     wrong : str
-        What is wrong with its results, or "".
+        The text of the grade's first line that is not met, such as "right" and the wrong elements; or "".
     """
 
     source: str
@@ -195,17 +188,17 @@ class Attempt:
     wrong: str = ""
 
     def count(self, name: str, on: str) -> float:
-        """Return the counter of a case, or of one kernel of a case; 0 if it did not come that far."""
+        """Return the counter `name` of a case `on` ("layer 1", or "layer 1, gemm" for one kernel); 0 if not counted."""
         return self.counts.get(on, {}).get(name, 0)
 
     def matches(self, pattern: str | re.Pattern) -> bool:
-        """Return whether the code has a part that matches a regular expression."""
+        """Return whether a regular expression matches anywhere in the code."""
         return re.search(pattern, self.source) is not None
 
     @property
     def runs_wrong(self) -> bool:
         """Whether it runs, and the sanitizer has findings or the results are wrong."""
-        return bool(self.findings) or self.wrong.startswith("right")
+        return bool(self.findings) or self.wrong.startswith("right")  # "right" begins the line about results
 
 
 @dataclass(frozen=True)
@@ -255,12 +248,12 @@ class Exercise:
     seed: str = ""
 
     def drawn(self, seed: str) -> Exercise:
-        """Return a copy whose inputs and hidden shape follow from a seed: nobody else can know them."""
+        """Return a copy with a hidden shape and inputs drawn from a seed, which a reader cannot know beforehand."""
         return replace(self, seed=seed, subject=self.subject.drawn(_hash_for_shapes(seed), seed))
 
     @property
     def of_series(self) -> bool:
-        """Whether it is one of the lab's own."""
+        """Whether it is one of the lab's own exercises, in `series/`."""
         return self.folder.parent.parent == SERIES
 
     @property
@@ -275,7 +268,7 @@ class Exercise:
 
     @property
     def key(self) -> str:
-        """The text by which `exercise` finds it, here and now: the number, or the path."""
+        """The text by which the function `exercise` finds it: its number, or its path from the working directory."""
         return self.number if self.of_series else Path(os.path.relpath(self.folder)).as_posix()
 
     @cached_property
@@ -295,9 +288,9 @@ class Exercise:
         return select_view(read(self.file), skeleton=False) if self.file else ""
 
     def attempt(self, answer: object) -> str:
-        """Return the text of an attempt.
+        """Return the source text of an answer: text, the Path of a .cu file, or the variant or module of a cell.
 
-        LabError if it cannot be one, is too long, has other kernels than the starting code, or if there is no start.
+        LabError if it is none of these, is too long, has other kernels than the starting code, or if there is no start.
         """
         if not self.start:
             raise LabError(f"{self.folder} has no starting code: write it into {self.folder.name}.cu, between #ifdef "
@@ -314,6 +307,7 @@ class Exercise:
 
 
 def _require_short(text: str) -> str:
+    """Return the text unchanged; LabError if it has more characters or lines than an attempt may have."""
     if len(text) > SOURCE_CHARACTERS:
         raise LabError(f"this has more than {SOURCE_CHARACTERS:,} characters: an attempt may not have more")
     if (lines := text.count("\n")) > SOURCE_LINES:
@@ -322,40 +316,39 @@ def _require_short(text: str) -> str:
     return text
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Where they are
 
 _added: dict[str, Path] = {}  # the folders of added exercises, by their names
 
 
 def _compose_number(folder: Path) -> str:
+    """Return "04a" for the folder .../04_tiling/a_no_conflicts."""
     return folder.parent.name.partition("_")[0] + folder.name[0]
 
 
 @functools.cache
 def _series() -> dict[str, Path]:
-    """Return the folders of the lab's own exercises by their numbers, in the order of the pages."""
+    """Map the numbers of the lab's own exercises, such as "04a", to their folders, in the order of the pages."""
     files = SERIES.glob("*_*/[a-z]_*/exercise.py")  # git leaves a folder with a __pycache__ of an exercise that is gone
     return {_compose_number(path.parent): path.parent for path in sorted(files)}
 
 
 def add(folder: Path | str) -> Exercise:
-    """Add an exercise, so that the name of its folder finds it as a number finds those of the series."""
+    """Load the exercise in a folder, register it under the folder's name for `by_name`, and return it."""
     added = load(Path(folder))
     _added[added.number] = added.folder
     return added
 
 
 def load(folder: Path) -> Exercise:
-    """Return the exercise in a folder. LabError if there is none, or its ``exercise.py`` fails."""
+    """Execute a folder's ``exercise.py``; return its EXERCISE. LabError if there is none, or executing it fails."""
     path = folder.expanduser().resolve() / "exercise.py"
     if not path.is_file():
         raise LabError(f"{folder} is no exercise: it has no exercise.py. `labkit exercise new {folder}` writes one")
     spec = importlib.util.spec_from_file_location(f"exercise of {path.parent}", path)
-    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)  # dataclasses look their module up there
     try:
         spec.loader.exec_module(module)
-    except EngineError:
+    except EngineError:  # its message says already what to do
         raise
     except (Exception, SystemExit) as error:
         raise LabError(f"{path} fails: {type(error).__name__}: {error}") from error
@@ -373,25 +366,29 @@ _load_of_series = functools.cache(load)
 
 
 def exercises() -> dict[str, Exercise]:
-    """Return all exercises by their numbers, in the order of the pages; then those that were added."""
+    """Map numbers to exercises: those of the series in the order of the pages, then the added ones by folder name."""
     return {**{name: _load_of_series(folder) for name, folder in _series().items()},
             **{name: load(folder) for name, folder in _added.items()}}
 
 
 def _find_folder(name: str) -> Path | None:
-    """Return the folder of the lab's exercise with this number, or of the added one that a name or a path ends with."""
+    """Return the folder of the exercise that is called so, or None.
+
+    A number, "04a", "4a" or "p3b", finds one of the series. Otherwise the last part of a name or path, without regard
+    to case, finds an added exercise: another person may keep its folder at another place.
+    """
     parts = re.fullmatch(r"(\d\d?|P\d)([a-z])", name.strip(), re.IGNORECASE)
     if folder := _series().get(f"{parts[1].upper():0>2}{parts[2].lower()}" if parts else ""):
         return folder
-    last_name = PurePath(name.strip()).name.casefold()  # others may keep it at another place
+    last_name = PurePath(name.strip()).name.casefold()
     return next((folder for number, folder in _added.items() if number.casefold() == last_name), None)
 
 
 def by_name(name: str) -> Exercise:
-    """Return the lab's exercise with this number, or the added one that a name or a path ends with.
+    """Return the lab's exercise with this number, or the added one whose folder's name ends this name or path.
 
-    No path is followed, so the name may be one that a stranger has written. Raises LabError if there is no such
-    exercise; the message lists those there are.
+    It opens no folder that the name chooses, so the name may come from a stranger. Raises LabError if there is no such
+    exercise; the message lists the exercises that exist.
     """
     if folder := _find_folder(name):
         return _load_of_series(folder) if folder in _series().values() else load(folder)
@@ -399,14 +396,15 @@ def by_name(name: str) -> Exercise:
 
 
 def exercise(which: str | Path) -> Exercise:
-    """Return the exercise with this number, "04a", or that in this folder, whose code is executed.
+    """Return the exercise with this number, "04a", or the one in this folder, whose ``exercise.py`` is executed.
 
-    For what students hand in, use `by_name`. LabError if there is no such exercise, with a list of those there are; or
-    if the folder has none, or one that fails.
+    For names that students write, use `by_name`. LabError if there is no such exercise (the message lists those that
+    exist), or if the folder's fails.
     """
     name = str(which).strip()
     is_path = bool(name) and (isinstance(which, Path) or "/" in name or os.sep in name or Path(name).is_dir())
     named = _find_folder(name)
+    # A number of the series wins over a folder of that name; an existing folder over an added exercise.
     if is_path and named not in _series().values() and (named is None or Path(name).expanduser().is_dir()):
         return load(Path(name))
     try:
@@ -416,14 +414,17 @@ def exercise(which: str | Path) -> Exercise:
 
 
 def _hash_for_shapes(seed: str) -> str:
-    """Return the text from which shapes are drawn: a child process gets it, and cannot tell the seed from it."""
+    """Return a hash (64 hex digits) of the seed, from which shapes are drawn; "" without a seed.
+
+    The child process gets this hash and not the seed, so that the attempt cannot compute its inputs.
+    """
     return hashlib.sha256(f"{seed}\nshapes".encode()).hexdigest() if seed else ""
 
 
 def hand_over(exercise: Exercise, source: str, folder: Path) -> None:
-    """Write the files that a child process reads with `receive`.
+    """Write an exercise, an attempt's source and the cases' inputs into a folder, for `receive` in a child process.
 
-    The solution, wrong answers, the seed and the expected results stay here.
+    The solution, wrong answers, the seed and the expected results are left out: the attempt runs in that process.
     """
     (folder / "exercise").mkdir()
     for path in exercise.folder.iterdir():
@@ -435,7 +436,7 @@ def hand_over(exercise: Exercise, source: str, folder: Path) -> None:
 
 
 def receive(folder: Path) -> tuple[Exercise, str]:
-    """Return the exercise, without its solution, and the text of the attempt that `hand_over` has written."""
+    """Return (exercise without its solution, source of the attempt) from a folder that `hand_over` has written."""
     loaded = load(folder / "exercise")
     subject = loaded.subject.drawn((folder / "shapes").read_text(encoding="utf-8"))
     return replace(loaded, subject=subject), (folder / "attempt.cu").read_text(encoding="utf-8")

@@ -4,11 +4,8 @@ An attempt runs in a child process (`labkit.exercises.grader`), in the CPU engin
 counts are judged here.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
-import inspect
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
@@ -23,18 +20,8 @@ from labkit.base.errors import CheckFailed, LabError
 from labkit.base.numerals import three
 from labkit.evidence.profile import estimate
 from labkit.exercises import progress
-from labkit.exercises.exercise import ATTEMPT_S, Attempt, Exercise, exercise, hand_over, number
-from labkit.exercises.judge import (
-    TOOLS,
-    ChildResult,
-    Grade,
-    GradeLine,
-    code_lines,
-    find_mistake,
-    judge,
-    list_goal_lines,
-    write_advice,
-)
+from labkit.exercises.exercise import ATTEMPT_S, Exercise, exercise, format_number, hand_over
+from labkit.exercises.judge import TOOLS, ChildResult, Grade, GradeLine, code_lines, judge, judge_numbers, write_advice
 from labkit.exercises.subjects import InPlaceOf, Numbers
 from labkit.ladder.variants import solution, variant, variants
 from labkit.measure.check import check
@@ -84,8 +71,8 @@ def grade(
     """
     task = exercise(which)
     if isinstance(task.subject, Numbers):
-        answer, source = attempt, repr(attempt)
-        result = _grade_numbers(task, answer)
+        source = repr(attempt)
+        result = judge_numbers(task, attempt)
     else:
         if len(attempt) != 1:
             raise LabError(f"exercise {task.number} is answered by one kernel: grade(\"{task.key}\", mine)")
@@ -103,14 +90,17 @@ def grade(
 
 
 def _require_prediction(result: Grade) -> Grade:
-    """Fail a goal whose number the reader has to predict on the page, until the prediction is right."""
+    """Return a passed grade with ✗ at the first goal whose number the reader should have predicted, and has not.
+
+    `lab.predict` notes predictions. A grade that is not passed stays as it is.
+    """
     goals = [*zip(result.exercise.goals, result.reached, strict=True)]
     for place, (goal, got) in enumerate(goals, len(result.lines) - len(goals)):  # the last lines are the goals'
-        predicted = progress.predicted.get(goal.predicted, got)
+        predicted = progress.predicted.get(goal.predicted, got)  # `got` if the page asks for no prediction
         if not result.passed or predicted == got:
             continue
-        not_shown = predicted is ...  # as in the page's cell, until the reader writes a number there
-        state = "not shown yet" if not_shown else f"{number(got)}, and you predicted {predicted}"
+        not_shown = predicted is ...  # the page's cell has `name=...` until the reader writes a number there
+        state = "not shown yet" if not_shown else f"{format_number(got)}, and you predicted {predicted}"
         line = GradeLine(False, f"{goal.what}: {state}; wanted {goal.wanted}")
         remedy = "count before you look" if not_shown else "count again"
         result = replace(result, lines=(*result.lines[:place], line, *result.lines[place + 1 :]), mistake=(
@@ -120,7 +110,7 @@ def _require_prediction(result: Grade) -> Grade:
 
 
 def _describe_estimates(exercise: Exercise, source: str) -> str:
-    """Return a line with the estimates of the attempt and of the starting code; "" without an estimate."""
+    """Return a sentence that compares the estimated times of an attempt and the starting code; "" without estimates."""
     known_layers = (*LENET86, *LENET72)
     layer = next((layer for layer in reversed(exercise.subject.layers.values()) if layer in known_layers), None)
     if layer is None or not exercise.start or device().engine == "gpu":
@@ -129,13 +119,13 @@ def _describe_estimates(exercise: Exercise, source: str) -> str:
         mine, start = (estimate(exercise.subject.variant(text), layer, _RECORDED) for text in (source, exercise.start))
     except EngineError:
         return ""
-    change = mine.against(start)  # a kernel without a time has a busiest unit; lab.estimate says why it has no time
+    change = mine.against(start)  # a sentence; of a kernel without a time (`why_not` says why) about its busiest unit
     return (f"By its counts on {layer.name}, {change.removeprefix(f'{mine.time}; ')}.\n" if mine.why_not else
             f"On {layer.name}: {change}. {mine.note}\n")
 
 
 def _write_advice(result: Grade, source: str, record: bool) -> str:
-    """Note the attempt in the progress if `record`; return the last paragraph of its grade."""
+    """Return the last paragraph of a grade; if `record`, note the attempt, whose text is `source`, in the progress."""
     exercise = result.exercise
     if result.untouched:
         return ""
@@ -146,8 +136,9 @@ def _write_advice(result: Grade, source: str, record: bool) -> str:
         return "This is the lab's own solution: your progress counts what you write yourself."
     if record:
         digest = hashlib.sha256(source.encode()).hexdigest()[:16]
-        try:  # an attempt that is told otherwise what to do, as by the sentence for a typical mistake, uses up no hint
+        try:
             key = exercise.number if exercise.of_series else str(exercise.folder)
+            # An attempt uses up no hint if its grade says what to do, as in the sentence for a typical mistake.
             hints = progress.note(key, digest, result.passed, result.wants_hint, first=not result.follow)
         except EngineError as error:
             return f"Not noted in your progress: {error}"
@@ -156,7 +147,10 @@ def _write_advice(result: Grade, source: str, record: bool) -> str:
 
 
 def describe_times(exercise: Exercise) -> str:
-    """Return recorded times of start, solution and rung; on a GPU, how to measure; "" if nothing is recorded."""
+    """Return a sentence with the recorded op times [ms] of starting code, solution and page; "" if there are none.
+
+    On a GPU the sentence says how to measure instead.
+    """
     subject = exercise.subject
     layers = [layer for layer in getattr(subject, "layers", {}).values() if layer in (*LENET86, *LENET72)]
     if not layers or not exercise.of_series:
@@ -177,21 +171,9 @@ def describe_times(exercise: Exercise) -> str:
             f"solution {three(solution_ms)} ms.{sentence}")
 
 
-def _grade_numbers(exercise: Exercise, answer: tuple) -> Grade:
-    """Return the grade of an answer by numbers: nothing is run."""
-    counts = exercise.subject.counts(answer)
-    reached = tuple(goal.number(counts) for goal in exercise.goals)
-    untouched = repr(answer) == repr(exercise.subject.start)
-    lines = tuple(list_goal_lines(exercise, reached))
-    mistake = "" if untouched else find_mistake(exercise, Attempt(repr(answer), counts), lines)
-    if not untouched and len(answer) > 1 and answer[::-1] == exercise.subject.solution() != answer:
-        names = ", ".join(inspect.signature(exercise.subject.count).parameters)
-        mistake = f"These are the right numbers in the other order: the answer is {names}."
-    return Grade(exercise, lines, reached, untouched, mistake)
-
 
 def _check_on_gpu(result: Grade, source: str) -> Grade:
-    """Add a line to a grade: whether the kernel is right on this GPU, too."""
+    """Return the grade with one more line, before those of the goals: whether the kernel is right on this GPU, too."""
     try:
         check(result.exercise.subject.variant(source), quiet=True)
         line = GradeLine(True, f"right on the {device().name}")
@@ -202,7 +184,10 @@ def _check_on_gpu(result: Grade, source: str) -> Grade:
 
 
 def grade_source(exercise: Exercise, source: str, seed: str = "") -> Grade:
-    """Grade the text of a kernel in a child of this process, by default with a seed from it without its comments."""
+    """Return the grade of a kernel's source, which runs in a child process.
+
+    By default the seed of its inputs is a hash of the text without comments and blank line ends.
+    """
     text = "\n".join(map(str.rstrip, without_comments(source).splitlines())).rstrip()
     exercise = exercise.drawn(seed or hashlib.sha256(f"{exercise.number}\n{text}".encode()).hexdigest()[:16])
     with temporary.folder() as folder:
@@ -214,14 +199,14 @@ def grade_source(exercise: Exercise, source: str, seed: str = "") -> Grade:
 
 
 def write_job(exercise: Exercise, source: str, folder: Path) -> tuple[list[str], dict[str, str]]:
-    """Write the child's input into an empty folder; return the command that runs it, and its environment."""
+    """Write the child process's input into an empty folder; return its command and its environment variables."""
     hand_over(exercise, source, folder)
     environment = {"HOSTCUDA_ENGINE": "cpu", "HOSTCUDA_CHECK": CHECKS, "HOSTCUDA_CHECK_OUT": str(folder / "events")}
     return [sys.executable, "-m", _GRADER, str(folder)], environment
 
 
 def collect_result(exercise: Exercise, folder: Path, child: processes.Ended) -> ChildResult:
-    """Read the arrays and events that a child has left in its folder."""
+    """Return the arrays and events that a child process has left in its folder; `child` says how it ended."""
     arrays = {}
     for path in folder.glob("*.npy"):
         with contextlib.suppress(ValueError, OSError, EOFError):  # incomplete: the child was stopped while it wrote
@@ -230,7 +215,7 @@ def collect_result(exercise: Exercise, folder: Path, child: processes.Ended) -> 
 
 
 def sort_by_case(exercise: Exercise, arrays: Mapping[str, np.ndarray]) -> list[list[dict[str, np.ndarray]]]:
-    """Return the arrays of `ChildResult`, sorted by case and run, from arrays named "CASE-RUN-NAME"."""
+    """Return arrays named "CASE-RUN-NAME" as `ChildResult.arrays`: per case, a list per run of name -> array."""
     by_run: list[dict[int, dict[str, np.ndarray]]] = [{} for _ in exercise.subject.cases]
     for label, array in arrays.items():
         case, run, name = label.split("-", 2)

@@ -9,8 +9,6 @@ With ``--untrusted`` after the folder, somebody else has written the attempt. It
 loaded (see `hostcuda.untrusted`), and its files are packed into one answer, with a word from standard input.
 """
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import functools
@@ -36,10 +34,10 @@ _MESSAGE = 1 << 16  # characters that are kept of a message of the compiler or t
 
 
 def main(folder: Path, untrusted: bool = False) -> None:
-    """Run the attempt, and leave an answer."""
+    """Run the attempt that `hand_over` has written into a folder, and write its arrays and events there."""
     exercise, source = receive(folder)
     word = sys.stdin.read() if untrusted else ""
-    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # an attempt must not read the standard input
     finish = functools.partial(_pack, folder, word) if untrusted else lambda: None
     if not untrusted:  # a sandbox has limits of its own
         _limit_process()
@@ -48,7 +46,7 @@ def main(folder: Path, untrusted: bool = False) -> None:
 
 
 def _run(exercise: Exercise, source: str, folder: Path, untrusted: bool, finish: Callable[[], None]) -> None:
-    """Run the attempt on each case, until a case has a finding."""
+    """Run the attempt on each case until one has a finding; write arrays and marks. `finish` is for `_watch_case`."""
     subject = exercise.subject
     try:
         if untrusted:
@@ -69,12 +67,12 @@ def _run(exercise: Exercise, source: str, folder: Path, untrusted: bool, finish:
     except hostcuda.driver.CompileError as error:
         _mark("compile", text=f"{error.stderr or ''}\n{error.stdout or ''}"[:_MESSAGE])
     except (EngineError, hostcuda.driver.Error, MemoryError, TypeError) as error:  # TypeError: of a kernel's arguments
-        checking.take()
+        checking.take()  # writes the records of the launches up to now
         _mark("failed", text=str(error)[:_MESSAGE], fault=isinstance(error, hostcuda.driver.Error))
 
 
 def _limit_process() -> None:
-    """Forbid core dumps and huge files, and drop what kernels print: an attempt must not fill the reader's disk."""
+    """Set limits for this process, so that an attempt cannot fill the disk: no core dump, huge file or printed text."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_FSIZE, (FILE_BYTES, FILE_BYTES))
     with contextlib.suppress(OSError):
@@ -82,32 +80,33 @@ def _limit_process() -> None:
 
 
 def _pack(folder: Path, word: str) -> None:
-    """Pack the arrays and events into one answer: a sandbox hands out one file."""
+    """Collect a folder's arrays and events in its file `answer`, with `write_answer`: a sandbox returns one file."""
     arrays = {path.stem: base64.b64encode(path.read_bytes()).decode() for path in folder.glob("*.npy")}
     events = processes.lines(Path(os.environ["HOSTCUDA_CHECK_OUT"]))
     write_answer(folder / "answer", word, {"events": events, "arrays": arrays})
 
 
 def write_answer(path: Path, word: str, record: Mapping) -> None:
-    """Write a result with a word by which its reader, `labkit_classroom.sandbox.read_answer`, recognizes it."""
+    """Write a result as JSON, with the secret word by which `labkit_classroom.sandbox.read_answer` recognizes it."""
     Path(path).write_text(json.dumps({"nonce": word, "record": record}))
 
 
 @contextlib.contextmanager
 def _watch_case(name: str, finish: Callable[[], None]) -> Iterator[None]:
-    """Note where the launches of a case begin and end; end the process if they do not."""
+    """Mark where the launches of a case begin and end; call `finish` and end the process if they take too long."""
     case_ended = threading.Event()
 
-    def end_if_late() -> None:
+    def end_if_late() -> None:  # in a thread of its own
         start, processor_start = time.monotonic(), time.process_time()
-        while not case_ended.wait(0.2):  # on a busy machine a right kernel takes long, too
+        while not case_ended.wait(0.2):  # looks five times per second
             seconds = time.monotonic() - start
+            # Processor time counts, because a right kernel takes long on a busy machine; but it may also wait forever.
             if seconds > RUN_S and (time.process_time() - processor_start > RUN_S or seconds > 5 * RUN_S):
                 _mark("endless", case=name)
                 finish()
                 os._exit(0)
 
-    checking.take()
+    checking.take()  # writes the records of earlier launches, before the mark
     _mark("case", case=name)
     threading.Thread(target=end_if_late, daemon=True).start()
     try:
@@ -119,6 +118,7 @@ def _watch_case(name: str, finish: Callable[[], None]) -> Iterator[None]:
 
 
 def _mark(mark: str, **facts) -> None:
+    """Append an event to the file in which the engine writes its records of launches, as a line of JSON."""
     with open(os.environ["HOSTCUDA_CHECK_OUT"], "a", encoding="utf-8") as file:
         file.write(json.dumps({"mark": mark, **facts}) + "\n")
 

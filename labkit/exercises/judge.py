@@ -6,6 +6,7 @@ The playground judges with it, too, so nothing here imports NumPy; only the subj
 from __future__ import annotations
 
 import html
+import inspect
 import itertools
 import math
 import re
@@ -17,7 +18,7 @@ from hostcuda import findings
 from hostcuda.metrics import NAMES, QUOTIENTS, SUMS
 from hostcuda.source import code_only
 from labkit.base.errors import CheckFailed
-from labkit.exercises.exercise import RUN_S, SOURCE, Attempt, Exercise, LastLaunch, number
+from labkit.exercises.exercise import RUN_S, SOURCE, Attempt, Exercise, LastLaunch, format_number
 from labkit.exercises.text import EXPLAINED, count_features, list_causes, unset_sums
 from labkit.ladder.messages import Message, format_errors, format_messages, parse_messages
 from labkit.ladder.source import changed_lines
@@ -29,8 +30,8 @@ if TYPE_CHECKING:
 
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")  # the sanitizer's tools that look at an attempt
 _MARKS = {True: "✓", False: "✗", None: "–"}
-_NOT_YET = "not counted, because of the above"
 _DIVERGENT = "divergent barrier"
+# The indices in the first row of the table of wrong outputs, below its heading: "  b  m  h  w  …\n  0  2  5  7  …".
 _FIRST_OUTPUT = re.compile(r"\n *b +m +h +w .*\n +(\d+) +(\d+) +(\d+) +(\d+) ")
 # A question that helps to find the cause, by the kind of the sanitizer's finding.
 _LOOK = {
@@ -114,20 +115,20 @@ class Grade:
             return "goal met"
         if self.untouched:
             return UNTOUCHED
-        lines_before = self.lines[: len(self.lines) - len(self.exercise.goals)]
-        wrong = any(line.ok is False and line.kind != BUDGET for line in lines_before)
+        before_goals = self.lines[: len(self.lines) - len(self.exercise.goals)]  # the last lines are the goals'
+        wrong = any(line.ok is False and line.kind != BUDGET for line in before_goals)
         return "not right yet" if wrong else "goal missed"
 
     @property
     def long(self) -> bool:
-        """Whether the goals are met, with more changed lines than permitted."""
+        """Whether all goals are met, but with more changed lines than the exercise permits."""
         goals = self.lines[len(self.lines) - len(self.exercise.goals) :]
         return not self.passed and all(line.ok for line in goals)
 
     @property
     def follow(self) -> str:
-        """For wrong results without a known cause: which thread to follow, and how; else empty."""
-        return "" if self.mistake else _find_thread(self)
+        """A sentence about wrong results without a known cause: which thread to follow, and how; else ""."""
+        return "" if self.mistake else _suggest_thread(self)
 
     @property
     def wants_hint(self) -> bool:
@@ -156,7 +157,7 @@ class ChildResult:
 
 
 def judge(exercise: Exercise, source: str, result: ChildResult) -> Grade:
-    """Return the grade of an attempt, from what its child process left behind."""
+    """Return the grade of an attempt with this source text, from what its child process left behind."""
     lines = _answer_questions(exercise, source, result)
     counts = {}
     if all(line.ok for line in lines):  # else the kernel is wrong: its counts mean nothing
@@ -174,53 +175,71 @@ def judge(exercise: Exercise, source: str, result: ChildResult) -> Grade:
     return Grade(exercise, tuple(lines), reached, changed == 0, mistake)
 
 
+def judge_numbers(exercise: Exercise, answer: tuple) -> Grade:
+    """Return the grade of an answer to an exercise whose subject is `Numbers`: nothing is run."""
+    counts = exercise.subject.counts(answer)
+    reached = tuple(goal.number(counts) for goal in exercise.goals)
+    untouched = repr(answer) == repr(exercise.subject.start)
+    lines = tuple(list_goal_lines(exercise, reached))
+    mistake = "" if untouched else find_mistake(exercise, Attempt(repr(answer), counts), lines)
+    if not untouched and len(answer) > 1 and answer[::-1] == exercise.subject.solution() != answer:
+        names = ", ".join(inspect.signature(exercise.subject.count).parameters)
+        mistake = f"These are the right numbers in the other order: the answer is {names}."
+    return Grade(exercise, lines, reached, untouched, mistake)
+
+
 def code_lines(source: str) -> list[str]:
     """Return the lines of a source that hold code, without comments."""
     return [line for line in code_only(source).splitlines() if line.strip()]
 
 
 def list_goal_lines(exercise: Exercise, reached: Sequence[float]) -> Iterator[GradeLine]:
-    """Yield a line per goal."""
+    """Yield the grade's line for each goal; `reached` has a number per goal, NaN for one that was not counted."""
     for goal, got in zip(exercise.goals, reached, strict=True):
-        if got != got:
-            yield GradeLine(None, f"{goal.what}: {_NOT_YET}; wanted {goal.wanted}")
-        elif math.isinf(got):
+        if math.isnan(got):
+            yield GradeLine(None, f"{goal.what}: not counted, because of the above; wanted {goal.wanted}")
+        elif math.isinf(got):  # a goal returns infinity for an attempt that does less than the work
             why = f"not counted, because the work takes {goal.least}"
             yield GradeLine(False, f"{goal.what}: {why}; wanted {goal.wanted}")
         else:
-            yield GradeLine(goal.met(got), f"{goal.what}: {number(got)}, wanted {goal.wanted}")
+            yield GradeLine(goal.met(got), f"{goal.what}: {format_number(got)}, wanted {goal.wanted}")
 
 
 def find_mistake(exercise: Exercise, attempt: Attempt, lines: Sequence[GradeLine]) -> str:
-    """Return the sentence for a typical mistake; "" if there is none, or if only the number of lines is missed."""
+    """Return the sentence for the first typical mistake that the attempt makes, or "".
+
+    `lines` are those of its grade: "" if all are met, or all but the number of changed lines; and for a very long text.
+    """
     if all(line.ok or line.kind == BUDGET for line in lines) or len(attempt.source) > EXPLAINED:
         return ""
-    right = [*exercise.start.splitlines(), *exercise.solution.splitlines()]
+    right_lines = [*exercise.start.splitlines(), *exercise.solution.splitlines()]
     sentences = (mistake.sentence for mistake in exercise.mistakes if mistake.when(attempt))
-    return next(itertools.chain(list_causes(attempt, map(code_only, right)), sentences), "")
+    return next(itertools.chain(list_causes(attempt, map(code_only, right_lines)), sentences), "")
 
 
 def marks(result: ChildResult) -> dict[str, dict]:
-    """Return the grader's marks by their words."""
+    """Map the name of each mark that the child process left, such as "compile" or "done", to its last event, a dict."""
     return {event["mark"]: event for event in result.events if "mark" in event}
 
 
 def _list_kinds(result: ChildResult) -> tuple[str, ...]:
-    """Return the kinds of the findings; a divergent barrier stands alone, because others may follow from it."""
+    """Return the kinds of the sanitizer's findings; only a divergent barrier if there is one, as it causes others."""
     kinds = tuple(finding["kind"] for record in _records(result) for finding in record["findings"])
     return (_DIVERGENT,) if _DIVERGENT in kinds else kinds
 
 
 def _records(result: ChildResult) -> list[dict]:
+    """Return the engine's records of the launches: events that are not marks of the grader."""
     return [event for event in result.events if "mark" not in event]
 
 
 def _answer_questions(exercise: Exercise, source: str, result: ChildResult) -> list[GradeLine]:
-    """Return the lines up to the first no: whether it compiles, ends, is clean, is right."""
+    """Return the grade's lines up to the first ✗: whether the attempt compiles, ends, is clean and is right."""
     text = source.splitlines()
     host_warnings = marks(result).get("warnings", {})
-    unset = [found for found in parse_messages(host_warnings.get("text", ""), text) if "uninitialized" in found.text]
-    # A variable that may be unset: if the compiler has filled all variables, the results show whether one is.
+    messages = parse_messages(host_warnings.get("text", ""), text)
+    unset = [message for message in messages if "uninitialized" in message.text]
+    # "may be used uninitialized": if the compiler has filled all variables with a pattern, the results show whether.
     is_doubtful = host_warnings.get("filled") and all("may be used" in warning.text for warning in unset)
     if problem := _find_problem(source, result, [] if is_doubtful else unset):
         return [problem]
@@ -240,7 +259,10 @@ def _answer_questions(exercise: Exercise, source: str, result: ChildResult) -> l
 
 
 def _find_problem(source: str, result: ChildResult, unset: Sequence[Message]) -> GradeLine | None:
-    """Return the line of the first thing that is wrong before results are compared, or None."""
+    """Return the grade's line for the first fault before results are compared, or None.
+
+    `unset` are the compiler's warnings about variables without a value.
+    """
     text, notes = source.splitlines(), marks(result)
     if "compile" in notes:
         output = notes["compile"]["text"]
@@ -252,7 +274,7 @@ def _find_problem(source: str, result: ChildResult, unset: Sequence[Message]) ->
         message = f"line {line}: it is added to, but nothing sets it to zero: write = {{}}\n    {sums[0]}"
         return GradeLine(False, f"every variable has a value before it is read\n{message}")
     if found := findings.of(_records(result)):
-        finding = min(found, key=lambda one: one["kind"] != _DIVERGENT)
+        finding = min(found, key=lambda one: one["kind"] != _DIVERGENT)  # a divergent barrier first, it causes others
         finding["line"] = finding["line"] or 0
         return GradeLine(False, f"clean under {', '.join(TOOLS)}\n{_describe_finding(finding, text)}", finding["kind"])
     if "endless" in notes:
@@ -269,7 +291,7 @@ def _find_problem(source: str, result: ChildResult, unset: Sequence[Message]) ->
 
 
 def _describe_finding(finding: Mapping, text: list[str]) -> str:
-    """Return a finding in words: what it is, the line of the source, and the thread."""
+    """Return a sanitizer's finding as text: kind, line, message, code, thread; `text` lists the lines of the source."""
     place = f"line {finding['line']}" if finding["line"] else f"in {finding['kernel']}"
     lines = [f"{finding['kind']}, {place}: {finding['message'].removeprefix(finding['kind'] + ', ')}"]
     if 1 <= finding["line"] <= len(text):
@@ -284,14 +306,14 @@ def _describe_finding(finding: Mapping, text: list[str]) -> str:
 
 
 def _shorten(message: str) -> str:
-    """Return the message of a mismatch with only the first two rows of its table."""
+    """Return the message about wrong outputs with only the first two rows of its table, if it has one."""
     lines = re.sub(r"(?m)^The first \d+:$", "The first two:", message).splitlines()
-    heads = [i for i, line in enumerate(lines) if line.split()[:4] == list("bmhw")]
+    heads = [i for i, line in enumerate(lines) if line.split()[:4] == ["b", "m", "h", "w"]]  # the table's heading
     return "\n".join(lines[: heads[0] + 3] if heads else lines)
 
 
 def _collect_numbers(exercise: Exercise, result: ChildResult) -> dict[str, dict[str, float]]:
-    """Return the counters of each counted case, and the numbers measured from the results of any case."""
+    """Map the name of each case to its numbers by name: `_sum_counters`, and what the subject measures from results."""
     numbers = _sum_counters(exercise, result.events)
     for case, runs in zip(exercise.subject.cases, result.arrays, strict=True):
         if measured := exercise.subject.measured(case, runs):
@@ -300,14 +322,18 @@ def _collect_numbers(exercise: Exercise, result: ChildResult) -> dict[str, dict[
 
 
 def _sum_counters(exercise: Exercise, events: Sequence[dict]) -> dict[str, dict[str, float]]:
-    """Return the counters of each counted case, and of each kernel in it, under their friendly names."""
+    """Sum the counters of each counted case, and of each of its kernels, over the launches.
+
+    Returns "layer 1" and "layer 1, gemm" -> friendly name of a counter -> sum. `events` has a mark before the launches
+    of each case.
+    """
     counted = {case.name for case in exercise.subject.cases if case.counted}
     sums: dict[str, dict[str, float]] = {}
     case = None
     for event in events:
         if event.get("mark") == "case":
             case = event["case"]
-        elif "mark" not in event and case in counted:
+        elif "mark" not in event and case in counted:  # the record of a launch
             for key in (case, f"{case}, {event['kernel']}"):
                 counters = sums.setdefault(key, {"launches": 0})
                 counters["launches"] += 1
@@ -323,7 +349,7 @@ def _sum_counters(exercise: Exercise, events: Sequence[dict]) -> dict[str, dict[
 
 
 def _add_atomics(counters: dict[str, float]) -> None:
-    """Add atomic operations to the loads and stores that they stand for: ``atomicAdd(p, 0)`` saves nothing.
+    """Count atomics as loads and stores, too, so that ``atomicAdd(p, 0)`` meets no goal for loads; change `counters`.
 
     On global memory, an atomic is a store, and also a load if its old value is used; it always counts as a reduction.
     On shared memory, an atomic is a load and a store.
@@ -343,15 +369,15 @@ def _add_atomics(counters: dict[str, float]) -> None:
 def write_advice(grade: Grade, hints: int, solution_call: str, times: str) -> str:
     """Return the last paragraph of a grade: a hint, or what to do next.
 
-    `hints` is the number of the hint that is due, from 1; it is 0 if none is due, after wrong results that can be
-    followed. `solution_call` is the call that shows the lab's own solution, or "". `times` says what the goal is worth,
-    to an attempt that has reached it.
+    `hints` is the number of the hint that is due, from 1; 0 if none is due, as for the first wrong result whose thread
+    the reader can follow. `solution_call` is the call that shows the lab's own solution, or "". `times` is a sentence
+    with recorded times, for an attempt that has reached the goal.
     """
     exercise, to_follow = grade.exercise, grade.follow
     if grade.untouched:
         return ""
     if grade.verdict == "not right yet" and not (to_follow and hints):
-        return to_follow or next((_question_for(line) for line in grade.lines if line.kind in _LOOK), "")
+        return to_follow or next((_choose_question(line) for line in grade.lines if line.kind in _LOOK), "")
     if grade.long:
         return "The goal is met, with more lines than it takes: which of them can stay as they were?"
     if grade.passed:
@@ -363,12 +389,13 @@ def write_advice(grade: Grade, hints: int, solution_call: str, times: str) -> st
     return f"{to_follow}{to_follow and chr(10)}Hint {due} of {count}: {exercise.hints[due - 1]}{end}"
 
 
-def _find_thread(grade: Grade) -> str:
-    """Return for wrong results which thread to follow, and how; else ""."""
+def _suggest_thread(grade: Grade) -> str:
+    """Return advice for wrong results: which thread or element to follow, and how; "" for any other grade."""
     text = next((line.text for line in grade.lines if line.ok is False and line.text.startswith("right\n")), "")
     if match := _FIRST_OUTPUT.search(text):
         b, m, h, w = map(int, match.groups())
         launch = grade.exercise.subject.last_launch(text)
+        # An image beyond the first, or another mapping than the starting code's: the thread is not known.
         if b > 0 or grade.exercise.subject.moves or not (owner := _find_owner(launch, m, h, w)):
             return (f"Which thread of which block should store y[{b}, {m}, {h}, {w}]? Follow it through the kernel: "
                     "lab.step(mine, thread=(x, y), block=(x, y)) shows a thread line by line.")
@@ -377,10 +404,10 @@ def _find_thread(grade: Grade) -> str:
         return (f"By the starting code's indices, thread {thread} of block {block} computes the first of these. Follow "
                 f"it: what should it load and store?\nlab.step(mine, thread={thread}, block={block}, "
                 f"layer=lab.{launch.layer}{kernel})")
-    if "1 of 1 elements" in text:
+    if "1 of 1 elements" in text:  # a sum of all inputs
         return ("Which threads take part in this one result, and which inputs does each of them take? Try it with a "
                 "few inputs more than there are threads: is each input taken exactly once?")
-    match = re.search(r"The first, (\[[\d, ]+\]): ([-\w.]+)", text)
+    match = re.search(r"The first, (\[[\d, ]+\]): ([-\w.]+)", text)  # "The first, [2, 31]: nan"
     if match and match[2] in ("nan", "inf", "-inf") and "no thread has stored" not in text:
         return (f"A thread stores {match[2]} to element {match[1]}. x / 0 and exp of a large number are inf; 0 / 0, "
                 "inf - inf and inf / inf are nan. Go through the kernel for this element: which number is the first "
@@ -392,9 +419,13 @@ def _find_thread(grade: Grade) -> str:
 
 
 def _find_owner(launch: LastLaunch, m: int, h: int, w: int) -> tuple[tuple[int, int], tuple[int, int]] | None:
-    """Return thread and block of an output of the first image if blocks are tiles of a map or of [M,Ho*Wo]; or None."""
+    """Return (thread, block), each as (x, y), of the output m, h, w of the first image.
+
+    The mapping is recognized by the size of the grid. None if it is neither of these two: a block is a tile of a map,
+    with the tiles side by side in blockIdx.x; or a tile of the matrix [M,Ho*Wo].
+    """
     (x, y, _), (M, Ho, Wo), pixel = launch.block, launch.outputs, h * launch.outputs[2] + w
-    blocks_across = -(-Wo // x)
+    blocks_across = -(-Wo // x)  # rounded up
     if tuple(launch.grid[:2]) == (blocks_across * -(-Ho // y), M):
         return (w % x, h % y), (h // y * blocks_across + w // x, m)
     if tuple(launch.grid[:2]) == (-(-Ho * Wo // x), -(-M // y)):
@@ -402,6 +433,7 @@ def _find_owner(launch: LastLaunch, m: int, h: int, w: int) -> tuple[tuple[int, 
     return None
 
 
-def _question_for(line: GradeLine) -> str:
+def _choose_question(line: GradeLine) -> str:
+    """Return the question that helps to find the cause of a line's finding; shared memory has one of its own."""
     shared = line.kind == "out of bounds" and re.search("__shared__ array|dynamic shared memory", line.text)
     return _LOOK_SHARED if shared else _LOOK[line.kind]

@@ -7,7 +7,7 @@ from labkit.exercises.subjects import Kernels, Output, launch
 
 
 def transpose(random: np.random.Generator, rows: int, columns: int):
-    """Launch a block of 32 x 32 threads for every 32 x 32 elements of `in`."""
+    """Return the launch of a transpose of `in` [rows,columns]: a block of 32 x 32 threads for 32 x 32 elements."""
     matrix = random.permutation(rows * columns).astype(np.float32).reshape(rows, columns)
     out = Output("out", np.ascontiguousarray(matrix.T))
     return launch("transpose", matrix, out, rows, columns, grid=(-(-columns // 32), -(-rows // 32)), block=(32, 32))
@@ -22,20 +22,20 @@ TRANSPOSE = Kernels(transpose, (
 
 
 def histogram(random: np.random.Generator, n: int, blocks: int, threads: int):
-    """Launch on pixels of which many are dark, as in most images, and on bins that are zero."""
+    """Return the launch of a histogram of n pixels, most of them dark as in many images, in 256 bins, zero before."""
     pixels = random.exponential(30, n).clip(0, 255).astype(np.uint8)
     bins = np.bincount(pixels, minlength=256).astype(np.uint32)
     return launch("histogram", pixels, n, Output("bins", bins, before=0), grid=blocks, block=threads)
 
 
 def total(random: np.random.Generator, n: int, blocks: int, threads: int):
-    """Launch on whole numbers, so that their sum is exact in any order, and on a total that is zero."""
+    """Return the launch of a sum of n whole numbers, which is exact in any order; the total is zero before."""
     x = random.integers(-9, 10, n).astype(np.float32)
     return launch("sum", x, n, Output("total", x.sum(keepdims=True), before=0), grid=blocks, block=threads)
 
 
 def scan(random: np.random.Generator, rows: int, columns: int):
-    """Launch a block per row, with a thread per number, rounded up to whole warps."""
+    """Return the launch of a prefix sum of each row: a block per row, a thread per number up to whole warps."""
     x = random.integers(-9, 10, (rows, columns)).astype(np.int32)
     y = Output("y", x.cumsum(axis=1, dtype=np.int32))
     return launch("scan", x, y, columns, grid=rows, block=32 * -(-columns // 32))
@@ -51,7 +51,7 @@ SCAN = Kernels(scan, (
 
 
 def softmax(random: np.random.Generator, rows: int, columns: int, highest: int):
-    """Launch a warp per row, four rows per block. The numbers go up to `highest`."""
+    """Return the launch of a softmax of each row: a warp per row, four rows per block. Numbers go up to `highest`."""
     x = (highest - random.exponential(3, (rows, columns))).astype(np.float32)
     powers = np.exp(x.astype(np.float64) - x.max(axis=1, keepdims=True))
     exact = powers / powers.sum(axis=1, keepdims=True)
@@ -60,8 +60,8 @@ def softmax(random: np.random.Generator, rows: int, columns: int, highest: int):
 
 
 def ranks(random: np.random.Generator, n: int, threads: int):
-    """Launch a thread per number, in blocks of `threads`. Numbers occur several times."""
-    x = random.integers(0, 2 * n, n).astype(np.float32)
+    """Return the launch that counts for each of n numbers how many are smaller: a thread per number."""
+    x = random.integers(0, 2 * n, n).astype(np.float32)  # some numbers occur several times
     rank = Output("rank", (x < x[:, None]).sum(1, dtype=np.int32))
     return launch("ranks", x, n, rank, grid=-(-n // threads), block=threads)
 
@@ -74,11 +74,11 @@ RANKS = Kernels(ranks, (
 
 
 def make_ranks_goals(barriers: int, overlap: bool = False) -> tuple[Goal, ...]:
-    """Return the goals of a kernel of ranks with asynchronous copies and so many barriers per warp.
+    """Return the goals of a kernel of ranks with asynchronous copies, and at most this many barriers per warp.
 
     With `overlap`, the copies of all tiles but the first are under way while the block compares with another tile.
     """
-    on = "512 numbers"
+    on = "512 numbers"  # the counted case: 16 warps, each of which loads its own numbers and 4 tiles
     return (
         Goal("calls of __pipeline_memcpy_async", lambda counts: counts[SOURCE]["async_copies"], at_least=1),
         counted("global_load_requests", on, what="load requests", at_most=16 * 5, least={"unique_bytes": 2 * 4 * 512}),
@@ -90,9 +90,10 @@ def make_ranks_goals(barriers: int, overlap: bool = False) -> tuple[Goal, ...]:
 
 
 def make_uneven_rows(with_counter: bool) -> Kernels:
-    """Return a subject: sums of rows, most of them short and few long; `with_counter` adds a counter that is 0."""
+    """Return a subject: sums of rows, most short and few long; `with_counter` adds an argument, a counter that is 0."""
     def launches(random: np.random.Generator, rows: int, blocks: int, threads: int):
-        lengths = random.permutation((600 * np.linspace(0, 1, rows) ** 6).astype(np.int32))  # the longest: 600
+        """Return the launch of a sum per row; of the rows, which have 0 to 600 numbers, most are short."""
+        lengths = random.permutation((600 * np.linspace(0, 1, rows) ** 6).astype(np.int32))
         starts = np.append(0, lengths.cumsum()).astype(np.int32)
         x = random.integers(-9, 10, starts[-1]).astype(np.int32)
         total = np.diff(np.append(0, x.cumsum())[starts]).astype(np.int32)
@@ -108,23 +109,29 @@ def make_uneven_rows(with_counter: bool) -> Kernels:
 
 def make_row_goals(taken: int = 0) -> tuple[Goal, ...]:
     """Return the goals for the 48 rows of `make_uneven_rows`; `taken` rows are taken by atomics that count as loads."""
-    on, least = "48 rows", {"unique_bytes": 4 * 4315}  # the numbers of all rows
-    return (
+    on, least = "48 rows", {"unique_bytes": 4 * 4315}  # all rows have 4,315 numbers
+    return (  # 360: the lab's own solution needs about 350, since warps load the beginning and the end of each row, too
         counted("global_load_requests", on, what="load requests", at_most=360 + taken, least=least),
         counted("reduction_requests", on, what="atomic requests", at_most=2 * 48 + taken),
     )
 
 
 def products(random: np.random.Generator, count: int, K: int, rows: bool):
-    """Launch a warp per product of small whole numbers; the second matrix row by row, or else column by column."""
+    """Return the launch of `count` products [16,K] x [K,8] of small whole numbers, a warp per product.
+
+    The second matrix is stored row by row if `rows`, or else column by column.
+    """
     a, b = (random.integers(-4, 5, shape).astype(np.float16) for shape in ((count, 16, K), (count, K, 8)))
     c = Output("c", a.astype(np.float32) @ b.astype(np.float32))
     return launch("multiply", a, b if rows else np.ascontiguousarray(b.transpose(0, 2, 1)), c, K, grid=count, block=32)
 
 
 def make_product_goals(on: str, loads: int, moved: int) -> tuple[Goal, ...]:
-    """Return the goals of `products`: so many load requests, and as few stores as a case of `moved` bytes needs."""
-    stores = 2 * int(on.partition(" ")[0])
+    """Return the goals of `products` on the case `on`, "5 products": at most `loads` load requests, and few stores.
+
+    `moved` bytes are loaded and stored at least.
+    """
+    stores = 2 * int(on.partition(" ")[0])  # two per product
     return (
         counted("global_load_requests", on, what="load requests", at_most=loads, least={"unique_bytes": moved}),
         counted("global_store_requests", on, what="store requests", at_most=stores, least={"unique_bytes": moved}),

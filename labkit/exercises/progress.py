@@ -1,7 +1,5 @@
 """Keep a reader's progress in a file of the reader's own, outside of the checkout."""
 
-from __future__ import annotations
-
 import datetime
 import json
 from pathlib import Path
@@ -20,15 +18,15 @@ shown: set[Path] = set()  # the folders of the exercises whose solution `lab.sol
 
 
 def path() -> Path:
-    """Return the file: `LABKIT_PROGRESS`, else `labkit/progress.json` in the folder of the user's data."""
+    """Return the path of the file: `LABKIT_PROGRESS`, else `labkit/progress.json` in the folder of the user's data."""
     return of_user("LABKIT_PROGRESS", "XDG_DATA_HOME", "~/.local/share", "labkit/progress.json")
 
 
 def read() -> dict[str, dict]:
-    """Return the notes on each exercise that was tried, by its number.
+    """Return the notes on each exercise that was tried, by its number, or by its path for an exercise of one's own.
 
-    ``failed`` lists the digests of failed attempts, ``hinted`` of those that unlocked a hint; ``met`` is a date, or
-    None. LabError if the file is damaged.
+    ``failed`` lists the digests of failed attempts, ``hinted`` of those that unlocked a hint; ``met`` is the date of
+    the first success, or None. LabError if the file is damaged or cannot be read.
     """
     try:
         file_notes = json.loads(path().read_text(encoding="utf-8"))
@@ -49,16 +47,17 @@ def read() -> dict[str, dict]:
 
 
 def note(number: str, digest: str, met: bool, hint: bool = True, first: bool = True) -> int:
-    """Note an attempt by its digest, once; return how many different attempts have unlocked a hint until now.
+    """Note an attempt in the file, by its digest, once; return how many different attempts have unlocked a hint.
 
-    An attempt that has not `met` the goal unlocks a hint if `hint`; the first one that failed, only if `first`.
+    An attempt that has not `met` the goal unlocks a hint if `hint`. If it is the first failed attempt at the exercise,
+    it does so only if `first`, too.
     """
     with locked(path()):
         all_notes = read()
         notes = all_notes.setdefault(number, {"failed": [], "hinted": [], "met": None})
         if met:
             notes["met"] = notes["met"] or datetime.date.today().isoformat()
-        hint = hint and (first or any(failed_digest != digest for failed_digest in notes["failed"]))
+        hint = hint and (first or any(failed != digest for failed in notes["failed"]))  # others have failed before
         for list_name in () if met else ("failed", "hinted") if hint else ("failed",):
             if digest not in notes[list_name]:
                 notes[list_name].append(digest)
@@ -67,7 +66,7 @@ def note(number: str, digest: str, met: bool, hint: bool = True, first: bool = T
 
 
 def progress() -> HTML:
-    """Return a table of the exercises and their states, for a page."""
+    """Return a table for a page: each exercise, its state ("goal met on DATE", "tried" or "") and failed attempts."""
     all_notes = read()
     rows = []
     for number, task in exercises().items():

@@ -4,8 +4,6 @@ Of a kernel, the child process gets `inputs` and calls `prepare`, `warnings` and
 and `measured`. So nothing of the expected results comes near the attempt.
 """
 
-from __future__ import annotations
-
 import hashlib
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -42,7 +40,7 @@ HIDDEN = (
 
 
 def generator(*texts: str) -> np.random.Generator:
-    """Return a generator of random numbers that follow from texts: a seed, and the use of the numbers."""
+    """Return a random generator that is seeded with a hash of texts: a seed, and what the numbers are for."""
     return np.random.default_rng([*hashlib.sha256("\n".join(texts).encode()).digest()])
 
 
@@ -85,11 +83,13 @@ class InPlaceOf:
     def drawn(self, shapes: str, values: str = "") -> Self:
         """Return a copy with a hidden shape drawn from `shapes`, and inputs from `values`.
 
-        Its K is that of another hidden shape, because a new K would be compiled anew.
+        `shapes` and `values` are texts that seed the draws; with "" there is no drawn shape. Its K is that of another
+        hidden shape, because a new K would be compiled anew.
         """
         random, rung_variant = generator(shapes), variant(self.name, **self.options)
         for _ in range(_TRIES if shapes and self.hidden else 0):
             K = int(random.choice([layer.K for layer, _ in self.hidden]))
+            # A small shape: up to 4 channels, 41 x 41 inputs, 18 maps and 3 images.
             C, H, W, M, batch = (int(random.integers(*limit)) for limit in ((1, 5), (K, 42), (K, 42), (1, 19), (1, 4)))
             if _supports(rung_variant, layer := Layer("a drawn shape", C=C, H=H, W=W, M=M, K=K)):
                 return replace(self, hidden=(*self.hidden, (layer, batch)), seed=values)
@@ -103,22 +103,25 @@ class InPlaceOf:
         return (*hidden, *(Case(name, (layer, 1), counted=True) for name, layer in self.layers.items()))
 
     def variant(self, source: str) -> Variant:
-        """Return the attempt as a variant."""
+        """Return the source of an attempt as a variant of the rung, with the options of this exercise."""
         return variant(self.name, source, **self.options)
 
     def source(self, attempt: Variant | Path | str) -> str:
-        """Return the text of an attempt: of a variant, of a file, or the text itself."""
+        """Return the text of an attempt: of a variant, of a file, or the text itself.
+
+        LabError if it is none of these, is of another rung or options, or has other kernels than the rung.
+        """
         if isinstance(attempt, Variant):
-            wanted = self.variant(attempt.source)
-            if (attempt.rung.name, dict(attempt.options)) != (wanted.rung.name, dict(wanted.options)):
-                raise LabError(f"this is {attempt.label}, but the exercise asks for {wanted.label}: give it the kernel "
+            asked = self.variant(attempt.source)
+            if (attempt.rung.name, dict(attempt.options)) != (asked.rung.name, dict(asked.options)):
+                raise LabError(f"this is {attempt.label}, but the exercise asks for {asked.label}: give it the kernel "
                                "of the cell that names this exercise in its first line")
         text = _text(attempt)
         self.variant(text)  # raises if it has other kernels than asked
         return text
 
     def prepare(self, source: str) -> None:
-        """Compile what the cases need, in parallel."""
+        """Compile a source for the layers of all cases, in parallel."""
         self.variant(source).precompile(*(case.what[0] for case in self.cases))
 
     def inputs(self, case: Case) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -127,39 +130,43 @@ class InPlaceOf:
         draws = (draw_integers,) if case.counted else (draw_integers, draw_reals)
         return [draw(rung_variant, *case.what, random) for draw in draws]
 
-    def execute(self, source: str, case: Case, given: list[tuple]) -> Iterator[dict[str, np.ndarray]]:
-        """Run on the `inputs`; yield y [B,M,Ho,Wo] of each run."""
+    def execute(self, source: str, case: Case, inputs: list[tuple]) -> Iterator[dict[str, np.ndarray]]:
+        """Run a source on what `inputs` returned for the case; yield {"y": outputs [B,M,Ho,Wo]} of each run."""
         attempt, (layer, batch) = self.variant(source), case.what
         with attempt.plan(layer, batch) as plan:
-            for x, k in given:
+            for x, k in inputs:
                 plan.load(x, k)
-                poison(plan, layer, batch, attempt.io_dtype)
+                poison(plan, layer, batch, attempt.io_dtype)  # fill y with NaN: an output that is not stored is wrong
                 plan.run()
                 yield {"y": plan.result()}
 
     def compare(self, source: str, case: Case, runs: Sequence[Mapping[str, np.ndarray]]) -> None:
-        """Raise CheckFailed at the first wrong output."""
+        """Raise CheckFailed if an output of `execute` is wrong; `runs` has the arrays that each run yielded."""
         attempt, (layer, batch) = self.variant(source), case.what
         for run, ((x, k), arrays) in enumerate(zip(self.inputs(case), runs, strict=True)):
+            # Run 0 has integers, whose sums are exact; run 1 has real numbers.
             allowed = tolerance(attempt.rounding, error_scale(x, k), layer.terms) if run else 0.0
             title = f"on {layer}, B = {batch} ({'real numbers' if run else 'integers'})"
             compare(arrays["y"], conv_float64(x, k), allowed, attempt.io_dtype, title, (x, k))
 
     def measured(self, case: Case, runs: Sequence[Mapping[str, np.ndarray]]) -> Counts:
-        """Return the largest error for real numbers on a hidden shape, relative to sum |x| |k| of the output."""
-        if case.counted:
+        """Return {"largest_error": error for real numbers over sum |x| |k| of the output}; {} for a counted case.
+
+        `runs` has the arrays that each run of `execute` yielded.
+        """
+        if case.counted:  # it has no run with real numbers
             return {}
         _, (x, k) = self.inputs(case)
         return {"largest_error": float((np.abs(runs[-1]["y"] - conv_float64(x, k)) / error_scale(x, k)).max())}
 
     def last_launch(self, message: str) -> LastLaunch:
-        """Return the last launch of the rung, on the shape that a message of `compare` names."""
+        """Return the last launch of the rung's own kernels, on the shape that a message of `compare` names."""
         layer = next(case.what[0] for case in self.cases if f"on {case.what[0]}, B" in message)
         launch = variant(self.name, **self.options).launches(layer)[-1]
         return LastLaunch(launch.kernel, launch.grid, launch.block, (layer.M, layer.Ho, layer.Wo), repr(layer))
 
     def warnings(self, source: str) -> str:
-        """Return the warnings of the host's compiler."""
+        """Return the warnings of the host's compiler about a source, as text."""
         attempt = self.variant(source)
         return warnings_about(**attempt.compiler_arguments(attempt.defines(self.cases[-1].what[0])))
 
@@ -187,21 +194,21 @@ class Output:
     allowed: np.ndarray | float = 0.0
 
     def filled(self) -> np.ndarray:
-        """Return the array as it is before the launch."""
+        """Return a new array with the values before the launch."""
         dtype, before = self.expected.dtype, self.before
-        if before is None and dtype.kind == "f":
+        if before is None and dtype.kind == "f":  # a NaN with all bits set
             return np.full(self.expected.nbytes, 0xFF, np.uint8).view(dtype).reshape(self.expected.shape)
-        if before is None:
+        if before is None:  # the largest integer that is not expected
             info, values = np.iinfo(dtype), {*self.expected.ravel().tolist()}
             before = next((value for value in range(info.max, info.min, -1) if value not in values), info.max)
         return np.array(np.broadcast_to(before, self.expected.shape), dtype, order="C")
 
     def compare(self, got: np.ndarray, where: str) -> None:
-        """Raise CheckFailed if an element is wrong; the message says how many elements no thread has stored."""
+        """Raise CheckFailed if an element of `got` is wrong; it names the case, `where`, and how many are unset."""
         try:
             compare_array(f"{self.name}, {where},", got, self.expected, self.allowed)
         except CheckFailed as wrong:
-            words = f"u{self.expected.itemsize}"
+            words = f"u{self.expected.itemsize}"  # compare bits: a NaN is not equal to itself
             untouched = int((got.view(words) == self.filled().view(words)).sum()) if self.before is None else 0
             unset = f"\n{untouched:,} of its elements hold what they held before the launch: no thread has stored them"
             raise CheckFailed(f"{wrong}{unset if untouched else ''}") from None
@@ -274,12 +281,15 @@ class Kernels:
     seed: str = ""
 
     def drawn(self, shapes: str, values: str = "") -> Self:
-        """Return a copy with a hidden shape drawn from `shapes`, and inputs from `values`."""
+        """Return a copy with a hidden shape drawn from `shapes`, and inputs from `values`: texts that seed the draws.
+
+        The drawn case comes before the counted ones. With "" for `shapes` there is none.
+        """
         if not (shapes and self.hidden):
             return replace(self, seed=values)
         random = generator(shapes)
         arguments = tuple(possible[random.integers(len(possible))] for possible in self.hidden)
-        names = [*inspect.signature(self.launches).parameters][1:]
+        names = [*inspect.signature(self.launches).parameters][1:]  # without `random`
         name = ", ".join(f"{name} = {value}" for name, value in zip(names, arguments, strict=False))
         first_counted = [case.counted for case in self.cases].index(True)
         cases = (*self.cases[:first_counted], Case(name, arguments), *self.cases[first_counted:])
@@ -290,48 +300,49 @@ class Kernels:
         return _text(attempt)
 
     def prepare(self, source: str) -> None:
-        """Compile what the cases need."""
+        """Compile a source for all cases, and start the engine."""
         hostcuda.ensure_context()
         for case in self.cases:
             self._module(source, case)
 
     def inputs(self, case: Case) -> list[ArrayLaunch]:
         """Return the launches of a case, with a `Before` in place of each `Output`."""
-        launches, handed_over = self.launched(case), {}  # by the Output's id: launches may share one
+        launches, handed_over = self.launched(case), {}  # id of an Output -> its Before: launches may share one
 
-        def hide_expected(argument: object) -> object:
+        def hide_expected(argument: object) -> object:  # a Before for an Output; any other argument unchanged
             if not isinstance(argument, Output):
                 return argument
             return handed_over.setdefault(id(argument), Before(argument.name, argument.filled()))
 
         return [call._replace(arguments=tuple(map(hide_expected, call.arguments))) for call in launches]
 
-    def execute(self, source: str, case: Case, given: list[ArrayLaunch]) -> Iterator[dict[str, np.ndarray]]:
-        """Launch the kernels of a case on its `inputs`; yield the arrays that they have written."""
+    def execute(self, source: str, case: Case, inputs: list[ArrayLaunch]) -> Iterator[dict[str, np.ndarray]]:
+        """Do the launches that `inputs` returned for the case; yield once: name of an `Output` -> its array on exit."""
         module = self._module(source, case)
-        several = (argument for call in given for argument in call.arguments)
-        arrays = {id(array): array for array in several if isinstance(array, (np.ndarray, Before))}  # each one once
+        arguments_of_all = (argument for call in inputs for argument in call.arguments)
+        # By id, because launches that share an array share its memory on the device.
+        arrays = {id(array): array for array in arguments_of_all if isinstance(array, (np.ndarray, Before))}
         on_device = {key: hostcuda.driver.to_device(
             array.array if isinstance(array, Before) else np.ascontiguousarray(array)) for key, array in arrays.items()}
-        for kernel, arguments, grid, block, shared in given:
+        for kernel, arguments, grid, block, shared in inputs:
             parameters = [on_device.get(id(argument), _as_scalar(argument)) for argument in arguments]
             module.get_function(kernel)(*parameters, grid=grid, block=block, shared=shared)
         yield {output.name: hostcuda.driver.from_device_like(on_device[key], output.array)
                for key, output in arrays.items() if isinstance(output, Before)}
 
     def compare(self, source: str, case: Case, runs: Sequence[Mapping[str, np.ndarray]]) -> None:
-        """Raise CheckFailed at the first wrong element."""
+        """Raise CheckFailed if an array of `execute`, which yields once, has a wrong element."""
         (got,) = runs
         for output in (argument for call in self.launched(case) for argument in call.arguments):
             if isinstance(output, Output):
                 output.compare(got[output.name], case.name)
 
     def measured(self, case: Case, runs: Sequence[Mapping[str, np.ndarray]]) -> Counts:
-        """Return nothing: the goals of kernels are counters."""
+        """Return {}: nothing is measured from the results, because the goals of kernels are counters."""
         return {}
 
     def launched(self, case: Case) -> Sequence[ArrayLaunch]:
-        """Return the launches of a case, with its inputs and expected results."""
+        """Return the launches of a case, with inputs and expected results; LabError if their function does not fit."""
         try:
             launches = self.launches(generator(self.seed, case.name), *case.what)
         except TypeError as error:
@@ -341,14 +352,14 @@ class Kernels:
         return [launches] if isinstance(launches, ArrayLaunch) else launches
 
     def arguments(self, source: str, case: Case | None = None) -> dict:
-        """Return the arguments of `SourceModule` for a case; by default for the last one, which is counted."""
+        """Return keyword arguments of `SourceModule` for a case; by default for the last one, which is counted."""
         return cell_arguments(source, "attempt", *self.options(*(case or self.cases[-1]).what))
 
     def _module(self, source: str, case: Case):
         return hostcuda.compiler.SourceModule(**self.arguments(source, case))
 
     def warnings(self, source: str) -> str:
-        """Return the warnings of the host's compiler."""
+        """Return the warnings of the host's compiler about a source, as text."""
         return warnings_about(**self.arguments(source))
 
 
@@ -378,17 +389,17 @@ class Numbers:
         return self
 
     def counts(self, answer: tuple) -> Mapping[str, Counts]:
-        """Return the counts of an answer. LabError if it has too many or too few values, or one of a wrong type."""
+        """Return the counts of an answer, by the names of cases. LabError if it has too many or too few values."""
         try:
             inspect.signature(self.count).bind(*answer)
         except TypeError:
-            wanted = ", ".join(inspect.signature(self.count).parameters)
-            raise LabError(f"the answer is {wanted}; this has {len(answer)} value{'s' * (len(answer) != 1)}") from None
+            names = ", ".join(inspect.signature(self.count).parameters)
+            raise LabError(f"the answer is {names}; this has {len(answer)} value{'s' * (len(answer) != 1)}") from None
         return self.count(*answer)
 
 
 def whole_number(value: object, what: str, least: int, most: int) -> int:
-    """Return a value of an answer by numbers as an integer from `least` to `most`. LabError if it is none."""
+    """Return a reader's value as an int. LabError, with its name `what`, if it is no integer from `least` to `most`."""
     if not is_whole(value, least, most):
         raise LabError(f"{value!r} is no {what}; it is an integer from {least} to {most:,}")
     return int(value)
@@ -399,16 +410,17 @@ def _as_scalar(value: object) -> object:
     return np.int32(value) if isinstance(value, int) else np.float32(value) if isinstance(value, float) else value
 
 
-def _supports(which: Variant, layer: Layer) -> bool:
+def _supports(kernel: Variant, layer: Layer) -> bool:
+    """Return whether a variant can compute a layer; `Variant.supports` raises if not."""
     try:
-        which.supports(layer)
+        kernel.supports(layer)
     except EngineError:
         return False
     return True
 
 
 def _text(attempt: object) -> str:
-    """Return the text of an attempt that has a `source`, is a path, or is the text itself."""
+    """Return the text of an attempt: its `source` if it has one, the content of a file, or the text itself."""
     text = getattr(attempt, "source", attempt)
     if isinstance(text, Path) or (isinstance(text, str) and text.strip()):
         path = as_path(text)

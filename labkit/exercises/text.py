@@ -1,7 +1,5 @@
 """Read the text of a kernel: counts for goals, sums that nothing sets to zero, mistakes that any kernel may have."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
 
@@ -11,16 +9,18 @@ from labkit.exercises.exercise import Attempt
 # The operators, and functions that divide.
 _DIVISION = re.compile(r"[/%]|\b(?:l{0,2}div|f?mod[fl]?|divides|modulus|remainder[fl]?|__f?div\w*)\b(?= *[({<])")
 _MACRO = re.compile(r"(?m)^[ \t]*#[ \t]*define[ \t]+(\w+).*")
+# The heads of functions, "load(int i) {", and of lambdas, "load = [&](int i) {"; groups: either name.
 _FUNCTION = re.compile(r"\b(\w+)\s*\([^(){};]{0,1000}\)\s*(?:const\s*)?\{|"
                        r"\b(\w+)\s*=\s*\[[^\[\]{}]{0,200}\]\s*(?:\([^(){};]{0,1000}\))?[^(){};]{0,200}\{")
 _DEEPEST = 8  # the deepest braces in which functions are looked for
 _JUMP = re.compile(r"\bgoto\s+(\w+)")
 _LABEL = re.compile(r"(?m)(?<![?\w])\b([A-Za-z_]\w*)\s*:(?!:)")
-_ARRAY = re.compile(r"(?m)^[ \t]*(?:float|double|int) (\w+)(?:\[[^\]]*\])+;")
+_ARRAY = re.compile(r"(?m)^[ \t]*(?:float|double|int) (\w+)(?:\[[^\]]*\])+;")  # "  float sum[4][2];"
 # Sources of floats: their types, functions that return or convert to them, and constants except in a half's value.
 _FLOATS = re.compile(r"\b(?!__float)\w*(?:float|double)\w*|\b__f(?!loat)\w+_r[nzud]\b|\bfma\b|##"
                      r"|\b(?!(?:if|half|sizeof)\b)[a-z]\w*f(?= *\()|(?<![\w.])(?:\d+\.\d*|\.\d+|\d+(?=[fFeE]))[\w.]*")
-_HALF_CONSTANT = re.compile(r"\b__(?:float|double)2half\w*\([-+\d.fFeE ]*\)")
+_HALF_CONSTANT = re.compile(r"\b__(?:float|double)2half\w*\([-+\d.fFeE ]*\)")  # "__float2half(0.5f)"
+# A quotient that rounds down the work per thread: "n / (gridDim.x * blockDim.x)", "columns / 32".
 _DROPPED = re.compile(r"\b(?:n|rows|columns) / (?:\([^()]*Dim[^()]*\)|\w*threads\b|warpSize\b|32\b)")
 _EXCHANGED = str.maketrans("/%", "%/")
 EXPLAINED = 20_000  # the most characters of a text whose mistakes are explained: the rungs have up to 12,000
@@ -29,27 +29,28 @@ _BODY = re.compile(r"\b(?:for|while) \([^{}]{0,300}?\)\s{0,300}(?:const )?(?:int
 
 
 def count_features(code: str) -> dict[str, float]:
-    """Count ``divisions_in_loops``, with remainders, ``floats`` (types, conversions, constants), ``async_copies``."""
+    """Return ``divisions_in_loops`` (with remainders), ``floats`` (types, conversions, constants), ``async_copies``."""
     divisions = len(_DIVISION.findall(_find_repeated_code(code)))
     return {"divisions_in_loops": divisions, "floats": len(_FLOATS.findall(_HALF_CONSTANT.sub("", code))),
             "async_copies": len(re.findall(r"\b__pipeline_memcpy_async *\(", code))}
 
 
 def _find_repeated_code(code: str) -> str:
-    """Return all code that may run many times: loops, also by goto, and the functions and macros that they name."""
-    code, open_braces, ends = code.replace("\\\n", " "), [], {}  # of a closed brace: where it begins -> where it ends
+    """Return the code that may run many times: loops, also by goto, and all functions and macros that they name."""
+    code, open_braces, ends = code.replace("\\\n", " "), [], {}  # position of { -> position behind its }
     for brace in re.finditer(r"[{}]", code):
         if brace[0] == "{":
             open_braces.append(brace.start())
         elif open_braces:
             begin = open_braces.pop()
-            ends |= {begin: brace.end()} if len(open_braces) < _DEEPEST else {}
+            if len(open_braces) < _DEEPEST:
+                ends[begin] = brace.end()
     definitions = {macro[1]: macro[0] for macro in _MACRO.finditer(code)}
     definitions |= {function[1] or function[2]: code[function.end() : ends.get(function.end() - 1, 0)]
-                    for function in _FUNCTION.finditer(code)}
+                    for function in _FUNCTION.finditer(code)}  # a match ends with the { of the body
     last_jumps = {jump[1]: jump.start() for jump in _JUMP.finditer(code)}
     texts, end = [*loops(code)], 0
-    for label in _LABEL.finditer(code):  # the code up to the last jump back, once if such loops overlap
+    for label in _LABEL.finditer(code):  # the code from a label to the last jump to it, once if such loops overlap
         begin, end = max(label.end(), end), max(last_jumps.get(label[1], 0), end)
         texts.append(code[begin:end])
     for text in texts:  # it grows by the functions and macros that a text names, each once
@@ -58,21 +59,22 @@ def _find_repeated_code(code: str) -> str:
 
 
 def unset_sums(code: str) -> list[str]:
-    """Return the declarations of a thread's arrays that are added to and never set: compilers miss those."""
+    """Return declarations, "float sum[4];", of arrays that are added to and never set; compilers do not warn there."""
     return [array[0].strip() for array in _ARRAY.finditer(code) if _is_only_added_to(array[1], code)]
 
 
 def _is_only_added_to(name: str, code: str) -> bool:
-    if re.search(rf"(?:\.|->)\s*{name}\b", code):  # a member
+    """Return whether the code adds to elements of this array with +=, and nothing in it can set an element."""
+    if re.search(rf"(?:\.|->)\s*{name}\b", code):  # a member of a struct
         return False
-    element = rf"\b{name}(?:\[(?:[^\[\]]|\[[^\[\]]*\])*\])+"
-    elsewhere = len(re.findall(rf"\b{name}\b", code)) > len(re.findall(element, code))  # something else may set it
+    element = rf"\b{name}(?:\[(?:[^\[\]]|\[[^\[\]]*\])*\])+"  # sum[i], also sum[i][index[j]]
+    elsewhere = len(re.findall(rf"\b{name}\b", code)) > len(re.findall(element, code))  # a call may set it: f(sum)
     added, assigned = re.search(rf"{element}\s*\+=", code), re.search(rf"{element}\s*=(?!=)", code)
     return bool(added) and not assigned and not elsewhere
 
 
-def list_causes(attempt: Attempt, right: Iterable[str]) -> Iterator[str]:
-    """Yield sentences for mistakes that any kernel may have; `right` lists lines of right code."""
+def list_causes(attempt: Attempt, right_lines: Iterable[str]) -> Iterator[str]:
+    """Yield sentences for mistakes that any kernel may have; `right_lines` are of right code, to be compared with."""
     code = attempt.source
     if attempt.wrong.startswith("compiles"):
         yield from _find_syntax(code)
@@ -86,7 +88,7 @@ def list_causes(attempt: Attempt, right: Iterable[str]) -> Iterator[str]:
         return
     if "nothing was written" in attempt.wrong and not re.search(r"(?<!\.)\by(?:\[| \+ )", code):
         yield "No result is stored: a local variable ends with its thread. Store its value to y when it is complete."
-    yield from _find_exchanged(code, right)
+    yield from _find_exchanged(code, right_lines)
     if attempt.wrong.startswith("right"):
         yield from _find_lost(code)
     if "uninitialized" in attempt.findings:
@@ -94,7 +96,7 @@ def list_causes(attempt: Attempt, right: Iterable[str]) -> Iterator[str]:
 
 
 def _find_syntax(code: str) -> Iterator[str]:
-    """Yield causes why a code does not compile."""
+    """Yield a sentence for each common cause why this code may not compile."""
     if re.search(r"\brestrict\b", code):
         yield "`restrict` is a word of C. CUDA C++ spells it __restrict__, with two underscores on each side."
     if match := _BODY.search(code):
@@ -104,31 +106,31 @@ def _find_syntax(code: str) -> Iterator[str]:
         yield f"There are {code.count('{')} {{ and {code.count('}')} }}: each {{ needs a }}. Which one is missing?"
 
 
-def _find_exchanged(code: str, right: Iterable[str]) -> Iterator[str]:
-    """Yield the lines that are right but for / in place of %, or the other way round."""
-    right_lines = {"".join(line.split()) for line in right}
+def _find_exchanged(code: str, right_lines: Iterable[str]) -> Iterator[str]:
+    """Yield a sentence for each line that becomes one of the right lines if / and % are exchanged."""
+    right = {"".join(line.split()) for line in right_lines}  # without blanks
     for number, line in enumerate(code.splitlines(), 1):
         text = "".join(line.split())
-        if text not in right_lines and text != (exchanged := text.translate(_EXCHANGED)) and exchanged in right_lines:
+        if text not in right and text != (exchanged := text.translate(_EXCHANGED)) and exchanged in right:
             yield (f"Line {number} has / and % exchanged: the quotient says which row or group an element is in, the "
                    "remainder its place there.")
 
 
 def _find_lost(code: str) -> Iterator[str]:
-    """Yield what makes results too small: a remainder that no thread takes, a fraction that an int loses."""
+    """Yield sentences for what makes results too small: a remainder that no thread takes, or an int for a fraction."""
     if match := _DROPPED.search(code):
         yield (f"`{match[0]}` drops the remainder: what is left after the last whole round belongs to no thread. "
                "Let each thread's index grow by the number of threads as long as it is below the end.")
     for name in dict.fromkeys(re.findall(r"(?<!\()\bint (\w+) = 0\b", code)):
         added = re.findall(rf"\b{name} \+= ([^;{{}}]{{0,300}});", code)
-        # Products of elements, with as many ) as (: not the step of a loop; and powers.
+        # Floats are added: products of elements, in balanced parentheses (else it is the step of a loop), or powers.
         if any(("*" in term and "[" in term and term.count("(") == term.count(")"))
                or term.startswith(("exp(", "expf(")) for term in added):
             yield f"`{name}` is an int, so whatever is added loses its fraction: sum floats in a float."
 
 
 def _find_copies_of_itself(code: str) -> Iterator[str]:
-    """Yield the shared arrays that are filled from themselves."""
+    """Yield a sentence for each shared array that is filled from itself, as in ``x[i] = x[n + i]``."""
     for name in dict.fromkeys(re.findall(r"__shared__ \w+ (\w+)\[", code)):
         filled = re.findall(rf"\b{name}\[[^=;]{{0,300}}\]\s*=(?!=)([^;]{{0,300}});", code)
         if filled and all(f"{name}[" in term for term in filled):

@@ -8,13 +8,9 @@ Wrong answers are in the ``wrong.toml`` of the exercise's folder, with a table f
     edits = [["__syncthreads();    // the mask is complete", ""]]
 
 ``says`` is a part of the grader's answer. An edit replaces a text that occurs exactly once: in the starting code, or in
-the code that ``of`` names. In place of edits, ``file`` names a .cu file of the folder, and ``answer`` lists the numbers
-of an answer.
-
+the code that ``of`` names. In place of edits, ``file`` names a .cu file of the folder, and ``answer`` lists numbers.
 Then `labkit.exercises.cheats` are tried, which must not meet all goals.
 """
-
-from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterator
@@ -40,8 +36,8 @@ class Trial:
     """An attempt, and the answer that the grader should give to it."""
 
     exercise: Exercise
-    about: str  # `START`, `SOLUTION`, or the name of a wrong answer
-    attempt: tuple
+    about: str  # `START`, `SOLUTION`, or the name of a wrong answer or a cheat
+    attempt: tuple  # the arguments of `grade` after the exercise
     says: str = ""  # a part of the answer to a wrong attempt
     seed: str = ""  # the seed of the grading, for a cheat
 
@@ -54,11 +50,11 @@ class Trial:
             return refused
 
     def problem(self) -> str:
-        """Return what is wrong, with the grader's answer; "" if nothing is."""
+        """Return what is wrong with the grader's answer, followed by that answer; "" if it is the expected one."""
         graded = self.graded
-        if isinstance(graded, LabError):
+        if isinstance(graded, LabError):  # expected of a cheat, or of a wrong answer with a part of this message
             return "" if self.seed or (self.says and self.says in str(graded)) else f"is refused: {graded}"
-        if self.seed:
+        if self.seed:  # a cheat
             return f"meets every goal, also those that it should not:\n{graded}" if graded.passed or graded.long else ""
         if self.about == SOLUTION:
             return "" if graded.passed and not graded.mistake else f"does not pass, or not in silence:\n{graded}"
@@ -68,7 +64,7 @@ class Trial:
 
 
 def begin(folder: Path) -> list[Path]:
-    """Write an exercise to begin with, and return its files: a kernel on arrays, which passes its trials.
+    """Copy the template of an exercise, a kernel on arrays, to a new folder, and return the paths of the new files.
 
     Raises LabError if the folder exists.
     """
@@ -79,7 +75,7 @@ def begin(folder: Path) -> list[Path]:
 
 
 def list_cheats(tried: list[Trial]) -> Iterator[Trial]:
-    """Yield the cheats of an exercise, after its `trials`: some are made from right attempts."""
+    """Yield the cheats of an exercise; `tried` are its `trials`, because cheats are made from those that are right."""
     exercise = tried[0].exercise
     if not isinstance(exercise.subject, Numbers):
         right_trials = [trial for trial in tried if trial.about != SOLUTION and isinstance(trial.graded, Grade)
@@ -107,11 +103,11 @@ def trials(exercise: Exercise) -> Iterator[Trial]:
     for about, entry in wrong.items():
         if not isinstance(entry, dict) or not entry.get("says") or {*entry} - _KEYS:
             raise LabError(f"{path}, {about!r}: give it says, and edits, file or answer, and nothing else but of")
-        yield Trial(exercise, about, _attempt(exercise, about, entry), entry["says"])
+        yield Trial(exercise, about, _make_attempt(exercise, about, entry), entry["says"])
 
 
-def _attempt(exercise: Exercise, about: str, entry: dict) -> tuple:
-    """Return the attempt that an entry of ``wrong.toml`` describes, as the arguments of `grade`."""
+def _make_attempt(exercise: Exercise, about: str, entry: dict) -> tuple:
+    """Return the numbers, or the path or text as a tuple, that an entry of ``wrong.toml`` named `about` describes."""
     if "answer" in entry:
         return tuple(entry["answer"])
     if "file" in entry:

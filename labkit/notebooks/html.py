@@ -434,7 +434,7 @@ def _make_overview() -> dict[str, str]:
                 data = base64.b64encode((page.parent / name).read_bytes()).decode()
                 pictures[Path(name).stem] = _embed(data, "image/png", html.unescape(alt), width)
     try:
-        table = overview.html(recorded(RECORDED))
+        table = overview.write_html(recorded(RECORDED))
     except EngineError:
         table = ""
     return {"first": pictures.get("lab", ""), "ladder": pictures.get("ladder", ""), "table": table}

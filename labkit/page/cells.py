@@ -5,8 +5,6 @@
 as it does in the editor. ``%%program name.cu`` keeps the cell as a file, and ``%hostcuda run name.cu`` runs it.
 """
 
-from __future__ import annotations
-
 import keyword
 import re
 import shlex
@@ -55,13 +53,17 @@ class _NotCompiled:
         return self._text
 
     def __getattr__(self, attribute: str) -> None:
+        """Raise LabError, which says that the cell of this name did not compile."""
         if attribute.startswith("_"):  # Python and IPython look such names up in any object
             raise AttributeError(attribute)
         raise LabError(self._text)
 
 
-def _options_and_layers(number: str | None, which: int | str) -> tuple[dict, Sequence[Layer]]:
-    """Return the rung's options for an exercise, and the layers on which it counts."""
+def _find_launch(number: str | None, which: int | str) -> tuple[dict, Sequence[Layer]]:
+    """Return the options of a rung, and the layers, for the exercise with a number; {} and LENET86 without a number.
+
+    UsageError if the exercise is not answered by a kernel in place of this rung.
+    """
     if number is None:
         return {}, LENET86
     subject = exercise(number).subject
@@ -92,17 +94,17 @@ class KernelCells(Magics):
         """Compile the cell in place of a rung's kernel: a variant for `check`, `bench`, `profile`, `sanitize`."""
         chosen = self.kernel.parser.parse_intermixed_args(arg_split(line))  # options may follow --name
         if chosen.name:
-            self._free(chosen.name)
+            self._forget(chosen.name)
         which = int(chosen.rung) if chosen.rung.isdigit() else chosen.rung
         if wrong := [option for option in chosen.options if "=" not in option]:
             raise UsageError(f"{wrong[0]} is not an option: write name=value, as tile=32")
-        cell_text = text = f"// %%kernel {line}\n{cell}"
+        cell_text = text = f"// %%kernel {line}\n{cell}"  # so the cell's lines have the numbers that an editor shows
         if chosen.part:
             text = source.with_functions(exercise(chosen.exercise).start if chosen.exercise else
                                          variant(which).source, cell_text)
         if not kernel_names(code_only(text)):
             raise LabError("the cell has no kernel: write a function that begins with __global__ void")
-        launch_options, layers = _options_and_layers(chosen.exercise, which)
+        launch_options, layers = _find_launch(chosen.exercise, which)
         compiled = variant(which, text, **{**launch_options, **tables.as_options(" ".join(chosen.options))})
         with _with_cell_lines(text, cell_text):
             compiled.precompile(*layers)
@@ -113,8 +115,11 @@ class KernelCells(Magics):
             self.shell.user_ns[chosen.name] = compiled
         return compiled
 
-    def _free(self, name: str) -> None:
-        """Forget the kernel of an earlier cell, so that after an error no later cell takes it for the present one."""
+    def _forget(self, name: str) -> None:
+        """Replace the notebook's variable `name`, a kernel of an earlier cell, by a `_NotCompiled`.
+
+        So after an error no later cell takes it for the present one. UsageError if it is another variable or no name.
+        """
         if not _is_name(name):
             raise UsageError(f"--name {name} is not a name of Python")
         if not isinstance(self.shell.user_ns.get(name), (Variant, _NotCompiled, type(None))):
@@ -127,17 +132,17 @@ class KernelCells(Magics):
 
         ``--exercise 00a`` names the exercise that the cell belongs to: the cell gets its options.
         """
-        more: tuple[str, ...] = ()
+        exercise_options: tuple[str, ...] = ()
         try:
             name, *options = shlex.split(line) or [""]
             if "--exercise" in options:
-                at = options.index("--exercise")
-                subject = exercise(" ".join(options[at + 1 : at + 2])).subject
+                place = options.index("--exercise")
+                subject = exercise(" ".join(options[place + 1 : place + 2])).subject  # the next word, or ""
                 if not isinstance(subject, Kernels):
-                    raise UsageError(f"--exercise {options[at + 1]} does not belong to a cell of %%cuda")
-                more = subject.options(*subject.cases[-1].what)
-                del options[at : at + 2]
-        except ValueError as error:
+                    raise UsageError(f"--exercise {options[place + 1]} does not belong to a cell of %%cuda")
+                exercise_options = subject.options(*subject.cases[-1].what)
+                del options[place : place + 2]
+        except ValueError as error:  # an unbalanced quotation mark
             raise UsageError(f"%%cuda {line}: {error}") from None
         if not _is_name(name):
             raise UsageError("%%cuda needs a name for the module: %%cuda vectors")
@@ -150,7 +155,7 @@ class KernelCells(Magics):
         if re.search(r"\bint\s+main\s*\(", code):
             raise UsageError("the cell has a main, and %%cuda compiles kernels alone: begin it with %%program "
                              "first.cu, and run it with %hostcuda run first.cu")
-        arguments = source.cell_arguments(text, name, *options, *more)
+        arguments = source.cell_arguments(text, name, *options, *exercise_options)
         hostcuda.ensure_context()
         with _with_cell_lines(text, text), name_missing_instruction(name, lambda: f"run the notebook with {ON_CPU}"):
             module = self.shell.user_ns[name] = hostcuda.compiler.SourceModule(**arguments)
@@ -187,7 +192,7 @@ class KernelCells(Magics):
 
 @contextmanager
 def _with_cell_lines(text: str, cell: str) -> Iterator[None]:
-    """Turn the compiler's error about a text into an error about the lines of the cell in it."""
+    """Turn a CompileError about a text into a CompileFailed about the lines of the cell that is in it."""
     try:
         yield
     except hostcuda.driver.CompileError as error:
@@ -199,9 +204,9 @@ def _with_cell_lines(text: str, cell: str) -> Iterator[None]:
 
 
 def _to_cell_lines(all_messages: Iterable[Message], text: str, cell: str) -> Iterator[Message]:
-    """Yield messages about a text, with the lines of the cell that is in it."""
+    """Yield messages about a text, with the line numbers of the cell whose functions are in it; 0 for other lines."""
     same = SequenceMatcher(None, text.splitlines(), cell.splitlines(), False).get_matching_blocks()
-    lines = {a + i: b + i for a, b, count in same for i in range(1, count + 1)}
+    lines = {a + i: b + i for a, b, count in same for i in range(1, count + 1)}  # from 1: of the text -> of the cell
     for message in all_messages:
         if message.line in lines:
             yield replace(message, line=lines[message.line])
@@ -210,7 +215,7 @@ def _to_cell_lines(all_messages: Iterable[Message], text: str, cell: str) -> Ite
 
 
 def _warn(text: str, cell: str, arguments: dict) -> None:
-    """Print the compiler's warnings about a cell, whose text is part of `text`, with the cell's lines."""
+    """Print the compiler's warnings about a cell with its line numbers; `text` is what is compiled with `arguments`."""
     warnings = parse_messages(warnings_about(**arguments), text.splitlines())
     cell_warnings = _to_cell_lines((message for message in warnings if not is_in_unroll(message, text)), text, cell)
     if text_of_warnings := format_messages(cell_warnings, cell.splitlines()):

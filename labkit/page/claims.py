@@ -1,7 +1,5 @@
 """State the engine, predictions and claims of a notebook page, and check the claims."""
 
-from __future__ import annotations
-
 import datetime
 import html
 import importlib
@@ -25,6 +23,9 @@ _ENGINES = {
             "ones instead."),
 }  # the name, a colour for light and dark pages, and what it means
 _STORED = "If that is not today, the page shows stored outputs: run the cells to get your own."
+_EMPTY = "To compare your own prediction, write numbers in place of ... and run both cells again"
+_OTHERWISE = ("The sentence is about the device that it names. Another one has other caches, bandwidth and clock "
+              "rates, and a short run varies by some per cent: measure again, then ask which of these has changed.")
 
 
 class ClaimFailed(LabError, AssertionError):
@@ -47,13 +48,13 @@ def setup() -> HTML:
 
 
 def banner(engine: str, name: str, day: datetime.date) -> HTML:
-    """Return a note of the engine that made a page's outputs, of the day, and of what its times mean."""
+    """Return a note for a page: the engine ("gpu" or "cpu") and device of its outputs, the day, what times mean."""
     kind, colour, meaning = _ENGINES[engine]
     when = f"These cells ran on {day.day} {day:%B %Y}."
     style = f"padding:.6em 1em;border-left:4px solid rgb({colour});background:rgba({colour},.14)"
     page = (f'<div class="lab-engine" style="{style}"><b>{kind}: {html.escape(name)}.</b> {when} {_STORED} {meaning} '
             "Recorded times name their device and date.</div>")
-    return HTML(page, html.unescape(re.sub("<[^>]*>", "", page)))
+    return HTML(page, html.unescape(re.sub("<[^>]*>", "", page)))  # the second is the plain text
 
 
 class Prediction:
@@ -75,31 +76,23 @@ class Prediction:
         LabError
             A name was not predicted.
         """
-        unknown = set(measured) - set(self.expected)
-        if unknown:
+        if unknown := set(measured) - set(self.expected):
             raise LabError(f"{unknown.pop()!r} was not predicted; the predictions are {', '.join(self.expected)}")
         guesses = {name: float("nan") if self.expected[name] is ... else self.expected[name] for name in measured}
         rows = [{"quantity": name.replace("_", " "), "predicted": guess, "measured": measured[name],
                  "measured over predicted": measured[name] / guess if guess else float("nan")}
                 for name, guess in guesses.items()]
-        empty = ... in self.expected.values()
-        return table(pd.DataFrame(rows), "Prediction and measurement" + f". {_EMPTY}" * empty)
-
-
-_EMPTY = "To compare your own prediction, write numbers in place of ... and run both cells again"
+        is_incomplete = ... in self.expected.values()
+        return table(pd.DataFrame(rows), "Prediction and measurement" + f". {_EMPTY}" * is_incomplete)
 
 
 def predict(**expected: float | EllipsisType) -> Prediction:
-    """Predict measurements as ``name=number``; ``.against()`` compares them with the measured numbers.
+    """Predict measurements as ``name=number``; ``.against()`` of the result compares them with the measured numbers.
 
-    ``name=...`` is a place that the reader has not filled in yet. `labkit.grade` asks for some of these numbers.
+    ``name=...`` is a number that the reader has not written yet. It notes them for `labkit.grade`, which asks for some.
     """
     progress.predicted.update(expected)
     return Prediction(**expected)
-
-
-_OTHERWISE = ("The sentence is about the device that it names. Another one has other caches, bandwidth and clock "
-              "rates, and a short run varies by some per cent: measure again, then ask which of these has changed.")
 
 
 def claim(text: str, holds: bool, here: bool | None = None) -> None:

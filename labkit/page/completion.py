@@ -1,7 +1,5 @@
 """Complete names in kernel cells on Tab: CUDA's built-ins, types and functions, and the names in the cell."""
 
-from __future__ import annotations
-
 import re
 
 from IPython.core.completer import CompletionContext, SimpleCompletion, SimpleMatcherResult, context_matcher
@@ -22,9 +20,9 @@ volatile
 
 @context_matcher(identifier="labkit.kernel_cells")
 def complete(context: CompletionContext) -> SimpleMatcherResult:
-    """Return the names that begin like the word before the cursor, in a cell that begins with %%kernel or %%cuda.
+    """Return names of CUDA and of the cell that begin like the word before the cursor; none outside of kernel cells.
 
-    Python's own completions are left out there.
+    In a cell that begins with %%kernel or %%cuda, they replace Python's own completions.
     """
     word = re.search(r"\w*$", context.text_until_cursor)[0]
     if not (_CELL.match(context.full_text) and context.cursor_line and _NAME.fullmatch(word)):
@@ -36,12 +34,12 @@ def complete(context: CompletionContext) -> SimpleMatcherResult:
     cuda = {*_NAMES.split(), *CudaLexer.variables, *CudaLexer.functions, *CudaLexer.vector_types,
             *CudaLexer.function_qualifiers, *CudaLexer.variable_qualifiers}
     lines = context.full_text.split("\n")
-    at = len(context.text_until_cursor)
-    lines[context.cursor_line] = lines[context.cursor_line][: at - len(word)] + lines[context.cursor_line][at:]
-    own = {*_NAME.findall(without_comments("\n".join(lines[1:])))}  # without the word itself
-    found = [SimpleCompletion(name, type="keyword" if name in cuda else "instance")
-             for name in sorted(cuda | own) if name.startswith(word) and name != word]
-    return {"completions": found, "matched_fragment": word, "suppress": True}
+    column = len(context.text_until_cursor)  # of the cursor; the word before it is no name of the cell
+    lines[context.cursor_line] = lines[context.cursor_line][: column - len(word)] + lines[context.cursor_line][column:]
+    cell_names = {*_NAME.findall(without_comments("\n".join(lines[1:])))}  # without the line of the magic
+    completions = [SimpleCompletion(name, type="keyword" if name in cuda else "instance")
+                   for name in sorted(cuda | cell_names) if name.startswith(word) and name != word]
+    return {"completions": completions, "matched_fragment": word, "suppress": True}
 
 
 def register(shell: InteractiveShell) -> None:

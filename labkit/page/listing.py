@@ -1,7 +1,5 @@
 """Show kernel sources on a page: with syntax highlighting, or as the difference of two sources."""
 
-from __future__ import annotations
-
 import difflib
 import html
 import inspect
@@ -26,7 +24,8 @@ from labkit.ladder.variants import Variant, variant
 from labkit.spec.layers import LENET86, Layer
 
 IMAGES = 1000  # the batch of a launch that is shown
-_WORD = re.compile(r"\w+|\s+|.")
+_WORD = re.compile(r"\w+|\s+|.")  # a word, blanks, or one other character
+_ALIKE = 0.6  # the share of equal words from which two lines are shown as one line that has changed
 
 STYLE = "".join(Path(__file__).with_suffix(".css").read_text(encoding="utf-8").splitlines()[2:])
 _KINDS = {"-": "line old", "+": "line new", " ": "line"}
@@ -79,10 +78,12 @@ class Diff:
     """
 
     def __init__(self, a_label, a_file, a_source, b_label, b_file, b_source):
+        """Compare two sources: each has a label for the title, the name of its file, and its text."""
         self.labels = a_label, b_label
         self.files = a_file, b_file
         (skipped_a, a), (skipped_b, b) = without_contract(a_source), without_contract(b_source)
         tokens_a, tokens_b = _tokenize(a), _tokenize(b)
+        # Lines are compared without their blanks at the beginning and end, and with single ones between words.
         matcher = difflib.SequenceMatcher(None, *([" ".join(line.split()) for line in side] for side in (a, b)), False)
         self.changed_lines = changed_lines(a, b)
         self.hunks = []
@@ -116,7 +117,7 @@ class Diff:
 
 
 def _frame(title: str, body: str) -> str:
-    """Return a listing or a diff under its title; the keyboard reaches it, since it may be wider than the page."""
+    """Return HTML with a title above a body; `tabindex` lets the keyboard scroll a body wider than the page."""
     name = html.escape(title)
     return (f'<style>{STYLE}</style><div class="labkit-code" tabindex="0" role="group" aria-label="{name}">'
             f'<div class="head">{name}</div>{body}</div>')
@@ -136,14 +137,14 @@ def _tokenize(lines: list[str]) -> list[tuple[tuple[str, str], ...]]:
 def _mark_changed_words(old: list[Row], new: list[Row]) -> list[Row]:
     """Return the old rows, then the new ones, with the words marked that changed; both lists change.
 
-    Each old line is paired with the line most like it among the new ones after the last pair, if it is like it by 60 %.
+    Each old line is paired with the most similar new line below the last pair, if they are alike enough.
     """
     first = 0
     for i, before in enumerate(old):
         a = _WORD.findall(before.text)
         matchers = [difflib.SequenceMatcher(None, a, _WORD.findall(after.text), False) for after in new[first:]]
         best = max(matchers, key=lambda matcher: matcher.ratio(), default=None)
-        if best is None or best.ratio() < 0.6:
+        if best is None or best.ratio() < _ALIKE:
             continue
         j, b = first + matchers.index(best), best.b
         changes = [change for change in best.get_opcodes() if change[0] != "equal"]
@@ -154,16 +155,16 @@ def _mark_changed_words(old: list[Row], new: list[Row]) -> list[Row]:
 
 
 def _character_spans(words: list[str], ranges: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
-    """Return ranges of words as ranges of characters, without ranges that have only blanks."""
+    """Return (first, end) ranges of indices into `words` as ranges of characters, without those of blanks alone."""
     starts = [0, *accumulate(map(len, words))]
     return tuple((starts[a], starts[b]) for a, b in ranges if "".join(words[a:b]).strip())
 
 
 def _row_html(row: Row) -> str:
     """Return a row of a diff as HTML: number, sign, coloured tokens, changed words marked."""
-    text, position = "", 0
+    text, position = "", 0  # the HTML, and the characters of the line before the token
     edges = sorted({edge for span in row.changed for edge in span})
-    for name, token in row.tokens:
+    for name, token in row.tokens:  # cut where a changed span begins or ends inside of it
         cuts = [0, *(edge - position for edge in edges if 0 < edge - position < len(token)), len(token)]
         for start, end in pairwise(cuts):
             piece = html.escape(token[start:end])
@@ -200,11 +201,8 @@ class Listing:
 
     def _repr_html_(self) -> str:
         code = highlight(self.text, get_lexer_by_name(self.language), HtmlFormatter(nowrap=True))
-        return _frame(self.file, f"<pre>{code}</pre>{self._launch_html()}")
-
-    def _launch_html(self) -> str:
-        text = html.escape(self.launch).replace("\n", "<br>")
-        return f'<div class="foot">{text}</div>' if text else ""
+        launch = html.escape(self.launch).replace("\n", "<br>")
+        return _frame(self.file, f"<pre>{code}</pre>" + f'<div class="foot">{launch}</div>' * bool(launch))
 
 
 @runtime_checkable
@@ -230,14 +228,15 @@ def launch_text(which: Variant, layer: Layer = LENET86[1]) -> str:
     if which.own:  # the bytes that its arrays have beyond those of the rung's kernel
         chosen = {name: value for name, value in which.options.items() if value is not None}
         rung_variant = variant(which.rung.name, **chosen)
-        extra_bytes = [_static(which, own, layer) - _static(rung_variant, theirs, layer)
+        extra_bytes = [_count_static_bytes(which, own, layer) - _count_static_bytes(rung_variant, theirs, layer)
                        for own, theirs in zip(which.kernels, rung_variant.kernels, strict=True)]
     lines = [f"{launch.kernel}: grid {launch.grid}, block {launch.block}, {launch.shared + extra:,} bytes of shared "
              "memory per block" for launch, extra in zip(launches, extra_bytes, strict=True)]
     return "\n".join([f"Launch on {layer.name}, {IMAGES} images:", *lines])
 
 
-def _static(which: Variant, kernel: str, layer: Layer) -> int:
+def _count_static_bytes(which: Variant, kernel: str, layer: Layer) -> int:
+    """Return the bytes of static shared memory of a kernel, which is compiled for the layer."""
     return which.module(layer).get_function(kernel).shared_size_bytes
 
 
@@ -250,7 +249,7 @@ def diff(a: int | str | Source, b: int | str | Source) -> Diff:
         Rungs by number or name, or variants, such as a reader's own kernel; or kernels of `labkit.Lenet28.source`.
     """
     sides = [item if isinstance(item, Source) else variant(item) for item in (a, b)]
-    return Diff(*(part for v in sides for part in (v.label, v.file_name, v.source)))
+    return Diff(*(part for side in sides for part in (side.label, side.file_name, side.source)))
 
 
 def show(which: int | str | Source | Listing | Callable | Path, *names: str) -> Listing:

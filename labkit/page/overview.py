@@ -1,7 +1,5 @@
 """Show the whole ladder: op time over reference for every rung, layer and network, as rows and as a table."""
 
-from __future__ import annotations
-
 import re
 
 import pandas as pd
@@ -26,8 +24,8 @@ _BESIDE = [variant(name, step="warpgroups").label for name in ("speed_of_light",
 def list_rows(results: Recorded) -> pd.DataFrame:
     """Return the recorded ladder at its largest batch, with the steps `warpgroups` beside their rungs, then cuDNN.
 
-    A row per layer of each rung and of the library's best times, in the ladder's order: rung (none for the library),
-    label, ``shown`` (the label with its precision), layer, batch, dtype, op_ms, x_reference, device.
+    A row per layer of each rung and of the library's best times, in the ladder's order: rung (NaN for the library),
+    label, ``shown`` (the label with its precision), layer, batch, dtype, op_ms, x_reference, device, order (of layers).
     """
     batch = int(results.table["batch"].max())
     order = {layer.name: i for i, layer in enumerate(layer for name in NETWORKS for layer in PRESETS[name])}
@@ -35,20 +33,21 @@ def list_rows(results: Recorded) -> pd.DataFrame:
     ladder = ladder[ladder["rung"].isin(_KERNELS)]
     beside = results.table[results.table["label"].isin(_BESIDE) & results.table["batch"].eq(batch)]
     best = results.cudnn(NETWORKS, batch=batch)
-    every = pd.concat([ladder, beside, best], ignore_index=True)
-    every = every[["rung", "label", "layer", "batch", "dtype", "op_ms", "x_reference", "device"]]
-    every["order"] = every["layer"].map(order)
-    half = every["dtype"].eq("float16") & every["rung"].notna()  # the library's label says it already
-    every["shown"] = every["label"] + half.map({True: ", FP16", False: ""})
-    return every.sort_values(["rung", "dtype", "order"], ascending=[True, False, True], ignore_index=True)
+    rows = pd.concat([ladder, beside, best], ignore_index=True)
+    rows = rows[["rung", "label", "layer", "batch", "dtype", "op_ms", "x_reference", "device"]]
+    rows["order"] = rows["layer"].map(order)
+    is_half = rows["dtype"].eq("float16") & rows["rung"].notna()  # the library's label has its precision already
+    rows["shown"] = rows["label"] + is_half.map({True: ", FP16", False: ""})
+    # Of types the reverse order: float32 before float16.
+    return rows.sort_values(["rung", "dtype", "order"], ascending=[True, False, True], ignore_index=True)
 
 
 def format_cells(results: Recorded) -> pd.DataFrame:
     """Return the table as text: a row per rung and library, indexed by label, a column per layer, "3.71 ms · 8.87×"."""
-    every = list_rows(results)
-    every["cell"] = [f"{ms(row.op_ms)} · {times(row.x_reference)}" for row in every.itertuples()]
-    table = every.pivot_table(index="shown", columns="layer", values="cell", aggfunc="first")
-    return table.reindex(index=every["shown"].unique(), columns=every["layer"].unique()).fillna("–")
+    rows = list_rows(results)
+    rows["cell"] = [f"{ms(row.op_ms)} · {times(row.x_reference)}" for row in rows.itertuples()]
+    table = rows.pivot_table(index="shown", columns="layer", values="cell", aggfunc="first")
+    return table.reindex(index=rows["shown"].unique(), columns=rows["layer"].unique()).fillna("–")
 
 
 def format_layer_times(results: Recorded) -> pd.DataFrame:
@@ -58,7 +57,7 @@ def format_layer_times(results: Recorded) -> pd.DataFrame:
     for layer in (layer for name in NETWORKS for layer in PRESETS[name]):
         reference = layer.link_reference_ms(batch, device=results.device)
         streams = results.select(STREAMS, layer, batch).iloc[0]
-        inside = streams["options"].split(";")[0]
+        inside = streams["options"].split(";")[0]  # the rung whose kernel runs on the streams
         before = results.value("layer_ms", inside, layer, batch)
         table[layer.name] = {
             "without streams": f"{ms(before)} · {times(before / reference)}",
@@ -69,9 +68,9 @@ def format_layer_times(results: Recorded) -> pd.DataFrame:
 
 
 def write_caption(results: Recorded) -> str:
-    """Return what the table shows, where and when it was measured, and what the reference times assume."""
+    """Return the table's caption: what it shows, where and when it was measured, what the reference times assume."""
     batch = int(results.table["batch"].max())
-    inside = results.table.query("rung == @STREAMS")["options"].str.split(";").str[0].unique()
+    inside = results.table.query("rung == @STREAMS")["options"].str.split(";").str[0].unique()  # kernels on streams
     changed = dict.fromkeys(label.partition(",")[0] for label in list_outdated(results))
     return (
         f"Op time and op time over reference, {batch:,} images, {results.device}, {results.table['date'].min()} to "
@@ -85,7 +84,7 @@ def write_caption(results: Recorded) -> str:
 
 
 def describe_references(name: str) -> str:
-    """Return what the reference times of a device assume."""
+    """Return the sentence that says which bandwidth and rates the reference times of the device `name` assume."""
     rates = device(name).ceilings
     tera = {key: f"{rates[key] / 1e12:.3g} T" for key in ("reference_bandwidth", "reference_float32", "float16_gemm")}
     return (f"The reference time is that of the layer's bytes at {tera['reference_bandwidth']}B/s or of its products "
@@ -94,38 +93,43 @@ def describe_references(name: str) -> str:
 
 
 def list_outdated(results: Recorded) -> list[str]:
-    """Return the labels of kernels, and of sweeps on this device, whose source has changed since it was measured."""
-    times = results.table[results.table["code"] != ""]
-    codes = times.groupby("label")["code"].agg(set)
-    every = [kernel for rung in LADDER for kernel in (*variants(rung.number), *solutions(rung.number))]
-    changed = [kernel.label for kernel in every if codes.get(kernel.label, {kernel.code}) != {kernel.code}]
+    """Return the labels of kernels, and of sweeps on this device, whose source has changed since it was measured.
+
+    `code` is a digest of the source; rows without one, and kernels without a row, are taken to be unchanged.
+    """
+    measured = results.table[results.table["code"] != ""]
+    codes = measured.groupby("label")["code"].agg(set)
+    kernels = [kernel for rung in LADDER for kernel in (*variants(rung.number), *solutions(rung.number))]
+    changed = [kernel.label for kernel in kernels if codes.get(kernel.label, {kernel.code}) != {kernel.code}]
     return [*changed, *_list_outdated_sweeps(results)]
 
 
 def _list_outdated_sweeps(results: Recorded) -> list[str]:
+    """Return "the sweep of 07 tuning" for each rung whose source has changed since its sweep was recorded."""
     try:
         sweep = results.sweep()
     except EngineError:  # there is none
         return []
-    beside = sweep["label"].str.contains(OWN) | sweep["options"].str.contains("step=")
-    kernels = sweep[~beside & (sweep["code"] != "")]
+    is_other_source = sweep["label"].str.contains(OWN) | sweep["options"].str.contains("step=")
+    kernels = sweep[~is_other_source & (sweep["code"] != "")]
     by_rung = {number: variant(number) for number in kernels["rung"].unique()}
     return [f"the sweep of {rung.label}" for number, rung in by_rung.items()
             if not set(kernels.loc[kernels["rung"] == number, "code"]) <= {rung.code, digest(rung.source)}]
 
 
-def html(results: Recorded) -> str:
-    """Return the table for the report's first page."""
+def write_html(results: Recorded) -> str:
+    """Return the table as HTML for the report's first page, with the layer times as its last rows."""
     last = format_layer_times(results).rename(index=lambda label: f"layer time: {label}")
     frame = pd.concat([format_cells(results), last]).rename_axis("").reset_index()
     page = tables.table(frame, write_caption(results), {name: name for name in frame})._repr_html_()
-    return re.sub(r"`(.+?)`", r"<code>\1</code>", page)
+    return re.sub(r"`(.+?)`", r"<code>\1</code>", page)  # the caption's `wgmma`
 
 
 def network(results: Recorded, batch: int = 10_000) -> pd.DataFrame:
     """Return the forward pass of lenet86 as it was recorded, the fastest first.
 
-    A row per network, a column per place and form of the images, [ms]; NaN for a time that was not measured.
+    A row per network, a column per place and form of the images ("from the host, bytes 86×86"), [ms]; NaN where no time
+    was measured.
     """
     rows = name_networks(results.network(batch))
     places = {"device": "on the device", "host": "from the host"}
@@ -135,10 +139,15 @@ def network(results: Recorded, batch: int = 10_000) -> pd.DataFrame:
 
 
 def name_networks(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows with their table row in a column `network`; PyTorch's graph and its streams share a table row."""
-    rows = rows[~rows["label"].str.contains("GPU")]  # those on several are another table
-    label, pytorch = rows["label"].str.replace(r"^(fused.*), graph$", r"\1", regex=True), rows["label"].str[:2] == "Py"
+    """Return recorded times with a new column `network`, "fused, half": their row in a table for people.
+
+    PyTorch's graph (images on the device) and its streams (images from the host) share a row, as do fused kernels with
+    and without a graph.
+    """
+    rows = rows[~rows["label"].str.contains("GPU")]  # times on several GPUs are another table
+    is_pytorch = rows["label"].str.startswith("Py")  # its labels have the precision already
+    label = rows["label"].str.replace(r"^(fused.*), graph$", r"\1", regex=True)
     if label.str.endswith(", streams").any():
         label = label.str.replace(", (?:graph|streams)$", ", graph or streams", regex=True)
     precision = rows["dtype"].map({"float16": ", half", "float32": ", float"})
-    return rows.assign(network=label + precision.where(~pytorch, ""))
+    return rows.assign(network=label + precision.where(~is_pytorch, ""))

@@ -1,7 +1,5 @@
 """Show the lab's own solutions of the exercises."""
 
-from __future__ import annotations
-
 from labkit.base.errors import LabError
 from labkit.exercises import progress
 from labkit.exercises.exercise import exercise

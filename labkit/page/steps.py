@@ -1,7 +1,5 @@
 """Follow a thread of a kernel, line by line: a table, and in JupyterLab a walk through it."""
 
-from __future__ import annotations
-
 import html
 import json
 import zlib
@@ -50,6 +48,7 @@ class Steps:
         return f"{self._caption}\n{_NOTE}\n{texts.rename(columns={'did': 'what it did'}).to_string(index=False)}"
 
     def _repr_html_(self) -> str:
+        """Return a table of the steps, and a script that puts buttons for walking through them above it."""
         steps = self._shown()
         rows = "".join(
             f'<tr><td class="figure">{row.step}</td><td class="figure">{row.line}</td><td{_LEFT}>'
@@ -58,21 +57,21 @@ class Steps:
         page = (f'<table><caption{_LEFT}>{html.escape(self._caption)}<div class="lab-note">{_NOTE}</div></caption>'
                 '<thead><tr><th class="figure">step</th><th class="figure">line</th>'
                 f"<th{_LEFT}>code, and what it did</th></tr></thead><tbody>{rows}</tbody></table>")
-        name = f"labkit-steps-{zlib.crc32(page.encode()):08x}"
+        name = f"labkit-steps-{zlib.crc32(page.encode()):08x}"  # the same in each execution
         states = [*map(_format_values, steps["line"], steps["code"], steps["values"])]
-        data = json.dumps(states).replace("<", "\\u003c")
+        data = json.dumps(states).replace("<", "\\u003c")  # no "</script>" may end the script
         walk = _WALK.replace("ID", name, 1).replace("DATA", data, 1)
         return f'<div id="{name}">{page}</div><script>{walk}</script>'
 
 
 def _format_values(line: int, code: str, values: dict) -> str:
-    """Return all known values after a step, as text."""
+    """Return all known values after a step, as two lines of text: "line 12: ++c;" and "c = 1,  sum = 0.5"."""
     text = ",  ".join(f"{name} = {_format(value)}" for name, value in values.items() if value is not None)
     return f"line {line}: {code}\n{text}"
 
 
 def _format(value) -> str:
-    """Return a value with at most five digits."""
+    """Return a value as text: floats with at most five digits, arrays and structs in braces."""
     if value is None:
         return "not set"
     if isinstance(value, float):
@@ -85,7 +84,7 @@ def _format(value) -> str:
 
 
 def _describe(accesses: Sequence[dict], changed: dict) -> str:
-    """Return what a line read, stored and changed: "tile[0, 3] is 0.5; mask[0] is 3; sum = 1.5"."""
+    """Return as text what a line loaded, then what it stored and changed: "tile[0, 3] is 0.5; sum = 1.5"."""
     memory = [f"{access['name']}[{', '.join(map(str, access['index']))}] {'is' if access['op'] == 'ld' else 'becomes'} "
               f"{_format(access['value'])}" for access in sorted(accesses, key=lambda access: access["op"] != "ld")]
     return "; ".join([*memory, *(f"{name} = {_format(value)}" for name, value in changed.items())])
@@ -134,9 +133,5 @@ def step(of: Variant | int, thread: Sequence[int] = (0, 0, 0), block: Sequence[i
         "changed": {name: row["values"][name] for name in row["changed"]}, "values": row["values"],
         "accesses": row["accesses"],
     } for number, row in enumerate(rows, 1)])
-    where = f"thread {_three(thread)} of block {_three(block)}"
+    where = f"thread {(*thread, 0, 0)[:3]} of block {(*block, 0, 0)[:3]}"
     return Steps(steps, f"{chosen.label}, {layer.name}: {where}", first, most)
-
-
-def _three(index: Sequence[int]) -> tuple[int, ...]:
-    return (*index, 0, 0)[:3]

@@ -1,7 +1,5 @@
 """Show op times on a page: measured on a GPU; on the CPU engine counts, because its times are not a GPU's."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Iterable, Mapping
@@ -64,7 +62,7 @@ def times(variants: Variant | int | Iterable[Variant | int], layers: Layer | Ite
     for variant in chosen:
         check(variant, layers, quiet=True)
     rows = pd.DataFrame([{"layer": layer.name, "label": variant.label} for layer in layers for variant in chosen])
-    old = [_recorded_ms(records, variant, layer) for layer in layers for variant in chosen]
+    recorded_ms = [_find_recorded_ms(records, variant, layer) for layer in layers for variant in chosen]
     if here.engine == "gpu":
         measured = bench(chosen, layers, batch, layer_time=False)
         rows = rows.merge(measured[["layer", "label", "op_ms"]])
@@ -72,14 +70,15 @@ def times(variants: Variant | int | Iterable[Variant | int], layers: Layer | Ite
     else:
         tables = [profile(chosen, layer).counts.set_index("variant") for layer in layers]
         for name in counts:
-            rows[name] = [at.loc[variant.label, name] for at in tables for variant in chosen]
+            rows[name] = [of_layer.loc[variant.label, name] for of_layer in tables for variant in chosen]
         rows["op_ms"] = float("nan")
         columns, caption = dict(counts), "Counted here for one image. No GPU, so no time is measured"
-    rows["recorded_ms"] = old
+    rows["recorded_ms"] = recorded_ms
     caption = f"{caption}. Recorded op times: {BATCH:,} images, {records}"
-    if here.engine == "cpu" and any(map(math.isnan, old)):
-        rows["estimated"] = [_format_estimate(variant, layer) if math.isnan(ms) else ""
-                             for (layer, variant), ms in zip(itertools.product(layers, chosen), old, strict=True)]
+    if here.engine == "cpu" and any(map(math.isnan, recorded_ms)):
+        rows["estimated"] = [
+            _format_estimate(variant, layer) if math.isnan(ms) else ""
+            for (layer, variant), ms in zip(itertools.product(layers, chosen), recorded_ms, strict=True)]
         columns["estimated"] = "estimated op time"
         caption += ", and so are the estimates: they are computed from counts"
     page = table(rows, caption, {
@@ -88,7 +87,7 @@ def times(variants: Variant | int | Iterable[Variant | int], layers: Layer | Ite
 
 
 def _format_estimate(which: Variant, layer: Layer) -> str:
-    """Return the interval of a variant's estimated time, or the unit that limits it; "" without an estimate."""
+    """Return a variant's estimated time as text, an interval, or the unit that limits it; "" without an estimate."""
     try:
         estimated = estimate(which, layer, RECORDED)
     except EngineError:  # as on a processor whose code is not counted
@@ -96,8 +95,8 @@ def _format_estimate(which: Variant, layer: Layer) -> str:
     return f"limited by {estimated.busiest}" if estimated.why_not else estimated.time
 
 
-def _recorded_ms(records: Recorded, which: Variant, layer: Layer) -> float:
-    """Return the recorded op time; NaN if there is none, as for a reader's own kernel."""
+def _find_recorded_ms(records: Recorded, which: Variant, layer: Layer) -> float:
+    """Return the op time [ms] recorded for `BATCH` images; NaN if there is none, as for a reader's own kernel."""
     try:
         return records.op_ms(which, layer, BATCH)
     except LabError:

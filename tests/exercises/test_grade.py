@@ -23,8 +23,8 @@ from labkit.exercises.exercise import (
     counted,
     exercise,
     exercises,
+    format_number,
     hand_over,
-    number,
     receive,
 )
 from labkit.exercises.grade import Grade, GradeLine, _require_prediction, _write_advice, describe_times, grade
@@ -364,7 +364,7 @@ def test_goals_in_words_and_numbers():
     much = counted("stores", "layer 1", at_least=2, least={"loads": 5})
     assert [much.met(much.number({"layer 1": {"stores": 9, "loads": n}})) for n in (4, 5)] == [False, True]
     assert not Goal("x", max, at_most=1).met(float("nan"))
-    assert [number(value) for value in (39200.0, 1.05, 0.5312, float("nan"))] == ["39,200", "1.05", "0.531", "none"]
+    assert [*map(format_number, (39200.0, 1.05, 0.5312, float("nan")))] == ["39,200", "1.05", "0.531", "none"]
 
 
 def test_numbers_of_another_count_are_refused():

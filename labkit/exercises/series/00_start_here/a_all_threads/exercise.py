@@ -6,7 +6,7 @@ from labkit.exercises import Case, Exercise, Kernels, Mistake, Output, counted, 
 
 
 def add(random: np.random.Generator, n: int, blocks: int, threads: int):
-    """Launch on two vectors of whole numbers, which float32 adds without an error."""
+    """Return the launch on two vectors of n whole numbers, which float32 adds without an error."""
     a, b = random.integers(-1000, 1000, (2, n)).astype(np.float32)
     return launch("add", a, b, Output("sum", a + b), n, grid=blocks, block=threads)
 

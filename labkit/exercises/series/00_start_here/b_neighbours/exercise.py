@@ -6,7 +6,7 @@ from labkit.exercises import Case, Exercise, Kernels, Mistake, Output, counted, 
 
 
 def add(random: np.random.Generator, n: int, threads: int):
-    """Launch on vectors of whole numbers, with a thread per four elements, rounded up to whole blocks."""
+    """Return the launch on two vectors of n whole numbers, with a thread per four elements, up to whole blocks."""
     a, b = random.integers(-1000, 1000, (2, n)).astype(np.float32)
     return launch("add", a, b, Output("sum", a + b), n, grid=-(-n // (4 * threads)), block=threads)
 

@@ -8,7 +8,10 @@ _READS = 39_200  # of the mask by the warps of layer 1: K * K by each of 800
 
 
 def _count_turns_per_read(counts):
-    """Return the turns per read: one, and one per further word. Reads beyond those needed do not lower it."""
+    """Return the turns per read of constant memory: one, and one per further word that lanes ask for.
+
+    More reads than needed do not lower it; infinity with fewer.
+    """
     reads = counts["layer 1"]["constant_requests"]
     return 1 + counts["layer 1"]["constant_serialized"] / _READS if reads >= _READS else math.inf
 

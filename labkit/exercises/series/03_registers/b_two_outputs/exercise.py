@@ -6,7 +6,6 @@ from labkit.spec.layers import Layer
 _REQUESTS = 800  # of a store of all outputs of layer 1: 4 * 80 * 80 / 32
 _ODD = (Layer("13 rows of outputs", C=2, H=19, W=12, M=3, K=7), 2)
 
-
 EXERCISE = Exercise(
     title="Two outputs per thread",
     subject=InPlaceOf("registers", "b", LAYER_1, (*HIDDEN, _ODD), moves=True),

@@ -4,7 +4,6 @@ from labkit.exercises import LAYER_1, Exercise, InPlaceOf, Mistake, counted
 
 _WAVEFRONTS = "wavefronts_per_shared_load"
 
-
 EXERCISE = Exercise(
     title="Rows apart",
     subject=InPlaceOf("tiling", "a", LAYER_1),

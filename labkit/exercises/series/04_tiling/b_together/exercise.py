@@ -8,7 +8,6 @@ _WAVEFRONTS = "wavefronts_per_shared_load"
 # Threads leave a pass or the kernel; or a condition has a barrier, or the loop that loads the inputs, inside of it.
 _SKIPS = re.compile(r"\b(?:continue|return);|\bif \(h < Ho && w < Wo\)\s*(?:\{[^}]*__syncthreads|for \(int i)")
 
-
 EXERCISE = Exercise(
     title="No sum without an output",
     subject=InPlaceOf("tiling", "b", {"layer 2": LAYERS["layer 2"]}),

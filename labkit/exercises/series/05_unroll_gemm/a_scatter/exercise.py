@@ -10,7 +10,6 @@ _LIMITS = (r"\b0 <=|>= 0\b|< 0\b|>= [pq]\b|\b[pq] <=|\bunsigned\b", r"[<>]=? [HW
 # A window on the other side of the input.
 _AWAY = re.compile(r"\b(?:h = [^;,]*|\(row )\+ p\b|\b(?:w = [^;,]*|column )\+ q\b")
 
-
 EXERCISE = Exercise(
     title="Read once, write often",
     subject=InPlaceOf("unroll_gemm", "a", LAYER_1),

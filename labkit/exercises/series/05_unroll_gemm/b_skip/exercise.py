@@ -8,6 +8,7 @@ _PRODUCT = counted("shared_load_instructions", _GEMM, per=_WARPS, what="shared l
 
 
 def _loads(attempt):
+    """Return the shared loads per warp; 0 if nothing was counted."""
     return _PRODUCT.number(attempt.counts) if attempt.counts else 0
 
 

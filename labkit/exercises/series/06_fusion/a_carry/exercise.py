@@ -12,7 +12,6 @@ _ANY_K = (
     (Layer("K = 3", C=7, H=12, W=9, M=18, K=3), 2),
 )
 
-
 EXERCISE = Exercise(
     title="Carry",
     subject=InPlaceOf("fusion", "a", {"layer 2": LAYERS["layer 2"]}, _ANY_K),
@@ -21,7 +20,9 @@ EXERCISE = Exercise(
     mistakes=(
         Mistake("The digits have to begin with the thread's own row, threadIdx.y: its c, p and q come from divisions "
                 "before the loop.",
-                lambda attempt: attempt.wrong and not _begins_with_its_row(attempt.source)),
+                # Only m takes threadIdx.y before the loop.
+                lambda attempt: attempt.wrong
+                and attempt.source.partition("for (int step")[0].count("threadIdx.y") < 2),
         Mistake("One carry may not be enough: a step adds TILE = 16 to q, more than two times 7. Carry with while in "
                 "place of if; or add the digits of TILE, and none carries more than once.",
                 lambda attempt: attempt.runs_wrong and attempt.matches(_ADDS_ALL) and "if (q >= K)" in attempt.source),
@@ -33,8 +34,3 @@ EXERCISE = Exercise(
                 lambda attempt: attempt.counts and not attempt.matches(r"\brow\b[^;]*[/%]")),
     ),
 )
-
-
-def _begins_with_its_row(code):
-    """Return whether threadIdx.y is used before the loop, other than in m."""
-    return code.partition("for (int step")[0].count("threadIdx.y") > 1

@@ -10,6 +10,7 @@ _PER_PRODUCT = counted("shared_load_instructions", "layer 2", per=73 * 8 * 13 * 
 
 
 def _loads(attempt):
+    """Return the loads per product; 0 if nothing was counted."""
     return _PER_PRODUCT.number(attempt.counts) if attempt.counts else 0
 
 
@@ -23,7 +24,8 @@ EXERCISE = Exercise(
                 "return, and blockIdx.x says which.",
                 lambda attempt: attempt.wrong and attempt.matches(r"\bif \(n\b[^)]*\) return;")),
         Mistake("The second pixel has its own row and column: h and w follow from n + TILE, as they do from n.",
-                lambda attempt: attempt.wrong and _one_division(attempt.source)),
+                lambda attempt: attempt.wrong and "n / Wo" in attempt.source
+                and len(re.findall(r"/ Wo\b", attempt.source)) == 1),
         Mistake("Each pixel needs its own guard: at the end of a map a thread may have the pixel n, and none at "
                 "n + TILE.",
                 lambda attempt: "were not written" in attempt.wrong
@@ -39,8 +41,5 @@ EXERCISE = Exercise(
 
 
 def _one_guard(stores):
+    """Return whether the code of the stores compares only the second pixel with the size of the map."""
     return "n + TILE < pixels" in stores and not re.search(r"\bn < pixels", stores)
-
-
-def _one_division(code):
-    return "n / Wo" in code and len(re.findall(r"/ Wo\b", code)) == 1

@@ -11,7 +11,6 @@ _BARRIERS = counted("barriers", "layer 1", per=20, what="barriers per block", at
                     least={"barriers": 20, "shared_load_instructions": 1960})
 _UNLIKE = re.compile(r"\bif \([^;{]*\b(?:first|h|n|w|mine|threadIdx)\b[^;{]*\)\s*\{?\s*__syncthreads")
 
-
 EXERCISE = Exercise(
     title="Nothing to wait for",
     subject=InPlaceOf("tuning", "b", LAYER_1, (*HIDDEN[:2], _PASSES)),

@@ -6,7 +6,6 @@ from labkit.spec.layers import Layer
 _STORES = "global_store_requests"
 _ODD = (Layer("maps of 35 pixels", C=2, H=13, W=11, M=5, K=7), 2)
 
-
 EXERCISE = Exercise(
     title="One store",
     subject=InPlaceOf("fp16", "a", LAYERS, (_ODD, *HIDDEN[::2])),

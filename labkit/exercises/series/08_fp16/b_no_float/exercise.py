@@ -6,7 +6,6 @@ from labkit.spec.layers import Layer
 _LONG = Layer("3136 products", C=64, H=10, W=11, M=4, K=7)
 _ROUNDING = 2.0**-11  # the largest relative error of one rounding to half
 
-
 EXERCISE = Exercise(
     title="No float",
     subject=InPlaceOf("fp16", "b", {"layer 2": LAYERS["layer 2"]}, (*HIDDEN[::2], (_LONG, 1)), {"step": "half2"}),

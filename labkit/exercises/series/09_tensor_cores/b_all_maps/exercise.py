@@ -6,7 +6,6 @@ from labkit.spec.layers import LENET72
 _MAPS = "layer 2 of lenet72"  # 24 maps
 _LOADS = "global_load_requests"
 
-
 EXERCISE = Exercise(
     title="A tile for all maps",
     subject=InPlaceOf("tensor_cores", "b", {_MAPS: LENET72[1], **LAYER_1}, HIDDEN[1:]),

@@ -7,7 +7,6 @@ from labkit.spec.layers import Layer
 _NAME = "one channel of layer 2"
 _PART = {_NAME: Layer(_NAME, C=1, H=40, W=40, M=12, K=7)}
 
-
 EXERCISE = Exercise(
     title="One barrier per turn",
     subject=InPlaceOf("speed_of_light", "b", _PART, (

@@ -8,19 +8,19 @@ import numpy as np
 
 from labkit.exercises import Exercise, Goal, Mistake, Numbers, counted, whole_number
 
-_BITS = {"BF16": 8, "TF32": 11}
+_BITS = {"BF16": 8, "TF32": 11}  # significant bits
 _LARGEST = 2.0**-21  # the largest error, relative to the product
-_MOST = 16
+_MOST = 16  # products of 4 parts of x and 4 of k
 
 
 def _round_to_bits(x: np.ndarray, bits: int) -> np.ndarray:
-    """Round x to `bits` significant bits."""
+    """Return float64 values of x, rounded to `bits` significant bits."""
     fraction, exponent = np.frexp(x)
     return np.ldexp(np.rint(np.ldexp(fraction, bits)), exponent - bits)
 
 
 def _split_into_parts(x: np.ndarray, bits: int, count: int) -> list[np.ndarray]:
-    """Return `count` numbers of `bits` bits, the largest first, whose sum is as near to x as possible."""
+    """Return `count` arrays of numbers of `bits` bits, the largest first, whose sum is as near to x as possible."""
     parts = []
     for _ in range(count):
         parts.append(_round_to_bits(x - sum(parts), bits))
@@ -28,8 +28,12 @@ def _split_into_parts(x: np.ndarray, bits: int, count: int) -> list[np.ndarray]:
 
 
 def _measure_error(bits: int, products: int) -> float:
-    """Return the largest error of a product of floats, summed from the `products` largest products of parts."""
+    """Return the largest relative error of a product of floats as the sum of the `products` largest products of parts.
+
+    Each float has four parts of `bits` bits.
+    """
     x, k = np.random.default_rng(11).uniform(1, 2, (2, 10_000)).astype(np.float32).astype(np.float64)
+    # The largest first: part i is about 2^(-bits * i) of its float, so pairs with the same i + j are equally large.
     order = sorted(itertools.product(range(4), repeat=2), key=lambda pair: (sum(pair), pair))
     of_x, of_k = _split_into_parts(x, bits, 4), _split_into_parts(k, bits, 4)
     total = sum(of_x[i] * of_k[j] for i, j in order[:products])
@@ -37,6 +41,7 @@ def _measure_error(bits: int, products: int) -> float:
 
 
 def _count_answer(BF16: object, TF32: object) -> dict[str, dict[str, float]]:
+    """Return for each type the reader's number of products, their error, and the error with one product fewer."""
     counts = {}
     for name, value in zip(_BITS, (BF16, TF32), strict=True):
         count = whole_number(value, "number of products", 1, _MOST)
@@ -46,10 +51,12 @@ def _count_answer(BF16: object, TF32: object) -> dict[str, dict[str, float]]:
 
 
 def _fewest() -> tuple[int, ...]:
+    """Return the solution: the fewest products whose error is small enough, for BF16 and for TF32."""
     return tuple(next(n for n in range(1, _MOST) if _measure_error(bits, n) <= _LARGEST) for bits in _BITS.values())
 
 
 def _make_goals(name: str) -> tuple[Goal, Goal]:
+    """Return the goals for a type: the error is small enough, and would not be with one product fewer."""
     return (counted("error", name, per=_LARGEST, what="error of a product, in units of 2^-21", at_most=1),
             counted("fewer", name, per=_LARGEST, what="with one product fewer", at_least=1))
 

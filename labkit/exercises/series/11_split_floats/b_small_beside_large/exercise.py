@@ -1,17 +1,18 @@
 """Exercise 11b: small beside large."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from labkit.exercises import Exercise, Goal, Mistake, Numbers, whole_number
 
 _PIXEL = "a pixel 2^n times smaller"
-_FARTHEST = 60
+_FARTHEST = 60  # for larger n, nothing is left of a pixel
 
 
 def _measure_loss(n: int) -> tuple[float, float]:
-    """Return, for pixels 2^n times below the largest, the largest relative error and the share that becomes 0."""
+    """Return, for pixels 2^n times below the largest, the largest relative error and the share that becomes 0.
+
+    The largest pixel is scaled to 2^14. Each pixel is split into two halves, `high` and the rest.
+    """
     pixels = np.ldexp(np.random.default_rng(11).uniform(1, 2, 10_000).astype(np.float32), 14 - n)
     high = pixels.astype(np.float16)
     both = high.astype(np.float64) + (pixels - high).astype(np.float16)
@@ -19,6 +20,7 @@ def _measure_loss(n: int) -> tuple[float, float]:
 
 
 def _count_answer(exact: object, there: object) -> dict[str, dict[str, float]]:
+    """Return error and share of zeros at the reader's n, the largest without a loss and with a pixel, and at n + 1."""
     for value in (exact, there):
         whole_number(value, "exponent", 0, _FARTHEST - 1)
     counts = {"exact": exact, "there": there, "error": _measure_loss(exact)[0], "farther": _measure_loss(exact + 1)[0]}
@@ -26,6 +28,7 @@ def _count_answer(exact: object, there: object) -> dict[str, dict[str, float]]:
 
 
 def _farthest() -> tuple[int, int]:
+    """Return the solution: the largest n with an error up to 2^-22, and the largest at which no pixel is 0."""
     exact = max(n for n in range(_FARTHEST) if _measure_loss(n)[0] <= 2.0**-22)
     return exact, max(n for n in range(_FARTHEST) if _measure_loss(n)[1] == 0)
 

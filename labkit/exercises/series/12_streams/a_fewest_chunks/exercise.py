@@ -1,7 +1,5 @@
 """Exercise 12a: the fewest chunks."""
 
-from __future__ import annotations
-
 import math
 
 from labkit.exercises import Exercise, Goal, Mistake, Numbers, counted, whole_number
@@ -16,13 +14,14 @@ _SLACK = 5  # per cent above the reference time
 
 
 def _excess_pct(layer: Layer, chunk: int) -> float:
-    """Return how far, in per cent, the layer time on two streams of an H200 is above the link's reference time."""
+    """Return by how many per cent the layer time, in chunks of so many images on two streams, is over the link's."""
     op_ms = recorded("H200").op_ms(_RUNG, layer, _IMAGES)
     planned = span_ms(schedule(layer, _IMAGES, op_ms, chunk, streams=2, on="H200"))
     return 100 * (float(planned / layer.link_reference_ms(_IMAGES, device="H200")) - 1)
 
 
 def _count_answer(lenet86: object, lenet72: object) -> dict[str, dict[str, float]]:
+    """Return for each layer the reader's number of chunks, and the excess [%] with it and with one chunk fewer."""
     counts = {}
     for (name, layer), count in zip(_FIRST.items(), (lenet86, lenet72), strict=True):
         count = whole_number(count, f"number of chunks of {name}", 1, _IMAGES)
@@ -32,7 +31,7 @@ def _count_answer(lenet86: object, lenet72: object) -> dict[str, dict[str, float
 
 
 def _compute_solution() -> tuple[int, ...]:
-    """Return the fewest chunks: only the first chunk's way in and kernel add to the time of the way back."""
+    """Return the fewest chunks per layer: only the first chunk's way in and kernel add to the time of the way back."""
     counts = []
     for layer in _FIRST.values():
         into, back = layer.link_ms(_IMAGES, device="H200")
@@ -42,6 +41,7 @@ def _compute_solution() -> tuple[int, ...]:
 
 
 def _make_goals(name: str) -> tuple[Goal, Goal]:
+    """Return the goals for a layer: its excess is small enough, and would not be with one chunk fewer."""
     return (counted("above", name, what="% above the reference time", at_most=_SLACK),
             counted("fewer", name, what="and with one chunk fewer", at_least=_SLACK))
 

@@ -1,7 +1,5 @@
 """Exercise 12b: growing chunks."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Sequence
 
@@ -24,8 +22,9 @@ def _compute_excess_pct(chunks: Sequence[int]) -> float:
 
 
 def _count_answer(sizes: object) -> dict[str, dict[str, float]]:
+    """Return the excess [%] of the reader's chunks, their number, and what the mistakes look at."""
     chosen = chunk_sizes(_IMAGES, sizes)
-    equal = {*chosen[:-1]} <= {chosen[0]} and chosen[-1] <= chosen[0]
+    equal = {*chosen[:-1]} <= {chosen[0]} and chosen[-1] <= chosen[0]  # the last one may be a smaller rest
     return {_LAYER: {"above": _compute_excess_pct(chosen), "chunks": float(len(chosen)), "first": float(chosen[0]),
                      "equal": float(equal), "falls": float(chosen[0] > chosen[-1]),
                      "growth": max((b / a for a, b in itertools.pairwise(chosen)), default=1.0)}}

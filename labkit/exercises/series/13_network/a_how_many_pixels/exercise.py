@@ -1,7 +1,5 @@
 """Exercise 13a: how many pixels."""
 
-from __future__ import annotations
-
 import math
 
 from labkit.exercises import Exercise, Goal, Mistake, Numbers, counted, whole_number
@@ -24,6 +22,7 @@ def _read_kernel_ms(dtype: str) -> float:
 
 
 def _count_answer(half: object, float: object) -> dict[str, dict[str, float]]:
+    """Return for each precision the reader's side, and the link's time over the kernel's, also one pixel longer."""
     counts = {}
     for (name, dtype), value in zip(_TYPES.items(), (half, float), strict=True):
         side, kernel_ms = whole_number(value, "side in pixels", 1, 1000), _read_kernel_ms(dtype)
@@ -33,17 +32,14 @@ def _count_answer(half: object, float: object) -> dict[str, dict[str, float]]:
 
 def _compute_solution() -> tuple[int, ...]:
     """Return the sides at which the transfer of the images takes as long as the kernel."""
-    rate = device("H200").measured["to_device_pinned"]
+    rate = device("H200").measured["to_device_pinned"]  # bytes per second
     return tuple(math.isqrt(int(_read_kernel_ms(dtype) / 1e3 / _IMAGES * rate)) for dtype in _TYPES.values())
 
 
 def _make_goals(name: str) -> tuple[Goal, Goal]:
+    """Return the goals for a precision: the link is no slower than the kernel, and would be with a pixel more."""
     return (counted("link", name, what="link over kernel", at_most=1),
             counted("larger", name, what="and with sides one pixel longer", at_least=1))
-
-
-def _both(attempt, holds) -> bool:
-    return all(holds(attempt.counts[name]) for name in _TYPES)
 
 
 EXERCISE = Exercise(
@@ -55,6 +51,6 @@ EXERCISE = Exercise(
                 lambda attempt: tuple(attempt.counts[name]["side"] for name in _TYPES)
                 == tuple(side // 2 for side in _compute_solution())),
         Mistake("With these the link is the shorter one, but it still is with larger images.",
-                lambda attempt: _both(attempt, lambda counts: counts["larger"] < 1)),
+                lambda attempt: all(attempt.counts[name]["larger"] < 1 for name in _TYPES)),
     ),
 )

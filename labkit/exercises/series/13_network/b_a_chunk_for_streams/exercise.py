@@ -1,7 +1,5 @@
 """Exercise 13b: a chunk for streams."""
 
-from __future__ import annotations
-
 import math
 
 from labkit.exercises import Exercise, Goal, Mistake, Numbers, whole_number
@@ -15,6 +13,7 @@ _CASE = "half, from bytes"
 
 
 def _count_answer(images: object) -> dict[str, dict[str, float]]:
+    """Return for the reader's chunk the share of the room that it fills, and the visible time of the last one [%]."""
     chunk = whole_number(images, "number of images", 1, _IMAGES)
     room = _MULTIPROCESSORS * PRECISIONS["float16"].sizes["BLOCKS"]
     link_ms = 1e3 * _IMAGES * _SIDE**2 / device("H200").measured["to_device_pinned"]

@@ -1,7 +1,5 @@
 """Exercise 14a: lanes apart."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from labkit.base.paths import cuda_src
@@ -19,7 +17,10 @@ def _options(s: Sizes, batch: int) -> tuple[str, ...]:
 
 
 def gradient(random: np.random.Generator, s: Sizes, batch: int):
-    """Launch on images [B+1,side,side], their order [B] and d_c1, all integers for exact sums; other values are NaN."""
+    """Return the launch of bp_weight_c1 on images [B+1,side,side], their order [B], and the values per image.
+
+    Images and d_c1 are integers, so that sums are exact; values that the kernel must not read are NaN.
+    """
     images = random.integers(1, 5, (batch + 1, s.side, s.side)).astype(np.float32)
     order = random.permutation(batch + 1)[:batch].astype(np.int32)
     values = {name: np.full((batch, *shape), np.nan, np.float32) for name, shape in s.values.items()}
@@ -38,7 +39,6 @@ def gradient(random: np.random.Generator, s: Sizes, batch: int):
 
 _SECTORS = counted("reduction_sectors", "lenet28", per=2808, what="sectors per request", at_most=8,  # of 2808 warps
                    least={"reduction_requests": 1})
-
 
 EXERCISE = Exercise(
     title="Lanes apart",

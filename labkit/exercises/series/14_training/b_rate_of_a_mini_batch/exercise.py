@@ -1,7 +1,5 @@
 """Exercise 14b: the rate of a mini-batch."""
 
-from __future__ import annotations
-
 import functools
 import math
 
@@ -17,6 +15,7 @@ _LEAST = 0.68  # six images of 360 fewer than 0.25 reaches, seven more than 0.2:
 
 
 def _count_answer(rate: object) -> dict[str, dict[str, float]]:
+    """Return the reader's rate and the accuracy that it reaches. LabError if it is no positive number."""
     if isinstance(rate, bool) or not isinstance(rate, (int, float, np.number)) or not math.isfinite(rate):
         raise LabError(f"the rate is a number, such as 0.2, not {rate!r}")
     if rate <= 0:
@@ -34,9 +33,6 @@ def _train_and_test(rate: float) -> float:
         return float(model.accuracy(test.images, test.labels))
 
 
-def _rate(attempt) -> float:
-    return attempt.counts[_HELD_OUT]["rate"]
-
 
 def _missed(attempt) -> bool:
     return attempt.counts[_HELD_OUT]["accuracy"] < _LEAST
@@ -50,9 +46,9 @@ EXERCISE = Exercise(
         Mistake("With this rate the steps jump over the minimum. The sigmoids of s1 then end at 0, where their slope "
                 "is zero, and all ten outputs stay near 0.1. A mean of 50 gradients is steadier than one, but it "
                 "points no further.",
-                lambda attempt: _missed(attempt) and _rate(attempt) > 0.5),
+                lambda attempt: _missed(attempt) and attempt.counts[_HELD_OUT]["rate"] > 0.5),
         Mistake("This is less than the rate of single images, and there are 50 times fewer updates: the weights have "
                 "hardly moved.",
-                lambda attempt: _missed(attempt) and _rate(attempt) < 0.1),
+                lambda attempt: _missed(attempt) and attempt.counts[_HELD_OUT]["rate"] < 0.1),
     ),
 )

@@ -10,7 +10,6 @@ _LOADS = 64 * 96 / 32  # of all warps, if each element is loaded once
 _MOVED = {"unique_bytes": 2 * 4 * 64 * 96}  # in and out
 _OTHER_LENGTH = re.compile(r"\bin\[[^]]*(?:\* *rows|\brows *\*)|\bout\[[^]]*(?:\* *columns|\bcolumns *\*)")
 
-
 EXERCISE = Exercise(
     title="Rows in",
     subject=TRANSPOSE,

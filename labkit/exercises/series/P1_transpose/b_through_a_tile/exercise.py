@@ -7,7 +7,6 @@ _SHAPE = "a matrix of 64 x 96"
 _LOADS = 64 * 96 / 32  # of all warps, if each element is loaded once
 _MOVED = {"unique_bytes": 2 * 4 * 64 * 96}  # in and out
 
-
 EXERCISE = Exercise(
     title="Through a tile",
     subject=TRANSPOSE,

@@ -5,7 +5,6 @@ from labkit.exercises.practice import histogram
 
 _PIXELS = "4,096 pixels"
 
-
 EXERCISE = Exercise(
     title="Add together",
     subject=Kernels(histogram, (

@@ -7,7 +7,6 @@ from labkit.exercises.practice import histogram
 
 _PIXELS = "4,096 pixels"
 
-
 EXERCISE = Exercise(
     title="A copy per block",
     subject=Kernels(histogram, (

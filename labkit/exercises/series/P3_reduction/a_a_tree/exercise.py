@@ -6,7 +6,6 @@ from labkit.exercises.practice import total
 _NUMBERS = "16,384 numbers"
 _READ = {"unique_bytes": 4 * 16384}
 
-
 EXERCISE = Exercise(
     title="A tree",
     subject=Kernels(total, (

@@ -6,7 +6,6 @@ from labkit.exercises.practice import total
 _NUMBERS = "16,384 numbers"
 _WARPS = 8 * 8
 
-
 EXERCISE = Exercise(
     title="By shuffles",
     subject=Kernels(total, (

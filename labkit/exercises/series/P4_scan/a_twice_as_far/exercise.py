@@ -5,7 +5,6 @@ from labkit.exercises.practice import SCAN
 
 _ROWS = "4 rows of 256"
 
-
 EXERCISE = Exercise(
     title="Twice as far",
     subject=SCAN,

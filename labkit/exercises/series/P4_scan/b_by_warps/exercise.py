@@ -8,7 +8,6 @@ from labkit.exercises.practice import SCAN
 _ROWS = "4 rows of 256"
 _WARPS = 4 * 8
 
-
 EXERCISE = Exercise(
     title="By warps",
     subject=SCAN,

@@ -7,7 +7,6 @@ from labkit.exercises.practice import softmax
 
 _ROWS = "8 rows of 256"
 
-
 EXERCISE = Exercise(
     title="A row per warp",
     subject=Kernels(softmax, (

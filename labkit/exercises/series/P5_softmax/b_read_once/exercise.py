@@ -5,7 +5,6 @@ from labkit.exercises.practice import softmax
 
 _ROWS = "8 rows of 256"
 
-
 EXERCISE = Exercise(
     title="Read once",
     subject=Kernels(softmax, (
