@@ -129,7 +129,7 @@ def _write_advice(result: Grade, source: str, record: bool) -> str:
     exercise = result.exercise
     if result.untouched:
         return ""
-    hints = 0 if result.follow else 1  # how many the reader has unlocked
+    hints = 0 if result.follow else 1  # the number of the hint that is due; without a record, the first
     solved = exercise.solution or (isinstance(exercise.subject, Numbers) and exercise.subject.solution())
     shown_lines = code_lines(exercise.solution or repr(solved)) if exercise.folder in progress.shown else None
     if record and code_lines(source) == shown_lines:

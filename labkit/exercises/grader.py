@@ -80,7 +80,7 @@ def _limit_process() -> None:
 
 
 def _pack(folder: Path, word: str) -> None:
-    """Collect a folder's arrays and events in its file `answer`, with `write_answer`: a sandbox returns one file."""
+    """Collect a folder's arrays and events in its file `answer`, marked by `word`: a sandbox returns one file."""
     arrays = {path.stem: base64.b64encode(path.read_bytes()).decode() for path in folder.glob("*.npy")}
     events = processes.lines(Path(os.environ["HOSTCUDA_CHECK_OUT"]))
     write_answer(folder / "answer", word, {"events": events, "arrays": arrays})

@@ -208,7 +208,7 @@ def list_goal_lines(exercise: Exercise, reached: Sequence[float]) -> Iterator[Gr
 def find_mistake(exercise: Exercise, attempt: Attempt, lines: Sequence[GradeLine]) -> str:
     """Return the sentence for the first typical mistake that the attempt makes, or "".
 
-    `lines` are those of its grade: "" if all are met, or all but the number of changed lines; and for a very long text.
+    `lines` are those of its grade. "" also if all are met but the number of changed lines, or if the text is very long.
     """
     if all(line.ok or line.kind == BUDGET for line in lines) or len(attempt.source) > EXPLAINED:
         return ""

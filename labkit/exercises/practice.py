@@ -55,7 +55,7 @@ def softmax(random: np.random.Generator, rows: int, columns: int, highest: int):
     x = (highest - random.exponential(3, (rows, columns))).astype(np.float32)
     powers = np.exp(x.astype(np.float64) - x.max(axis=1, keepdims=True))
     exact = powers / powers.sum(axis=1, keepdims=True)
-    y = Output("y", exact.astype(np.float32), allowed=1e-5 * exact + 1e-12)
+    y = Output("y", exact.astype(np.float32), allowed=1e-5 * exact + 1e-12)  # about 170 roundings, or an underflow
     return launch("softmax", x, y, rows, columns, grid=-(-rows // 4), block=(32, 4))
 
 
@@ -127,11 +127,11 @@ def products(random: np.random.Generator, count: int, K: int, rows: bool):
 
 
 def make_product_goals(on: str, loads: int, moved: int) -> tuple[Goal, ...]:
-    """Return the goals of `products` on the case `on`, "5 products": at most `loads` load requests, and few stores.
+    """Return the goals of `products` on the case `on`, "5 products": load requests, and two store requests per product.
 
-    `moved` bytes are loaded and stored at least.
+    An attempt with more than `loads` load requests, or with less than `moved` bytes loaded and stored, misses them.
     """
-    stores = 2 * int(on.partition(" ")[0])  # two per product
+    stores = 2 * int(on.partition(" ")[0])
     return (
         counted("global_load_requests", on, what="load requests", at_most=loads, least={"unique_bytes": moved}),
         counted("global_store_requests", on, what="store requests", at_most=stores, least={"unique_bytes": moved}),

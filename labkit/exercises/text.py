@@ -86,7 +86,7 @@ def list_causes(attempt: Attempt, right_lines: Iterable[str]) -> Iterator[str]:
                "memory, not at registers. Set it where it is declared; a sum begins at 0.")
     if not attempt.runs_wrong:
         return
-    if "nothing was written" in attempt.wrong and not re.search(r"(?<!\.)\by(?:\[| \+ )", code):
+    if "nothing was written" in attempt.wrong and not re.search(r"(?<!\.)\by(?:\[| \+ )", code):  # no y[...] or y + ...
         yield "No result is stored: a local variable ends with its thread. Store its value to y when it is complete."
     yield from _find_exchanged(code, right_lines)
     if attempt.wrong.startswith("right"):
@@ -121,7 +121,7 @@ def _find_lost(code: str) -> Iterator[str]:
     if match := _DROPPED.search(code):
         yield (f"`{match[0]}` drops the remainder: what is left after the last whole round belongs to no thread. "
                "Let each thread's index grow by the number of threads as long as it is below the end.")
-    for name in dict.fromkeys(re.findall(r"(?<!\()\bint (\w+) = 0\b", code)):
+    for name in dict.fromkeys(re.findall(r"(?<!\()\bint (\w+) = 0\b", code)):  # not the counter of a for
         added = re.findall(rf"\b{name} \+= ([^;{{}}]{{0,300}});", code)
         # Floats are added: products of elements, in balanced parentheses (else it is the step of a loop), or powers.
         if any(("*" in term and "[" in term and term.count("(") == term.count(")"))

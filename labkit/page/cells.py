@@ -91,7 +91,7 @@ class KernelCells(Magics):
     @argument("--name", help="A variable that gets the variant, too; without it, take _.")
     @cell_magic
     def kernel(self, line: str, cell: str) -> Variant:
-        """Compile the cell in place of a rung's kernel: a variant for `check`, `bench`, `profile`, `sanitize`."""
+        """Compile the cell in place of a rung's kernel; print its launches; return it, for `check` and `bench`."""
         chosen = self.kernel.parser.parse_intermixed_args(arg_split(line))  # options may follow --name
         if chosen.name:
             self._forget(chosen.name)

@@ -33,7 +33,7 @@ class ClaimFailed(LabError, AssertionError):
 
 
 def setup() -> HTML:
-    """Start the engine, add the cell magics ``%%kernel`` and ``%%cuda``, and show what the engine's times mean.
+    """Start the engine, add the cell magics ``%%kernel`` and ``%%cuda``, and return a note of what its times mean.
 
     Raises
     ------
@@ -64,7 +64,7 @@ class Prediction:
         self.expected = expected
 
     def against(self, **measured: float) -> HTML:
-        """Compare measurements with the predictions: both, and their ratio (none for a predicted 0, or for ``...``).
+        """Return a table of measurements, predictions and their ratios (none for a predicted 0, or for ``...``).
 
         Parameters
         ----------
@@ -96,7 +96,7 @@ def predict(**expected: float | EllipsisType) -> Prediction:
 
 
 def claim(text: str, holds: bool, here: bool | None = None) -> None:
-    """State a sentence that the figures must support.
+    """Print a sentence that the figures must support.
 
     Parameters
     ----------

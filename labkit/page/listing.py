@@ -87,7 +87,7 @@ class Diff:
         matcher = difflib.SequenceMatcher(None, *([" ".join(line.split()) for line in side] for side in (a, b)), False)
         self.changed_lines = changed_lines(a, b)
         self.hunks = []
-        for group in matcher.get_grouped_opcodes(n=2):
+        for group in matcher.get_grouped_opcodes(n=2):  # with two unchanged lines around the changed ones
             rows = []
             for tag, i1, i2, j1, j2 in group:
                 old = [Row("-", skipped_a + i + 1, tokens_a[i]) for i in range(i1, i2)]

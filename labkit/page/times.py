@@ -38,7 +38,7 @@ class Times(HTML):
 
 def times(variants: Variant | int | Iterable[Variant | int], layers: Layer | Iterable[Layer] = LENET86,
           batch: int = 1000, counts: Mapping[str, str] = COUNTS) -> Times:
-    """Check and compare variants, layer by layer.
+    """Check variants, and return a table that compares them, layer by layer.
 
     On a GPU the table has op times measured here; without one, counts for one image. Its last column has the op times
     recorded on an H200. Of a reader's own kernel none is recorded: without a GPU the table has its estimate.

@@ -9,8 +9,8 @@ _PART = {_NAME: Layer(_NAME, C=1, H=40, W=40, M=12, K=7)}
 _STORES = "wavefronts_per_shared_store"
 
 
-def _gaps(attempt: Attempt) -> bool:
-    """Return whether maps in `out` have a size of their own, under the name that the hints give it."""
+def _has_gaps(attempt: Attempt) -> bool:
+    """Return whether the attempt uses MAP, the hints' name for the distance of maps in shared memory."""
     return attempt.matches(r"\bMAP\b")
 
 
@@ -26,17 +26,17 @@ EXERCISE = Exercise(
     mistakes=(
         Mistake("There is a gap after each map now, but of a size that leaves the maps in the same banks: their "
                 "distance should be 8 words more than a multiple of 32, that is 16 halves more than one of 64.",
-                lambda attempt: not attempt.wrong and _gaps(attempt) and attempt.count(_STORES, _NAME) > 1.25),
+                lambda attempt: not attempt.wrong and _has_gaps(attempt) and attempt.count(_STORES, _NAME) > 1.25),
         Mistake("`copy` has to skip the gaps: element `at` is in map at / (Ho * Wo), and each map before it has one.",
-                lambda attempt: _gaps(attempt) and (
+                lambda attempt: _has_gaps(attempt) and (
                     "&out[at];" in attempt.source
                     or ("uninitialized" in attempt.findings and attempt.source.count("__syncthreads") > 3))),
         Mistake("`out` has to have room for the gaps, too.",
-                lambda attempt: _gaps(attempt) and "out of bounds" in attempt.findings
+                lambda attempt: _has_gaps(attempt) and "out of bounds" in attempt.findings
                 and "MAPS * Ho * Wo : 1]" in attempt.source),
         Mistake("Where Wo is a multiple of 4, outputs go to y directly, and there maps have no gaps: `store` is used "
                 "for both.",
-                lambda attempt: _gaps(attempt) and ("out of bounds" in attempt.findings
+                lambda attempt: _has_gaps(attempt) and ("out of bounds" in attempt.findings
                                                     or "rows of 8 halves" in attempt.wrong)),
         Mistake("A map of 50 halves ends in the middle of a piece of 8 bytes, which `copy` reads and writes at once: "
                 "such maps can have no gap.",

@@ -20,7 +20,7 @@ def _measure_loss(n: int) -> tuple[float, float]:
 
 
 def _count_answer(exact: object, there: object) -> dict[str, dict[str, float]]:
-    """Return error and share of zeros at the reader's n, the largest without a loss and with a pixel, and at n + 1."""
+    """Return the loss at the reader's distances: the error at `exact`, the share of zeros at `there`; and at n + 1."""
     for value in (exact, there):
         whole_number(value, "exponent", 0, _FARTHEST - 1)
     counts = {"exact": exact, "there": there, "error": _measure_loss(exact)[0], "farther": _measure_loss(exact + 1)[0]}

@@ -15,7 +15,10 @@ _MOST, _WITHIN = 8, 1  # chunks, and per cent above the reference time
 
 
 def _compute_excess_pct(chunks: Sequence[int]) -> float:
-    """Return how far, in per cent, the layer time on two streams of an H200 is above the link's reference time."""
+    """Return how far, in per cent, the layer time on two streams of an H200 is above the link's reference time.
+
+    `chunks` are numbers of images.
+    """
     op_ms = recorded("H200").op_ms(_RUNG, _FIRST, _IMAGES)
     planned = span_ms(schedule(_FIRST, _IMAGES, op_ms, chunks, streams=2, on="H200"))
     return 100 * (float(planned / _FIRST.link_reference_ms(_IMAGES, device="H200")) - 1)
@@ -31,8 +34,8 @@ def _count_answer(sizes: object) -> dict[str, dict[str, float]]:
 
 
 def _compute_solution() -> tuple[tuple[int, ...]]:
-    """Return the chunks, each twice as large as the one before; the last takes the rest."""
-    sizes = [_IMAGES * 2**i // (2**_MOST - 1) for i in range(_MOST - 1)]
+    """Return the solution: the sizes of the chunks, each twice as large as the one before; the last takes the rest."""
+    sizes = [_IMAGES * 2**i // (2**_MOST - 1) for i in range(_MOST - 1)]  # 1 + 2 + 4 + ... is 2^n - 1
     return ((*sizes, _IMAGES - sum(sizes)),)
 
 

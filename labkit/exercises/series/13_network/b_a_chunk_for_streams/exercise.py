@@ -15,7 +15,7 @@ _CASE = "half, from bytes"
 def _count_answer(images: object) -> dict[str, dict[str, float]]:
     """Return for the reader's chunk the share of the room that it fills, and the visible time of the last one [%]."""
     chunk = whole_number(images, "number of images", 1, _IMAGES)
-    room = _MULTIPROCESSORS * PRECISIONS["float16"].sizes["BLOCKS"]
+    room = _MULTIPROCESSORS * PRECISIONS["float16"].sizes["BLOCKS"]  # blocks at a time, one per image
     link_ms = 1e3 * _IMAGES * _SIDE**2 / device("H200").measured["to_device_pinned"]
     rows = recorded("H200").network(label="fused", dtype="float16", where="device", pixels="uint8 86x86")
     last_ms = chunk * float(rows["ms"].item()) / _IMAGES
@@ -24,7 +24,7 @@ def _count_answer(images: object) -> dict[str, dict[str, float]]:
 
 
 def _one_turn() -> tuple[int]:
-    """Return how many images the device has room for: one block per image."""
+    """Return the solution: as many images as the device has room for, one block per image."""
     return (_MULTIPROCESSORS * PRECISIONS["float16"].sizes["BLOCKS"],)
 
 
