@@ -11,6 +11,7 @@ from pathlib import Path
 from labkit.base.paths import PACKAGE
 
 PROJECT = "cuda-convolution-lab"  # the name that pip knows
+_PIP_INSTALL = f'"{sys.executable}" -m pip install'
 
 # Packages that only figures, the notebooks and their reports import: the extra "notebooks".
 NOTEBOOKS = (
@@ -28,16 +29,12 @@ def restore(name: str) -> str:
     """Return the command that restores a file or folder of the lab, such as `data` or `data/weights`."""
     if root := checkout():
         return f'git -C "{root}" checkout -- {name}'
-    return f'{_pip_install()} --force-reinstall --no-deps "{PROJECT}{_find_origin()}"'
+    return f'{_PIP_INSTALL} --force-reinstall --no-deps "{PROJECT}{_find_origin()}"'
 
 
 def notebooks() -> str:
     """Return the command that installs the packages that figures, notebooks and reports need."""
-    return f'{_pip_install()} "{PROJECT}[notebooks]{_find_origin()}"'
-
-
-def _pip_install() -> str:
-    return f'"{sys.executable}" -m pip install'
+    return f'{_PIP_INSTALL} "{PROJECT}[notebooks]{_find_origin()}"'
 
 
 def _find_origin() -> str:

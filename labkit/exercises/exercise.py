@@ -148,7 +148,8 @@ def counted(
     """
     least = least or ({per: 1} if isinstance(per, str) else {})
 
-    def compute_number(counts: Mapping[str, Counts]) -> float:  # infinity, which misses the goal, if too little is done
+    def compute_number(counts: Mapping[str, Counts]) -> float:
+        """Return the counter over the divisor; infinity, of the sign that misses the goal, if too little is done."""
         if any(counts[on].get(counter, 0.0) < value for counter, value in least.items()):
             return -math.inf if "at_least" in wanted else math.inf
         return counts[on].get(name, 0.0) / (counts[on][per] if isinstance(per, str) else per)
@@ -314,7 +315,6 @@ def _require_short(text: str) -> str:
         raise LabError(f"this has {lines:,} lines and {len(text):,} characters: an attempt may have {SOURCE_LINES:,} "
                        f"and {SOURCE_CHARACTERS:,}")
     return text
-
 
 
 _added: dict[str, Path] = {}  # the folders of added exercises, by their names

@@ -171,7 +171,6 @@ def describe_times(exercise: Exercise) -> str:
             f"solution {three(solution_ms)} ms.{sentence}")
 
 
-
 def _check_on_gpu(result: Grade, source: str) -> Grade:
     """Return the grade with one more line, before those of the goals: whether the kernel is right on this GPU, too."""
     try:

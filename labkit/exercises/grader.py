@@ -96,9 +96,10 @@ def _watch_case(name: str, finish: Callable[[], None]) -> Iterator[None]:
     """Mark where the launches of a case begin and end; call `finish` and end the process if they take too long."""
     case_ended = threading.Event()
 
-    def end_if_late() -> None:  # in a thread of its own
+    def end_if_late() -> None:
+        """Wait in a thread of its own for the end of the case; mark it as endless and end the process if it is late."""
         start, processor_start = time.monotonic(), time.process_time()
-        while not case_ended.wait(0.2):  # looks five times per second
+        while not case_ended.wait(0.2):
             seconds = time.monotonic() - start
             # Processor time counts, because a right kernel takes long on a busy machine; but it may also wait forever.
             if seconds > RUN_S and (time.process_time() - processor_start > RUN_S or seconds > 5 * RUN_S):

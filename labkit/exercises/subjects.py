@@ -375,14 +375,11 @@ class Numbers:
         The answer that the page begins with.
     solution : callable
         Called without arguments; returns an answer that meets the goals.
-    cases : tuple of Case
-        Empty: nothing is launched.
     """
 
     count: Callable[..., Mapping[str, Counts]]
     start: tuple = ()
     solution: Callable[[], tuple] = tuple
-    cases: tuple[Case, ...] = ()
 
     def drawn(self, shapes: str, values: str = "") -> Self:
         """Return the subject itself: nothing is launched, and nothing is drawn."""

@@ -73,10 +73,6 @@ def _find_launch(number: str | None, which: int | str) -> tuple[dict, Sequence[L
     return subject.options, [*subject.layers.values()]
 
 
-def _is_name(text: str) -> bool:
-    return text.isidentifier() and not keyword.iskeyword(text)
-
-
 @magics_class
 class KernelCells(Magics):
     """The cell magics of the lab."""
@@ -120,7 +116,7 @@ class KernelCells(Magics):
 
         So after an error no later cell takes it for the present one. UsageError if it is another variable or no name.
         """
-        if not _is_name(name):
+        if not name.isidentifier() or keyword.iskeyword(name):
             raise UsageError(f"--name {name} is not a name of Python")
         if not isinstance(self.shell.user_ns.get(name), (Variant, _NotCompiled, type(None))):
             raise UsageError(f"--name {name}: this name has another value already; take a new one, such as mine")
@@ -144,7 +140,7 @@ class KernelCells(Magics):
                 del options[place : place + 2]
         except ValueError as error:  # an unbalanced quotation mark
             raise UsageError(f"%%cuda {line}: {error}") from None
-        if not _is_name(name):
+        if not name.isidentifier() or keyword.iskeyword(name):
             raise UsageError("%%cuda needs a name for the module: %%cuda vectors")
         old = self.shell.user_ns.get(name)
         if isinstance(old, (_NotCompiled, type(None))) or hasattr(old, "get_function"):

@@ -38,6 +38,7 @@ class Steps:
 
     @property
     def _caption(self) -> str:
+        """The kernel, layer and thread, and which steps are shown if not all are: ", steps 3 to 42 of 1,000"."""
         steps = self._shown()
         last = self._first + len(steps) - 1
         return self._about + f", steps {self._first} to {last} of {len(self.table):,}" * (len(steps) < len(self.table))

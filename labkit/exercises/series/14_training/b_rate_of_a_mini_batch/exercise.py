@@ -33,7 +33,6 @@ def _train_and_test(rate: float) -> float:
         return float(model.accuracy(test.images, test.labels))
 
 
-
 def _missed(attempt) -> bool:
     return attempt.counts[_HELD_OUT]["accuracy"] < _LEAST
 
