@@ -33,7 +33,7 @@ from typing import IO
 
 from labkit.exercises.exercise import Exercise, exercise, exercises
 from labkit.exercises.subjects import Numbers
-from labkit.exercises.trial import SOLUTION, START, trials
+from labkit.exercises.trial import SOLUTION, START, list_trials
 from labkit.ladder.source import read
 from labkit_classroom import grading
 from labkit_classroom.submissions import submissions
@@ -53,7 +53,7 @@ DAMAGED = (b"", b"\xff\xfe\x00kernel", b"\x7fELF\x02", b"PK\x03\x04", b"{" * 100
 def generate(folder: Path, count: int, asked: list[Exercise], same: float, seed: int) -> Counter:
     """Write submissions, student by student; return how many there are of each kind."""
     chance, written = random.Random(seed), Counter()
-    texts = {asked_exercise.number: [*trials(asked_exercise)] for asked_exercise in asked}
+    texts = {asked_exercise.number: [*list_trials(asked_exercise)] for asked_exercise in asked}
     for index in range(count):
         asked_exercise, student = asked[index % len(asked)], f"s{index // len(asked):04}"
         kind = chance.choices([*KINDS], [*KINDS.values()])[0]

@@ -56,9 +56,9 @@ def test_a_checkout_has_remedies_of_its_own(monkeypatch, tmp_path, what, platfor
     finding = hostcuda.doctor.Requirement(what, MISSING, "is not here", "install it")
     monkeypatch.setattr(sys, "platform", platform)
     monkeypatch.setattr(sys, "prefix", str(tmp_path / prefix))
-    monkeypatch.setattr(installation, "checkout", lambda: tmp_path)
+    monkeypatch.setattr(installation, "find_checkout", lambda: tmp_path)
     assert doctor._adapt_remedy(finding).remedy.endswith(remedy)
-    monkeypatch.setattr(installation, "checkout", lambda: None)
+    monkeypatch.setattr(installation, "find_checkout", lambda: None)
     assert doctor._adapt_remedy(finding) == finding
 
 
@@ -69,7 +69,7 @@ def test_packages_of_the_notebooks_are_named(monkeypatch):
     finding = doctor._check_packages()
     assert (finding.state, finding.found) == (MISSING, "not here: no_such_package")
     assert "[notebooks]" in finding.remedy
-    monkeypatch.setattr(installation, "checkout", lambda: None)
+    monkeypatch.setattr(installation, "find_checkout", lambda: None)
     assert doctor._check_packages().state == UNUSED  # the engine and the commands work without
 
 

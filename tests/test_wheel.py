@@ -121,6 +121,6 @@ def test_an_installed_package_is_restored_from_where_it_came(monkeypatch, direct
         read_text = staticmethod(lambda name: direct)
 
     monkeypatch.setattr(installation.metadata, "distribution", lambda name: Distribution)
-    assert installation.restore("data").startswith("git -C ")
-    monkeypatch.setattr(installation, "checkout", lambda: None)
-    assert installation.restore("data").endswith(f"--force-reinstall --no-deps {command}")
+    assert installation.write_restore_command("data").startswith("git -C ")
+    monkeypatch.setattr(installation, "find_checkout", lambda: None)
+    assert installation.write_restore_command("data").endswith(f"--force-reinstall --no-deps {command}")

@@ -412,7 +412,7 @@ def _grade(submission: Submission, unsafe: bool, added: Mapping[str, Path] = Map
                           answer=_digest_answer(submission), grader=_digest_lab())
         if submission.exercise in added:
             add(added[submission.exercise])
-        exercise = by_name(submission.exercise).drawn(submission.seed or secrets.token_hex(8))
+        exercise = by_name(submission.exercise).with_seed(submission.seed or secrets.token_hex(8))
         try:
             graded = _grade_answer(exercise, submission.answer, unsafe)
             verdict = graded.verdict

@@ -20,19 +20,19 @@ NOTEBOOKS = (
 )
 
 
-def checkout() -> Path | None:
+def find_checkout() -> Path | None:
     """Return the checkout that the package lies in, with its notebooks; None for an installed package."""
     return PACKAGE.parent if (PACKAGE.parent / "pyproject.toml").is_file() else None
 
 
-def restore(name: str) -> str:
+def write_restore_command(name: str) -> str:
     """Return the command that restores a file or folder of the lab, such as `data` or `data/weights`."""
-    if root := checkout():
+    if root := find_checkout():
         return f'git -C "{root}" checkout -- {name}'
     return f'{_PIP_INSTALL} --force-reinstall --no-deps "{PROJECT}{_find_origin()}"'
 
 
-def notebooks() -> str:
+def write_install_command() -> str:
     """Return the command that installs the packages that figures, notebooks and reports need."""
     return f'{_PIP_INSTALL} "{PROJECT}[notebooks]{_find_origin()}"'
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from hostcuda import files
 from labkit.base.errors import LabError
-from labkit.base.installation import checkout, restore
+from labkit.base.installation import find_checkout, write_restore_command
 from labkit.base.paths import data_dir
 
 NAME = "MANIFEST.sha256"
@@ -102,6 +102,6 @@ def _remedy(root: Path, path: Path) -> str:
     """Return the sentence that says how to restore a file that is not what the manifest says."""
     name = f"data/{_relative_name(root, path)}"
     own = root.resolve() == data_dir().resolve()
-    accept = "; if it was recorded on purpose, accept it with `python -m recording manifest`" if checkout() else ""
-    return (f"Restore it with `{restore(name)}`{accept}" if own else
-            f"Copy it there again from a good one; the lab's own comes back with `{restore(name)}`")
+    accept = "; if it was recorded on purpose, accept it with `python -m recording manifest`" if find_checkout() else ""
+    return (f"Restore it with `{write_restore_command(name)}`{accept}" if own else
+            f"Copy it there again from a good one; the lab's own comes back with `{write_restore_command(name)}`")

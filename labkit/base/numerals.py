@@ -15,9 +15,9 @@ def is_whole(value: object, least: int = 1, most: float = math.inf) -> bool:
 
 def ms(value: float) -> str:
     """Return milliseconds as text with three digits, in seconds, milliseconds or microseconds: "3.71 ms"."""
-    if value >= 9995:  # rounded to three digits, 10,000 ms
+    if value >= 9995:  # from about 10 s
         return f"{three(value / 1000)} s"
-    if value >= 0.0995:  # rounded, 0.1 ms
+    if value >= 0.0995:  # from about 0.1 ms
         return f"{three(value)} ms"
     return f"{three(value * 1000)} µs"
 

@@ -33,7 +33,5 @@ def main() -> None:
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in installation.NOTEBOOKS:
             raise
-        terminal.fail(
-            "labkit",
-            f"this needs {error.name}, which comes with the lab's extra for notebooks: {installation.notebooks()}",
-        )
+        terminal.fail("labkit", f"this needs {error.name}, which comes with the lab's extra for notebooks: "
+                      f"{installation.write_install_command()}")

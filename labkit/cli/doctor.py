@@ -38,7 +38,7 @@ def examine() -> LabReport:
 
 def _adapt_remedy(finding: Requirement) -> Requirement:
     """Return an engine's finding with a checkout's own remedy: a container on a Mac, `make gpu` for a GPU in .venv."""
-    root = installation.checkout()
+    root = installation.find_checkout()
     if finding.what == "C++ compiler" and finding.remedy and root and sys.platform == "darwin":
         container = f'docker run -it --rm -v "{root}":/lab -w /lab python:3.13'
         return dataclasses.replace(finding, remedy=f"{container} make report")
@@ -49,7 +49,7 @@ def _adapt_remedy(finding: Requirement) -> Requirement:
 
 def _check_lab() -> Requirement:
     """Return the finding about the lab itself: version and place."""
-    root = installation.checkout()
+    root = installation.find_checkout()
     where = f"a checkout, {root}" if root else f"an installed package, {paths.PACKAGE}"
     return Requirement("labkit", OK, f"{labkit.__version__}, {where}")
 
@@ -62,7 +62,7 @@ def _check_shipped() -> Requirement:
         if wrong := manifest.problems():
             raise LabError(f"{'; '.join(wrong)} (see {manifest.NAME})")
     except EngineError as error:
-        return Requirement("data", MISSING, str(error), installation.restore("data"))
+        return Requirement("data", MISSING, str(error), installation.write_restore_command("data"))
     about = f"{count} digits and the network's weights, checksums as recorded, {paths.data_dir()}"
     return Requirement("data", OK, about)
 
@@ -72,9 +72,10 @@ def _check_packages() -> Requirement:
     lacking = [name for name in installation.NOTEBOOKS if importlib.util.find_spec(name) is None]
     if not lacking:
         return Requirement("notebooks", OK, "figures, the notebooks and their reports")
-    if installation.checkout():
-        return Requirement("notebooks", MISSING, f"not here: {', '.join(lacking)}", installation.notebooks())
-    return Requirement("notebooks", UNUSED, f"for figures, the notebooks and their reports: {installation.notebooks()}")
+    command = installation.write_install_command()
+    if installation.find_checkout():
+        return Requirement("notebooks", MISSING, f"not here: {', '.join(lacking)}", command)
+    return Requirement("notebooks", UNUSED, f"for figures, the notebooks and their reports: {command}")
 
 
 def _check_fetched(name: str) -> Requirement:

@@ -12,9 +12,9 @@ app = typer.Typer(name="exercise", help="Exercises of your own: a folder each.",
 @app.command()
 def new(folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="It must not exist.")]) -> None:
     """Write an exercise to begin with, which passes its test."""
-    from labkit.exercises.trial import begin
+    from labkit.exercises.trial import write_template
 
-    for path in begin(folder):
+    for path in write_template(folder):
         print(path)
 
 
@@ -41,13 +41,13 @@ def try_out(
 
     from labkit.exercises.cheats import CHEATS
     from labkit.exercises.exercise import exercise, exercises
-    from labkit.exercises.trial import list_cheats, trials
+    from labkit.exercises.trial import list_cheats, list_trials
 
     failed = 0
     for task in map(exercise, which or exercises()):
-        attempts, tried = [*trials(task)], set()
+        attempts, tried = [*list_trials(task)], set()
         for trial in chain(attempts, list_cheats(attempts)):  # cheats are made when the others were graded
-            problem = trial.problem()
+            problem = trial.find_problem()
             failed += bool(problem)
             print(f"{'✗' if problem else '✓'} {task.number} {trial.about}{' ' * bool(problem)}{problem}", flush=True)
             tried.add(trial.about.partition(": ")[2])  # "a cheat: no load"

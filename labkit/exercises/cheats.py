@@ -14,7 +14,7 @@ from labkit.exercises.subjects import Kernels, Output
 
 CHEATS = ("stored answers", "no load", "all by one thread", "atomics for loads")
 STORED, GRADED = "seed of stored results", "seed of the grading"
-# A kernel's head; groups: name, parameters. `code_only` empties strings, so extern "C" is extern "" here.
+# A kernel's head; groups: name, parameters. `code_only` blanks strings, so extern "C" is extern " " here.
 _KERNEL = re.compile(r"""(?:extern\s*"\s*"\s*)?__global__\s+void\s+(\w+)\s*\(([^()]*)\)\s*\{""")
 # What threads of a block or a warp use to work together.
 _WORK_TOGETHER = re.compile(r"__shared__|__sync|__shfl|__ballot|\basm\b|mma|\bbarrier\b|cooperative_groups")
@@ -61,8 +61,8 @@ def _store_answers(exercise: Exercise, honest: str) -> Iterator[tuple[str, str]]
     On other shapes they run the `honest` kernel. The results are of another seed than the grading's: they are right
     only if the inputs do not depend on the seed.
     """
-    subject, head = exercise.drawn(STORED).subject, _find_head(honest)
-    launches = subject.launched(next(case for case in subject.cases if case.counted))
+    subject, head = exercise.with_seed(STORED).subject, _find_head(honest)
+    launches = subject.make_launches(next(case for case in subject.cases if case.counted))
     if len(launches) > 1 or not head:
         return
     arguments = dict(zip(names := _parameter_names(head[2]), launches[0].arguments, strict=False))

@@ -234,7 +234,7 @@ class Exercise:
     folder : Path
         The folder that it was loaded from: `load` fills it in.
     seed : str
-        The seed from which its inputs and a hidden shape are `drawn`.
+        The seed from which its inputs and a hidden shape are drawn: `with_seed` sets it.
     """
 
     title: str
@@ -248,9 +248,9 @@ class Exercise:
     folder: Path = Path()
     seed: str = ""
 
-    def drawn(self, seed: str) -> Exercise:
+    def with_seed(self, seed: str) -> Exercise:
         """Return a copy with a hidden shape and inputs drawn from a seed, which a reader cannot know beforehand."""
-        return replace(self, seed=seed, subject=self.subject.drawn(_hash_for_shapes(seed), seed))
+        return replace(self, seed=seed, subject=self.subject.draw(_hash_for_shapes(seed), seed))
 
     @property
     def of_series(self) -> bool:
@@ -438,5 +438,5 @@ def hand_over(exercise: Exercise, source: str, folder: Path) -> None:
 def receive(folder: Path) -> tuple[Exercise, str]:
     """Return (exercise without its solution, source of the attempt) from a folder that `hand_over` has written."""
     loaded = load(folder / "exercise")
-    subject = loaded.subject.drawn((folder / "shapes").read_text(encoding="utf-8"))
+    subject = loaded.subject.draw((folder / "shapes").read_text(encoding="utf-8"))
     return replace(loaded, subject=subject), (folder / "attempt.cu").read_text(encoding="utf-8")

@@ -129,7 +129,7 @@ def _write_advice(result: Grade, source: str, record: bool) -> str:
     exercise = result.exercise
     if result.untouched:
         return ""
-    hints = 0 if result.follow else 1  # the number of the hint that is due; without a record, the first
+    hints = 0 if result.thread_advice else 1  # the number of the hint that is due; without a record, the first
     solved = exercise.solution or (isinstance(exercise.subject, Numbers) and exercise.subject.solution())
     shown_lines = code_lines(exercise.solution or repr(solved)) if exercise.folder in progress.shown else None
     if record and code_lines(source) == shown_lines:
@@ -139,7 +139,7 @@ def _write_advice(result: Grade, source: str, record: bool) -> str:
         try:
             key = exercise.number if exercise.of_series else str(exercise.folder)
             # An attempt uses up no hint if its grade says what to do, as in the sentence for a typical mistake.
-            hints = progress.note(key, digest, result.passed, result.wants_hint, first=not result.follow)
+            hints = progress.note(key, digest, result.passed, result.wants_hint, first=not result.thread_advice)
         except EngineError as error:
             return f"Not noted in your progress: {error}"
     solution_call = f'lab.solution("{exercise.key}")' if solved else ""  # the students' edition has none
@@ -188,7 +188,7 @@ def grade_source(exercise: Exercise, source: str, seed: str = "") -> Grade:
     By default the seed of its inputs is a hash of the text without comments and blank line ends.
     """
     text = "\n".join(map(str.rstrip, without_comments(source).splitlines())).rstrip()
-    exercise = exercise.drawn(seed or hashlib.sha256(f"{exercise.number}\n{text}".encode()).hexdigest()[:16])
+    exercise = exercise.with_seed(seed or hashlib.sha256(f"{exercise.number}\n{text}".encode()).hexdigest()[:16])
     with temporary.folder() as folder:
         command, environment = write_job(exercise, source, folder)
         child = processes.run(command, environment, ATTEMPT_S, capture=True)

@@ -19,7 +19,7 @@ from hostcuda.metrics import NAMES, QUOTIENTS, SUMS
 from hostcuda.source import code_only
 from labkit.base.errors import CheckFailed
 from labkit.exercises.exercise import RUN_S, SOURCE, Attempt, Exercise, LastLaunch, format_number
-from labkit.exercises.text import EXPLAINED, count_features, list_causes, unset_sums
+from labkit.exercises.text import EXPLAINED, count_features, find_unset_sums, list_causes
 from labkit.ladder.messages import Message, format_errors, format_messages, parse_messages
 from labkit.ladder.source import changed_lines
 
@@ -126,14 +126,14 @@ class Grade:
         return not self.passed and all(line.ok for line in goals)
 
     @property
-    def follow(self) -> str:
+    def thread_advice(self) -> str:
         """A sentence about wrong results without a known cause: which thread to follow, and how; else ""."""
         return "" if self.mistake else _suggest_thread(self)
 
     @property
     def wants_hint(self) -> bool:
         """Whether the attempt needs a hint: nothing else says what to do."""
-        return bool(self.follow) or not (self.verdict == "not right yet" or self.long or self.mistake)
+        return bool(self.thread_advice) or not (self.verdict == "not right yet" or self.long or self.mistake)
 
     def __repr__(self) -> str:
         head = f"{self.exercise.number} {self.exercise.title}: {self.verdict}"
@@ -217,7 +217,7 @@ def find_mistake(exercise: Exercise, attempt: Attempt, lines: Sequence[GradeLine
     return next(itertools.chain(list_causes(attempt, map(code_only, right_lines)), sentences), "")
 
 
-def marks(result: ChildResult) -> dict[str, dict]:
+def collect_marks(result: ChildResult) -> dict[str, dict]:
     """Map the name of each mark that the child process left, such as "compile" or "done", to its last event, a dict."""
     return {event["mark"]: event for event in result.events if "mark" in event}
 
@@ -236,7 +236,7 @@ def _records(result: ChildResult) -> list[dict]:
 def _answer_questions(exercise: Exercise, source: str, result: ChildResult) -> list[GradeLine]:
     """Return the grade's lines up to the first ✗: whether the attempt compiles, ends, is clean and is right."""
     text = source.splitlines()
-    host_warnings = marks(result).get("warnings", {})
+    host_warnings = collect_marks(result).get("warnings", {})
     messages = parse_messages(host_warnings.get("text", ""), text)
     unset = [message for message in messages if "uninitialized" in message.text]
     # "may be used uninitialized": if the compiler has filled all variables with a pattern, the results show whether.
@@ -263,13 +263,13 @@ def _find_problem(source: str, result: ChildResult, unset: Sequence[Message]) ->
 
     `unset` are the compiler's warnings about variables without a value.
     """
-    text, notes = source.splitlines(), marks(result)
+    text, notes = source.splitlines(), collect_marks(result)
     if "compile" in notes:
         output = notes["compile"]["text"]
         return GradeLine(False, f"compiles\n{format_errors(output, text) or output.strip()}")
     if unset:
         return GradeLine(False, f"every variable has a value before it is read\n{format_messages(unset, text)}")
-    if sums := unset_sums(code_only(source)):
+    if sums := find_unset_sums(code_only(source)):
         line = next((n for n, row in enumerate(text, 1) if sums[0] in row), 0)
         message = f"line {line}: it is added to, but nothing sets it to zero: write = {{}}\n    {sums[0]}"
         return GradeLine(False, f"every variable has a value before it is read\n{message}")
@@ -316,7 +316,7 @@ def _collect_numbers(exercise: Exercise, result: ChildResult) -> dict[str, dict[
     """Map the name of each case to its numbers by name: `_sum_counters`, and what the subject measures from results."""
     numbers = _sum_counters(exercise, result.events)
     for case, runs in zip(exercise.subject.cases, result.arrays, strict=True):
-        if measured := exercise.subject.measured(case, runs):
+        if measured := exercise.subject.measure(case, runs):
             numbers.setdefault(case.name, {}).update(measured)
     return numbers
 
@@ -373,7 +373,7 @@ def write_advice(grade: Grade, hints: int, solution_call: str, times: str) -> st
     the reader can follow. `solution_call` is the call that shows the lab's own solution, or "". `times` is a sentence
     with recorded times, for an attempt that has reached the goal.
     """
-    exercise, to_follow = grade.exercise, grade.follow
+    exercise, to_follow = grade.exercise, grade.thread_advice
     if grade.untouched:
         return ""
     if grade.verdict == "not right yet" and not (to_follow and hints):

@@ -55,7 +55,7 @@ def softmax(random: np.random.Generator, rows: int, columns: int, highest: int):
     x = (highest - random.exponential(3, (rows, columns))).astype(np.float32)
     powers = np.exp(x.astype(np.float64) - x.max(axis=1, keepdims=True))
     exact = powers / powers.sum(axis=1, keepdims=True)
-    y = Output("y", exact.astype(np.float32), allowed=1e-5 * exact + 1e-12)  # about 170 roundings, or an underflow
+    y = Output("y", exact.astype(np.float32), allowed=1e-5 * exact + 1e-12)  # 1e-5: about 170 roundings
     return launch("softmax", x, y, rows, columns, grid=-(-rows // 4), block=(32, 4))
 
 

@@ -39,7 +39,7 @@ HIDDEN = (
 )
 
 
-def generator(*texts: str) -> np.random.Generator:
+def make_generator(*texts: str) -> np.random.Generator:
     """Return a random generator that is seeded with a hash of texts: a seed, and what the numbers are for."""
     return np.random.default_rng([*hashlib.sha256("\n".join(texts).encode()).digest()])
 
@@ -61,7 +61,7 @@ class InPlaceOf:
     chosen : mapping, optional
         The options of its launch, if they differ from those for which the solution is recorded.
     seed : str
-        The seed of the inputs: `drawn` sets it.
+        The seed of the inputs: `draw` sets it.
     moves : bool
         Whether outputs belong to other threads in a solution than in the starting code.
     """
@@ -80,13 +80,13 @@ class InPlaceOf:
         """The options of the rung for this exercise."""
         return dict(rung(self.name).solved.get(self.letter, {}) if self.chosen is None else self.chosen)
 
-    def drawn(self, shapes: str, values: str = "") -> Self:
+    def draw(self, shapes: str, values: str = "") -> Self:
         """Return a copy with a hidden shape drawn from `shapes`, and inputs from `values`.
 
         `shapes` and `values` are texts that seed the draws; with "" there is no drawn shape. Its K is that of another
         hidden shape, because a new K would be compiled anew.
         """
-        random, rung_variant = generator(shapes), variant(self.name, **self.options)
+        random, rung_variant = make_generator(shapes), variant(self.name, **self.options)
         for _ in range(_TRIES if shapes and self.hidden else 0):
             K = int(random.choice([layer.K for layer, _ in self.hidden]))
             # A small shape: up to 4 channels, 41 x 41 inputs, 18 maps and 3 images.
@@ -126,7 +126,7 @@ class InPlaceOf:
 
     def inputs(self, case: Case) -> list[tuple[np.ndarray, np.ndarray]]:
         """Return x and k of each run: integers; then real numbers, unless the case is counted."""
-        rung_variant, random = variant(self.name, **self.options), generator(self.seed, case.name)
+        rung_variant, random = variant(self.name, **self.options), make_generator(self.seed, case.name)
         draws = (draw_integers,) if case.counted else (draw_integers, draw_reals)
         return [draw(rung_variant, *case.what, random) for draw in draws]
 
@@ -149,7 +149,7 @@ class InPlaceOf:
             title = f"on {layer}, B = {batch} ({'real numbers' if run else 'integers'})"
             compare(arrays["y"], conv_float64(x, k), allowed, attempt.io_dtype, title, (x, k))
 
-    def measured(self, case: Case, runs: Sequence[Mapping[str, np.ndarray]]) -> Counts:
+    def measure(self, case: Case, runs: Sequence[Mapping[str, np.ndarray]]) -> Counts:
         """Return {"largest_error": error for real numbers over sum |x| |k| of the output}; {} for a counted case.
 
         `runs` has the arrays that each run of `execute` yielded.
@@ -193,7 +193,7 @@ class Output:
     before: np.ndarray | float | None = None
     allowed: np.ndarray | float = 0.0
 
-    def filled(self) -> np.ndarray:
+    def make_before(self) -> np.ndarray:
         """Return a new array with the values before the launch."""
         dtype, before = self.expected.dtype, self.before
         if before is None and dtype.kind == "f":  # a NaN with all bits set
@@ -209,7 +209,7 @@ class Output:
             compare_array(f"{self.name}, {where},", got, self.expected, self.allowed)
         except CheckFailed as wrong:
             words = f"u{self.expected.itemsize}"  # compare bits: a NaN is not equal to itself
-            untouched = int((got.view(words) == self.filled().view(words)).sum()) if self.before is None else 0
+            untouched = int((got.view(words) == self.make_before().view(words)).sum()) if self.before is None else 0
             unset = f"\n{untouched:,} of its elements hold what they held before the launch: no thread has stored them"
             raise CheckFailed(f"{wrong}{unset if untouched else ''}") from None
 
@@ -270,7 +270,7 @@ class Kernels:
     hidden : sequence of sequences
         The possible values of each argument of a case: each grading draws a hidden shape from them.
     seed : str
-        The seed of the inputs: `drawn` sets it.
+        The seed of the inputs: `draw` sets it.
     """
 
     launches: Callable[..., ArrayLaunch | Sequence[ArrayLaunch]]
@@ -280,14 +280,14 @@ class Kernels:
     hidden: Sequence[Sequence] = ()
     seed: str = ""
 
-    def drawn(self, shapes: str, values: str = "") -> Self:
+    def draw(self, shapes: str, values: str = "") -> Self:
         """Return a copy with a hidden shape drawn from `shapes`, and inputs from `values`: texts that seed the draws.
 
         The drawn case comes before the counted ones. With "" for `shapes` there is none.
         """
         if not (shapes and self.hidden):
             return replace(self, seed=values)
-        random = generator(shapes)
+        random = make_generator(shapes)
         arguments = tuple(possible[random.integers(len(possible))] for possible in self.hidden)
         names = [*inspect.signature(self.launches).parameters][1:]  # without `random`
         name = ", ".join(f"{name} = {value}" for name, value in zip(names, arguments, strict=False))
@@ -307,12 +307,12 @@ class Kernels:
 
     def inputs(self, case: Case) -> list[ArrayLaunch]:
         """Return the launches of a case, with a `Before` in place of each `Output`."""
-        launches, handed_over = self.launched(case), {}  # id of an Output -> its Before: launches may share one
+        launches, handed_over = self.make_launches(case), {}  # id of an Output -> its Before: launches may share one
 
         def hide_expected(argument: object) -> object:  # a Before for an Output; any other argument unchanged
             if not isinstance(argument, Output):
                 return argument
-            return handed_over.setdefault(id(argument), Before(argument.name, argument.filled()))
+            return handed_over.setdefault(id(argument), Before(argument.name, argument.make_before()))
 
         return [call._replace(arguments=tuple(map(hide_expected, call.arguments))) for call in launches]
 
@@ -333,18 +333,18 @@ class Kernels:
     def compare(self, source: str, case: Case, runs: Sequence[Mapping[str, np.ndarray]]) -> None:
         """Raise CheckFailed if an array of `execute`, which yields once, has a wrong element."""
         (got,) = runs
-        for output in (argument for call in self.launched(case) for argument in call.arguments):
+        for output in (argument for call in self.make_launches(case) for argument in call.arguments):
             if isinstance(output, Output):
                 output.compare(got[output.name], case.name)
 
-    def measured(self, case: Case, runs: Sequence[Mapping[str, np.ndarray]]) -> Counts:
+    def measure(self, case: Case, runs: Sequence[Mapping[str, np.ndarray]]) -> Counts:
         """Return {}: nothing is measured from the results, because the goals of kernels are counters."""
         return {}
 
-    def launched(self, case: Case) -> Sequence[ArrayLaunch]:
+    def make_launches(self, case: Case) -> Sequence[ArrayLaunch]:
         """Return the launches of a case, with inputs and expected results; LabError if their function does not fit."""
         try:
-            launches = self.launches(generator(self.seed, case.name), *case.what)
+            launches = self.launches(make_generator(self.seed, case.name), *case.what)
         except TypeError as error:
             raise LabError(f"the launches fail on {case.name}: {error}. Their function gets `random` first, a "
                            "numpy.random.Generator from which it draws the inputs, then the values of the case; this "
@@ -381,7 +381,7 @@ class Numbers:
     start: tuple = ()
     solution: Callable[[], tuple] = tuple
 
-    def drawn(self, shapes: str, values: str = "") -> Self:
+    def draw(self, shapes: str, values: str = "") -> Self:
         """Return the subject itself: nothing is launched, and nothing is drawn."""
         return self
 

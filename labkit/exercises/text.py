@@ -58,7 +58,7 @@ def _find_repeated_code(code: str) -> str:
     return "\n".join(texts)
 
 
-def unset_sums(code: str) -> list[str]:
+def find_unset_sums(code: str) -> list[str]:
     """Return declarations, "float sum[4];", of arrays that are added to and never set; compilers do not warn there."""
     return [array[0].strip() for array in _ARRAY.finditer(code) if _is_only_added_to(array[1], code)]
 

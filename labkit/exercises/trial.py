@@ -49,7 +49,7 @@ class Trial:
         except LabError as refused:
             return refused
 
-    def problem(self) -> str:
+    def find_problem(self) -> str:
         """Return what is wrong with the grader's answer, followed by that answer; "" if it is the expected one."""
         graded = self.graded
         if isinstance(graded, LabError):  # expected of a cheat, or of a wrong answer with a part of this message
@@ -63,7 +63,7 @@ class Trial:
         return "" if self.says in str(graded) else f"is not told {self.says!r}:\n{graded}"
 
 
-def begin(folder: Path) -> list[Path]:
+def write_template(folder: Path) -> list[Path]:
     """Copy the template of an exercise, a kernel on arrays, to a new folder, and return the paths of the new files.
 
     Raises LabError if the folder exists.
@@ -75,7 +75,7 @@ def begin(folder: Path) -> list[Path]:
 
 
 def list_cheats(tried: list[Trial]) -> Iterator[Trial]:
-    """Yield the cheats of an exercise; `tried` are its `trials`, because cheats are made from those that are right."""
+    """Yield the cheats of an exercise; `tried` are its trials: cheats are made from those that are right."""
     exercise = tried[0].exercise
     if not isinstance(exercise.subject, Numbers):
         right_trials = [trial for trial in tried if trial.about != SOLUTION and isinstance(trial.graded, Grade)
@@ -85,7 +85,7 @@ def list_cheats(tried: list[Trial]) -> Iterator[Trial]:
             yield Trial(exercise, f"a cheat: {about}", (text,), seed=GRADED)
 
 
-def trials(exercise: Exercise) -> Iterator[Trial]:
+def list_trials(exercise: Exercise) -> Iterator[Trial]:
     """Yield the trials of an exercise: starting code, solution, wrong answers of ``wrong.toml``.
 
     Raises LabError if ``wrong.toml`` is damaged, or does not fit the kernel; the message names the wrong answer.

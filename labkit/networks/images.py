@@ -18,7 +18,7 @@ from hostcuda.errors import EngineError
 from hostcuda.files import require_writable
 from labkit.base import manifest
 from labkit.base.errors import LabError
-from labkit.base.installation import restore
+from labkit.base.installation import write_restore_command
 from labkit.base.paths import cache_dir, data_dir, private_cache
 
 CHUNK = 256  # images resized at a time: so many fit into the processor's cache
@@ -219,13 +219,15 @@ def _find_neighbours(length, new_length):
 def _read_idx(path: Path) -> np.ndarray:
     """Return the array of uint8 in a gzipped idx file; LabError with a remedy if the file is missing or damaged."""
     if not path.is_file():
-        raise LabError(f"{path} is missing; it is part of the lab. Restore it with `{restore(f'data/{path.name}')}`.")
+        raise LabError(f"{path} is missing; it is part of the lab. Restore it with "
+                       f"`{write_restore_command(f'data/{path.name}')}`.")
     try:
         content = gzip.decompress(manifest.read(path))
         header_end = 4 + 4 * content[3]  # byte 3: the number of dimensions, whose sizes follow as uint32
         return np.frombuffer(content, np.uint8, offset=header_end).reshape(np.frombuffer(content[4:header_end], ">u4"))
     except (EOFError, zlib.error, gzip.BadGzipFile, ValueError, IndexError) as error:
-        raise LabError(f"{path} is damaged ({error}). Restore it with `{restore(f'data/{path.name}')}`.") from None
+        raise LabError(f"{path} is damaged ({error}). Restore it with "
+                       f"`{write_restore_command(f'data/{path.name}')}`.") from None
 
 
 def _find(name: str, file: str, md5: str) -> Path | None:

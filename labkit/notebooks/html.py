@@ -34,7 +34,7 @@ from hostcuda.errors import EngineError
 from hostcuda.files import locked, write
 from labkit.base import manifest
 from labkit.base.errors import LabError
-from labkit.base.installation import checkout
+from labkit.base.installation import find_checkout
 from labkit.base.own import claim_folder, claiming
 from labkit.base.paths import PACKAGE
 from labkit.draw.dark import dark
@@ -122,7 +122,7 @@ def make(
         Execute what has not changed since its last execution, too; the closer looks, too.
     """
     names, progress = [*names], progress or Progress()
-    out = Path(out) if out else (checkout() or Path()) / "reports"
+    out = Path(out) if out else (find_checkout() or Path()) / "reports"
     chosen = execute.find(names)
     ours = execute.list_notebooks() if execute.has_series() else []
     files = ours if set(chosen) <= set(ours) else chosen  # notebooks outside the series are a report of their own

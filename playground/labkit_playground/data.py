@@ -114,7 +114,7 @@ def _describe_convolution(subject: InPlaceOf, start: Variant, case: Case, arrays
 def _describe_launches(subject: Kernels, case: Case, arrays: Arrays) -> dict:
     """Return the data of a case of other kernels, as `collect` describes them; arrays are arguments by their names."""
     buffers, write, outputs, launches, names = {}, {}, [], [], {}  # names: id of an array -> the name of its buffer
-    for kernel, arguments, grid, block, shared in subject.launched(case):
+    for kernel, arguments, grid, block, shared in subject.make_launches(case):
         parameters = []
         for argument in arguments:
             if not isinstance(argument, (np.ndarray, Output)):
@@ -122,7 +122,7 @@ def _describe_launches(subject: Kernels, case: Case, arrays: Arrays) -> dict:
                 continue
             if id(argument) not in names:
                 name = names[id(argument)] = argument.name if isinstance(argument, Output) else f"input {len(names)}"
-                filled = argument.filled() if isinstance(argument, Output) else np.ascontiguousarray(argument)
+                filled = argument.make_before() if isinstance(argument, Output) else np.ascontiguousarray(argument)
                 buffers[name], write[name] = filled.nbytes, arrays.add(filled)
                 if isinstance(argument, Output):
                     outputs.append({

@@ -97,7 +97,7 @@ def grade(number: str, source: str, events: str, arrays, hints: int) -> str:
     records = json.loads(_UNSET.sub(r"'\1' may be used uninitialized", events))
     result = judge(task, source, ChildResult(SimpleNamespace(problem=""), records, arrays))
     call, times = f'lab.solution("{number}")' if task.solution else "", stored["times"] if result.passed else ""
-    text = write_advice(result, hints or int(not result.follow), call, times)
+    text = write_advice(result, hints or int(not result.thread_advice), call, times)
     lines = [{"ok": line.ok, "text": line.text, "kind": line.kind} for line in result.lines]
     return json.dumps({"exercise": number, "verdict": result.verdict, "passed": result.passed, "lines": lines,
                        "advice": result.mistake or text, "hints": len(task.hints),

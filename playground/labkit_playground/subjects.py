@@ -76,7 +76,7 @@ class Stored:
         launch, (_, *outputs) = case["launches"][-1], case["runs"][0]["outputs"][0]["shape"]  # without the batch
         return LastLaunch(launch["kernel"], launch["grid"], launch["block"], tuple(outputs), case["layer"])
 
-    def measured(self, case: Case, runs: Sequence[Mapping[str, bytes]]) -> Counts:
+    def measure(self, case: Case, runs: Sequence[Mapping[str, bytes]]) -> Counts:
         """Return the largest error for real numbers on a hidden shape, relative to sum |x| |k| of the output."""
         wanted = case.what["runs"][-1]["outputs"][0]
         if "scale" not in wanted:

@@ -21,7 +21,7 @@ from hostcuda.wasm.site import missing
 from labkit.base.errors import LabError
 from labkit.exercises import grade
 from labkit.exercises.exercise import exercise, exercises
-from labkit.exercises.trial import trials
+from labkit.exercises.trial import list_trials
 from labkit_playground.data import find_reason
 from labkit_playground.site import write_lab
 
@@ -249,7 +249,7 @@ def test_results_are_equal_bit_for_bit_and_counts_too(lab, number):
 @pytest.mark.parametrize("number", [pytest.param(number, marks=EVERY) for number in OFFERED])
 def test_wrong_answers_are_judged_as_natively(lab, number):
     asked = exercise(number)
-    for trial in [*trials(asked)][2:]:
+    for trial in [*list_trials(asked)][2:]:
         (given,) = trial.attempt
         page = lab("grade", {"exercise": number, "source": given.read_text() if isinstance(given, Path) else given})
         if page["verdict"] == "refused":

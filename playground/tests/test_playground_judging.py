@@ -11,7 +11,7 @@ from hostcuda import processes, temporary
 from labkit.base.errors import CheckFailed
 from labkit.exercises import grade
 from labkit.exercises.exercise import exercise
-from labkit.exercises.trial import trials
+from labkit.exercises.trial import list_trials
 from labkit.measure.compare import compare, compare_array, unwritten
 from labkit.spec.reference import conv_float64, error_scale
 from labkit_playground import comparison, data, site
@@ -135,7 +135,7 @@ def judged(tree, asked, source):
 @pytest.mark.parametrize(("number", "which"), [("00a", 0), ("04a", 2), ("P1a", 3), ("01a", 2)])
 def test_the_page_judges_as_the_lab(tree, number, which):
     asked = exercise(number)
-    (source,) = [*trials(asked)][which].attempt
+    (source,) = [*list_trials(asked)][which].attempt
     mine, page = judged(tree, asked, source)
     assert page["grade"]["verdict"] == mine.verdict
     assert [(line["ok"], line["text"], line["kind"]) for line in page["grade"]["lines"]] == [

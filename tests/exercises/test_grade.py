@@ -105,7 +105,7 @@ def test_each_new_miss_unlocks_a_hint():
 @pytest.mark.parametrize("number", ["00a", "01b", "14a", "P5b"])
 def test_each_seed_draws_other_inputs_and_the_same_seed_the_same(number):
     def drawn(seed):
-        subject = exercise(number).drawn(seed).subject
+        subject = exercise(number).with_seed(seed).subject
         return [case.what for case in subject.cases], pickle.dumps([*map(subject.inputs, subject.cases)])
 
     (shapes, inputs), (others, other_inputs) = drawn("one"), drawn("two")
@@ -115,7 +115,7 @@ def test_each_seed_draws_other_inputs_and_the_same_seed_the_same(number):
 
 @pytest.mark.parametrize("number", ["04a", "P3a"])
 def test_the_child_gets_neither_the_seed_nor_what_is_expected(number, tmp_path):
-    asked = exercise(number).drawn("only the judge knows")
+    asked = exercise(number).with_seed("only the judge knows")
     hand_over(asked, asked.start, tmp_path)
     assert not [path for path in tmp_path.rglob("*") if path.is_file() and asked.seed.encode() in path.read_bytes()]
     child, _ = receive(tmp_path)
@@ -226,7 +226,7 @@ def test_a_second_wrong_result_without_a_known_cause_gets_the_first_hint():
 ])
 def test_what_is_asked_about_a_wrong_element(text, says):
     graded = Grade(exercise("P3a"), (GradeLine(False, f"right\nx, 9 numbers, is wrong: {text}"),))
-    assert says in graded.follow
+    assert says in graded.thread_advice
 
 
 def test_each_kind_of_finding_has_advice():

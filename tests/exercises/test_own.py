@@ -14,7 +14,7 @@ from labkit.cli import app
 from labkit.exercises import progress
 from labkit.exercises.cheats import GRADED, make_cheats
 from labkit.exercises.exercise import exercise
-from labkit.exercises.trial import begin, trials
+from labkit.exercises.trial import list_trials, write_template
 
 pytestmark = pytest.mark.thorough("a class of hand-ins: minutes")
 
@@ -33,10 +33,10 @@ def folder(tmp_path):
     return shutil.copytree(SAXPY, tmp_path / "saxpy")
 
 
-@pytest.mark.parametrize("trial", [*trials(exercise(SAXPY)), *trials(exercise(MATVEC))],
+@pytest.mark.parametrize("trial", [*list_trials(exercise(SAXPY)), *list_trials(exercise(MATVEC))],
                          ids=lambda trial: f"{trial.exercise.number} {trial.about}")
 def test_the_grader_answers_as_it_should(trial):
-    assert trial.problem() == ""
+    assert trial.find_problem() == ""
 
 
 def test_it_is_graded_by_its_path_and_gives_its_hints(capsys):
@@ -61,14 +61,15 @@ def test_the_lab_shows_its_solution():
 
 def test_a_new_one_passes_its_test(tmp_path):
     folder = tmp_path / "clamp_it"
-    assert sorted(path.name for path in begin(folder)) == ["clamp_it.cu", "exercise.py", "hints.md", "wrong.toml"]
+    assert sorted(path.name for path in write_template(folder)) == [
+        "clamp_it.cu", "exercise.py", "hints.md", "wrong.toml"]
     test = CliRunner().invoke(app, ["exercise", "test", str(folder)])
     assert test.exit_code == 0, test.output
     assert test.output.count("✓ clamp_it ") == 8
     assert "✓ clamp_it a cheat: all by one thread\n" in test.output
     assert "– clamp_it cheats that cannot be made of it: no load\n" in test.output  # 4,096 numbers are too long a text
     with pytest.raises(LabError, match="exists: name a new folder"):
-        begin(folder)
+        write_template(folder)
 
 
 def test_the_test_says_what_does_not_hold(folder):
@@ -139,7 +140,7 @@ def test_launches_that_do_not_fit_are_told_how_they_are_called(folder, old, new)
 def test_what_is_wrong_with_its_wrong_answers_is_said_in_one_sentence(folder, text, says):
     (folder / "wrong.toml").write_text(text)
     with pytest.raises(LabError, match=says) as refused:
-        [*trials(exercise(folder))]
+        [*list_trials(exercise(folder))]
     assert "\n" not in str(refused.value)
 
 

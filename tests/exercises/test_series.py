@@ -10,7 +10,7 @@ from labkit.base.errors import LabError
 from labkit.exercises.exercise import exercise, exercises
 from labkit.exercises.grade import grade
 from labkit.exercises.subjects import Numbers
-from labkit.exercises.trial import trials
+from labkit.exercises.trial import list_trials
 from labkit.networks.lenet28 import Lenet28
 from labkit.notebooks import execute
 
@@ -18,12 +18,12 @@ pytestmark = pytest.mark.thorough("every exercise: minutes; the notebooks grade 
 
 EXERCISES = exercises()
 KERNELS = [number for number, asked in EXERCISES.items() if not isinstance(asked.subject, Numbers)]
-TRIALS = [(number, trial) for number, asked in EXERCISES.items() for trial in trials(asked)]
+TRIALS = [(number, trial) for number, asked in EXERCISES.items() for trial in list_trials(asked)]
 
 
 @pytest.mark.parametrize("trial", [pytest.param(trial, id=f"{number} {trial.about}") for number, trial in TRIALS])
 def test_the_grader_answers_as_it_should(trial):
-    assert trial.problem() == ""
+    assert trial.find_problem() == ""
 
 
 # Other right answers, as edits of the solution.

@@ -7,7 +7,7 @@ import pytest
 from hostcuda.source import constant_arrays, has_dynamic_shared, kernel_names
 from labkit.exercises import judge
 from labkit.exercises.exercise import SOURCE_CHARACTERS, Attempt, exercise
-from labkit.exercises.text import count_features, list_causes, loops, unset_sums
+from labkit.exercises.text import count_features, find_unset_sums, list_causes, loops
 from labkit.ladder.source import find_functions
 
 pytestmark = pytest.mark.thorough("every exercise: minutes; the notebooks grade a few")
@@ -57,7 +57,7 @@ def test_a_loop_in_a_loop_is_a_part_of_it():
     ("float sum[2];\n  if (sum[0] == 0) sum[0] += a;", ["float sum[2];"]),
 ])
 def test_sums_that_nobody_sets_to_zero(code, unset):
-    assert unset_sums(code) == unset
+    assert find_unset_sums(code) == unset
 
 
 @pytest.mark.parametrize(("code", "findings", "wrong", "says"), [
