@@ -71,9 +71,9 @@ def headers(source: str, *folders: Path) -> dict[Path, str]:
 def _add_headers(source: str, beside: Sequence[Path], folders: Sequence[Path], result: dict[Path, str]) -> None:
     """Add the headers that a source includes, and those that they include, from `beside` or `folders`, to `result`."""
     for directive in _scan(source).directives:
-        if directive.word != "include":
+        if directive["word"] != "include":
             continue
-        name = _INCLUDE.match(source, directive.end - len(directive.rest))  # in the source: `rest` has no strings
+        name = _INCLUDE.match(source, directive.start("rest"))  # in the source: the match has no strings
         places = (folder / name[1] for folder in (*beside, *folders)) if name else ()
         path = next((place for place in places if place.is_file()), None)
         if path and path.resolve() not in result:

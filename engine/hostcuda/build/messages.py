@@ -9,9 +9,11 @@ from hostcuda.host import toolchain
 
 NAME = "kernel.cu"  # the file's name in messages, unless the source has another one in #line
 
+# error: 'cublasCreate' was not declared in this scope
 _UNKNOWN = re.compile(
     r"(?m)(error: )(?=.*(?:declared|not name|unknown type)).*?'((?:cuda|cu|cublas|cufft|curand|nvrtc)[A-Z]\w*)'.*"
 )
+# file.cu:1:10: fatal error: thrust/sort.h: No such file or directory
 _LIBRARY_HEADER = re.compile(r"(?m)^(.*fatal error: )'?((?:cub|thrust|cutlass|cute|cuda|nv)/[\w./]*|"
                              r"(?:curand|cublas\w*|cufft\w*|cusparse|cusolver\w*|cudnn\w*|nccl|nvml|nvrtc|npp\w*|cuda_gl_interop)\.h)")
 
@@ -19,13 +21,13 @@ _REFUSAL = re.compile("error: .*(?:the CPU engine (?:has no|reads)|a __global__ 
 
 
 def name_of(source: str) -> str:
-    """Return the file's name in messages."""
+    """Return the file's name in messages: that of a ``#line`` directive at the source's begin, or `NAME`."""
     line = re.match(r'\s*#\s*line\s+\d+\s+"([^"]+)"', source)
     return line[1] if line else NAME
 
 
 def error(source: str, command: list[str], out: str, err: str) -> CompileError:
-    """Return the error for the compiler's output about a source."""
+    """Return the error to raise for the compiler's output about a source, with remedies for what users often miss."""
     err = _UNKNOWN.sub(r"\1the CPU engine has no \2: run the program on a GPU, or without it", err)
     if library := _LIBRARY_HEADER.search(err):
         err = f"{library[1]}the CPU engine has no header {library[2]}: write the loop yourself, or run it on a GPU"
@@ -44,6 +46,7 @@ def error(source: str, command: list[str], out: str, err: str) -> CompileError:
 
 
 _INCLUDE = str(toolchain.INCLUDE)
+# ``file.cu:3:5: error: what``, or the head of what follows, ``file.cu: In function 'f':``.
 _LOCATED = re.compile(
     r"^(?P<place>(?P<file>[^\s:][^:\n]*):\d+(?::\d+)?):\s+(?P<what>.*)|^(?P<head>[^\s:][^:\n]*): (?:In|At) "
 )
@@ -59,13 +62,15 @@ _LEADS_HERE = re.compile(r"required from|note: in instantiation of .* requested 
 
 
 def tidy(text: str, folder: Path, generated: str) -> str:
-    """Relate a compiler's messages to the user's own files.
+    """Return a compiler's messages as one text, related to the user's own files.
 
-    It removes the include stack, the notes at the engine's own macros, and other lines about the engine's headers or
+    It is without the include stack, notes at the engine's own macros, and other lines about the engine's headers or
     the text `generated` around the source in the build `folder`. An error inside the engine's headers is reported at
     the user's line that caused it; g++ names that line before the error, clang after it. So is the use of a variable
     without a value in a function of these headers.
     """
+    # is_dropped: whether the last message is left out, with the lines that belong to it. user_place and engine_error:
+    # the halves of an error in a header, of which one is still missing. inlined_at: the user's place in g++'s note.
     output, is_dropped, user_place, engine_error, inlined_at = [], False, None, None, ""
     for line in text.replace(f"{folder}{os.sep}", "").splitlines():
         located = _LOCATED.match(line)
@@ -84,7 +89,7 @@ def tidy(text: str, folder: Path, generated: str) -> str:
             if engine_error and user_place:
                 output.append(f"{user_place}: {engine_error}")
                 user_place = engine_error = None
-        elif re.match(r"\S+: ", line):
+        elif re.match(r"\S+: ", line):  # a message without a place, such as the linker's
             is_dropped = False
         elif re.match(r"In .*\b(?:function|constructor|destructor|operator)\b", line):
             inlined_at = ""

@@ -18,7 +18,7 @@ from hostcuda.host import cache
 
 
 def _read_manifest(entry, key):
-    """Return the manifest of a cache entry if it belongs to the key, is complete, and its headers are unchanged."""
+    """Return the manifest of a cache entry, a dict, if it has this key, is complete, and its headers are unchanged."""
     try:
         manifest = json.loads((entry / "manifest.json").read_text())
         if (manifest.pop("seal") != cache.digest(key, json.dumps(manifest))  # damaged, or moved here from another entry
@@ -36,18 +36,18 @@ def obtain(
 ) -> dict:
     """Return the manifest of a unit's shared library, with its ``path``: from the cache, or compiled into it.
 
-    With `keep` it is compiled in any case, the build folder is kept, and its name printed. `cache_dir` is another cache
-    folder; False means none. `compiled` is called with the start and the duration of a compilation, in seconds on the
-    monotonic clock.
+    The entries are those of `Unit.compile`. With `keep` it is compiled in any case, the build folder is kept, and its
+    name printed. `cache_dir` is another cache folder; False means none. `compiled` is called with the start and the
+    duration of a compilation, in seconds on the monotonic clock.
     """
     if cache_dir is False:
         return _obtain_in_entry(Path(tempfile.mkdtemp(prefix="module-", dir=cache.scratch())), unit, keep, compiled)
-    name = Path("modules", unit.key[:2], unit.key[2:40])
+    name = Path("modules", unit.key[:2], unit.key[2:40])  # `trim_daily` knows these lengths
     return cache.with_room(lambda folder: _obtain_in_entry(folder / name, unit, keep, compiled), cache_dir)
 
 
 def _obtain_in_entry(entry, unit, keep, report_time):
-    """Return the manifest of the library in `entry`; if it is missing, compile it and call `report_time(start, s)`."""
+    """Return the manifest of the library in the folder `entry`; compile a missing one, call report_time(start, s)."""
     cache.touch(entry)
     if not keep and (manifest := _read_manifest(entry, unit.key)):
         return manifest
@@ -62,7 +62,7 @@ def _obtain_in_entry(entry, unit, keep, report_time):
 
 
 def _compile_into(entry, unit, keep):
-    """Compile in a folder of its own, and publish the result in the cache: another process never sees half of it."""
+    """Compile a unit in a temporary folder and publish the result in the folder `entry`; return its manifest."""
     prefix, where = ("hostcuda-kernel-", None) if keep else ("build-", cache.scratch())
     folder = Path(tempfile.mkdtemp(prefix=prefix, dir=where))
     cache.trim_daily(f"modules/??/{38 * '?'}")
@@ -71,7 +71,7 @@ def _compile_into(entry, unit, keep):
         data = library.read_bytes()
         digest = cache.digest(data)
         manifest = {"file": f"{digest[:24]}.so", "digest": digest, **about}
-        cache.publish(data, entry / manifest["file"])
+        cache.publish(data, entry / manifest["file"])  # before the manifest: other processes never see half an entry
         seal = cache.digest(unit.key, json.dumps(manifest))
         cache.publish(json.dumps(manifest | {"seal": seal}).encode(), entry / "manifest.json")
         return manifest | {"path": entry / manifest["file"]}
@@ -88,7 +88,7 @@ _copies = itertools.count()
 
 
 def make_own_copy(path: Path) -> Path:
-    """Return a path from which this process has loaded no module: each module has its own variables, as on a GPU."""
+    """Return a path of the library, a copy if this process has loaded it: so each module has its own variables."""
     with _loading:
         if path not in _loaded_paths:
             _loaded_paths.add(path)

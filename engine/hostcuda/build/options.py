@@ -28,7 +28,7 @@ class Options:
     arch: str | None = None  # the GPU, for ``__CUDA_ARCH__``
 
     def flags(self, checked: bool) -> list[str]:
-        """Return the flags for any host compiler, without those of check mode."""
+        """Return the flags for any host compiler; `checked`: for check mode, which chooses the optimization itself."""
         flags = [
             f"-std=gnu++{self.standard}",
             "-march=native",
@@ -72,16 +72,19 @@ _ignored_options = set()  # unknown options that a warning was given for
 
 
 def _add_macro(options: Options, definition: str) -> None:
+    """Add the directive for an option like ``-DN=3`` or ``-DN`` to the prologue."""
     macro, equals, body = definition.partition("=")
     options.prologue.append(f"#define {macro} {body if equals else 1}")
 
 
 def _set_standard(options: Options, value: str) -> None:
+    """Set the C++ standard to that of ``c++20``, but not below C++17, which the engine's headers need."""
     standard = re.fullmatch(r"(?:c|gnu)\+\+(\d+)", value)
     options.standard = max(17, int(standard[1])) if standard else 17
 
 
 def _read_compiler_options(options: Options, value: str) -> None:
+    """Set what options for the host's compiler ask for; `value` has them with commas between."""
     options.openmp |= "-fopenmp" in value.split(",")
     options.wrap |= "-fwrapv" in value.split(",")
 
@@ -109,7 +112,10 @@ _SWITCHES = {
 
 
 def read(words: str | Iterable, include_dirs: Iterable | None, arch: str | None) -> Options:
-    """Read nvcc's options: one, or several."""
+    """Return `Options` for nvcc's options, a word or several; `arch`: a GPU such as "sm_90", if they name none.
+
+    Warns once per unknown option. Raises CompileError if an option lacks its value.
+    """
     words = [words] if isinstance(words, str) else [str(word) for word in words]
     options = Options(words, [Path(folder).absolute() for folder in include_dirs or ()], arch=arch)
     rest = iter(words)
@@ -132,7 +138,7 @@ def read(words: str | Iterable, include_dirs: Iterable | None, arch: str | None)
             options.sources.append(Path(word).absolute())
         elif not _MEANINGLESS.fullmatch(word) and word not in _ignored_options:
             _ignored_options.add(word)
-            warnings.warn(f"the CPU engine ignores the unknown nvcc option {word!r}", stacklevel=4)
+            warnings.warn(f"the CPU engine ignores the unknown nvcc option {word!r}", stacklevel=4)  # the user's
     if number := re.search(r"_(\d+)", options.arch or ""):
         options.prologue += ["#undef __CUDA_ARCH__", f"#define __CUDA_ARCH__ {int(number[1]) * 10}"]
     return options

@@ -11,16 +11,17 @@ WITHOUT_MACROS = "hostcuda_undef.h"
 
 
 def prelude(command: list[str], flags: list[str], name: str = _PLAIN) -> str:
-    """Return the file to ``-include``: the engine's header, precompiled for these flags if that works.
+    """Return the path to ``-include``: the engine's header, precompiled for these flags into the cache if that works.
 
-    `WITHOUT_MACROS` is a second file beside it, which removes the macros of the C library: in the source they have been
-    expanded already.
+    With the `name` `WITHOUT_MACROS` it is that of a second file beside it, which removes the macros of the C library:
+    in the source they have been expanded already. `command` is the compiler's.
     """
     header = toolchain.INCLUDE / _PLAIN
     folder = f"prelude-{cache.digest(toolchain.fingerprint(command), *flags)[:24]}"
     line = [*command, *flags, f"-I{toolchain.INCLUDE}", "-x", "c++-header"]
 
     def precompile(path):
+        """Write the precompiled header to `path`, and into the cache the stub from which the compiler finds it."""
         stub = cache.directory() / folder / _PLAIN
         cache.trim("prelude-*")
         cache.publish(f'#include "{header}"\n'.encode(), stub)
@@ -29,6 +30,7 @@ def prelude(command: list[str], flags: list[str], name: str = _PLAIN) -> str:
             raise CompileError("the engine's header does not compile", line, out, err)
 
     def list_macros(path):
+        """Write a file with an ``#undef`` for each macro of the C library to `path`."""
         host = toolchain.INCLUDE / "hostcuda" / "host.h"
         status, out, err = toolchain.run([*line, "-E", "-dM", "-include", str(header), str(host)])
         if status:

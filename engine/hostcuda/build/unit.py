@@ -30,10 +30,9 @@ from hostcuda.host import cache, toolchain
 from hostcuda.loops import PREFIX, add_loops
 
 before_compile = None  # called with the text of each source; it can raise to refuse it (see hostcuda.untrusted)
-_FOR_HOST = '#include "hostcuda/leave.h"'
+_FOR_HOST = '#include "hostcuda/leave.h"'  # before a file that has no CUDA
 _APART = ("-fno-crossjumping", "-fno-tree-tail-merge")  # two calls of the API that look alike keep their lines
-_HOST_FILE = re.compile(r'#include ".*\.(?:c|cc|cpp|cxx)"\n$')
-
+_HOST_FILE = re.compile(r'#include ".*\.(?:c|cc|cpp|cxx)"\n$')  # one of `Unit.files`
 _WARNINGS = (
     "-Wuninitialized", "-Wmaybe-uninitialized", "-Warray-bounds", "-Wparentheses", "-Wunused-variable",
     "-Wunused-value", "-Wempty-body", "-Wmisleading-indentation", "-Wreturn-type", "-Wsequence-point", "-Wdiv-by-zero",
@@ -77,7 +76,7 @@ class Unit:
 
     @property
     def key(self) -> str:
-        """The cache's key, without the headers."""
+        """The cache's key, a digest of all that the result depends on but the headers."""
         return cache.digest(
             "module", self.source, self.extern_c, self.why_fibers, self.program, *self.options.prologue, "dirs",
             *self.options.include_dirs, *self.options.sources, self.options.joined, "flags", *self.flags,
@@ -105,20 +104,20 @@ class Unit:
 
     @property
     def includes(self) -> list[str]:
-        """The options that precede the file to compile."""
+        """The options that precede the file to compile; the first two include the engine's header."""
         folders = (toolchain.INCLUDE, *self.options.include_dirs, toolchain.INCLUDE / "libraries")
         places = [f"-I{place}" for place in folders]
         return ["-include", prelude(self.command, self.flags), *places]
 
     @property
     def files(self) -> list[str]:
-        """The text of each file to compile."""
+        """The texts of the files to compile: the source, and an ``#include`` for each further file of a program."""
         main = f'#line 1 "{messages.NAME}"\n' + self.source.removeprefix("\ufeff") + f'\n#line 1 "{SKELETON}"\n'
         others = [f'#include "{path}"\n' for path in self.options.sources if self.program]
         return [f'extern "C" {{\n{main}}}\n' if self.extern_c else main, *others]
 
     def preprocessed(self, folder: Path, text: str | None = None) -> Preprocessed:
-        """Return the `Preprocessed` text of one of the unit's files, the first one if none is given."""
+        """Return the `Preprocessed` text of one of `files`, by default the first one; write files into `folder`."""
         prologue = [f'#line 1 "{SKELETON}"', *self.options.prologue, text or self.files[0]]
         lines = [*(['#include "hostcuda/host.h"'] if self.program else []), '#include "hostcuda/keep.h"', *prologue]
         self._write_quoted_source(folder)
@@ -133,7 +132,7 @@ class Unit:
             self.refuse(folder, *result.error)
         headers = (path.read_text(encoding="utf-8", errors="replace") for path in result.headers)
         if not self.program or not any("__CUDA_ARCH__" in code for code in (self.source, *headers)):
-            return result
+            return result  # else host and device may differ
         lines.insert(-1, "#undef __CUDA_ARCH__")
         (folder / "host").mkdir()
         of_host = preprocess("\n".join(lines), [*command, *self.includes], folder / "host", self.options.include_dirs)
@@ -145,7 +144,7 @@ class Unit:
             raise messages.error(self.source, command, "", str(error)) from None
 
     def _write_quoted_source(self, folder):
-        """Write the source into the build folder under its own name: the compiler's messages quote lines of it."""
+        """Write the source into `folder` under the name that messages use: the compiler quotes lines of it."""
         line, _, rest = self.source.partition("\n")
         name = messages.name_of(line) if self.program else messages.NAME
         is_relative = name != messages.NAME and not os.path.isabs(name)
@@ -154,18 +153,18 @@ class Unit:
         path.write_text(rest if is_relative else self.source, encoding="utf-8", errors="surrogateescape")
 
     def rewritten(self, text: str) -> Rewritten:
-        """Return the result of `rewrite` for a preprocessed file."""
+        """Return the result of `rewrite` for the text of a preprocessed file."""
         return rewrite(text, Names() if self.program else None)
 
     def text(self, rewritten: str, why_fibers: str, without: Iterable[str] = ()) -> str:
-        """Return the text for the compiler; the kernels `without` get no thread loops."""
+        """Return the text for the compiler; if `why_fibers` is empty, kernels but those `without` get thread loops."""
         text = checkmode.make_changeable(checkmode.unroll_loops(rewritten)) if "profile" in self.tools else rewritten
         if not why_fibers:
             try:
                 text = add_loops(text, without)
             except RecursionError:
                 why_fibers = "its statements are nested too deeply"
-        if self.program:
+        if self.program:  # a kernel notes that it was launched
             bodies = [body for body in find_kernel_bodies(text)[1] if not body.name.startswith(PREFIX)]
             text = apply_edits(text, [(body.open + 1, body.open + 1, " HOSTCUDA_LAUNCHED ") for body in bodies])
         lines = ['#include "hostcuda/host.h"'] if self.program else []
@@ -174,7 +173,7 @@ class Unit:
         return "\n".join(lines)
 
     def compile(self, folder: Path) -> tuple[Path, dict]:
-        """Compile in `folder`; return the shared library's path and the source's entries for the cache's manifest."""
+        """Compile in `folder`; return (path of the shared library, dict of the source's entries for the manifest)."""
         folders = [folder, *(folder / f"file-{i}" for i in range(1, len(self.files)))]
         for subfolder in folders[1:]:
             subfolder.mkdir()
@@ -209,7 +208,7 @@ class Unit:
         }
 
     def _link_assembler(self, paths, folder, link_flags):
-        """Link the assembler texts of the files: check mode changes them first, and names of each file stay apart."""
+        """Link the assembler texts at `paths` to kernel.so in `folder`, after check mode has changed them."""
         if not self.options.joined:
             toolchain.make_names_local(paths)
         for path in paths if self.tools else ():
@@ -220,7 +219,7 @@ class Unit:
             self.refuse(folder, command, out, err)
 
     def warnings(self) -> str:
-        """Return the compiler's warnings about the first file, without check mode; empty if it does not compile."""
+        """Return the text of the compiler's warnings about the first file; empty if it does not compile."""
         plain = replace(self, tools=())
         with tempfile.TemporaryDirectory(dir=cache.scratch()) as place:
             folder = Path(place)
@@ -237,14 +236,15 @@ class Unit:
             return _MAYBE.sub(lambda match: "" if re.search(rf"&\s*{match[1]}\b", self.source) else match[0], text)
 
     def prepare(self, path: Path, alone: bool) -> None:
-        """Change the assembler text of a file for the tools of check mode."""
+        """Change the assembler text in the file `path` for the tools of check mode; `alone`: it is the only file."""
         checkmode.prepare(path, self.tools, alone)
 
     def _compile_texts(self, texts, of_cuda, folders, target):
-        """Compile the result of `rewrite` for each file; return the commands, and the status and output of each.
+        """Compile `texts` (of `rewrite`) in `folders`; return (commands, list of (status, output, errors) of each).
 
-        A kernel whose thread loops do not compile runs on fibers; the compiler's messages name it. Before that, the
-        text is compiled unchanged, since `make_exact` may have made it impossible to compile.
+        `of_cuda`: whether each has kernels. `target`: the options for the output. If the compiler fails, the texts are
+        compiled without the edits of `make_exact`, which may be the reason. Then the kernels that its messages name get
+        no thread loops.
         """
         why_fibers, without_loops, is_unchanged = self.why_fibers, set(), False
         flags_with_warnings = [flag for flag in self.flags if flag != "-w"]
@@ -279,19 +279,20 @@ class Unit:
 
     @staticmethod
     def _compile_with_conversions(command, folder, result):
-        """Compile a text again, with a cast for each conversion that the compiler has warned about."""
+        """Compile a text again, with casts where the first `result` warns of conversions; return (status, out, err)."""
         status, _, err = result
         if status or f"[{CONVERSIONS}]" not in err:
             return result
         path = folder / SKELETON
         text = path.read_text(encoding="latin-1")  # a column is a byte
+        # Without line markers, the compiler names lines of this file.
         path.write_text(MARKER.sub(lambda marker: re.sub(".", " ", marker[0]), text), encoding="latin-1")
         _, _, printed = toolchain.run([*command, "-fsyntax-only", "-fdiagnostics-format=json"], cwd=folder)
         path.write_text(cast_conversions(text, printed, SKELETON), encoding="latin-1")
         return toolchain.run(command, cwd=folder)
 
     def _add_entry(self, texts):
-        """Return the files of a program; the one with main gets a variable that holds its address."""
+        """Return the list of a program's texts; that with main gets a variable with its address. Refuse one without."""
         for i, text in enumerate(texts):
             if MAIN.search(Scan(text).code):
                 entry = 'extern "C" { __attribute__((used)) extern void *const hostcuda_main = (void *)&main; }'
@@ -300,8 +301,8 @@ class Unit:
                            '(--options "FILE.cpp"), add one, or run a Python program that launches the kernels')
 
     def _list_side_warnings(self, path, text):
-        """Refuse what nvcc refuses between host and device; return the lines of its warnings."""
-        call_graph = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+        """Return the lines of warnings about calls between host and device in a text; refuse what nvcc refuses."""
+        call_graph = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""  # clang++ writes none
         found = find_side_errors(text, call_graph, self.program)
         lines = sorted({f"{file}:{line}: {sentence}" for (file, line), sentence in found})
         if errors := [line for line in lines if ": error: " in line]:
@@ -309,7 +310,7 @@ class Unit:
         return lines
 
     def refuse(self, folder: Path, command: list[str], out: str, err: str) -> NoReturn:
-        """Raise the error for the compiler's output."""
+        """Raise the CompileError for the output of the compiler's `command` in the build `folder`."""
         tidy = messages.tidy(err, folder, SKELETON)
         raise messages.error(self.source, command, out, tidy if "error:" in tidy else err)
 
@@ -318,12 +319,12 @@ def unit(
     source: str, options: str | Sequence = (), no_extern_c: bool = False, arch: str | None = None,
     include_dirs: Iterable | None = None, program: bool = False, tools: tuple[str, ...] = checkmode.TOOLS,
 ) -> Unit:
-    """Make the `Unit` of a source, for these tools of check mode. Other parameters: see `compiler.SourceModule`."""
+    """Return the `Unit` of a source, for these tools of check mode. Other parameters: see `compiler.SourceModule`."""
     return Unit(str(source), read(options, include_dirs, arch), not no_extern_c, program, tools=tools)
 
 
 def precompile_header() -> None:
-    """Precompile the engine's header for sources without options."""
+    """Precompile the engine's header for sources without options, into the cache."""
     with contextlib.suppress(CompileError):  # compiling a kernel reports the error
         plain = unit("", no_extern_c=True)
         prelude(plain.command, plain.flags)

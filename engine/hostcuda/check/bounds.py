@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from hostcuda.frontend.brackets import find_level_start, skip_bracket
+from hostcuda.frontend.brackets import find_opening, skip_bracket
 from hostcuda.frontend.scan import Scan, without_comments
 
 _CHECK = re.compile(
@@ -141,7 +141,7 @@ def _find_array(line, column):
         return None
     while True:
         if left.endswith("]"):
-            left = left[: find_level_start(left, len(left) - 1) or 0].rstrip()
+            left = left[: find_opening(left, len(left) - 1) or 0].rstrip()
         elif member := re.search(r"\.\s*\w+$", left):
             left = left[: member.start()].rstrip()
         else:

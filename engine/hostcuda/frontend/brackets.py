@@ -1,26 +1,23 @@
-"""Brackets in C++ text without comments and literals, and edits of a text.
-
-Within round, square and curly brackets ``<`` is an operator.
-"""
+"""Brackets in C++ text without comments and literals (`code`), and edits of a text. Positions are indices of it."""
 
 import re
 from functools import lru_cache
 
-_BRACKET = re.compile(r"->|[][(){}<>]")
+_BRACKET = re.compile(r"->|[][(){}<>]")  # and the ">" of "->", which is none
 _NO_ANGLE = re.compile(r"[][(){};]")
 _HEAD = re.compile(r"(?:for|while|if(?:\s+constexpr)?|switch)\b\s*|(?:do|else)\b")  # of a statement
 _OPENING = {">": "<", "]": "[", ")": "(", "}": "{"}
 
 
 def find_closing_parenthesis(code, at):
-    """Return the ``)`` of the first ``(`` from `at` on, or None."""
+    """Return the position of the ``)`` that closes the first ``(`` from position `at` on, or None."""
     return _match_parentheses(code).get(code.find("(", at))
 
 
 @lru_cache(8)
 def _match_parentheses(code):
-    """Map the position of each ``(`` to that of its ``)``."""
-    closing, open_ = {}, []
+    """Return a dict: position of each ``(`` that is closed -> position of its ``)``."""
+    closing, open_ = {}, []  # open_: positions of those that are not closed yet
     for match in re.finditer(r"[()]", code):
         if match.group() == "(":
             open_.append(match.start())
@@ -30,8 +27,8 @@ def _match_parentheses(code):
 
 
 def find_angle_end(code, at):
-    """Return the ``>`` of the ``<`` at `at`, or None."""
-    angle_depth = depth = 0
+    """Return the position of the ``>`` that closes the ``<`` at position `at`, or None."""
+    angle_depth = depth = 0  # depth: of other brackets, in which "<" is an operator
     for match in _BRACKET.finditer(code, at):
         if match[0] in "<>":
             angle_depth += 0 if depth else 1 if match[0] == "<" else -1
@@ -42,8 +39,8 @@ def find_angle_end(code, at):
     return None
 
 
-def split(code, separator, start=0, end=None, angles=True):
-    """Return the spans of code[start:end] between the separators that are in no brackets."""
+def split_spans(code, separator, start=0, end=None, angles=True):
+    """Return a list of (start, end): parts of code[start:end] between separators outside of brackets, also ``<>``."""
     end, spans, angle_depth, depth = len(code) if end is None else end, [], 0, 0
     for match in re.compile(rf"{_BRACKET.pattern}|{re.escape(separator)}").finditer(code, start, end):
         if match[0] == separator:
@@ -57,13 +54,13 @@ def split(code, separator, start=0, end=None, angles=True):
     return [*spans, (start, end)]
 
 
-def find_level_start(code, at):
-    """Return the bracket that matches the closing one at `at`, or None."""
-    open_brackets = []
+def find_opening(code, at):
+    """Return the position of the bracket that matches the closing one (also ``>``) at position `at`, or None."""
+    open_brackets = []  # the brackets that are looked for, the innermost one last
     while at >= 0:
         character, at = code[at], at - 1
         if character == ">" and (code[at] == "-" or (open_brackets and open_brackets[-1] != "<")):
-            continue
+            continue  # of "->", or an operator
         if character in _OPENING:
             open_brackets.append(_OPENING[character])
         elif open_brackets and character == open_brackets[-1]:
@@ -74,7 +71,7 @@ def find_level_start(code, at):
 
 
 def skip_bracket(code, at):
-    """Return the position after the bracket that closes the one at `at`."""
+    """Return the position after the bracket that closes the one (not ``<``) at position `at`; without one, the end."""
     depth = 0
     for bracket in _NO_ANGLE.finditer(code, at):
         depth += (bracket[0] in "([{") - (bracket[0] in ")]}")
@@ -84,7 +81,7 @@ def skip_bracket(code, at):
 
 
 def find_statement_end(code, at):
-    """Return the position after the statement that begins at `at`."""
+    """Return the position after the statement that begins at position `at`, where white space may be first."""
     at = re.compile(r"\s*").match(code, at).end()
     if code.startswith("{", at):
         return skip_bracket(code, at)
@@ -97,16 +94,9 @@ def find_statement_end(code, at):
 
 
 def apply_edits(text, edits, start=0, end=None):
-    """Return text[start:end] with edits: (start, end, new text), in any order."""
+    """Return text[start:end] with edits (first position, position after the last, new text), in any order."""
     pieces = []
     for begin, after, new in sorted(edits):
         pieces += [text[start:begin], new]
         start = after
     return "".join([*pieces, text[start:end]])
-
-
-def find_text_end(code, at):
-    """Return the end of the last word or sign before `at`."""
-    while at and code[at - 1].isspace():
-        at -= 1
-    return at

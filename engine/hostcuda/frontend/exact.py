@@ -14,18 +14,21 @@ from hostcuda.frontend.scan import Scan
 CONVERSIONS = "-Wfloat-conversion"
 _WORDS = r"(?:(?:unsigned|signed|char|short|int|long)\b\s*)+"
 _NAMES = r"(?:std\s*::\s*)?(?:u?int(?:8|16|32|64)_t|s?size_t|ptrdiff_t|uchar|ushort|uint|ulong)"
+# <class T>, using T = int, typedef int T;
 _TYPE_NAMES = re.compile(r"\b(?:typename|class)\s+(\w+)\s*(?=[,>=])|\busing\s+(\w+)\s*=|\btypedef\b[^;(){}]*?(\w+)\s*;")
 _SHIFT = re.compile(r"(?<![<>])(?<!operator)(?<!operator )(<<|>>)(=?)(?![<>=])")
 _SMALL_COUNT = re.compile(r"\s*(?:[0-2]?\d|3[01])[uUlL]*\s*(?:[]);,}<>=&|^?:]|$)")  # a count that no width is less than
 _OPERAND_END = re.compile(r"(?:[\w\]>]|\boperator\s*\(\s*\))\s*$")
 _KEYWORD = re.compile(r"\b(?:return|case|else|do|throw)\s*$")
+# The begin of an operand; a word such as const follows the parameters of a function, not a cast.
 _OPERAND = re.compile(r"\s*(?!(?:const|noexcept|override|final|volatile|mutable)\b|->)[\w(.'\"+~!*&:-]")
+# The name, number or literal with which an operand begins, and what may follow: (...), [...], .member, ++, ::name.
 _PRIMARY = re.compile(r"\s*(?:(?:::)?\s*\w+(?:\s*::\s*\w+)*|\.?\d[\w.']*(?:(?<=[eEpP])[-+]\w+)?|\"[^\"]*\"|'[^']*')")
 _SUFFIX = re.compile(r"\s*(?:([(\[])|(?:\.|->)\s*(?:template\s+)?\w+|\+\+|--|::\s*\w+)")
 
 
 def make_exact(text, whole):
-    """Return the text with casts and shifts that do as the hardware; `whole`: not only in device functions."""
+    """Return the text with casts and shifts that do as the hardware; `whole`: also outside of device functions."""
     scan = Scan(text)
     own_types = {name for names in _TYPE_NAMES.findall(scan.code) for name in names if name}
     kinds = "|".join([_WORDS, _NAMES, *(rf"{name}\b" for name in sorted(own_types))])
@@ -34,7 +37,7 @@ def make_exact(text, whole):
 
 
 def _edit_shifts(code):
-    """Yield edits that put an object before a count, whose operators shift as the hardware does."""
+    """Yield edits (start, end, text) that make ``a << n`` shift as the hardware: ``a << hostcuda::shift << n``."""
     for match in _SHIFT.finditer(code):
         if _SMALL_COUNT.match(code, match.end()) or (match[0] == ">>" and _closes_two_lists(code, match.start())):
             continue
@@ -42,8 +45,8 @@ def _edit_shifts(code):
 
 
 def _closes_two_lists(code, at):
-    """Return whether ``>>`` ends two argument lists: two are open since the last bracket or logical operator."""
-    depth = open_lists = 0
+    """Return whether the ``>>`` at position `at` ends ``a<b<3>>``: two ``<`` are open since a brace or semicolon."""
+    depth = open_lists = 0  # depth: of parentheses and square brackets, from the right
     start = max(code.rfind(sign, 0, at) for sign in (";", "{", "}", "?", "&&", "||"))
     for sign in reversed(re.findall(r"[][()]|<<|>>|[<>]=|->|[<>]", code[start + 1 : at])):
         if depth == 0 and sign in "([":
@@ -54,38 +57,40 @@ def _closes_two_lists(code, at):
 
 
 def _edit_casts(code, kinds):
-    """Yield edits of casts to integers, in all three spellings: ``static_cast<int>(x)``, ``(int)x`` and ``int(x)``."""
+    """Yield edits (start, end, text) of ``static_cast<int>(x)``, ``(int)x``, ``int(x)``; `kinds`: a regex of types."""
     for match in re.finditer(rf"\bstatic_cast\s*<(?=\s*(?:{kinds})\s*>)", code):
         yield match.start(), match.end(), "hostcuda_cast<"
     cast = re.compile(rf"\(\s*({kinds})\s*\)(?={_OPERAND.pattern})")
     for match in cast.finditer(code):
-        before = _OPERAND_END.search(code, max(0, match.start() - 64), match.start())
-        if before and not _KEYWORD.search(code, max(0, match.start() - 64), match.start()):
-            continue
+        nearby = max(0, match.start() - 64)  # far enough for spaces and a keyword
+        before = _OPERAND_END.search(code, nearby, match.start())
+        if before and not _KEYWORD.search(code, nearby, match.start()):
+            continue  # it is a parameter list, as of f(int)
         if end := _find_operand_end(code, match.end(), cast):
             yield match.start(), match.end(), f"hostcuda_cast<{match[1].strip()}>("
             yield end, end, ")"
     for match in re.finditer(rf"(?:[-=(,+/%<?:&|^!~\[*]|\breturn)\s*\b({kinds})\s*\((?=\s*[^\s)*&])", code):
         close = find_closing_parenthesis(code, match.end() - 1)
+        # Not a function's type, as in F<int(float, int *)>.
         if close and not re.fullmatch(rf"[\w\s,:*&<>]*\b(?:float|double|{kinds})[\s\w*&]*", code[match.end() : close]):
             yield match.start(1), match.end(1), f"hostcuda_cast<{match[1].strip()}>"
 
 
 def _find_operand_end(code, at, cast):
-    """Return where the operand of a cast ends, which begins at `at`; None if it is not understood."""
+    """Return the position after a cast's operand, which begins at `at`, or None; `cast`: the regex of another cast."""
     while sign := re.compile(r"\s*[-+~!*&]").match(code, at):
         at = sign.end()
     if inner := re.compile(r"\s*\(").match(code, at):
         close = find_closing_parenthesis(code, inner.end() - 1)
         if close is None:
             return None
-        if cast.match(code, inner.end() - 1) or re.compile(r"\)\s*[\w.]*\w").match(code, close):
+        if cast.match(code, inner.end() - 1) or re.compile(r"\)\s*[\w.]*\w").match(code, close):  # (T)x
             return _find_operand_end(code, close + 1, cast)
         at = close + 1
     elif primary := _PRIMARY.match(code, at):
         at, angle = primary.end(), re.compile(r"\s*<").match(code, primary.end())
         end = find_angle_end(code, angle.end() - 1) if angle else None
-        if end and re.compile(r"\s*(?:\(|::)").match(code, end + 1):
+        if end and re.compile(r"\s*(?:\(|::)").match(code, end + 1):  # f<3>(x) or a<3>::b, not a comparison
             at = end + 1
     else:
         return None
@@ -94,11 +99,13 @@ def _find_operand_end(code, at, cast):
     return at
 
 
+# conversion from 'float' to 'T' {aka 'int'}: the groups are T and int
 _CONVERSION = re.compile(r"conversion from '[^']*'(?: \{aka '[^']*'\})? to '([^']*)'(?: \{aka '([^']*)'\})?")
 
 
 def cast_conversions(text, printed, file):
     """Return the text of `file` with a cast for each conversion to an integer in the compiler's `printed` JSON."""
+    # A character of the text has to be a byte, because columns are bytes.
     starts = [0, *(match.end() for match in re.finditer("\n", text))]
     targets = {}  # span -> (types that it is converted to, position of the operator)
     for warning in json.loads(printed) if printed.startswith("[") else ():
@@ -110,7 +117,7 @@ def cast_conversions(text, printed, file):
             targets.setdefault((first, last + 1), (set(), operator))[0].add(kind[2] or kind[1])
     edits = []
     for (start, end), (kinds, operator) in targets.items():
-        if re.compile(r"[-+*/]=").match(text, operator):
+        if re.compile(r"[-+*/]=").match(text, operator):  # i += x: it is written i += hostcuda::shift = x
             edits.append((operator + 2, operator + 2, " hostcuda::shift ="))
         elif len(kinds) == 1 and not any(start == a and end < b for a, b in targets):
             edits += [(start, start, f"hostcuda_cast<{kinds.pop()}>("), (end, end, ")")]

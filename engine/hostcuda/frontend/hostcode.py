@@ -10,14 +10,7 @@ launch becomes a call of ``hostcuda_call_kernel``, which has the same parameters
 
 import re
 
-from hostcuda.frontend.brackets import (
-    apply_edits,
-    find_angle_end,
-    find_closing_parenthesis,
-    find_level_start,
-    find_text_end,
-    split,
-)
+from hostcuda.frontend.brackets import apply_edits, find_angle_end, find_closing_parenthesis, find_opening, split_spans
 
 MAIN = re.compile(r"\bmain\s*\(")
 _NAME = re.compile(r"(?P<type>(?:.*(?:[\s*&>]|\.\.\.))?)(?P<name>[A-Za-z_]\w*)$")  # of a template's parameter
@@ -26,12 +19,15 @@ _TYPE_WORDS = {"class", "typename", "auto", "const", "volatile", "__restrict__",
 _VARIABLE = re.compile(r"[^=]*[\s*&>.](\w+)\s*(?:\[[^\]]*\]\s*)*(?:=|$)")  # of a parameter
 LAUNCH = re.compile(r"(?<!operator)(?<!operator )<<\s?<(?!<)")  # preprocessors may put a space between << and <
 _CONFIGURED_OR_BRACKET = re.compile(r">>\s?>|[][(){}]")
-_LAMBDA = re.compile(r"(?<![\w)\]\s])\s*\[(?!\[)")
+_LAMBDA = re.compile(r"(?<![\w)\]\s])\s*\[(?!\[)")  # a "[" that follows no operand
 _NO_TYPE = re.compile(r"(?:\s|\b(?:const|volatile|struct|class|enum|typename|__grid_constant__|__restrict__)\b)*$")
 
 
 def write_picks(kernel, names):
-    """Return the text after a kernel's first declaration that lets launches choose it; add its name to `names`."""
+    """Return the text to put behind a `Kernel`'s declaration, by which launches choose it; add it to the `Names`.
+
+    It has the functions hostcuda_pick_ and hostcuda_call_, and is empty where an earlier declaration had it.
+    """
     key, defined = (kernel.scope, kernel.name, len(kernel.parameters)), kernel.open < kernel.close
     if "<" in kernel.name or key in names.declared:  # a specialization; the definition of what was declared
         return ""
@@ -58,13 +54,13 @@ def write_picks(kernel, names):
 
 
 def write_pointer(kernel, arguments):
-    """Return an expression for the kernel that chooses among its overloads by the type."""
+    """Return the text of a pointer to a `Kernel`, whose type selects the overload; `arguments`: ``<T>`` or ""."""
     types = ", ".join(map(remove_default, kernel.parameters))
     return f"static_cast<void (*)({types})>({kernel.name}{arguments})"
 
 
 def register_instances(kernel, code):
-    """Return edits of a template's definition: all its parameters get names, and each instance registers itself."""
+    """Return edits (start, end, text) of a template in `code`: its parameters get names, instances get registered."""
     edits, arguments = _name_parameters(code, kernel.start)
     if arguments is None:
         return []
@@ -73,7 +69,7 @@ def register_instances(kernel, code):
 
 
 def _find_name(parameter):
-    """Return the name of a parameter, to pass it on; None if it has none."""
+    """Return the name in a parameter's declaration, with ``...`` for a pack, or None if it has none."""
     match = _VARIABLE.match(parameter)
     if not match or match[1] in _TYPE_WORDS or _NO_TYPE.match(parameter, 0, match.start(1)):
         return None
@@ -90,16 +86,13 @@ def _add_name(parameter, name):
 
 def remove_default(parameter):
     """Return a parameter's declaration without its default argument."""
-    return parameter[slice(*split(parameter, "=")[0])].rstrip()
+    return parameter[slice(*split_spans(parameter, "=")[0])].rstrip()
 
 
 def _name_parameters(code, at):
-    """Return the edits that name all parameters of the template from `at` on, and ``<T, N, Rest...>``.
-
-    The latter is None if a parameter is not understood.
-    """
+    """Return (edits that name all parameters of the template at `at`, text ``<T, N, Rest...>`` or else None)."""
     open_, edits, arguments = code.index("<", at), [], []
-    for start, end in split(code, ",", open_ + 1, find_angle_end(code, open_)):
+    for start, end in split_spans(code, ",", open_ + 1, find_angle_end(code, open_)):
         declaration = remove_default(code[start:end])
         name = _NAME.search(" ".join(declaration.split()))
         if name and name["type"].strip() and name["name"] not in _TYPE_WORDS:
@@ -114,7 +107,7 @@ def _name_parameters(code, at):
 
 
 def edit_launches(scan, names):
-    """Yield edits (start, end, text) for the launches of host code; those in functions for the device stay."""
+    """Yield edits (start, end, text) of the launches in host code; `names` are the program's kernels (`Names`)."""
     for match in LAUNCH.finditer(scan.code):
         if not scan.on_device(match.start()) and (edit := _edit_launch(scan.code, match.start(), match.end(), names)):
             start, end, new = edit
@@ -122,14 +115,14 @@ def edit_launches(scan, names):
 
 
 def _edit_launch(code, at, inside, names):
-    """Return the edit for the launch whose ``<<<`` is at `at`: it replaces kernel and configuration only."""
+    """Return the edit (start, end, text) of ``kernel<<<config>>>(``, whose ``<<<`` is code[at:inside], or None."""
     start = _find_kernel_start(code, at)
     close = _find_configuration_end(code, inside)
     opening = close and re.compile(r"\s*\(").match(code, close.end())
     end = opening and find_closing_parenthesis(code, close.end())
     if start is None or not end:
         return None
-    after = opening.end()  # of the parenthesis: what replaces kernel and configuration has one of its own
+    after = opening.end()  # behind the parenthesis: the new text has one of its own
     kernel, config = " ".join(code[start:at].split()), " ".join(code[inside : close.start()].split())
     arguments = " ".join(code[after:end].split())
     name = re.fullmatch(r"((?:\w+\s*::\s*)*)(\w+)((?:\s*<.*>)?)", kernel)
@@ -145,21 +138,21 @@ def _edit_launch(code, at, inside, names):
 
 
 def _find_kernel_start(code, at):
-    """Return where the expression before `at` begins: ``name``, ``a::name<3, T>``, ``(*pointer)``, ``t[i].f``."""
+    """Return the position of the expression before `at`, as ``f``, ``a::f<3, T>``, ``(*p)`` or ``t[i].f``, or None."""
     start = start_before = None  # start_before: without the parentheses that were skipped last
     while True:
-        at = find_text_end(code, at)
+        at = len(code[:at].rstrip())
         if code[at - 1 : at] in (">", "]", ")"):
-            start_before, opening = start, find_level_start(code, at - 1)
+            start_before, opening = start, find_opening(code, at - 1)
             if opening is None:
                 return start
             start, at = opening if code[at - 1] == ")" else start, opening
             continue
-        name = re.search(r"[A-Za-z_]\w*$", code[max(0, at - 256) : at])
+        name = re.search(r"[A-Za-z_]\w*$", code[max(0, at - 256) : at])  # 256: longer than names are
         if not name or name.group() in ("return", "else", "do"):
             return start
-        if name.group() in ("if", "for", "while", "switch"):
-            return start_before  # without the condition
+        if name.group() in ("if", "for", "while", "switch"):  # the parentheses were those of a condition
+            return start_before
         start = at = at - len(name.group())
         joined = re.search(r"(?:::|\.|->)\s*$", code[max(0, at - 256) : at])
         if not joined:
@@ -168,13 +161,13 @@ def _find_kernel_start(code, at):
 
 
 def _find_configuration_end(code, at):
-    """Return the match of the first ``>>>`` from `at` on that is in no bracket; None if a bracket closes before it."""
+    """Return the match of the first ``>>>`` from position `at` on that is in no bracket, or None."""
     depth = 0
     for match in _CONFIGURED_OR_BRACKET.finditer(code, at):
         if depth == 0 and match[0][0] == ">":
             return match
         depth += {"(": 1, "[": 1, "{": 1, ")": -1, "]": -1, "}": -1}.get(match[0], 0)
-        if depth < 0:
+        if depth < 0:  # the bracket around the launch closes
             return None
     return None
 

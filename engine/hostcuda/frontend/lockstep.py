@@ -3,11 +3,7 @@
 The reductions of that time end with lines such as ``s[i] += s[i + 16]; s[i] += s[i + 8];`` on ``volatile`` shared
 memory, without a barrier. Since compute capability 7.0 the lanes of a warp need not run in step, and CUDA asks for
 ``__syncwarp()``. On the hardware such a kernel mostly still works. On this engine a lane runs to the next barrier
-before the lane after it, so the result is wrong.
-
-`find_unsynchronized` finds the pattern in the source, at no cost when the kernel runs. It looks for ``volatile``, the
-word by which such code says that it relies on this. Other accesses without a barrier are left to `hostcuda.sanitize`,
-which watches them.
+before the lane after it, so the result is wrong. Accesses that are not ``volatile`` are left to `hostcuda.sanitize`.
 """
 
 import re
@@ -15,21 +11,23 @@ import re
 from hostcuda.frontend.brackets import find_statement_end, skip_bracket
 from hostcuda.frontend.scan import Scan
 
+# volatile float *name = init, or volatile float name[...
 _DECLARATION = re.compile(
     r"\bvolatile\b(?P<type>[^;,(){}=\[]*?)(?P<name>[A-Za-z_]\w*)\s*(?P<next>\[|[=;,)])(?P<init>[^;]*)"
 )
 _SHARED = re.compile(r"\b__shared__\b[^;()]*?([A-Za-z_]\w*)\s*\[")
 _SYNCHRONIZES = re.compile(r"\w*(?:sync|barrier|shfl|ballot|fence)\w*\s*\(", re.IGNORECASE)
+# What makes an element the target of a store; `only`: it is not read.
 _STORES = re.compile(r"\s*(?:(?P<only>=(?!=))|(?:[-+*/%&|^]|<<|>>)=|\+\+|--)")
 _LOOP = re.compile(r"\b(?:for|while|do)\b")
 _OPENING = re.compile(r"\s*\[")
 
 
 def find_unsynchronized(text):
-    """Find reads of ``volatile`` shared memory that need a ``__syncwarp`` before them.
+    """Return a list of (file, line, read, written): reads of ``volatile`` shared memory that lack a ``__syncwarp``.
 
-    Such a read comes after a write at another index in the same function or loop, with no synchronization between.
-    Return (file, line, what is read, what was written) of the first one of each array in each function.
+    Such a read, as "s[i+16]", comes after a write at another index in the same function or loop, with nothing between
+    that synchronizes. The list has the first one of each array in each function.
     """
     if "volatile" not in text:
         return []
@@ -48,10 +46,11 @@ def find_unsynchronized(text):
 
 
 def _find_volatile_names(code, shared, is_kernel):
-    """Return the volatile arrays and pointers in a function that may be shared memory."""
-    names = {}
+    """Return the volatile arrays and pointers in `code` that may be shared memory; `shared`: ``__shared__`` arrays."""
+    names = {}  # a dict, for the order
     for match in _DECLARATION.finditer(code):
         is_pointer = "*" in match["type"] and match["next"] != "["
+        # A kernel's own pointers are to global memory, unless they are set to a shared array.
         may_be_shared = not is_kernel or set(re.findall(r"\w+", match["init"])) & shared
         if match["name"] in shared or (is_pointer and may_be_shared):
             names[match["name"]] = None
@@ -59,9 +58,10 @@ def _find_volatile_names(code, shared, is_kernel):
 
 
 def _find_unsafe_read(code, name, start, end):
-    """Return the first read that needs a synchronization: its position, it, and the write before it."""
+    """Return (position, read, written) for the first unsafe read of the array `name` in code[start:end], or None."""
     events = sorted(_find_events(code, name, start, end))
-    loops = (loop.start() for loop in _LOOP.finditer(code, start, end))  # a loop may run twice
+    loops = (loop.start() for loop in _LOOP.finditer(code, start, end))
+    # The function once, and each loop twice: a read may need a write of the round before.
     for first, last, repeats in ((start, end, 1), *((loop, find_statement_end(code, loop), 2) for loop in loops)):
         written = []  # the indices since the last synchronization
         for at, kind, index in [event for event in events if first <= event[0] < last] * repeats:
@@ -75,7 +75,7 @@ def _find_unsafe_read(code, name, start, end):
 
 
 def _find_events(code, name, start, end):
-    """Yield (position, "sync", "read" or "write", index) in a function; a statement writes at its end."""
+    """Yield (position, "sync", "read" or "write", index) for the array `name`; a statement writes at its end."""
     for match in _SYNCHRONIZES.finditer(code, start, end):
         yield match.start(), "sync", ""
     for match in re.compile(rf"\b{name}\s*(?=\[)").finditer(code, start, end):

@@ -1,7 +1,7 @@
 """Preprocess a source, as nvcc does first: whoever reads the result sees what the compiler sees.
 
-The compiler itself decides each ``#if``, finds each header and expands each macro, once. `preprocess` makes of its
-output a text in which only these directives are left:
+The compiler itself decides each ``#if`` and expands each macro. `preprocess` makes of its output a text in which only
+these directives are left:
 
 - line markers, ``# 7 "file.cu"``, with 1 behind them where a header of the user begins and 2 where it has ended;
 - pragmas;
@@ -22,6 +22,7 @@ from hostcuda.host import toolchain
 SKELETON = "kernel.cpp"  # the file's name for what the engine writes around the source
 _MARKER = re.compile(r'^# (?P<line>\d+) "(?P<file>(?:[^"\\\n]|\\.)*)"(?P<flags>(?: \d)*)\n', re.MULTILINE)
 _LINE = re.compile(r'\s*#\s*(?:line\s+)?(\d+)(?:\s+"((?:[^"\\]|\\.)*)")?')
+# #define name body, #define name(parameters) body, #undef name
 _MACRO = re.compile(r"^#(?:define (?P<name>\w+)(?P<parameters>\()?(?P<body>.*)|undef (?P<gone>\w+).*)$", re.MULTILINE)
 _UNROLL = re.compile(r"\s*#\s*pragma\s+unroll\b")
 _RAW = re.compile(r'"(?:[^"\\\n]|\\.)*"|R"(?P<fence>[^()\\\s]{0,16})\(.*?\)(?P=fence)"', re.DOTALL)
@@ -32,7 +33,7 @@ _BREAK = "\x1e"  # in place of the line breaks in raw strings
 
 @dataclass(frozen=True)
 class Preprocessed:
-    """A source without macros."""
+    """A source without macros; or, if the preprocessor failed, its error."""
 
     text: str
     headers: list  # of paths: the user's headers that were read
@@ -42,10 +43,10 @@ class Preprocessed:
 
 
 def preprocess(text, command, folder, include_dirs):
-    """Preprocess a text, which has a line marker for `SKELETON` after the engine's includes.
+    """Return the `Preprocessed` text, which has a line marker for `SKELETON` after the engine's includes.
 
-    `command` is the compiler's, with its flags and include options. `folder` is the build folder: headers that are held
-    back are written into it. `include_dirs`, of the user's headers, are among the options, too.
+    `command` is the compiler's, with its flags and include options. `folder` is the build folder: the text of
+    headers is written into it. `include_dirs`, of the user's headers, are among the options, too.
     """
     place = folder / "first"  # "#include" looks for a file beside this one, and the build folder has the user's source
     place.mkdir(exist_ok=True)
@@ -56,7 +57,7 @@ def preprocess(text, command, folder, include_dirs):
     if status:
         return Preprocessed("", [], [], True, (command, out, err))
     output = _read(place / "unit.i")
-    if 'R"' in output:
+    if 'R"' in output:  # a raw string may have line breaks, which are to stay in it
         output = _RAW.sub(lambda match: match[0].replace("\n", _BREAK), output)
     rule = _read(place / "unit.d").replace("\\\n", " ").partition(": ")[2].strip()  # for ``make``: the files
     files = {folder / word.replace("\\ ", " ") for word in re.split(r"(?<!\\)\s+", rule)}
@@ -64,8 +65,8 @@ def preprocess(text, command, folder, include_dirs):
     names = {name for source in (text, *map(_read, headers)) for name in _HAS_INCLUDE.findall(source)}
     places = {*include_dirs, *(path.parent for path in headers)} if names else ()
     asked = [place / name for place in places for name in names]
-    of_cuda = any(_is_engines(str(path)) and path.name != "leave.h" for path in files)
-    return Preprocessed(_Assembly(folder, text).text(output).replace(_BREAK, "\n"), headers, asked, of_cuda)
+    of_cuda = any(_is_engines(str(path)) and path.name != "leave.h" for path in files)  # leave.h: of host files
+    return Preprocessed(_Assembly(folder, text).assemble(output).replace(_BREAK, "\n"), headers, asked, of_cuda)
 
 
 def _read(path):
@@ -77,7 +78,7 @@ def _is_engines(file):
 
 
 class _Assembly:
-    """Puts the lines of a text without macros together."""
+    """Makes the text that this module describes, of a `source` and the preprocessor's output, in the build `folder`."""
 
     def __init__(self, folder, source):
         self.folder = folder
@@ -91,7 +92,7 @@ class _Assembly:
         self._read_originals("", source)
 
     def _read_originals(self, file, text):
-        """Read the original lines of a file, as its ``#line`` directives number them."""
+        """Add the lines of a file's text to `originals`, as its ``#line`` directives number them."""
         line = 1
         for text_line in without_comments(text.replace("\r\n", "\n").removeprefix("\ufeff")).split("\n"):
             if renumbered := _LINE.match(text_line):
@@ -100,15 +101,15 @@ class _Assembly:
                 self.originals[file, line] = text_line
                 line += 1
 
-    def text(self, output):
-        """Return the text for the compiler's `output`."""
+    def assemble(self, output):
+        """Return the text made of the preprocessor's `output`; write the files that it includes."""
         markers = [*_MARKER.finditer(output, output.index(f'# 1 "{SKELETON}"'))]
         last_place, of_user = None, True  # the user's last line, and whether the current file is the user's
         includers = []  # for the files around it: whether they are the user's, and what is written next there
         for marker, following in zip(markers, [*markers[1:], None], strict=True):
             chunk = output[marker.end() : following.start() if following else len(output)]
             file, line, flags = marker["file"], int(marker["line"]), marker["flags"].split()
-            if "1" in flags:
+            if "1" in flags:  # a header begins; 2: it has ended; 3: it is the system's
                 includers.append((of_user, self.place))
                 of_user = not ("3" in flags or _is_engines(file))
                 if of_user:
@@ -130,21 +131,21 @@ class _Assembly:
         return "".join(self.written)
 
     def _enter(self, file):
-        """Begin a header of the user; its lines are read, too, since those without macros stay as they are."""
+        """Begin a header of the user, and read its lines: those without macros stay as they are."""
         self._mark(file, 1, " 1")
         path = self.folder / re.sub(r"\\(.)", r"\1", file)
         if path.is_file():
             self._read_originals(file, _read(path))
 
     def _mark(self, file, line, flags=""):
-        """Write a line marker: what follows is this line of the file."""
+        """Write a line marker with `flags` such as " 1": what follows is this line of the file."""
         self._end_line()
         self._include_held()
         self.written.append(f'# {line} "{file}"{flags}\n')
         self.place = file, line
 
     def _include_held(self):
-        """Move the text that is held back to a file of its own, and include that."""
+        """Write the text in `held` to a file of its own, and include that."""
         text, self.held = "".join(self.held), []
         if _MARKER.sub("", text).strip():
             name = f"held-{self.files}.h"
@@ -155,7 +156,7 @@ class _Assembly:
             self.place = None
 
     def _write(self, file, line, chunk):
-        """Write those lines of a file that are not empty, each where it belongs."""
+        """Write the lines of `chunk` that are not empty, from this line of the file on; note macros in `macros`."""
         next_line = line
         for text in chunk.split("\n"):
             line, next_line = next_line, next_line + 1 + text.count(_BREAK)
@@ -167,14 +168,14 @@ class _Assembly:
                 if _UNROLL.match(text):
                     text = self._expand_pragma(text)
                 if self.pending[:2] == (file, line) and "#" not in (self.pending[2][0], text[0]):
-                    # A macro of a system header stood there, which g++ marks.
+                    # A second text for one line: g++ marks where a macro of a system header stood.
                     self.pending = file, line, f"{self.pending[2]} {text.lstrip()}"
                 else:
                     self._end_line()
                     self.pending = file, line, text
 
     def _end_line(self):
-        """Write the line that is to be written, in its place; as the user wrote it if no macro stood there."""
+        """Write the `pending` line at its place, by a marker or newlines; as the user wrote it if it had no macro."""
         if not self.pending:
             return
         (file, line, text), self.pending = self.pending, ()
@@ -188,8 +189,8 @@ class _Assembly:
         self.place = file, line + 1 + text.count(_BREAK)
 
     def _expand_pragma(self, pragma):
-        """Return a pragma with its macros expanded: g++ leaves them in pragmas that it does not know."""
-        for _ in self.macros:
+        """Return the text of a pragma with macros expanded: g++ leaves them in pragmas that it does not know."""
+        for _ in self.macros:  # each round expands macros in macros
             before, pragma = pragma, re.sub(r"\w+", lambda match: self.macros.get(match[0], match[0]), pragma)
             if pragma == before:
                 break

@@ -3,16 +3,16 @@
 import re
 from dataclasses import dataclass
 
-from hostcuda.frontend.brackets import split
+from hostcuda.frontend.brackets import split_spans
 
 
 @dataclass(frozen=True)
 class Operand:
-    """An operand of an asm statement: its constraint's letter, whether it is an output, the span of its expression."""
+    """An operand of an asm statement, such as ``"=r"(x)``."""
 
-    letter: str
+    letter: str  # the constraint's, such as "r"
     output: bool
-    start: int
+    start: int  # the span of its expression in the source
     end: int
 
 
@@ -43,7 +43,8 @@ _SPECIAL = {
     },
 }
 
-# Products of matrices: name -> depth, types of elements and sums, registers of both factors, letters of the sums.
+# Products of matrices: name -> (depth k, type of elements, type of sums, number of registers of A, of B, constraints of
+# the sums' registers).
 _PRODUCTS = {
     f"mma.sync.aligned.m16n8k{k}.row.col.{sums}.{name}.{name}.{sums}": (k, element, type_, a, b, letters)
     for name, element, depths in (
@@ -56,8 +57,8 @@ _PRODUCTS = {
     if sums == "f32" or name == "f16"
 }
 
-# Further instructions with one result: name, the type of the result, the number of inputs, and the expression of the
-# first input or of all as 32-bit words.
+# Further instructions with one result: a regular expression of the name, the type of the result, the number of inputs,
+# and a format of the C++ expression: {value} is the first input, {words} are all inputs as 32-bit words.
 _FORMULAS = (
     (r"cvta\.to\.shared\.u(?:64|32)", "size_t", 1, "__cvta_generic_to_shared((const void *)(size_t){value})"),
     (r"cvt\.rna\.tf32\.f32", "float", 1, "nvcuda::wmma::__float_to_tf32({value})"),
@@ -101,20 +102,24 @@ _FLOAT = re.compile(r"0(?:f(?P<single>[\da-fA-F]{8})|d(?P<double>[\da-fA-F]{16})
 
 
 def _split(text):
-    """Return the operands of an instruction: its parts between commas outside of brackets."""
-    parts = (text[start:end].strip() for start, end in split(text, ",", angles=False))
+    """Return the list of an instruction's operands: the parts of the text between commas outside of brackets."""
+    parts = (text[start:end].strip() for start, end in split_spans(text, ",", angles=False))
     return [part for part in parts if part]
 
 
 class _Statement:
-    """An asm statement that is being translated: its operands, and the registers that it declares."""
+    """An asm statement that is being translated, with its list of `Operand`s.
+
+    Its methods return C++ text with functions of ptx.h. They get the name of an `instruction` without its operands,
+    and the texts of its `operands`. They raise ValueError, with the message for the user, for what is not understood.
+    """
 
     def __init__(self, operands):
         self.operands = operands
-        self.declared = {}
+        self.declared = {}  # registers that it declares: name -> PTX type
 
     def read(self, text):
-        """Return the expression of an operand that is read."""
+        """Return the C++ expression of an operand that is read: ``%0``, a declared or special register, a number."""
         if (number := re.fullmatch(r"%(\d+)", text)) and int(number[1]) < len(self.operands):
             return f"p{number[1]}"
         if text in self.declared:
@@ -130,7 +135,7 @@ class _Statement:
         raise ValueError(f"the CPU engine cannot read the operand {text or '(none)'} of inline PTX")
 
     def write_to(self, text):
-        """Return the expression of an operand that is written; refuse an input, and what is no register."""
+        """Return the C++ expression of an operand that is written; refuse an input, and what is no register."""
         number = re.fullmatch(r"%(\d+)", text)
         if number and int(number[1]) < len(self.operands) and not self.operands[int(number[1])].output:
             raise ValueError(f"inline PTX writes {text}, which is not an output of its asm statement")
@@ -139,14 +144,14 @@ class _Statement:
         return self.read(text)
 
     def read_address(self, text):
-        """Return the arguments for an address in brackets: the pointer, and the number of bytes after it."""
+        """Return the C++ arguments for an address such as ``[%1 + 16]``: the pointer, and the bytes to add."""
         match = re.fullmatch(r"\[\s*([^\[\]+]+?)\s*(?:\+\s*(-?\w+)\s*)?\]", text)
         if not match:
             raise ValueError(f"an address of inline PTX is in brackets, not {text or '(none)'}")
         return f"{self.read(match[1])}, {match[2] or 0}"
 
     def declare(self, text):
-        """Return the definitions of the registers in ``.reg .type name, name<number>``."""
+        """Return the C++ definitions of the registers in ``.reg .type name, name<number>``; add them to `declared`."""
         match = re.fullmatch(r"\.reg\s+\.(\w+)\s+(.*)", text)
         if not match or match[1] not in _TYPES:
             raise ValueError(f"the CPU engine cannot read the inline PTX {text}")
@@ -160,7 +165,10 @@ class _Statement:
         return "".join(f"{_TYPES[match[1]]} r_{name}{{}}; " for name in names)
 
     def translate_product(self, instruction, text):
-        """Return the call of a product of matrices; refuse registers that are not those it takes."""
+        """Return the call for a product of matrices, an instruction of `_PRODUCTS`; `text` is that of its operands.
+
+        These have to be four groups of registers, ``{%0, %1}, {%2, %3}, {%4}, {%5, %6}``: D, A, B and C of D = AB + C.
+        """
         k, element, type_, a, b, sums = _PRODUCTS[instruction]
         letters, operands = (sums, "r" * a, "r" * b, sums), dict(enumerate(self.operands))
         groups = [[int(n) for n in re.findall(r"%(\d+)", group)] for group in text.split("}")[:-1]]
@@ -170,12 +178,13 @@ class _Statement:
         if not is_text_understood or given != letters or not all(operands[n].output for n in groups[0]):
             wanted = ", ".join("{" + ", ".join(f'"{letter}"' for letter in group) + "}" for group in letters)
             raise ValueError(f"{instruction} takes the registers {wanted}, of which the first group are outputs")
+        # A constraint's letter is also the function that reads a variable's bits.
         output, *inputs = (", ".join(f"hostcuda::ptx::{operands[n].letter}(p{n})" for n in group) for group in groups)
         arguments = ", ".join(f"{{{group}}}" for group in inputs)
         return f"hostcuda::ptx::mma<{k}, {element}, {type_}>({arguments}).to({output}); "
 
     def translate_access(self, match, instruction, operands):
-        """Return a load, or a store, of one to four values."""
+        """Return a load or a store of one to four values: `match` is of `_ACCESS`, `operands` (registers, address)."""
         names, type_, count = _split(operands[0].strip("{}")), _TYPES[match["type"]], int(match["count"] or 1)
         if len(names) != count:
             raise ValueError(f"{instruction} takes {count} registers, not {len(names)}")
@@ -185,7 +194,7 @@ class _Statement:
         return f"hostcuda::ptx::load<{type_}, {count}>({place}).to({', '.join(map(self.write_to, names))}); "
 
     def translate_operation(self, match, instruction, operands):
-        """Return an operation on values of one type."""
+        """Return an operation on values of one type, a match of `_OPERATION`; a mov can pack or unpack ``{a, b}``."""
         name, type_ = match["name"], _TYPES[match["type"]]
         if name == "mov" and len(operands) == 2 and "{" in instruction + "".join(operands):
             if operands[0].startswith("{"):
@@ -202,15 +211,15 @@ class _Statement:
         return self._put(result_type, operands[0], f"hostcuda::ptx::{function}<{type_}>({', '.join(values)})")
 
     def _get(self, type_, operand):
-        """Return the expression of an operand's value as a type; PTX registers have bits, and C++ variables types."""
+        """Return the C++ expression of an operand's bits as a C++ type, such as "float"."""
         return f"hostcuda::ptx::get<{type_}>({self.read(operand)})"
 
     def _put(self, type_, operand, value):
-        """Return the statement that writes the bits of a value of a type into an operand."""
+        """Return the C++ statement that writes the bits of `value`, an expression of this type, into an operand."""
         return f"hostcuda::ptx::put<{type_}>({self.write_to(operand)}, {value}); "
 
     def translate_matrices(self, match, instruction, operands):
-        """Return the loads of one, two or four 8x8 matrices, whose rows the lanes point to."""
+        """Return the load of one, two or four 8x8 matrices, a match of `_LDMATRIX`; the lanes point to their rows."""
         names = _split(operands[0].strip("{}"))
         if len(names) != int(match["count"]):
             raise ValueError(f"{instruction} writes {match['count']} registers, not {len(names)}")
@@ -220,14 +229,14 @@ class _Statement:
         return f"hostcuda::ptx::ldmatrix<{match['count']}, {is_transposed}>({place}).to({written}); "
 
     def translate_copy(self, operands):
-        """Return an asynchronous copy: without a size of the source, it has that of the destination."""
+        """Return an asynchronous copy; its operands: ``[destination], [source], size`` and maybe ``, source_size``."""
         destination, source = (self.read_address(operand) for operand in operands[:2])
-        sizes = (self._get("unsigned int", size) for size in (operands[2], operands[-1]))
+        sizes = (self._get("unsigned int", size) for size in (operands[2], operands[-1]))  # the last may be the third
         places = f"hostcuda::ptx::shared_at({destination}), hostcuda::ptx::global_at({source})"
         return f"hostcuda::ptx::cp_async({places}, {', '.join(sizes)}); "
 
     def translate(self, instruction, text):
-        """Return the C++ statement for one instruction: one form of instructions after the other is tried."""
+        """Return the C++ statement for an instruction such as "add.s32" with operands, a `text` such as "%0, %1, 2"."""
         operands = _split(text)
         if instruction in _PRODUCTS:
             return self.translate_product(instruction, text)
@@ -242,7 +251,7 @@ class _Statement:
             return f"__syncwarp({self._get('unsigned int', operands[0])}); "
         if _COPY.fullmatch(instruction) and 3 <= len(operands) <= 4:
             return self.translate_copy(operands)
-        if (match := _ACCESS.fullmatch(instruction)) and len(operands) == 2:
+        if (match := _ACCESS.fullmatch(instruction)) and len(operands) == 2:  # a store has its address first
             return self.translate_access(match, instruction, operands if match["kind"] == "ld" else operands[::-1])
         if (match := _LDMATRIX.fullmatch(instruction)) and len(operands) == 2:
             return self.translate_matrices(match, instruction, operands)
@@ -263,7 +272,7 @@ class _Statement:
 
 
 def translate(template, operands):
-    """Return the C++ statements with the effect of inline PTX, in which %0 of its `Operand`s is the variable p0.
+    """Return the text of C++ statements with the effect of inline PTX: `template` is its text, ``%0`` the variable p0.
 
     Raises ValueError if the engine does not know an instruction, or if one does not have the operands that it needs.
     """
@@ -272,7 +281,7 @@ def translate(template, operands):
         words = " ".join(text.split())
         braces = re.match(r"[{} ]*", words).group().replace(" ", "")
         words = words.lstrip("{} ")
-        result += braces
+        result += braces  # a block of PTX is one of C++
         if not words:
             continue
         if guard := re.match(r"@(!?)(\w+)\s+", words):
@@ -283,5 +292,5 @@ def translate(template, operands):
         if words.startswith("."):
             result += statement.declare(words)
         else:
-            result += "{ " + statement.translate(*words.partition(" ")[::2]) + "} "
+            result += "{ " + statement.translate(*words.partition(" ")[::2]) + "} "  # its name, and the rest
     return result

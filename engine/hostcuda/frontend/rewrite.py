@@ -1,15 +1,7 @@
 """Prepare CUDA C++ text for a host compiler.
 
-With the engine's headers, a C++ compiler understands almost all of CUDA. The rest is rewritten in the text, which
-`hostcuda.frontend.preprocess` has made: it has no macros but CUDA's own words. No line moves:
-
-- ``extern __shared__ T name[];`` becomes a pointer to the block's dynamic shared memory;
-- after the body of a ``__global__`` function ``HOSTCUDA_KERNEL(name)`` registers it with the runtime, so that it can be
-  found by name and its parameters are known;
-- inline PTX becomes calls of functions with the same effect (``include/hostcuda/ptx.h``), or a ``static_assert`` whose
-  message says what the engine does not support;
-- ``__device__`` variables are kept though no kernel writes them, and ``alignas`` moves before ``__shared__``;
-- functions that launch kernels, thread_local variables and texture references become such a ``static_assert``, too.
+With the engine's headers, a C++ compiler understands almost all of CUDA. The rest is rewritten in the text of
+`hostcuda.frontend.preprocess`; no line moves. What the engine does not support becomes a ``static_assert``.
 
 ``#pragma unroll`` is kept, and host compilers ignore it: g++ vectorizes the loops over a register tile by itself, which
 is twice as fast (GEMM, 8 by 8 per thread: 4.6 against 2.1 GMAC/s) as if it had to unroll them first.
@@ -20,7 +12,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from hostcuda.frontend import hostcode, ptx
-from hostcuda.frontend.brackets import apply_edits, find_closing_parenthesis, split
+from hostcuda.frontend.brackets import apply_edits, find_closing_parenthesis, split_spans
 from hostcuda.frontend.scan import LEXEME, Kernel, Scan, find_kernels
 
 
@@ -32,12 +24,8 @@ class Rewritten:
     kernels: tuple[Kernel, ...]
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Registration
-
-
-def _register(kernel, overloaded, bounded):
-    """Return the text that registers a kernel; `bounded` are the names of templates with launch bounds."""
+def _write_registration(kernel, overloaded, bounded):
+    """Return the macro call that registers a `Kernel`; `bounded`: the names of templates that have launch bounds."""
     name = kernel.name
     if overloaded:  # the type of its pointer selects the overload
         name = f"*{hostcode.write_pointer(kernel, '')}"
@@ -47,30 +35,20 @@ def _register(kernel, overloaded, bounded):
     return f" HOSTCUDA_KERNEL_BOUNDS(({bounds}), {name})" if bounds else f" HOSTCUDA_KERNEL({name})"
 
 
-_BOUNDS = "hostcuda_bounds_"
-
-
-def _keep_bounds(kernel):
-    """Return the text after a template's definition that keeps its bounds, which may depend on its parameters."""
-    head = " ".join(kernel.template_head.split())
-    return f" {head} struct {_BOUNDS}{kernel.name} {{ static constexpr int value = ({kernel.bounds}); }};"
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# Dynamic shared memory
-
+_BOUNDS = "hostcuda_bounds_"  # a class with the launch bounds of a template, which may depend on its parameters
+# Attributes of a variable: alignas(16), __attribute__((aligned(16))), [[maybe_unused]]
 _ATTRIBUTE = re.compile(
     r"""\b(?:__align__|alignas|__attribute__)\s*\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\) | \[\[.*?\]\]""",
     re.VERBOSE | re.DOTALL,
 )
-_UNSIZED = re.compile(r"(?P<name>\b\w+)\s*\[\s*\](?P<more>(?:\s*\[[^\]]*\])*)\s*(?P<end>,|$)")
+_UNSIZED = re.compile(r"(?P<name>\b\w+)\s*\[\s*\](?P<more>(?:\s*\[[^\]]*\])*)\s*(?P<end>,|$)")  # tile[][16]
 
 
 def _replace_shared(declaration, in_function, code):
-    """Return what replaces an ``extern __shared__ ...`` declaration (without its semicolon), or None.
+    """Return the text that replaces ``extern __shared__ T name[]`` (without a semicolon); None for other declarations.
 
-    In a function it is a pointer, which a lambda can capture by value. If the code takes the address of the array
-    itself, it is a reference to an array.
+    In a function it is a pointer, which a lambda can capture by value. If the `code`, all of it, takes the address of
+    the array itself, it is a reference to an array.
     """
     text, externs = re.subn(r"\bextern\b", " ", _ATTRIBUTE.sub(" ", declaration))
     text, shareds = re.subn(r"\b__shared__\b", " ", text)
@@ -80,7 +58,7 @@ def _replace_shared(declaration, in_function, code):
     type_ = " ".join(text[: first.start()].split())
     statements = []
     for part in _UNSIZED.finditer(text, first.start()):
-        name, more = part["name"], "".join(part["more"].split())
+        name, more = part["name"], "".join(part["more"].split())  # more: the bounds of further dimensions
         pointer = f"{type_} (*%s){more}" if more else f"{type_} *%s"
         if not in_function:
             statements.append(f"extern __thread {pointer % f'const {name}'} {_ALIAS}")
@@ -97,15 +75,16 @@ _ALIAS = 'asm("hostcuda_dynamic_shared") __attribute__((tls_model("initial-exec"
 
 
 def _edit_dynamic_shared(scan):
-    """Yield edits of arrays of dynamic shared memory; the compiler is to warn of a second one in the same braces."""
+    """Yield edits (start, end, text) of the declarations of dynamic shared memory in a `Scan`."""
     braces = None  # around the last such array
     for match in re.finditer(r"\b__shared__\b", scan.code):
         start = _skip_statement_head(scan.code, scan.declaration_start(match.start()))
         end = scan.code.find(";", match.end())
         new = _replace_shared(scan.code[start:end], scan.scope(match.start()) is None, scan.code) if end >= 0 else None
         if new:
-            previous_braces, braces = braces, scan._open_at(match.start())
-            first, call, others = new.partition("_shared()")  # "(0)" has the compiler warn of a second array
+            previous_braces, braces = braces, scan.open_at(match.start())
+            first, call, others = new.partition("_shared()")
+            # Two arrays in the same braces are the same memory: dynamic_shared(0) has the compiler warn of the second.
             call = call.replace("()", "(0)") if previous_braces is braces else call
             yield start, end, first + call + others.replace("d()", "d(0)") + scan.newlines(start, end)
 
@@ -114,7 +93,7 @@ _STATEMENT_HEAD = re.compile(r"\s*(?:(?P<condition>if|for|while|switch)\b[^;(]*(
 
 
 def _skip_statement_head(code, at):
-    """Return the start of a declaration after ``if (...)``, ``else``, a label and white space."""
+    """Return the position after ``if (...)``, ``else``, labels and spaces at position `at`: of the statement itself."""
     while (match := _STATEMENT_HEAD.match(code, at)) and match.end() > at:
         at = match.end()
         if match["condition"]:
@@ -122,15 +101,12 @@ def _skip_statement_head(code, at):
     return at
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Qualifiers of variables
-
-_VARIABLE = re.compile(r"\b__(?:device|managed)__(?=[^(){};=\[]*[;={\[])")
-_ALIGNED = re.compile(r"\b(__(?:shared|constant)__)(\s+)(alignas)(?=\s*\()")
+_VARIABLE = re.compile(r"\b__(?:device|managed)__(?=[^(){};=\[]*[;={\[])")  # no parenthesis follows: no function
+_ALIGNED = re.compile(r"\b(__(?:shared|constant)__)(\s+)(alignas)(?=\s*\()")  # __shared__ alignas(16)
 
 
 def _edit_variables(scan):
-    """Keep ``__device__`` variables that only the host writes; move ``alignas`` to where g++ expects it."""
+    """Yield edits that keep ``__device__`` variables which only the host writes, and put ``alignas`` first for g++."""
     for match in _VARIABLE.finditer(scan.code):
         if scan.scope(match.start()) is not None:
             yield match.end(), match.end(), " __attribute__((used))"
@@ -142,19 +118,17 @@ def _edit_variables(scan):
             yield match.start(3), end + 1, scan.newlines(match.start(3), end + 1)
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Inline PTX
-
 _ASM = re.compile(r"\b(?:asm|__asm|__asm__)\s*(?:\b(?:volatile|__volatile|__volatile__)\s*)?\(")
-_OPERAND = re.compile(r'\s*"(\s*)"\s*(?=\()')
+_OPERAND = re.compile(r'\s*"(\s*)"\s*(?=\()')  # "=r"(x), of which the scan has blanked the literal
 _ESCAPES = {"n": "\n", "t": "\t"}
 
 
 def _read_literal(text):
-    """Return the contents of the string literals in `text`, which must have nothing else."""
+    """Return the joined contents of the string literals in `text`; raise ValueError if it has more than literals."""
     parts = []
 
     def read(match):
+        """Add a literal's contents to `parts`; return what remains of the lexeme, which is "" but for other words."""
         lexeme = match.group()
         if match["raw"]:
             parts.append(lexeme[lexeme.index("(") + 1 : lexeme.rindex(")")])
@@ -171,9 +145,9 @@ def _read_literal(text):
 
 
 def _read_operands(scan, sections):
-    """Yield the operands of an asm statement, %0 first, from the spans of its outputs and its inputs."""
+    """Yield the `ptx.Operand`s of an asm statement, %0 first; `sections`: the spans of outputs, inputs, clobbers."""
     for section, output in zip(sections, (True, False), strict=False):
-        for start, end in split(scan.code, ",", *section, angles=False):
+        for start, end in split_spans(scan.code, ",", *section, angles=False):
             if constraint := _OPERAND.match(scan.code, start, end):
                 yield ptx.Operand(scan.text[slice(*constraint.span(1))].strip("=+ "), output, constraint.end(), end)
             elif scan.code[start:end].strip():
@@ -181,15 +155,12 @@ def _read_operands(scan, sections):
 
 
 def _edit_asm(scan):
-    """Yield edits that replace each asm statement by the call of a lambda.
-
-    Its operands become the arguments, at the same positions.
-    """
+    """Yield edits by which each asm statement calls a lambda; its operands become the arguments, where they stand."""
     for match in _ASM.finditer(scan.code):
         at, end = match.start(), find_closing_parenthesis(scan.code, match.end() - 1)
         if end is None or scan.scope(at) is not None:  # it stands in no function
             continue
-        template, *sections = split(scan.code, ":", match.end(), end, angles=False)
+        template, *sections = split_spans(scan.code, ":", match.end(), end, angles=False)
         try:
             text = _read_literal(scan.text[slice(*template)])
             operands = list(_read_operands(scan, sections))
@@ -212,11 +183,8 @@ def _edit_asm(scan):
         yield at, end + 1, (")" if operands else f"{before})") + scan.newlines(at, end)
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# What the engine does not have
-
 _THREAD_LOCAL = re.compile(r"\b(?:thread_local|__thread)\b[^;=({\[]*?(?P<name>\w+)\s*[;=({\[,]")
-_TEXTURE = re.compile(r"\b(?:texture|surface)\s*<[^;{}()]*>\s*\w+\s*;")
+_TEXTURE = re.compile(r"\b(?:texture|surface)\s*<[^;{}()]*>\s*\w+\s*;")  # texture<float> image;
 _HAS_NO = {
     "host": "host code: keep the kernels, and launch them from Python; code between #ifndef __CUDA_ARCH__ and #endif "
     "is passed over",
@@ -229,11 +197,12 @@ _HAS_NO = {
 
 
 def _write_refusal(feature):
+    """Return the ``static_assert`` whose message says that the engine lacks a feature, a key of `_HAS_NO`."""
     return f'static_assert(false, "the CPU engine has no {_HAS_NO[feature]}");'
 
 
 def _reaches_device(scan, name, seen):
-    """Return whether code for the device names this, or a function or class that does."""
+    """Return whether device code names this, or a function or class that does; add names to `seen`, a set."""
     seen.add(name)
     for use in re.finditer(rf"\b{name}\b", scan.code):
         if (start := scan.function(use.start())) is None:
@@ -247,9 +216,9 @@ def _reaches_device(scan, name, seen):
 
 
 def _edit_refused(scan, host):
-    """Replace texture references, and functions that launch kernels, by a sentence; `host` code may launch.
+    """Yield edits that put a ``static_assert`` in place of texture references, and of code that launches kernels.
 
-    The sentence goes before a thread_local variable that code for the device reaches.
+    `host`: whether host code may do so. One also goes before each thread_local variable that device code reaches.
     """
     refused_end = 0  # of the last function that is replaced
     for match in hostcode.LAUNCH.finditer(scan.code):
@@ -273,7 +242,7 @@ _REFERENCE = re.compile(r"&\s*(?:\w*|\w*\s*\)\s*\[.*)$")  # how a parameter ends
 
 
 def rewrite(text, names=None):
-    """Rewrite CUDA C++ without macros (`hostcuda.frontend.preprocess`) for the host compiler.
+    """Return CUDA C++ without macros (`hostcuda.frontend.preprocess`) as `Rewritten` for the host compiler.
 
     With `names`, a `hostcuda.frontend.hostcode.Names`, the text is a whole program: launches in host code are
     rewritten, too, and `names` gets its kernels.
@@ -294,7 +263,7 @@ def rewrite(text, names=None):
 
 
 def _edit_kernels(scan, kernels):
-    """Yield edits that register each kernel, keep the bounds of a template, or refuse what nvcc refuses."""
+    """Yield edits behind each `Kernel` that register it or keep a template's bounds, or refuse what nvcc refuses."""
     defined = [kernel for kernel in kernels if not kernel.declared]
     variants = {(k.name, k.scope, k.parameters) for k in kernels if not k.template}
     variants = Counter((name, scope) for name, scope, _ in variants)
@@ -310,6 +279,7 @@ def _edit_kernels(scan, kernels):
         elif not kernel.template:
             deduced = kernel.open == kernel.close  # of an instantiation, the template's arguments
             overloaded = (deduced or variants[kernel.name, kernel.scope] > 1) and not kernel.name.endswith(">")
-            yield kernel.close + 1, kernel.close + 1, _register(kernel, overloaded, bounded)
-        elif kernel.name in bounded:
-            yield kernel.close + 1, kernel.close + 1, _keep_bounds(kernel)
+            yield kernel.close + 1, kernel.close + 1, _write_registration(kernel, overloaded, bounded)
+        elif kernel.name in bounded:  # the instances of the template are registered with these
+            bounds = f"struct {_BOUNDS}{kernel.name} {{ static constexpr int value = ({kernel.bounds}); }};"
+            yield kernel.close + 1, kernel.close + 1, f" {kernel.template_head} {bounds}"

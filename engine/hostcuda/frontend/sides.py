@@ -14,19 +14,20 @@ from hostcuda.frontend.scan import Scan, find_function_name, read_scope
 from hostcuda.host.toolchain import INCLUDE
 
 LIST_CALLS = "-fdump-ipa-visibility="  # followed by a file: g++ writes the calls before it moves any
+# The head of a class; it is not a template's <class T>.
 _CLASS = re.compile(r"(?<![<,])\s*\b(?:class|struct|union|enum)\b(?!\s*\w+\s*[,>])[^()]*$")
 
 
 class _Function(NamedTuple):
     name: str
-    sides: frozenset  # "host", "device", "kernel"
-    start: int
+    sides: frozenset  # of "host" and "device", where it may run; or only "kernel"
+    start: int  # positions: of its declaration and of its braces
     open: int
     close: int
 
 
 def _find_functions(scan):
-    """Yield the functions that a text defines, outermost ones only; a method may have a function's name."""
+    """Yield a `_Function` for each outermost function that a text defines; a method may have a function's name."""
     after = 0
     for open_, close in sorted(scan.closing.items()):
         start = scan.declaration_start(open_)
@@ -36,12 +37,13 @@ def _find_functions(scan):
         after = close
         if "(" in head:
             sides = set(re.findall(r"__(host|device)__", head)) or {"host"}
-            sides = {"kernel"} if "__global__" in head else sides | {"host", "device"} if "constexpr" in head else sides
+            sides |= {"host", "device"} if "constexpr" in head else set()  # nvcc lets both call it
+            sides = {"kernel"} if "__global__" in head else sides
             yield _Function(find_function_name(scan.code, start), frozenset(sides), start, open_, close)
 
 
 def merge_sides(device, host):
-    """Merge the two texts that the preprocessor makes, with ``__CUDA_ARCH__`` and without, into one.
+    """Return the text made of the preprocessor's texts with ``__CUDA_ARCH__`` (`device`) and without it (`host`).
 
     A function for both sides whose texts differ gets an ``if`` that asks where it runs. Raises ValueError with a place
     and a sentence if anything else differs.
@@ -52,6 +54,7 @@ def merge_sides(device, host):
     if device.count("\n") != host.count("\n"):
         place = _format_place(device_scan, 0)
         raise ValueError(f"{place}: error: a header that depends on __CUDA_ARCH__ {_NOT_MERGED}")
+    # A function is the same on both sides if its "{" is in the same line.
     functions = [{_count_lines(scan, function.open): function for function in _find_functions(scan)} for scan in scans]
     scan = Scan("\n".join(_merge_lines(scans, functions)))
     edits = []
@@ -68,9 +71,10 @@ def merge_sides(device, host):
 
 
 def _merge_lines(scans, functions):
-    """Return the device's lines, with the host's where the device's are empty; refuse other differences.
+    """Return the list of the device's lines, with the host's where the device's are empty; refuse other differences.
 
-    What is between the braces of functions of both may differ, and so may functions that are not the host's.
+    `scans` are those of device and host, `functions` two dicts: line of its "{" -> `_Function`. The bodies of functions
+    that both sides have may differ, and so may functions that are not the host's.
     """
     device_scan, host_scan = scans
     lines_of_both = functions[0].keys() & functions[1].keys()
@@ -98,19 +102,19 @@ _NOT_MERGED = "cannot be compiled for host and device at once: ask with #ifdef _
 
 
 def _count_lines(scan, at):
+    """Return the number of newlines before position `at`: the index of its line."""
     return scan.text.count("\n", 0, at)
 
 
 def _format_place(scan, at):
+    """Return ``file:line`` of position `at`."""
     file, line = scan.place(at)
     return f"{file or 'kernel.cu'}:{line}"
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Calls
-
+# An entry of g++'s call graph: symbol/number (name as shown), lines about it, Calls: symbol/number ...
 _NODE = re.compile(r"^(\S+)/\d+ \((.*)\)(?: @0x\w+)?\n((?:  (?!Calls:).*\n)*)  Calls: (.*)$", re.MULTILINE)
-_DECLARED = re.compile(r"\b(\w+)\s*(?:<.*>)?\s*\(")
+_DECLARED = re.compile(r"\b(\w+)\s*(?:<.*>)?\s*\(")  # the name in void f<int>(int)
 _OF_HOST = re.compile(
     r"s?rand|rand_r|s?random|[dlm]rand48|time|puts|putchar|f?puts|v?s?n?f?printf|f?scanf|f(?:open|close|read|write|flush|gets)|"
     r"getenv|system|str(?:len|n?cpy|n?cmp|n?cat|dup|str|chr|to\w+)|ato[fil]l?|qsort|bsearch|"
@@ -126,20 +130,22 @@ _OF_DEVICE = re.compile(
 
 
 def find_side_errors(text, call_graph, program):
-    """Yield (place, "error: ..." or "warning: ...") where host code uses what is the device's, or the other way round.
+    """Yield ((file, line), "error: ..." or "warning: ...") where host code uses what is the device's, or vice versa.
 
-    `call_graph` is what `LIST_CALLS` wrote. `program` says that the host code runs, too, and not the kernels only.
+    `call_graph` is the text that the compiler wrote for `LIST_CALLS`. `program`: whether the host code runs, too.
     """
     scan = Scan(text)
     functions = [function for function in _find_functions(scan) if scan.scope(function.open) is not None]
     yield from _find_exceptions(scan, functions)
     sides = _collect_sides(scan, functions)
+    # symbol -> (plain name, name as shown, facts about it, its calls)
     nodes = {node[1]: (_read_name(node[2]), node[2], *node.group(3, 4)) for node in _NODE.finditer(call_graph)}
     namespaces = {scan.scope(function.open).rpartition("::")[2] for function in functions} - {""} | {"_GLOBAL__N_1"}
 
-    def is_of_source(symbol, name):  # no method, and no function of the standard library
-        nested = any(f"{len(space)}{space}{len(name)}{name}" in symbol for space in namespaces)
-        return nested or symbol == name or re.match(r"_ZL?\d", symbol)
+    def is_of_source(symbol, name):
+        """Return whether a symbol may be the source's function `name`: no method, none of the standard library."""
+        nested = any(f"{len(space)}{space}{len(name)}{name}" in symbol for space in namespaces)  # of n::f: 1n1f
+        return nested or symbol == name or re.match(r"_ZL?\d", symbol)  # _Z1fv is in no namespace
 
     for caller_symbol, (name, _, facts, calls) in nodes.items():
         callers = [function for function in functions if function.name == name]
@@ -157,7 +163,11 @@ def find_side_errors(text, call_graph, program):
 
 
 def _locate_error(scan, caller, called, shown, sentence):
-    """Return the place of a wrong call, that of the function if its text does not show the call, and the error."""
+    """Return ((file, line), "error: ...") for a wrong call in the `_Function` `caller`.
+
+    `called` is the plain name, `shown` the compiler's. `sentence` is a format of what is called, the caller's side and
+    the caller's name. The place is that of the caller's "{" if its text does not show the call.
+    """
     class_ = _OF_CLASSES.search(shown)
     word = class_[1].removeprefix("basic_") if class_ else called
     use = re.compile(rf"\b{re.escape(word)}\b").search(scan.code, caller.open, caller.close)
@@ -167,7 +177,7 @@ def _locate_error(scan, caller, called, shown, sentence):
 
 
 def _find_exceptions(scan, functions):
-    """Yield an error for each device function that throws or catches."""
+    """Yield ((file, line), "error: ...") for each `_Function` of the device that throws or catches."""
     for function in functions:
         exception = re.compile(r"\b(?:throw|try|catch)\b").search(scan.code, function.open, function.close)
         on_device = re.search(r"__(?:device|global)__", scan.code[function.start : function.open])
@@ -176,7 +186,7 @@ def _find_exceptions(scan, functions):
 
 
 def _collect_sides(scan, functions):
-    """Map each function's name to all sides that its definitions and declarations name."""
+    """Return a dict: name -> frozenset of the sides that all definitions and declarations of such a function name."""
     sides = defaultdict(frozenset)
     for function in functions:
         sides[function.name] |= function.sides
@@ -186,7 +196,8 @@ def _collect_sides(scan, functions):
 
 
 def _check_variables(scan, caller, facts, program):
-    """Yield what is wrong with a function's uses of global variables; `facts` are the call graph's about it."""
+    """Yield ((file, line), message) where a `_Function` uses the other side's variables; `facts`: the call graph's."""
+    # In the text `facts` is a line such as "References: n/3 (read) m/4 (addr)".
     references = re.findall(r"(\S+)/\d+ \((\w+)\)", facts[facts.find("References:") :].partition("\n")[0])
     for variable, how in sorted({(re.sub(r"^_ZL\d+", "", symbol), how) for symbol, how in references}):
         declaration = _find_declaration(scan, variable)
@@ -213,7 +224,7 @@ _ASSIGNS = re.compile(r"\s*(?:\[[^]]*\]|\.\s*\w+)*\s*(?:(?P<operator>(?:[-+*/%&|
 
 
 def _find_declaration(scan, variable):
-    """Return what precedes a variable's name in its declaration outside of functions; None if that is not found."""
+    """Return the text before a variable's name in its declaration outside of functions; None if that is not found."""
     for match in re.finditer(rf"\b{re.escape(variable)}\b", scan.code):
         if scan.scope(match.start()) is not None:
             start = scan.declaration_start(match.start())
@@ -225,8 +236,9 @@ def _find_declaration(scan, variable):
 
 
 def _find_use(scan, variable, function, how):
-    """Return the place where a function uses a variable: as the compiler says that it does, if that is found."""
+    """Return (file, line) where a `_Function` most likely uses a variable, or None; `how`: "read", "write", "addr"."""
     def rate(use):
+        """Return 0 for a match that is no such use, and more the surer it is one."""
         before, assigns = scan.code[function.open : use.start()], _ASSIGNS.match(scan.code, use.end())
         changes = assigns["operator"] != "" if assigns else before.rstrip().endswith(("++", "--"))
         is_such_use = {"addr": True, "write": assigns or changes, "read": changes or not assigns}[how]
@@ -239,6 +251,7 @@ def _find_use(scan, variable, function, how):
 
 @lru_cache(1)
 def _read_headers():
+    """Return the text of all of the engine's headers."""
     return "\n".join(path.read_text() for path in INCLUDE.rglob("*.h"))
 
 
@@ -247,7 +260,11 @@ _CALLING = 'calling a __{}__ function("{{0}}") from a __{{1}}__ function("{{2}}"
 
 
 def _judge_call(caller, called, shown, symbol, own, program):
-    """Return what is wrong with a call, or None; `own` are the sides of the source's functions of that name."""
+    """Return what is wrong with a call, as a format for `_locate_error`, or None.
+
+    `caller` are the caller's sides, and `own` those of the source's functions with the name `called`, or None if it has
+    none. `shown` is that name as the compiler shows it, `symbol` the linker's; `program`: whether host code runs.
+    """
     if caller in _DEVICE_SIDES:
         in_header = rf"\b{called}\s*\("
         if re.match(r"_ZL?\d", symbol):  # in no class or namespace: nor is the header's
@@ -265,8 +282,8 @@ def _judge_call(caller, called, shown, symbol, own, program):
 
 
 def _read_name(shown):
-    """Return the plain name of a function as the compiler shows it; a lambda has none."""
-    plain = shown.partition(" [with ")[0].rpartition(")::")[2]  # in a function: without that one's
+    """Return the plain name in the signature of a function, as g++ shows it: "f" of ``int n::f(T) [with T = int]``."""
+    plain = shown.partition(" [with ")[0].rpartition(")::")[2]  # of a function in another one: without that one's
     while (inner := re.sub(r"<[^<>]*>", "", plain)) != plain:
         plain = inner
     return match[1] if (match := _DECLARED.search(plain)) else plain

@@ -6,32 +6,34 @@ deprecated for the types of pointers with which the argument is wrong.
 
 import re
 
-from hostcuda.frontend.brackets import apply_edits, find_closing_parenthesis, split
+from hostcuda.frontend.brackets import apply_edits, find_closing_parenthesis, split_spans
 from hostcuda.frontend.scan import Scan
 
 _CALL = re.compile(r"\bcuda(Malloc|Memcpy|Memset)(?:Async|Managed|Host)?\s*\(")
 _CAST = re.compile(r"\(\s*(?:const\s+)?void\s*\*+\s*\)\s*")
-_SIZE_OF = re.compile(r"\bsizeof\b\s*(\(?)\s*([\w.]+(?:->\w+)*)\s*(?(1)\))")
-_COUNT = re.compile(r"\w+(?:\s*\*\s*\w+)*")
-_NUMBER = re.compile(r"([-+]?\d+)(?:\.0*)?[fFuUlL]*")
+_SIZE_OF = re.compile(r"\bsizeof\b\s*(\(?)\s*([\w.]+(?:->\w+)*)\s*(?(1)\))")  # sizeof(p), sizeof s->p
+_COUNT = re.compile(r"\w+(?:\s*\*\s*\w+)*")  # n, rows * columns
+_NUMBER = re.compile(r"([-+]?\d+)(?:\.0*)?[fFuUlL]*")  # -1, 1.0f
 _MEANT_BYTES = (-1, 0, 63, 127, 128, 255)  # bytes that programs choose for the elements they make, such as 0x3f3f3f3f
 _WIDE = r"(?!\s*(?:(?:un)?signed\s+)?char\b|\s*u?int8_t\b|\s*bool\b|\s*std::byte\b)"  # not the type of a byte
-# What shows that a number counts elements.
+# What shows that a number {0} counts elements: {0} * sizeof(int), sizeof(int) * {0}, new int[{0}], vector<int> v({0}).
 _COUNTS = (rf"{{0}}\s*\*\s*sizeof\b\s*\({_WIDE}|\bsizeof\b\s*\({_WIDE}[^()]*\)\s*\*\s*{{0}}(?!\s*[*\w])|\bnew\b{_WIDE}"
            rf"[^;()\[]*\[\s*{{0}}\s*\]|\bvector\s*<{_WIDE}[^;<>]*>\s*\w+\s*[({{{{]\s*{{0}}\s*[,)}}}}]")
 
 
 def replace_doubtful_sizes(text: str) -> str:
-    """Return a program's text with the doubtful arguments in such functions."""
+    """Return a program's text with doubtful arguments of cudaMalloc, cudaMemcpy and cudaMemset in such functions."""
+    # Doubtful are a value that is no byte, a size that elsewhere counts elements, and the size of a pointer.
     scan, edits = Scan(text), []
     for call in _CALL.finditer(scan.code):
         function, end = scan.function(call.start()), find_closing_parenthesis(scan.code, call.end() - 1)
-        spans, size = split(scan.code, ",", call.end(), end) if end else (), 1 if call[1] == "Malloc" else 2
-        if function not in scan.closing or len(spans) <= size:  # size: which argument is the number of bytes
+        spans = split_spans(scan.code, ",", call.end(), end) if end else ()
+        size = 1 if call[1] == "Malloc" else 2  # the number of the argument with the bytes
+        if function not in scan.closing or len(spans) <= size:
             continue
         arguments = [_CAST.sub("", scan.code[start:stop]).strip() for start, stop in spans]
         pointers = arguments[: 1 + (call[1] == "Memcpy")]
-        if call[1] == "Malloc":
+        if call[1] == "Malloc":  # which gets the pointer's address
             pointers = [word[1:].strip() if word[:1] == "&" else f"*{word}" for word in pointers]
         wide = f" hostcuda::Wide<{', '.join(f'std::decay_t<decltype(({pointer}))>' for pointer in (pointers * 2)[:2])}>"
         if call[1] == "Memset" and (value := _NUMBER.fullmatch(arguments[1])) and int(value[1]) not in _MEANT_BYTES:

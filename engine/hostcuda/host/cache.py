@@ -27,12 +27,12 @@ from hostcuda.util.settings import cache_dir
 _DAY_S = 24 * 3600
 T = TypeVar("T")
 _usable = {}  # wanted folder -> the folder that is used
-_scratch = None
+_scratch = None  # the temporary folder of this process, once it is needed
 _intact = {}  # file -> (inode, size, time of change) when its digest was right
 
 
 def directory(wanted: str | Path | None = None) -> Path:
-    """Return the cache folder, made if it does not exist. If it cannot be used, warn once and return another."""
+    """Return the cache folder, `wanted` or else `cache_dir()`; make it, or warn and return a temporary one."""
     wanted = Path(wanted) if wanted else cache_dir()
     usable = _usable.get(wanted)
     if usable is None or not usable.is_dir():
@@ -44,7 +44,7 @@ def directory(wanted: str | Path | None = None) -> Path:
 
 
 def _use_temporary(wanted, why):
-    """Use a temporary folder in place of the one that is wanted, and warn about it."""
+    """From now on use a temporary folder in place of the folder `wanted`, and warn with the sentence `why`."""
     _usable[wanted] = scratch() / "cache"
     _usable[wanted].mkdir(exist_ok=True)
     warnings.warn(f"{why}. Compiled kernels are kept for this process only.", stacklevel=3)
@@ -86,7 +86,8 @@ def digest_of(path: Path) -> Path:
 def obtain(name: str | Path, make: Callable[[Path], object], wanted: str | Path | None = None) -> Path:
     """Return the path of a file of the cache folder; ``make(path)`` builds it if it is not there, or damaged."""
 
-    def look(folder):
+    def find_or_make(folder):
+        """Return the file's path in this folder; one process at a time makes it."""
         target = folder / name
         if not intact(target):
             with locked(target):
@@ -99,7 +100,7 @@ def obtain(name: str | Path, make: Callable[[Path], object], wanted: str | Path 
                     publish(digest(target.name, content).encode(), digest_of(target))
         return target
 
-    return with_room(look, wanted)
+    return with_room(find_or_make, wanted)
 
 
 def with_room(use: Callable[[Path], T], wanted: str | Path | None = None) -> T:
@@ -119,9 +120,9 @@ def with_room(use: Callable[[Path], T], wanted: str | Path | None = None) -> T:
 
 
 def trim(pattern: str, keep: int = 8, idle_s: float = _DAY_S) -> None:
-    """Remove files of earlier compilers and engines, but not the `keep` last used, nor any used within `idle_s`."""
+    """Remove entries of the cache that match a glob `pattern`, but not the `keep` last used or any used in `idle_s`."""
     with contextlib.suppress(OSError):
-        entries = sorted((-path.stat().st_mtime, path) for path in directory().glob(pattern))
+        entries = sorted((-path.stat().st_mtime, path) for path in directory().glob(pattern))  # the last used first
         for used, path in entries[keep:]:
             if -used < time.time() - idle_s:
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
@@ -129,7 +130,7 @@ def trim(pattern: str, keep: int = 8, idle_s: float = _DAY_S) -> None:
 
 
 def trim_daily(pattern: str) -> None:
-    """Remove what was not used for 30 days; do so once a day."""
+    """Remove entries of the cache that match a glob `pattern` and were not used for 30 days; do so once a day."""
     stamp = directory() / ".trimmed"
     with contextlib.suppress(OSError):
         if not stamp.exists() or stamp.stat().st_mtime < time.time() - _DAY_S:
@@ -148,6 +149,6 @@ def digest(*parts: object) -> str:
     sha = hashlib.sha256()
     for part in parts:
         data = part if isinstance(part, bytes) else str(part).encode("utf-8", "surrogateescape")
-        sha.update(len(data).to_bytes(8, "little"))
+        sha.update(len(data).to_bytes(8, "little"))  # so that ("ab", "c") and ("a", "bc") differ
         sha.update(data)
     return sha.hexdigest()

@@ -70,11 +70,11 @@ def _read_version(command, path):
 
 @lru_cache(maxsize=1)
 def _digest_engine():
-    """Return a digest of the engine's own files: a compiled kernel depends on them."""
+    """Return a digest of the engine's own files, on which a compiled kernel depends."""
     paths = sorted(p for p in _HERE.rglob("*") if p.suffix in (".h", ".hpp", ".cuh", ".cpp", ".S", ".inc"))
     rooms = (_HERE / room for room in ("build", "check", "frontend", "host", "loops", "runtime"))
     paths += sorted(path for room in rooms for path in room.glob("*.py"))
-    paths += sorted(p for p in INCLUDE.rglob("*") if p.is_file() and not p.suffix)
+    paths += sorted(p for p in INCLUDE.rglob("*") if p.is_file() and not p.suffix)  # headers as <cuda/barrier>
     # And the name of their folder: compiled code names the headers' lines by it, and it differs between checkouts.
     return cache.digest(_HERE, *(part for path in paths for part in (path.relative_to(_HERE), path.read_bytes())))
 
@@ -93,13 +93,14 @@ def is_clang(command: list[str]) -> bool:
 
 
 @lru_cache(maxsize=8)
-def _accepts(command, flag):
-    return run([*command, flag, "-fsyntax-only", "-x", "c++", os.devnull])[0] == 0
+def _knows_fill(command):
+    """Return whether the compiler accepts the flag `FILL` for an empty file; ask once per process."""
+    return run([*command, FILL, "-fsyntax-only", "-x", "c++", os.devnull])[0] == 0
 
 
 def fills_variables(command: list[str]) -> bool:
     """Return whether the compiler can fill variables that are not set, with a recognizable value: g++ 12+, clang."""
-    return _accepts(tuple(command), FILL)
+    return _knows_fill(tuple(command))  # a tuple is hashable
 
 
 def module_flags(command: list[str]) -> list[str]:
@@ -119,7 +120,7 @@ def preprocessing_flags(command: list[str]) -> list[str]:
 
 
 def loops_flags(command: list[str], halves: bool) -> list[str]:
-    """Return the flags for kernels that run as thread loops. They do not affect the precompiled header."""
+    """Return the flags for kernels in thread loops, which the precompiled header need not have; `halves`: uses half."""
     # The rest of a row of threads is not vectorized again: a block's width is mostly a multiple of the vectors', and
     # this takes 30 to 40 % of the time to compile. With halves it is, because a row of 16 is less than a vector of 32.
     # Nor is a loop copied for each outcome of a condition that stays the same in it: with four such conditions that
@@ -156,6 +157,7 @@ def _choose_shared_library(command: tuple[str, ...]) -> list[str]:
     A module's own copy of the library would share a part of its variables with the process's, and crash in `std::cout`.
     """
     def has(name):
+        """Return whether the compiler knows the path of a library; else it prints the name alone."""
         return "/" in run([*command, f"-print-file-name={name}"])[1]
 
     is_taken = has("libstdc++.so") or not has("libstdc++.so.6")
@@ -178,13 +180,14 @@ def run(command: list[str], cwd: Path | None = None) -> tuple[int, str, str]:
 
 
 def run_all(commands: list[list[str]], folders: list[Path] | None = None) -> list[tuple[int, str, str]]:
-    """Run commands at the same time, each in its folder; return a list of what `run` returns."""
+    """Run commands at the same time, each in its folder; return the list of (exit status, stdout, stderr)."""
     # No pool: concurrent.futures refuses work when the main thread has ended, though other threads may still compile;
     # multiprocessing's has semaphores, which a sandbox without shared memory does not allow.
     jobs = [(Future(), *job) for job in zip(commands, folders or [None] * len(commands), strict=True)]
     results, waiting = [future for future, _, _ in jobs], iter(jobs)
 
     def run_waiting():
+        """Run commands that no thread has taken yet, until none is left."""
         for future, command, folder in waiting:
             try:
                 future.set_result(run(command, folder))
@@ -201,11 +204,11 @@ def run_all(commands: list[list[str]], folders: list[Path] | None = None) -> lis
         jobs.clear()  # after an error the rest does not begin
 
 
-_GLOBAL = re.compile(r"(?m)^\t\.globl\t(\S+).*\n")
+_GLOBAL = re.compile(r"(?m)^\t\.globl\t(\S+).*\n")  # the directive that makes a symbol global
 
 
 def make_names_local(paths: list[Path]) -> None:
-    """Make the names that several assembler files define local to each, as nvcc does with each file's device code."""
+    """Change assembler files: names that several define become local to each, as in nvcc's device code."""
     texts = [path.read_text(encoding="utf-8", errors="surrogateescape") for path in paths]
     counts = Counter(name for text in texts for name in set(_GLOBAL.findall(text)))
     for path, text in zip(paths, texts, strict=True):

@@ -1,23 +1,15 @@
 """Thread loops: rewrite a kernel so that it runs all threads of a block by itself (``engine/docs/gears.md``).
 
 A kernel's second version is called once per block. It is split at its barriers into regions, and each region is in a
-loop over the threads. That is correct if all threads of a block reach each barrier together. So a barrier may be inside
-of a loop or an ``if`` only if the condition is *uniform*: made of the kernel's arguments, constants, ``blockIdx``,
-``blockDim``, ``gridDim``, and variables that get only uniform values at places that all threads reach. Memory is never
-uniform. Variables are:
+loop over the threads. Variables are:
 
 uniform     one per block, or per warp where a warp runs alone: computed once, outside of the loops over the threads
 recomputed  constants such as ``row = blockIdx.y * 16 + threadIdx.y``: their declaration is repeated in each region
 kept        those that live across a barrier: an array with an element per thread
 local       all others: in one region
 
-Between two barriers the lanes of a warp can meet, for a warp function such as a shuffle: what is between the barriers
-is then a loop over the warps, split where the lanes meet into loops over the lanes.
-
-A variable is taken for a value only where C++ is sure to copy it. Where something may refer to it, the object that
-each thread keeps is used itself, which is right whatever happens to it. What is taken to be the same for all threads,
-or never to change, is declared const in the second version, so that the compiler proves it: a kernel whose second
-version does not compile runs on fibers. Whatever the reader of C++ here does not understand is a reason for fibers.
+What is taken to be the same for all threads, or never to change, is declared const in the second version, so that the
+compiler proves it: a kernel whose second version does not compile runs on fibers.
 
 The modules, in the order in which a kernel goes through them: `words` and `reader` (statements), `file` (what the
 source declares), `order` (calls that come before their statement), `inline` (functions that wait), `exchange` (warp

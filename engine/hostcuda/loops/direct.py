@@ -1,17 +1,13 @@
 """Direct kernels: those without barriers whose loops all threads run alike, such as a convolution.
 
-Nothing splits such a kernel. But its threads may run in any order, so that its loops are exchanged with the loop over
-up to 16 neighbors in a row of the block, which the compiler can then vectorize (``engine/docs/gears.md``).
-
-To the other modules, a group is a warp whose lanes meet at the begin and the end of each loop. `mark_loops` says where.
-It is not enough that this is right: `require_vectorizable` also asks that neighbors use neighbors in memory, and that
-the compiler can fuse each product of floats with its sum, as nvcc does. All other kernels stay as they are.
+Its loops are exchanged with the loop over up to 16 neighbors in a row of the block (``engine/docs/gears.md``). To the
+other modules, such a group is a warp whose lanes meet at the begin and the end of each loop (`mark_loops`).
 """
 
 import re
 
 from hostcuda.loops.order import find_declared_names
-from hostcuda.loops.reader import Node, escapes
+from hostcuda.loops.reader import Node, find_jumps
 from hostcuda.loops.words import ASSIGNMENTS, INDICES, TYPES, NeedsFibers
 
 _REFUSED_WORDS = {"while", "do", "switch", "break", "continue", "volatile"}
@@ -22,7 +18,11 @@ _SPELT_LIKE_CALLS = {"if", "return", "sizeof"}
 
 
 def mark_loops(kernel, nodes):
-    """Mark a kernel's loops; return its statements, with ``if (!c) return;`` for an ``if (c)`` around its end."""
+    """Mark the statements with a loop as `meeting`s; return the statements as a list, those of an if at the end too.
+
+    `kernel` is a `KernelPlan`, `nodes` the list of its outer statements (`Node`). An ``if (c) { a; b; }`` at its end
+    becomes a "guard" node, which stands for ``if (!c) return;``, and a and b. Raise `NeedsFibers` without a loop.
+    """
     reader = kernel.reader
     head_words = set(re.findall(r"\w+", kernel.scan.code[kernel.body.name_end : kernel.body.open]))
     if {token.text for token in reader.tokens} & _REFUSED_WORDS:
@@ -36,25 +36,26 @@ def mark_loops(kernel, nodes):
         names_before, inner_names = ({reader.text(at) for at in find_declared_names(reader, statements)}
                                      for statements in (before, inner))
         if reader.text(last.first + 1) != "(" or (names_before | head_words) & inner_names:
-            break  # an "if constexpr"; or a name in the braces would meet one outside of them
-        jump, start = Node("return", *condition, 0), reader.tokens[condition[0]].start
-        nodes = [*before, Node("guard", *condition, start, {"condition": condition}, [jump]), *inner]
+            break  # an "if constexpr"; or without the braces two variables would have the same name
+        guard = Node("guard", *condition, {"condition": condition}, [Node("return", *condition)])
+        guard.start = reader.tokens[condition[0]].start
+        nodes = [*before, guard, *inner]
     return nodes
 
 
 def _mark_meetings(node):
-    """Mark a statement that has a loop as a place where threads meet; return whether it has one."""
-    node.meeting = sum(map(_mark_meetings, node.children)) > 0 or node.kind == "for"
+    """Mark a statement that has a loop, and those in it, as a place where threads meet; return whether it has one."""
+    node.meeting = sum(map(_mark_meetings, node.children)) > 0 or node.kind == "for"  # sum: any() would skip children
     return node.meeting
 
 
 def find_last_return(steps):
-    """Return the last of a kernel's outer steps in which threads can return, or None."""
-    return next((step for step in reversed(steps) if "return" in escapes(step.node)), None)
+    """Return the last of a kernel's outer `PlanStep`s in which threads can return, or None."""
+    return next((step for step in reversed(steps) if "return" in find_jumps(step.node)), None)
 
 
 def require_one_section(items):
-    """Raise `NeedsFibers` unless the last item is all that the threads run, with returns in its first region only."""
+    """Raise `NeedsFibers` unless threads run only the last item, a `Section`, and return in its first region only."""
     *others, section = items
     no_control = all(getattr(item, "kind", "if") not in ("if", "loop", "block") for item in others)
     if not no_control or any(region.returns and region is not section.items[0] for region in section.regions):
@@ -72,17 +73,17 @@ def require_vectorizable(kernel, section, rows):
     for region in section.regions:
         used_variables = region.used_variables()
         while needed := set().union(*(variable.needs for variable in used_variables)) - used_variables:
-            used_variables |= needed
+            used_variables |= needed  # those that the initializers of others use
         for step in region.steps:
             outer = [loop for loop in loops if loop.node.first < step.node.first < loop.node.last]
-            counters = {counter.variable for loop in outer for counter in loop.counters}
+            counters = {counter.variable for loop in outer for counter in loop.counters}  # each has to be used
             statement = _Statement(kernel, step, rows)
             if not (statement.is_understood(bool(outer)) and statement.is_fused() and counters <= used_variables):
                 raise NeedsFibers(f"line {kernel.line(step.node.first)} is not understood")
 
 
 class _Statement:
-    """A statement, or one variable of a declaration: tokens[first:last]."""
+    """A `PlanStep`'s tokens[first:last]: a statement, or the first value of a variable."""
 
     def __init__(self, kernel, step, rows):
         self.kernel, self.step, self.rows, self.text = kernel, step, rows, kernel.reader.text
@@ -104,18 +105,18 @@ class _Statement:
                 array, index = scope.get(text(at - 1)), (at + 1, match[at], scope)
                 if array is not None and array.role != "uniform":
                     return False
-                if not (self.rows.is_same(*index) or self.rows.growing_terms(*index)):
+                if not (self.rows.is_same(*index) or self.rows.find_growing_terms(*index)):
                     return False
         return True
 
     def is_fused(self):
-        """Return whether it has no product of floats, or adds one with a factor that differs between neighbors."""
+        """Return whether it has no product of floats, or is like ``v += a * b`` where a or b differs per thread."""
         reader, text = self.kernel.reader, self.text
         outer = [at for at in range(self.first, self.last) if not self._is_in_index(at)]
         products = [at for at in outer if text(at) in ("*", "*=")]
         if not products or self._computes_integers(outer):
             return True
-        assignments = [at for at in reader.outer(self.first, self.last) if text(at) in ASSIGNMENTS]
+        assignments = [at for at in reader.outside_brackets(self.first, self.last) if text(at) in ASSIGNMENTS]
         if len(products) != 1 or len(assignments) != 1 or self.step.node.kind != "expression":
             return False
         parts = reader.split(assignments[0] + 1, self.last - 1, "+")
@@ -125,23 +126,23 @@ class _Statement:
         return is_sum_of_two and len(factors) == 2 and any(map(self._differs, *zip(*factors, strict=True)))
 
     def _differs(self, first, last):
-        """Return whether an expression names something that differs between neighbors."""
+        """Return whether tokens[first:last] name a variable that differs between neighbors in a row of threads."""
         same = {v for v in self.step.scope.values() if v and (v.role == "uniform" or v in self.rows.same_in_row)}
         return any(variable and variable not in same for variable in map(self._find_variable, range(first, last)))
 
     def _find_variable(self, at):
-        """Return the variable that token `at` names, or None."""
+        """Return the `KernelVariable` that token `at` names, or None."""
         return self.step.scope.get(self.text(at)) if self.text(at - 1) not in (".", "->", "::") else None
 
     def _is_in_index(self, at):
-        """Return whether token `at` is inside of square brackets: products there are of integers."""
+        """Return whether token `at` is inside of square brackets of the statement: products there are of integers."""
         around = self.kernel.reader.around
         while at >= self.first and self.text(at) != "[":
             at = around[at]
         return at >= self.first
 
     def _computes_integers(self, outer):
-        """Return whether its tokens `outer` of indices compute with integers alone, or the address in a pointer."""
+        """Return whether the tokens with the indices `outer` compute with integers alone, or a pointer's address."""
         target = self.step.variable or self.step.scope.get(self.text(self.first))
         sets_pointer = target is not None and "*" in target.signs and self.text(self.first + 1) != "["
         for at in outer:

@@ -2,17 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from hostcuda.loops.words import (
-    ASSIGNMENTS,
-    BINARY,
-    BUILT_IN,
-    CLASSES,
-    INDICES,
-    OPERAND_ENDS,
-    SPECIFIERS,
-    STEPS,
-    NeedsFibers,
-)
+from hostcuda.loops.words import ASSIGNMENTS, BINARY, BUILT_IN, CLASSES, INDICES, SPECIFIERS, STEPS, NeedsFibers
 
 _BEFORE_OPERANDS = {
     "return", "case", "sizeof", "else", "do", "volatile", "new", "delete", *SPECIFIERS, *BUILT_IN, *CLASSES,
@@ -25,24 +15,24 @@ class KernelVariable:
 
     name: str
     specifiers: str = ""  # its type as declared, without pointers and array bounds
-    signs: str = ""
-    bounds: tuple = (0, 0)
-    initializer: tuple = (0, 0)
+    signs: str = ""  # of a pointer or reference, such as "* const"
+    bounds: tuple = (0, 0)  # the span of tokens of ``[3][4]``
+    initializer: tuple = (0, 0)  # the span of tokens of ``= 1``
     role: str = "uniform"  # uniform, recomputed, kept or local (see the package's text)
     shared: bool = False
     addressed: bool = False  # whether something may refer to it, or change it in a way that is not understood
     warp: object = None  # the control statement (a `Node`) that declares it and that a warp runs alone
     steady: bool = False  # whether it has the same value in all lanes of a warp, for good
     is_thread_number: bool = False  # whether it is the number of its thread in the row, for good
-    type: str = "scalar"  # as `File.type_of` returns it; for an array, that of its elements
+    type: str = "scalar"  # as `File.find_kind` returns it; for an array, that of its elements
     place: int = -1  # the token of its name
     position: int = -1  # where the name of a parameter stands in the text
     region: int = -1  # the number of the region that declares it
     uses: set = field(default_factory=set)  # the regions that name it, and the steps that a warp does once
     changes: set = field(default_factory=set)  # regions that may change it
     needs: set = field(default_factory=set)  # variables in its initializer
-    changed_uniformly: list = field(default_factory=list)  # the blocks in which uniform statements change it
-    dimensions: tuple = ()  # for an array: the tokens of each pair of brackets
+    changed_uniformly: list = field(default_factory=list)  # first tokens of the uniform statements that change it
+    dimensions: tuple = ()  # for an array: (opening, closing) token of each pair of brackets
 
     @property
     def array(self):
@@ -51,14 +41,14 @@ class KernelVariable:
 
     @property
     def constant(self):
-        """Whether its value cannot change: ``const`` or ``constexpr``, and of a pointer the pointer itself."""
+        """Whether it is declared const or constexpr; of a pointer: the pointer itself, not what it points to."""
         words = self.specifiers.split()
         return "const" in self.signs.split()[-1:] if "*" in self.signs else "const" in words or "constexpr" in words
 
 
 @dataclass
 class Effects:
-    """Which variables a piece of code uses, may change, and lets something refer to."""
+    """Sets of `KernelVariable`s: those that a piece of code uses, may change, and lets something refer to."""
 
     uses: set = field(default_factory=set)
     changes: set = field(default_factory=set)
@@ -78,21 +68,22 @@ class EffectsReader:
     argument of a function that gets a copy. Where something may refer to it, it is *addressed*.
     """
 
-    def __init__(self, reader, file, parameters=frozenset()):
+    def __init__(self, reader, file, parameters):
+        # A `Reader`, a `File`, and the names of the types that are parameters of the kernel's template.
         self.reader, self.file, self.parameters = reader, file, parameters
-        self.assumed = set()  # types of the template: the compiler proves that they are scalars or pointers
+        self.assumed = set()  # those of `parameters` that the compiler proves to be scalars or pointers
 
-    def read_expression(self, first, last, scope, copied=True):
-        """Return the `Effects` of tokens[first:last].
+    def read_expression(self, first, last, scope: dict[str, KernelVariable | None], copied=True):
+        """Return the `Effects` of the expression tokens[first:last].
 
-        `scope` maps a name to its variable, or to None if the statement around it declares it. `copied`: whether the
-        value is copied where the expression is one variable.
+        `scope` has None for a variable that the statement around it declares. `copied`: whether the value is copied, as
+        by ``int v = expression``.
         """
         effects, text = Effects(), self.reader.text
         for at in range(first, last):
             token = self.reader.tokens[at]
             variable = scope.get(token.text)
-            if variable is None or text(at - 1) in (".", "->", "::"):
+            if variable is None or text(at - 1) in (".", "->", "::"):  # after these it is a member of something
                 continue
             effects.uses.add(variable)
             use = _Use(self, scope, first, last, copied)
@@ -102,36 +93,37 @@ class EffectsReader:
                 effects.changes.add(variable)
         return effects
 
-    def is_operand(self, at, scope):
-        """Return whether an operand ends at token `at`, so that a ``*`` or ``&`` after it has two."""
+    def ends_operand(self, at, scope: dict[str, KernelVariable]):
+        """Return whether an operand ends at token `at`: then a ``*`` after it is binary; `scope`: name -> variable."""
         if at < 0:
             return False
         token = self.reader.tokens[at]
         if token.text == ")" and self.is_cast(self.reader.match[at] + 1, at, scope):
             return False
         is_word = token.kind in ("word", "number") and token.text not in ("return", "else", "do", "case")
-        return is_word or token.text in OPERAND_ENDS
+        return is_word or token.text in (")", "]")
 
-    def is_cast(self, first, last, scope):
-        """Return whether the parentheses around tokens[first:last] may be those of a cast."""
+    def is_cast(self, first, last, scope: dict[str, KernelVariable]):
+        """Return whether the parentheses around tokens[first:last] may be a cast; `scope`: a dict, name -> variable."""
         token, text = self.reader.tokens[first], self.reader.text
         may_be_type = token.kind == "word" and token.text not in scope and token.text not in INDICES | {"threadIdx"}
         if first == last or not (may_be_type or token.text == "::"):
             return False
         if text(first + 1) == "(" and token.text not in ("decltype", "typeof", "__typeof__"):
             return False  # a call
-        outer = {text(at) for at in self.reader.outer(first, last)}
+        outer = {text(at) for at in self.reader.outside_brackets(first, last)}
+        # A type has none of these operators; "<" may begin a template's arguments.
         return "<" in outer or not outer & (BINARY - {"*", "&", "&&"} | ASSIGNMENTS | {"?", ".", "->"})
 
     def is_copied_type(self, words):
-        """Return whether a conversion to a type takes a copy of a scalar."""
-        kind = self.file.type_of(words, self.parameters)
+        """Return whether a conversion to the type with these words copies a number or pointer; note what is assumed."""
+        kind = self.file.find_kind(words, self.parameters)
         if kind == "assumed" and words != ["auto"]:
             self.assumed.add(next(word for word in words if word in self.parameters))
         return kind in ("scalar", "pointer", "vector", "assumed")
 
-    def read_statement(self, node, scope):
-        """Return the `Effects` of a statement without barriers; `scope` stays as it is for those after it."""
+    def read_statement(self, node, scope: dict[str, KernelVariable]):
+        """Return the `Effects` of a statement (`Node`) without barriers; a declaration adds its names to `scope`."""
         if node.kind == "declaration":
             return self.read_declaration(node.first, node.last - 1, scope)
         if node.kind == "expression":
@@ -140,7 +132,7 @@ class EffectsReader:
         effects, scope = Effects(), dict(scope)
         if node.kind == "for":
             first = node.parts["first"]
-            read_first = self.read_declaration if self.reader.declares(*first) else self.read_expression
+            read_first = self.read_declaration if self.reader.is_declaration(*first) else self.read_expression
             effects.add(read_first(*first, scope))
             effects.add(self.read_expression(*node.parts["step"], scope))
         if "condition" in node.parts:
@@ -149,15 +141,15 @@ class EffectsReader:
             effects.add(self.read_statement(child, scope if node.kind == "block" else dict(scope)))
         return effects
 
-    def require_declaration(self, first, last, scope):
-        """Raise `NeedsFibers` if what reads like a declaration is an expression, such as ``x * y;``."""
-        for at in self.reader.outer(first, self.reader.type_end(first, last)):
+    def require_declaration(self, first, last, scope: dict[str, KernelVariable]):
+        """Raise `NeedsFibers` if tokens[first:last] look like a declaration and are an expression, as ``x * y;``."""
+        for at in self.reader.outside_brackets(first, self.reader.find_type_end(first, last)):
             name = self.reader.text(at)
             if name in scope or name in self.file.declared - self.file.types.keys():
                 raise NeedsFibers(f"what it does with {name} is not understood")
 
-    def require_expression(self, first, last, scope):
-        """Raise `NeedsFibers` if what reads like an expression is a declaration, such as ``int (*p)[3] = &row;``."""
+    def require_expression(self, first, last, scope: dict[str, KernelVariable]):
+        """Raise `NeedsFibers` if tokens[first:last] look like an expression and are ``int (*p)[3] = &row;`` or such."""
         word, reader = self.reader.text(first), self.reader
         names = self.file.types.keys() | self.parameters | SPECIFIERS | BUILT_IN | CLASSES
         if word not in scope and (word in names or self.file.is_type(word)) and reader.text(first + 1) != "{":
@@ -170,25 +162,25 @@ class EffectsReader:
             if ends_operand or (token.text == ")" and not self.is_cast(reader.match[at] + 1, at, scope)):
                 raise NeedsFibers("a declaration is not understood")
 
-    def read_declaration(self, first, last, scope):
-        """Return the `Effects` of a declaration inside of a statement; add its names to `scope`."""
+    def read_declaration(self, first, last, scope: dict[str, KernelVariable]):
+        """Return the `Effects` of the declaration tokens[first:last] in a statement; add its names to the `scope`."""
         self.require_declaration(first, last, scope)
-        effects = self.read_expression(first, self.reader.type_end(first, last), scope)
-        for name, signs, bounds, initializer in self.reader.declarators(first, last):
+        effects = self.read_expression(first, self.reader.find_type_end(first, last), scope)
+        for name, signs, bounds, initializer in self.reader.read_declarators(first, last):
             scope[self.reader.text(name)] = None
             effects.add(self.read_expression(*bounds, scope))
-            effects.add(self.read_initialization(initializer, scope, self.declared_type(first, last, signs)))
+            effects.add(self.read_initialization(initializer, scope, self.find_declared_type(first, last, signs)))
         return effects
 
-    def declared_type(self, first, last, signs):
-        """Return the type of a variable of the declaration tokens[first:last]."""
-        words = [token.text for token in self.reader.tokens[first : self.reader.type_end(first, last)]]
-        return self.file.type_of([*words, *signs.split()], self.parameters)
+    def find_declared_type(self, first, last, signs):
+        """Return the kind of type (see `File.find_kind`) of a variable that tokens[first:last] declare with `signs`."""
+        words = [token.text for token in self.reader.tokens[first : self.reader.find_type_end(first, last)]]
+        return self.file.find_kind([*words, *signs.split()], self.parameters)
 
-    def read_initialization(self, span, scope, type_):
-        """Return the `Effects` of a variable's first value; `type_` is the variable's type."""
-        effects = self.read_expression(*span, scope, type_ not in ("class", "struct", "reference"))
-        if type_ == "reference":
+    def read_initialization(self, span, scope: dict[str, KernelVariable], kind):
+        """Return the `Effects` of a variable's first value, the tokens of a span; `kind` is that of its type."""
+        effects = self.read_expression(*span, scope, copied=kind not in ("class", "struct", "reference"))
+        if kind == "reference":
             effects.addressed |= effects.uses
         return effects
 
@@ -199,43 +191,47 @@ _UNEVALUATED = {"sizeof", "alignof", "decltype", "noexcept", "typeid"}  # they o
 
 
 class _Use:
-    """How a variable is used at one place of tokens[first:last], seen from the inside out.
+    """How a variable is used at one place of the expression tokens[first:last]; parameters as of `read_expression`.
 
-    Whether it is changed (`changes`) matters only if it `is_copied`, since otherwise the object itself is used.
+    `is_copied` also sets `changes`: whether the variable is changed. That matters only if it is copied, since otherwise
+    something refers to it.
     """
 
-    def __init__(self, effects_reader, scope, first, last, copied):
+    def __init__(self, effects_reader, scope: dict[str, KernelVariable], first, last, copied):
         self.effects_reader, self.scope, self.first, self.last, self.copied = effects_reader, scope, first, last, copied
         self.reader, self.match, self.file = effects_reader.reader, effects_reader.reader.match, effects_reader.file
         self.changes = False
 
     def _get_text(self, at):
-        """Return the text of token `at`, or nothing outside of the expression."""
+        """Return the text of token `at`, or "" outside of the expression."""
         return self.reader.text(at) if self.first <= at < self.last else ""
 
     def is_copied(self, variable, at):
-        """Return whether C++ is sure to copy the variable at token `at`, so that nothing refers to it."""
-        type_, end = variable.type, at + 1
+        """Return whether C++ is sure to copy the `KernelVariable` that token `at` names; set `changes` if it changes.
+
+        Of an array this is asked about the element ``a[i][j]``, and of a vector about its member ``v.x``.
+        """
+        kind, end = variable.type, at + 1
         for _ in variable.dimensions:
-            if self._get_text(end) != "[":
+            if self._get_text(end) != "[":  # the array itself: only sizeof(a) and its like do not refer to it
                 return self._get_text(at - 1) == "(" and self._get_text(at - 2) in _UNEVALUATED
             end = self.match[end] + 1
-        if type_ == "vector" and self._get_text(end) == "." and self._get_text(end + 1) in set("xyzw"):
-            type_, end = "scalar", end + 2
+        if kind == "vector" and self._get_text(end) == "." and self._get_text(end + 1) in set("xyzw"):
+            kind, end = "scalar", end + 2
         after = self._get_text(end)
-        if type_ in ("class", "struct", "reference") or after in ("(", "."):
+        if kind in ("class", "struct", "reference") or after in ("(", "."):
             return False
-        return type_ == "pointer" if after in ("[", "->") else self._is_copied_by_context(at, end)
+        return kind == "pointer" if after in ("[", "->") else self._is_copied_by_context(at, end)
 
     def _is_copied_by_context(self, at, end):
-        """Return whether nothing around tokens[at:end], a variable or what stands for it, refers to it."""
-        while True:
+        """Return whether C++ copies the operand tokens[at:end], a variable, by what is around it; may set `changes`."""
+        while True:  # from the inside out, through brackets that only group, as in ((v)) + 1
             before, after = self._get_text(at - 1), self._get_text(end)
-            if before in STEPS:
+            if before in STEPS:  # ++v is v itself, with a new value
                 self.changes, at = True, at - 1
                 continue
             self.changes |= after in STEPS  # also of *p++, where an assignment would change what p points to
-            if before in ("&", "*", "+", "-", "~", "!") and not self._is_operand(at - 2):
+            if before in ("&", "*", "+", "-", "~", "!") and not self._ends_operand(at - 2):
                 return before != "&"
             self.changes |= after in ASSIGNMENTS
             if after in (".", "->", "->*", "(", "["):
@@ -244,7 +240,7 @@ class _Use:
                 return is_copy
             if before in BINARY or after in BINARY | {"?"}:
                 return True
-            open_ = self.reader.around[at]
+            open_ = self.reader.around[at]  # no operator is beside the operand: the bracket around it decides
             if open_ < self.first or (open_ == self.first and self.match[open_] + 1 == self.last):
                 return self.copied
             copied = self._does_bracket_copy(open_)
@@ -252,12 +248,12 @@ class _Use:
                 return copied
             at, end = open_ - 3 * (self._get_text(open_ - 2) == "::"), self.match[open_] + 1  # of std::max(v, w)
 
-    def _is_operand(self, at):
-        """Return whether an operand of the expression ends at token `at`, so that a sign after it has two."""
-        return at >= self.first and self.effects_reader.is_operand(at, self.scope)
+    def _ends_operand(self, at):
+        """Return whether an operand of the expression ends at token `at`: then a sign after it is binary."""
+        return at >= self.first and self.effects_reader.ends_operand(at, self.scope)
 
     def _does_cast_copy(self, close):
-        """Return whether the cast that ends at a parenthesis copies; None if this ends a statement's head."""
+        """Return whether the cast that ends at token `close`, a ``)``, copies; None if it ends ``if (...)`` or such."""
         open_ = self.match[close]
         if self._get_text(open_ - 1) in _BEFORE_CONDITIONS:
             return None
@@ -265,7 +261,7 @@ class _Use:
         return self.effects_reader.is_copied_type(words)
 
     def _does_bracket_copy(self, open_):
-        """Return whether what is in a bracket is copied; None if the bracket only groups."""
+        """Return whether C++ copies the operand in the bracket that token `open_` opens; None if it only groups."""
         before = self._get_text(open_ - 1)
         if self._get_text(open_) == "[" or before in _BEFORE_CONDITIONS | _UNEVALUATED:
             return True
@@ -290,16 +286,15 @@ class _Use:
         return before not in self.file.source_words and self.effects_reader.is_copied_type([before])
 
     def _is_cast_or_head(self, close):
-        """Return whether the parenthesis `close` ends a cast or the head of a statement, not a call."""
+        """Return whether token `close`, a ``)``, ends a cast or the head of a statement, not a call."""
         open_ = self.match[close]
         is_head = self._get_text(open_ - 1) in _BEFORE_CONDITIONS
         return is_head or self.effects_reader.is_cast(open_ + 1, close, self.scope)
 
     def _find_less(self, close):
-        """Return the place of the ``<`` in ``f<int>(v)`` whose ``>`` is at `close`; 0 for a comparison."""
-        depth, open_ = 0, close + 1
-        while open_ > self.first + 1:
-            open_ -= 1
+        """Return the token of the ``<`` of ``f<int>(v)`` whose ``>`` is token `close`; 0 for a comparison."""
+        depth = 0  # how many angle brackets are open
+        for open_ in range(close, self.first, -1):
             depth += {">": 1, ">>": 2, "<": -1}.get(self._get_text(open_), 0)
             if depth <= 0:
                 is_name = self.reader.tokens[open_ - 1].kind == "word" and self._get_text(open_ - 1) not in self.scope

@@ -7,9 +7,7 @@
     hostcuda_meet(7, shuffle_down);
     v += hostcuda_take(7, shuffle_down, (v), hostcuda_from_7, 32);
 
-Then only ``hostcuda_meet`` splits the kernel, and it is a statement of its own (the words are those of lanes.h). A warp
-function inside of an expression is moved before its statement if C++ leaves the order open. The mask must be a number
-or a constant, and name all lanes.
+Then only ``hostcuda_meet`` splits the kernel, and it is a statement of its own (the words are those of lanes.h).
 """
 
 import re
@@ -18,12 +16,13 @@ from dataclasses import dataclass
 from hostcuda.loops.order import has_no_effects
 from hostcuda.loops.words import ASSIGNMENTS, MEETING, REDUCTIONS, SHUFFLES, VOTES, WARP_FUNCTIONS, NeedsFibers
 
+# 0xffffffffu, ~0, -1, (unsigned)-1: a mask that names all 32 lanes.
 _ALL_LANES = re.compile(r"\(*(0xffffffff[uU]?[lL]{0,2}|~0[uU]?|-1|\(unsigned(int)?\)-1|~0x0[uU]?)\)*", re.IGNORECASE)
 
 
 @dataclass
 class _Exchange:
-    """A warp function in a statement: tokens[at:end], its number, and the texts of its arguments."""
+    """A call of a warp function in a statement: tokens[at:end], its number, and the texts of its arguments."""
 
     name: str
     at: int
@@ -31,10 +30,10 @@ class _Exchange:
     number: int
     value: str  # what the lane offers
     others: list  # of a shuffle: the lane or the distance, and the width
-    proof: str  # as `_prove_all_lanes` returns it
+    proof: str  # as `_write_mask_proof` returns it
 
-    def offer(self):
-        """Yield the statements in which a lane offers its value, before it waits."""
+    def write_offers(self):
+        """Yield the texts of the statements in which a lane offers its value to the others, before it waits."""
         yield self.proof
         if self.name in SHUFFLES:
             for text, role in zip(self.others, ("from", "width"), strict=False):
@@ -45,8 +44,8 @@ class _Exchange:
         else:
             yield f"hostcuda_offer_word({self.number}, {REDUCTIONS[self.name]}, ({self.value}));"
 
-    def take(self):
-        """Return the expression that replaces the warp function: what the lane gets from the others."""
+    def write_result(self):
+        """Return the text of the expression that replaces the call: what the lane gets from the others."""
         if self.name in SHUFFLES:
             width = f"hostcuda_width_{self.number}" if len(self.others) > 1 else "32"
             kind, from_ = SHUFFLES[self.name], f"hostcuda_from_{self.number}"
@@ -56,23 +55,27 @@ class _Exchange:
         return f"hostcuda_vote({self.number})"
 
 
-def exchange(statement, numbers):
-    """Return the edits that replace the warp functions of a `Statement`; raise `NeedsFibers` if one must stay."""
+def replace_warp_functions(statement, numbers):
+    """Return edits (start, end, new text) that replace all warp functions in a `Statement`; refuse where one must stay.
+
+    The iterator `numbers` gives a new number to each.
+    """
     reader, node = statement.reader, statement.node
     places = [at for at in range(*statement.span) if reader.text(at) in WARP_FUNCTIONS]
     name = reader.text(places[0])
     if name in statement.file.declared:
         raise NeedsFibers(f"the source has a {name} of its own")
     if name == "__syncwarp" and places[0] == node.first and reader.match.get(node.first + 1) == node.last - 2:
-        proof = _prove_all_lanes(statement, name, (node.first + 2, node.last - 2)) if node.last - node.first > 4 else ""
+        first, last = node.first + 2, node.last - 2  # of its mask
+        proof = _write_mask_proof(statement, name, (first, last)) if first < last else ""
         return statement.put_before(f"{proof}{MEETING}({next(numbers)}, sync);", [(node.first, node.last, "")])
     calls = [_read_exchange(statement, at, next(numbers)) for at in places]
     spans = [(call.at, call.end) for call in calls]
     if not statement.may_follow(spans):
         raise NeedsFibers(f"it uses {name} in an expression whose order matters")
-    before = [line for call in calls for line in call.offer()]
+    before = [line for call in calls for line in call.write_offers()]
     before += [f"{MEETING}({call.number}, {WARP_FUNCTIONS[call.name]});" for call in calls]
-    replaced = [(call.at, call.end, call.take()) for call in calls]
+    replaced = [(call.at, call.end, call.write_result()) for call in calls]
     if statement.reads_memory(spans):  # the lanes meet again before another one may write there
         number, target, last = next(numbers), statement.target, statement.span[1]
         if node.kind == "if" or reader.text(target) not in ASSIGNMENTS:
@@ -84,22 +87,22 @@ def exchange(statement, numbers):
 
 
 def _read_exchange(statement, at, number):
-    """Return the `_Exchange` of the warp function at token `at`; refuse arguments with effects, which would repeat."""
+    """Return the `_Exchange` of the warp function at token `at`; refuse arguments with effects (written twice)."""
     reader, name = statement.reader, statement.reader.text(at)
     close = reader.match.get(at + 1, at + 2)
     mask, *others = reader.split(at + 2, close)
-    counts = (2, 3) if name in SHUFFLES else (1,)
+    counts = (2, 3) if name in SHUFFLES else (1,)  # how many arguments follow the mask; a shuffle's width is optional
     if name == "__syncwarp" or reader.text(at + 1) != "(" or len(others) not in counts:
         raise NeedsFibers(f"it uses {name} in a statement that is not understood")
     for first, last in others:
         if not has_no_effects(reader, first, last, statement.file, (), statement.file.by_value):
             raise NeedsFibers(f"it uses {name} in an expression whose order matters")
     value, *others = (statement.text(*span) for span in others)
-    return _Exchange(name, at, close + 1, number, value, others, _prove_all_lanes(statement, name, mask))
+    return _Exchange(name, at, close + 1, number, value, others, _write_mask_proof(statement, name, mask))
 
 
-def _prove_all_lanes(statement, name, span):
-    """Return what lets the compiler prove that a mask names all lanes; empty if it is a number that does."""
+def _write_mask_proof(statement, name, span):
+    """Return the text by which the compiler proves that a mask, a span of tokens, has all lanes; "" for a number."""
     mask = "".join(token.text for token in statement.reader.tokens[span[0] : span[1]])
     if _ALL_LANES.fullmatch(mask):
         return ""

@@ -1,13 +1,10 @@
-"""Find what a source declares outside of its kernels: types, constants and functions.
-
-The source is what the compiler sees: macros are expanded, and the user's headers are part of it.
-"""
+"""Find what a source, without macros and with its headers, declares outside of kernels: types, functions, constants."""
 
 import re
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from hostcuda.frontend.brackets import find_closing_parenthesis, split
+from hostcuda.frontend.brackets import find_closing_parenthesis, split_spans
 from hostcuda.frontend.scan import skip_registrations
 from hostcuda.host.toolchain import INCLUDE
 from hostcuda.loops.refusals import indexes_by_truth
@@ -25,52 +22,52 @@ from hostcuda.loops.words import (
     lex,
 )
 
-_OPERATOR = re.compile(r"\boperator\b(?!\s*\(\s*\))")
-_CLASS = re.compile(r"\b(struct|class|union|enum)\b(?:\s+(?:class|struct))?\s*(\w*)")
+_OPERATOR = re.compile(r"\boperator\b(?!\s*\(\s*\))")  # an operator like operator+; operator() has to be called
+_CLASS = re.compile(r"\b(struct|class|union|enum)\b(?:\s+(?:class|struct))?\s*(\w*)")  # enum class name
 _ATTRIBUTES = re.compile(
     r"\b(?:__attribute__|__launch_bounds__|alignas|__align__|decltype|noexcept|requires|explicit|throw)\s*@"
 )
 _MACRO_CALL = re.compile(r"^HOSTCUDA_\w+\(([^()]*)\)", re.MULTILINE)  # functions that a macro of the headers defines
-_PARENTHESIZED = re.compile(r"\(\s*(?:[*&]|const\b|\w+\s*::|\s)*(\w+)\s*[)\[]")  # int (*name)(int)
+_PARENTHESIZED = re.compile(r"\(\s*(?:[*&]|const\b|\w+\s*::|\s)*(\w+)\s*[)\[]")  # of int (*name)(int): (*name)
 _SAFE_HEADERS = ("math", "half", "bfloat16", "atomic", "texture", "vector_types", "xorwow", "philox")
 _DROPPED_FROM_TYPES = SPECIFIERS | CLASSES | {"volatile", "__restrict__", "__restrict"}
 _FUNCTION_WORDS = {"__device__", "__host__", "__forceinline__", "__noinline__", "friend", "virtual", "explicit"}
 
 
 class File:
-    """The declarations of a source."""
+    """The declarations of a source, a `Scan`, without the bodies of its kernels (`bodies`, a list of `Kernel`)."""
 
     def __init__(self, scan, bodies):
-        self.pieces = pieces = list(_find_pieces(scan, [(body.open, body.close) for body in bodies]))
-        self.declared = set().union(*(piece.names for piece in pieces))
-        self.source_words = self.declared.union(*(piece.words for piece in pieces))  # also all others in their heads
+        self.declarations = declarations = list(_find_declarations(scan, [(body.open, body.close) for body in bodies]))
+        self.declared = set().union(*(d.names for d in declarations))
+        self.source_words = self.declared.union(*(d.words for d in declarations))  # also parameters and the like
         self.constants = _find_constants(scan)  # names of constants somewhere; the compiler proves that it is here
-        self.types = {}  # name of each type of the source -> its kind, as `type_of` returns it
-        for piece in pieces:
-            self._add_types(piece)
+        self.types = {}  # name of each type of the source -> its kind, as `find_kind` returns it
+        for declaration in declarations:
+            self._add_types(declaration)
         self.by_value = self._find_by_value()  # functions of the source whose parameters are copies of their arguments
-        uses = [piece.uses for piece in pieces]
-        watchers = [piece for piece in pieces if any(map(_WATCHES_MEMORY.match, re.findall(r"\w+", piece.body)))]
-        # Functions and classes that look at memory that another thread may change meanwhile.
-        self.memory_watchers = spread_to_users(uses, {name: "" for piece in watchers for name in piece.names}).keys()
+        uses = [d.uses for d in declarations]
+        watchers = [d for d in declarations if any(map(_WATCHES_MEMORY.match, re.findall(r"\w+", d.body)))]
+        # Names of functions and classes that look at memory that another thread may change meanwhile.
+        self.memory_watchers = spread_to_users(uses, {name: "" for d in watchers for name in d.names}).keys()
         # Name of a function or type -> the word for which a kernel that uses it runs on fibers.
         self.harmful = spread_to_users(uses, {**self._map_operands(), **self._map_harmful()})
 
     def is_unique(self, name):
-        """Return whether a name means the same wherever it is known: it is declared once, or not at all."""
-        pieces = [piece for piece in self.pieces if name in piece.words | piece.names]
-        heads, bodies = {" ".join(piece.head.split()) for piece in pieces}, [piece for piece in pieces if piece.body]
+        """Return whether a name has one meaning in the source: it is declared once, or not at all."""
+        declarations = [d for d in self.declarations if name in d.words | d.names]
         if name in self.declared and (name in _list_safe_names() or PURE.fullmatch(name)):
-            return False
-        return len(heads) <= 1 and len(bodies) <= 1
+            return False  # it is the library's, too
+        heads = {" ".join(d.head.split()) for d in declarations}  # a prototype has the same head
+        return len(heads) <= 1 and sum(bool(d.body) for d in declarations) <= 1
 
-    # -- types
 
-    def type_of(self, words, parameters=frozenset()):
-        """Return the kind of type that a declaration's words name; `parameters` are those of the kernel's template.
+    def find_kind(self, words, parameters=frozenset()):
+        """Return the kind of the type that consists of the list `words`, such as ["const", "float", "*"].
 
-        It is scalar (also of an enumeration); pointer; reference; vector, whose members are scalars; struct, which has
-        nothing but data; class, which is anything else; or assumed, a scalar or a pointer if the compiler agrees.
+        It is "scalar" (also of an enumeration); "pointer"; "reference"; "vector", whose members are scalars; "struct",
+        which has nothing but data; "class", which is anything else; or "assumed", which the compiler has to prove to be
+        a scalar or a pointer. `parameters`: the names of types that are parameters of the kernel's template.
         """
         if "(" in words and {"alignas", "__align__"} & set(words):
             words = words[: words.index("(")] + words[words.index(")") + 1 :]
@@ -91,36 +88,37 @@ class File:
             return self.types[words[0]]
         return "assumed" if words[0] in parameters else "class"
 
-    def _add_types(self, piece):
-        """Add the types that a declaration defines, or names by ``using`` or ``typedef``, with their kinds."""
-        words = [token.text for token in lex(piece.head, 0, len(piece.head))]
-        if piece.keyword:
-            kind = "class" if not self._is_plain(piece) else "scalar" if piece.keyword == "enum" else "struct"
-            for name in piece.tags:
-                self._add_type(name, kind)
-        elif words[:1] == ["using"] and words[2:3] == ["="]:
-            self._add_type(words[1], self.type_of(words[3:]))
+    def _add_types(self, declaration):
+        """Add the types that a `_Declaration` defines, or names by ``using`` or ``typedef``, to `types`."""
+        words = [token.text for token in lex(declaration.head, 0, len(declaration.head))]
+        if declaration.keyword:
+            plain_kind = "scalar" if declaration.keyword == "enum" else "struct"
+            for name in declaration.tags:
+                self._add_type(name, plain_kind if self._is_plain(declaration) else "class")
+        elif words[:1] == ["using"] and words[2:3] == ["="]:  # using name = type
+            self._add_type(words[1], self.find_kind(words[3:]))
         elif words[:1] == ["template"] and "using" in words:
             self._add_type(words[words.index("using") + 1], "class")
-        elif words[:1] == ["typedef"]:
+        elif words[:1] == ["typedef"]:  # typedef type name
             is_last_name = not {"(", "[", ","} & set(words)  # else any of its words may be the name
             for name in words[-1:] if is_last_name else {*filter(str.isidentifier, words[1:])} - TYPES:
-                self._add_type(name, self.type_of(words[1:-1]) if is_last_name else "class")
+                self._add_type(name, self.find_kind(words[1:-1]) if is_last_name else "class")
 
-    def _is_plain(self, piece):
+    def _is_plain(self, declaration):
         """Return whether a type is an enumeration, or has nothing but data: no values of its own, no references."""
-        head = re.sub(r"\b(?:__align__|alignas|__attribute__)\s*\([^;{]*\)", "", piece.head)
-        body = re.sub(r"\b(?:struct|union)\s*\w*\s*\{", "", piece.body[1:])
+        if declaration.keyword in ("enum", "typedef"):
+            return declaration.keyword == "enum"
+        head = re.sub(r"\b(?:__align__|alignas|__attribute__)\s*\([^;{]*\)", "", declaration.head)
+        body = re.sub(r"\b(?:struct|union)\s*\w*\s*\{", "", declaration.body[1:])  # without heads of types in it
         kinds = {self.types.get(word) for word in re.findall(r"\w+", body)}
         has_more = re.search(r":|\btemplate\b", head) or re.search(r"[(&~:={]", body)  # bases, methods, first values
-        return piece.keyword == "enum" or not (piece.keyword == "typedef" or has_more or kinds & {"class", "reference"})
+        return not (has_more or kinds & {"class", "reference"})
 
     def _add_type(self, name, kind):
-        """Add a type; a name that has two kinds in different scopes may be anything, as a class may."""
+        """Add a type to `types`; a name that has two kinds in different scopes becomes a "class", so anything."""
         if self.types.setdefault(name, kind) != kind:
             self.types[name] = "class"
 
-    # -- functions
 
     def is_pure(self, word):
         """Return whether a function has no effects and gives the same for the same arguments."""
@@ -135,33 +133,34 @@ class File:
         return word in TYPES and word not in self.source_words
 
     def _map_operands(self):
-        """Map what operators outside of classes may apply to, as `harmful`: types, and threadIdx, a vector."""
+        """Return a dict: type to which an operator of the source may apply, or all but built-in ones -> the reason."""
         operands, vectors = set(), {*VECTORS, *(f"make_{name}" for name in VECTORS)}
-        tags = {tag for piece in self.pieces for tag in piece.tags}
-        for piece in self.pieces:
-            if _OPERATOR.search(piece.head):
-                types = set(re.findall(r"\w+", piece.head))
-                are_known = "template" not in types and not types & self.types.keys() - tags
+        tags = {tag for d in self.declarations for tag in d.tags}
+        for declaration in self.declarations:
+            if _OPERATOR.search(declaration.head):
+                types = set(re.findall(r"\w+", declaration.head))
+                are_known = "template" not in types and not types & self.types.keys() - tags  # else: using, typedef
                 types &= tags | vectors
                 operands |= types if are_known and types else {*self.types, *CLASSES, *TYPES, "std"} - BUILT_IN
         operands |= vectors | INDICES | {"threadIdx"} if operands & vectors else set()
         return dict.fromkeys(operands, "operators of the source")
 
     def _map_harmful(self):
-        """Map names to the word for which their use needs fibers, but not names that use such names."""
+        """Return a dict: name of a function or class whose own text needs fibers -> the word or construct that does."""
         harmful = {}
-        for piece in self.pieces:
-            names, words = piece.uses
+        for declaration in self.declarations:
+            names, words = declaration.uses
             fiber_words = [w for w in words if w in ("threadIdx", BARRIER, "hostcuda") or FIBERS_ONLY.fullmatch(w)]
-            if words & {"while", "for", "do"} and (piece.names & self.memory_watchers or any(map(_FENCE.match, words))):
+            looks_at_memory = names & self.memory_watchers or any(word.startswith("__threadfence") for word in words)
+            if words & {"while", "for", "do"} and looks_at_memory:
                 why = "a loop that may wait"
-            elif fiber_words:
+            elif fiber_words:  # `rewrite` has made the word "hostcuda" of inline PTX
                 why = "inline PTX" if fiber_words == ["hostcuda"] else min(fiber_words)
-            elif piece.keyword and not self._is_plain(piece):
-                why = f"the class {min(piece.tags or names)}"
-            elif _OPERATOR.search(piece.body):  # of a class in a function
+            elif declaration.keyword and not self._is_plain(declaration):
+                why = f"the class {min(declaration.tags or names)}"
+            elif _OPERATOR.search(declaration.body):  # of a class in a function
                 why = "operators of the source"
-            elif indexes_by_truth(piece.text, 0, len(piece.text)):
+            elif indexes_by_truth(declaration.text, 0, len(declaration.text)):
                 why = "a comparison as an index"
             else:
                 continue
@@ -169,32 +168,30 @@ class File:
         return harmful
 
     def _find_by_value(self):
-        """Return the functions all of whose overloads get copies of their arguments."""
+        """Return the set of names of the functions all of whose overloads get copies of their arguments."""
         by_value = {}
-        for piece in self.pieces:
-            for name in piece.functions:  # if there are several, it is not known which of them is one
-                starts = [match.end() for match in re.finditer(rf"\b{name}\s*\(", piece.head)]
-                is_copied = len(piece.functions) == 1 and starts and self._has_copies(piece.head, starts[-1])
-                by_value[name] = bool(is_copied) and by_value.get(name, True)
+        for declaration in self.declarations:
+            head, functions = declaration.head, declaration.functions
+            for name in functions:  # if there are several, it is not known which of them is one
+                starts = [match.end() for match in re.finditer(rf"\b{name}\s*\(", head)]
+                is_copied = len(functions) == 1 and bool(starts) and self._has_copies(head, starts[-1])
+                by_value[name] = is_copied and by_value.get(name, True)
         return {name for name, is_copied in by_value.items() if is_copied}
 
     def _has_copies(self, head, at):
-        """Return whether a function's parameters, which start at `at`, are all copied from its arguments."""
+        """Return whether a function gets copies of all arguments; its parameters begin at position `at` of `head`."""
         parameters = head[at : find_closing_parenthesis(head, at - 1)]
         if set("&({") & set(parameters) or {"decltype", "auto"} & set(re.findall(r"\w+", parameters)):
             return False
         template = set(re.findall(r"(?:class|typename)\s+(\w+)", head))
         texts = [re.findall(r"\w+|[*]|::", re.split(r"[=\[]", parameter)[0]) for parameter in parameters.split(",")]
-        kinds = {self.type_of(words[:-1] or words, template) for words in texts if words and "*" not in words}
+        kinds = {self.find_kind(words[:-1] or words, template) for words in texts if words and "*" not in words}
         return not kinds & {"class", "reference"}
 
 
 @lru_cache(1)
 def _list_safe_names():
-    """Return the names of the library's functions that neither wait nor ask which thread calls them.
-
-    A kernel that calls these alone may run as a loop over its threads.
-    """
+    """Return the set of names of the library's functions that neither wait nor ask which thread calls them."""
     texts = [(INCLUDE / "hostcuda" / f"{name}.h").read_text() for name in _SAFE_HEADERS]
     text = re.sub(r"//.*", "", "\n".join([*texts, (INCLUDE / "cuComplex.h").read_text()]))
     words = set(re.findall(r"\b(\w+)\s*\(", text)) | set(re.findall(r"\w+", " ".join(_MACRO_CALL.findall(text))))
@@ -203,34 +200,32 @@ def _list_safe_names():
     return words - KEYWORDS
 
 
-# -- pieces: declarations at namespace scope
-
 
 @dataclass
-class _Piece:
-    """A declaration: what stands before its braces, the braces, all of it, and the names that it may declare."""
+class _Declaration:
+    """A declaration at namespace scope: a function, a type, variables."""
 
-    head: str
-    body: str
-    text: str
-    names: set
+    head: str  # the text before its braces
+    body: str  # the braces and what is in them
+    text: str  # both
+    names: set  # that it may declare
     words: set = frozenset()  # of its head
     functions: tuple = ()  # what may be the name of a function
-    keyword: str = ""  # of a class or an enumeration; or typedef
-    tags: tuple = ()
+    keyword: str = ""  # of a type: struct, class, union or enum; or typedef, of pointers or references to it
+    tags: tuple = ()  # the names of the type
 
     @property
     def uses(self):
-        """Its names, and the words in it, as `spread_to_users` expects them."""
+        """The pair (names, words in it, of which it may use the meaning), as `spread_to_users` expects it."""
         return self.names, {*re.findall(r"\w+", self.text), *self.tags}
 
 
-def _read_piece(head, body, after=""):
-    """Return the `_Piece` with this head and body; `after` is the text from its braces to the semicolon."""
-    plain = _strip_arguments(head)
+def _read_declaration(head, body, after=""):
+    """Return the `_Declaration` with this head and body; `after` is the text from its braces to the semicolon."""
+    plain = _strip_arguments(head)  # in which "@" stands for each pair of parentheses
     names = set(re.findall(r"([A-Za-z_]\w*)\s*(?:[=\[,@]|$)", plain))
     for match in _PARENTHESIZED.finditer(head.partition("=")[0]):
-        if head.count("(", 0, match.start()) == head.count(")", 0, match.start()):
+        if head.count("(", 0, match.start()) == head.count(")", 0, match.start()):  # not within parentheses
             names.add(match[1])
     names -= TYPES | SPECIFIERS | KEYWORDS | _FUNCTION_WORDS
     words = set(re.findall(r"[A-Za-z_]\w*", head.partition("=")[0])) - TYPES - SPECIFIERS - KEYWORDS - _FUNCTION_WORDS
@@ -239,29 +234,33 @@ def _read_piece(head, body, after=""):
     type_head = re.split(r"(?<!:):(?!:)", unattributed)[0]  # without bases
     class_ = _CLASS.search(type_head)
     if body and re.search(r"\b(?:struct|class|union|enum)\b[^@=]*$", type_head):
-        return _read_type(_Piece(head, body, text, names, words), type_head, class_, after)
+        return _read_type(_Declaration(head, body, text, names, words), type_head, class_, after)
     if class_ and not body:  # a forward declaration, or a variable
         names.add(class_[2])
     if member := re.search(r"(\w+)\s*::\s*(?:~|operator\b)|(\w+)\s*::\s*\w+\s*@", plain):
         names.add(member[1] or member[2])
     functions = re.findall(r"(\w+)\s*@", _ATTRIBUTES.sub(" ", plain))
-    return _Piece(head, body, text, names - {""}, words, tuple(set(functions) - {"operator"}))
+    return _Declaration(head, body, text, names - {""}, words, tuple(set(functions) - {"operator"}))
 
 
-def _read_type(piece, type_head, class_, after):
-    """Return a piece that defines a type, with its keyword, its tags and what it names beside them."""
+def _read_type(declaration, type_head, class_, after):
+    """Return a declaration that defines a type, with its keyword, its tags and what it names beside them.
+
+    `type_head` is its head without attributes and bases, `class_` the match of `_CLASS` in it, and `after` the text
+    from its braces to the semicolon.
+    """
     tag = re.search(r"([A-Za-z_]\w*)\s*(?:<.*)?$", re.sub(r"\bfinal\b", "", type_head[class_.end(1) :]))
     tags = [tag[1]] if tag and tag[1] not in CLASSES else []
     declarators = re.findall(r"[A-Za-z_]\w*", after.partition("=")[0])  # variables, or the names of a typedef
     tags += declarators if "typedef" in type_head else []
-    enumerators = re.findall(r"(?:^|[{,])\s*(\w+)", piece.body) if class_[1] == "enum" else []
+    enumerators = re.findall(r"(?:^|[{,])\s*(\w+)", declaration.body) if class_[1] == "enum" else []
     keyword = "typedef" if set("*&[(") & set(after) else class_[1]  # of pointers or references to it
-    names = (piece.names | {*tags, *declarators, *enumerators}) - {""}
-    return replace(piece, names=names, keyword=keyword, tags=tuple(tags))
+    names = (declaration.names | {*tags, *declarators, *enumerators}) - {""}
+    return replace(declaration, names=names, keyword=keyword, tags=tuple(tags))
 
 
-def _find_pieces(scan, kernels):
-    """Yield the `_Piece`s of a text without its kernels; `kernels` are the spans of their bodies."""
+def _find_declarations(scan, kernels):
+    """Yield the `_Declaration`s of a `Scan` without its kernels, whose bodies are the spans `kernels` of positions."""
     at = 0
     while match := re.compile(r"[;{]").search(scan.code, at):
         at = match.end()
@@ -270,22 +269,22 @@ def _find_pieces(scan, kernels):
             continue
         end = match.end()
         if match.group() == "{":
-            if scan.scope(match.end()) is not None:  # of a namespace
+            if scan.scope(match.end()) is not None:  # the brace of a namespace, in which declarations stand
                 continue
             end = at = scan.closing.get(match.start(), len(scan.code) - 1) + 1
         start = skip_registrations(scan, start, match.start())
         body = scan.code[match.start() : end] if match.group() == "{" else ""
-        yield _read_piece(scan.code[start : match.start()], body, scan.code[end : scan.code.find(";", end)])
+        yield _read_declaration(scan.code[start : match.start()], body, scan.code[end : scan.code.find(";", end)])
 
 
 def _find_constants(scan):
-    """Return the names of constants at namespace scope, and of enumerators."""
+    """Return the set of names of constants at namespace scope, and of enumerators, in a `Scan`."""
     names = set()
     for match in re.finditer(r"\b(?:constexpr|const)\b", scan.code):
         declaration = scan.code[scan.declaration_start(match.start()) : scan.code.find(";", match.end())]
         if scan.scope(match.start()) is not None and "__constant__" not in declaration:
             plain = _strip_arguments(declaration)
-            parts = [plain[slice(*span)] for span in split(plain, ",")]
+            parts = [plain[slice(*span)] for span in split_spans(plain, ",")]  # const int a = 1, b = 2
             names |= {name[1] for part in parts if (name := re.match(r"[^=&*\[@{]*?(\w+)\s*[={]", part))}
     for match in re.finditer(r"\benum\b[^;{}()]*\{([^{}]*)\}", scan.code):
         names |= set(re.findall(r"(?:^|,)\s*(\w+)", match[1]))
@@ -293,18 +292,21 @@ def _find_constants(scan):
 
 
 def _strip_arguments(head):
-    """Return a declaration without its template's head; ``@`` replaces parentheses and what they hold."""
+    """Return a declaration's text without its template's head; ``@`` replaces parentheses and what they hold."""
     while (shorter := re.sub(r"\([^()]*\)", "@", head)) != head:
         head = shorter
     return re.sub(r"\btemplate\s*<[^;{]*?>(?=\s*\w)", " ", head)
 
 
-_FENCE = re.compile(r"__threadfence")
+
 _WATCHES_MEMORY = re.compile(r"atomic\w*$|volatile$|__ldc[gv]$")
 
 
 def spread_to_users(uses, reasons):
-    """Extend `reasons` (name -> reason) to all names that use such a name; `uses`: (names, words) by declaration."""
+    """Add the users of the names in `reasons` (a dict, name -> reason) to it, and theirs, and so on; return it.
+
+    `uses` has a pair of sets for each declaration: the names that it declares, and the words in it.
+    """
     harmful = reasons.keys()
     while users := [(names - harmful, words & harmful) for names, words in uses if words & harmful and names - harmful]:
         for names, words in users:

@@ -1,9 +1,7 @@
 """Replace functions that wait: warp functions by exchanges, and calls of device functions by their bodies.
 
-After that, a kernel waits only at places of its own. A function is replaced if it returns nothing, or once, at its end.
-A call inside of an expression becomes a statement before it, if that does not change what is computed; so does one in
-``sum = c ? total(sum) : 0.0f;``, as an if. The names of the function get a prefix, so that they cannot meet those of
-the kernel.
+A function is replaced if it returns nothing, or once, at its end. A call inside of an expression becomes a statement
+before it, if that does not change what is computed. The names of the function get a prefix in the kernel.
 """
 
 import contextlib
@@ -13,7 +11,7 @@ from itertools import count
 
 from hostcuda.frontend.brackets import apply_edits
 from hostcuda.frontend.scan import find_kernel_bodies, skip_registrations, split_parameters
-from hostcuda.loops.exchange import exchange
+from hostcuda.loops.exchange import replace_warp_functions
 from hostcuda.loops.file import spread_to_users
 from hostcuda.loops.order import Statement, find_declared_names, find_unshared_names, walk_with_parents
 from hostcuda.loops.reader import Reader
@@ -21,6 +19,7 @@ from hostcuda.loops.words import ASSIGNMENTS, BARRIER, RESTRICT, SPECIFIERS, TYP
 
 PREFIX = re.compile(r"\bhostcuda_\d+_")  # of the names of a function that stands in a kernel
 _DEEPEST_CALL = 16  # calls within calls
+# The head of a function: [template <int n, class T>] [static __device__ float] total(float *x, int i)
 _HEAD = re.compile(
     r"(?:template ?<(?P<template>[^{;]*)> ?)?(?P<result>[\w ]*?)(?P<name>\w+) ?\((?P<parameters>.*)\)"
 )
@@ -29,13 +28,13 @@ _FUNCTION_SPECIFIERS = {"__device__", "__host__", "inline", "__inline__", "__for
 
 @dataclass
 class _Function:
-    """A function that waits."""
+    """A function that waits; positions are those in the source."""
 
-    templates: list[tuple[str, str]]  # type and name of each
-    parameters: list[tuple[str, str]]
-    start: int  # from here to `end` is its body, without what it returns
+    templates: list[tuple[str, str]]  # (type, name) of each parameter of the template
+    parameters: list[tuple[str, str]]  # (type, name)
+    start: int  # from here to `end` is its body, without the return at its end
     end: int
-    type: str
+    type: str  # of its result
     result: tuple[int, int]  # the span of the expression that it returns
     names: set = field(default_factory=set)  # names that it declares
     other_words: set = field(default_factory=set)  # all other words in it
@@ -43,15 +42,15 @@ class _Function:
 
 
 def inline(scan, bodies, file):
-    """Replace the calls of functions that wait, as far as that is possible.
+    """Replace warp functions, and the calls of functions that wait, as far as that is possible.
 
-    Return what `find_kernel_bodies` returns for the new text; and a kernel's name -> why its warp functions are left.
+    Return (`Scan` of the new text, list of the `Kernel`s in it, dict: a kernel's name -> why warp functions are left).
     """
     reasons, numbers, calls_with_shared = {}, count(1), set()
     for _ in range(_DEEPEST_CALL):
         functions, edits = _find_functions(scan, file), []
         for body in bodies:
-            with contextlib.suppress(NeedsFibers):
+            with contextlib.suppress(NeedsFibers):  # `KernelPlan` will raise it again
                 edits += _replace_calls(scan, body, functions, file, numbers, reasons, calls_with_shared)
         if not edits:
             break
@@ -60,8 +59,8 @@ def inline(scan, bodies, file):
 
 
 def _find_functions(scan, file):
-    """Map names to the functions that wait, or call others that do, and whose calls can be replaced."""
-    heads = {}
+    """Return a dict: name -> `_Function`, of those that wait or call one that does, and whose calls can be replaced."""
+    heads = {}  # name -> (match of its head, position of "{", position of "}")
     for open_, close in scan.closing.items():
         words = scan.code[skip_registrations(scan, scan.declaration_start(open_), open_) : open_].split()
         head = _HEAD.fullmatch(" ".join(words)) if scan.scope(open_) is not None else None
@@ -73,22 +72,24 @@ def _find_functions(scan, file):
         with contextlib.suppress(NeedsFibers):
             function = _read_function(scan, *heads[name])
             is_recursive = function.other_words & spread_to_users(uses, {name: ""}).keys()
-            if not is_recursive and all(map(file.is_unique, {name, *function.other_words})):  # also within the kernel
+            # In the kernel, the function's words have to mean the same.
+            if not is_recursive and all(map(file.is_unique, {name, *function.other_words})):
                 functions[name] = function
     return functions
 
 
 def _read_function(scan, head, open_, close):
-    """Return the `_Function` between two braces; raise `NeedsFibers` unless it returns nothing, or once at its end."""
+    """Return the `_Function` with a head (match of `_HEAD`) and braces at two positions; refuse an early return."""
     reader = Reader(scan.code, open_ + 1, close)
     tokens, last, result = reader.tokens, close, (close, close)
     returns = [at for at, token in enumerate(tokens) if token.text == "return"]
     type_ = " ".join(word for word in head["result"].split() if word not in _FUNCTION_SPECIFIERS)
+    # The only return has to be the last statement, and in no block: only its semicolon follows.
     if len(returns) != (type_ != "void") or any(token.text in ";{}" for at in returns for token in tokens[at:-1]):
         raise NeedsFibers("it returns before its end")
     if returns:
         last, result = tokens[returns[0]].start, (tokens[returns[0]].end, tokens[-1].start)
-    statements = Reader(scan.code, open_ + 1, last).statements()
+    statements = Reader(scan.code, open_ + 1, last).read_statements()
     templates = [_read_parameter(text) for text in split_parameters(head["template"] or "")]
     function = _Function(
         templates, [_read_parameter(text) for text in split_parameters(head["parameters"])],
@@ -105,7 +106,7 @@ def _read_function(scan, head, open_, close):
 
 
 def _read_parameter(text):
-    """Return (type, name) of a parameter that gets a copy; an array is a pointer. References are refused."""
+    """Return (type, name) of a parameter's declaration that gets a copy; an array is a pointer. Refuse references."""
     match = re.fullmatch(r"(?P<type>[\w\s:<>*]*[\s*])(?P<name>\w+)(?P<array>\s*\[[^]]*\])?", text)
     if not match:
         raise NeedsFibers("a parameter is not understood")
@@ -113,31 +114,33 @@ def _read_parameter(text):
 
 
 def _replace_calls(scan, body, functions, file, numbers, reasons, calls_with_shared):
-    """Return the edits that replace the first waiting call of each statement; why one stays goes to `reasons`.
+    """Return edits (start, end, text) that replace the first waiting call of each statement of a kernel (`body`).
 
-    `calls_with_shared` has (kernel, function) of those before: a second call would get shared memory of its own.
+    `functions`: as `_find_functions` returns it. `numbers`: an iterator, for new names. It changes `reasons`, a dict
+    from a kernel's name to why a warp function stays; and `calls_with_shared`, a set of (kernel, function) that were
+    replaced: a second call would get shared memory of its own.
     """
     reader, edits, waiting = Reader(scan.code, body.open + 1, body.close), [], functions.keys() | WARP_FUNCTIONS.keys()
     words = [token.text for token in reader.tokens]
     if not waiting & set(words) or body.name in reasons:
         return []
-    statements, unshared = reader.statements(), find_unshared_names(reader, body, scan, file)
+    statements, unshared = reader.read_statements(), find_unshared_names(reader, body, scan, file)
     kernel_names = {reader.text(at) for at in find_declared_names(reader, statements)}
     head = scan.code[body.name_end : body.open] + body.template_head
     kernel_names |= set(re.findall(r"\w+", head)) - TYPES - SPECIFIERS - RESTRICT
     for node, parent in walk_with_parents(statements):
         span = node.parts["condition"] if node.kind == "if" else (node.first, node.last - 1)
-        at = next((i for i in range(*span) if words[i] in waiting), None)
+        at = next((i for i in range(*span) if words[i] in waiting), None)  # the first waiting call
         if at is None or node.kind not in ("expression", "declaration", "if"):
             continue
         try:
             statement = Statement(scan, reader, file, unshared, node, parent)
-            if node.kind == "declaration" and len(reader.declarators(*span)) > 1:
+            if node.kind == "declaration" and len(reader.read_declarators(*span)) > 1:
                 edits.append(_split_declaration(scan, reader, node))
             elif at not in range(*statement.span):
                 raise NeedsFibers("a declaration is not understood")
             elif words[at] in WARP_FUNCTIONS:
-                edits += exchange(statement, numbers)
+                edits += replace_warp_functions(statement, numbers)
             elif not (words[at] in kernel_names or words[at - 1] in (".", "->", "::")):
                 call = _Call(statement, at, functions[words[at]], f"hostcuda_{next(numbers)}_")
                 if (body.name, words[at]) in calls_with_shared:
@@ -151,8 +154,8 @@ def _replace_calls(scan, body, functions, file, numbers, reasons, calls_with_sha
 
 
 def _split_declaration(scan, reader, node):
-    """Return the edit that gives each variable of a declaration one of its own."""
-    end, tokens = reader.type_end(node.first, node.last - 1), reader.tokens
+    """Return the edit (start, end, new text) that makes ``int a = 1; int b = 2;`` of ``int a = 1, b = 2;``."""
+    end, tokens = reader.find_type_end(node.first, node.last - 1), reader.tokens
     type_ = scan.text[tokens[node.first].start : tokens[end - 1].end]
     spans = [(tokens[first].start, tokens[last - 1].end) for first, last in reader.split(end, node.last - 1)]
     new = " ".join(f"{type_} {scan.text[slice(*span)]};" for span in spans)
@@ -160,7 +163,7 @@ def _split_declaration(scan, reader, node):
 
 
 class _Call:
-    """A call of `function` at token `at` of a `Statement`."""
+    """A call of a `_Function` at token `at` of a `Statement`; the function's names get a `prefix` in the kernel."""
 
     def __init__(self, statement, at, function, prefix):
         self.statement, self.at, self.function, self.result = statement, at, function, f"{prefix}result"
@@ -168,7 +171,7 @@ class _Call:
         if reader.text(open_) == "<":
             close = next((i for i in range(open_, node.last) if reader.text(i) == ">"), node.last)
             template_arguments, open_ = [statement.text(*span) for span in reader.split(open_ + 1, close)], close + 1
-        self.end = reader.match[open_] + 1 if reader.text(open_) == "(" else 0
+        self.end = reader.match[open_] + 1 if reader.text(open_) == "(" else 0  # the token after the call
         arguments = reader.split(open_ + 1, self.end - 1) if open_ + 2 < self.end else []
         if len(arguments) != len(function.parameters) or len(template_arguments) != len(function.templates):
             raise NeedsFibers("a call is not understood")
@@ -185,8 +188,8 @@ class _Call:
             self.definitions.append(f"{_rename(self.new_names, type_)} {prefix}{name} = {statement.text(*span)};")
         self.type = _rename(self.new_names, function.type)
 
-    def _expand(self):
-        """Return the function's body, which assigns the result to a variable."""
+    def _write_body(self):
+        """Return the text of a block: the parameters as variables, the function's body, the result's assignment."""
         scan, function = self.statement.scan, self.function
         content = _rename(self.new_names, scan.text[function.start : function.end])
         returned = _rename(self.new_names, scan.text[slice(*function.result)])
@@ -194,38 +197,46 @@ class _Call:
         return f"{{ {' '.join(self.definitions)}{scan.marker(function.start)}{content} {result} }}"
 
     def replace(self, kernel_names, functions):
-        """Return the edits that replace the call: by the function's body, or by its result after the body."""
+        """Return edits (start, end, text) that replace the call by the function's body, or by its result after that.
+
+        Raise `NeedsFibers` if that would mean something else, by the kernel's names (a set) or the order of evaluation.
+        """
         statement, function, span = self.statement, self.function, (self.at, self.end)
         reader, node = statement.reader, statement.node
         if function.other_words & kernel_names - functions.keys():
             raise NeedsFibers("its names have another meaning here")
-        line = statement.scan.marker(reader.tokens[node.last - 1].end)
-        if span == (node.first, node.last - 1):
-            return statement.put_before(self._expand(), [(node.first, node.last, line)])
+        line = statement.scan.marker(reader.tokens[node.last - 1].end)  # the body has line markers of its own
+        if span == (node.first, node.last - 1):  # the call is the whole statement
+            return statement.put_before(self._write_body(), [(node.first, node.last, line)])
         if not set(self.type.split()) <= TYPES - {"void", "auto"}:
             raise NeedsFibers("its type is not understood")
         if choice := self._read_choice(*statement.span):
             span, content = choice
         elif statement.may_follow([span]) and not statement.reads_memory([span]):
-            content = self._expand()
+            content = self._write_body()
         else:
             raise NeedsFibers("the order matters")
         return statement.put_before(f"{self.type} {self.result}; {content}{line}", [(*span, f" {self.result} ")])
 
     def _read_choice(self, first, last):
-        """Return the span from c to y in ``[v] = c ? f(x) : y``, and the text that computes it; or None."""
+        """Return (span of tokens of ``c ? f(x) : y``, text that computes it), or None for other statements.
+
+        The statement's tokens[first:last] have to be ``v = c ? f(x) : y`` or ``= c ? f(x) : y``, with the call as f(x).
+        """
         reader, text = self.statement.reader, self.statement.text
-        signs = [at for at in reader.outer(first, last) if reader.text(at) in ("?", ":", ",", *ASSIGNMENTS)]
-        if [reader.text(at) for at in signs] != ["=", "?", ":"] or signs[0] > first + 1:
-            return None
-        if (self.at, self.end) != (signs[1] + 1, signs[2]):
+        signs = [at for at in reader.outside_brackets(first, last) if reader.text(at) in ("?", ":", ",", *ASSIGNMENTS)]
+        if [reader.text(at) for at in signs] != ["=", "?", ":"] or signs[0] > first + 1 or (
+            (self.at, self.end) != (signs[1] + 1, signs[2])
+        ):
             return None
         other = text(signs[2] + 1, last)
         proof = f"hostcuda_require_same({self.type}, {other});"  # else C++ converts one of them
         condition = text(signs[0] + 1, signs[1])
-        return (signs[0] + 1, last), f"{proof} if ({condition}) {self._expand()} else {{ {self.result} = {other}; }}"
+        new = f"{proof} if ({condition}) {self._write_body()} else {{ {self.result} = {other}; }}"
+        return (signs[0] + 1, last), new
 
 
+# A number, a literal, a member such as ``.x`` or ``->x``, and else a name.
 _NAME = re.compile(
     r"""\.?\d(?:'?[\w.]|(?<=[eEpP])[+-])* | "(?:[^"\\\n]|\\.)*" | '(?:[^'\\\n]|\\.)*' | (?:\.|->|::)\s*[A-Za-z_]\w*
       | (?P<name>[A-Za-z_]\w*)""",
@@ -234,5 +245,5 @@ _NAME = re.compile(
 
 
 def _rename(new_names, text):
-    """Return the text with new names for some; members, which may be spelt alike, keep theirs."""
+    """Return the text with names replaced by the dict `new_names`; members, which may be spelt alike, keep theirs."""
     return _NAME.sub(lambda match: new_names.get(match["name"], match.group()), text)

@@ -3,21 +3,24 @@
 import re
 
 from hostcuda.frontend.brackets import apply_edits
-from hostcuda.loops.words import ASSIGNMENTS, INDICES, OPERAND_ENDS, SPECIFIERS, STEPS, TYPES, NeedsFibers
+from hostcuda.loops.words import ASSIGNMENTS, INDICES, SPECIFIERS, STEPS, TYPES, NeedsFibers
 
 _LEFT_FIRST = {"?", "&&", "||", "<<", ">>"}  # with these, and a comma, the operand on the left comes first
 _CONSTANTS = {"threadIdx", "true", "false", "std", "INFINITY", "NAN"}
 
 
 def walk_with_parents(nodes, parent=None):
-    """Yield (node, the node around it or None) for all statements, at any depth."""
+    """Yield (`Node`, the node around it or None) for all statements of a list, and those in them, at any depth."""
     for node in nodes:
         yield node, parent
         yield from walk_with_parents(node.children, node)
 
 
 def has_no_effects(reader, first, last, file, calls=(), functions=frozenset(), assignments=0):
-    """Return whether tokens[first:last] have no effects, apart from `calls`, `functions` and some `assignments`."""
+    """Return whether tokens[first:last] change nothing.
+
+    The spans of tokens `calls` are left out. Calls of `functions` (names) and that many `assignments` are allowed.
+    """
     text, tokens = reader.text, reader.tokens
     for at in _skip_spans(first, last, calls):
         if text(at) in STEPS or text(at) in ("{", ";", "sizeof"):
@@ -32,40 +35,40 @@ def has_no_effects(reader, first, last, file, calls=(), functions=frozenset(), a
 
 
 def _skip_spans(first, last, spans):
-    """Return the tokens from `first` to `last` that are in none of the spans."""
+    """Return the list of the token indices of range(first, last) that are in none of the spans (begin, end)."""
     return [at for at in range(first, last) if not any(begin <= at < end for begin, end in spans)]
 
 
 def find_declarations(reader, nodes):
-    """Yield the spans of tokens in which statements, at any depth, declare variables."""
+    """Yield the spans (first, last) of tokens in which the statements `nodes`, at any depth, declare variables."""
     for node, _ in walk_with_parents(nodes):
         if node.kind == "declaration":
             yield node.first, node.last - 1
-        elif node.kind == "for" and reader.declares(*node.parts["first"]):
+        elif node.kind == "for" and reader.is_declaration(*node.parts["first"]):
             yield node.parts["first"]
 
 
 def find_declared_names(reader, nodes):
-    """Yield the tokens with the names of the variables that statements, at any depth, declare."""
+    """Yield the index of the name's token of each variable that the statements `nodes`, at any depth, declare."""
     for span in find_declarations(reader, nodes):
-        yield from (name for name, *_ in reader.declarators(*span))
+        yield from (name for name, *_ in reader.read_declarators(*span))
 
 
 def find_unshared_names(reader, body, scan, file):
-    """Return the names that no other thread can change: of constants, and of a thread's variables in all scopes."""
+    """Return the set of names whose values no other thread can change: constants, and a thread's own in all scopes."""
     unshared, others = set(re.findall(r"\w+", scan.code[body.name_end : body.open])), set()
-    for first, last in find_declarations(reader, reader.statements()):
+    for first, last in find_declarations(reader, reader.read_statements()):
         is_shared = "__shared__" in [reader.text(at) for at in range(first, last)]
-        for name, signs, bounds, _ in reader.declarators(first, last):
+        for name, signs, bounds, _ in reader.read_declarators(first, last):
             is_array = bounds[0] < bounds[1]
             (others if is_shared or "&" in signs or is_array else unshared).add(reader.text(name))
     return unshared - others | file.constants
 
 
 class Statement:
-    """An expression, a declaration of one variable, or an if: some of its calls are to come before it.
+    """The statement `node` (`parent`: the one around it), of which some calls are to become statements before it.
 
-    `unshared` are the kernel's `find_unshared_names`.
+    It is an expression, a declaration of one variable, or an if. `unshared` is what `find_unshared_names` returns.
     """
 
     def __init__(self, scan, reader, file, unshared, node, parent):
@@ -76,28 +79,29 @@ class Statement:
             words = {reader.text(at) for at in range(*self.span)}
             if not self.is_in_block or words & {"auto", "static", "constexpr", "__shared__"}:
                 raise NeedsFibers("a declaration is not understood")
-            self.span = reader.declarators(*self.span)[0][3]
-        # The token after the target of an assignment; without one, the first of `span`.
-        self.target = next((at for at in reader.outer(*self.span) if reader.text(at) in ASSIGNMENTS), self.span[0])
+            self.span = reader.read_declarators(*self.span)[0][3]
+        # The token after the target of an assignment, such as "="; without one, the first of `span`.
+        outer = reader.outside_brackets(*self.span)
+        self.target = next((at for at in outer if reader.text(at) in ASSIGNMENTS), self.span[0])
 
     def text(self, first, last, replaced=()):
-        """Return the text of tokens[first:last], with spans of tokens replaced: (first, last, new text)."""
+        """Return the text of tokens[first:last], with the spans of tokens `replaced`: (first, last, new text)."""
         tokens = self.reader.tokens
         edits = [(tokens[begin].start, tokens[end - 1].end, new) for begin, end, new in replaced]
         return apply_edits(self.scan.text, edits, tokens[first].start, tokens[last - 1].end) if first < last else ""
 
     def reads_memory(self, calls):
-        """Return whether the rest of the statement, without its target, may read what other threads write."""
+        """Return whether the statement, without its target and the spans `calls`, may read what other threads write."""
         text, tokens, file = self.reader.text, self.reader.tokens, self.file
         for at in _skip_spans(self.target, self.span[1], calls):
             kind, word = tokens[at][:2]
             before = text(at - 1) if at > self.target else "("
             if word in ("[", "->"):
                 return True
-            if word == "*" and not (before in OPERAND_ENDS or tokens[at - 1].kind in ("word", "number")):
-                return True
+            if word == "*" and not (before in (")", "]") or tokens[at - 1].kind in ("word", "number")):
+                return True  # the unary operator
             cast = range(self.reader.match[at - 1] + 1, at - 1) if word == "*" and before == ")" else ()
-            if cast and {text(i) for i in cast} <= TYPES | {"*"}:
+            if cast and {text(i) for i in cast} <= TYPES | {"*"}:  # (int)*p
                 return True
             is_unshared = word in self.unshared | INDICES | SPECIFIERS | _CONSTANTS or word.startswith("hostcuda_")
             if kind == "word" and before != "." and not (is_unshared or file.is_type(word) or file.is_pure(word)):
@@ -105,9 +109,9 @@ class Statement:
         return False
 
     def may_follow(self, calls):
-        """Return whether C++ lets `calls`, spans of tokens, come before the rest."""
+        """Return whether C++ allows that the rest of the statement follows its `calls`, spans of tokens in order."""
         first, last = self.span
-        first += self.reader.text(first) == "="
+        first += self.reader.text(first) == "="  # of a declaration: no assignment
         text, around = self.reader.text, self.reader.around
         for at in _skip_spans(first, last, calls):
             open_ = around[at]
@@ -119,11 +123,11 @@ class Statement:
         return has_no_effects(self.reader, first, last, self.file, calls, assignments=1)
 
     def put_before(self, before, replaced=()):
-        """Return the edits that put a text before the statement, and replace spans of its tokens."""
+        """Return edits (start, end, new text) that put a text before the statement, and replace spans of its tokens."""
         node, tokens = self.node, self.reader.tokens
         start, end = tokens[node.first].start, tokens[node.last - 1].end
-        open_, close = ("", "") if self.is_in_block else ("{ ", " }")
+        open_, close = ("", "") if self.is_in_block else ("{ ", " }")  # after "else", one statement has to stay one
         edits = [(tokens[first].start, tokens[last - 1].end, new) for first, last, new in replaced]
-        if node.kind == "if":  # there may be other calls in it
+        if node.kind == "if":  # its branches may get edits of their own, and edits must not overlap
             return [(start, start, f"{open_}{before} "), *edits, (end, end, close)]
         return [(start, end, f"{open_}{before} {apply_edits(self.scan.text, edits, start, end)}{close}")]

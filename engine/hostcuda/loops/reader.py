@@ -7,16 +7,16 @@ from hostcuda.loops.words import BARRIER, BUILT_IN, CLASSES, MEETING, PAIRS, RES
 
 @dataclass(eq=False)
 class Node:
-    """A statement: tokens[first:last]."""
+    """A statement: tokens[first:last] of a `Reader`."""
 
     # block, if, for, while, do, switch, barrier, meeting, declaration, return, break, continue, or expression
     kind: str
     first: int
     last: int
-    start: int  # where its text starts, with the directives and comments before it
     # name -> span of tokens (condition, first, step) or node (then, otherwise, body)
     parts: dict = field(default_factory=dict)
     children: list = field(default_factory=list)  # all nodes in it, in order
+    start: int = 0  # where its text starts, with the directives and comments before it
     barrier: bool = False  # whether it has a barrier
     meeting: bool = False  # a place at which the lanes of a warp wait for each other
 
@@ -27,12 +27,14 @@ class Reader:
     def __init__(self, code, start, end):
         self.tokens = lex(code, start, end)
         self.body_start = start
-        # `match` maps the token of a bracket to that of its partner; `around` has the bracket around each token, or -1.
         self._match_brackets()
 
     def _match_brackets(self):
-        """Fill `match` and `around`; raise `NeedsFibers` if a bracket has no partner."""
-        match, stack, self.around = {}, [], []
+        """Set `match` and `around`, of token indices; raise `NeedsFibers` if a bracket has no partner.
+
+        `match` is a dict from each bracket to its partner. `around` is a list: the bracket around each token, or -1.
+        """
+        match, stack, self.around = {}, [], []  # stack: the brackets that are open
         for at, token in enumerate(self.tokens):
             self.around.append(stack[-1] if stack else -1)
             if token.text in PAIRS:
@@ -46,88 +48,86 @@ class Reader:
         self.match = {**match, **{close: open_ for open_, close in match.items()}}
 
     def text(self, at):
-        """Return the text of token `at`, or nothing before the first and after the last one."""
+        """Return the text of token `at`, or "" before the first and after the last one."""
         return self.tokens[at].text if 0 <= at < len(self.tokens) else ""
 
-    def statements(self):
-        """Return the nodes of the statements of the body."""
+    def read_statements(self):
+        """Return the list of `Node`s of the body's outer statements."""
         return self._read_sequence(0, len(self.tokens))
 
     def _read_sequence(self, at, last):
-        """Return the nodes of the statements in tokens[at:last], without empty ones."""
+        """Return the list of `Node`s of the outer statements in tokens[at:last], without empty ones (``;``)."""
         nodes = []
         while at < last:
             if self.text(at) == ";":
                 at += 1
                 continue
-            nodes.append(self.statement(at))
+            nodes.append(self.read_statement(at))
             at = nodes[-1].last
         return nodes
 
-    def statement(self, at):
-        """Return the node of the statement at token `at`."""
+    def read_statement(self, at):
+        """Return the `Node` of the statement that begins at token `at`, with all its fields."""
         if at >= len(self.tokens):
             raise NeedsFibers("a statement does not end")
-        begin = self.tokens[at - 1].end if at else self.body_start
-        node = self._read_statement(at)
-        node.start = begin
-        nodes = [part for part in node.parts.values() if isinstance(part, Node)] if node.kind != "block" else []
-        node.children = node.children or nodes
+        node = self._read_by_first_word(at)
+        node.start = self.tokens[at - 1].end if at else self.body_start
+        node.children = node.children or [part for part in node.parts.values() if isinstance(part, Node)]
         node.barrier = node.kind == "barrier" or any(child.barrier for child in node.children)
         node.meeting = node.kind == "meeting" or any(child.meeting for child in node.children)
         return node
 
-    def _read_statement(self, at):
-        """Return the node of a statement by its first word; `statement` adds what follows from its parts."""
+    def _read_by_first_word(self, at):
+        """Return the `Node` of the statement at token `at`; `read_statement` sets the fields that parts determine."""
         word = self.text(at)
         if word == ";":
-            return Node("block", at, at + 1, 0)
+            return Node("block", at, at + 1)
         if word == "{":
             close = self.match[at]
-            return Node("block", at, close + 1, 0, children=self._read_sequence(at + 1, close))
+            return Node("block", at, close + 1, children=self._read_sequence(at + 1, close))
         if word == "if":
             return self._read_if(at)
         if word == "for":
             return self._read_for(at)
         if word in ("while", "switch"):
             close = self._close_condition(at + 1)
-            body = self.statement(close + 1)
-            return Node(word, at, body.last, 0, {"condition": (at + 2, close), "body": body})
-        if word == "do":
-            body = self.statement(at + 1)
+            body = self.read_statement(close + 1)
+            return Node(word, at, body.last, {"condition": (at + 2, close), "body": body})
+        if word == "do":  # do body while ( condition ) ;
+            body = self.read_statement(at + 1)
             close = self._close_parentheses(body.last + 1)
-            return Node("do", at, close + 2, 0, {"body": body, "condition": (body.last + 2, close)})
-        if word in ("case", "default"):
-            return self.statement(self.end(at, len(self.tokens), {":"}) + 1)
+            return Node("do", at, close + 2, {"body": body, "condition": (body.last + 2, close)})
+        if word in ("case", "default"):  # a label of a switch belongs to no node
+            return self.read_statement(self.find_end(at, len(self.tokens), {":"}) + 1)
         if word == "else" or (self.tokens[at].kind == "word" and self.text(at + 1) == ":"):
             raise NeedsFibers(f"it has the label {word}")
         return self._read_simple(at)
 
     def _read_if(self, at):
-        """Return the node of the ``if`` at token `at`, with the spans of its condition and branches."""
+        """Return the `Node` of the ``if`` at token `at`; its parts are the condition's span and the branches' nodes."""
         open_ = at + 2 if self.text(at + 1) == "constexpr" else at + 1
         close = self._close_condition(open_)
-        parts = {"condition": (open_ + 1, close), "then": self.statement(close + 1)}
+        parts = {"condition": (open_ + 1, close), "then": self.read_statement(close + 1)}
         last = parts["then"].last
         if self.text(last) == "else":
-            parts["otherwise"] = self.statement(last + 1)
+            parts["otherwise"] = self.read_statement(last + 1)
             last = parts["otherwise"].last
-        return Node("if", at, last, 0, parts)
+        return Node("if", at, last, parts)
 
     def _read_for(self, at):
-        """Return the node of the ``for`` at token `at`, with the spans of its three expressions and its body."""
+        """Return the `Node` of the ``for`` at token `at`; its parts are the spans in its head and the body's node."""
         close = self._close_parentheses(at + 1)
-        body = self.statement(close + 1)
-        semicolons = [i for i in self.outer(at + 2, close) if self.text(i) == ";"]
+        body = self.read_statement(close + 1)
+        semicolons = [i for i in self.outside_brackets(at + 2, close) if self.text(i) == ";"]
         if len(semicolons) != 2:
             raise NeedsFibers("it has a for loop over a range")
         first, second = semicolons
         parts = {"first": (at + 2, first), "condition": (first + 1, second), "step": (second + 1, close), "body": body}
-        return Node("for", at, body.last, 0, parts)
+        return Node("for", at, body.last, parts)
 
     def _read_simple(self, at):
-        """Return the node of a statement that ends with a semicolon and has no statements in it."""
-        end = next((i for i in self.outer(at, len(self.tokens)) if self.text(i) == ";"), None)
+        """Return the `Node` of the statement from token `at` to the next semicolon, with no statements in it."""
+        end = next((i for i in self.outside_brackets(at, len(self.tokens)) if self.text(i) == ";"), None)
         if end is None:
             raise NeedsFibers("a statement does not end")
         words = [token.text for token in self.tokens[at:end]]
@@ -142,56 +142,56 @@ class Reader:
             if len(words) > 1:
                 raise NeedsFibers("it returns a value")
             kind = words[0]
-        elif words[0] not in ("using", "typedef") and self.declares(at, end):
+        elif words[0] not in ("using", "typedef") and self.is_declaration(at, end):
             kind = "declaration"
         elif words[0] in CLASSES | {"using", "typedef"}:
             raise NeedsFibers("it declares a type")
-        return Node(kind, at, end + 1, 0)
+        return Node(kind, at, end + 1)
 
     def _close_parentheses(self, at):
-        """Return the token that closes the parenthesis at `at`, where the grammar wants one."""
+        """Return the index of the token that closes the parenthesis at token `at`; refuse another token there."""
         if self.text(at) != "(":
             raise NeedsFibers("a statement is not understood")
         return self.match[at]
 
     def _close_condition(self, at):
-        """Return the token that closes the parentheses of a condition; one that declares a variable is refused."""
+        """Return the index of the ``)`` of the condition whose ``(`` is token `at`; refuse a declaration in it."""
         close = self._close_parentheses(at)
-        signs = {self.text(i) for i in self.outer(at + 1, close)}
-        if ";" in signs or ("=" in signs and self.declares(at + 1, close)):
+        signs = {self.text(i) for i in self.outside_brackets(at + 1, close)}
+        if ";" in signs or ("=" in signs and self.is_declaration(at + 1, close)):
             raise NeedsFibers("it declares a variable in a condition")
         return close
 
-    def outer(self, first, last):
-        """Yield the tokens that are not in brackets (of the brackets themselves, the opening ones)."""
+    def outside_brackets(self, first, last):
+        """Yield the indices of those of tokens[first:last] that are in no bracket there, and of opening brackets."""
         at = first
         while at < last:
             yield at
             at = self.match[at] + 1 if self.text(at) in PAIRS else at + 1
 
-    def start(self, at, first, ends):
-        """Return the token after the last of `ends` before token `at`, in the same brackets and not before `first`."""
+    def find_start(self, at, first, ends):
+        """Return the index after the last of the signs `ends` before token `at`, within its bracket and `first`."""
         begin = max(first, self.around[at] + 1)
-        return max((self.match.get(i, i) + 1 for i in self.outer(begin, at) if self.text(i) in ends), default=begin)
+        ends_before = (i for i in self.outside_brackets(begin, at) if self.text(i) in ends)
+        return max((self.match.get(i, i) + 1 for i in ends_before), default=begin)  # match: behind a bracket's partner
 
-    def end(self, at, last, ends):
-        """Return the first of `ends` from token `at` on, or the closing bracket or `last` that comes before it."""
-        return next((i for i in self.outer(at, last) if self.text(i) in {*ends, *PAIRS.values()}), last)
+    def find_end(self, at, last, ends):
+        """Return the index of the first closing bracket or sign of the set `ends` from token `at` on, else `last`."""
+        return next((i for i in self.outside_brackets(at, last) if self.text(i) in {*ends, *PAIRS.values()}), last)
 
     def split(self, first, last, separator=","):
-        """Return the spans of tokens[first:last] between its outer separators."""
+        """Return a list of (first, last): the parts of tokens[first:last] between separators outside of brackets."""
         spans = []
-        for at in self.outer(first, last):
+        for at in self.outside_brackets(first, last):
             if self.text(at) == separator:
                 spans.append((first, at))
                 first = at + 1
         return [*spans, (first, last)]
 
-    # -- declarations
 
-    def declares(self, first, last):
-        """Return whether the statement is a declaration."""
-        after = self.type_end(first, last)
+    def is_declaration(self, first, last):
+        """Return whether tokens[first:last] look like a declaration: a type, signs such as ``*``, and a name."""
+        after = self.find_type_end(first, last)
         if after is None:
             return False
         while self.text(after) in ("*", "&", "&&") or self.text(after) in RESTRICT:
@@ -200,8 +200,11 @@ class Reader:
             after + 1 == last or self.text(after + 1) in ("=", "[", ",", "(", "{")
         )
 
-    def type_end(self, first, last):
-        """Return the token after the specifiers and the type that start at `first`; None if there is no type."""
+    def find_type_end(self, first, last):
+        """Return the index after the specifiers and the type at the start of tokens[first:last], or None without type.
+
+        For ``const unsigned int *p = q`` this is that of the ``*``. Only the syntax counts: any name may be a type.
+        """
         at, has_type = first, False
         while at < last:
             word = self.text(at)
@@ -222,26 +225,28 @@ class Reader:
         return at if has_type and at > first else None
 
     def _skip_qualified(self, at, last):
-        """Return the token after a name like ``a::b<c>::d``."""
+        """Return the index after the name like ``a::b<c>::d`` that begins at token `at`, and ends before `last`."""
         while True:
             at += 1
             if self.text(at) == "<":
-                depth, end = 0, at  # of angle brackets; where they stay open, "<" was a comparison
-                while end < last:
+                depth, end = 1, at + 1  # depth: how many angle brackets are open
+                while depth > 0 and end < last:
                     depth += {"<": 1, ">": -1, ">>": -2}.get(self.text(end), 0)
                     end += 1
-                    if depth <= 0:
-                        break
-                if depth != 0:
+                if depth != 0:  # "<" was a comparison
                     return at
                 at = end
             if self.text(at) != "::":
                 return at
             at += 1
 
-    def declarators(self, first, last):
-        """Return [(name's token, pointer signs, span of array bounds, span of the initializer)] of a declaration."""
-        declarators, at = [], self.type_end(first, last)
+    def read_declarators(self, first, last):
+        """Return a list with (name, signs, bounds, initializer) for each variable that tokens[first:last] declare.
+
+        Of ``int *p[3] = {}`` these are: the index of the token ``p``, the text "*", and the spans of tokens (first,
+        last) of ``[3]`` and ``= {}``. A span without tokens means that there are none.
+        """
+        declarators, at = [], self.find_type_end(first, last)
         for begin, end in self.split(at or last, last):
             name = begin
             while self.text(name) in ("*", "&", "&&") or self.text(name) in RESTRICT:
@@ -258,11 +263,11 @@ class Reader:
         return declarators
 
 
-def escapes(node):
-    """Return the jumps out of a statement: return, and break and continue of loops around it."""
+def find_jumps(node):
+    """Return the set of jumps that can leave a statement: "return", and "break" or "continue" of a loop around it."""
     if node.kind in ("return", "break", "continue"):
         return {node.kind}
-    jumps = set().union(*(escapes(child) for child in node.children))
+    jumps = set().union(*(find_jumps(child) for child in node.children))
     if node.kind in ("for", "while", "do"):
         jumps -= {"break", "continue"}
     elif node.kind == "switch":

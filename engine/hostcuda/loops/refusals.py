@@ -4,26 +4,16 @@ import re
 
 from hostcuda.loops.order import find_declared_names, walk_with_parents
 from hostcuda.loops.reader import Reader
-from hostcuda.loops.words import (
-    BARRIER,
-    FIBERS_ONLY,
-    INDICES,
-    KEYWORDS,
-    MEETING,
-    OPERAND_ENDS,
-    RESTRICT,
-    WARP_FUNCTIONS,
-    NeedsFibers,
-)
+from hostcuda.loops.words import BARRIER, FIBERS_ONLY, INDICES, KEYWORDS, MEETING, RESTRICT, WARP_FUNCTIONS, NeedsFibers
 
 _TRUTH_OPERATORS = {"==", "!=", "<", ">", "<=", ">=", "&&", "||", "!"}
 
 
 def indexes_by_truth(code, start, end):
-    """Return whether an array's index may be a truth value: a comparison, or a variable that holds one.
+    """Return whether an array's index in code[start:end] may be a truth value: a comparison, or a variable with one.
 
     g++ since 12 computes wrong addresses of such elements if it vectorizes the loop for AVX-512 without its gather
-    instructions: it reads the bits of the comparison as bytes.
+    instructions: it reads the bits of the comparison as bytes. If the brackets are not paired, return True.
     """
     try:
         reader, truth_names = Reader(code, start, end), set()
@@ -31,8 +21,9 @@ def indexes_by_truth(code, start, end):
         return True
 
     def is_truth(first, *ends):
-        text = " ".join(reader.text(at) for at in range(first, reader.end(first, len(reader.tokens), ends)))
-        words = re.sub(r"_cast < [^<>]* >", " ", text).split()
+        """Return whether the expression from token `first` to one of the signs `ends` may be a truth value."""
+        text = " ".join(reader.text(at) for at in range(first, reader.find_end(first, len(reader.tokens), ends)))
+        words = re.sub(r"_cast < [^<>]* >", " ", text).split()  # the "<" of static_cast<int> compares nothing
         return "?" not in words and not {*words}.isdisjoint(truth_names | _TRUTH_OPERATORS)
 
     for at, (kind, word, *_) in enumerate(reader.tokens):
@@ -45,16 +36,17 @@ def indexes_by_truth(code, start, end):
 
 
 def explain_use(name, harmful):
-    """Return why a kernel that uses the name runs on fibers."""
+    """Return the reason for fibers of a kernel that uses a name; `harmful`: name -> cause, as `File.harmful`."""
+    # The cause of a class names it: "the class Stack".
     return f"{name} uses {harmful[name]}" if name not in harmful[name].split() else f"it uses {harmful[name]}"
 
 
 def refuse(kernel):
-    """Raise `NeedsFibers` if a kernel has words that need fibers."""
+    """Raise `NeedsFibers` if a `KernelPlan`, of which only reader and file are set, has words that need fibers."""
     reader, file, harmful = kernel.reader, kernel.file, kernel.file.harmful
     if kernel.body.name.endswith(">"):
         raise NeedsFibers("it is a specialization of a template")
-    declared = {reader.text(at) for at in find_declared_names(reader, reader.statements())}
+    declared = {reader.text(at) for at in find_declared_names(reader, reader.read_statements())}
     signature = kernel.scan.code[kernel.body.name_end : kernel.body.open]
     head_words = re.findall(r"\w+", kernel.body.template_head + signature)
     if redeclared := {*file.declared, *declared, *head_words} & {*INDICES, "threadIdx"}:
@@ -62,7 +54,7 @@ def refuse(kernel):
     if harmful_words := harmful.keys() & set(head_words):
         raise NeedsFibers(explain_use(min(harmful_words), harmful))
     engine_calls = (at for at, token in enumerate(reader.tokens) if token.text == "hostcuda")
-    if any(reader.text(at + 2) != "dynamic_shared" for at in engine_calls):  # `rewrite` has made them of inline PTX
+    if any(reader.text(at + 2) != "dynamic_shared" for at in engine_calls):  # `rewrite` made hostcuda::ptx::... of PTX
         raise NeedsFibers("it has inline PTX")
     for at, token in enumerate(reader.tokens):
         _refuse_token(kernel, at, token, declared)
@@ -72,10 +64,11 @@ def refuse(kernel):
 
 
 def _refuse_token(kernel, at, token, declared):
-    """Raise `NeedsFibers` if a token, or a word with what is around it, needs fibers."""
+    """Raise `NeedsFibers` if token `at`, with those beside it, needs fibers; `declared`: the names of variables."""
     reader, harmful = kernel.reader, kernel.file.harmful
     before, after = reader.text(at - 1), reader.text(at + 1)
-    if token.text == "[" and (at == 0 or not (before in OPERAND_ENDS or reader.tokens[at - 1].kind == "word")):
+    # A "[" that follows no operand begins a lambda expression.
+    if token.text == "[" and (at == 0 or not (before in (")", "]") or reader.tokens[at - 1].kind == "word")):
         raise NeedsFibers("it has a lambda expression")
     if token.text == "{" and before == "(":
         raise NeedsFibers("it has a statement in an expression")
@@ -107,7 +100,7 @@ _BEFORE_PARENTHESES = {
 
 
 def _never_waits(kernel, at):
-    """Return whether the word before parentheses is no function, or a function that is known not to wait."""
+    """Return whether the word at token `at`, before parentheses, is no function or one that is known not to wait."""
     reader, file = kernel.reader, kernel.file
     word = reader.text(at)
     if reader.text(at - 1) == "::" and reader.text(at - 2) in ("std", "hostcuda"):
@@ -117,14 +110,16 @@ def _never_waits(kernel, at):
 
 
 def _is_of_shared_memory(reader, at):
-    """Return whether ``volatile`` at token `at` belongs to memory that threads share: no variable is volatile."""
+    """Return whether the ``volatile`` at token `at` is of a ``__shared__`` variable, or of what a pointer points to."""
     ends = {";", "{", "(", "=", "[", ","}
-    after = [reader.text(i) for i in range(at, reader.end(at, len(reader.tokens), ends))]
-    return "*" in after or "__shared__" in [*after, *(reader.text(i) for i in range(reader.start(at, 0, ends), at))]
+    after = [reader.text(i) for i in range(at, reader.find_end(at, len(reader.tokens), ends))]
+    before = [reader.text(i) for i in range(reader.find_start(at, 0, ends), at)]
+    return "*" in after or "__shared__" in before + after
 
 
 def _refuse_waiting(kernel):
     """Refuse a loop that reads an atomic operation's result or volatile memory: it may wait for another thread."""
+    # The result may get into the loop by a variable, so nothing in a kernel with a loop may use one.
     reader = kernel.reader
     text, match = reader.text, reader.match
     if not {"while", "for", "do"} & {token.text for token in reader.tokens}:
@@ -134,11 +129,11 @@ def _refuse_waiting(kernel):
             continue
         before = text(at - 1) if at else ";"
         after_condition = before == ")" and text(match[at - 1] - 1) in ("if", "for", "while", "constexpr")
-        unused = before in (";", "{", "}", "else", "do") or after_condition
-        if not (unused and text(match[at + 1] + 1) == ";"):
+        begins_statement = before in (";", "{", "}", "else", "do") or after_condition
+        if not (begins_statement and text(match[at + 1] + 1) == ";"):  # it is not a statement of its own
             raise NeedsFibers(f"it uses the result of {token.text}, and may wait for it")
     names = _find_volatile_names(reader) | kernel.file.memory_watchers
-    for node, _ in walk_with_parents(reader.statements()):
+    for node, _ in walk_with_parents(reader.read_statements()):
         if node.kind in ("for", "while", "do") and not (node.barrier or node.meeting):
             words = {token.text for token in reader.tokens[node.first : node.last] if token.kind == "word"}
             if names_in_loop := names & words:
@@ -146,9 +141,9 @@ def _refuse_waiting(kernel):
 
 
 def _find_volatile_names(reader):
-    """Return the names of what a waiting loop may look at."""
+    """Return the set of names by which a waiting loop may look at memory: volatile variables, and CUDA's words."""
     names = {"__ldcv", "__ldcg", "volatile", "__threadfence", "__threadfence_block", "__threadfence_system"}
     for at, token in enumerate(reader.tokens):
         if token.text == "volatile":
-            names.add(reader.text(reader.end(at, len(reader.tokens), {";", "=", "(", "["}) - 1))
+            names.add(reader.text(reader.find_end(at, len(reader.tokens), {";", "=", "(", "["}) - 1))
     return names

@@ -1,14 +1,12 @@
-"""Regions: the statements between two barriers, and the role of each variable in them.
-
-Where a warp's lanes meet between two barriers, all statements between these are a section: a loop over the warps, in
-which a warp runs one region after the other.
-"""
+"""Regions and sections: the statements between two barriers, and the role of each variable in them."""
 
 import re
 from dataclasses import dataclass, field
 
 from hostcuda.loops.direct import find_last_return
-from hostcuda.loops.reader import escapes
+from hostcuda.loops.effects import KernelVariable
+from hostcuda.loops.reader import find_jumps
+from hostcuda.loops.steps import KernelPlan, PlanStep
 from hostcuda.loops.uniform import is_uniform
 from hostcuda.loops.words import BINARY, NeedsFibers
 
@@ -18,18 +16,18 @@ class Region:
     """Statements between two barriers or meetings, which a loop over the threads or over a warp's lanes runs."""
 
     number: int
-    steps: list = field(default_factory=list)
+    steps: list = field(default_factory=list)  # of `PlanStep`s
     returns: bool = False  # whether a thread may return in it
     section: "Section | None" = None
 
     def used_variables(self):
-        """Return the variables that its statements name."""
+        """Return the set of `KernelVariable`s that its statements name."""
         return set().union(*(step.effects.uses for step in self.steps))
 
 
 @dataclass(eq=False)
 class Section:
-    """Regions and meetings between two barriers, which a loop over the warps runs."""
+    """Regions between two barriers, and meetings of a warp's lanes between them: a loop over the warps runs all."""
 
     items: list = field(default_factory=list)  # regions, and steps that a warp does once
     regions: list = field(default_factory=list)  # all of them, those inside of loops and ifs, too
@@ -46,41 +44,42 @@ class Section:
         return {region.number for region in self.regions} | set(self.warp_steps)
 
     def used_variables(self):
-        """Return the variables that its statements name."""
+        """Return the set of `KernelVariable`s that its statements name."""
         steps = self.warp_steps + [step for region in self.regions for step in region.steps]
         return set().union(*(step.effects.uses for step in steps))
 
     def variables_from_before(self):
-        """Return the variables that differ between warps, and that a warp's own steps name but do not declare."""
+        """Return the set of variables that differ between warps and that a warp's own steps name but do not declare."""
         declared = {step.variable for step in self.warp_steps}
         used = set().union(*(step.effects.uses for step in self.warp_steps))
         return {v for v in used - declared if v.role != "uniform" and not v.shared}
 
 
 class RegionBuilder:
-    """Splits the blocks of a kernel into items: regions, sections, and steps that are done once per block or warp.
+    """Splits the blocks of a `KernelPlan` into items: regions, sections, and steps done once per block or warp.
 
-    The regions are added to `regions`.
+    All regions are also added to the list `regions`.
     """
 
-    def __init__(self, kernel, regions):
+    def __init__(self, kernel: KernelPlan, regions):
         self.kernel, self.regions = kernel, regions
         self.guard = find_last_return(kernel.outer_steps) if kernel.direct else None
 
-    def split_block(self, steps, section=None):
-        """Return the items of a block; with a `section`, a warp runs the block.
+    def split_block(self, steps: list[PlanStep], section=None):
+        """Return the items of a block, a list of `PlanStep`s; a warp runs the block if it is in a `section`.
 
-        The order is that of the statements, but what is uniform moves before the region or section that it stands in.
-        One function, because every kind of step changes which region and which section are open.
+        An item is a `Region`, a `Section`, or a step. The order is that of the statements, but a step of uniform values
+        moves before the region or section that it stands in. Sets `items` of the steps with blocks.
         """
+        # This is one function because every kind of step changes which region and which section are open.
         outer_section = section  # the one around the block
         items, region, open_item = [], None, None  # open_item: the region or section that may still get statements
 
-        def insert_once(step, close):
-            """Insert a step that is not repeated per thread: before the open item, or after it where that must end."""
+        def insert_once(step: PlanStep, close):
+            """Insert a step that threads do not repeat before the open item, or after it, which `close` ends."""
             nonlocal region, open_item, section
             if open_item:
-                # If all threads have returned, it may divide by 0.
+                # A division stays behind a return such as ``if (n == 0) return;``.
                 tokens = self.kernel.reader.tokens[step.node.first : step.node.last]
                 close |= open_item.returns and any(token.text in ("/", "%", "/=", "%=") for token in tokens)
                 close |= step.variable is not None and self._has_name(open_item, step.variable.name)
@@ -96,7 +95,7 @@ class RegionBuilder:
             elif step.kind == "meeting" or (step.warp is not None and step.kind in ("loop", "if", "block")):
                 if section is None:
                     section = Section()
-                    if region:
+                    if region:  # since the barrier before: it becomes the section's first one
                         items.pop()
                         self._add_to_section(section, region)
                         section.items.append(region)
@@ -136,14 +135,15 @@ class RegionBuilder:
                 region = None if step is self.guard else region
         return items
 
-    def _add_to_section(self, section, region):
+    def _add_to_section(self, section: Section, region: Region):
+        """Make a region one of a section."""
         region.section = section
         section.regions.append(region)
 
-    def _add_to_region(self, region, step):
-        """Add a step to a region, and note the region at each variable that the step uses or may change."""
+    def _add_to_region(self, region: Region, step: PlanStep):
+        """Add a step to a region, and note the region's number at each variable that the step uses or may change."""
         region.steps.append(step)
-        region.returns |= "return" in escapes(step.node)
+        region.returns |= "return" in find_jumps(step.node)
         if step.variable:
             step.variable.region = region.number
         for variable in step.effects.uses:
@@ -151,22 +151,22 @@ class RegionBuilder:
         for variable in step.effects.changes | step.effects.addressed:
             variable.changes.add(region.number)
 
-    def _add_warp_step(self, section, step):
+    def _add_warp_step(self, section: Section, step: PlanStep):
         """Add a step that each warp does once, and note it at each variable that it uses."""
         section.warp_steps.append(step)
         for variable in step.effects.uses:
             variable.uses.add(step)
 
     def _has_name(self, item, name):
-        """Return whether a name occurs in a region or section: no declaration of it may move before that."""
+        """Return whether a name occurs in a `Region` or `Section`: no declaration of it may move before that."""
         regions = item.regions if isinstance(item, Section) else [item]
         nodes = [step.node for region in regions for step in region.steps]
         nodes += [step.node for step in item.warp_steps] if isinstance(item, Section) else []
         return any(token.text == name for node in nodes for token in self.kernel.reader.tokens[node.first : node.last])
 
 
-def assign_roles(kernel, regions):
-    """Give the variables that are not uniform their roles."""
+def assign_roles(kernel: KernelPlan, regions):
+    """Set the `role` of variables that are not uniform, or refuse: "recomputed", "kept" or, as it was, "local"."""
     for region in regions:
         names = [v.name for v in region.used_variables() if v.role != "uniform" and not v.shared]
         if repeated_names := {name for name in names if names.count(name) > 1}:
@@ -178,7 +178,7 @@ def assign_roles(kernel, regions):
         variable = step.variable
         if variable is None or variable.role == "uniform" or variable.shared:
             continue
-        if variable.uses <= {variable.region} and not variable.addressed:
+        if variable.uses <= {variable.region} and not variable.addressed:  # it stays local
             continue
         if _can_recompute(kernel, step):
             variable.role = "recomputed"
@@ -191,8 +191,8 @@ def assign_roles(kernel, regions):
             raise NeedsFibers(f"{variable.name}, which lives across a barrier, is not understood")
 
 
-def _can_recompute(kernel, step):
-    """Return whether to repeat the declaration in each region: it is cheap, and its value never changes."""
+def _can_recompute(kernel: KernelPlan, step: PlanStep):
+    """Return whether each region may repeat the declaration `step`: it is cheap, and its value is the same in all."""
     variable = step.variable
     is_changed = any(variable in other.effects.changes | other.effects.addressed for other in kernel.steps)
     is_plain = variable.type in ("scalar", "pointer", "assumed") and not variable.array
@@ -212,11 +212,11 @@ def _can_recompute(kernel, step):
     return not any(_is_costly(kernel, at, first, last, step.scope) for at in range(first, last))
 
 
-def _is_costly(kernel, at, first, last, scope):
-    """Return whether token `at` divides values that differ between threads, and not by a constant."""
+def _is_costly(kernel: KernelPlan, at, first, last, scope: dict[str, KernelVariable]):
+    """Return whether token `at` of tokens[first:last] divides values that differ between threads by no constant."""
     divisor, operand_ends = kernel.reader.tokens[at + 1], BINARY - {"*", "/", "%"}
     by_constant = divisor.kind == "number" or divisor.text in kernel.constants | {"warpSize"}
     if kernel.reader.text(at) not in ("/", "%") or by_constant:
         return False
-    start, end = kernel.reader.start(at, first, operand_ends), kernel.reader.end(at, last, operand_ends)
+    start, end = kernel.reader.find_start(at, first, operand_ends), kernel.reader.find_end(at, last, operand_ends)
     return not is_uniform(kernel, start, end, scope)

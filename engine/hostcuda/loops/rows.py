@@ -1,6 +1,4 @@
-"""Rows of threads: what the compiler must be told to vectorize the loop over ``threadIdx.x``.
-
-For g++, three things that kernels do stand in the way, because they are written for one thread:
+"""Rows of threads: what g++ must be told to vectorize the loop over ``threadIdx.x``.
 
 - ``int n = blockIdx.x * 16 + threadIdx.x`` is a sum of unsigned numbers, which may wrap: n of the next thread need
   not be n + 1. It is written as a sum of ``int`` if it is small, by the limits of a launch and those that a block
@@ -14,6 +12,8 @@ For g++, three things that kernels do stand in the way, because they are written
 import math
 import re
 
+from hostcuda.loops.effects import KernelVariable
+from hostcuda.loops.steps import KernelPlan
 from hostcuda.loops.uniform import is_uniform
 from hostcuda.loops.words import ASSIGNMENTS, INDICES
 
@@ -31,9 +31,9 @@ _ENDS_CONDITION = {"?", "&&", "||", ":", ",", ";", "return", "{", "}", *ASSIGNME
 
 
 class Rows:
-    """Finds the variables that, along a row of threads, are the same, or one more than the neighbor's."""
+    """Finds the variables of a `KernelPlan` that, along a row of threads, are the same or grow by 1."""
 
-    def __init__(self, kernel, early):
+    def __init__(self, kernel: KernelPlan, early: set[KernelVariable]):
         self.kernel, self.reader, self.early = kernel, kernel.reader, early
         self.same_in_row, self.next_in_row, self.scopes = set(), set(), {}
         self.limits = set()  # variables of `early` that must not exceed `LIMIT`: a block checks it before its threads
@@ -49,29 +49,30 @@ class Rows:
                 continue
             if words <= _INTEGERS and span[0] < span[1] and self.is_same(*span, scope):
                 self.same_in_row.add(variable)
-            elif words <= _SIGNED and self.growing_terms(*span, scope) and self._bound(*span, scope) < _INT_END:
+            elif words <= _SIGNED and self.find_growing_terms(*span, scope) and self._bound(*span, scope) < _INT_END:
                 self.next_in_row.add(variable)
 
-    def is_same(self, first, last, scope):
-        """Return whether an expression has the same value for all threads of a row."""
+    def is_same(self, first, last, scope: dict[str, KernelVariable]):
+        """Return whether tokens[first:last] have the same value for all threads of a row; `scope`: name -> variable."""
         text = self.reader.text
         for at in range(first, last):
             variable = scope.get(text(at)) if text(at - 1) not in (".", "::") else None
-            if text(at) == "threadIdx" and text(at + 2) not in ("y", "z"):
+            if text(at) == "threadIdx" and text(at + 2) not in ("y", "z"):  # at + 1 is the dot
                 return False
             if variable and variable.role != "uniform" and variable not in self.same_in_row:
                 return False
         roles = ("uniform", "recomputed", "kept", "local")
         return first < last and is_uniform(self.kernel, first, last, scope, {"threadIdx"}, roles)
 
-    def growing_terms(self, first, last, scope):
-        """Return the spans of the terms of a sum that grows by 1 from thread to thread; empty if it does not."""
+    def find_growing_terms(self, first, last, scope: dict[str, KernelVariable]):
+        """Return the spans of the terms of tokens[first:last], a sum that grows by 1 per thread; [] for others."""
         text, terms = self.reader.text, []
-        if any(text(at) in _LOWER_THAN_SUMS for at in self.reader.outer(first, last)):
+        if any(text(at) in _LOWER_THAN_SUMS for at in self.reader.outside_brackets(first, last)):
             return []
         for span in self.reader.split(first, last, "+"):
             terms += self.reader.split(*span, "-")
         growing = [span for span in terms if not self.is_same(*span, scope)]
+        # Of a direct kernel, a sum may have one term.
         if len(terms) + self.kernel.direct < 2 or len(growing) != 1 or text(growing[0][0] - 1) == "-":
             return []
         words = [text(at) for at in range(*growing[0])]
@@ -79,21 +80,21 @@ class Rows:
         return terms if grows else []
 
     def edit_initializer(self, variable):
-        """Return the edits of a variable's first value: where it grows by 1 per thread, g++ is to see that."""
+        """Return edits (start, end, text) of a variable's first value that show g++ where it grows by 1 per thread."""
         span, scope = self.kernel.initializer(variable), self.scopes[variable]
         if variable not in self.next_in_row:
             return self.edit_tokens(*span, scope)
         return self._write_sum("hostcuda::sum", *span, scope)
 
-    def _bound(self, first, last, scope, positive=False):
-        """Return a bound of an expression's absolute value, by the limits of a launch, or `_UNBOUNDED`.
+    def _bound(self, first, last, scope: dict[str, KernelVariable], positive=False):
+        """Return a bound of the absolute value of tokens[first:last] by the limits of a launch, or `_UNBOUNDED`.
 
-        It has to be `positive` where it is divided: an unsigned number that has wrapped is not small then.
+        The value has to be `positive` where it is divided: an unsigned number that has wrapped is not small then.
         """
-        text, match, outer = self.reader.text, self.reader.match, list(self.reader.outer(first, last))
+        text, match, outer = self.reader.text, self.reader.match, list(self.reader.outside_brackets(first, last))
         if first >= last or any(text(at) in _LOWER_THAN_SUMS for at in outer):
             return _UNBOUNDED
-        for signs, join in ((("+", "-"), sum), (("*",), math.prod)):
+        for signs, join in ((("+", "-"), sum), (("*",), math.prod)):  # the loosest operator splits the expression
             places = [at for at in outer if text(at) in signs]
             if places and positive and any(text(at) == "-" for at in places):
                 return _UNBOUNDED
@@ -105,21 +106,17 @@ class Rows:
                 return self._bound(first, at, scope, positive=True)
         if text(first) == "(" and match[first] == last - 1:
             return self._bound(first + 1, last - 1, scope, positive)
-        return self._bound_operand([text(at) for at in range(first, last)], scope, positive)
-
-    def _bound_operand(self, words, scope, positive):
-        """Return such a bound of a variable, a decimal number or a member such as ``threadIdx.x``."""
-        name = words[0]
-        if len(words) == 3 and words[1] == "." and name not in scope:
-            return _LARGEST.get((name, words[2]), _LARGEST.get(name, _UNBOUNDED))
-        if len(words) != 1:
+        name = text(first)  # what is left is an operand: threadIdx.x, a number or a variable
+        if last == first + 3 and text(first + 1) == "." and name not in scope:
+            return _LARGEST.get((name, text(first + 2)), _LARGEST.get(name, _UNBOUNDED))
+        if last != first + 1:
             return _UNBOUNDED
         if number := re.fullmatch(r"(\d+)[uU]?", name):
             return int(number[1]) if name == "0" or name[0] != "0" else _UNBOUNDED  # 010 is octal
         return self._bound_variable(scope[name], positive) if scope.get(name) else _UNBOUNDED
 
     def _bound_variable(self, variable, positive):
-        """Return such a bound of a variable; one that a block has early is held to `LIMIT`, and checked."""
+        """Return a bound, as `_bound`, of a variable; a uniform one may be added to `limits`, and is checked then."""
         if variable.type != "scalar" or variable.array or not set(variable.specifiers.split()) <= _COUNTS:
             return _UNBOUNDED
         if variable in self.loops:
@@ -134,7 +131,7 @@ class Rows:
         return bound
 
     def _bound_counter(self, variable, loop, positive):
-        """Return such a bound of the counter of a loop like ``for (int i = 0; i < n; i += 16)``, in its body."""
+        """Return a bound, as `_bound`, of the counter of a loop's step like ``for (int i = 0; i < n; i += 16)``."""
         first, last = loop.node.parts["condition"]
         steps, text = self.kernel.loop_steps(loop), self.reader.text
         others = (step for step in self.kernel.steps if step is not loop and step.variable is not variable)
@@ -151,8 +148,8 @@ class Rows:
             return max(start, self._bound(first + 2, last, loop.scope))
         return start if shrinks and text(first + 1) in (">", ">=") and text(first + 2) == "0" else _UNBOUNDED
 
-    def edit_tokens(self, first, last, scope):
-        """Return the edits of tokens[first:last]: indices that grow by 1 per thread, and conditions of a whole row."""
+    def edit_tokens(self, first, last, scope: dict[str, KernelVariable]):
+        """Return edits (start, end, text) of indices that grow by 1 per thread, and of conditions equal for a row."""
         edits, text, match = [], self.reader.text, self.reader.match
         next_token = first
         for at in range(first, last):
@@ -164,8 +161,9 @@ class Rows:
             if word == "[" and (variable := scope.get(text(at - 1))) and (variable.array or "*" in variable.signs):
                 edits += self._write_sum("hostcuda::index", at + 1, match[at], scope)
             elif word in ("&&", "?"):
-                edits += self._mark_condition(self.reader.start(at, first, _ENDS_CONDITION), at, scope)
-                if word == "&&" and text(end := self.reader.end(at + 1, last, _ENDS_CONDITION)) != "&&":
+                edits += self._mark_condition(self.reader.find_start(at, first, _ENDS_CONDITION), at, scope)
+                # The last operand of a chain of "&&"; before "?" that sign marks it.
+                if word == "&&" and text(end := self.reader.find_end(at + 1, last, _ENDS_CONDITION)) != "&&":
                     edits += self._mark_condition(at + 1, end, scope) if text(end) != "?" else []
             elif word == "if" and text(at + 1) == "(":
                 edits += self._mark_condition(at + 2, match[at + 1], scope)
@@ -178,8 +176,8 @@ class Rows:
         end = self.reader.match[at] if self.reader.text(at) == "{" else at + 1
         return any(self.reader.text(i) in ("for", "while", "do") for i in range(at, end))
 
-    def _mark_condition(self, first, last, scope):
-        """Return the edits that let a condition of a whole row seem to depend on the thread; none for a constant."""
+    def _mark_condition(self, first, last, scope: dict[str, KernelVariable]):
+        """Return edits by which a condition that is equal for a row seems to depend on the thread; none for others."""
         tokens = self.reader.tokens
         constant = all(token.text not in INDICES | scope.keys() | {"threadIdx"} for token in tokens[first:last])
         if constant or not self.is_same(first, last, scope):
@@ -187,10 +185,10 @@ class Rows:
         start, end = tokens[first].start, tokens[last - 1].end
         return [(start, start, "HOSTCUDA_ROW("), (end, end, ")")]
 
-    def _write_sum(self, function, first, last, scope):
-        """Return the edits that write a sum as arguments of a function."""
+    def _write_sum(self, function, first, last, scope: dict[str, KernelVariable]):
+        """Return edits that write a sum that grows by 1 per thread as ``function(a, minus(b))``; none for others."""
         tokens, edits = self.reader.tokens, []
-        terms = self.growing_terms(first, last, scope)
+        terms = self.find_growing_terms(first, last, scope)
         for number, (begin, end) in enumerate(terms):
             minus = number > 0 and tokens[begin - 1].text == "-"
             new = f"{', ' if number else function + '('}{'hostcuda::minus(' if minus else ''}"

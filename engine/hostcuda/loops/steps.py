@@ -6,14 +6,14 @@ from dataclasses import dataclass, field
 from hostcuda.frontend.brackets import apply_edits
 from hostcuda.loops.direct import mark_loops
 from hostcuda.loops.effects import Effects, EffectsReader, KernelVariable
-from hostcuda.loops.reader import Node, Reader, escapes
+from hostcuda.loops.reader import Node, Reader, find_jumps
 from hostcuda.loops.refusals import refuse
 from hostcuda.loops.words import ASSIGNMENTS, RESTRICT, STEPS, NeedsFibers
 
 
 @dataclass(eq=False)
 class PlanStep:
-    """A step of the kernel at a place that all its threads reach: a statement, or one variable of a declaration."""
+    """A step of a kernel at a place that all its threads reach: a statement, or one variable of a declaration."""
 
     kind: str  # declaration, statement, barrier, meeting, loop, if, block or jump
     node: Node
@@ -29,16 +29,19 @@ class PlanStep:
 
 
 class KernelPlan:
-    """A kernel as steps; it is `direct` if nothing in it waits (`hostcuda.loops.direct`)."""
+    """A kernel as steps: the `Kernel` `body` of the source `scan`, whose declarations are `file`.
+
+    It is `direct` if nothing in it waits (`hostcuda.loops.direct`).
+    """
 
     def __init__(self, scan, body, file, direct):
         self.scan, self.body, self.file, self.direct = scan, body, file, direct
         self.reader = Reader(scan.code, body.open + 1, body.close)
         template = body.template_head
-        types = set(re.findall(r"\b(?:class|typename)\b[\s.]*(\w+)", template))
+        types = set(re.findall(r"\b(?:class|typename)\b[\s.]*(\w+)", template))  # class T, typename... Ts
         values = set() if re.search(r"[&*]|\bdecltype\b", template) else set(re.findall(r"\w+", template)) - types
         self.constants = file.constants | values
-        statements = self.reader.statements()
+        statements = self.reader.read_statements()
         self.effects_reader = EffectsReader(self.reader, self.file, types)
         self.variables = []  # all that are declared outside of statements
         self.steps = []  # all of them, with those inside of loops and ifs
@@ -57,22 +60,22 @@ class KernelPlan:
         return self.scan.place(self.reader.tokens[at].start)[1]
 
     def text(self, first, last, edits=()):
-        """Return the text of tokens[first:last] with some edits."""
+        """Return the text of tokens[first:last] with edits (start, end, new text) of positions."""
         tokens = self.reader.tokens
         return apply_edits(self.scan.text, edits, tokens[first].start, tokens[last - 1].end) if first < last else ""
 
     def initializer(self, variable):
-        """Return the span of a variable's first value."""
+        """Return the span (first, last) of tokens of a variable's first value, without a ``=`` before it."""
         first, last = variable.initializer
         return (first + 1, last) if first < last and self.reader.text(first) == "=" else (first, last)
 
     def loop_steps(self, step):
-        """Return the spans of what a for loop does after each round."""
+        """Return a list of spans of tokens: what a for loop does after each round, split at commas."""
         first, last = step.node.parts.get("step", (0, 0))
         return self.reader.split(first, last) if first < last else []
 
     def _declare_parameters(self):
-        """Add the kernel's parameters to its variables; return the scope that they make."""
+        """Add the kernel's parameters to `variables`; return their scope, a dict: name -> `KernelVariable`."""
         code = self.scan.code
         open_ = code.index("(", self.body.name_end)
         reader = Reader(code, open_ + 1, code.rindex(")", open_, self.body.open))
@@ -80,12 +83,12 @@ class KernelPlan:
         if [token.text for token in reader.tokens] in ([], ["void"]):
             return scope
         for first, last in reader.split(0, len(reader.tokens)):
-            end = reader.type_end(first, last)
+            end = reader.find_type_end(first, last)
             if end is not None and {reader.text(at) for at in range(end, last)} <= {"*", *RESTRICT}:
                 continue  # it has no name
-            [(name, signs, bounds, _)] = reader.declarators(first, last)
+            [(name, signs, bounds, _)] = reader.read_declarators(first, last)
             words = [token.text for token in reader.tokens[first:end]]
-            type_ = self.file.type_of([*words, *signs.split()], self.effects_reader.parameters)
+            type_ = self.file.find_kind([*words, *signs.split()], self.effects_reader.parameters)
             variable = KernelVariable(reader.text(name), " ".join(words), signs)
             variable.type = "pointer" if bounds[0] < bounds[1] else type_
             variable.position = reader.tokens[name].start if bounds[0] == bounds[1] else -1
@@ -93,8 +96,9 @@ class KernelPlan:
             self.variables.append(variable)
         return scope
 
-    def _plan(self, nodes, scope, in_loop, warp):
-        """Return the steps of a block, and add its names to `scope`."""
+    def _plan(self, nodes, scope: dict[str, KernelVariable], in_loop, warp):
+        """Return the list of steps of the statements `nodes`; add them to `steps`, and their variables to `scope`."""
+        # in_loop: a loop with a barrier or meeting is around them. warp: as `PlanStep.warp`.
         steps = []
         for node in nodes:
             for step in self._make_steps(node, scope, in_loop, warp):
@@ -103,8 +107,8 @@ class KernelPlan:
                 steps.append(step)
         return steps
 
-    def _make_steps(self, node, scope, in_loop, warp):
-        """Yield the steps of one statement: a declaration has one per variable."""
+    def _make_steps(self, node, scope: dict[str, KernelVariable], in_loop, warp):
+        """Yield the steps of one statement, a `Node`: a declaration has one per variable. Parameters: see `_plan`."""
         if node.kind == "declaration":
             yield from self._declare(node.first, node.last - 1, node, scope, warp)
         elif node.barrier or node.meeting:
@@ -114,18 +118,18 @@ class KernelPlan:
             step = PlanStep("statement", node, dict(scope), effects)
             if node.kind == "expression":
                 step.update = self.read_update(node.first, node.last - 1, scope)
-            if escapes(node) & ({"return", "break", "continue"} if in_loop else {"return"}):
+            if find_jumps(node) & ({"return", "break", "continue"} if in_loop else {"return"}):
                 step.kind = "jump"
             yield step
 
-    def _plan_control(self, node, scope, in_loop, warp):
-        """Return the step of a statement in which threads wait for each other, with the steps of its bodies."""
+    def _plan_control(self, node, scope: dict[str, KernelVariable], in_loop, warp):
+        """Return the step of a `Node` in which threads wait, with those of its bodies. Parameters: see `_plan`."""
         inner, parts = dict(scope), node.parts
         if node.kind in ("barrier", "meeting"):
             return PlanStep(node.kind, node, inner, Effects())
         if node.kind == "switch":
             raise NeedsFibers(f"it has a {'barrier' if node.barrier else 'warp function'} in a switch")
-        if not node.barrier:
+        if not node.barrier:  # only the lanes of a warp wait in it
             warp = warp or node
         if node.kind == "block":
             step = PlanStep("block", node, inner, Effects(), warp=warp)
@@ -133,7 +137,15 @@ class KernelPlan:
             return step
         step = PlanStep("loop" if node.kind != "if" else "if", node, inner, Effects(), warp=warp)
         if node.kind == "for":
-            step.counters = self._declare_counters(node, inner, warp)
+            first, last = parts["first"]
+            if self.reader.is_declaration(first, last):
+                step.counters = list(self._declare(first, last, node, inner, warp))
+            elif first < last:
+                waiting = "barrier" if node.barrier else "warp function"
+                raise NeedsFibers(f"the loop around its {waiting} in line {self.line(node.first)} declares no counter")
+            for counter in step.counters:
+                counter.warp = warp
+            self.steps += step.counters
             step.scope = dict(inner)
         step.effects = self.effects_reader.read_expression(*parts["condition"], inner)
         if node.kind == "for":
@@ -145,32 +157,19 @@ class KernelPlan:
                 step.bodies.append(self._plan(nodes, dict(inner), in_loop or step.kind == "loop", warp))
         return step
 
-    def _declare_counters(self, node, scope, warp):
-        """Return the steps that declare the counters of a for loop, whose names are added to `scope`."""
-        first, last = node.parts["first"]
-        if not self.reader.declares(first, last):
-            if first == last:
-                return []
-            waiting = "barrier" if node.barrier else "warp function"
-            raise NeedsFibers(f"the loop around its {waiting} in line {self.line(node.first)} declares no counter")
-        counters = list(self._declare(first, last, node, scope, warp))
-        for counter in counters:
-            counter.warp = warp
-        self.steps += counters
-        return counters
 
-    def _declare(self, first, last, node, scope, warp):
-        """Yield a step per variable of the declaration tokens[first:last], and add its name to `scope`."""
+    def _declare(self, first, last, node, scope: dict[str, KernelVariable], warp):
+        """Yield a `PlanStep` for each variable that tokens[first:last] declare; add it to `variables` and `scope`."""
         reader = self.reader
         self.effects_reader.require_declaration(first, last, scope)
-        end = reader.type_end(first, last)
+        end = reader.find_type_end(first, last)
         words = [token.text for token in reader.tokens[first:end]]
-        for name, signs, bounds, initializer in reader.declarators(first, last):
+        for name, signs, bounds, initializer in reader.read_declarators(first, last):
             scope_before = dict(scope)
             variable = KernelVariable(reader.text(name), self.text(first, end), signs, bounds, initializer)
             variable.shared = "__shared__" in words
             variable.place, variable.warp = name, warp
-            variable.type = self.effects_reader.declared_type(first, last, signs)
+            variable.type = self.effects_reader.find_declared_type(first, last, signs)
             at = bounds[0]
             while at < bounds[1]:
                 variable.dimensions += ((at, reader.match[at]),)
@@ -184,8 +183,8 @@ class KernelPlan:
             self.variables.append(variable)
             yield PlanStep("declaration", node, scope_before, effects, variable)
 
-    def read_update(self, first, last, scope):
-        """Return (variable, span of the operand) of ``v = ...``, ``v += ...``, ``v++``, ``++v``; else None."""
+    def read_update(self, first, last, scope: dict[str, KernelVariable]):
+        """Return (variable, span of the operand) if tokens[first:last] are like ``v = 1`` or ``v++``; else None."""
         reader = self.reader
         words = [token.text for token in reader.tokens[first:last]]
         if len(words) == 2 and set(words) & STEPS:
@@ -197,7 +196,7 @@ class KernelPlan:
 
 
 def is_jump(node):
-    """Return whether the statement is ``if (...) return;``, or the same with break or continue."""
+    """Return whether a statement (`Node`) is a return, break or continue, or an if with nothing else in it."""
     if node.kind in ("return", "break", "continue"):
         return True
     if node.kind != "if" or "otherwise" in node.parts:

@@ -1,17 +1,16 @@
 """Uniform values: those that are the same for all threads of a block.
 
 Uniform are the kernel's arguments, constants, ``blockIdx``, ``blockDim``, ``gridDim``, and the variables that get only
-uniform values at places that all threads reach. Memory is never uniform.
-
-In a statement that a warp runs alone, the same is asked for the lanes of a warp. There ``threadIdx.y``,
-``threadIdx.z``, ``threadIdx.x / 32`` and ``threadIdx.x < 64`` are uniform, too, because a warp is in one row of the
-block: other blocks run on fibers (runtime/module.cpp). So are *steady* variables, which get such a value once.
+uniform values at places that all threads reach. Memory is never uniform. In a statement that a warp runs alone, the
+same is asked for its lanes. There ``threadIdx.y``, ``threadIdx.x / 32`` and ``threadIdx.x < 64`` are uniform, too: a
+warp is in one row of the block. So are *steady* variables, which get such a value once.
 """
 
 import re
 
-from hostcuda.loops.reader import escapes
-from hostcuda.loops.steps import is_jump
+from hostcuda.loops.effects import KernelVariable
+from hostcuda.loops.reader import find_jumps
+from hostcuda.loops.steps import KernelPlan, PlanStep, is_jump
 from hostcuda.loops.words import ASSIGNMENTS, INDICES, SPECIFIERS, STEPS, NeedsFibers
 
 _INTEGERS = {"const", "int", "unsigned", "long", "size_t", "uint"}
@@ -20,11 +19,9 @@ _CONSTANTS = {"true", "false", "nullptr", "dynamic_shared"}
 _WARP_SIZE = 32
 
 
-def is_uniform(kernel, first, last, scope, allowed_words=frozenset(), roles=("uniform",), warp=False):
-    """Return whether an expression has the same value in all threads of a block, or of a `warp`.
-
-    Variables of other `roles` and the `allowed_words` count as the same, too.
-    """
+def is_uniform(kernel: KernelPlan, first, last, scope, allowed_words=frozenset(), roles=("uniform",), warp=False):
+    """Return whether tokens[first:last] have the same value in all threads of a block, or of a `warp`."""
+    # scope: name -> variable. A variable with one of these roles counts as the same, and so do the allowed words.
     next_token = first
     for at in range(first, last):
         if at < next_token:
@@ -44,11 +41,11 @@ def is_uniform(kernel, first, last, scope, allowed_words=frozenset(), roles=("un
     return True
 
 
-def _is_uniform_word(kernel, at, scope, allowed_words, roles, warp):
-    """Return whether the word at token `at` stands for the same value in all threads; parameters: see `is_uniform`."""
+def _is_uniform_word(kernel: KernelPlan, at, scope: dict[str, KernelVariable], allowed_words, roles, warp):
+    """Return whether the name at token `at` stands for the same value in all threads; parameters: see `is_uniform`."""
     text, file = kernel.reader.text, kernel.file
     word, before, after = text(at), text(at - 1), text(at + 1)
-    if before == "." or (after == "::" and word in _NAMESPACES):  # the word before or after it is asked, too
+    if before == "." or (after == "::" and word in _NAMESPACES):  # the name before or after it decides
         return True
     if before == "::" and not (text(at - 2) in _NAMESPACES and (file.is_pure(word) or word == "dynamic_shared")):
         return False
@@ -66,24 +63,24 @@ def _is_uniform_word(kernel, at, scope, allowed_words, roles, warp):
     return after != "(" and word in kernel.constants
 
 
-def _changes_or_reads_memory(kernel, at, first, scope):
+def _changes_or_reads_memory(kernel: KernelPlan, at, first, scope: dict[str, KernelVariable]):
     """Return whether the sign at token `at` of an expression changes a variable, takes an address or reads memory."""
     word, after = kernel.reader.text(at), kernel.reader.text(at + 1)
     if word in ASSIGNMENTS or word in STEPS or word in ("[", "->", "->*", ";", "{", "}", "..."):
         return True
-    if word not in ("&", "*") or (at > first and kernel.effects_reader.is_operand(at - 1, scope)):
+    if word not in ("&", "*") or (at > first and kernel.effects_reader.ends_operand(at - 1, scope)):
         return False
-    return word == "&" or after not in (")", "*", "const")
+    return word == "&" or after not in (")", "*", "const")  # the "*" of a cast such as (float *) reads nothing
 
 
-# Between one of these and one of those, an expression is not part of a larger sum or comparison.
+# Between a sign of the first set and one of the second, an expression is not part of a larger sum or comparison.
 _OPENS_CONDITION = {"(", "[", "=", ",", "?", ":", "&&", "||"}
 _ENDS_CONDITION = {")", "]", ",", "?", ":", "&&", "||", ";"}
 _THREAD_NUMBER = ["threadIdx", ".", "x"]
 
 
-def _skip_same_in_warp(kernel, at, first, last, scope):
-    """Return the token after an expression like ``threadIdx.x / 32``, which is equal in all lanes; 0 for others."""
+def _skip_same_in_warp(kernel: KernelPlan, at, first, last, scope: dict[str, KernelVariable]):
+    """Return the index after an expression at token `at` that is equal in all lanes, as ``threadIdx.x / 32``, or 0."""
     reader, text = kernel.reader, kernel.reader.text
     if text(at) == "hostcuda_vote":
         return reader.match[at + 1] + 1
@@ -94,19 +91,19 @@ def _skip_same_in_warp(kernel, at, first, last, scope):
         return 0
     before, sign, number = text(at - 1) if at > first else "(", text(end), text(end + 1).rstrip("uU")
     after = text(end + 2) if end + 2 < last else ")"
-    if before in ("+", "-") and not kernel.effects_reader.is_operand(at - 2, scope):
+    if before in ("+", "-") and not kernel.effects_reader.ends_operand(at - 2, scope):
         return 0  # -threadIdx.x / 32
     is_equal = before in _OPENS_CONDITION and after in _ENDS_CONDITION
-    if sign == "/" and number in (str(_WARP_SIZE), "warpSize"):  # it binds more tightly than these
+    if sign == "/" and number in (str(_WARP_SIZE), "warpSize"):  # a division binds more tightly than these operators
         is_equal = before in _OPENS_CONDITION | {"+", "-", "<", ">", "<=", ">=", "==", "!=", "&", "|"}
-    elif (sign, number) != (">>", "5"):  # which divides by 32; a comparison is equal if it splits no warp
+    elif (sign, number) != (">>", "5"):  # not a division by 32: a comparison, equal if it splits no warp
         is_decimal = bool(re.fullmatch(r"0|[1-9]\d*", number))
         is_equal &= sign in ("<", ">=") and is_decimal and int(number) % _WARP_SIZE == 0
     return end + 2 if is_equal else 0
 
 
-def _skip_thread_number(kernel, at, scope):
-    """Return the token after the number of a thread in its row at token `at`; 0 if there is none."""
+def _skip_thread_number(kernel: KernelPlan, at, scope: dict[str, KernelVariable]):
+    """Return the index after ``threadIdx.x``, or after a variable that equals it, at token `at`; 0 for others."""
     text = kernel.reader.text
     if text(at) == "threadIdx":
         end = at + len(_THREAD_NUMBER)
@@ -117,30 +114,25 @@ def _skip_thread_number(kernel, at, scope):
     return at + 1 if variable.is_thread_number else 0
 
 
-def _is_thread_number(kernel, variable):
-    """Return whether a variable is the number of its thread in its row, for good."""
-    first, last = kernel.initializer(variable)
-    is_integer = variable.type == "scalar" and set(variable.specifiers.split()) <= _INTEGERS
-    if not is_integer or variable.array or first >= last:
-        return False
-    return [kernel.reader.text(at) for at in range(first, last)] == _THREAD_NUMBER
 
-
-def _mark_steady(kernel):
-    """Mark the variables that get a value once as steady: `find_uniform` takes it from those that are not."""
+def _mark_steady(kernel: KernelPlan):
+    """Set `steady` of variables that get a value once, until `find_uniform` knows better, and `is_thread_number`."""
     for step in kernel.steps:
         if step.kind == "declaration" and not step.variable.array:
             first, last = step.variable.initializer
             step.variable.steady = first < last
     for step in kernel.steps:
         for variable in step.effects.changes | step.effects.addressed:
-            variable.steady &= step.variable is variable
-    for variable in kernel.variables:
-        variable.is_thread_number = variable.steady and _is_thread_number(kernel, variable)
+            variable.steady &= step.variable is variable  # only its declaration may change it
+    for variable in kernel.variables:  # of which const int i = threadIdx.x is a thread's number
+        is_integer = variable.type == "scalar" and set(variable.specifiers.split()) <= _INTEGERS
+        value = [kernel.reader.text(at) for at in range(*kernel.initializer(variable))]
+        variable.is_thread_number = variable.steady and is_integer and value == _THREAD_NUMBER
 
 
-def find_uniform(kernel):
-    """Take the role `uniform` from all variables that may differ between threads, until none is left."""
+def find_uniform(kernel: KernelPlan):
+    """Find the uniform variables of a `KernelPlan`: set `role`, `steady` and `addressed` of its variables."""
+    # At first all are "uniform". One that may differ becomes "local", then others may differ, until nothing changes.
     _mark_steady(kernel)
     changed = True
     while changed:
@@ -160,8 +152,8 @@ def find_uniform(kernel):
             variable.addressed = True
 
 
-def _find_differing(kernel, step):
-    """Yield sets of variables that, after a step, may differ between threads; roles may change between two of them."""
+def _find_differing(kernel: KernelPlan, step: PlanStep):
+    """Yield sets of variables that may differ between threads after a step; the caller may change roles in between."""
     effects, variable = step.effects, step.variable
     yield effects.addressed
     if step.kind == "declaration":
@@ -180,15 +172,16 @@ def _find_differing(kernel, step):
         yield effects.changes
 
 
-def _is_uniform_update(kernel, step, update):
-    """Return whether all threads that share a variable update it together, and equally."""
+def _is_uniform_update(kernel: KernelPlan, step: PlanStep, update):
+    """Return whether an update, (variable, span of the operand), is done by all threads that share it, and equally."""
     (variable, operand), in_warp = update, step.warp is not None
     is_shared_by_these = not in_warp or variable.warp is step.warp  # else each warp would update the block's variable
     return is_shared_by_these and is_uniform(kernel, *operand, step.scope, warp=in_warp)
 
 
-def require_uniform(kernel):
+def require_uniform(kernel: KernelPlan):
     """Raise `NeedsFibers` unless the threads of a block reach barriers together, and the lanes of a warp meetings."""
+    # It also sets `changed_uniformly` of variables. A return of only some threads is kept, as a statement.
     for step in kernel.steps:
         line = kernel.line(step.node.first)
         waits = "barrier" if step.warp is None else "warp function"
@@ -204,8 +197,8 @@ def require_uniform(kernel):
             for variable in variables[: len(updates)]:
                 variable.changed_uniformly.append(step.node.first)
         if step.kind == "jump":
-            jumps = escapes(step.node)
-            others_go_on = "return" in jumps and (step.warp is not None or kernel.direct)  # the other warps
+            jumps = find_jumps(step.node)
+            others_go_on = "return" in jumps and (step.warp is not None or kernel.direct)  # other warps or groups
             if others_go_on or not is_jump(step.node) or not _has_uniform_condition(kernel, step):
                 if jumps - {"return"}:
                     raise NeedsFibers(f"the jump of line {line}, past a {waits}, {reason}")
@@ -214,7 +207,7 @@ def require_uniform(kernel):
             step.update[0].changed_uniformly.append(step.node.first)
 
 
-def _has_uniform_condition(kernel, step):
+def _has_uniform_condition(kernel: KernelPlan, step: PlanStep):
     """Return whether a step's condition, if it has one, is the same for all threads that reach it together."""
     span = step.node.parts.get("condition")
     return span is None or is_uniform(kernel, *span, step.scope, warp=step.warp is not None)

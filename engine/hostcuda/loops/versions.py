@@ -20,7 +20,11 @@ _DEFAULT_BOUNDS = "1024"  # threads per block: what CUDA allows without __launch
 
 
 def _write_second_version(scan, body, file):
-    """Return the text of a kernel's second version, and for which kind of blocks it is, as launch.h names it."""
+    """Return (text, kind) of a kernel's second version; `body` is its `Kernel`, with warp functions replaced.
+
+    The kind is part of a macro's name in launch.h: "LOOPS" over all threads of a block, "WARPS" or "GROUPS".
+    Raise `NeedsFibers` if there can be none.
+    """
     words = set(re.findall(r"\w+", scan.code[body.open : body.close]))
     direct = not words & {BARRIER, MEETING, *WARP_FUNCTIONS}
     harmful_words = [word for word in words & file.harmful.keys() if file.harmful[word] != "threadIdx"]
@@ -35,16 +39,16 @@ def _write_second_version(scan, body, file):
         if direct:
             require_one_section(items)
         kind = "GROUPS" if direct else "WARPS" if any(region.section for region in regions) else "LOOPS"
-        return Writer(kernel, items, regions).text(), kind
+        return Writer(kernel, items, regions).write(), kind
     except NeedsFibers as reason:
-        raise NeedsFibers("it has no barrier") if direct else reason from None
+        raise NeedsFibers("it has no barrier") if direct else reason from None  # one fiber runs it well
 
 
 def add_loops(text, without=frozenset()):
     """Add second versions, which run as thread loops, to the kernels of a source.
 
-    The source is as `hostcuda.frontend.rewrite.rewrite` has written it. Each kernel is registered with its second
-    version, or with the reason for which it has none. Second versions of the kernels `without` do not compile.
+    The source is as `hostcuda.frontend.rewrite.rewrite` has written it. Return it with each kernel registered with its
+    second version, or with the reason why it has none. Kernels named in `without` get none: it would not compile.
     """
     scan, bodies = find_kernel_bodies(text)
     file = File(scan, bodies)
@@ -63,7 +67,7 @@ def add_loops(text, without=frozenset()):
             reasons[body.name] = INLINED.sub("", str(reason))
             continue
         reasons[body.name] = ""
-        if kinds[body.name] == "LOOPS":
+        if kinds[body.name] == "LOOPS":  # blocks of all shapes: the first version hardly ever runs
             edits.append((body.marker_end, body.marker_end, " __attribute__((cold, noinline))"))
         edits.append((body.close + 1, body.close + 1, second + scan.marker(body.close)))
     edits += [_edit_registration(scan, match, file, reasons, kinds) for match in _REGISTRATION.finditer(scan.code)]
@@ -71,10 +75,13 @@ def add_loops(text, without=frozenset()):
 
 
 def _edit_registration(scan, match, file, reasons, kinds):
-    """Return the edit that registers a kernel with its second version, or with the reason why it has none."""
+    """Return the edit (start, end, text) of a kernel's registration, a match of `_REGISTRATION`.
+
+    It registers the second version of its kind (`kinds`, by name), or the reason why there is none (`reasons`).
+    """
     end = find_closing_parenthesis(scan.code, match.end() - 1)
     expression, bounds = scan.text[match.end() : end], _DEFAULT_BOUNDS
-    if match["bounds"]:
+    if match["bounds"]:  # HOSTCUDA_KERNEL_BOUNDS((bounds), expression)
         close = find_closing_parenthesis(scan.code, match.end())
         bounds, expression = scan.text[match.end() : close + 1], scan.text[close + 1 : end].lstrip(", ")
     plain_name = re.match(r"\w+", expression)

@@ -11,9 +11,9 @@ class NeedsFibers(Exception):
 class Token(NamedTuple):
     """A token of C++, with its place in the text."""
 
-    kind: str  # word, number, text or sign
+    kind: str  # word, number, text (a literal) or sign
     text: str
-    start: int
+    start: int  # text[start:end] is the token
     end: int
 
 
@@ -29,7 +29,6 @@ _SPELT = {
 PAIRS = {"(": ")", "[": "]", "{": "}"}
 ASSIGNMENTS = {"=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<=", ">>="}
 STEPS = {"++", "--"}
-OPERAND_ENDS = {")", "]"}
 BINARY = {"+", "-", "*", "/", "%", "<<", ">>", "<", ">", "<=", ">=", "==", "!=", "&", "|", "^", "&&", "||"}
 
 # Types whose members x, y, z and w are scalars.
@@ -64,7 +63,7 @@ FIBERS_ONLY = re.compile(
     r"__func__|__FUNCTION__|__PRETTY_FUNCTION__|__builtin_FUNCTION|cuda|cg|cub|barrier|pipeline|thread_block|grid_group|thread_group|coalesced_group"
 )
 BARRIER = "__syncthreads"
-# Warp functions that thread loops can do, as kinds of `exchange`.
+# Warp functions that thread loops can do -> their names in lanes.h.
 SHUFFLES = {
     "__shfl_sync": "shuffle_index",
     "__shfl_up_sync": "shuffle_up",
@@ -74,10 +73,10 @@ SHUFFLES = {
 VOTES = {f"__{kind}_sync": kind for kind in ("ballot", "any", "all")}
 REDUCTIONS = {f"__reduce_{kind}_sync": f"reduce_{kind}" for kind in ("add", "min", "max", "and", "or", "xor")}
 WARP_FUNCTIONS = {"__syncwarp": "sync", **SHUFFLES, **VOTES, **REDUCTIONS}
-MEETING = "hostcuda_meet"  # what `exchange` writes for a place at which the lanes of a warp wait for each other
+MEETING = "hostcuda_meet"  # what `exchange.py` writes where the lanes of a warp wait for each other
 
 
 def lex(code, start, end):
-    """Return the `Token`s of code[start:end]; signs that are spelt as words, such as ``xor_eq``, become signs."""
-    return [Token("sign", _SPELT[m.group()], *m.span()) if m.group() in _SPELT
+    """Return the list of `Token`s of code[start:end]; words that stand for signs, such as ``xor_eq``, become signs."""
+    return [Token("sign", _SPELT[m.group()], *m.span()) if m.group() in _SPELT  # lastgroup: the kind
             else Token(m.lastgroup, m.group(), *m.span()) for m in _TOKEN.finditer(code, start, end)]

@@ -4,41 +4,45 @@ import re
 
 from hostcuda.frontend.brackets import apply_edits
 from hostcuda.loops.direct import find_last_return, require_vectorizable
+from hostcuda.loops.effects import KernelVariable
 from hostcuda.loops.regions import Region, Section
 from hostcuda.loops.rows import LIMIT, Rows
-from hostcuda.loops.steps import PlanStep
+from hostcuda.loops.steps import KernelPlan, PlanStep
 from hostcuda.loops.words import SHUFFLES, NeedsFibers
 
 PREFIX = "hostcuda_loops_"  # of the names of second versions
 _KEPT_BYTES = 48 << 10  # at most so many per thread, for variables that live across a barrier
-_UNROLLED_FULLY, _MOST_UNROLLED = 32, 64  # rounds of a loop: where a pragma gives no number, and at most
+_UNROLLED_FULLY, _MOST_UNROLLED = 32, 64  # rounds of a loop: where a ``#pragma unroll`` has no number, and at most
 
 
 class Writer:
-    """Writes a split kernel."""
+    """Writes a `KernelPlan` that `RegionBuilder` has split into `items`, with a list of all its `regions`.
 
-    def __init__(self, kernel, items, regions):
+    The macros in the text, HOSTCUDA_BLOCK and so on, are those of loops.h and lanes.h.
+    """
+
+    def __init__(self, kernel: KernelPlan, items, regions):
         self.kernel, self.items, self.rows = kernel, items, Rows(kernel, _find_early(kernel, items))
         self.reader, self.scan = kernel.reader, kernel.scan
-        self.out = []
-        self.section = None
+        self.out = []  # pieces of the text
+        self.section = None  # the `Section` that is being written
         self.changed = set().union(*(step.effects.changes for step in kernel.steps))
         self.counters = {counter.variable for step in kernel.steps for counter in step.counters}
-        # In a direct kernel: what a group computes once, and the name of the first thread's value where they grow by 1.
+        # In a direct kernel: variables that a group computes once; where they grow by 1, -> name of the first's value.
         self.computed_by_group, self.first_values = set(), {}
-        # Whether threads that have returned must be skipped: others go on after them.
+        # Whether threads that have returned must be skipped: other threads go on after the region of the return.
         self.masked = not kernel.direct and (any(region.returns for region in regions[:-1]) or (
             any(region.returns for region in regions) and regions[-1] not in items
         ))
 
-    def text(self):
-        """Return the definition of the kernel's second version."""
+    def write(self):
+        """Return the text of the definition of the kernel's second version."""
         body, scan = self.kernel.body, self.scan
         self._write_line(body.start)
         name = scan.text[body.name_start : body.name_end]
         specifiers = f"{scan.text[body.start : body.marker_end]} __attribute__((noinline))"
         self.out.append(specifiers + scan.text[body.marker_end : body.name_start] + PREFIX + name)
-        constants = [v for v in self.kernel.parameters if v.position >= 0 and self._never_changes(v)]
+        constants = [v for v in self.kernel.parameters if v.position >= 0 and self._is_declared_const(v)]
         edits = [(v.position, v.position, "const ") for v in constants]
         self.out.append(apply_edits(scan.text, edits, body.name_end, body.open))
         self.out.append("{ HOSTCUDA_BLOCK\n")
@@ -58,10 +62,11 @@ class Writer:
         return "".join(self.out)
 
     def _write_line(self, at):
+        """Write a line marker: what follows comes from position `at` of the source."""
         self.out.append(self.scan.marker(at))
 
     def _write_items(self, items):
-        """Write what `RegionBuilder` has made of a block, each item in its way."""
+        """Write the items of a block: each is a `Region`, a `Section` or a step of all threads (`PlanStep`)."""
         for item in items:
             if isinstance(item, Region):
                 self._write_region(item)
@@ -80,13 +85,14 @@ class Writer:
             else:
                 self._copy(item.node, edits=self._prove_constants(item.node.first, item.node.last, item.scope))
 
-    def _write_control(self, step):
-        """Write a loop, an if or a block that all threads run together, around the items in it."""
+    def _write_control(self, step: PlanStep):
+        """Write the step of a loop, an if or a block that all threads run together, around the items in it."""
         node, parts = step.node, step.node.parts
         self._write_line(self.reader.tokens[node.first].start)
         if node.kind == "for":
-            counters = ", ".join(map(self._write_counter, step.counters))
-            declaration = f"{step.counters[0].variable.specifiers} {counters}" if step.counters else ""
+            declarators = [self._write_declarator(counter.variable, edits=self._prove_constants(
+                *counter.variable.initializer, counter.scope)) for counter in step.counters]
+            declaration = f"{step.counters[0].variable.specifiers} {', '.join(declarators)}" if declarators else ""
             updates = ", ".join(self._write_expression(span, step.scope) for span in self.kernel.loop_steps(step))
             condition = self._write_expression(parts["condition"], step.scope)
             self.out.append(f"for ({declaration}; {condition}; {updates}) {{")
@@ -108,47 +114,50 @@ class Writer:
         condition = self._write_expression(parts["condition"], step.scope) if node.kind == "do" else ""
         self.out.append(f" while ({condition});\n" if condition else "\n")
 
-    def _write_counter(self, step):
-        edits = self._prove_constants(*step.variable.initializer, step.scope)
-        return self._write_declarator(step.variable, edits=edits)
 
-    def _write_expression(self, span, scope):
-        """Return an expression that is computed once for many threads."""
+    def _write_expression(self, span, scope: dict[str, KernelVariable]):
+        """Return the text of an expression, a span of tokens, that is computed once for many threads."""
         return self.kernel.text(*span, self._prove_constants(*span, scope))
 
-    def _write_declarator(self, variable, name=None, edits=(), as_const=False):
-        """Return a variable's declaration without its specifiers; `as_const`: declare it const if it never changes."""
+    def _write_declarator(self, variable: KernelVariable, name=None, edits=(), as_const=False):
+        """Return the text of a variable's declaration without its specifiers; `edits`: of its first value.
+
+        `name`: another name for it. `as_const`: declare it const if it never changes.
+        """
         signs = f"{variable.signs} " if variable.signs else ""
-        if as_const and self._never_changes(variable):
+        if as_const and self._is_declared_const(variable):
             signs += "const "
         bounds, initializer = self.kernel.text(*variable.bounds), self.kernel.text(*variable.initializer, edits)
         return f"{signs}{name or variable.name}{bounds} {initializer}".rstrip()
 
-    # -- what the rewriter assumes, and the compiler has to prove
 
-    def _never_changes(self, variable):
-        """Return whether to declare a variable const: all threads are to have the same, which never changes."""
+    def _is_declared_const(self, variable: KernelVariable):
+        """Return whether to declare a variable const, so that the compiler proves what is assumed: it never changes."""
         first, last = variable.initializer
         has_value = variable in self.kernel.parameters or first < last
         computed_once = variable.role in ("uniform", "recomputed") and not (variable.shared or variable.array)
         return has_value and computed_once and variable not in self.changed and not variable.constant
 
-    def _prove(self, variable):
-        """Let the compiler prove that operators on a variable whose type is not known are built-in ones."""
+    def _prove(self, variable: KernelVariable):
+        """Write what proves, after a variable's declaration, that its type is built in, or its value is small."""
         if variable.type == "assumed" and variable.role != "local":
             self.out.append(f"hostcuda_require_plain(decltype({variable.name}))\n")
         if variable in self.rows.limits:
             self.out.append(f"HOSTCUDA_LIMIT({variable.name}, {LIMIT})\n")
 
-    def _prove_constants(self, first, last, scope):
-        """Return edits that let the compiler prove that names in tokens[first:last] are those of constants."""
+    def _prove_constants(self, first, last, scope: dict[str, KernelVariable]):
+        """Return edits by which the compiler proves that names of constants in tokens[first:last] are no variables."""
         tokens, constants = self.reader.tokens, self.kernel.file.constants
         return [(token.start, token.end, f"hostcuda_constant({token.text})")
                 for at, token in enumerate(tokens[first:last], first) if token.text in constants
                 and token.text not in scope and self.reader.text(at - 1) not in (".", "->", "::")]
 
-    def _rebind(self, region):
-        """Copy what all threads share and what changes elsewhere; return its declarations as const for a region."""
+    def _rebind(self, region: Region):
+        """Write const copies of the uniform variables that a region uses and that change elsewhere.
+
+        Return a list of declarations of these copies, in the region's loop, under the variables' names: so the compiler
+        proves that the region does not change them.
+        """
         used = {v for v in region.used_variables() if v.role == "uniform" and not (v.shared or v.array or v.constant)}
         rebound = [v for v in self.kernel.variables if v in used & (self.changed | self.counters)]
         names = {v: f"hostcuda_same_{self.kernel.variables.index(v)}_{region.number}" for v in rebound}
@@ -157,10 +166,9 @@ class Writer:
                  for v in names]
         return [f"{type_} {v.name} = {name};\n" for type_, (v, name) in zip(types, names.items(), strict=True)]
 
-    # -- warps
 
-    def _write_section(self, section):
-        """Write a loop over the warps."""
+    def _write_section(self, section: Section):
+        """Write a loop over the warps, which runs the items of a `Section`."""
         self.section, places = section, section.places
         for variable in self.kernel.variables:
             if variable.role == "kept" and not self._is_in_section(variable) and variable.region in places:
@@ -170,7 +178,7 @@ class Writer:
             self.out.append("HOSTCUDA_FIRST_LEFT\n")
         numbers = [self._read_meeting(step.node)[0] for step in section.warp_steps if step.kind == "meeting"]
         self.out.append("".join(f"HOSTCUDA_SLOTS({number}) " for number in numbers) + "\n")
-        from_before = section.variables_from_before()
+        from_before = section.variables_from_before()  # the warp's own steps use its first thread's values
         for variable in self._find_recomputed(from_before):
             self._declare(variable)
         for variable in (v for v in self.kernel.variables if v in from_before and v.role != "recomputed"):
@@ -186,10 +194,10 @@ class Writer:
         if section.returns and self.masked:
             self.out.append("HOSTCUDA_RETURN_IF_NONE_LEFT\n")
 
-    # -- direct kernels
 
-    def _write_groups(self, section):
-        """Write a loop over the groups of neighbors."""
+    def _write_groups(self, section: Section):
+        """Write a loop over the groups of neighbors, which runs the only `Section` of a direct kernel."""
+        # guarded: threads may return in the first region; the rest is for each run of threads that are left.
         self.section, root, guarded = section, self.kernel.outer_steps, section.regions[0].returns
         require_vectorizable(self.kernel, section, self.rows)
         at = root.index(find_last_return(root)) if guarded else 0  # before it, threads may still return
@@ -203,8 +211,8 @@ class Writer:
         self._write_items(section.items[guarded:])
         self.out.append("}); }\n")
 
-    def _declare_for_group(self, steps):
-        """Declare variables that are the same, or one more than the neighbor's, for all threads of a group."""
+    def _declare_for_group(self, steps: list[PlanStep]):
+        """Declare once per group those variables of `steps` that are the same for its threads, or grow by 1."""
         for variable in (step.variable for step in steps if step.variable and step.variable.role == "recomputed"):
             if variable in self.rows.same_in_row | self.rows.next_in_row:
                 self._declare(variable)
@@ -214,39 +222,35 @@ class Writer:
                 self.out.append(f"const int {self.first_values[variable]} = {variable.name};\n")
 
     def _read_meeting(self, node):
-        """Return the number and the kind of a meeting."""
+        """Return (number, kind), both texts, of a meeting, a node with the tokens ``hostcuda_meet(number, kind);``."""
         return self.reader.text(node.first + 2), self.reader.text(node.first + 4)
 
     def _write_meeting(self, node):
-        """Write which lanes are at a meeting of a warp, and what those get that all get alike."""
+        """Write what happens where the lanes of a warp wait: which of them are there, and a result equal for all."""
         number, kind = self._read_meeting(node)
         self._write_line(self.reader.tokens[node.first].start)
         if kind != "sync":
             present = "hostcuda_live + hostcuda_base, " if self.masked else ""
             self.out.append(f"const unsigned hostcuda_present_{number} = hostcuda::present({present}hostcuda_lanes);\n")
-            if kind not in SHUFFLES.values():  # what all lanes get
+            if kind not in SHUFFLES.values():  # a vote or a reduction: all lanes get the same result
                 self.out.append(f"HOSTCUDA_MEET({number}, {kind})\n")
 
-    def _is_in_section(self, variable):
-        """Return whether a variable is declared and used only in the section being written: a local of its loop.
-
-        One whose address is taken may be used elsewhere.
-        """
+    def _is_in_section(self, variable: KernelVariable):
+        """Return whether a variable is used only in the `Section` being written: then its array is in that loop."""
         places = self.section.places if self.section else set()
         return variable.region in places and variable.uses <= places and not variable.addressed
 
-    def _name_kept(self, variable):
-        """Return the thread's element of a kept variable."""
+    def _name_kept(self, variable: KernelVariable):
+        """Return the text of the thread's element of a kept variable's array."""
         return f"{self._name_array(variable)}[{'hostcuda_lane' if self._is_in_section(variable) else 'hostcuda_t'}]"
 
-    def _name_array(self, variable):
+    def _name_array(self, variable: KernelVariable):
         """Return the name of a kept variable's array, which no other variable has."""
         return f"hostcuda_kept_{variable.name}_{self.kernel.variables.index(variable)}"
 
-    # -- regions
 
-    def _write_region(self, region):
-        """Write the loop over the threads of a region: their variables, the statements, what is kept, their returns."""
+    def _write_region(self, region: Region):
+        """Write the loop over the threads of a `Region`: their variables, the statements, what is kept, and returns."""
         kept = [v for v in self.kernel.variables if v.role == "kept" and region.number in v.uses]
         self._begin_threads(region, kept)
         self.out.append("{\n" if not (self.kernel.direct and region.returns) else "bool hostcuda_left = true; {\n")
@@ -260,15 +264,15 @@ class Writer:
                 self.out.append(f"hostcuda::copy({self._name_kept(variable)}, {variable.name});\n")
         self.out.append("}\n")
         if region.returns:
-            left = "hostcuda_live[hostcuda_lane] = hostcuda_left" * self.kernel.direct
+            left = "hostcuda_live[hostcuda_lane] = hostcuda_left" if self.kernel.direct else ""
             self.out.append(f"hostcuda_end_{region.number}:; {left};\n")
         self.out.append("}\n")
         if region.returns and self.masked:
             next_warp = f"HOSTCUDA_LEAVE_IF_NONE_LEFT({self.section.regions[0].number})\n" if self.section else ""
             self.out.append(next_warp or "HOSTCUDA_RETURN_IF_NONE_LEFT\n")
 
-    def _begin_threads(self, region, kept):
-        """Write the arrays of what a region keeps, the head of its loop, and a thread's variables from before."""
+    def _begin_threads(self, region: Region, kept):
+        """Write the arrays for the `kept` variables of a region, the head of its loop, and variables from before."""
         for variable in kept:
             if variable.region == region.number and (self.section is None or self._is_in_section(variable)):
                 self._keep(variable)
@@ -287,8 +291,9 @@ class Writer:
             if variable.region != region.number:
                 self.out.append(self._fetch(variable, region.number in variable.changes) + "\n")
 
-    def _keep(self, variable):
-        """Declare the array of a kept variable. All threads of a block have them on one stack (runtime/fibers.cpp)."""
+    def _keep(self, variable: KernelVariable):
+        """Write the declaration of a kept variable's array, with an element per thread, and the limit of its size."""
+        # All arrays of a block are on one stack (runtime/fibers.cpp).
         bytes_per_variable = _KEPT_BYTES // sum(other.role == "kept" for other in self.kernel.variables)
         kept = self._name_array(variable)
         count = "hostcuda_warp" if self._is_in_section(variable) else "hostcuda_threads"
@@ -296,14 +301,14 @@ class Writer:
         self.out.append(f'static_assert(sizeof *{kept} <= {bytes_per_variable}, "this variable needs fibers");\n')
 
     def _find_recomputed(self, variables):
-        """Return the recomputed ones of some variables, and those they need, in the order of declaration."""
+        """Return a list of the recomputed ones of `variables`, and of those they need, in the order of declaration."""
         needed = {v for v in variables if v.role == "recomputed"}
         while missing := {v for variable in needed for v in variable.needs if v.role == "recomputed"} - needed:
             needed |= missing
         return [v for v in self.kernel.variables if v in needed]
 
-    def _fetch(self, variable, changes):
-        """Return a kept variable's declaration in a later region: a copy, unless something refers to it."""
+    def _fetch(self, variable: KernelVariable, changes):
+        """Return the text that declares a kept variable in a later region; `changes`: whether that may change it."""
         name, type_, kept = variable.name, self._get_kept_type(variable), self._name_kept(variable)
         if variable.addressed:
             return f"{'const ' * variable.constant}auto &{name} = {kept};"
@@ -315,7 +320,7 @@ class Writer:
             type_ += " const"
         return f"{type_} {name} = hostcuda::fetch({kept});"
 
-    def _declare(self, variable):
+    def _declare(self, variable: KernelVariable):
         """Write a variable's declaration; one that something refers to is its element in the array of kept ones."""
         self._write_line(self.reader.tokens[variable.place].start)
         edits = self.rows.edit_initializer(variable)
@@ -333,27 +338,27 @@ class Writer:
         self.out.append(f"{const}auto &{variable.name} = {kept};\n")
 
     @staticmethod
-    def _get_kept_type(variable):
-        """Return the type of a kept variable, without the const of the variable itself."""
+    def _get_kept_type(variable: KernelVariable):
+        """Return the text of a kept variable's type, without the const of the variable itself."""
         if "*" not in variable.signs:
             return re.sub(r"\b(const|register|constexpr)\b\s*", "", variable.specifiers) + " "
         before, star, _ = variable.signs.rpartition("*")
         return f"{variable.specifiers} {before}{star}"
 
     def _copy(self, node, region=None, edits=()):
-        """Write a statement with its directives and `edits`; a `region` marks threads that return."""
+        """Write a statement (`Node`) with its directives and `edits`; in a `region`, a return jumps to its end."""
         begin, tokens = node.start, self.reader.tokens
         self._write_line(begin)
         # Sums in an array are vectorized as they are on fibers, not across the threads.
         kept = [v for v in region.used_variables() if v.role == "kept"] if region else []
         keeps_pragmas = region is not None and not any(v.array or "*" in v.signs for v in kept)
-        edits = [*edits] + [(d.start, d.end, _write_unroll(d.rest) if keeps_pragmas else "")
-                            for d in self.scan.directives if d.word == "pragma"
-                            and begin <= d.start < tokens[node.last - 1].end]
+        edits = [*edits] + [(*d.span(), _write_unroll(d["rest"]) if keeps_pragmas else "")
+                            for d in self.scan.directives if d["word"] == "pragma"
+                            and begin <= d.start() < tokens[node.last - 1].end]
         leave = "hostcuda_live[hostcuda_t] = false; " * self.masked + "hostcuda_left = false; " * self.kernel.direct
         if region is not None:
             for at in range(node.first, node.last):
-                if tokens[at].text == "return":
+                if tokens[at].text == "return":  # at + 1 is its semicolon
                     jump = f"{{ {leave}goto hostcuda_end_{region.number}; }}"
                     edits.append((tokens[at].start, tokens[at + 1].end, jump))
         text = apply_edits(self.scan.text, edits, begin, tokens[node.last - 1].end)
@@ -362,8 +367,8 @@ class Writer:
         self.out.append(f"{text}\n")
 
 
-def _find_early(kernel, items):
-    """Return the variables that a block has before its threads begin."""
+def _find_early(kernel: KernelPlan, items):
+    """Return the set of variables that a block has before its threads begin; `items`: as `split_block` returns them."""
     early = {parameter for parameter in kernel.parameters if parameter.role == "uniform"}
     for item in items:
         if not isinstance(item, PlanStep) or item.kind in ("loop", "if", "block", "meeting"):
@@ -374,6 +379,6 @@ def _find_early(kernel, items):
 
 
 def _write_unroll(rest):
-    """Return what replaces a pragma: the compiler is to unroll the loops that the source wants unrolled."""
+    """Return the macro that replaces ``#pragma unroll 4``, "" for other pragmas; `rest`: the text after "pragma"."""
     match = re.fullmatch(r"\s+unroll\s*\(?\s*(\d*)\s*\)?\s*", rest)
     return f"HOSTCUDA_UNROLL({min(int(match[1] or _UNROLLED_FULLY), _MOST_UNROLLED)})" if match else ""
