@@ -69,7 +69,6 @@ def _mask(text):
     return LEXEME.sub(mask_lexeme, text)
 
 
-
 @dataclass(frozen=True, eq=False)
 class _Open:
     """The braces that are open at a place: the innermost one, and as `outer` those around it."""

@@ -57,6 +57,7 @@ def find_last_return(steps):
 def require_one_section(items):
     """Raise `NeedsFibers` unless threads run only the last item, a `Section`, and return in its first region only."""
     *others, section = items
+    # Before the section there are only declarations and the like; regions and sections, without a kind, are refused.
     no_control = all(getattr(item, "kind", "if") not in ("if", "loop", "block") for item in others)
     if not no_control or any(region.returns and region is not section.items[0] for region in section.regions):
         raise NeedsFibers("its threads do not begin and end together")
@@ -65,9 +66,9 @@ def require_one_section(items):
 def require_vectorizable(kernel, section, rows):
     """Raise `NeedsFibers` unless neighbors use neighbors in memory, and products of floats are fused with sums."""
     for variable in kernel.variables:
-        is_plain = set(variable.specifiers.split()) <= _NUMBERS and variable.signs.count("*") < 2
-        leaves = variable.role == "kept" and (variable.uses - section.places or variable.region not in section.places)
-        if not is_plain or variable.addressed or leaves or (variable.array and variable.role != "uniform"):
+        is_plain = set(variable.specifiers.split()) <= _NUMBERS and variable.signs.count("*") < 2  # no float **
+        outside = variable.role == "kept" and (variable.uses - section.places or variable.region not in section.places)
+        if not is_plain or variable.addressed or outside or (variable.array and variable.role != "uniform"):
             raise NeedsFibers(f"{variable.name} is not understood")
     loops = [step for step in section.warp_steps if step.kind == "loop"]
     for region in section.regions:
@@ -123,7 +124,7 @@ class _Statement:
         terms = [term for part in parts for term in reader.split(*part, "-")]
         is_sum_of_two = len(terms) == {"=": 2, "+=": 1, "-=": 1}.get(text(assignments[0]))
         factors = [factor for term in terms for factor in reader.split(*term, "*") if factor != term]
-        return is_sum_of_two and len(factors) == 2 and any(map(self._differs, *zip(*factors, strict=True)))
+        return is_sum_of_two and len(factors) == 2 and any(self._differs(*factor) for factor in factors)
 
     def _differs(self, first, last):
         """Return whether tokens[first:last] name a variable that differs between neighbors in a row of threads."""
@@ -136,14 +137,14 @@ class _Statement:
 
     def _is_in_index(self, at):
         """Return whether token `at` is inside of square brackets of the statement: products there are of integers."""
-        around = self.kernel.reader.around
         while at >= self.first and self.text(at) != "[":
-            at = around[at]
+            at = self.kernel.reader.around[at]  # the bracket around it, or -1
         return at >= self.first
 
     def _computes_integers(self, outer):
         """Return whether the tokens with the indices `outer` compute with integers alone, or a pointer's address."""
         target = self.step.variable or self.step.scope.get(self.text(self.first))
+        # p = q + n sets a pointer, and p[0] = x does not.
         sets_pointer = target is not None and "*" in target.signs and self.text(self.first + 1) != "["
         for at in outer:
             kind, word = self.kernel.reader.tokens[at][:2]

@@ -89,7 +89,7 @@ class EffectsReader:
             use = _Use(self, scope, first, last, copied)
             if not use.is_copied(variable, at):
                 effects.addressed.add(variable)
-            if use.changes or variable.array:
+            if use.changes or variable.array:  # of an array, an element may change
                 effects.changes.add(variable)
         return effects
 
@@ -116,9 +116,9 @@ class EffectsReader:
         return "<" in outer or not outer & (BINARY - {"*", "&", "&&"} | ASSIGNMENTS | {"?", ".", "->"})
 
     def is_copied_type(self, words):
-        """Return whether a conversion to the type with these words copies a number or pointer; note what is assumed."""
+        """Return whether a conversion to the type that consists of these words copies a number, vector or pointer."""
         kind = self.file.find_kind(words, self.parameters)
-        if kind == "assumed" and words != ["auto"]:
+        if kind == "assumed" and words != ["auto"]:  # a template's type: the compiler has to prove it
             self.assumed.add(next(word for word in words if word in self.parameters))
         return kind in ("scalar", "pointer", "vector", "assumed")
 
@@ -157,7 +157,7 @@ class EffectsReader:
         for at in range(first, last - 1):
             token, following = reader.tokens[at : at + 2]
             if following.kind not in ("word", "number") or token.text in _BEFORE_OPERANDS:
-                continue
+                continue  # else one operand must not follow another
             ends_operand = token.kind in ("word", "number") or token.text == "]"
             if ends_operand or (token.text == ")" and not self.is_cast(reader.match[at] + 1, at, scope)):
                 raise NeedsFibers("a declaration is not understood")
@@ -231,7 +231,7 @@ class _Use:
                 self.changes, at = True, at - 1
                 continue
             self.changes |= after in STEPS  # also of *p++, where an assignment would change what p points to
-            if before in ("&", "*", "+", "-", "~", "!") and not self._ends_operand(at - 2):
+            if before in ("&", "*", "+", "-", "~", "!") and not self._ends_operand(at - 2):  # a unary operator
                 return before != "&"
             self.changes |= after in ASSIGNMENTS
             if after in (".", "->", "->*", "(", "["):
@@ -246,7 +246,8 @@ class _Use:
             copied = self._does_bracket_copy(open_)
             if copied is not None:
                 return copied
-            at, end = open_ - 3 * (self._get_text(open_ - 2) == "::"), self.match[open_] + 1  # of std::max(v, w)
+            # What is around the bracket decides; of std::max(v, w), what is around all.
+            at, end = open_ - 3 * (self._get_text(open_ - 2) == "::"), self.match[open_] + 1
 
     def _ends_operand(self, at):
         """Return whether an operand of the expression ends at token `at`: then a sign after it is binary."""
@@ -278,7 +279,7 @@ class _Use:
             return None
         if self._get_text(open_ - 2) in (".", "->") or before in self.scope:  # a method, or the call of a variable
             return False
-        if self._get_text(open_ - 2) == "::":  # std::min and std::max return a reference to what they get
+        if self._get_text(open_ - 2) == "::":  # std::min and std::max return a reference to an argument
             is_pure = self._get_text(open_ - 3) == "std" and self.file.is_pure(before)
             return is_pure if before not in ("min", "max") else None if is_pure else False
         if before.startswith("hostcuda_") or before in self.file.by_value or self.file.is_known(before):

@@ -61,7 +61,6 @@ class File:
         heads = {" ".join(d.head.split()) for d in declarations}  # a prototype has the same head
         return len(heads) <= 1 and sum(bool(d.body) for d in declarations) <= 1
 
-
     def find_kind(self, words, parameters=frozenset()):
         """Return the kind of the type that consists of the list `words`, such as ["const", "float", "*"].
 
@@ -105,7 +104,7 @@ class File:
                 self._add_type(name, self.find_kind(words[1:-1]) if is_last_name else "class")
 
     def _is_plain(self, declaration):
-        """Return whether a type is an enumeration, or has nothing but data: no values of its own, no references."""
+        """Return whether a `_Declaration` is of an enumeration, or of a type that has only data, and no references."""
         if declaration.keyword in ("enum", "typedef"):
             return declaration.keyword == "enum"
         head = re.sub(r"\b(?:__align__|alignas|__attribute__)\s*\([^;{]*\)", "", declaration.head)
@@ -119,21 +118,21 @@ class File:
         if self.types.setdefault(name, kind) != kind:
             self.types[name] = "class"
 
-
     def is_pure(self, word):
-        """Return whether a function has no effects and gives the same for the same arguments."""
+        """Return whether a word is a library's function without effects, equal for equal arguments (in `PURE`)."""
         return word not in self.source_words and bool(PURE.fullmatch(word))
 
     def is_known(self, word):
-        """Return whether CUDA or the C library has the function, and it neither waits nor asks for its thread."""
+        """Return whether a word is a function of CUDA or the C library that neither waits nor asks for its thread."""
         return word not in self.source_words and (word in _list_safe_names() or bool(PURE.fullmatch(word)))
 
     def is_type(self, word):
-        """Return whether a word is one of CUDA's or C++'s types."""
+        """Return whether a word is one of CUDA's or C++'s types, and the source gives it no other meaning."""
         return word in TYPES and word not in self.source_words
 
     def _map_operands(self):
-        """Return a dict: type to which an operator of the source may apply, or all but built-in ones -> the reason."""
+        """Return a dict: name of a type to which an operator that the source defines may apply -> the reason."""
+        # If the operands are not understood, they may be all types but the built-in ones.
         operands, vectors = set(), {*VECTORS, *(f"make_{name}" for name in VECTORS)}
         tags = {tag for d in self.declarations for tag in d.tags}
         for declaration in self.declarations:
@@ -142,7 +141,7 @@ class File:
                 are_known = "template" not in types and not types & self.types.keys() - tags  # else: using, typedef
                 types &= tags | vectors
                 operands |= types if are_known and types else {*self.types, *CLASSES, *TYPES, "std"} - BUILT_IN
-        operands |= vectors | INDICES | {"threadIdx"} if operands & vectors else set()
+        operands |= vectors | INDICES | {"threadIdx"} if operands & vectors else set()  # threadIdx is a vector
         return dict.fromkeys(operands, "operators of the source")
 
     def _map_harmful(self):
@@ -200,7 +199,6 @@ def _list_safe_names():
     return words - KEYWORDS
 
 
-
 @dataclass
 class _Declaration:
     """A declaration at namespace scope: a function, a type, variables."""
@@ -223,7 +221,7 @@ class _Declaration:
 def _read_declaration(head, body, after=""):
     """Return the `_Declaration` with this head and body; `after` is the text from its braces to the semicolon."""
     plain = _strip_arguments(head)  # in which "@" stands for each pair of parentheses
-    names = set(re.findall(r"([A-Za-z_]\w*)\s*(?:[=\[,@]|$)", plain))
+    names = set(re.findall(r"([A-Za-z_]\w*)\s*(?:[=\[,@]|$)", plain))  # the last words of int a = 1, b[2], f(...)
     for match in _PARENTHESIZED.finditer(head.partition("=")[0]):
         if head.count("(", 0, match.start()) == head.count(")", 0, match.start()):  # not within parentheses
             names.add(match[1])
@@ -238,7 +236,7 @@ def _read_declaration(head, body, after=""):
     if class_ and not body:  # a forward declaration, or a variable
         names.add(class_[2])
     if member := re.search(r"(\w+)\s*::\s*(?:~|operator\b)|(\w+)\s*::\s*\w+\s*@", plain):
-        names.add(member[1] or member[2])
+        names.add(member[1] or member[2])  # T::~T(), T::f(): who uses T may use this
     functions = re.findall(r"(\w+)\s*@", _ATTRIBUTES.sub(" ", plain))
     return _Declaration(head, body, text, names - {""}, words, tuple(set(functions) - {"operator"}))
 
@@ -287,7 +285,7 @@ def _find_constants(scan):
             parts = [plain[slice(*span)] for span in split_spans(plain, ",")]  # const int a = 1, b = 2
             names |= {name[1] for part in parts if (name := re.match(r"[^=&*\[@{]*?(\w+)\s*[={]", part))}
     for match in re.finditer(r"\benum\b[^;{}()]*\{([^{}]*)\}", scan.code):
-        names |= set(re.findall(r"(?:^|,)\s*(\w+)", match[1]))
+        names |= set(re.findall(r"(?:^|,)\s*(\w+)", match[1]))  # enum { a, b = 2 }
     return names
 
 
@@ -298,8 +296,7 @@ def _strip_arguments(head):
     return re.sub(r"\btemplate\s*<[^;{]*?>(?=\s*\w)", " ", head)
 
 
-
-_WATCHES_MEMORY = re.compile(r"atomic\w*$|volatile$|__ldc[gv]$")
+_WATCHES_MEMORY = re.compile(r"atomic\w*$|volatile$|__ldc[gv]$")  # words by which a loop can wait for another thread
 
 
 def spread_to_users(uses, reasons):

@@ -17,7 +17,7 @@ from hostcuda.loops.order import Statement, find_declared_names, find_unshared_n
 from hostcuda.loops.reader import Reader
 from hostcuda.loops.words import ASSIGNMENTS, BARRIER, RESTRICT, SPECIFIERS, TYPES, WARP_FUNCTIONS, NeedsFibers
 
-PREFIX = re.compile(r"\bhostcuda_\d+_")  # of the names of a function that stands in a kernel
+INLINED = re.compile(r"\bhostcuda_\d+_")  # of the names of a function that stands in a kernel
 _DEEPEST_CALL = 16  # calls within calls
 # The head of a function: [template <int n, class T>] [static __device__ float] total(float *x, int i)
 _HEAD = re.compile(
@@ -42,7 +42,7 @@ class _Function:
 
 
 def inline(scan, bodies, file):
-    """Replace warp functions, and the calls of functions that wait, as far as that is possible.
+    """Replace warp functions, and calls of functions with barriers or warp functions, as far as that is possible.
 
     Return (`Scan` of the new text, list of the `Kernel`s in it, dict: a kernel's name -> why warp functions are left).
     """
@@ -60,6 +60,7 @@ def inline(scan, bodies, file):
 
 def _find_functions(scan, file):
     """Return a dict: name -> `_Function`, of those that wait or call one that does, and whose calls can be replaced."""
+    # A function waits if it has a barrier or a warp function.
     heads = {}  # name -> (match of its head, position of "{", position of "}")
     for open_, close in scan.closing.items():
         words = scan.code[skip_registrations(scan, scan.declaration_start(open_), open_) : open_].split()
@@ -79,7 +80,7 @@ def _find_functions(scan, file):
 
 
 def _read_function(scan, head, open_, close):
-    """Return the `_Function` with a head (match of `_HEAD`) and braces at two positions; refuse an early return."""
+    """Return the `_Function` whose head is a match of `_HEAD`, with braces at two positions; refuse an early return."""
     reader = Reader(scan.code, open_ + 1, close)
     tokens, last, result = reader.tokens, close, (close, close)
     returns = [at for at, token in enumerate(tokens) if token.text == "return"]
@@ -114,7 +115,7 @@ def _read_parameter(text):
 
 
 def _replace_calls(scan, body, functions, file, numbers, reasons, calls_with_shared):
-    """Return edits (start, end, text) that replace the first waiting call of each statement of a kernel (`body`).
+    """Return edits that replace the first call of each statement of a kernel (`body`) for which threads wait.
 
     `functions`: as `_find_functions` returns it. `numbers`: an iterator, for new names. It changes `reasons`, a dict
     from a kernel's name to why a warp function stays; and `calls_with_shared`, a set of (kernel, function) that were

@@ -188,7 +188,6 @@ class Reader:
                 first = at + 1
         return [*spans, (first, last)]
 
-
     def is_declaration(self, first, last):
         """Return whether tokens[first:last] look like a declaration: a type, signs such as ``*``, and a name."""
         after = self.find_type_end(first, last)

@@ -85,7 +85,7 @@ class RegionBuilder:
                 close |= step.variable is not None and self._has_name(open_item, step.variable.name)
             if close:
                 region, open_item, section = None, None, outer_section
-            items.insert(len(items) - (open_item is not None), step)
+            items.insert(len(items) - (open_item is not None), step)  # the open item is the last one
             if outer_section:
                 self._add_warp_step(outer_section, step)
 
@@ -107,13 +107,13 @@ class RegionBuilder:
                 self._add_warp_step(section, step)
                 for counter in step.counters:
                     self._add_warp_step(section, counter)
-                (items if outer_section else section.items).append(step)
+                (items if outer_section else section.items).append(step)  # items: of the section's block
                 open_item = None if outer_section else section
             elif step.kind in ("loop", "if", "block"):
                 region, open_item, section = None, None, None
                 step.items = [self.split_block(body) for body in step.bodies]
                 items.append(step)
-            elif step.kind == "jump":
+            elif step.kind == "jump":  # all threads take it, or none
                 insert_once(step, close=True)
             elif step.kind == "declaration" and (step.variable.role == "uniform" or step.variable.shared):
                 insert_once(step, close=False)
@@ -121,7 +121,7 @@ class RegionBuilder:
                 insert_once(step, close=open_item is not None and step.update[0] in open_item.used_variables())
             else:
                 if region is None:
-                    if self.kernel.direct and section is None:
+                    if self.kernel.direct and section is None:  # its groups of neighbors are the warps
                         section = Section()
                         items.append(section)
                     region = Region(len(self.regions))
@@ -132,7 +132,7 @@ class RegionBuilder:
                     (section.items if opened_here else items).append(region)
                     open_item = section if opened_here else region
                 self._add_to_region(region, step)
-                region = None if step is self.guard else region
+                region = None if step is self.guard else region  # threads return in a region of its own
         return items
 
     def _add_to_section(self, section: Section, region: Region):
@@ -167,6 +167,7 @@ class RegionBuilder:
 
 def assign_roles(kernel: KernelPlan, regions):
     """Set the `role` of variables that are not uniform, or refuse: "recomputed", "kept" or, as it was, "local"."""
+    # A later region repeats the declaration of the first, has an array of the second, and does not use the third.
     for region in regions:
         names = [v.name for v in region.used_variables() if v.role != "uniform" and not v.shared]
         if repeated_names := {name for name in names if names.count(name) > 1}:
@@ -208,12 +209,12 @@ def _can_recompute(kernel: KernelPlan, step: PlanStep):
     if any(names.count(other.name) > 1 for other in (variable, *variable.needs)):
         return False  # where the declaration is repeated, another variable may have that name
     if any(at > variable.place for need in variable.needs for at in need.changed_uniformly):
-        return False
+        return False  # what it is made of changes after it
     return not any(_is_costly(kernel, at, first, last, step.scope) for at in range(first, last))
 
 
 def _is_costly(kernel: KernelPlan, at, first, last, scope: dict[str, KernelVariable]):
-    """Return whether token `at` of tokens[first:last] divides values that differ between threads by no constant."""
+    """Return whether token `at` of tokens[first:last] divides by no constant, and differs between threads."""
     divisor, operand_ends = kernel.reader.tokens[at + 1], BINARY - {"*", "/", "%"}
     by_constant = divisor.kind == "number" or divisor.text in kernel.constants | {"warpSize"}
     if kernel.reader.text(at) not in ("/", "%") or by_constant:

@@ -72,7 +72,7 @@ class Rows:
         for span in self.reader.split(first, last, "+"):
             terms += self.reader.split(*span, "-")
         growing = [span for span in terms if not self.is_same(*span, scope)]
-        # Of a direct kernel, a sum may have one term.
+        # One term alone needs no edit, but a direct kernel asks for it. A growing term must not be subtracted.
         if len(terms) + self.kernel.direct < 2 or len(growing) != 1 or text(growing[0][0] - 1) == "-":
             return []
         words = [text(at) for at in range(*growing[0])]
@@ -102,7 +102,7 @@ class Rows:
                 spans = zip([first, *(at + 1 for at in places)], [*places, last], strict=True)
                 return join(self._bound(*span, scope, positive) for span in spans)
         for at in outer:
-            if text(at) in ("/", "%"):
+            if text(at) in ("/", "%"):  # the result is at most the dividend
                 return self._bound(first, at, scope, positive=True)
         if text(first) == "(" and match[first] == last - 1:
             return self._bound(first + 1, last - 1, scope, positive)
@@ -149,7 +149,7 @@ class Rows:
         return start if shrinks and text(first + 1) in (">", ">=") and text(first + 2) == "0" else _UNBOUNDED
 
     def edit_tokens(self, first, last, scope: dict[str, KernelVariable]):
-        """Return edits (start, end, text) of indices that grow by 1 per thread, and of conditions equal for a row."""
+        """Return edits of tokens[first:last]: of indices that grow by 1 per thread, of conditions equal for a row."""
         edits, text, match = [], self.reader.text, self.reader.match
         next_token = first
         for at in range(first, last):
@@ -191,6 +191,7 @@ class Rows:
         terms = self.find_growing_terms(first, last, scope)
         for number, (begin, end) in enumerate(terms):
             minus = number > 0 and tokens[begin - 1].text == "-"
+            # The sign before a term, and the spaces around it, become a comma.
             new = f"{', ' if number else function + '('}{'hostcuda::minus(' if minus else ''}"
             close = ")" * (minus + (number == len(terms) - 1))
             edits.append((tokens[begin - 2].end if number else tokens[begin].start, tokens[begin].start, new))

@@ -157,7 +157,6 @@ class KernelPlan:
                 step.bodies.append(self._plan(nodes, dict(inner), in_loop or step.kind == "loop", warp))
         return step
 
-
     def _declare(self, first, last, node, scope: dict[str, KernelVariable], warp):
         """Yield a `PlanStep` for each variable that tokens[first:last] declare; add it to `variables` and `scope`."""
         reader = self.reader

@@ -114,7 +114,6 @@ def _skip_thread_number(kernel: KernelPlan, at, scope: dict[str, KernelVariable]
     return at + 1 if variable.is_thread_number else 0
 
 
-
 def _mark_steady(kernel: KernelPlan):
     """Set `steady` of variables that get a value once, until `find_uniform` knows better, and `is_thread_number`."""
     for step in kernel.steps:

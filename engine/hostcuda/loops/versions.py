@@ -6,8 +6,7 @@ from hostcuda.frontend.brackets import apply_edits, find_closing_parenthesis
 from hostcuda.frontend.scan import find_kernel_bodies
 from hostcuda.loops.direct import require_one_section
 from hostcuda.loops.file import File
-from hostcuda.loops.inline import PREFIX as INLINED
-from hostcuda.loops.inline import inline
+from hostcuda.loops.inline import INLINED, inline
 from hostcuda.loops.refusals import explain_use
 from hostcuda.loops.regions import RegionBuilder, assign_roles
 from hostcuda.loops.steps import KernelPlan
@@ -64,7 +63,7 @@ def add_loops(text, without=frozenset()):
                 raise NeedsFibers("it is overloaded")
             second, kinds[body.name] = _write_second_version(inlined_scan, inlined_body, file)
         except NeedsFibers as reason:
-            reasons[body.name] = INLINED.sub("", str(reason))
+            reasons[body.name] = INLINED.sub("", str(reason))  # with the user's names
             continue
         reasons[body.name] = ""
         if kinds[body.name] == "LOOPS":  # blocks of all shapes: the first version hardly ever runs

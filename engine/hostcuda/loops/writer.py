@@ -18,7 +18,8 @@ _UNROLLED_FULLY, _MOST_UNROLLED = 32, 64  # rounds of a loop: where a ``#pragma 
 class Writer:
     """Writes a `KernelPlan` that `RegionBuilder` has split into `items`, with a list of all its `regions`.
 
-    The macros in the text, HOSTCUDA_BLOCK and so on, are those of loops.h and lanes.h.
+    The macros in the text, HOSTCUDA_BLOCK and so on, are those of loops.h and lanes.h. *Kept* variables live across a
+    barrier: each has an array, with an element per thread.
     """
 
     def __init__(self, kernel: KernelPlan, items, regions):
@@ -38,7 +39,7 @@ class Writer:
     def write(self):
         """Return the text of the definition of the kernel's second version."""
         body, scan = self.kernel.body, self.scan
-        self._write_line(body.start)
+        self.out.append(scan.marker(body.start))  # a line marker: what follows comes from this position of the source
         name = scan.text[body.name_start : body.name_end]
         specifiers = f"{scan.text[body.start : body.marker_end]} __attribute__((noinline))"
         self.out.append(specifiers + scan.text[body.marker_end : body.name_start] + PREFIX + name)
@@ -48,22 +49,18 @@ class Writer:
         self.out.append("{ HOSTCUDA_BLOCK\n")
         self.out += [f"hostcuda_require_plain({type_})\n" for type_ in sorted(self.kernel.effects_reader.assumed)]
         for parameter in self.kernel.parameters:
-            self._prove(parameter)
+            self._write_proof(parameter)
         if self.masked:
             self.out.append("HOSTCUDA_MASK\n")
         for parameter in self.kernel.parameters:
             if parameter.role == "kept":
                 kept = self._name_array(parameter)
-                self._keep(parameter)
+                self._declare_array(parameter)
                 loop = "for (hostcuda_size hostcuda_t = 0; hostcuda_t < hostcuda_threads; ++hostcuda_t)"
                 self.out.append(f"{loop} {kept}[hostcuda_t] = {parameter.name};\n")
         self._write_items(self.items)
         self.out.append("}\n")
         return "".join(self.out)
-
-    def _write_line(self, at):
-        """Write a line marker: what follows comes from position `at` of the source."""
-        self.out.append(self.scan.marker(at))
 
     def _write_items(self, items):
         """Write the items of a block: each is a `Region`, a `Section` or a step of all threads (`PlanStep`)."""
@@ -75,29 +72,29 @@ class Writer:
             elif item.kind == "meeting":
                 self._write_meeting(item.node)
             elif item.kind == "declaration":
-                self._write_line(self.reader.tokens[item.variable.place].start)
-                edits = self._prove_constants(*item.variable.initializer, item.scope)
+                self.out.append(self.scan.marker(self.reader.tokens[item.variable.place].start))
+                edits = self._edit_constants(*item.variable.initializer, item.scope)
                 declarator = self._write_declarator(item.variable, edits=edits, as_const=True)
                 self.out.append(f"{item.variable.specifiers} {declarator};\n")
-                self._prove(item.variable)
+                self._write_proof(item.variable)
             elif item.kind in ("loop", "if", "block"):
                 self._write_control(item)
             else:
-                self._copy(item.node, edits=self._prove_constants(item.node.first, item.node.last, item.scope))
+                self._write_code(item.node, edits=self._edit_constants(item.node.first, item.node.last, item.scope))
 
     def _write_control(self, step: PlanStep):
         """Write the step of a loop, an if or a block that all threads run together, around the items in it."""
         node, parts = step.node, step.node.parts
-        self._write_line(self.reader.tokens[node.first].start)
+        self.out.append(self.scan.marker(self.reader.tokens[node.first].start))
         if node.kind == "for":
-            declarators = [self._write_declarator(counter.variable, edits=self._prove_constants(
+            declarators = [self._write_declarator(counter.variable, edits=self._edit_constants(
                 *counter.variable.initializer, counter.scope)) for counter in step.counters]
             declaration = f"{step.counters[0].variable.specifiers} {', '.join(declarators)}" if declarators else ""
             updates = ", ".join(self._write_expression(span, step.scope) for span in self.kernel.loop_steps(step))
             condition = self._write_expression(parts["condition"], step.scope)
             self.out.append(f"for ({declaration}; {condition}; {updates}) {{")
             for counter in step.counters:
-                self._prove(counter.variable)
+                self._write_proof(counter.variable)
         elif node.kind == "do":
             self.out.append("do {")
         elif node.kind == "block":
@@ -114,10 +111,9 @@ class Writer:
         condition = self._write_expression(parts["condition"], step.scope) if node.kind == "do" else ""
         self.out.append(f" while ({condition});\n" if condition else "\n")
 
-
     def _write_expression(self, span, scope: dict[str, KernelVariable]):
         """Return the text of an expression, a span of tokens, that is computed once for many threads."""
-        return self.kernel.text(*span, self._prove_constants(*span, scope))
+        return self.kernel.text(*span, self._edit_constants(*span, scope))
 
     def _write_declarator(self, variable: KernelVariable, name=None, edits=(), as_const=False):
         """Return the text of a variable's declaration without its specifiers; `edits`: of its first value.
@@ -130,7 +126,6 @@ class Writer:
         bounds, initializer = self.kernel.text(*variable.bounds), self.kernel.text(*variable.initializer, edits)
         return f"{signs}{name or variable.name}{bounds} {initializer}".rstrip()
 
-
     def _is_declared_const(self, variable: KernelVariable):
         """Return whether to declare a variable const, so that the compiler proves what is assumed: it never changes."""
         first, last = variable.initializer
@@ -138,21 +133,21 @@ class Writer:
         computed_once = variable.role in ("uniform", "recomputed") and not (variable.shared or variable.array)
         return has_value and computed_once and variable not in self.changed and not variable.constant
 
-    def _prove(self, variable: KernelVariable):
+    def _write_proof(self, variable: KernelVariable):
         """Write what proves, after a variable's declaration, that its type is built in, or its value is small."""
         if variable.type == "assumed" and variable.role != "local":
             self.out.append(f"hostcuda_require_plain(decltype({variable.name}))\n")
         if variable in self.rows.limits:
             self.out.append(f"HOSTCUDA_LIMIT({variable.name}, {LIMIT})\n")
 
-    def _prove_constants(self, first, last, scope: dict[str, KernelVariable]):
+    def _edit_constants(self, first, last, scope: dict[str, KernelVariable]):
         """Return edits by which the compiler proves that names of constants in tokens[first:last] are no variables."""
         tokens, constants = self.reader.tokens, self.kernel.file.constants
         return [(token.start, token.end, f"hostcuda_constant({token.text})")
                 for at, token in enumerate(tokens[first:last], first) if token.text in constants
                 and token.text not in scope and self.reader.text(at - 1) not in (".", "->", "::")]
 
-    def _rebind(self, region: Region):
+    def _write_const_copies(self, region: Region):
         """Write const copies of the uniform variables that a region uses and that change elsewhere.
 
         Return a list of declarations of these copies, in the region's loop, under the variables' names: so the compiler
@@ -166,13 +161,12 @@ class Writer:
                  for v in names]
         return [f"{type_} {v.name} = {name};\n" for type_, (v, name) in zip(types, names.items(), strict=True)]
 
-
     def _write_section(self, section: Section):
         """Write a loop over the warps, which runs the items of a `Section`."""
         self.section, places = section, section.places
         for variable in self.kernel.variables:
             if variable.role == "kept" and not self._is_in_section(variable) and variable.region in places:
-                self._keep(variable)
+                self._declare_array(variable)
         self.out.append("HOSTCUDA_WARPS { HOSTCUDA_WARP {\n")
         if self.masked:
             self.out.append("HOSTCUDA_FIRST_LEFT\n")
@@ -180,7 +174,7 @@ class Writer:
         self.out.append("".join(f"HOSTCUDA_SLOTS({number}) " for number in numbers) + "\n")
         from_before = section.variables_from_before()  # the warp's own steps use its first thread's values
         for variable in self._find_recomputed(from_before):
-            self._declare(variable)
+            self._write_declaration(variable)
         for variable in (v for v in self.kernel.variables if v in from_before and v.role != "recomputed"):
             if variable.role != "kept" or variable.region in places or places & variable.changes:
                 raise NeedsFibers(f"its warps look at {variable.name}, which each thread has")
@@ -193,7 +187,6 @@ class Writer:
         self.section = None
         if section.returns and self.masked:
             self.out.append("HOSTCUDA_RETURN_IF_NONE_LEFT\n")
-
 
     def _write_groups(self, section: Section):
         """Write a loop over the groups of neighbors, which runs the only `Section` of a direct kernel."""
@@ -215,7 +208,7 @@ class Writer:
         """Declare once per group those variables of `steps` that are the same for its threads, or grow by 1."""
         for variable in (step.variable for step in steps if step.variable and step.variable.role == "recomputed"):
             if variable in self.rows.same_in_row | self.rows.next_in_row:
-                self._declare(variable)
+                self._write_declaration(variable)
                 self.computed_by_group.add(variable)
             if variable in self.rows.next_in_row:
                 self.first_values[variable] = f"hostcuda_first_{self.kernel.variables.index(variable)}"
@@ -228,7 +221,7 @@ class Writer:
     def _write_meeting(self, node):
         """Write what happens where the lanes of a warp wait: which of them are there, and a result equal for all."""
         number, kind = self._read_meeting(node)
-        self._write_line(self.reader.tokens[node.first].start)
+        self.out.append(self.scan.marker(self.reader.tokens[node.first].start))
         if kind != "sync":
             present = "hostcuda_live + hostcuda_base, " if self.masked else ""
             self.out.append(f"const unsigned hostcuda_present_{number} = hostcuda::present({present}hostcuda_lanes);\n")
@@ -240,28 +233,28 @@ class Writer:
         places = self.section.places if self.section else set()
         return variable.region in places and variable.uses <= places and not variable.addressed
 
-    def _name_kept(self, variable: KernelVariable):
-        """Return the text of the thread's element of a kept variable's array."""
+    def _name_element(self, variable: KernelVariable):
+        """Return the text of the thread's element in the array of a variable that lives across a barrier."""
         return f"{self._name_array(variable)}[{'hostcuda_lane' if self._is_in_section(variable) else 'hostcuda_t'}]"
 
     def _name_array(self, variable: KernelVariable):
-        """Return the name of a kept variable's array, which no other variable has."""
+        """Return the name, which nothing else has, of the array of a variable that lives across a barrier."""
         return f"hostcuda_kept_{variable.name}_{self.kernel.variables.index(variable)}"
 
-
     def _write_region(self, region: Region):
-        """Write the loop over the threads of a `Region`: their variables, the statements, what is kept, and returns."""
+        """Write the loop over the threads of a `Region`: variables, statements, and what later regions need."""
         kept = [v for v in self.kernel.variables if v.role == "kept" and region.number in v.uses]
-        self._begin_threads(region, kept)
+        self._write_loop_head(region, kept)
+        # hostcuda_left: whether the thread is left, that is has not returned.
         self.out.append("{\n" if not (self.kernel.direct and region.returns) else "bool hostcuda_left = true; {\n")
         for step in region.steps:
             if step.kind != "declaration":
-                self._copy(step.node, region, self.rows.edit_tokens(step.node.first, step.node.last, step.scope))
+                self._write_code(step.node, region, self.rows.edit_tokens(step.node.first, step.node.last, step.scope))
             elif step.variable.role != "recomputed":
-                self._declare(step.variable)
+                self._write_declaration(step.variable)
         for variable in kept:
             if not variable.addressed and (variable.region == region.number or region.number in variable.changes):
-                self.out.append(f"hostcuda::copy({self._name_kept(variable)}, {variable.name});\n")
+                self.out.append(f"hostcuda::copy({self._name_element(variable)}, {variable.name});\n")
         self.out.append("}\n")
         if region.returns:
             left = "hostcuda_live[hostcuda_lane] = hostcuda_left" if self.kernel.direct else ""
@@ -271,12 +264,15 @@ class Writer:
             next_warp = f"HOSTCUDA_LEAVE_IF_NONE_LEFT({self.section.regions[0].number})\n" if self.section else ""
             self.out.append(next_warp or "HOSTCUDA_RETURN_IF_NONE_LEFT\n")
 
-    def _begin_threads(self, region: Region, kept):
-        """Write the arrays for the `kept` variables of a region, the head of its loop, and variables from before."""
+    def _write_loop_head(self, region: Region, kept):
+        """Write the arrays of variables that a region declares, the head of its loop, and variables from before it.
+
+        `kept` is the list of those that the region uses and that live across a barrier.
+        """
         for variable in kept:
             if variable.region == region.number and (self.section is None or self._is_in_section(variable)):
-                self._keep(variable)
-        rebound = self._rebind(region)
+                self._declare_array(variable)
+        rebound = self._write_const_copies(region)
         loop = "HOSTCUDA_LANES { HOSTCUDA_LANE\n" if self.section else "HOSTCUDA_THREADS { HOSTCUDA_THREAD\n"
         self.out.append("HOSTCUDA_NEIGHBORS { HOSTCUDA_LANE\n" if self.kernel.direct else loop)
         self.out += rebound
@@ -286,75 +282,79 @@ class Writer:
             if variable in self.first_values:
                 self.out.append(f"const int {variable.name} = {self.first_values[variable]} + (int)hostcuda_lane;\n")
             elif variable not in self.computed_by_group:
-                self._declare(variable)
+                self._write_declaration(variable)
         for variable in kept:
             if variable.region != region.number:
-                self.out.append(self._fetch(variable, region.number in variable.changes) + "\n")
+                self.out.append(self._write_fetch(variable, region.number in variable.changes) + "\n")
 
-    def _keep(self, variable: KernelVariable):
-        """Write the declaration of a kept variable's array, with an element per thread, and the limit of its size."""
+    def _declare_array(self, variable: KernelVariable):
+        """Write the array, with an element per thread, of a variable that lives across a barrier; limit its size."""
         # All arrays of a block are on one stack (runtime/fibers.cpp).
         bytes_per_variable = _KEPT_BYTES // sum(other.role == "kept" for other in self.kernel.variables)
-        kept = self._name_array(variable)
+        array = self._name_array(variable)
         count = "hostcuda_warp" if self._is_in_section(variable) else "hostcuda_threads"
-        self.out.append(f"\n{self._get_kept_type(variable)} {kept}[{count}]{self.kernel.text(*variable.bounds)};\n")
-        self.out.append(f'static_assert(sizeof *{kept} <= {bytes_per_variable}, "this variable needs fibers");\n')
+        self.out.append(f"\n{self._get_kept_type(variable)} {array}[{count}]{self.kernel.text(*variable.bounds)};\n")
+        self.out.append(f'static_assert(sizeof *{array} <= {bytes_per_variable}, "this variable needs fibers");\n')
 
     def _find_recomputed(self, variables):
-        """Return a list of the recomputed ones of `variables`, and of those they need, in the order of declaration."""
+        """Return a list of those `variables` that regions declare again, and those they need, in order."""
         needed = {v for v in variables if v.role == "recomputed"}
         while missing := {v for variable in needed for v in variable.needs if v.role == "recomputed"} - needed:
             needed |= missing
         return [v for v in self.kernel.variables if v in needed]
 
-    def _fetch(self, variable: KernelVariable, changes):
-        """Return the text that declares a kept variable in a later region; `changes`: whether that may change it."""
-        name, type_, kept = variable.name, self._get_kept_type(variable), self._name_kept(variable)
+    def _write_fetch(self, variable: KernelVariable, changes):
+        """Return the text that declares a variable from before a barrier in a later region: a copy of its element.
+
+        `changes`: whether the region may change it. If something refers to the variable, it is the element itself.
+        """
+        name, type_, element = variable.name, self._get_kept_type(variable), self._name_element(variable)
         if variable.addressed:
-            return f"{'const ' * variable.constant}auto &{name} = {kept};"
+            return f"{'const ' * variable.constant}auto &{name} = {element};"
         if variable.array:
-            return f"{type_} {name}{self.kernel.text(*variable.bounds)}; hostcuda::copy({name}, {kept});"
+            return f"{type_} {name}{self.kernel.text(*variable.bounds)}; hostcuda::copy({name}, {element});"
         if "restrict" in variable.signs:
             type_ += " __restrict__"
         if not changes:
             type_ += " const"
-        return f"{type_} {name} = hostcuda::fetch({kept});"
+        return f"{type_} {name} = hostcuda::fetch({element});"
 
-    def _declare(self, variable: KernelVariable):
-        """Write a variable's declaration; one that something refers to is its element in the array of kept ones."""
-        self._write_line(self.reader.tokens[variable.place].start)
+    def _write_declaration(self, variable: KernelVariable):
+        """Write a thread's declaration of a variable; one that something refers to is its element of an array."""
+        self.out.append(self.scan.marker(self.reader.tokens[variable.place].start))
         edits = self.rows.edit_initializer(variable)
         if variable.role == "recomputed":
-            edits = [*edits, *self._prove_constants(*variable.initializer, self.rows.scopes[variable])]
+            edits = [*edits, *self._edit_constants(*variable.initializer, self.rows.scopes[variable])]
         if variable.role != "kept" or not variable.addressed:
             self.out.append(f"{variable.specifiers} {self._write_declarator(variable, edits=edits, as_const=True)};\n")
-            self._prove(variable)
+            self._write_proof(variable)
             return
-        kept, const = self._name_kept(variable), "const " * variable.constant
+        element, const = self._name_element(variable), "const " * variable.constant
         if variable.initializer[0] != variable.initializer[1]:
             first = f"hostcuda_first_{variable.name}"
             self.out.append(f"{variable.specifiers} {self._write_declarator(variable, first, edits)};\n")
-            kept = f"hostcuda::keep({kept}, {first})"
-        self.out.append(f"{const}auto &{variable.name} = {kept};\n")
+            element = f"hostcuda::keep({element}, {first})"
+        self.out.append(f"{const}auto &{variable.name} = {element};\n")
 
     @staticmethod
     def _get_kept_type(variable: KernelVariable):
-        """Return the text of a kept variable's type, without the const of the variable itself."""
+        """Return the text of the type of a variable's copies in its array: without the const of the variable itself."""
         if "*" not in variable.signs:
             return re.sub(r"\b(const|register|constexpr)\b\s*", "", variable.specifiers) + " "
         before, star, _ = variable.signs.rpartition("*")
         return f"{variable.specifiers} {before}{star}"
 
-    def _copy(self, node, region=None, edits=()):
+    def _write_code(self, node, region=None, edits=()):
         """Write a statement (`Node`) with its directives and `edits`; in a `region`, a return jumps to its end."""
         begin, tokens = node.start, self.reader.tokens
-        self._write_line(begin)
-        # Sums in an array are vectorized as they are on fibers, not across the threads.
+        self.out.append(self.scan.marker(begin))
+        # Sums in a thread's array are vectorized as they are on fibers, not across the threads: without its pragmas.
         kept = [v for v in region.used_variables() if v.role == "kept"] if region else []
         keeps_pragmas = region is not None and not any(v.array or "*" in v.signs for v in kept)
         edits = [*edits] + [(*d.span(), _write_unroll(d["rest"]) if keeps_pragmas else "")
                             for d in self.scan.directives if d["word"] == "pragma"
                             and begin <= d.start() < tokens[node.last - 1].end]
+        # What a thread that returns notes: "" times False, a text times True.
         leave = "hostcuda_live[hostcuda_t] = false; " * self.masked + "hostcuda_left = false; " * self.kernel.direct
         if region is not None:
             for at in range(node.first, node.last):
