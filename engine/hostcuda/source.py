@@ -99,7 +99,7 @@ def rewritten(source: str, options: str | Sequence = (), no_extern_c: bool = Fal
     """Return the C++ text that the host's compiler gets for a CUDA source. Parameters: as of `SourceModule`."""
     whole = unit(source, options, no_extern_c, arch, include_dirs)
     with tempfile.TemporaryDirectory(dir=cache.scratch()) as folder:
-        return whole.text(whole.rewritten(whole.preprocessed(Path(folder)).text).text, whole.why_fibers)
+        return whole.write_text(whole.rewrite(whole.preprocess(Path(folder)).text).text, whole.why_fibers)
 
 
 def warnings_about(source: str, options: str | Sequence = (), no_extern_c: bool = False, arch: str | None = None,

@@ -26,7 +26,7 @@ def name_of(source: str) -> str:
     return line[1] if line else NAME
 
 
-def error(source: str, command: list[str], out: str, err: str) -> CompileError:
+def make_error(source: str, command: list[str], out: str, err: str) -> CompileError:
     """Return the error to raise for the compiler's output about a source, with remedies for what users often miss."""
     err = _UNKNOWN.sub(r"\1the CPU engine has no \2: run the program on a GPU, or without it", err)
     if library := _LIBRARY_HEADER.search(err):

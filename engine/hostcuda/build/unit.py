@@ -116,7 +116,7 @@ class Unit:
         others = [f'#include "{path}"\n' for path in self.options.sources if self.program]
         return [f'extern "C" {{\n{main}}}\n' if self.extern_c else main, *others]
 
-    def preprocessed(self, folder: Path, text: str | None = None) -> Preprocessed:
+    def preprocess(self, folder: Path, text: str | None = None) -> Preprocessed:
         """Return the `Preprocessed` text of one of `files`, by default the first one; write files into `folder`."""
         prologue = [f'#line 1 "{SKELETON}"', *self.options.prologue, text or self.files[0]]
         lines = [*(['#include "hostcuda/host.h"'] if self.program else []), '#include "hostcuda/keep.h"', *prologue]
@@ -141,7 +141,7 @@ class Unit:
         try:
             return replace(result, text=merge_sides(result.text, of_host.text))
         except ValueError as error:
-            raise messages.error(self.source, command, "", str(error)) from None
+            raise messages.make_error(self.source, command, "", str(error)) from None
 
     def _write_quoted_source(self, folder):
         """Write the source into `folder` under the name that messages use: the compiler quotes lines of it."""
@@ -152,11 +152,11 @@ class Unit:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(rest if is_relative else self.source, encoding="utf-8", errors="surrogateescape")
 
-    def rewritten(self, text: str) -> Rewritten:
+    def rewrite(self, text: str) -> Rewritten:
         """Return the result of `rewrite` for the text of a preprocessed file."""
         return rewrite(text, Names() if self.program else None)
 
-    def text(self, rewritten: str, why_fibers: str, without: Iterable[str] = ()) -> str:
+    def write_text(self, rewritten: str, why_fibers: str, without: Iterable[str] = ()) -> str:
         """Return the text for the compiler; if `why_fibers` is empty, kernels but those `without` get thread loops."""
         text = checkmode.make_changeable(checkmode.unroll_loops(rewritten)) if "profile" in self.tools else rewritten
         if not why_fibers:
@@ -177,18 +177,18 @@ class Unit:
         folders = [folder, *(folder / f"file-{i}" for i in range(1, len(self.files)))]
         for subfolder in folders[1:]:
             subfolder.mkdir()
-        preprocessed = [self.preprocessed(*inputs) for inputs in zip(folders, self.files, strict=True)]
-        rewritten = [self.rewritten(file.text) if file.of_cuda else Rewritten(f"{_FOR_HOST}\n{file.text}", ())
+        preprocessed = [self.preprocess(*inputs) for inputs in zip(folders, self.files, strict=True)]
+        rewritten = [self.rewrite(file.text) if file.of_cuda else Rewritten(f"{_FOR_HOST}\n{file.text}", ())
                      for file in preprocessed]
         texts = [file.text for file in rewritten]
         if self.program:
             texts = self._add_entry(texts)
         for text in texts if before_compile else ():
             before_compile(text)
-        libraries = [word for word in self.options.words if self.program and re.fullmatch("-[lL].+", word)]
+        libraries = [word for word in self.options.words if self.program and re.fullmatch("-[lL].+", word)]  # -lm
         libraries += ["-fopenmp"] if self.options.openmp else []
         link = [*toolchain.link_flags(self.command), *libraries]
-        assemble = bool(self.tools) or len(folders) > 1
+        assemble = bool(self.tools) or len(folders) > 1  # then the assembler texts are changed before they are linked
         target = ["-S", "-o", self.TEXT] if assemble else [*link, "-o", "kernel.so"]
         commands, results = self._compile_texts(texts, [file.of_cuda for file in preprocessed], folders, target)
         for place, command, (status, out, err) in zip(folders, commands, results, strict=True):
@@ -224,7 +224,7 @@ class Unit:
         with tempfile.TemporaryDirectory(dir=cache.scratch()) as place:
             folder = Path(place)
             try:
-                text = plain.text(plain.rewritten(plain.preprocessed(folder).text).text, "it is not to run")
+                text = plain.write_text(plain.rewrite(plain.preprocess(folder).text).text, "it is not to run")
             except CompileError:
                 return ""
             text = f"#define HOSTCUDA_WARNS\n{replace_doubtful_sizes(text)}"
@@ -246,19 +246,19 @@ class Unit:
         compiled without the edits of `make_exact`, which may be the reason. Then the kernels that its messages name get
         no thread loops.
         """
-        why_fibers, without_loops, is_unchanged = self.why_fibers, set(), False
+        why_fibers, without_loops, is_unchanged = self.why_fibers, set(), False  # is_unchanged: not by `make_exact`
         flags_with_warnings = [flag for flag in self.flags if flag != "-w"]
         while True:
             commands, with_loops = [], False
             for place, text, cuda in zip(folders, texts, of_cuda, strict=True):
                 if cuda:
-                    text = self.text(text, why_fibers, without_loops)
+                    text = self.write_text(text, why_fibers, without_loops)
                     text = text if is_unchanged else make_exact(text, not self.program)
                 (place / SKELETON).write_text(text, encoding="utf-8", errors="surrogateescape")
-                has_halves = bool(re.search(r"\b(?:__)?half2?\b", text))
+                has_halves = bool(re.search(r"\b(?:__)?half2?\b", text))  # half, __half2
                 loops_flags = toolchain.loops_flags(self.command, has_halves) if PREFIX in text else []
                 with_loops |= PREFIX in text
-                includes = self.includes if cuda else self.includes[2:]
+                includes = self.includes if cuda else self.includes[2:]  # else without the engine's header
                 flags = self.flags if is_unchanged or not cuda else [*flags_with_warnings, CONVERSIONS]
                 if cuda and not toolchain.is_clang(self.command):
                     flags = [*flags, f"{LIST_CALLS}calls.txt", *(_APART if self.program else ())]
@@ -270,7 +270,7 @@ class Unit:
             if not has_failed or (is_unchanged and not with_loops):
                 return commands, results
             is_unchanged = not is_unchanged
-            if is_unchanged:
+            if is_unchanged:  # next without the edits of `make_exact`, after that with fewer thread loops
                 continue
             kernels_in_errors = {name for _, _, err in results for name in re.findall(rf"\b{PREFIX}(\w+)", err)}
             if without_loops or not kernels_in_errors:  # leaving out those that errors name did not suffice
@@ -306,13 +306,13 @@ class Unit:
         found = find_side_errors(text, call_graph, self.program)
         lines = sorted({f"{file}:{line}: {sentence}" for (file, line), sentence in found})
         if errors := [line for line in lines if ": error: " in line]:
-            raise messages.error(self.source, [], "", "\n".join(errors))
+            raise messages.make_error(self.source, [], "", "\n".join(errors))
         return lines
 
     def refuse(self, folder: Path, command: list[str], out: str, err: str) -> NoReturn:
         """Raise the CompileError for the output of the compiler's `command` in the build `folder`."""
         tidy = messages.tidy(err, folder, SKELETON)
-        raise messages.error(self.source, command, out, tidy if "error:" in tidy else err)
+        raise messages.make_error(self.source, command, out, tidy if "error:" in tidy else err)
 
 
 def unit(

@@ -40,7 +40,7 @@ def find_angle_end(code, at):
 
 
 def split_spans(code, separator, start=0, end=None, angles=True):
-    """Return a list of (start, end): parts of code[start:end] between separators outside of brackets, also ``<>``."""
+    """Return the spans (start, end) of code[start:end] between separators outside of brackets; `angles`: also of <>."""
     end, spans, angle_depth, depth = len(code) if end is None else end, [], 0, 0
     for match in re.compile(rf"{_BRACKET.pattern}|{re.escape(separator)}").finditer(code, start, end):
         if match[0] == separator:

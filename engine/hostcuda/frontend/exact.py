@@ -27,20 +27,20 @@ _PRIMARY = re.compile(r"\s*(?:(?:::)?\s*\w+(?:\s*::\s*\w+)*|\.?\d[\w.']*(?:(?<=[
 _SUFFIX = re.compile(r"\s*(?:([(\[])|(?:\.|->)\s*(?:template\s+)?\w+|\+\+|--|::\s*\w+)")
 
 
-def make_exact(text, whole):
-    """Return the text with casts and shifts that do as the hardware; `whole`: also outside of device functions."""
+def make_exact(text, everywhere):
+    """Return the text with casts and shifts that do as the hardware; `everywhere`: also in functions of the host."""
     scan = Scan(text)
     own_types = {name for names in _TYPE_NAMES.findall(scan.code) for name in names if name}
     kinds = "|".join([_WORDS, _NAMES, *(rf"{name}\b" for name in sorted(own_types))])
     edits = [*_edit_shifts(scan.code), *_edit_casts(scan.code, kinds)]
-    return apply_edits(text, [edit for edit in edits if whole or scan.on_device(edit[0])])
+    return apply_edits(text, [edit for edit in edits if everywhere or scan.on_device(edit[0])])
 
 
 def _edit_shifts(code):
     """Yield edits (start, end, text) that make ``a << n`` shift as the hardware: ``a << hostcuda::shift << n``."""
     for match in _SHIFT.finditer(code):
         if _SMALL_COUNT.match(code, match.end()) or (match[0] == ">>" and _closes_two_lists(code, match.start())):
-            continue
+            continue  # C++ does the same, or it is no shift
         yield match.end(), match.end(), f" hostcuda::shift {match[2] or match[1]}"
 
 
@@ -69,6 +69,7 @@ def _edit_casts(code, kinds):
         if end := _find_operand_end(code, match.end(), cast):
             yield match.start(), match.end(), f"hostcuda_cast<{match[1].strip()}>("
             yield end, end, ")"
+    # int(x) where an operand begins: after an operator, a bracket or "return".
     for match in re.finditer(rf"(?:[-=(,+/%<?:&|^!~\[*]|\breturn)\s*\b({kinds})\s*\((?=\s*[^\s)*&])", code):
         close = find_closing_parenthesis(code, match.end() - 1)
         # Not a function's type, as in F<int(float, int *)>.
@@ -119,6 +120,6 @@ def cast_conversions(text, printed, file):
     for (start, end), (kinds, operator) in targets.items():
         if re.compile(r"[-+*/]=").match(text, operator):  # i += x: it is written i += hostcuda::shift = x
             edits.append((operator + 2, operator + 2, " hostcuda::shift ="))
-        elif len(kinds) == 1 and not any(start == a and end < b for a, b in targets):
+        elif len(kinds) == 1 and not any(start == a and end < b for a, b in targets):  # a longer one goes first
             edits += [(start, start, f"hostcuda_cast<{kinds.pop()}>("), (end, end, ")")]
     return apply_edits(text, edits)

@@ -43,6 +43,7 @@ def write_picks(kernel, names):
     declarations, variables = ", ".join(parameters), [_find_name(parameter) for parameter in parameters]
     text = (f"{head} static inline {pick} hostcuda_pick_{kernel.name}({declarations}) {kernel.requires} "
             "{ return {}; }")
+    # For lambdas and default arguments: a function that passes its arguments on to the launch.
     if declarations and all(variables) and kernel.name not in variables and (defined or "=" in declarations):
         names.called.add(kernel.name)
         if "=" in declarations:
@@ -64,7 +65,7 @@ def register_instances(kernel, code):
     edits, arguments = _name_parameters(code, kernel.start)
     if arguments is None:
         return []
-    text = f" (void)&hostcuda::OfTemplate<{write_pointer(kernel, arguments)}>::registered;"  # however it is launched
+    text = f" (void)&hostcuda::OfTemplate<{write_pointer(kernel, arguments)}>::registered;"  # in the kernel's body
     return [*edits, (kernel.open + 1, kernel.open + 1, text)]
 
 

@@ -38,7 +38,7 @@ def find_unsynchronized(text):
         if scan.scope(start) is None or scan.scope(start + 1) is not None:
             continue  # within a function, or a namespace
         head = scan.declaration_start(start)
-        is_kernel = "__global__" in scan.code[head:start]  # whose parameters point to global memory
+        is_kernel = "__global__" in scan.code[head:start]  # its parameters, in the head, point to global memory
         for name in _find_volatile_names(scan.code[start if is_kernel else head : end], shared, is_kernel):
             if read := _find_unsafe_read(scan.code, name, start, end):
                 reads.append((*scan.place(read[0]), *read[1:]))

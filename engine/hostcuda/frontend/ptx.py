@@ -128,7 +128,7 @@ class _Statement:
             return _SPECIAL[text.lstrip("%")]
         if _LITERAL.fullmatch(text):
             return text
-        if literal := _FLOAT.fullmatch(text):
+        if literal := _FLOAT.fullmatch(text):  # 0f3F800000: the bits of 1
             if literal["single"]:
                 return f"__builtin_bit_cast(float, 0x{literal['single']}u)"
             return f"__builtin_bit_cast(double, 0x{literal['double']}ull)"
@@ -165,7 +165,7 @@ class _Statement:
         return "".join(f"{_TYPES[match[1]]} r_{name}{{}}; " for name in names)
 
     def translate_product(self, instruction, text):
-        """Return the call for a product of matrices, an instruction of `_PRODUCTS`; `text` is that of its operands.
+        """Return the C++ statement for a product of matrices, a key of `_PRODUCTS`; `text` has its operands.
 
         These have to be four groups of registers, ``{%0, %1}, {%2, %3}, {%4}, {%5, %6}``: D, A, B and C of D = AB + C.
         """
@@ -184,7 +184,7 @@ class _Statement:
         return f"hostcuda::ptx::mma<{k}, {element}, {type_}>({arguments}).to({output}); "
 
     def translate_access(self, match, instruction, operands):
-        """Return a load or a store of one to four values: `match` is of `_ACCESS`, `operands` (registers, address)."""
+        """Return the C++ statement for a load or store, a match of `_ACCESS`; `operands`: (registers, address)."""
         names, type_, count = _split(operands[0].strip("{}")), _TYPES[match["type"]], int(match["count"] or 1)
         if len(names) != count:
             raise ValueError(f"{instruction} takes {count} registers, not {len(names)}")
@@ -194,9 +194,9 @@ class _Statement:
         return f"hostcuda::ptx::load<{type_}, {count}>({place}).to({', '.join(map(self.write_to, names))}); "
 
     def translate_operation(self, match, instruction, operands):
-        """Return an operation on values of one type, a match of `_OPERATION`; a mov can pack or unpack ``{a, b}``."""
+        """Return the C++ statement for an operation on values of one type, a match of `_OPERATION` such as add.s32."""
         name, type_ = match["name"], _TYPES[match["type"]]
-        if name == "mov" and len(operands) == 2 and "{" in instruction + "".join(operands):
+        if name == "mov" and len(operands) == 2 and "{" in instruction + "".join(operands):  # mov.b64 %0, {a, b}
             if operands[0].startswith("{"):
                 parts = ", ".join(map(self.write_to, _split(operands[0].strip("{}"))))
                 return f"hostcuda::ptx::unpack<{type_}>({self.read(operands[1])}, {parts}); "
@@ -205,7 +205,7 @@ class _Statement:
         if len(operands) != 1 + _INPUTS[name]:
             raise ValueError(f"{instruction} takes {1 + _INPUTS[name]} operands, not {len(operands)}")
         result_type = "bool" if name.startswith("setp") else type_
-        function = re.sub(r"\.(?:lo|approx)", "", name.replace("setp.", "is_")) + "_"
+        function = re.sub(r"\.(?:lo|approx)", "", name.replace("setp.", "is_")) + "_"  # is_eq_ of setp.eq
         is_shift = name in ("shl", "shr")  # its second input, the count, always has 32 bits
         values = [self._get("unsigned int" if is_shift and i else type_, text) for i, text in enumerate(operands[1:])]
         return self._put(result_type, operands[0], f"hostcuda::ptx::{function}<{type_}>({', '.join(values)})")
@@ -219,7 +219,7 @@ class _Statement:
         return f"hostcuda::ptx::put<{type_}>({self.write_to(operand)}, {value}); "
 
     def translate_matrices(self, match, instruction, operands):
-        """Return the load of one, two or four 8x8 matrices, a match of `_LDMATRIX`; the lanes point to their rows."""
+        """Return the C++ statement that loads one, two or four 8x8 matrices; `match`: of `_LDMATRIX`."""
         names = _split(operands[0].strip("{}"))
         if len(names) != int(match["count"]):
             raise ValueError(f"{instruction} writes {match['count']} registers, not {len(names)}")
@@ -229,7 +229,7 @@ class _Statement:
         return f"hostcuda::ptx::ldmatrix<{match['count']}, {is_transposed}>({place}).to({written}); "
 
     def translate_copy(self, operands):
-        """Return an asynchronous copy; its operands: ``[destination], [source], size`` and maybe ``, source_size``."""
+        """Return the C++ statement for cp.async, with operands ``[destination], [source], size[, source_size]``."""
         destination, source = (self.read_address(operand) for operand in operands[:2])
         sizes = (self._get("unsigned int", size) for size in (operands[2], operands[-1]))  # the last may be the third
         places = f"hostcuda::ptx::shared_at({destination}), hostcuda::ptx::global_at({source})"

@@ -155,7 +155,7 @@ def _read_operands(scan, sections):
 
 
 def _edit_asm(scan):
-    """Yield edits by which each asm statement calls a lambda; its operands become the arguments, where they stand."""
+    """Yield edits making each asm statement the call of a lambda, with its operands as arguments, where they stand."""
     for match in _ASM.finditer(scan.code):
         at, end = match.start(), find_closing_parenthesis(scan.code, match.end() - 1)
         if end is None or scan.scope(at) is not None:  # it stands in no function
@@ -249,7 +249,7 @@ def rewrite(text, names=None):
     """
     scan = Scan(text.replace("\r\n", "\n").removeprefix("\ufeff"))
     edits = [*_edit_dynamic_shared(scan), *_edit_variables(scan), *_edit_asm(scan)]
-    refused = list(_edit_refused(scan, names is not None))
+    refused = list(_edit_refused(scan, names is not None))  # what is replaced by these gets no other edits
     edits = [edit for edit in edits if not any(start <= edit[0] < end for start, end, _ in refused)] + refused
     kernels = list(find_kernels(scan))
     edits += _edit_kernels(scan, kernels)

@@ -78,7 +78,7 @@ def _merge_lines(scans, functions):
     """
     device_scan, host_scan = scans
     lines_of_both = functions[0].keys() & functions[1].keys()
-    lines_of_device = {
+    lines_of_device = {  # in the host's text: of functions that are not the host's, with their heads
         n for function in functions[1].values() if "host" not in function.sides
         for n in range(_count_lines(host_scan, function.open)
                        - host_scan.code[function.start : function.open].lstrip().count("\n"),
@@ -91,7 +91,7 @@ def _merge_lines(scans, functions):
     for n, (device_line, host_line, *outside) in enumerate(zip(*columns, strict=True)):
         if len({" ".join(text.split()) for text in outside}) > 1 and n not in lines_of_device:
             if device_line.strip() and host_line.strip():
-                place = _format_place(device_scan, len("\n".join([*lines, ""])))
+                place = _format_place(device_scan, len("\n".join([*lines, ""])))  # of this line
                 raise ValueError(f"{place}: error: a declaration that depends on __CUDA_ARCH__ {_NOT_MERGED}")
             device_line = device_line if device_line.strip() else host_line
         lines.append(device_line)
@@ -107,7 +107,6 @@ def _count_lines(scan, at):
 
 
 def _format_place(scan, at):
-    """Return ``file:line`` of position `at`."""
     file, line = scan.place(at)
     return f"{file or 'kernel.cu'}:{line}"
 
@@ -238,7 +237,7 @@ def _find_declaration(scan, variable):
 def _find_use(scan, variable, function, how):
     """Return (file, line) where a `_Function` most likely uses a variable, or None; `how`: "read", "write", "addr"."""
     def rate(use):
-        """Return 0 for a match that is no such use, and more the surer it is one."""
+        """Return how surely a match of the name is such a use: 0 to 4."""
         before, assigns = scan.code[function.open : use.start()], _ASSIGNS.match(scan.code, use.end())
         changes = assigns["operator"] != "" if assigns else before.rstrip().endswith(("++", "--"))
         is_such_use = {"addr": True, "write": assigns or changes, "read": changes or not assigns}[how]
@@ -251,7 +250,6 @@ def _find_use(scan, variable, function, how):
 
 @lru_cache(1)
 def _read_headers():
-    """Return the text of all of the engine's headers."""
     return "\n".join(path.read_text() for path in INCLUDE.rglob("*.h"))
 
 
@@ -266,7 +264,7 @@ def _judge_call(caller, called, shown, symbol, own, program):
     none. `shown` is that name as the compiler shows it, `symbol` the linker's; `program`: whether host code runs.
     """
     if caller in _DEVICE_SIDES:
-        in_header = rf"\b{called}\s*\("
+        in_header = rf"\b{called}\s*\("  # such a function of the engine's headers may be called
         if re.match(r"_ZL?\d", symbol):  # in no class or namespace: nor is the header's
             in_header = rf"(?m)^\S.*{in_header}|{in_header}.*\\$"
         if own == {"host"} and not re.search(in_header, _read_headers()):

@@ -35,6 +35,7 @@ def replace_doubtful_sizes(text: str) -> str:
         pointers = arguments[: 1 + (call[1] == "Memcpy")]
         if call[1] == "Malloc":  # which gets the pointer's address
             pointers = [word[1:].strip() if word[:1] == "&" else f"*{word}" for word in pointers]
+        # Wide has two types of pointers: those of Memcpy, or one of them twice.
         wide = f" hostcuda::Wide<{', '.join(f'std::decay_t<decltype(({pointer}))>' for pointer in (pointers * 2)[:2])}>"
         if call[1] == "Memset" and (value := _NUMBER.fullmatch(arguments[1])) and int(value[1]) not in _MEANT_BYTES:
             edits.append((*spans[1], f"{wide}::value({arguments[1]})"))

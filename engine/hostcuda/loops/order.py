@@ -55,7 +55,7 @@ def find_declared_names(reader, nodes):
 
 
 def find_unshared_names(reader, body, scan, file):
-    """Return the set of names whose values no other thread can change: constants, and a thread's own in all scopes."""
+    """Return the set of names that no other thread can change: constants, and variables of one thread in all scopes."""
     unshared, others = set(re.findall(r"\w+", scan.code[body.name_end : body.open])), set()
     for first, last in find_declarations(reader, reader.read_statements()):
         is_shared = "__shared__" in [reader.text(at) for at in range(first, last)]

@@ -18,11 +18,11 @@ class Node:
     children: list = field(default_factory=list)  # all nodes in it, in order
     start: int = 0  # where its text starts, with the directives and comments before it
     barrier: bool = False  # whether it has a barrier
-    meeting: bool = False  # a place at which the lanes of a warp wait for each other
+    meeting: bool = False  # whether it has a place at which the lanes of a warp wait for each other
 
 
 class Reader:
-    """The statements of a function's body."""
+    """The tokens code[start:end] of a function's body, and the statements in it."""
 
     def __init__(self, code, start, end):
         self.tokens = lex(code, start, end)
@@ -176,7 +176,7 @@ class Reader:
         return max((self.match.get(i, i) + 1 for i in ends_before), default=begin)  # match: behind a bracket's partner
 
     def find_end(self, at, last, ends):
-        """Return the index of the first closing bracket or sign of the set `ends` from token `at` on, else `last`."""
+        """Return the index of the next closing bracket, or sign `ends` outside of brackets, from `at` on, or `last`."""
         return next((i for i in self.outside_brackets(at, last) if self.text(i) in {*ends, *PAIRS.values()}), last)
 
     def split(self, first, last, separator=","):
