@@ -42,7 +42,7 @@ def obtain(
     """
     if cache_dir is False:
         return _obtain_in_entry(Path(tempfile.mkdtemp(prefix="module-", dir=cache.scratch())), unit, keep, compiled)
-    name = Path("modules", unit.key[:2], unit.key[2:40])  # `trim_daily` knows these lengths
+    name = Path("modules", unit.key[:2], unit.key[2:40])
     return cache.with_room(lambda folder: _obtain_in_entry(folder / name, unit, keep, compiled), cache_dir)
 
 
@@ -65,7 +65,7 @@ def _compile_into(entry, unit, keep):
     """Compile a unit in a temporary folder and publish the result in the folder `entry`; return its manifest."""
     prefix, where = ("hostcuda-kernel-", None) if keep else ("build-", cache.scratch())
     folder = Path(tempfile.mkdtemp(prefix=prefix, dir=where))
-    cache.trim_daily(f"modules/??/{38 * '?'}")
+    cache.trim_daily(f"modules/??/{38 * '?'}")  # the names of `obtain`: a key's first 2 digits, and 38
     try:
         library, about = unit.compile(folder)
         data = library.read_bytes()

@@ -140,5 +140,5 @@ def read(words: str | Iterable, include_dirs: Iterable | None, arch: str | None)
             _ignored_options.add(word)
             warnings.warn(f"the CPU engine ignores the unknown nvcc option {word!r}", stacklevel=4)  # the user's
     if number := re.search(r"_(\d+)", options.arch or ""):
-        options.prologue += ["#undef __CUDA_ARCH__", f"#define __CUDA_ARCH__ {int(number[1]) * 10}"]
+        options.prologue += ["#undef __CUDA_ARCH__", f"#define __CUDA_ARCH__ {int(number[1]) * 10}"]  # 900
     return options

@@ -58,7 +58,7 @@ class Unit:
 
     @property
     def why_fibers(self) -> str:
-        """Why its kernels are to run on fibers; empty: those that can run as thread loops do so.
+        """The reason why all kernels run on fibers (a stack per thread), or "" where they may run as thread loops.
 
         Raises CompileError if the environment variable HOSTCUDA_GEAR has another value than ``loops``, the default, and
         ``fibers``; a program always runs on fibers.
@@ -145,7 +145,7 @@ class Unit:
 
     def _write_quoted_source(self, folder):
         """Write the source into `folder` under the name that messages use: the compiler quotes lines of it."""
-        line, _, rest = self.source.partition("\n")
+        line, _, rest = self.source.partition("\n")  # of a program, the first line is #line 1 "file.cu"
         name = messages.name_of(line) if self.program else messages.NAME
         is_relative = name != messages.NAME and not os.path.isabs(name)
         path = folder / (name if is_relative else messages.NAME)

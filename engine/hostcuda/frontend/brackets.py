@@ -9,13 +9,13 @@ _HEAD = re.compile(r"(?:for|while|if(?:\s+constexpr)?|switch)\b\s*|(?:do|else)\b
 _OPENING = {">": "<", "]": "[", ")": "(", "}": "{"}
 
 
-def find_closing_parenthesis(code, at):
+def find_closing_parenthesis(code: str, at: int) -> int | None:
     """Return the position of the ``)`` that closes the first ``(`` from position `at` on, or None."""
     return _match_parentheses(code).get(code.find("(", at))
 
 
 @lru_cache(8)
-def _match_parentheses(code):
+def _match_parentheses(code: str):
     """Return a dict: position of each ``(`` that is closed -> position of its ``)``."""
     closing, open_ = {}, []  # open_: positions of those that are not closed yet
     for match in re.finditer(r"[()]", code):
@@ -26,7 +26,7 @@ def _match_parentheses(code):
     return closing
 
 
-def find_angle_end(code, at):
+def find_angle_end(code: str, at: int) -> int | None:
     """Return the position of the ``>`` that closes the ``<`` at position `at`, or None."""
     angle_depth = depth = 0  # depth: of other brackets, in which "<" is an operator
     for match in _BRACKET.finditer(code, at):
@@ -39,7 +39,7 @@ def find_angle_end(code, at):
     return None
 
 
-def split_spans(code, separator, start=0, end=None, angles=True):
+def split_spans(code: str, separator: str, start=0, end=None, angles=True) -> list[tuple[int, int]]:
     """Return the spans (start, end) of code[start:end] between separators outside of brackets; `angles`: also of <>."""
     end, spans, angle_depth, depth = len(code) if end is None else end, [], 0, 0
     for match in re.compile(rf"{_BRACKET.pattern}|{re.escape(separator)}").finditer(code, start, end):
@@ -54,7 +54,7 @@ def split_spans(code, separator, start=0, end=None, angles=True):
     return [*spans, (start, end)]
 
 
-def find_opening(code, at):
+def find_opening(code: str, at: int) -> int | None:
     """Return the position of the bracket that matches the closing one (also ``>``) at position `at`, or None."""
     open_brackets = []  # the brackets that are looked for, the innermost one last
     while at >= 0:
@@ -70,7 +70,7 @@ def find_opening(code, at):
     return None
 
 
-def skip_bracket(code, at):
+def skip_bracket(code: str, at: int) -> int:
     """Return the position after the bracket that closes the one (not ``<``) at position `at`; without one, the end."""
     depth = 0
     for bracket in _NO_ANGLE.finditer(code, at):
@@ -80,7 +80,7 @@ def skip_bracket(code, at):
     return len(code)
 
 
-def find_statement_end(code, at):
+def find_statement_end(code: str, at: int) -> int:
     """Return the position after the statement that begins at position `at`, where white space may be first."""
     at = re.compile(r"\s*").match(code, at).end()
     if code.startswith("{", at):
@@ -93,7 +93,7 @@ def find_statement_end(code, at):
     return sign.end() if sign else len(code)
 
 
-def apply_edits(text, edits, start=0, end=None):
+def apply_edits(text: str, edits, start=0, end=None):
     """Return text[start:end] with edits (first position, position after the last, new text), in any order."""
     pieces = []
     for begin, after, new in sorted(edits):

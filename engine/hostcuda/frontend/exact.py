@@ -27,7 +27,7 @@ _PRIMARY = re.compile(r"\s*(?:(?:::)?\s*\w+(?:\s*::\s*\w+)*|\.?\d[\w.']*(?:(?<=[
 _SUFFIX = re.compile(r"\s*(?:([(\[])|(?:\.|->)\s*(?:template\s+)?\w+|\+\+|--|::\s*\w+)")
 
 
-def make_exact(text, everywhere):
+def make_exact(text: str, everywhere: bool):
     """Return the text with casts and shifts that do as the hardware; `everywhere`: also in functions of the host."""
     scan = Scan(text)
     own_types = {name for names in _TYPE_NAMES.findall(scan.code) for name in names if name}
@@ -36,7 +36,7 @@ def make_exact(text, everywhere):
     return apply_edits(text, [edit for edit in edits if everywhere or scan.on_device(edit[0])])
 
 
-def _edit_shifts(code):
+def _edit_shifts(code: str):
     """Yield edits (start, end, text) that make ``a << n`` shift as the hardware: ``a << hostcuda::shift << n``."""
     for match in _SHIFT.finditer(code):
         if _SMALL_COUNT.match(code, match.end()) or (match[0] == ">>" and _closes_two_lists(code, match.start())):
@@ -44,7 +44,7 @@ def _edit_shifts(code):
         yield match.end(), match.end(), f" hostcuda::shift {match[2] or match[1]}"
 
 
-def _closes_two_lists(code, at):
+def _closes_two_lists(code: str, at: int):
     """Return whether the ``>>`` at position `at` ends ``a<b<3>>``: two ``<`` are open since a brace or semicolon."""
     depth = open_lists = 0  # depth: of parentheses and square brackets, from the right
     start = max(code.rfind(sign, 0, at) for sign in (";", "{", "}", "?", "&&", "||"))
@@ -56,7 +56,7 @@ def _closes_two_lists(code, at):
     return open_lists >= 2
 
 
-def _edit_casts(code, kinds):
+def _edit_casts(code: str, kinds: str):
     """Yield edits (start, end, text) of ``static_cast<int>(x)``, ``(int)x``, ``int(x)``; `kinds`: a regex of types."""
     for match in re.finditer(rf"\bstatic_cast\s*<(?=\s*(?:{kinds})\s*>)", code):
         yield match.start(), match.end(), "hostcuda_cast<"
@@ -77,7 +77,7 @@ def _edit_casts(code, kinds):
             yield match.start(1), match.end(1), f"hostcuda_cast<{match[1].strip()}>"
 
 
-def _find_operand_end(code, at, cast):
+def _find_operand_end(code: str, at: int, cast: re.Pattern):
     """Return the position after a cast's operand, which begins at `at`, or None; `cast`: the regex of another cast."""
     while sign := re.compile(r"\s*[-+~!*&]").match(code, at):
         at = sign.end()
@@ -104,7 +104,7 @@ def _find_operand_end(code, at, cast):
 _CONVERSION = re.compile(r"conversion from '[^']*'(?: \{aka '[^']*'\})? to '([^']*)'(?: \{aka '([^']*)'\})?")
 
 
-def cast_conversions(text, printed, file):
+def cast_conversions(text: str, printed: str, file: str):
     """Return the text of `file` with a cast for each conversion to an integer in the compiler's `printed` JSON."""
     # A character of the text has to be a byte, because columns are bytes.
     starts = [0, *(match.end() for match in re.finditer("\n", text))]

@@ -11,6 +11,7 @@ launch becomes a call of ``hostcuda_call_kernel``, which has the same parameters
 import re
 
 from hostcuda.frontend.brackets import apply_edits, find_angle_end, find_closing_parenthesis, find_opening, split_spans
+from hostcuda.frontend.scan import Kernel, Scan
 
 MAIN = re.compile(r"\bmain\s*\(")
 _NAME = re.compile(r"(?P<type>(?:.*(?:[\s*&>]|\.\.\.))?)(?P<name>[A-Za-z_]\w*)$")  # of a template's parameter
@@ -23,11 +24,8 @@ _LAMBDA = re.compile(r"(?<![\w)\]\s])\s*\[(?!\[)")  # a "[" that follows no oper
 _NO_TYPE = re.compile(r"(?:\s|\b(?:const|volatile|struct|class|enum|typename|__grid_constant__|__restrict__)\b)*$")
 
 
-def write_picks(kernel, names):
-    """Return the text to put behind a `Kernel`'s declaration, by which launches choose it; add it to the `Names`.
-
-    It has the functions hostcuda_pick_ and hostcuda_call_, and is empty where an earlier declaration had it.
-    """
+def write_picks(kernel: Kernel, names: "Names"):
+    """Return the text, for behind a kernel's declaration, by which launches choose it, or ""; extend `names`."""
     key, defined = (kernel.scope, kernel.name, len(kernel.parameters)), kernel.open < kernel.close
     if "<" in kernel.name or key in names.declared:  # a specialization; the definition of what was declared
         return ""
@@ -54,13 +52,13 @@ def write_picks(kernel, names):
     return f' extern "C++" {{ {text} }}'
 
 
-def write_pointer(kernel, arguments):
+def write_pointer(kernel: Kernel, arguments: str):
     """Return the text of a pointer to a `Kernel`, whose type selects the overload; `arguments`: ``<T>`` or ""."""
     types = ", ".join(map(remove_default, kernel.parameters))
     return f"static_cast<void (*)({types})>({kernel.name}{arguments})"
 
 
-def register_instances(kernel, code):
+def register_instances(kernel: Kernel, code: str):
     """Return edits (start, end, text) of a template in `code`: its parameters get names, instances get registered."""
     edits, arguments = _name_parameters(code, kernel.start)
     if arguments is None:
@@ -69,7 +67,7 @@ def register_instances(kernel, code):
     return [*edits, (kernel.open + 1, kernel.open + 1, text)]
 
 
-def _find_name(parameter):
+def _find_name(parameter: str):
     """Return the name in a parameter's declaration, with ``...`` for a pack, or None if it has none."""
     match = _VARIABLE.match(parameter)
     if not match or match[1] in _TYPE_WORDS or _NO_TYPE.match(parameter, 0, match.start(1)):
@@ -77,7 +75,7 @@ def _find_name(parameter):
     return match[1] + "..." * ("..." in parameter)
 
 
-def _add_name(parameter, name):
+def _add_name(parameter: str, name: str):
     """Return a parameter's declaration, with this name if it has none and is no array or function."""
     declaration = remove_default(parameter)
     if _find_name(declaration) or declaration.endswith((")", "]")):
@@ -85,12 +83,12 @@ def _add_name(parameter, name):
     return f"{declaration} {name}{parameter[len(declaration):]}"
 
 
-def remove_default(parameter):
+def remove_default(parameter: str):
     """Return a parameter's declaration without its default argument."""
     return parameter[slice(*split_spans(parameter, "=")[0])].rstrip()
 
 
-def _name_parameters(code, at):
+def _name_parameters(code: str, at: int):
     """Return (edits that name all parameters of the template at `at`, text ``<T, N, Rest...>`` or else None)."""
     open_, edits, arguments = code.index("<", at), [], []
     for start, end in split_spans(code, ",", open_ + 1, find_angle_end(code, open_)):
@@ -107,15 +105,15 @@ def _name_parameters(code, at):
     return edits, f"<{', '.join(arguments)}>"
 
 
-def edit_launches(scan, names):
-    """Yield edits (start, end, text) of the launches in host code; `names` are the program's kernels (`Names`)."""
+def edit_launches(scan: Scan, names: "Names"):
+    """Yield edits (start, end, text) of the launches in host code; `names`: the program's kernels."""
     for match in LAUNCH.finditer(scan.code):
         if not scan.on_device(match.start()) and (edit := _edit_launch(scan.code, match.start(), match.end(), names)):
             start, end, new = edit
             yield start, end, new + scan.newlines(start, end)
 
 
-def _edit_launch(code, at, inside, names):
+def _edit_launch(code: str, at: int, inside: int, names: "Names"):
     """Return the edit (start, end, text) of ``kernel<<<config>>>(``, whose ``<<<`` is code[at:inside], or None."""
     start = _find_kernel_start(code, at)
     close = _find_configuration_end(code, inside)
@@ -138,7 +136,7 @@ def _edit_launch(code, at, inside, names):
     return start, after, f"hostcuda::launch_pointer({kernel}, hostcuda::Config({config}))("
 
 
-def _find_kernel_start(code, at):
+def _find_kernel_start(code: str, at: int):
     """Return the position of the expression before `at`, as ``f``, ``a::f<3, T>``, ``(*p)`` or ``t[i].f``, or None."""
     start = start_before = None  # start_before: without the parentheses that were skipped last
     while True:
@@ -161,7 +159,7 @@ def _find_kernel_start(code, at):
         start = at = at - len(joined.group())
 
 
-def _find_configuration_end(code, at):
+def _find_configuration_end(code: str, at: int):
     """Return the match of the first ``>>>`` from position `at` on that is in no bracket, or None."""
     depth = 0
     for match in _CONFIGURED_OR_BRACKET.finditer(code, at):

@@ -23,7 +23,7 @@ _LOOP = re.compile(r"\b(?:for|while|do)\b")
 _OPENING = re.compile(r"\s*\[")
 
 
-def find_unsynchronized(text):
+def find_unsynchronized(text: str):
     """Return a list of (file, line, read, written): reads of ``volatile`` shared memory that lack a ``__syncwarp``.
 
     Such a read, as "s[i+16]", comes after a write at another index in the same function or loop, with nothing between
@@ -45,7 +45,7 @@ def find_unsynchronized(text):
     return sorted(reads)
 
 
-def _find_volatile_names(code, shared, is_kernel):
+def _find_volatile_names(code: str, shared: set[str], is_kernel: bool):
     """Return the volatile arrays and pointers in `code` that may be shared memory; `shared`: ``__shared__`` arrays."""
     names = {}  # a dict, for the order
     for match in _DECLARATION.finditer(code):
@@ -57,7 +57,7 @@ def _find_volatile_names(code, shared, is_kernel):
     return names
 
 
-def _find_unsafe_read(code, name, start, end):
+def _find_unsafe_read(code: str, name: str, start: int, end: int):
     """Return (position, read, written) for the first unsafe read of the array `name` in code[start:end], or None."""
     events = sorted(_find_events(code, name, start, end))
     loops = (loop.start() for loop in _LOOP.finditer(code, start, end))
@@ -74,7 +74,7 @@ def _find_unsafe_read(code, name, start, end):
     return None
 
 
-def _find_events(code, name, start, end):
+def _find_events(code: str, name: str, start: int, end: int):
     """Yield (position, "sync", "read" or "write", index) for the array `name`; a statement writes at its end."""
     for match in _SYNCHRONIZES.finditer(code, start, end):
         yield match.start(), "sync", ""

@@ -15,6 +15,7 @@ so that the columns of messages are right.
 import os
 import re
 from dataclasses import dataclass
+from pathlib import Path
 
 from hostcuda.frontend.scan import without_comments
 from hostcuda.host import toolchain
@@ -42,7 +43,7 @@ class Preprocessed:
     error: tuple[list, str, str] | None = None  # the command that failed, and what it printed; None if it did not
 
 
-def preprocess(text, command, folder, include_dirs):
+def preprocess(text: str, command: list[str], folder: Path, include_dirs):
     """Return the `Preprocessed` text, which has a line marker for `SKELETON` after the engine's includes.
 
     `command` is the compiler's, with its flags and include options. `folder` is the build folder: the text of
@@ -73,14 +74,14 @@ def _read(path):
     return path.read_text(encoding="utf-8", errors="surrogateescape")
 
 
-def _is_engines(file):
+def _is_engines(file: str):
     return file.startswith(f"{toolchain.INCLUDE}{os.sep}") or os.path.basename(file) == "hostcuda.h"
 
 
 class _Assembly:
     """Makes the text that this module describes, of a `source` and the preprocessor's output, in the build `folder`."""
 
-    def __init__(self, folder, source):
+    def __init__(self, folder: Path, source: str):
         self.folder = folder
         self.written = []  # pieces of the text
         self.place = None  # file and line of what is written next
@@ -91,7 +92,7 @@ class _Assembly:
         self.originals = {}  # file and line -> the line as the user wrote it, without comments
         self._read_originals("", source)
 
-    def _read_originals(self, file, text):
+    def _read_originals(self, file: str, text: str):
         """Add the lines of a file's text to `originals`, as its ``#line`` directives number them."""
         line = 1
         for text_line in without_comments(text.replace("\r\n", "\n").removeprefix("\ufeff")).split("\n"):
@@ -101,7 +102,7 @@ class _Assembly:
                 self.originals[file, line] = text_line
                 line += 1
 
-    def assemble(self, output):
+    def assemble(self, output: str):
         """Return the text made of the preprocessor's `output`; write the files that it includes."""
         markers = [*_MARKER.finditer(output, output.index(f'# 1 "{SKELETON}"'))]
         last_place, of_user = None, True  # the user's last line, and whether the current file is the user's
@@ -130,14 +131,14 @@ class _Assembly:
         self._include_held()
         return "".join(self.written)
 
-    def _enter(self, file):
+    def _enter(self, file: str):
         """Begin a header of the user, and read its lines: those without macros stay as they are."""
         self._mark(file, 1, " 1")
         path = self.folder / re.sub(r"\\(.)", r"\1", file)
         if path.is_file():
             self._read_originals(file, _read(path))
 
-    def _mark(self, file, line, flags=""):
+    def _mark(self, file: str, line: int, flags=""):
         """Write a line marker with `flags` such as " 1": what follows is this line of the file."""
         self._end_line()
         self._include_held()
@@ -155,7 +156,7 @@ class _Assembly:
             self.written.append(f'#include "{name}"\n')
             self.place = None
 
-    def _write(self, file, line, chunk):
+    def _write(self, file: str, line: int, chunk: str):
         """Write the lines of `chunk` that are not empty, from this line of the file on; note macros in `macros`."""
         next_line = line
         for text in chunk.split("\n"):
@@ -188,7 +189,7 @@ class _Assembly:
         self.written.append("\n" * (line - self.place[1]) + original.rstrip() + "\n")
         self.place = file, line + 1 + text.count(_BREAK)
 
-    def _expand_pragma(self, pragma):
+    def _expand_pragma(self, pragma: str):
         """Return the text of a pragma with macros expanded: g++ leaves them in pragmas that it does not know."""
         for _ in self.macros:  # each round expands macros in macros
             before, pragma = pragma, re.sub(r"\w+", lambda match: self.macros.get(match[0], match[0]), pragma)

@@ -101,7 +101,7 @@ _LITERAL = re.compile(r"-?(?:0[xX][\da-fA-F]+|\d+)[uU]?")
 _FLOAT = re.compile(r"0(?:f(?P<single>[\da-fA-F]{8})|d(?P<double>[\da-fA-F]{16}))", re.IGNORECASE)
 
 
-def _split(text):
+def _split(text: str):
     """Return the list of an instruction's operands: the parts of the text between commas outside of brackets."""
     parts = (text[start:end].strip() for start, end in split_spans(text, ",", angles=False))
     return [part for part in parts if part]
@@ -114,11 +114,11 @@ class _Statement:
     and the texts of its `operands`. They raise ValueError, with the message for the user, for what is not understood.
     """
 
-    def __init__(self, operands):
+    def __init__(self, operands: list[Operand]):
         self.operands = operands
         self.declared = {}  # registers that it declares: name -> PTX type
 
-    def read(self, text):
+    def read(self, text: str):
         """Return the C++ expression of an operand that is read: ``%0``, a declared or special register, a number."""
         if (number := re.fullmatch(r"%(\d+)", text)) and int(number[1]) < len(self.operands):
             return f"p{number[1]}"
@@ -134,7 +134,7 @@ class _Statement:
             return f"__builtin_bit_cast(double, 0x{literal['double']}ull)"
         raise ValueError(f"the CPU engine cannot read the operand {text or '(none)'} of inline PTX")
 
-    def write_to(self, text):
+    def write_to(self, text: str):
         """Return the C++ expression of an operand that is written; refuse an input, and what is no register."""
         number = re.fullmatch(r"%(\d+)", text)
         if number and int(number[1]) < len(self.operands) and not self.operands[int(number[1])].output:
@@ -143,14 +143,14 @@ class _Statement:
             raise ValueError(f"inline PTX cannot write {text or '(none)'}")
         return self.read(text)
 
-    def read_address(self, text):
+    def read_address(self, text: str):
         """Return the C++ arguments for an address such as ``[%1 + 16]``: the pointer, and the bytes to add."""
         match = re.fullmatch(r"\[\s*([^\[\]+]+?)\s*(?:\+\s*(-?\w+)\s*)?\]", text)
         if not match:
             raise ValueError(f"an address of inline PTX is in brackets, not {text or '(none)'}")
         return f"{self.read(match[1])}, {match[2] or 0}"
 
-    def declare(self, text):
+    def declare(self, text: str):
         """Return the C++ definitions of the registers in ``.reg .type name, name<number>``; add them to `declared`."""
         match = re.fullmatch(r"\.reg\s+\.(\w+)\s+(.*)", text)
         if not match or match[1] not in _TYPES:
@@ -164,7 +164,7 @@ class _Statement:
         self.declared.update(dict.fromkeys(names, match[1]))
         return "".join(f"{_TYPES[match[1]]} r_{name}{{}}; " for name in names)
 
-    def translate_product(self, instruction, text):
+    def translate_product(self, instruction: str, text: str):
         """Return the C++ statement for a product of matrices, a key of `_PRODUCTS`; `text` has its operands.
 
         These have to be four groups of registers, ``{%0, %1}, {%2, %3}, {%4}, {%5, %6}``: D, A, B and C of D = AB + C.
@@ -183,7 +183,7 @@ class _Statement:
         arguments = ", ".join(f"{{{group}}}" for group in inputs)
         return f"hostcuda::ptx::mma<{k}, {element}, {type_}>({arguments}).to({output}); "
 
-    def translate_access(self, match, instruction, operands):
+    def translate_access(self, match: re.Match, instruction: str, operands: list[str]):
         """Return the C++ statement for a load or store, a match of `_ACCESS`; `operands`: (registers, address)."""
         names, type_, count = _split(operands[0].strip("{}")), _TYPES[match["type"]], int(match["count"] or 1)
         if len(names) != count:
@@ -193,7 +193,7 @@ class _Statement:
             return f"hostcuda::ptx::store<{type_}>({place}, {', '.join(map(self.read, names))}); "
         return f"hostcuda::ptx::load<{type_}, {count}>({place}).to({', '.join(map(self.write_to, names))}); "
 
-    def translate_operation(self, match, instruction, operands):
+    def translate_operation(self, match: re.Match, instruction: str, operands: list[str]):
         """Return the C++ statement for an operation on values of one type, a match of `_OPERATION` such as add.s32."""
         name, type_ = match["name"], _TYPES[match["type"]]
         if name == "mov" and len(operands) == 2 and "{" in instruction + "".join(operands):  # mov.b64 %0, {a, b}
@@ -210,15 +210,15 @@ class _Statement:
         values = [self._get("unsigned int" if is_shift and i else type_, text) for i, text in enumerate(operands[1:])]
         return self._put(result_type, operands[0], f"hostcuda::ptx::{function}<{type_}>({', '.join(values)})")
 
-    def _get(self, type_, operand):
+    def _get(self, type_: str, operand: str):
         """Return the C++ expression of an operand's bits as a C++ type, such as "float"."""
         return f"hostcuda::ptx::get<{type_}>({self.read(operand)})"
 
-    def _put(self, type_, operand, value):
+    def _put(self, type_: str, operand: str, value: str):
         """Return the C++ statement that writes the bits of `value`, an expression of this type, into an operand."""
         return f"hostcuda::ptx::put<{type_}>({self.write_to(operand)}, {value}); "
 
-    def translate_matrices(self, match, instruction, operands):
+    def translate_matrices(self, match: re.Match, instruction: str, operands: list[str]):
         """Return the C++ statement that loads one, two or four 8x8 matrices; `match`: of `_LDMATRIX`."""
         names = _split(operands[0].strip("{}"))
         if len(names) != int(match["count"]):
@@ -228,14 +228,14 @@ class _Statement:
         place = f"hostcuda::ptx::shared_at({self.read_address(operands[1])})"
         return f"hostcuda::ptx::ldmatrix<{match['count']}, {is_transposed}>({place}).to({written}); "
 
-    def translate_copy(self, operands):
+    def translate_copy(self, operands: list[str]):
         """Return the C++ statement for cp.async, with operands ``[destination], [source], size[, source_size]``."""
         destination, source = (self.read_address(operand) for operand in operands[:2])
         sizes = (self._get("unsigned int", size) for size in (operands[2], operands[-1]))  # the last may be the third
         places = f"hostcuda::ptx::shared_at({destination}), hostcuda::ptx::global_at({source})"
         return f"hostcuda::ptx::cp_async({places}, {', '.join(sizes)}); "
 
-    def translate(self, instruction, text):
+    def translate(self, instruction: str, text: str):
         """Return the C++ statement for an instruction such as "add.s32" with operands, a `text` such as "%0, %1, 2"."""
         operands = _split(text)
         if instruction in _PRODUCTS:
@@ -271,7 +271,7 @@ class _Statement:
         )
 
 
-def translate(template, operands):
+def translate(template: str, operands: list[Operand]):
     """Return the text of C++ statements with the effect of inline PTX: `template` is its text, ``%0`` the variable p0.
 
     Raises ValueError if the engine does not know an instruction, or if one does not have the operands that it needs.

@@ -24,7 +24,7 @@ class Rewritten:
     kernels: tuple[Kernel, ...]
 
 
-def _write_registration(kernel, overloaded, bounded):
+def _write_registration(kernel: Kernel, overloaded, bounded):
     """Return the macro call that registers a `Kernel`; `bounded`: the names of templates that have launch bounds."""
     name = kernel.name
     if overloaded:  # the type of its pointer selects the overload
@@ -44,7 +44,7 @@ _ATTRIBUTE = re.compile(
 _UNSIZED = re.compile(r"(?P<name>\b\w+)\s*\[\s*\](?P<more>(?:\s*\[[^\]]*\])*)\s*(?P<end>,|$)")  # tile[][16]
 
 
-def _replace_shared(declaration, in_function, code):
+def _replace_shared(declaration: str, in_function: bool, code: str):
     """Return the text that replaces ``extern __shared__ T name[]`` (without a semicolon); None for other declarations.
 
     In a function it is a pointer, which a lambda can capture by value. If the `code`, all of it, takes the address of
@@ -74,7 +74,7 @@ def _replace_shared(declaration, in_function, code):
 _ALIAS = 'asm("hostcuda_dynamic_shared") __attribute__((tls_model("initial-exec"), visibility("default")))'
 
 
-def _edit_dynamic_shared(scan):
+def _edit_dynamic_shared(scan: Scan):
     """Yield edits (start, end, text) of the declarations of dynamic shared memory in a `Scan`."""
     braces = None  # around the last such array
     for match in re.finditer(r"\b__shared__\b", scan.code):
@@ -92,7 +92,7 @@ def _edit_dynamic_shared(scan):
 _STATEMENT_HEAD = re.compile(r"\s*(?:(?P<condition>if|for|while|switch)\b[^;(]*(?=\()|(?:else|do)\b|\w+\s*:(?!:))?\s*")
 
 
-def _skip_statement_head(code, at):
+def _skip_statement_head(code: str, at: int):
     """Return the position after ``if (...)``, ``else``, labels and spaces at position `at`: of the statement itself."""
     while (match := _STATEMENT_HEAD.match(code, at)) and match.end() > at:
         at = match.end()
@@ -105,7 +105,7 @@ _VARIABLE = re.compile(r"\b__(?:device|managed)__(?=[^(){};=\[]*[;={\[])")  # no
 _ALIGNED = re.compile(r"\b(__(?:shared|constant)__)(\s+)(alignas)(?=\s*\()")  # __shared__ alignas(16)
 
 
-def _edit_variables(scan):
+def _edit_variables(scan: Scan):
     """Yield edits that keep ``__device__`` variables which only the host writes, and put ``alignas`` first for g++."""
     for match in _VARIABLE.finditer(scan.code):
         if scan.scope(match.start()) is not None:
@@ -123,7 +123,7 @@ _OPERAND = re.compile(r'\s*"(\s*)"\s*(?=\()')  # "=r"(x), of which the scan has 
 _ESCAPES = {"n": "\n", "t": "\t"}
 
 
-def _read_literal(text):
+def _read_literal(text: str):
     """Return the joined contents of the string literals in `text`; raise ValueError if it has more than literals."""
     parts = []
 
@@ -144,7 +144,7 @@ def _read_literal(text):
     return "".join(parts)
 
 
-def _read_operands(scan, sections):
+def _read_operands(scan: Scan, sections):
     """Yield the `ptx.Operand`s of an asm statement, %0 first; `sections`: the spans of outputs, inputs, clobbers."""
     for section, output in zip(sections, (True, False), strict=False):
         for start, end in split_spans(scan.code, ",", *section, angles=False):
@@ -154,7 +154,7 @@ def _read_operands(scan, sections):
                 raise ValueError(f'an operand of inline PTX is "constraint"(expression), not {scan.text[start:end]}')
 
 
-def _edit_asm(scan):
+def _edit_asm(scan: Scan):
     """Yield edits making each asm statement the call of a lambda, with its operands as arguments, where they stand."""
     for match in _ASM.finditer(scan.code):
         at, end = match.start(), find_closing_parenthesis(scan.code, match.end() - 1)
@@ -196,12 +196,12 @@ _HAS_NO = {
 }
 
 
-def _write_refusal(feature):
+def _write_refusal(feature: str):
     """Return the ``static_assert`` whose message says that the engine lacks a feature, a key of `_HAS_NO`."""
     return f'static_assert(false, "the CPU engine has no {_HAS_NO[feature]}");'
 
 
-def _reaches_device(scan, name, seen):
+def _reaches_device(scan: Scan, name: str, seen):
     """Return whether device code names this, or a function or class that does; add names to `seen`, a set."""
     seen.add(name)
     for use in re.finditer(rf"\b{name}\b", scan.code):
@@ -215,7 +215,7 @@ def _reaches_device(scan, name, seen):
     return False
 
 
-def _edit_refused(scan, host):
+def _edit_refused(scan: Scan, host: bool):
     """Yield edits that put a ``static_assert`` in place of texture references, and of code that launches kernels.
 
     `host`: whether host code may do so. One also goes before each thread_local variable that device code reaches.
@@ -241,7 +241,7 @@ def _edit_refused(scan, host):
 _REFERENCE = re.compile(r"&\s*(?:\w*|\w*\s*\)\s*\[.*)$")  # how a parameter ends that is one
 
 
-def rewrite(text, names=None):
+def rewrite(text: str, names=None):
     """Return CUDA C++ without macros (`hostcuda.frontend.preprocess`) as `Rewritten` for the host compiler.
 
     With `names`, a `hostcuda.frontend.hostcode.Names`, the text is a whole program: launches in host code are
@@ -262,7 +262,7 @@ def rewrite(text, names=None):
     return Rewritten(apply_edits(scan.text, edits), tuple(kernel for kernel in kernels if not kernel.declared))
 
 
-def _edit_kernels(scan, kernels):
+def _edit_kernels(scan: Scan, kernels: list[Kernel]):
     """Yield edits behind each `Kernel` that register it or keep a template's bounds, or refuse what nvcc refuses."""
     defined = [kernel for kernel in kernels if not kernel.declared]
     variants = {(k.name, k.scope, k.parameters) for k in kernels if not k.template}

@@ -44,17 +44,17 @@ LEXEME = re.compile(
 _DIRECTIVE = re.compile(r"^[ \t]*(?:\#|%:)[ \t]*(?P<word>\w*)(?P<rest>(?:\\\n|[^\n])*)", re.MULTILINE)
 
 
-def _blank(text):
+def _blank(text: str):
     """Return a text of the same length, with spaces instead of all characters except newlines."""
     return re.sub(r"[^\n]", " ", text)
 
 
-def without_comments(text):
+def without_comments(text: str):
     """Return the text with spaces instead of comments: no position and no line changes."""
     return LEXEME.sub(lambda match: _blank(match[0]) if match["comment"] else match[0], text)
 
 
-def _mask(text):
+def _mask(text: str):
     """Return the text with spaces instead of comments and of the contents of literals: no position changes."""
 
     def mask_lexeme(match):
@@ -78,7 +78,7 @@ class _Open:
     function: int | None  # as `Scan.function`
     outer: "_Open | None"
 
-    def add_brace(self, start, scope):
+    def add_brace(self, start: int, scope: str | None):
         """Return the `_Open` with one more brace, at position `start`; `scope`: a namespace's name, "" or None."""
         if self.scope is None or scope is None:
             return _Open(start, None, start if self.function is None else self.function, self)
@@ -95,7 +95,7 @@ class Scan:
     `closing` maps the position of a ``{`` to that of its ``}``.
     """
 
-    def __init__(self, text):
+    def __init__(self, text: str):
         self.text = text
         self.masked = _mask(text)
         self.directives = list(_DIRECTIVE.finditer(self.masked))  # matches of `_DIRECTIVE`
@@ -124,40 +124,40 @@ class Scan:
                 self._starts.append(end)
             self._open.append((end, open_))
 
-    def open_at(self, at):
+    def open_at(self, at: int):
         """Return the `_Open` of the braces that are open at a position."""
         return self._open[bisect_right(self._open, at, key=lambda change: change[0]) - 1][1]
 
-    def declaration_start(self, at):
+    def declaration_start(self, at: int):
         """Return the position where the declaration or statement around position `at` starts (or spaces before it)."""
         return self._starts[bisect_right(self._starts, at) - 1]
 
-    def scope(self, at):
+    def scope(self, at: int):
         """Return the namespaces around position `at`, as in "a::b", "" outside, or None inside a function or class."""
         return self.open_at(at).scope
 
-    def function(self, at):
+    def function(self, at: int):
         """Return the position of the ``{`` of the outermost function or class around position `at`, or None."""
         return self.open_at(at).function
 
-    def on_device(self, at):
+    def on_device(self, at: int):
         """Return whether position `at` is in a function or lambda marked ``__global__`` or ``__device__``."""
         brace = self.open_at(at)
         while brace.outer and not _OF_DEVICE.search(self.code, self.declaration_start(brace.start), brace.start):
             brace = brace.outer
         return brace.outer is not None
 
-    def place(self, at):
+    def place(self, at: int):
         """Return (file, 1-based line) of position `at`; the file is "" if no line marker names one."""
         after, line, file = self._markers[bisect_right(self._markers, at, key=lambda marker: marker[0]) - 1]
         return file, line + self.text.count("\n", after, at)
 
-    def marker(self, at):
+    def marker(self, at: int):
         """Return the text of a line marker, on a line of its own: what follows it is at the file and line of `at`."""
         file, line = self.place(at)
         return f'\n# {line} "{file}"\n' if file else f"\n#line {line}\n"
 
-    def newlines(self, start, end):
+    def newlines(self, start: int, end: int):
         """Return the newlines, or the line marker, to write with what replaces text[start:end]: lines after it stay."""
         if self._markers[bisect_right(self._markers, end, key=lambda marker: marker[0]) - 1][0] > start:
             return self.marker(end)
@@ -169,7 +169,7 @@ MARKER = re.compile(r'[ \t]*#[ \t]*(?:line[ \t]+)?(\d+)(?:[ \t]+"((?:[^"\\\n]|\\
 _NAMESPACE = re.compile(r"\bnamespace\b\s*(?P<name>[\w:]*)|\bextern\s*\"[^\"]*\"\s*$")
 
 
-def read_scope(head):
+def read_scope(head: str):
     """Return the namespace that a brace opens, by the text `head` before it; "" for ``extern "C"``, None for others."""
     match = _NAMESPACE.search(head, 1 + max(map(head.rfind, "()=")))  # behind what may precede it
     return (match["name"] or "") if match else None
@@ -181,7 +181,7 @@ _REQUIRES = re.compile(r"\brequires\b.*", re.DOTALL)
 _TEMPLATE_HEAD = re.compile(r"\s*(?P<extern>extern\s+)?template\b\s*(?P<parameters><\s*(?P<any>[^\s>])?)?")
 
 
-def find_kernels(scan):
+def find_kernels(scan: Scan):
     """Yield the `Kernel`s that the text of a `Scan` defines or declares; an ``extern template`` does neither."""
     for match in re.finditer(r"\b__global__\b", scan.code):
         places = _read_head(scan.code, match.end())
@@ -210,14 +210,14 @@ def find_kernels(scan):
         )
 
 
-def _read_launch_bounds(code, start, end):
+def _read_launch_bounds(code: str, start: int, end: int):
     """Return the text of the first argument of ``__launch_bounds__`` in code[start:end], a kernel's head, or ""."""
     match = re.compile(r"\b__launch_bounds__\s*\(").search(code, start, end)
     close = find_closing_parenthesis(code, match.end() - 1) if match else None
     return split_parameters(code[match.end() : close])[0] if close else ""
 
 
-def _read_head(code, at):
+def _read_head(code: str, at: int):
     """Return positions in a function's head after `at`, or None: (name's start, its end, "(", ")", "{" or ";")."""
     spans = None  # of the last name before parentheses that is no attribute with the syntax of a call
     while match := re.compile(r"[({;=}]").search(code, at):
@@ -236,13 +236,13 @@ def _read_head(code, at):
     return None
 
 
-def find_function_name(code, at):
+def find_function_name(code: str, at: int):
     """Return the name, without namespaces and template arguments, of the function declared at position `at`, or ""."""
     head = _read_head(code, at)
     return code[head[0] : head[1]].partition("<")[0].rpartition("::")[2].strip() if head else ""
 
 
-def _find_name(code, at):
+def _find_name(code: str, at: int):
     """Return (start, end) of a name such as ``a::f<3>`` before position `at`, or None; spaces may follow it."""
     end = start = len(code[:at].rstrip())
     if code[end - 1 : end] == ">":
@@ -251,7 +251,7 @@ def _find_name(code, at):
     return (start - len(match.group()), end) if match else None
 
 
-def _read_template_head(code, start):
+def _read_template_head(code: str, start: int):
     """Return the text of ``template <...>`` and a requires clause, at position `start` of a declaration, or ""."""
     template = _TEMPLATE_HEAD.match(code, start)
     end = find_angle_end(code, template.start("parameters")) if template and template["parameters"] else None
@@ -275,7 +275,7 @@ def _read_template_head(code, start):
 _PRIMARY = re.compile(r"\s*(?:\(|[\w:]+(?:\s*<)?)")  # of a requires clause
 
 
-def split_parameters(text):
+def split_parameters(text: str):
     """Return the tuple of the declarations in the text of a parameter list, each with single spaces."""
     parts = [" ".join(text[start:end].split()) for start, end in split_spans(text, ",")]
     return () if parts in ([""], ["void"]) else tuple(parts)
@@ -284,14 +284,14 @@ def split_parameters(text):
 _REGISTERED = re.compile(r"\bHOSTCUDA_KERNEL\w*\(")
 
 
-def skip_registrations(scan, start, at):
-    """Return the first position from `start` to `at` behind the registrations of kernels that `rewrite` has added."""
+def skip_registrations(scan: Scan, start: int, at: int):
+    """Return position `start` moved behind the HOSTCUDA_KERNEL(...) that `rewrite` has put between it and `at`."""
     while registration := _REGISTERED.search(scan.code, start, at):
         start = find_closing_parenthesis(scan.code, registration.end() - 1) + 1
     return start
 
 
-def find_kernel_bodies(text):
+def find_kernel_bodies(text: str):
     """Return (`Scan` of a text that `rewrite` has made, list of the `Kernel`s that it defines outside of classes)."""
     scan = Scan(text)
     return scan, [body for body in find_kernels(scan) if scan.code[body.open] == "{" and body.scope is not None]

@@ -26,7 +26,7 @@ class _Function(NamedTuple):
     close: int
 
 
-def _find_functions(scan):
+def _find_functions(scan: Scan):
     """Yield a `_Function` for each outermost function that a text defines; a method may have a function's name."""
     after = 0
     for open_, close in sorted(scan.closing.items()):
@@ -42,7 +42,7 @@ def _find_functions(scan):
             yield _Function(find_function_name(scan.code, start), frozenset(sides), start, open_, close)
 
 
-def merge_sides(device, host):
+def merge_sides(device: str, host: str):
     """Return the text made of the preprocessor's texts with ``__CUDA_ARCH__`` (`device`) and without it (`host`).
 
     A function for both sides whose texts differ gets an ``if`` that asks where it runs. Raises ValueError with a place
@@ -70,7 +70,7 @@ def merge_sides(device, host):
     return apply_edits(scan.text, edits)
 
 
-def _merge_lines(scans, functions):
+def _merge_lines(scans: tuple[Scan, Scan], functions: list[dict[int, _Function]]):
     """Return the list of the device's lines, with the host's where the device's are empty; refuse other differences.
 
     `scans` are those of device and host, `functions` two dicts: line of its "{" -> `_Function`. The bodies of functions
@@ -101,12 +101,12 @@ def _merge_lines(scans, functions):
 _NOT_MERGED = "cannot be compiled for host and device at once: ask with #ifdef __CUDA_ARCH__ within functions"
 
 
-def _count_lines(scan, at):
+def _count_lines(scan: Scan, at: int):
     """Return the number of newlines before position `at`: the index of its line."""
     return scan.text.count("\n", 0, at)
 
 
-def _format_place(scan, at):
+def _format_place(scan: Scan, at: int):
     file, line = scan.place(at)
     return f"{file or 'kernel.cu'}:{line}"
 
@@ -128,7 +128,7 @@ _OF_DEVICE = re.compile(
 )
 
 
-def find_side_errors(text, call_graph, program):
+def find_side_errors(text: str, call_graph: str, program: bool):
     """Yield ((file, line), "error: ..." or "warning: ...") where host code uses what is the device's, or vice versa.
 
     `call_graph` is the text that the compiler wrote for `LIST_CALLS`. `program`: whether the host code runs, too.
@@ -141,7 +141,7 @@ def find_side_errors(text, call_graph, program):
     nodes = {node[1]: (_read_name(node[2]), node[2], *node.group(3, 4)) for node in _NODE.finditer(call_graph)}
     namespaces = {scan.scope(function.open).rpartition("::")[2] for function in functions} - {""} | {"_GLOBAL__N_1"}
 
-    def is_of_source(symbol, name):
+    def is_of_source(symbol: str, name: str):
         """Return whether a symbol may be the source's function `name`: no method, none of the standard library."""
         nested = any(f"{len(space)}{space}{len(name)}{name}" in symbol for space in namespaces)  # of n::f: 1n1f
         return nested or symbol == name or re.match(r"_ZL?\d", symbol)  # _Z1fv is in no namespace
@@ -161,7 +161,7 @@ def find_side_errors(text, call_graph, program):
                 yield _locate_error(scan, caller, called, shown, sentence)
 
 
-def _locate_error(scan, caller, called, shown, sentence):
+def _locate_error(scan: Scan, caller: _Function, called: str, shown: str, sentence: str):
     """Return ((file, line), "error: ...") for a wrong call in the `_Function` `caller`.
 
     `called` is the plain name, `shown` the compiler's. `sentence` is a format of what is called, the caller's side and
@@ -175,7 +175,7 @@ def _locate_error(scan, caller, called, shown, sentence):
     return place, "error: " + sentence.format(f"std::{word}" if class_ else called, side, caller.name)
 
 
-def _find_exceptions(scan, functions):
+def _find_exceptions(scan: Scan, functions: list[_Function]):
     """Yield ((file, line), "error: ...") for each `_Function` of the device that throws or catches."""
     for function in functions:
         exception = re.compile(r"\b(?:throw|try|catch)\b").search(scan.code, function.open, function.close)
@@ -184,7 +184,7 @@ def _find_exceptions(scan, functions):
             yield scan.place(exception.start()), "error: device code does not support exception handling"
 
 
-def _collect_sides(scan, functions):
+def _collect_sides(scan: Scan, functions: list[_Function]):
     """Return a dict: name -> frozenset of the sides that all definitions and declarations of such a function name."""
     sides = defaultdict(frozenset)
     for function in functions:
@@ -194,7 +194,7 @@ def _collect_sides(scan, functions):
     return sides
 
 
-def _check_variables(scan, caller, facts, program):
+def _check_variables(scan: Scan, caller: _Function, facts: str, program: bool):
     """Yield ((file, line), message) where a `_Function` uses the other side's variables; `facts`: the call graph's."""
     # In the text `facts` is a line such as "References: n/3 (read) m/4 (addr)".
     references = re.findall(r"(\S+)/\d+ \((\w+)\)", facts[facts.find("References:") :].partition("\n")[0])
@@ -222,7 +222,7 @@ _UNREAD = re.compile(r"(?:\b(?:sizeof|decltype)\b\s*\(?|(?<!&)&|Symbol\w*\s*\([^
 _ASSIGNS = re.compile(r"\s*(?:\[[^]]*\]|\.\s*\w+)*\s*(?:(?P<operator>(?:[-+*/%&|^]|<<|>>)?)=(?!=)|\+\+|--)")
 
 
-def _find_declaration(scan, variable):
+def _find_declaration(scan: Scan, variable: str):
     """Return the text before a variable's name in its declaration outside of functions; None if that is not found."""
     for match in re.finditer(rf"\b{re.escape(variable)}\b", scan.code):
         if scan.scope(match.start()) is not None:
@@ -234,7 +234,7 @@ def _find_declaration(scan, variable):
     return None
 
 
-def _find_use(scan, variable, function, how):
+def _find_use(scan: Scan, variable: str, function: _Function, how: str):
     """Return (file, line) where a `_Function` most likely uses a variable, or None; `how`: "read", "write", "addr"."""
     def rate(use):
         """Return how surely a match of the name is such a use: 0 to 4."""
@@ -257,7 +257,7 @@ _DEVICE_SIDES = ({"kernel"}, {"device"})
 _CALLING = 'calling a __{}__ function("{{0}}") from a __{{1}}__ function("{{2}}") is not allowed'
 
 
-def _judge_call(caller, called, shown, symbol, own, program):
+def _judge_call(caller: frozenset, called: str, shown: str, symbol: str, own: frozenset | None, program: bool):
     """Return what is wrong with a call, as a format for `_locate_error`, or None.
 
     `caller` are the caller's sides, and `own` those of the source's functions with the name `called`, or None if it has
@@ -279,7 +279,7 @@ def _judge_call(caller, called, shown, symbol, own, program):
     return None
 
 
-def _read_name(shown):
+def _read_name(shown: str):
     """Return the plain name in the signature of a function, as g++ shows it: "f" of ``int n::f(T) [with T = int]``."""
     plain = shown.partition(" [with ")[0].rpartition(")::")[2]  # of a function in another one: without that one's
     while (inner := re.sub(r"<[^<>]*>", "", plain)) != plain:

@@ -26,27 +26,27 @@ from hostcuda.util.settings import cache_dir
 
 _DAY_S = 24 * 3600
 T = TypeVar("T")
-_usable = {}  # wanted folder -> the folder that is used
+_usable = {}  # preferred folder -> the folder that is used
 _scratch = None  # the temporary folder of this process, once it is needed
-_intact = {}  # file -> (inode, size, time of change) when its digest was right
+_intact_states = {}  # file -> (inode, size, time of change) when its digest was right
 
 
-def directory(wanted: str | Path | None = None) -> Path:
-    """Return the cache folder, `wanted` or else `cache_dir()`; make it, or warn and return a temporary one."""
-    wanted = Path(wanted) if wanted else cache_dir()
-    usable = _usable.get(wanted)
+def directory(preferred: str | Path | None = None) -> Path:
+    """Return the cache folder, `preferred` or else `cache_dir()`; make it, or warn and return a temporary one."""
+    preferred = Path(preferred) if preferred else cache_dir()
+    usable = _usable.get(preferred)
     if usable is None or not usable.is_dir():
         try:
-            _usable[wanted] = private(wanted)
+            _usable[preferred] = private(preferred)
         except EngineError as error:
-            _use_temporary(wanted, str(error))
-    return _usable[wanted]
+            _use_temporary(preferred, str(error))
+    return _usable[preferred]
 
 
-def _use_temporary(wanted, why):
-    """From now on use a temporary folder in place of the folder `wanted`, and warn with the sentence `why`."""
-    _usable[wanted] = scratch() / "cache"
-    _usable[wanted].mkdir(exist_ok=True)
+def _use_temporary(preferred, why):
+    """From now on use a temporary folder in place of the folder `preferred`, and warn with the sentence `why`."""
+    _usable[preferred] = scratch() / "cache"
+    _usable[preferred].mkdir(exist_ok=True)
     warnings.warn(f"{why}. Compiled kernels are kept for this process only.", stacklevel=3)
 
 
@@ -64,15 +64,15 @@ def _remove_scratch(path, owner):
         shutil.rmtree(path, ignore_errors=True)
 
 
-def intact(path: Path) -> bool:
+def is_intact(path: Path) -> bool:
     """Return whether a file that `obtain` made is there and undamaged. A process reads it once, unless it changes."""
     try:
         now = path.stat()
         state = (now.st_ino, now.st_size, now.st_mtime_ns)
-        if _intact.get(path) != state:
+        if _intact_states.get(path) != state:
             if digest(path.name, path.read_bytes()) != digest_of(path).read_text():
                 return False
-            _intact[path] = state
+            _intact_states[path] = state
         return True
     except (OSError, ValueError):
         return False
@@ -83,15 +83,15 @@ def digest_of(path: Path) -> Path:
     return path.with_name(f"{path.name}.sha256")
 
 
-def obtain(name: str | Path, make: Callable[[Path], object], wanted: str | Path | None = None) -> Path:
-    """Return the path of a file of the cache folder; ``make(path)`` builds it if it is not there, or damaged."""
+def obtain(name: str | Path, make: Callable[[Path], object]) -> Path:
+    """Return the path of the file `name` in the cache folder; ``make(path)`` builds it if it is missing or damaged."""
 
     def find_or_make(folder):
         """Return the file's path in this folder; one process at a time makes it."""
         target = folder / name
-        if not intact(target):
+        if not is_intact(target):
             with locked(target):
-                if not intact(target):
+                if not is_intact(target):
                     with tempfile.TemporaryDirectory(dir=scratch()) as place:
                         built = Path(place) / target.name
                         make(built)
@@ -100,12 +100,12 @@ def obtain(name: str | Path, make: Callable[[Path], object], wanted: str | Path 
                     publish(digest(target.name, content).encode(), digest_of(target))
         return target
 
-    return with_room(find_or_make, wanted)
+    return with_room(find_or_make)
 
 
-def with_room(use: Callable[[Path], T], wanted: str | Path | None = None) -> T:
-    """Return ``use(folder)`` for the cache folder; if its disk is full, for a temporary one, with a warning."""
-    folder = directory(wanted)
+def with_room(use: Callable[[Path], T], preferred: str | Path | None = None) -> T:
+    """Return ``use(folder)`` for the `directory` of the cache; if its disk is full, warn and use a temporary one."""
+    folder = directory(preferred)
     try:
         return use(folder)
     except OSError as error:
@@ -113,10 +113,10 @@ def with_room(use: Callable[[Path], T], wanted: str | Path | None = None) -> T:
             raise
         if folder.is_relative_to(scratch()):
             raise EngineError(f"cannot write to {scratch()}: {error.strerror}. Free some space there") from None
-        if folder == directory(wanted):  # else another thread has found it full in the meantime
+        if folder == directory(preferred):  # else another thread has found it full in the meantime
             why = f"the cache folder {folder} cannot be written ({error.strerror}): set HOSTCUDA_CACHE_DIR to another"
-            _use_temporary(Path(wanted) if wanted else cache_dir(), why)
-        return with_room(use, wanted)
+            _use_temporary(Path(preferred) if preferred else cache_dir(), why)
+        return with_room(use, preferred)
 
 
 def trim(pattern: str, keep: int = 8, idle_s: float = _DAY_S) -> None:

@@ -59,7 +59,7 @@ FILL = "-ftrivial-auto-var-init=pattern"
 
 @lru_cache(maxsize=8)
 def _read_version(command, path):
-    """Return the compiler's version text; read it once per process."""
+    """Return what the compiler prints for ``--version``; `command`: a tuple. It is asked once per process."""
     del path  # part of the key: another PATH may have another compiler
     words = [*command, "--version"]
     status, out, err = run(words)
@@ -72,8 +72,8 @@ def _read_version(command, path):
 def _digest_engine():
     """Return a digest of the engine's own files, on which a compiled kernel depends."""
     paths = sorted(p for p in _HERE.rglob("*") if p.suffix in (".h", ".hpp", ".cuh", ".cpp", ".S", ".inc"))
-    rooms = (_HERE / room for room in ("build", "check", "frontend", "host", "loops", "runtime"))
-    paths += sorted(path for room in rooms for path in room.glob("*.py"))
+    packages = (_HERE / package for package in ("build", "check", "frontend", "host", "loops", "runtime"))
+    paths += sorted(path for package in packages for path in package.glob("*.py"))
     paths += sorted(p for p in INCLUDE.rglob("*") if p.is_file() and not p.suffix)  # headers as <cuda/barrier>
     # And the name of their folder: compiled code names the headers' lines by it, and it differs between checkouts.
     return cache.digest(_HERE, *(part for path in paths for part in (path.relative_to(_HERE), path.read_bytes())))
@@ -217,6 +217,6 @@ def make_names_local(paths: list[Path]) -> None:
 
 
 def demangle(symbol: str) -> str:
-    """Return a C++ symbol as written in the source, if c++filt is installed."""
+    """Return a C++ symbol as written in the source; without c++filt, as it is."""
     status, out, _ = run(["c++filt", symbol]) if shutil.which("c++filt") else (1, "", "")
     return out.strip() if status == 0 else symbol

@@ -17,7 +17,7 @@ _VECTORIZED_FUNCTIONS = {"__ldg", "min", "max", "fminf", "fmaxf", "fabsf", "abs"
 _SPELT_LIKE_CALLS = {"if", "return", "sizeof"}
 
 
-def mark_loops(kernel, nodes):
+def mark_loops(kernel, nodes: list[Node]):
     """Mark the statements with a loop as `meeting`s; return the statements as a list, those of an if at the end too.
 
     `kernel` is a `KernelPlan`, `nodes` the list of its outer statements (`Node`). An ``if (c) { a; b; }`` at its end
@@ -43,7 +43,7 @@ def mark_loops(kernel, nodes):
     return nodes
 
 
-def _mark_meetings(node):
+def _mark_meetings(node: Node):
     """Mark a statement that has a loop, and those in it, as a place where threads meet; return whether it has one."""
     node.meeting = sum(map(_mark_meetings, node.children)) > 0 or node.kind == "for"  # sum: any() would skip children
     return node.meeting
@@ -92,7 +92,7 @@ class _Statement:
         if step.variable:
             self.first, self.last = kernel.initializer(step.variable)
 
-    def is_understood(self, in_loop):
+    def is_understood(self, in_loop: bool):
         """Return whether it calls only known functions; in a loop, neighbors must use neighbors in memory, too."""
         text, scope, match = self.text, self.step.scope, self.kernel.reader.match
         for at in range(self.first, self.last):
@@ -126,22 +126,22 @@ class _Statement:
         factors = [factor for term in terms for factor in reader.split(*term, "*") if factor != term]
         return is_sum_of_two and len(factors) == 2 and any(self._differs(*factor) for factor in factors)
 
-    def _differs(self, first, last):
+    def _differs(self, first: int, last: int):
         """Return whether tokens[first:last] name a variable that differs between neighbors in a row of threads."""
         same = {v for v in self.step.scope.values() if v and (v.role == "uniform" or v in self.rows.same_in_row)}
         return any(variable and variable not in same for variable in map(self._find_variable, range(first, last)))
 
-    def _find_variable(self, at):
+    def _find_variable(self, at: int):
         """Return the `KernelVariable` that token `at` names, or None."""
         return self.step.scope.get(self.text(at)) if self.text(at - 1) not in (".", "->", "::") else None
 
-    def _is_in_index(self, at):
+    def _is_in_index(self, at: int):
         """Return whether token `at` is inside of square brackets of the statement: products there are of integers."""
         while at >= self.first and self.text(at) != "[":
             at = self.kernel.reader.around[at]  # the bracket around it, or -1
         return at >= self.first
 
-    def _computes_integers(self, outer):
+    def _computes_integers(self, outer: list[int]):
         """Return whether the tokens with the indices `outer` compute with integers alone, or a pointer's address."""
         target = self.step.variable or self.step.scope.get(self.text(self.first))
         # p = q + n sets a pointer, and p[0] = x does not.

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from hostcuda.loops.reader import Node, Reader
 from hostcuda.loops.words import ASSIGNMENTS, BINARY, BUILT_IN, CLASSES, INDICES, SPECIFIERS, STEPS, NeedsFibers
 
 _BEFORE_OPERANDS = {
@@ -68,12 +69,12 @@ class EffectsReader:
     argument of a function that gets a copy. Where something may refer to it, it is *addressed*.
     """
 
-    def __init__(self, reader, file, parameters):
+    def __init__(self, reader: Reader, file, parameters):
         # A `Reader`, a `File`, and the names of the types that are parameters of the kernel's template.
         self.reader, self.file, self.parameters = reader, file, parameters
         self.assumed = set()  # those of `parameters` that the compiler proves to be scalars or pointers
 
-    def read_expression(self, first, last, scope: dict[str, KernelVariable | None], copied=True):
+    def read_expression(self, first: int, last: int, scope: dict[str, KernelVariable | None], copied=True):
         """Return the `Effects` of the expression tokens[first:last].
 
         `scope` has None for a variable that the statement around it declares. `copied`: whether the value is copied, as
@@ -93,8 +94,8 @@ class EffectsReader:
                 effects.changes.add(variable)
         return effects
 
-    def ends_operand(self, at, scope: dict[str, KernelVariable]):
-        """Return whether an operand ends at token `at`: then a ``*`` after it is binary; `scope`: name -> variable."""
+    def ends_operand(self, at: int, scope: dict[str, KernelVariable]):
+        """Return whether an operand ends at token `at`: then a ``*`` after it is binary."""
         if at < 0:
             return False
         token = self.reader.tokens[at]
@@ -103,8 +104,8 @@ class EffectsReader:
         is_word = token.kind in ("word", "number") and token.text not in ("return", "else", "do", "case")
         return is_word or token.text in (")", "]")
 
-    def is_cast(self, first, last, scope: dict[str, KernelVariable]):
-        """Return whether the parentheses around tokens[first:last] may be a cast; `scope`: a dict, name -> variable."""
+    def is_cast(self, first: int, last: int, scope: dict[str, KernelVariable]):
+        """Return whether the parentheses around tokens[first:last] may be those of a cast."""
         token, text = self.reader.tokens[first], self.reader.text
         may_be_type = token.kind == "word" and token.text not in scope and token.text not in INDICES | {"threadIdx"}
         if first == last or not (may_be_type or token.text == "::"):
@@ -115,14 +116,14 @@ class EffectsReader:
         # A type has none of these operators; "<" may begin a template's arguments.
         return "<" in outer or not outer & (BINARY - {"*", "&", "&&"} | ASSIGNMENTS | {"?", ".", "->"})
 
-    def is_copied_type(self, words):
+    def is_copied_type(self, words: list[str]):
         """Return whether a conversion to the type that consists of these words copies a number, vector or pointer."""
         kind = self.file.find_kind(words, self.parameters)
         if kind == "assumed" and words != ["auto"]:  # a template's type: the compiler has to prove it
             self.assumed.add(next(word for word in words if word in self.parameters))
         return kind in ("scalar", "pointer", "vector", "assumed")
 
-    def read_statement(self, node, scope: dict[str, KernelVariable]):
+    def read_statement(self, node: Node, scope: dict[str, KernelVariable]):
         """Return the `Effects` of a statement (`Node`) without barriers; a declaration adds its names to `scope`."""
         if node.kind == "declaration":
             return self.read_declaration(node.first, node.last - 1, scope)
@@ -141,14 +142,14 @@ class EffectsReader:
             effects.add(self.read_statement(child, scope if node.kind == "block" else dict(scope)))
         return effects
 
-    def require_declaration(self, first, last, scope: dict[str, KernelVariable]):
+    def require_declaration(self, first: int, last: int, scope: dict[str, KernelVariable]):
         """Raise `NeedsFibers` if tokens[first:last] look like a declaration and are an expression, as ``x * y;``."""
         for at in self.reader.outside_brackets(first, self.reader.find_type_end(first, last)):
             name = self.reader.text(at)
             if name in scope or name in self.file.declared - self.file.types.keys():
                 raise NeedsFibers(f"what it does with {name} is not understood")
 
-    def require_expression(self, first, last, scope: dict[str, KernelVariable]):
+    def require_expression(self, first: int, last: int, scope: dict[str, KernelVariable]):
         """Raise `NeedsFibers` if tokens[first:last] look like an expression and are ``int (*p)[3] = &row;`` or such."""
         word, reader = self.reader.text(first), self.reader
         names = self.file.types.keys() | self.parameters | SPECIFIERS | BUILT_IN | CLASSES
@@ -162,7 +163,7 @@ class EffectsReader:
             if ends_operand or (token.text == ")" and not self.is_cast(reader.match[at] + 1, at, scope)):
                 raise NeedsFibers("a declaration is not understood")
 
-    def read_declaration(self, first, last, scope: dict[str, KernelVariable]):
+    def read_declaration(self, first: int, last: int, scope: dict[str, KernelVariable]):
         """Return the `Effects` of the declaration tokens[first:last] in a statement; add its names to the `scope`."""
         self.require_declaration(first, last, scope)
         effects = self.read_expression(first, self.reader.find_type_end(first, last), scope)
@@ -172,12 +173,12 @@ class EffectsReader:
             effects.add(self.read_initialization(initializer, scope, self.find_declared_type(first, last, signs)))
         return effects
 
-    def find_declared_type(self, first, last, signs):
+    def find_declared_type(self, first: int, last: int, signs: str):
         """Return the kind of type (see `File.find_kind`) of a variable that tokens[first:last] declare with `signs`."""
         words = [token.text for token in self.reader.tokens[first : self.reader.find_type_end(first, last)]]
         return self.file.find_kind([*words, *signs.split()], self.parameters)
 
-    def read_initialization(self, span, scope: dict[str, KernelVariable], kind):
+    def read_initialization(self, span: tuple[int, int], scope: dict[str, KernelVariable], kind: str):
         """Return the `Effects` of a variable's first value, the tokens of a span; `kind` is that of its type."""
         effects = self.read_expression(*span, scope, copied=kind not in ("class", "struct", "reference"))
         if kind == "reference":
@@ -197,16 +198,16 @@ class _Use:
     something refers to it.
     """
 
-    def __init__(self, effects_reader, scope: dict[str, KernelVariable], first, last, copied):
+    def __init__(self, effects_reader, scope: dict[str, KernelVariable], first: int, last: int, copied: bool):
         self.effects_reader, self.scope, self.first, self.last, self.copied = effects_reader, scope, first, last, copied
         self.reader, self.match, self.file = effects_reader.reader, effects_reader.reader.match, effects_reader.file
         self.changes = False
 
-    def _get_text(self, at):
+    def _get_text(self, at: int):
         """Return the text of token `at`, or "" outside of the expression."""
         return self.reader.text(at) if self.first <= at < self.last else ""
 
-    def is_copied(self, variable, at):
+    def is_copied(self, variable: KernelVariable, at: int):
         """Return whether C++ is sure to copy the `KernelVariable` that token `at` names; set `changes` if it changes.
 
         Of an array this is asked about the element ``a[i][j]``, and of a vector about its member ``v.x``.
@@ -223,7 +224,7 @@ class _Use:
             return False
         return kind == "pointer" if after in ("[", "->") else self._is_copied_by_context(at, end)
 
-    def _is_copied_by_context(self, at, end):
+    def _is_copied_by_context(self, at: int, end: int):
         """Return whether C++ copies the operand tokens[at:end], a variable, by what is around it; may set `changes`."""
         while True:  # from the inside out, through brackets that only group, as in ((v)) + 1
             before, after = self._get_text(at - 1), self._get_text(end)
@@ -249,11 +250,11 @@ class _Use:
             # What is around the bracket decides; of std::max(v, w), what is around all.
             at, end = open_ - 3 * (self._get_text(open_ - 2) == "::"), self.match[open_] + 1
 
-    def _ends_operand(self, at):
+    def _ends_operand(self, at: int):
         """Return whether an operand of the expression ends at token `at`: then a sign after it is binary."""
         return at >= self.first and self.effects_reader.ends_operand(at, self.scope)
 
-    def _does_cast_copy(self, close):
+    def _does_cast_copy(self, close: int):
         """Return whether the cast that ends at token `close`, a ``)``, copies; None if it ends ``if (...)`` or such."""
         open_ = self.match[close]
         if self._get_text(open_ - 1) in _BEFORE_CONDITIONS:
@@ -261,7 +262,7 @@ class _Use:
         words = [self.reader.text(at) for at in range(open_ + 1, close)]
         return self.effects_reader.is_copied_type(words)
 
-    def _does_bracket_copy(self, open_):
+    def _does_bracket_copy(self, open_: int):
         """Return whether C++ copies the operand in the bracket that token `open_` opens; None if it only groups."""
         before = self._get_text(open_ - 1)
         if self._get_text(open_) == "[" or before in _BEFORE_CONDITIONS | _UNEVALUATED:
@@ -286,13 +287,13 @@ class _Use:
             return True
         return before not in self.file.source_words and self.effects_reader.is_copied_type([before])
 
-    def _is_cast_or_head(self, close):
+    def _is_cast_or_head(self, close: int):
         """Return whether token `close`, a ``)``, ends a cast or the head of a statement, not a call."""
         open_ = self.match[close]
         is_head = self._get_text(open_ - 1) in _BEFORE_CONDITIONS
         return is_head or self.effects_reader.is_cast(open_ + 1, close, self.scope)
 
-    def _find_less(self, close):
+    def _find_less(self, close: int):
         """Return the token of the ``<`` of ``f<int>(v)`` whose ``>`` is token `close`; 0 for a comparison."""
         depth = 0  # how many angle brackets are open
         for open_ in range(close, self.first, -1):

@@ -13,7 +13,7 @@ Then only ``hostcuda_meet`` splits the kernel, and it is a statement of its own 
 import re
 from dataclasses import dataclass
 
-from hostcuda.loops.order import has_no_effects
+from hostcuda.loops.order import Statement, has_no_effects
 from hostcuda.loops.words import ASSIGNMENTS, MEETING, REDUCTIONS, SHUFFLES, VOTES, WARP_FUNCTIONS, NeedsFibers
 
 # 0xffffffffu, ~0, -1, (unsigned)-1: a mask that names all 32 lanes.
@@ -55,11 +55,8 @@ class _Exchange:
         return f"hostcuda_vote({self.number})"
 
 
-def replace_warp_functions(statement, numbers):
-    """Return edits (start, end, new text) that replace all warp functions in a `Statement`; refuse where one must stay.
-
-    The iterator `numbers` gives a new number to each.
-    """
+def replace_warp_functions(statement: Statement, numbers):
+    """Return edits (start, end, text) that replace all warp functions in a `Statement`; `numbers`: their iterator."""
     reader, node = statement.reader, statement.node
     places = [at for at in range(*statement.span) if reader.text(at) in WARP_FUNCTIONS]
     name = reader.text(places[0])
@@ -86,7 +83,7 @@ def replace_warp_functions(statement, numbers):
     return statement.put_before(" ".join(before), replaced)
 
 
-def _read_exchange(statement, at, number):
+def _read_exchange(statement: Statement, at: int, number: int):
     """Return the `_Exchange` of the warp function at token `at`; refuse arguments with effects (written twice)."""
     reader, name = statement.reader, statement.reader.text(at)
     close = reader.match.get(at + 1, at + 2)
@@ -101,7 +98,7 @@ def _read_exchange(statement, at, number):
     return _Exchange(name, at, close + 1, number, value, others, _write_mask_proof(statement, name, mask))
 
 
-def _write_mask_proof(statement, name, span):
+def _write_mask_proof(statement: Statement, name: str, span: tuple[int, int]):
     """Return the text by which the compiler proves that a mask, a span of tokens, has all lanes; "" for a number."""
     mask = "".join(token.text for token in statement.reader.tokens[span[0] : span[1]])
     if _ALL_LANES.fullmatch(mask):

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from hostcuda.frontend.brackets import find_closing_parenthesis, split_spans
-from hostcuda.frontend.scan import skip_registrations
+from hostcuda.frontend.scan import Scan, skip_registrations
 from hostcuda.host.toolchain import INCLUDE
 from hostcuda.loops.refusals import indexes_by_truth
 from hostcuda.loops.words import (
@@ -37,7 +37,7 @@ _FUNCTION_WORDS = {"__device__", "__host__", "__forceinline__", "__noinline__", 
 class File:
     """The declarations of a source, a `Scan`, without the bodies of its kernels (`bodies`, a list of `Kernel`)."""
 
-    def __init__(self, scan, bodies):
+    def __init__(self, scan: Scan, bodies):
         self.declarations = declarations = list(_find_declarations(scan, [(body.open, body.close) for body in bodies]))
         self.declared = set().union(*(d.names for d in declarations))
         self.source_words = self.declared.union(*(d.words for d in declarations))  # also parameters and the like
@@ -53,7 +53,7 @@ class File:
         # Name of a function or type -> the word for which a kernel that uses it runs on fibers.
         self.harmful = spread_to_users(uses, {**self._map_operands(), **self._map_harmful()})
 
-    def is_unique(self, name):
+    def is_unique(self, name: str):
         """Return whether a name has one meaning in the source: it is declared once, or not at all."""
         declarations = [d for d in self.declarations if name in d.words | d.names]
         if name in self.declared and (name in _list_safe_names() or PURE.fullmatch(name)):
@@ -113,20 +113,20 @@ class File:
         has_more = re.search(r":|\btemplate\b", head) or re.search(r"[(&~:={]", body)  # bases, methods, first values
         return not (has_more or kinds & {"class", "reference"})
 
-    def _add_type(self, name, kind):
+    def _add_type(self, name: str, kind: str):
         """Add a type to `types`; a name that has two kinds in different scopes becomes a "class", so anything."""
         if self.types.setdefault(name, kind) != kind:
             self.types[name] = "class"
 
-    def is_pure(self, word):
+    def is_pure(self, word: str):
         """Return whether a word is a library's function without effects, equal for equal arguments (in `PURE`)."""
         return word not in self.source_words and bool(PURE.fullmatch(word))
 
-    def is_known(self, word):
+    def is_known(self, word: str):
         """Return whether a word is a function of CUDA or the C library that neither waits nor asks for its thread."""
         return word not in self.source_words and (word in _list_safe_names() or bool(PURE.fullmatch(word)))
 
-    def is_type(self, word):
+    def is_type(self, word: str):
         """Return whether a word is one of CUDA's or C++'s types, and the source gives it no other meaning."""
         return word in TYPES and word not in self.source_words
 
@@ -177,7 +177,7 @@ class File:
                 by_value[name] = is_copied and by_value.get(name, True)
         return {name for name, is_copied in by_value.items() if is_copied}
 
-    def _has_copies(self, head, at):
+    def _has_copies(self, head: str, at: int):
         """Return whether a function gets copies of all arguments; its parameters begin at position `at` of `head`."""
         parameters = head[at : find_closing_parenthesis(head, at - 1)]
         if set("&({") & set(parameters) or {"decltype", "auto"} & set(re.findall(r"\w+", parameters)):
@@ -218,7 +218,7 @@ class _Declaration:
         return self.names, {*re.findall(r"\w+", self.text), *self.tags}
 
 
-def _read_declaration(head, body, after=""):
+def _read_declaration(head: str, body: str, after=""):
     """Return the `_Declaration` with this head and body; `after` is the text from its braces to the semicolon."""
     plain = _strip_arguments(head)  # in which "@" stands for each pair of parentheses
     names = set(re.findall(r"([A-Za-z_]\w*)\s*(?:[=\[,@]|$)", plain))  # the last words of int a = 1, b[2], f(...)
@@ -241,7 +241,7 @@ def _read_declaration(head, body, after=""):
     return _Declaration(head, body, text, names - {""}, words, tuple(set(functions) - {"operator"}))
 
 
-def _read_type(declaration, type_head, class_, after):
+def _read_type(declaration, type_head, class_, after: str):
     """Return a declaration that defines a type, with its keyword, its tags and what it names beside them.
 
     `type_head` is its head without attributes and bases, `class_` the match of `_CLASS` in it, and `after` the text
@@ -257,7 +257,7 @@ def _read_type(declaration, type_head, class_, after):
     return replace(declaration, names=names, keyword=keyword, tags=tuple(tags))
 
 
-def _find_declarations(scan, kernels):
+def _find_declarations(scan: Scan, kernels):
     """Yield the `_Declaration`s of a `Scan` without its kernels, whose bodies are the spans `kernels` of positions."""
     at = 0
     while match := re.compile(r"[;{]").search(scan.code, at):
@@ -275,7 +275,7 @@ def _find_declarations(scan, kernels):
         yield _read_declaration(scan.code[start : match.start()], body, scan.code[end : scan.code.find(";", end)])
 
 
-def _find_constants(scan):
+def _find_constants(scan: Scan):
     """Return the set of names of constants at namespace scope, and of enumerators, in a `Scan`."""
     names = set()
     for match in re.finditer(r"\b(?:constexpr|const)\b", scan.code):
@@ -289,7 +289,7 @@ def _find_constants(scan):
     return names
 
 
-def _strip_arguments(head):
+def _strip_arguments(head: str):
     """Return a declaration's text without its template's head; ``@`` replaces parentheses and what they hold."""
     while (shorter := re.sub(r"\([^()]*\)", "@", head)) != head:
         head = shorter

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from itertools import count
 
 from hostcuda.frontend.brackets import apply_edits
-from hostcuda.frontend.scan import find_kernel_bodies, skip_registrations, split_parameters
+from hostcuda.frontend.scan import Kernel, Scan, find_kernel_bodies, skip_registrations, split_parameters
 from hostcuda.loops.exchange import replace_warp_functions
-from hostcuda.loops.file import spread_to_users
+from hostcuda.loops.file import File, spread_to_users
 from hostcuda.loops.order import Statement, find_declared_names, find_unshared_names, walk_with_parents
-from hostcuda.loops.reader import Reader
+from hostcuda.loops.reader import Node, Reader
 from hostcuda.loops.words import ASSIGNMENTS, BARRIER, RESTRICT, SPECIFIERS, TYPES, WARP_FUNCTIONS, NeedsFibers
 
 INLINED = re.compile(r"\bhostcuda_\d+_")  # of the names of a function that stands in a kernel
@@ -41,7 +41,7 @@ class _Function:
     shared: bool = False  # whether it declares shared memory
 
 
-def inline(scan, bodies, file):
+def inline(scan: Scan, bodies: list[Kernel], file: File):
     """Replace warp functions, and calls of functions with barriers or warp functions, as far as that is possible.
 
     Return (`Scan` of the new text, list of the `Kernel`s in it, dict: a kernel's name -> why warp functions are left).
@@ -58,7 +58,7 @@ def inline(scan, bodies, file):
     return scan, bodies, reasons
 
 
-def _find_functions(scan, file):
+def _find_functions(scan: Scan, file: File):
     """Return a dict: name -> `_Function`, of those that wait or call one that does, and whose calls can be replaced."""
     # A function waits if it has a barrier or a warp function.
     heads = {}  # name -> (match of its head, position of "{", position of "}")
@@ -79,7 +79,7 @@ def _find_functions(scan, file):
     return functions
 
 
-def _read_function(scan, head, open_, close):
+def _read_function(scan: Scan, head, open_: int, close: int):
     """Return the `_Function` whose head is a match of `_HEAD`, with braces at two positions; refuse an early return."""
     reader = Reader(scan.code, open_ + 1, close)
     tokens, last, result = reader.tokens, close, (close, close)
@@ -106,7 +106,7 @@ def _read_function(scan, head, open_, close):
     return function
 
 
-def _read_parameter(text):
+def _read_parameter(text: str):
     """Return (type, name) of a parameter's declaration that gets a copy; an array is a pointer. Refuse references."""
     match = re.fullmatch(r"(?P<type>[\w\s:<>*]*[\s*])(?P<name>\w+)(?P<array>\s*\[[^]]*\])?", text)
     if not match:
@@ -114,7 +114,7 @@ def _read_parameter(text):
     return match["type"].strip() + (" *" if match["array"] else ""), match["name"]
 
 
-def _replace_calls(scan, body, functions, file, numbers, reasons, calls_with_shared):
+def _replace_calls(scan: Scan, body: Kernel, functions, file: File, numbers, reasons, calls_with_shared):
     """Return edits that replace the first call of each statement of a kernel (`body`) for which threads wait.
 
     `functions`: as `_find_functions` returns it. `numbers`: an iterator, for new names. It changes `reasons`, a dict
@@ -154,7 +154,7 @@ def _replace_calls(scan, body, functions, file, numbers, reasons, calls_with_sha
     return edits
 
 
-def _split_declaration(scan, reader, node):
+def _split_declaration(scan: Scan, reader: Reader, node: Node):
     """Return the edit (start, end, new text) that makes ``int a = 1; int b = 2;`` of ``int a = 1, b = 2;``."""
     end, tokens = reader.find_type_end(node.first, node.last - 1), reader.tokens
     type_ = scan.text[tokens[node.first].start : tokens[end - 1].end]
@@ -166,7 +166,7 @@ def _split_declaration(scan, reader, node):
 class _Call:
     """A call of a `_Function` at token `at` of a `Statement`; the function's names get a `prefix` in the kernel."""
 
-    def __init__(self, statement, at, function, prefix):
+    def __init__(self, statement: Statement, at: int, function: _Function, prefix):
         self.statement, self.at, self.function, self.result = statement, at, function, f"{prefix}result"
         reader, node, template_arguments, open_ = statement.reader, statement.node, [], at + 1
         if reader.text(open_) == "<":
@@ -219,7 +219,7 @@ class _Call:
             raise NeedsFibers("the order matters")
         return statement.put_before(f"{self.type} {self.result}; {content}{line}", [(*span, f" {self.result} ")])
 
-    def _read_choice(self, first, last):
+    def _read_choice(self, first: int, last: int):
         """Return (span of tokens of ``c ? f(x) : y``, text that computes it), or None for other statements.
 
         The statement's tokens[first:last] have to be ``v = c ? f(x) : y`` or ``= c ? f(x) : y``, with the call as f(x).
@@ -245,6 +245,6 @@ _NAME = re.compile(
 )
 
 
-def _rename(new_names, text):
+def _rename(new_names, text: str):
     """Return the text with names replaced by the dict `new_names`; members, which may be spelt alike, keep theirs."""
     return _NAME.sub(lambda match: new_names.get(match["name"], match.group()), text)

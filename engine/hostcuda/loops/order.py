@@ -3,20 +3,21 @@
 import re
 
 from hostcuda.frontend.brackets import apply_edits
+from hostcuda.loops.reader import Node, Reader
 from hostcuda.loops.words import ASSIGNMENTS, INDICES, SPECIFIERS, STEPS, TYPES, NeedsFibers
 
 _LEFT_FIRST = {"?", "&&", "||", "<<", ">>"}  # with these, and a comma, the operand on the left comes first
 _CONSTANTS = {"threadIdx", "true", "false", "std", "INFINITY", "NAN"}
 
 
-def walk_with_parents(nodes, parent=None):
+def walk_with_parents(nodes: list[Node], parent=None):
     """Yield (`Node`, the node around it or None) for all statements of a list, and those in them, at any depth."""
     for node in nodes:
         yield node, parent
         yield from walk_with_parents(node.children, node)
 
 
-def has_no_effects(reader, first, last, file, calls=(), functions=frozenset(), assignments=0):
+def has_no_effects(reader: Reader, first: int, last: int, file, calls=(), functions=frozenset(), assignments=0):
     """Return whether tokens[first:last] change nothing.
 
     The spans of tokens `calls` are left out. Calls of `functions` (names) and that many `assignments` are allowed.
@@ -34,12 +35,12 @@ def has_no_effects(reader, first, last, file, calls=(), functions=frozenset(), a
     return assignments >= 0
 
 
-def _skip_spans(first, last, spans):
+def _skip_spans(first: int, last: int, spans):
     """Return the list of the token indices of range(first, last) that are in none of the spans (begin, end)."""
     return [at for at in range(first, last) if not any(begin <= at < end for begin, end in spans)]
 
 
-def find_declarations(reader, nodes):
+def find_declarations(reader: Reader, nodes: list[Node]):
     """Yield the spans (first, last) of tokens in which the statements `nodes`, at any depth, declare variables."""
     for node, _ in walk_with_parents(nodes):
         if node.kind == "declaration":
@@ -48,13 +49,13 @@ def find_declarations(reader, nodes):
             yield node.parts["first"]
 
 
-def find_declared_names(reader, nodes):
+def find_declared_names(reader: Reader, nodes: list[Node]):
     """Yield the index of the name's token of each variable that the statements `nodes`, at any depth, declare."""
     for span in find_declarations(reader, nodes):
         yield from (name for name, *_ in reader.read_declarators(*span))
 
 
-def find_unshared_names(reader, body, scan, file):
+def find_unshared_names(reader: Reader, body, scan, file):
     """Return the set of names that no other thread can change: constants, and variables of one thread in all scopes."""
     unshared, others = set(re.findall(r"\w+", scan.code[body.name_end : body.open])), set()
     for first, last in find_declarations(reader, reader.read_statements()):
@@ -71,7 +72,7 @@ class Statement:
     It is an expression, a declaration of one variable, or an if. `unshared` is what `find_unshared_names` returns.
     """
 
-    def __init__(self, scan, reader, file, unshared, node, parent):
+    def __init__(self, scan, reader: Reader, file, unshared, node: Node, parent: Node | None):
         self.scan, self.reader, self.file, self.unshared, self.node = scan, reader, file, unshared, node
         self.is_in_block = parent is None or parent.kind == "block"
         self.span = node.parts.get("condition", (node.first, node.last - 1))  # of its expression, or an if's condition
@@ -84,7 +85,7 @@ class Statement:
         outer = reader.outside_brackets(*self.span)
         self.target = next((at for at in outer if reader.text(at) in ASSIGNMENTS), self.span[0])
 
-    def text(self, first, last, replaced=()):
+    def text(self, first: int, last: int, replaced=()):
         """Return the text of tokens[first:last], with the spans of tokens `replaced`: (first, last, new text)."""
         tokens = self.reader.tokens
         edits = [(tokens[begin].start, tokens[end - 1].end, new) for begin, end, new in replaced]

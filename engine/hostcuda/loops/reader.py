@@ -24,7 +24,7 @@ class Node:
 class Reader:
     """The tokens code[start:end] of a function's body, and the statements in it."""
 
-    def __init__(self, code, start, end):
+    def __init__(self, code: str, start: int, end: int):
         self.tokens = lex(code, start, end)
         self.body_start = start
         self._match_brackets()
@@ -47,7 +47,7 @@ class Reader:
             raise NeedsFibers("its brackets are not paired")
         self.match = {**match, **{close: open_ for open_, close in match.items()}}
 
-    def text(self, at):
+    def text(self, at: int):
         """Return the text of token `at`, or "" before the first and after the last one."""
         return self.tokens[at].text if 0 <= at < len(self.tokens) else ""
 
@@ -55,7 +55,7 @@ class Reader:
         """Return the list of `Node`s of the body's outer statements."""
         return self._read_sequence(0, len(self.tokens))
 
-    def _read_sequence(self, at, last):
+    def _read_sequence(self, at: int, last: int):
         """Return the list of `Node`s of the outer statements in tokens[at:last], without empty ones (``;``)."""
         nodes = []
         while at < last:
@@ -66,7 +66,7 @@ class Reader:
             at = nodes[-1].last
         return nodes
 
-    def read_statement(self, at):
+    def read_statement(self, at: int):
         """Return the `Node` of the statement that begins at token `at`, with all its fields."""
         if at >= len(self.tokens):
             raise NeedsFibers("a statement does not end")
@@ -77,7 +77,7 @@ class Reader:
         node.meeting = node.kind == "meeting" or any(child.meeting for child in node.children)
         return node
 
-    def _read_by_first_word(self, at):
+    def _read_by_first_word(self, at: int):
         """Return the `Node` of the statement at token `at`; `read_statement` sets the fields that parts determine."""
         word = self.text(at)
         if word == ";":
@@ -103,7 +103,7 @@ class Reader:
             raise NeedsFibers(f"it has the label {word}")
         return self._read_simple(at)
 
-    def _read_if(self, at):
+    def _read_if(self, at: int):
         """Return the `Node` of the ``if`` at token `at`; its parts are the condition's span and the branches' nodes."""
         open_ = at + 2 if self.text(at + 1) == "constexpr" else at + 1
         close = self._close_condition(open_)
@@ -114,7 +114,7 @@ class Reader:
             last = parts["otherwise"].last
         return Node("if", at, last, parts)
 
-    def _read_for(self, at):
+    def _read_for(self, at: int):
         """Return the `Node` of the ``for`` at token `at`; its parts are the spans in its head and the body's node."""
         close = self._close_parentheses(at + 1)
         body = self.read_statement(close + 1)
@@ -125,7 +125,7 @@ class Reader:
         parts = {"first": (at + 2, first), "condition": (first + 1, second), "step": (second + 1, close), "body": body}
         return Node("for", at, body.last, parts)
 
-    def _read_simple(self, at):
+    def _read_simple(self, at: int):
         """Return the `Node` of the statement from token `at` to the next semicolon, with no statements in it."""
         end = next((i for i in self.outside_brackets(at, len(self.tokens)) if self.text(i) == ";"), None)
         if end is None:
@@ -148,13 +148,13 @@ class Reader:
             raise NeedsFibers("it declares a type")
         return Node(kind, at, end + 1)
 
-    def _close_parentheses(self, at):
+    def _close_parentheses(self, at: int):
         """Return the index of the token that closes the parenthesis at token `at`; refuse another token there."""
         if self.text(at) != "(":
             raise NeedsFibers("a statement is not understood")
         return self.match[at]
 
-    def _close_condition(self, at):
+    def _close_condition(self, at: int):
         """Return the index of the ``)`` of the condition whose ``(`` is token `at`; refuse a declaration in it."""
         close = self._close_parentheses(at)
         signs = {self.text(i) for i in self.outside_brackets(at + 1, close)}
@@ -162,24 +162,24 @@ class Reader:
             raise NeedsFibers("it declares a variable in a condition")
         return close
 
-    def outside_brackets(self, first, last):
+    def outside_brackets(self, first: int, last: int):
         """Yield the indices of those of tokens[first:last] that are in no bracket there, and of opening brackets."""
         at = first
         while at < last:
             yield at
             at = self.match[at] + 1 if self.text(at) in PAIRS else at + 1
 
-    def find_start(self, at, first, ends):
+    def find_start(self, at: int, first: int, ends: set[str]):
         """Return the index after the last of the signs `ends` before token `at`, within its bracket and `first`."""
         begin = max(first, self.around[at] + 1)
         ends_before = (i for i in self.outside_brackets(begin, at) if self.text(i) in ends)
         return max((self.match.get(i, i) + 1 for i in ends_before), default=begin)  # match: behind a bracket's partner
 
-    def find_end(self, at, last, ends):
+    def find_end(self, at: int, last: int, ends: set[str]):
         """Return the index of the next closing bracket, or sign `ends` outside of brackets, from `at` on, or `last`."""
         return next((i for i in self.outside_brackets(at, last) if self.text(i) in {*ends, *PAIRS.values()}), last)
 
-    def split(self, first, last, separator=","):
+    def split(self, first: int, last: int, separator=","):
         """Return a list of (first, last): the parts of tokens[first:last] between separators outside of brackets."""
         spans = []
         for at in self.outside_brackets(first, last):
@@ -188,7 +188,7 @@ class Reader:
                 first = at + 1
         return [*spans, (first, last)]
 
-    def is_declaration(self, first, last):
+    def is_declaration(self, first: int, last: int):
         """Return whether tokens[first:last] look like a declaration: a type, signs such as ``*``, and a name."""
         after = self.find_type_end(first, last)
         if after is None:
@@ -199,7 +199,7 @@ class Reader:
             after + 1 == last or self.text(after + 1) in ("=", "[", ",", "(", "{")
         )
 
-    def find_type_end(self, first, last):
+    def find_type_end(self, first: int, last: int):
         """Return the index after the specifiers and the type at the start of tokens[first:last], or None without type.
 
         For ``const unsigned int *p = q`` this is that of the ``*``. Only the syntax counts: any name may be a type.
@@ -223,7 +223,7 @@ class Reader:
                 break
         return at if has_type and at > first else None
 
-    def _skip_qualified(self, at, last):
+    def _skip_qualified(self, at: int, last: int):
         """Return the index after the name like ``a::b<c>::d`` that begins at token `at`, and ends before `last`."""
         while True:
             at += 1
@@ -239,7 +239,7 @@ class Reader:
                 return at
             at += 1
 
-    def read_declarators(self, first, last):
+    def read_declarators(self, first: int, last: int):
         """Return a list with (name, signs, bounds, initializer) for each variable that tokens[first:last] declare.
 
         Of ``int *p[3] = {}`` these are: the index of the token ``p``, the text "*", and the spans of tokens (first,
@@ -262,7 +262,7 @@ class Reader:
         return declarators
 
 
-def find_jumps(node):
+def find_jumps(node: Node):
     """Return the set of jumps that can leave a statement: "return", and "break" or "continue" of a loop around it."""
     if node.kind in ("return", "break", "continue"):
         return {node.kind}

@@ -9,7 +9,7 @@ from hostcuda.loops.words import BARRIER, FIBERS_ONLY, INDICES, KEYWORDS, MEETIN
 _TRUTH_OPERATORS = {"==", "!=", "<", ">", "<=", ">=", "&&", "||", "!"}
 
 
-def indexes_by_truth(code, start, end):
+def indexes_by_truth(code: str, start: int, end: int):
     """Return whether an array's index in code[start:end] may be a truth value: a comparison, or a variable with one.
 
     g++ since 12 computes wrong addresses of such elements if it vectorizes the loop for AVX-512 without its gather
@@ -20,7 +20,7 @@ def indexes_by_truth(code, start, end):
     except NeedsFibers:
         return True
 
-    def is_truth(first, *ends):
+    def is_truth(first: int, *ends):
         """Return whether the expression from token `first` to one of the signs `ends` may be a truth value."""
         text = " ".join(reader.text(at) for at in range(first, reader.find_end(first, len(reader.tokens), ends)))
         words = re.sub(r"_cast < [^<>]* >", " ", text).split()  # the "<" of static_cast<int> compares nothing
@@ -35,7 +35,7 @@ def indexes_by_truth(code, start, end):
     return any(token.text == "[" and is_truth(at + 1) for at, token in enumerate(reader.tokens))
 
 
-def explain_use(name, harmful):
+def explain_use(name: str, harmful: dict[str, str]):
     """Return the reason for fibers of a kernel that uses a name; `harmful`: name -> cause, as `File.harmful`."""
     # The cause of a class names it: "the class Stack".
     return f"{name} uses {harmful[name]}" if name not in harmful[name].split() else f"it uses {harmful[name]}"
@@ -63,7 +63,7 @@ def refuse(kernel):
         raise NeedsFibers("it uses a comparison as an index")
 
 
-def _refuse_token(kernel, at, token, declared):
+def _refuse_token(kernel, at: int, token, declared: set[str]):
     """Raise `NeedsFibers` if token `at`, with those beside it, needs fibers; `declared`: the names of variables."""
     reader, harmful = kernel.reader, kernel.file.harmful
     before, after = reader.text(at - 1), reader.text(at + 1)
@@ -99,7 +99,7 @@ _BEFORE_PARENTHESES = {
 }
 
 
-def _never_waits(kernel, at):
+def _never_waits(kernel, at: int):
     """Return whether the word at token `at`, before parentheses, is no function or one that is known not to wait."""
     reader, file = kernel.reader, kernel.file
     word = reader.text(at)
@@ -109,7 +109,7 @@ def _never_waits(kernel, at):
     return word in known_words or word.startswith("hostcuda_") or file.is_type(word) or file.is_known(word)
 
 
-def _is_of_shared_memory(reader, at):
+def _is_of_shared_memory(reader: Reader, at: int):
     """Return whether the ``volatile`` at token `at` is of a ``__shared__`` variable, or of what a pointer points to."""
     ends = {";", "{", "(", "=", "[", ","}
     after = [reader.text(i) for i in range(at, reader.find_end(at, len(reader.tokens), ends))]
@@ -140,10 +140,11 @@ def _refuse_waiting(kernel):
                 raise NeedsFibers(f"it has a loop that looks at volatile {min(names_in_loop)}, and may wait for it")
 
 
-def _find_volatile_names(reader):
+def _find_volatile_names(reader: Reader):
     """Return the set of names by which a waiting loop may look at memory: volatile variables, and CUDA's words."""
     names = {"__ldcv", "__ldcg", "volatile", "__threadfence", "__threadfence_block", "__threadfence_system"}
     for at, token in enumerate(reader.tokens):
         if token.text == "volatile":
-            names.add(reader.text(reader.find_end(at, len(reader.tokens), {";", "=", "(", "["}) - 1))
+            end = reader.find_end(at, len(reader.tokens), {";", "=", "(", "["})
+            names.add(reader.text(end - 1))  # of volatile int *name = ...
     return names

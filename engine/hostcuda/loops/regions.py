@@ -75,7 +75,7 @@ class RegionBuilder:
         outer_section = section  # the one around the block
         items, region, open_item = [], None, None  # open_item: the region or section that may still get statements
 
-        def insert_once(step: PlanStep, close):
+        def insert_once(step: PlanStep, close: bool):
             """Insert a step that threads do not repeat before the open item, or after it, which `close` ends."""
             nonlocal region, open_item, section
             if open_item:
@@ -157,7 +157,7 @@ class RegionBuilder:
         for variable in step.effects.uses:
             variable.uses.add(step)
 
-    def _has_name(self, item, name):
+    def _has_name(self, item, name: str):
         """Return whether a name occurs in a `Region` or `Section`: no declaration of it may move before that."""
         regions = item.regions if isinstance(item, Section) else [item]
         nodes = [step.node for region in regions for step in region.steps]
@@ -213,7 +213,7 @@ def _can_recompute(kernel: KernelPlan, step: PlanStep):
     return not any(_is_costly(kernel, at, first, last, step.scope) for at in range(first, last))
 
 
-def _is_costly(kernel: KernelPlan, at, first, last, scope: dict[str, KernelVariable]):
+def _is_costly(kernel: KernelPlan, at: int, first: int, last: int, scope: dict[str, KernelVariable]):
     """Return whether token `at` of tokens[first:last] divides by no constant, and differs between threads."""
     divisor, operand_ends = kernel.reader.tokens[at + 1], BINARY - {"*", "/", "%"}
     by_constant = divisor.kind == "number" or divisor.text in kernel.constants | {"warpSize"}

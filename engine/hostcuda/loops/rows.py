@@ -13,7 +13,7 @@ import math
 import re
 
 from hostcuda.loops.effects import KernelVariable
-from hostcuda.loops.steps import KernelPlan
+from hostcuda.loops.steps import KernelPlan, PlanStep
 from hostcuda.loops.uniform import is_uniform
 from hostcuda.loops.words import ASSIGNMENTS, INDICES
 
@@ -35,7 +35,8 @@ class Rows:
 
     def __init__(self, kernel: KernelPlan, early: set[KernelVariable]):
         self.kernel, self.reader, self.early = kernel, kernel.reader, early
-        self.same_in_row, self.next_in_row, self.scopes = set(), set(), {}
+        self.same_in_row, self.next_in_row = set(), set()  # variables that are the same in a row; that grow by 1
+        self.scopes = {}  # variable -> the scope of its declaration, a dict
         self.limits = set()  # variables of `early` that must not exceed `LIMIT`: a block checks it before its threads
         self.loops = {counter.variable: step for step in kernel.steps for counter in step.counters}
         self.changed = changed = set().union(*(step.effects.changes | step.effects.addressed for step in kernel.steps))
@@ -52,8 +53,8 @@ class Rows:
             elif words <= _SIGNED and self.find_growing_terms(*span, scope) and self._bound(*span, scope) < _INT_END:
                 self.next_in_row.add(variable)
 
-    def is_same(self, first, last, scope: dict[str, KernelVariable]):
-        """Return whether tokens[first:last] have the same value for all threads of a row; `scope`: name -> variable."""
+    def is_same(self, first: int, last: int, scope: dict[str, KernelVariable]):
+        """Return whether tokens[first:last] have the same value for all threads of a row."""
         text = self.reader.text
         for at in range(first, last):
             variable = scope.get(text(at)) if text(at - 1) not in (".", "::") else None
@@ -64,7 +65,7 @@ class Rows:
         roles = ("uniform", "recomputed", "kept", "local")
         return first < last and is_uniform(self.kernel, first, last, scope, {"threadIdx"}, roles)
 
-    def find_growing_terms(self, first, last, scope: dict[str, KernelVariable]):
+    def find_growing_terms(self, first: int, last: int, scope: dict[str, KernelVariable]):
         """Return the spans of the terms of tokens[first:last], a sum that grows by 1 per thread; [] for others."""
         text, terms = self.reader.text, []
         if any(text(at) in _LOWER_THAN_SUMS for at in self.reader.outside_brackets(first, last)):
@@ -79,14 +80,14 @@ class Rows:
         grows = words == ["threadIdx", ".", "x"] or (len(words) == 1 and scope.get(words[0]) in self.next_in_row)
         return terms if grows else []
 
-    def edit_initializer(self, variable):
+    def edit_initializer(self, variable: KernelVariable):
         """Return edits (start, end, text) of a variable's first value that show g++ where it grows by 1 per thread."""
         span, scope = self.kernel.initializer(variable), self.scopes[variable]
         if variable not in self.next_in_row:
             return self.edit_tokens(*span, scope)
         return self._write_sum("hostcuda::sum", *span, scope)
 
-    def _bound(self, first, last, scope: dict[str, KernelVariable], positive=False):
+    def _bound(self, first: int, last: int, scope: dict[str, KernelVariable], positive=False):
         """Return a bound of the absolute value of tokens[first:last] by the limits of a launch, or `_UNBOUNDED`.
 
         The value has to be `positive` where it is divided: an unsigned number that has wrapped is not small then.
@@ -115,7 +116,7 @@ class Rows:
             return int(number[1]) if name == "0" or name[0] != "0" else _UNBOUNDED  # 010 is octal
         return self._bound_variable(scope[name], positive) if scope.get(name) else _UNBOUNDED
 
-    def _bound_variable(self, variable, positive):
+    def _bound_variable(self, variable: KernelVariable, positive: bool):
         """Return a bound, as `_bound`, of a variable; a uniform one may be added to `limits`, and is checked then."""
         if variable.type != "scalar" or variable.array or not set(variable.specifiers.split()) <= _COUNTS:
             return _UNBOUNDED
@@ -130,7 +131,7 @@ class Rows:
             bound = LIMIT
         return bound
 
-    def _bound_counter(self, variable, loop, positive):
+    def _bound_counter(self, variable: KernelVariable, loop: PlanStep, positive: bool):
         """Return a bound, as `_bound`, of the counter of a loop's step like ``for (int i = 0; i < n; i += 16)``."""
         first, last = loop.node.parts["condition"]
         steps, text = self.kernel.loop_steps(loop), self.reader.text
@@ -148,7 +149,7 @@ class Rows:
             return max(start, self._bound(first + 2, last, loop.scope))
         return start if shrinks and text(first + 1) in (">", ">=") and text(first + 2) == "0" else _UNBOUNDED
 
-    def edit_tokens(self, first, last, scope: dict[str, KernelVariable]):
+    def edit_tokens(self, first: int, last: int, scope: dict[str, KernelVariable]):
         """Return edits of tokens[first:last]: of indices that grow by 1 per thread, of conditions equal for a row."""
         edits, text, match = [], self.reader.text, self.reader.match
         next_token = first
@@ -171,12 +172,12 @@ class Rows:
                 return []
         return edits
 
-    def _has_loop(self, at):
+    def _has_loop(self, at: int):
         """Return whether the statement at token `at` is a loop, or a block with one."""
         end = self.reader.match[at] if self.reader.text(at) == "{" else at + 1
         return any(self.reader.text(i) in ("for", "while", "do") for i in range(at, end))
 
-    def _mark_condition(self, first, last, scope: dict[str, KernelVariable]):
+    def _mark_condition(self, first: int, last: int, scope: dict[str, KernelVariable]):
         """Return edits by which a condition that is equal for a row seems to depend on the thread; none for others."""
         tokens = self.reader.tokens
         constant = all(token.text not in INDICES | scope.keys() | {"threadIdx"} for token in tokens[first:last])
@@ -185,7 +186,7 @@ class Rows:
         start, end = tokens[first].start, tokens[last - 1].end
         return [(start, start, "HOSTCUDA_ROW("), (end, end, ")")]
 
-    def _write_sum(self, function, first, last, scope: dict[str, KernelVariable]):
+    def _write_sum(self, function: str, first: int, last: int, scope: dict[str, KernelVariable]):
         """Return edits that write a sum that grows by 1 per thread as ``function(a, minus(b))``; none for others."""
         tokens, edits = self.reader.tokens, []
         terms = self.find_growing_terms(first, last, scope)

@@ -55,21 +55,21 @@ class KernelPlan:
             if variable.type in ("class", "reference") and not variable.shared:
                 raise NeedsFibers(f"{variable.name} may refer to something")
 
-    def line(self, at):
+    def line(self, at: int):
         """Return the line of token `at` in the user's file."""
         return self.scan.place(self.reader.tokens[at].start)[1]
 
-    def text(self, first, last, edits=()):
+    def text(self, first: int, last: int, edits=()):
         """Return the text of tokens[first:last] with edits (start, end, new text) of positions."""
         tokens = self.reader.tokens
         return apply_edits(self.scan.text, edits, tokens[first].start, tokens[last - 1].end) if first < last else ""
 
-    def initializer(self, variable):
+    def initializer(self, variable: KernelVariable):
         """Return the span (first, last) of tokens of a variable's first value, without a ``=`` before it."""
         first, last = variable.initializer
         return (first + 1, last) if first < last and self.reader.text(first) == "=" else (first, last)
 
-    def loop_steps(self, step):
+    def loop_steps(self, step: PlanStep):
         """Return a list of spans of tokens: what a for loop does after each round, split at commas."""
         first, last = step.node.parts.get("step", (0, 0))
         return self.reader.split(first, last) if first < last else []
@@ -96,9 +96,9 @@ class KernelPlan:
             self.variables.append(variable)
         return scope
 
-    def _plan(self, nodes, scope: dict[str, KernelVariable], in_loop, warp):
+    def _plan(self, nodes: list[Node], scope: dict[str, KernelVariable], in_loop: bool, warp: Node | None):
         """Return the list of steps of the statements `nodes`; add them to `steps`, and their variables to `scope`."""
-        # in_loop: a loop with a barrier or meeting is around them. warp: as `PlanStep.warp`.
+        # in_loop: whether a loop that waits is around them; warp: the statement around them that a warp runs alone.
         steps = []
         for node in nodes:
             for step in self._make_steps(node, scope, in_loop, warp):
@@ -107,7 +107,7 @@ class KernelPlan:
                 steps.append(step)
         return steps
 
-    def _make_steps(self, node, scope: dict[str, KernelVariable], in_loop, warp):
+    def _make_steps(self, node: Node, scope: dict[str, KernelVariable], in_loop: bool, warp: Node | None):
         """Yield the steps of one statement, a `Node`: a declaration has one per variable. Parameters: see `_plan`."""
         if node.kind == "declaration":
             yield from self._declare(node.first, node.last - 1, node, scope, warp)
@@ -122,7 +122,7 @@ class KernelPlan:
                 step.kind = "jump"
             yield step
 
-    def _plan_control(self, node, scope: dict[str, KernelVariable], in_loop, warp):
+    def _plan_control(self, node: Node, scope: dict[str, KernelVariable], in_loop: bool, warp: Node | None):
         """Return the step of a `Node` in which threads wait, with those of its bodies. Parameters: see `_plan`."""
         inner, parts = dict(scope), node.parts
         if node.kind in ("barrier", "meeting"):
@@ -157,7 +157,7 @@ class KernelPlan:
                 step.bodies.append(self._plan(nodes, dict(inner), in_loop or step.kind == "loop", warp))
         return step
 
-    def _declare(self, first, last, node, scope: dict[str, KernelVariable], warp):
+    def _declare(self, first: int, last: int, node: Node, scope: dict[str, KernelVariable], warp: Node | None):
         """Yield a `PlanStep` for each variable that tokens[first:last] declare; add it to `variables` and `scope`."""
         reader = self.reader
         self.effects_reader.require_declaration(first, last, scope)
@@ -182,7 +182,7 @@ class KernelPlan:
             self.variables.append(variable)
             yield PlanStep("declaration", node, scope_before, effects, variable)
 
-    def read_update(self, first, last, scope: dict[str, KernelVariable]):
+    def read_update(self, first: int, last: int, scope: dict[str, KernelVariable]):
         """Return (variable, span of the operand) if tokens[first:last] are like ``v = 1`` or ``v++``; else None."""
         reader = self.reader
         words = [token.text for token in reader.tokens[first:last]]
@@ -194,7 +194,7 @@ class KernelPlan:
         return None
 
 
-def is_jump(node):
+def is_jump(node: Node):
     """Return whether a statement (`Node`) is a return, break or continue, or an if with nothing else in it."""
     if node.kind in ("return", "break", "continue"):
         return True

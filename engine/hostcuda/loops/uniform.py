@@ -19,7 +19,7 @@ _CONSTANTS = {"true", "false", "nullptr", "dynamic_shared"}
 _WARP_SIZE = 32
 
 
-def is_uniform(kernel: KernelPlan, first, last, scope, allowed_words=frozenset(), roles=("uniform",), warp=False):
+def is_uniform(kernel: KernelPlan, first: int, last, scope, allowed_words=frozenset(), roles=("uniform",), warp=False):
     """Return whether tokens[first:last] have the same value in all threads of a block, or of a `warp`."""
     # scope: name -> variable. A variable with one of these roles counts as the same, and so do the allowed words.
     next_token = first
@@ -41,7 +41,7 @@ def is_uniform(kernel: KernelPlan, first, last, scope, allowed_words=frozenset()
     return True
 
 
-def _is_uniform_word(kernel: KernelPlan, at, scope: dict[str, KernelVariable], allowed_words, roles, warp):
+def _is_uniform_word(kernel: KernelPlan, at: int, scope: dict[str, KernelVariable], allowed_words, roles, warp):
     """Return whether the name at token `at` stands for the same value in all threads; parameters: see `is_uniform`."""
     text, file = kernel.reader.text, kernel.file
     word, before, after = text(at), text(at - 1), text(at + 1)
@@ -63,7 +63,7 @@ def _is_uniform_word(kernel: KernelPlan, at, scope: dict[str, KernelVariable], a
     return after != "(" and word in kernel.constants
 
 
-def _changes_or_reads_memory(kernel: KernelPlan, at, first, scope: dict[str, KernelVariable]):
+def _changes_or_reads_memory(kernel: KernelPlan, at: int, first: int, scope: dict[str, KernelVariable]):
     """Return whether the sign at token `at` of an expression changes a variable, takes an address or reads memory."""
     word, after = kernel.reader.text(at), kernel.reader.text(at + 1)
     if word in ASSIGNMENTS or word in STEPS or word in ("[", "->", "->*", ";", "{", "}", "..."):
@@ -79,7 +79,7 @@ _ENDS_CONDITION = {")", "]", ",", "?", ":", "&&", "||", ";"}
 _THREAD_NUMBER = ["threadIdx", ".", "x"]
 
 
-def _skip_same_in_warp(kernel: KernelPlan, at, first, last, scope: dict[str, KernelVariable]):
+def _skip_same_in_warp(kernel: KernelPlan, at: int, first: int, last: int, scope: dict[str, KernelVariable]):
     """Return the index after an expression at token `at` that is equal in all lanes, as ``threadIdx.x / 32``, or 0."""
     reader, text = kernel.reader, kernel.reader.text
     if text(at) == "hostcuda_vote":
@@ -102,7 +102,7 @@ def _skip_same_in_warp(kernel: KernelPlan, at, first, last, scope: dict[str, Ker
     return end + 2 if is_equal else 0
 
 
-def _skip_thread_number(kernel: KernelPlan, at, scope: dict[str, KernelVariable]):
+def _skip_thread_number(kernel: KernelPlan, at: int, scope: dict[str, KernelVariable]):
     """Return the index after ``threadIdx.x``, or after a variable that equals it, at token `at`; 0 for others."""
     text = kernel.reader.text
     if text(at) == "threadIdx":

@@ -3,7 +3,7 @@
 import re
 
 from hostcuda.frontend.brackets import apply_edits, find_closing_parenthesis
-from hostcuda.frontend.scan import find_kernel_bodies
+from hostcuda.frontend.scan import Kernel, Scan, find_kernel_bodies
 from hostcuda.loops.direct import require_one_section
 from hostcuda.loops.file import File
 from hostcuda.loops.inline import INLINED, inline
@@ -18,7 +18,7 @@ _REGISTRATION = re.compile(r"\bHOSTCUDA_KERNEL(?P<bounds>_BOUNDS)?\(")
 _DEFAULT_BOUNDS = "1024"  # threads per block: what CUDA allows without __launch_bounds__
 
 
-def _write_second_version(scan, body, file):
+def _write_second_version(scan: Scan, body: Kernel, file: File):
     """Return (text, kind) of a kernel's second version; `body` is its `Kernel`, with warp functions replaced.
 
     The kind is part of a macro's name in launch.h: "LOOPS" over all threads of a block, "WARPS" or "GROUPS".
@@ -43,7 +43,7 @@ def _write_second_version(scan, body, file):
         raise NeedsFibers("it has no barrier") if direct else reason from None  # one fiber runs it well
 
 
-def add_loops(text, without=frozenset()):
+def add_loops(text: str, without=frozenset()):
     """Add second versions, which run as thread loops, to the kernels of a source.
 
     The source is as `hostcuda.frontend.rewrite.rewrite` has written it. Return it with each kernel registered with its
@@ -73,7 +73,7 @@ def add_loops(text, without=frozenset()):
     return apply_edits(text, edits)
 
 
-def _edit_registration(scan, match, file, reasons, kinds):
+def _edit_registration(scan: Scan, match, file: File, reasons, kinds):
     """Return the edit (start, end, text) of a kernel's registration, a match of `_REGISTRATION`.
 
     It registers the second version of its kind (`kinds`, by name), or the reason why there is none (`reasons`).

@@ -111,15 +111,12 @@ class Writer:
         condition = self._write_expression(parts["condition"], step.scope) if node.kind == "do" else ""
         self.out.append(f" while ({condition});\n" if condition else "\n")
 
-    def _write_expression(self, span, scope: dict[str, KernelVariable]):
+    def _write_expression(self, span: tuple[int, int], scope: dict[str, KernelVariable]):
         """Return the text of an expression, a span of tokens, that is computed once for many threads."""
         return self.kernel.text(*span, self._edit_constants(*span, scope))
 
     def _write_declarator(self, variable: KernelVariable, name=None, edits=(), as_const=False):
-        """Return the text of a variable's declaration without its specifiers; `edits`: of its first value.
-
-        `name`: another name for it. `as_const`: declare it const if it never changes.
-        """
+        """Return a variable's declaration without its specifiers; `as_const`: declare it const if it never changes."""
         signs = f"{variable.signs} " if variable.signs else ""
         if as_const and self._is_declared_const(variable):
             signs += "const "
@@ -134,13 +131,13 @@ class Writer:
         return has_value and computed_once and variable not in self.changed and not variable.constant
 
     def _write_proof(self, variable: KernelVariable):
-        """Write what proves, after a variable's declaration, that its type is built in, or its value is small."""
+        """Write checks behind a variable's declaration: of a type that may be no built-in one, of a value's limit."""
         if variable.type == "assumed" and variable.role != "local":
             self.out.append(f"hostcuda_require_plain(decltype({variable.name}))\n")
         if variable in self.rows.limits:
             self.out.append(f"HOSTCUDA_LIMIT({variable.name}, {LIMIT})\n")
 
-    def _edit_constants(self, first, last, scope: dict[str, KernelVariable]):
+    def _edit_constants(self, first: int, last: int, scope: dict[str, KernelVariable]):
         """Return edits by which the compiler proves that names of constants in tokens[first:last] are no variables."""
         tokens, constants = self.reader.tokens, self.kernel.file.constants
         return [(token.start, token.end, f"hostcuda_constant({token.text})")
@@ -303,7 +300,7 @@ class Writer:
             needed |= missing
         return [v for v in self.kernel.variables if v in needed]
 
-    def _write_fetch(self, variable: KernelVariable, changes):
+    def _write_fetch(self, variable: KernelVariable, changes: bool):
         """Return the text that declares a variable from before a barrier in a later region: a copy of its element.
 
         `changes`: whether the region may change it. If something refers to the variable, it is the element itself.
@@ -378,7 +375,7 @@ def _find_early(kernel: KernelPlan, items):
     return early
 
 
-def _write_unroll(rest):
+def _write_unroll(rest: str):
     """Return the macro that replaces ``#pragma unroll 4``, "" for other pragmas; `rest`: the text after "pragma"."""
     match = re.fullmatch(r"\s+unroll\s*\(?\s*(\d*)\s*\)?\s*", rest)
     return f"HOSTCUDA_UNROLL({min(int(match[1] or _UNROLLED_FULLY), _MOST_UNROLLED)})" if match else ""
