@@ -17,7 +17,7 @@ from hostcuda.build.unit import Unit
 from hostcuda.host import cache
 
 
-def _read_manifest(entry, key):
+def _read_manifest(entry: Path, key: str) -> dict | None:
     """Return the manifest of a cache entry, a dict, if it has this key, is complete, and its headers are unchanged."""
     try:
         manifest = json.loads((entry / "manifest.json").read_text())
@@ -46,7 +46,7 @@ def obtain(
     return cache.with_room(lambda folder: _obtain_in_entry(folder / name, unit, keep, compiled), cache_dir)
 
 
-def _obtain_in_entry(entry, unit, keep, report_time):
+def _obtain_in_entry(entry: Path, unit: Unit, keep: bool, report_time: Callable[[float, float], None]) -> dict:
     """Return the manifest of the library in the folder `entry`; compile a missing one, call report_time(start, s)."""
     cache.touch(entry)
     if not keep and (manifest := _read_manifest(entry, unit.key)):
@@ -61,7 +61,7 @@ def _obtain_in_entry(entry, unit, keep, report_time):
             report_time(start, time.monotonic() - start)
 
 
-def _compile_into(entry, unit, keep):
+def _compile_into(entry: Path, unit: Unit, keep: bool) -> dict:
     """Compile a unit in a temporary folder and publish the result in the folder `entry`; return its manifest."""
     prefix, where = ("hostcuda-kernel-", None) if keep else ("build-", cache.scratch())
     folder = Path(tempfile.mkdtemp(prefix=prefix, dir=where))

@@ -143,7 +143,7 @@ class Unit:
         except ValueError as error:
             raise messages.make_error(self.source, command, "", str(error)) from None
 
-    def _write_quoted_source(self, folder):
+    def _write_quoted_source(self, folder: Path) -> None:
         """Write the source into `folder` under the name that messages use: the compiler quotes lines of it."""
         line, _, rest = self.source.partition("\n")  # of a program, the first line is #line 1 "file.cu"
         name = messages.name_of(line) if self.program else messages.NAME
@@ -207,7 +207,7 @@ class Unit:
             "unsynchronized": [place for file in preprocessed for place in find_unsynchronized(file.text)],
         }
 
-    def _link_assembler(self, paths, folder, link_flags):
+    def _link_assembler(self, paths: list[Path], folder: Path, link_flags: list[str]) -> None:
         """Link the assembler texts at `paths` to kernel.so in `folder`, after check mode has changed them."""
         if not self.options.joined:
             toolchain.make_names_local(paths)
@@ -239,7 +239,7 @@ class Unit:
         """Change the assembler text in the file `path` for the tools of check mode; `alone`: it is the only file."""
         checkmode.prepare(path, self.tools, alone)
 
-    def _compile_texts(self, texts, of_cuda, folders, target):
+    def _compile_texts(self, texts: list[str], of_cuda: list[bool], folders: list[Path], target: list[str]):
         """Compile `texts` (of `rewrite`) in `folders`; return (commands, list of (status, output, errors) of each).
 
         `of_cuda`: whether each has kernels. `target`: the options for the output. If the compiler fails, the texts are
@@ -278,7 +278,7 @@ class Unit:
             without_loops |= kernels_in_errors
 
     @staticmethod
-    def _compile_with_conversions(command, folder, result):
+    def _compile_with_conversions(command: list[str], folder: Path, result: tuple) -> tuple[int, str, str]:
         """Compile a text again, with casts where the first `result` warns of conversions; return (status, out, err)."""
         status, _, err = result
         if status or f"[{CONVERSIONS}]" not in err:
@@ -291,7 +291,7 @@ class Unit:
         path.write_text(cast_conversions(text, printed, SKELETON), encoding="latin-1")
         return toolchain.run(command, cwd=folder)
 
-    def _add_entry(self, texts):
+    def _add_entry(self, texts: list[str]) -> list[str]:
         """Return the list of a program's texts; that with main gets a variable with its address. Refuse one without."""
         for i, text in enumerate(texts):
             if MAIN.search(Scan(text).code):
@@ -300,8 +300,8 @@ class Unit:
         raise CompileError(f"{messages.name_of(self.source)} has no main: name the file that has it "
                            '(--options "FILE.cpp"), add one, or run a Python program that launches the kernels')
 
-    def _list_side_warnings(self, path, text):
-        """Return the lines of warnings about calls between host and device in a text; refuse what nvcc refuses."""
+    def _list_side_warnings(self, path: Path, text: str) -> list[str]:
+        """Return lines of warnings of calls between host and device, from the call graph at `path`; refuse errors."""
         call_graph = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""  # clang++ writes none
         found = find_side_errors(text, call_graph, self.program)
         lines = sorted({f"{file}:{line}: {sentence}" for (file, line), sentence in found})

@@ -24,7 +24,7 @@ class Rewritten:
     kernels: tuple[Kernel, ...]
 
 
-def _write_registration(kernel: Kernel, overloaded, bounded):
+def _write_registration(kernel: Kernel, overloaded: bool, bounded: set[str]):
     """Return the macro call that registers a `Kernel`; `bounded`: the names of templates that have launch bounds."""
     name = kernel.name
     if overloaded:  # the type of its pointer selects the overload
@@ -93,7 +93,7 @@ _STATEMENT_HEAD = re.compile(r"\s*(?:(?P<condition>if|for|while|switch)\b[^;(]*(
 
 
 def _skip_statement_head(code: str, at: int):
-    """Return the position after ``if (...)``, ``else``, labels and spaces at position `at`: of the statement itself."""
+    """Return the position of the statement after ``if (...)``, ``else``, labels and spaces at position `at`."""
     while (match := _STATEMENT_HEAD.match(code, at)) and match.end() > at:
         at = match.end()
         if match["condition"]:

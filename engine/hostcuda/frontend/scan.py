@@ -96,6 +96,7 @@ class Scan:
     """
 
     def __init__(self, text: str):
+        """Find the directives, line markers, braces and scopes of a text."""
         self.text = text
         self.masked = _mask(text)
         self.directives = list(_DIRECTIVE.finditer(self.masked))  # matches of `_DIRECTIVE`
@@ -110,7 +111,7 @@ class Scan:
         self._match_braces()
 
     def _match_braces(self):
-        """Fill `closing`, and note where declarations start and which braces are open where."""
+        """Fill `closing`; note where declarations start in `_starts`, and which braces are open where in `_open`."""
         marks = [(m.start(), m.end(), m.group()) for m in re.finditer(r"[{};]", self.code)]
         marks += [(directive.start(), directive.end(), "#") for directive in self.directives]
         open_ = _NONE_OPEN

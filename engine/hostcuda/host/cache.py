@@ -43,7 +43,7 @@ def directory(preferred: str | Path | None = None) -> Path:
     return _usable[preferred]
 
 
-def _use_temporary(preferred, why):
+def _use_temporary(preferred: Path, why: str) -> None:
     """From now on use a temporary folder in place of the folder `preferred`, and warn with the sentence `why`."""
     _usable[preferred] = scratch() / "cache"
     _usable[preferred].mkdir(exist_ok=True)
@@ -59,7 +59,7 @@ def scratch() -> Path:
     return _scratch
 
 
-def _remove_scratch(path, owner):
+def _remove_scratch(path: Path, owner: int) -> None:
     if os.getpid() == owner:  # a forked child must not remove its parent's folder
         shutil.rmtree(path, ignore_errors=True)
 

@@ -58,8 +58,8 @@ FILL = "-ftrivial-auto-var-init=pattern"
 
 
 @lru_cache(maxsize=8)
-def _read_version(command, path):
-    """Return what the compiler prints for ``--version``; `command`: a tuple. It is asked once per process."""
+def _read_version(command: tuple[str, ...], path: str) -> str:
+    """Return what the compiler prints for ``--version``, which is asked once per process."""
     del path  # part of the key: another PATH may have another compiler
     words = [*command, "--version"]
     status, out, err = run(words)
@@ -93,7 +93,7 @@ def is_clang(command: list[str]) -> bool:
 
 
 @lru_cache(maxsize=8)
-def _knows_fill(command):
+def _knows_fill(command: tuple[str, ...]) -> bool:
     """Return whether the compiler accepts the flag `FILL` for an empty file; ask once per process."""
     return run([*command, FILL, "-fsyntax-only", "-x", "c++", os.devnull])[0] == 0
 

@@ -38,6 +38,7 @@ class File:
     """The declarations of a source, a `Scan`, without the bodies of its kernels (`bodies`, a list of `Kernel`)."""
 
     def __init__(self, scan: Scan, bodies):
+        """Read the declarations of a source, and what follows from them for the kernels that use them."""
         self.declarations = declarations = list(_find_declarations(scan, [(body.open, body.close) for body in bodies]))
         self.declared = set().union(*(d.names for d in declarations))
         self.source_words = self.declared.union(*(d.words for d in declarations))  # also parameters and the like

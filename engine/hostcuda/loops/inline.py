@@ -166,7 +166,8 @@ def _split_declaration(scan: Scan, reader: Reader, node: Node):
 class _Call:
     """A call of a `_Function` at token `at` of a `Statement`; the function's names get a `prefix` in the kernel."""
 
-    def __init__(self, statement: Statement, at: int, function: _Function, prefix):
+    def __init__(self, statement: Statement, at: int, function: _Function, prefix: str):
+        """Read the call's arguments; raise `NeedsFibers` unless there is one for each parameter."""
         self.statement, self.at, self.function, self.result = statement, at, function, f"{prefix}result"
         reader, node, template_arguments, open_ = statement.reader, statement.node, [], at + 1
         if reader.text(open_) == "<":

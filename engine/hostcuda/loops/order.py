@@ -73,6 +73,7 @@ class Statement:
     """
 
     def __init__(self, scan, reader: Reader, file, unshared, node: Node, parent: Node | None):
+        """Find the span of the statement's expression; refuse a declaration that nothing may precede."""
         self.scan, self.reader, self.file, self.unshared, self.node = scan, reader, file, unshared, node
         self.is_in_block = parent is None or parent.kind == "block"
         self.span = node.parts.get("condition", (node.first, node.last - 1))  # of its expression, or an if's condition

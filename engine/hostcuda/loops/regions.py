@@ -167,7 +167,7 @@ class RegionBuilder:
 
 def assign_roles(kernel: KernelPlan, regions):
     """Set the `role` of variables that are not uniform, or refuse: "recomputed", "kept" or, as it was, "local"."""
-    # A later region repeats the declaration of the first, has an array of the second, and does not use the third.
+    # recomputed: regions repeat its declaration; kept: an array keeps it across barriers; local: one region uses it.
     for region in regions:
         names = [v.name for v in region.used_variables() if v.role != "uniform" and not v.shared]
         if repeated_names := {name for name in names if names.count(name) > 1}:

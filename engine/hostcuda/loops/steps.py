@@ -29,12 +29,10 @@ class PlanStep:
 
 
 class KernelPlan:
-    """A kernel as steps: the `Kernel` `body` of the source `scan`, whose declarations are `file`.
+    """A kernel as steps: `body`, a `Kernel` of the source `scan` with declarations `file`; `direct`: nothing waits."""
 
-    It is `direct` if nothing in it waits (`hostcuda.loops.direct`).
-    """
-
-    def __init__(self, scan, body, file, direct):
+    def __init__(self, scan, body, file, direct: bool):
+        """Read a kernel as steps; raise `NeedsFibers` if it is known by now that it has to run on fibers."""
         self.scan, self.body, self.file, self.direct = scan, body, file, direct
         self.reader = Reader(scan.code, body.open + 1, body.close)
         template = body.template_head

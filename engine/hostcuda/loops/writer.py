@@ -116,7 +116,7 @@ class Writer:
         return self.kernel.text(*span, self._edit_constants(*span, scope))
 
     def _write_declarator(self, variable: KernelVariable, name=None, edits=(), as_const=False):
-        """Return a variable's declaration without its specifiers; `as_const`: declare it const if it never changes."""
+        """Return a variable's declarator, with `edits` of its first value; `as_const`: as const if it never changes."""
         signs = f"{variable.signs} " if variable.signs else ""
         if as_const and self._is_declared_const(variable):
             signs += "const "
@@ -294,7 +294,7 @@ class Writer:
         self.out.append(f'static_assert(sizeof *{array} <= {bytes_per_variable}, "this variable needs fibers");\n')
 
     def _find_recomputed(self, variables):
-        """Return a list of those `variables` that regions declare again, and those they need, in order."""
+        """Return a list of those `variables` that regions declare again, and those they need, as they are declared."""
         needed = {v for v in variables if v.role == "recomputed"}
         while missing := {v for variable in needed for v in variable.needs if v.role == "recomputed"} - needed:
             needed |= missing
