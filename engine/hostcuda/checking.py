@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from hostcuda.build.prelude import WITHOUT_MACROS, prelude
-from hostcuda.build.unit import unit
+from hostcuda.build.prelude import WITHOUT_MACROS, make_prelude
+from hostcuda.build.unit import make_unit
 from hostcuda.check.mode import TOOLS
 from hostcuda.check.records import Finding, LaunchRecord, follow, launches, take
 from hostcuda.host import cache, toolchain
@@ -50,6 +50,6 @@ def engine_files(options: Sequence[str] = ()) -> list[Path]:
 
     They are the runtime library, its digest and the header's folder. A sandbox with another cache need not make them.
     """
-    plain = unit("", options, no_extern_c=True)
+    plain = make_unit("", options, no_extern_c=True)
     runtime = native.build()
-    return [runtime, cache.digest_of(runtime), Path(prelude(plain.command, plain.flags, WITHOUT_MACROS)).parent]
+    return [runtime, cache.digest_of(runtime), Path(make_prelude(plain.command, plain.flags, WITHOUT_MACROS)).parent]

@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from hostcuda.build.unit import unit
+from hostcuda.build.unit import make_unit
 from hostcuda.errors import CompileError
 from hostcuda.frontend.brackets import find_statement_end
 from hostcuda.frontend.scan import Scan, without_comments
@@ -97,7 +97,7 @@ def loops(source: str) -> Iterator[str]:
 def rewritten(source: str, options: str | Sequence = (), no_extern_c: bool = False, arch: str | None = None,
               include_dirs: Iterable | None = None) -> str:
     """Return the C++ text that the host's compiler gets for a CUDA source. Parameters: as of `SourceModule`."""
-    whole = unit(source, options, no_extern_c, arch, include_dirs)
+    whole = make_unit(source, options, no_extern_c, arch, include_dirs)
     with tempfile.TemporaryDirectory(dir=cache.scratch()) as folder:
         return whole.write_text(whole.rewrite(whole.preprocess(Path(folder)).text).text, whole.why_fibers)
 
@@ -110,5 +110,5 @@ def warnings_about(source: str, options: str | Sequence = (), no_extern_c: bool 
     is empty if there is no compiler, or if the source does not compile.
     """
     with contextlib.suppress(CompileError):
-        return unit(source, options, no_extern_c, arch, include_dirs).warnings()
+        return make_unit(source, options, no_extern_c, arch, include_dirs).warnings()
     return ""

@@ -7,7 +7,7 @@ from running import run_program
 
 import hostcuda.autoinit  # noqa: F401
 import hostcuda.driver as cuda
-from hostcuda.build.unit import unit
+from hostcuda.build.unit import make_unit
 from hostcuda.compiler import SourceModule
 from hostcuda.frontend import sides
 from hostcuda.host import toolchain
@@ -111,7 +111,7 @@ CROSSED = [
 
 
 def _compiled(source, folder):
-    return unit(source, no_extern_c=True, program=True).compile(folder)
+    return make_unit(source, no_extern_c=True, program=True).compile(folder)
 
 
 @pytest.mark.skipif(toolchain.is_clang(toolchain.find()), reason="only g++ lists the calls")

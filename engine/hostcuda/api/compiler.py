@@ -15,7 +15,7 @@ from pathlib import Path
 from hostcuda.api import activity
 from hostcuda.api.kernels import Function, Module
 from hostcuda.build import messages, modules
-from hostcuda.build.unit import Unit, unit
+from hostcuda.build.unit import Unit, make_unit
 from hostcuda.check import records
 from hostcuda.errors import CompileError, LogicError
 from hostcuda.host import cache, toolchain
@@ -36,13 +36,13 @@ def compile(
     """Compile CUDA C++ and return the compiled file's bytes; for the parameters see `SourceModule`."""
     del nvcc, code, target
     options = DEFAULT_NVCC_FLAGS if options is None else options
-    source = unit(source, options, no_extern_c, arch, include_dirs)
+    source = make_unit(source, options, no_extern_c, arch, include_dirs)
     return _obtain(source, keep, cache_dir)["path"].read_bytes()
 
 
 def compile_program(source, options=(), include_dirs=()) -> Module:
     """Compile and load a whole program in CUDA C++, with ``main``. Options, folders and errors: see `SourceModule`."""
-    program = unit(source, options, True, None, include_dirs, program=True)
+    program = make_unit(source, options, True, None, include_dirs, program=True)
     return _load(program, _obtain(program))
 
 
@@ -100,7 +100,7 @@ class SourceModule:
     ):
         del nvcc, code
         options = DEFAULT_NVCC_FLAGS if options is None else options
-        source = unit(source, options, no_extern_c, arch, include_dirs)
+        source = make_unit(source, options, no_extern_c, arch, include_dirs)
         self.module = _load(source, _obtain(source, keep, cache_dir))
         self.get_global = self.module.get_global
 
@@ -129,7 +129,7 @@ def _load(source: Unit, manifest: dict) -> Module:
             raise CompileError(message) from None
         raise
     _check_sizes(module)
-    default_name = messages.NAME if messages.name_of(source.source) == messages.NAME else ""  # no #line names a file
+    default_name = messages.NAME if messages.find_file_name(source.source) == messages.NAME else ""  # without #line
     parameters = {kernel.name: _find_parameters(kernel, manifest["kernels"]) for kernel in module.kernels()}
     options = source.options
     records.add_module(path, source.nvccs_source, options.words, options.include_dirs, default_name, parameters)

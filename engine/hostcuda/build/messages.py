@@ -20,7 +20,7 @@ _LIBRARY_HEADER = re.compile(r"(?m)^(.*fatal error: )'?((?:cub|thrust|cutlass|cu
 _REFUSAL = re.compile("error: .*(?:the CPU engine (?:has no|reads)|a __global__ function takes no) ")
 
 
-def name_of(source: str) -> str:
+def find_file_name(source: str) -> str:
     """Return the file's name in messages: that of a ``#line`` directive at the source's begin, or `NAME`."""
     line = re.match(r'\s*#\s*line\s+\d+\s+"([^"]+)"', source)
     return line[1] if line else NAME
@@ -36,7 +36,7 @@ def make_error(source: str, command: list[str], out: str, err: str) -> CompileEr
         has_references = any("texture references" in sentence for sentence in first_lines)  # cudaBindTexture follows
         unique = [line for sentence, line in first_lines.items() if not (has_references and "indTexture" in sentence)]
         err = "\n".join(reversed(unique))  # the compiler's other errors follow from these
-    message = f"compilation of {name_of(source)} failed:\n{err.strip()}"
+    message = f"compilation of {find_file_name(source)} failed:\n{err.strip()}"
     if re.search("template with C linkage|templates must have C\\+\\+ linkage", err):
         message += (
             '\nTemplates need SourceModule(..., no_extern_c=True), and then extern "C" before each kernel that is to '

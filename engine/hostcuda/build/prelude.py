@@ -10,7 +10,7 @@ _PLAIN = "hostcuda.h"
 WITHOUT_MACROS = "hostcuda_undef.h"
 
 
-def prelude(command: list[str], flags: list[str], name: str = _PLAIN) -> str:
+def make_prelude(command: list[str], flags: list[str], name: str = _PLAIN) -> str:
     """Return the path to ``-include``: the engine's header, precompiled for these flags into the cache if that works.
 
     With the `name` `WITHOUT_MACROS` it is that of a second file beside it, which removes the macros of the C library:

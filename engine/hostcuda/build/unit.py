@@ -14,7 +14,7 @@ from typing import ClassVar, NoReturn
 
 from hostcuda.build import messages
 from hostcuda.build.options import Options, read
-from hostcuda.build.prelude import WITHOUT_MACROS, prelude
+from hostcuda.build.prelude import WITHOUT_MACROS, make_prelude
 from hostcuda.check import mode as checkmode
 from hostcuda.errors import CompileError
 from hostcuda.frontend.brackets import apply_edits
@@ -107,7 +107,7 @@ class Unit:
         """The options that precede the file to compile; the first two include the engine's header."""
         folders = (toolchain.INCLUDE, *self.options.include_dirs, toolchain.INCLUDE / "libraries")
         places = [f"-I{place}" for place in folders]
-        return ["-include", prelude(self.command, self.flags), *places]
+        return ["-include", make_prelude(self.command, self.flags), *places]
 
     @property
     def files(self) -> list[str]:
@@ -146,7 +146,7 @@ class Unit:
     def _write_quoted_source(self, folder: Path) -> None:
         """Write the source into `folder` under the name that messages use: the compiler quotes lines of it."""
         line, _, rest = self.source.partition("\n")  # of a program, the first line is #line 1 "file.cu"
-        name = messages.name_of(line) if self.program else messages.NAME
+        name = messages.find_file_name(line) if self.program else messages.NAME
         is_relative = name != messages.NAME and not os.path.isabs(name)
         path = folder / (name if is_relative else messages.NAME)
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -168,7 +168,7 @@ class Unit:
             bodies = [body for body in find_kernel_bodies(text)[1] if not body.name.startswith(PREFIX)]
             text = apply_edits(text, [(body.open + 1, body.open + 1, " HOSTCUDA_LAUNCHED ") for body in bodies])
         lines = ['#include "hostcuda/host.h"'] if self.program else []
-        lines += [f'#include "{prelude(self.command, self.flags, WITHOUT_MACROS)}"']
+        lines += [f'#include "{make_prelude(self.command, self.flags, WITHOUT_MACROS)}"']
         lines += [f'#define HOSTCUDA_WHY_FIBERS "{why_fibers}"', f"HOSTCUDA_IN_LANES({PREFIX in text:d})", text]
         return "\n".join(lines)
 
@@ -297,7 +297,7 @@ class Unit:
             if MAIN.search(Scan(text).code):
                 entry = 'extern "C" { __attribute__((used)) extern void *const hostcuda_main = (void *)&main; }'
                 return [*texts[:i], f'{text}# 1 "{SKELETON}"\n{entry}\n', *texts[i + 1 :]]
-        raise CompileError(f"{messages.name_of(self.source)} has no main: name the file that has it "
+        raise CompileError(f"{messages.find_file_name(self.source)} has no main: name the file that has it "
                            '(--options "FILE.cpp"), add one, or run a Python program that launches the kernels')
 
     def _list_side_warnings(self, path: Path, text: str) -> list[str]:
@@ -315,7 +315,7 @@ class Unit:
         raise messages.make_error(self.source, command, out, tidy if "error:" in tidy else err)
 
 
-def unit(
+def make_unit(
     source: str, options: str | Sequence = (), no_extern_c: bool = False, arch: str | None = None,
     include_dirs: Iterable | None = None, program: bool = False, tools: tuple[str, ...] = checkmode.TOOLS,
 ) -> Unit:
@@ -326,5 +326,5 @@ def unit(
 def precompile_header() -> None:
     """Precompile the engine's header for sources without options, into the cache."""
     with contextlib.suppress(CompileError):  # compiling a kernel reports the error
-        plain = unit("", no_extern_c=True)
-        prelude(plain.command, plain.flags)
+        plain = make_unit("", no_extern_c=True)
+        make_prelude(plain.command, plain.flags)

@@ -18,10 +18,10 @@ _SPELT_LIKE_CALLS = {"if", "return", "sizeof"}
 
 
 def mark_loops(kernel, nodes: list[Node]):
-    """Mark the statements with a loop as `meeting`s; return the statements as a list, those of an if at the end too.
+    """Mark the statements with a loop as `meeting`s; return the list of statements, without an ``if`` around its end.
 
-    `kernel` is a `KernelPlan`, `nodes` the list of its outer statements (`Node`). An ``if (c) { a; b; }`` at its end
-    becomes a "guard" node, which stands for ``if (!c) return;``, and a and b. Raise `NeedsFibers` without a loop.
+    `kernel` is a `KernelPlan`, `nodes` are its outer statements. Such an ``if (c) { a; b; }`` becomes a "guard" node,
+    which stands for ``if (!c) return;``, and the statements a and b. Raise `NeedsFibers` without a loop.
     """
     reader = kernel.reader
     head_words = set(re.findall(r"\w+", kernel.scan.code[kernel.body.name_end : kernel.body.open]))

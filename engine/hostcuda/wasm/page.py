@@ -56,7 +56,7 @@ def compile(request: str) -> str:
     """
     request = json.loads(request)
     tools = ALL_TOOLS if request.get("check") else ()
-    kernel_unit = unit.unit(request["source"], request.get("options", ()), not request.get("extern_c", True), None,
+    kernel_unit = unit.make_unit(request["source"], request.get("options", ()), not request.get("extern_c", True), None,
                             request.get("include_dirs"), tools=tools)
     kernel_unit = _Unit(**vars(kernel_unit))
     toolchain.exported = _VARIABLE.findall(sources.code_only(request["source"]))

@@ -13,7 +13,7 @@ from pathlib import Path
 platform.machine = lambda: "aarch64"
 
 from hostcuda.build import modules  # noqa: E402 - these look at the machine
-from hostcuda.build.unit import unit  # noqa: E402
+from hostcuda.build.unit import make_unit  # noqa: E402
 from hostcuda.host import toolchain  # noqa: E402 - these look at the machine
 from hostcuda.runtime import native  # noqa: E402 - these look at the machine
 from hostcuda.runtime.layout import layout  # noqa: E402
@@ -45,7 +45,7 @@ def lines(module, functions):
 
 toolchain.run = run_for_aarch64
 source, *drive = sys.argv[1:]
-halves = unit(Path(source).read_text(), no_extern_c=True)
+halves = make_unit(Path(source).read_text(), no_extern_c=True)
 runtime, module = native.build(), modules.obtain(halves, False, None, lambda start, duration: None)["path"]
 addresses = subprocess.run([*drive, runtime, module], capture_output=True, text=True, check=True).stdout
 file = Path(f"{module}.layout")
