@@ -28,7 +28,7 @@ _SUFFIX = re.compile(r"\s*(?:([(\[])|(?:\.|->)\s*(?:template\s+)?\w+|\+\+|--|::\
 
 
 def make_exact(text: str, everywhere: bool):
-    """Return the text with casts and shifts that do as the hardware; `everywhere`: also in functions of the host."""
+    """Return the text with casts and shifts that give a GPU's results; `everywhere`: also in functions of the host."""
     scan = Scan(text)
     own_types = {name for names in _TYPE_NAMES.findall(scan.code) for name in names if name}
     kinds = "|".join([_WORDS, _NAMES, *(rf"{name}\b" for name in sorted(own_types))])
@@ -37,7 +37,7 @@ def make_exact(text: str, everywhere: bool):
 
 
 def _edit_shifts(code: str):
-    """Yield edits (start, end, text) that make ``a << n`` shift as the hardware: ``a << hostcuda::shift << n``."""
+    """Yield edits (start, end, text) that make ``a << hostcuda::shift << n``, which shifts as a GPU, of ``a << n``."""
     for match in _SHIFT.finditer(code):
         if _SMALL_COUNT.match(code, match.end()) or (match[0] == ">>" and _closes_two_lists(code, match.start())):
             continue  # C++ does the same, or it is no shift

@@ -25,7 +25,7 @@ _NO_TYPE = re.compile(r"(?:\s|\b(?:const|volatile|struct|class|enum|typename|__g
 
 
 def write_picks(kernel: Kernel, names: "Names"):
-    """Return the text, for behind a kernel's declaration, by which launches choose it, or ""; extend `names`."""
+    """Return functions to put behind a kernel's declaration, so that launches can choose it, or ""; extend `names`."""
     key, defined = (kernel.scope, kernel.name, len(kernel.parameters)), kernel.open < kernel.close
     if "<" in kernel.name or key in names.declared:  # a specialization; the definition of what was declared
         return ""

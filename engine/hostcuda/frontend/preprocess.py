@@ -44,7 +44,7 @@ class Preprocessed:
 
 
 def preprocess(text: str, command: list[str], folder: Path, include_dirs):
-    """Return the `Preprocessed` text, which has a line marker for `SKELETON` after the engine's includes.
+    """Preprocess `text`, which has a line marker for `SKELETON` after the engine's includes; return `Preprocessed`.
 
     `command` is the compiler's, with its flags and include options. `folder` is the build folder: the text of
     headers is written into it. `include_dirs`, of the user's headers, are among the options, too.

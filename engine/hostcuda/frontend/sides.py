@@ -265,7 +265,7 @@ def _judge_call(caller: frozenset, called: str, shown: str, symbol: str, own: fr
     """
     if caller in _DEVICE_SIDES:
         in_header = rf"\b{called}\s*\("  # such a function of the engine's headers may be called
-        if re.match(r"_ZL?\d", symbol):  # in no class or namespace: nor is the header's
+        if re.match(r"_ZL?\d", symbol):  # in no class or namespace: the header's is not indented, or in a macro
             in_header = rf"(?m)^\S.*{in_header}|{in_header}.*\\$"
         if own == {"host"} and not re.search(in_header, _read_headers()):
             return _CALLING.format("host") + ": write __device__ before it, too"

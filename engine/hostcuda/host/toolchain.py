@@ -120,7 +120,7 @@ def preprocessing_flags(command: list[str]) -> list[str]:
 
 
 def loops_flags(command: list[str], halves: bool) -> list[str]:
-    """Return the flags for kernels in thread loops, which the precompiled header need not have; `halves`: uses half."""
+    """Return the flags for kernels in thread loops, which the precompiled header need not have; `halves`: with half."""
     # The rest of a row of threads is not vectorized again: a block's width is mostly a multiple of the vectors', and
     # this takes 30 to 40 % of the time to compile. With halves it is, because a row of 16 is less than a vector of 32.
     # Nor is a loop copied for each outcome of a condition that stays the same in it: with four such conditions that

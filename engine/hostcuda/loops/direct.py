@@ -93,7 +93,7 @@ class _Statement:
             self.first, self.last = kernel.initializer(step.variable)
 
     def is_understood(self, in_loop: bool):
-        """Return whether it calls only known functions; in a loop, neighbors must use neighbors in memory, too."""
+        """Return whether the statement only calls known functions and, in a loop, neighbors use neighbors in memory."""
         text, scope, match = self.text, self.step.scope, self.kernel.reader.match
         for at in range(self.first, self.last):
             word, kind = text(at), self.kernel.reader.tokens[at].kind
@@ -111,7 +111,7 @@ class _Statement:
         return True
 
     def is_fused(self):
-        """Return whether it has no product of floats, or is like ``v += a * b`` where a or b differs per thread."""
+        """Return whether the statement has no product of floats, or is ``v += a * b`` with a or b per thread."""
         reader, text = self.kernel.reader, self.text
         outer = [at for at in range(self.first, self.last) if not self._is_in_index(at)]
         products = [at for at in outer if text(at) in ("*", "*=")]

@@ -42,7 +42,7 @@ class KernelVariable:
 
     @property
     def constant(self):
-        """Whether it is declared const or constexpr; of a pointer: the pointer itself, not what it points to."""
+        """Whether the variable is declared const or constexpr; a pointer: itself, not what it points to."""
         words = self.specifiers.split()
         return "const" in self.signs.split()[-1:] if "*" in self.signs else "const" in words or "constexpr" in words
 

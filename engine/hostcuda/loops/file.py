@@ -115,12 +115,12 @@ class File:
         return not (has_more or kinds & {"class", "reference"})
 
     def _add_type(self, name: str, kind: str):
-        """Add a type to `types`; a name that has two kinds in different scopes becomes a "class", so anything."""
+        """Add a type to `types`; a name that has two kinds in different scopes becomes a "class": anything."""
         if self.types.setdefault(name, kind) != kind:
             self.types[name] = "class"
 
     def is_pure(self, word: str):
-        """Return whether a word is a library's function without effects, equal for equal arguments (in `PURE`)."""
+        """Return whether a word is a function of the library that has no effects and depends on its arguments only."""
         return word not in self.source_words and bool(PURE.fullmatch(word))
 
     def is_known(self, word: str):
@@ -132,7 +132,7 @@ class File:
         return word in TYPES and word not in self.source_words
 
     def _map_operands(self):
-        """Return a dict: name of a type to which an operator that the source defines may apply -> the reason."""
+        """Return a dict: name of a type to which an operator that the source defines may apply -> why fibers."""
         # If the operands are not understood, they may be all types but the built-in ones.
         operands, vectors = set(), {*VECTORS, *(f"make_{name}" for name in VECTORS)}
         tags = {tag for d in self.declarations for tag in d.tags}
@@ -243,7 +243,7 @@ def _read_declaration(head: str, body: str, after=""):
 
 
 def _read_type(declaration, type_head, class_, after: str):
-    """Return a declaration that defines a type, with its keyword, its tags and what it names beside them.
+    """Return a declaration that defines a type, with its keyword, its tags and its other names.
 
     `type_head` is its head without attributes and bases, `class_` the match of `_CLASS` in it, and `after` the text
     from its braces to the semicolon.

@@ -115,7 +115,7 @@ def _read_parameter(text: str):
 
 
 def _replace_calls(scan: Scan, body: Kernel, functions, file: File, numbers, reasons, calls_with_shared):
-    """Return edits that replace the first call of each statement of a kernel (`body`) for which threads wait.
+    """Return edits that replace, in each statement of the kernel `body`, the first call in which threads wait.
 
     `functions`: as `_find_functions` returns it. `numbers`: an iterator, for new names. It changes `reasons`, a dict
     from a kernel's name to why a warp function stays; and `calls_with_shared`, a set of (kernel, function) that were

@@ -170,7 +170,7 @@ class Reader:
             at = self.match[at] + 1 if self.text(at) in PAIRS else at + 1
 
     def find_start(self, at: int, first: int, ends: set[str]):
-        """Return the index after the last of the signs `ends` before token `at`, within its bracket and `first`."""
+        """Return the index behind the last of the signs `ends` before token `at`; not before `first` or its bracket."""
         begin = max(first, self.around[at] + 1)
         ends_before = (i for i in self.outside_brackets(begin, at) if self.text(i) in ends)
         return max((self.match.get(i, i) + 1 for i in ends_before), default=begin)  # match: behind a bracket's partner
@@ -200,7 +200,7 @@ class Reader:
         )
 
     def find_type_end(self, first: int, last: int):
-        """Return the index after the specifiers and the type at the start of tokens[first:last], or None without type.
+        """Return the index after the specifiers and the type at the start of tokens[first:last]; None without a type.
 
         For ``const unsigned int *p = q`` this is that of the ``*``. Only the syntax counts: any name may be a type.
         """

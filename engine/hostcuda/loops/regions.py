@@ -66,7 +66,7 @@ class RegionBuilder:
         self.guard = find_last_return(kernel.outer_steps) if kernel.direct else None
 
     def split_block(self, steps: list[PlanStep], section=None):
-        """Return the items of a block, a list of `PlanStep`s; a warp runs the block if it is in a `section`.
+        """Return the list of items made of the steps of a block; in a `section`, a warp runs the block.
 
         An item is a `Region`, a `Section`, or a step. The order is that of the statements, but a step of uniform values
         moves before the region or section that it stands in. Sets `items` of the steps with blocks.

@@ -34,7 +34,7 @@ class Rows:
     """Finds the variables of a `KernelPlan` that, along a row of threads, are the same or grow by 1."""
 
     def __init__(self, kernel: KernelPlan, early: set[KernelVariable]):
-        """Find these variables; `early` are those that a block has before its threads begin."""
+        """Find `same_in_row` and `next_in_row`; `early`: variables that a block has before its threads begin."""
         self.kernel, self.reader, self.early = kernel, kernel.reader, early
         self.same_in_row, self.next_in_row = set(), set()  # variables that are the same in a row; that grow by 1
         self.scopes = {}  # variable -> the scope of its declaration, a dict

@@ -115,7 +115,7 @@ def _skip_thread_number(kernel: KernelPlan, at: int, scope: dict[str, KernelVari
 
 
 def _mark_steady(kernel: KernelPlan):
-    """Set `steady` of variables that get a value once, until `find_uniform` knows better, and `is_thread_number`."""
+    """Set `is_thread_number`, and `steady` of variables that get a value once, which `find_uniform` corrects."""
     for step in kernel.steps:
         if step.kind == "declaration" and not step.variable.array:
             first, last = step.variable.initializer

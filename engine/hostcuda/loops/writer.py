@@ -138,7 +138,7 @@ class Writer:
             self.out.append(f"HOSTCUDA_LIMIT({variable.name}, {LIMIT})\n")
 
     def _edit_constants(self, first: int, last: int, scope: dict[str, KernelVariable]):
-        """Return edits by which the compiler proves that names of constants in tokens[first:last] are no variables."""
+        """Return edits that wrap constants in tokens[first:last], so that the compiler proves them constant."""
         tokens, constants = self.reader.tokens, self.kernel.file.constants
         return [(token.start, token.end, f"hostcuda_constant({token.text})")
                 for at, token in enumerate(tokens[first:last], first) if token.text in constants
