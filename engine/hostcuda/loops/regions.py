@@ -68,15 +68,16 @@ class RegionBuilder:
     def split_block(self, steps: list[PlanStep], section=None):
         """Return the list of items made of the steps of a block; in a `section`, a warp runs the block.
 
-        An item is a `Region`, a `Section`, or a step. The order is that of the statements, but a step of uniform values
-        moves before the region or section that it stands in. Sets `items` of the steps with blocks.
+        An item is a `Region` (a loop over threads), a `Section` (a loop over warps), or a step that is done once. They
+        are in the order of the statements, but a step of uniform values moves before its region or section. This sets
+        `items` of the steps with blocks.
         """
         # This is one function because every kind of step changes which region and which section are open.
         outer_section = section  # the one around the block
         items, region, open_item = [], None, None  # open_item: the region or section that may still get statements
 
         def insert_once(step: PlanStep, close: bool):
-            """Insert a step that threads do not repeat before the open item, or after it, which `close` ends."""
+            """Insert a step that is done once: before the open item, or with `close` after it, and end the item."""
             nonlocal region, open_item, section
             if open_item:
                 # A division stays behind a return such as ``if (n == 0) return;``.
