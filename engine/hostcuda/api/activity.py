@@ -4,7 +4,7 @@ It has the same two functions as :mod:`hostcuda.gpu.cupti`; `hostcuda.activity` 
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from hostcuda.runtime import abi, native
 
@@ -14,15 +14,14 @@ _TRACED = {
     "synchronize": "cuCtxSynchronize", "stream_create": "cuStreamCreate", "stream_synchronize": "cuStreamSynchronize",
     "stream_wait_event": "cuStreamWaitEvent", "event_create": "cuEventCreate", "event_record": "cuEventRecord",
     "event_synchronize": "cuEventSynchronize", "event_query": "cuEventQuery", "stream_query": "cuStreamQuery",
-    "event_elapsed_ms": "cuEventElapsedTime", "module_load": "cuModuleLoad", "launch": "cuLaunchKernel",
-}
+    "event_elapsed_ms": "cuEventElapsedTime", "module_load": "cuModuleLoad", "launch": "cuLaunchKernel"}
 _KINDS = {ord("k"): "kernel", ord("c"): "copy", ord("s"): "copy"}
-_calls: list[tuple[str, float, float]] = []
-_untraced = {}  # functions of `native` as they are without a trace, which costs nothing then
+_calls: list[tuple[str, float, float]] = []  # (driver's function, start, duration), in seconds
+_untraced = {}  # while a trace is on: name -> function of `native` that `start` has replaced
 
 
 def start() -> None:
-    """Start recording kernels, copies and driver calls."""
+    """Start recording kernels, copies and driver calls; an earlier trace is lost."""
     stop()
     native.library().hc_trace(1)
     for name, driver_name in _TRACED.items():
@@ -47,13 +46,13 @@ def stop() -> list[tuple]:
 
 
 def record_call(name: str, start: float, duration: float) -> None:
-    """Add a call to the trace, if it is on: used for compilations."""
+    """Add a call, with its start and duration in seconds, to the trace, if it is on: used for compilations."""
     if _untraced:
         _calls.append((name, start, duration))
 
 
 def _take_device_records() -> Iterator[tuple]:
-    """Yield the operations of the device that have ended, in that order."""
+    """Yield the operations of the device that have ended, in that order, as tuples of the form that `stop` returns."""
     chunk = (abi.Record * 1024)()
     while count := native.library().hc_trace_take(chunk, len(chunk)):
         for record in chunk[:count]:
@@ -61,17 +60,18 @@ def _take_device_records() -> Iterator[tuple]:
                    record.bytes, record.stream)
 
 
-def _time_calls(function, driver_name):
+def _time_calls(function: Callable, driver_name: str) -> Callable:
     """Return a function that calls `function` and adds the call's name, start and duration [s] to the trace."""
-    def traced(*arguments):
+    def call_and_record(*arguments):
         start = time.monotonic()
         try:
             return function(*arguments)
         finally:
             duration, name = time.monotonic() - start, driver_name
-            if "{}" in name:
-                filled = arguments[0] if name.startswith("cuMemcpy") else 8 * arguments[0]
-                name = name.format(filled) + ("" if arguments[5] else "Async")
+            if "{}" in name:  # `native.memcpy` or `native.memset`
+                kind_or_width, *_, wait = arguments
+                kind = kind_or_width if name.startswith("cuMemcpy") else 8 * kind_or_width
+                name = name.format(kind) + ("" if wait else "Async")
             _calls.append((name, start, duration))
 
-    return traced
+    return call_and_record

@@ -25,44 +25,41 @@ from hostcuda.runtime import native
 __all__ = ["DEFAULT_NVCC_FLAGS", "SourceModule", "compile"]
 
 DEFAULT_NVCC_FLAGS = []
-# The type that a pointer points to, and the name of a parameter.
+# The type that a pointer points to, and the parameter's name: ("float", "x") in "const float *__restrict__ x".
 _PARAMETER = re.compile(r"(?:\b(\w+)(?:\s+const)?\s*\*\s*(?:\w*(?:const|restr)\w*\s*)*)?(?<!\w)(\w+)\s*(?:\[\w*\])?$")
 
 
-def compile(
-    source, nvcc="nvcc", options=None, keep=False, no_extern_c=False, arch=None, code=None, cache_dir=None,
-    include_dirs=None, target="cubin",
-) -> bytes:
+def compile(source, nvcc="nvcc", options=None, keep=False, no_extern_c=False, arch=None, code=None, cache_dir=None,
+            include_dirs=None, target="cubin") -> bytes:
     """Compile CUDA C++ and return the compiled file's bytes; for the parameters see `SourceModule`."""
-    del nvcc, code, target
+    del nvcc, code, target  # PyCUDA's parameters, without effect here
     options = DEFAULT_NVCC_FLAGS if options is None else options
-    source = make_unit(source, options, no_extern_c, arch, include_dirs)
-    return _obtain(source, keep, cache_dir)["path"].read_bytes()
+    kernels = make_unit(source, options, no_extern_c, arch, include_dirs)
+    return _obtain(kernels, keep, cache_dir)["path"].read_bytes()
 
 
-def compile_program(source, options=(), include_dirs=()) -> Module:
+def compile_program(source: str, options: Iterable[str] = (), include_dirs: Iterable = ()) -> Module:
     """Compile and load a whole program in CUDA C++, with ``main``. Options, folders and errors: see `SourceModule`."""
-    program = make_unit(source, options, True, None, include_dirs, program=True)
+    program = make_unit(source, options, no_extern_c=True, include_dirs=include_dirs, program=True)
     return _load(program, _obtain(program))
 
 
 def _obtain(source: Unit, keep: bool = False, cache_dir: str | Path | bool | None = None) -> dict:
-    """Return the manifest of the compiled source. An error's traceback omits most of the engine's own lines."""
+    """Compile a source unless the cache has it; return its manifest, in which ``path`` is the shared library."""
     try:
         return modules.obtain(source, keep, cache_dir, partial(activity.record_call, "compile"))
     except CompileError as error:
-        raise error.with_traceback(None) from None
+        raise error.with_traceback(None) from None  # without most of the engine's own lines
 
 
-def _warn(places: Iterable) -> None:
-    """Warn of code that compiles but gives a wrong result here, though it mostly works on a GPU."""
+def _warn(places: Iterable[tuple[str, int, str, str]]) -> None:
+    """Warn of places (file, line, what is read, what was written before) that need the lanes of a warp in step."""
     for file, line, read, written in places:
         warnings.warn(
             f"{file}:{line}: {read} is read after {written} was written, without a __syncwarp() between. The "
             "lanes of a warp do not run in step here, nor by CUDA's rules since compute capability 7.0: expect a wrong "
             "result. Put __syncwarp() between the read and the write, and between the write and the next read",
-            stacklevel=3,
-        )
+            stacklevel=3)
 
 
 class SourceModule:
@@ -94,14 +91,12 @@ class SourceModule:
         static shared memory, the constants exceed 64 KB, or there is no compiler.
     """
 
-    def __init__(
-        self, source, nvcc="nvcc", options=None, keep=False, no_extern_c=False, arch=None, code=None, cache_dir=None,
-        include_dirs=None,
-    ):
-        del nvcc, code
+    def __init__(self, source, nvcc="nvcc", options=None, keep=False, no_extern_c=False, arch=None, code=None,
+                 cache_dir=None, include_dirs=None):
+        del nvcc, code  # PyCUDA's parameters, without effect here; for the others see the class
         options = DEFAULT_NVCC_FLAGS if options is None else options
-        source = make_unit(source, options, no_extern_c, arch, include_dirs)
-        self.module = _load(source, _obtain(source, keep, cache_dir))
+        kernels = make_unit(source, options, no_extern_c, arch, include_dirs)
+        self.module = _load(kernels, _obtain(kernels, keep, cache_dir))
         self.get_global = self.module.get_global
 
     def get_function(self, name: str) -> Function:
@@ -110,7 +105,10 @@ class SourceModule:
 
 
 def _load(source: Unit, manifest: dict) -> Module:
-    """Load a compiled file; return its module."""
+    """Load a compiled source, given the manifest of `_obtain`; warn, record it for check mode, and return its module.
+
+    CompileError if a function is not defined, or too much shared or constant memory is used.
+    """
     _warn(manifest["unsynchronized"])
     if os.environ.get("HOSTCUDA_WARNINGS"):
         kind = "doubts" if os.environ["HOSTCUDA_WARNINGS"] == "all" else "warnings"
@@ -136,25 +134,25 @@ def _load(source: Unit, manifest: dict) -> Module:
     return module
 
 
-def _find_parameters(kernel: native.LoadedKernel, declarations: dict) -> dict[int, tuple[str, str]]:
-    """Map offsets among a kernel's arguments to the parameter's name and, of a pointer, the type of an element."""
+def _find_parameters(kernel: native.LoadedKernel, declarations: dict[str, list[str]]) -> dict[int, tuple[str, str]]:
+    """Map the offset of each argument of a kernel to (the parameter's name, type of a pointer's elements, or "")."""
     pairs = zip(kernel.parameters, map(_PARAMETER.search, declarations.get(kernel.name, ())), strict=False)
     return {raw.offset: (match[2], match[1] or "") for raw, match in pairs if match}
 
 
-def _show_warnings(source: Unit, file: Path, more: str) -> None:
-    """Print the compiler's warnings and `more`, a line each, and record them; `file` keeps the compiler's text."""
+def _show_warnings(source: Unit, file: Path, engine_warnings: str) -> None:
+    """Print and record the compiler's warnings and the engine's own; keep the compiler's in `file` for next time."""
     if not file.is_file():
         cache.publish(source.warnings().encode(), file)
-    text = file.read_text(errors="replace") + more
+    text = file.read_text(errors="replace") + engine_warnings
     for line in dict.fromkeys(line for line in text.splitlines() if ": warning: " in line):
         print(line, file=sys.stderr, flush=True)
     records.record_event("warnings", text, source=source.source)
 
 
 def _check_sizes(module: Module) -> None:
-    """Refuse what ptxas refuses, too: too much static shared or constant memory."""
-    constants = module.constant_bytes()
+    """Raise CompileError where ptxas refuses, too: a module with too much static shared or constant memory."""
+    constants = module._loaded.layout.constant_bytes
     if constants > CONSTANT_BYTES:
         raise CompileError(f"the source uses too much global constant data: {constants} bytes, and the limit is "
                            f"{CONSTANT_BYTES}")

@@ -15,8 +15,7 @@ from hostcuda.util import processor
 
 __all__ = [
     "Context", "Device", "ctx_flags", "device_attribute", "func_cache", "get_driver_version", "get_version", "init",
-    "limit", "mem_get_info", "shared_config", "start_profiler", "stop_profiler",
-]
+    "limit", "mem_get_info", "shared_config", "start_profiler", "stop_profiler"]
 
 COMPUTE_CAPABILITY = (9, 0)
 _CUDA_VERSION = (12, 0)
@@ -37,8 +36,7 @@ _ATTRIBUTES = {
     87: "SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO PAGEABLE_MEMORY_ACCESS CONCURRENT_MANAGED_ACCESS",
     97: "MAX_SHARED_MEMORY_PER_BLOCK_OPTIN",
     106: "MAX_BLOCKS_PER_MULTIPROCESSOR",
-    111: "RESERVED_SHARED_MEMORY_PER_BLOCK",
-}
+    111: "RESERVED_SHARED_MEMORY_PER_BLOCK"}
 device_attribute = enum.IntEnum("device_attribute", {
     name: number for first, names in _ATTRIBUTES.items() for number, name in enumerate(names.split(), first)})
 
@@ -50,11 +48,10 @@ func_cache = enum.IntEnum("func_cache", "PREFER_NONE PREFER_SHARED PREFER_L1 PRE
 shared_config = enum.IntEnum("shared_config", "DEFAULT_BANK_SIZE FOUR_BYTE_BANK_SIZE EIGHT_BYTE_BANK_SIZE", start=0)
 
 
-def _list_attributes():
-    """Return the value of each `device_attribute`: limits of the architecture, and facts of this machine."""
+def _list_attributes() -> dict[device_attribute, int]:
+    """Return the value of each attribute, in CUDA's units: limits of the architecture, and facts of this machine."""
     a, sm = device_attribute, limits.MULTIPROCESSOR["sm_{}{}".format(*COMPUTE_CAPABILITY)]
-    values = dict.fromkeys(a, 0)
-    values |= {
+    return dict.fromkeys(a, 0) | {
         a.MAX_THREADS_PER_BLOCK: limits.MAX_THREADS,
         **dict(zip((a.MAX_BLOCK_DIM_X, a.MAX_BLOCK_DIM_Y, a.MAX_BLOCK_DIM_Z), limits.MAX_BLOCK, strict=True)),
         **dict(zip((a.MAX_GRID_DIM_X, a.MAX_GRID_DIM_Y, a.MAX_GRID_DIM_Z), limits.MAX_GRID, strict=True)),
@@ -67,8 +64,9 @@ def _list_attributes():
         a.MAX_PITCH: 2**31 - 1,
         a.MAX_REGISTERS_PER_BLOCK: sm["registers"], a.MAX_REGISTERS_PER_MULTIPROCESSOR: sm["registers"],
         a.MAX_THREADS_PER_MULTIPROCESSOR: sm["warps"] * limits.WARP, a.MAX_BLOCKS_PER_MULTIPROCESSOR: sm["blocks"],
-        a.CLOCK_RATE: int(processor.clock_hz() / 1000), a.L2_CACHE_SIZE: processor.cache_bytes().get(2, 0),
-        a.TEXTURE_ALIGNMENT: 512,
+        a.CLOCK_RATE: int(processor.clock_hz() / 1000),  # kHz
+        a.L2_CACHE_SIZE: processor.cache_bytes().get(2, 0),  # Linux's index 2 is mostly the L2 cache
+        a.TEXTURE_ALIGNMENT: 512,  # bytes
         a.GPU_OVERLAP: 1, a.ASYNC_ENGINE_COUNT: 1, a.CONCURRENT_KERNELS: 1,
         a.MULTIPROCESSOR_COUNT: native.library().hc_workers(),
         a.INTEGRATED: 1, a.CAN_MAP_HOST_MEMORY: 1, a.UNIFIED_ADDRESSING: 1,
@@ -76,7 +74,6 @@ def _list_attributes():
         a.COMPUTE_CAPABILITY_MAJOR: COMPUTE_CAPABILITY[0], a.COMPUTE_CAPABILITY_MINOR: COMPUTE_CAPABILITY[1],
         a.SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO: 2,
     }
-    return values
 
 
 class Device:
@@ -88,7 +85,7 @@ class Device:
         0.
     """
 
-    def __init__(self, number):
+    def __init__(self, number: int):
         if number != 0:
             raise LogicError("cuDeviceGet failed: invalid device ordinal: the CPU engine has device 0 only, not "
                              f"{number!r}")
@@ -123,6 +120,7 @@ class Device:
         return _list_attributes()
 
     def __getattr__(self, name):
+        """Return the attribute of this name in any case, as PyCUDA does: ``device.warp_size``."""
         try:
             attribute = device_attribute[name.upper()]
         except KeyError:
@@ -130,14 +128,12 @@ class Device:
         return self.get_attribute(attribute)
 
     def make_context(self, flags=ctx_flags.SCHED_AUTO) -> Context:
-        """Start the engine and return its context."""
+        """Start the engine and return its only context; the flags have no effect."""
         del flags
         native.library()
         return _context
 
-    def retain_primary_context(self) -> Context:
-        """Start the engine and return its context."""
-        return self.make_context()
+    retain_primary_context = make_context
 
     def __eq__(self, other):
         return isinstance(other, Device)
@@ -182,39 +178,32 @@ class Context:
 
     @staticmethod
     def get_api_version() -> int:
-        """Return the version of the emulated driver interface."""
+        """Return the version of the emulated driver, as CUDA's number: 12000 is 12.0."""
         return _CUDA_VERSION[0] * 1000 + _CUDA_VERSION[1] * 10
 
-    @staticmethod
-    def get_cache_config() -> func_cache:
-        """Return ``PREFER_NONE``, always."""
-        return func_cache.PREFER_NONE
+    get_cache_config = staticmethod(lambda: func_cache.PREFER_NONE)
+    get_shared_config = staticmethod(lambda: shared_config.FOUR_BYTE_BANK_SIZE)
 
     @staticmethod
-    def get_shared_config() -> shared_config:
-        """Return ``FOUR_BYTE_BANK_SIZE``, always."""
-        return shared_config.FOUR_BYTE_BANK_SIZE
-
-    @staticmethod
-    def set_limit(limit, value) -> None:
-        """Set the size of the kernels' heap; other limits are only kept for `get_limit`."""
+    def set_limit(limit: int, value: int) -> None:
+        """Set a ``driver.limit`` in bytes, or raise LogicError. Only the size of the kernels' heap has an effect."""
         if limit not in _limits or not isinstance(value, int) or value < 0:
             raise LogicError(f"cuCtxSetLimit failed: invalid argument: {limit!r} = {value!r}")
         _limits[limit] = value
-        if limit == 2:  # MALLOC_HEAP_SIZE
+        if limit == 2:  # MALLOC_HEAP_SIZE; the enumeration is hidden by the parameter's name, which is PyCUDA's
             native.library().hc_heap_limit(value)
 
     @staticmethod
-    def get_limit(limit) -> int:
-        """Return the bytes that were set, or CUDA's default."""
+    def get_limit(limit: int) -> int:
+        """Return the bytes of a limit (``driver.limit``): those that were set, or CUDA's default."""
         if limit not in _limits:
             raise LogicError(f"cuCtxGetLimit failed: invalid argument: {limit!r}")
         return _limits[limit]
 
 
 _context = Context()
-_limits = {**dict.fromkeys(range(3, 7), 0), limit.STACK_SIZE: 1 << 10, limit.PRINTF_FIFO_SIZE: 1 << 20,
-           limit.MALLOC_HEAP_SIZE: 8 << 20}  # with the runtime's other limits, 3 to 6
+_limits = {**dict.fromkeys(range(3, 7), 0),  # cudaLimit has these, too: PyCUDA does not name them
+           limit.STACK_SIZE: 1 << 10, limit.PRINTF_FIFO_SIZE: 1 << 20, limit.MALLOC_HEAP_SIZE: 8 << 20}
 
 
 def init(flags=0) -> None:
@@ -223,19 +212,10 @@ def init(flags=0) -> None:
     native.library()
 
 
-def mem_get_info() -> tuple[int, int]:
-    """Return (free, total) bytes of device memory."""
-    return native.mem_info()
-
-
 def get_version() -> tuple[int, int, int]:
     """Return the emulated CUDA version as (major, minor, 0)."""
     return (*_CUDA_VERSION, 0)
 
 
-def get_driver_version() -> int:
-    """Return the emulated driver version as CUDA's number."""
-    return Context.get_api_version()
-
-
+mem_get_info, get_driver_version = native.mem_info, Context.get_api_version
 start_profiler = stop_profiler = _do_nothing

@@ -13,9 +13,10 @@ import re
 import struct
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from operator import index
 from pathlib import Path
+from typing import NoReturn
 
 import numpy as np
 
@@ -54,7 +55,7 @@ class Module:
         Maps a kernel's name to the declarations of its parameters, for messages.
     """
 
-    def __init__(self, path, declarations=None):
+    def __init__(self, path: str | Path, declarations: dict[str, list[str]] | None = None):
         self._path = path
         self._declarations = declarations or {}
         self._loaded = native.module_load(path)
@@ -63,7 +64,7 @@ class Module:
         copy = Path(path) if Path(path).parent == cache.scratch() and not checkmode.TOOLS else None
         native.finalize_with(self, native.module_unload, self._handle, copy)
 
-    def get_function(self, name) -> Function:
+    def get_function(self, name: str) -> Function:
         """Return the kernel `name`: as written for ``extern "C"`` kernels, else the mangled symbol.
 
         Raises
@@ -74,15 +75,14 @@ class Module:
         kernel = self._loaded.kernel(name)
         if kernel is None:
             raise LogicError(f"cuModuleGetFunction failed: named symbol not found: there is no kernel {name!r}"
-                             + _suggest(name, [other.name for other in self.kernels()], "the module's kernels are"))
+                             + _suggest(name, [other.name for other in self.kernels()]))
         if kernel.symbol != name:
-            raise LogicError(
-                f"cuModuleGetFunction failed: named symbol not found: the kernel {name!r} has the symbol "
-                f'{kernel.symbol!r}: write extern "C" before its __global__, so that it can be found by its name'
-            )
+            raise LogicError(f"cuModuleGetFunction failed: named symbol not found: the kernel {name!r} has the symbol "
+                             f'{kernel.symbol!r}: write extern "C" before its __global__, so that it can be found by '
+                             "its name")
         return Function(self, kernel)
 
-    def get_global(self, name) -> tuple[int, int]:
+    def get_global(self, name: str) -> tuple[int, int]:
         """Return (device pointer, size in bytes) of a ``__constant__`` or ``__device__`` variable.
 
         Raises
@@ -96,31 +96,27 @@ class Module:
                              f"__device__ variable {name!r}. Check the spelling, and that a kernel uses it")
         return span
 
-    def constant_bytes(self) -> int:
-        """Return the size of all ``__constant__`` variables, in bytes."""
-        return self._loaded.layout.constant_bytes
-
     def kernels(self) -> list[native.LoadedKernel]:
         """Return a `hostcuda.runtime.native.LoadedKernel` for each kernel."""
         return self._loaded.kernels
 
 
-def _suggest(name, names, introduction):
-    """Return the end of a message about an unknown `name`: the closest of `names`, and all of them."""
+def _suggest(name: str, names: list[str]) -> str:
+    """Return the end of a message about an unknown kernel: the closest of the module's kernels, and all of them."""
     if not names:
         return ": it has none at all (a kernel is a __global__ function; a template must be instantiated)"
     close = difflib.get_close_matches(name, names, 1)
     text = f"; did you mean {close[0]!r}?" if close else ""
-    return f"{text} ({introduction} {', '.join(names)})"
+    return f"{text} (the module's kernels are {', '.join(names)})"
 
 
-def module_from_file(filename) -> Module:
+def module_from_file(filename: str | Path) -> Module:
     """Load a compiled kernel file."""
     return Module(filename)
 
 
-def module_from_buffer(buffer) -> Module:
-    """Load a compiled kernel from the bytes that `hostcuda.api.compiler.compile` returns."""
+def module_from_buffer(buffer: bytes) -> Module:
+    """Load the bytes that `hostcuda.api.compiler.compile` returns, from a temporary file that the module removes."""
     path = cache.scratch() / f"module-{cache.digest(bytes(buffer))[:16]}-{time.monotonic_ns()}.so"
     cache.publish(bytes(buffer), path)
     return Module(path)
@@ -130,10 +126,13 @@ def module_from_buffer(buffer) -> Module:
 # Parameters
 
 
-_INTEGER_CODES = {("i", 1): "b", ("i", 2): "h", ("i", 4): "i", ("i", 8): "q",
-                  ("u", 1): "B", ("u", 2): "H", ("u", 4): "I", ("u", 8): "Q",
-                  ("f", 2): "e", ("f", 4): "f", ("f", 8): "d"}
+# (kind of a NumPy dtype, bytes) -> code of `struct`
+_STRUCT_CODES = {("i", 1): "b", ("i", 2): "h", ("i", 4): "i", ("i", 8): "q",
+                 ("u", 1): "B", ("u", 2): "H", ("u", 4): "I", ("u", 8): "Q",
+                 ("f", 2): "e", ("f", 4): "f", ("f", 8): "d"}
+_POINTER, _STRUCT, _FLOAT = "P", "s", "f"  # kinds of parameters, and "i", "u": hc_parameter_kind in runtime/abi.h
 _WORDS = {"P": "a pointer", "i": "a signed integer", "u": "an unsigned integer", "f": "a float", "s": "a struct"}
+# Bytes of an element, by the type that a pointer's declaration names.
 _ELEMENTS = {"float": 4, "double": 8, "half": 2, "__half": 2, "int": 4, "unsigned": 4, "unsigned int": 4, "short": 2,
              "unsigned short": 2, "long long": 8, "unsigned long long": 8, "int32_t": 4, "uint32_t": 4, "int64_t": 8,
              "uint64_t": 8, "size_t": 8}
@@ -141,9 +140,10 @@ _QUALIFIER = re.compile(r"\b(const|volatile|__restrict__|__restrict|restrict)\b"
 
 
 class _Parameter:
-    """One parameter of a kernel, and its description in messages."""
+    """One parameter of a kernel: its kind ("P", ...), size and offset [bytes]; as text, its name in messages."""
 
-    def __init__(self, position, raw, declaration):
+    def __init__(self, position: int, raw, declaration: str):
+        """Describe the parameter at a position (0-based), given its ``hc_parameter`` and its declaration or ""."""
         self.position, self.declaration = position, declaration
         self.kind, self.size, self.offset = chr(raw.kind), raw.size, raw.offset
 
@@ -151,72 +151,70 @@ class _Parameter:
         declaration = f" `{self.declaration}`" if self.declaration else ""
         return f"argument {self.position} (0-based){declaration}"
 
-    def refuse(self, argument) -> errors.TypeError:
-        """Return, not raise, the TypeError for an argument whose type is not this parameter's."""
-        words = _WORDS[self.kind] + ("" if self.kind == "P" else f" of {self.size} bytes")
-        return errors.TypeError(f"{self}: the kernel takes {words}, not {_describe(argument)}; {self.remedy(argument)}")
-
-    def remedy(self, argument) -> str:
-        """Return what to write instead of an argument."""
-        if self.kind == "P":
+    def build_error(self, argument) -> errors.TypeError:
+        """Return the TypeError for an argument whose type is not this parameter's, with what to pass instead."""
+        words = _WORDS[self.kind] + ("" if self.kind == _POINTER else f" of {self.size} bytes")
+        dtype = {"i": "int", "u": "uint"}.get(self.kind, "float") + str(8 * self.size)
+        remedy = f"pass np.{dtype}(value)"
+        if self.kind == _POINTER:
+            remedy = "pass device memory (cuda.mem_alloc, cuda.to_device) or cuda.In, Out, InOut of an array"
             if isinstance(argument, np.ndarray):
-                return "pass cuda.In(array), cuda.Out(array) or cuda.InOut(array), or device memory from cuda.to_device"
-            return "pass device memory (cuda.mem_alloc, cuda.to_device) or cuda.In, Out, InOut of an array"
-        if self.kind == "s" and self.size != 2:
-            return "pass a NumPy structured scalar of that size, e.g. array[0] of a structured array"
-        dtype = {"i": "int", "u": "uint", "f": "float", "s": "float"}[self.kind] + str(8 * self.size)
-        return f"pass np.{dtype}(value)"
+                remedy = ("pass cuda.In(array), cuda.Out(array) or cuda.InOut(array), or device memory from "
+                          "cuda.to_device")
+        elif self.kind == _STRUCT and self.size != 2:  # a half is a struct of 2 bytes, too
+            remedy = "pass a NumPy structured scalar of that size, e.g. array[0] of a structured array"
+        return errors.TypeError(f"{self}: the kernel takes {words}, not {_describe(argument)}; {remedy}")
 
-    def code(self, argument) -> str | None:
-        """Return the struct code that packs `argument`, or None if `convert` must make bytes or an address of it."""
-        kind = type(argument)
-        if kind is DeviceAllocation or isinstance(argument, (DeviceAllocation, ArgumentHandler)):
-            if self.kind != "P":
-                raise self.refuse(argument)
+    def choose_code(self, argument) -> str | None:
+        """Return the code with which `struct` packs an argument, None if `convert` is needed first; refuse its type."""
+        if isinstance(argument, (DeviceAllocation, ArgumentHandler)):
+            if self.kind != _POINTER:
+                raise self.build_error(argument)
             if not isinstance(argument, ArgumentHandler):
-                return "Q"
-            if wrong := self.other_element(getattr(argument.array, "dtype", None)):
-                raise errors.TypeError(wrong)
+                return "Q"  # an address
+            if problem := self.describe_mismatch(getattr(argument.array, "dtype", None)):
+                raise errors.TypeError(problem)
             return None
         if isinstance(argument, np.number):
             dtype = argument.dtype
-            fits = {"P": "iu", "i": "iu", "u": "iu", "f": "f", "s": "iufc"}[self.kind]
-            if dtype.itemsize != self.size or dtype.kind not in fits:
-                raise self.refuse(argument)
-            return _INTEGER_CODES.get((dtype.kind, dtype.itemsize))
-        if isinstance(argument, (np.void, np.ndarray)):
-            if self.kind == "P" and is_managed(argument):
-                return None
-            if self.kind == "P" or argument.nbytes != self.size:
-                raise self.refuse(argument)
+            # The kinds of dtypes that may be passed: addresses as integers, halves and complex numbers as structs.
+            fitting = {"P": "iu", "i": "iu", "u": "iu", "f": "f", "s": "iufc"}[self.kind]
+            if dtype.itemsize != self.size or dtype.kind not in fitting:
+                raise self.build_error(argument)
+            return _STRUCT_CODES.get((dtype.kind, dtype.itemsize))
+        if isinstance(argument, (np.void, np.ndarray)):  # structs, or managed memory
+            fits = is_managed(argument) if self.kind == _POINTER else argument.nbytes == self.size
+            if not fits:
+                raise self.build_error(argument)
             return None
-        if self.kind == "P" and (hasattr(argument, "__cuda_array_interface__") or hasattr(argument, "gpudata")):
+        if self.kind == _POINTER and (hasattr(argument, "__cuda_array_interface__") or hasattr(argument, "gpudata")):
             return None
-        raise self.refuse(argument)
+        raise self.build_error(argument)
 
     def convert(self, argument) -> int | bytes:
-        """Return the value to pack for an argument without a struct code: an address or bytes."""
+        """Return an argument that `choose_code` accepts without a code as an address or as bytes."""
         if isinstance(argument, ArgumentHandler):
             return index(argument.get_device_alloc())
-        if self.kind == "P" and isinstance(argument, np.ndarray):  # managed memory, see `code`
+        if self.kind == _POINTER and isinstance(argument, np.ndarray):  # managed memory
             return argument.ctypes.data
         if isinstance(argument, (np.void, np.ndarray, np.number)):
             return argument.tobytes()
         interface = getattr(argument, "__cuda_array_interface__", None)
         return interface["data"][0] if interface else int(argument.gpudata)
 
-    def other_element(self, dtype) -> str | None:
-        """Return why the parameter cannot point to an array of this dtype (another size of elements), or None."""
+    def describe_mismatch(self, dtype) -> str | None:
+        """Return a message if the parameter points to elements of another size than the dtype's, else None."""
         pointee, star, _ = self.declaration.partition("*")
         words = " ".join(_QUALIFIER.sub(" ", pointee).split())
         size = _ELEMENTS.get(words) if star else None
+        # An array of bytes fits every pointer, and a pointer to bytes or structs fits every array.
         if not (size and isinstance(dtype, np.dtype) and dtype.kind in "iuf" and 1 < dtype.itemsize != size):
             return None
         return (f"{self}: the array's dtype is {dtype}, {dtype.itemsize} bytes per element, but the kernel "
                 f"reads {words} of {size}; convert it with .astype")
 
 
-def _describe(argument):
+def _describe(argument) -> str:
     """Return what an argument is, in words for a message: its type and size."""
     if isinstance(argument, np.ndarray):
         return f"a NumPy array ({argument.dtype}, shape {argument.shape})"
@@ -231,9 +229,9 @@ def _describe(argument):
 # Functions
 
 
-def _as_property(name, about):
-    """Make a property that is one attribute of a `Function`."""
-    return property(lambda function: function.get_attribute(function_attribute[name]), doc=about)
+def _as_property(name: str, docstring: str) -> property:
+    """Make a property of `Function` that returns its `function_attribute` of this name."""
+    return property(lambda function: function.get_attribute(function_attribute[name]), doc=docstring)
 
 
 class Function:
@@ -251,22 +249,22 @@ class Function:
         for fibers, or empty.
     """
 
-    def __init__(self, module, kernel):
+    def __init__(self, module: Module, kernel: native.LoadedKernel):
         self._module, self._kernel = module, kernel.handle
         self._name, self.symbol = kernel.name, kernel.symbol
         declarations = module._declarations.get(self._name, ())
         if len(declarations) != len(kernel.parameters):
-            declarations = [""] * len(kernel.parameters)
-        raw = zip(kernel.parameters, declarations, strict=True)
-        self._parameters = [_Parameter(i, *values) for i, values in enumerate(raw)]
+            declarations = [""] * len(kernel.parameters)  # messages have none then
+        pairs = zip(kernel.parameters, declarations, strict=True)
+        self._parameters = [_Parameter(i, *pair) for i, pair in enumerate(pairs)]
         self._packed_bytes = kernel.packed_bytes
         self._static_shared = kernel.own_shared + kernel.common_shared
         self._max_threads = min(kernel.max_threads, MAX_THREADS)
         self.gear, self.why_fibers = kernel.gear, kernel.why_fibers
         self._max_dynamic = SHARED_BYTES - self._static_shared
-        self._geometries = {}  # (grid, block) as given, checked -> as the runtime takes them
-        self._packers = {}  # types of the arguments -> function that packs them
-        self._prepared, self._prepared_structs = None, False
+        self._geometries = {}  # (grid, block) of earlier launches -> the two as `native.Dim3`
+        self._packers = {}  # types of an earlier call's arguments -> function that packs them
+        self._prepared = self._prepared_converters = None  # by `prepare`: a `struct.Struct`, a function per argument
 
     def __repr__(self):
         return f"<Function {self._name}({', '.join(p.declaration or p.kind for p in self._parameters)})>"
@@ -308,9 +306,9 @@ class Function:
         except KeyError:
             packed = None
         run, handlers = self._launch_and_time if time_kernel else self._launch, ()
-        if packed is None:  # here, so that no KeyError is the context of an error
+        if packed is None:  # not in the `except`: an error would show the KeyError as its context
             handlers, packed = self._pack(args)
-        if not handlers:
+        if not handlers:  # In, Out, InOut
             return run(grid, block, packed, shared, stream)
         for handler in handlers:
             handler.pre_call(stream)
@@ -322,10 +320,10 @@ class Function:
             handler.post_call(stream)
         return seconds
 
-    def _launch(self, grid, block, packed, shared, stream):
-        """Queue the kernel: check geometry and shared memory unless this geometry was checked before."""
+    def _launch(self, grid: tuple, block: tuple, packed: bytes, shared: int, stream) -> None:
+        """Queue the kernel with packed arguments and `shared` bytes of dynamic shared memory; refuse wrong geometry."""
         try:
-            geometry = self._geometries[grid, block]
+            geometry = self._geometries[grid, block]  # that of an earlier launch is not checked again
             for size in (*grid, *block):  # 2.0 == 2, but PyCUDA refuses it
                 if size.__class__ is not int:
                     geometry = None
@@ -337,8 +335,8 @@ class Function:
             self._refuse_shared(shared)
         native.launch(self._kernel, *geometry, shared, packed, None if stream is None else handle_of(stream))
 
-    def _launch_and_time(self, grid, block, packed, shared, stream):
-        """Launch the kernel and wait; return the seconds."""
+    def _launch_and_time(self, grid, block, packed, shared, stream) -> float:
+        """Launch as `_launch`, on the default stream, and wait; return the run time in seconds."""
         if stream is not None:
             raise AssertionError("Can't time the kernel on an asynchronous invocation")
         Context.synchronize()
@@ -347,8 +345,8 @@ class Function:
         Context.synchronize()
         return time.perf_counter() - start
 
-    def _check_geometry(self, grid, block):
-        """Check a launch's geometry for PyCUDA's types and the limits; return it, and keep it for the next launch."""
+    def _check_geometry(self, grid: tuple, block: tuple) -> tuple[native.Dim3, native.Dim3]:
+        """Return a launch's geometry as the runtime takes it, and keep it; TypeError or LogicError if it is wrong."""
         sizes = []
         for what, value, limits in (("grid", grid, MAX_GRID), ("block", block, MAX_BLOCK)):
             if type(value) is not tuple or not (1 if what == "grid" else 3) <= len(value) <= 3:
@@ -368,16 +366,17 @@ class Function:
             bounds = f"the kernel's __launch_bounds__ allow at most {self._max_threads}"
             raise self._build_error("block", block, f"it has {threads} threads, and {bounds}")
         geometry = tuple(native.Dim3(*size) for size in sizes)
-        if len(self._geometries) < 4096:
+        if len(self._geometries) < 4096:  # a bound on the memory of a program that never repeats a geometry
             self._geometries[grid, block] = geometry
         return geometry
 
-    def _build_error(self, what, value, reason):
-        call = "cuFuncSetBlockShape" if what == "block" else "cuLaunchKernel"
-        return LogicError(f"{call} failed: invalid argument: {self._name}: {what}={value}: {reason}")
+    def _build_error(self, argument: str, value: tuple, reason: str) -> LogicError:
+        """Return the error for the value of `argument`, "grid" or "block"."""
+        call = "cuFuncSetBlockShape" if argument == "block" else "cuLaunchKernel"
+        return LogicError(f"{call} failed: invalid argument: {self._name}: {argument}={value}: {reason}")
 
-    def _refuse_shared(self, shared):
-        """Raise the error for more dynamic shared memory [bytes] than the function may have."""
+    def _refuse_shared(self, shared: int) -> NoReturn:
+        """Raise the LogicError for more dynamic shared memory [bytes] than the function may have."""
         request = f"{shared} bytes of dynamic shared memory"
         if self._static_shared:
             request += f" and {self._static_shared} of static"
@@ -390,39 +389,37 @@ class Function:
 
     # -- arguments
 
-    def _pack(self, args):
-        """Return (handlers, bytes) of the arguments. It keeps the packing if the types determine that."""
+    def _pack(self, args: tuple) -> tuple[list[ArgumentHandler], bytes]:
+        """Check a call's arguments; return the In, Out and InOut among them, and the packed bytes of all."""
         parameters = self._parameters
         if len(args) != len(parameters):
             declarations = ", ".join(p.declaration or p.kind for p in parameters)
             count = f"takes {len(parameters)} arguments, and {len(args)} were given"
             raise errors.TypeError(f"{self._name}({declarations}) {count}")
         try:
-            codes = [parameter.code(argument) for parameter, argument in zip(parameters, args, strict=True)]
+            codes = [parameter.choose_code(argument) for parameter, argument in zip(parameters, args, strict=True)]
         except TypeError as error:
             raise errors.TypeError(f"{self._name}: {error}") from None
         for parameter, argument in zip(parameters, args, strict=True):
-            filled = getattr(getattr(argument, "gpudata", argument), "_filled", None)
-            if wrong := parameter.other_element(filled):
-                warnings.warn(f"{self._name}: {wrong}", stacklevel=3)
-        layout = self._build_layout(["Q" if code is None and p.kind == "P" else code or f"{p.size}s"
+            dtype = getattr(getattr(argument, "gpudata", argument), "_filled", None)  # of the array copied there
+            if problem := parameter.describe_mismatch(dtype):
+                warnings.warn(f"{self._name}: {problem}", stacklevel=3)
+        layout = self._build_layout(["Q" if code is None and p.kind == _POINTER else code or f"{p.size}s"
                                      for code, p in zip(codes, parameters, strict=True)])
-        if None not in codes:
+        if None not in codes:  # arguments of these types are always packed like this
             self._packers[tuple(map(type, args))] = layout.pack
-            return (), layout.pack(*args)
-        values = [
-            argument if code else parameter.convert(argument)
-            for code, parameter, argument in zip(codes, parameters, args, strict=True)
-        ]
+            return [], layout.pack(*args)
+        values = [argument if code else parameter.convert(argument)
+                  for code, parameter, argument in zip(codes, parameters, args, strict=True)]
         return [a for a in args if isinstance(a, ArgumentHandler)], layout.pack(*values)
 
-    def _build_layout(self, codes):
-        """Return the `struct.Struct` of the packed arguments, with the values at the kernel's offsets."""
-        format_, at = "<", 0
+    def _build_layout(self, codes: list[str]) -> struct.Struct:
+        """Return the layout of the packed arguments: each code at its parameter's offset, with padding between."""
+        format_, end = "<", 0
         for parameter, code in zip(self._parameters, codes, strict=True):
-            format_ += "x" * (parameter.offset - at) + code
-            at = parameter.offset + parameter.size
-        return struct.Struct(format_ + "x" * (self._packed_bytes - at))
+            format_ += "x" * (parameter.offset - end) + code
+            end = parameter.offset + parameter.size
+        return struct.Struct(format_ + "x" * (self._packed_bytes - end))
 
     # -- prepared calls
 
@@ -446,30 +443,30 @@ class Function:
             raise errors.TypeError(f"{self._name}: prepare was given {len(codes)} types for {len(self._parameters)} "
                                    "parameters")
         for parameter, code in zip(self._parameters, codes, strict=True):
-            size, words = struct.calcsize("<" + code), _WORDS[parameter.kind]
-            if size != parameter.size or (parameter.kind != "s" and (parameter.kind == "f") != (code in "efd")):
+            size, words, is_float = struct.calcsize("<" + code), _WORDS[parameter.kind], code in "efd"
+            if size != parameter.size or (parameter.kind != _STRUCT and (parameter.kind == _FLOAT) != is_float):
                 raise errors.TypeError(f"{self._name}: {parameter}: the kernel takes {words} of {parameter.size} "
                                        f"bytes, and prepare said {code!r}, of {size}")
         self._prepared = self._build_layout(codes)
         self._prepared_codes = codes
-        self._prepared_structs = None
-        if any(code.endswith("s") for code in codes):
-            self._prepared_structs = [_find_converter(kind, code) for kind, code in zip(types, codes, strict=True)]
+        self._prepared_converters = None
+        if any(code.endswith("s") for code in codes):  # bytes
+            self._prepared_converters = [_find_converter(kind, code) for kind, code in zip(types, codes, strict=True)]
         return self
 
-    def _pack_prepared(self, args):
-        """Return the bytes of a prepared call's arguments."""
-        if self._prepared_structs and len(args) == len(self._parameters):
-            args = [convert(argument) for convert, argument in zip(self._prepared_structs, args, strict=True)]
+    def _pack_prepared(self, args: tuple) -> bytes:
+        """Return the packed arguments of a prepared call; raise the error that explains what cannot be packed."""
+        if self._prepared_converters and len(args) == len(self._parameters):
+            args = [convert(argument) for convert, argument in zip(self._prepared_converters, args, strict=True)]
         try:
             return self._prepared.pack(*args)
-        except AttributeError:
+        except AttributeError:  # `_prepared` is None
             raise LogicError(f"{self._name}: call prepare(...) before the prepared calls") from None
         except (struct.error, TypeError) as error:
             self._explain_prepared(args, error)
 
-    def _explain_prepared(self, args, error):
-        """Raise the error that says which argument of a prepared call cannot be packed."""
+    def _explain_prepared(self, args, error: Exception) -> NoReturn:
+        """Raise a TypeError that says which argument of a prepared call cannot be packed, or else `error`."""
         if len(args) != len(self._parameters):
             count = f"prepared for {len(self._parameters)} arguments, and {len(args)} were given"
             raise errors.TypeError(f"{self._name}: {count}") from None
@@ -486,39 +483,38 @@ class Function:
         self._launch(grid, block, self._pack_prepared(args), shared_size, None)
 
     def prepared_async_call(self, grid, block, stream, *args, shared_size=0) -> None:
-        """Launch on a stream."""
+        """Launch on a stream, as `prepared_call`."""
         self._launch(grid, block, self._pack_prepared(args), shared_size, stream)
 
     def prepared_timed_call(self, grid, block, *args, shared_size=0) -> Callable[[], float]:
-        """Launch; return a function that waits and returns the run time in seconds."""
+        """Launch as `prepared_call`; return a function that waits and returns the run time in seconds."""
         packed = self._pack_prepared(args)
         start, end = Event(), Event()
         start.record()
         self._launch(grid, block, packed, shared_size, None)
         end.record()
 
-        def call_time():
+        def wait_and_time():
             end.synchronize()
-            return end.time_since(start) * 1e-3
+            return end.time_since(start) * 1e-3  # from milliseconds
 
-        return call_time
+        return wait_and_time
 
     # -- attributes
 
     def get_attribute(self, attribute) -> int:
-        """Return one attribute of `function_attribute`."""
+        """Return one attribute of `function_attribute`; 0 for what the CPU engine does not know."""
         a = function_attribute
         return {
             a.MAX_THREADS_PER_BLOCK: self._max_threads,
             a.SHARED_SIZE_BYTES: self._static_shared,
-            a.CONST_SIZE_BYTES: self._module.constant_bytes(),
-            a.PTX_VERSION: 90,
-            a.BINARY_VERSION: 90,
+            a.CONST_SIZE_BYTES: self._module._loaded.layout.constant_bytes,
+            a.PTX_VERSION: 90, a.BINARY_VERSION: 90,  # of compute capability 9.0
             a.MAX_DYNAMIC_SHARED_SIZE_BYTES: self._max_dynamic,
         }.get(a(attribute), 0)
 
-    def set_attribute(self, attribute, value) -> None:
-        """Set MAX_DYNAMIC_SHARED_SIZE_BYTES; the carve-out is accepted without effect."""
+    def set_attribute(self, attribute, value: int) -> None:
+        """Set MAX_DYNAMIC_SHARED_SIZE_BYTES; the carve-out has no effect, and other attributes raise LogicError."""
         attribute = function_attribute(attribute)
         if attribute == function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES:
             most = SHARED_OPT_IN_BYTES - self._static_shared
@@ -545,18 +541,18 @@ class Function:
     binary_version = _as_property("BINARY_VERSION", "`Device.compute_capability`, times 10.")
 
 
-def _split_prepared_types(arg_types):
-    """Yield the entries of `prepare`'s types; a string may hold several: "PPi", or none."""
+def _split_prepared_types(arg_types) -> Iterator:
+    """Yield the type of each argument from `prepare`'s types: dtypes of numbers, "P", "12s" for bytes, or a class."""
     for entry in [arg_types] if isinstance(arg_types, str) else arg_types:
-        for part in re.findall(r"\d+s|\S", entry) if isinstance(entry, str) else [entry]:
-            if (isinstance(part, str) and part != "P" and not part.endswith("s")) or (
-                isinstance(part, type) and issubclass(part, np.number)
-            ):
-                part = np.dtype(part)
-            yield part
+        for part in re.findall(r"\d+s|\S", entry) if isinstance(entry, str) else [entry]:  # "PPi" holds three
+            if isinstance(part, str):
+                is_number = part != "P" and not part.endswith("s")
+            else:
+                is_number = isinstance(part, type) and issubclass(part, np.number)
+            yield np.dtype(part) if is_number else part
 
 
-def _find_converter(arg_type, code):
+def _find_converter(arg_type, code: str) -> Callable:
     """Return the function that converts an argument for `struct`: complex numbers and structs become bytes."""
     if isinstance(arg_type, np.dtype) and arg_type.kind == "c":  # from any number, as PyCUDA does
         return lambda argument: arg_type.type(argument).tobytes()
@@ -565,10 +561,10 @@ def _find_converter(arg_type, code):
     return lambda argument: argument
 
 
-def _find_prepared_code(arg_type):
-    """Return the struct code of one entry of `prepare`'s types."""
+def _find_prepared_code(arg_type) -> str:
+    """Return the `struct` code of a type that `_split_prepared_types` has yielded; "Q" for a pointer."""
     if isinstance(arg_type, str):
         return "Q" if arg_type == "P" else arg_type
     if not isinstance(arg_type, np.dtype):
         return "Q"
-    return _INTEGER_CODES.get((arg_type.kind, arg_type.itemsize), f"{arg_type.itemsize}s")
+    return _STRUCT_CODES.get((arg_type.kind, arg_type.itemsize), f"{arg_type.itemsize}s")

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import enum
 from bisect import bisect_right, insort
+from collections.abc import Callable
 from operator import index
+from types import SimpleNamespace
 
 import numpy as np
 
@@ -25,12 +27,11 @@ __all__ = [
     "mem_host_register_flags", "memcpy_dtod", "memcpy_dtod_async", "memcpy_dtoh", "memcpy_dtoh_async",
     "memcpy_htod", "memcpy_htod_async", "memset_d8", "memset_d8_async", "memset_d16", "memset_d16_async",
     "memset_d32", "memset_d32_async", "pagelocked_empty", "pagelocked_empty_like", "pagelocked_zeros",
-    "pagelocked_zeros_like", "register_host_memory", "to_device",
-]
+    "pagelocked_zeros_like", "register_host_memory", "to_device"]
 
 
-def as_count(number, call, what) -> int:
-    """Check a size, count or value argument; like PyCUDA, take only a non-negative Python int."""
+def as_count(number, call: str, what: str) -> int:
+    """Return a size, count or value (`what`) given to `call`; like PyCUDA, take only a non-negative Python int."""
     if not isinstance(number, int):
         raise errors.TypeError(f"{call}: {what} must be a Python int, not {type(number).__name__}: write int(...)")
     if number < 0:
@@ -47,12 +48,12 @@ class DeviceAllocation:
 
     __slots__ = ("__weakref__", "_address", "_filled", "_size")
 
-    def __init__(self, address, size):
+    def __init__(self, address: int, size: int):
         self._address, self._size = address, size
-        self._filled = None  # the dtype of the array that was copied here, until the first use
+        self._filled = None  # the dtype of the array that was copied here: a launch warns of pointers to other types
 
     def __index__(self):
-        self._filled = None
+        self._filled = None  # who knows the address may write other types there
         if self._address is None:
             raise LogicError("the device memory is used after it was freed: allocate it again, or free() it later")
         return self._address
@@ -64,10 +65,10 @@ class DeviceAllocation:
         address, self._address = index(self), None
         native.mem_free(address)
 
-    def as_buffer(self, size, offset=0) -> memoryview:
-        """Return the memory as a writable buffer: on this engine, device memory is host memory."""
+    def as_buffer(self, size: int, offset: int = 0) -> memoryview:
+        """Return `size` bytes from `offset` on as a writable buffer: on this engine, device memory is host memory."""
         device_span(index(self) + offset, size, "as_buffer")
-        return Raw(index(self) + offset, size, self).array.data
+        return view(index(self) + offset, size, self).data
 
     def __del__(self):
         if self._address is not None:
@@ -91,7 +92,7 @@ class PointerHolderBase:
     __index__ = __int__
 
 
-def mem_alloc(size) -> DeviceAllocation:
+def mem_alloc(size: int) -> DeviceAllocation:
     """Allocate device memory.
 
     Parameters
@@ -117,8 +118,11 @@ def mem_alloc_like(array) -> DeviceAllocation:
     return mem_alloc(array.nbytes)
 
 
-def device_span(pointer, size, call, other=None, fills=False) -> int:
-    """Return a device pointer's address; `size` bytes must be allocated there, for the host array `other`."""
+def device_span(pointer, size: int, call: str, host_array: np.ndarray | None = None, fills: bool = False) -> int:
+    """Return a device pointer's address; TypeError or LogicError if `call` cannot access `size` bytes there.
+
+    `host_array` is the other side of a copy. If the copy `fills` a `DeviceAllocation`, that notes the array's dtype.
+    """
     if not isinstance(pointer, (DeviceAllocation, PointerHolderBase, int)):
         raise errors.TypeError(f"{call}: a device pointer is a DeviceAllocation or a Python int, not "
                                f"{type(pointer).__name__}; it comes first in memcpy_htod, second in memcpy_dtoh")
@@ -127,23 +131,22 @@ def device_span(pointer, size, call, other=None, fills=False) -> int:
         return address
     span = native.mem_range(address) or native.variable_range(address)
     if span is None:
-        raise LogicError(
-            f"{call} failed: invalid argument: {address:#x} is not device memory (never allocated, or freed)"
-        )
+        raise LogicError(f"{call} failed: invalid argument: {address:#x} is not device memory (never allocated, or "
+                         "freed)")
     base, total = span
     left = base + total - address
     if size > left:
         text = f"{call} failed: invalid argument: {size} bytes do not fit in the {left} that the device memory has"
         if address != base:
             text += f" from offset {address - base}"
-        if isinstance(other, np.ndarray) and other.dtype.itemsize > 1:
-            text += f"; the host array is {other.dtype} of shape {other.shape}"
+        if isinstance(host_array, np.ndarray) and host_array.dtype.itemsize > 1:
+            text += f"; the host array is {host_array.dtype} of shape {host_array.shape}"
             if size == 2 * left:
-                half = {"float64": "float32", "int64": "int32", "float32": "float16"}.get(other.dtype.name)
+                half = {"float64": "float32", "int64": "int32", "float32": "float16"}.get(host_array.dtype.name)
                 text += f": did you mean .astype(np.{half})?" if half else ""
         raise LogicError(text)
     if fills and isinstance(pointer, DeviceAllocation):
-        pointer._filled = other.dtype
+        pointer._filled = host_array.dtype
     return address
 
 
@@ -151,8 +154,11 @@ def device_span(pointer, size, call, other=None, fills=False) -> int:
 # Host memory
 
 
-def host_span(obj, call, writable=False) -> tuple[int, int, np.ndarray]:
-    """Return (address, size in bytes, the array) of a host argument that has the buffer interface."""
+def host_span(obj, call: str, writable: bool = False) -> tuple[int, int, np.ndarray]:
+    """Return (address, bytes, array) of the host side of a copy by `call`; another buffer becomes an array of bytes.
+
+    TypeError, ValueError or BufferError if it has no bytes, is not contiguous, or should be `writable` and is not.
+    """
     array = obj
     if not isinstance(obj, np.ndarray):
         try:
@@ -176,33 +182,27 @@ def host_span(obj, call, writable=False) -> tuple[int, int, np.ndarray]:
 _page_locked = []  # sorted (address, end) of page-locked host memory
 
 
-def is_pagelocked(address, size) -> bool:
-    at = bisect_right(_page_locked, (address, float("inf"))) - 1
-    return at >= 0 and address + size <= _page_locked[at][1]
+def is_pagelocked(address: int, size: int) -> bool:
+    """Return whether `size` bytes of host memory at `address` are in one page-locked allocation."""
+    last = bisect_right(_page_locked, (address, float("inf"))) - 1  # the last one that begins at or before the address
+    return last >= 0 and address + size <= _page_locked[last][1]
 
 
-class Raw:
-    """Memory as a NumPy array, which keeps `owner` alive."""
-
-    def __init__(self, address, size, owner):
-        self.owner = owner
-        self.__array_interface__ = {"data": (address, False), "shape": (size,), "typestr": "|u1", "version": 3}
-
-    @property
-    def array(self) -> np.ndarray:
-        """The bytes."""
-        return np.asarray(self)
+def view(address: int, size: int, owner) -> np.ndarray:
+    """Return `size` bytes of memory at an address as a writable array, which keeps `owner` alive."""
+    interface = {"data": (address, False), "shape": (size,), "typestr": "|u1", "version": 3}
+    return np.asarray(SimpleNamespace(owner=owner, __array_interface__=interface))
 
 
 class PagelockedHostAllocation:
     """Page-locked memory: the ``base`` of an array from `pagelocked_empty` or `register_host_memory`."""
 
-    def __init__(self, storage, address, size, shape, like):
-        """Lock `size` bytes, which `storage` owns: it is kept alive. The arrays have the dtype of the array `like`."""
-        self._storage, self._address, self._size = storage, address, size
-        self.__array_interface__ = {**like.__array_interface__, "data": (address, False), "shape": shape}
-        insort(_page_locked, (address, address + size))
-        native.map_host_memory(address, size)
+    def __init__(self, array: np.ndarray):
+        """Page-lock the memory of a contiguous array; ``np.asarray`` of this object is an array like it."""
+        self._array, self._address, self._size = array, array.ctypes.data, array.nbytes  # keeps the memory alive
+        self.__array_interface__ = array.__array_interface__
+        insort(_page_locked, (self._address, self._address + self._size))
+        native.map_host_memory(self._address, self._size)
 
     def get_device_pointer(self) -> int:
         """Return the address for kernels (mapped memory)."""
@@ -213,7 +213,7 @@ class PagelockedHostAllocation:
         return 0
 
     def free(self) -> None:
-        """Unlock the memory; it is freed with its last array."""
+        """Unlock the memory, if it is still locked; it is freed with its last array."""
         span = (self._address, self._address + self._size)
         if span in _page_locked:
             _page_locked.remove(span)
@@ -231,19 +231,20 @@ mem_host_register_flags = enum.IntFlag("mem_host_register_flags", "PORTABLE DEVI
 mem_attach_flags = enum.IntFlag("mem_attach_flags", "GLOBAL HOST SINGLE")
 
 
-def aligned_empty(shape, dtype, order="C", alignment=4096) -> np.ndarray:
-    """Return an uninitialized host array whose address is a multiple of `alignment` bytes."""
+def aligned_empty(shape: int | tuple, dtype, order: str = "C", alignment: int = 4096) -> np.ndarray:
+    """Return an uninitialized host array whose address is a multiple of `alignment` bytes (a power of two)."""
     if alignment <= 0 or alignment & (alignment - 1):
         raise ValueError(f"alignment must be a power of two, not {alignment}")
     dtype = np.dtype(dtype)
     shape = (shape,) if isinstance(shape, (int, np.integer)) else tuple(shape)
     size = dtype.itemsize * int(np.prod(shape, dtype=np.int64))
     storage = np.empty(size + alignment, np.uint8)
-    start = -storage.ctypes.data % alignment
+    start = -storage.ctypes.data % alignment  # bytes to the first aligned address
     return storage[start : start + size].view(dtype).reshape(shape, order=order)
 
 
-def _find_order(array):
+def _find_order(array: np.ndarray) -> str:
+    """Return "C" or "F", the order of a contiguous array; ValueError if it is not contiguous."""
     if array.flags.c_contiguous:
         return "C"
     if array.flags.f_contiguous:
@@ -252,10 +253,10 @@ def _find_order(array):
                      "to copy")
 
 
-def _make_likes(empty):
-    """Make the functions ``NAME_zeros``, ``NAME_empty_like`` and ``NAME_zeros_like`` from ``NAME_empty``."""
+def _make_likes(empty: Callable) -> tuple[Callable, Callable, Callable]:
+    """Return the functions ``NAME_zeros``, ``NAME_empty_like`` and ``NAME_zeros_like``, made from ``NAME_empty``."""
 
-    def zeros(shape, dtype, order="C", *options, **named) -> np.ndarray:
+    def zeros(shape, dtype, order="C", *options, **named) -> np.ndarray:  # docstrings: see below
         result = empty(shape, dtype, order, *options, **named)
         result.fill(0)
         return result
@@ -278,8 +279,7 @@ aligned_zeros, aligned_empty_like, aligned_zeros_like = _make_likes(aligned_empt
 def pagelocked_empty(shape, dtype, order="C", mem_flags=0) -> np.ndarray:
     """Return an uninitialized page-locked host array, for copies in the background."""
     del mem_flags
-    storage = aligned_empty(shape, dtype, order)
-    return np.asarray(PagelockedHostAllocation(storage, storage.ctypes.data, storage.nbytes, storage.shape, storage))
+    return np.asarray(PagelockedHostAllocation(aligned_empty(shape, dtype, order)))
 
 
 pagelocked_zeros, pagelocked_empty_like, pagelocked_zeros_like = _make_likes(pagelocked_empty)
@@ -288,8 +288,7 @@ pagelocked_zeros, pagelocked_empty_like, pagelocked_zeros_like = _make_likes(pag
 def register_host_memory(array, flags=0) -> np.ndarray:
     """Page-lock an existing array; return it as an array whose ``base`` can `unregister`."""
     del flags
-    address, size, array = host_span(array, "cuMemHostRegister", writable=True)
-    return np.asarray(RegisteredHostMemory(array, address, size, array.shape, array))
+    return np.asarray(RegisteredHostMemory(host_span(array, "cuMemHostRegister", writable=True)[2]))
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -358,7 +357,7 @@ def memcpy_htod_async(dest, src, stream=None) -> None:
     """Queue a copy from host to device; page-locked memory must stay unchanged until it is done."""
     address, size, array = host_span(src, "cuMemcpyHtoDAsync")
     to = device_span(dest, size, "cuMemcpyHtoDAsync", array, True)
-    if not is_pagelocked(address, size):
+    if not is_pagelocked(address, size):  # the program may change it after the call
         array = array.copy(order="K")
         address = array.ctypes.data
     stream_handle = handle_of(stream)
@@ -382,20 +381,20 @@ def memcpy_dtoh_async(dest, src, stream=None) -> None:
         native.keep_alive(stream_handle, array)
 
 
-def memcpy_dtod(dest, src, size) -> None:
+def memcpy_dtod(dest, src, size: int) -> None:
     """Copy `size` bytes on the device (asynchronous to the host, as on a GPU)."""
     memcpy_dtod_async(dest, src, size)
 
 
-def memcpy_dtod_async(dest, src, size, stream=None) -> None:
+def memcpy_dtod_async(dest, src, size: int, stream=None) -> None:
     """Queue a copy of `size` bytes on the device."""
     size = as_count(size, "cuMemcpyDtoD", "the number of bytes")
     to, source = device_span(dest, size, "cuMemcpyDtoD"), device_span(src, size, "cuMemcpyDtoD")
     native.memcpy("DtoD", to, source, size, handle_of(stream), False)
 
 
-def fill(dest, data, count, width, stream) -> None:
-    """Queue a fill of device memory: `count` words of `width` bytes get the value `data`."""
+def fill(dest, data: int, count: int, width: int, stream) -> None:
+    """Queue a fill of device memory: `count` words of `width` bytes, aligned to that, get the value `data`."""
     call = f"cuMemsetD{8 * width}"
     value, count = as_count(data, call, "the value"), as_count(count, call, "the count")
     if value >= 1 << (8 * width):
@@ -406,8 +405,8 @@ def fill(dest, data, count, width, stream) -> None:
     native.memset(width, address, value, count, handle_of(stream), False)
 
 
-def _make_memset(width):
-    """Make ``memset_d8`` and ``memset_d8_async``, or the functions for larger words."""
+def _make_memset(width: int) -> tuple[Callable, Callable]:
+    """Return the functions ``memset_d8`` and ``memset_d8_async`` for `width` 1 [byte]; likewise for larger words."""
 
     def memset(dest, data, count) -> None:
         fill(dest, data, count, width, None)
@@ -453,14 +452,14 @@ def from_device_like(devptr, other_ary) -> np.ndarray:
 
 
 class ArgumentHandler:
-    """A host array that a kernel call copies itself."""
+    """A host array whose copies to and from the device a kernel call makes itself."""
 
-    def __init__(self, ary):
+    def __init__(self, ary: np.ndarray):
         self.array = ary
-        self.dev_alloc = None
+        self.dev_alloc = None  # see `get_device_alloc`
 
     def get_device_alloc(self) -> DeviceAllocation:
-        """Return the device memory for the array during the call."""
+        """Return the device memory for the array, which the first call allocates."""
         if self.dev_alloc is None:
             if not hasattr(self.array, "nbytes"):
                 raise errors.TypeError(f"In, Out and InOut need a NumPy array, not {type(self.array).__name__}")

@@ -4,29 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from hostcuda.api.memory import (
-    DeviceAllocation,
-    Raw,
-    as_count,
-    device_span,
-    fill,
-    host_span,
-    is_pagelocked,
-    mem_alloc,
-)
+from hostcuda.api.memory import DeviceAllocation, as_count, device_span, fill, host_span, is_pagelocked, mem_alloc, view
 from hostcuda.api.streams import handle_of
 from hostcuda.errors import LogicError
 from hostcuda.runtime import native
 
 __all__ = [
     "Memcpy2D", "Memcpy3D", "mem_alloc_pitch", "memset_d2d8", "memset_d2d8_async", "memset_d2d16",
-    "memset_d2d16_async", "memset_d2d32", "memset_d2d32_async",
-]
+    "memset_d2d16_async", "memset_d2d32", "memset_d2d32_async"]
 
 PITCH = 512  # bytes: the distance of two rows is a multiple of this
 
 
-def mem_alloc_pitch(width, height, access_size) -> tuple[DeviceAllocation, int]:
+def mem_alloc_pitch(width: int, height: int, access_size: int) -> tuple[DeviceAllocation, int]:
     """Allocate a rectangle whose rows begin at multiples of 512 bytes.
 
     Parameters
@@ -53,37 +43,41 @@ def mem_alloc_pitch(width, height, access_size) -> tuple[DeviceAllocation, int]:
     """
     if access_size not in (4, 8, 16):
         raise LogicError(f"cuMemAllocPitch failed: invalid argument: access_size is {access_size}, not 4, 8 or 16")
-    pitch = -(-as_count(width, "cuMemAllocPitch", "the width") // PITCH) * PITCH
+    pitch = -(-as_count(width, "cuMemAllocPitch", "the width") // PITCH) * PITCH  # rounded up
     return mem_alloc(pitch * as_count(height, "cuMemAllocPitch", "the height")), pitch
 
 
-def _find_host_extent(memory, call, writable):
-    """Return (address, bytes, the bytes as an array) of a host array. It may have gaps: rows have a pitch here, too."""
+def _find_host_extent(memory, call: str, writable: bool) -> tuple[int, int, np.ndarray]:
+    """Return (address, bytes, array of these bytes) of all that a host array spans; its rows may have a pitch, too."""
     if not isinstance(memory, np.ndarray) or memory.flags.forc or min(memory.strides) < 0:
         address, size, _ = host_span(memory, call, writable)
     else:
-        first = np.lib.stride_tricks.as_strided(memory, (1,) * memory.ndim)
+        first = np.lib.stride_tricks.as_strided(memory, (1,) * memory.ndim)  # one element, which is contiguous
         host_span(first, call, writable)  # refuses an array of no numbers, or a read-only one
         address = memory.ctypes.data
         size = memory.itemsize + sum((n - 1) * step for n, step in zip(memory.shape, memory.strides, strict=True))
-    return address, size, Raw(address, size, memory).array
+    return address, size, view(address, size, memory)
 
 
 class _CopyEnd:
     """One end of a copy: where its box begins, and how far its rows and slices are apart."""
 
-    def __init__(self, of, side):
+    def __init__(self, copy: Memcpy2D, side: str):
+        """Read the attributes of a copy that belong to its `side`, "src" or "dst"; those of `Memcpy3D` may lack."""
         self.name = side
-        self.memory, self.on_host = getattr(of, f"_{side}")
+        self.memory, self.on_host = getattr(copy, f"_{side}")
         for name in ("x_in_bytes", "y", "pitch", "z", "height"):
-            setattr(self, name, getattr(of, f"{side}_{name}", 0))
+            setattr(self, name, getattr(copy, f"{side}_{name}", 0))
 
-    def rows(self, call, width, height, depth, writable=False):
-        """Return (the memory's address, the byte at which each row of the box begins, the host array or None)."""
+    def list_rows(self, call: str, width: int, height: int, depth: int, writable: bool = False):
+        """Return the memory's address, the offset [bytes] of each row of the box in it, and the host array or None.
+
+        The box has `depth` slices of `height` rows of `width` bytes. LogicError (for `call`) if the memory lacks them.
+        """
         if self.memory is None:
             raise LogicError(f"{call} failed: invalid argument: there is no {self.name}: call set_{self.name}_host or "
                              f"set_{self.name}_device first")
-        single = height * depth == 1
+        single = height * depth == 1  # one row needs no pitch
         if self.pitch < self.x_in_bytes + width and not (single and not self.pitch):
             raise LogicError(f"{call} failed: invalid argument: {self.name}_pitch = {self.pitch}, but a row reaches to "
                              f"byte {self.x_in_bytes + width}")
@@ -122,8 +116,8 @@ class Memcpy2D:
 
     def __init__(self):
         for name in (name for base in type(self).__mro__ for name in getattr(base, "__slots__", ())):
-            setattr(self, name, 0)
-        self._src = self._dst = (None, False)
+            setattr(self, name, 0)  # all attributes, as in PyCUDA
+        self._src = self._dst = (None, False)  # memory, whether it is on the host
 
     def set_src_host(self, array) -> None:
         """Copy from a host array."""
@@ -150,7 +144,7 @@ class Memcpy2D:
     set_dst_array = set_src_array
 
     def __call__(self, stream=None, *, aligned=True):
-        """Copy, and wait; with a stream queue the copy there, as `memcpy_htod_async` and its like do.
+        """Copy, and wait; with a `Stream` queue the copy there, as `memcpy_htod_async` and its like do.
 
         Raises
         ------
@@ -163,20 +157,20 @@ class Memcpy2D:
         sizes = [as_count(getattr(self, name, 1), self._CALL, name) for name in ("width_in_bytes", "height", "depth")]
         if not all(sizes):
             return
-        begin, from_rows, source = _CopyEnd(self, "src").rows(self._CALL, *sizes)
-        to, to_rows, target = _CopyEnd(self, "dst").rows(self._CALL, *sizes, writable=True)
-        if source is not None and target is not None:
+        source, source_rows, source_array = _CopyEnd(self, "src").list_rows(self._CALL, *sizes)
+        to, to_rows, to_array = _CopyEnd(self, "dst").list_rows(self._CALL, *sizes, writable=True)
+        if source_array is not None and to_array is not None:
             raise LogicError(f"{self._CALL} failed: invalid argument: both ends are on the host: copy with NumPy")
-        kind = "HtoD" if source is not None else "DtoH" if target is not None else "DtoD"
-        host = target if source is None else source
+        kind = "HtoD" if source_array is not None else "DtoH" if to_array is not None else "DtoD"
+        host = to_array if source_array is None else source_array
         locked = host is None or is_pagelocked(host.ctypes.data, host.nbytes)
-        if queued and source is not None and not locked:  # it may be changed after the call
-            host = source.copy()
-            begin = host.ctypes.data
+        if queued and kind == "HtoD" and not locked:  # the program may change it after the call
+            host = source_array.copy()
+            source = host.ctypes.data
         wait = kind != "DtoD" if not queued else kind == "DtoH" and not locked
-        rows = list(zip(to_rows, from_rows, strict=True))
-        for i, (there, here) in enumerate(rows, 1):
-            native.memcpy(kind, to + there, begin + here, sizes[0], handle, wait and i == len(rows))
+        for i, (to_row, source_row) in enumerate(zip(to_rows, source_rows, strict=True), 1):
+            is_last = i == len(to_rows)  # its copy waits for all: they run in order
+            native.memcpy(kind, to + to_row, source + source_row, sizes[0], handle, wait and is_last)
         if host is not None and not wait:
             native.keep_alive(handle, host)
 
@@ -196,7 +190,7 @@ class Memcpy3D(Memcpy2D):
     _CALL = "cuMemcpy3D"
 
 
-def _fill_rows(dest, pitch, data, width, height, size, stream):
+def _fill_rows(dest, pitch: int, data: int, width: int, height: int, size: int, stream) -> None:
     """Queue a fill of `height` rows, `pitch` bytes apart: `width` words of `size` bytes each get the value `data`."""
     if height > 1 and pitch < width * size:
         raise LogicError(f"cuMemsetD2D{8 * size} failed: invalid argument: a pitch of {pitch} bytes for rows of "
@@ -206,8 +200,8 @@ def _fill_rows(dest, pitch, data, width, height, size, stream):
         fill(int(dest) + row * pitch, data, width, size, stream)
 
 
-def _make_memset(size):
-    """Make ``memset_d2d8`` and ``memset_d2d8_async``, or the functions for larger words."""
+def _make_memset(size: int):
+    """Return the functions ``memset_d2d8`` and ``memset_d2d8_async`` for a `size` of 1 byte; likewise larger words."""
 
     def memset(dest, pitch, data, width, height) -> None:
         _fill_rows(dest, pitch, data, width, height, size, None)

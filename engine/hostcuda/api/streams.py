@@ -14,8 +14,8 @@ __all__ = ["Event", "Stream", "event_flags"]
 event_flags = enum.IntFlag("event_flags", {"DEFAULT": 0, "BLOCKING_SYNC": 1, "DISABLE_TIMING": 2, "INTERPROCESS": 4})
 
 
-def handle_of(stream) -> int | None:
-    """Return the runtime's handle of a stream argument; None is the default stream."""
+def handle_of(stream: Stream | None) -> int | None:
+    """Return the runtime's handle of a stream argument; None, the default stream, stays None."""
     if stream is None:
         return None
     if isinstance(stream, Stream):
@@ -33,7 +33,7 @@ class Stream:
         With 1 (``CU_STREAM_NON_BLOCKING``) the stream does not wait for the default stream.
     """
 
-    def __init__(self, flags=0):
+    def __init__(self, flags: int = 0):
         self.handle = native.stream_create(bool(flags & 1))
         native.finalize_with(self, native.stream_destroy, self.handle)
 
@@ -45,7 +45,7 @@ class Stream:
         """Return whether no work is outstanding."""
         return native.stream_query(self.handle)
 
-    def wait_for_event(self, event) -> None:
+    def wait_for_event(self, event: Event) -> None:
         """Make later work of this stream wait for the last record of the event."""
         native.stream_wait_event(self.handle, event.handle)
 
@@ -59,7 +59,7 @@ class Event:
         Flags from `event_flags`; with DISABLE_TIMING `time_since` raises an error, as on a GPU.
     """
 
-    def __init__(self, flags=0):
+    def __init__(self, flags: int = 0):
         self._timed = not flags & event_flags.DISABLE_TIMING
         self.handle = native.event_create()
         native.finalize_with(self, native.event_destroy, self.handle)
@@ -78,13 +78,13 @@ class Event:
         """Return whether the stream has reached the mark."""
         return native.event_query(self.handle)
 
-    def time_since(self, event) -> float:
-        """Return the milliseconds from `event` to this one."""
+    def time_since(self, event: Event) -> float:
+        """Return the milliseconds from `event` to this one; LogicError if one has no time or was not recorded."""
         if not (self._timed and event._timed):
             raise LogicError("cuEventElapsedTime failed: invalid resource handle: an event was made with "
                              "event_flags.DISABLE_TIMING, so it has no time")
         return native.event_elapsed_ms(event.handle, self.handle)
 
-    def time_till(self, event) -> float:
+    def time_till(self, event: Event) -> float:
         """Return the milliseconds from this event to `event`."""
         return event.time_since(self)

@@ -9,11 +9,12 @@ _TYPES = {
     "void": None, "char": ctypes.c_char, "int": ctypes.c_int, "unsigned": ctypes.c_uint, "uint32_t": ctypes.c_uint32,
     "size_t": ctypes.c_size_t, "ptrdiff_t": ctypes.c_ssize_t, "double": ctypes.c_double,
 }
+# "const char *name", "int size, align", "unsigned grid[3]"
 _DECLARATION = re.compile(r"(?:const )?(?P<type>\w+) (?P<stars>\**)(?P<names>[\w, ]+)(?:\[(?P<count>\d+)\])?")
 
 
-def _parse(declaration):
-    """Return the names and the type that a declaration has; what Python does not look into has the type void."""
+def _parse(declaration: str) -> tuple[list[str], type | None]:
+    """Return the names and the ctypes type of a C declaration; a pointer to an unknown struct is a `c_void_p`."""
     match = _DECLARATION.fullmatch(" ".join(declaration.split()))
     type_, stars = _TYPES.get(match["type"]), match["stars"]
     if stars and type_ in (None, ctypes.c_char):
@@ -28,13 +29,12 @@ for _name, _body in re.findall(r"struct (\w+) \{(.*?)\}", _text, re.DOTALL):
     _fields = [(field, type_) for names, type_ in map(_parse, _body.split(";")[:-1]) for field in names]
     _TYPES[_name] = type(_name, (ctypes.Structure,), {"_fields_": _fields})
 KernelInfo, Array, Static, Patch, Variable, Record = (
-    _TYPES[f"hc_{name}"] for name in ("kernel_info", "array", "static", "patch", "variable", "record")
-)
+    _TYPES[f"hc_{name}"] for name in ("kernel_info", "array", "static", "patch", "variable", "record"))
 
 
 def declare(library: ctypes.CDLL) -> None:
-    """Tell ctypes the types of the library's functions."""
-    for start, name, parameters in re.findall(r"(?m)^(\w[\w ]* \**)(hc_\w+)\(([^)]*)\);", _text):
+    """Set `restype` and `argtypes` of the library's functions, from declarations as "int hc_start(int workers);"."""
+    for result, name, parameters in re.findall(r"(?m)^(\w[\w ]* \**)(hc_\w+)\(([^)]*)\);", _text):
         function = getattr(library, name)
-        _, function.restype = _parse(f"{start}{name}")
+        _, function.restype = _parse(f"{result}{name}")
         function.argtypes = [_parse(parameter)[1] for parameter in parameters.split(",") if parameter != "void"]

@@ -34,12 +34,13 @@ class Elf:
         self._data = Path(path).read_bytes()
         self._is_known = self._data[:6] == b"\x7fELF\x02\x01"
 
-    def _iterate_table(self, pattern, offset, size):
-        """Yield the rows of a table of `size` bytes, as far as the file has them."""
+    def _iterate_table(self, pattern: str, offset: int, size: int):
+        """Return an iterator over the rows (tuples by `struct`'s pattern) of a table of `size` bytes at an offset."""
         row = struct.calcsize(pattern)
         return struct.iter_unpack(pattern, self._data[offset : offset + size // row * row])
 
-    def _read_headers(self, pattern, offset_at, count_at):
+    def _read_headers(self, pattern: str, offset_at: int, count_at: int) -> list[tuple]:
+        """Return the rows of a table whose offset and number of rows are at these bytes of the file's header."""
         if not self._is_known:
             return []
         (offset,) = struct.unpack_from("<Q", self._data, offset_at)
@@ -56,7 +57,7 @@ class Elf:
     def sections(self) -> list[Section]:
         """A list of `Section`."""
         rows = self._read_headers("<IIQQQQIIQQ", 0x28, 0x3C)
-        names = rows[struct.unpack_from("<H", self._data, 0x3E)[0]][4] if rows else 0
+        names = rows[struct.unpack_from("<H", self._data, 0x3E)[0]][4] if rows else 0  # offset of the sections' names
         return [Section(self._read_text(names + name), kind, flags, at, size, link, info)
                 for name, kind, flags, _, at, size, link, info, _, _ in rows]
 
@@ -65,21 +66,21 @@ class Elf:
         span = next(((section.offset, section.bytes) for section in self.sections if section.name == name), (0, 0))
         return self._data[span[0] : sum(span)]
 
-    def symbols(self, table) -> list[Symbol]:
-        """Return the `Symbol` of each row of the tables of one type."""
-        return [symbol for section in self.sections if section.kind == table for symbol in self._read_symbols(section)]
+    def symbols(self, kind: int) -> list[Symbol]:
+        """Return the symbols of the tables of a kind, `SHT_SYMTAB` or `SHT_DYNSYM`."""
+        return [symbol for section in self.sections if section.kind == kind for symbol in self._read_symbols(section)]
 
-    def _read_symbols(self, section):
+    def _read_symbols(self, section: Section) -> list[Symbol]:
         names = self.sections[section.link].offset
-        rows = self._iterate_table("<IBBHQQ", section.offset, section.bytes)
+        rows = self._iterate_table("<IBBHQQ", section.offset, section.bytes)  # low 4 bits of `info`: the kind
         return [Symbol(self._read_text(names + name), info & 15, *rest) for name, info, _, *rest in rows]
 
-    def relocations(self, section) -> list[Relocation]:
-        """Return the `Relocation` of each row of a relocation section."""
+    def relocations(self, section: Section) -> list[Relocation]:
+        """Return the relocations of a section of kind `SHT_RELA`; `info` has a symbol's index (or 0) and the kind."""
         symbols = self._read_symbols(self.sections[section.link])
         rows = self._iterate_table("<QQq", section.offset, section.bytes)
         return [Relocation(place, info & 0xFFFFFFFF, symbols[info >> 32] if info >> 32 else None, addend)
                 for place, info, addend in rows]
 
-    def _read_text(self, start):
+    def _read_text(self, start: int) -> str:
         return self._data[start : self._data.index(b"\0", start)].decode("utf-8", "replace")

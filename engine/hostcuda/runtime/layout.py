@@ -12,8 +12,10 @@ changed, too. Without the list, the group ends at the guard, and there are no ma
 from __future__ import annotations
 
 import ctypes
+import os
 import platform
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from hostcuda.check import mode as checkmode
@@ -22,7 +24,7 @@ from hostcuda.runtime import elf
 from hostcuda.runtime.abi import Array, Patch, Static, Variable
 
 MARGIN = 128  # bytes around an array: one row of banks, so that arrays stay in their banks
-# How code finds thread-local variables: relocations of x86-64 and aarch64.
+# How code finds thread-local variables: relocations of x86-64 (R_X86_64_TLSDESC, _DTPMOD64, _DTPOFF32) and aarch64.
 _DESCRIPTOR, _ARGUMENTS, _OFFSET = {"x86_64": (36, 16, 21), "aarch64": (1031, 1028, None)}[platform.machine()]
 _SPACES = {"global": 0, "constant": 2, "unwatched": 4}  # of enum Space in runtime/check.h
 
@@ -53,7 +55,7 @@ class Layout:
     statics: dict = field(default_factory=dict)
 
 
-def layout(path, base, functions) -> Layout:
+def layout(path: str | os.PathLike, base: int, functions: Iterable[int]) -> Layout:
     """Return the `Layout` of a loaded file.
 
     Parameters
@@ -84,9 +86,9 @@ def layout(path, base, functions) -> Layout:
     return result
 
 
-def _list_watched_variables(result, file, base, symbols):
-    """List the variables for check mode. It counts constants one by one: their sections have red zones there."""
-    for segment in file.segments:
+def _list_watched_variables(result: Layout, file: elf.Elf, base: int, symbols: list[elf.Symbol]) -> None:
+    """For check mode, add the variables of a file loaded at `base` to the result's `watched` and `constant_bytes`."""
+    for segment in file.segments:  # read-only data
         if segment.kind == elf.PT_LOAD and not segment.flags & (elf.PF_W | elf.PF_X):
             result.watched.append(Variable(None, base + segment.address, segment.bytes, _SPACES["unwatched"]))
     for symbol in symbols:
@@ -101,18 +103,14 @@ def _list_watched_variables(result, file, base, symbols):
             continue  # the engine's, or the compiler's
         elif constant:
             space = "constant"
-            result.constant_bytes += symbol.bytes
-        elif variable and not symbol.name.startswith("_ZGV"):
+            result.constant_bytes += symbol.bytes  # the section's size includes red zones
+        elif variable and not symbol.name.startswith("_ZGV"):  # _ZGV: the guard of a static variable
             space = "global"
         result.watched.append(Variable(name.encode(), base + symbol.value, symbol.bytes, _SPACES[space]))
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Shared memory
-
-
-def _declares(kernel, variable):
-    """Return whether a kernel declares a variable, by their mangled names.
+def _declares(kernel: str, variable: str) -> bool:
+    """Return whether a kernel declares a variable, by their symbols.
 
     _ZZ4convPfE4tile is in _Z4convPf, _ZZ4convE4tile in the extern "C" conv; more Zs stand for functions within.
     """
@@ -120,8 +118,8 @@ def _declares(kernel, variable):
     return variable.startswith("_ZZ") and variable[1:].lstrip("Z").startswith(function)
 
 
-def _place_shared(result, file, base, symbols, kernels):
-    """Choose a place for each variable.
+def _place_shared(result: Layout, file: elf.Elf, base: int, symbols: list[elf.Symbol], kernels: list[str]) -> None:
+    """Choose a place for each ``__shared__`` variable of the kernels (symbols); add to the result's statics, patches.
 
     The arrays of each kernel end at the guard, in the same memory, because a worker runs one kernel at a time. Arrays
     that several kernels may use are before them. In a group, all stay where the compiler has put them.
@@ -131,47 +129,48 @@ def _place_shared(result, file, base, symbols, kernels):
               for s in symbols if s.kind == elf.STT_TLS and s.bytes]
     arrays.sort(key=lambda array: array.offset)
     words, offsets = _find_relocations(file)
-    grouped = any(word.kind == _ARGUMENTS for word in words) and not offsets
+    is_group = any(word.kind == _ARGUMENTS for word in words) and not offsets
     arrays_by_kernel, common = {kernel: [] for kernel in kernels}, []
     for array in arrays:
         next((arrays_by_kernel[kernel] for kernel in kernels if _declares(kernel, array.symbol)), common).append(array)
 
     group_bytes = _round_up(segment.bytes, segment.alignment) if segment else 0
 
-    def place_arrays(own_arrays, used):
-        """Place arrays below `used` bytes before the guard, each aligned; return the bytes then used."""
+    def place_arrays(own_arrays, used_bytes):
+        """Place arrays, each aligned, before the last `used_bytes` before the guard; return the bytes then used."""
         for array in reversed(own_arrays):
-            align = array.offset & -array.offset
-            align = min(align, segment.alignment) if align else segment.alignment
-            while align < 16 and align < array.bytes:  # at least that of a float4, as on a GPU
-                align *= 2
-            used = _round_up(used + array.bytes, align)
-            array.place = array.offset - group_bytes if grouped else -used
-            used += MARGIN
-        return group_bytes + MARGIN if grouped and own_arrays else used
+            alignment = array.offset & -array.offset  # the lowest bit that is set
+            alignment = min(alignment, segment.alignment) if alignment else segment.alignment
+            while alignment < 16 and alignment < array.bytes:  # at least that of a float4, as on a GPU
+                alignment *= 2
+            used_bytes = _round_up(used_bytes + array.bytes, alignment)
+            array.place = array.offset - group_bytes if is_group else -used_bytes
+            used_bytes += MARGIN
+        return group_bytes + MARGIN if is_group and own_arrays else used_bytes
 
-    used = {kernel: place_arrays(kernel_arrays, 0) for kernel, kernel_arrays in arrays_by_kernel.items()}
-    most = place_arrays(common, max(used.values(), default=0))
+    used_bytes = {kernel: place_arrays(kernel_arrays, 0) for kernel, kernel_arrays in arrays_by_kernel.items()}
+    most_bytes = place_arrays(common, max(used_bytes.values(), default=0))
     outside = sum(array.bytes for array in common if not array.hidden and not array.symbol.startswith("_ZZ"))
     for kernel, kernel_arrays in arrays_by_kernel.items():
-        visible = arrays if grouped else common + kernel_arrays
-        size = group_bytes + MARGIN if grouped else most if common else used[kernel]
+        visible = arrays if is_group else common + kernel_arrays
+        size = group_bytes + MARGIN if is_group else most_bytes if common else used_bytes[kernel]
         rows = (Array * len(visible))(*(_describe(array, segment, base) for array in visible))
         result.statics[kernel] = Static(rows, len(visible), size), sum(array.bytes for array in kernel_arrays), outside
     _redirect_accesses(result, base, arrays, words, offsets)
 
 
-def _round_up(value, unit):
+def _round_up(value: int, unit: int) -> int:
     return -(-value // unit) * unit
 
 
-def _describe(array, segment, base):
-    image = base + segment.address + array.offset if array.offset < segment.file_bytes else None
+def _describe(array: _Shared, segment: elf.Segment, base: int) -> tuple:
+    """Return the fields of ``hc_array`` for an array in the thread-local segment of a file loaded at `base`."""
+    image = base + segment.address + array.offset if array.offset < segment.file_bytes else None  # its initial values
     return array.name.encode(), image, array.bytes, array.place, array.hidden
 
 
-def _find_relocations(file):
-    """Return the relocations of the words by which code finds thread-local variables, and of offsets in code."""
+def _find_relocations(file: elf.Elf) -> tuple[list[elf.Relocation], list[elf.Relocation]]:
+    """Return two lists: relocations of the words by which code finds thread-local variables, and of offsets in code."""
     words, offsets = [], []
     for section in file.sections:
         if section.kind != elf.SHT_RELA:
@@ -184,27 +183,28 @@ def _find_relocations(file):
     return words, offsets
 
 
-def _redirect_accesses(result, base, arrays, words, offsets):
-    """Add the patches that make the code find each shared array at its new place."""
-    def new_place(offset):
+def _redirect_accesses(result: Layout, base: int, arrays: list[_Shared], words: list, offsets: list) -> None:
+    """Add to `result.patches` what makes the code find each array at its new place; `words`, `offsets`: relocations."""
+    def find_place(offset):
+        """Return the new place of a byte of the thread-local segment, as `_Shared.place`."""
         for array in arrays:
             if array.offset <= offset < array.offset + array.bytes:
                 return array.place + offset - array.offset
         raise LogicError(f"no __shared__ variable is at byte {offset} of the thread-local segment")
 
-    for entry in offsets:
-        result.patches.append(Patch(base + entry.place, new_place(entry.symbol.value) + entry.addend, ord("c")))
+    for entry in offsets:  # the letters are hc_patch_kind in abi.h
+        result.patches.append(Patch(base + entry.place, find_place(entry.symbol.value) + entry.addend, ord("c")))
     for entry in words:
-        at = base + entry.place
+        address = base + entry.place
         if entry.kind == _DESCRIPTOR:
             offset = entry.addend + (entry.symbol.value if entry.symbol else 0)
-            result.patches.append(Patch(at, new_place(offset), ord("d")))
+            result.patches.append(Patch(address, find_place(offset), ord("d")))
         else:
-            offset = ctypes.c_size_t.from_address(at + 8).value
-            result.patches.append(Patch(at, 0 if offsets else new_place(offset), ord("a")))
+            offset = ctypes.c_size_t.from_address(address + 8).value  # of the two arguments, the second
+            result.patches.append(Patch(address, 0 if offsets else find_place(offset), ord("a")))
 
 
-def demangle(symbol):
+def demangle(symbol: str) -> str:
     """Return a variable's name as declared: _ZZ4convE4tile -> tile."""
     if not symbol.startswith("_Z"):
         return symbol

@@ -32,13 +32,8 @@ from hostcuda.runtime import abi, layout
 OK, NOT_READY, LAUNCH_FAILED, INVALID, OUT_OF_MEMORY, NOT_FOUND = range(6)
 _POLL_S = 0.1  # seconds between checks for Ctrl-C in a waiting call
 _LONG_S = 60  # a call that has waited for so many seconds warns of what may be the reason
-_EXCEPTIONS = {
-    NOT_READY: RuntimeError,
-    LAUNCH_FAILED: LaunchError,
-    INVALID: LogicError,
-    OUT_OF_MEMORY: MemoryError,
-    NOT_FOUND: LogicError,
-}
+_EXCEPTIONS = {NOT_READY: RuntimeError, LAUNCH_FAILED: LaunchError, INVALID: LogicError, OUT_OF_MEMORY: MemoryError,
+               NOT_FOUND: LogicError}
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -64,7 +59,7 @@ _COLD = {"pool", "records"}
 
 
 def build() -> Path:
-    """Compile the runtime library if it is not in the cache; return its path."""
+    """Compile the runtime library if it is not in the cache, or raise CompileError; return the path of the library."""
     command = toolchain.find()
     flags = ["-std=gnu++17", "-O2", "-march=native", "-fPIC", "-fvisibility=hidden", "-pthread", "-fno-strict-aliasing"]
     if checkmode.TOOLS:
@@ -72,27 +67,31 @@ def build() -> Path:
     key = cache.digest("runtime", toolchain.fingerprint(command), *flags)
 
     def compile_runtime(path):
-        cache.trim("runtime-*.so")
+        """Compile and link the library into the file `path`; the objects go beside it."""
+        cache.trim("runtime-*.so")  # remove old versions of it
         units = _UNITS | (_CHECK_UNITS if checkmode.TOOLS else {})
-        lines = []
-        for name, (*before, last) in units.items():
-            line = [*command, *flags, f"-I{toolchain.RUNTIME}", f"-I{toolchain.INCLUDE}", *["-Og"] * (name in _COLD)]
-            for source in before:
-                line += ["-include", str(toolchain.RUNTIME / f"{source}.cpp")]
-            lines.append([*line, "-c", str(toolchain.RUNTIME / f"{last}.cpp"), "-o", str(path.with_name(f"{name}.o"))])
+        compilations = []
+        for name, (*included, last) in units.items():
+            words = [*command, *flags, f"-I{toolchain.RUNTIME}", f"-I{toolchain.INCLUDE}"]
+            if name in _COLD:
+                words.append("-Og")  # compiles faster than -O2
+            for source in included:
+                words += ["-include", str(toolchain.RUNTIME / f"{source}.cpp")]
+            words += ["-c", str(toolchain.RUNTIME / f"{last}.cpp"), "-o", str(path.with_name(f"{name}.o"))]
+            compilations.append(words)
         header = threading.Thread(target=precompile_header)  # the first kernel needs both
         header.start()
-        results = [*zip(lines, toolchain.run_all(lines), strict=True)]
-        link = [*command, *flags, "-shared", "-o", str(path), *(line[-1] for line in lines), "-ldl"]
+        results = [*zip(compilations, toolchain.run_all(compilations), strict=True)]
+        link = [*command, *flags, "-shared", "-o", str(path), *(words[-1] for words in compilations), "-ldl"]
         results.append((link, toolchain.run(link)))
         header.join()
-        for line, (status, out, err) in results:
+        for words, (status, out, err) in results:
             if status:
                 reason = "the CPU engine's own runtime library does not compile; set CXX to use another compiler"
-                raise CompileError(reason, line, out, err)
+                raise CompileError(reason, words, out, err)
 
     path = cache.obtain(f"runtime-{key[:24]}.so", compile_runtime)
-    cache.touch(path)
+    cache.touch(path)  # `trim` keeps what was used last
     return path
 
 
@@ -106,19 +105,18 @@ def library() -> ctypes.CDLL:
     return _library
 
 
-def _load():
-    """Build, load and start the runtime library; return it."""
+def _load() -> ctypes.CDLL:
+    """Build, load and start the runtime library; return it. The end of the process stops it."""
     path = build()
     try:
-        lib = ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)
+        lib = ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)  # kernels' files find its functions
     except OSError as error:
-        raise RuntimeError(
-            f"cuInit failed: what {' '.join(toolchain.find())} has made of the CPU engine cannot be loaded ({error}): "
-            "set CXX to another C++ compiler, such as g++, or HOSTCUDA_CACHE_DIR to a folder that may hold programs"
-        ) from None
+        raise RuntimeError(f"cuInit failed: what {' '.join(toolchain.find())} has made of the CPU engine cannot be "
+                           f"loaded ({error}): set CXX to another C++ compiler, such as g++, or HOSTCUDA_CACHE_DIR "
+                           "to a folder that may hold programs") from None
     abi.declare(lib)
-    workers = _number("HOSTCUDA_WORKERS", "the number of worker threads of the CPU engine")
-    lib.hc_mem_limit(_number("HOSTCUDA_MEMORY_MB", "the device memory in megabytes") << 20)
+    workers = _read_number("HOSTCUDA_WORKERS", "the number of worker threads of the CPU engine")
+    lib.hc_mem_limit(_read_number("HOSTCUDA_MEMORY_MB", "the device memory in megabytes") << 20)
     if checkmode.TOOLS:
         records.attach(lib)
         workers = 1
@@ -131,43 +129,44 @@ def _load():
     return lib
 
 
-def _number(name, what):
-    """Return the number in an environment variable; 0 if it is not set."""
+def _read_number(name: str, meaning: str) -> int:
+    """Return the number in the environment variable `name`, 0 if it is not set; `meaning` explains it in an error."""
     text = os.environ.get(name, "0")
     if not text.isdigit():
-        raise LogicError(f"{name}={text!r} is not a number: give {what}, or leave it unset")
+        raise LogicError(f"{name}={text!r} is not a number: give {meaning}, or leave it unset")
     return int(text)
 
 
-def _finish():
-    """Stop the engine at the end of the process, in check mode after the queued launches; take output and records."""
+def _finish() -> None:
+    """Stop the engine at the end of the process; print kernels' output and faults that no call has raised."""
     global _finished
-    if not _finished:
-        if checkmode.TOOLS:  # the last launches of a program are checked, too
-            with contextlib.suppress(KeyboardInterrupt):
-                while _library.hc_synchronize(_POLL_S) == NOT_READY:
-                    pass
-        _library.hc_abort()
-        _wait_quietly()
-        _show_printf()
-        records.take()
-        _finished = True
-        for sentence in [] if checkmode.TOOLS else _deferred:
-            print(f"hostcuda: no call has waited for the device since this fault: {sentence}", file=sys.stderr)
-        _library.hc_stop()
+    if _finished:
+        return
+    if checkmode.TOOLS:  # the last launches of a program are checked, too; otherwise they are dropped
+        with contextlib.suppress(KeyboardInterrupt):
+            while _library.hc_synchronize(_POLL_S) == NOT_READY:
+                pass
+    _library.hc_abort()
+    _wait_quietly()
+    _show_printf()
+    records.take()
+    _finished = True
+    for sentence in [] if checkmode.TOOLS else _deferred:  # in check mode a record has it
+        print(f"hostcuda: no call has waited for the device since this fault: {sentence}", file=sys.stderr)
+    _library.hc_stop()
 
 
 class _Forked:
     """Replaces the library in a forked child, which has no worker threads."""
 
     def __getattr__(self, name):
-        raise LogicError(
-            "the CPU engine was started before this process was forked, and its worker threads were not copied: "
-            "start child processes with multiprocessing's 'spawn' or 'forkserver' method"
-        )
+        """Refuse each call of a function of the library."""
+        raise LogicError("the CPU engine was started before this process was forked, and its worker threads were not "
+                         "copied: start child processes with multiprocessing's 'spawn' or 'forkserver' method")
 
 
-def _after_fork():
+def _after_fork() -> None:
+    """In a forked child: replace the library, and let the end of the process stop nothing."""
     global _library, _finished
     _library, _finished = _Forked(), True
 
@@ -178,26 +177,32 @@ def _after_fork():
 _deferred = []  # faults found where nothing can be raised (in a destructor)
 
 
-def check(status, call) -> None:
-    """Raise the exception for a `status`; `call` is the CUDA function's name."""
+def _read_error() -> str:
+    """Return the library's sentence about the last error in this thread."""
+    return _library.hc_error().decode("utf-8", "replace")
+
+
+def check(status: int, call: str) -> None:
+    """Raise the exception for an `hc_status` other than OK; the CUDA function's name `call` begins its message."""
     if status != OK:
-        sentence = _library.hc_error().decode("utf-8", "replace")
-        raise _EXCEPTIONS.get(status, LogicError)(f"{call} failed: {sentence}")
+        raise _EXCEPTIONS.get(status, LogicError)(f"{call} failed: {_read_error()}")
 
 
-def _wait(call, function, *arguments):
-    """Call ``function(*arguments, timeout)`` until it is ready. Ctrl-C abandons the device's work."""
-    long_from = time.monotonic() + _LONG_S
+def _wait(call, function, *arguments) -> None:
+    """Repeat the library's ``function(*arguments, seconds)`` until it is ready, then print kernels' output.
+
+    Raise the error of its status, or an earlier fault that could not be raised, with `call` first in the message.
+    Ctrl-C abandons the device's work and raises Interrupted.
+    """
+    warn_at = time.monotonic() + _LONG_S
     try:
         while (status := function(*arguments, _POLL_S)) == NOT_READY:
             records.take()
-            if time.monotonic() > long_from:
-                long_from = math.inf
+            if time.monotonic() > warn_at:
+                warn_at = math.inf  # once is enough
                 warnings.warn(
                     f"{call} has waited for {_LONG_S} s. If a kernel waits for another block in a loop, it may never "
-                    "end on the CPU engine, which runs one block per worker at a time. Ctrl-C ends it",
-                    stacklevel=4,
-                )
+                    "end on the CPU engine, which runs one block per worker at a time. Ctrl-C ends it", stacklevel=4)
     except KeyboardInterrupt:
         _library.hc_abort()
         raise Interrupted(f"{call} was stopped, and with it all that the device had not finished") from None
@@ -206,41 +211,41 @@ def _wait(call, function, *arguments):
         records.take()
     if _deferred:
         if status != OK:
-            _deferred.append(_library.hc_error().decode("utf-8", "replace"))
+            _deferred.append(_read_error())
         raise LaunchError(f"{call} failed: {_deferred.pop(0)}")
     check(status, call)
 
 
-def _is_done(call, status):
-    """Return whether a query's status is ready."""
+def _is_done(call: str, status: int) -> bool:
+    """Return whether the status of a query (the CUDA function `call`) is other than NOT_READY; raise a fault."""
     if status != NOT_READY:
         check(status, call)
     return status != NOT_READY
 
 
-def _wait_quietly():
-    """Wait for the device in a destructor, where nothing can be raised: a fault is raised by a later call."""
+def _wait_quietly() -> None:
+    """Wait for the device in a destructor, where nothing can be raised: the next call that waits raises a fault."""
     try:
         while (status := _library.hc_synchronize(_POLL_S)) == NOT_READY:
             pass
         if status != OK:
-            _deferred.append(_library.hc_error().decode("utf-8", "replace"))
+            _deferred.append(_read_error())
     except KeyboardInterrupt:
         _library.hc_abort()
-        again = signal.pthread_kill, (threading.main_thread().ident, signal.SIGINT)
-        threading.Timer(0.05, *again).start()  # after the destructor, where it can be caught
+        # Send the signal again after the destructor, where the interrupt can be caught.
+        threading.Timer(0.05, signal.pthread_kill, (threading.main_thread().ident, signal.SIGINT)).start()
 
 
 _printf_buffer = ctypes.create_string_buffer(1 << 16)
-_printf_text = codecs.getincrementaldecoder("utf-8")("replace")
+_printf_decoder = codecs.getincrementaldecoder("utf-8")("replace")  # a character may be split between two buffers
 _printing = threading.Lock()
 
 
-def _show_printf():
+def _show_printf() -> None:
     """Write the output of kernels' printf to Python's stdout, so that notebooks show it."""
     with _printing:
         while count := _library.hc_printf_take(_printf_buffer, len(_printf_buffer)):
-            sys.stdout.write(_printf_text.decode(_printf_buffer.raw[:count]))
+            sys.stdout.write(_printf_decoder.decode(_printf_buffer.raw[:count]))
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -248,64 +253,60 @@ def _show_printf():
 
 
 class _KeepAlive:
-    """Keeps arrays alive until the stream has done the work that uses them.
+    """Keeps arrays alive until a stream has done the work that uses them: an event follows each full batch of them."""
 
-    Objects are collected in batches. A full batch is followed by an event, and released when the event is reached.
-    """
-
-    BATCH = 32
+    BATCH = 32  # calls of `add`
 
     def __init__(self, stream):
-        self.stream = stream
-        self.open, self.closed = [], []
+        self.stream = stream  # a handle, or None
+        self.batch, self.full = [], []  # objects of the current batch; (event's handle, objects) of each full one
 
     def add(self, *objects):
-        """Keep objects until an event behind the work queued so far; let go of those whose event has passed."""
-        self.open.append(objects)
-        if len(self.open) >= self.BATCH:
-            event = c_void_p()
+        """Keep objects until the work queued so far on the stream is done; release full batches whose work is done."""
+        self.batch.append(objects)
+        if len(self.batch) >= self.BATCH:
+            event = c_void_p()  # not by `event_create`: a trace has only the program's events
             check(_library.hc_event_create(byref(event)), "cuEventCreate")
             check(_library.hc_event_record(event, self.stream), "cuEventRecord")
-            self.closed.append((event, self.open))
-            self.open = []
-            while self.closed and (status := _library.hc_event_query(self.closed[0][0])) != NOT_READY:
+            self.full.append((event, self.batch))
+            self.batch = []
+            while self.full and (status := _library.hc_event_query(self.full[0][0])) != NOT_READY:
                 if status != OK:  # the query has taken a kernel's fault, which the next call that waits raises
-                    _deferred.append(_library.hc_error().decode("utf-8", "replace"))
-                _library.hc_event_destroy(self.closed.pop(0)[0])
+                    _deferred.append(_read_error())
+                _library.hc_event_destroy(self.full.pop(0)[0])
 
     def clear(self):
-        for event, _ in self.closed:
+        """Release all objects: the stream has no work left."""
+        for event, _ in self.full:
             _library.hc_event_destroy(event)
-        self.open, self.closed = [], []
+        self.batch, self.full = [], []
 
 
 _kept = {}  # stream handle or None -> _KeepAlive
 
 
-def keep_alive(stream, *objects) -> None:
+def keep_alive(stream: int | None, *objects) -> None:
     """Keep `objects` until the work queued so far on `stream` (a handle; None: the default stream) is done."""
-    if stream not in _kept:
-        _kept[stream] = _KeepAlive(stream)
-    _kept[stream].add(*objects)
+    _kept.setdefault(stream, _KeepAlive(stream)).add(*objects)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
 # The driver's calls
 
 
-def map_host_memory(address, size) -> None:
-    """Tell check mode that kernels may use this page-locked memory of the host; no longer if `size` is 0."""
+def map_host_memory(address: int, size: int) -> None:
+    """Tell check mode that kernels may use `size` bytes of page-locked host memory; if 0, no longer what is there."""
     if checkmode.TOOLS and not _finished:
         library().hc_mem_mapped(address, size)
 
 
-def is_host_memory(address, size, writes) -> bool:
-    """Return whether these bytes of this process can be read, or, with `writes`, also written."""
+def is_host_memory(address: int, size: int, writes: bool) -> bool:
+    """Return whether `size` bytes at an address of this process can be read or, with `writes`, also written."""
     return library().hc_host_memory(address, size, int(writes)) == OK
 
 
-def mem_alloc(size) -> int:
-    """Allocate `size` bytes; return their address."""
+def mem_alloc(size: int) -> int:
+    """Allocate `size` bytes of device memory; return their address, or raise `MemoryError`."""
     address = c_void_p()
     status = library().hc_mem_alloc(size, byref(address))
     if status == OUT_OF_MEMORY:
@@ -316,58 +317,58 @@ def mem_alloc(size) -> int:
     return address.value
 
 
-def mem_free(address) -> None:
-    """Wait for the device and free an allocation; this reports writes beyond its end that no launch has reported."""
+def mem_free(address: int) -> None:
+    """Wait for the device and free an allocation; LaunchError if a kernel faulted or has written beyond its ends."""
     try:
         _wait("cuMemFree", _library.hc_synchronize)
     finally:
         status = _library.hc_mem_free(address)
     if status != OK:
-        raise LaunchError(f"cuMemFree failed: {_library.hc_error().decode('utf-8', 'replace')}")
+        raise LaunchError(f"cuMemFree failed: {_read_error()}")
 
 
-def mem_release(address) -> None:
+def mem_release(address: int) -> None:
     """Free an allocation in a destructor, as `mem_free`: the next call that waits raises the fault."""
     if _finished:
         return
     _wait_quietly()
     if _library.hc_mem_free(address) != OK:
-        _deferred.append(_library.hc_error().decode("utf-8", "replace"))
+        _deferred.append(_read_error())
 
 
 def mem_info() -> tuple[int, int]:
-    """Return (free, total) bytes of the engine's device memory."""
+    """Return (free, total) bytes of device memory."""
     free, total = c_size_t(), c_size_t()
     check(library().hc_mem_info(byref(free), byref(total)), "cuMemGetInfo")
     return free.value, total.value
 
 
-def mem_range(address) -> tuple[int, int] | None:
-    """Return the (base, size) of the allocation that contains `address`, or None."""
+def mem_range(address: int) -> tuple[int, int] | None:
+    """Return (base address, size in bytes) of the allocation that contains `address`, or None."""
     base, size = c_void_p(), c_size_t()
     return (base.value, size.value) if library().hc_mem_range(address, byref(base), byref(size)) == OK else None
 
 
-def memcpy(kind, to, source, size, stream, wait) -> None:
-    """Copy; `kind` is "HtoD", "DtoH" or "DtoD"; `stream` a handle or None."""
+def memcpy(kind: str, to: int, source: int, size: int, stream: int | None, wait: bool) -> None:
+    """Queue a copy of `size` bytes of a `kind` ("HtoD", "DtoH", "DtoD") on a stream (a handle), and `wait` for it."""
     call = f"cuMemcpy{kind}"
     _record_call_site("a copy to the host" if kind == "DtoH" else "a copy")
-    check(library().hc_memcpy(to, source, size, stream, 0, kind.encode()), call)
+    check(library().hc_memcpy(to, source, size, stream, 0, kind.encode()), call)  # 0: `_wait` waits, and sees Ctrl-C
     if wait:
         _wait(call, _library.hc_stream_synchronize, stream)
 
 
-def _record_call_site(call):
-    """Tell check mode the file and line of a Python program's call; a whole program's the runtime knows."""
+def _record_call_site(operation: str) -> None:
+    """In check mode, tell the runtime the file and line of the Python program that makes an operation ("a copy")."""
     frame = sys._getframe(1) if checkmode.TOOLS else None
     while frame and frame.f_code.co_filename.startswith((str(toolchain.RUNTIME.parent), "<frozen")):
         frame = frame.f_back
     if frame:
-        _library.hc_copy_place(call.encode(), os.fsencode(frame.f_code.co_filename), frame.f_lineno)
+        _library.hc_copy_place(operation.encode(), os.fsencode(frame.f_code.co_filename), frame.f_lineno)
 
 
-def memset(width, to, value, count, stream, wait) -> None:
-    """Fill `count` elements of `width` bytes."""
+def memset(width: int, to: int, value: int, count: int, stream: int | None, wait: bool) -> None:
+    """Queue a fill of `count` elements of `width` (1, 2 or 4) bytes at the address `to`, as `memcpy` does a copy."""
     call = f"cuMemsetD{8 * width}"
     _record_call_site("a fill")
     check(library().hc_memset(to, value, width, count, stream, 0), call)
@@ -376,7 +377,7 @@ def memset(width, to, value, count, stream, wait) -> None:
 
 
 def synchronize() -> None:
-    """Wait for all streams."""
+    """Wait for all streams, and raise what went wrong; nothing if the engine was not started."""
     if _library is None:
         return
     _wait("cuCtxSynchronize", _library.hc_synchronize)
@@ -384,36 +385,36 @@ def synchronize() -> None:
         kept.clear()
 
 
-def stream_create(non_blocking) -> int:
-    """Return a new stream's handle."""
+def stream_create(non_blocking: bool) -> int:
+    """Return a new stream's handle; a `non_blocking` one does not wait for the default stream."""
     handle = c_void_p()
     check(library().hc_stream_create(int(non_blocking), byref(handle)), "cuStreamCreate")
     return handle.value
 
 
-def stream_destroy(handle) -> None:
+def stream_destroy(handle: int) -> None:
     """Destroy a stream; its queued work still completes."""
     kept = _kept.pop(handle, None)
     if not _finished:
         _library.hc_stream_destroy(handle)
-        if kept and (kept.open or kept.closed):
+        if kept and (kept.batch or kept.full):  # the default stream waits for that work
             keep_alive(None, kept)
 
 
-def stream_synchronize(handle) -> None:
-    """Wait for one stream."""
+def stream_synchronize(handle: int | None) -> None:
+    """Wait for one stream (None: the default stream), and release what its work used."""
     _wait("cuStreamSynchronize", _library.hc_stream_synchronize, handle)
     if handle in _kept:
         _kept[handle].clear()
 
 
-def stream_query(handle) -> bool:
+def stream_query(handle: int | None) -> bool:
     """Return whether the stream has no work left."""
     return _is_done("cuStreamQuery", _library.hc_stream_query(handle))
 
 
-def stream_wait_event(handle, event) -> None:
-    """Make the stream wait for the last record of the event."""
+def stream_wait_event(handle: int | None, event: int) -> None:
+    """Make later work of the stream wait for the last record of the event; both are handles."""
     check(_library.hc_stream_wait_event(handle, event), "cuStreamWaitEvent")
 
 
@@ -424,35 +425,35 @@ def event_create() -> int:
     return handle.value
 
 
-def event_destroy(handle) -> None:
+def event_destroy(handle: int) -> None:
     """Destroy an event."""
     if not _finished:
         _library.hc_event_destroy(handle)
 
 
-def event_record(handle, stream) -> None:
-    """Record the event after the stream's work so far."""
+def event_record(handle: int, stream: int | None) -> None:
+    """Record the event after the stream's work so far; both are handles."""
     check(_library.hc_event_record(handle, stream), "cuEventRecord")
 
 
-def event_synchronize(handle) -> None:
-    """Wait for the event."""
+def event_synchronize(handle: int) -> None:
+    """Wait until the event's stream has reached it."""
     _wait("cuEventSynchronize", _library.hc_event_synchronize, handle)
 
 
-def event_query(handle) -> bool:
-    """Return whether the stream has reached the event."""
+def event_query(handle: int) -> bool:
+    """Return whether the event's stream has reached it."""
     return _is_done("cuEventQuery", _library.hc_event_query(handle))
 
 
-def event_elapsed_ms(start, end) -> float:
-    """Return the milliseconds between two events."""
+def event_elapsed_ms(start: int, end: int) -> float:
+    """Return the milliseconds between two recorded events (handles)."""
     milliseconds = c_double()
     check(_library.hc_event_elapsed_ms(start, end, byref(milliseconds)), "cuEventElapsedTime")
     return milliseconds.value
 
 
-before_load = None  # called with the path of each module; it can raise to refuse it (see hostcuda.untrusted)
+before_load = None  # function of each module's path, called before it is loaded; hostcuda.untrusted refuses some
 
 
 @dataclass(frozen=True)
@@ -462,7 +463,7 @@ class LoadedKernel:
     handle: int
     name: str  # as written in the source
     symbol: str  # as mangled by the compiler
-    parameters: list  # the ``hc_parameter`` of each
+    parameters: list  # of ``hc_parameter``: kind, size, align, offset
     packed_bytes: int  # the size of its packed arguments
     max_threads: int  # per block: that of its ``__launch_bounds__``, else 1024
     own_shared: int  # bytes of the static shared arrays that it declares
@@ -479,17 +480,17 @@ class LoadedModule:
     handle: int
     layout: layout.Layout
     kernels: list[LoadedKernel]  # those that are registered
-    asked: set[tuple[int, int]] = field(default_factory=set)  # variables that may be copied: (address, size)
+    asked: set[tuple[int, int]] = field(default_factory=set)  # (address, bytes) that `variable` has returned
 
-    def kernel(self, name) -> LoadedKernel | None:
-        """Return the kernel with this name or symbol, or None."""
-        wanted = name.replace(" ", "")
-        return next((k for k in self.kernels if wanted in (k.symbol, k.name.replace(" ", ""))), None)
+    def kernel(self, name: str) -> LoadedKernel | None:
+        """Return the kernel with this name (spaces do not count) or symbol, or None."""
+        name = name.replace(" ", "")
+        return next((k for k in self.kernels if name in (k.symbol, k.name.replace(" ", ""))), None)
 
-    def variable(self, name) -> tuple[int, int] | None:
-        """Return the (address, size) of a ``__constant__`` or ``__device__`` variable, or None."""
+    def variable(self, name: str) -> tuple[int, int] | None:
+        """Return (address, bytes) of a ``__constant__`` or ``__device__`` variable, or None; copies may then use it."""
         variables = self.layout.variables
-        span = variables.get(name) or variables.get(f"_ZL{len(name.encode())}{name}")  # of a static variable
+        span = variables.get(name) or variables.get(f"_ZL{len(name.encode())}{name}")  # the symbol if it is static
         if span:
             _library.hc_module_variable(self.handle, *span)
             self.asked.add(span)
@@ -499,22 +500,22 @@ class LoadedModule:
 _modules = {}  # handle -> LoadedModule
 
 
-def module_load(path) -> LoadedModule:
-    """Load a compiled kernel file."""
+def module_load(path: str | os.PathLike) -> LoadedModule:
+    """Load a compiled kernel file; LogicError if it cannot be loaded or read."""
     if before_load:
         before_load(path)
     handle, base = c_void_p(), c_size_t()
     check(library().hc_module_load(os.fsencode(path), byref(handle), byref(base)), "cuModuleLoad")
     try:
-        module = _modules[handle.value] = _place(path, handle, base.value)
+        module = _modules[handle.value] = _place_variables(path, handle, base.value)
     except LogicError as error:
         _library.hc_module_unload(handle)
         raise LogicError(f"cuModuleLoad failed: cannot read {path}: {error}") from None
     return module
 
 
-def _place(path, module, base):
-    """Tell the runtime where the variables of a loaded module are; return the `LoadedModule`."""
+def _place_variables(path, module: c_void_p, base: int) -> LoadedModule:
+    """Tell the runtime where the variables of the module (a handle), loaded from `path` at the address `base`, are."""
     infos, kernel, info = [], c_void_p(), abi.KernelInfo()
     while _library.hc_module_kernel(module, len(infos), byref(kernel), byref(info)) == OK:
         infos.append((kernel.value, info))
@@ -525,12 +526,12 @@ def _place(path, module, base):
     watched = (abi.Variable * len(places.watched))(*places.watched)
     status = _library.hc_module_place(module, *places.text, patches, len(patches), watched, len(watched))
     if status != OK:
-        raise LogicError(_library.hc_error().decode("utf-8", "replace"))
+        raise LogicError(_read_error())
     kernels = []
     for handle, info in infos:
         symbol = places.functions[info.function]
-        static, own, common = places.statics[symbol]
-        loops = places.statics[places.functions[info.loops]][0] if info.loops else static
+        static, own, common = places.statics[symbol]  # its shared memory: places; bytes declared in it, and outside
+        loops = places.statics[places.functions[info.loops]][0] if info.loops else static  # of its other version
         _library.hc_kernel_place(handle, byref(static), byref(loops))
         kernels.append(LoadedKernel(handle, info.name.decode(), symbol, info.parameters[: info.parameter_count],
                                     info.packed_bytes, info.max_threads, own, common,
@@ -539,7 +540,7 @@ def _place(path, module, base):
     return LoadedModule(module.value, places, kernels)
 
 
-def module_unload(handle, copy=None) -> None:
+def module_unload(handle: int, copy: Path | None = None) -> None:
     """Unload a module when its kernels are done, and remove the file `copy` that only it used."""
     if not _finished:
         _wait_quietly()
@@ -549,26 +550,26 @@ def module_unload(handle, copy=None) -> None:
             copy.unlink(missing_ok=True)
 
 
-def module_callers(module) -> list[int]:
+def module_callers(module: int) -> list[int]:
     """Return this thread's return addresses in a module's code, as offsets from its base, the innermost first."""
-    offsets = (c_size_t * 16)()
+    offsets = (c_size_t * 16)()  # more frames are not needed to find a line
     return offsets[: library().hc_module_callers(module, offsets, len(offsets))]
 
 
-def variable_at(address) -> str | None:
-    """Return the name of the variable of a loaded module at an address, as declared, or None."""
+def variable_at(address: int) -> str | None:
+    """Return the name, as declared, of the variable of any loaded module that contains an address, or None."""
     return next((layout.demangle(symbol) for module in [*_modules.values()]
                  for symbol, (base, size) in module.layout.variables.items() if base <= address < base + size), None)
 
 
-def variable_range(address) -> tuple[int, int] | None:
-    """Return the (base, size) of the variable at an address that `LoadedModule.variable` has returned, or None."""
+def variable_range(address: int) -> tuple[int, int] | None:
+    """Return (base, bytes) of the variable that contains an address if `LoadedModule.variable` gave it, else None."""
     return next(((base, size) for module in [*_modules.values()]
                  for base, size in [*module.asked] if base <= address < base + size), None)
 
 
-def launch(kernel, grid, block, shared, packed, stream) -> None:
-    """Queue a kernel; `grid` and `block` are `Dim3` values, `packed` the argument bytes."""
+def launch(kernel: int, grid: Dim3, block: Dim3, shared: int, packed: bytes, stream: int | None) -> None:
+    """Queue a kernel with `shared` bytes of dynamic shared memory and `packed` arguments; kernel, stream: handles."""
     _record_call_site("a launch")
     check(_library.hc_launch(kernel, grid, block, shared, packed, len(packed), stream), "cuLaunchKernel")
 
@@ -576,8 +577,8 @@ def launch(kernel, grid, block, shared, packed, stream) -> None:
 Dim3 = c_uint * 3
 
 
-def format_bytes(size) -> str:
-    """Return a number of bytes in readable units."""
+def format_bytes(size: int) -> str:
+    """Return a number of bytes as text: "1.5 GiB", "12 bytes"."""
     for unit, scale in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
         if size >= scale:
             return f"{size / scale:.1f} {unit}"
@@ -585,7 +586,7 @@ def format_bytes(size) -> str:
 
 
 def finalize_with(owner, release, *arguments) -> weakref.finalize:
-    """Call ``release(*arguments)`` when `owner` is collected, but not at interpreter exit."""
+    """Call ``release(*arguments)`` when `owner` is collected, but not at interpreter exit; return the finalizer."""
     finalizer = weakref.finalize(owner, release, *arguments)
-    finalizer.atexit = False
+    finalizer.atexit = False  # `_finish` stops the engine before that
     return finalizer
