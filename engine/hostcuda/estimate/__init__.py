@@ -22,7 +22,7 @@ from hostcuda.errors import EngineError
 from hostcuda.estimate.model import Card, busiest_unit, card, count_launches, filled_share, interval_ms, unit_times
 from hostcuda.estimate.work import CODE, merged, without_code, work
 from hostcuda.gpu import nsight
-from hostcuda.gpu.nvcc import nvcc_available, of_modules
+from hostcuda.gpu.nvcc import compile_modules, nvcc_available
 from hostcuda.limits import SECTOR
 from hostcuda.runtime.elf import Elf
 from hostcuda.util.tables import HTML, table
@@ -224,7 +224,7 @@ def works(records: Sequence[Mapping], modules: Iterable[Mapping]) -> tuple[str, 
     EngineError
         A launch was abandoned, or its module was compiled in a way that the counts cannot be matched with.
     """
-    code = of_modules(modules, code=True)[0] if fine() else {}  # of nvcc: module to {kernel: its figures and blocks}
+    code = compile_modules(modules, code=True)[0] if fine() else {}  # of nvcc: module to {kernel: figures and blocks}
     flows: dict[str, list] = {}  # of the engine's compiler: module to the blocks of its code
     work_by_launch: dict[str, dict] = {}  # a program may launch a kernel a thousand times
     rows = []

@@ -18,10 +18,11 @@ _BUFFER_BYTES = 8 << 20
 _COPIES = {1: "HtoD", 2: "DtoH", 8: "DtoD", 10: "PtoP"}  # CUpti_ActivityMemcpyKind
 _PACKAGES = {"elftools": "pyelftools"}  # module -> package, if the names differ
 _records: list[tuple] = []
-_registered = False
+_registered = False  # whether CUPTI knows the two callbacks
 
 
 def _import_cupti() -> ModuleType:
+    """Return NVIDIA's module ``cupti.cupti``; EngineError, with what to install, if it does not import."""
     try:
         return importlib.import_module("cupti.cupti")
     except ImportError as error:
@@ -34,6 +35,7 @@ def _import_cupti() -> ModuleType:
 
 
 def _list_kinds(cupti: ModuleType) -> list[Any]:
+    """Return the kinds of activities to record."""
     kind = cupti.ActivityKind
     return [kind.CONCURRENT_KERNEL, kind.MEMCPY, kind.MEMSET, kind.DRIVER]
 
@@ -68,7 +70,7 @@ def start() -> None:
     cupti = _import_cupti()
     try:
         if not _registered:
-            cupti.activity_register_callbacks(lambda: (_BUFFER_BYTES, 0), _add_records)
+            cupti.activity_register_callbacks(lambda: (_BUFFER_BYTES, 0), _add_records)  # 0: as many as it holds
             _registered = True
         for kind in _list_kinds(cupti):
             cupti.activity_enable(kind)
@@ -87,7 +89,7 @@ def stop() -> list[tuple]:
         `kind` is "kernel", "copy" or "api"; times in seconds on CUPTI's clock.
     """
     cupti = _import_cupti()
-    cupti.activity_flush_all(1)
+    cupti.activity_flush_all(1)  # 1: also buffers that are not full
     for kind in _list_kinds(cupti):
         cupti.activity_disable(kind)
     records = list(_records)

@@ -20,50 +20,52 @@ import hostcuda
 from hostcuda.limits import WARP, occupancy, of_capability
 
 
-def limits(device) -> dict[str, int]:
-    """Return a multiprocessor's limits, as the driver reports them."""
+def limits(device: driver.Device) -> dict[str, int]:
+    """Return a multiprocessor's limits for `hostcuda.limits.occupancy`, as far as the driver reports them."""
     a = driver.device_attribute
     return {
         "warps": device.get_attribute(a.MAX_THREADS_PER_MULTIPROCESSOR) // WARP,
         "registers": device.get_attribute(a.MAX_REGISTERS_PER_MULTIPROCESSOR),
         "shared": device.get_attribute(a.MAX_SHARED_MEMORY_PER_MULTIPROCESSOR),
-        **of_capability(*device.compute_capability()),
-    }
+        **of_capability(*device.compute_capability())}
 
 
 def time_launches(path: str) -> None:
-    """Write every further launch through PyCUDA to a file, with its time."""
-    pending: list = []
+    """Replace PyCUDA's functions so that every further launch writes a line of JSON to the file `path`."""
+    pending: list = []  # (function, grid, block, shared, start, end) of launches without a line yet
     log = open(path, "w", buffering=1)  # noqa: SIM115 - open until the process ends
     find, launch = driver.Module.get_function, driver.Function._launch_kernel
 
     def find_and_name(module, name):
+        """Replace `Module.get_function`: PyCUDA's functions do not know their names."""
         function = find(module, name)
         function._hostcuda_name = name
         return function
 
     def launch_timed(function, grid, block, arguments, shared, stream):
+        """Launch between two events, and write the lines of earlier launches that have ended."""
         start, end = driver.Event(), driver.Event()
         start.record(stream)
         launch(function, grid, block, arguments, shared, stream)
         end.record(stream)
         pending.append((function, grid, block, shared, start, end))
-        flush(wait=len(pending) >= 256)
+        flush(wait=len(pending) >= 256)  # a bound on the events that exist
 
     def flush(wait):
-        while pending and (wait or pending[0][-1].query()):  # finished launches are kept if the program fails later
+        """Write the lines of launches that have ended, with `wait` of all: a program that fails later loses few."""
+        while pending and (wait or pending[0][-1].query()):
             function, grid, block, shared, start, end = pending.pop(0)
             end.synchronize()
             total = function.shared_size_bytes + shared
             row = {
                 "kernel": getattr(function, "_hostcuda_name", "kernel"), "grid": [*grid, 1, 1][:3],
-                "block": [*block, 1, 1][:3], "time_ns": round(1e6 * start.time_till(end)),
-                "registers": function.num_regs, "shared_bytes": total, "local_bytes": function.local_size_bytes,
-            }
+                "block": [*block, 1, 1][:3], "time_ns": round(1e6 * start.time_till(end)),  # from milliseconds
+                "registers": function.num_regs, "shared_bytes": total, "local_bytes": function.local_size_bytes}
             share = occupancy(math.prod(block), function.num_regs, total, limits(driver.Context.get_device()))
             log.write(json.dumps({**row, "occupancy_pct": round(100 * share, 1)}) + "\n")
 
     def finish():
+        """At the end of the process, write the lines of the launches that are left."""
         try:
             flush(wait=True)
         except driver.Error:  # the context has failed: the file has the launches before that

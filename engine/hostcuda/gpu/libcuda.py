@@ -8,12 +8,12 @@ import functools
 
 @functools.cache
 def library() -> ctypes.CDLL:
-    """Return the driver's library."""
+    """Return the driver's library; OSError if there is none."""
     return ctypes.CDLL("libcuda.so.1")
 
 
 def error(status: int) -> str:
-    """Return the driver's name for a status, with its number."""
+    """Return the driver's name for a status, with its number: "CUDA_ERROR_OUT_OF_MEMORY (2)"."""
     name = ctypes.c_char_p()
     library().cuGetErrorName(status, ctypes.byref(name))
     return f"{(name.value or b'error').decode()} ({status})"

@@ -21,7 +21,7 @@ NO_PERMISSION = "ERR_NVGPUCTRPERM"
 
 
 def find(tool: str) -> str | None:
-    """Return the path of a tool such as `ncu`: from PATH, the CUDA toolkit's usual folders, or NVIDIA's wheels."""
+    """Return the path of a tool such as `ncu`, or None: from PATH, the CUDA toolkit's folders, or NVIDIA's wheels."""
     path = shutil.which(tool)
     if path:
         return path
@@ -83,7 +83,7 @@ def read_ncu(text: str, metrics: Iterable[str] | None = None) -> list[dict]:
         if errors:
             raise EngineError(f"ncu: {errors[0].strip()}")
         return []
-    names = rows[0]
+    names = rows[0]  # the columns
     for needed in ("Kernel Name", "Block Size", "Grid Size"):
         if needed not in names:
             raise EngineError(f"this is not ncu's raw page: it has no column {needed!r} (ncu --csv --page raw)")
@@ -96,12 +96,12 @@ def read_ncu(text: str, metrics: Iterable[str] | None = None) -> list[dict]:
         launches.append({
             "index": len(launches), "kernel": row["Kernel Name"], "grid": _read_triple(row["Grid Size"]),
             "block": _read_triple(row["Block Size"]),
-            **{name: value for name, value in values.items() if value is not None and "__" in name},
-        })
+            **{name: value for name, value in values.items() if value is not None and "__" in name}})  # metrics
     return launches
 
 
 def _read_number(text: str) -> float | None:
+    """Return the number in a cell such as "1,234.5", an int if it is whole; None if it holds none."""
     try:
         value = float(text.replace(",", ""))
     except ValueError:
@@ -133,21 +133,15 @@ def sanitizer_command(program: Sequence[str], tool: str, log: Path) -> list[str]
 _MARK = re.compile(r"^=========\s?(.*)$")
 _AT = re.compile(
     r"\bat (?:void )?(?P<where>\S.*?)(?:\+0x[0-9a-f]+)?(?: in (?P<place>[^:\s]+):(?P<line>\d+))?"
-    r"(?::(?P<name>[\w~].*))?$"
-)
+    r"(?::(?P<name>[\w~].*))?$")
 _THREAD = re.compile(r"[tT]hread \((\d+),(\d+),(\d+)\)")
 _BLOCK = re.compile(r"in block \((\d+),(\d+),(\d+)\)")
 _ADDRESS = re.compile(r"(?:Address|Access to|__shared__|__global__) (0x[0-9a-f]+)")
 _BUFFER = re.compile(
     r"(?P<missed>[\d,]+) bytes (?P<side>before|after) the nearest allocation at (?P<base>0x[0-9a-f]+) "
-    r"of size (?P<size>[\d,]+) bytes"
-)
-_KINDS = (
-    (r"hazard|Race reported", "race"),
-    (r"Uninitialized", "uninitialized"),
-    (r"Barrier error", "divergent barrier"),
-    (r"^Invalid", "out of bounds"),
-)
+    r"of size (?P<size>[\d,]+) bytes")
+_KINDS = ((r"hazard|Race reported", "race"), (r"Uninitialized", "uninitialized"),
+          (r"Barrier error", "divergent barrier"), (r"^Invalid", "out of bounds"))
 _NULL = 4096  # addresses below this come from a null pointer
 
 
@@ -166,7 +160,7 @@ def read_sanitizer(text: str, tool: str) -> list[dict]:
         (base, bytes, missed_by), count, message. Reports of one error by several threads become one finding; its count
         is their number.
     """
-    blocks, current = [], None
+    blocks, current = [], None  # a block: the line of an error, and the indented lines below it
     for raw in text.splitlines():
         mark = _MARK.match(raw)
         line = mark[1] if mark else ""
@@ -184,15 +178,12 @@ def read_sanitizer(text: str, tool: str) -> list[dict]:
             continue
         other = finding["other"] or {"file": "", "line": 0}
         key = (finding["kernel"], finding["kind"], finding["file"], finding["line"], other["file"], other["line"])
-        if key in findings:
-            findings[key]["count"] += finding["count"]
-        else:
-            findings[key] = finding
+        findings.setdefault(key, {**finding, "count": 0})["count"] += 1
     return list(findings.values())
 
 
 def _read_finding(block: list[str], tool: str) -> dict | None:
-    """Return the finding in one block of lines of compute-sanitizer's report, or None if it is no finding."""
+    """Return the finding of `tool` in one block of lines of its report, as `read_sanitizer` does, or None if none."""
     head, text = block[0], " ".join(block)
     kind = next((name for pattern, name in _KINDS if re.search(pattern, head)), None)
     if kind is None or "SUMMARY" in head:
@@ -207,17 +198,16 @@ def _read_finding(block: list[str], tool: str) -> dict | None:
     other = None
     if kind == "race" and len(sides) > 1:
         other = {"file": sides[1][0]["file"], "line": sides[1][0]["line"], "thread": sides[1][1]}
-    size = re.search(r"of size (\d+)", head)
+    size = int(match[1]) if (match := re.search(r"of size (\d+)", head)) else None
     return {
         "tool": tool, "kind": kind, **place, "block": _read_index(_BLOCK, text),
-        "thread": thread or _read_index(_THREAD, text), "other": other, "address": address,
-        "size": int(size[1]) if size else None,
-        "buffer": None if kind == "null pointer" else _read_buffer(text, int(size[1]) if size else 1), "count": 1,
-        "message": re.sub(r"^(Error|Warning): | in block \(.*$", "", head),
-    }
+        "thread": thread or _read_index(_THREAD, text), "other": other, "address": address, "size": size,
+        "buffer": None if kind == "null pointer" else _read_buffer(text, size or 1), "count": 1,
+        "message": re.sub(r"^(Error|Warning): | in block \(.*$", "", head)}
 
 
 def _read_index(pattern: re.Pattern, text: str) -> tuple[int, ...] | None:
+    """Return the (x, y, z) of a thread or block that `pattern` finds in a text, or None."""
     match = pattern.search(text)
     return tuple(map(int, match.groups())) if match else None
 
@@ -228,21 +218,19 @@ def _read_place(line: str) -> dict:
     if not match:
         return {"kernel": "", "file": "", "line": 0}
     name = (match["name"] or match["where"]).partition("(")[0]
-    return {
-        "kernel": "" if name.startswith("0x") else name, "file": match["place"] or "", "line": int(match["line"] or 0),
-    }
+    kernel = "" if name.startswith("0x") else name
+    return {"kernel": kernel, "file": match["place"] or "", "line": int(match["line"] or 0)}
 
 
 def _read_buffer(text: str, size: int) -> dict | None:
-    """Read the nearest allocation, and the distance: bytes beyond its end or, negative, before its start.
+    """Return a dict (base, bytes, missed_by) of the nearest allocation that an error's text names, or None.
 
-    The tool reports the distance of the first of `size` bytes; "1 bytes after" is the first byte beyond the allocation.
+    missed_by is how far the access of `size` bytes goes beyond its end or, negative, before its start. The tool tells
+    that of the access's first byte; "1 bytes after" is the first byte beyond.
     """
     match = _BUFFER.search(text)
     if not match:
         return None
     missed = int(match["missed"].replace(",", ""))
-    return {
-        "base": int(match["base"], 16), "bytes": int(match["size"].replace(",", "")),
-        "missed_by": missed - 1 + size if match["side"] == "after" else -missed,
-    }
+    return {"base": int(match["base"], 16), "bytes": int(match["size"].replace(",", "")),
+            "missed_by": missed - 1 + size if match["side"] == "after" else -missed}

@@ -47,7 +47,7 @@ def occupancy_of(facts: Mapping[str, int], block: Sequence[int], dynamic: int, a
     return occupancy(math.prod(block), facts["registers"], facts["shared_bytes"] + dynamic, MULTIPROCESSOR[arch])
 
 
-def of_modules(modules: Iterable[Mapping], code: bool = False) -> tuple[dict[str, dict], list[str]]:
+def compile_modules(modules: Iterable[Mapping], code: bool = False) -> tuple[dict[str, dict], list[str]]:
     """Compile many modules with nvcc for `ARCH`, in parallel and each distinct one once.
 
     Parameters
@@ -65,7 +65,6 @@ def of_modules(modules: Iterable[Mapping], code: bool = False) -> tuple[dict[str
     refused : list of str
         The first error of each source that nvcc refuses.
     """
-    modules = list(modules)
     keys = {module["module"]: (module["source"], *_drop_targets(module["options"]),
                                *(f"-I{folder}" for folder in module["include_dirs"])) for module in modules}
     kernels, refused = {}, []
@@ -82,20 +81,20 @@ def of_modules(modules: Iterable[Mapping], code: bool = False) -> tuple[dict[str
 
 @functools.lru_cache(64)  # a notebook estimates the same kernel again and again
 def _read_facts(key: tuple[str, ...], code: bool, compiler: str) -> dict[str, dict]:
-    """Return the figures of each kernel of a source, by its symbol, from this `compiler` with these options."""
-    del compiler  # a part of the cache's key: the same process may use another nvcc later
+    """Compile `key`, a source and nvcc's options; map each kernel's symbol to its figures, with `code` also blocks."""
+    del compiler  # nvcc's path, a part of the cache's key: the same process may use another one later
     source, *options = key
     if not code:
         return read_ptxas(compile(source, "kernel.cu", options, ARCH, "-Xptxas", "-v"))
     with temporary.folder() as folder:
         cubin = folder / "kernel.cubin"
         facts = read_ptxas(compile(source, "kernel.cu", options, ARCH, "-Xptxas", "-v", "-lineinfo", cubin=cubin))
-        blocks = sass.read(machine_code(cubin))
+        blocks = sass.read(run_nvdisasm(cubin))
     return {symbol: own | {"blocks": blocks[symbol]} for symbol, own in facts.items()}
 
 
 def _add_plain_names(kernels: dict[str, dict]) -> dict[str, dict]:
-    """Return kernels by their symbols, and also by their names in the source where these are unique."""
+    """Return `kernels`, a dict by symbols, with their names in the source added; a name of several kernels has {}."""
     result = dict(kernels)
     for symbol in kernels:
         if symbol.startswith("_Z"):
@@ -105,13 +104,13 @@ def _add_plain_names(kernels: dict[str, dict]) -> dict[str, dict]:
 
 
 def _drop_targets(options: Iterable[str]) -> Iterator[str]:
-    """Yield nvcc's options without those that name a GPU."""
+    """Yield nvcc's options without those that name a GPU: "-arch=sm_80", or "-arch" and the word after it."""
     words = iter(options)
     for word in words:
         target = _TARGET.fullmatch(word)
         if not target:
             yield word
-        elif not target[2]:
+        elif not target[2]:  # its value is the next word
             next(words, None)
 
 
@@ -144,10 +143,10 @@ def disassemble(source: str, name: str, options: Sequence[str] = (), arch: str =
     with temporary.folder() as folder:
         cubin = folder / "kernel.cubin"
         compile(source, name, options, arch, "-lineinfo", cubin=cubin)
-        return pd.DataFrame(read_sass(machine_code(cubin), name))
+        return pd.DataFrame(read_sass(run_nvdisasm(cubin), name))
 
 
-def machine_code(cubin: Path) -> str:
+def run_nvdisasm(cubin: Path) -> str:
     """Return the output of ``nvdisasm -gi -c``: a compiled file's instructions, with the source lines of each.
 
     Raises
@@ -177,6 +176,7 @@ def nvcc_version() -> str:
 
 
 def _find_nvcc() -> str:
+    """Return the path of nvcc, or raise EngineError with what to install."""
     nvcc = nsight.find("nvcc")
     if nvcc is None:
         raise EngineError(f"this needs nvcc, which is not on this machine: install the CUDA toolkit, or {WHEELS}")
@@ -184,7 +184,9 @@ def _find_nvcc() -> str:
 
 
 def compile(source: str, name: str, options: Iterable[str], arch: str, *more: str, cubin: Path | None = None) -> str:
-    """Compile with nvcc, into `cubin` if it is given; return what nvcc prints.
+    """Compile a source with nvcc's `options` and `more`, into `cubin` if it is given; return what nvcc prints.
+
+    `name` is the file's name in messages, `arch` the GPU's architecture ("sm_90").
 
     Raises
     ------
@@ -203,9 +205,9 @@ def compile(source: str, name: str, options: Iterable[str], arch: str, *more: st
 
 
 def read_ptxas(text: str) -> dict[str, dict]:
-    """Read each kernel's registers, stack, spills and static shared memory from the output of ``-Xptxas -v``."""
+    """Read each kernel's registers, stack, spills and static shared memory from ``-Xptxas -v``, by its symbol."""
     kernels: dict[str, dict] = {}
-    facts: dict = {}
+    facts: dict = {}  # of the kernel that was named last
     for line in text.splitlines():
         if match := _ENTRY.search(line):
             facts = kernels.setdefault(match[1], {"registers": 0, "stack_bytes": 0, "spill_store_bytes": 0,

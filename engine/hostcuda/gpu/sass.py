@@ -17,7 +17,7 @@ _SECTION = re.compile(r"^\.text\.(\w+):")
 _OTHER_SECTION = re.compile(r"^\s*\.section\s+(?!\.text\.)")
 _PLACE = re.compile(r'//## File "([^"]*)", line (\d+)')
 _LABEL = re.compile(r"^(\.L_x_\d+):")
-_CODE = re.compile(r"/\*[0-9a-f]{4,}\*/\s+(?:@(!?U?P\w+)\s+)?([A-Z][\w.]*)\s*(.*?)\s*;")
+_CODE = re.compile(r"/\*[0-9a-f]{4,}\*/\s+(?:@(!?U?P\w+)\s+)?([A-Z][\w.]*)\s*(.*?)\s*;")  # /*0100*/ @!P0 EXIT ;
 _REGISTER = re.compile(r"\b(U?R\d+|U?P\d)\b")
 _ENDS = {"BRA", "BRX", "EXIT", "RET", "BSYNC", "CALL", "WARPSYNC"}
 USERS_CONSTANT = re.compile(r"c\[0x3\]")  # the bank of __constant__ variables; the others are the compiler's
@@ -40,12 +40,9 @@ _OF_PIPE = {
 }
 _OPS = {"LD": "ld", "ST": "st", "AT": "atom", "RE": "red"}
 _PIPES = {word: pipe for pipe, words in _OF_PIPE.items() for word in words.split()}
-# Cycles from an instruction to one that uses its result, without a queue before the pipe. Loads: see
-# `Instruction.cycles`.
-_LATENCY = {
-    "fma": 4, "half": 5, "imad": 5, "alu": 5, "uniform": 6, "fp64": 8, "xu": 20, "mio": 25, "barrier": 20, "control": 2,
-    "constant": 30, "shared": 29, "local": 36, "tensor": 33,
-}
+# Cycles from an instruction to one that uses its result, without a queue before the pipe; global loads: below.
+_LATENCY = {"fma": 4, "half": 5, "imad": 5, "alu": 5, "uniform": 6, "fp64": 8, "xu": 20, "mio": 25, "barrier": 20,
+            "control": 2, "constant": 30, "shared": 29, "local": 36, "tensor": 33}
 L1_CYCLES, L2_CYCLES = 36, 280  # of a global load: from the L1 cache, and from the L2 cache
 
 
@@ -64,7 +61,7 @@ class Instruction(NamedTuple):
 
     @property
     def pipe(self) -> str:
-        """The pipe that executes it; "alu" for all instructions that are not named above."""
+        """The pipe that executes it: by the table `_PIPES`, else "uniform" or "alu"."""
         if self.name.startswith("HFMA2") and ".MMA" in self.word:
             return "imad"  # a move through the FMA pipe
         return _PIPES.get(self.name) or ("uniform" if self.name.startswith("U") else "alu")
@@ -96,7 +93,7 @@ def read(text: str) -> dict[str, list[Block]]:
     """Read the blocks of each kernel, by its symbol, from the output of ``nvdisasm -gi -c``."""
     kernels: dict[str, list[Block]] = {}
     blocks: list[Block] | None = None
-    places, begun = [], True
+    places, begun = [], True  # of the next instruction; an instruction has followed them
     for row in text.splitlines():
         if section := _SECTION.match(row):
             blocks, places = kernels.setdefault(section[1], [Block("entry")]), []
@@ -116,22 +113,22 @@ def read(text: str) -> dict[str, list[Block]]:
 
 
 def _link_blocks(blocks: list[Block]) -> list[Block]:
-    """Return the blocks that have code, and set for each those that may follow it."""
+    """Return the blocks that have code, in order, and set the `next` of each: the indices of those that may follow."""
     nonempty = [block for block in blocks if block.code]
     place = {id(block): i for i, block in enumerate(nonempty)}
-    at, follows = {}, None
+    index_of_label, index = {}, None
     for block in reversed(blocks):  # a label without code belongs to the next block
-        follows = place.get(id(block), follows)
-        at[block.label] = follows
+        index = place.get(id(block), index)
+        index_of_label[block.label] = index
     for i, block in enumerate(nonempty):
         last = block.code[-1]
         target = re.search(r"`\((\.L_x_\d+)\)", last.arguments) if last.name == "BRA" else None
-        if target and at.get(target[1]) is not None:
-            block.next.append(at[target[1]])
-        always = last.name in ("BRA", "EXIT", "RET") and not (
-            last.predicate or (last.name == "BRA" and re.search(r"\bU?P\d", last.arguments.split("`")[0]))
-        )
-        if not always and i + 1 < len(nonempty) and i + 1 not in block.next:
+        if target and index_of_label.get(target[1]) is not None:
+            block.next.append(index_of_label[target[1]])
+        is_conditional = last.predicate or (  # "@P0 BRA", or a predicate before the target, "BRA P0, `(.L_x_1)"
+            last.name == "BRA" and re.search(r"\bU?P\d", last.arguments.split("`")[0]))
+        always_leaves = last.name in ("BRA", "EXIT", "RET") and not is_conditional
+        if not always_leaves and i + 1 < len(nonempty) and i + 1 not in block.next:
             block.next.append(i + 1)
     return nonempty
 
@@ -141,7 +138,7 @@ def warp_cycles(code: Sequence[Instruction], load_cycles: float) -> float:
 
     `load_cycles` pass from a global load to the use of its value.
     """
-    ready: dict[str, float] = {}
+    ready: dict[str, float] = {}  # register -> cycle from which it has its value
     now = 0.0
     for instruction in code:
         results, read = _find_registers(instruction)
@@ -152,33 +149,33 @@ def warp_cycles(code: Sequence[Instruction], load_cycles: float) -> float:
 
 
 def _find_registers(instruction: Instruction) -> tuple[list[str], list[str]]:
-    """Return the registers that an instruction writes, and those that it reads."""
+    """Return the names of the registers that an instruction writes, and of those that it reads: several if wide."""
     names = _REGISTER.findall(instruction.arguments)
-    stores = instruction.name.startswith(("ST", "RED", "BRA", "EXIT", "BAR"))
-    wide = 4 if ".128" in instruction.word else 2 if ".64" in instruction.word else 1
+    has_no_result = instruction.name.startswith(("ST", "RED", "BRA", "EXIT", "BAR"))
+    width = 4 if ".128" in instruction.word else 2 if ".64" in instruction.word else 1  # registers of a value
     results: list[str] = []
-    if names and not stores:
+    if names and not has_no_result:
         if instruction.name == "LDSM":
-            wide = instruction.bytes // 4
+            width = instruction.bytes // 4
         elif instruction.pipe == "tensor":
-            wide = 4 if "F32" in instruction.word else 2
+            width = 4 if "F32" in instruction.word else 2
         elif ".WIDE" in instruction.word or instruction.pipe == "fp64":
-            wide = 2
+            width = 2
         if names[0].startswith(("P", "UP")):  # a comparison: one or two predicates
             results = names[: 2 if instruction.name in ("ISETP", "FSETP", "HSETP2", "PLOP3", "UISETP", "UPLOP3") else 1]
         else:
-            results = list(_list_registers(names[0], wide))
+            results = list(_list_registers(names[0], width))
     read = list(names[1 if results else 0 :])
-    addresses_64 = ".64]" in instruction.arguments or ".WIDE" in instruction.word
+    is_64_bit = ".64]" in instruction.arguments or ".WIDE" in instruction.word  # an address, an operand
     for name in tuple(read):
         if instruction.pipe == "tensor":
             read += _list_registers(name, 4)
-        elif addresses_64 or (stores and wide > 1):
-            read += _list_registers(name, max(wide, 2))
+        elif is_64_bit or (has_no_result and width > 1):
+            read += _list_registers(name, max(width, 2))
     return results, [*read, *([instruction.predicate.lstrip("!")] if instruction.predicate else [])]
 
 
 def _list_registers(register: str, count: int) -> Iterator[str]:
-    """Return a register and those after it, `count` in all."""
+    """Yield the names of a register and of those after it, `count` in all: "R4", "R5"."""
     letters, number = re.fullmatch(r"(\D+)(\d+)", register).groups()
     return (f"{letters}{int(number) + i}" for i in range(count))

@@ -21,7 +21,7 @@ import pandas as pd
 from hostcuda.errors import EngineError
 from hostcuda.estimate import works
 from hostcuda.gpu import nsight
-from hostcuda.gpu.nvcc import ARCH, nvcc_available, nvcc_version, occupancy_of, of_modules
+from hostcuda.gpu.nvcc import ARCH, compile_modules, nvcc_available, nvcc_version, occupancy_of
 from hostcuda.limits import MULTIPROCESSOR, REGISTER_UNIT, WARP
 from hostcuda.metrics import NAMES, NOT_ADDITIVE, QUOTIENTS, SUMS, TRAFFIC
 from hostcuda.tools import processes
@@ -269,7 +269,7 @@ def _find_compiler_figures(records: Sequence[dict], modules: Sequence[dict]) -> 
         return rows, "", ""
     launched = {record["module"] for record in records}
     try:
-        kernels, refused = of_modules(module for module in modules if module["module"] in launched)
+        kernels, refused = compile_modules(module for module in modules if module["module"] in launched)
     except KeyboardInterrupt:
         return rows, "", " nvcc was interrupted, so there are no registers."
     for row, record in zip(rows, records, strict=True):

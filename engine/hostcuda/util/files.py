@@ -32,22 +32,24 @@ def require_writable(folder: Path) -> None:
 
 
 def require_place(file: Path | None) -> None:
-    """Refuse a place that cannot be written, or has something other than an earlier table, before minutes are lost."""
-    if file and (file.is_symlink() or (file.exists() and not file.is_file())):  # a table would replace it
+    """Before minutes are lost, refuse a `file` that cannot be written, or that holds something else than a table."""
+    if file is None:
+        return
+    if file.is_symlink() or (file.exists() and not file.is_file()):  # a table would replace it
         raise EngineError(f"{file} is a {'folder: name a file in it' if file.is_dir() else 'link or a device'}")
-    if file and not file.parent.is_dir():
+    if not file.parent.is_dir():
         raise EngineError(f"there is no folder {file.parent} for {file.name}: make it, or choose another")
-    if file:
-        require_writable(file.parent)
-    there = file.read_bytes() if file and file.is_file() else b""
-    if there and not {b"kernel", b"label"} & {*there.partition(b"\n")[0].strip().split(b",")}:
+    require_writable(file.parent)
+    content = file.read_bytes() if file.is_file() else b""
+    # An earlier table has one of these columns.
+    if content and not {b"kernel", b"label"} & {*content.partition(b"\n")[0].strip().split(b",")}:
         raise EngineError(f"{file} is there, and is no table of an earlier run: remove it, or choose another name")
 
 
 def private(folder: Path, variable: str = "HOSTCUDA_CACHE_DIR") -> Path:
     """Make the cache folder, for this user alone; if it exists, check that this user and nobody else can write to it.
 
-    `variable` is the environment variable that chooses the folder, for the message.
+    Return `folder`. `variable` is the environment variable that chooses the folder, for the message.
 
     Raises
     ------
@@ -75,17 +77,17 @@ def private(folder: Path, variable: str = "HOSTCUDA_CACHE_DIR") -> Path:
 
 @contextlib.contextmanager
 def locked(path: Path | str) -> Iterator[None]:
-    """Hold the lock of a file, so that one process or thread at a time reads, changes and replaces it.
+    """Hold the lock of a file during a `with`, so that one process or thread at a time reads, changes and replaces it.
 
     The lock is a file beside it, which is removed at the end. Where the folder or its file system permits none, nothing
-    is locked.
+    is locked. The folder is made if it does not exist.
     """
     path = Path(path)
     lock = path.parent / f".{path.name}.lock"
     with contextlib.ExitStack() as stack:
         with contextlib.suppress(OSError):
             path.parent.mkdir(parents=True, exist_ok=True)
-            while fcntl:
+            while fcntl:  # until this process holds a lock file that is still in the folder
                 # Do not follow a link, and do not change a file that is there.
                 handle = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
                 stack.callback(os.close, handle)
@@ -118,7 +120,7 @@ def publish(content: bytes, target: Path) -> None:
 
 
 def write(path: Path | str, content: str | bytes) -> Path:
-    """Write a file as `publish` does.
+    """Write a file as `publish` does; return its path. Text is encoded as UTF-8.
 
     Raises
     ------

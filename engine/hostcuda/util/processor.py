@@ -22,7 +22,7 @@ def facts() -> dict[str, list[str]]:
 
 
 def name() -> str:
-    """Return the model's name."""
+    """Return the processor's model, else its architecture, else "CPU"."""
     return facts().get("model name", [platform.processor() or platform.machine() or "CPU"])[0]
 
 
@@ -34,15 +34,15 @@ def instruction_sets() -> set[str]:
 def clock_hz() -> float:
     """Return the highest clock rate that is reported, in Hz; 0 if none is."""
     clocks = [1e6 * float(value) for value in facts().get("cpu MHz", ())]
-    highest = _CPU / "cpufreq" / "cpuinfo_max_freq"
+    highest = _CPU / "cpufreq" / "cpuinfo_max_freq"  # in kHz
     if highest.is_file():
         clocks.append(1e3 * float(highest.read_text()))
     return max(clocks, default=0.0)
 
 
 def cache_bytes() -> dict[int, int]:
-    """Return the size of each cache of the first processor, in bytes, by Linux's index; empty if not reported."""
-    units = {"K": 2**10, "M": 2**20, "G": 2**30}
+    """Map Linux's index of each cache of the first processor to its size in bytes; empty if not reported."""
+    units = {"K": 2**10, "M": 2**20, "G": 2**30}  # Linux writes "32K"
     sizes = {int(file.parent.name.removeprefix("index")): file.read_text().strip()
              for file in _CPU.glob("cache/index*/size")}
     return {index: int(size[:-1]) * units[size[-1]] for index, size in sizes.items() if size[-1:] in units}

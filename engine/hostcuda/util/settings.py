@@ -27,10 +27,7 @@ def variable(name: str) -> tuple[str, str]:
 
 
 def cache_dir() -> Path:
-    """Return the folder of compiled kernels: `HOSTCUDA_CACHE_DIR`, else `~/.cache/hostcuda`.
-
-    The folder is not made here: the code that writes into it makes it with `hostcuda.files.private`, and can then say
-    what cannot be kept if that fails.
+    """Return the folder of compiled kernels: `HOSTCUDA_CACHE_DIR`, else `~/.cache/hostcuda`. It may not exist.
 
     Raises
     ------
@@ -41,7 +38,9 @@ def cache_dir() -> Path:
 
 
 def of_user(name: str, parent: str, default: str, folder: str) -> Path:
-    """Return a folder of this user: the value of the variable `name`, else `folder` in that of `parent` or `default`.
+    """Return the folder that the environment variable `name` chooses; it may not exist.
+
+    If it is not set, return `folder` in the one of the variable `parent` or, if that is not set, of the path `default`.
 
     Raises
     ------

@@ -30,17 +30,17 @@ def three(value: float) -> str:
     """Return a number with three digits, or as an integer, as text: "80.0", "1,234"."""
     if value == 0:
         return "0"
-    digits = 2 - math.floor(math.log10(abs(value)))
-    if abs(round(value, digits)) >= 10 ** (3 - digits):  # 9.995 is 10.0
+    digits = 2 - math.floor(math.log10(abs(value)))  # behind the point
+    if abs(round(value, digits)) >= 10 ** (3 - digits):  # rounding adds one before the point: 9.995 is 10.0
         digits -= 1
     return f"{value:,.{max(0, digits)}f}"
 
 
 def cell(name: str, value: object) -> str:
-    """Return a value of the column `name` as text: an integer in full, another number with three digits."""
+    """Return a column's value as text: an integer in full, another number with three digits, "–" for a missing one."""
     import pandas as pd  # loads slowly, and each kernel that runs in a process of its own imports this module
 
-    del name
+    del name  # other functions of this form use it
     if pd.api.types.is_scalar(value) and pd.isna(value):
         return "–"
     if isinstance(value, (str, bool)) or not hasattr(value, "__float__"):
@@ -48,9 +48,8 @@ def cell(name: str, value: object) -> str:
     return f"{value:,.0f}" if float(value).is_integer() else three(value)
 
 
-def table(
-    frame: pd.DataFrame, caption: str, columns: Mapping[str, str], form: Callable[[str, object], str] = cell
-) -> HTML:
+def table(frame: pd.DataFrame, caption: str, columns: Mapping[str, str],
+          form: Callable[[str, object], str] = cell) -> HTML:
     """Make a table for a page.
 
     Parameters
@@ -84,7 +83,7 @@ def table(
 
 
 def _format_row(cells: Iterable, figures: Iterable[bool], tag: str) -> str:
-    """Return a row of HTML; figures are aligned right."""
+    """Return a row of HTML with the elements `tag` ("td", "th"); `figures` says which columns hold numbers."""
     sides = (' class="figure"' if figure else ' style="text-align:left"' for figure in figures)  # JupyterLab: right
     filled = (f"<{tag}{side}>{html.escape(str(text))}</{tag}>" for side, text in zip(sides, cells, strict=True))
     return "<tr>" + "".join(filled) + "</tr>"

@@ -19,7 +19,7 @@ PREFIX = "hostcuda-tmp-"
 
 @contextlib.contextmanager
 def folder() -> Iterator[Path]:
-    """Make an empty folder that exists while a `with` lasts."""
+    """Make an empty folder that exists during a `with`, which gets its path."""
     path, handle = make()
     try:
         yield path
@@ -30,7 +30,7 @@ def folder() -> Iterator[Path]:
 
 
 def make() -> tuple[Path, int | None]:
-    """Make a folder; return it and the open file that holds its lock: this process owns it until that is closed."""
+    """Make a folder; return its path, and the descriptor that holds its lock until it is closed (None: no locks)."""
     remove_left_over(tempfile.gettempdir())
     while True:
         path = Path(tempfile.mkdtemp(prefix=PREFIX))
@@ -46,10 +46,11 @@ def make() -> tuple[Path, int | None]:
 
 
 def _lock(path: Path) -> int:
+    """Lock a folder; return the descriptor that holds the lock. OSError if another process holds it or removes it."""
     handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if not os.path.samestat(os.fstat(handle), os.stat(path)):
+        if not os.path.samestat(os.fstat(handle), os.stat(path)):  # it was removed, and made again, before the lock
             raise FileNotFoundError(path)
     except BaseException:
         os.close(handle)
@@ -58,15 +59,15 @@ def _lock(path: Path) -> int:
 
 
 @functools.cache  # once per process
-def remove_left_over(where: str) -> None:
-    """Remove this user's folders whose processes have ended."""
+def remove_left_over(parent: str) -> None:
+    """Remove this user's folders of `make` in the folder `parent` whose processes have ended, if there are locks."""
     if fcntl is None:
         return
-    for path in Path(where).glob(f"{PREFIX}*"):
+    for path in Path(parent).glob(f"{PREFIX}*"):
         with contextlib.suppress(OSError):  # its process lives, or another process removes it, too
             handle = _lock(path)
             try:
-                if os.geteuid() in (0, os.fstat(handle).st_uid):
+                if os.geteuid() in (0, os.fstat(handle).st_uid):  # root removes those of all users
                     shutil.rmtree(path, ignore_errors=True)
             finally:
                 os.close(handle)

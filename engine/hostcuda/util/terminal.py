@@ -12,11 +12,12 @@ from typer.core import TyperGroup
 from hostcuda.errors import EngineError
 
 # What may be wrong with any path: a message, and no error of this program.
-_OF_A_PATH = (errno.ENAMETOOLONG, errno.ELOOP, errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS)
+_PATH_ERRORS = (errno.ENAMETOOLONG, errno.ELOOP, errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS)
 
 
 class _Commands(TyperGroup):
     def invoke(self, ctx: typer.Context) -> object:
+        """Run a sub-command; Ctrl-C ends it with its message, if it has one, and exit status 130."""
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt as stop:  # here, because typer itself drops the message
@@ -25,7 +26,7 @@ class _Commands(TyperGroup):
 
 
 def application(name: str, version: str, about: str) -> typer.Typer:
-    """Make a command, without sub-commands yet.
+    """Return a command with the option ``--version``, to which sub-commands can be added.
 
     Parameters
     ----------
@@ -41,12 +42,12 @@ def application(name: str, version: str, about: str) -> typer.Typer:
         no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None,
     )
 
-    def show(wanted: bool) -> None:
-        if wanted:
+    def show_version(is_given: bool) -> None:
+        if is_given:
             print(f"{name} {version}")
             raise typer.Exit
 
-    option = typer.Option("--version", callback=show, is_eager=True, help="Print the version and stop.")
+    option = typer.Option("--version", callback=show_version, is_eager=True, help="Print the version and stop.")
 
     @app.callback()
     def options(version: Annotated[bool, option] = False) -> None:
@@ -68,17 +69,17 @@ def run(app: Callable, name: str) -> None:
             warnings.showwarning = lambda message, *_: print(f"{name}: warning: {message}", file=sys.stderr)
             app(prog_name=name)
     except Exception as error:
-        if isinstance(error, OSError) and error.errno in _OF_A_PATH:
-            place = error.filename2 or error.filename  # of a copy, the file that was written
-            fail(name, f"{place}: {error.strerror}" if place else error.strerror)
-        module = type(error).__module__.partition(".")[0]
-        if not isinstance(error, EngineError) and module not in ("pycuda", "hostcuda"):  # an engine's: a message
+        if isinstance(error, OSError) and error.errno in _PATH_ERRORS:
+            path = error.filename2 or error.filename  # filename2 is set for a copy: the file that was written
+            fail(name, f"{path}: {error.strerror}" if path else error.strerror)
+        package = type(error).__module__.partition(".")[0]
+        if not isinstance(error, EngineError) and package not in ("pycuda", "hostcuda"):  # an error of this program
             raise
         fail(name, str(error))
 
 
 def fail(name: str, message: str) -> NoReturn:
-    """End the command `name` with a message, in which the names given have no line breaks, and exit status 1."""
+    """Print a message of the command `name`, with its arguments' line breaks escaped, and exit with status 1."""
     for given in (part for word in sys.argv for part in (word, word.rpartition("/")[0]) if not part.isprintable()):
         message = message.replace(given, repr(given)[1:-1])
     print(f"{name}: {message}", file=sys.stderr)
@@ -86,7 +87,7 @@ def fail(name: str, message: str) -> NoReturn:
 
 
 def among(*values: str) -> Callable[[], list[str]]:
-    """Return a function that tells a shell the values of an option, for completion."""
+    """Return a function that returns the values of an option: a shell completes the option with them."""
     return lambda: list(values)
 
 

@@ -39,7 +39,7 @@ extern "C" __global__ void plain(float *x) { x[0] = SIZE; }"""
     module = {"module": "a", "source": source, "options": ["-DSIZE=3", "-gencode", "arch=compute_80,code=sm_80"],
               "include_dirs": []}
     wrong = {**module, "module": "b", "options": []}
-    kernels, (refused,) = nvcc.of_modules([module, {**module, "module": "c"}, wrong])
+    kernels, (refused,) = nvcc.compile_modules([module, {**module, "module": "c"}, wrong])
     assert kernels["a"]["fill<float>"] == kernels["c"]["_Z4fillIfEvPT_"] and kernels["a"]["plain"]["registers"] > 0
     assert kernels["a"]["twice"] == {} and kernels["a"]["_Z5twicePf"]["registers"] > 0, "which of the two is not said"
     assert kernels["b"] == {} and refused.startswith("mine.cu(11): error") and "SIZE" in refused
