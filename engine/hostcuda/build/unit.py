@@ -94,7 +94,7 @@ class Unit:
         flags = [*self.options.flags(bool(self.tools)), *toolchain.module_flags(self.command)]
         flags += ["-g1"] if self.program and not (self.tools or self.options.debug) else []  # the lines of failed calls
         if self.tools:
-            flags += checkmode.flags(toolchain.is_clang(self.command), self.tools)
+            flags += checkmode.choose_flags(toolchain.is_clang(self.command), self.tools)
             if "initcheck" in self.tools and toolchain.fills_variables(self.command):
                 flags.append(toolchain.FILL)
             clang = toolchain.is_clang(self.command)

@@ -12,18 +12,19 @@ compiler itself warns of; such a source does without the check (`needs_checks`).
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from hostcuda.frontend.brackets import find_opening, skip_bracket
 from hostcuda.frontend.scan import Scan, without_comments
 
-_CHECK = re.compile(
+_CHECK = re.compile(  # the data of one check: its file's label, line, column
     r"(?m)^(?P<head>\.Lubsan_data\d+:\n\t\.(?:quad|xword)\t(?P<file>\S+)\n\t\.(?P<long>long|word)\t)(?P<line>\d+)\n"
     r"\t\.(?P=long)\t(?P<column>\d+)$"
 )
 _STRING = re.compile(r'(?m)^(\.LC\d+):\n\t\.string\t"(.*)"$')
-_LINE = re.compile(r'\s*#\s*(?:line\s+)?(\d+)(?:\s+"([^"]*)")?')
+_LINE = re.compile(r'\s*#\s*(?:line\s+)?(\d+)(?:\s+"([^"]*)")?')  # '#line 1 "file.cu"' or '# 12 "file.cu"'
+# "__shared__ float tile[16][16]", "static const int table[4]": variables that are not local
 _ELSEWHERE = re.compile(r"\b__(?:shared|constant|managed)__\b[^;{}]*|\b(?:__device__|static)\b[^;{}()]*(?=[;=])")
 _ATTRIBUTE = re.compile(r"__attribute__\s*\(\(.*?\)\)")
 _ARRAY = re.compile(r"(\w+)\s*\[")
@@ -31,7 +32,7 @@ _TYPE = re.compile(  # what precedes the name in a declaration: types, and maybe
     r"\s*(?!(?:return|else|case|goto|throw|delete|new)\b)(?:[A-Za-z_][\w:]*(?:<[^;()]*>)?[\s*&]+)+(?:\w[^()]*,[\s*&]*)?$"
 )
 _OWN_HEADER = re.compile(r'#\s*include\s*"([^"\n]*)"?')
-_DECLARED = re.compile(
+_DECLARED = re.compile(  # "float x[", or "(&x)[" of a reference to an array
     r"(?<![\w.])[A-Za-z_][\w:<>]*\s+(?P<name>[A-Za-z_]\w*)\s*\[|\(\s*&\s*(?P<reference>\w+)\s*\)\s*\["
 )
 _UNROLLED = re.compile(r"#\s*pragma\s+unroll[^\n]*\s+for\s*\(\s*$")
@@ -39,14 +40,14 @@ _UNROLLED = re.compile(r"#\s*pragma\s+unroll[^\n]*\s+for\s*\(\s*$")
 
 def needs_checks(source: str, folders: Iterable[Path] = ()) -> bool:
     """Return whether an index of a local array, in a source or its own headers in `folders`, may be no constant."""
-    text = _read_headers(source, folders, set())
+    text = _insert_headers(source, folders, set())
     local_text = _ELSEWHERE.sub("", text)
     names = {match["name"] or match["reference"] for match in _DECLARED.finditer(local_text)}
-    if _OWN_HEADER.search(text):
+    if _OWN_HEADER.search(text):  # a header that was not found may have one
         return True
-    for use in re.finditer(rf"\b(?:{'|'.join(names) or '(?!)'})\s*(?=\[)", text):
+    for use in re.finditer(rf"\b(?:{'|'.join(names) or '(?!)'})\s*(?=\[)", text):  # (?!) matches nothing
         end = use.end()
-        while text.startswith("[", end):
+        while text.startswith("[", end):  # all indices of x[i][j]
             end = skip_bracket(text, end)
         words = re.findall(r"\w+", text[use.end() : end])
         if not all(word[0].isdigit() or _is_constant(word, text[: use.start()]) for word in words):
@@ -54,9 +55,8 @@ def needs_checks(source: str, folders: Iterable[Path] = ()) -> bool:
     return False
 
 
-def _read_headers(source, folders, done):
-    """Return the source without comments, with the text of its own headers where they are included."""
-
+def _insert_headers(source: str, folders: Iterable[Path], done: set[Path]) -> str:
+    """Return the source without comments, with its own headers (from `folders`, each once, see `done`) inserted."""
     def replace_include(include):
         """Return the text for an #include: that of the header, "" if read before, or the line itself if not found."""
         path = next((folder / include[1] for folder in map(Path, folders) if (folder / include[1]).is_file()), None)
@@ -65,13 +65,14 @@ def _read_headers(source, folders, done):
         if path in done:
             return ""
         done.add(path)
-        return _read_headers(path.read_text(encoding="utf-8", errors="surrogateescape"), [path.parent, *folders], done)
+        text = path.read_text(encoding="utf-8", errors="surrogateescape")
+        return _insert_headers(text, [path.parent, *folders], done)
 
     return _OWN_HEADER.sub(replace_include, without_comments(source))
 
 
-def _is_constant(word, before):
-    """Return whether a name in an index is a macro, a constant, or the counter of an unrolled loop."""
+def _is_constant(word: str, before: str) -> bool:
+    """Return whether a name is a macro or, by the source `before` its use, a constant or an unrolled loop's counter."""
     if word.isupper() or re.search(rf"\bconstexpr\s+\w+\s+(?:[^;]*,\s*)?{word}\s*=", before):
         return True
     declarations = list(re.finditer(rf"\b\w+\s+{word}\s*=", before))
@@ -79,67 +80,66 @@ def _is_constant(word, before):
 
 
 def keep_local_checks(assembly: str, folder: Path) -> str:
-    """Return g++'s assembler text where the checks of arrays that are not local have the line 0.
-
-    The build folder has the text that was compiled, ``kernel.cpp``.
-    """
+    """Return g++'s assembler text of ``kernel.cpp`` in `folder` with line 0 in checks of arrays that are not local."""
     text = Path(folder, "kernel.cpp").read_text(encoding="utf-8", errors="surrogateescape")
-    places = {place: (at, line) for place, at, line in list_lines(text)}
-    spans = _find_declarations(text)
-    files = dict(_STRING.findall(assembly))
+    lines = {place: (start, line) for place, start, line in list_lines(text)}
+    spans_by_name = _find_declarations(text)
+    files = dict(_STRING.findall(assembly))  # label -> file's name
 
     def rewrite_check(check):
-        """Return a check's assembler text, with the line 0 if the nearest array of that name is not local."""
-        at, line = places.get((files.get(check["file"]), int(check["line"])), (0, ""))
+        """Return a check's assembler text, with the line 0 if the innermost array of that name is not local."""
+        start, line = lines.get((files.get(check["file"]), int(check["line"])), (0, ""))
         name = _find_array(line, int(check["column"]))
-        at += int(check["column"])
-        nearest = max((span for span in spans.get(name, ()) if span[0] < at <= span[1]), default=None)
-        if name and (nearest is None or nearest[2]):
+        position = start + int(check["column"])
+        spans = (span for span in spans_by_name.get(name, ()) if span[0] < position <= span[1])
+        innermost = max(spans, default=None)  # that was declared last
+        if name and (innermost is None or innermost[2]):
             return check[0]
         return f"{check['head']}0\n\t.{check['long']}\t{check['column']}"
 
     return _CHECK.sub(rewrite_check, assembly)
 
 
-def _find_declarations(text):
-    """Map each name of an array that is not local to (position, scope's end, is local) of all arrays of that name."""
+def _find_declarations(text: str) -> dict[str, list[tuple[int, int, bool]]]:
+    """Map names to a list of (position, end of scope, is local) per array, unless all of that name are local."""
     scan = Scan(text)
     code = _ATTRIBUTE.sub(lambda match: " " * len(match[0]), scan.code)
     scopes = sorted(scan.closing.items(), reverse=True)  # the inner ones first
     result = {}
 
-    def add(name, at, local):
-        end = next((end for begin, end in scopes if begin < at < end), len(code))
-        result.setdefault(name, []).append((at, end, local))
+    def add(name, position, is_local):
+        """Add an array; its scope ends with the innermost bracket around its declaration."""
+        end = next((end for begin, end in scopes if begin < position < end), len(code))
+        result.setdefault(name, []).append((position, end, is_local))
 
     for match in _ELSEWHERE.finditer(code):
         for array in _ARRAY.finditer(match[0]):
             add(array[1], match.start() + array.start(), False)
-    for array in re.finditer(rf"\b({'|'.join(result) or '(?!)'})\s*\[", code):
+    for array in re.finditer(rf"\b({'|'.join(result) or '(?!)'})\s*\[", code):  # (?!) matches nothing
         statement = code[max(code.rfind(sign, 0, array.start()) for sign in ";{}") + 1 : array.start()]
         if _TYPE.match(statement) and not _ELSEWHERE.search(f"{statement};"):
             add(array[1], array.start(), True)
     return result
 
 
-def list_lines(text, file=None):
-    """Yield ((file, line), position, text) of each line, as the compiler names it."""
-    number, at = 1, 0
+def list_lines(text: str, file: str | None = None) -> Iterator[tuple[tuple[str | None, int], int, str]]:
+    """Yield ((file, line), position in `text`, line's text) of each line; ``#line`` directives set file and line."""
+    number, position = 1, 0
     for line in text.splitlines(keepends=True):
         if directive := _LINE.match(line):
             file, number = directive[2] or file, int(directive[1])
         else:
-            yield (file, number), at, line.rstrip("\r\n")
+            yield (file, number), position, line.rstrip("\r\n")
             number += 1
-        at += len(line)
+        position += len(line)
 
 
-def _find_array(line, column):
-    """Return the variable that is indexed, by brackets that close at this column; None if it is not known."""
+def _find_array(line: str, column: int) -> str | None:
+    """Return the variable whose index ends at a column: "x" in "x[0].y[i]"; None if unknown, as behind a pointer."""
     left = line[:column]
     if not left.endswith("]"):
         return None
-    while True:
+    while True:  # remove indices and members from the end
         if left.endswith("]"):
             left = left[: find_opening(left, len(left) - 1) or 0].rstrip()
         elif member := re.search(r"\.\s*\w+$", left):

@@ -14,7 +14,8 @@ from elftools.dwarf.dwarf_expr import DWARFExprParser
 from elftools.elf.elffile import ELFFile
 
 MOST_ELEMENTS = 8  # of an array, and members of a struct, that are shown
-_FLOAT, _BOOLEAN, _SIGNED, _UNSIGNED = 4, 2, (5, 6, 0x0D), (7, 8, 0x10)  # DW_ATE_*
+# DWARF's encodings of a basic type (DW_ATE_*) -> NumPy's letter: float, bool, signed, unsigned
+_LETTERS = {4: "f", 2: "?", 5: "i", 6: "i", 0x0D: "i", 7: "u", 8: "u", 0x10: "u"}
 _TRANSPARENT = ("DW_TAG_typedef", "DW_TAG_const_type", "DW_TAG_volatile_type", "DW_TAG_restrict_type",
                 "DW_TAG_atomic_type")
 _POINTERS = ("DW_TAG_pointer_type", "DW_TAG_reference_type", "DW_TAG_rvalue_reference_type")
@@ -56,8 +57,8 @@ class Function:
     shared: dict[str, Type] = field(default_factory=dict)
 
 
-def functions(file: ELFFile) -> tuple[list[Function], dict[str, Type]]:
-    """Return the functions of a file that have code of their own, and its global variables' types by name.
+def read_functions(file: ELFFile) -> tuple[list[Function], dict[str, Type]]:
+    """Return the functions of a file that have code of their own, and a dict: name of a global variable -> its type.
 
     Variables are left out if their place is not in the frame, if their type cannot be shown, or if their function was
     inlined.
@@ -74,11 +75,13 @@ def functions(file: ELFFile) -> tuple[list[Function], dict[str, Type]]:
 
 
 class _Reader:
+    """Reads one function from its entry (DIE) in the debug information."""
+
     def __init__(self, die: DIE, unit):
         self._die, self._expressions = die, DWARFExprParser(unit.structs)
 
     def function(self) -> Iterator[Function]:
-        """Yield the function, if it has code and a frame that is understood."""
+        """Yield one `Function`, or none if it has no code or a frame that is not understood."""
         extent = _read_extent(self._die)
         if extent is None or self._base is None:
             return
@@ -86,8 +89,8 @@ class _Reader:
         self._collect(self._die, extent, function, block=False)
         yield function
 
-    def _read_operation(self, die: DIE, attribute: str):
-        """Return the name and argument of a location's only operation; None if it has others."""
+    def _read_operation(self, die: DIE, attribute: str) -> tuple | None:
+        """Return (name, arguments...) of the only operation of a location, such as ("DW_OP_fbreg", -20), or None."""
         value = die.attributes.get(attribute)
         if value is None or not isinstance(value.value, list):
             return None
@@ -95,23 +98,23 @@ class _Reader:
         return (operations[0].op_name, *operations[0].args) if len(operations) == 1 else None
 
     @cached_property
-    def _base(self):
-        """The offset from the frame pointer to where variables' offsets count from; None if not known."""
+    def _base(self) -> int | None:
+        """The bytes from the frame pointer to the place from which variables' offsets count; None if not known."""
         match self._read_operation(self._die, "DW_AT_frame_base"):
             case ("DW_OP_call_frame_cfa",):
-                return 16  # where stops.py stops, the frame pointer is below the return address
-            case ("DW_OP_reg6",):
+                return 16  # above the saved frame pointer and the return address
+            case ("DW_OP_reg6",):  # the frame pointer itself
                 return 0
         return None
 
-    def _collect(self, scope, extent, function, block):
-        """Add the variables that a scope (code `extent`) and its inner blocks declare to the function."""
+    def _collect(self, scope: DIE, extent: tuple[int, int], function: Function, block: bool) -> None:
+        """Add the variables that a scope (the function, or a `block` at addresses `extent`) declares to `function`."""
         for die in scope.iter_children():
             if die.tag not in ("DW_TAG_variable", "DW_TAG_formal_parameter") or "DW_AT_artificial" in die.attributes:
-                continue
+                continue  # artificial: made by the compiler, such as `this`
             name, type_ = _read_name(die), _read_type(die)
             place = self._read_operation(die, "DW_AT_location")
-            if name and type_ and place and place[0] == "DW_OP_fbreg":
+            if name and type_ and place and place[0] == "DW_OP_fbreg":  # in the frame
                 function.variables.append(Variable(name, type_, self._base + place[1], *extent, block))
             elif name and type_ and "DW_AT_location" in die.attributes:
                 function.shared[name] = type_
@@ -120,16 +123,16 @@ class _Reader:
                 self._collect(die, inner, function, block=True)
 
 
-def _read_extent(die: DIE):
-    """Return the addresses (low, high) of its code; None if it has none, or in several pieces."""
+def _read_extent(die: DIE) -> tuple[int, int] | None:
+    """Return the addresses (low, high) of an entry's code; None if it has none, or in several pieces."""
     low, high = (die.attributes.get(f"DW_AT_{end}_pc") for end in ("low", "high"))
     if low is None or high is None:
         return None
-    return low.value, high.value + low.value * (describe_form_class(high.form) == "constant")
+    return low.value, high.value + (low.value if describe_form_class(high.form) == "constant" else 0)  # a length
 
 
 def _read_name(die: DIE) -> str:
-    """Return its name, which may stand at its declaration."""
+    """Return the name of what an entry describes, also if it stands at another entry, its declaration; "" if none."""
     while "DW_AT_name" not in die.attributes:
         link = next((name for name in ("DW_AT_specification", "DW_AT_abstract_origin") if name in die.attributes), None)
         if link is None:
@@ -139,7 +142,7 @@ def _read_name(die: DIE) -> str:
 
 
 def _read_type(die: DIE) -> Type | None:
-    """Return the type of what it declares; None if its values cannot be shown."""
+    """Return the type of what an entry declares; None if its values cannot be shown."""
     if "DW_AT_type" not in die.attributes:
         return None
     die = die.get_DIE_from_attribute("DW_AT_type")
@@ -149,14 +152,12 @@ def _read_type(die: DIE) -> Type | None:
         die = die.get_DIE_from_attribute("DW_AT_type")
     size = die.attributes["DW_AT_byte_size"].value if "DW_AT_byte_size" in die.attributes else 0
     if die.tag == "DW_TAG_base_type":
-        encoding = die.attributes["DW_AT_encoding"].value
-        letter = ("f" if encoding == _FLOAT else "?" if encoding == _BOOLEAN else "i" if encoding in _SIGNED else
-                  "u" if encoding in _UNSIGNED else "")
+        letter = _LETTERS.get(die.attributes["DW_AT_encoding"].value)
         return Type(size, letter if letter == "?" else f"{letter}{size}") if letter and size <= 8 else None
     if die.tag == "DW_TAG_enumeration_type":
         return Type(size, f"i{size}") if size <= 8 else None
     if die.tag in _POINTERS:
-        target = None if _points_to_a_struct(die) else _read_type(die)  # a struct may point to its like
+        target = None if _points_to_a_struct(die) else _read_type(die)  # a list's struct points to its own type
         return Type(8, "pointer", target)
     if die.tag == "DW_TAG_array_type":
         return _read_array(die)
@@ -164,6 +165,7 @@ def _read_type(die: DIE) -> Type | None:
 
 
 def _points_to_a_struct(die: DIE) -> bool:
+    """Return whether a pointer's type leads to a struct other than `half`, through pointers, `const` and so on."""
     while "DW_AT_type" in die.attributes:
         die = die.get_DIE_from_attribute("DW_AT_type")
         if die.tag in ("DW_TAG_structure_type", "DW_TAG_class_type"):
@@ -195,7 +197,7 @@ def _read_struct(die: DIE, size: int) -> Type | None:
     if _read_name(die) in _HALF and size == 2:
         return Type(2, "f2")
     members = [part for part in die.iter_children() if part.tag in ("DW_TAG_member", "DW_TAG_inheritance")]
-    members = [part for part in members if "DW_AT_external" not in part.attributes]
+    members = [part for part in members if "DW_AT_external" not in part.attributes]  # not static ones
     if not 1 <= len(members) <= MOST_ELEMENTS:
         return None
     parts = []
@@ -208,13 +210,13 @@ def _read_struct(die: DIE, size: int) -> Type | None:
 
 
 def decode(kind: Type, data: bytes, known: bytes):
-    """Return the value of these bytes: a number, a `Pointer`, a dict for a struct, a list for an array.
+    """Return the value of `data`, the bytes of a variable: a number, `Pointer`, dict (struct) or list (array).
 
-    A byte of `known` is not zero if that byte of `data` has been set; what has other bytes is None.
+    A byte of `known` is not zero if that byte of `data` has been set; the value, or part, with other bytes is None.
     """
     if kind.parts:
         values = [decode(part, data[at : at + part.size], known[at : at + part.size]) for _, at, part in kind.parts]
-        if not kind.parts[0][0]:
+        if not kind.parts[0][0]:  # no name: an element of an array
             return values
         return dict(zip((name for name, _, _ in kind.parts), values, strict=True))
     if not all(known) or len(data) != kind.size:
@@ -232,8 +234,8 @@ class Pointer:
     target: Type | None
 
 
-def element(kind: Type | None, size: int) -> Type | None:
-    """Return the type of `size` bytes of a variable: of one element or several of an array; None if not known."""
+def find_element_type(kind: Type | None, size: int) -> Type | None:
+    """Return the type of an access of `size` bytes to a variable: one or several of its elements; None if unknown."""
     while kind and kind.shape:
         kind = kind.parts[0][2]
     if kind is None or kind.size == size:

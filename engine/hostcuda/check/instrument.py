@@ -21,6 +21,7 @@ This is for x86-64. On other processors the calls remain, and the runtime's func
 import json
 import platform
 import re
+from collections.abc import Callable, Iterable
 from pathlib import PurePath
 
 from hostcuda.errors import CompileError
@@ -29,11 +30,11 @@ from hostcuda.host.toolchain import INCLUDE
 FLOW = ".hostcuda_flow"  # the name of the section with the blocks
 IN_HEADERS = ""  # instead of "file:line" in the engine's headers: of their code, a GPU has only the arithmetic
 
-_HOOK = re.compile(
+_HOOK = re.compile(  # "\tcall\t__tsan_read4@PLT"
     r"\tcallq?\t\*?(?:__tsan_(?P<volatile>volatile_)?(?P<what>read|write)(?P<size>1|2|4|8|16)|"
     r"__sanitizer_cov_trace_pc)(?:@PLT|@GOTPCREL\(%rip\))?$"
 )
-_NOT_SEEN = re.compile(r"\t\w+\s.*\b(?:__tsan_(?:volatile_)?(?:read|write)(?:1|2|4|8|16)|__sanitizer_cov_trace_pc)\b")
+_HOOK_NAME = re.compile(r"\t\w+\s.*\b(?:__tsan_(?:volatile_)?(?:read|write)(?:1|2|4|8|16)|__sanitizer_cov_trace_pc)\b")
 _LABEL = re.compile(r"(\.L\d+|\.LBB\d+_\d+|[^.\s#\"][^\s:\"]*|\.?[A-Za-z_$][\w.$]*\.cold):")
 _DEBUG_LABEL = re.compile(r"\.L(?!BB\d)[A-Z]")  # for debug tables and constants, not jump targets
 _JUMP = re.compile(r"\t(?:bnd )?(j\w+)\s+(\*?)([^\s(#]+)")
@@ -60,7 +61,7 @@ ARITHMETIC = range(4)  # the first kinds of `WORK`
 _MOST = 200  # accesses per piece; the runtime's logs have room for as many after their end
 
 
-def able() -> bool:
+def can_instrument() -> bool:
     """Return whether code for this processor can be instrumented."""
     return platform.machine() == "x86_64"
 
@@ -71,22 +72,23 @@ class Block:
     `pieces` are lists of line numbers; `work` is the number of instructions per kind of `WORK`, by "file:line".
     """
 
-    def __init__(self, function):
+    def __init__(self, function: str):
         self.function, self.pieces, self.next, self.calls, self.work = function, [], [], [], {}
 
 
-def _read_blocks(lines):
-    """Return the blocks of the text, in the text's order.
+def _read_blocks(lines: list[str]) -> list[Block]:
+    """Return the blocks of assembler text, given its lines, in the text's order.
 
     One function, because every kind of line (label, directive, access, jump, call) changes where the next one belongs.
     """
     functions = {match[1] for match in map(_FUNCTION.match, lines) if match}
-    blocks, at, function = [], {}, ""
-    files, place = {}, IN_HEADERS
-    block = piece = None
-    assembler = False
+    blocks, labelled, function = [], {}, ""  # label -> its block; the symbol of the function that is read
+    files, place = {}, IN_HEADERS  # number of a file -> its name, None for the engine's headers; "file:line"
+    block = piece = None  # to which the next line belongs; None: no block, as after a jump, or a new piece
+    in_asm = False  # in the text of an `asm` statement
 
     def begin_block():
+        """Add a block, which may follow the current one if that is of the same function."""
         nonlocal block, piece
         new = Block(function)
         if block is not None and block.function == function:
@@ -98,16 +100,16 @@ def _read_blocks(lines):
         comment = line.lstrip("\t")  # clang's have a tab before them
         if comment[:1] == "#":
             if comment.startswith(("#APP", "#NO_APP")):
-                assembler, piece = comment.startswith("#APP"), None
+                in_asm, piece = comment.startswith("#APP"), None
             continue
         if line[:1] != "\t":
             match = _LABEL.match(line)
-            if match and not assembler and not _DEBUG_LABEL.match(line):
+            if match and not in_asm and not _DEBUG_LABEL.match(line):
                 name = match[1]
                 if name in functions:
-                    function = name.removesuffix(".cold")
+                    function = name.removesuffix(".cold")  # g++ moves a function's rare code there
                 begin_block()
-                at[name] = block
+                labelled[name] = block
             continue
         if line.startswith("\t."):
             if line.startswith(("\t.section", "\t.text")):
@@ -118,7 +120,7 @@ def _read_blocks(lines):
                 path = PurePath(match[2] or "", match[3])
                 files[match[1]] = None if INCLUDE in path.parents else _decode_name(path.name)
             continue
-        if assembler or block is None:
+        if in_asm or block is None:
             continue
         if _HOOK.match(line):
             if piece is None or len(piece) > _MOST:
@@ -129,9 +131,9 @@ def _read_blocks(lines):
         operation = line.split(None, 1)[0]
         kind = next((i for i, pattern in enumerate(WORK.values()) if pattern.match(operation)), None)
         if kind is not None and not line.endswith("%rsp") and (place != IN_HEADERS or kind in ARITHMETIC):
-            block.work.setdefault(place, [0] * len(WORK))[kind] += 1
+            block.work.setdefault(place, [0] * len(WORK))[kind] += 1  # not what only moves the stack pointer
         if jump := _JUMP.match(line):
-            if not jump[2]:
+            if not jump[2]:  # no "*": not through a register
                 block.next.append(jump[3])
             if jump[1] in ("jmp", "jmpq"):
                 block = None  # until the next label
@@ -142,81 +144,82 @@ def _read_blocks(lines):
         elif (call := _CALL.match(line)) and "TLSCALL" not in call[2]:  # a TLSCALL only returns a thread-local address
             piece = None
             block.calls.append(call[2].removesuffix("@PLT"))
-    for block in blocks:
-        block.next = [to for to in ((at.get(to) if isinstance(to, str) else to) for to in block.next) if to is not None]
+    for block in blocks:  # replace labels by blocks; leave out jumps to other files
+        block.next = [labelled.get(to) if isinstance(to, str) else to for to in block.next]
+        block.next = [to for to in block.next if to is not None]
     return blocks
 
 
-def _decode_name(name):
-    """Return a file's name from assembler text, which writes some of its bytes in octal."""
+def _decode_name(name: str) -> str:
+    """Return a file's name from assembler text, which writes bytes that are not ASCII in octal."""
     if "\\" not in name:
         return name
     text = _OCTAL.sub(lambda byte: chr(int(byte[1], 8)), name)
     return text.encode("latin-1", "replace").decode("utf-8", "replace")
 
 
-def components(nodes, edges):
-    """Return the strongly connected components of a graph, each before its successors (Tarjan 1972)."""
-    number, low, on_stack, stack, components = {}, {}, set(), [], []  # without recursion
+def find_components(nodes: Iterable, edges: Callable) -> list[list]:
+    """Return the strongly connected components of a graph, each before its successors (Tarjan 1972): lists of nodes."""
+    number, low, on_stack, stack, components = {}, {}, set(), [], []  # without recursion, which may be too deep
     for root in nodes:
         if root in number:
             continue
-        work = [(root, iter(edges(root)))]
-        number[root] = low[root] = len(number)
-        stack.append(root)
-        on_stack.add(root)
-        while work:
-            node, rest = work[-1]
-            for to in rest:
+        path = [(root, None)]  # (a node, what is left of its successors): the calls of the recursive function
+        while path:
+            node, successors = path[-1]
+            if successors is None:  # the node is new
+                number[node] = low[node] = len(number)
+                stack.append(node)
+                on_stack.add(node)
+                successors = iter(edges(node))
+                path[-1] = (node, successors)
+            for to in successors:
                 if to not in number:
-                    number[to] = low[to] = len(number)
-                    stack.append(to)
-                    on_stack.add(to)
-                    work.append((to, iter(edges(to))))
+                    path.append((to, None))
                     break
                 if to in on_stack:
                     low[node] = min(low[node], number[to])
             else:
-                work.pop()
-                if work:
-                    low[work[-1][0]] = min(low[work[-1][0]], low[node])
+                path.pop()
+                if path:
+                    low[path[-1][0]] = min(low[path[-1][0]], low[node])
                 if low[node] == number[node]:
                     component = []
                     while not component or component[-1] != node:
                         component.append(stack.pop())
                         on_stack.discard(component[-1])
                     components.append(component)
-    return components[::-1]
+    return components[::-1]  # Tarjan's algorithm finds a component after its successors
 
 
-def order_blocks(blocks):
-    """Return the blocks in the order in which divergent lanes run them."""
+def order_blocks(blocks: list[Block]) -> list[Block]:
+    """Return the blocks in the order in which divergent lanes run them: callees before callers, see the module."""
     functions = {}
     for block in blocks:
         functions.setdefault(block.function, []).append(block)
     callees = {name: [to for block in own for to in block.calls if to in functions] for name, own in functions.items()}
     order = []
-    for names in reversed(components(list(functions), callees.__getitem__)):
+    for names in reversed(find_components(list(functions), callees.__getitem__)):
         for name in names:
             order += _order_within(functions[name], functions[name][0])
     return order
 
 
-def _order_within(blocks, entry):
-    """Return a function's or loop's blocks, entered at `entry`: predecessors first, loops together."""
+def _order_within(blocks: list[Block], entry: Block) -> list[Block]:
+    """Return a function's blocks, entered at `entry`, with predecessors first and the blocks of a loop together."""
     place = {block: i for i, block in enumerate(blocks)}
     order = []
-    pending = [(blocks, entry)]
+    pending = [(blocks, entry)]  # a stack: (blocks of a loop, its entry), or (None, a single block)
     while pending:
         part, head = pending.pop()
         if part is None:
             order.append(head)
             continue
         members = set(part)
-        # Without the edges back to its head, a loop has no cycle of its own.
+        # A loop is a strongly connected component. Without the edges back to its head, it is ordered in the same way.
         edges = {block: [to for to in block.next if to in members and to is not head] for block in part}
         rest = []
-        for component in components(part, edges.__getitem__):
+        for component in find_components(part, edges.__getitem__):
             if len(component) == 1:
                 rest.append((None, component[0]))
                 continue
@@ -229,31 +232,29 @@ def _order_within(blocks, entry):
 
 
 def instrument(text: str, checks: bool) -> str:
-    """Return the assembler text with logging instead of the calls, or beside them as the `checks` of addresses.
+    """Return assembler text with logging instead of the calls; `checks` keeps the calls, too: they check addresses.
 
     Raises CompileError if the compiler calls these functions in an unknown way: nothing would be counted.
     """
     lines = text.split("\n")
     for line in lines:
-        if _NOT_SEEN.match(line) and not _HOOK.match(line):
-            raise CompileError(
-                f"check mode does not know the call {' '.join(line.split())!r} of this compiler, so accesses would be "
-                "missed: leave out unusual options in CXX, or set it to g++"
-            )
-    pieces, accesses, stubs = [], [], []
+        if _HOOK_NAME.match(line) and not _HOOK.match(line):
+            raise CompileError(f"check mode does not know the call {' '.join(line.split())!r} of this compiler, so "
+                               "accesses would be missed: leave out unusual options in CXX, or set it to g++")
+    pieces, accesses, stubs = [], [], []  # rows of the two tables; code out of line for a full log
     blocks = _read_blocks(lines)
-    numbers = {}
+    numbers = {}  # block -> numbers of its pieces
     for block in order_blocks(blocks):
         for piece in block.pieces:
             numbers.setdefault(block, []).append(len(pieces))
             hooks = [_HOOK.match(lines[at]) for at in piece]
-            size = 8 * (1 + sum(hook["what"] is not None for hook in hooks))
+            size = 8 * (1 + sum(hook["what"] is not None for hook in hooks))  # bytes in the log: number, addresses
             number, offset = len(pieces), 8
             pieces.append(f"\t.long\t.Llk_piece{number} - hostcuda_pieces, {len(accesses)}, {size // 8 - 1}")
-            since = None  # the line after which r11 has the log's end
+            since = None  # the line after which r11 has the log's end; None: reload it
             for at, hook in zip(piece, hooks, strict=True):
                 new = []
-                if at == piece[0]:
+                if at == piece[0]:  # reserve room; r11 is free, because the call may change it
                     new += [
                         "\tmovq\t.Llk_log(%rip), %r11",
                         "\tcmpq\t.Llk_log+8(%rip), %r11",
@@ -261,13 +262,12 @@ def instrument(text: str, checks: bool) -> str:
                         f".Llk_piece{number}:",
                         f"\tmovq\t${number}, (%r11)",
                         f"\taddq\t${size}, %r11",
-                        "\tmovq\t%r11, .Llk_log(%rip)",
-                    ]
+                        "\tmovq\t%r11, .Llk_log(%rip)"]
                     stubs += [f".Llk_full{number}:", "\tcall\t.Llk_make_room", f"\tjmp\t.Llk_piece{number}"]
                 elif since is None or any("%r11" in line for line in lines[since + 1 : at]):
                     new.append("\tmovq\t.Llk_log(%rip), %r11")
                 since = at
-                if hook["what"]:
+                if hook["what"]:  # an access, whose address is the call's argument
                     new.append(f"\tmovq\t%rdi, {offset - size}(%r11)")
                     offset += 8
                     if checks:
@@ -276,23 +276,23 @@ def instrument(text: str, checks: bool) -> str:
                     new.append(f".Llk_access{len(accesses)}:")
                     accesses.append(
                         f"\t.long\t.Llk_access{len(accesses)} - hostcuda_accesses\n"
-                        f"\t.byte\t{int(hook['what'] == 'write')}, {hook['size']}, {int(bool(hook['volatile']))}, 0"
-                    )
+                        f"\t.byte\t{int(hook['what'] == 'write')}, {hook['size']}, {int(bool(hook['volatile']))}, 0")
                 lines[at] = "\n".join(new)
     return "\n".join([*lines, *_write_tail(pieces, accesses, stubs), *_write_flow(blocks, numbers)])
 
 
-def _write_flow(blocks, numbers):
-    """Return the section `FLOW`: in JSON, per block its ``pieces`` by number, the ``next`` blocks, its ``work``."""
+def _write_flow(blocks: list[Block], numbers: dict[Block, list[int]]) -> list[str]:
+    """Return the lines of the section `FLOW`, the blocks in JSON: ``pieces`` by number, ``next`` by index, ``work``."""
     place = {block: i for i, block in enumerate(blocks)}
     text = json.dumps([{"pieces": numbers.get(block, []), "next": [place[to] for to in block.next], "work": block.work}
                        for block in blocks])
-    parts = [text[at : at + 4000].replace("\\", "\\\\").replace('"', '\\"') for at in range(0, len(text), 4000)]
+    parts = (text[at : at + 4000] for at in range(0, len(text), 4000))  # in lines of at most so many characters
+    parts = (part.replace("\\", "\\\\").replace('"', '\\"') for part in parts)
     return [f'\t.section\t{FLOW},"",@progbits', *(f'\t.ascii\t"{part}"' for part in parts), ""]
 
 
-def _write_tail(pieces, accesses, stubs):
-    """Return the log's variables, the call into the runtime when the log is full, and the tables."""
+def _write_tail(pieces: list[str], accesses: list[str], stubs: list[str]) -> list[str]:
+    """Return lines: the log's variables, the call into the runtime when the log is full, and the two tables' rows."""
     registers = ["%rax", "%rdi", "%rsi", "%rdx", "%rcx", "%r8", "%r9"]  # an odd number keeps the stack aligned
     return [
         "\t.text",
@@ -321,5 +321,5 @@ def _write_tail(pieces, accesses, stubs):
     ]
 
 
-def _write_table(name, rows):
+def _write_table(name: str, rows: list[str]) -> list[str]:
     return [f"\t.type\t{name}, @object", f"{name}:", *rows, f"\t.size\t{name}, . - {name}"]

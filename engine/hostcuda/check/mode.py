@@ -6,8 +6,7 @@ runtime (``runtime/parts.h``), and `hostcuda.check.records` has what was found i
 address ends the launch with an error. It does so before the access, except with ``profile`` alone, which checks the
 addresses of a warp when all its lanes wait. Findings are only those of the chosen tools.
 
-What racecheck and initcheck report, and what not, is in ``docs/strictness.md``. Racecheck takes 24 bytes of memory per
-byte of global memory that a launch accesses; the result names arrays for which there is not enough.
+What racecheck and initcheck report, and what not, is in ``docs/strictness.md``.
 
 The counts have Nsight Compute's names, where such a metric exists. They agree with it if the GPU's compiler keeps the
 accesses as written; it may merge neighbouring loads into one wide load. An atomic operation on global memory is a
@@ -74,8 +73,8 @@ _CLANG = [
 _CLANG_COUNTS = ["-fsanitize-coverage=bb,no-prune,trace-pc"]
 
 
-def flags(clang: bool, tools: tuple[str, ...]) -> list[str]:
-    """Return the compiler's flags for these tools."""
+def choose_flags(clang: bool, tools: tuple[str, ...]) -> list[str]:
+    """Return the flags of `clang` or g++ for these tools (names in `KNOWN`)."""
     options = [*_FLAGS, *(_CLANG if clang else _GCC)]
     if "step" in tools:
         return [*options, *_STEP]
@@ -83,7 +82,7 @@ def flags(clang: bool, tools: tuple[str, ...]) -> list[str]:
         options += ["-DHOSTCUDA_COUNTS", *(_CLANG_COUNTS if clang else _GCC_COUNTS)]
     elif not clang:  # reads of a shared array that nothing writes are kept, and so are writes of one that nothing reads
         options.append("-fno-ipa-reference-addressable")
-    if tools != ("profile",):
+    if tools != ("profile",):  # addresses are checked before each access
         options.append("-DHOSTCUDA_CHECKS")
     if "memcheck" in tools:  # a float4 assembled member by member is then not one access
         options.append("-fsanitize=alignment")
@@ -93,7 +92,7 @@ def flags(clang: bool, tools: tuple[str, ...]) -> list[str]:
 
 
 # What a source must have for an address to be no multiple of its type's size: a cast of a pointer or reference, or a
-# type of more than a word. Other names may look like these.
+# type of more than a word ("float4"). Other names may look like these.
 _MAY_MISALIGN = re.compile(
     r"[*&]\s*[)>]|\b[A-Za-z]\w*[1-4]\b|\b(?:double|long|union|struct|class|new|asm|alignas|__align__)\b|#\s*include"
 )
@@ -105,13 +104,14 @@ def list_unneeded_flags(source: str, clang: bool, folders: Iterable[Path] = ()) 
     Calls that check alignment keep the compiler from holding values in registers where ``__restrict__`` permits it.
     `bounds` reads only g++'s assembler text.
     """
-    alignment = _MAY_MISALIGN.search(without_comments(source))
-    used = {"-fsanitize=alignment": alignment, "-fsanitize=bounds": not clang and bounds.needs_checks(source, folders)}
-    return [flag for flag, is_needed in used.items() if not is_needed]
+    needed = {"-fsanitize=alignment": _MAY_MISALIGN.search(without_comments(source)),
+              "-fsanitize=bounds": not clang and bounds.needs_checks(source, folders)}
+    return [flag for flag, is_needed in needed.items() if not is_needed]
 
 
-_SKIPPED = r'(?:\s|//[^\n]*|/\*.*?\*/|\# \d+ "[^\n]*)*'
+_SKIPPED = r'(?:\s|//[^\n]*|/\*.*?\*/|\# \d+ "[^\n]*)*'  # space, comments and the preprocessor's lines before a loop
 _UNROLL = re.compile(rf"^([ \t]*#[ \t]*pragma[ \t]+)unroll[ \t]*$(?={_SKIPPED}(?:for|while)\b)", re.M | re.S)
+_FULLY = "GCC unroll 65534"  # the largest number that g++ takes
 _MOST_LEVELS = 3  # of nested loops that are unrolled: with more, the code would not fit into the cache
 
 
@@ -119,20 +119,20 @@ def unroll_loops(text: str) -> str:
     """Return the source with ``#pragma unroll`` in g++'s form: else each iteration would be recorded."""
     levels = {}  # position of a loop's pragma -> nested loops to be unrolled, including this one
     code = Scan(text).code
-    for match in reversed(list(_UNROLL.finditer(text))):
-        last = find_statement_end(code, match.end())
-        levels[match.start()] = 1 + max((n for at, n in levels.items() if at < last), default=0)
-    return _UNROLL.sub(lambda m: f"{m[1]}GCC unroll 65534" if levels[m.start()] <= _MOST_LEVELS else m[0], text)
+    for match in reversed(list(_UNROLL.finditer(text))):  # the inner loops first
+        end = find_statement_end(code, match.end())
+        levels[match.start()] = 1 + max((n for start, n in levels.items() if start < end), default=0)
+    return _UNROLL.sub(lambda m: m[1] + _FULLY if levels[m.start()] <= _MOST_LEVELS else m[0], text)
 
 
-# What precedes the first [ in the definition of an array with values.
+# What precedes the first [ in the definition of an array with values: "__constant__ const float w" of w[3] = {1, 2, 1}.
 _ARRAY = re.compile(r"\b(?:\w++|\s++|::|<[\w\s:,]*+>|\(\((?:used)?\)\)){2,32}+(?=(?:\[[^\]=;{]*\]\s*)+[={])")
 
 
 def make_changeable(text: str) -> str:
-    """Return the source with arrays in device memory that may change: reads of constant ones go unrecorded."""
-
+    """Return the source without ``const`` at arrays in device memory: reads of constant ones are not recorded."""
     def change(match: re.Match) -> str:
+        """Return a definition's text without ``const``, unless it is local, inline or declared ``extern``."""
         head, words = match[0], {*match[0].split()}
         if "const" not in words or not words & {"__device__", "__constant__", "static"} or (
                 words & {"extern", "inline"} or re.search(rf"\bextern\b[^;{{]*\b{head.split()[-1]}\s*\[", text)):
@@ -144,8 +144,8 @@ def make_changeable(text: str) -> str:
 
 
 _RED_ZONE = 256  # bytes; a multiple of 128, the bytes of one row of banks, so that variables keep their banks
-_COMMON = re.compile(r"(?m)^\t\.local\t(\S+)\n\t\.comm\t\1,(\d+),(\d+)$")
-_SECTION_OR_OBJECT = re.compile(
+_COMMON = re.compile(r"(?m)^\t\.local\t(\S+)\n\t\.comm\t\1,(\d+),(\d+)$")  # symbol, bytes, alignment: in .bss
+_SECTION_OR_OBJECT = re.compile(  # "\t.section\tNAME...", or "SYMBOL:" with all its data
     r"(?m)^\t\.(?:section\t)?(text|data|bss|(?<=section\t)[^\s,]+)\b.*$|"
     r"^\S+:\n(?:\t\.(?:zero|byte|value|short|hword|word|xword|long|quad|octa|float|double|asciz?|string|base64)\b.*\n)+"
 )
@@ -154,14 +154,15 @@ _GUARDED = re.compile(r"hc_constant|\.?bss|\.?data(?!\.rel\.ro)")  # not the tab
 
 def add_red_zones(assembly: str) -> str:
     """Return the assembler text with unused bytes after each variable of a module, so that overruns are found."""
-    guarded = False
+    is_guarded = False  # whether the current section has variables of the source
 
     def add_red_zone(match):
-        nonlocal guarded
-        if match[1]:
-            guarded = _GUARDED.match(match[1])
+        """Return the text of a section's directive, or of a variable, there with unused bytes if it is guarded."""
+        nonlocal is_guarded
+        if match[1]:  # a section
+            is_guarded = _GUARDED.match(match[1])
             return match[0]
-        return f"{match[0]}\t.zero\t{_RED_ZONE}\n" if guarded else match[0]
+        return f"{match[0]}\t.zero\t{_RED_ZONE}\n" if is_guarded else match[0]
 
     in_bss = ("\t.pushsection\t.bss\n\t.balign\t{3}\n\t.type\t{1}, @object\n\t.size\t{1}, {2}\n{1}:\n"
               f"\t.zero\t{{2}}+{_RED_ZONE}\n\t.popsection")
@@ -174,7 +175,7 @@ before_link = None  # called with the assembler text of each module; it can rais
 
 
 def prepare(path: Path, tools: tuple[str, ...], alone: bool) -> None:
-    """Prepare a module's assembler text for these tools, and for linking with the runtime instead of the sanitizer's.
+    """Change the file of a module's assembler text: add the code of these tools, and call the runtime's functions.
 
     If it is not `alone` in its module, accesses are not counted in the faster way, which has one table per module.
     """
@@ -182,7 +183,7 @@ def prepare(path: Path, tools: tuple[str, ...], alone: bool) -> None:
     if before_link:
         before_link(text)
     text = _MEMORY.sub(r"\1__tsan_\2", add_red_zones(bounds.keep_local_checks(text, path.parent)))
-    if "profile" in tools and alone and instrument.able():
+    if "profile" in tools and alone and instrument.can_instrument():
         text = instrument.instrument(text, checks=tools != ("profile",))
     if "step" in tools:
         text = stops.insert_stops(text)

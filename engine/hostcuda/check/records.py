@@ -12,7 +12,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from operator import itemgetter
 from pathlib import Path
@@ -24,7 +24,7 @@ from hostcuda.check.mode import TOOLS
 from hostcuda.errors import EngineError
 from hostcuda.frontend.scan import Scan
 from hostcuda.host import toolchain
-from hostcuda.metrics import COUNTERS
+from hostcuda.metrics import COUNTERS, Counter
 
 
 @dataclass
@@ -135,14 +135,14 @@ class LaunchRecord:
     requests: list = field(default_factory=list)
 
 
-_take = _follow = None
-_records = []
-_sources = {}  # module -> its source
-_lines = {}  # (module, return address) -> (file, line, whether the access is in the engine's own headers)
+_take = _follow = None  # the runtime library's functions
+_records = []  # `LaunchRecord`s, also those of copies
+_sources = {}  # path of a module -> its source
+_lines = {}  # (module's path, return address) -> (file, line, whether the access is in the engine's own headers)
 
 
 def attach(library: ctypes.CDLL) -> None:
-    """Use this runtime library."""
+    """Let `take` and `follow` call this runtime library."""
     global _take, _follow
     _take, _follow = library.hc_check_take, library.hc_follow
     _take.restype, _take.argtypes = ctypes.c_size_t, [ctypes.c_char_p, ctypes.c_size_t]
@@ -172,7 +172,7 @@ def follow(block: tuple[int, int, int] | None = None, warp: int = 0) -> None:
 
 
 def take() -> None:
-    """Read the records of the launches that have ended since the last call."""
+    """Move the records that the runtime has written since the last call to `_records` and to HOSTCUDA_CHECK_OUT."""
     if _take is None:
         return
     buffer, text = ctypes.create_string_buffer(1 << 16), b""
@@ -187,7 +187,7 @@ def take() -> None:
 
 
 def _append_line(suffix: str, row: dict) -> None:
-    """Append a line to the file that HOSTCUDA_CHECK_OUT names, or to the one with this suffix."""
+    """Append a row as JSON to the file whose name is HOSTCUDA_CHECK_OUT and this suffix, if that variable is set."""
     if out := os.environ.get("HOSTCUDA_CHECK_OUT"):
         with open(out + suffix, "a", encoding="utf-8") as file:
             file.write(json.dumps(row) + "\n")
@@ -198,8 +198,8 @@ def record_event(kind: str, message: str, **more: str | int | None) -> None:
     _append_line(".events", {"kind": kind, "message": message, **more})
 
 
-def _tell_exception(kind: type, error: BaseException, trace: TracebackType | None) -> None:
-    """Record an exception that ends the program, and print it as before."""
+def _record_exception(kind: type, error: BaseException, trace: TracebackType | None) -> None:
+    """Record an exception that ends the program, and print it as before: `sys.excepthook` in check mode."""
     what = {"CompileError": "compile error", "LaunchError": "failed"}.get(kind.__name__, "refused")
     record_event(what if kind.__module__ == errors.__name__ else "failed", f"{kind.__name__}: {error}")
     _print_exception(kind, error, trace)
@@ -207,12 +207,13 @@ def _tell_exception(kind: type, error: BaseException, trace: TracebackType | Non
 
 _print_exception = sys.excepthook
 if TOOLS and "HOSTCUDA_CHECK_OUT" in os.environ:
-    sys.excepthook = _tell_exception
+    sys.excepthook = _record_exception
 
 
-def _read_copy(raw):
-    """Return a record without a launch, for what the host has copied, or what may still run."""
+def _read_copy(raw: dict) -> LaunchRecord:
+    """Return a record without a launch from the runtime's JSON: the host copies unset memory, or uses it too early."""
     (file, line), *callers = _find_callers(raw)
+    # "first" has the call that queued the other use; otherwise show a caller in another file.
     others = _find_callers(raw["first"])[:1] if "first" in raw else [caller for caller in callers if caller[0] != file]
     other = next(({"file": file, "line": line, "thread": None, "op": ""} for file, line in others if file), None)
     finding = Finding(raw.get("tool", "initcheck"), raw.get("kind", "uninitialized"), raw["copy"], file, line, None,
@@ -220,8 +221,8 @@ def _read_copy(raw):
     return LaunchRecord(-1, raw["copy"], (), (), 0, 0, 0, {}, findings=[finding])
 
 
-def _find_callers(raw):
-    """Return file and line of each caller of the host's code, the innermost first."""
+def _find_callers(raw: dict) -> list[tuple[str | None, int | None]]:
+    """Return (file, line) of a JSON record's return addresses in host code, innermost first, or else its own place."""
     _locate(raw["module"], raw["callers"])
     places = [_lines[raw["module"], caller][:2] for caller in raw["callers"]]
     return [place for place in places if place[0]] or [(raw["file"] or None, raw["line"])]
@@ -241,7 +242,7 @@ def add_module(path: Path, source: str, options: list[str], include_dirs: list[P
     """Record what the module in the file `path` was compiled from, so that nvcc can compile it, too.
 
     Sources without a name of their own share a `default_name`: from the second one on they get a number in the records.
-    `parameters` has the names of each kernel's parameters by their offsets, with the types of elements.
+    `parameters` maps a kernel's name to a dict: offset of a pointer parameter -> its name, the type of an element.
     """
     _sources[str(path)] = source
     if TOOLS:
@@ -253,17 +254,18 @@ def add_module(path: Path, source: str, options: list[str], include_dirs: list[P
         _names[str(path)] = (default_name, default_name if number == 1 else f"{stem}-{number}{dot}{ending}")
 
 
-_parameters = {}  # module -> kernel -> offset of a parameter -> its name, and the type of an element
+_parameters = {}  # module's path -> the `parameters` of `add_module`
+# "element 1000 of an allocation, one past the end of its 1000 elements of 4 bytes", "element 3 of an allocation of ..."
 _PLACE = re.compile(r"element (-?\d+) of an allocation(?:, (\w+) ([a-z ]+) its| of) (\d+) elements of (\d+) bytes?")
 KINDS = {"bool": 1, "char": 1, "half": 2, "short": 2, "int": 4, "float": 4, "long": 8, "double": 8}  # bytes
 _SIZES = {**KINDS, "unsigned": 4, "size_t": 8, **{f"{u}int{8 * n}_t": n for u in ("", "u") for n in (1, 2, 4, 8)},
           **{f"{u}{kind}{n}": n * size for u in ("", "u", "__") for kind, size in KINDS.items() for n in (1, 2, 3, 4)}}
 _unnamed = {}  # source without a name of its own -> its number
-_names = {}  # module -> the name that its source has for the compiler, and in the records
+_names = {}  # module's path -> (its source's name for the compiler, its name in the records)
 
 
 def _rename_source(module: str, text: str | None) -> str | None:
-    """Return a message about a module, with the file's name for the compiler replaced by that in the records."""
+    """Return a message about a module (its path) with the source's name in records instead of its compiler's name."""
     old, new = _names.get(module, ("", ""))
     return re.sub(rf"(?<![\w/.-]){re.escape(old)}(?=$|:)", new, text) if text and old != new else text
 
@@ -271,39 +273,39 @@ def _rename_source(module: str, text: str | None) -> str | None:
 def launches() -> list[LaunchRecord]:
     """Return the `LaunchRecord`s of launches that have ended, in order. Synchronize first to get all of them."""
     take()
-    return [record for record in _records if record.index >= 0]
+    return [record for record in _records if record.index >= 0]  # those of copies have -1
 
 
-def _locate(module, addresses):
-    """Fill `_lines` for return addresses in a module."""
-    wanted = sorted({a for a in addresses if (module, a) not in _lines})
-    if not wanted:
+def _locate(module: str, addresses: Iterable[int]) -> None:
+    """Find file and line of return addresses in a module (its path), and keep them in `_lines`."""
+    missing = sorted({a for a in addresses if (module, a) not in _lines})
+    if not missing:
         return
     out = ""
     if shutil.which("addr2line"):
         # One byte less: the address of the call, which may be the last instruction of its line.
-        command = ["addr2line", "-a", "-i", "-e", module, *(hex(a - 1) for a in wanted)]
+        command = ["addr2line", "-a", "-i", "-e", module, *(hex(a - 1) for a in missing)]
         out = toolchain.run(command)[1]
-    places = re.split(r"(?m)^0x[0-9a-f]+\n", out)[1:]
-    for address, text in zip(wanted, places or [""] * len(wanted), strict=True):
+    places = re.split(r"(?m)^0x[0-9a-f]+\n", out)[1:]  # after each address, a line per inlined function
+    for address, text in zip(missing, places or [""] * len(missing), strict=True):
         file, *rest = _parse_place(text)
         _lines[module, address] = (_rename_source(module, file), *rest)
 
 
-def _parse_place(text):
+def _parse_place(text: str) -> tuple[str | None, int | None, bool]:
     """Return the innermost file and line outside the engine's headers, and whether lines of these are further in."""
     inside = False
-    for line in text.splitlines():
+    for line in text.splitlines():  # addr2line's: "FILE:LINE (discriminator 2)", the innermost first
         file, _, number = line.split(" (discriminator")[0].rpartition(":")
         path = Path(file)
-        if toolchain.INCLUDE in path.parents or path.name == "kernel.cpp":
+        if toolchain.INCLUDE in path.parents or path.name == "kernel.cpp":  # the text that the engine generates
             inside = True
         elif number.isdigit() and int(number):
             return _name_file(path), int(number), inside
     return None, None, True
 
 
-def _name_file(path):
+def _name_file(path: Path) -> str:
     """Return a file's name as in the source: the compiler prepends the build folder to a relative one."""
     return str(path) if path.is_file() else path.name
 
@@ -312,13 +314,13 @@ _UNITS = {"global": "sectors", "shared": "wavefronts", "constant": "wavefronts"}
 
 
 @functools.cache
-def _list_counters(space, op):
-    """Return the `Counter`s of a kind of access."""
+def _list_counters(space: str, op: str) -> list[Counter]:
+    """Return the counters of accesses to a memory space with an operation: "global", "ld"."""
     return [counter for counter in COUNTERS if counter.space == space and counter.op in ("", op)]
 
 
-def _read_record(raw):
-    """Return the `LaunchRecord` from the runtime's JSON record, with code addresses replaced by files and lines."""
+def _read_record(raw: dict) -> LaunchRecord:
+    """Return a launch's record from the runtime's JSON, with files and lines for addresses ("pc" is removed there)."""
     places = [finding[key] for finding in raw["findings"] for key in ("pc", "other_pc", "read_pc") if finding.get(key)]
     callers = [place for entry in (raw, *raw["findings"]) for place in entry.get("callers", ())]
     _locate(raw["module"], places + callers + [access["pc"] for access in (*raw["sites"], *raw["requests"])])
@@ -327,10 +329,10 @@ def _read_record(raw):
     sites = {}
     choices = _list_choices(raw)
     for access in raw["sites"]:
-        file, line, inside = _lines[raw["module"], access["pc"]]
+        file, line, in_header = _lines[raw["module"], access["pc"]]
         space, op = access["space"], access["op"]
-        if space == "local" and (inside or (file, line, op) in choices):
-            continue  # inside: an exchange between lanes in the engine's headers
+        if space == "local" and (in_header or (file, line, op) in choices):
+            continue  # in_header: an exchange between lanes
         figures = access | {"extra": access["units"] - access["ideal"]}
         for counter in _list_counters(space, op):
             counts[counter.metric] += figures[counter.figure]
@@ -341,13 +343,14 @@ def _read_record(raw):
             figures_by_name[_UNITS[space]] = access["units"]
         if _UNITS.get(space) == "wavefronts":
             figures_by_name |= {"conflicts": figures["extra"], "broadcast": access["broadcast"]}
-        key = (file, line, space, op, access["size"])
+        key = (file, line, space, op, access["size"])  # accesses that agree in these are one site
         site = sites.setdefault(key, dict(zip(("file", "line", "space", "op", "size"), key, strict=True)))
         for name, value in {**figures_by_name, "bytes": access["bytes"]}.items():
             site[name] = site.get(name, 0) + value
         if "worst" in access:
             site["worst"] = max(site.get("worst", access["worst"]), access["worst"], key=itemgetter("units"))
-    findings = [_to_finding(raw, finding) for finding in raw["findings"] if "read_pc" not in finding  # else in one line
+    # A lost update ("read_pc") counts only if the variable is read and written in one line.
+    findings = [_build_finding(raw, finding) for finding in raw["findings"] if "read_pc" not in finding
                 or _lines[raw["module"], finding["read_pc"]][:2] == _lines[raw["module"], finding["pc"]][:2]]
     findings = [finding for finding in findings if not _may_discard(raw["module"], finding)]
     order = sorted(sites.values(), key=lambda s: (s["file"] or "", s["line"] or 0, s["space"], s["op"]))
@@ -356,28 +359,27 @@ def _read_record(raw):
         raw["blocks"], counts, order, findings, _describe_error(raw),
         raw["module"], raw["unchecked"], raw["matrices"], raw["plays"], raw["constant_traces"],
         [{**dict(zip(("file", "line"), _lines[raw["module"], request.pop("pc")], strict=False)), **request}
-         for request in raw["requests"]],
-    )
+         for request in raw["requests"]])
 
 
-def _describe_error(raw):
-    """Return why the launch was abandoned, with the line where it was stopped."""
+def _describe_error(raw: dict) -> str:
+    """Return why the launch of a JSON record was abandoned, with the line where it was stopped; "" if it was not."""
     error = raw["error"]
     if raw["callers"]:
-        file, line = place(raw["module"], raw["callers"])
+        file, line = find_place(raw["module"], raw["callers"])
         error += f" at {file}:{line}" if file else ""
         if raw["blocks_watched"] < raw["blocks"]:
             error += ". Check mode runs one block after the other: a block that waits for a later one never ends"
     return error
 
 
-def place(module: str, callers: Sequence[int]) -> tuple[str | None, int | None]:
-    """Return file and line of the innermost of these return addresses in the user's source."""
+def find_place(module: str, callers: Sequence[int]) -> tuple[str | None, int | None]:
+    """Return file and line of the innermost of a module's return addresses in the user's source; None if unknown."""
     return _find_callers({"module": module, "callers": callers, "file": None, "line": None})[0]
 
 
-def _list_choices(raw):
-    """Return (file, line, operation) of accesses that go either to a local variable or elsewhere.
+def _list_choices(raw: dict) -> set[tuple[str, int, str]]:
+    """Return (file, line, operation) of the accesses in a JSON record that go to a local variable or to other memory.
 
     The host's compiler generates them for ``i < n ? x[i] : zero``, where nvcc selects between the values, also in the
     copies of an unrolled loop in which all lanes select the variable.
@@ -388,59 +390,62 @@ def _list_choices(raw):
     return {(*_lines[raw["module"], pc][:2], op) for (pc, op), names in spaces.items() if {"local"} < names}
 
 
-def _may_discard(module, finding):
+def _may_discard(module: str, finding: Finding) -> bool:
     """Return whether a shuffle from an absent lane only sets a variable that a later condition may not use."""
     if finding.kind != "absent lane" or not finding.line:
         return False
     path = Path(finding.file)
     text = path.read_text(errors="replace") if path.is_file() else _sources.get(module, "")
-    starts = {place: at for place, at, _ in bounds.list_lines(text, finding.file)}
-    code = Scan(text[starts.get((finding.file, finding.line), len(text)) :]).masked
+    starts = {place: start for place, start, _ in bounds.list_lines(text, finding.file)}
+    code = Scan(text[starts.get((finding.file, finding.line), len(text)) :]).masked  # from the finding's line on
+    # "v = __shfl_down_sync(m, v, 1);", maybe after other statements of that line
     setting = re.match(r"(?:(?:(?!__shfl)[^\n])*[;{}])?[^;{}]*?\b(\w+)\s*=\s*(?:\(\w+\)\s*)?__shfl\w*\s*\([^;]*;", code)
     use = setting and re.compile(rf"\b{setting[1]}\b").search(code, setting.end())
     return bool(use) and bool(re.search(r"\b(?:if|while)\b|\?|&&|\|\|", code[setting.end() : use.start()]))
 
 
-def _format_element(at, away, side, count, unit, name, kind, start):
+def _format_element(index, distance, side, count, unit_bytes, name, type_name, start: int) -> str:
     """Return a place in an array as a kernel writes it: "x[1000], one past the end of 1000 floats".
 
-    The parameter points to the byte `start` of the allocation. If the size of the type is not known, bytes are counted.
+    The first five are the words that `_PLACE` finds in a message. The kernel's parameter is `name`, a pointer to the
+    byte `start` of the allocation. If the size of its type is not known, bytes are counted.
     """
-    at, away, count = (int(n) * int(unit) for n in (at, {"one": 1, None: 0}.get(away, away), count))
-    at, count, size = at - start, count - start, _SIZES.get(kind)
+    at, away, end = (int(n) * int(unit_bytes) for n in (index, {"one": 1, None: 0}.get(distance, distance), count))
+    at, end, size = at - start, end - start, _SIZES.get(type_name)  # bytes, from where the pointer points
     if not size:
-        return f"byte {at} of {name}, which has {count} bytes"
+        return f"byte {at} of {name}, which has {end} bytes"
     if start and at < 0:
         where = f"{-(-away // size) if away > size else 'one'} {side}" if side else "in"
         return f"{name}[{at // size}], {where} the allocation that {name} points into"
-    many, words = -(-away // size), f"{kind}s" if kind in KINDS else f"elements of {size} byte{'s' * (size > 1)}"
-    return f"{name}[{at // size}], {many if many > 1 else 'one'} {side or 'of'} {count // size} {words}"
+    words = f"{type_name}s" if type_name in KINDS else f"elements of {size} byte{'s' * (size > 1)}"
+    elements_away = -(-away // size)
+    return f"{name}[{at // size}], {elements_away if elements_away > 1 else 'one'} {side or 'of'} {end // size} {words}"
 
 
-def _to_finding(raw, found):
-    """Return the `Finding` from one finding of the runtime's JSON record of a launch."""
-    if "file" in found:
-        file, line = _rename_source(raw["module"], _name_file(Path(found["file"]))), found["line"]
-    elif "callers" in found:
-        file, line = place(raw["module"], found["callers"])
-    else:  # it may have been left from a library
-        file, line = _lines[raw["module"], found["pc"]][:2] if found["pc"] else (None, None)
-    other = None
-    if "other_pc" in found:
-        file_2, line_2, _ = _lines[raw["module"], found["other_pc"]]
-        other = {"file": file_2, "line": line_2, "thread": tuple(found["other_thread"]), "op": found["other_op"]}
-    message, buffer = _rename_source(raw["module"], found["message"]), found.get("buffer")
-    if parameter := _parameters.get(raw["module"], {}).get(raw["kernel"], {}).get(found.get("argument")):
-        name, kind = parameter
-        message = _PLACE.sub(lambda place: _format_element(*place.groups(), name, kind, found["argument_at"]), message)
+def _build_finding(raw: dict, raw_finding: dict) -> Finding:
+    """Return one finding of the runtime's JSON record `raw` of a launch, with lines and the kernel's own names."""
+    if "file" in raw_finding:
+        file, line = _rename_source(raw["module"], _name_file(Path(raw_finding["file"]))), raw_finding["line"]
+    elif "callers" in raw_finding:
+        file, line = find_place(raw["module"], raw_finding["callers"])
+    else:  # 0: the kernel may have been left from a library
+        file, line = _lines[raw["module"], raw_finding["pc"]][:2] if raw_finding["pc"] else (None, None)
+    other, op, other_op = None, raw_finding.get("op", ""), raw_finding.get("other_op")
+    if "other_pc" in raw_finding:
+        other_file, other_line, _ = _lines[raw["module"], raw_finding["other_pc"]]
+        other = {"file": other_file, "line": other_line, "thread": tuple(raw_finding["other_thread"]), "op": other_op}
+    message, buffer = _rename_source(raw["module"], raw_finding["message"]), raw_finding.get("buffer")
+    if parameter := _parameters.get(raw["module"], {}).get(raw["kernel"], {}).get(raw_finding.get("argument")):
+        name, start = parameter[0], raw_finding["argument_at"]
+        message = _PLACE.sub(lambda place: _format_element(*place.groups(), *parameter, start), message)
         message = message.replace(" an allocation of", f" {name}, an allocation of", 1)
         message = message.replace(": a parameter was", f": the parameter {name} was", 1)
         buffer = buffer and {**buffer, "name": name}
-    remedy = found.get("remedy", "")
-    if other and (other["file"], other["line"]) == (file, line) and {found["op"], other["op"]} == {"ld", "st"}:
+    remedy = raw_finding.get("remedy", "")
+    if other and (other_file, other_line) == (file, line) and {op, other_op} == {"ld", "st"}:  # x[i] = x[i + 1]
         remedy = remedy.replace("put a barrier", "read the element into a variable, put a barrier", 1).replace(
             "between the two accesses", "and write then, with another one before the next read", 1)
     return Finding(
-        found["tool"], found["kind"], raw["kernel"], file, line, tuple(found["block"]), tuple(found["thread"]), other,
-        found["address"], found["size"], buffer, found["count"], message, found.get("op", ""), remedy,
-    )
+        raw_finding["tool"], raw_finding["kind"], raw["kernel"], file, line, tuple(raw_finding["block"]),
+        tuple(raw_finding["thread"]), other, raw_finding["address"], raw_finding["size"], buffer, raw_finding["count"],
+        message, op, remedy)

@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 LEAD = 7  # bytes from where a call is inserted to its return address: pushfq and call
 STATEMENT, ENTERED, BEGAN = range(3)  # as in runtime/steps.cpp
 
-_CALL = "\tpushfq\n\tcall\t*hostcuda_step@GOTPCREL(%rip)\n.Llk_stop{}:\n\tpopfq"
-_FILE = re.compile(r'\t\.file (\d+) (?:"([^"]*)" )?"([^"]*)"')
+_CALL = "\tpushfq\n\tcall\t*hostcuda_step@GOTPCREL(%rip)\n.Llk_stop{}:\n\tpopfq"  # keeps the processor's flags
+_FILE = re.compile(r'\t\.file (\d+) (?:"([^"]*)" )?"([^"]*)"')  # number, folder, name
 _LOC = re.compile(r"\t\.loc (\d+) (\d+)(?: \d+)?(.*)")
 _BLOCK = re.compile(r"\.LBB\d+:")
 _FRAMED = re.compile(r"\t\.cfi_def_cfa_register (?:6|%rbp)\b")
 _UNFRAMED = re.compile(r"\t\.cfi_(?:def_cfa (?:7|%rsp)\b|endproc|startproc)")
-_MEMORY = re.compile(r"\tsubq\t\$(\d+), %rsp")
-_FOREIGN = re.compile(r"(?:^|/)include/|^kernel\.cpp$")
+_FRAME_BYTES = re.compile(r"\tsubq\t\$(\d+), %rsp")
+_FOREIGN = re.compile(r"(?:^|/)include/|^kernel\.cpp$")  # files of headers, and of the text that the engine generates
 
 
 @dataclass(frozen=True)
@@ -47,12 +47,13 @@ class Stop:
 
 def insert_stops(text: str) -> str:
     """Return the assembler text with the calls that report each statement's start and each function's entry."""
-    lines, files, rows = text.split("\n"), {}, []
-    framed = own = False
-    entered = begins = True
+    lines, files, rows = text.split("\n"), {}, []  # files: number -> name; rows: of the table
+    framed = own = False  # the frame pointer points to the frame; the code is of the user's own file
+    entered = begins = True  # the function's frame has been reported; the next `.loc` begins a statement
 
-    def call(kind, number=0, value=0):
-        rows.append(f"\t.long\t.Llk_stop{len(rows)} - hostcuda_stops, {kind}, {number}, {value}")
+    def insert_call(kind, file_number=0, value=0):
+        """Return the text of a call, and add its row; `value` is a statement's line, or a frame's bytes."""
+        rows.append(f"\t.long\t.Llk_stop{len(rows)} - hostcuda_stops, {kind}, {file_number}, {value}")
         return _CALL.format(len(rows) - 1)
 
     for at, line in enumerate(lines):
@@ -61,37 +62,37 @@ def insert_stops(text: str) -> str:
         elif match := _LOC.match(line):
             number = int(match[1])
             own = not _FOREIGN.search(files.get(number, "/include/"))
-            begins = "is_stmt 1" in match[3] or (begins and "is_stmt 0" not in match[3])
+            begins = "is_stmt 1" in match[3] or (begins and "is_stmt 0" not in match[3])  # without it: as before
             if framed and own and begins:
-                lines[at] += "\n" + call(STATEMENT, number, int(match[2]))
+                lines[at] += "\n" + insert_call(STATEMENT, number, int(match[2]))
             entered |= framed
         elif _FRAMED.match(line):
             framed, entered = True, False
         elif _UNFRAMED.match(line):
             framed = False
-        elif framed and own and not entered and (match := _MEMORY.match(line)):
-            lines[at] += "\n" + call(ENTERED, 0, int(match[1]))
+        elif framed and own and not entered and (match := _FRAME_BYTES.match(line)):
+            lines[at] += "\n" + insert_call(ENTERED, 0, int(match[1]))
         elif framed and own and _BLOCK.match(line):
-            lines[at] += "\n" + call(BEGAN)
+            lines[at] += "\n" + insert_call(BEGAN)
     names = "".join(f"{number}\t{name}\n" for number, name in files.items() if not _FOREIGN.search(name))
-    names = "".join(f"\\{byte:03o}" for byte in names.encode())
+    names = "".join(f"\\{byte:03o}" for byte in names.encode())  # every byte in octal: names may have any character
     return "\n".join([*lines, '\t.section\t.rodata.hostcuda,"a"', "\t.balign\t4", "hostcuda_stops:", *rows,
                       "hostcuda_stops_end:", f'\t.ascii\t"{names}"', "hostcuda_files_end:", ""])
 
 
 def read(file: ELFFile) -> list[Stop]:
-    """Return the calls in a compiled file, by place; none if it was not compiled for this."""
+    """Return the calls that `insert_stops` put into a compiled file, sorted by place; [] if it was compiled without."""
     symbols = file.get_section_by_name(".symtab")
-    names = ("hostcuda_stops", "hostcuda_stops_end", "hostcuda_files_end")
+    names = ("hostcuda_stops", "hostcuda_stops_end", "hostcuda_files_end")  # the table, and the names of files behind
     marks = [(symbols.get_symbol_by_name(name) or [None])[0] if symbols else None for name in names]
     if None in marks:
         return []
     section = file.get_section(marks[0]["st_shndx"])
-    table, end, last = (symbol["st_value"] for symbol in marks)
-    data = section.data()[table - section["sh_addr"] : last - section["sh_addr"]]
-    files = dict(line.split("\t", 1) for line in data[end - table :].decode(errors="replace").splitlines())
+    begin, end, files_end = (symbol["st_value"] for symbol in marks)
+    data = section.data()[begin - section["sh_addr"] : files_end - section["sh_addr"]]
+    files = dict(line.split("\t", 1) for line in data[end - begin :].decode(errors="replace").splitlines())
     stops = []
-    for where, kind, number, value in struct.iter_unpack("<iIII", data[: end - table]):
+    for place, kind, number, value in struct.iter_unpack("<iIII", data[: end - begin]):  # place: from the table on
         line, size = (value, 0) if kind == STATEMENT else (0, value)
-        stops.append(Stop(table + where, kind, files.get(str(number), ""), line, size))
+        stops.append(Stop(begin + place, kind, files.get(str(number), ""), line, size))
     return sorted(stops, key=lambda stop: (stop.place, stop.kind))

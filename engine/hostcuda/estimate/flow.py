@@ -17,7 +17,7 @@ from pathlib import PurePath
 
 import numpy as np
 
-from hostcuda.check.instrument import WORK, components
+from hostcuda.check.instrument import WORK, find_components
 from hostcuda.gpu.sass import USERS_CONSTANT, Block, Instruction
 from hostcuda.limits import WARP
 
@@ -103,7 +103,7 @@ def find_loops(following: Sequence[Sequence[int]]) -> list[Loop]:
     while pending:  # a loop is a strongly connected component; without jumps to its head, its inner loops are
         nodes, outer_head = pending.pop()
         edges = {node: [to for to in following[node] if to in nodes and to != outer_head] for node in sorted(nodes)}
-        for part in map(frozenset, components(list(edges), edges.__getitem__)):
+        for part in map(frozenset, find_components(list(edges), edges.__getitem__)):
             if not any(to in part for node in part for to in edges[node]):  # one block, without a jump to itself
                 continue
             entry_nodes = [node for node in sorted(part) if any(source not in part for source in before[node])]

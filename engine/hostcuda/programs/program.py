@@ -30,20 +30,15 @@ from hostcuda.runtime import native
 
 SUCCESS, INVALID_VALUE, OUT_OF_MEMORY, INVALID_CONFIGURATION, INVALID_SYMBOL = 0, 1, 2, 9, 13
 INVALID_DIRECTION, INVALID_FUNCTION, INVALID_DEVICE, INVALID_HANDLE, NOT_READY = 21, 98, 101, 400, 600
-NOT_SUPPORTED = 801
+INVALID_PITCH, NOT_REGISTERED, NOT_SUPPORTED = 12, 713, 801
 ILLEGAL_ADDRESS, ASSERT, MISALIGNED, LAUNCH_FAILURE = 700, 710, 716, 719
-_OF_FAULT = {
-    "assertion": ASSERT,
-    "exist": ILLEGAL_ADDRESS,
-    "misaligned": MISALIGNED,
-    "address": ILLEGAL_ADDRESS,
-    "allocation": ILLEGAL_ADDRESS,
-    "null pointer": ILLEGAL_ADDRESS,
-}  # by a word of the message
-_TO_DEVICE, _TO_HOST, _ON_DEVICE, _BY_ADDRESS = 1, 2, 3, 4  # cudaMemcpyKind
+_FAULT_NUMBERS = {  # a part of a fault's message -> CUDA's number for it; the first one that fits counts
+    "assertion": ASSERT, "exist": ILLEGAL_ADDRESS, "misaligned": MISALIGNED, "address": ILLEGAL_ADDRESS,
+    "allocation": ILLEGAL_ADDRESS, "null pointer": ILLEGAL_ADDRESS}
+_TO_DEVICE, _TO_HOST, _ON_DEVICE, _BY_ADDRESS = 1, 2, 3, 4  # cudaMemcpyKind; 0 is from host to host
 # Calls whose error is an answer: programs use them to ask what a device can do.
-_QUESTIONS = ("answer", "cudaSetDevice")
-_VARIANT = re.compile("(?:Async|WithFlags|WithPriority)$")  # of a call that it is like
+_QUERIES = ("answer", "cudaSetDevice")
+_VARIANT = re.compile("(?:Async|WithFlags|WithPriority)$")  # the method cudaMemset is for cudaMemsetAsync, too
 # Further answers of cudaDeviceGetAttribute: the largest textures of one, two and three dimensions; the alignments of
 # surfaces and of a texture's rows, atomic operations of the host, registered memory and memory pools.
 _TEXTURES = {21: 131072, 22: 131072, 23: 65536, 24: 16384, 25: 16384, 26: 16384}
@@ -51,17 +46,16 @@ _ATTRIBUTES = {**_TEXTURES, 30: 512, 51: 32, 86: 1, 99: 1, 115: 1}
 _IN_CUDA = {  # remedies of the driver's modules -> those of a program in CUDA C++
     "function.set_attribute(cuda.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES, bytes)":
         "cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes)",
-    "or free() what": "or cudaFree what", "event_flags.DISABLE_TIMING": "cudaEventDisableTiming",
-}
-_OF_DRIVER = re.compile(r"\bcu[A-Z]\w* failed: (kernel )?")
+    "or free() what": "or cudaFree what", "event_flags.DISABLE_TIMING": "cudaEventDisableTiming"}
+_DRIVER_CALL = re.compile(r"\bcu[A-Z]\w* failed: (kernel )?")  # "cuMemAlloc failed: ", and "kernel " before a fault
 _libc = ctypes.CDLL(None)
 
 
-def _in_cuda(sentence, call):
-    """Return a sentence of the driver's modules about a call in the words of CUDA C++."""
+def _in_cuda(sentence: str, call: str) -> str:
+    """Reword a message of PyCUDA's API for CUDA C++: its remedies, and `call` instead of the driver's function."""
     for remedy, own in _IN_CUDA.items():
         sentence = sentence.replace(remedy, own)
-    return _OF_DRIVER.sub(lambda match: match[1] or f"{call} failed: ", sentence)
+    return _DRIVER_CALL.sub(lambda match: match[1] or f"{call} failed: ", sentence)
 
 
 class _Refused(Exception):
@@ -72,78 +66,84 @@ class _Refused(Exception):
         self.number = number
 
 
-_WORD = (1 << 64) - 1
+_PAGE = 4096  # bytes
+_UNSIGNED = (1 << 64) - 1  # `x & _UNSIGNED` is a signed 64-bit argument as the size_t or pointer that the program gave
 
 
-def _require_host_memory(what, address, size, writes):
-    """Refuse `size` bytes that the host cannot read or, if it `writes`, not write; `what` begins the message."""
-    if not native.is_host_memory(address & _WORD, size, writes):
+def _require_host_memory(what: str, address: int, size: int, writes: bool) -> None:
+    """Raise `_Refused` if the host cannot read (`writes`: write) `size` bytes there; `what` begins the message."""
+    if not native.is_host_memory(address & _UNSIGNED, size, writes):
         why = "a null pointer" if not address else "never allocated, freed, or shorter"
-        cannot = "written" if writes else "read"
-        raise _Refused(INVALID_VALUE, f"{what}: {size & _WORD} bytes at {address & _WORD:#x} cannot be {cannot}: {why}")
+        span = f"{size & _UNSIGNED} bytes at {address & _UNSIGNED:#x}"
+        raise _Refused(INVALID_VALUE, f"{what}: {span} cannot be {'written' if writes else 'read'}: {why}")
 
 
-def _variable_at(address, kind=ctypes.c_void_p):
-    """Return the program's variable at an address, to read or write its `value`."""
+def _variable_at(address: int, kind: type = ctypes.c_void_p):
+    """Return the program's variable at an address as a `kind` of ctypes, to read or write its `value`."""
     _require_host_memory("failed: the address of a result or a list", address, ctypes.sizeof(kind), True)
-    native.library().hc_write_result(address)
+    native.library().hc_write_result(address)  # in device memory this is a fault, as on a GPU
     return kind.from_address(address)
 
 
-def _write(out, data):
-    """Write bytes to a variable of the program."""
-    _variable_at(out, ctypes.c_char * len(data)).raw = data
+def _write(address: int, data: bytes) -> None:
+    _variable_at(address, ctypes.c_char * len(data)).raw = data
 
 
-def _require_size(number):
+def _require_size(number: int) -> int:
     """Return a number of bytes; MemoryError if it is negative: a program's size_t of 2**63 bytes or more."""
     if number < 0:
-        raise MemoryError(f"{number & _WORD} bytes were asked for")
+        raise MemoryError(f"{number & _UNSIGNED} bytes were asked for")
     return number
 
 
-def _return_constant(value):
-    """Return a method of `_Runtime` that writes a constant integer to the program's variable at `out`."""
-    def give(self, out):
-        _variable_at(out, ctypes.c_int).value = value
+def _make_constant_getter(value: int):
+    """Make a method of `_Runtime` that writes a constant to the program's int variable at an address."""
+    def write_constant(self, result_address):
+        _variable_at(result_address, ctypes.c_int).value = value
 
-    return give
+    return write_constant
 
 
 class _Runtime:
-    """CUDA's runtime API for one program; the arguments of each method are its words."""
+    """CUDA's runtime API for one program. Methods have the API's names; their arguments are 64-bit signed integers.
 
-    def __init__(self, module):
+    Pointers arrive as addresses: a result is written to the program's variable at `result_address`. A method returns
+    nothing or an error number, or raises an exception for which `_call_method` returns the number.
+    """
+
+    def __init__(self, module: compiler.Module):
         self.module = module
-        self.functions = {}
+        self.functions = {}  # address of a kernel's host function -> `Function`
         for kernel in module.kernels():
             self.functions.setdefault(kernel.function, Function(module, kernel))
-        self.last = self.sticky = SUCCESS
-        self.unseen = ""  # the first call that failed since the program has last asked for an error
-        self.pinned = {}  # address -> its storage
-        self.managed = set()
-        self.symbols = {}  # address of a variable that the program has asked for -> its bytes
+        self.last = self.sticky = SUCCESS  # the last error number; a kernel's fault, which all later calls return
+        self.unread = ""  # the sentence of the first failure since the program last asked for an error
+        self.pinned = {}  # address -> ctypes buffer that holds the memory
+        self.managed = set()  # addresses from cudaMallocManaged
+        self.symbols = {}  # address of a device variable that cudaGetSymbolAddress has returned -> its bytes
         self.streams, self.events = {}, {}  # handle -> `Stream`, `Event`
         self.registered = {}  # address -> bytes of cudaHostRegister
-        self.seen, self.told = set(), set()  # pointers that were looked at; parameters of which was told
+        self.checked = set()  # (function, parameter's index, pointer) that `_warn_of_host_pointers` has looked at
+        self.warned = set()  # (function, parameter's index) of which it has warned
 
     def call(self, name: bytes, arguments) -> int:
-        """Call a function of the API; return its error number. Called from the program."""
+        """Call a function of the API for the program; `arguments` is a ctypes pointer. Return its error number."""
         name = name.decode()
         if name in ("cudaGetLastError", "cudaPeekAtLastError"):  # frequent, and they touch no memory
             return self._call_method(name, arguments)
+        # The host may access device memory during a call; after it that is a fault again, but for a launch.
         native.library().hc_host_calls(True, False)
         number = self._call_method(name, arguments)
         native.library().hc_host_calls(False, name != "launch")
         return number
 
-    def _call_method(self, name, arguments):
-        """Run the method of an API call with its integer arguments; turn exceptions into CUDA's error number."""
+    def _call_method(self, name: str, arguments) -> int:
+        """Run the method of an API call; return CUDA's error number, also for an exception, which is reported."""
         try:
             method = getattr(self, name, None) or getattr(self, _VARIANT.sub("", name), None)
             if method is None:
                 raise _Refused(NOT_SUPPORTED, f"the CPU engine has no {name}")
-            parameter_count = method.__func__.__code__.co_argcount - 1
+            parameter_count = method.__func__.__code__.co_argcount - 1  # `arguments` has no length of its own
             if self.sticky and name not in ("exit", "cudaGetLastError", "cudaPeekAtLastError", "cudaDeviceReset"):
                 return self.sticky
             return method(*arguments[:parameter_count]) or SUCCESS
@@ -154,7 +154,7 @@ class _Runtime:
             if reason.startswith("failed: "):
                 reason = f"{name} {reason}"
         except errors.LaunchError as error:
-            number = next((number for word, number in _OF_FAULT.items() if word in str(error)), LAUNCH_FAILURE)
+            number = next((number for words, number in _FAULT_NUMBERS.items() if words in str(error)), LAUNCH_FAILURE)
             self.sticky, reason = number, str(error)
         except errors.MemoryError as error:
             number, reason = OUT_OF_MEMORY, str(error)
@@ -163,16 +163,18 @@ class _Runtime:
         except Exception as error:  # what a wrong argument leads to: no program sees a traceback
             number, reason = INVALID_VALUE, str(error) if isinstance(error, errors.Error) else f"{name} failed: {error}"
         self.last = number
+        if number == NOT_READY:  # a query's answer, not a failure
+            return number
         reason = _in_cuda(reason, "the launch" if name == "launch" else name)
-        if number != NOT_READY:
-            kind = "failed" if self.sticky or number == OUT_OF_MEMORY else "refused"  # it may go on with less
-            reason = self._report(kind if name not in _QUESTIONS else "", reason)
-            self.unseen = self.unseen or reason * (name not in _QUESTIONS)
+        kind = "failed" if self.sticky or number == OUT_OF_MEMORY else "refused"
+        reason = self._report(kind if name not in _QUERIES else "", reason)
+        if name not in _QUERIES:
+            self.unread = self.unread or reason
         return number
 
-    def _report(self, event_kind, sentence):
-        """Print a sentence with the line of the host's code that runs, and record it as an event of this kind."""
-        file, line = records.place(str(self.module._path), native.module_callers(self.module._handle))
+    def _report(self, event_kind: str, sentence: str) -> str:
+        """Print a sentence with the host code's line, record it as an event unless the kind is "", and return it."""
+        file, line = records.find_place(str(self.module._path), native.module_callers(self.module._handle))
         sentence += f" ({file}:{line})" if file and not self.sticky else ""  # a kernel's fault has a place of its own
         _say(sentence)
         if event_kind:
@@ -182,11 +184,12 @@ class _Runtime:
     # -- launches
 
     def launch(self, function, gx, gy, gz, bx, by, bz, shared, stream, packed, size):
+        """Queue the kernel at address `function`; its `size` bytes of arguments are at the address `packed`."""
         kernel = self._find_kernel(function)
-        sizes = [number & 0xFFFFFFFF for number in (gx, gy, gz, bx, by, bz)]
+        sizes = [number & 0xFFFFFFFF for number in (gx, gy, gz, bx, by, bz)]  # dim3 has unsigned members
         try:
             arguments = ctypes.string_at(packed, size)
-            self._look_at_pointers(function, kernel, arguments)
+            self._warn_of_host_pointers(function, kernel, arguments)
             kernel._launch(tuple(sizes[:3]), tuple(sizes[3:]), arguments, shared,
                            self.streams.get(self._find_stream(stream)))
         except errors.LogicError as error:
@@ -194,41 +197,42 @@ class _Runtime:
         if checkmode.TOOLS:  # the host's accesses must not fall among the kernel's
             native.synchronize()
 
-    def _look_at_pointers(self, function, kernel, arguments):
-        """Warn of pointers to memory of the host: a GPU ends the launch if it uses them."""
+    def _warn_of_host_pointers(self, function: int, kernel: Function, arguments: bytes) -> None:
+        """Print a warning, once per parameter, if the packed `arguments` of a launch have a pointer to host memory."""
         if checkmode.TOOLS:  # it finds each access
             return
         for i, parameter in enumerate(kernel._parameters):
-            if parameter.kind != "P":
+            if parameter.kind != "P":  # no pointer
                 continue
             value = int.from_bytes(arguments[parameter.offset : parameter.offset + 8], "little")
-            if not value or (function, i, value) in self.seen:
+            if not value or (function, i, value) in self.checked:
                 continue
-            self.seen.add((function, i, value))
-            if (function, i) not in self.told and self._is_host_pointer(value):
-                self.told.add((function, i))
+            self.checked.add((function, i, value))  # `function` is the kernel's address
+            if (function, i) not in self.warned and self._is_host_pointer(value):
+                self.warned.add((function, i))
                 _say(f"kernel {kernel._name}: {parameter} was given {value:#x}, a pointer to memory of the host. Where "
                      "it is used, a GPU reports an illegal address: copy the data to memory of cudaMalloc")
 
     def _is_host_pointer(self, address):
-        """Return whether it is certain that this is a pointer to the host's heap or to this thread's stack."""
-        if self._is_pinned(address) or any(native.mem_range(near) for near in (address, address - 1)):
+        """Return whether an address is certainly in the host's heap or this thread's stack: False if in doubt."""
+        # A pointer just past the end of device memory is no host pointer.
+        if self._is_pinned(address) or any(map(native.mem_range, (address, address - 1))):
             return False
         return bool(native.library().hc_host_block(address) or native.library().hc_on_stack(address))
 
     def launch_pointers(self, function, gx, gy, gz, bx, by, bz, shared, stream, pointers):
-        """Launch with an array that has the address of each argument: cudaLaunchKernel."""
+        """Launch as cudaLaunchKernel does: at address `pointers` is an array with the address of each argument."""
         kernel = self._find_kernel(function)
-        packed = bytearray(kernel._packed_bytes)
+        packed = ctypes.create_string_buffer(kernel._packed_bytes + 1)  # + 1: without arguments it has no address
         for i, parameter in enumerate(kernel._parameters):
             address = _variable_at(pointers + 8 * i).value or 0
             _require_host_memory(f"argument {i} of {kernel._name}", address, parameter.size, False)
-            value = ctypes.string_at(address, parameter.size)
-            packed[parameter.offset : parameter.offset + parameter.size] = value
-        data = ctypes.create_string_buffer(bytes(packed), len(packed) + 1)
-        self.launch(function, gx, gy, gz, bx, by, bz, shared, stream, ctypes.addressof(data), len(packed))
+            packed[parameter.offset : parameter.offset + parameter.size] = ctypes.string_at(address, parameter.size)
+        at = ctypes.addressof(packed)
+        self.launch(function, gx, gy, gz, bx, by, bz, shared, stream, at, kernel._packed_bytes)
 
-    def _find_kernel(self, function):
+    def _find_kernel(self, function: int) -> Function:
+        """Return the kernel whose host function is at this address, or raise `_Refused`."""
         if function not in self.functions:
             raise _Refused(INVALID_FUNCTION, "the launch names no kernel that the CPU engine has registered: "
                            "launch it by its name, or instantiate the template explicitly")
@@ -237,19 +241,24 @@ class _Runtime:
     def cudaFuncSetAttribute(self, function, attribute, value):
         self._find_kernel(function).set_attribute(attribute, value)
 
-    def cudaFuncGetAttributes(self, out, function):
+    def cudaFuncGetAttributes(self, result_address, function):
+        """Write the struct cudaFuncAttributes: three size_t, then six int."""
         kernel = self._find_kernel(function)
-        sizes = kernel.shared_size_bytes, kernel.const_size_bytes, 0  # then versions: PTX, binary
-        _write(out, struct.pack("3N6i", *sizes, kernel.max_threads_per_block, 0, 90, 90, 0, kernel._max_dynamic))
+        sizes = kernel.shared_size_bytes, kernel.const_size_bytes, 0  # local memory: unknown here
+        # Registers (unknown), the versions of PTX and machine code (9.0), whether L1 caches loads.
+        numbers = kernel.max_threads_per_block, 0, 90, 90, 0, kernel._max_dynamic
+        _write(result_address, struct.pack("3N6i", *sizes, *numbers))
 
     # -- errors and the end
 
     def cudaGetLastError(self):
+        """Return the last error number and reset it; a kernel's fault stays, as on a GPU."""
         last, self.last = self.cudaPeekAtLastError(), SUCCESS
         return last
 
     def cudaPeekAtLastError(self):
-        self.unseen = ""
+        """Return the last error number: the program has then seen it, and its end does not name it."""
+        self.unread = ""
         return self.sticky or self.last
 
     def refuse(self, number, sentence):
@@ -258,34 +267,36 @@ class _Runtime:
     answer = refuse
 
     def exit(self, status):
-        _leave(status & 0xFF, self.unseen)
+        _leave(status & 0xFF, self.unread)
 
     # -- the device
 
-    cudaGetDeviceCount = _return_constant(1)
-    cudaGetDevice = cudaChooseDevice = cudaDeviceCanAccessPeer = cudaStreamGetPriority = _return_constant(0)
+    cudaGetDeviceCount = _make_constant_getter(1)
+    cudaGetDevice = cudaChooseDevice = cudaDeviceCanAccessPeer = cudaStreamGetPriority = _make_constant_getter(0)
 
     def cudaSetDevice(self, number):
         if number:
             raise _Refused(INVALID_DEVICE, f"failed: the CPU engine has device 0 only, not {number}")
 
-    def device_name(self, out, size):
-        _write(out, device.Device(0).name().encode()[: size - 1])
+    def device_name(self, result_address, size):
+        _write(result_address, device.Device(0).name().encode()[: size - 1])  # the program has zeroed the struct
 
-    def cudaDeviceGetAttribute(self, out, attribute, number):
+    def cudaDeviceGetAttribute(self, result_address, attribute, number):
+        """Write one attribute (a number of cudaDeviceAttr) of device `number`; 0 for what a CPU does not have."""
         self.cudaSetDevice(number)
         attributes = device.Device(0).get_attributes() | _ATTRIBUTES
-        _variable_at(out, ctypes.c_int).value = attributes.get(attribute, 0)
+        _variable_at(result_address, ctypes.c_int).value = attributes.get(attribute, 0)
 
-    def cudaDeviceGetLimit(self, out, limit):
-        _variable_at(out, ctypes.c_size_t).value = device.Context.get_limit(limit)
+    def cudaDeviceGetLimit(self, result_address, limit):
+        _variable_at(result_address, ctypes.c_size_t).value = device.Context.get_limit(limit)
 
     def cudaDeviceSetLimit(self, limit, value):
         device.Context.set_limit(limit, _require_size(value))
 
-    def cudaDeviceGetPCIBusId(self, out, size, number):
+    def cudaDeviceGetPCIBusId(self, result_address, size, number):
+        """Write the bus of device `number` as a C string into a buffer of `size` bytes."""
         self.cudaSetDevice(number)
-        _write(out, device.Device(0).pci_bus_id().encode()[: max(size - 1, 0)] + b"\0")
+        _write(result_address, device.Device(0).pci_bus_id().encode()[: max(size - 1, 0)] + b"\0")
 
     def cudaDeviceSynchronize(self):
         native.synchronize()
@@ -295,55 +306,61 @@ class _Runtime:
     def cudaMemGetInfo(self, free, total):
         _variable_at(free, ctypes.c_size_t).value, _variable_at(total, ctypes.c_size_t).value = native.mem_info()
 
-    cudaDriverGetVersion = cudaRuntimeGetVersion = _return_constant(device.get_driver_version())
+    cudaDriverGetVersion = cudaRuntimeGetVersion = _make_constant_getter(device.get_driver_version())
 
     # -- memory
 
-    def cudaMalloc(self, out, size):
-        place = _variable_at(out)
-        place.value = native.mem_alloc(_require_size(size)) if size else None
+    def cudaMalloc(self, result_address, size):
+        """Write the address of `size` bytes that the program's host code cannot access; null for 0 bytes."""
+        variable = _variable_at(result_address)
+        variable.value = native.mem_alloc(_require_size(size)) if size else None
         if size:
-            native.library().hc_mem_of_device(place.value)
+            native.library().hc_mem_of_device(variable.value)
 
-    def cudaMallocManaged(self, out, size):
+    def cudaMallocManaged(self, result_address, size):
+        """Write the address of `size` bytes that both sides may access. They are zero, as on a GPU."""
         if not size:
             raise _Refused(INVALID_VALUE, "failed: 0 bytes were requested")
-        place = _variable_at(out)
-        place.value = address = native.mem_alloc(_require_size(size))
-        native.memset(1, address, 0, size, None, True)  # as on a GPU; the host may write it unseen, so it counts as set
+        variable = _variable_at(result_address)
+        variable.value = address = native.mem_alloc(_require_size(size))
+        native.memset(1, address, 0, size, None, True)  # initcheck cannot see whether the host writes it
         self.managed.add(address)
 
-    def cudaMallocPitch(self, out, pitch, width, height):
+    def cudaMallocPitch(self, result_address, pitch_address, width, height):
+        """Allocate `height` rows; write the address, and the bytes from row to row: `width` rounded up."""
         row_bytes = -(-_require_size(width) // PITCH) * PITCH
-        _variable_at(pitch, ctypes.c_size_t).value = row_bytes
-        self.cudaMalloc(out, row_bytes * _require_size(height))
+        _variable_at(pitch_address, ctypes.c_size_t).value = row_bytes
+        self.cudaMalloc(result_address, row_bytes * _require_size(height))
 
     def cudaFree(self, address):
+        """Wait for the device and free an allocation; refuse what is none. A null pointer has no effect."""
         if not address:
             return
-        span = native.mem_range(address & _WORD)
+        span = native.mem_range(address & _UNSIGNED)  # (base, bytes)
         if not span or span[0] != address:
             raise _Refused(INVALID_VALUE, f"failed: cudaMalloc gave no {address:#x}, or it was freed")
         self.managed.discard(address)
         native.mem_free(address)
 
     def cudaFreeAsync(self, address, stream):
-        if span := checkmode.TOOLS and native.mem_range(address & _WORD):  # for racecheck, as if its stream wrote it
+        """Free as `cudaFree`. In check mode, racecheck sees a write on the stream: use by others is a race."""
+        if span := checkmode.TOOLS and native.mem_range(address & _UNSIGNED):
             native.memset(1, span[0], 0, span[1], self._find_stream(stream), False)
         self.cudaFree(address)
 
-    def cudaMallocHost(self, out, size):
-        place = _variable_at(out)
+    def cudaMallocHost(self, result_address, size):
+        """Write the address of `size` bytes of host memory, at the beginning of a page."""
+        variable = _variable_at(result_address)
         try:
             if _require_size(size) > native.mem_info()[1] - sum(map(len, self.pinned.values())):
-                raise MemoryError  # before the system ends some process
-            storage = ctypes.create_string_buffer(size + 4096)
+                raise MemoryError  # else Linux may end a process for lack of memory
+            storage = ctypes.create_string_buffer(size + _PAGE)
         except (MemoryError, OverflowError, ValueError):
             raise _Refused(OUT_OF_MEMORY, f"failed: the host has no {native.format_bytes(size)}") from None
-        address = -(-ctypes.addressof(storage) // 4096) * 4096
+        address = -(-ctypes.addressof(storage) // _PAGE) * _PAGE
         self.pinned[address] = storage
         native.map_host_memory(address, size)
-        place.value = address
+        variable.value = address
 
     cudaHostAlloc = cudaMallocHost
 
@@ -355,6 +372,7 @@ class _Runtime:
             native.map_host_memory(address, 0)
 
     def cudaHostRegister(self, address, size):
+        """Note that `size` bytes of the program's memory are page-locked, which it must be able to write."""
         if not size:
             raise _Refused(INVALID_VALUE, "failed: 0 bytes were given")
         _require_host_memory("failed: the memory", address, _require_size(size), True)
@@ -363,40 +381,45 @@ class _Runtime:
 
     def cudaHostUnregister(self, address):
         if not self.registered.pop(address, None):
-            raise _Refused(713, f"failed: {address & _WORD:#x} is not registered")
+            raise _Refused(NOT_REGISTERED, f"failed: {address & _UNSIGNED:#x} is not registered")
         native.map_host_memory(address, 0)
 
-    def cudaPointerGetAttributes(self, out, address):
+    def cudaPointerGetAttributes(self, result_address, address):
+        """Write the struct cudaPointerAttributes: kind of memory, device 0, device pointer, host pointer or null."""
         span = native.mem_range(address)
+        # cudaMemoryType: 3 managed, 2 device, 1 host, 0 unregistered
         kind = 3 if span and span[0] in self.managed else 2 if span else 1 if address in self.pinned else 0
-        _write(out, struct.pack("2i2N", kind, 0, address, address if kind != 2 else 0))
+        _write(result_address, struct.pack("2i2N", kind, 0, address, address if kind != 2 else 0))
 
-    # What takes no stream is given 0, the end of its words: the default stream.
+    # `host.h` puts a 0 after a call's arguments: a call without a stream gets it as its stream, the default one.
 
     def cudaMemcpy(self, to, source, size, kind, to_capacity, source_capacity):
         self._copy(to, source, size, kind, 0, True, to_capacity, source_capacity)
 
     def cudaMemcpyAsync(self, to, source, size, kind, stream, to_capacity, source_capacity):
+        """Copy as `_copy`; as on a GPU, a copy between the device and memory that is not pinned waits."""
         waits = kind in (_TO_DEVICE, _TO_HOST) and not (self._is_pinned(source) or self._is_pinned(to))
         self._copy(to, source, size, kind, stream, waits, to_capacity, source_capacity)
 
-    def cudaMemcpy2D(self, to, to_pitch, source, from_pitch, width, height, kind, stream):
-        if min(width, height, to_pitch, from_pitch) < 0:
+    def cudaMemcpy2D(self, to, to_pitch, source, source_pitch, width, height, kind, stream):
+        """Copy `height` rows of `width` bytes, which are a pitch apart; also for cudaMemcpy2DAsync. Wait as `_copy`."""
+        if min(width, height, to_pitch, source_pitch) < 0:
             raise _Refused(INVALID_VALUE, "failed: no rows have so many bytes")
-        if width > to_pitch or width > from_pitch:
-            raise _Refused(12, f"failed: a row of {width} bytes is wider than the pitch")
+        if width > to_pitch or width > source_pitch:
+            raise _Refused(INVALID_PITCH, f"failed: a row of {width} bytes is wider than the pitch")
         for row in range(height):
-            wait = row == height - 1
-            self._copy(to + row * to_pitch, source + row * from_pitch, width, kind, stream, wait)
+            is_last = row == height - 1  # its copy waits for all: they run in order
+            self._copy(to + row * to_pitch, source + row * source_pitch, width, kind, stream, is_last)
 
     def _copy(self, to, source, size, kind, stream, wait, to_capacity=-1, source_capacity=-1):
-        """Copy `size` bytes in the direction `kind`; the capacities are the bytes at each end, -1 if not known."""
+        """Copy `size` bytes between two addresses in the direction `kind` (cudaMemcpyKind), or raise `_Refused`."""
+        # The capacities are the bytes that the compiler knows to be at an end; -1: it does not know.
         if not size:
             return
-        if any(base <= end < base + length for base, length in self.symbols.items() for end in (to, source)):
+        if self._find_variable(to) or self._find_variable(source):
             self._copy_variable(to, source, size)
             return
-        if kind == _BY_ADDRESS:
+        if kind == _BY_ADDRESS:  # cudaMemcpyDefault
             kind = (_ON_DEVICE if native.mem_range(source) else _TO_DEVICE) if native.mem_range(to) else (
                 _TO_HOST if native.mem_range(source) else 0)
         if kind not in (0, _TO_DEVICE, _TO_HOST, _ON_DEVICE):
@@ -409,49 +432,56 @@ class _Runtime:
             self._require_host_end("source", source, size, False, source_capacity)
         if kind in (0, _TO_HOST):
             self._require_host_end("destination", to, size, True, to_capacity)
-        name = ("HtoD", "HtoD", "DtoH", "DtoD")[kind]
+        name = ("HtoD", "HtoD", "DtoH", "DtoD")[kind]  # the runtime copies from host to host as "HtoD"
+        # As on a GPU, a copy on the device never waits.
         native.memcpy(name, to, source, size, self._find_stream(stream), wait and kind != _ON_DEVICE)
 
     def _require_host_end(self, which, address, size, writes, declared_capacity):
-        """Refuse a copy's end on the host (`which`) that cannot be accessed, or has fewer than `size` bytes."""
+        """Refuse a copy whose `which` ("source", "destination"), in host memory, cannot be accessed or is too small."""
         _require_host_memory(f"failed: its {which}", address, size, writes)
-        block = native.library().hc_host_block(address)
-        capacity = block or max(declared_capacity, 0)
+        heap_bytes = native.library().hc_host_block(address)  # 0: the address is not malloc's
+        capacity = heap_bytes or max(declared_capacity, 0)
         if not capacity or size <= capacity:
             return
-        sentence = f"its {which} has {capacity} bytes{', from malloc or new' * bool(block)}, and {size} were asked for"
+        origin = ", from malloc or new" if heap_bytes else ""
+        sentence = f"its {which} has {capacity} bytes{origin}, and {size} were asked for"
         if writes:
             raise _Refused(INVALID_VALUE, f"failed: {sentence}")
-        self._report("warning", f"cudaMemcpy: {sentence}: what follows it is copied, too")
+        self._report("warning", f"cudaMemcpy: {sentence}: what follows it is copied, too")  # reading does no damage
+
+    def _find_variable(self, address):
+        """Return the (address, bytes) of the variable in `symbols` that contains an address, or None."""
+        return next(((start, size) for start, size in self.symbols.items() if start <= address < start + size), None)
 
     def _require_device_memory(self, which, address, size):
-        """Refuse a copy's end (`which`) that is no device memory, or has fewer than `size` bytes left."""
-        variables = ((start, bytes_) for start, bytes_ in self.symbols.items() if start <= address < start + bytes_)
-        span = native.mem_range(address) or next(variables, None)
+        """Refuse a copy whose `which` ("source", "destination") is not `size` bytes of device or pinned memory."""
+        span = native.mem_range(address) or self._find_variable(address)  # (base, bytes)
         if not span:
             if self._is_pinned(address):
                 return
-            what = f"failed: its {which} {address & _WORD:#x} is no device memory"
+            what = f"failed: its {which} {address & _UNSIGNED:#x} is no device memory"
             if name := native.variable_at(address):
                 use = f"cudaMemcpyToSymbol({name}," if which == "destination" else f"cudaMemcpyFromSymbol(..., {name},"
                 raise _Refused(INVALID_VALUE, f"{what} but the variable {name}: if it is __constant__ or __device__, "
                                f"use {use} ...)")
             why = "a host pointer, never allocated, or freed"
             raise _Refused(INVALID_VALUE, f"{what} ({why}), or the direction of the copy is wrong")
-        bytes_left = span[0] + span[1] - address
+        bytes_left = sum(span) - address
         if size > bytes_left:
             raise _Refused(INVALID_VALUE, f"failed: {size} bytes were asked for, and its {which} has {bytes_left}")
 
     def _is_pinned(self, address):
-        pinned = any(start <= address < start + len(storage) for start, storage in self.pinned.items())
-        return pinned or any(start <= address < start + size for start, size in self.registered.items())
+        """Return whether an address is in memory of cudaMallocHost or cudaHostRegister."""
+        sizes = self.registered | {start: len(storage) for start, storage in self.pinned.items()}
+        return any(start <= address < start + size for start, size in sizes.items())
 
     def cudaMemset(self, address, value, size, stream):
+        """Queue a fill with the low byte of `value`; a variable, which is memory of this process, is filled at once."""
         if size:
             self._require_device_memory("destination", address, size)
             if native.mem_range(address) or self._is_pinned(address):
                 native.memset(1, address, value & 0xFF, size, self._find_stream(stream), False)
-            else:  # a variable
+            else:
                 native.synchronize()
                 ctypes.memset(address, value & 0xFF, size)
 
@@ -461,48 +491,54 @@ class _Runtime:
         for row in range(height):
             self.cudaMemset(address + row * pitch, value, width, stream)
 
-    def cudaGetSymbolAddress(self, out, symbol, size):
+    def cudaGetSymbolAddress(self, result_address, symbol, size):
+        """Write a variable's address, which `symbol` is here; from now on copies may use its `size` bytes."""
         self.symbols[symbol] = size
-        _variable_at(out).value = symbol
+        _variable_at(result_address).value = symbol
 
-    def cudaMemcpyToSymbol(self, symbol, whole, source, size, offset):
-        self._require_in_variable(symbol, whole, size, offset, True)
+    def cudaMemcpyToSymbol(self, symbol, symbol_bytes, source, size, offset):
+        """Copy `size` bytes to byte `offset` of the variable at the address `symbol`, which has `symbol_bytes`."""
+        self._require_in_variable(symbol, symbol_bytes, size, offset, True)
         self._copy_variable(symbol + offset, source, size)
 
-    def cudaMemcpyFromSymbol(self, to, symbol, whole, size, offset):
-        self._require_in_variable(symbol, whole, size, offset, False)
+    def cudaMemcpyFromSymbol(self, to, symbol, symbol_bytes, size, offset):
+        """Copy `size` bytes from byte `offset` of the variable at the address `symbol`, which has `symbol_bytes`."""
+        self._require_in_variable(symbol, symbol_bytes, size, offset, False)
         self._copy_variable(to, symbol + offset, size)
 
     @staticmethod
     def _copy_variable(to, source, size):
-        """Copy to or from a variable of the device, which is one of this process."""
+        """Wait for the device, and copy to or from a device variable: both ends are memory of this process."""
         native.synchronize()
         _require_host_memory("failed: its source", source, size, False)
         _require_host_memory("failed: its destination", to, size, True)
         ctypes.memmove(to, source, size)
 
-    def _require_in_variable(self, symbol, whole, size, offset, writes):
-        """Refuse a copy of `size` bytes at `offset` that leaves a variable of the device, or whose symbol is none."""
-        is_quoted = writes and not native.variable_at(symbol) and not native.is_host_memory(symbol & _WORD, 1, True)
-        if is_quoted or self._is_host_pointer(symbol & _WORD):
+    def _require_in_variable(self, symbol, symbol_bytes, size, offset, writes):
+        """Refuse a copy of `size` bytes at `offset` that leaves a device variable, or whose `symbol` is none."""
+        address = symbol & _UNSIGNED
+        # A name in quotes is a string literal, which cannot be written.
+        is_quoted = writes and not native.variable_at(symbol) and not native.is_host_memory(address, 1, True)
+        if is_quoted or self._is_host_pointer(address):
             raise _Refused(INVALID_SYMBOL, "failed: its symbol is no __device__ or __constant__ variable: pass the "
                            "variable itself, not its name in quotes, and no pointer of the host")
-        if _require_size(offset) + _require_size(size) > whole:
-            raise _Refused(INVALID_VALUE, f"failed: {size} bytes at offset {offset} of a variable that has {whole}")
+        if _require_size(offset) + _require_size(size) > symbol_bytes:
+            raise _Refused(INVALID_VALUE,
+                           f"failed: {size} bytes at offset {offset} of a variable that has {symbol_bytes}")
 
     # -- streams and events
 
-    def _find_stream(self, stream):
-        """Return a stream's handle; 0, 1 and 2 are the default stream."""
-        if stream in (0, 1, 2):
+    def _find_stream(self, stream: int) -> int | None:
+        """Return the runtime's handle of a cudaStream_t, None for the default stream, or raise `_Refused`."""
+        if stream in (0, 1, 2):  # the null stream, cudaStreamLegacy, cudaStreamPerThread
             return None
         if stream not in self.streams:
             raise _Refused(INVALID_HANDLE, f"{stream:#x} is no stream: create it, and destroy it after its last use")
         return stream
 
-    def cudaStreamCreate(self, out, flags):
-        place, stream = _variable_at(out), Stream(flags)
-        place.value = stream.handle
+    def cudaStreamCreate(self, result_address, flags):
+        variable, stream = _variable_at(result_address), Stream(flags)
+        variable.value = stream.handle
         self.streams[stream.handle] = stream
 
     def cudaStreamDestroy(self, stream):
@@ -518,14 +554,15 @@ class _Runtime:
     def cudaStreamWaitEvent(self, stream, event):
         native.stream_wait_event(self._find_stream(stream), self._find_event(event).handle)
 
-    def _find_event(self, event):
+    def _find_event(self, event: int) -> Event:
+        """Return the event of a cudaEvent_t, or raise `_Refused`."""
         if event not in self.events:
             raise _Refused(INVALID_HANDLE, f"{event:#x} is no event: create it, and destroy it after its last use")
         return self.events[event]
 
-    def cudaEventCreate(self, out, flags):
-        place, event = _variable_at(out), Event(flags)
-        place.value = event.handle
+    def cudaEventCreate(self, result_address, flags):
+        variable, event = _variable_at(result_address), Event(flags)
+        variable.value = event.handle
         self.events[event.handle] = event
 
     def cudaEventDestroy(self, event):
@@ -541,19 +578,17 @@ class _Runtime:
         if not self._find_event(event).query():
             raise _Refused(NOT_READY, "")
 
-    def cudaEventElapsedTime(self, out, start, end):
+    def cudaEventElapsedTime(self, result_address, start, end):
         try:
-            _variable_at(out, ctypes.c_float).value = self._find_event(end).time_since(self._find_event(start))
-        except errors.LogicError as error:  # it has no time, or was never recorded
+            milliseconds = self._find_event(end).time_since(self._find_event(start))
+        except errors.LogicError as error:  # an event was made without a time, or never recorded
             raise _Refused(INVALID_HANDLE, error) from None
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# The process
+        _variable_at(result_address, ctypes.c_float).value = milliseconds
 
 
 def _say(sentence):
-    _libc.fflush(None)  # the program's own output comes first
+    """Print a sentence of the engine to stderr, after what the program has printed so far."""
+    _libc.fflush(None)
     print(f"hostcuda: {sentence}", file=sys.stderr, flush=True)
 
 
@@ -564,37 +599,37 @@ class _Output:
         self._file = ctypes.c_void_p.in_dll(_libc, "stdout")
 
     def write(self, text):
-        """Print a text."""
+        """Print a text through C's stdout."""
         data = text.encode("utf-8", "surrogateescape")
         _libc.fwrite(data, ctypes.c_size_t(1), ctypes.c_size_t(len(data)), self._file)
 
     def flush(self):
-        """Print what is still in the buffer."""
         _libc.fflush(self._file)
 
 
-def _leave(status, unseen=""):
-    """End the process as the C library does, after the device has finished its work.
+def _leave(status: int, unread: str = "") -> NoReturn:
+    """Finish the device's work and exit through the C library, which runs the program's atexit functions.
 
-    A program that ignores its errors ends with its own status, as on a GPU; the last line names the first of them.
+    A program that ignores its errors ends with its own status, as on a GPU; the last line names the first of them,
+    `unread`. With HOSTCUDA_STRICT=1 the status is then 1.
     """
-    native.library().hc_host_calls(True, False)
+    native.library().hc_host_calls(True, False)  # the host may access device memory
     try:
         native.synchronize()
     except errors.Error as error:
-        unseen = unseen or _in_cuda(str(error), "the last work")
-        records.record_event("failed", unseen)
+        unread = unread or _in_cuda(str(error), "the last work")
+        records.record_event("failed", unread)
     native._finish()
-    if unseen and not status:
-        _say(f"the program ended with status 0 although this failed: {unseen}")
+    if unread and not status:
+        _say(f"the program ended with status 0 although this failed: {unread}")
         status = int(os.environ.get("HOSTCUDA_STRICT") == "1")
     _libc.fflush(None)
     sys.stderr.flush()
     _libc.exit(status)
 
 
-def _compile_file(path, options):
-    """Compile and load the program in a file of CUDA C++; return its module."""
+def _compile_file(path: Path, options: list[str]) -> compiler.Module:
+    """Compile the program in a file of CUDA C++ with nvcc's options, and load it; `EngineError`: a file is missing."""
     try:
         source = path.read_text(encoding="utf-8", errors="surrogateescape")
     except OSError as error:
@@ -607,7 +642,7 @@ def _compile_file(path, options):
 
 
 def main(arguments: list[str]) -> NoReturn:
-    """Compile and run a program; does not return."""
+    """Compile and run a program, and end the process with its status: ``[--options=...] FILE.cu [ARGUMENT ...]``."""
     options = shlex.split(arguments.pop(0).partition("=")[2]) if arguments[0].startswith("--options=") else []
     warnings.showwarning = lambda message, *_: _say(f"warning: {message}")  # the line of Python is the engine's own
     try:
@@ -619,20 +654,20 @@ def main(arguments: list[str]) -> NoReturn:
         text = error.msg if of_source else str(error)
         records.record_event("compile error" if of_source else "refused", text)
         sys.exit(f"hostcuda: {text}")
-    runtime = _Runtime(module)
+    runtime = _Runtime(module)  # the program calls its `call` for the API, and `fault` for faults of its host code
     callback = ctypes.CFUNCTYPE(ctypes.c_longlong, ctypes.c_char_p, ctypes.POINTER(ctypes.c_longlong))(runtime.call)
     _variable_at(module.get_global("hostcuda_host")[0]).value = ctypes.cast(callback, ctypes.c_void_p).value
-    fault = ctypes.CFUNCTYPE(None, ctypes.c_char_p)(lambda what: runtime._report("host fault", what.decode()) and None)
+    fault = ctypes.CFUNCTYPE(None, ctypes.c_char_p)(lambda sentence: runtime._report("host fault", sentence.decode()))
     native.library().hc_host_faults(module._handle, fault)
     entry = _variable_at(module.get_global("hostcuda_main")[0]).value
     start = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_void_p)(entry)
     words = [os.fsencode(word) for word in arguments]
     argv = (ctypes.c_char_p * (len(words) + 1))(*words, None)
     sys.stdout = _Output()
-    if not checkmode.TOOLS:  # check mode keeps what it has seen until then
+    if not checkmode.TOOLS:  # in check mode, records are written before Ctrl-C ends the process
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     status = start(len(words), argv) & 0xFF
-    _leave(status, runtime.unseen)
+    _leave(status, runtime.unread)
 
 
 if __name__ == "__main__":

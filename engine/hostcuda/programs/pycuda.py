@@ -28,16 +28,12 @@ _SHA256 = "759516160628ba06f32ce7e563e3f5b9214691dc9528a03ea99ea1073f4e14ba"
 _NEEDS = ("pytools>=2024.1", "mako>=1.3")  # packages that PyCUDA's Python modules import
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# PyCUDA's own modules
-
-
-def _find_cache():
+def _find_cache() -> Path:
     return paths.cache_dir() / f"pycuda-{VERSION}"
 
 
-def _find_source():
-    """Return the folder of PyCUDA's Python modules, or None."""
+def _find_source() -> Path | None:
+    """Return the folder ``pycuda`` of PyCUDA's Python modules, fetched or installed, or None."""
     if (_find_cache() / "pycuda").is_dir():
         return _find_cache() / "pycuda"
     spec = importlib.util.find_spec("pycuda")
@@ -51,14 +47,14 @@ def fetch() -> Path:
     """
     with tempfile.TemporaryDirectory(dir=files.private(paths.cache_dir())) as place:
         folder, new = Path(place), Path(place, "new")
-        _pip("download", "--no-deps", "--no-binary", "pycuda", "--dest", folder, f"pycuda=={VERSION}")
+        _run_pip("download", "--no-deps", "--no-binary", "pycuda", "--dest", folder, f"pycuda=={VERSION}")
         (package,) = folder.glob("pycuda-*.tar.gz")
         if hashlib.sha256(package.read_bytes()).hexdigest() != _SHA256:
             raise EngineError(f"{package.name} is not the package that hostcuda knows: its checksum differs")
-        _pip("install", "--target", new, *_NEEDS)
+        _run_pip("install", "--target", new, *_NEEDS)
         with tarfile.open(package) as archive:
             for member in archive.getmembers():
-                path = PurePosixPath(*PurePosixPath(member.name).parts[1:])
+                path = PurePosixPath(*PurePosixPath(member.name).parts[1:])  # without the archive's own folder
                 is_needed = path.parts[:1] in (("pycuda",), ("LICENSE",)) and ".." not in path.parts
                 if member.isfile() and is_needed:
                     files.write(new / path, archive.extractfile(member).read())
@@ -67,7 +63,8 @@ def fetch() -> Path:
     return _find_cache()
 
 
-def _pip(*arguments):
+def _run_pip(*arguments: str | Path) -> None:
+    """Run pip in a process of its own; EngineError with the end of its messages if it fails."""
     command = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", *map(str, arguments)]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     if result.returncode:
@@ -79,15 +76,10 @@ class _Finder:
 
     @staticmethod
     def find_spec(name, path=None, target=None):
+        """Raise ModuleNotFoundError for a module of PyCUDA; return None for others, which are unknown here, too."""
         if name.startswith("pycuda."):
-            raise ModuleNotFoundError(
-                f"{name} is one of PyCUDA's own Python modules: `hostcuda pycuda` fetches them for the CPU engine",
-                name=name,
-            )
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# Stand-ins for parts of PyCUDA
+            raise ModuleNotFoundError(f"{name} is one of PyCUDA's own Python modules: `hostcuda pycuda` fetches them "
+                                      "for the CPU engine", name=name)
 
 
 class _Pool:
@@ -124,19 +116,19 @@ class _SourceModule(compiler.SourceModule):
 
     def __init__(self, source, nvcc="nvcc", options=None, keep=False, no_extern_c=False, arch=None, code=None,
                  cache_dir=None, include_dirs=None, cuda_libdir=None):
-        folder, source = _find_source(), _IN_STEP.sub(_SYNCHRONIZED, str(source))
-        own = [folder / "cuda"] if folder else []
-        super().__init__(source, nvcc, options, keep, no_extern_c, arch, code, cache_dir, [*(include_dirs or ()), *own])
+        folder, source = _find_source(), _IN_STEP.sub(_SYNCHRONIZED, str(source))  # add barriers to PyCUDA's reduction
+        include_dirs = [*(include_dirs or ()), *([folder / "cuda"] if folder else ())]  # PyCUDA's own headers
+        super().__init__(source, nvcc, options, keep, no_extern_c, arch, code, cache_dir, include_dirs)
 
 
 class _DynamicModule:
     """PyCUDA's module of several sources. They are compiled as one text, each with line numbers of its own."""
 
-    def __init__(self, nvcc="nvcc", link_options=None, *, message_handler=None, log_verbose=False, **how):
-        self._how, self._sources, self._options = how, [], []
+    def __init__(self, nvcc="nvcc", link_options=None, *, message_handler=None, log_verbose=False, **arguments):
+        self._arguments, self._sources, self._options = arguments, [], []  # the arguments are for `_SourceModule`
 
     def add_source(self, source, nvcc_options=None, name="kernel.ptx"):
-        """Add a source; its options apply to the whole module."""
+        """Add a source, in messages "kernel-0.cu" and so on; its options apply to the whole module."""
         self._sources.append(f'#line 1 "{Path(name).stem}-{len(self._sources)}.cu"\n{source}\n')
         self._options += nvcc_options or ()
         return self
@@ -146,23 +138,24 @@ class _DynamicModule:
         return self
 
     def link(self):
-        """Compile the sources that were added."""
-        self.module = _SourceModule("".join(self._sources), options=self._options, **self._how)
+        """Compile and load the sources that were added; return this object, which has their kernels."""
+        self.module = _SourceModule("".join(self._sources), options=self._options, **self._arguments)
         self.get_function, self.get_global = self.module.get_function, self.module.get_global
         return self
 
 
-def _make_memory():
+def _make_driver_extension() -> types.ModuleType:
+    """Return a stand-in for ``pycuda._driver``, PyCUDA's compiled part: what its Python modules use of it."""
     return _make_module(
         "_driver", DeviceMemoryPool=_Pool, PageLockedMemoryPool=_PageLockedPool, PageLockedAllocator=_PageLockedPool,
         bitlog2=lambda value: int(value).bit_length() - 1,
         # Of cuRAND's generators only those without tables; (3, 2, 0) is the first version that PyCUDA supports.
         get_curand_version=lambda: (3, 2, 0), _get_direction_vectors=None, direction_vector_set=types.SimpleNamespace(
-            VECTOR_32=101, SCRAMBLED_VECTOR_32=102, VECTOR_64=103, SCRAMBLED_VECTOR_64=104),
-    )
+            VECTOR_32=101, SCRAMBLED_VECTOR_32=102, VECTOR_64=103, SCRAMBLED_VECTOR_64=104))
 
 
-def _make_module(name, **contents):
+def _make_module(name: str, **contents) -> types.ModuleType:
+    """Return a new module ``pycuda.NAME`` with these contents; it is not yet in `sys.modules`."""
     module = types.ModuleType(f"pycuda.{name}")
     vars(module).update(contents)
     module.__spec__ = importlib.machinery.ModuleSpec(module.__name__, None)
@@ -170,7 +163,7 @@ def _make_module(name, **contents):
 
 
 def install() -> None:
-    """Let this process import the engine as PyCUDA."""
+    """Start the engine and let this process import it as PyCUDA: change `sys.modules`, `sys.path`, `sys.meta_path`."""
     package, folder = types.ModuleType("pycuda"), _find_source()
     package.__path__ = [str(folder)] if folder else []
     package.VERSION = tuple(map(int, VERSION.split(".")))
@@ -179,7 +172,7 @@ def install() -> None:
     context = driver.Device(0).make_context()
     contents = {
         "driver": _make_module("driver", **{name: getattr(driver, name) for name in driver.__all__}),
-        "_driver": _make_memory(),
+        "_driver": _make_driver_extension(),
         "compiler": _make_module("compiler", **{**vars(compiler), "SourceModule": _SourceModule,
                                                 "DynamicSourceModule": _SourceModule, "DynamicModule": _DynamicModule}),
         "autoinit": _make_module("autoinit", context=context, device=driver.Device(0)),
@@ -195,7 +188,7 @@ def install() -> None:
 
 
 def main(arguments: list[str]) -> None:
-    """Run a program in Python as ``__main__``; its arguments follow its path."""
+    """Run a Python program as ``__main__``: `arguments` has its path and its own arguments. Changes `sys.argv`."""
     install()
     sys.argv[:] = arguments
     sys.path[0] = str(Path(arguments[0]).resolve().parent)

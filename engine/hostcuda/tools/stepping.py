@@ -94,7 +94,7 @@ class Step:
 
 def why_not() -> str:
     """Return why no thread can be followed here; empty if one can."""
-    if not instrument.able():
+    if not instrument.can_instrument():
         return "a thread can be followed on x86-64 processors alone"
     if toolchain.is_clang(toolchain.find()):
         return "a thread can be followed with g++ alone, and the compiler here is clang: set CXX=g++"
@@ -135,7 +135,7 @@ def follow(launch: Callable[[], None], function, thread: Sequence[int], block: S
         raise EngineError(why)
     with open(function._module._path, "rb") as file:
         elf = ELFFile(file)
-        code = _Code(stops.read(elf), *dwarf.functions(elf))
+        code = _Code(stops.read(elf), *dwarf.read_functions(elf))
     runs = [_run(launch, code, thread, block, before, pattern) for pattern in _PATTERNS]
     if [event.key for event in runs[0]] != [event.key for event in runs[1]]:
         raise EngineError("what this thread does depends on memory that has not been set: initcheck names the access")
@@ -225,7 +225,7 @@ def _build_access(code: _Code, function: dwarf.Function, variables: dict, event:
     kind = function.shared.get(event.name) or code.variables.get(event.name) if event.name else None
     pointers = (value.target for value in variables.values() if isinstance(value, Pointer)
                 and 0 <= value.address - event.base < event.bytes and not event.name)
-    element = dwarf.element(kind or next(filter(None, pointers), None), len(event.data))
+    element = dwarf.find_element_type(kind or next(filter(None, pointers), None), len(event.data))
     value = dwarf.decode(element, event.data, _compare_bytes(event, twin)) if element else None
     return Access(_OPERATIONS[event.kind - 1], _SPACES[event.space], event.name, kind.shape if kind else (), event.base,
                   event.bytes, event.where, len(event.data), value)

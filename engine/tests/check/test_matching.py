@@ -18,7 +18,7 @@ from hostcuda import checking
 from hostcuda.check import instrument
 
 if sys.argv[1] == "calls":  # the log is written by calls, as on processors for which instrument.py knows no code
-    instrument.able = lambda: False
+    instrument.can_instrument = lambda: False
 
 module = SourceModule(sys.argv[2], no_extern_c=True, cache_dir=False)
 x, y = cuda.to_device(np.zeros(4096, np.float32)), cuda.to_device(np.zeros(4096, np.float32))

@@ -177,5 +177,5 @@ def test_a_thread_that_is_not_there_makes_no_step():
 def test_other_processors_and_compilers_are_refused(monkeypatch):
     monkeypatch.setattr(stepping.toolchain, "is_clang", lambda command: True)
     assert stepping.why_not() == "a thread can be followed with g++ alone, and the compiler here is clang: set CXX=g++"
-    monkeypatch.setattr(stepping.instrument, "able", lambda: False)
+    monkeypatch.setattr(stepping.instrument, "can_instrument", lambda: False)
     assert stepping.why_not() == "a thread can be followed on x86-64 processors alone"
