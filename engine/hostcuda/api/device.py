@@ -112,11 +112,11 @@ class Device:
         return "0000:00:00.0"
 
     def get_attribute(self, attribute) -> int:
-        """Return one attribute; 0 for what a CPU does not have."""
+        """Return the value of one `device_attribute`; 0 for what a CPU does not have."""
         return _list_attributes()[device_attribute(attribute)]
 
     def get_attributes(self) -> dict[device_attribute, int]:
-        """Return all attributes as a dict."""
+        """Return a dict of all attributes: `device_attribute` -> value."""
         return _list_attributes()
 
     def __getattr__(self, name):

@@ -316,7 +316,7 @@ def managed_empty(shape, dtype, order="C", mem_flags=0) -> np.ndarray:
     del mem_flags
     like = np.empty(shape, dtype, order)
     address = native.mem_alloc(max(like.nbytes, 1))
-    native.memset(1, address, 0, like.nbytes, None, True)
+    native.memset(1, address, 0, like.nbytes, None, True)  # on the default stream; wait
     allocation = ManagedAllocation(address, like.nbytes)
     allocation.__array_interface__ = {**like.__array_interface__, "data": (address, False)}
     return np.asarray(allocation)
@@ -467,14 +467,14 @@ class ArgumentHandler:
         return self.dev_alloc
 
     def pre_call(self, stream) -> None:
-        """Prepare the array before the launch."""
+        """Prepare the array before the launch on a `Stream` or None."""
 
 
 class In(ArgumentHandler):
     """An array that is copied to the device before the kernel runs."""
 
     def pre_call(self, stream) -> None:
-        """Copy to the device."""
+        """Copy the array to the device before the launch, and wait; the stream has no effect."""
         memcpy_htod(self.get_device_alloc(), self.array)
 
 
@@ -482,11 +482,11 @@ class Out(ArgumentHandler):
     """An array that is copied back after the kernel has run."""
 
     def pre_call(self, stream) -> None:
-        """Before the launch, refuse an array that cannot hold the result."""
+        """Before the launch, refuse an array that cannot be written; the stream has no effect."""
         host_span(self.array, "Out", writable=True)
 
     def post_call(self, stream) -> None:
-        """Copy back."""
+        """Copy the device memory to the array, after the kernel."""
         memcpy_dtoh(self.array, self.get_device_alloc())
 
 
@@ -494,6 +494,6 @@ class InOut(In, Out):
     """An array that is copied both ways."""
 
     def pre_call(self, stream) -> None:
-        """Check that it can hold the result, and copy to the device."""
+        """Check that the array can be written, and copy it to the device; the stream has no effect."""
         Out.pre_call(self, stream)
         In.pre_call(self, stream)

@@ -63,7 +63,7 @@ class _CopyEnd:
     """One end of a copy: where its box begins, and how far its rows and slices are apart."""
 
     def __init__(self, copy: Memcpy2D, side: str):
-        """Read the attributes of a copy that belong to its `side`, "src" or "dst"; those of `Memcpy3D` may lack."""
+        """Read the attributes of a copy's `side`, "src" or "dst"; those that only `Memcpy3D` has are 0 without it."""
         self.name = side
         self.memory, self.on_host = getattr(copy, f"_{side}")
         for name in ("x_in_bytes", "y", "pitch", "z", "height"):
@@ -120,19 +120,19 @@ class Memcpy2D:
         self._src = self._dst = (None, False)  # memory, whether it is on the host
 
     def set_src_host(self, array) -> None:
-        """Copy from a host array."""
+        """Set the source: a host array."""
         self._src = array, True
 
     def set_src_device(self, pointer) -> None:
-        """Copy from device memory."""
+        """Set the source: device memory, a `DeviceAllocation` or an address."""
         self._src = pointer, False
 
     def set_dst_host(self, array) -> None:
-        """Copy to a host array."""
+        """Set the destination: a host array."""
         self._dst = array, True
 
     def set_dst_device(self, pointer) -> None:
-        """Copy to device memory."""
+        """Set the destination: device memory, a `DeviceAllocation` or an address."""
         self._dst = pointer, False
 
     set_src_unified, set_dst_unified = set_src_host, set_dst_host
@@ -151,7 +151,7 @@ class Memcpy2D:
         LogicError
             An end is missing or too small, or a pitch is smaller than a row.
         """
-        del aligned  # of device memory; PyCUDA also takes it as the first argument
+        del aligned  # without effect; PyCUDA also takes it, a bool, as the first argument
         queued = stream is not None and not isinstance(stream, bool)
         handle = handle_of(stream) if queued else None
         sizes = [as_count(getattr(self, name, 1), self._CALL, name) for name in ("width_in_bytes", "height", "depth")]

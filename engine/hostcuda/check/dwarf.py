@@ -68,7 +68,7 @@ def read_functions(file: ELFFile) -> tuple[list[Function], dict[str, Type]]:
     for unit in units:
         for die in unit.iter_DIEs():
             if die.tag == "DW_TAG_subprogram":
-                functions += _Reader(die, unit).function()
+                functions += _Reader(die, unit).read_function()
             elif die.tag == "DW_TAG_variable" and "DW_AT_location" in die.attributes and (kind := _read_type(die)):
                 variables.setdefault(_read_name(die), kind)
     return functions, variables
@@ -80,7 +80,7 @@ class _Reader:
     def __init__(self, die: DIE, unit):
         self._die, self._expressions = die, DWARFExprParser(unit.structs)
 
-    def function(self) -> Iterator[Function]:
+    def read_function(self) -> Iterator[Function]:
         """Yield one `Function`, or none if it has no code or a frame that is not understood."""
         extent = _read_extent(self._die)
         if extent is None or self._base is None:
@@ -193,7 +193,7 @@ def _read_array(die: DIE) -> Type | None:
 
 
 def _read_struct(die: DIE, size: int) -> Type | None:
-    """Return the type of a struct of `size` bytes, or None if a member's place or type is not known."""
+    """Return the type of a struct of `size` bytes; None if it has too many members, or one that cannot be shown."""
     if _read_name(die) in _HALF and size == 2:
         return Type(2, "f2")
     members = [part for part in die.iter_children() if part.tag in ("DW_TAG_member", "DW_TAG_inheritance")]
@@ -236,8 +236,8 @@ class Pointer:
 
 def find_element_type(kind: Type | None, size: int) -> Type | None:
     """Return the type of an access of `size` bytes to a variable: one or several of its elements; None if unknown."""
-    while kind and kind.shape:
-        kind = kind.parts[0][2]
+    while kind and kind.shape:  # an array, also of arrays
+        kind = kind.parts[0][2]  # the type of its elements
     if kind is None or kind.size == size:
         return kind
     count, rest = divmod(size, kind.size)

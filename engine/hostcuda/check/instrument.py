@@ -84,7 +84,7 @@ def _read_blocks(lines: list[str]) -> list[Block]:
     functions = {match[1] for match in map(_FUNCTION.match, lines) if match}
     blocks, labelled, function = [], {}, ""  # label -> its block; the symbol of the function that is read
     files, place = {}, IN_HEADERS  # number of a file -> its name, None for the engine's headers; "file:line"
-    block = piece = None  # to which the next line belongs; None: no block, as after a jump, or a new piece
+    block = piece = None  # those of the next line; None: no block, as after a jump, or a piece that begins with it
     in_asm = False  # in the text of an `asm` statement
 
     def begin_block():
@@ -232,8 +232,9 @@ def _order_within(blocks: list[Block], entry: Block) -> list[Block]:
 
 
 def instrument(text: str, checks: bool) -> str:
-    """Return assembler text with logging instead of the calls; `checks` keeps the calls, too: they check addresses.
+    """Return assembler text with code that logs accesses instead of the compiler's calls; `checks` keeps these, too.
 
+    A piece is a run of such calls without a jump between. Its entry in the log is its number, and then the addresses.
     Raises CompileError if the compiler calls these functions in an unknown way: nothing would be counted.
     """
     lines = text.split("\n")
@@ -304,7 +305,7 @@ def _write_tail(pieces: list[str], accesses: list[str], stubs: list[str]) -> lis
         *(f"\tpopq\t{name}" for name in reversed(registers)),
         "\tmovq\t.Llk_log(%rip), %r11",
         "\tret",
-        # The next entry, the end of the log, and a spare log for code that runs outside a kernel.
+        # The next entry, the end of the log, and a spare log, larger than a piece, for code outside of a kernel.
         "\t.data",
         "\t.balign\t8",
         "\t.type\thostcuda_log, @object",
@@ -316,9 +317,7 @@ def _write_tail(pieces: list[str], accesses: list[str], stubs: list[str]) -> lis
         '\t.section\t.rodata.hostcuda,"a"',
         "\t.balign\t8",
         *_write_table("hostcuda_pieces", pieces),
-        *_write_table("hostcuda_accesses", accesses),
-        "",
-    ]
+        *_write_table("hostcuda_accesses", accesses), ""]
 
 
 def _write_table(name: str, rows: list[str]) -> list[str]:

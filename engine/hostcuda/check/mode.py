@@ -40,8 +40,7 @@ _FLAGS = [
     "-fsanitize=thread",
     "-fno-optimize-sibling-calls",  # a call at the end of a function must keep its return address
     "-fno-jump-tables",
-    "-fno-common",
-]
+    "-fno-common"]
 _GCC = [
     "-g1",  # lines and inlined calls: a quarter of the assembler text
     "-gstatement-frontiers",  # as with -g, else some accesses are reported at the line of their loop
@@ -50,13 +49,11 @@ _GCC = [
     "--param=tsan-instrument-func-entry-exit=0",
     "--param=tsan-distinguish-volatile=1",
     "-fno-tree-sra",
-    "-fno-ipa-sra",
-]
+    "-fno-ipa-sra"]
 _GCC_COUNTS = [
     "-fsanitize-coverage=trace-pc",  # where lanes of a warp diverge
     "-fno-tree-slp-vectorize",  # packing values across calls costs more than it saves
-    "-fdisable-rtl-loop2_unroll",  # only loops with a known number of iterations are unrolled
-]
+    "-fdisable-rtl-loop2_unroll"]  # only loops with a known number of iterations are unrolled
 # To follow a thread, every variable is kept in memory, at one place for as long as its function runs.
 _STEP = ["-O0", "-g", "-mno-red-zone", "-fno-omit-frame-pointer", "-fstack-reuse=none"]
 # clang inserts the calls last, and splits structs before: a float4 whose members are used one by one is four accesses.
@@ -157,13 +154,14 @@ def add_red_zones(assembly: str) -> str:
     is_guarded = False  # whether the current section has variables of the source
 
     def add_red_zone(match):
-        """Return the text of a section's directive, or of a variable, there with unused bytes if it is guarded."""
+        """Return the text of a variable with a red zone, if its section is guarded; note where a section begins."""
         nonlocal is_guarded
         if match[1]:  # a section
             is_guarded = _GUARDED.match(match[1])
             return match[0]
         return f"{match[0]}\t.zero\t{_RED_ZONE}\n" if is_guarded else match[0]
 
+    # What stands for a `.comm` variable, which has no place for a red zone after it.
     in_bss = ("\t.pushsection\t.bss\n\t.balign\t{3}\n\t.type\t{1}, @object\n\t.size\t{1}, {2}\n{1}:\n"
               f"\t.zero\t{{2}}+{_RED_ZONE}\n\t.popsection")
     return _COMMON.sub(lambda m: in_bss.format(*m.group(0, 1, 2, 3)), _SECTION_OR_OBJECT.sub(add_red_zone, assembly))

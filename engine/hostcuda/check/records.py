@@ -401,6 +401,7 @@ def _may_discard(module: str, finding: Finding) -> bool:
     # "v = __shfl_down_sync(m, v, 1);", maybe after other statements of that line
     setting = re.match(r"(?:(?:(?!__shfl)[^\n])*[;{}])?[^;{}]*?\b(\w+)\s*=\s*(?:\(\w+\)\s*)?__shfl\w*\s*\([^;]*;", code)
     use = setting and re.compile(rf"\b{setting[1]}\b").search(code, setting.end())
+    # A condition between that and the first use of the variable may prevent the use.
     return bool(use) and bool(re.search(r"\b(?:if|while)\b|\?|&&|\|\|", code[setting.end() : use.start()]))
 
 

@@ -193,6 +193,7 @@ def _read_finding(block: list[str], tool: str) -> dict | None:
         kind = "misaligned"
     elif kind == "out of bounds" and "__global__" in head and address is not None and address < _NULL:
         kind = "null pointer"
+    # (place, thread) of the access, of a race: of both accesses.
     sides = [(_read_place(line), _read_index(_THREAD, line)) for line in block[1:] if re.search(r"\bat \S", line)]
     place, thread = sides[0] if sides else ({"kernel": "", "file": "", "line": 0}, None)
     other = None

@@ -36,8 +36,7 @@ _OF_PIPE = {
     "mio": "SHFL S2R S2UR CS2R R2UR REDUX VOTE MATCH",
     "barrier": "BAR",
     "control": "BRA EXIT BSSY BSYNC RET CALL WARPSYNC NOP DEPBAR LDGDEPBAR MEMBAR BRX YIELD ERRBAR CCTL ARRIVES SYNCS "
-    "WARPGROUP",
-}
+    "WARPGROUP"}
 _OPS = {"LD": "ld", "ST": "st", "AT": "atom", "RE": "red"}
 _PIPES = {word: pipe for pipe, words in _OF_PIPE.items() for word in words.split()}
 # Cycles from an instruction to one that uses its result, without a queue before the pipe; global loads: below.
@@ -156,9 +155,9 @@ def _find_registers(instruction: Instruction) -> tuple[list[str], list[str]]:
     results: list[str] = []
     if names and not has_no_result:
         if instruction.name == "LDSM":
-            width = instruction.bytes // 4
+            width = instruction.bytes // 4  # a register has 4 bytes
         elif instruction.pipe == "tensor":
-            width = 4 if "F32" in instruction.word else 2
+            width = 4 if "F32" in instruction.word else 2  # a lane's part of the result matrix
         elif ".WIDE" in instruction.word or instruction.pipe == "fp64":
             width = 2
         if names[0].startswith(("P", "UP")):  # a comparison: one or two predicates

@@ -51,7 +51,7 @@ _DRIVER_CALL = re.compile(r"\bcu[A-Z]\w* failed: (kernel )?")  # "cuMemAlloc fai
 _libc = ctypes.CDLL(None)
 
 
-def _in_cuda(sentence: str, call: str) -> str:
+def _reword_for_cuda(sentence: str, call: str) -> str:
     """Reword a message of PyCUDA's API for CUDA C++: its remedies, and `call` instead of the driver's function."""
     for remedy, own in _IN_CUDA.items():
         sentence = sentence.replace(remedy, own)
@@ -165,7 +165,7 @@ class _Runtime:
         self.last = number
         if number == NOT_READY:  # a query's answer, not a failure
             return number
-        reason = _in_cuda(reason, "the launch" if name == "launch" else name)
+        reason = _reword_for_cuda(reason, "the launch" if name == "launch" else name)
         kind = "failed" if self.sticky or number == OUT_OF_MEMORY else "refused"
         reason = self._report(kind if name not in _QUERIES else "", reason)
         if name not in _QUERIES:
@@ -323,7 +323,7 @@ class _Runtime:
             raise _Refused(INVALID_VALUE, "failed: 0 bytes were requested")
         variable = _variable_at(result_address)
         variable.value = address = native.mem_alloc(_require_size(size))
-        native.memset(1, address, 0, size, None, True)  # initcheck cannot see whether the host writes it
+        native.memset(1, address, 0, size, None, True)  # so it counts as set: initcheck does not see the host write it
         self.managed.add(address)
 
     def cudaMallocPitch(self, result_address, pitch_address, width, height):
@@ -617,7 +617,7 @@ def _leave(status: int, unread: str = "") -> NoReturn:
     try:
         native.synchronize()
     except errors.Error as error:
-        unread = unread or _in_cuda(str(error), "the last work")
+        unread = unread or _reword_for_cuda(str(error), "the last work")
         records.record_event("failed", unread)
     native._finish()
     if unread and not status:
@@ -656,6 +656,7 @@ def main(arguments: list[str]) -> NoReturn:
         sys.exit(f"hostcuda: {text}")
     runtime = _Runtime(module)  # the program calls its `call` for the API, and `fault` for faults of its host code
     callback = ctypes.CFUNCTYPE(ctypes.c_longlong, ctypes.c_char_p, ctypes.POINTER(ctypes.c_longlong))(runtime.call)
+    # Two variables of the compiled program: where it finds the function for API calls, and the address of its main.
     _variable_at(module.get_global("hostcuda_host")[0]).value = ctypes.cast(callback, ctypes.c_void_p).value
     fault = ctypes.CFUNCTYPE(None, ctypes.c_char_p)(lambda sentence: runtime._report("host fault", sentence.decode()))
     native.library().hc_host_faults(module._handle, fault)

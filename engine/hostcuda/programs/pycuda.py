@@ -76,7 +76,7 @@ class _Finder:
 
     @staticmethod
     def find_spec(name, path=None, target=None):
-        """Raise ModuleNotFoundError for a module of PyCUDA; return None for others, which are unknown here, too."""
+        """Raise ModuleNotFoundError for a module of PyCUDA, which no other finder has found; else return None."""
         if name.startswith("pycuda."):
             raise ModuleNotFoundError(f"{name} is one of PyCUDA's own Python modules: `hostcuda pycuda` fetches them "
                                       "for the CPU engine", name=name)

@@ -32,7 +32,7 @@ class Elf:
 
     def __init__(self, path):
         self._data = Path(path).read_bytes()
-        self._is_known = self._data[:6] == b"\x7fELF\x02\x01"
+        self._is_known = self._data[:6] == b"\x7fELF\x02\x01"  # 64 bits, little endian
 
     def _iterate_table(self, pattern: str, offset: int, size: int):
         """Return an iterator over the rows (tuples by `struct`'s pattern) of a table of `size` bytes at an offset."""
@@ -49,14 +49,14 @@ class Elf:
 
     @cached_property
     def segments(self) -> list[Segment]:
-        """A list of `Segment`."""
-        rows = self._read_headers("<IIQQQQQQ", 0x20, 0x38)
+        """The file's segments: parts of it that are loaded into memory."""
+        rows = self._read_headers("<IIQQQQQQ", 0x20, 0x38)  # the header's e_phoff and e_phnum
         return [Segment(kind, flags, at, address, *rest) for kind, flags, at, address, _, *rest in rows]
 
     @cached_property
     def sections(self) -> list[Section]:
-        """A list of `Section`."""
-        rows = self._read_headers("<IIQQQQIIQQ", 0x28, 0x3C)
+        """The file's sections."""
+        rows = self._read_headers("<IIQQQQIIQQ", 0x28, 0x3C)  # e_shoff and e_shnum; below, e_shstrndx
         names = rows[struct.unpack_from("<H", self._data, 0x3E)[0]][4] if rows else 0  # offset of the sections' names
         return [Section(self._read_text(names + name), kind, flags, at, size, link, info)
                 for name, kind, flags, _, at, size, link, info, _, _ in rows]

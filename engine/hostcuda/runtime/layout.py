@@ -88,7 +88,7 @@ def layout(path: str | os.PathLike, base: int, functions: Iterable[int]) -> Layo
 
 def _list_watched_variables(result: Layout, file: elf.Elf, base: int, symbols: list[elf.Symbol]) -> None:
     """For check mode, add the variables of a file loaded at `base` to the result's `watched` and `constant_bytes`."""
-    for segment in file.segments:  # read-only data
+    for segment in file.segments:  # read-only data: accesses to it are not reported
         if segment.kind == elf.PT_LOAD and not segment.flags & (elf.PF_W | elf.PF_X):
             result.watched.append(Variable(None, base + segment.address, segment.bytes, _SPACES["unwatched"]))
     for symbol in symbols:
@@ -121,8 +121,9 @@ def _declares(kernel: str, variable: str) -> bool:
 def _place_shared(result: Layout, file: elf.Elf, base: int, symbols: list[elf.Symbol], kernels: list[str]) -> None:
     """Choose a place for each ``__shared__`` variable of the kernels (symbols); add to the result's statics, patches.
 
-    The arrays of each kernel end at the guard, in the same memory, because a worker runs one kernel at a time. Arrays
-    that several kernels may use are before them. In a group, all stay where the compiler has put them.
+    After static shared memory is a guard, memory that cannot be accessed. The arrays of each kernel end there, in the
+    same memory, because a worker runs one kernel at a time. Arrays that several kernels may use are before them. In a
+    group (code adds offsets to one address, with clang), all stay where the compiler has put them.
     """
     segment = next((s for s in file.segments if s.kind == elf.PT_TLS), None)
     arrays = [_Shared(s.name, demangle(s.name), s.value, s.bytes, s.name.startswith("_ZGV") or s.name == "__tls_guard")

@@ -397,7 +397,7 @@ def stream_destroy(handle: int) -> None:
     kept = _kept.pop(handle, None)
     if not _finished:
         _library.hc_stream_destroy(handle)
-        if kept and (kept.batch or kept.full):  # the default stream waits for that work
+        if kept and (kept.batch or kept.full):  # its work may still use them
             keep_alive(None, kept)
 
 
