@@ -350,13 +350,13 @@ def memcpy_htod(dest, src) -> None:
         A kernel before the copy faulted.
     """
     address, size, array = host_span(src, "cuMemcpyHtoD")
-    native.memcpy("HtoD", device_span(dest, size, "cuMemcpyHtoD", array, True), address, size, None, True)
+    native.memcpy("HtoD", device_span(dest, size, "cuMemcpyHtoD", array, fills=True), address, size, None, True)
 
 
 def memcpy_htod_async(dest, src, stream=None) -> None:
     """Queue a copy from host to device; page-locked memory must stay unchanged until it is done."""
     address, size, array = host_span(src, "cuMemcpyHtoDAsync")
-    to = device_span(dest, size, "cuMemcpyHtoDAsync", array, True)
+    to = device_span(dest, size, "cuMemcpyHtoDAsync", array, fills=True)
     if not is_pagelocked(address, size):  # the program may change it after the call
         array = array.copy(order="K")
         address = array.ctypes.data
@@ -397,7 +397,7 @@ def fill(dest, data: int, count: int, width: int, stream) -> None:
     """Queue a fill of device memory: `count` words of `width` bytes, aligned to that, get the value `data`."""
     call = f"cuMemsetD{8 * width}"
     value, count = as_count(data, call, "the value"), as_count(count, call, "the count")
-    if value >= 1 << (8 * width):
+    if value >= 1 << (8 * width):  # bits
         raise OverflowError(f"{call}: the value {value} has more than {width} bytes")
     address = device_span(dest, width * count, call)
     if address % width:

@@ -113,7 +113,7 @@ _MOST_LEVELS = 3  # of nested loops that are unrolled: with more, the code would
 
 
 def unroll_loops(text: str) -> str:
-    """Return the source with ``#pragma unroll`` in g++'s form: else each iteration would be recorded."""
+    """Return the source with ``#pragma unroll`` in g++'s form, which it follows: loops log each iteration by itself."""
     levels = {}  # position of a loop's pragma -> nested loops to be unrolled, including this one
     code = Scan(text).code
     for match in reversed(list(_UNROLL.finditer(text))):  # the inner loops first

@@ -211,7 +211,7 @@ if TOOLS and "HOSTCUDA_CHECK_OUT" in os.environ:
 
 
 def _read_copy(raw: dict) -> LaunchRecord:
-    """Return a record without a launch from the runtime's JSON: the host copies unset memory, or uses it too early."""
+    """Return a record without a launch from the runtime's JSON: unset memory is copied, or memory used too early."""
     (file, line), *callers = _find_callers(raw)
     # "first" has the call that queued the other use; otherwise show a caller in another file.
     others = _find_callers(raw["first"])[:1] if "first" in raw else [caller for caller in callers if caller[0] != file]
