@@ -70,7 +70,7 @@ int hc_event_query(hc_event *event);
 int hc_event_elapsed_ms(hc_event *start, hc_event *end, double *milliseconds);   // HC_INVALID if never recorded
 int hc_abort(void);                   // Ctrl-C: abandon running work and drop queued work; later work is not affected
 
-// Modules: compiled kernels. Python reads from the file what the loader does not tell (hostcuda/build/layout.py), and keeps it as
+// Modules: compiled kernels. Python reads from the file what the loader does not tell (hostcuda/runtime/layout.py), and keeps it as
 // long as the module.
 enum hc_parameter_kind { HC_POINTER = 'P', HC_SIGNED = 'i', HC_UNSIGNED = 'u', HC_FLOAT = 'f', HC_STRUCT = 's' };
 typedef struct hc_parameter {

@@ -1,7 +1,7 @@
 // Compiled kernels: loading a module, and what its kernels are.
 //
 // A module is a shared library. While it is being loaded, its HOSTCUDA_KERNEL()s call hostcuda::add_kernel. The rest is read from
-// its file by Python (hostcuda/build/layout.py).
+// its file by Python (hostcuda/runtime/layout.py).
 #include "check.h"
 #include "lock.h"
 #include "runtime.h"

@@ -7,7 +7,7 @@
 // end of another array, or before the first, has changed them. Alignment may leave some bytes of margin before a guard, too.
 // So the array that a kernel declares last, mostly its only one, has no margin behind it.
 //
-// hostcuda/build/layout.py chooses the place of each array, and redirect_shared changes how the compiled code finds it.
+// hostcuda/runtime/layout.py chooses the place of each array, and redirect_shared changes how the compiled code finds it.
 #undef _FORTIFY_SOURCE
 #include "runtime.h"
 #include <string.h>
