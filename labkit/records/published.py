@@ -31,17 +31,15 @@ def published(network: str | None = None, step: str | None = None, report: str |
     LabError
         If no report has such a row.
     """
-    table = _read_published("op_times.csv", "network", "step", "report", "op1_ms")
+    path = data_dir() / "published" / "op_times.csv"
+    table = store.read_as_stored(path, "network", "step", "report", "op1_ms", dtype={"report": str})
     steps = None
-    if step is not None:  # a text that no step has is refused by its own name
+    if step is not None:  # a text that no step has is looked for itself, so that the message names it
         steps = [name for name in table["step"].unique() if step.lower() in name.lower()] or step
     return store.choose(table, "nothing was published", network=network, report=report, step=steps)
 
 
 def published_training() -> pd.DataFrame:
     """Return report 001's training times: report, network, step, epochs, train_s, test_accuracy_pct, and more."""
-    return _read_published("training.csv", "network", "step", "kernel_us")
-
-
-def _read_published(name: str, *needed: str) -> pd.DataFrame:
-    return store.read_as_stored(data_dir() / "published" / name, *needed, dtype={"report": str})
+    path = data_dir() / "published" / "training.csv"
+    return store.read_as_stored(path, "network", "step", "kernel_us", dtype={"report": str})

@@ -86,9 +86,8 @@ class Recorded:
         self.device = str(self.table["device"].iloc[0])
         self.date = str(self.table["date"].max())
 
-    def __repr__(self) -> str:
-        month = datetime.date.fromisoformat(self.date).strftime("%B %Y")
-        return f"{self.device}, recorded {month}"
+    def __repr__(self) -> str:  # "NVIDIA H200, recorded November 2026": messages begin with it
+        return f"{self.device}, recorded {datetime.date.fromisoformat(self.date):%B %Y}"
 
     @property
     def ceilings(self) -> Mapping[str, float]:
@@ -96,10 +95,8 @@ class Recorded:
         return device(self.device).ceilings
 
     # --------------------------------------------------------------------------------------------------- times
-    def select(
-        self, which: Kernels | None = None, layer: Layers | None = None, batch: int | None = None,
-        network: str | None = None,
-    ) -> pd.DataFrame:
+    def select(self, which: Kernels | None = None, layer: Layers | None = None, batch: int | None = None,
+               network: str | None = None) -> pd.DataFrame:
         """Return the recorded times that match everything given, in the order of the given kernels and layers.
 
         Parameters
@@ -110,6 +107,7 @@ class Recorded:
             "" for figures of a whole network.
         batch : int, optional
         network : str, optional
+            "lenet86", "lenet72" or "lenet28".
         """
         if store.is_several(which):
             if not (which := list(which)):
@@ -120,9 +118,8 @@ class Recorded:
         wanted = {"layer": layer, "batch": batch, "network": network}
         return _select(table, which, wanted, f"{self} has no times")
 
-    def value(
-        self, column: str, which: Kernels | None = None, layer: Layers | None = None, batch: int | None = None
-    ) -> Figures:
+    def value(self, column: str, which: Kernels | None = None, layer: Layers | None = None,
+              batch: int | None = None) -> Figures:
         """Return one figure, for example ``value("x_reference", 4, LENET86[1], batch=1000)``.
 
         Parameters
@@ -139,16 +136,15 @@ class Recorded:
             A Series for several kernels or layers, a DataFrame for several of both.
         """
 
-        def one(which, layer):
+        def find_one(which, layer) -> float:  # of one kernel and one layer
             rows = self.select(which, layer, batch)
             rows = rows[rows["batch"] == rows["batch"].max()]
             return _pick(rows, column, str(self), _describe({"rung": which, "layer": layer, "batch": batch}))
 
-        return _map_over(one, which, layer)
+        return _map_over(find_one, which, layer)
 
-    def op_ms(
-        self, which: Kernels, layer: Layers = LAYERS, batch: int | None = None, kernel: str | None = None
-    ) -> Figures:
+    def op_ms(self, which: Kernels, layer: Layers = LAYERS, batch: int | None = None,
+              kernel: str | None = None) -> Figures:
         """Return op times in milliseconds, as `value` does; by default of the layers of lenet86 and lenet72.
 
         `kernel` is one of a variant's several kernels: the time of all its launches together.
@@ -156,7 +152,7 @@ class Recorded:
         if kernel is None:
             return self.value("op_ms", which, layer, batch)
 
-        def one(which, layer):
+        def find_one(which, layer) -> float:  # of one variant on one layer, in milliseconds
             rows = self.select(which, layer, batch)
             times = parse_kernel_times(rows.loc[rows["batch"] == rows["batch"].max(), "kernels_ms"].iloc[0])
             if kernel not in times:
@@ -164,11 +160,10 @@ class Recorded:
                 raise LabError(f"{self}: no time of a kernel {kernel!r} of {_label_of(which)}; there are {names}")
             return times[kernel]
 
-        return _map_over(one, which, layer)
+        return _map_over(find_one, which, layer)
 
-    def ratio(
-        self, column: str, a: Kernels, b: Kernels, layer: Layers | None = None, batch: int | None = None
-    ) -> Figures:
+    def ratio(self, column: str, a: Kernels, b: Kernels, layer: Layers | None = None,
+              batch: int | None = None) -> Figures:
         """Divide `column` of kernel a by that of kernel b: ``ratio("op_ms", 4, 3, ...) > 1`` if 04 is slower than 03.
 
         By default for the largest batch that was recorded for both. Several kernels are paired: the first of a and the
@@ -183,12 +178,8 @@ class Recorded:
             batch = max(set.intersection(*batches), default=None)
         over, under = (self.value(column, which, layer, batch) for which in (a, b))
         if store.is_several(a) and store.is_several(b):
-            under = under.set_axis(over.index)
-        elif store.is_several(b) and store.is_several(layer):  # one kernel over several: a row per kernel of b
-            return 1 / under.div(over, axis="columns")
-        elif store.is_several(a) and store.is_several(layer):
-            return over.div(under, axis="columns")
-        return over / under
+            under = under.set_axis(over.index)  # so that pandas pairs by place, not by label
+        return over / under  # one kernel over or under several, on several layers: pandas pairs the layers
 
     def noise(self, batch: int = 10_000) -> float:
         """Return by how much two measurements of the same code on the same layer differ at most: 0.01 for 1 %.
@@ -196,14 +187,15 @@ class Recorded:
         Pairs are kernels that were timed twice in one run, `op_again_ms`, and kernels with the same code and options. A
         smaller difference between two kernels is none.
         """
-        rows = store.choose(self.table[self.table["layer"] != ""], f"{self} has no times", batch=batch)
-        twice = rows.melt(["layer", "dtype", "code", "options"], ["op_ms", "op_again_ms"], value_name="ms")
-        spread = twice.groupby(["layer", "dtype", "code", "options"])["ms"].agg(["min", "max"])
+        rows = store.choose(self.table[self.table["layer"] != ""], f"{self} has no times", batch=batch)  # "": a network
+        alike = ["layer", "dtype", "code", "options"]  # rows with equal values time the same code
+        spread = rows.melt(alike, ["op_ms", "op_again_ms"], value_name="ms").groupby(alike)["ms"].agg(["min", "max"])
         return float((spread["max"] / spread["min"] - 1).max())
 
     def ladder(self, rung: int | str, network: str = "lenet86", batch: int = 10_000) -> pd.DataFrame:
-        """Return the times of the ladder up to a rung, with default options: a row per rung and layer."""
+        """Return the recorded times of the rungs up to this one, with default options: a row per rung and layer."""
         rows, last = self.select(network=network, batch=batch), store.NUMBERS[store.name_of(rung)]
+        # Without rows of a whole network, and without labels such as "07 tuning, rows=4".
         return rows[(rows["rung"] <= last) & (rows["layer"] != "") & ~rows["label"].str.contains(",")]
 
     def course(self, rung: Kernels, network: str = "lenet86") -> pd.DataFrame:
@@ -211,15 +203,14 @@ class Recorded:
 
         If several rungs are given, the first column is their ``label``.
         """
-        rows = self.select(rung, "", network=network).sort_values("batch", kind="stable")
+        rows = self.select(rung, "", network=network).sort_values("batch", kind="stable")  # "": a whole network
         course = rows[list(COURSE.values())].set_axis(list(COURSE), axis=1).astype({"distinct images": int})
         if store.is_several(rung):
             course.insert(0, "label", rows["label"])
         return course.reset_index(drop=True)
 
-    def cudnn(
-        self, network: str | Iterable[str] | None = None, dtype: str | Iterable[str] | None = None, batch: int = 10_000
-    ) -> pd.DataFrame:
+    def cudnn(self, network: str | Iterable[str] | None = None, dtype: str | Iterable[str] | None = None,
+              batch: int = 10_000) -> pd.DataFrame:
         """Return the best times of cuDNN on this device, as `draw.ladder` takes them: a row per precision and layer.
 
         Parameters
@@ -238,23 +229,21 @@ class Recorded:
             x_reference, device.
         """
         table = self._read("cudnn", "device", "mode", "batch", "median_ms")
-        table["dtype"] = pd.Categorical(table["mode"].map(CUDNN), CUDNN.values(), ordered=True)
+        table["dtype"] = pd.Categorical(table["mode"].map(CUDNN), CUDNN.values(), ordered=True)  # sorts by precision
         rows = store.choose(table, f"{self} has no time of cuDNN", network=network, dtype=dtype, batch=batch)
         best = rows.groupby(["dtype", "mode", "network", "layer"], as_index=False, observed=True)["median_ms"].min()
         layers = [layer_of(row.network, row.layer) for row in best.itertuples()]
-        types = ["float16" if mode == "fp16" else "float32" for mode in best["mode"]]
-        reference = [at.reference_ms(batch, kind, self.device) for at, kind in zip(layers, types, strict=True)]
+        types = ["float16" if mode == "fp16" else "float32" for mode in best["mode"]]  # of x, k and y
+        reference = [layer.reference_ms(batch, dtype, self.device) for layer, dtype in zip(layers, types, strict=True)]
         return pd.DataFrame({
             "label": "cuDNN " + best["mode"].str.upper(), "network": best["network"],
-            "layer": [at.name for at in layers], "batch": batch, "dtype": types, "op_ms": best["median_ms"],
+            "layer": [layer.name for layer in layers], "batch": batch, "dtype": types, "op_ms": best["median_ms"],
             "x_reference": best["median_ms"] / reference, "device": self.device,
         })
 
     # ------------------------------------------------------------------------------------------------ counters
-    def counters(
-        self, which: Kernels | None = None, layer: Layers | None = None, *metrics: str,
-        kernel: str | Iterable[str] | None = None, per_image: bool = False,
-    ) -> pd.DataFrame:
+    def counters(self, which: Kernels | None = None, layer: Layers | None = None, *metrics: str,
+                 kernel: str | Iterable[str] | None = None, per_image: bool = False) -> pd.DataFrame:
         """Return Nsight Compute's counters, recorded by `recording.counters` with 1000 images.
 
         Parameters
@@ -277,26 +266,28 @@ class Recorded:
         """
         table = self._counters
         rows = _select(table, which, {"layer": layer, "kernel": kernel}, f"{self} has no counters")
-        about = list(table.columns[: table.columns.get_loc("kernel") + 1])
+        about = list(table.columns[: table.columns.get_loc("kernel") + 1])  # the columns before the counters
         columns = {name: self._read_metric(rows, name, per_image) for name in metrics or table.columns.drop(about)}
         return pd.concat([rows[about], pd.DataFrame(columns)], axis=1)
 
-    def counter(
-        self, metric: str, which: Kernels, layer: Layers, kernel: str | None = None, per_image: bool = False
-    ) -> Figures:
+    def counter(self, metric: str, which: Kernels, layer: Layers, kernel: str | None = None,
+                per_image: bool = False) -> Figures:
         """Return one counter: a number, or a Series or table for several kernels or layers, as `value` does.
 
         The parameters are those of `counters`.
         """
 
-        def one(which, layer):
+        def find_one(which, layer) -> float:  # of one variant on one layer
             rows = self.counters(which, layer, metric, kernel=kernel, per_image=per_image)
             return _pick(rows, metric, str(self), _describe({"rung": which, "layer": layer, "kernel": kernel}))
 
-        return _map_over(one, which, layer)
+        return _map_over(find_one, which, layer)
 
     def _read_metric(self, rows: pd.DataFrame, name: str, per_image: bool = False) -> pd.Series:
-        """Return a column of counters by its name: counts of one image, or of the launch."""
+        """Return a counter, named as in `counters`, for each row: a column, the quotient of two, or the sum of several.
+
+        With `per_image`, counts are divided by the images of the launch.
+        """
         if name in QUOTIENTS:
             over, under = (self._read_metric(rows, part) for part in QUOTIENTS[name])
             return over / under
@@ -306,6 +297,7 @@ class Recorded:
         if metric not in rows:
             names = ", ".join([*(word for word, column in METRICS.items() if column in rows), *SUMS, *QUOTIENTS])
             raise LabError(f"{self} has no counter {name!r}; it has {names}, and Nsight Compute's own names")
+        # In Nsight Compute's names ".sum" marks a count.
         return rows[metric] / rows["batch"] if per_image and metric.endswith(".sum") else rows[metric]
 
     @functools.cached_property
@@ -326,11 +318,10 @@ class Recorded:
         """Return the fastest variant of the recorded sweep on a layer, at the largest batch in it."""
         return sweeps.best(self.sweep(), layer)
 
-    def streams(
-        self, which: Kernels | None = None, layer: Layers | None = None, *,
-        batch: int | Iterable[int] | None = 10_000, pinned: bool | None = True, streams: int | Iterable[int] | None = 2,
-        chunk: int | Iterable[int] | None = 500, order: str | None = "depth", sizes: str | None = "equal",
-    ) -> pd.DataFrame:
+    def streams(self, which: Kernels | None = None, layer: Layers | None = None, *,
+                batch: int | Iterable[int] | None = 10_000, pinned: bool | None = True,
+                streams: int | Iterable[int] | None = 2, chunk: int | Iterable[int] | None = 500,
+                order: str | None = "depth", sizes: str | None = "equal") -> pd.DataFrame:
         """Return layer times of chunks on streams, recorded by `recording.streams`.
 
         They have the columns of `bench_streams`, date and software. The configuration is given by one value, several,
@@ -364,16 +355,14 @@ class Recorded:
     def network_counters(self, label: str = "fused") -> pd.DataFrame:
         """Return Nsight Compute's counters of the fused network, recorded by `recording.network`: a row per data type.
 
-        The columns are batch, and the counters by their names in `counters`; `label` is as in `network`.
+        The columns are batch, and the counters by their names in `counters`; `label` names a version, as in `network`.
         """
         names = {metric: name for name, metric in METRICS.items()}
         table = self._read("network/counters", "label", "dtype").rename(columns=names)
         return table[table["label"] == label].set_index("dtype")
 
-    def timelines(
-        self, which: Kernels | None = None, layer: Layers | None = None, *, pinned: bool | None = None,
-        streams: int | None = None,
-    ) -> pd.DataFrame:
+    def timelines(self, which: Kernels | None = None, layer: Layers | None = None, *, pinned: bool | None = None,
+                  streams: int | None = None) -> pd.DataFrame:
         """Return when each step of a run on streams began and ended: `Pipeline.timeline`, with its configuration.
 
         The parameters are those of `streams`; the batch of 10,000 images is cut into chunks of 1000.
@@ -402,16 +391,18 @@ class Recorded:
         return store.choose(table, f"{self} has no experiment", experiment=name).reset_index(drop=True)
 
     def _read(self, folder: str, *needed: str) -> pd.DataFrame:
+        """Return this device's table in a folder of `data/`; LabError if it lacks one of the columns `needed`."""
         return store.read(store.find_file(self.folder / folder, self.path.stem), *needed)
 
 
 # -------------------------------------------------------------------------------------------- kernels and layers
-def _label_of(which) -> str:
+def _label_of(which: int | str | Variant) -> str:
+    """Return the label, "04 tiling", of a kernel: a `Variant`, the number or name of a rung, or a label already."""
     return getattr(which, "label", None) or store.label(which)
 
 
-def _select_kernel(rows: pd.DataFrame, which) -> pd.DataFrame:
-    """Return the rows of one kernel; those of a rung have its default options, if these were recorded."""
+def _select_kernel(rows: pd.DataFrame, which: int | str | Variant | None) -> pd.DataFrame:
+    """Return the rows of one kernel; of None those of all, without exercises' solutions and readers' kernels."""
     which = getattr(which, "label", store.NUMBERS.get(which, which))
     if isinstance(which, str):
         return rows[rows["label"] == which]
@@ -419,12 +410,16 @@ def _select_kernel(rows: pd.DataFrame, which) -> pd.DataFrame:
     if which is None:
         return rows
     rows = rows[rows["label"].str.startswith(f"{which:02d} ")]
-    plain = rows[~rows["label"].str.contains(",")]
-    return rows if plain.empty else plain
+    default = rows[~rows["label"].str.contains(",")]  # a rung means its kernel with default options, if recorded
+    return rows if default.empty else default
 
 
-def _select(table: pd.DataFrame, which, wanted: dict, who: str) -> pd.DataFrame:
-    """Return the rows that match the kernels and `wanted`, in the order in which these are given."""
+def _select(table: pd.DataFrame, which: Kernels | None, wanted: dict[str, object], complaint: str) -> pd.DataFrame:
+    """Return the rows of one or several kernels, None for all, in the order in which kernels and layers are given.
+
+    `wanted` maps a column to one value, several, or None for any. Raises LabError if a kernel has no such row; the
+    message begins with the complaint ("H200 has no times"), and lists what there is.
+    """
     wanted = {name: value for name, value in wanted.items() if value is not None}
     several = {name: [getattr(item, "name", item) for item in (value if store.is_several(value) else [value])]
                for name, value in wanted.items()}
@@ -437,47 +432,48 @@ def _select(table: pd.DataFrame, which, wanted: dict, who: str) -> pd.DataFrame:
                 rows = rows.sort_values("layer", key=lambda names: names.map(values.index), kind="stable")
         if rows.empty:
             labels, rung = table["label"], str(getattr(kernel, "label", kernel)).partition(",")[0]
-            same = labels[labels.str.startswith(f"{rung}, ") | (labels == rung)]  # if a label is given: the same rung's
+            same = labels[labels.str.startswith(f"{rung}, ") | (labels == rung)]  # of a label: those of the same rung
             columns = {"rung" if same.empty else "kernel": labels.str.partition(",")[0] if same.empty else same,
                        **{name: table[name] for name in several}}
             choices = "; ".join(f"{name}: {', '.join(str(value) for value in column.unique() if value != '')}"
                                 for name, column in columns.items())
-            raise LabError(f"{who} for {_describe({'rung': kernel, **wanted})}. It has {choices}")
+            raise LabError(f"{complaint} for {_describe({'rung': kernel, **wanted})}. It has {choices}")
         parts.append(rows)
     return pd.concat(parts, ignore_index=True)
 
 
-def _map_over(one: Callable, which, layer):
-    """Return `one(which, layer)`, a number: for several kernels or layers a Series, for several of both a table."""
+def _map_over(find_one: Callable[..., float], which: Kernels | None, layer: Layers | None) -> Figures:
+    """Return ``find_one(kernel, layer)``; for several kernels or layers a Series, for several of both a DataFrame."""
     if store.is_several(layer):
         layers = list(layer)
         if store.is_several(which):
-            table = pd.DataFrame([_map_over(one, kernel, layers) for kernel in which])
+            table = pd.DataFrame([_map_over(find_one, kernel, layers) for kernel in which])
             return table.rename_axis(index="variant", columns="layer")
-        names = pd.Index([getattr(at, "name", at) for at in layers], name="layer")
-        return pd.Series([one(which, at) for at in layers], names, name=_label_of(which))
+        names = pd.Index([getattr(layer, "name", layer) for layer in layers], name="layer")
+        return pd.Series([find_one(which, layer) for layer in layers], names, name=_label_of(which))
     if store.is_several(which):
         kernels = list(which)
-        return pd.Series([one(kernel, layer) for kernel in kernels], pd.Index(map(_label_of, kernels), name="variant"))
-    return one(which, layer)
+        names = pd.Index(map(_label_of, kernels), name="variant")
+        return pd.Series([find_one(kernel, layer) for kernel in kernels], names)
+    return find_one(which, layer)
 
 
-def _pick(rows: pd.DataFrame, column: str, who: str, given: str) -> float:
-    """Return the only number in a column, or raise LabError."""
+def _pick(rows: pd.DataFrame, column: str, device: str, asked: str) -> float:
+    """Return the number in a column of the only row; else LabError, which names the device and what was asked for."""
     if column not in rows:
         raise LabError(f"no column {column!r} in the results; there are {', '.join(rows.columns)}")
     if len(rows) > 1:
         names = [name for name in ("label", "layer", "network", "dtype", "kernel") if name in rows]
         listed = "; ".join(", ".join(filter(None, row)) for row in rows[names].itertuples(index=False))
-        raise LabError(f"{who} has {len(rows)} rows for {given}: {listed}. Say which")
+        raise LabError(f"{device} has {len(rows)} rows for {asked}: {listed}. Say which")
     value = rows[column].iloc[0]
     if pd.isna(value):
-        raise LabError(f"{who} has no {column} for {given}")
+        raise LabError(f"{device} has no {column} for {asked}")
     return float(np.asarray(value))
 
 
-def _describe(wanted: dict) -> str:
-    """Return in words what was asked for."""
+def _describe(wanted: dict[str, object]) -> str:
+    """Return in words what was asked for: "rung 4, layer lenet86 layer 1"; of a label "kernel 04 tiling"."""
     if isinstance(label := getattr(wanted.get("rung"), "label", wanted.get("rung")), str):
         wanted = {"kernel": label, **{name: value for name, value in wanted.items() if name != "rung"}}
     return store.describe(wanted)

@@ -18,14 +18,8 @@ COLUMNS = (
 KEY = ["device", "engine", "label", "network", "layer", "batch", "dtype"]  # a later row with the same values replaces
 # The columns of a course table, and how they are stored: rows of a whole network, without a layer.
 COURSE = {
-    "batch": "batch",
-    "op time 1 ms": "op1_ms",
-    "op time 2 ms": "op2_ms",
-    "layer time 1 ms": "layer1_ms",
-    "layer time 2 ms": "layer2_ms",
-    "total s": "total_s",
-    "accuracy": "accuracy",
-    "distinct images": "distinct",
+    "batch": "batch", "op time 1 ms": "op1_ms", "op time 2 ms": "op2_ms", "layer time 1 ms": "layer1_ms",
+    "layer time 2 ms": "layer2_ms", "total s": "total_s", "accuracy": "accuracy", "distinct images": "distinct",
 }
 OWN = r", (?:own source|[^,]+\.cu)"  # in a label: a kernel in place of a rung's, an exercise's solution or a reader's
 ORDER = ["network", "layer", "batch", "rung", "label"]
@@ -34,22 +28,22 @@ _TEXT = ("date", "device", "engine", "software", "rung", "label", "options", "co
 
 
 def read(path: Path) -> pd.DataFrame:
-    """Return the results of a file, in the ladder's order."""
+    """Return the results of a CSV file in the ladder's order, with the numbers that the rungs have now."""
     return store.add_numbers(read_stored(path), path).sort_values(ORDER, kind="stable", ignore_index=True)
 
 
 def read_stored(path: Path) -> pd.DataFrame:
-    """Return the results of a file as it has them."""
+    """Return the results of a CSV file as it has them; LabError if it is damaged."""
     table = store.read_as_stored(path, dtype=dict.fromkeys(_TEXT, str))
     try:
-        table[[*KEY, "rung"]]  # a file of an older version may lack any other column
+        table[[*KEY, "rung"]]  # raises KeyError; a file of an older version may lack any other column
         return set_types(table)
     except (ValueError, KeyError) as error:
         raise LabError(f"{path} is not a table of results: {error}. Restore it with git") from None
 
 
 def set_types(table: pd.DataFrame) -> pd.DataFrame:
-    """Return a table with all columns in their order, as text or numbers, so that a file and a new table agree."""
+    """Return a table with the columns `COLUMNS`, as text or numbers; ValueError if a number cannot be read."""
     table = table.reindex(columns=list(COLUMNS))
     for name in COLUMNS:
         column = table[name]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 import pandas as pd
@@ -22,21 +22,19 @@ NUMBERS = {**{rung.name: rung.number for rung in LADDER}, **PAGES}
 _NAMES = {number: name for name, number in NUMBERS.items()}
 _WORDS = {name.replace("_", " "): number for name, number in NUMBERS.items()}
 _LABELS = ("label", "program", "options", "reason")  # columns whose texts may begin with a label
-_LABEL = rf"(^| \+ ){{}}({'|'.join(_WORDS)})(?=$|[,;:]| \+ | needs | cannot )"  # a reason goes on with a verb
+# A rung's name in a label: "tuning, rows=4", "fp16 + tuning"; or in a reason, "tuning cannot …". {} is for its number.
+_LABEL = rf"(^| \+ ){{}}({'|'.join(_WORDS)})(?=$|[,;:]| \+ | needs | cannot )"
 _DAMAGES = {  # in a file without a manifest: a pattern that shows damage, and what it means
     rb"\A\s*([^\n]*\n)?\s*\Z": "it has no rows",
     rb"\0": "it has NUL bytes",
     rb"(?m)^(<{7}|={7}|>{7})": "it has the marks of a conflict of git",
     rb"[^\n]\Z": "its last line is cut off",
 }
-_WITH_NUMBER, _WITHOUT = re.compile(_LABEL.format(r"\d\d ")), re.compile(_LABEL.format(""))
+_NUMBERED, _UNNUMBERED = re.compile(_LABEL.format(r"\d\d ")), re.compile(_LABEL.format(""))
 
 
 def label(which: int | str) -> str:
-    """Return the label of a rung, by its number or its name: "07 tuning". Any other text is a label already.
-
-    Raises LabError if there is no such rung.
-    """
+    """Return a rung's label, "07 tuning", by its number or name, else LabError; any other text is a label already."""
     if isinstance(which, str) and which not in NUMBERS:
         return which
     name = name_of(which)
@@ -44,10 +42,7 @@ def label(which: int | str) -> str:
 
 
 def name_of(rung: int | str) -> str:
-    """Return the name of a rung, by its number or its name.
-
-    Raises LabError if there is no such rung; the message lists the rungs.
-    """
+    """Return the name of a rung, by its number or its name; LabError, which lists the rungs, if there is none."""
     name = _NAMES.get(rung, rung)
     if name not in NUMBERS:
         raise LabError(f"there is no rung {rung!r}; there are {', '.join(map(label, sorted(_NAMES)))}")
@@ -55,54 +50,48 @@ def name_of(rung: int | str) -> str:
 
 
 def add_numbers(table: pd.DataFrame, path: Path) -> pd.DataFrame:
-    """Return a table that was read from a file with the numbers that the rungs have now.
-
-    Raises LabError if the file names a rung that the ladder does not have.
-    """
+    """Return a file's table with the rungs' numbers, 7 and "07 tuning, rows=4"; LabError for a rung that is unknown."""
     table = table.copy()
     if "rung" in table:
         if unknown := set(table["rung"]) - NUMBERS.keys():
             raise LabError(f"{path} names the rung {min(map(str, unknown))!r}; the ladder has {', '.join(NUMBERS)}")
         table["rung"] = table["rung"].map(NUMBERS)
-    return _replace_labels(table, _WITHOUT, lambda match: f"{match[1]}{_WORDS[match[2]]:02d} {match[2]}")
+    return _replace_labels(table, _UNNUMBERED, lambda match: f"{match[1]}{_WORDS[match[2]]:02d} {match[2]}")
 
 
 def remove_numbers(table: pd.DataFrame) -> pd.DataFrame:
-    """Return a table as its file holds it: rungs by their names, labels without numbers.
-
-    Raises LabError if the table has a rung that the ladder does not have.
-    """
+    """Return a table as its file holds it, with "tuning" and "tuning, rows=4"; LabError for a rung that is unknown."""
     table = table.copy()
     if "rung" in table:
         if unknown := set(table["rung"]) - _NAMES.keys():
             raise LabError(f"rung {min(unknown)} cannot be recorded: the ladder has {', '.join(map(str, _NAMES))}")
         table["rung"] = table["rung"].map(_NAMES)
-    return _replace_labels(table, _WITH_NUMBER, r"\1\2")
+    return _replace_labels(table, _NUMBERED, r"\1\2")
 
 
-def _replace_labels(table: pd.DataFrame, pattern: re.Pattern, replacement) -> pd.DataFrame:
+def _replace_labels(table: pd.DataFrame, pattern: re.Pattern, replacement: str | Callable) -> pd.DataFrame:
+    """Replace a pattern in the columns that may have labels, as `re.sub` does; change and return the table."""
     for name in table.columns.intersection(_LABELS):
         table[name] = table[name].map(lambda text: pattern.sub(replacement, text), na_action="ignore")
     return table
 
 
 def find_file(folder: Path, name: str) -> Path:
-    """Return the CSV of the one device in `folder` that has this name, or a name with this part.
+    """Return the CSV in `folder`, "nvidia-h200.csv", of the one device that has this name, or whose name contains it.
 
     Raises LabError if there is none, or more than one; the message lists the recorded devices.
     """
-    stems = {path: path.stem for path in sorted(folder.glob("*.csv"))}
-    chosen = [path for path, stem in stems.items() if stem == slug(name)]
-    chosen = chosen or [path for path, stem in stems.items() if slug(name) in stem]
+    paths = sorted(folder.glob("*.csv"))
+    chosen = [path for path in paths if path.stem == slug(name)] or [path for path in paths if slug(name) in path.stem]
     if len(chosen) != 1:
-        devices = ", ".join(stems.values()) or "no device"
+        devices = ", ".join(path.stem for path in paths) or "no device"
         many = f"{len(chosen)} recorded devices have" if chosen else "no recorded device has"
         raise LabError(f"{many} {name!r} in the name; {folder} has results of {devices}")
     return chosen[0]
 
 
 def read_as_stored(path: Path, *needed: str, **options) -> pd.DataFrame:
-    """Return the table of a file as it stands there; `options` are those of `pandas.read_csv`.
+    """Return the table of a CSV file as it stands there; `options` are those of `pandas.read_csv`.
 
     Raises LabError if the file cannot be read, is not what its manifest says, is no whole CSV, or lacks one of the
     columns `needed`.
@@ -112,7 +101,7 @@ def read_as_stored(path: Path, *needed: str, **options) -> pd.DataFrame:
     try:
         table = pd.DataFrame() if damages else pd.read_csv(io.BytesIO(text), **options)
         damages += [f"it has no column {name!r}" for name in needed if name not in table]
-    except ValueError:  # pandas says where, in terms of its parser
+    except ValueError:  # what pandas says of it is in terms of its parser
         damages = ["its lines are not those of one table"]
     if damages:
         raise LabError(f"{path} is damaged: {damages[0]}. Restore it with git")
@@ -120,7 +109,7 @@ def read_as_stored(path: Path, *needed: str, **options) -> pd.DataFrame:
 
 
 def read(path: Path, *needed: str) -> pd.DataFrame:
-    """Return the table of a file, with the numbers that the rungs have now; see `read_as_stored`."""
+    """Return the table of a CSV file with the numbers that the rungs have now; LabError as in `read_as_stored`."""
     return add_numbers(read_as_stored(path, *needed), path)
 
 
@@ -130,21 +119,21 @@ def is_several(value: object) -> bool:
 
 
 def describe(wanted: Mapping[str, object]) -> str:
-    """Return what was asked for in words: "network lenet86, batch 100 or 1000"."""
+    """Return in words which values of columns, except None, were asked for: "network lenet86, batch 100 or 1000"."""
     texts = {name: " or ".join(getattr(item, "name", str(item)) for item in (value if is_several(value) else [value]))
              for name, value in wanted.items() if value is not None}
     return ", ".join(f"{name} {text}" for name, text in texts.items()) or "that"
 
 
-def choose(table: pd.DataFrame, who: str, **wanted: object) -> pd.DataFrame:
+def choose(table: pd.DataFrame, complaint: str, **wanted: object) -> pd.DataFrame:
     """Return the rows with these values in these columns: one value, several, or None for any.
 
-    Raises LabError if there are none; the message begins with `who`, and lists what the table has in these columns.
+    Raises LabError if there are none; it begins with `complaint`, "H200 has no times", and lists what the columns have.
     """
     rows, wanted = table, {name: value for name, value in wanted.items() if value is not None}
     for name, value in wanted.items():
         rows = rows[rows[name].isin(list(value) if is_several(value) else [value])]
     if rows.empty:
         choices = "; ".join(f"{name}: {', '.join(map(str, table[name].dropna().unique()))}" for name in wanted)
-        raise LabError(f"{who} for {describe(wanted)}. It has {choices}")
+        raise LabError(f"{complaint} for {describe(wanted)}. It has {choices}")
     return rows.reset_index(drop=True)

@@ -13,32 +13,26 @@ from labkit.ladder.variants import Variant, variant
 from labkit.records import store
 from labkit.spec.layers import PRESETS, Layer
 
-_LAYERS = [at.name for preset in PRESETS.values() for at in preset]  # in the order of the tables
+_LAYERS = [layer.name for preset in PRESETS.values() for layer in preset]  # in the order of the tables
+_ORDER = dict(zip(_LAYERS, range(len(_LAYERS)), strict=True))
 _INTEGERS = ("repeat", "registers", "local_bytes", "shared_bytes", "threads")
 KEY = ["device", "label", "layer", "batch"]  # a later row with the same values replaces
 
 
 def read_sweep(name: str, folder: Path | str | None = None) -> pd.DataFrame:
-    """Return the recorded sweeps of a device, by its name or a part of it, as `sweep` does.
-
-    Raises LabError if there are none, or several devices have that name.
-    """
+    """Return the sweeps of a device, by its name or a part of it, in the form of `labkit.sweep`; LabError if none."""
     path = store.find_file(Path(folder or data_dir()) / "sweeps", name)
     rows = store.add_numbers(read_stored(path), path)
-    order = {layer: i for i, layer in enumerate(_LAYERS)}
-    rows = rows.sort_values("layer", key=lambda names: names.map(order), kind="stable", ignore_index=True)
+    rows = rows.sort_values("layer", key=lambda names: names.map(_ORDER), kind="stable", ignore_index=True)
     frame = sweep_table(rows)
     frame.attrs["note"] = f"{frame['device'].iloc[0]}, {frame['date'].max()}."
     return frame
 
 
 def best(table: pd.DataFrame, layer: Layer) -> Variant:
-    """Return a sweep's fastest variant of rung 07 on a layer, without sub-steps, for the largest batch.
-
-    Raises LabError if no point of that rung and layer has a time.
-    """
+    """Return a sweep's fastest variant of rung 07 on a layer, at the largest batch; no sub-step. LabError if none."""
     rows = table[(table["rung"] == 7) & (table["layer"] == layer.name) & table["op_ms"].notna()]
-    rows = rows[~rows["options"].str.contains("step=")]
+    rows = rows[~rows["options"].str.contains("step=")]  # "rows=4, step=…" is a sub-step
     rows = rows[rows["batch"] == rows["batch"].max()]
     if rows.empty:
         raise LabError(f"no swept time of rung 7 on {layer}; swept were {', '.join(table['layer'].unique())}")
@@ -46,7 +40,7 @@ def best(table: pd.DataFrame, layer: Layer) -> Variant:
 
 
 def read_stored(path: Path) -> pd.DataFrame:
-    """Return a device's file of sweeps; LabError if it is damaged."""
+    """Return the table of a CSV file of sweeps as it has it; LabError if it is damaged."""
     table = store.read_as_stored(path, keep_default_na=False, na_values=[""], dtype={"code": str})
     try:
         return set_types(table)
@@ -55,5 +49,5 @@ def read_stored(path: Path) -> pd.DataFrame:
 
 
 def set_types(table: pd.DataFrame) -> pd.DataFrame:
-    """Return a table with all columns in their order, and counts as integers even where some are missing."""
+    """Return a table with the columns `SWEEP`, in their order, and counts as integers even where some are missing."""
     return table.reindex(columns=SWEEP).astype(dict.fromkeys(_INTEGERS, "Int64"))

@@ -39,9 +39,10 @@ class Training:
 
     def rows(self, kind: str, experiment: str | None = None, batch: int | None = None,
              dataset: str | None = None) -> pd.DataFrame:
-        """Return the rows of a kind, without empty columns.
+        """Return the rows of a kind, such as "kernel" or "epoch", without empty columns.
 
-        Raises LabError if there are none; the message lists the recorded ones.
+        The other arguments are values of columns, None for any. Raises LabError if there are no such rows; the message
+        lists the recorded ones.
         """
         rows = store.choose(self.table, f"{self} has no rows", kind=kind, experiment=experiment, batch=batch,
                             dataset=dataset)
@@ -59,7 +60,7 @@ class Training:
         The experiment that the report did not try has no published_us.
         """
         us, published = self.kernel_us(), published_training().dropna(subset="kernel_us")
-        kernels = published["kernel"].str.replace("preact_", "")
+        kernels = published["kernel"].str.replace("preact_", "")  # the report's "fp_preact_c1" is "fp_c1" here
         rows = [(kernel, PUBLISHED[row.step], us.loc[PUBLISHED[row.step], kernel], row.kernel_us)
                 for kernel, row in zip(kernels, published.itertuples(), strict=True)]
         rows.append(("bp_weight_c1", "shuffle", us.loc["shuffle", "bp_weight_c1"], None))
@@ -82,8 +83,7 @@ class Training:
         rows = self.rows("epoch", experiment, batch, dataset)
         return float(rows["seconds"].iloc[0]) if batch else rows.set_index(rows["batch"].astype(int))["seconds"]
 
-    def accuracy(self, experiment: str | None = None, batch: int | None = None,
-                 dataset: str = DIGITS) -> pd.DataFrame:
+    def accuracy(self, experiment: str | None = None, batch: int | None = None, dataset: str = DIGITS) -> pd.DataFrame:
         """Return accuracies on held-out images: experiment, batch, rate, epochs, seconds (of training), accuracy."""
         return self.rows("accuracy", experiment, batch, dataset)
 
@@ -105,7 +105,7 @@ class Training:
 
 
 def read_training(folder: Path, name: str) -> Training:
-    """Open the training recorded on a device. Raises LabError if there is none."""
+    """Open the training that was recorded on the device `name`; `folder` is `data/`. LabError if there is none."""
     if not any((folder / "training").glob("*.csv")):
         raise LabError(f"no training was recorded in {folder}; on a GPU: python -m recording training")
     return Training(store.find_file(folder / "training", name))
