@@ -67,7 +67,7 @@ def test_a_companion_is_found_by_its_folder(monkeypatch):
 
 
 def test_only_the_series_is_stored():
-    series = execute.series()
+    series = execute.list_notebooks("")
     outside = [path.name for path in FILES if path not in execute.list_notebooks()]
     assert not outside, "a notebook outside the series: name it NN_name.ipynb, or remove it"
     numbers = [path.stem[:2] for path in series]
@@ -78,7 +78,7 @@ def test_only_the_series_is_stored():
 @pytest.mark.parametrize("path", execute.list_notebooks(execute.CLOSER), ids=lambda path: path.stem)
 def test_a_companion_and_its_notebook_link_to_each_other(path):
     main = FOLDER / path.name
-    assert main in execute.series(), "a closer look has the name of the notebook that it belongs to"
+    assert main in execute.list_notebooks(""), "a closer look has the name of the notebook that it belongs to"
     for notebook, link in ((main, f"{execute.CLOSER}/{path.name}"), (path, f"../{path.name}")):
         assert any(f"]({link})" in cell.source for cell in read(notebook).cells if cell.cell_type == "markdown"), link
 
@@ -87,7 +87,7 @@ def test_a_companion_and_its_notebook_link_to_each_other(path):
 def test_canonical_form(path):
     nb = read(path)
     nbformat.validate(nb)
-    assert execute.canonical(nb) == path.read_text(encoding="utf-8"), f"run: labkit store --as-is {path.stem}"
+    assert execute.format_canonical(nb) == path.read_text(encoding="utf-8"), f"run: labkit store --as-is {path.stem}"
 
 
 @every_notebook

@@ -36,7 +36,7 @@ def test_every_link_leads_to_a_place_in_the_folder(folder):
     names = {path.relative_to(folder).with_suffix("").as_posix() for path in pages}
     assert names == {"index", "404", *DOCUMENTS, *NOTEBOOKS, *(["search"] if SEARCHED else [])}
     linked = [path for path in pages if path.stem != "404"]  # that one is shown at any address
-    assert links.dead_links([*linked, *folder.glob("search/licences.txt")]) == []
+    assert links.find_dead_links([*linked, *folder.glob("search/licences.txt")]) == []
     assert sum("glossary.html#" in link for page in pages.values() for link in page.found) > 20
     assert {f"{name}.html" for name in DOCUMENTS} <= set(pages[folder / "index.html"].found)
 
@@ -86,7 +86,7 @@ def test_pages_are_small_and_load_nothing_and_their_formulas_are_mathml(folder):
     for path in folder.rglob("*.html"):
         text = path.read_text(encoding="utf-8")
         assert path.stat().st_size < 1_000_000, path.name
-        assert links.requests_in(text) == [], path.name
+        assert links.Links(text).loaded == [], path.name
         assert 'class="latex"' not in text, path.name
 
 

@@ -178,7 +178,7 @@ def test_pages_load_nothing_and_are_valid(made):
     for name in ("index", "01_tiling", "02_fails", "03_dies"):
         page = text_of(made, name)
         assert loads(page) == []
-        assert links.requests_in(page) == []
+        assert links.Links(page).loaded == []
         html5lib.HTMLParser(strict=True).parse(page)
         assert [meta["content"] for meta in tags(page, "meta", **{"http-equiv": "Content-Security-Policy"})] == [
             "default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
@@ -250,7 +250,7 @@ def test_a_figure_has_a_dark_version_and_can_be_enlarged(tmp_path):
     assert base64.b64decode(source["srcset"].removeprefix("data:image/webp;base64,"))[8:12] == b"WEBP"
     assert image["src"] == f"data:image/png;base64,{data}"
     assert zoom["type"] == "checkbox" and zoom["aria-label"]
-    assert not links.requests_in(page)
+    assert not links.Links(page).loaded
     assert "<label" not in report._embed(data, "image/png", "A tile", 300, 100)  # fits on a phone
 
 
@@ -523,7 +523,7 @@ def test_html_in_a_paragraph_surrounds_its_text(stored):
     ('<meta http-equiv="refresh" content="0; url=https://a.org">', ["a page that it forwards to"]),
 ])
 def test_requests_in(text, found):
-    assert links.requests_in(text) == found
+    assert links.Links(text).loaded == found
 
 
 def test_two_pages_of_one_name_are_refused(tmp_path):
@@ -557,7 +557,7 @@ def test_stored_notebooks_are_canonical(tmp_path):
     assert nb.cells[0].metadata == {"tags": ["keep"]}
     assert nb.metadata.labkit == ON_GPU["labkit"]
     assert "version" not in nb.metadata.language_info
-    assert execute.canonical(nb) == path.read_text()
+    assert execute.format_canonical(nb) == path.read_text()
 
 
 def compute_luminance(colour):

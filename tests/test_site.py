@@ -25,8 +25,8 @@ def test_dead_links_are_found(tmp_path):
     one, two = tmp_path / "one.html", tmp_path / "two.html"
     one.write_text('<a href="two.html#here"></a><a href="#gone"></a><a href="three.html"></a><a href="https://x.y"></a>')
     two.write_text('<h2 id="here"></h2><a href="one.html"></a><a href="two.html#there"></a>')
-    assert links.dead_links([one, two]) == ["one.html: #gone", "one.html: three.html", "two.html: two.html#there"]
-    assert links.dead_links([one, two], [two]) == ["one.html: #gone", "one.html: three.html"]  # its script has anchors
+    assert links.find_dead_links([one, two]) == ["one.html: #gone", "one.html: three.html", "two.html: two.html#there"]
+    assert links.find_dead_links([one, two], [two]) == ["one.html: #gone", "one.html: three.html"]  # a script
 
 
 def test_a_summary_leads_from_the_first_page_to_what_its_notebook_names(tmp_path):
@@ -36,7 +36,7 @@ def test_a_summary_leads_from_the_first_page_to_what_its_notebook_names(tmp_path
              f"# P1\n\nYou will learn [b]({three.notebook.path.name}).")
     for page, text in zip((one, two), texts, strict=True):
         page.notebook.nb.cells[0].source = text
-    (tmp_path / "index.html").write_text(site.SiteExporter([one, two, three]).series())
+    (tmp_path / "index.html").write_text(site.SiteExporter([one, two, three]).render_series())
     found = links.Links(tmp_path / "index.html").found
     assert found.count(f"{two.notebook.name}.html") == 3 and found.count(f"{three.notebook.name}.html") == 3
 
@@ -91,7 +91,7 @@ def test_what_names_no_repository_is_refused(tmp_path, repository):
 
 @pytest.fixture(scope="module")
 def reference():
-    return api.text()
+    return api.make_reference()
 
 
 @pytest.mark.parametrize("name", sorted(set(labkit.__all__) - {"__version__", "cuda", "draw"}))

@@ -108,8 +108,8 @@ class _Bar:
     def start(self, notebook):
         self.tasks[notebook] = self.bar.add_task(notebook.name, total=None)
 
-    def cell(self, notebook, done, of):
-        self.bar.update(self.tasks[notebook], completed=done, total=of)
+    def cell(self, notebook, done, total):
+        self.bar.update(self.tasks[notebook], completed=done, total=total)
 
     def finish(self, notebook):
         """Remove a notebook from the progress bar; print its time, or its failure."""

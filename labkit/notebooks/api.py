@@ -19,10 +19,11 @@ the commands of `labkit --help` call one of these functions. The engine below th
 """
 
 
-def text() -> str:
+def make_reference() -> str:
     """Return the reference as one page: `labkit`'s names by the package that defines them, then `labkit.draw`'s."""
     parts = [_HEAD]
     groups = _group_names(PACKAGE / "__init__.pyi")
+    # Classes with an entry of their own. Others get one after the first function that returns them.
     described = {thing for name in labkit.__all__ if inspect.isclass(thing := getattr(labkit, name))}
     for package in sorted(groups, key="base".__eq__):  # what the others use comes last
         about = inspect.getdoc(importlib.import_module(f"labkit.{package}")).splitlines()[0]
@@ -30,7 +31,7 @@ def text() -> str:
         for name in groups[package]:
             thing = getattr(labkit, name)
             parts.append(_describe(f"lab.{name}", thing))
-            if (result := _find_result(thing)) and result not in described:
+            if (result := _find_result_class(thing)) and result not in described:
                 described.add(result)
                 parts.append(_describe(result.__name__, result))
     parts.append("## labkit.draw\n\nEach function draws one figure, on the page or into a file.\n")
@@ -40,7 +41,7 @@ def text() -> str:
 
 
 def _group_names(stub: Path) -> dict[str, list[str]]:
-    """Return the names that a stub exports, by the package or module that defines them."""
+    """Return the names that a stub (.pyi) exports, by the package or module that defines them: {"base": ["check"]}."""
     groups: dict[str, list[str]] = {}
     for node in ast.parse(stub.read_text(encoding="utf-8")).body:
         if isinstance(node, ast.ImportFrom) and node.module:  # "from . import draw" is a module: it has no entry
@@ -48,15 +49,16 @@ def _group_names(stub: Path) -> dict[str, list[str]]:
     return groups
 
 
-def _find_result(thing: object) -> type | None:
+def _find_result_class(thing: object) -> type | None:
     """Return the class of the lab that a function returns, or None."""
     name = getattr(thing, "__annotations__", {}).get("return") if inspect.isfunction(thing) else None
+    # With postponed annotations it is a text.
     returned = getattr(inspect.getmodule(thing), name, None) if isinstance(name, str) else name
     return returned if inspect.isclass(returned) and returned.__module__.startswith("labkit.") else None
 
 
 def _describe(name: str, thing: object, level: int = 3) -> str:
-    """Return the heading, signature and docstring of a name, and those of a class's public methods."""
+    """Return a name's entry in Markdown: heading of this level, value or signature, docstring, a class's methods."""
     if not callable(thing):
         return f"{'#' * level} {name}\n\n```text\n{thing}\n```\n"
     text = f"{_format_signature(name, thing)}\n\n{inspect.getdoc(thing) or ''}"
@@ -72,7 +74,7 @@ def _describe(name: str, thing: object, level: int = 3) -> str:
 
 
 def _format_signature(name: str, thing: object) -> str:
-    """Return a definition's parameters and result as in its source: defaults by name, not by value."""
+    """Return "lab.name(parameters) -> result" as the source has it: defaults by name, not by value."""
     called = thing.__init__ if inspect.isclass(thing) and "__init__" in vars(thing) else thing
     try:
         (node,) = ast.parse(textwrap.dedent(inspect.getsource(called))).body

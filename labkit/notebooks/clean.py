@@ -39,7 +39,7 @@ _OF_THE_PAGE = {
     "name", "neighbours", "notebooks", "number", "output", "outputs", "overview", "pair", "part", "prose", "provenance",
     "search", "second", "seconds", "series", "sheet", "start", "stderr", "stream", "try", "zoom",
 }
-_IMAGE = re.compile(r"data:image/(?:png|jpeg|gif|webp|svg\+xml)[;,]", re.IGNORECASE)
+_IMAGE = re.compile(r"data:image/(?:png|jpeg|gif|webp|svg\+xml)[;,]", re.IGNORECASE)  # "data:image/png;base64,…"
 
 
 class Cleaner:
@@ -47,7 +47,7 @@ class Cleaner:
 
     def __init__(self):
         self._word = f"labkit{secrets.token_hex(8)}"  # no notebook can guess it
-        self._place = re.compile(rf"{self._word}x(\d+)x")
+        self._place = re.compile(rf"{self._word}x(\d+)x")  # "labkit….x0x" stands for the first of `_kept`
         self._kept: list[str] = []
         self._cleaner = nh3.Cleaner(
             _TAGS, attributes=_ATTRIBUTES, attribute_filter=self._filter_attribute, filter_style_properties=_PROPERTIES,
@@ -56,8 +56,8 @@ class Cleaner:
         )
 
     def _filter_attribute(self, tag: str, name: str, value: str) -> str | None:
-        """Return the value of an allowed attribute, or None to leave it out."""
-        if self._word in value:
+        """Return the value of an allowed attribute, without the page's own classes, or None to leave it out."""
+        if self._word in value:  # the HTML that it stands for would be inside of a tag
             return None
         if value.strip().lower().startswith("data:") and not (tag == "img" and _IMAGE.match(value.strip())):
             return None
@@ -68,7 +68,7 @@ class Cleaner:
         self._kept.append(ours)
         return f"{self._word}x{len(self._kept) - 1}x"
 
-    def without_kept(self, text: str) -> str:
+    def drop_kept(self, text: str) -> str:
         """Return a text with a space in place of each HTML that was set aside."""
         return self._place.sub(" ", text)
 

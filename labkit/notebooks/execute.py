@@ -6,14 +6,13 @@ import ast
 import contextlib
 import datetime
 import difflib
-import functools
 import logging
 import os
 import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,7 +32,7 @@ CLOSER = "closer_look"  # the folder of the companions: each deepens the noteboo
 PRACTICE = "practice"  # the folder of the short pages of patterns, which stand on their own
 _silent = logging.getLogger(__name__)  # silences nbclient: a `Failure` has the message
 _silent.disabled = True
-_NAME = re.compile(r"(\d\d|P\d)_\w+")  # NN_name.ipynb belongs to the series; drafts and copies do not
+_NAME = re.compile(r"(\d\d|P\d)_\w+")  # "01_baseline", "P4_scan": the names of drafts and copies are others
 
 
 @dataclass
@@ -78,17 +77,17 @@ class Notebook:
 
     @property
     def title(self) -> str:
-        """The first heading as plain text, without the number in front of it."""
-        for line in self._prose():
-            if line.startswith("# "):
+        """The first heading as plain text, without the number in front of it; the notebook's name if there is none."""
+        for line in self._list_prose():
+            if line.startswith("# "):  # "# 01 · The *baseline*" has the title "The baseline"
                 return re.sub(r"^(\d\d|P\d)\s*[·.:–-]\s*|[*`]", "", line[2:].strip())
         return self.name
 
     @property
     def summary(self) -> str:
         """The paragraph that begins with "You will learn", as Markdown; empty if there is none."""
-        text = "\n".join(self._prose())
-        match = re.search(r"^\W*You will learn\b.*?(?=\n\s*\n|\Z)", text, re.MULTILINE | re.DOTALL)
+        text = "\n".join(self._list_prose())
+        match = re.search(r"^\W*You will learn\b.*?(?=\n\s*\n|\Z)", text, re.MULTILINE | re.DOTALL)  # to an empty line
         return " ".join(match[0].split()) if match else ""
 
     @property
@@ -96,7 +95,8 @@ class Notebook:
         """The origin of the outputs: `engine`, `device` and `date`; empty if not recorded."""
         return dict(self.nb.metadata.get("labkit", {}))
 
-    def _prose(self):
+    def _list_prose(self) -> Iterator[str]:
+        """Yield the lines of the Markdown cells, and an empty one after each cell."""
         for cell in self.nb.cells:
             if cell.cell_type == "markdown":
                 yield from [*cell.source.splitlines(), ""]
@@ -108,8 +108,8 @@ class Progress:
     def start(self, notebook: Notebook) -> None:
         """Note that a notebook starts."""
 
-    def cell(self, notebook: Notebook, done: int, of: int) -> None:
-        """Note that `done` of the code cells have run."""
+    def cell(self, notebook: Notebook, done: int, total: int) -> None:
+        """Note that `done` of a `total` of code cells have run."""
 
     def finish(self, notebook: Notebook) -> None:
         """Note that a notebook has ended, whether it failed or not."""
@@ -133,7 +133,8 @@ def read(path: Path | str) -> Notebook:
     """Read a notebook. Raises LabError if the file cannot be read, or is no notebook."""
     try:
         nb = nbformat.read(path := Path(path), as_version=4)
-        _ = [(cell.source.strip(), [*cell.get("outputs", ())]) for cell in nb.cells]  # nbformat only logs other types
+        # nbformat only logs that a source is no text or the outputs no list; using them as such raises an error.
+        _ = [(cell.source.strip(), [*cell.get("outputs", ())]) for cell in nb.cells]
     except OSError as error:
         raise LabError(f"cannot read {path}: {error.strerror}") from None
     except Exception as error:  # nbformat raises JSON, validation and plain attribute errors
@@ -144,14 +145,9 @@ def read(path: Path | str) -> Notebook:
 
 
 def list_notebooks(*folders: str) -> list[Path]:
-    """Return the files of the series, of the companions and of the practice pages; or those in `folders` of these."""
+    """Return the notebooks in these folders of `notebooks/`, sorted by name; "" is the series. By default all three."""
     return [path for name in folders or ("", CLOSER, PRACTICE) for path in sorted((folder() / name).glob("*.ipynb"))
             if _NAME.fullmatch(path.stem)]
-
-
-def series() -> list[Path]:
-    """Return the files of the series in their order, without the companions."""
-    return list_notebooks("")
 
 
 def find(names: Iterable[str] = ()) -> list[Path]:
@@ -160,17 +156,18 @@ def find(names: Iterable[str] = ()) -> list[Path]:
     A name is a file, "01_baseline", "closer_look/08_fp16", or a number: "1", "closer_look/8", "P1". Raises LabError if
     no notebook has that name.
     """
-    return list(dict.fromkeys(map(_find, names))) or list_notebooks()
+    return list(dict.fromkeys(map(_find_one, names))) or list_notebooks()
 
 
-def _find(name: str) -> Path:
-    """Return the path of the notebook with this name, number or path; LabError lists the nearest names."""
+def _find_one(name: str) -> Path:
+    """Return the file of the notebook with this name, number or path: see `find`. LabError lists the nearest names."""
     if name.endswith(".ipynb") and Path(name).is_file():
         return Path(name).resolve()
-    wanted = name.removesuffix(".ipynb")
-    closer, stem = Path(wanted).parent.name == CLOSER, Path(wanted).name
+    without_ending = name.removesuffix(".ipynb")
+    closer, stem = Path(without_ending).parent.name == CLOSER, Path(without_ending).name
     candidates = list_notebooks(*([CLOSER] if closer else ["", PRACTICE]))
-    if closer or wanted in (stem, f"{PRACTICE}/{stem}") or name != wanted:  # a name, or a path that ends with .ipynb
+    # A companion, a bare name, a practice page, or a path that ends with .ipynb; "elsewhere/01_baseline" is none.
+    if closer or without_ending in (stem, f"{PRACTICE}/{stem}") or name != without_ending:
         for path in candidates:
             if stem in (path.stem, path.stem[:2]) or (stem.isdigit() and stem.zfill(2) == path.stem[:2]):
                 return path
@@ -185,60 +182,61 @@ def run(notebook: Notebook, progress: Progress | None = None) -> None:
     Stored outputs are removed first. A cell that fails stops the notebook, unless it has the tag `raises-exception`.
     Sets `notebook.failure` and `notebook.seconds`; the notebook's metadata say where its outputs come from.
     """
-    began = time.monotonic()
-    notebook.failure = _execute(notebook, functools.partial((progress or Progress()).cell, notebook))
-    notebook.seconds = time.monotonic() - began
+    start = time.monotonic()
+    notebook.failure = _execute(notebook, progress or Progress())
+    notebook.seconds = time.monotonic() - start
 
 
-def code(notebook: Notebook) -> list[NotebookNode]:
+def list_code_cells(notebook: Notebook) -> list[NotebookNode]:
     """Return the code cells of a notebook."""
     return [cell for cell in notebook.nb.cells if cell.cell_type == "code"]
 
 
-def environment() -> dict[str, str]:
-    """Return the kernels' environment: they find labkit, installed or not, and show no progress bars."""
+def make_environment() -> dict[str, str]:
+    """Return the kernels' environment variables: they find labkit, installed or not, and show no progress bars."""
     paths = [PYTHONPATH, *filter(None, [os.environ.get("PYTHONPATH")])]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "TQDM_DISABLE": "1"}
 
 
-def _execute(notebook: Notebook, progress: Callable[[int, int], None]) -> Failure | None:
-    """Execute all code cells in a fresh kernel; return the failure that ended it, or None."""
+def _execute(notebook: Notebook, progress: Progress) -> Failure | None:
+    """Execute all code cells in a fresh kernel, and set their outputs; return the failure that ended it, or None."""
     nb = notebook.nb
-    cells = [i for i, cell in enumerate(nb.cells) if cell.cell_type == "code" and cell.source.strip()]
-    for cell in code(notebook):
+    indices = [i for i, cell in enumerate(nb.cells) if cell.cell_type == "code" and cell.source.strip()]
+    for cell in list_code_cells(notebook):
         cell.outputs, cell.execution_count = [], None
     nb.metadata.pop("labkit", None)
 
     client = NotebookClient(nb, timeout=CELL_TIMEOUT, record_timing=False, coalesce_streams=True, log=_silent)
     nb.metadata["labkit"] = {"date": datetime.date.today().isoformat()}
-    progress(0, len(cells))
-    at, what = None, None
+    progress.cell(notebook, 0, len(indices))
+    index, problem = None, None
     try:
         with (temporary.folder() as scratch,
               _run_kernel(client, scratch, _link_beside(notebook, scratch / "here"))):
             try:
-                for count, at in enumerate(cells, 1):
-                    client.execute_cell(nb.cells[at], at, execution_count=count)
-                    progress(count, len(cells))
+                for count, index in enumerate(indices, 1):
+                    client.execute_cell(nb.cells[index], index, execution_count=count)
+                    progress.cell(notebook, count, len(indices))
             except CellExecutionError as error:
-                what = f"{error.ename}: {error.evalue}".strip().removesuffix(":")
+                problem = f"{error.ename}: {error.evalue}".strip().removesuffix(":")
             nb.metadata["labkit"].update(_ask_engine(client))
     except CellTimeoutError:
-        what = f"stopped after {CELL_TIMEOUT} s without finishing"
+        problem = f"stopped after {CELL_TIMEOUT} s without finishing"
     except (DeadKernelError, RuntimeError) as error:
-        what = "the kernel died: Python itself crashed here, or ran out of memory"
-        if at is None:
-            what = f"its kernel did not start: {error}"
-    return None if what is None else _make_failure(notebook, at, what)
+        problem = "the kernel died: Python itself crashed here, or ran out of memory"
+        if index is None:
+            problem = f"its kernel did not start: {error}"
+    return None if problem is None else _make_failure(notebook, index, problem)
 
 
 def _link_beside(notebook: Notebook, here: Path) -> Path:
-    """Make a folder to execute a notebook in: links to what is beside it, but for the programs that its cells write.
+    """Make the folder `here` to execute a notebook in, and return it.
 
-    So a reader's version of such a program is neither run nor changed.
+    It has links to all files beside the notebook, except for the programs that the notebook's cells write: so a
+    reader's version of such a program is neither run nor changed.
     """
     (here / "programs").mkdir(parents=True)
-    programs = {name for cell in code(notebook) for name in re.findall(r"\A%%program +(\S+)", cell.source)}
+    programs = {name for cell in list_code_cells(notebook) for name in re.findall(r"\A%%program +(\S+)", cell.source)}
     for place in (Path(), Path("programs")):
         for path in sorted((notebook.path.resolve().parent / place).glob("*")):
             if path.name not in programs | {"programs"}:
@@ -246,31 +244,34 @@ def _link_beside(notebook: Notebook, here: Path) -> Path:
     return here
 
 
-def _make_failure(notebook: Notebook, at: int | None, what: str) -> Failure:
-    """Return the failure of a notebook in the cell with index `at`, which gets an error output."""
-    if at is None:
-        return Failure(None, f"{notebook.path.name}: {what}")
-    cell = notebook.nb.cells[at]
-    if not any(output.output_type == "error" for output in cell.outputs):  # so that the page shows it, too
-        cell.outputs.append(nbformat.v4.new_output("error", ename="Stopped", evalue=what, traceback=[what]))
-    number = 1 + sum(c.cell_type == "code" for c in notebook.nb.cells[:at])
-    first = next((line.strip() for line in cell.source.splitlines() if line.strip()), "")
-    return Failure(at, f"{notebook.path.name}, code cell {number} ({first[:60]}): {what}")
+def _make_failure(notebook: Notebook, index: int | None, problem: str) -> Failure:
+    """Return the failure in the cell with this index (None: before the first), and add it to the cell's outputs."""
+    if index is None:
+        return Failure(None, f"{notebook.path.name}: {problem}")
+    cell = notebook.nb.cells[index]
+    if not any(output.output_type == "error" for output in cell.outputs):
+        cell.outputs.append(nbformat.v4.new_output("error", ename="Stopped", evalue=problem, traceback=[problem]))
+    number = 1 + sum(c.cell_type == "code" for c in notebook.nb.cells[:index])
+    first_line = next((line.strip() for line in cell.source.splitlines() if line.strip()), "")
+    return Failure(index, f"{notebook.path.name}, code cell {number} ({first_line[:60]}): {problem}")
 
 
 @contextlib.contextmanager
-def _run_kernel(client, scratch: Path, cwd: Path):
-    """Run a kernel for a client while a `with` lasts, with local sockets in its own folder, no network ports."""
+def _run_kernel(client: NotebookClient, scratch: Path, cwd: Path) -> Iterator[None]:
+    """Run a kernel for `client` in the folder `cwd` while a `with` lasts.
+
+    Its sockets and its stderr are files in the folder `scratch`: no network port is opened, except on Windows.
+    """
     km = client.create_kernel_manager()
     km.kernel_spec_manager, km.log = _ThisPython(), client.log
     if os.name == "posix":
         km.transport, km.connection_file = "ipc", str(scratch / "kernel.json")
     with (
         open(scratch / "stderr", "wb") as stderr,  # the kernel's own messages; what cells print is not among them
-        client.setup_kernel(cwd=str(cwd), env=environment(), stderr=stderr),
+        client.setup_kernel(cwd=str(cwd), env=make_environment(), stderr=stderr),
     ):
         process = km.provisioner.process
-        _processes.add(process)
+        _processes.add(process)  # for `end_kernels`
         try:
             yield
         finally:
@@ -290,12 +291,13 @@ class _ThisPython(KernelSpecManager):
     """The Python that runs labkit as the only kernel, whatever kernels the user has registered elsewhere."""
 
     def get_kernel_spec(self, kernel_name: str) -> KernelSpec:
+        """Return how to start a kernel, whatever its name."""
         argv = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
         return KernelSpec(argv=argv, display_name="Python 3", language="python", metadata={"debugger": False})
 
 
-def _ask_engine(client) -> dict:
-    """Return engine and device of the kernel that made the outputs; empty if it does not answer."""
+def _ask_engine(client: NotebookClient) -> dict[str, str]:
+    """Ask the kernel for its ``engine`` ("cpu") and ``device`` (a name); return an empty dict if it does not answer."""
     question = "(lambda d: (d.engine, d.name))(__import__('labkit').device())"
     message = client.kc.execute("", silent=True, store_history=False, user_expressions={"device": question})
     reply = client.wait_for_reply(message)
@@ -306,7 +308,7 @@ def _ask_engine(client) -> dict:
     return {"engine": engine, "device": device}
 
 
-def canonical(nb: NotebookNode) -> str:
+def format_canonical(nb: NotebookNode) -> str:
     """Return a notebook as the repository stores it, as JSON text.
 
     It has one kernel name, only tags as metadata of cells, and no Python version, so that a diff shows only changes of
@@ -332,4 +334,4 @@ def canonical(nb: NotebookNode) -> str:
 
 def store(notebook: Notebook) -> None:
     """Write a notebook back to its file in canonical form, whole or not at all."""
-    write(notebook.path, canonical(notebook.nb))
+    write(notebook.path, format_canonical(notebook.nb))

@@ -42,13 +42,11 @@ from labkit.exercises import progress
 from labkit.notebooks import STYLE, TEMPLATES, execute, side_by_side
 from labkit.notebooks.clean import Cleaner
 from labkit.notebooks.execute import Failure, Notebook, Progress
-from labkit.notebooks.links import requests_in
+from labkit.notebooks.links import Links
 from labkit.page import listing, overview
 from labkit.records.recorded import recorded
 
 TITLE = "The CUDA convolution lab"
-LEAD = ("The convolution layers of a LeNet forward pass, made faster in CUDA C one idea at a time. Each idea is "
-        "predicted, checked and measured, and its page says whether it worked and why.")
 # The first number of a part, its name, and its readers.
 PARTS = (
     (0, "Part 1: a kernel made fast", "Read these pages in their order. At their end there are two ways on. Most "
@@ -65,7 +63,7 @@ ICON = "data:image/svg+xml;base64," + base64.b64encode(
     b'<path d="M3 4h10M3 8h6M3 12h3" stroke="#fff" stroke-width="2"/></svg>').decode()
 RECORDED = "H200"  # the device of the first page's ladder
 PHONE = 390  # CSS pixels
-_BEFORE_A_SIGN = re.compile(r"<math\b(?:(?!</math>).)*</math>[.,;:?!)]+", re.DOTALL)  # the sign stays in its line
+_BEFORE_A_SIGN = re.compile(r"<math\b(?:(?!</math>).)*</math>[.,;:?!)]+", re.DOTALL)  # "<math>…</math>)," stays a line
 _SHOWN = ("text/html", "text/markdown", "image/svg+xml", "text/latex", "image/png", "image/jpeg", "text/plain")
 
 
@@ -87,7 +85,7 @@ class ReportPage:
         return "../index.html" if self.notebook.folder else "index.html"
 
     def to(self, other: ReportPage) -> str:
-        """Return the link from this page to another page."""
+        """Return the relative address of another page, for a link on this one."""
         return Path(os.path.relpath(other.path, self.path.parent)).as_posix()
 
     @property
@@ -96,10 +94,8 @@ class ReportPage:
         return self.notebook.failure
 
 
-def make(
-    names: Iterable[str] = (), out: Path | str | None = None, stored: bool = False, progress: Progress | None = None,
-    fresh: bool = False, companions: bool = False,
-) -> list[ReportPage]:
+def make(names: Iterable[str] = (), out: Path | str | None = None, stored: bool = False,
+         progress: Progress | None = None, fresh: bool = False, companions: bool = False) -> list[ReportPage]:
     """Execute notebooks and write `index.html` and a page for each.
 
     With `names`, the pages of the other notebooks stay as they are, and the index lists those that exist. Without, the
@@ -127,7 +123,7 @@ def make(
     ours = execute.list_notebooks() if execute.has_series() else []
     files = ours if set(chosen) <= set(ours) else chosen  # notebooks outside the series are a report of their own
     notebooks = [*map(execute.read, files)]
-    pages, documents = _existing_pages(notebooks, chosen, out), []
+    pages, documents = _make_listed_pages(notebooks, chosen, out), []
     if files is ours and (glossary := execute.folder().parent / "docs" / "glossary.md").is_file():
         documents.append(document(glossary, out))
     if len({page.path for page in pages}) < len(pages):
@@ -138,7 +134,7 @@ def make(
         wanted = {page.notebook: page for page in pages if page.notebook.path in chosen}
         exporter = ReportExporter(pages, documents)
         as_stored = [notebook for notebook in wanted if stored or (notebook.closer and not (names or companions))]
-        others = (notebook for notebook in wanted if notebook not in as_stored)
+        others = (notebook for notebook in wanted if notebook not in as_stored)  # these are executed
         with contextlib.closing(side_by_side.run(others, progress, fresh)) as executed:
             for notebook in itertools.chain(executed, as_stored):
                 if notebook in as_stored:
@@ -148,24 +144,26 @@ def make(
         for page in documents:
             exporter.write(page)
         with locked(out / "index.html"):  # another report may have written pages here in the meantime: listed, too
-            series = ReportExporter(_existing_pages(notebooks, chosen, out), documents).series()
+            series = ReportExporter(_make_listed_pages(notebooks, chosen, out), documents).render_series()
             index = write(out / "index.html", series)
         claim_folder(out, "labkit report", [index, *(page.path for page in (*wanted.values(), *documents))])
         return [*wanted.values()]
 
 
-def _existing_pages(notebooks: Iterable[Notebook], chosen: Container[Path], out: Path) -> list[ReportPage]:
-    """Return the pages of the notebooks in `chosen`, and those that exist, with a note of their outputs' origin."""
+def _make_listed_pages(notebooks: Iterable[Notebook], chosen: Container[Path], out: Path) -> list[ReportPage]:
+    """Return the pages of the notebooks in `chosen`, and those that exist in `out`, with their outputs' origin."""
     pages = make_pages((notebook for notebook in notebooks
                         if notebook.path in chosen or (out / f"{notebook.name}.html").is_file()), out)
     for page in pages:
         if page.notebook.path not in chosen:
-            page.notebook.nb.metadata["labkit"] = _read_origin(page.path)
+            # As noted in the page.
+            note = re.search(r'<meta name="labkit-produced" content="([^"]*)">', page.path.read_text(encoding="utf-8"))
+            page.notebook.nb.metadata["labkit"] = json.loads(html.unescape(note[1])) if note else {}
     return pages
 
 
 def make_pages(notebooks: Iterable[Notebook], out: Path) -> list[ReportPage]:
-    """Return a page for each notebook, with its neighbours and its companion among them."""
+    """Return a page in the folder `out`, not written yet, per notebook; set their neighbours and companions."""
     pages = [ReportPage(notebook, out / f"{notebook.name}.html") for notebook in notebooks]
     for before, after in itertools.pairwise(page for page in pages if not page.notebook.folder):
         before.next, after.previous = after, before
@@ -178,16 +176,10 @@ def make_pages(notebooks: Iterable[Notebook], out: Path) -> list[ReportPage]:
 
 
 def document(path: Path, out: Path, text: str | None = None) -> ReportPage:
-    """Return the page of a Markdown file, or of `text` in its place."""
+    """Return the page in the folder `out` for a Markdown file, or for `text` in place of the file's."""
     text = manifest.read(path).decode() if text is None else text
     cell = nbformat.v4.new_markdown_cell(text)
     return ReportPage(Notebook(path, nbformat.v4.new_notebook(cells=[cell])), out / f"{path.stem.lower()}.html")
-
-
-def _read_origin(path: Path) -> dict:
-    """Return the origin of the outputs of an earlier page, as noted in the page."""
-    note = re.search(r'<meta name="labkit-produced" content="([^"]*)">', path.read_text(encoding="utf-8"))
-    return json.loads(html.unescape(note[1])) if note else {}
 
 
 class ReportExporter(HTMLExporter):
@@ -198,8 +190,8 @@ class ReportExporter(HTMLExporter):
     """
 
     def __init__(self, pages: list[ReportPage], documents: Iterable[ReportPage] = ()):
-        self.pages, self.documents, self.page = pages, [*documents], pages[0]
-        self.cleaner, self.asks = Cleaner(), []
+        self.pages, self.documents = pages, [*documents]
+        self.page, self.cleaner, self.requests = pages[0], Cleaner(), []  # of the page that is being rendered
         super().__init__(template_name="notebook", extra_template_basedirs=[str(TEMPLATES)])
         self.environment.tests["listing"] = _is_listing
         style = STYLE.read_text(encoding="utf-8")
@@ -215,34 +207,34 @@ class ReportExporter(HTMLExporter):
         return config
 
     def write(self, page: ReportPage) -> None:
-        """Write a notebook's page, whole or not at all."""
+        """Write a notebook's page, whole or not at all; set the notebook's failure if the page would use a network."""
         text = self.render(page)
-        asks = [*self.asks, *requests_in(text)]
-        if asks and not page.failure:
-            what = f"its page would load {asks[0]}, and pages have to open offline"
+        requests = [*self.requests, *Links(text).loaded]
+        if requests and not page.failure:
+            what = f"its page would load {requests[0]}, and pages have to open offline"
             page.notebook.failure = Failure(None, f"{page.notebook.path.name}: {what}; keep a copy beside the notebook")
-            text = self.render(page)
+            text = self.render(page)  # with the failure
         write(page.path, text)
 
     def render(self, page: ReportPage) -> str:
-        """Return a notebook as the text of an HTML page."""
-        self.page, page.contents, self.asks, self.cleaner = page, [], [], Cleaner()
+        """Return a notebook as the text of an HTML page; set `page.prose` and `page.contents`."""
+        self.page, page.contents, self.requests, self.cleaner = page, [], [], Cleaner()
         cells = enumerate(page.notebook.nb.cells)
         page.prose = {i: self.markdown(cell.source, cell) for i, cell in cells if cell.cell_type == "markdown"}
         self.environment.globals.update(page=page, **self.common)
         # Not HTMLExporter's own: it reads and writes the page once more, which takes as long as all before.
         return TemplateExporter.from_notebook_node(self, page.notebook.nb)[0]
 
-    def series(self) -> str:
-        """Return the text of the first page: the series, with what each notebook teaches."""
+    def render_series(self) -> str:
+        """Return the first page as HTML: the series, with what each notebook teaches."""
         listed = [page for page in self.pages if not (page.notebook.closer and page.companion)]
         return self.environment.get_template("series.html.j2").render(
-            parts=_group_by_part(listed), lead=LEAD, overview=_make_overview(), today=datetime.date.today().isoformat(),
+            parts=_group_by_part(listed), overview=_make_overview(), today=datetime.date.today().isoformat(),
             version=labkit.__version__, progress=_make_progress(), minutes=_read_minutes(), **self.common,
         )
 
     def default_filters(self):
-        """Yield the filters of the template, after those of nbconvert."""
+        """Yield the filters of the template, (name, function), after those of nbconvert."""
         yield from super().default_filters()
         yield "clean", self.clean
         yield "day", _format_day
@@ -256,8 +248,8 @@ class ReportExporter(HTMLExporter):
         yield "tables", _frame_tables
 
     def summarize(self, page: ReportPage) -> str:
-        """Return what a notebook says of itself as HTML for the first page."""
-        self.page = ReportPage(page.notebook, page.path.parent / page.home)
+        """Return a notebook's summary as HTML for the first page."""
+        self.page = ReportPage(page.notebook, page.path.parent / page.home)  # links are relative to the first page
         return self.markdown(page.notebook.summary)
 
     def markdown(self, source: str, cell: NotebookNode | None = None) -> str:
@@ -267,20 +259,20 @@ class ReportExporter(HTMLExporter):
         """
         folder = str(self.page.notebook.path.resolve().parent)
         renderer = Renderer(self, attachments=(cell or {}).get("attachments"), path=folder)
-        listed = len(self.page.contents)  # what the renderer adds from here on is cleaned, too
+        listed = len(self.page.contents)  # the headings that the renderer adds from here on are cleaned, too
         text = self.clean(MarkdownWithMath(renderer=renderer).render(source))
         text = _BEFORE_A_SIGN.sub(r'<span class="formula">\g<0></span>', text)
         self.page.contents[listed:] = [(level, anchor, self.cleaner.clean(heading))
                                        for level, anchor, heading in self.page.contents[listed:]]
         return text
 
-    def elsewhere(self, target: Path) -> str:
-        """Return the address of a file that has no page."""
+    def link_file(self, target: Path) -> str:
+        """Return the address, relative to the current page, of a file that has no page."""
         return Path(os.path.relpath(target, self.page.path.resolve().parent)).as_posix()
 
     def clean(self, text: str) -> str:
         """Return a notebook's HTML without active content; note what it would have loaded, which fails the page."""
-        self.asks += requests_in(text)
+        self.requests += Links(text).loaded
         return self.cleaner.clean(text)
 
 
@@ -292,22 +284,19 @@ class Renderer(IPythonRenderer):
         self.exporter = exporter
 
     def heading(self, text: str, level: int, **attrs) -> str:
-        """Return a heading with an anchor, and add it to the table of contents."""
+        """Return the word that stands for a heading with an anchor, "the-tile-2", and add it to the page's contents."""
         contents = self.exporter.page.contents
-        words = html.unescape(re.sub(r"<[^>]+>", " ", self.exporter.cleaner.without_kept(text)))
-        anchor = base = re.sub(r"\W+", "-", words).strip("-").lower() or "section"
-        taken = {other for _, other, _ in contents}
-        for number in range(2, 100):
-            if anchor not in taken:
-                break
-            anchor = f"{base}-{number}"
-        contents.append((level, anchor, re.sub(r"</?a\b[^>]*>", "", text)))
+        words = html.unescape(re.sub(r"<[^>]+>", " ", self.exporter.cleaner.drop_kept(text)))  # without tags, formulas
+        base, taken = re.sub(r"\W+", "-", words).strip("-").lower() or "section", {other for _, other, _ in contents}
+        anchors = itertools.chain([base], (f"{base}-{number}" for number in itertools.count(2)))
+        anchor = next(anchor for anchor in anchors if anchor not in taken)
+        contents.append((level, anchor, re.sub(r"</?a\b[^>]*>", "", text)))  # without links
         link = f'<a class="anchor" href="#{anchor}" aria-label="Link to this section">#</a>' if level > 1 else ""
         text = self.exporter.cleaner.clean(text)
         return self.exporter.cleaner.keep(f'<h{level} id="{anchor}">{text}{link}</h{level}>') + "\n"
 
     def block_code(self, code: str, info: str | None = None) -> str:
-        """Return code in a frame that scrolls."""
+        """Return the word that stands for code in a frame that scrolls while the page's HTML is cleaned."""
         code = f'<div class="scroll"{_scroll_attributes(code, "Code")}>{super().block_code(code, info)}</div>'
         return self.exporter.cleaner.keep(code) + "\n"
 
@@ -320,15 +309,15 @@ class Renderer(IPythonRenderer):
         return super()._html_embed_images(html) if "<img" in html.lower() else html
 
     def inline_math(self, body: str) -> str:
-        """Return `$...$` as MathML."""
+        """Return the word that stands for `$...$` as MathML while the page's HTML is cleaned."""
         return self.exporter.cleaner.keep(convert_formula(body, "inline"))
 
     def block_math(self, body: str) -> str:
-        """Return `$$...$$` as MathML on a line of its own."""
+        """Return the word that stands for `$$...$$`, as MathML on a line of its own, while the page is cleaned."""
         return self.exporter.cleaner.keep(convert_formula(body, "block"))
 
     def latex_environment(self, name: str, body: str) -> str:
-        r"""Return `\begin{align}` and other environments as MathML."""
+        r"""Return the word that stands for `\begin{align}` or another environment as MathML: see `block_math`."""
         return self.exporter.cleaner.keep(convert_formula(f"\\begin{{{name}}}{body}\\end{{{name}}}", "block"))
 
     def block_mermaidjs(self, code: str) -> str:
@@ -337,9 +326,10 @@ class Renderer(IPythonRenderer):
 
     def link(self, text: str, url: str, title: str | None = None) -> str:
         """Return a link relative to the page; a link to a notebook leads to its page."""
-        return super().link(text, self._relative(url), title)
+        return super().link(text, self._relocate(url), title)
 
-    def _relative(self, url: str) -> str:
+    def _relocate(self, url: str) -> str:
+        """Return an address that is relative to the notebook as one relative to the page; any other as it is."""
         parts = urlsplit(url)
         if parts.scheme or parts.netloc or not parts.path:
             return url
@@ -347,14 +337,12 @@ class Renderer(IPythonRenderer):
         anchor = f"#{parts.fragment}" if parts.fragment else ""
         for page in (*self.exporter.pages, *self.exporter.documents):
             if page.notebook.path.resolve() == target:
-                return self.exporter.page.to(page) + anchor.lower()
-        return self.exporter.elsewhere(target) + anchor
+                return self.exporter.page.to(page) + anchor.lower()  # as `heading` makes them
+        return self.exporter.link_file(target) + anchor
 
 
-def _is_formula(node: ElementTree.Element) -> bool:
-    """Return whether an element is MathML without an attribute that runs, links, moves or names something."""
-    forbidden = re.compile(r"on.*|.*href|src|style|id|class", re.IGNORECASE)
-    return bool(re.fullmatch("m[a-z]+", node.tag)) and not any(map(forbidden.fullmatch, node.attrib))
+# Attributes of MathML that run, load, link, move or name something.
+_ACTIVE = re.compile(r"on.*|.*href|src|style|id|class", re.IGNORECASE)
 
 
 def convert_formula(latex: str, display: str) -> str:
@@ -362,26 +350,25 @@ def convert_formula(latex: str, display: str) -> str:
     try:
         text = latex2mathml.converter.convert(latex.strip(), xmlns="", display=display)
         tree = ElementTree.fromstring(text)
-        if not all(map(_is_formula, tree.iter())):  # from HTML in \text, or from \href and \style
-            raise ValueError("more than mathematics")
+        for node in tree.iter():  # others come from HTML in \text, or from \href and \style
+            if not re.fullmatch("m[a-z]+", node.tag) or any(map(_ACTIVE.fullmatch, node.attrib)):
+                raise ValueError("more than mathematics")
     except Exception:  # its exceptions have no common base class; some inputs raise IndexError
         return f'<code class="latex">{html.escape(latex)}</code>'
-    for tag in ("msub", "msup", "msubsup", "munder", "mover", "munderover"):
-        for parent in tree.iter(tag):
-            for script in list(parent)[1:]:
-                for operator in script.iter("mo"):  # TeX sets indices and limits without space, MathML with it
-                    operator.attrib.update(lspace="0", rspace="0")
+    tags = ("msub", "msup", "msubsup", "munder", "mover", "munderover")  # a base, then its indices or limits
+    scripts = {operator for tag in tags for parent in tree.iter(tag) for script in list(parent)[1:]
+               for operator in script.iter("mo")}
     for operator in tree.iter("mo"):
-        if operator.text == "|":  # the bar of an absolute value; MathML takes it for a relation
+        # TeX sets indices and limits without space, MathML with it. A bar is of an absolute value, and no relation.
+        if operator in scripts or operator.text == "|":
             operator.attrib.update(lspace="0", rspace="0")
-    if display == "block":
-        for operator in tree.iter("mo"):
-            if operator.text and operator.text in "∑∏":  # browsers enlarge them only with a mathematical font
-                operator.attrib.update({"largeop": "false", "class": "large"})
+        if display == "block" and operator.text and operator.text in "∑∏":  # enlarged only by mathematical fonts
+            operator.attrib.update({"largeop": "false", "class": "large"})
     return ElementTree.tostring(tree, encoding="unicode")
 
 
 def _embed_output(output: NotebookNode, kind: str) -> str:
+    """Return the image of a cell's output, of a MIME type such as "image/png", as HTML."""
     data, about = output.data[kind], output.get("metadata", {}).get(kind, {})
     if kind == "image/svg+xml":
         data = base64.b64encode(data.encode()).decode()
@@ -390,7 +377,7 @@ def _embed_output(output: NotebookNode, kind: str) -> str:
 
 
 def _embed(data: str, kind: str, alt: str, width: int | str | None = None, height: int | str | None = None) -> str:
-    """Return an image with its dark version, if it has one. If it is wider than a phone, a tap enlarges it."""
+    """Return an image, in base64 and of this MIME type, as HTML with its dark version; a tap enlarges a wide one."""
     width, height = (int(length) if str(length).isdecimal() else 0 for length in (width, height))  # not "100%"
     size = f' width="{width}"' if width else ""
     size += f' height="{height}"' if height else ""
@@ -410,23 +397,20 @@ def _embed(data: str, kind: str, alt: str, width: int | str | None = None, heigh
 
 
 def _group_by_part(pages: Iterable[ReportPage]) -> list[tuple[str, str, list[ReportPage]]]:
-    """Return the name, lead and pages of each part that has pages; pages without a number get no name."""
+    """Return (name, lead, pages) of each part that has pages; pages without a number get no name and lead."""
 
-    def part(page):
+    def find_part(page: ReportPage) -> tuple[str, str]:  # its name and lead
         number = page.notebook.number
         if page.notebook.folder == execute.PRACTICE:
             return PRACTICE
         return [entry[1:] for entry in PARTS if entry[0] <= int(number)][-1] if number else ("", "")
 
-    return [(*about, list(group)) for about, group in itertools.groupby(pages, part)]
+    return [(*part, list(group)) for part, group in itertools.groupby(pages, find_part)]
 
 
 def _make_overview() -> dict[str, str]:
-    """Return the first page's pictures, from README and results, and the ladder's table as HTML.
-
-    A value is empty where its file is missing.
-    """
-    pictures = {}
+    """Return the first page's pictures, "first" and "ladder", and its "table" as HTML; "" where a file is missing."""
+    pictures = {}  # by the file's name without its ending
     for page in (PACKAGE.parent / "README.md", PACKAGE.parent / "docs" / "results.md"):
         text = page.read_text(encoding="utf-8") if page.is_file() else ""
         for name, width, alt in re.findall(r'<img src="([\w/.-]+\.png)" width="(\d+)" alt="([^"]*)">', text):
@@ -441,14 +425,15 @@ def _make_overview() -> dict[str, str]:
 
 
 def _read_minutes() -> dict[str, str]:
-    """Return how long each notebook takes, from the README's tables: "70" by the notebook's name."""
+    """Return how long each notebook takes, from the README's tables: {"01_baseline": "70"}."""
     path = PACKAGE.parent / "README.md"
     text = path.read_text(encoding="utf-8") if path.is_file() else ""
+    # A row: "| … | [01 baseline](notebooks/01_baseline.ipynb) | … | ~70 |".
     return dict(re.findall(r"^\|.*\]\(notebooks/([\w/]+)\.ipynb\).*\| *~?(\d+) \|$", text, re.MULTILINE))
 
 
 def _make_progress() -> str:
-    """Return the reader's exercises as a table, or why they cannot be read; empty if none was tried."""
+    """Return the reader's exercises as an HTML table, or why they cannot be read; empty if none was tried."""
     try:
         return progress.progress()._repr_html_() if progress.read() else ""
     except EngineError as error:
@@ -456,7 +441,7 @@ def _make_progress() -> str:
 
 
 def _find_exercise(source: str) -> str:
-    """Return the number of the exercise whose kernel a cell holds, "04a"; empty if it is no such cell."""
+    """Return the number of the exercise whose kernel a cell holds: "04a" of "%%kernel 04 --exercise 04a"; or ""."""
     match = re.match(r"%%(?:kernel|cuda) .*--exercise (\w+)", source)
     return match[1] if match else ""
 
@@ -466,17 +451,17 @@ def _is_listing(text: str) -> bool:
     return any(line.strip() == "{" for line in text.splitlines())
 
 
-_PHONE = 40  # characters of code in a line on a narrow phone
+_PHONE_CHARACTERS = 40  # of code in a line on a narrow phone
 
 
 def _scroll_attributes(text: str, name: str, wraps: bool = False) -> str:
-    """Return the attributes of a frame for text that may be too wide or too high: the keyboard reaches it.
+    """Return the HTML attributes of a frame that the keyboard can scroll, named for screen readers; "" if it fits.
 
-    A group and not a region: a page has dozens, and each region would be a landmark.
+    `wraps`: long lines are broken. The role is not region: each region is a landmark, and a page has dozens of frames.
     """
     lines = text.splitlines()
-    high = sum(1 + wraps * len(line) // _PHONE for line in lines) > 20
-    wide = not wraps and any(len(line) > _PHONE for line in lines)
+    high = sum(1 + wraps * len(line) // _PHONE_CHARACTERS for line in lines) > 20  # lines
+    wide = not wraps and any(len(line) > _PHONE_CHARACTERS for line in lines)
     return f' tabindex="0" role="group" aria-label="{name}"' if high or wide else ""
 
 
@@ -485,7 +470,7 @@ def _frame_tables(text: str) -> str:
 
     Tables get the page's style in place of pandas' style, and an empty cell is no heading.
     """
-    text = re.sub(r"<style scoped>.*?</style>", "", text, flags=re.DOTALL)
+    text = re.sub(r"<style scoped>.*?</style>", "", text, flags=re.DOTALL)  # pandas'
     text = text.replace('<table border="1" class="dataframe">', '<table class="dataframe">')
     text = re.sub(r"<th\b([^>]*)>\s*</th>", r"<td\1></td>", text)
     frame = ' tabindex="0" role="group" aria-label="Table"' if "<table" in text else ""

@@ -11,22 +11,24 @@ from urllib.parse import unquote, urlsplit
 # Attributes and elements that make a browser load something without a click.
 _LOADING = {"src", "srcset", "poster", "background", "data", "action", "formaction", "xlink:href", "manifest", "ping"}
 _LOADED_BY_LINK = {"link", "image", "use", "feimage", "script", "base"}
-_REMOTE = re.compile(r"\s*(https?:|ftp:|wss?:|//)", re.IGNORECASE)
+_REMOTE = re.compile(r"\s*(https?:|ftp:|wss?:|//)", re.IGNORECASE)  # the beginning of "https://…" and "//host/…"
+# url("address") and @import "address": one of two groups has the address.
 _IN_STYLE = re.compile(r"url\(\s*['\"]?([^)'\"]+)|@import\s+(?:url\()?\s*['\"]?([^)'\";\s]+)", re.IGNORECASE)
-_IN_SCRIPT = re.compile(r"(?:https?:)?//[\w.-]+\.\w+[^\s'\"]*")
+_IN_SCRIPT = re.compile(r"(?:https?:)?//[\w.-]+\.\w+[^\s'\"]*")  # "https://host.org/file", "//host.org/file"
 
 
 class Links(HTMLParser):
     """The addresses that a page links to (`found`) and that it loads from a network (`loaded`), and its `anchors`."""
 
-    def __init__(self, page: Path | str):
+    def __init__(self, page: Path | str):  # a file, or its text
         super().__init__()
+        # `_inside` is the element that text belongs to. A link with the anchor "" leads to the page itself.
         self.found, self.loaded, self.anchors, self._inside = [], [], {""}, None
         self.feed(page.read_text(encoding="utf-8") if isinstance(page, Path) else page)
         self.close()
 
-    def handle_starttag(self, tag, attrs):
-        """Note the addresses and the anchor of an element."""
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Note the addresses and the anchor of an element; `HTMLParser` calls this with its attributes."""
         self._inside, attributes = tag, dict(attrs)
         self.anchors.add(attributes.get("id"))
         if tag == "a" and "href" in attributes:
@@ -42,41 +44,38 @@ class Links(HTMLParser):
         if tag == "meta" and "refresh" in (attributes.get("http-equiv") or "").lower():
             self.loaded.append("a page that it forwards to")
 
-    def handle_endtag(self, tag):
+    def handle_endtag(self, tag: str) -> None:
         """Leave an element."""
         self._inside = None
 
-    def handle_data(self, data):
-        """Note the addresses in a style sheet or a script."""
+    def handle_data(self, data: str) -> None:
+        """Note the addresses in the text of a style sheet or a script."""
         if self._inside == "style":
             self._load_from_style(data)
         elif self._inside == "script":
             self.loaded += _IN_SCRIPT.findall(data)
 
-    def _load_from_style(self, text):
+    def _load_from_style(self, text: str) -> None:
+        """Note the addresses on a network that a style sheet, or a style attribute, would load."""
         self._load(*(match[1] or match[2] for match in _IN_STYLE.finditer(text)))
 
-    def _load(self, *addresses):
+    def _load(self, *addresses: str) -> None:
+        """Note those of several addresses that are on a network."""
         self.loaded += [address.strip() for address in addresses if _REMOTE.match(address)]
 
 
-def dead_links(files: list[Path], scripted: Iterable[Path] = ()) -> list[str]:
-    """Return the relative links of pages that lead to no page or anchor among them, each after its page.
+def find_dead_links(files: list[Path], scripted: Iterable[Path] = ()) -> list[str]:
+    """Return the relative links of HTML files that lead to no page or anchor among them: "index.html: faq.html#gone".
 
-    The anchors of `scripted` pages are their script's, and not checked.
+    A script makes the anchors of `scripted` pages: any link to one of these is right.
     """
     pages = {path.resolve(): Links(path) for path in files}
-    free, dead = {path.resolve() for path in scripted}, []
+    any_anchor, dead = {path.resolve() for path in scripted}, []
     for path, page in pages.items():
         for link in page.found:
             parts = urlsplit(link)
             target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
-            known = target in pages and (target in free or parts.fragment in pages[target].anchors)
-            if not parts.scheme and not known:
+            exists = target in pages and (target in any_anchor or parts.fragment in pages[target].anchors)
+            if not parts.scheme and not exists:
                 dead.append(f"{path.name}: {link}")
     return dead
-
-
-def requests_in(page: str) -> list[str]:
-    """Return the addresses that a browser would load from a network to show a page, without plain links."""
-    return Links(page).loaded

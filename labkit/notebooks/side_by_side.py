@@ -35,7 +35,7 @@ def run(notebooks: Iterable[Notebook], progress: Progress, fresh: bool = False) 
             folder = private_cache()
         except EngineError:  # it cannot be written: nothing is kept
             folder = stack.enter_context(temporary.folder())
-        store = Kept(state(), folder)
+        store = Kept(state(), folder)  # of results that depend on nothing but this state and their own key
         store.trim()
         device, others = _ask_device(), []
         for notebook in notebooks:
@@ -46,6 +46,7 @@ def run(notebooks: Iterable[Notebook], progress: Progress, fresh: bool = False) 
                 yield notebook
 
         def execute_one(notebook: Notebook) -> Notebook:
+            """Execute a notebook in a thread, keep its outputs, and return it."""
             progress.start(notebook)
             execute.run(notebook, progress)
             _keep(store, notebook, device)
@@ -64,35 +65,37 @@ def run(notebooks: Iterable[Notebook], progress: Progress, fresh: bool = False) 
 
 
 def _make_key(notebook: Notebook) -> tuple:
-    """Return the key under which one of the lab's notebooks is kept; () for others, which may read any file."""
+    """Return the key of a notebook's outputs: its name and code. () if it is not the lab's: it may read any file."""
     if not execute.has_series() or notebook.path not in execute.list_notebooks():
         return ()
-    return ("outputs", notebook.name, *((cell.source, cell.metadata.get("tags")) for cell in execute.code(notebook)))
+    cells = execute.list_code_cells(notebook)
+    return ("outputs", notebook.name, *((cell.source, cell.metadata.get("tags")) for cell in cells))
 
 
 def _keep(store: Kept, notebook: Notebook, device: str) -> None:
-    if not notebook.failure and (name := _make_key(notebook)):
-        outputs = [(cell.outputs, cell.execution_count) for cell in execute.code(notebook)]
+    """Store the outputs of an execution on this device, unless it failed or the notebook is not the lab's."""
+    if not notebook.failure and (key := _make_key(notebook)):
+        outputs = [(cell.outputs, cell.execution_count) for cell in execute.list_code_cells(notebook)]
         now = datetime.datetime.now().strftime("%Y-%m-%d %H:%M")
-        store.put((outputs, notebook.produced, notebook.seconds, now), *name, device)
+        store.put((outputs, notebook.produced, notebook.seconds, now), *key, device)
 
 
 def _recall(store: Kept, notebook: Notebook, device: str) -> bool:
-    """Give a notebook the outputs of its last execution, if nothing has changed since; return whether it did."""
-    name = _make_key(notebook)
-    record = store.get(*name, device) if name else None
+    """Give a notebook the outputs that `_keep` has stored, if nothing has changed since; return whether it did."""
+    key = _make_key(notebook)
+    record = store.get(*key, device) if key else None
     if record is None:
         return False
     outputs, notebook.nb.metadata["labkit"], notebook.seconds, notebook.since = record
-    for cell, outcome in zip(execute.code(notebook), outputs, strict=True):
-        cell.outputs, cell.execution_count = outcome
+    for cell, (cell_outputs, count) in zip(execute.list_code_cells(notebook), outputs, strict=True):
+        cell.outputs, cell.execution_count = cell_outputs, count
     return True
 
 
 def _ask_device() -> str:
-    """Return the GPU in use, asked in another process: a context here would take memory from the kernels."""
+    """Return "cpu", or the GPU's name and software, asked in a child: a context here would take memory from kernels."""
     if hostcuda.engine() == "cpu":
         return "cpu"
     question = "import labkit; device = labkit.device(); print(device.name, device.software)"
     command = [sys.executable, "-c", question]
-    return subprocess.run(command, env=execute.environment(), capture_output=True, text=True, check=True).stdout
+    return subprocess.run(command, env=execute.make_environment(), capture_output=True, text=True, check=True).stdout

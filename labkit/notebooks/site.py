@@ -16,7 +16,7 @@ from hostcuda.files import write
 from labkit.base.errors import LabError
 from labkit.base.own import MARK, claim_folder, claiming
 from labkit.notebooks import api, execute, html
-from labkit.notebooks.links import dead_links
+from labkit.notebooks.links import find_dead_links
 
 GENERATED = "docs/api.md"  # made from the docstrings; there is no such file
 # The groups of the first page and their files; a pattern stands for those that no other name or pattern before it has.
@@ -40,12 +40,12 @@ class SiteExporter(html.ReportExporter):
         self.repository = repository
         super().__init__(pages, documents)
 
-    def elsewhere(self, target: Path) -> str:
-        """Return the address of a file that has no page."""
+    def link_file(self, target: Path) -> str:
+        """Return the address of a file that has no page: on GitHub, if it is one of the published repository."""
         root = execute.folder().parent.resolve()
         if self.repository and target.is_relative_to(root):
             return f"https://github.com/{self.repository}/blob/HEAD/{target.relative_to(root).as_posix()}"
-        return super().elsewhere(target)
+        return super().link_file(target)
 
 
 def make(out: Path, repository: str | None = None) -> list[Path]:
@@ -66,19 +66,20 @@ def make(out: Path, repository: str | None = None) -> list[Path]:
     root = execute.folder().parent
     with claiming(out, "labkit site"):
         pages = html.make_pages(map(execute.read, execute.list_notebooks()), out)
-        groups = {name: [html.document(path, out, api.text() if path == root / GENERATED else None) for path in paths]
+        made = {root / GENERATED: api.make_reference()}  # instead of a file's text
+        groups = {name: [html.document(path, out, made.get(path)) for path in paths]
                   for name, paths in texts(root).items()}
         documents = [document for group in groups.values() for document in group]
         exporter = SiteExporter(pages, documents, repository)
         exporter.common |= {"groups": groups, "repository": repository}
-        built = (root / PLAYGROUND / "lab.mjs").is_file()
-        if built:
+        has_playground = (root / PLAYGROUND / "lab.mjs").is_file()
+        if has_playground:
             exporter.common["playground"] = "playground/index.html"
             parts = json.loads((root / PLAYGROUND / "exercises.json").read_bytes())["parts"]
             exporter.common["desks"] = {entry["number"] for part in parts for entry in part["exercises"]}
-        if searched := bool(shutil.which("node")) and (root / SEARCH.parent / "node_modules" / "pagefind").is_dir():
+        if has_search := bool(shutil.which("node")) and (root / SEARCH.parent / "node_modules" / "pagefind").is_dir():
             exporter.common["search"] = "search.html"
-        if repository and (root / PICTURE).is_file():  # its address has to be a whole one
+        if repository and (root / PICTURE).is_file():  # a message that shows it needs its full address
             owner, _, name = repository.partition("/")
             exporter.common["picture"] = f"https://{owner.lower()}.github.io/{name}/{PICTURE.name}"
             shutil.copy(root / PICTURE, out)
@@ -88,25 +89,25 @@ def make(out: Path, repository: str | None = None) -> list[Path]:
             if page.failure:
                 raise LabError(page.failure.message)
         site_files = [page.path for page in (*pages, *documents)]
-        if built:
+        if has_playground:
             claim_folder(playground := out / "playground", PLAYGROUND_BUILD)
             shutil.copytree(root / PLAYGROUND, playground, dirs_exist_ok=True)
             site_files += [playground / "index.html", playground / "licences.txt"]
-        site_files = [write(out / "index.html", exporter.series()), *site_files]
-        if searched:
+        site_files = [write(out / "index.html", exporter.render_series()), *site_files]
+        if has_search:
             site_files += _write_search(root, out, exporter)
-        home = f"/{repository.partition('/')[2]}/" if repository else "/"
+        home = f"/{repository.partition('/')[2]}/" if repository else "/"  # GitHub serves "404.html" at any address
         lost = exporter.environment.get_template("lost.html.j2").render(home=home, **exporter.common)
         site_files.append(write(out / "404.html", lost))
         claim_folder(out, "labkit site", [*site_files, out / "style.css"])
-        linked = [path for path in site_files if path.name != "404.html"]  # whose one link is the server's
-        if dead := dead_links(linked, [out / "playground" / "index.html"]):
+        linked = [path for path in site_files if path.name != "404.html"]  # its link begins at the server's root
+        if dead := find_dead_links(linked, [out / "playground" / "index.html"]):
             raise LabError(f"{len(dead)} links of the site lead nowhere: {'; '.join(dead)}")
         return site_files
 
 
 def _write_search(root: Path, out: Path, exporter: SiteExporter) -> list[Path]:
-    """Write the page of the search, and its index of all pages in the folder; return its pages."""
+    """Write the page of the search, and an index of the pages in `out`; return the HTML and text files."""
     claim_folder(out / "search", str(SEARCH))
     process = subprocess.run(["node", root / SEARCH, out], capture_output=True, text=True)
     if process.returncode:
@@ -118,9 +119,10 @@ def _write_search(root: Path, out: Path, exporter: SiteExporter) -> list[Path]:
 
 
 def texts(root: Path) -> dict[str, list[Path]]:
-    """Return the files that become pages beside the notebooks, by group."""
+    """Return the Markdown files of the checkout `root` that become pages, by their group; each file is in one group."""
     groups, taken = {}, set()
     for group, names in DOCUMENTS.items():
         files = (path for name in names for path in (sorted(root.glob(name)) if "*" in name else [root / name]))
-        groups[group] = [path for path in files if not (path in taken or taken.add(path))]
+        groups[group] = [path for path in dict.fromkeys(files) if path not in taken]
+        taken.update(groups[group])
     return groups

@@ -54,7 +54,7 @@ def test_another_right_answer_gets_no_sentence_for_a_mistake(number, edit):
 def grades():
     """Return the printed grades by exercise. They are of the starting code; nbval grades it again and compares."""
     grade_lines = {}
-    for path in execute.series():
+    for path in execute.list_notebooks(""):
         for cell in execute.read(path).nb.cells:
             if match := re.match(r'lab\.grade\("(\w+)"', cell.source):
                 assert "nbval-ignore-output" not in cell.metadata.get("tags", [])
