@@ -64,6 +64,7 @@ def accesses(of: Variant | int, layer: Layer, line: int | None = None) -> WarpLi
         lines_text, which = ", ".join(map(str, where["lines"])) or "none", f"line {line} of " if line else ""
         raise LabError(f"{which}{variant.file_name} accesses no global, shared or constant memory; lines that do: "
                        f"{lines_text}")
+    # JSON has made the lanes' numbers texts.
     worst, *following = (WarpAccess(**record | {"lanes": {int(lane): at for lane, at in record["lanes"].items()}})
                          for record in records)
     text = lines[where["line"] - 1].strip()
@@ -72,50 +73,57 @@ def accesses(of: Variant | int, layer: Layer, line: int | None = None) -> WarpLi
 
 
 _FOLLOWING = 8  # accesses that are kept after the worst one
-_RATES = {"global": "sectors", "shared": "wavefronts", "constant": "wavefronts"}
 
 
 def _count_excess(site: dict) -> int:
-    """Return the sectors or wavefronts of a site above those that its bytes need."""
+    """Return the sectors or wavefronts of a site, an access in the source, above those that its bytes need."""
     return site["conflicts"] if "conflicts" in site else max(0, site["sectors"] - -(-site["bytes"] // SECTOR))
 
 
-def _keep_own(plan: Plan, line: int | None, rows: Iterable[dict]) -> list[dict]:
-    """Return the rows that are about the variant's own file, and about this line if one is given."""
-    return [row for row in rows if row["space"] in _RATES and row["file"]
-            and Path(row["file"]).name == plan.variant.file_name and line in (None, row["line"])]
+def _select_rows(rows: Iterable[dict], file_name: str, line: int | None) -> list[dict]:
+    """Return the sites or requests in this file, and at this line if one is given, without those of local memory."""
+    return [row for row in rows if row["space"] in ("global", "shared", "constant") and row["file"]
+            and Path(row["file"]).name == file_name and line in (None, row["line"])]
 
 
 def _list_accesses(plan: Plan, line: int | None) -> list[dict]:
-    """Return the rows for the parent: the place and the warp, then its accesses; or only the lines with accesses."""
+    """Return the rows for `accesses`: the place and the warp; then, a `WarpAccess` each, what it accesses there.
 
-    def launches():
+    If the line, or the file, accesses no memory: only {"lines": numbers of the lines with accesses}.
+    """
+    file_name = plan.variant.file_name
+
+    def run():  # returns the records of the plan's launches: the last ones of this process
         child.run_and_wait(plan)
         return checking.launches()[-len(plan.launches):]
 
-    checking.follow()
-    records = launches()
-    sites = [(number, site) for number, record in enumerate(records) for site in _keep_own(plan, line, record.sites)]
+    checking.follow()  # the sites tell which warp made the worst request
+    records = run()
+    sites = [(number, site) for number, record in enumerate(records)
+             for site in _select_rows(record.sites, file_name, line)]
     if not sites:
-        return [{"lines": sorted({site["line"] for record in records for site in _keep_own(plan, None, record.sites)})}]
-    lines = Counter()
+        lines = {site["line"] for record in records for site in _select_rows(record.sites, file_name, None)}
+        return [{"lines": sorted(lines)}]
+    excess = Counter()  # of each line, as (number of the launch, line)
     for number, site in sites:
-        lines[number, site["line"]] += _count_excess(site)
-    chosen = lines.most_common(1)[0][0]
+        excess[number, site["line"]] += _count_excess(site)
+    chosen = excess.most_common(1)[0][0]
     number, site = max((pair for pair in sites if (pair[0], pair[1]["line"]) == chosen),
                        key=lambda pair: (pair[1]["worst"]["units"], _count_excess(pair[1])))
     worst = site["worst"]
-    checking.follow(tuple(worst["block"]), worst["warp"])
-    record = launches()[number]
-    requests = _keep_own(plan, site["line"], record.requests)
+    checking.follow(tuple(worst["block"]), worst["warp"])  # the second run keeps this warp's requests
+    record = run()[number]
+    requests = _select_rows(record.requests, file_name, site["line"])
+    # The op is compared loosely: an atomic whose result is not used is "red" among the sites, "atom" in requests.
     first = next(i for i, request in enumerate(requests)
                  if all(request[name] == site[name] for name in ("space", "size"))
                  and request["units"] == worst["units"] and (request["op"] == "ld") == (site["op"] == "ld"))
-    names = {address: name for name, address in plan.buffers.items()}
+    names = {address: name for name, address in plan.buffers.items()}  # x, k, y: arrays that the engine has no name of
     where = {"kernel": record.kernel, "line": site["line"], "block": worst["block"], "warp": worst["warp"]}
     return [where, *({
         **{name: request[name] for name in ("space", "op", "size", "units", "base")},
         "name": request["name"] or names.get(request["base"], ""),
+        # A lane that takes no part has a negative address.
         "lanes": {lane: address for lane, address in enumerate(request["addresses"]) if address >= 0},
     } for request in requests[first : first + 1 + _FOLLOWING])]
 

@@ -25,34 +25,35 @@ from labkit.spec.layers import Layer
 
 def watch_variants(watch: Callable, variants: Variant | int | Iterable[Variant | int], layer: Layer, batch: int,
                    engine: str | None, timeout: float | None, **options: object) -> tuple[Any, list[dict]]:
-    """Run the command of `prepare_command` under ``watch(command)``, and return its result and `read_runs`.
+    """Run variants in a child process that is watched; return what `watch` returns, and the dicts of `read_runs`.
 
-    `watch` is `hostcuda.profile.watch`, or that of `hostcuda.sanitize`; it gets `engine`, `timeout` and the options.
-    For the other parameters see `prepare_command`.
+    `watch` is `hostcuda.profile.watch`, or that of `hostcuda.sanitize`; it gets the child's command, `engine`,
+    `timeout` [s] and the options. The other parameters, and the errors, are those of `prepare_command`.
     """
     with temporary.folder() as folder:
         command = prepare_command(folder, variants, layer, batch)
         return watch(command, engine=engine, timeout=timeout, capture=True, **options), read_runs(folder)
 
 
-def require_one(of: Variant | int, user: str) -> Variant:
-    """Return the variant that `of` stands for; LabError, with the `user`'s name, if there are several."""
-    chosen = as_variants(of)
+def require_one(variant: Variant | int, caller: str) -> Variant:
+    """Return the variant, given itself or by its rung's number; LabError, which names the caller, for several."""
+    chosen = as_variants(variant)
     if len(chosen) != 1:
-        raise LabError(f"{user} takes one variant, and got {len(chosen)}")
+        raise LabError(f"{caller} takes one variant, and got {len(chosen)}")
     return chosen[0]
 
 
-def trace(variant: Variant, layer: Layer, module: str, check: str, purpose: str, **more) -> list[dict]:
-    """Run a variant on one image under the CPU engine's mode `check`; return the rows that `module` writes of it.
+def trace(variant: Variant, layer: Layer, module: str, check: str, purpose: str, **arguments) -> list[dict]:
+    """Run a variant on one image in a child process, on the CPU engine; return the rows that the child has written.
 
-    `module` calls `trace_plans` when it is run, and gets `more`. Raises LabError if the kernel failed, EngineError
-    with the `purpose` and the last output if the process did.
+    The child runs `module`, which calls `trace_plans`, under the tool `check` of the engine's check mode; `arguments`
+    go to the function that lists the rows. Raises LabError if the kernel failed, EngineError with the `purpose`
+    ("following a thread") and the last output if the process did, CompileError if the variant does not compile.
     """
     with temporary.folder() as folder:
-        command = prepare_command(folder, variant, layer, 1, module, **more)
+        command = prepare_command(folder, variant, layer, 1, module, **arguments)
         ended = processes.run(command, {"HOSTCUDA_ENGINE": "cpu", "HOSTCUDA_CHECK": check}, timeout=600, capture=True)
-        read_runs(folder)
+        read_runs(folder)  # raises CompileError
         rows = processes.lines(folder / "rows")
     if rows and "refused" in rows[0]:
         raise LabError(rows[0]["refused"])
@@ -61,36 +62,40 @@ def trace(variant: Variant, layer: Layer, module: str, check: str, purpose: str,
 
 
 def prepare_command(folder: Path, variants: Variant | int | Iterable[Variant | int], layer: Layer, batch: int,
-                    module: str = "labkit.evidence.child", **more) -> list[str]:
-    """Return the command that runs each variant once on random images and writes a line per variant to `folder`/ran.
+                    module: str = "labkit.evidence.child", **arguments) -> list[str]:
+    """Write the file job to `folder`; return the command, a list of words, that does the job in a child process.
 
-    Another `module` does something else with the plans that `load_plans` gives it, and with `more`. Raises LabError if
-    `layer` is not a layer, a variant does not support it, or the batch is not a positive integer.
+    It runs each variant once on random images. Another `module` does something else with the plans and the `arguments`
+    that `load_plans` yields. Raises LabError if `layer` is not a layer, a variant does not support it, or the batch is
+    not a positive integer.
     """
     chosen = as_variants(variants)
     if not isinstance(layer, Layer):
         problem = "no layer is given" if layer is None else f"layer is {type_of(layer)}"
         raise LabError(f"{problem}: give one layer, such as lab.LENET86[0]")
     for variant in chosen:
-        variant.launches(layer, batch)
-    (folder / "job").write_bytes(pickle.dumps((chosen, layer, int(batch), more)))
+        variant.launches(layer, batch)  # raises LabError
+    (folder / "job").write_bytes(pickle.dumps((chosen, layer, int(batch), arguments)))
     return [sys.executable, "-m", module, str(folder)]
 
 
 def read_runs(folder: Path) -> list[dict]:
-    """Return a record of each variant that ran: label, rung, launches. Raises CompileError if one does not compile."""
+    """Return a dict per variant that the child ran: label, rung, launches (how many). CompileError if one could not."""
     if (folder / "refused").is_file():
         raise hostcuda.driver.CompileError(*json.loads((folder / "refused").read_text()))
     return processes.lines(folder / "ran")
 
 
 def load_plans(folder: Path) -> Iterator[tuple[Plan, dict]]:
-    """Yield each variant's plan with its images loaded, and what else `prepare_command` got. Runs in the child."""
+    """Yield, in the child, each variant's plan with random images loaded, and the `arguments` of `prepare_command`.
+
+    Write a line per variant to the file ran in `folder`; if one does not compile, the error to refused, and end.
+    """
     hostcuda.ensure_context()
-    variants, layer, batch, more = pickle.loads((folder / "job").read_bytes())
+    variants, layer, batch, arguments = pickle.loads((folder / "job").read_bytes())
     rng = np.random.default_rng(2)
     x, k = rng.random(layer.x_shape(batch), np.float32), rng.random(layer.k_shape, np.float32)
-    with open(folder / "ran", "w", buffering=1) as log:
+    with open(folder / "ran", "w", buffering=1) as log:  # 1: a crash loses no line
         for variant in variants:
             try:
                 plan = variant.plan(layer, batch)
@@ -102,7 +107,7 @@ def load_plans(folder: Path) -> Iterator[tuple[Plan, dict]]:
                 hostcuda.driver.Context.synchronize()
                 record = {"label": variant.label, "rung": variant.rung.number, "launches": len(plan.launches)}
                 log.write(json.dumps(record) + "\n")  # before it runs, so that a fault is attributed to this variant
-                yield plan, more
+                yield plan, arguments
 
 
 def run_and_wait(plan: Plan) -> None:
@@ -112,11 +117,11 @@ def run_and_wait(plan: Plan) -> None:
 
 
 def trace_plans(list_rows: Callable[..., list[dict]]) -> None:
-    """Write the rows of each plan for `trace`, or why there are none. `list_rows` gets the plan and `more`."""
+    """Write, for `trace`, the dicts of ``list_rows(plan, **arguments)``, or {"refused": why}, as lines of JSON."""
     folder = Path(sys.argv[1])
-    for plan, more in load_plans(folder):
+    for plan, arguments in load_plans(folder):
         try:
-            rows = list_rows(plan, **more)
+            rows = list_rows(plan, **arguments)
         except (EngineError, hostcuda.driver.LaunchError) as error:
             (folder / "rows").write_text(json.dumps({"refused": str(error)}) + "\n")
             raise

@@ -60,10 +60,11 @@ class VariantProfile(hostcuda.profile.Profile):
         return counts
 
     def _find_rows(self, counts: pd.DataFrame, which: int | str) -> pd.DataFrame:
+        """Return the rows of a variant, by its label, or by its rung's number: see the class."""
         if isinstance(which, str):
             return super()._find_rows(counts, which)
         rows = counts[counts["rung"] == which]
-        # Not its sub-steps: the rung with default options.
+        # A label with a comma has options: "04 tiling, tile=32".
         return rows if len(rows) < 2 else rows[~rows["variant"].str.contains(",")]
 
 
@@ -95,17 +96,17 @@ def profile(variants: Variant | int | Iterable[Variant | int], layer: Layer | No
     CompileError
         If a variant does not compile.
     """
-    on = card(estimate) if estimate else None  # refused before minutes of work
+    on = card(estimate) if estimate else None  # an unknown card is refused before minutes of work
     result, runs = child.watch_variants(watch, variants, layer, batch, engine="cpu" if on else engine, timeout=timeout,
                                         nvcc=False, estimate=on is not None)
     result.ended.require("profiling")
-    owners = [run for run in runs for _ in range(run["launches"])]
+    owners = [run for run in runs for _ in range(run["launches"])]  # of each launch, the run of its variant
     if len(owners) != len(result.table):
         raise LabError(f"{len(owners)} launches were made, but {len(result.table)} counted: they cannot be matched. "
                        f"{result.note}")
     estimates = {}
     if on:
-        kind, works = result.works
+        kind, works = result.works  # the kind of estimate, "fine" or "coarse", and the work of each launch
         for variant in as_variants(variants):
             own = [work for work, owner in zip(works, owners, strict=True) if owner["label"] == variant.label]
             of_batch = scale_work(variant, layer, own, batch, BATCH, devices.device(on.name).memory_bytes)

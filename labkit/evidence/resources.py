@@ -47,7 +47,7 @@ def resources(variants: Variant | int | Iterable[Variant | int], layer: Layer, a
     rows = []
     for variant in as_variants(variants):
         target = choose_arch(variant, arch)
-        used = nvcc.read_ptxas(nvcc.compile(*prepare(variant, layer), target, "-Xptxas", "-v"))
+        used = nvcc.read_ptxas(nvcc.compile(*prepare(variant, layer), target, "-Xptxas", "-v"))  # kernel -> its figures
         for launch in variant.launches(layer):
             facts, dynamic = used[launch.kernel], launch.shared if variant.dynamic_shared else 0
             rows.append({"variant": variant.label, "kernel": launch.kernel, **facts,
@@ -58,12 +58,12 @@ def resources(variants: Variant | int | Iterable[Variant | int], layer: Layer, a
 
 
 def prepare(variant: Variant, layer: Layer) -> tuple[str, str, list[str]]:
-    """Return a variant's source, file name and compiler options."""
+    """Return what nvcc needs to compile a variant for a layer: the source, the file's name, the options."""
     includes = [f"-I{folder}" for folder in header_folders(variant.path)]
     defines = [f"-D{name}={value}" for name, value in variant.defines(layer).items()]
     return variant.source, variant.file_name, [*NVCC_OPTIONS, *includes, *defines]
 
 
 def choose_arch(variant: Variant, arch: str) -> str:
-    """Return `arch`, with an "a" if the variant uses instructions that only this architecture has: sm_90a."""
+    """Return `arch`, or "sm_90a" if it is "sm_90" and the variant uses instructions that only this architecture has."""
     return f"{arch}a" if variant.architecture_specific and arch == "sm_90" else arch

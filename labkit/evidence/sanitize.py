@@ -57,9 +57,9 @@ def sanitize(variants: Variant | int | Iterable[Variant | int], layer: Layer = S
         If a variant does not compile.
     """
     findings, runs = child.watch_variants(watch, variants, layer, batch, engine=engine, timeout=timeout, tool=tool)
-    if findings.launches is None:
+    if findings.launches is None:  # compute-sanitizer, on a GPU, does not count them
         findings.launches = sum(run["launches"] for run in runs)
-    if findings.table.empty or findings.ended.interrupted:
+    if findings.table.empty or findings.ended.interrupted:  # a finding explains why the process failed
         findings.ended.require("sanitizing", findings.note)
     sources = {variant.file_name: variant.source for variant in as_variants(variants)}
     return VariantFindings(**vars(findings), sources=sources)

@@ -5,7 +5,7 @@ This module, as ``python -m labkit.evidence.steps``, is the program that runs.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -58,31 +58,31 @@ def follow_thread(of: Variant | int, layer: Layer, thread: Sequence[int], block:
     if kernel is not None and kernel not in names:
         raise LabError(f"kernel = {kernel!r}: {variant.label} launches {' and '.join(names)}")
     number = names.index(kernel) if kernel else 0
-    at = {name: _require_index(name, value, limits) for name, value, limits in (
-        ("thread", thread, launches[number].block), ("block", block, launches[number].grid))}
-    return child.trace(variant, layer, __name__, "step", "following a thread", number=number, **at)
+    where = {"number": number, "thread": _require_index("thread", thread, launches[number].block),
+             "block": _require_index("block", block, launches[number].grid)}
+    return child.trace(variant, layer, __name__, "step", "following a thread", **where)
 
 
-def _require_index(name: str, value: Sequence[int], limits: Sequence[int]) -> tuple[int, ...]:
-    """Return three numbers, each below its limit, or raise LabError."""
+def _require_index(name: str, index: Sequence[int], sizes: Sequence[int]) -> tuple[int, ...]:
+    """Return an index of up to three numbers as (x, y, z); LabError, with its `name`, unless each is below its size."""
     try:
-        three = (*map(int, value), 0, 0)[:3] if len(value) <= 3 else ()
-    except TypeError:
+        three = (*map(int, index), 0, 0)[:3] if len(index) <= 3 else ()
+    except TypeError:  # no sequence, or not of numbers
         three = ()
-    full = (*limits, 1, 1)[:3]
-    if not three or not all(0 <= number < most for number, most in zip(three, full, strict=True)):
-        last = tuple(most - 1 for most in full)
-        raise LabError(f"{name} = {value!r}: the launch has {name}s from (0, 0, 0) to {last}")
+    full = (*sizes, 1, 1)[:3]
+    if not three or not all(0 <= number < size for number, size in zip(three, full, strict=True)):
+        last = tuple(size - 1 for size in full)
+        raise LabError(f"{name} = {index!r}: the launch has {name}s from (0, 0, 0) to {last}")
     return three
 
 
-def _follow_thread(plan: Plan, number: int, thread, block) -> list[dict]:
-    """Follow a thread of launch `number`; return its steps in the variant's own file as dicts for JSON."""
+def _follow_thread(plan: Plan, number: int, thread: Sequence[int], block: Sequence[int]) -> list[dict]:
+    """Follow a thread of launch `number`; return its steps in the variant's file as the dicts of `follow_thread`."""
     layer, variant = plan.layer, plan.variant
-    shapes = {"x": layer.x_shape(1), "k": layer.k_shape, "y": layer.y_shape(1)}
+    shapes = {"x": layer.x_shape(1), "k": layer.k_shape, "y": layer.y_shape(1)}  # of the buffers whose shape is known
     buffers = {address: (name, shapes.get(name, ())) for name, address in plan.buffers.items() if address}
 
-    def launch():
+    def launch():  # twice, by `follow`: y is filled with NaN, so that both runs begin alike
         hostcuda.driver.memset_d8(plan.y, 0xFF, int(np.prod(shapes["y"])) * variant.io_dtype.itemsize)
         child.run_and_wait(plan)
 
@@ -97,15 +97,15 @@ def _follow_thread(plan: Plan, number: int, thread, block) -> list[dict]:
     } for step in steps if Path(step.file).name == variant.file_name]
 
 
-def _to_json(value, buffers):
-    """Return a value as JSON can hold it: a pointer becomes the element that it points to, as text."""
+def _to_json(value: object, buffers: Mapping[int, tuple]) -> object:
+    """Return a value as JSON holds it, a pointer as "&x[0, 3]" or an address; `buffers`: address -> (name, shape)."""
     if isinstance(value, list):
         return [_to_json(element, buffers) for element in value]
     if isinstance(value, dict):
         return {name: _to_json(member, buffers) for name, member in value.items()}
     if not isinstance(value, stepping.Pointer):
         return value
-    base = max((address for address in buffers if address <= value.address), default=None)
+    base = max((address for address in buffers if address <= value.address), default=None)  # the last one before it
     if base is None or value.target is None:
         return f"{value.address:#x}"
     name, shape = buffers[base]
@@ -113,17 +113,17 @@ def _to_json(value, buffers):
     return f"&{name}[{', '.join(map(str, index))}]"
 
 
-def _describe_access(access, buffers) -> dict:
-    """Return an access as a dict for JSON: the buffer's name, the element's index, the value."""
+def _describe_access(access: stepping.Access, buffers: Mapping[int, tuple]) -> dict:
+    """Return an access as a dict for JSON: op, space, name, index, value; `buffers`: address -> (name, shape)."""
     name, shape = buffers.get(access.base, (access.name or f"{access.space} memory", access.shape))
-    dims = len(shape) and access.bytes // int(np.prod(shape))
-    index = _unravel((access.address - access.base) // (dims or access.size), shape)
+    element_bytes = (len(shape) and access.bytes // int(np.prod(shape))) or access.size
+    index = _unravel((access.address - access.base) // element_bytes, shape)
     value = _to_json(access.value, buffers)
     return {"op": access.op, "space": access.space, "name": name, "index": index, "value": value}
 
 
 def _unravel(number: int, shape: Sequence[int]) -> list[int]:
-    """Return the index in each dimension; the number alone if it is beyond the array or the shape is not known."""
+    """Return the index of an array's element, from its number, in each dimension; [number] if it is beyond."""
     if not shape or number >= np.prod(shape):
         return [number]
     return [int(index) for index in np.unravel_index(number, shape)]

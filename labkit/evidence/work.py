@@ -11,27 +11,24 @@ from labkit.ladder.variants import Variant
 from labkit.spec.layers import Layer
 
 
-def scale_work(
-    variant: Variant, layer: Layer, works: Sequence[Mapping], images: int, batch: int, memory: int
-) -> list[dict]:
-    """Return the work of each kernel for a batch, all its launches together, from that for a few images.
+def scale_work(variant: Variant, layer: Layer, works: Sequence[Mapping], images: int, batch: int,
+               memory: int) -> list[dict]:
+    """Return the work of each kernel for `batch` images, all its launches together, from that for a few images.
 
-    `memory` are the bytes of free memory: they limit the images per launch of a kernel with intermediate results.
+    `works` are dicts of `hostcuda.estimate.works`, one per launch of a run with `images` images; the result has one per
+    kernel. `memory`, the free bytes, limits the images per launch of a kernel with intermediate results.
     """
     shape = variant.scope(layer)
     most = images_per_launch(batch, variant.rung.scratch(shape), memory, variant.rung.images(shape))
-    launched: dict[str, list[int]] = {}
+    blocks: dict[str, list[int]] = {}  # kernel -> blocks of each of its launches
     for first in range(0, batch, most):
         for launch in variant.geometry(layer, min(most, batch - first)):
-            launched.setdefault(launch.kernel, []).append(math.prod(launch.grid))
+            blocks.setdefault(launch.kernel, []).append(math.prod(launch.grid))
+    # Bytes of the weights in global memory. They are left out, because a larger batch does not multiply them.
+    weights = 0 if variant.constant else math.prod(layer.k_shape) * variant.io_dtype.itemsize
     rows = []
-    for kernel, grids in launched.items():
-        own = [work for work in works if work["kernel"] == kernel]
-        net = [work | {"unique_bytes": max(work["unique_bytes"] - _count_bytes(variant, layer), 0)} for work in own]
+    for kernel, grids in blocks.items():
+        net = [work | {"unique_bytes": max(work["unique_bytes"] - weights, 0)}
+               for work in works if work["kernel"] == kernel]
         rows.append(merged(net, batch / images) | {"kernel": kernel, "launches": len(grids), "blocks": sum(grids)})
     return rows
-
-
-def _count_bytes(variant: Variant, layer: Layer) -> int:
-    """Count the bytes of the weights in global memory, which a larger batch does not multiply."""
-    return 0 if variant.constant else math.prod(layer.k_shape) * variant.io_dtype.itemsize
