@@ -473,7 +473,7 @@ class Screen:
 
     def __init__(self, monkeypatch):
         self.shown = []
-        monkeypatch.setattr(style, "_kernel", lambda: self)
+        monkeypatch.setattr(style, "_find_kernel", lambda: self)
         monkeypatch.setattr("IPython.display.display", lambda *args, **options: self.shown.append((args, options)))
 
 

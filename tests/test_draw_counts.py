@@ -18,10 +18,10 @@ from hostcuda import metrics
 from labkit.base import numerals
 from labkit.base.errors import LabError
 from labkit.draw import style
-from labkit.draw.lines import counted
+from labkit.draw.lines import sum_ones
 from labkit.draw.machine import simulate_issue
 from labkit.draw.matrices import place_weights
-from labkit.draw.tiles import compute_costs, fit, wavefronts
+from labkit.draw.tiles import compute_costs, count_tiles, count_wavefronts
 from labkit.ladder.rungs.tensor_cores import WMMA_SHAPES
 from labkit.measure.rounding import rounding_errors
 from labkit.records.recorded import recorded
@@ -76,16 +76,16 @@ def test_costs_of_tiles_are_those_of_the_loops(layer, width):
 def test_wavefronts_are_those_counted():
     variants = [labkit.variant(4, tile=tile) for tile in (8, 16, 27, 32)]
     counts = labkit.profile(variants, LENET86[0]).counts["wavefronts_per_shared_load"]
-    assert counts.tolist() == pytest.approx([np.mean(wavefronts(t, t + 6)) for t in (8, 16, 27, 32)], rel=0.03)
-    assert wavefronts(16, 22) == [2] * 8
-    assert wavefronts(16, 48) == [1] * 8
-    assert wavefronts(2, 3) == [1]
+    assert counts.tolist() == pytest.approx([np.mean(count_wavefronts(t, t + 6)) for t in (8, 16, 27, 32)], rel=0.03)
+    assert count_wavefronts(16, 22) == [2] * 8
+    assert count_wavefronts(16, 48) == [1] * 8
+    assert count_wavefronts(2, 3) == [1]
 
 
 def test_fill_is_that_of_the_launch():
     for layer, shape in itertools.product((*LENET86, *LENET72), WMMA_SHAPES):
         launch = labkit.variant(9, wmma=shape).launches(layer)[0]
-        tiles, share = fit(layer.M, shape)
+        tiles, share = count_tiles(layer.M, shape)
         assert launch.grid[1] == tiles
         assert share == pytest.approx(layer.M / (launch.grid[1] * shape[0]))
 
@@ -304,14 +304,14 @@ def test_the_names_of_lines_that_end_at_the_bottom_stay_above_the_axis(drawn, er
 
 def test_running_sums_stop_where_half_does():
     """The page's statements about half come from NumPy's arithmetic; the engine's is the same."""
-    assert counted(2048, 0)[-1] == counted(3000, 0)[-1] == 2048
-    assert counted(3000, 16).tolist() == list(range(1, 3001))
-    assert counted(5000, 4096)[4095] == 2048, "a part may be too long, too"
+    assert sum_ones(2048, 0)[-1] == sum_ones(3000, 0)[-1] == 2048
+    assert sum_ones(3000, 16).tolist() == list(range(1, 3001))
+    assert sum_ones(5000, 4096)[4095] == 2048, "a part may be too long, too"
     layer = Layer("ones", 45, 7, 7, 1, 7)
     with labkit.variant(8, step="half_sum").plan(layer, 1) as plan:
         plan.load(np.ones(layer.x_shape(1)), np.ones(layer.k_shape))
         plan.run()
-        assert plan.result().item() == counted(layer.terms, 0)[-1] == 2048
+        assert plan.result().item() == sum_ones(layer.terms, 0)[-1] == 2048
 
 
 # --------------------------------------------------------------------------------------------------------- heat maps

@@ -53,7 +53,7 @@ def test_text_has_contrast(ink):
 
 
 BARS = [style.BLUE, style.ORANGE, style.GREEN, style.RUST, style.SKY, style.PALE, style.TINT, style.WARM, style.FAINT,
-        *bars._WAITS.values(), *bars._KINDS]
+        *bars._STALL_COLORS.values(), *bars._KIND_COLORS]
 
 
 @pytest.mark.parametrize("face", sorted(set(BARS)))

@@ -13,7 +13,7 @@ from labkit.spec.layers import Layer
 _VERBS = {"ld": "load of", "st": "store to", "atom": "atomic operation on"}
 _KEYS = {"global": "a box: a sector, its used bytes blue", "shared": "a wavefront: 32 banks, conflicts orange",
          "constant": "a turn: 32 lanes"}
-_ROW, _MOST_TURNS = 27, 8  # pixels of an access in the strip; wavefronts of it that are drawn
+_ROW, _MAX_TURNS = 27, 8  # pixels of an access in the strip; wavefronts of it that are drawn
 
 
 @figure
@@ -46,8 +46,9 @@ def accesses(page: Page, of: Variant | int, layer: Layer, line: int | None = Non
         words = turns.words
         warps.draw_turns(page, 74, "", turns)
     else:
-        origin = first.base // SECTOR * SECTOR
-        words = warps.sector_panel(page, 74, "", {lane: at - origin for lane, at in first.lanes.items()}, first.size)
+        origin = first.base // SECTOR * SECTOR  # so that sectors are numbered from the array's first one
+        offsets = {lane: address - origin for lane, address in first.lanes.items()}
+        words = warps.draw_sector_panel(page, 74, "", offsets, first.size)
     page.alt = f"Line {site.line} of {site.file}, “{site.text}”. The worst {_name(first)}, by {about}: {words}."
     if not site.following:
         return
@@ -67,32 +68,34 @@ def _name(access: WarpAccess) -> str:
 
 
 def _count_units(access: WarpAccess) -> str:
+    """Return what an access takes, in words: "4 sectors" of global memory, "2 wavefronts" of shared memory."""
     unit = {"global": "sector", "shared": "wavefront", "constant": "turn"}[access.space]
     return count(access.units, unit)
 
 
 def _find_turns(access: WarpAccess) -> warps.Turns | None:
     """Return an access's wavefronts of shared memory or turns of constant memory; None for global memory."""
-    if access.space == "constant":
+    if access.space == "constant":  # the addresses are written as elements: "mask[7]"
         return warps.constant_turns(access.lanes, lambda at: f"{access.name}[{(at - access.base) // access.size}]")
     return warps.shared_turns(access.lanes, access.size, access.op == "ld") if access.space == "shared" else None
 
 
 def _draw_row(page: Page, top: float, access: WarpAccess) -> None:
-    """Draw an access of the strip: its name, its sectors or wavefronts in small, and how many there are."""
+    """Draw an access as a row from y = `top`: its name, its sectors or wavefronts in small, and their number."""
     left, right = 150, page.width - 118
     page.small(12, top + 13, _name(access), style.INK)
     page.small(right + 14, top + 13, _count_units(access), style.AMBER if access.units > 1 else style.MUTED)
     turns = _find_turns(access)
     if turns is None:
         used, _ = warps.bytes_used(access.lanes, access.size)
-        warps.sector_boxes(page, left, right, top + 2, 14, used, widest=56, centered=False)
+        warps.draw_sectors(page, left, right, top + 2, 14, used, max_width=56, centered=False)
         return
-    parts = [(served, bool(i)) for group in turns.groups for i, served in enumerate(group)]
-    w = min(148.0, (right - left) / min(len(parts), _MOST_TURNS) - 8)
-    for i, (served, more) in enumerate(parts[:_MOST_TURNS]):
+    # A box of 32 banks or lanes per turn. Of a group of turns, those after the first are conflicts.
+    parts = [(columns, bool(i)) for group in turns.groups for i, columns in enumerate(group)]
+    w = min(148.0, (right - left) / min(len(parts), _MAX_TURNS) - 8)
+    for i, (columns, is_conflict) in enumerate(parts[:_MAX_TURNS]):
         x = left + i * (w + 8)
         page.rect(x, top + 3, w, 12, style.HAIR)
-        for at in served:
-            cell = w / BANKS
-            page.rect(x + at * cell, top + 3, cell - 0.5 * (w > 60), 12, style.ORANGE if more else style.BLUE)
+        for column in columns:
+            cell, color = w / BANKS, style.ORANGE if is_conflict else style.BLUE
+            page.rect(x + column * cell, top + 3, cell - 0.5 * (w > 60), 12, color)  # with a gap if there is room

@@ -13,17 +13,15 @@ from labkit.draw.measured import Measured, require_columns
 from labkit.draw.style import SMALL, Page, figure, ink_on, percent, wide, widest
 from labkit.spec.layers import Layer
 
-_LONGEST = 34  # letters of a kernel's name; a template's is cut in the middle
+_MAX_LETTERS = 34  # of a kernel's name; a longer one, such as a template's, is cut in the middle
 _COPIES = {"HtoD": "copy host → device", "DtoH": "copy device → host", "DtoD": "copy device → device"}
-_LEVELS = {
-    "global_load_sectors": ("global loads", "sectors"),
-    "global_store_sectors": ("global stores", "sectors"),
-    "shared_wavefronts": ("shared memory", "wavefronts"),
-    "shared_conflicts": ("of these conflicts", "wavefronts"),
+_TRAFFIC = {  # counter -> its panel's title, and what is counted
+    "global_load_sectors": ("global loads", "sectors"), "global_store_sectors": ("global stores", "sectors"),
+    "shared_wavefronts": ("shared memory", "wavefronts"), "shared_conflicts": ("of these conflicts", "wavefronts"),
     "constant_requests": ("constant memory", "requests"),
 }
-_KINDS = (style.BLUE, style.SKY, style.ORANGE, style.PALE, style.RUST, style.FAINT)
-_WAITS = dict(zip(STALLS, (
+_KIND_COLORS = (style.BLUE, style.SKY, style.ORANGE, style.PALE, style.RUST, style.FAINT)
+_STALL_COLORS = dict(zip(STALLS, (
     style.BLUE, style.SKY, style.ORANGE, "#b8650a", style.GREEN, style.RUST, "#7a4fa3", style.MUTED, "#e3b7c8",
     "#d9d28a", style.WARM, style.PALE,
 ), strict=True))
@@ -31,7 +29,11 @@ _WAITS = dict(zip(STALLS, (
 
 def _draw_bars(page: Page, left: float, top: float, step: float, scale: float, names: Sequence[str],
                values: Sequence[float], strong: Sequence[bool], weak=(style.PALE, style.INK), **font) -> list[float]:
-    """Draw bars with their names, the strong ones in blue, the weak ones in two colours; return the baselines."""
+    """Draw horizontal bars from x = `left`, with their names to the left; return the baselines (y) of the names.
+
+    A bar has `step` pixels in height, and in width `scale` pixels per unit. Bars that are not `strong` have the colours
+    `weak`: of the bar, of the name. `font` are options of the names' texts.
+    """
     baselines = [top + (i + 0.5) * step + 4 for i in range(len(names))]
     for y, name, value, is_strong in zip(baselines, names, values, strong, strict=True):
         face, ink = (style.BLUE, style.INK) if is_strong else weak
@@ -43,13 +45,15 @@ def _draw_bars(page: Page, left: float, top: float, step: float, scale: float, n
 
 def _draw_stacks(page: Page, top: float, frame: pd.DataFrame, colors: Mapping[str, str], write: Callable[[float], str],
                  highlight: str | None = None, beside: bool = False) -> str:
-    """Draw a stacked bar per row of a frame, with its total, under the row's group; return them in words.
+    """Draw a stacked bar, with its total, per row of `frame`; return them in words, for the alternative text.
 
-    Each part shows its number if that fits. `beside` writes the other numbers beside the bar.
+    The index of `frame` is (group, label): a group is a heading, or "". Its columns are the parts, drawn in `colors`.
+    A part shows its number, formatted by `write`, if that fits; `beside` writes the others beside the bar. The label
+    `highlight` is bold.
     """
     totals, step, words = frame.sum(axis=1), 27, []
     left = 26 + widest(frame.index.get_level_values(1), weight="bold")
-    room = 70 + (20 + widest((f"{name} 0.000 ms" for name in frame), SMALL) if beside else 0)
+    room = 70 + (20 + widest((f"{name} 0.000 ms" for name in frame), SMALL) if beside else 0)  # right of the bars
     scale = (page.width - left - room) / totals.max()
     for group, rows in frame.groupby(level=0, sort=False):
         page.text(26, top + 18, group, weight="bold")
@@ -87,14 +91,16 @@ def time(page: Page, trace) -> None:
     table = trace.summary() if hasattr(trace, "summary") else trace
     require_columns(table, ["kind", "name", "calls", "total_ms"], "draw.time")
     groups = {"On the device": ("kernel", "copy"), "API calls": ("api",)}
-    groups = {where: _rank_rows(table[table["kind"].isin(kinds)]) for where, kinds in groups.items()}
-    groups = {where: rows for where, rows in groups.items() if rows["total_ms"].sum() > 0}
+    # With the columns that `_rank_rows` adds: "vital" are the fewest rows that make up 90 % of a group's time.
+    groups = {where: _rank_rows(rows) for where, kinds in groups.items()
+              if (rows := table[table["kind"].isin(kinds)])["total_ms"].sum() > 0}
     if not groups:
         raise LabError('draw.time got no time of the kinds "kernel", "copy" and "api": trace something first')
     (where, rows), step, top = next(iter(groups.items())), 25, 62
     what = "of the device’s time" if where == "On the device" else "of the time in API calls"
     message = f"{rows['shown'].iloc[0]} takes {percent(rows['share'].iloc[0])} {what}"
     page.open(80 + sum(56 + step * len(rows) for rows in groups.values()), message, "", table.attrs.get("note", ""))
+    # 6.95 pixels: the width of a letter of the monospaced font in which the names are written.
     left = max(150, 34 + 6.95 * max(rows["shown"].str.len().max() for rows in groups.values()))
     columns, scale = (page.width - 158, page.width - 76, page.width - 14), page.width - 222 - left
     page.alt, page.plain = "Bar chart, where the time goes.", "Figure: where the time goes, kernels and API calls"
@@ -123,17 +129,21 @@ def time(page: Page, trace) -> None:
     page.small(left, top + 6, f"bar: its share{rings}")
 
 
-def _rank_rows(rows):
-    """Return the rows of a group, longest first, with their shares; short ones beyond the seventh are merged."""
+def _rank_rows(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows (``name``, ``calls``, ``total_ms``), the longest time first, with four more columns.
+
+    ``share`` of the total, ``vital`` (one of the fewest rows that make up 90 %), ``shown`` (the shortened name), and
+    ``members``: other rows than those and the first seven are merged into one with several members.
+    """
     rows = rows.sort_values("total_ms", ascending=False, kind="stable").assign(members=1)
     rows["name"] = rows["name"].replace(_COPIES).astype(str)
     total, so_far = rows["total_ms"].sum(), rows["total_ms"].cumsum()
-    rows["vital"] = so_far - rows["total_ms"] < 0.9 * total * (1 - 1e-9)  # the fewest rows that make up 90 %
+    rows["vital"] = so_far - rows["total_ms"] < 0.9 * total * (1 - 1e-9)  # 1e-9: sums of floats are not exact
     separate = max(7, rows["vital"].sum())
     if len(rest := rows[separate:]) > 1:
         sums = {name: rest[name].sum() for name in ("calls", "total_ms", "members")}
         rows = pd.concat([rows[:separate], pd.DataFrame([{"name": f"{len(rest)} others", "vital": False, **sums}])])
-    names = [name if len(name) <= _LONGEST else f"{name[: _LONGEST - 9]}…{name[-8:]}" for name in rows["name"]]
+    names = [name if len(name) <= _MAX_LETTERS else f"{name[: _MAX_LETTERS - 9]}…{name[-8:]}" for name in rows["name"]]
     return rows.assign(share=rows["total_ms"] / total, shown=pd.Series(names, rows.index, dtype=str))
 
 
@@ -147,19 +157,19 @@ def traffic(page: Page, profile) -> None:
         As `labkit.profile` gives it, of variants in the order of the ladder.
     """
     counts = profile.counts
-    levels = {name: words for name, words in _LEVELS.items() if name in counts and counts[name].max() > 0}
-    if not levels:
+    panels = {name: words for name, words in _TRAFFIC.items() if name in counts and counts[name].max() > 0}
+    if not panels:
         raise LabError(f"draw.traffic: this profile has no counters of traffic. {profile.note}")
-    labels, step, top = counts[counts.columns[0]].tolist(), 22, 58
+    labels, step, top = counts[counts.columns[0]].tolist(), 22, 58  # the first column names the variant; pixels
     message = "What the kernels ask of the memory"
     if len(labels) > 1 and "global_sectors" in counts:
         before, after = counts["global_sectors"].iloc[-2:]
         change = "as many" if before == after or not (before and after) else _describe_change(after, before)
         message = f"{labels[-1]} moves {change} global sectors {'than' if 'fewer' in change else 'as'} {labels[-2]}"
-    page.open(76 + (46 + step * len(labels)) * len(levels), message, profile.note)
+    page.open(76 + (46 + step * len(labels)) * len(panels), message, profile.note)
     page.alt, page.plain = f"Bar chart, memory traffic. {profile.note}", "Figure: memory traffic, a bar per variant"
     left, last = 24 + widest(labels, SMALL), [label == labels[-1] for label in labels]
-    for name, (level, unit) in levels.items():
+    for name, (level, unit) in panels.items():
         values = counts[name].fillna(0).tolist()
         page.caption(12, top + 26, level, unit)
         scale = (page.width - 196 - left) / max(values)
@@ -172,7 +182,7 @@ def traffic(page: Page, profile) -> None:
         top += 46 + step * len(labels)
 
 
-def _describe_change(value, before):
+def _describe_change(value: float, before: float) -> str:
     """Return how a count has changed, in words: "2 × as many", "3 × fewer", "the same"."""
     if value == before:
         return "the same"
@@ -199,15 +209,16 @@ def bank_conflicts(page: Page, profile) -> None:
     by = [name for name in ("variant", "kernel", "file", "line", "op") if name in shared]
     lines = shared.groupby(by, sort=False, as_index=False)[["requests", "wavefronts"]].sum()
     ratios = lines["wavefronts"] / lines["requests"]
-    at = [f"line {line or 'unknown'}" for line in lines["line"]]
+    conflicts = ratios >= 1.005  # what is written as 1.01 or more
+    places = [f"line {line or 'unknown'}" for line in lines["line"]]
     verbs = lines["op"].map({"ld": "load", "st": "store", "atom": "atomic"})
-    names = [f"{name}  {line}  {verb}" for name, line, verb in zip(lines[by[0]], at, verbs, strict=True)]
+    names = [f"{name}  {place}  {verb}" for name, place, verb in zip(lines[by[0]], places, verbs, strict=True)]
     left, step, top = 24 + widest(names, SMALL), 24, 64
-    message = f"{at[ratios.argmax()].capitalize()} takes {ratios.max():.3g} wavefronts per access"
+    message = f"{places[ratios.argmax()].capitalize()} takes {ratios.max():.3g} wavefronts per access"
     free = "No access to shared memory has a bank conflict"
-    page.open(96 + step * len(names), message if ratios.max() >= 1.005 else free, profile.note)
+    page.open(96 + step * len(names), message if conflicts.any() else free, profile.note)
     scale = (page.width - 90 - left) / max(2.0, ratios.max()) / 1.02
-    baselines = _draw_bars(page, left, top, step, scale, names, ratios, ratios >= 1.005)
+    baselines = _draw_bars(page, left, top, step, scale, names, ratios, conflicts)
     for y, value in zip(baselines, ratios, strict=True):
         page.small(page.width - 14, y, f"{value:.3g}", style.INK, ha="right")
     page.line([left + scale] * 2, [top, top + step * len(names)], style.ORANGE, 1.2, ls=style.DASHED)
@@ -253,13 +264,13 @@ def instructions(page: Page, mixes: Mapping[str, Mapping[str, float]]) -> None:
         Label -> kind of instruction -> how many; at most six kinds, in the order of the bars.
     """
     kinds = list(dict.fromkeys(kind for mix in mixes.values() for kind in mix))
-    if not 0 < len(kinds) <= len(_KINDS):
-        raise LabError(f"draw.instructions: {len(kinds)} kinds of instructions; it draws 1 to {len(_KINDS)}")
+    if not 0 < len(kinds) <= len(_KIND_COLORS):
+        raise LabError(f"draw.instructions: {len(kinds)} kinds of instructions; it draws 1 to {len(_KIND_COLORS)}")
     if any(not value >= 0 for mix in mixes.values() for value in mix.values()):
         raise LabError(f"draw.instructions: a count is negative or not a number in {mixes}")
-    frame = pd.DataFrame(mixes.values(), pd.MultiIndex.from_product([[""], mixes]), kinds)
+    frame = pd.DataFrame(mixes.values(), pd.MultiIndex.from_product([[""], mixes]), kinds)  # one group, no heading
     totals, first = {label: sum(mix.values()) for label, mix in mixes.items()}, next(iter(mixes))
-    unit, highlight, colors = "instructions per product", [*mixes][-1], dict(zip(kinds, _KINDS, strict=False))
+    unit, highlight, colors = "instructions per product", [*mixes][-1], dict(zip(kinds, _KIND_COLORS, strict=False))
     page.open(102 + 27 * len(mixes), f"{highlight}: {totals[highlight]:.3g} {unit}, {first} {totals[first]:.3g}")
     page.legend(26 + widest(mixes, weight="bold"), 74, colors)
     page.alt = f"Bar chart, {unit}. {_draw_stacks(page, 90, frame, colors, '{:.2f}'.format, highlight)}"
@@ -279,11 +290,12 @@ def units(page: Page, estimate, before=None) -> None:
     before : Estimate, optional
         The estimate of the earlier kernel: its bars are drawn thin, below.
     """
+    # How long each unit is busy, in all kernels. Units below 2 % of the busiest are not drawn.
     now = estimate.units.sum().sort_values(ascending=False)
     old = before.units.sum() if before is not None else now * 0
     names = [name for name in now.index if max(now[name], old.get(name, 0.0)) >= 0.02 * now.max()]
     near = [name for name in names if now[name] >= 0.9 * now.max()]
-    whole = (old if before is not None else now).max() / 100
+    one_percent = (old if before is not None else now).max() / 100
     step, top = (34, 66) if before is not None else (25, 66)
     message = str(estimate) if before is None else estimate.against(before)
     message = message.replace(estimate.time, "no time") if estimate.why_not else message  # a reason is too long here
@@ -294,15 +306,15 @@ def units(page: Page, estimate, before=None) -> None:
         y = top + i * step
         page.small(left - 10, y + 13, name, style.INK, ha="right", weight="bold" if name in near else "normal")
         page.rect(left, y + 2, now[name] * scale, 15, style.BLUE if name in near else style.PALE)
-        page.small(left + now[name] * scale + 8, y + 13, f"{now[name] / whole:.0f} %", style.INK)
+        page.small(left + now[name] * scale + 8, y + 13, f"{now[name] / one_percent:.0f} %", style.INK)
         if before is not None:
             page.rect(left, y + 18, old.get(name, 0.0) * scale, 6, style.ORANGE)
     page.line([left, left], [top, top + step * len(names)], style.FAINT)
     words = "how long each unit is busy; bold: the busiest, and those within 10 % of it"
     words += "; thin: before, its busiest is 100 %" * (before is not None)
     page.small(12, top + step * len(names) + 18, words)
-    earlier = {name: f" (before {old.get(name, 0.0) / whole:.0f} %)" * (before is not None) for name in names}
-    texts = ", ".join(f"{name} {now[name] / whole:.0f} %{earlier[name]}" for name in names)
+    earlier = {name: f" (before {old.get(name, 0.0) / one_percent:.0f} %)" * (before is not None) for name in names}
+    texts = ", ".join(f"{name} {now[name] / one_percent:.0f} %{earlier[name]}" for name in names)
     page.alt = f"Bar chart, how long each unit is busy: {texts}. {estimate.time}. {estimate.note}"
     page.plain = "Figure: how long each unit of the GPU is busy, estimated"
 
@@ -323,13 +335,13 @@ def stalls(page: Page, counters: pd.DataFrame) -> None:
     waits = rows[[*map(STALLED.format, STALLS)]].set_axis([*STALLS], axis=1).astype(float).round(6)
     totals = waits.sum(axis=1) + 1  # and the cycle in which the instruction is issued
     visible = [reason for reason in STALLS if (waits[reason] / totals).max() >= 0.02]
-    colors = {STALLS[reason]: _WAITS[reason] for reason in visible}
+    colors = {STALLS[reason]: _STALL_COLORS[reason] for reason in visible}  # STALLS: reason -> its explanation
     colors |= {"other reasons": style.FAINT, "nothing: it is issued": style.HAIR}
     parts = waits[visible].assign(others=waits.drop(columns=visible).sum(axis=1), issued=1.0)
     parts = parts.set_axis([*colors], axis=1)
     parts.index = pd.MultiIndex.from_arrays([[""] * len(rows), rows["label"] + ", " + rows["layer"]])
     device = f"{rows['device'].iloc[0]}, recorded {rows['date'].max()}" if "device" in rows else ""
-    top = 84 + 18 * -(-len(colors) // 2)
+    top = 84 + 18 * -(-len(colors) // 2)  # below the key, which has two columns
     about = style.join_parts("what a warp waits for, by Nsight Compute’s names", device)
     page.open(top + 27 * len(rows) + 24, _summarize_stalls(rows, waits), about)
     names = [*map(stall_name, visible), "", "Selected"]
@@ -351,10 +363,11 @@ def stall_name(reason: str) -> str:
     return " ".join(word.upper() if word in ("mio", "lg", "imc") else word.title() for word in reason.split("_"))
 
 
-def _summarize_stalls(rows, waits):
-    """Return what changed most from the first kernel to the last, in stall cycles on the layers of both.
+def _summarize_stalls(rows: pd.DataFrame, waits: pd.DataFrame) -> str:
+    """Return as a title which stalls changed most from the first kernel to the last, on the layers of both.
 
-    If nothing changed by half a cycle, or there is one kernel only: the longest wait of the slowest.
+    If nothing changed by half a cycle, or there is one kernel only: the longest stall of the slowest row. `waits` are
+    the cycles of each stall reason, a column each, in the same rows.
     """
     first, last = rows["label"].iloc[0], rows["label"].iloc[-1]
     means = waits.groupby([rows["label"], rows["layer"]]).mean()
@@ -385,14 +398,13 @@ def constant_budget(page: Page, layers: Sequence[Layer]) -> None:
     fit = sum(mask <= CONSTANT_BYTES for mask in masks)
     message = f"{fit} of {len(masks)} masks fit" if fit < len(masks) else (
         f"All {fit} masks fit" if fit > 1 else "The mask fits")
-    page.open(100 + 30 * len(layers), f"{message} into constant memory",
-              "M·C·K·K elements of 4 bytes against 64 KB")
+    page.open(100 + 30 * len(layers), f"{message} into constant memory", "M·C·K·K elements of 4 bytes against 64 KB")
     formulas = [f"{layer.M}·{layer.C}·{layer.K}·{layer.K}" for layer in layers]
     names = 14 + widest(layer.name for layer in layers)
     left = names + 26 + widest(formulas, SMALL)
     scale = (page.width - left - 160) / max(CONSTANT_BYTES, *masks)
     page.alt = f"Bar chart, masks against the {CONSTANT_BYTES:,} bytes of constant memory."
-    for i, (layer, formula, mask) in enumerate(zip(layers, formulas, masks, strict=True)):
+    for i, (layer, formula, mask) in enumerate(zip(layers, formulas, masks, strict=True)):  # mask: its bytes
         y, fits, share = 97 + 30 * i, mask <= CONSTANT_BYTES, f"{mask:,} bytes, {percent(mask / CONSTANT_BYTES)}"
         page.text(names, y, layer.name, ha="right")
         page.small(names + 14, y, formula)

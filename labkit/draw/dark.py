@@ -63,20 +63,20 @@ def darken(colors: np.ndarray) -> np.ndarray:
     ndarray of uint8 [n, 3]
     """
     lab, ground = _to_oklab(colors), _to_oklab(list(bytes.fromhex(GROUND[1:])))
-    light = np.interp(lab[:, 0], _BY_DAY, (*_BY_NIGHT, ground[0]))
-    lab[:, 1:] += lab[:, :1] * ground[1:]  # the ground is a grey with a little blue
+    light = np.interp(lab[:, 0], _BY_DAY, (*_BY_NIGHT, ground[0]))  # from lightness by day to lightness by night
+    lab[:, 1:] += lab[:, :1] * ground[1:]  # the ground is a grey with a little blue: the lighter a colour was, the more
     return _to_srgb(np.column_stack([light, lab[:, 1:]]))
 
 
-def _to_oklab(colors):
-    """Return sRGB colours (0 to 255) in the perceptual colour space Oklab."""
-    part = np.asarray(colors) / 255
+def _to_oklab(colors: np.ndarray | list[int]) -> np.ndarray:
+    """Convert sRGB colours [..., 3] of 0 to 255 to the perceptual colour space OKLab (L, a, b)."""
+    part = np.asarray(colors) / 255  # its curve, IEC 61966-2-1, follows
     linear = np.where(part <= 0.04045, part / 12.92, ((part + 0.055) / 1.055) ** 2.4)
     return np.cbrt(linear @ _CONES.T) @ _LAB.T
 
 
-def _to_srgb(lab):
-    """Return Oklab colours as sRGB (0 to 255); those that it lacks are clipped."""
+def _to_srgb(lab: np.ndarray) -> np.ndarray:
+    """Convert OKLab colours [n, 3] to sRGB, uint8 of 0 to 255; what sRGB lacks is clipped. Inverts `_to_oklab`."""
     linear = np.clip((lab @ np.linalg.inv(_LAB).T) ** 3 @ np.linalg.inv(_CONES).T, 0, 1)
     part = np.where(linear <= 0.0031308, linear * 12.92, 1.055 * linear ** (1 / 2.4) - 0.055)
     return np.round(part * 255).astype(np.uint8)

@@ -10,8 +10,8 @@ from labkit.base.numerals import three
 from labkit.draw import style
 from labkit.draw.style import SMALL, Page, figure, ink_on, widest
 
-_STEP = 26  # height of a row of cells
-_FADE = math.log(4)  # four times the best is as pale as it gets
+_STEP = 26  # pixels: the height of a row of cells
+_FADE = math.log(4)  # four times the best time is as pale as it gets
 _COLORS = LinearSegmentedColormap.from_list("pale to blue", [style.HAIR, style.BLUE])
 _WORDS = {"op_ms": "op time (ms)", "x_reference": "op time over reference time", "registers": "registers per thread",
           "local_bytes": "bytes of local memory per thread", "threads": "threads per block"}
@@ -50,14 +50,14 @@ def heatmap(page: Page, sweep: pd.DataFrame, x: str, y: str, value: str = "op_ms
               f"{unit}, {y} down, {x} across{fixed}; {first['device']}, batch {first['batch']:,}",
               sweep.attrs.get("note", "") if first["engine"] == "cpu" else "")
     page.alt, page.plain = f"Heat maps, {unit} by {y} and {x}.", f"Figure: heat maps of a sweep, {y} against {x}"
-    for i, (layer, rows, best) in enumerate(panels):
+    for i, (layer, rows, best) in enumerate(panels):  # best: the fastest point of each cell
         left, wide, top = i % 2 * page.width / across, page.width / across, 58 + sum(heights[: i // 2])
         columns, lines = _sort_values(rows[x]), _sort_values(rows[y])
         page.text(left + 12, top + 16, layer, weight="bold")
         names = left + 20 + widest(lines, SMALL)
         cell = (left + wide - 14 - names) / len(columns)
-        whole = all(isinstance(v, str) or v != v or float(v).is_integer() for v in best[value])
-        words = {at: _write_cell(v, whole) for at, v in best[value].items()}
+        integers = all(isinstance(v, str) or v != v or float(v).is_integer() for v in best[value])  # v != v: NaN
+        words = {at: _write_cell(v, integers) for at, v in best[value].items()}  # (x, y) -> the text of the cell
         size, head = (SMALL * min(1, 0.86 * cell / widest([" ", *texts], SMALL)) for texts in (words.values(), columns))
         for n, column in enumerate(columns):
             page.text(names + (n + 0.5) * cell, top + 36, str(column), ha="center", size=head, color=style.MUTED)
@@ -69,7 +69,7 @@ def heatmap(page: Page, sweep: pd.DataFrame, x: str, y: str, value: str = "op_ms
                 page.rect(*box, style.PAPER, style.FAINT, hatch="////")
                 continue
             times = best["op_ms"]
-            face = _COLORS(1 - math.log(times[column, line] / times.min()) / _FADE)
+            face = _COLORS(1 - math.log(times[column, line] / times.min()) / _FADE)  # 1: blue, the best time; 0: pale
             page.rect(*box, face)
             page.text(box[0] + box[2] / 2, box[1] + 16, words[column, line], ha="center", size=size, color=ink_on(face))
             if (column, line) == times.idxmin():
@@ -82,14 +82,14 @@ def heatmap(page: Page, sweep: pd.DataFrame, x: str, y: str, value: str = "op_ms
     page.small(12, 70 + sum(heights), f"Framed: the fastest. Bluer is faster.{hatched}")
 
 
-def _select_fastest(rows, x, y):
-    """Return the fastest point of each cell that has one, indexed by its options."""
+def _select_fastest(rows: pd.DataFrame, x: str, y: str) -> pd.DataFrame:
+    """Return the fastest row, if any has a time, of each pair of values in the columns x and y, indexed by the pair."""
     timed = rows[rows["op_ms"].notna()]
     return timed.loc[timed.groupby([x, y])["op_ms"].idxmin()].set_index([x, y], drop=False)
 
 
-def _write_message(tables):
-    """Return a title: how much the fastest points differ, and whether layers have the same best choice."""
+def _write_message(tables: list[pd.DataFrame]) -> str:
+    """Return a title: the largest ratio of ``op_ms`` within a layer's table, and whether the best cells agree."""
     tables = [best["op_ms"] for best in tables if len(best)]
     spread, places = max(times.max() / times.min() for times in tables), {times.idxmin() for times in tables}
     agree = "the same choice is best on every layer" if len(places) == 1 else (
@@ -97,14 +97,14 @@ def _write_message(tables):
     return f"Up to {spread:.3g} times between the cells" + (f"; {agree}" if len(tables) > 1 else "")
 
 
-def _write_cell(value, whole):
-    """Return a cell's text: a count in full, a measured value with three digits."""
+def _write_cell(value: str | float, integers: bool) -> str:
+    """Return a cell's text: a count in full if all cells are `integers`, else three digits; a dash for NaN."""
     if isinstance(value, str):
         return value
-    return "–" if value != value else f"{value:.0f}" if whole else three(value)
+    return "–" if value != value else f"{value:.0f}" if integers else three(value)
 
 
-def _sort_values(values):
-    """Return the different values in order, "160x1" by its numbers."""
+def _sort_values(values: pd.Series) -> list:
+    """Return the different values of an option in order: numbers before words, "32x8" before "160x1"."""
     return sorted(values.dropna().unique(), key=lambda value: [
         (0, float(part), "") if part.replace(".", "", 1).isdigit() else (1, 0, part) for part in str(value).split("x")])

@@ -28,7 +28,7 @@ def constant_divergence(page: Page, series: Mapping[str, Mapping[int, float]]) -
     if not len(table):
         raise LabError("draw.constant_divergence got no measurement: give each series at least one")
     last = table[table.columns[-1]].dropna()
-    few, many, top = last.index[0], last.index[-1], table.max().max() * 1.08
+    few, many, top = last.index[0], last.index[-1], table.max().max() * 1.08  # top: the end of the axis
     page.open(342, f"{last.name}: {last[many] / last[few]:.2g} times as long with {many} elements as with {few}")
     page.small(12, 66, "op time (ms)")
     right = page.width - 18 - widest(table.columns, weight="bold")
@@ -63,8 +63,8 @@ def occupancy(page: Page, registers: Mapping[str, int], threads: int = 256) -> N
     arch, counts = "sm_90", range(16, 256)
     limits = MULTIPROCESSOR[arch]
     most = limits["warps"]
-    share = {used: share_of_warps(threads, used, 0, limits) for used in {*counts, *registers.values()}}
-    full = max(used for used in counts if share[used] == share[16])
+    share = {used: share_of_warps(threads, used, 0, limits) for used in {*counts, *registers.values()}}  # 0 B shared
+    full = max(used for used in counts if share[used] == share[16])  # as many warps as with the fewest registers
     points: dict[int, list[str]] = {}
     for label, used in registers.items():
         points.setdefault(int(used), []).append(label)
@@ -98,11 +98,10 @@ def running_sum(page: Page, terms: int = 4096, part: int = 16) -> None:
     """
     if terms < 1 or part < 1:
         raise LabError(f"draw.running_sum: {terms} terms in parts of {part}; at least one of each")
-    halves, levels, exact = counted(terms, 0), counted(terms, part), np.arange(1, terms + 1)
+    halves, levels, exact = sum_ones(terms, 0), sum_ones(terms, part), np.arange(1, terms + 1)
     stop = int(halves.max())
     message = f"Counting in half stops at {stop:,}" if stop < terms else f"Half counts to {terms:,} without an error"
-    page.open(330, message,
-              f"ones summed one by one   ·   in two levels: {part} in half, then the parts in float")
+    page.open(330, message, f"ones summed one by one   ·   in two levels: {part} in half, then the parts in float")
     ax = page.axes(72, 66, page.width - 150, 282, xlim=(0, terms), ylim=(0, terms * 1.04), xlabel="ones summed")
     ax.plot(exact, exact, color=style.ORANGE, lw=5, alpha=0.55, solid_capstyle="butt")
     ax.plot(exact, levels, color=style.BLUE, lw=1.8)
@@ -116,14 +115,17 @@ def running_sum(page: Page, terms: int = 4096, part: int = 16) -> None:
                 f"parts of {part} in half and the parts in float, at {levels[-1]:,.0f}; the true sum is {terms:,}.")
 
 
-def counted(terms: int, part: int) -> np.ndarray:
-    """Return the running sum of `terms` ones in half; with `part`: so many in half, then the parts in float."""
-    sums, sum_, whole = np.empty(terms), np.float16(0), np.float32(0)
+def sum_ones(terms: int, part: int) -> np.ndarray:
+    """Return the running sum of `terms` ones, added in half: an array of that length.
+
+    After each `part` ones, their sum is added to a float and begins anew; with `part` 0, all are summed in half.
+    """
+    sums, in_half, in_float = np.empty(terms), np.float16(0), np.float32(0)
     for i in range(terms):
-        sum_ = np.float16(sum_ + np.float16(1))
-        sums[i] = whole + np.float32(sum_)
+        in_half = np.float16(in_half + np.float16(1))
+        sums[i] = in_float + np.float32(in_half)
         if part and (i + 1) % part == 0:
-            whole, sum_ = whole + np.float32(sum_), np.float16(0)
+            in_float, in_half = in_float + np.float32(in_half), np.float16(0)
     return sums
 
 
@@ -142,6 +144,7 @@ def rounding(page: Page, table: pd.DataFrame) -> None:
         raise LabError("draw.rounding: errors over the length of the sum need two lengths or more")
     lines = {label: rows.sort_values("terms") for label, rows in table.groupby("label", sort=False)}
     growth = {label: rows["largest"].iloc[-1] / rows["largest"].iloc[0] for label, rows in lines.items()}
+    # `ends`: label -> (last error, colour), for the names on the right of the axes, whose edge is `right`.
     worst, ends, right = max(growth, key=growth.get), {}, style.WIDTH - 22 - widest(lines, SMALL, "bold")
     page.open(400, f"From {lengths[0]:,} to {lengths[-1]:,} products: {worst} is off by {growth[worst]:.2g} times more",
               "largest error as a part of Σ|x||k|, in halves’ unit roundoff 2⁻¹¹   ·   dashed: the checker’s bound")

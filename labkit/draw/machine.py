@@ -24,15 +24,15 @@ def threads(page: Page, n: int = 1000, threads: int = 256, block: int = 2, threa
     """
     if not 8 < threads <= MAX_THREADS or n < 1:
         raise LabError(f"draw.threads: {n} elements in blocks of {threads}; a block has 9 to {MAX_THREADS}")
-    blocks, i = -(-n // threads), block * threads + thread
+    blocks, i = -(-n // threads), block * threads + thread  # i: the element
     if not (0 <= block < blocks <= 8 and 0 <= thread < 8 and i < n):
         raise LabError(f"draw.threads: thread {thread} of block {block}, of {count(blocks, 'block')}: a figure "
                        "has at most 8 blocks, and follows one of a block's first 8 threads, with an element")
-    idle = blocks * threads - n
+    idle = blocks * threads - n  # threads without an element
     page.open(356, f"Thread {thread} of block {block} computes element {i}",
               f"{n:,} elements   ·   {count(blocks, 'block')} of {threads} threads   ·   one thread per element")
     left, right = 26, page.width - 26
-    wide_block, cell = (right - left) / blocks, (right - left) / 13
+    wide_block, cell = (right - left) / blocks, (right - left) / 13  # pixels: a block; a thread, of 13 drawn
     page.caption(left, 84, "grid", f"{count(blocks, 'block')}: gridDim.x = {blocks}")
     for b in range(blocks):
         x, first = left + b * wide_block, b * threads
@@ -50,22 +50,22 @@ def threads(page: Page, n: int = 1000, threads: int = 256, block: int = 2, threa
     page.text(left, 180, name, weight="bold", bbox=clear)
     page.text(left + wide(f"{name}  ", weight="bold"), 180, f"{threads} threads: blockIdx.x = {block}, "
               f"blockDim.x = {threads}", color=style.MUTED, bbox=clear)
-    numbers = [*range(8), None, *range(threads - 4, threads)]
+    numbers = [*range(8), None, *range(threads - 4, threads)]  # the first 8 threads of the block, a gap, the last 4
     for k, t in enumerate(numbers):
-        x, mine = left + k * cell, t == thread
-        page.rect(x, 196, cell, 34, style.ORANGE if mine else style.TINT if t is not None else style.PAPER,
+        x, followed = left + k * cell, t == thread
+        page.rect(x, 196, cell, 34, style.ORANGE if followed else style.TINT if t is not None else style.PAPER,
                   style.PAPER, 2)
         page.small(x + cell / 2, 217, "…" if t is None else str(t), style.INK, ha="center",
-                   weight="bold" if mine else "normal")
+                   weight="bold" if followed else "normal")
     x = left + (thread + 0.5) * cell
     page.line([x, x], [230, 262], style.ORANGE, 2)
     page.small(x + 8, 250, f"threadIdx.x = {thread}", style.AMBER, weight="bold")
     page.text(right, 256, "the arrays", ha="right", weight="bold")
-    for k in range(13):
-        at, mine = i - thread + k, k == thread
-        page.rect(left + k * cell, 266, cell, 26, style.ORANGE if mine else style.PAPER, style.FAINT, 1)
-        page.small(left + (k + 0.5) * cell, 283, str(at) if at < n else "", style.INK, ha="center",
-                   weight="bold" if mine else "normal")
+    for k in range(13):  # the elements of the block's first 13 threads
+        element, followed = i - thread + k, k == thread
+        page.rect(left + k * cell, 266, cell, 26, style.ORANGE if followed else style.PAPER, style.FAINT, 1)
+        page.small(left + (k + 0.5) * cell, 283, str(element) if element < n else "", style.INK, ha="center",
+                   weight="bold" if followed else "normal")
     page.text(left, 326, f"i = blockIdx.x · blockDim.x + threadIdx.x = {block} · {threads} + {thread} = {i}",
               family=style.MONO, size=10)
     page.alt = (f"A grid of {count(blocks, 'block')} with {threads} threads each covers {n:,} elements. Thread "
@@ -106,12 +106,13 @@ def memories(page: Page) -> None:
 
 
 def simulate_issue(warps: int, work: int, latency: int, cycles: int) -> list[list[str]]:
-    """Return each warp's state in each cycle: "issues", "waits" for its load, or "ready" while another one issues.
+    """Return each warp's state in each cycle, as states[warp][cycle].
 
-    Each warp issues `work` instructions, the last of which is a load; the next one needs its word. The scheduler takes
-    the warp that has been ready for longest.
+    A state is "issues", "waits" for its load, or "ready" while another one issues. Each warp issues `work`
+    instructions, the last of which is a load; the next one needs its word, `latency` cycles later, and so on. The
+    scheduler takes the warp that has been ready for longest.
     """
-    ready_at, left, states = [0] * warps, [work] * warps, [[] for _ in range(warps)]
+    ready_at, left, states = [0] * warps, [work] * warps, [[] for _ in range(warps)]  # left: until its load, inclusive
     for cycle in range(cycles):
         ready = [warp for warp in range(warps) if ready_at[warp] <= cycle]
         chosen = min(ready, key=lambda warp: (ready_at[warp], warp), default=None)
@@ -137,7 +138,7 @@ def hiding(page: Page, warps: Sequence[int] = (1, 4, 9), work: int = 3, latency:
     latency : int
         Cycles that a warp waits for a loaded word.
     """
-    warps, cycles = list(warps), 60  # that are drawn
+    warps, cycles = list(warps), 60  # the cycles that are drawn
     if not warps or min(warps) < 1 or max(warps) > 16 or work < 1 or latency < 1:
         raise LabError(f"draw.hiding: {warps} warps, {work} instructions, {latency} cycles: 1 to 16 warps, and at "
                        "least one of the others")
@@ -145,8 +146,8 @@ def hiding(page: Page, warps: Sequence[int] = (1, 4, 9), work: int = 3, latency:
     pitch, texts = (right - left) / cycles, []
     top, period = 96, work + latency  # the share is taken over many periods, without the beginning
     panels = [simulate_issue(number, work, latency, max(cycles, 40 * period)) for number in warps]
-    shares = [sum(lane[-20 * period :].count("issues") for lane in lanes) / (20 * period) for lanes in panels]
-    panels = [[lane[:cycles] for lane in lanes] for lanes in panels]
+    shares = [sum(states[-20 * period :].count("issues") for states in lanes) / (20 * period) for lanes in panels]
+    panels = [[states[:cycles] for states in lanes] for lanes in panels]  # panel -> warp -> its state in each cycle
     page.open(top + sum(number * step + 74 for number in warps) - 8,
               f"With {count(warps[-1], 'warp')} the scheduler is busy in {percent(shares[-1])} of the cycles, "
               f"with {count(warps[0], 'warp')} in {percent(shares[0])}",
@@ -185,32 +186,29 @@ def shuffle(page: Page, lanes: int = 16) -> None:
     """
     if lanes not in (2, 4, 8, 16, 32):
         raise LabError(f"draw.shuffle: {lanes} lanes; a warp's are halved in each step: 2, 4, 8, 16 or 32")
-    steps, left, top, high = lanes.bit_length() - 1, 118, 92, 58
+    steps, left, top, high = lanes.bit_length() - 1, 118, 92, 58  # log2(lanes); pixels
     pitch = (style.WIDTH - 26 - left) / lanes
     size = min(pitch - 6, 26)
     page.open(top + steps * high + 62, f"{count(steps, 'shuffle')} instead of {lanes} atomic additions to one address",
               "each number: of how many lanes the register holds the sum"
               + f"   ·   drawn for {lanes} of a warp's {WARP} lanes" * (lanes < WARP))
 
-    def at(lane, row):
-        return left + (lane + 0.5) * pitch, top + row * high
-
+    xs = [left + (lane + 0.5) * pitch for lane in range(lanes)]  # the middle of each lane
     page.small(left - 12, top - 16, "lane", ha="right")
-    for lane in range(lanes):
-        page.small(at(lane, 0)[0], top - 16, str(lane), ha="center")
-    for row in range(steps + 1):
-        needed, offset = lanes >> row, lanes >> row + 1
-        for lane in range(lanes):
-            x, y = at(lane, row)
+    for lane, x in enumerate(xs):
+        page.small(x, top - 16, str(lane), ha="center")
+    for row in range(steps + 1):  # the registers before the first step and after each
+        y, needed, offset = top + row * high, lanes >> row, lanes >> row + 1
+        for lane, x in enumerate(xs):
             useful = lane < needed
             page.rect(x - size / 2, y - size / 2 + 8, size, size, style.BLUE if useful else style.EMPTY, zorder=2)
             page.small(x, y + 12, str(1 << row) if useful else "", style.PAPER, ha="center", weight="bold", zorder=4)
         if row < steps:
-            y = at(0, row)[1] + 8 + size / 2
-            for lane in range(offset):
-                x, below = at(lane, row + 1)
-                page.line([x, x], [y, below + 8 - size / 2], style.BLUE, 1.6)
-                page.line([at(lane + offset, row)[0], x], [y, below + 8 - size / 2], style.ORANGE, 1.6)
+            y += 8 + size / 2
+            below = y + high - size  # the upper edges of the next row
+            for x, other_x in zip(xs[:offset], xs[offset:], strict=False):  # a lane, and the one whose sum it adds
+                page.line([x, x], [y, below], style.BLUE, 1.6)
+                page.line([other_x, x], [y, below], style.ORANGE, 1.6)
             page.small(left - 12, y + (high - size) / 2 + 4, f"offset {offset}", style.AMBER, ha="right", weight="bold")
     page.text(26, top + steps * high + 46, "sum += __shfl_down_sync(0xffffffff, sum, offset);", family=style.MONO)
     page.alt = (f"{lanes} lanes of a warp add their values in {count(steps, 'step')}. In a step each lane of the first "

@@ -35,19 +35,19 @@ def im2col(page: Page, H: int = 5, W: int = 5, K: int = 3, window: tuple[int, in
         raise LabError(f"draw.im2col: there is no window {window}; the outputs are {Ho}×{Wo}")
     if not (0 <= element[0] < H and 0 <= element[1] < W):
         raise LabError(f"draw.im2col: there is no input {element}; the input is {H}×{W}")
-    x = np.arange(H * W).reshape(H, W)
+    x = np.arange(H * W).reshape(H, W)  # the inputs' numbers in place of their values
     u = np.lib.stride_tricks.sliding_window_view(x, (K, K)).transpose(2, 3, 0, 1).reshape(size, Ho * Wo)
     column, followed = window[0] * Wo + window[1], element[0] * W + element[1]
     copies, maps = np.argwhere(u == followed).tolist(), 2  # two maps of the mask show what a row is
     cell = min(26.0, 300 / (Ho * Wo), 300 / size)
-    x0, x1, top = 26, 26 + max(size * cell + 108, W * cell + 150), 104
-    low = top + max(size * cell, (H + 1) * cell) + 44
+    x0, x1, top = 26, 26 + max(size * cell + 108, W * cell + 150), 104  # left edges of x and k, of u and y; top of x, u
+    low = top + max(size * cell, (H + 1) * cell) + 44  # top of k and y
     n, below = len(copies), low + maps * cell + 24
     places_text = f"{n} of them" if n > 1 else "one"
     page.open(low + maps * cell + 52, f"Every window becomes a column; input {followed} is in {places_text}",
               f"one channel of {H}×{W}, K = {K}   ·   x has {H * W} elements, u has {size} × {Ho * Wo} = {u.size}")
 
-    def draw_elements(left, numbers, places):
+    def draw_elements(left: float, numbers: np.ndarray, places: list) -> None:  # those at places (i, j) in orange
         for i, j in places:
             page.rect(left + j * cell, top + i * cell, cell, cell, style.ORANGE)
         page.cells(left, top, *numbers.shape, cell)
@@ -56,18 +56,18 @@ def im2col(page: Page, H: int = 5, W: int = 5, K: int = 3, window: tuple[int, in
             page.text(left + (j + 0.5) * cell, top + (i + 0.5) * cell, str(element_number), ha="center", va="center",
                       size=min(SMALL, cell * 0.34), weight=look[0], color=look[1], zorder=4)
 
-    def draw_followed(x, y, w, h, color=style.BLUE, face=style.TINT):
+    def highlight(x: float, y: float, w: float, h: float, color: str = style.BLUE, face: str = style.TINT) -> None:
         page.rect(x, y, w, h, face, zorder=0.5)
         page.frame(x, y, w, h, color, 2.6)
 
     page.caption(x0, top - 14, "x", f"{H}×{W}")
-    draw_followed(x0 + window[1] * cell, top + window[0] * cell, K * cell, K * cell)
+    highlight(x0 + window[1] * cell, top + window[0] * cell, K * cell, K * cell)
     draw_elements(x0, x, [element])
     page.small(x0, top + H * cell + 18, f"window ({window[0]}, {window[1]})", style.BLUE, weight="bold")
     page.caption(x1, top - 14, "u", f"{size} × {Ho * Wo}: one column per window, one row per place")
-    draw_followed(x1 + column * cell, top, cell, size * cell)
+    highlight(x1 + column * cell, top, cell, size * cell)
     draw_elements(x1, u, copies)
-    for row in range(-1, size):
+    for row in range(-1, size):  # on the left of u: a heading, then the place in the window of each row
         y, place = (top + (row + 0.5) * cell + 4, f"({row // K}, {row % K})") if row >= 0 else (top - 14, "(p, q)")
         page.text(x1 - 8, y, place, ha="right", size=7, color=style.MUTED)
     start, end = x0 + W * cell + 22, x1 - 48
@@ -75,7 +75,7 @@ def im2col(page: Page, H: int = 5, W: int = 5, K: int = 3, window: tuple[int, in
     page.small((start + end) / 2, top + 1.5 * cell - 9, "im2col", ha="center")
     # y = k u, below: rows beside rows, columns under columns
     page.caption(x0, low - 12, "k", f"{maps} maps × {size}")
-    draw_followed(x0, low, size * cell, cell, style.GREEN, "#e2f2ec")
+    highlight(x0, low, size * cell, cell, style.GREEN, "#e2f2ec")
     page.cells(x0, low, maps, size, cell)
     page.caption(x1, low - 12, "y = k u", f"{maps} maps × {Ho * Wo} outputs")
     page.rect(x1 + column * cell, low, cell, cell, style.BLUE)
@@ -102,7 +102,7 @@ def fused_index(page: Page, layer: Layer, row: int, column: int) -> None:
     row, column : int
         An element of u, [C K K, Ho Wo].
     """
-    K, pixels = layer.K, layer.Ho * layer.Wo
+    K, pixels = layer.K, layer.Ho * layer.Wo  # pixels: of an output map
     if not (0 <= row < layer.terms and 0 <= column < pixels):
         size = f"{layer.terms:,} × {pixels:,} elements"
         raise LabError(f"draw.fused_index: u of {layer} has {size}; ({row}, {column}) is none")
@@ -152,7 +152,7 @@ def outputs_per_thread(page: Page, rows: int, maps: int, K: int) -> None:
         raise LabError(f"draw.outputs_per_thread: rows, maps, K = {rows}, {maps}, {K}: at most 20, 8 and 7, at least 1")
     inputs, products = rows + K - 1, rows * maps * K
     loads, left, top = inputs + maps * K, 96, 138
-    cell = min(30, 268 / rows, (style.WIDTH - 26 - left - 24 * (maps > 1)) / inputs)
+    cell = min(30, 268 / rows, (style.WIDTH - 26 - left - 24 * (maps > 1)) / inputs)  # 24: the other maps, behind
     page.open(top + rows * cell + 84 + 20 * (maps > 1),
               f"{loads} numbers loaded, {products:,} products: each is used {products / loads:.3g} times",
               f"one thread, {count(rows, 'row')} in {count(maps, 'map')}, at one of the {K} columns of the mask   ·   "
@@ -162,10 +162,10 @@ def outputs_per_thread(page: Page, rows: int, maps: int, K: int) -> None:
     for back in reversed(range(min(maps, 4))):  # the other maps lie behind
         x, y = left + 6 * back, top + 6 * back
         page.rect(x, y, inputs * cell, rows * cell, style.PAPER, style.FAINT, 1)
-    for r, q in np.ndindex(rows, inputs):
+    for r, q in np.ndindex(rows, inputs):  # input q meets weight q - r in the sum of output r
         if 0 <= q - r < K:
-            mine = style.ORANGE if q == i else style.PALE if q - r == p else style.TINT
-            page.rect(left + q * cell, top + r * cell, cell, cell, mine, style.PAPER, 1)
+            face = style.ORANGE if q == i else style.PALE if q - r == p else style.TINT
+            page.rect(left + q * cell, top + r * cell, cell, cell, face, style.PAPER, 1)
             page.text(left + (q + 0.5) * cell, top + (r + 0.5) * cell + 3, f"{q - r}", ha="center",
                       size=min(SMALL, cell * 0.42))
     for q in range(inputs):
@@ -190,7 +190,11 @@ def outputs_per_thread(page: Page, rows: int, maps: int, K: int) -> None:
 
 
 def place_weights(K: int) -> np.ndarray:
-    """Return where a product's rows have a weight: [16, terms] of bool; row 8 w + 2 m + h is output (h, w) of map m."""
+    """Return where the operand `a` of a tensor core's product has a weight, and no zero: [16, terms] of bool.
+
+    Row 8 w + 2 m + h is output (h, w) of a square of 2 × 2 in map m of 4; its terms are the inputs of the window that
+    the square shares, row after row, 8 in each. The mask is K × K.
+    """
     high = (K + SIDE) // 2 * 2  # rows of a window: K + 1 of them, made even
     where = np.zeros((SIDE, MAPS, SIDE, high, WIDE), bool)
     for w, h in np.ndindex(SIDE, SIDE):
@@ -212,14 +216,14 @@ def squares(page: Page, K: int = 7, lane: int = 5) -> None:
     if not (1 <= K <= WIDE - 1 and 0 <= lane < WARP):
         raise LabError(f"draw.squares: K, lane = {K}, {lane}: K from 1 to {WIDE - 1}, lane from 0 to {WARP - 1}")
     where = place_weights(K)
-    high, small, cell, x0, x1, top = where.shape[1] // WIDE, 13, 16, 24, 468, 116
+    high, small, cell, x0, x1, top = where.shape[1] // WIDE, 13, 16, 24, 468, 116  # high: rows of a window; pixels
     page.open(top + 17 * cell + 40,
               f"Four outputs share {high} × {WIDE} inputs; {percent(where.mean())} of the terms are weights",
               f"K = {K}   ·   blue: weights, white: zeros   ·   orange: what lane {lane} holds")
     page.caption(x0, top - 36, "A square", "the mask in its window, for A to D")
     page.caption(x1 - 84, top - 36, "a, in k-step 0", "rows 0 and 1 of the window")
 
-    def draw_weights(x, y, weights, cell):
+    def draw_weights(x: float, y: float, weights: np.ndarray, cell: float) -> None:  # those that are True in blue
         for i, j in np.argwhere(weights):
             page.rect(x + j * cell, y + i * cell, cell, cell, style.BLUE)
         page.cells(x, y, *weights.shape, cell)
@@ -233,6 +237,7 @@ def squares(page: Page, K: int = 7, lane: int = 5) -> None:
         page.caption(x, y + (WIDE * cell + 18 if w else -6), f"a[{i}]", f"row {h}")
         draw_weights(x, y, where[8 * w : 8 * w + 8, 8 * h : 8 * h + 8], cell)
         page.frame(x + lane % 4 * 2 * cell, y + lane // 4 * cell, 2 * cell, cell, style.ORANGE, 2.6)
+        # Row 8 w + 2 m + h of the operand is the output (h, w) of map m.
         outputs = "\n".join(f"map {row // 2}, {'ACBD'[2 * w + row % 2]}" for row in range(8))
         page.small(x1 - 8, y + 12, outputs * (1 - h), ha="right")
     page.alt = (f"For each output of a square, A to D, the mask of {K} by {K} lies at the output's row and column in a "
@@ -254,11 +259,11 @@ def stack(page: Page, down: int = 2, tall: int = 4) -> None:
     """
     if down not in (1, 2) or not 1 <= tall <= 7:
         raise LabError(f"draw.stack: down, tall = {down}, {tall}: down is 1 or 2, tall from 1 to 7")
-    channels, high, cell, broad, top = 3 - down, 6 + down, 16, 26 * down, 124 - 20 * down
+    channels, high, cell, broad, top = 3 - down, 6 + down, 16, 26 * down, 124 - 20 * down  # high: rows of a window
     rows = high + down * (tall - 1)
     numbers = np.full((channels, rows, 5 + tall), -1)  # lanes of four words, a gap, a k-step per window
     numbers[:, :, :4] = range(4)
-    for channel, row, window in np.ndindex(channels, high, tall):
+    for channel, row, window in np.ndindex(channels, high, tall):  # two rows per k-step; rows from 6: the last step
         numbers[channel, down * window + row, 5 + window] = 3 * channel + row // 2 if row < 6 else 3 * channels
     message, marked = "Seven rows are three k-steps and a half: two channels share the last", numbers == 6
     if down == 2:
@@ -283,7 +288,7 @@ def lanes(page: Page, matrices: Mapping[str, np.ndarray], lane: int = 5) -> None
     Parameters
     ----------
     matrices : mapping of str to array of int
-        A matrix of lanes by its name.
+        Name -> matrix of lanes: element [i, j] is the lane that holds it.
     lane : int
         The lane whose elements are orange. The others have a colour for each of the four lanes of a row.
     """
@@ -302,10 +307,11 @@ def lanes(page: Page, matrices: Mapping[str, np.ndarray], lane: int = 5) -> None
     page.alt = f"Matrices with the lane of each element. Lane {lane} has these: {'; '.join(places)}."
 
 
-def _draw_numbers(page, x, y, numbers, marked, w, h):
-    """Draw a matrix, without its negative numbers: orange where marked, else with a colour for each four."""
+def _draw_numbers(page: Page, x: float, y: float, numbers: np.ndarray, marked: np.ndarray, w: float, h: float) -> None:
+    """Draw a matrix of integers in cells of w × h, orange where `marked` is True; negative ones leave a cell empty."""
     for (i, j), number in np.ndenumerate(numbers):
         if number >= 0:
+            # A colour for each of the four lanes that share a row.
             face = style.ORANGE if marked[i, j] else (style.TINT, style.PALE, style.WARM, style.HAIR)[number % 4]
             page.rect(x + j * w, y + i * h, w, h, face, style.PAPER, 1)
             page.small(x + (j + 0.5) * w, y + (i + 0.5) * h + 4, str(number), style.INK, ha="center")

@@ -11,42 +11,42 @@ from labkit.draw.style import join_parts
 class Measured:
     """Measurements to draw, from a table of `bench`, of recorded results, or any other one with these columns.
 
-    `who` is the drawing function, for messages; `device` and `date` replace what the table says. ``rows`` has no
-    figures of a whole network; ``note`` says that the times are not a GPU's, or is empty.
+    `figure_name`, such as "draw.ladder", is for messages; `device` replaces what the table says. ``rows`` has none of a
+    whole network; ``note`` says that the times are not a GPU's, or is empty.
     """
 
-    def __init__(self, table: pd.DataFrame, columns: Iterable[str], who: str, device: str = "", date: str = ""):
-        rows = table[table["layer"] != ""] if "layer" in table else table
-        require_columns(rows, ["label", "layer", "batch", *columns], who)
-        self.rows, self.who, self.note = rows, who, table.attrs.get("note", "")
+    def __init__(self, table: pd.DataFrame, columns: Iterable[str], figure_name: str, device: str = "", date: str = ""):
+        rows = table[table["layer"] != ""] if "layer" in table else table  # "": a whole network
+        require_columns(rows, ["label", "layer", "batch", *columns], figure_name)
+        self.rows, self.figure_name, self.note = rows, figure_name, table.attrs.get("note", "")
         if not self.note and "engine" in rows and (rows["engine"] == "cpu").any():
             self.note = "Not GPU times: measured on the CPU engine."
         devices = rows["device"].unique() if "device" in rows else ()
         self.device, self.date = device or (devices[0] if len(devices) == 1 else ""), date
 
     def keep(self, column: str, value: object) -> None:
-        """Keep the rows with this value in a column."""
+        """Keep only the rows with this value in a column; LabError if there are none."""
         rows = self.rows[self.rows[column] == value]
         if not len(rows):
             values = ", ".join(map(str, self.rows[column].unique()))
-            raise LabError(f"{self.who} found no row with {column} = {value!r}; the table has {values}")
+            raise LabError(f"{self.figure_name} found no row with {column} = {value!r}; the table has {values}")
         self.rows = rows
 
     def keep_largest_batch(self) -> int:
-        """Keep the rows of the largest batch, and return it."""
+        """Keep only the rows of the largest batch, and return that batch."""
         batch = int(self.rows["batch"].max())
         self.keep("batch", batch)
         return batch
 
     def subtitle(self, *parts: object) -> str:
-        """Join the parts, the device and the date in one line."""
+        """Return a figure's subtitle: the parts that are not empty, the device and the date, in one line."""
         return join_parts(*parts, "" if self.note else self.device, self.date)  # the note names the device
 
 
-def require_columns(table: pd.DataFrame, columns: Iterable[str], who: str) -> None:
-    """Refuse a table that lacks a column or has no row."""
+def require_columns(table: pd.DataFrame, columns: Iterable[str], figure_name: str) -> None:
+    """Raise LabError, which names the figure, if a table lacks one of these columns or has no row."""
     missing = [column for column in columns if column not in table]
     if missing:
-        raise LabError(f"{who} needs the columns {', '.join(columns)}; the table lacks {', '.join(missing)}")
+        raise LabError(f"{figure_name} needs the columns {', '.join(columns)}; the table lacks {', '.join(missing)}")
     if not len(table):
-        raise LabError(f"{who} got a table without a row: measure, record or trace something first")
+        raise LabError(f"{figure_name} got a table without a row: measure, record or trace something first")

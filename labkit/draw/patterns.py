@@ -35,15 +35,15 @@ def steps(page: Page, rows: Mapping[str, Sequence[object]], moves: Sequence[Sequ
     left = 34 + widest(rows)
     pitch = min(64, (WIDTH - 16 - left) / max(sizes))
     height = _TOP + len(sizes) * (_HIGH + _GAP) - _GAP + 16
-    arrivals = [Counter(), *(Counter(b for _, b in pairs) for pairs in moves)]
+    arrivals = [Counter(), *(Counter(b for _, b in pairs) for pairs in moves)]  # per row: cell -> values that arrive
     meets = any(times > 1 for places in arrivals for times in places.values())
     page.open(height, count(len(moves), "step"), "orange: a place where several values meet" * meets)
     begins = [left + (max(sizes) - size) * pitch / 2 for size in sizes]
     for i, (name, cells) in enumerate(rows.items()):
         y = _TOP + i * (_HIGH + _GAP)
         page.small(12, y + 17, name, style.INK)
-        for at, text in enumerate(cells):
-            x, face = begins[i] + at * pitch, style.ORANGE if arrivals[i][at] > 1 else style.TINT
+        for column, text in enumerate(cells):
+            x, face = begins[i] + column * pitch, style.ORANGE if arrivals[i][column] > 1 else style.TINT
             if text is None:
                 page.rect(x + 1, y, pitch - 2, _HIGH, style.PAPER, style.HAIR, 1)
                 continue
@@ -53,8 +53,8 @@ def steps(page: Page, rows: Mapping[str, Sequence[object]], moves: Sequence[Sequ
             xs = begins[i] + (a + 0.5) * pitch, begins[i + 1] + (b + 0.5) * pitch
             color = style.BLUE if arrivals[i + 1][b] > 1 else style.PALE
             page.line(xs, [y + _HIGH, y + _HIGH + _GAP], color, 1.2, zorder=0.5)
-    said = (f"{name}: {' '.join('-' if text is None else str(text) for text in cells)}" for name, cells in rows.items())
-    page.alt = f"Rows of values, with lines from each to where it is used in the next row. {'; '.join(said)}."
+    alts = (f"{name}: {' '.join('-' if text is None else str(text) for text in cells)}" for name, cells in rows.items())
+    page.alt = f"Rows of values, with lines from each to where it is used in the next row. {'; '.join(alts)}."
 
 
 @figure
@@ -71,13 +71,15 @@ def teams(page: Page, fetch: float = 3, compute: float = 4, store: float = 2) ->
     needed = {"fetch": fetch, "compute": compute, "store": store}
     if not all(0 < time < 1e6 for time in needed.values()):
         raise LabError(f"draw.teams: give times above 0; got {needed}")
-    bars, meets, passed = [], [], [0.0] * 4  # `passed`: when each team was done with its last image
+    # Bars: (team, image, start, end). Barriers: (team before it, time). `passed`: when each team was done with its last
+    # image; the fourth entry stays 0, because the last team waits for none.
+    bars, barriers, passed = [], [], [0.0] * 4
     for image in range(4):
         start = passed[0]
         for team, time in enumerate(needed.values()):
             bars.append((team, image, start, start + time))
             start = passed[team] = max(start + time, passed[team + 1])  # a barrier: both teams are there
-            meets += [(team, start)] * (team < 2)
+            barriers += [(team, start)] * (team < 2)
     slowest = max(needed, key=needed.get)
     page.open(316, f"The {slowest} warps set the pace: {needed[slowest]:g} per image, not {sum(needed.values()):g}",
               "time from left to right   ·   numbered by image   ·   thin lines: a team waits")
@@ -91,15 +93,15 @@ def teams(page: Page, fetch: float = 3, compute: float = 4, store: float = 2) ->
         x, y, face = left + start * scale, 76 + team * lane, (style.SKY, style.BLUE, style.ORANGE)[team]
         page.rect(x + 1, y, (end - start) * scale - 2, high, face, zorder=2)
         page.text(x + (end - start) * scale / 2, y + 20, str(image), ha="center", color=ink_on(face), zorder=3)
-    for gap, moment in meets:
+    for gap, moment in barriers:
         x, y = left + moment * scale, 76 + high + gap * lane
         page.arrow(x, x, y, style.INK, 1.4, y + lane - high, "<|-|>")
     for gap, name in enumerate(("IMAGE", "OUTPUT")):
         page.small(12, 76 + high + gap * lane + 30, f"barrier {name}")
     page.small(12, 306, "An arrow is a barrier: both teams arrive, then both go on. This buffer is full, the other one "
                         "is free.")
-    said = "; ".join(f"{names[team]}, image {image}: {start:g} to {end:g}" for team, image, start, end in bars)
-    page.alt = f"Timeline of three teams of warps, with barriers between neighbours where an image passes on. {said}."
+    texts = "; ".join(f"{names[team]}, image {image}: {start:g} to {end:g}" for team, image, start, end in bars)
+    page.alt = f"Timeline of three teams of warps, with barriers between neighbours where an image passes on. {texts}."
 
 
 @figure
@@ -113,7 +115,7 @@ def descriptor(page: Page, columns: int = 16, at: int = 1024) -> None:
     at : int
         Where they begin in shared memory, a multiple of 16 bytes.
     """
-    if columns not in (8, 16) or at % 16 or not 0 <= at < 1 << 18:
+    if columns not in (8, 16) or at % 16 or not 0 <= at < 1 << 18:  # a field of 14 bits, in units of 16 bytes
         raise LabError(f"draw.descriptor: 8 or 16 columns at a multiple of 16 below 262,144; got {columns} at {at}")
     page.open(432, "Eight columns of 16 bytes are a block; three numbers say where the blocks are",
               "shared memory, addresses downwards   ·   a row of cells: 16 bytes, eight terms of a column")
@@ -132,6 +134,7 @@ def descriptor(page: Page, columns: int = 16, at: int = 1024) -> None:
         page.small(12, 166, "NEXT")
     page.arrow(330, 440, 140, style.INK, 1.4)
     page.small(362, 132, "APART")
+    # Name and value, the first bit, the bit after the last.
     fields = (("swizzle: 0", 62, 64, style.HAIR), ("NEXT: 8", 32, 46, style.SKY),
               (f"APART: {columns}", 16, 30, style.ORANGE), (f"address: {at // 16}", 0, 14, style.BLUE))
     left, wide_bit = 24, (page.width - 48) / 64

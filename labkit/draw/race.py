@@ -28,8 +28,8 @@ def race(page: Page, found: Findings) -> None:
             if row["tool"] == "racecheck" and isinstance(row["other"], dict)]
     if not rows:
         raise LabError(f"there is no race of two known accesses to draw. {found.verdict()}")
-    row, between = rows[0], rows[0]["kind"] == "race between blocks"
-    missing = {
+    row, between_blocks = rows[0], rows[0]["kind"] == "race between blocks"
+    missing = {  # for the title, and for the line between the accesses
         "race between blocks": ("nothing orders two blocks",
                                 "no order: the blocks of a launch run in any order"),
         "race with a copy": ("the copy is not waited for", "no wait for the copy here: it may come after the read"),
@@ -41,11 +41,11 @@ def race(page: Page, found: Findings) -> None:
     block = "" if row["block"] is None else f"block {tuple(row['block'])}   ·   "
     page.open(322, title, f"kernel {row['kernel']}   ·   {block}racecheck counted {row['count']:,} of these")
     texts = []
-    for lane, (access, top) in enumerate(((row["other"], 92), (row, 236))):
+    for lane, (access, top) in enumerate(((row["other"], 92), (row, 236))):  # lane 0 on the left, lane 1 on the right
         x = 14 + lane * (page.width - 28 - _WIDE)
         who = f"thread {tuple(access['thread'])}" if access.get("thread") is not None else "another thread"
-        who += " of another block" * (between and not lane)
-        edge = x + lane * _WIDE
+        who += " of another block" * (between_blocks and not lane)
+        edge = x + lane * _WIDE  # the box's outer edge
         page.line([edge + (1 - 2 * lane) * 22] * 2, [84, 312], style.FAINT, 3, zorder=0)
         page.text(edge, 78, who, weight="bold", ha="right" if lane else "left")
         does = f"{_DOES.get(access.get('op'), 'accesses')} {element} of {where}"
@@ -64,7 +64,7 @@ def race(page: Page, found: Findings) -> None:
 
 
 def _read_line(found: Findings, access: dict) -> str:
-    """Return the source line of an access; empty if its file is not known."""
+    """Return the source line of an access without its comment, from the findings or its file; empty if not known."""
     file = access["file"] or ""
     text = getattr(found, "sources", {}).get(Path(file).name)
     if text is None and Path(file).is_file():

@@ -1,7 +1,7 @@
 """The roofline: a kernel's rate beside the rate that its arithmetic intensity permits."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -39,15 +39,19 @@ def roofline(page: Page, points, device: Device | str | None = None, layer: Laye
     bandwidths : mapping, optional
         Name to GB/s in the same way.
     """
-    note, about = "", ""
+    note, subtitle = "", ""
     if isinstance(points, pd.DataFrame):
         data = Measured(points, ["gflop_s"], "draw.roofline")
         if layer is not None:
             data.keep("layer", getattr(layer, "name", layer))
         batch, rows, note = data.keep_largest_batch(), data.rows, data.note
-        one = rows["layer"].iloc[0] if rows["layer"].nunique() == 1 else ""
-        about, device = data.subtitle(one, f"batch {batch:,}"), device or data.device
-        points = list(_list_points(rows, one))
+        one = rows["layer"].iloc[0] if rows["layer"].nunique() == 1 else ""  # the layer's name, if there is only one
+        subtitle, device = data.subtitle(one, f"batch {batch:,}"), device or data.device
+        points = []
+        for row in rows.to_dict("records"):  # the label names the layer, "layer 2", unless there is only one
+            label = row["label"] if one else f"{row['label']}, {row['layer'].partition(' ')[2]}"
+            intensity = layers.layer(row["layer"]).intensity(row.get("dtype", "float32"), int(row["batch"]))
+            points.append((label, intensity, row["gflop_s"]))
     points = [(str(label), float(x), float(y)) for label, x, y in points]
     if not points:
         raise LabError("draw.roofline got no point: give at least one (label, intensity, gflop_s)")
@@ -55,17 +59,17 @@ def roofline(page: Page, points, device: Device | str | None = None, layer: Laye
         raise LabError(f"draw.roofline: intensity and rate have to be positive, got {points}")
     if not (peaks and bandwidths):
         device = _find_device(device)
-        rates, about = device.ceilings, about or device.name
+        rates, subtitle = device.ceilings, subtitle or device.name
         peaks = peaks or {"FP32 reference": rates["reference_float32"] / 1e9, "FP32 peak": device.peak_flops / 1e9}
         bandwidths = bandwidths or {"memory reference": rates["reference_bandwidth"] / 1e9}
-    (peak, *others), (bandwidth, *slower) = peaks.values(), bandwidths.values()
+    (peak, *others), (bandwidth, *slower) = peaks.values(), bandwidths.values()  # the first of each are the roof
     ridge, (label, x, y), (_, xs, ys) = peak / bandwidth, points[-1], zip(*points, strict=True)
 
     def roof(x):
         return min(peak, x * bandwidth)
 
-    page.open(430, f"{label} reaches {percent(y / roof(x))} of its roof", about, note)
-    low, high = min(ridge, *xs) / 5, max(ridge, *xs) * 6
+    page.open(430, f"{label} reaches {percent(y / roof(x))} of its roof", subtitle, note)
+    low, high = min(ridge, *xs) / 5, max(ridge, *xs) * 6  # the ends of the x axis
     high = max(high, ridge * (ridge / low) ** 0.5)  # room for the names on the level part
     bottom = min(low * bandwidth, *ys) / 1.8
     left = 90 if max(peaks.values()) > 5e5 else 78  # room for 1,000,000 on the axis
@@ -96,64 +100,61 @@ def roofline(page: Page, points, device: Device | str | None = None, layer: Laye
     page.plain = "Figure: the roofline, with a point for each rung"
 
 
-def _find_device(name):
-    """Return the listed device of this name, else the one in use, if it has this name or no name is given."""
+def _find_device(name: Device | str | None) -> Device:
+    """Return the listed device of this name, or the one in use if no name or its own is given; EngineError if none."""
     try:
         return devices.device(name or None)
-    except EngineError:
+    except EngineError:  # `data/devices.toml` does not list it
         if devices.device().name != name:
             raise
         return devices.device()
 
 
-def _list_points(rows, one):
-    """Yield (label, intensity, GFLOP/s) of each row; the label names the layer if there are several."""
-    for row in rows.to_dict("records"):
-        label = row["label"] if one else f"{row['label']}, {row['layer'].partition(' ')[2]}"
-        intensity = layers.layer(row["layer"]).intensity(row.get("dtype", "float32"), int(row["batch"]))
-        yield label, intensity, row["gflop_s"]
+def _name_roof(ax, peaks: Mapping[str, float], bandwidths: Mapping[str, float], low: float, high: float,
+               ridge: float) -> None:
+    """Write the names of the ceilings along their lines, those of the roof, the first of each kind, in ink.
 
-
-def _name_roof(ax, peaks, bandwidths, low, high, ridge):
-    """Write the ceilings' names along their lines: the roof's below its line, the others' above theirs."""
+    The level `peaks` [GFLOP/s] are named at their right ends, at the intensity `high`; the slanted `bandwidths` [GB/s]
+    between the intensities `low` and `ridge`, where the roof bends.
+    """
     rates = [*((name, value, "GFLOP/s") for name, value in peaks.items()),
              *((name, value, "GB/s") for name, value in bandwidths.items())]
     for i, (name, value, unit) in enumerate(rates):
         first = i in (0, len(peaks))
-        if unit == "GFLOP/s":
+        if unit == "GFLOP/s":  # place: a point of the line; offset: the name's distance from it, in points
             place, offset, slope, side = (high, value), (-4, -12 if first else 4), 0, "right"
         else:
             (x0, y0), (x1, y1) = ax.transData.transform([(low, low * value), (ridge, ridge * value)])
             place, offset = (math.sqrt(low * ridge), math.sqrt(low * ridge) * value), (-4, 7 if first else -14)
-            slope, side = math.degrees(math.atan2(y1 - y0, x1 - x0)), "center"
+            slope, side = math.degrees(math.atan2(y1 - y0, x1 - x0)), "center"  # degrees on the page
         ax.annotate(f"{name}: {value:,.0f} {unit}", place, offset, textcoords="offset points", size=SMALL, ha=side,
                     rotation=slope, rotation_mode="anchor", color=style.INK if first else style.MUTED)
 
 
-def _name_points(page, ax, points, lines):
-    """Name each point on its right or left, further down if the name would cover a name, a point or one of `lines`."""
-    spots, lines = page.at(ax, [(x, y) for _, x, y in points]), page.at(ax, lines)
+def _name_points(page: Page, ax, points: Sequence[tuple[str, float, float]], lines: Sequence) -> None:
+    """Name each point (label, x, y) beside it, or lower where its name would cover a name, a point, one of `lines`."""
+    spots, lines = page.locate(ax, [(x, y) for _, x, y in points]), page.locate(ax, lines)
     frame = ax.get_window_extent().transformed(page.pixels.inverted())
     occupied = [text.get_window_extent().transformed(page.pixels.inverted()) for text in ax.texts]
     occupied += [Bbox.from_extents(x - 5, y - 5, x + 5, y + 5) for x, y in spots]
 
-    def is_free(box):
-        wide = box.padded(2)  # so that no name touches a line or a name of the roof
-        crossed = ((lines > wide.min) & (lines < wide.max)).all(axis=1).any()
+    def is_free(box: Bbox) -> bool:  # in CSS pixels: it lies on the axes and covers nothing
+        padded = box.padded(2)  # so that no name touches a line or a name of the roof
+        crossed = ((lines > padded.min) & (lines < padded.max)).all(axis=1).any()
         return (frame.xmin <= box.xmin and box.xmax <= frame.xmax and box.ymax <= frame.ymax and not crossed
-                and not any(wide.overlaps(other) for other in occupied))
+                and not any(padded.overlaps(other) for other in occupied))
 
     for i in sorted(range(len(points)), key=lambda i: spots[i][1]):  # from the top, so that names keep their order
         (x, y), weight = spots[i], "bold" if i == len(points) - 1 else "normal"
         width, places = wide(points[i][0], SMALL, weight), []
-        for drop in range(0, 260, 2):
+        for drop in range(0, 260, 2):  # pixels below the point
             gap = 9 if drop < 6 else 16
-            for detour, left in ((0, x + gap), (10, x - gap - width)):
+            for detour, left in ((0, x + gap), (10, x - gap - width)):  # the left side is worth a drop of 10 pixels
                 places.append((drop + detour, Bbox.from_bounds(left, y + drop - 6.5, width, 13)))
         places.sort(key=lambda place: place[0])
         box = next((box for _, box in places if is_free(box)), places[0][1])
         occupied.append(box)
         middle = (box.ymin + box.ymax) / 2
         page.small(box.xmin, middle, points[i][0], style.INK, va="center_baseline", weight=weight)
-        if middle - y >= 5:
+        if middle - y >= 5:  # a line leads from the point to its name
             page.line([x, box.xmin - 3 if box.xmin > x else box.xmax + 3], [y, middle], style.MUTED, 0.9)

@@ -1,7 +1,6 @@
 """The ladder: op times and reference times, rung by rung, and each rung's gain or loss against the one before."""
 
 import math
-from dataclasses import dataclass
 
 import pandas as pd
 
@@ -11,10 +10,10 @@ from labkit.draw import style
 from labkit.draw.measured import Measured
 from labkit.draw.style import SMALL, Page, figure, log_ticks, number, wide, widest
 
-_COLUMNS = ("op_ms", "x_reference")
-_TOP, _STEP, _FOOT, _GAP = 54, 27, 44, 22  # pixels: heading, a bar, under the bars, between panels
+_COLUMNS = ("op_ms", "x_reference")  # what a table needs besides those of `Measured`
+_TOP, _STEP, _FOOT, _GAP = 76, 27, 44, 22  # pixels: heading and key, a bar, under the bars, between panels
 _UNITS = {"float32": "FP32", "float16": "FP16"}
-_SAME = 1.02  # times closer than this are the same
+_SAME = 1.02  # two times with a smaller ratio are called the same
 
 
 @figure
@@ -46,41 +45,29 @@ def ladder(page: Page, table: pd.DataFrame, device: str = "", date: str = "", li
         rows = pd.concat([rows, _read_library(library, layers, batch, data.device)])
     rows = _compare_rows(rows, rungs)
     labels, highlight = list(rows["label"].unique()), rungs[-1] if highlight is None else highlight
-    across, head = min(2, len(layers)), 26 + 24 * (len(layers) > 1)
+    across, head = min(2, len(layers)), 26 + 24 * (len(layers) > 1)  # panels in a line; pixels above a panel's rows
     tall = head + _STEP * len(labels) + _FOOT
-    about = data.subtitle(layers[0] if len(layers) == 1 else "", f"batch {batch:,}")
-    top = _TOP + 22
+    subtitle = data.subtitle(layers[0] if len(layers) == 1 else "", f"batch {batch:,}")
     message = _write_verdict(highlight, rows[rows["label"] == highlight])
-    page.open(top + math.ceil(len(layers) / across) * tall, message, about, data.note)
-    _draw_key(page, len(rungs) > 1)
-    about = f"{about.replace('   ·   ', ', ')}. {data.note}".strip()
+    page.open(_TOP + math.ceil(len(layers) / across) * tall, message, subtitle, data.note)
+    _draw_key(page, compared=len(rungs) > 1)
+    about = f"{subtitle.replace('   ·   ', ', ')}. {data.note}".strip()
     page.alt = f"Dot chart, op time, log scale. {message}. {about}"
     page.plain = "Figure: the ladder, op time over reference time for each rung"
     left = 22 + widest(labels, weight="bold")
     width = (page.width - left - 12 - _GAP * (across - 1)) / across
-    look = _Look(labels, rungs, highlight, left, width, widest(rows["said"], weight="bold") + 14)
+    room = widest(rows["text"], weight="bold") + 14
     for i, name in enumerate(layers):
-        x, y = left + i % across * (width + _GAP), top + i // across * tall + head
+        x, y = left + i % across * (width + _GAP), _TOP + i // across * tall + head
         if len(layers) > 1:
             page.text(x, y - 26, name, weight="bold")
-        words = _draw_panel(page, rows[rows["layer"] == name].set_index("label"), x, y, look)
+        panel = rows[rows["layer"] == name].set_index("label")
+        words = _draw_panel(page, panel, x, y, width, room, labels, rungs, highlight, is_first=i % across == 0)
         page.alt += f" {name}: {words}"
 
 
-@dataclass(frozen=True)
-class _Look:
-    """What all panels share: the rows from top to bottom, which are rungs, which one is in question; pixels."""
-
-    labels: list[str]
-    rungs: list[str]
-    highlight: str
-    left: float  # where the first panel of a line begins: its rows are named there
-    width: float  # of a panel
-    room: float  # for the times, on the right of a panel
-
-
-def _read_library(library, layers, batch, device):
-    """Return the library's rows for these layers; refuse those of another device."""
+def _read_library(library: pd.DataFrame, layers: list[str], batch: int, device: str) -> pd.DataFrame:
+    """Return the library's rows for these layers and this batch; LabError if they are of another device."""
     others = Measured(library, _COLUMNS, "draw.ladder(library=)")
     others.keep("batch", batch)
     if device and others.device and device != others.device:
@@ -89,24 +76,29 @@ def _read_library(library, layers, batch, device):
     return others.rows[others.rows["layer"].isin(layers)]
 
 
-def _compare_rows(rows, rungs):
-    """Add to each row its unit, reference time and times as text; to a rung's the time and label of the one above."""
+def _compare_rows(rows: pd.DataFrame, rungs: list[str]) -> pd.DataFrame:
+    """Return the rows with five more columns; LabError if a layer has two rows with the same label.
+
+    ``unit`` ("FP32"), ``reference`` (the reference time, ms), ``text`` (the times); and of rows whose label is in
+    `rungs`, the rung above: ``above`` (its op time, ms), ``before`` (its label).
+    """
     repeated = rows[rows.duplicated(["layer", "label"])]
     if len(repeated):
         label, layer = repeated[["label", "layer"]].iloc[0]
         raise LabError(f"draw.ladder got several rows of {label} for {layer}: it draws one each")
     units = rows["dtype"].map(_UNITS).fillna("FP32") if "dtype" in rows else "FP32"
     rows = rows.assign(unit=units, reference=rows["op_ms"] / rows["x_reference"])
-    rows["said"] = [f"{ms(row.op_ms)}  {times(row.x_reference)}{'  FP16' if row.unit == 'FP16' else ''}"
+    rows["text"] = [f"{ms(row.op_ms)}  {times(row.x_reference)}{'  FP16' if row.unit == 'FP16' else ''}"
                     for row in rows.itertuples()]
     own = rows[rows["label"].isin(rungs)]
+    # The row before in the same layer; rather one with the same data type, if there is one.
     before, alike = (own.groupby(keys)[["op_ms", "label"]].shift() for keys in (["layer"], ["layer", "unit"]))
     rows[["above", "before"]] = alike.fillna(before)
     return rows
 
 
-def _draw_key(page, compared):
-    """Draw what a green line is and, if rungs are compared, a blue and an orange one."""
+def _draw_key(page: Page, compared: bool) -> None:
+    """Draw the chart's key: the green line of a reference time and, if rungs are compared, time saved and time lost."""
     page.line([22, 22], [58, 72], style.GREEN, 2.2)
     page.small(30, 69, "reference time in the kernel's precision")
     saved, lost = (270, style.BLUE, "time saved against the row above (ring)"), (584, style.ORANGE, "time lost")
@@ -117,51 +109,53 @@ def _draw_key(page, compared):
         page.small(x + 38, 69, words)
 
 
-def _draw_panel(page, panel, x, y0, look):
-    """Draw the panel of a layer with its upper left corner at (x, y0); return it in words."""
-    low, right, reach = _choose_limits(panel[["op_ms", "above", "reference"]], look)
-    decade = look.width / math.log10(right / low)  # pixels
+def _draw_panel(page: Page, panel: pd.DataFrame, x: float, y0: float, width: float, room: float, labels: list[str],
+                rungs: list[str], highlight: str, is_first: bool) -> str:
+    """Draw the panel of a layer, with its upper left corner at (x, y0), and return it in words.
+
+    `panel` has the layer's rows of `_compare_rows`, indexed by label. A line is drawn for each of `labels`, some of
+    them `rungs`; if `is_first`, their names stand on the left. The times as text take `room` pixels of the `width`.
+    """
+    drawn = panel[["op_ms", "above", "reference"]]
+    low, reach = drawn.min(axis=None) / 1.25, drawn.max(axis=None) * 1.1  # the ends of what is drawn, in ms
+    # The axis goes on to `right`, so that the texts have room; at least a third of it is for what is drawn.
+    right = low * (reach / low) ** (width / max(width - room, width / 3))
+    decade = width / math.log10(right / low)  # pixels of a factor of ten
     ticks = log_ticks(low, reach, (1, 2, 5) if decade > 180 else (1, 3) if decade > 90 else (1,))
-    ax = page.axes(x, y0, x + look.width, y0 + _STEP * len(look.labels), "x", xlim=(low, right), yticks=[],
-                   ylim=(len(look.labels) - 0.5, -0.5), xlabel="op time (ms, log scale)")
+    ax = page.axes(x, y0, x + width, y0 + _STEP * len(labels), "x", xlim=(low, right), yticks=[],
+                   ylim=(len(labels) - 0.5, -0.5), xlabel="op time (ms, log scale)")
     number(ax.xaxis, ticks)
     ax.grid(axis="x")
     ax.spines[:].set_visible(False)
-    reference = panel.groupby("unit")["reference"].first()[::-1]
+    reference = panel.groupby("unit")["reference"].first()[::-1]  # FP32 first
     words = f"reference {', FP16 '.join(map(ms, reference))}"
-    size = SMALL * min(1, look.width / wide(words, SMALL, "bold"))
+    size = SMALL * min(1, width / wide(words, SMALL, "bold"))
     page.text(x, y0 - 5, words, size=size, color=style.GREEN, weight="bold")
     clear = {"facecolor": style.PAPER, "edgecolor": "none", "pad": 1.5}
-    for row, label in enumerate(look.labels):
-        weight, y = "bold" if label == look.highlight else "normal", y0 + (row + 0.5) * _STEP + 4
-        ink, dot = (style.MUTED,) * 2 if label not in look.rungs else (style.INK, style.BLUE)
-        if x == look.left:
-            page.text(look.left - 8, y, label, ha="right", weight=weight, color=ink)
+    for row, label in enumerate(labels):
+        weight, y = "bold" if label == highlight else "normal", y0 + (row + 0.5) * _STEP + 4
+        ink, dot = (style.MUTED,) * 2 if label not in rungs else (style.INK, style.BLUE)
+        if is_first:
+            page.text(x - 8, y, label, ha="right", weight=weight, color=ink)
         if label not in panel.index:
             page.small(x + 8, y, "not measured", bbox=clear)
             continue
-        time, before, own, text = panel.loc[label, ["op_ms", "above", "reference", "said"]]
-        ax.plot([own, own], [row - 0.5, row + 0.5], color=style.GREEN, lw=2.2, zorder=2, solid_capstyle="butt")
-        if not time / _SAME <= before <= time * _SAME and not math.isnan(before):
+        time, before, best, text = panel.loc[label, ["op_ms", "above", "reference", "text"]]
+        ax.plot([best, best], [row - 0.5, row + 0.5], color=style.GREEN, lw=2.2, zorder=2, solid_capstyle="butt")
+        if not time / _SAME <= before <= time * _SAME and not math.isnan(before):  # 2 % apart, or more
             color = style.ORANGE if time > before else style.BLUE
             ax.plot([before, time], [row, row], color=color, lw=2.4, zorder=3)
             ax.plot([before], [row], "o", ms=6, mfc=style.PAPER, mec=color, mew=1.4, zorder=3)
-        ax.plot([time], [row], "o", ms=9 if label == look.highlight else 7, color=dot, zorder=4)
-        end = max(time, own, 0 if math.isnan(before) else before)
+        ax.plot([time], [row], "o", ms=9 if label == highlight else 7, color=dot, zorder=4)
+        end = max(time, best, 0 if math.isnan(before) else before)
         page.text(x + decade * math.log10(end / low) + 9, y, text, weight=weight, color=ink, bbox=clear)
     times_text = ", ".join(f"{label} {ms(row.op_ms)} ({times(row.x_reference)})" for label, row in panel.iterrows())
     references = ", ".join(f"{unit} units {ms(value)}" for unit, value in reference.items())
     return f"{times_text}; reference time of the {references}."
 
 
-def _choose_limits(times, layout):
-    """Return where the axis begins and ends, with room for the times as text, and where its ticks end."""
-    low, reach = times.min(axis=None) / 1.25, times.max(axis=None) * 1.1
-    return low, low * (reach / low) ** (layout.width / max(layout.width - layout.room, layout.width / 3)), reach
-
-
-def _write_verdict(label, rows):
-    """Return in a sentence a rung's gain or loss against the one before, and its time over the reference time."""
+def _write_verdict(label: str, rows: pd.DataFrame) -> str:
+    """Return as a title a rung's gain over the one before, and over the reference time, from its row of each layer."""
     if not len(rows):
         return "The ladder: op time over reference time"
     reference = f"{_write_spread(rows['x_reference'])}× the reference time"
@@ -169,7 +163,7 @@ def _write_verdict(label, rows):
     if not len(gain):
         return f"{label}: {reference}"
     before = rows["before"].dropna().iloc[0]
-    faster, slower = (gain > _SAME).sum(), (gain < 1 / _SAME).sum()
+    faster, slower = (gain > _SAME).sum(), (gain < 1 / _SAME).sum()  # layers with a difference of 2 % or more
     if faster == len(gain):
         verdict = f"{_write_spread(gain)} times as fast as {before}"
     elif slower == len(gain):
@@ -183,6 +177,6 @@ def _write_verdict(label, rows):
     return f"{label}: {verdict}; {reference}"
 
 
-def _write_spread(values):
-    """Return the smallest and the largest of several factors: "1.32 to 2.58"."""
+def _write_spread(values: pd.Series) -> str:
+    """Return the smallest and the largest of several factors as text, "1.32 to 2.58"; one number if both are equal."""
     return " to ".join(dict.fromkeys(f"{value:.3g}" for value in (values.min(), values.max())))

@@ -36,11 +36,11 @@ def network(page: Page, preset: Sequence[Layer], times: Mapping[str, float] | No
     """
     layers, name = list(preset), getattr(preset, "name", "the network")
     activation, tail = _NETWORKS.get(name, ("", []))
-    stages, steps = [(layers[0].C, layers[0].H)], []
+    stages, steps = [(layers[0].C, layers[0].H)], []  # (maps, side); (name, detail, side of the window, multiply-adds)
     for i, layer in enumerate(layers):
         steps.append((f"conv{i + 1}", f"{layer.K}×{layer.K}{activation}", layer.K, layer.macs(1)))
         stages.append((layer.M, layer.Ho))
-        for following in layers[i + 1 : i + 2]:
+        for following in layers[i + 1 : i + 2]:  # the next layer, if there is one
             window = round(layer.Ho / following.H)
             steps.append(("max-pool", f"{window}×{window}", window, 0))
             stages.append((following.C, following.H))
@@ -54,16 +54,16 @@ def network(page: Page, preset: Sequence[Layer], times: Mapping[str, float] | No
     page.open(318 + 54 * bool(times), f"{name}: {percent(convolved / total)} of the multiply-adds are in its {many}"
               if total > convolved else f"{name}: {many}, {amount.replace(' per', ' multiply-adds per')}",
               "one image through the network   ·   orange: what one value of the next map is made of")
-    # A stage's front card, and how far the stack reaches behind it.
+    # A stage's front map, with 0.8 so that small ones stay visible, and how far the stack reaches behind it.
     sizes = [(12 + 52 * (side / 86) ** 0.8, 3.5 * (min(maps, 8) - 1)) if side > 1 else (9, 0) for maps, side in stages]
     spare, middle = page.width - 64 - sum(map(sum, sizes)), 152
     gap = min(104, spare / len(steps))
     x, page.alt = 32 + (spare - gap * len(steps)) / 2, f"{name} as a row of feature maps: "
-    for i, ((maps, side), (w, d)) in enumerate(zip(stages, sizes, strict=True)):
+    for i, ((maps, side), (w, d)) in enumerate(zip(stages, sizes, strict=True)):  # w, d: width and depth in pixels
         shape = f"{maps}×{side}×{side}" if side > 1 else f"{maps}"
         _draw_maps(page, x, middle, maps, side, w, d)
         page.small(x + (w + d) / 2, 226, shape, style.INK, ha="center", weight="bold")
-        last = "sigmoid" if name == "lenet28" else "softmax"
+        last = "sigmoid" if name == "lenet28" else "softmax"  # the activation of the output
         under = last if i == len(steps) and tail else "" if i else "input"
         page.small(x + (w + d) / 2, 242, under, ha="center")
         if image is not None and i == 0:
@@ -76,7 +76,7 @@ def network(page: Page, preset: Sequence[Layer], times: Mapping[str, float] | No
             page.arrow(start, end, middle, color, 2 if conv else 1.2)
             page.small((start + end) / 2, 80, step, color, ha="center", weight="bold")
             page.small((start + end) / 2, 96, detail, color, ha="center")
-            if window:
+            if window:  # of one value of the next map
                 cell = max(4, w * window / side)
                 page.frame(x + 4, middle - w / 2 + d / 2 + 4, cell, cell, style.ORANGE, 1.6)
         x += w + d + gap
@@ -87,23 +87,26 @@ def network(page: Page, preset: Sequence[Layer], times: Mapping[str, float] | No
     page.alt += f". Shares of the {'; of the '.join(bars)}."
 
 
-def _draw_maps(page, x, middle, maps, side, w, d):
-    """Draw a stack of feature maps, the front one at the lower left, or a vector as a column of cells."""
+def _draw_maps(page: Page, x: float, middle: float, maps: int, side: int, w: float, depth: float) -> None:
+    """Draw maps, w pixels wide, one behind the other, to `depth` pixels right and up; a vector (side 1) as cells."""
     if side == 1:
         rows, high = min(maps, 36), 9 * min(maps, 12)
         page.cells(x, middle - high / 2, rows, 1, w, style.TINT, style.BLUE, high=high / rows, lw=0.5)
         page.frame(x, middle - high / 2, w, high, style.BLUE, 1)
         return
-    for i in reversed(range(min(maps, 8))):
-        shift = d * i / max(1, min(maps, 8) - 1)
-        page.rect(x + shift, middle - w / 2 + d / 2 - shift, w, w, style.TINT, style.BLUE, 1)
+    for i in reversed(range(min(maps, 8))):  # from behind; at most eight are drawn
+        shift = depth * i / max(1, min(maps, 8) - 1)
+        page.rect(x + shift, middle - w / 2 + depth / 2 - shift, w, w, style.TINT, style.BLUE, 1)
 
 
-def _draw_shares(page, y, what, parts, amount) -> str:
-    """Draw a bar of 100 %, its parts named inside if the names fit, else behind it; return it in words."""
+def _draw_shares(page: Page, y: float, what: str, parts: Mapping[str, float], amount: str) -> str:
+    """Draw a bar of 100 %, its parts (name -> amount) named inside if they fit, else behind it; return it in words.
+
+    Above it are `what` the parts are of, "multiply-adds", and the total as a text, `amount`.
+    """
     total, left, right = sum(parts.values()), 26, page.width - 26
     names = {part: f"{part}  {percent(value / total)}" for part, value in parts.items()}
-    # A part too small for its name is named behind the bar, which in turn makes the bar shorter.
+    # A part too small for its name is named behind the bar. That makes the bar shorter, which 0.8 allows for.
     behind = [p for p in parts if wide(names[p], SMALL) + 14 > (right - left) * 0.8 * parts[p] / total]
     note = ",  ".join(names[part] for part in behind)
     right -= wide(note, SMALL) + 10 if note else 0
@@ -143,7 +146,7 @@ def images(page: Page, pictures: np.ndarray, labels: Sequence[int], predictions:
         message = f"{n - sum(wrong)} of these {n} are read correctly" if any(wrong) else f"All {n} are read correctly"
         note = "each with its label" + "   ·   framed: label → what the network read instead" * any(wrong)
     columns = min(10, n)
-    pitch = (style.WIDTH - 16) / max(columns, 7)
+    pitch = (style.WIDTH - 16) / max(columns, 7)  # as for seven, so that few images are not too large
     side = pitch - 8
     page.open(70 + -(-n // columns) * (side + 26), message, note)
     for i, (picture, text) in enumerate(zip(pictures, words, strict=True)):
@@ -175,7 +178,7 @@ def convolution(page: Page, layer: Layer) -> None:
     cell, h, y = min(22.0, 210 / rows), 4 if rows > 4 else rows, 104  # h: rows of the output that are drawn
     top = y + r * cell  # the windows' upper edge
     middle = top + K * cell / 2
-    oy = middle - (r + 0.5) * cell
+    oy = middle - (r + 0.5) * cell  # the output's upper edge: its row r is at the middle of the window
     height = max(y + rows * cell, top + K * cell + 40, oy + h * cell + 42) + 50
     page.open(height, f"Neighbouring threads read {shared} of the same {layer.terms} inputs",
               f"{layer.name}   ·   a thread computes one output from {window} inputs")
@@ -186,8 +189,8 @@ def convolution(page: Page, layer: Layer) -> None:
     x2, first = x1 + K * cell + gap, x0 + c * cell
 
     page.caption(x0, y - 14, "input x", f"{C}×{layer.H}×{layer.W}, a corner")
-    for at, across, face in ((0, 1, "#bcd3ec"), (1, K - 1, "#e6dfd6"), (K, 1, "#f9d39a")):
-        page.rect(first + at * cell, top, across * cell, K * cell, face)
+    for column, across, face in ((0, 1, "#bcd3ec"), (1, K - 1, "#e6dfd6"), (K, 1, "#f9d39a")):  # one, both, the other
+        page.rect(first + column * cell, top, across * cell, K * cell, face)
     page.cells(x0, y, rows, columns, cell)
     page.frame(first, top, K * cell, K * cell, style.BLUE, 2.5)
     page.frame(first + cell, top + 4, K * cell - 2, K * cell - 8, style.ORANGE, 2.5)
@@ -230,7 +233,7 @@ def grid(page: Page, layer: Layer, block: tuple[int, int] = (16, 16), batch: int
     batch : int, optional
         Images, for the count of blocks.
     """
-    bx, by = block[0], block[1]
+    bx, by = block[:2]
     if bx < 1 or by < 1 or bx * by > MAX_THREADS:
         raise LabError(f"draw.grid: a block of {bx}×{by} has {bx * by} threads; a GPU takes 1 to {MAX_THREADS}")
     nx, ny = -(-layer.Wo // bx), -(-layer.Ho // by)
@@ -238,7 +241,7 @@ def grid(page: Page, layer: Layer, block: tuple[int, int] = (16, 16), batch: int
     idle = launched - layer.Ho * layer.Wo
     total = f"{nx} × {ny} blocks × {layer.M} maps"
     total += f" × {batch:,} images = {blocks * batch:,} blocks" if batch else f" = {blocks:,} blocks per image"
-    scale, cell = 236 / max(nx * bx, ny * by), 176 / max(bx, by)
+    scale, cell = 236 / max(nx * bx, ny * by), 176 / max(bx, by)  # pixels per thread: in the grid, in the large block
     high, x0, x1, x2, y = ny * by * scale, 26, 26 + max(nx * bx * scale + 78, 180), 590, 104
     height = y + max(high, by * cell + 40, 200) + 58
     page.open(height, f"{percent(idle / launched)} of the threads have no output to compute" if idle else
@@ -246,7 +249,7 @@ def grid(page: Page, layer: Layer, block: tuple[int, int] = (16, 16), batch: int
               f"{layer.name}   ·   blocks of {bx}×{by} threads   ·   one thread per output")
 
     page.caption(x0, y - 14, "output map", f"{layer.Ho}×{layer.Wo}")
-    cover(page, x0, y, layer, bx, by, scale, 0.9)
+    draw_cover(page, x0, y, layer, bx, by, scale, 0.9)
     px = x0 + max(0, layer.Wo // bx - 1) * bx * scale  # the last block of the first row that lies in the map
     page.rect(px, y, bx * scale, by * scale, style.BLUE, style.PAPER, 1, zorder=3)
     if idle:
@@ -259,12 +262,13 @@ def grid(page: Page, layer: Layer, block: tuple[int, int] = (16, 16), batch: int
 
     page.caption(x1, y - 14, "block", f"{bx * by} threads")
     warps = np.arange(bx * by).reshape(by, bx) // WARP
-    page.picture(x1, y, bx * cell, by * cell, np.array([[0x1F, 0x64, 0xAD], [0x9D, 0xB9, 0xD9]], np.uint8)[warps % 2])
+    shades = np.array([[*bytes.fromhex(color[1:])] for color in (style.BLUE, style.PALE)], np.uint8)
+    page.picture(x1, y, bx * cell, by * cell, shades[warps % 2])
     if cell >= 4:
         page.cells(x1, y, by, bx, cell, edge=style.PAPER, zorder=3)
     page.small(x1, y + by * cell + 20, f"{count(warps.max() + 1, 'warp')}, in alternating shades:", style.INK)
-    whole = f"{WARP // bx} rows of {bx}" if bx < WARP else f"a row of {WARP}"
-    page.small(x1, y + by * cell + 36, whole if WARP % bx == 0 else
+    in_rows = f"{WARP // bx} rows of {bx}" if bx < WARP else f"a row of {WARP}"
+    page.small(x1, y + by * cell + 36, in_rows if WARP % bx == 0 else
                f"{WARP} of a row" if bx % WARP == 0 else f"{WARP} threads, row after row")
 
     page.caption(x2, y - 14, "maps and images")
@@ -278,8 +282,8 @@ def grid(page: Page, layer: Layer, block: tuple[int, int] = (16, 16), batch: int
                 f"and {ny} down. {percent(idle / launched)} of the threads lie outside of the map. {total}.")
 
 
-def cover(page: Page, x: float, y: float, layer: Layer, bx: int, by: int, scale: float, lw: float) -> None:
-    """Draw an output map under blocks or tiles of bx × by; parts outside of the map are hatched."""
+def draw_cover(page: Page, x: float, y: float, layer: Layer, bx: int, by: int, scale: float, lw: float) -> None:
+    """Draw an output map under blocks or tiles of bx × by, hatched outside of the map; `scale`: pixels per output."""
     nx, ny, w, h = -(-layer.Wo // bx), -(-layer.Ho // by), layer.Wo * scale, layer.Ho * scale
     if (nx * bx, ny * by) != (layer.Wo, layer.Ho):
         page.rect(x, y, nx * bx * scale, ny * by * scale, style.WARM, style.ORANGE, 0, hatch="////")

@@ -49,34 +49,26 @@ MONO = "DejaVu Sans Mono"
 DASHED = (0, (4, 3))
 
 STYLE = {
+    **dict.fromkeys(("figure.facecolor", "savefig.facecolor", "axes.facecolor", "lines.markeredgecolor"), PAPER),
+    **dict.fromkeys(("axes.labelcolor", "legend.labelcolor"), MUTED),
+    **dict.fromkeys(("axes.labelsize", "legend.fontsize"), SMALL),
+    **dict.fromkeys(("axes.linewidth", "grid.linewidth"), 1.0),
+    **{f"axes.spines.{side}": False for side in ("left", "top", "right")},
     "figure.dpi": DPI,
-    "figure.facecolor": PAPER,
-    "savefig.facecolor": PAPER,
     "font.family": "DejaVu Sans",
     "font.size": NORMAL,
     "text.color": INK,
     "text.parse_math": False,  # labels come from data: a "$" in a kernel's name is a dollar
-    "axes.facecolor": PAPER,
     "axes.edgecolor": FAINT,
-    "axes.labelcolor": MUTED,
-    "axes.labelsize": SMALL,
-    "axes.linewidth": 1.0,
-    "axes.spines.left": False,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
     "axes.axisbelow": True,
     "axes.grid": True,
     "axes.grid.axis": "y",
     "grid.color": HAIR,
-    "grid.linewidth": 1.0,
     **{f"{axis}tick.{name}": value for axis in "xy" for name, value in (
         ("color", FAINT), ("labelcolor", MUTED), ("labelsize", SMALL), ("major.size", 0), ("minor.size", 0))},
     "lines.linewidth": 2.0,
     "lines.solid_capstyle": "round",
-    "lines.markeredgecolor": PAPER,
     "legend.frameon": False,
-    "legend.fontsize": SMALL,
-    "legend.labelcolor": MUTED,
     "hatch.linewidth": 0.8,
 }
 
@@ -95,7 +87,7 @@ LabError
 
 
 def figure(draw: Callable[..., None]) -> Callable[..., None]:
-    """Make a figure function of one that draws on a `Page`: it also takes a title, a subtitle and a path."""
+    """Decorate a function that draws on a `Page`: the result makes the page, and saves it as `path` or shows it."""
 
     @functools.wraps(draw)
     def draw_figure(*args, title=None, subtitle=None, path=None, **options):
@@ -107,6 +99,7 @@ def figure(draw: Callable[..., None]) -> Callable[..., None]:
             else:
                 _show(page)
 
+    # The signature and the docstring for help() and the API reference: without `page`, with the shared arguments.
     own = list(inspect.signature(draw).parameters.values())[1:]
     shared = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation="str | None")
               for name in ("title", "subtitle", "path")]
@@ -125,13 +118,14 @@ class Page:
     """
 
     def __init__(self, title: str | None = None, subtitle: str | None = None):
-        self._title, self._subtitle = title, subtitle
+        self._title, self._subtitle = title, subtitle  # for `open`: in place of the figure's own, before its own
         self.alt = self.plain = ""
 
     def open(self, height: float, title: str, subtitle: str = "", note: str = "", width: float = WIDTH) -> None:
-        """Make the figure with its heading: the message and, below it in grey, the quantity and the device.
+        """Make the figure `fig`, `width` × `height` CSS pixels, with its heading: the title and, in grey, the subtitle.
 
-        A note, such as that these are not GPU times, has a line of its own; everything below moves down by it.
+        A note, such as that these are not GPU times, is a third line: it adds to the height and moves all else down.
+        `pixels` becomes the transform from CSS pixels, y downwards, to those of Matplotlib.
         """
         self._down = 19 if note else 0
         self.width, self.height = width, round(height) + self._down
@@ -144,12 +138,12 @@ class Page:
             (44, join_parts(self._subtitle, subtitle), NORMAL, "normal", MUTED),
             (63, note, NORMAL, "bold", AMBER),
         ):
-            while size > 5 and wide(text, size, weight) > width - 24:
+            while size > 5 and wide(text, size, weight) > width - 24:  # 12 pixels of margin on each side
                 size *= 0.96
             self.text(12, y - self._down, text, size=size, weight=weight, color=color)
 
     def axes(self, left: float, top: float, right: float, bottom: float, log: str = "", **options):
-        """Add axes between these positions; `log` names the logarithmic ones, the options are those of `Axes.set`."""
+        """Add and return axes between these edges; `log`: the logarithmic ones, "xy"; options as of `Axes.set`."""
         w, h = self.width, self.height
         ax = self.fig.add_axes((left / w, 1 - (bottom + self._down) / h, (right - left) / w, (bottom - top) / h))
         for axis in log:
@@ -158,12 +152,12 @@ class Page:
         ax.minorticks_off()
         return ax
 
-    def at(self, ax, points: Sequence[tuple[float, float]]) -> np.ndarray:
-        """Return where points of axes lie on the page."""
+    def locate(self, ax, points: Sequence[tuple[float, float]]) -> np.ndarray:
+        """Convert points in the data coordinates of `ax` to CSS pixels: an array of n rows (x, y)."""
         return self.pixels.inverted().transform(ax.transData.transform(points))
 
     def text(self, x: float, y: float, text: str, **options) -> None:
-        """Write lines of text, the first with its baseline on y."""
+        """Write lines of text from x, 16 pixels apart, the first with its baseline on y; options are Matplotlib's."""
         for i, line in enumerate(text.split("\n")):
             self.fig.text(x, y + 16 * i, line, transform=self.pixels, **options)
 
@@ -171,11 +165,11 @@ class Page:
         """Write small text, by default in grey."""
         self.text(x, y, text, size=SMALL, color=color, **options)
 
-    def code(self, x: float, y: float, text: str, most: float) -> None:
-        """Write a line of source at most `most` wide: in smaller letters, then cut off if that is not enough."""
-        letter = 0.625 * DPI / 72  # pixels per point: the width of a letter of DejaVu Sans Mono
-        size = max(6, min(SMALL, most / letter / max(1, len(text))))
-        fits = int(most / letter / size + 1e-6)
+    def code(self, x: float, y: float, text: str, max_width: float) -> None:
+        """Write a line of source, at most `max_width` wide: smaller, to 6 points, then cut off with an ellipsis."""
+        letter = 0.625 * DPI / 72  # pixels per point of size: the width of a letter of DejaVu Sans Mono
+        size = max(6, min(SMALL, max_width / letter / max(1, len(text))))
+        fits = int(max_width / letter / size + 1e-6)  # 1e-6: the quotient may be rounded to just below a whole number
         self.text(x, y, text if len(text) <= fits else text[: fits - 1] + "…", size=size, family=MONO)
 
     def caption(self, x: float, y: float, name: str, detail: str = "") -> None:
@@ -184,7 +178,7 @@ class Page:
         self.text(x + (wide(name + "  ", weight="bold") if name else 0), y, detail, color=MUTED)
 
     def legend(self, x: float, y: float, colors: Mapping[str, str]) -> tuple[float, float]:
-        """Draw squares with the names of their colours, in as many lines as needed; return where the last one ends."""
+        """Draw a square and a name for each of `colors`, in one line or more; return (x, y) behind the last one."""
         left = x
         for name, color in colors.items():
             width = 16 + wide(name, SMALL)
@@ -197,72 +191,73 @@ class Page:
 
     def rect(self, x: float, y: float, w: float, h: float, face: str, edge: str = "none", lw: float = 0.0,
              **options) -> None:
-        """Draw a rectangle with its first corner at (x, y)."""
+        """Draw a rectangle with its upper left corner at (x, y); `lw`, the width of its edge, is in points."""
         box = Rectangle((x, y), w, h, facecolor=face, edgecolor=edge, linewidth=lw, transform=self.pixels, **options)
         self.fig.add_artist(box)
 
     def frame(self, x: float, y: float, w: float, h: float, color: str, lw: float = 2, **options) -> None:
-        """Draw the outline of a rectangle, above its content."""
+        """Draw the outline of a rectangle, above its content; its width `lw` is in points."""
         self.rect(x, y, w, h, "none", color, lw, zorder=3, **options)
 
     def line(self, xs: Iterable[float], ys: Iterable[float], color: str, lw: float = 1.0, **options) -> None:
-        """Draw a line through these points."""
+        """Draw a line through these points; its width `lw` is in points."""
         self.fig.add_artist(Line2D(xs, ys, color=color, lw=lw, transform=self.pixels, **options))
 
     def cells(self, x: float, y: float, rows: int, columns: int, cell: float, face: str = "none", edge: str = FAINT,
               high: float | None = None, lw: float | None = None, zorder: float = 1.5) -> None:
-        """Draw a grid of cells, square unless their height is given."""
+        """Draw a grid of cells, `cell` pixels wide and `high` pixels high (square by default), from (x, y)."""
         high = cell if high is None else high
         right, bottom = x + columns * cell, y + rows * high
         self.rect(x, y, right - x, bottom - y, face)
         lines = [[(x + i * cell, y), (x + i * cell, bottom)] for i in range(columns + 1)]
         lines += [[(x, y + i * high), (right, y + i * high)] for i in range(rows + 1)]
-        lw = min(0.7, cell / 14) if lw is None else lw
+        lw = min(0.7, cell / 14) if lw is None else lw  # thin in small cells, so that their colours stay visible
         self.fig.add_artist(LineCollection(lines, colors=edge, linewidths=lw, capstyle="butt", zorder=zorder,
                                            transform=self.pixels))
 
     def arrow(self, x0: float, x1: float, y: float, color: str, lw: float, y1: float | None = None,
               style: str = "-|>") -> None:
-        """Draw an arrow, horizontal unless it ends at `y1`; `style` is Matplotlib's."""
+        """Draw an arrow from (x0, y) to (x1, y), or to (x1, y1); `style` is Matplotlib's, `lw` is in points."""
         ends = (x0, y), (x1, y if y1 is None else y1)
         self.fig.add_artist(FancyArrowPatch(*ends, arrowstyle=style, mutation_scale=NORMAL, color=color, lw=lw,
                                             shrinkA=0, shrinkB=0, transform=self.pixels))
 
     def picture(self, x: float, y: float, w: float, h: float, image: np.ndarray) -> None:
-        """Draw an image: grey levels, dark on light, or colours."""
+        """Draw an image, w × h pixels: an array [rows, columns] of grey levels, 0 as white, or [rows, columns, 3]."""
         ax = self.axes(x, y, x + w, y + h, zorder=2)
         ax.axis("off")
         ax.imshow(image, cmap="gray_r", vmin=0, vmax=image.max() or 1, aspect="auto", interpolation="nearest")
 
 
 def save(page: Page, path: str | Path) -> None:
-    """Write the page as PNG, whole or not at all."""
+    """Write the page as PNG, whole or not at all; LabError if `path` is no .png or is a file of someone else."""
     if Path(path).suffix != ".png":
         raise LabError(f"cannot save a figure as {Path(path).name}: name it .png")
-    if Path(path).is_file() and b"iTXtDescription" not in Path(path).read_bytes():
+    if Path(path).is_file() and b"iTXtDescription" not in Path(path).read_bytes():  # the mark that `png` leaves
         raise LabError(f"{path} is there, and is no figure of the lab: remove it, or choose another name")
     write(path, png(page))
 
 
 def png(page: Page) -> bytes:
-    """Return the page as PNG with its alternative text; 96 colours: a third of the size at no visible loss."""
-    raw, out, about = io.BytesIO(), io.BytesIO(), PngInfo()
+    """Return the page as the bytes of a PNG file, with its alternative text."""
+    raw, out, metadata = io.BytesIO(), io.BytesIO(), PngInfo()
     page.fig.savefig(raw, format="png", dpi=DPI * DENSITY, pil_kwargs={"compress_level": 0})
+    # 96 colours: a third of the size at no visible loss.
     image = Image.open(raw).convert("RGB").quantize(96, dither=Image.Dither.NONE)
-    about.add_itxt("Description", page.alt)
+    metadata.add_itxt("Description", page.alt)
     # 7 % larger than with `optimize`, in a seventh of the time.
-    image.save(out, "png", compress_level=6, dpi=(DPI * DENSITY, DPI * DENSITY), pnginfo=about)
+    image.save(out, "png", compress_level=6, dpi=(DPI * DENSITY, DPI * DENSITY), pnginfo=metadata)
     return out.getvalue()
 
 
-def _show(page):
-    """Show the page in the notebook, with its alternative text, or else in a window."""
-    if _kernel() is not None:
+def _show(page: Page) -> None:
+    """Show the page in the notebook or else in a window; without a screen, print its alternative text."""
+    if _find_kernel() is not None:
         from IPython.display import display
 
         data = {"image/png": base64.b64encode(png(page)).decode(), "text/plain": page.plain or page.alt}
-        about = {"alt": page.alt, "width": round(page.width), "height": round(page.height)}
-        display(data, metadata={"image/png": about}, raw=True)
+        metadata = {"alt": page.alt, "width": round(page.width), "height": round(page.height)}
+        display(data, metadata={"image/png": metadata}, raw=True)
     elif matplotlib.get_backend().lower() == "agg":  # no screen: plt.show() would only warn
         print(page.alt)
     else:
@@ -273,32 +268,32 @@ def _show(page):
         plt.close(page.fig)
 
 
-def _kernel():
+def _find_kernel() -> object | None:
     """Return the Jupyter kernel that this runs in, or None."""
-    ipython = sys.modules.get("IPython")
+    ipython = sys.modules.get("IPython")  # in a notebook it is imported already
     return getattr(ipython.get_ipython() if ipython else None, "kernel", None)
 
 
 def number(axis, ticks: Iterable[float]) -> None:
-    """Put these ticks on an axis, with commas at the thousands: "10,000"."""
+    """Put these ticks on `axis`, such as ``ax.xaxis``, with commas at the thousands: "10,000"."""
     ticks = list(ticks)
     axis.set_ticks(ticks, [f"{tick:,.10g}" for tick in ticks])
 
 
 def log_ticks(low: float, high: float, digits: tuple[int, ...]) -> list[float]:
-    """Return round numbers between two for a logarithmic axis: these digits, times powers of ten."""
+    """Return the ticks of a logarithmic axis: the numbers from low to high that are a digit times a power of ten."""
     return [tick for tick in LogLocator(subs=digits, numticks=99).tick_values(low, high) if low <= tick <= high]
 
 
 def name_ends(page: Page, ax, right: float, ends: Mapping[str, tuple[float, str]], bold: Iterable[str]) -> None:
-    """Write the names of lines behind their right ends, pushed apart where these are close together.
+    """Write the names of lines, from x = `right`, at the height of their right ends, but at least 16 pixels apart.
 
-    `ends` has the last value of each line and its colour; the names start at `right`.
+    `ends` maps the name of each line to its last value and its colour; the names in `bold` are bold.
     """
-    low, *heights = page.at(ax, [(1, ax.get_ylim()[0]), *((1, value) for value, _ in ends.values())])[:, 1]
-    names, places = zip(*sorted(zip(ends, heights, strict=True), key=lambda end: end[1]), strict=True)
+    low, *heights = page.locate(ax, [(1, ax.get_ylim()[0]), *((1, value) for value, _ in ends.values())])[:, 1]
+    names, places = zip(*sorted(zip(ends, heights, strict=True), key=lambda end: end[1]), strict=True)  # from the top
     down = accumulate(places, lambda above, place: max(place, above + 16))
-    # Then up, so that none is beside the axis's numbers.
+    # Then from the bottom up: the lowest baseline (place + 4) is at most on the x axis, above the axis's numbers.
     up = accumulate(reversed([*down]), lambda below, place: min(place, below - 16), initial=low + 12)
     for name, place in zip(reversed(names), [*up][1:], strict=True):
         color = READABLE.get(ends[name][1], ends[name][1])
@@ -307,12 +302,12 @@ def name_ends(page: Page, ax, right: float, ends: Mapping[str, tuple[float, str]
 
 def ink_on(face: str) -> str:
     """Return the colour, light or dark, of text on a ground of this colour."""
-    return PAPER if np.dot(to_rgb(face), (0.3, 0.59, 0.11)) < 0.5 else INK
+    return PAPER if np.dot(to_rgb(face), (0.3, 0.59, 0.11)) < 0.5 else INK  # the weights of luma, ITU-R BT.601
 
 
 @functools.cache
 def wide(text: str, size: float = NORMAL, weight: str = "normal") -> float:
-    """Return the width of a text in CSS pixels."""
+    """Return the width of a text in CSS pixels; `size` is in points."""
     font = FontProperties(family=STYLE["font.family"], size=size, weight=weight)
     return text_to_path.get_text_width_height_descent(text, font, ismath=False)[0] * DPI / 72
 
@@ -323,15 +318,15 @@ def widest(texts: Iterable[object], size: float = NORMAL, weight: str = "normal"
 
 
 def percent(share: float) -> str:
-    """Return a share of 1 as text: "42 %", "3.1 %"."""
-    return f"{share * 100:.0f} %" if share >= 0.0995 or share == 0 else f"{share * 100:.1f} %"
+    """Return a share from 0 to 1 as text: "42 %", or "3.1 %" below 10 %."""
+    return f"{share * 100:.0f} %" if share >= 0.0995 or share == 0 else f"{share * 100:.1f} %"  # 9.95 % is "10 %"
 
 
 def count(number: int, word: str) -> str:
-    """Return a number of things as text: "1 row", "1,200 rows"."""
+    """Return a number with a noun, in the plural unless it is 1: "1 row", "1,200 rows"."""
     return f"{number:,} {word}{'' if number == 1 else 's'}"
 
 
 def join_parts(*parts: object) -> str:
-    """Join the parts that are not empty in a line."""
+    """Join the parts that are not empty in one line, with dots between them."""
     return "   ·   ".join(str(part) for part in parts if part)

@@ -7,7 +7,7 @@ import numpy as np
 from hostcuda.limits import BANKS, MAX_THREADS, WARP
 from labkit.base.errors import LabError
 from labkit.draw import style
-from labkit.draw.start import cover
+from labkit.draw.start import draw_cover
 from labkit.draw.style import SMALL, Page, count, figure, percent, wide
 from labkit.ladder.rungs.tensor_cores import WMMA_SHAPES
 from labkit.spec.layers import Layer
@@ -31,7 +31,7 @@ def tile(page: Page, T: int = 16, K: int = 7) -> None:
                        "at least 1")
     side = T + K - 1
     asked, loaded, cell = T * T * K * K, side * side, min(13.0, 276 / side)
-    corners = [(i, j) for i in range(0, side, T) for j in range(0, side, T)]
+    corners = [(i, j) for i in range(0, side, T) for j in range(0, side, T)]  # of the passes: row, column
     x0, y, tall = 26, 104, max(side * cell, 66)
     page.open(y + tall + 56, f"Load {loaded:,} inputs once instead of asking for {asked:,}",
               f"a tile of {T}×{T} outputs, one channel, K = {K}   ·   {asked / loaded:.1f} times fewer loads")
@@ -41,10 +41,10 @@ def tile(page: Page, T: int = 16, K: int = 7) -> None:
     for n, (i, j) in enumerate(corners):
         h, w = min(T, side - i) * cell, min(T, side - j) * cell
         page.frame(x0 + j * cell, y + i * cell, w, h, style.INK, 1)
-        if min(h, w) > 22 and len(corners) <= 9:
+        if min(h, w) > 22 and len(corners) <= 9:  # room for the number of the pass
             page.text(x0 + j * cell + w / 2, y + i * cell + h / 2, str(n + 1), ha="center", va="center", zorder=4,
                       weight="bold", bbox={"facecolor": style.PAPER, "edgecolor": "none", "pad": 2.5})
-    page.frame(x0, y, K * cell, K * cell, style.ORANGE, 3)
+    page.frame(x0, y, K * cell, K * cell, style.ORANGE, 3)  # the window of the first output
     page.rect(x0, y, cell, cell, style.ORANGE, style.PAPER, 1, zorder=3)
     size = f"{T} + {K} − 1 = {side} wide, {loaded * 4:,} bytes shared"
     page.caption(x0, y - 14, "input tile", size)
@@ -97,37 +97,34 @@ def tilings(page: Page, layer: Layer) -> None:
     page.alt = f"{layer.name}, an output map of {layer.Ho}×{layer.Wo} under square tiles."
     for i, (width, row) in enumerate(zip(widths, rows, strict=True)):
         page.caption(left + i * pitch, y - 12, f"tile {width}", f"{row['down']}×{row['across']}")
-        cover(page, left + i * pitch, y, layer, width, width, scale, 0.7)
+        draw_cover(page, left + i * pitch, y, layer, width, width, scale, 0.7)
         for n, (name, values) in enumerate(lines.items()):
-            ink, weight, at = (style.INK, "normal", y + reach * scale + 28 + 21 * n) if n else (
-                style.AMBER, "bold", y + reach * scale + 28)
-            page.small(12, at, "" if i else name, style.MUTED if n else style.AMBER)
-            page.small(left + i * pitch, at, values[i], ink, weight=weight)
+            ink, weight = (style.INK, "normal") if n else (style.AMBER, "bold")  # the first line is the message
+            baseline = y + reach * scale + 28 + 21 * n
+            page.small(12, baseline, "" if i else name, style.MUTED if n else style.AMBER)
+            page.small(left + i * pitch, baseline, values[i], ink, weight=weight)
         texts = ", ".join(f"{name} {values[i]}" for name, values in lines.items())
         page.alt += f" Tiles of {width}: {row['down']} down, {row['across']} across; {texts}."
 
 
-def compute_costs(layer: Layer, width: int) -> dict:
-    """Return the costs of square tiles of a width on a layer.
+def compute_costs(layer: Layer, width: int) -> dict[str, float]:
+    """Return the costs of tiles of width × width outputs on a layer.
 
     across, down (tiles), idle (share of the threads without an output), loaded (inputs loaded per input of the image),
     bytes (shared memory per block), wavefronts (mean of a warp's shared load, with the tile's rows one after another).
     """
-    across, down, side = -(-layer.Wo // width), -(-layer.Ho // width), width + layer.K - 1
+    across, down, side = -(-layer.Wo // width), -(-layer.Ho // width), width + layer.K - 1  # side: of an input tile
     columns = sum(min(side, layer.W - width * i) for i in range(across))
     rows = sum(min(side, layer.H - width * i) for i in range(down))
     return {
-        "across": across,
-        "down": down,
-        "idle": 1 - layer.Wo * layer.Ho / (across * down * width**2),
-        "loaded": columns * rows / (layer.W * layer.H),
-        "bytes": 4 * side**2,
-        "wavefronts": float(np.mean(wavefronts(width, side))),
+        "across": across, "down": down, "bytes": 4 * side**2,
+        "idle": 1 - layer.Wo * layer.Ho / (across * down * width**2), "loaded": columns * rows / (layer.W * layer.H),
+        "wavefronts": float(np.mean(count_wavefronts(width, side))),
     }
 
 
-def wavefronts(width: int, distance: int) -> list[int]:
-    """Return the wavefronts of each warp of width × width threads; thread (x, y) reads the word y · distance + x."""
+def count_wavefronts(width: int, distance: int) -> list[int]:
+    """Return the wavefronts of each warp of width × width threads, where thread (x, y) loads word y · distance + x."""
     threads = np.arange(width**2)
     words = threads // width * distance + threads % width  # all different, so the lanes of a bank take a wavefront each
     return [int(np.bincount(words[first : first + WARP] % BANKS).max()) for first in range(0, width**2, WARP)]
@@ -146,7 +143,7 @@ def gemm_tiles(page: Page, layer: Layer, tile: int = 16) -> None:
     if not (isinstance(tile, int) and tile > 0):
         raise LabError(f"draw.gemm_tiles: tile = {tile!r}; the side of a tile is a positive integer")
     M, depth, pixels = layer.M, layer.terms, layer.Ho * layer.Wo
-    down, steps, across = (-(-size // tile) for size in (M, depth, pixels))
+    down, steps, across = (-(-size // tile) for size in (M, depth, pixels))  # in tiles
     useful = M * depth * pixels / (down * steps * across * tile**3)
     visible = min(across, 4)  # tiles side by side, the rest as dots
     # Pixels: the height of a tile of y, of a tile of u, the width of a tile of k, of a tile of y.
@@ -157,6 +154,7 @@ def gemm_tiles(page: Page, layer: Layer, tile: int = 16) -> None:
     page.open(below + 34, f"{percent(useful)} of the multiply-adds are useful", f"{layer.name}, tiles of {tile}×{tile}"
               f"   ·   y [{M} × {pixels:,}] = k [{M} × {depth}] u [{depth} × {pixels:,}]")
     columns_drawn = min(pixels, visible * tile)
+    # Each matrix: its corner, name and size; the rows and columns that exist; its tiles down and across; their size.
     for x, y, name, size, rows, columns, n, m, high, w, face in (
         (x1, y0, "u", f"{depth} × {pixels:,}", depth, columns_drawn, steps, visible, deep, broad, style.TINT),
         (x0, y1, "k", f"{M} × {depth}", M, depth, down, steps, tall, slim, "#cfe8df"),
@@ -175,8 +173,8 @@ def gemm_tiles(page: Page, layer: Layer, tile: int = 16) -> None:
         for y in (y0 + steps * deep / 2, y1 + down * tall / 2):
             page.text(end + 10, y, "…", size=13, color=style.MUTED, va="center")
         page.small(end + 30, y0 + 14, f"{across:,} tiles across")
-    whole = {"rows": (M, down * tile), "depth": (depth, steps * tile), "columns": (pixels, across * tile)}
-    for i, (what, (size, covered)) in enumerate(whole.items()):
+    sides = {"rows": (M, down * tile), "depth": (depth, steps * tile), "columns": (pixels, across * tile)}
+    for i, (what, (size, covered)) in enumerate(sides.items()):
         page.text(x0, y0 + 24 + 25 * i, what, weight="bold")
         page.text(x0 + 78, y0 + 24 + 25 * i, f"{size:,} of {covered:,}")
         page.text(x0 + 250, y0 + 24 + 25 * i, percent(size / covered), ha="right")
@@ -203,25 +201,25 @@ def wmma_fill(page: Page, maps: Sequence[int]) -> None:
     maps : sequence of int
         Output maps of the layers, one column per number.
     """
-    maps, shapes = list(maps), sorted(WMMA_SHAPES)  # a shape: maps, pixels, depth
+    maps = list(maps)
+    shapes = {"×".join(map(str, shape)): shape for shape in sorted(WMMA_SHAPES)}  # (maps, pixels, depth)
     if not maps or min(maps) < 1:
         raise LabError(f"draw.wmma_fill: maps = {maps}; at least one, of 1 or more")
-    names = ["×".join(map(str, shape)) for shape in shapes]
-    rows = [max(fit(m, shape)[0] for m in maps) * shape[0] for shape in shapes]
+    rows = [max(count_tiles(m, shape)[0] for m in maps) * shape[0] for shape in shapes.values()]
     unit, left, top = min(4.0, 128 / max(rows)), 138, 100  # unit: pixels per map
     pitch = (style.WIDTH - left - 14) / len(maps)
-    low, m, name = min((fit(m, shape)[1], m, name) for m in maps for shape, name in zip(shapes, names, strict=True))
+    low, m, name = min((count_tiles(m, shape)[1], m, name) for m in maps for name, shape in shapes.items())
     page.open(90 + sum(rows) * unit + 54 * len(rows), f"With {count(m, 'map')} a {name} tile is {percent(low)} full",
               "blue: maps of the layer   ·   hatched: rows of zeros   ·   each further tile reads all inputs again")
     page.alt = "How full the tiles of a WMMA are."
     for j, m in enumerate(maps):
         page.text(left + j * pitch, 84, f"{m} maps", weight="bold")
-    for shape, name, lines in zip(shapes, names, rows, strict=True):
+    for (name, shape), lines in zip(shapes.items(), rows, strict=True):
         page.text(14, top + 12, name, weight="bold")
         page.small(14, top + 28, f"{shape[0]} maps\nof {shape[1]} pixels")
         across, high = min(shape[1] * unit, pitch - 16), shape[0] * unit
         for j, m in enumerate(maps):
-            (tiles, share), x = fit(m, shape), left + j * pitch
+            (tiles, share), x = count_tiles(m, shape), left + j * pitch
             for n in range(tiles):
                 page.rect(x, top + n * high, across, high, style.TINT, style.FAINT, 0.8, hatch="////")
                 page.rect(x, top + n * high, across, min(shape[0], m - n * shape[0]) * unit, style.BLUE)
@@ -233,7 +231,7 @@ def wmma_fill(page: Page, maps: Sequence[int]) -> None:
         top += lines * unit + 54
 
 
-def fit(maps: int, shape: tuple[int, int, int]) -> tuple[int, float]:
+def count_tiles(maps: int, shape: tuple[int, int, int]) -> tuple[int, float]:
     """Return how many tiles of `shape` (maps, pixels, depth) cover `maps` maps, and the used share of their rows."""
     tiles = -(-maps // shape[0])
     return tiles, maps / (tiles * shape[0])

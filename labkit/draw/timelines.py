@@ -13,7 +13,7 @@ from labkit.draw.style import SMALL, Page, count, figure, ink_on, number, percen
 from labkit.measure.pipeline import STEPS, busy_ms, overlap, span_ms
 
 _COLORS = dict(zip(STEPS, (style.SKY, style.ORANGE, style.BLUE), strict=True))
-_NAMES = {"copy in": "copies in", "kernel": "kernels", "copy out": "copies out"}
+_PLURALS = {"copy in": "copies in", "kernel": "kernels", "copy out": "copies out"}
 _BAR, _LANE = 11, 38  # pixels: a step's bar; a stream's lane holds three, one under the other
 _LEFT, _RIGHT = 120, 16
 _GAP, _THIN = 0.5, 1.5  # pixels: between two bars; the least width of one
@@ -44,10 +44,10 @@ def gantt(page: Page, timeline: pd.DataFrame | Mapping[str, pd.DataFrame], refer
     end = max(reference_ms or 0, *(rows["end_ms"].max() for rows in several.values())) * 1.005
     heights = [24 * bool(name) + _LANE * rows["stream"].nunique() + 100 for name, rows in several.items()]
     last = list(several.values())[-1]
-    what = busy_ms(last).idxmax()
+    what = busy_ms(last).idxmax()  # the kind of step that is busy longest
     where = "the multiprocessors" if what == "kernel" else "the link"
     share = percent(busy_ms(last)[what] / span_ms(last))
-    page.open(108 + sum(heights), f"{_NAMES[what].capitalize()} keep {where} busy for {share} of the time", "", note)
+    page.open(108 + sum(heights), f"{_PLURALS[what].capitalize()} keep {where} busy for {share} of the time", "", note)
     x, _ = page.legend(_LEFT, 66, _COLORS)
     page.small(x, 66, "one under the other in a stream’s lane; numbered by chunk")
     page.alt = "Gantt chart of copies and kernels."
@@ -64,21 +64,22 @@ def gantt(page: Page, timeline: pd.DataFrame | Mapping[str, pd.DataFrame], refer
     page.alt += f" Marked: {marked}." * bool(marked)
 
 
-def _round_ticks(low, high):
-    """Return round numbers between two."""
+def _round_ticks(low: float, high: float) -> list[float]:
+    """Return about eight round numbers from low to high, as ticks of an axis."""
     return [tick for tick in MaxNLocator(8, steps=[1, 2, 5, 10]).tick_values(low, high) if low <= tick <= high]
 
 
-def _draw_panel(page, top, bottom, name, timeline, end, ticks, reference_ms):
-    """Draw one timeline; return it in words."""
+def _draw_panel(page: Page, top: float, bottom: float, heading: str, timeline: pd.DataFrame, end: float,
+                ticks: list[float], reference_ms: float | None) -> str:
+    """Draw a timeline, a lane per stream and then one per kind of step, from 0 to `end` [ms]; return it in words."""
     busy, span, at_once = busy_ms(timeline), span_ms(timeline), overlap(timeline)
-    if name:
-        page.text(12, top + 12, name, weight="bold")
+    if heading:
+        page.text(12, top + 12, heading, weight="bold")
         page.small(page.width - _RIGHT, top + 12, f"{ms(span)}   ·   overlap {at_once:.2f}", ha="right")
         top += 24
     ax = page.axes(_LEFT, top, page.width - _RIGHT, bottom, xlim=(0, end), ylim=(bottom, top), yticks=[])
     ax.set_xticks(ticks, [""] * len(ticks))
-    ax.grid(axis="x")
+    ax.grid(axis="x")  # y is in CSS pixels of the page
     scale = (page.width - _RIGHT - _LEFT) / end  # pixels per millisecond
     streams = sorted(timeline["stream"].unique())
     lanes = {stream: top + i * _LANE + 2 for i, stream in enumerate(streams)}
@@ -87,15 +88,15 @@ def _draw_panel(page, top, bottom, name, timeline, end, ticks, reference_ms):
         ax.axhline(y + _LANE - 3, color=style.HAIR, lw=1)
     texts = []
     for i, what in enumerate(STEPS):
-        mine, color = timeline[timeline["what"] == what], _COLORS[what]
+        steps, color = timeline[timeline["what"] == what], _COLORS[what]
         y = top + len(streams) * _LANE + 10 + i * 22
-        page.small(_LEFT - 10, y + 10, f"{_NAMES[what]} {percent(busy[what] / span)}", ha="right")
-        texts.append(f"{_NAMES[what]} {ms(busy[what])} ({percent(busy[what] / span)})")
-        _draw_steps(ax, mine, y, 14, scale, color)
+        page.small(_LEFT - 10, y + 10, f"{_PLURALS[what]} {percent(busy[what] / span)}", ha="right")
+        texts.append(f"{_PLURALS[what]} {ms(busy[what])} ({percent(busy[what] / span)})")
+        _draw_steps(ax, steps, y, 14, scale, color)
         for stream, lane in lanes.items():
-            _draw_steps(ax, mine[mine["stream"] == stream], lane + i * _BAR, _BAR - _GAP, scale, color)
-        for row in mine.itertuples():
-            if (row.end_ms - row.start_ms) * scale > 7 + 7 * len(str(row.chunk)):
+            _draw_steps(ax, steps[steps["stream"] == stream], lane + i * _BAR, _BAR - _GAP, scale, color)
+        for row in steps.itertuples():
+            if (row.end_ms - row.start_ms) * scale > 7 + 7 * len(str(row.chunk)):  # the chunk's number fits
                 ax.text((row.start_ms + row.end_ms) / 2, lanes[row.stream] + (i + 0.5) * _BAR, str(row.chunk),
                         ha="center", va="center", size=6.2, color=ink_on(color))
     if reference_ms:
@@ -104,8 +105,8 @@ def _draw_panel(page, top, bottom, name, timeline, end, ticks, reference_ms):
     return f"{counts}, {ms(span)}, busy with {', '.join(texts)}; overlap {at_once:.2f}."
 
 
-def _draw_steps(ax, rows, y, height, scale, color):
-    """Draw steps as bars; `scale` is in pixels per millisecond."""
+def _draw_steps(ax, rows: pd.DataFrame, y: float, height: float, scale: float, color: str) -> None:
+    """Draw steps, from ``start_ms`` to ``end_ms``, as bars with a gap at the end; `scale`: pixels per millisecond."""
     lengths = (rows["end_ms"] - rows["start_ms"] - _GAP / scale).clip(lower=_THIN / scale)
     ax.broken_barh(list(zip(rows["start_ms"], lengths, strict=True)), (y, height), facecolors=color)
 
@@ -126,8 +127,8 @@ def chunk_sizes(page: Page, table: pd.DataFrame, reference_ms: float | None = No
     """
     require_columns(table, ["chunk", "streams", "steady_ms"], "draw.chunk_sizes")
     best = table.loc[table["steady_ms"].idxmin()]
-    over = f", {best['steady_ms'] / reference_ms:.2f} times the reference time" if reference_ms else ""
-    page.open(380, f"Best with {int(best['chunk']):,} images per chunk: {ms(best['steady_ms'])}{over}",
+    ratio = f", {best['steady_ms'] / reference_ms:.2f} times the reference time" if reference_ms else ""
+    page.open(380, f"Best with {int(best['chunk']):,} images per chunk: {ms(best['steady_ms'])}{ratio}",
               "", table.attrs.get("note", ""))
     ax = page.axes(58, 84, page.width - 24, 332, "x", xlabel="images per chunk (log scale)",
                    ylabel="layer time, buffers kept (ms)")

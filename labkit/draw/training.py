@@ -15,7 +15,7 @@ _ROW, _BAR = 36, 11  # pixels: two bars with space, one bar
 
 
 def _write_ratio(ratio: float) -> str:
-    """Return a ratio with two digits: "1.3", "320"."""
+    """Return a ratio with two significant digits, as text: "1.3", "320", "1,200"."""
     return f"{float(f'{ratio:.2g}'):,.10g}"
 
 
@@ -33,7 +33,7 @@ def kernel_times(page: Page, table: pd.DataFrame, device: str = "") -> None:
     """
     require_columns(table, ["kernel", "label", "us", "published_us"], "draw.kernel_times")
     groups = dict(iter(table.groupby("kernel", sort=False)))
-    worst = max(groups, key=lambda name: groups[name]["us"].max() / groups[name]["us"].min())
+    worst = max(groups, key=lambda name: groups[name]["us"].max() / groups[name]["us"].min())  # the title names it
     rows = groups[worst].sort_values("us")
     ratio = rows["us"].iloc[-1] / rows["us"].iloc[0]
     page.open(96 + sum(40 + _ROW * len(rows) for rows in groups.values()),
@@ -76,7 +76,8 @@ def accuracies(page: Page, curves: Mapping[str, pd.Series]) -> None:
     most = max(curve.index.max() for curve in curves.values())
     page.open(350, f"{best}: {curves[best].iloc[-1]:.1%} in the end", "accuracy on held-out images")
     right = page.width - 18 - widest(curves, SMALL, "bold")
-    low = int(min(100 * curve.iloc[1:].min() for curve in curves.values()) // 10 * 10)  # the first may be near 0
+    # The axis begins at a multiple of 10 %. The first accuracy of a line is not counted: it may be near 0.
+    low = int(min(100 * curve.iloc[1:].min() for curve in curves.values()) // 10 * 10)
     ax = page.axes(52, 80, right - 8, 302, ylim=(low, 100), xlabel="epochs")
     number(ax.yaxis, range(low, 101, 10 if low > 40 else 20))
     number(ax.xaxis, MaxNLocator(8, integer=True).tick_values(0, most))

@@ -1,6 +1,6 @@
 """A warp's request to a memory: sectors of global memory, banks of shared memory, words of constant memory."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,27 +14,32 @@ from labkit.spec.layers import Layer
 HIGH = 172  # pixels of a panel of sectors
 
 
-def _require_panels(given, who: str, what: str) -> dict[str, dict[int, int]]:
-    """Map name -> lane -> value, for one array or a mapping of arrays; lanes with a negative value take no part."""
+def _require_panels(given: object, figure_name: str, what: str) -> dict[str, dict[int, int]]:
+    """Return one array, or a mapping of arrays, as panels: name -> lane -> value, without the negative values.
+
+    Raises LabError, which names the figure and `what` the values are, unless each array has 1 to 32 integers and one of
+    them is not negative.
+    """
     panels = {}
     for name, values in (given if isinstance(given, Mapping) else {"": given}).items():
         values = np.asarray(values)
-        if values.ndim != 1 or not 1 <= len(values) <= WARP or values.dtype.kind not in "iu":
-            raise LabError(f"{who}: a warp has {WARP} lanes; got {values.dtype} {what} of shape {values.shape}")
+        if values.ndim != 1 or not 1 <= len(values) <= WARP or values.dtype.kind not in "iu":  # (un)signed integers
+            raise LabError(f"{figure_name}: a warp has {WARP} lanes; got {values.dtype} {what} of shape {values.shape}")
         panels[name] = {lane: value for lane, value in enumerate(values.tolist()) if value >= 0}
         if not panels[name]:
-            raise LabError(f"{who}: no lane takes part (all {what} are negative)")
+            raise LabError(f"{figure_name}: no lane takes part (all {what} are negative)")
     return panels
 
 
-def _write_counts(counts, word) -> str:
-    """Return different counts as text: "4 sectors or 32"."""
+def _write_counts(counts: Iterable[int], noun: str) -> str:
+    """Return the different ones of several counts as text: "4 sectors or 32"."""
     first, *others = dict.fromkeys(counts)
-    return " or ".join([f"{first} {word}{'s' * (first != 1)}", *map(str, others)])
+    return " or ".join([f"{first} {noun}{'s' * (first != 1)}", *map(str, others)])
 
 
-def _write_alt(about, panels, texts) -> str:
-    sentences = (f"{name + ': ' if name else ''}{words}." for name, words in zip(panels, texts, strict=True))
+def _write_alt(about: str, names: Iterable[str], texts: Iterable[str]) -> str:
+    """Return the alternative text of a figure: `about`, then a sentence for the name and the text of each panel."""
+    sentences = (f"{name + ': ' if name else ''}{words}." for name, words in zip(names, texts, strict=True))
     return " ".join([about, *sentences])
 
 
@@ -65,59 +70,68 @@ def coalescing(page: Page, layer: Layer, block: tuple[int, int] = (16, 16)) -> N
     """
     lanes = np.arange(min(WARP, block[0] * block[1]))
     y, x = lanes // block[0], lanes % block[0]
+    # The addresses of the lanes' inputs, of 4 bytes each.
     along = {"threadIdx.x along w": (y * layer.W + x) * 4, "threadIdx.x along h": (x * layer.W + y) * 4}
     _draw_panels(page, along, 4, f"{layer.name}   ·   first warp of a block of {block[0]}×{block[1]}   ·   an image "
                                  f"row is {layer.W * 4} bytes")
 
 
-def _draw_panels(page, addresses, size, about=""):
+def _draw_panels(page: Page, addresses: object, size: int, subtitle: str = "") -> None:
+    """Draw a panel of lanes and sectors for each array of `addresses`; the parameters are those of `sectors`."""
     panels = _require_panels(addresses, "draw.sectors", "addresses")
     moved = [len(bytes_used(lanes, size)[1]) for lanes in panels.values()]
-    page.open(62 + HIGH * len(panels), f"One request of a warp moves {_write_counts(moved, 'sector')}", about)
-    texts = [sector_panel(page, 58 + HIGH * i, name, lanes, size) for i, (name, lanes) in enumerate(panels.items())]
+    page.open(62 + HIGH * len(panels), f"One request of a warp moves {_write_counts(moved, 'sector')}", subtitle)
+    texts = [draw_sector_panel(page, 58 + HIGH * i, *panel, size) for i, panel in enumerate(panels.items())]
     page.alt = _write_alt("A warp's 32 lanes and the 32-byte sectors of memory that they touch.", panels, texts)
 
 
 def bytes_used(lanes: Mapping[int, int], size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the bytes that these lanes touch, and their sectors."""
+    """Return two sorted arrays: the addresses of the bytes, and the numbers of the sectors, that the lanes touch.
+
+    `lanes` maps a lane to the address of its `size` bytes; the number of a sector is its address / 32.
+    """
     used = np.unique(np.add.outer([*lanes.values()], np.arange(size)))
     return used, np.unique(used // SECTOR)
 
 
-def sector_boxes(page: Page, left: float, right: float, y: float, height: float, used: np.ndarray, widest: float = 150,
-                 centered: bool = True) -> tuple[dict[int, float], float]:
-    """Draw the sectors of the bytes `used`, with a wide gap where memory is left out.
+def draw_sectors(page: Page, left: float, right: float, y: float, height: float, used: np.ndarray,
+                 max_width: float = 150, centered: bool = True) -> tuple[dict[int, float], float]:
+    """Draw sectors in a row as boxes with the bytes at the addresses `used` in blue, between `left` and `right`.
 
-    Return the x of each sector, by its number, and the width of one, which is at most `widest`.
+    The gap between two is wide where memory is left out. Return a dict, from the number of a sector (its address / 32)
+    to the left edge of its box, and the width of a box, at most `max_width`; all in CSS pixels.
     """
     sectors = np.unique(used // SECTOR)
     distance, n = np.diff(sectors, prepend=sectors[0]), len(sectors)
-    wide_gap, gap = (18, 5) if n <= 12 else (5, 3)
-    gaps = np.cumsum(np.select([distance > 1, distance == 1], [wide_gap, gap]))  # to the left of each
-    w = min(widest, (right - left - gaps[-1]) / n)
+    wide_gap, gap = (18, 5) if n <= 12 else (5, 3)  # pixels
+    gaps = np.cumsum(np.select([distance > 1, distance == 1], [wide_gap, gap]))  # all those to the left of each box
+    w = min(max_width, (right - left - gaps[-1]) / n)
     margin = (right - left - w * n - gaps[-1]) / 2 if centered else 0
     place = dict(zip(sectors.tolist(), (left + margin + gaps + w * np.arange(n)).tolist(), strict=True))
     for sector, x in place.items():
         page.rect(x, y, w, height, style.EMPTY)
         inside = used[used // SECTOR == sector] % SECTOR
-        for run in np.split(inside, np.flatnonzero(np.diff(inside) > 1) + 1):
+        for run in np.split(inside, np.flatnonzero(np.diff(inside) > 1) + 1):  # runs of neighbouring bytes
             page.rect(x + w * run[0] / SECTOR, y, w * len(run) / SECTOR, height, style.BLUE)
-        for word in range(1, 8 if w > 60 else 1):
+        for word in range(1, 8 if w > 60 else 1):  # lines between the eight words, if there is room for them
             page.line([x + w * word / 8] * 2, [y, y + height], style.PAPER, 0.8)
         page.frame(x, y, w, height, style.INK, min(1.6, w / 10))
     return place, w
 
 
-def sector_panel(page: Page, top: float, name: str, lanes: Mapping[int, int], size: int) -> str:
-    """Draw the lanes of a request and the sectors that they touch; return the request in words."""
-    left, right, y = 26, page.width - 26, top + 100
+def draw_sector_panel(page: Page, top: float, name: str, lanes: Mapping[int, int], size: int) -> str:
+    """Draw a warp's lanes and the sectors that they touch; return the request in words: "4 sectors, 128 of …".
+
+    `lanes` maps a lane to the address of its `size` bytes.
+    """
+    left, right, y = 26, page.width - 26, top + 100  # y: the top of the sectors
     used, moved = bytes_used(lanes, size)
     pitch, total = (right - left) / WARP, SECTOR * len(moved)
     words = f"{count(len(moved), 'sector')}, {len(used):,} of {total:,} bytes used ({percent(len(used) / total)})"
     page.caption(left, top + 18, name)
     page.text(right, top + 18, words, ha="right", color=style.MUTED)
-    place, w = sector_boxes(page, left, right, y, 24, used)
-    numbered = bool(widest(place, SMALL) < w)
+    place, w = draw_sectors(page, left, right, y, 24, used)
+    numbered = bool(widest(place, SMALL) < w)  # whether the sectors' numbers fit
     for sector, x in place.items():
         page.small(x + w / 2, y + 39, str(sector) * numbered, style.INK, ha="center")
     for lane in range(WARP):
@@ -143,9 +157,9 @@ class Turns:
     column: str  # what a column is
     line: str  # what a line is
     step: float  # pixels of a line
-    groups: list[list[dict[int, str]]]  # of each turn the texts by column; the first of a group is needed in any case
-    words: str
-    notes: Sequence[str] = ()  # beside the lines
+    groups: list[list[dict[int, str]]]  # group -> turn -> column -> text; turns after a group's first are conflicts
+    words: str  # the request in words, for the caption
+    notes: Sequence[str] = ()  # beside the lines, one each
 
     @property
     def number(self) -> int:
@@ -159,7 +173,7 @@ class Turns:
 
 
 def draw_turns(page: Page, top: float, name: str, request: Turns) -> None:
-    """Draw a request turn by turn: the lanes or banks that each serves, in orange if the turn is a conflict."""
+    """Draw a request turn by turn from y = `top`: the lanes or banks that each serves, in orange for a conflict."""
     left, right, step = 92, page.width - (108 if request.notes else 14), request.step
     pitch = (right - left) / 32
     page.caption(12, top + 16, name, request.words)
@@ -172,15 +186,19 @@ def draw_turns(page: Page, top: float, name: str, request: Turns) -> None:
         y = top + 42 + step * i
         if i < 3 or i == len(turns) - 1:
             page.small(left - 10, y + step / 2 + 4, f"{request.line} {i + 1}", ha="right")
-        for at, text in turn.items():
-            page.rect(left + at * pitch, y, pitch, step, style.ORANGE if is_conflict else style.BLUE, zorder=2)
-            page.text(left + (at + 0.5) * pitch, y + step / 2 + 3, text, ha="center", size=6.4, zorder=4,
+        for column, text in turn.items():
+            page.rect(left + column * pitch, y, pitch, step, style.ORANGE if is_conflict else style.BLUE, zorder=2)
+            page.text(left + (column + 0.5) * pitch, y + step / 2 + 3, text, ha="center", size=6.4, zorder=4,
                       color=style.INK if is_conflict else style.PAPER)
         for note in request.notes[i : i + 1]:
             page.text(right + 8, y + step / 2 + 3, note, size=6.8, family=style.MONO)
 
 
-def _draw_requests(page, kind, requests, about, top, below):
+def _draw_requests(page: Page, kind: str, requests: Mapping[str, Turns], about: str, top: int, below: int) -> None:
+    """Draw a panel per request, by its name, with `top` pixels above and `below` pixels below all of them.
+
+    `kind` is "access" or "read", for the title; `about` begins the alternative text.
+    """
     counts, line = [request.number for request in requests.values()], next(iter(requests.values())).line
     page.open(top + below + sum(request.height for request in requests.values()),
               f"One {kind} of a warp takes {_write_counts(counts, line)}")
@@ -224,12 +242,7 @@ def constant_reads(page: Page, elements) -> None:
 def constant_turns(lanes: Mapping[int, int], write: Callable[[int], str]) -> Turns:
     """Return the turns of a read of constant memory: one serves the lanes that ask for one element.
 
-    Parameters
-    ----------
-    lanes : mapping of int to int
-        Lane to element, or to its address.
-    write : callable
-        Returns the name of an element.
+    `lanes` maps a lane to its element, or to the element's address; `write` returns the name of such an element.
     """
     turns = {element: [lane for lane in lanes if lanes[lane] == element] for element in dict.fromkeys(lanes.values())}
     sizes = [*map(len, turns.values())]
@@ -237,42 +250,35 @@ def constant_turns(lanes: Mapping[int, int], write: Callable[[int], str]) -> Tur
     if len(sizes) == 1:
         words = f"1 turn serves {'all 32' if sizes == [WARP] else sizes[0]} lanes"
     texts = [dict.fromkeys(served, "") for served in turns.values()]
-    return Turns("lane", "turn", 14, [texts], words, [*map(write, turns)])
+    return Turns(column="lane", line="turn", step=14, groups=[texts], words=words, notes=[*map(write, turns)])
 
 
 def shared_turns(lanes: Mapping[int, int], size: int = 4, load: bool = True) -> Turns:
-    """Return the wavefronts of a request to shared memory, with the lanes that each bank serves in each.
+    """Return a request to shared memory as its wavefronts, one turn each.
 
-    Parameters
-    ----------
-    lanes : mapping of int to int
-        Lane to address.
-    size : int
-        Bytes per lane.
-    load : bool
-        Whether it is a load.
+    `lanes` maps a lane to the address of its `size` bytes; `load` says whether the request is a load.
     """
-    groups = wavefronts(lanes, size, load)
+    groups = list_wavefronts(lanes, size, load)
     total = sum(map(len, groups))
     more = total - len(groups)
     conflicts = f"{more} of them conflicts" if more else "no conflict"
     used = len({bank for fronts in groups for front in fronts for bank in front})
     words = f"{count(total, 'wavefront')}, {conflicts}, {used} of {BANKS} banks used"
-    return Turns("bank", "wavefront", 20, groups, words)
+    return Turns(column="bank", line="wavefront", step=20, groups=groups, words=words)
 
 
-def wavefronts(lanes: Mapping[int, int], size: int, load: bool) -> list[list[dict[int, str]]]:
-    """Return the wavefronts of a request to shared memory: which lanes each bank serves in each, as texts.
+def list_wavefronts(lanes: Mapping[int, int], size: int, load: bool) -> list[list[dict[int, str]]]:
+    """Return the wavefronts of a request to shared memory, as group -> wavefront -> bank -> text.
 
-    The first wavefront of each group of lanes that are served together is needed, the others are conflicts. A bank
-    serves one word of 4 bytes per wavefront, to any number of lanes. Accesses of 8 or 16 bytes per lane are served for
-    half or a quarter of a warp at a time; for twice as many lanes if all neighbours load the same (measured on an H200,
-    and counted so by the engine).
-
-    The parameters are those of `shared_turns`.
+    A group are lanes that are served together: its first wavefront is needed, the others are conflicts. The text of a
+    bank is the lane that it serves, "5", or how many lanes, "3×". A bank serves one word of 4 bytes per wavefront, to
+    any number of lanes. Accesses of 8 or 16 bytes per lane are served for half or a quarter of a warp at a time; for
+    twice as many lanes if all neighbours load the same (measured on an H200, and counted so by the engine). The
+    parameters are those of `shared_turns`: lane -> address, bytes per lane, and whether it is a load.
     """
-    words = max(1, size // 4)
-    group = WARP // words
+    words = max(1, size // 4)  # per lane
+    group = WARP // words  # lanes that are served together
+    # Neighbours: lanes whose numbers differ by 1 or by 2. A lane that takes no part equals any other.
     alike = (all(lanes.get(lane ^ away, at) == at for lane, at in lanes.items()) for away in (1, 2))
     if words > 1 and load and any(alike):
         group *= 2
