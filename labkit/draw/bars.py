@@ -22,8 +22,8 @@ _TRAFFIC = {  # counter -> its panel's title, and what is counted
 }
 _KIND_COLORS = (style.BLUE, style.SKY, style.ORANGE, style.PALE, style.RUST, style.FAINT)
 _STALL_COLORS = dict(zip(STALLS, (
-    style.BLUE, style.SKY, style.ORANGE, "#b8650a", style.GREEN, style.RUST, "#7a4fa3", style.MUTED, "#e3b7c8",
-    "#d9d28a", style.WARM, style.PALE,
+    style.BLUE, style.SKY, style.ORANGE, style.BROWN, style.GREEN, style.RUST, style.VIOLET, style.MUTED, style.ROSE,
+    style.OLIVE, style.WARM, style.PALE,
 ), strict=True))
 
 

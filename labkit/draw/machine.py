@@ -93,7 +93,7 @@ def memories(page: Page) -> None:
     columns = (left + 254, left + 432, left + 606)
     for x, text in zip(columns, ("shared by", "size and rate", "a load waits"), strict=True):
         page.small(x, top - 12, text, weight="bold")
-    faces = (style.BLUE, "#4f86c2", style.PALE, style.TINT, style.WARM)
+    faces = (style.BLUE, style.STEEL, style.PALE, style.TINT, style.WARM)
     for i, (row, face) in enumerate(zip(rows, faces, strict=True)):
         y = top + i * high
         page.rect(left, y, 150 + 22 * i, high - 8, face)

@@ -75,7 +75,7 @@ def im2col(page: Page, H: int = 5, W: int = 5, K: int = 3, window: tuple[int, in
     page.small((start + end) / 2, top + 1.5 * cell - 9, "im2col", ha="center")
     # y = k u, below: rows beside rows, columns under columns
     page.caption(x0, low - 12, "k", f"{maps} maps × {size}")
-    highlight(x0, low, size * cell, cell, style.GREEN, "#e2f2ec")
+    highlight(x0, low, size * cell, cell, style.GREEN, style.MINT)
     page.cells(x0, low, maps, size, cell)
     page.caption(x1, low - 12, "y = k u", f"{maps} maps × {Ho * Wo} outputs")
     page.rect(x1 + column * cell, low, cell, cell, style.BLUE)
@@ -128,7 +128,7 @@ def fused_index(page: Page, layer: Layer, row: int, column: int) -> None:
         page.text(96, y + 19, meaning)
         page.small(96, y + 37, remark)
     page.caption(x0, top - 14, f"x, channel {c}", f"{layer.H}×{layer.W}")
-    page.rect(x0, top, width, height, "#f6f8fa", style.FAINT, 1)
+    page.rect(x0, top, width, height, style.FOG, style.FAINT, 1)
     page.rect(x0 + w * side, top + h * side, K * side, K * side, style.WARM, style.ORANGE, 2)
     page.rect(x0 + (w + q) * side, top + (h + p) * side, max(side, 5), max(side, 5), style.GREEN, zorder=4)
     page.small(x0, top + height + 20, f"window ({h}, {w})", style.AMBER, weight="bold")

@@ -82,7 +82,7 @@ def roofline(page: Page, points, device: Device | str | None = None, layer: Laye
     ax.grid(axis="both")
     ax.spines[:].set_visible(False)
     ax.plot([low, ridge, high], [low * bandwidth, peak, peak], color=style.INK, lw=2.2, zorder=3)
-    ax.fill_between([low, ridge, high], [low * bandwidth, peak, peak], bottom, color="#f4f7fa", zorder=0)
+    ax.fill_between([low, ridge, high], [low * bandwidth, peak, peak], bottom, color=style.MIST, zorder=0)
     for rate in others:
         ax.plot([rate / bandwidth, high], [rate, rate], color=style.MUTED, lw=1.2, ls=style.DASHED, zorder=2)
     for rate in slower:

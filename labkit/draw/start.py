@@ -115,7 +115,7 @@ def _draw_shares(page: Page, y: float, what: str, parts: Mapping[str, float], am
     x = left
     for i, (part, value) in enumerate(parts.items()):
         w = (right - left) * value / total
-        face = (style.BLUE, "#4f86c2")[i % 2] if part.startswith("conv") else style.FAINT
+        face = (style.BLUE, style.STEEL)[i % 2] if part.startswith("conv") else style.FAINT
         page.rect(x, y + 10, max(w, 1), 22, face, style.PAPER, 1)
         page.small(x + w / 2, y + 25.5, "" if part in behind else names[part], ink_on(face), ha="center")
         x += w
@@ -189,17 +189,18 @@ def convolution(page: Page, layer: Layer) -> None:
     x2, first = x1 + K * cell + gap, x0 + c * cell
 
     page.caption(x0, y - 14, "input x", f"{C}×{layer.H}×{layer.W}, a corner")
-    for column, across, face in ((0, 1, "#bcd3ec"), (1, K - 1, "#e6dfd6"), (K, 1, "#f9d39a")):  # one, both, the other
+    # Columns of one window, of both, of the other.
+    for column, across, face in ((0, 1, style.OVERLAP), (1, K - 1, style.STONE), (K, 1, style.SAND)):
         page.rect(first + column * cell, top, across * cell, K * cell, face)
     page.cells(x0, y, rows, columns, cell)
     page.frame(first, top, K * cell, K * cell, style.BLUE, 2.5)
     page.frame(first + cell, top + 4, K * cell - 2, K * cell - 8, style.ORANGE, 2.5)
     if K > 1:
         page.small(first + (K + 1) / 2 * cell, middle, f"{K}×{K - 1} shared" if K > 4 else "shared", style.INK,
-                   ha="center", va="center", zorder=4, bbox={"facecolor": "#e6dfd6", "edgecolor": "none", "pad": 2})
+                   ha="center", va="center", zorder=4, bbox={"facecolor": style.STONE, "edgecolor": "none", "pad": 2})
 
     page.caption(x1, y - 14, "mask k", f"{M}×{C}×{K}×{K}")
-    page.cells(x1, top, K, K, cell, "#e3f3ee", "#9fd0c1")
+    page.cells(x1, top, K, K, cell, style.LEAF, style.SAGE)
     page.frame(x1, top, K * cell, K * cell, style.GREEN)
     page.text(x1 - gap / 2, middle, "×", ha="center", va="center", size=17, color=style.MUTED)
     page.small(x1, top + K * cell + 20, "the same for all\nthreads of a map")

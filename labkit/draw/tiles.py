@@ -12,8 +12,6 @@ from labkit.draw.style import SMALL, Page, count, figure, percent, wide
 from labkit.ladder.rungs.tensor_cores import WMMA_SHAPES
 from labkit.spec.layers import Layer
 
-HALO = "#cfe2f4"  # inputs beside the tile that its outputs need
-
 
 @figure
 def tile(page: Page, T: int = 16, K: int = 7) -> None:
@@ -35,7 +33,7 @@ def tile(page: Page, T: int = 16, K: int = 7) -> None:
     x0, y, tall = 26, 104, max(side * cell, 66)
     page.open(y + tall + 56, f"Load {loaded:,} inputs once instead of asking for {asked:,}",
               f"a tile of {T}×{T} outputs, one channel, K = {K}   ·   {asked / loaded:.1f} times fewer loads")
-    page.rect(x0, y, side * cell, side * cell, HALO)
+    page.rect(x0, y, side * cell, side * cell, style.HALO)
     page.rect(x0, y, T * cell, T * cell, style.BLUE)  # the halo is below it and to its right
     page.cells(x0, y, side, side, cell, edge=style.PAPER)
     for n, (i, j) in enumerate(corners):
@@ -59,7 +57,7 @@ def tile(page: Page, T: int = 16, K: int = 7) -> None:
     page.frame(x0 + 1, y + tall + 11, 10, 10, style.ORANGE)
     page.small(x0 + 18, y + tall + 20, f"the window of one output, {K}×{K}", style.AMBER, weight="bold")
     key = x0 + 40 + wide(f"the window of one output, {K}×{K}", weight="bold")
-    for face, what in ((style.BLUE, "the tile"), (HALO, "the halo")):
+    for face, what in ((style.BLUE, "the tile"), (style.HALO, "the halo")):
         page.rect(key, y + tall + 11, 10, 10, face)
         page.small(key + 17, y + tall + 20, what, style.INK)
         key += 40 + wide(what)
@@ -157,7 +155,7 @@ def gemm_tiles(page: Page, layer: Layer, tile: int = 16) -> None:
     # Each matrix: its corner, name and size; the rows and columns that exist; its tiles down and across; their size.
     for x, y, name, size, rows, columns, n, m, high, w, face in (
         (x1, y0, "u", f"{depth} × {pixels:,}", depth, columns_drawn, steps, visible, deep, broad, style.TINT),
-        (x0, y1, "k", f"{M} × {depth}", M, depth, down, steps, tall, slim, "#cfe8df"),
+        (x0, y1, "k", f"{M} × {depth}", M, depth, down, steps, tall, slim, style.MOSS),
         (x1, y1, "y", f"{M} × {pixels:,}", M, columns_drawn, down, visible, tall, broad, style.PALE),
     ):
         page.caption(x, y - 12, name, size)
