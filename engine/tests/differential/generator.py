@@ -82,6 +82,11 @@ enum Names { first = 3, count = 5, row = 7, kept = 11 };
 }
 WAITS = "#define WAIT __syncthreads();\n#define wait_for_all() __syncthreads()\n"
 FULL = "0xffffffffu"
+CASTS = ["(unsigned char)", "(unsigned short)", "(unsigned)", "static_cast<unsigned>"]
+REFERENCE_CASTS = ["(unsigned &)", "reinterpret_cast<unsigned &>", "static_cast<unsigned &>"]
+TEMPLATE_CALLS = ["twice<unsigned>({})", "repeated<unsigned, 2>({})", "twice((unsigned)({}))"]
+ASSIGNMENTS = ["=", "+=", "-=", "*=", "^=", "|=", "&=", "+="]
+TYPES = ["unsigned", "unsigned", "unsigned", "const unsigned", "unsigned int", "unsigned const", "uint"]
 NAMES = ["v", "w", "k", "t", "a", "b", "x", "y", "sum", "at"]
 NAMES += ["row", "first", "last", "count", "mine", "kept", "lane", "next"]
 BATCH = 20
@@ -175,9 +180,7 @@ class Kernel:
         self._write()
 
     def case(self):
-        return Case(
-            f"k{self.seed}", self.text(), self.before, self.block, self.grid, self.shared_bytes, (3, 10)
-        )
+        return Case(f"k{self.seed}", self.text(), self.before, self.block, self.grid, self.shared_bytes, (3, 10))
 
     def text(self):
         body = "".join(node.text() for node in self.nodes)
@@ -204,25 +207,22 @@ class Kernel:
     def name(self, scope, *texts):
         """Choose a name that can be declared now, and is in none of the texts. It may hide an outer one."""
         used = set(re.findall(r"[A-Za-z_]\w*", " ".join(texts)))
-        free = [
-            n for n in NAMES if n not in scope.own and n not in used and (n not in scope.visible or self.chance(0.25))
-        ]
+        free = [n for n in NAMES if n not in scope.own | used and (n not in scope.visible or self.chance(0.25))]
         if free:
             return self.pick(free)
         self.serial += 1
         return f"z{self.serial}"
 
+    def declare(self, scope, *texts):
+        """Choose a name as `name` does and declare it."""
+        name = self.name(scope, *texts)
+        scope.declare(name)
+        return name
+
     # -- values
 
     def constant(self):
-        options = [
-            f"{self.below(40)}u",
-            f"{1 + self.below(9)}u",
-            hex(self.below(1 << 16)) + "u",
-            "0xffffffffu",
-            "7",
-            "2",
-        ]
+        options = [f"{self.below(40)}u", f"{1 + self.below(9)}u", f"{self.below(1 << 16):#x}u", "0xffffffffu", "7", "2"]
         if self.has("enumerators") and self.chance(0.3):
             return "(unsigned)" + self.pick(["::first", "::count", "::row"])
         return self.pick([*options, "sizeof(int)", "2654435761u"])
@@ -246,31 +246,25 @@ class Kernel:
             return self.value(scope, depth - 1, uniform)
 
         forms = [
-            lambda: f"({e()} {self.pick('+-*^&|+-')} {e()})",
-            lambda: f"({e()} {self.pick('+-*^&|+-')} {e()})",
+            *[lambda: f"({e()} {self.pick('+-*^&|+-')} {e()})"] * 2,
             lambda: f"{e()} + {e()}" if self.chance(0.3) else f"({e()} - {self.constant()})",
             lambda: f"({e()} >> ({e()} & 7u))",
             lambda: f"({e()} << ({e()} & 7u))",
             lambda: f"({e()} {self.pick('/%')} ({e()} | 1u))",
             lambda: f"({self.condition(scope, depth - 1, uniform)} ? {e()} : {e()})",
-            lambda: (
-                f"{self.pick(['(unsigned char)', '(unsigned short)', '(unsigned)', 'static_cast<unsigned>'])}({e()})"
-            ),
+            lambda: f"{self.pick(CASTS)}({e()})",
             lambda: f"{self.pick(['min', 'max'])}((unsigned)({e()}), (unsigned)({e()}))",
             lambda: f"(unsigned){self.pick('-~!')}({e()})",
             lambda: f"MIX({e()}, {e()})",
             lambda: self.pick(["__popc({})", "(unsigned)__clz({})", "__brev({})"]).format(e()),
             lambda: f"{self.pick(['larger', 'scrambled'])}({e()}, {e()})",
-            lambda: self.pick(["twice<unsigned>({})", "repeated<unsigned, 2>({})", "twice((unsigned)({}))"]).format(
-                e()
-            ),
+            lambda: self.pick(TEMPLATE_CALLS).format(e()),
             lambda: f"table[({e()}) & 7u]",
         ]
         if not uniform:
             forms += [
                 lambda: f"in[({e()}) & {self.pick([63, 511])}u]",
-                lambda: self.from_shared(scope, depth) or e(),
-                lambda: self.from_shared(scope, depth) or e(),
+                *[lambda: self.from_shared(scope, depth) or e()] * 2,
                 lambda: self.from_array(scope, depth) or e(),
                 lambda: f"__float_as_uint({self.pick(scope.floats)})" if scope.floats else e(),
                 lambda: f"out[{self.slot} + {self.below(2)}]",
@@ -291,9 +285,8 @@ class Kernel:
             return f"{name}[{self.me}]"
         me, size = self.me, self.threads
         wrapped = f"{name}[({self.value(scope, depth - 1)}) % {size}u]"
-        return self.pick(
-            [wrapped, wrapped, f"{name}[{size - 1}u - {me}]", f"{name}[({me} + {1 + self.below(5)}u) % {size}u]"]
-        )
+        rotated = f"{name}[({me} + {1 + self.below(5)}u) % {size}u]"
+        return self.pick([wrapped, wrapped, f"{name}[{size - 1}u - {me}]", rotated])
 
     def condition(self, scope, depth=1, uniform=False):
         if uniform and self.chance(0.6):
@@ -315,9 +308,8 @@ class Kernel:
     def real(self, scope):
         """Write a small float."""
         whole = f"(float)({self.value(scope, 1)} & 255u)"
-        return (
-            f"{self.pick(scope.floats)} * 0.5f + {whole}" if scope.floats and self.chance(0.5) else f"{whole} * 0.25f"
-        )
+        is_sum = scope.floats and self.chance(0.5)
+        return f"{self.pick(scope.floats)} * 0.5f + {whole}" if is_sum else f"{whole} * 0.25f"
 
     # -- statements
 
@@ -345,8 +337,7 @@ class Kernel:
         if uniform and self.chance(0.7):
             return [Node(f"{target} {self.pick(['=', '+=', '^='])} {value};")]
         options = [
-            lambda: f"{target} {self.pick(['=', '+=', '-=', '*=', '^=', '|=', '&=', '+='])} {value};",
-            lambda: f"{target} {self.pick(['=', '+=', '-=', '*=', '^=', '|=', '&=', '+='])} {value};",
+            *[lambda: f"{target} {self.pick(ASSIGNMENTS)} {value};"] * 2,
             lambda: f"{target} {self.pick(['<<=', '>>='])} {self.value(scope, 1, uniform)} & 7u;",
             lambda: self.pick([f"{target}++;", f"++{target};", f"{target}--;", f"--{target};"]),
         ]
@@ -356,10 +347,7 @@ class Kernel:
             q = self.pick(plain).text
             c = self.value(scope, 1, uniform)
             options += [
-                lambda: (
-                    f"{self.pick(['(unsigned &)', 'reinterpret_cast<unsigned &>', 'static_cast<unsigned &>'])}"
-                    f"({p}) += {c};"
-                ),
+                lambda: f"{self.pick(REFERENCE_CASTS)}({p}) += {c};",
                 lambda: f"*(&{p}) ^= {c};",
                 lambda: f"{p} {self.pick(['xor_eq', 'and_eq', 'or_eq'])} {c};",
                 lambda: f"{{ unsigned &z = {p}; z += {self.value(Scope(), 1, True)}; }}",
@@ -408,47 +396,33 @@ class Kernel:
         plain = self.targets(scope, uniform, plain=True)
         kind = self.below(30)
         if kind < 9 or self.chance(0.8 if uniform else 0.2):
-            type_ = self.pick(
-                ["unsigned", "unsigned", "unsigned", "const unsigned", "unsigned int", "unsigned const", "uint"]
-            )
-            name = self.name(scope, value)
-            form = self.pick(["{} = {}", "{} = {}", "{}({})", "{}{{(unsigned)({})}}"])
-            scope.declare(name)
-            scope.add(name, uniform=uniform, writable="const" not in type_, plain="const" not in type_)
-            if kind == 0:
-                return (
-                    [Node(f"{type_.replace('const', '')} {name};"), Node(f"{name} = {value};")]
-                    if "const" not in type_
-                    else []
-                )
-            return [Node(f"{type_} {form.format(name, value)};")]
+            type_, name = self.pick(TYPES), self.declare(scope, value)
+            form, writable = self.pick(["{} = {}", "{} = {}", "{}({})", "{}{{(unsigned)({})}}"]), "const" not in type_
+            scope.add(name, uniform=uniform, writable=writable, plain=writable)
+            if kind > 0:
+                return [Node(f"{type_} {form.format(name, value)};")]
+            return [Node(f"{type_} {name};"), Node(f"{name} = {value};")] if writable else []
         if kind < 11:
-            name = self.name(scope, value)
-            type_, width = self.pick(
-                [("unsigned char", ""), ("unsigned short", ""), ("int", " & 0xffffu"), ("auto", " | 0u")]
-            )
-            scope.declare(name)
+            name = self.declare(scope, value)
+            type_, width = self.pick([("unsigned char", ""), ("unsigned short", ""), ("int", " & 0xffffu"),
+                                      ("auto", " | 0u")])
             scope.add(name, uniform=uniform, writable=type_ not in ("int", "auto"), plain=False)
             return [Node(f"{type_} {name} = ({value}){width};")]
         if kind < 13:
-            name = self.name(scope, value)
-            type_ = self.pick(["Point", "struct Point"])
-            scope.declare(name)
+            name, type_ = self.declare(scope, value), self.pick(["Point", "struct Point"])
             scope.add(name, f"{name}.x", uniform=uniform)
             scope.add(name, self.pick(["{}.y", "({}).y", "(&{})->y"]).format(name), uniform=uniform)
             return [Node(f"{type_} {name} = {{{value}, {self.constant()}}};")]
         if kind < 16 and plain:  # another name of a place
             place = self.pick(plain)
-            name = self.name(scope, place.text, *place.words)
+            name = self.declare(scope, place.text, *place.words)
             types = ["unsigned &", "unsigned &", "auto &", f"decltype(({place.text})) "]
             types += ["Ref ", "OldRef ", "To<unsigned> "] * self.has("aliases")
-            scope.declare(name)
             scope.add(name, words=place.words, uniform=uniform)
             return [Node(f"{self.pick(types)}{name} = {place.text};")]
         if kind < 18 and plain:
             place = self.pick(plain)
-            name = self.name(scope, place.text, *place.words)
-            scope.declare(name)
+            name = self.declare(scope, place.text, *place.words)
             if self.chance(0.5):
                 scope.add(name, f"(*{name})", place.words, uniform=uniform)
                 return [Node(f"unsigned *{name} = &{place.text};")]
@@ -464,16 +438,9 @@ class Kernel:
             scope.places.append(replace(place, text=macro))
             return []
         if kind < 22 and not uniform:
-            name = self.name(scope, value)
-            scope.declare(name)
+            name = self.declare(scope, value)
             scope.arrays.append(name)
-            return [
-                Node(
-                    self.pick(
-                        [f"unsigned {name}[4] = {{{value}, 2u, {self.me}}};", f"unsigned {name}[4] {{1u, {value}}};"]
-                    )
-                )
-            ]
+            return [Node(f"unsigned {name}[4] {self.pick([f'= {{{value}, 2u, {self.me}}}', f'{{1u, {value}}}'])};")]
         if kind < 24 and not uniform:
             name, real = self.name(scope), self.real(scope)
             if not re.search(rf"\b{name}\b", real):
@@ -481,16 +448,14 @@ class Kernel:
                 scope.floats.append(name)
                 return [Node(f"float {name} = {real};")]
         if kind < 27 and self.has("classes"):
-            name = self.name(scope, value)
-            scope.declare(name)
+            name = self.declare(scope, value)
             form = self.below(4)
             if form == 0:
                 scope.add(name, f"{name}.at", uniform=uniform)
                 scope.add(name, f"{name}.peek()", uniform=uniform, writable=False, plain=False)
-                more = self.pick(
-                    [f"{name}.step();", f"{name} += 3u;", f"{name}({self.constant()});", f"{name}.by = 4u;"]
-                )
-                return [Node(f"{self.pick(['class Counter', 'Counter'])} {name} = {{{value}, 2u}};"), Node(more)]
+                change = self.pick([".step()", " += 3u", f"({self.constant()})", ".by = 4u"])
+                type_ = self.pick(["class Counter", "Counter"])
+                return [Node(f"{type_} {name} = {{{value}, 2u}};"), Node(f"{name}{change};")]
             if form == 1:
                 scope.add(name, f"{name}.u", uniform=uniform)
                 return [Node(f"union Word {name};"), Node(f"{name}.u = {value};"), Node(f"{name}.bytes[1] ^= 5;")]
@@ -501,8 +466,7 @@ class Kernel:
             scope.add(name, f"{name}.high", uniform=uniform, plain=False)
             return [Node(f"Packed {name} = {{({value}) & 127u, 9u}};")]
         if kind < 29 and self.has("operators") and self.rare:
-            name = self.name(scope, value)
-            scope.declare(name)
+            name = self.declare(scope, value)
             nodes = [Node(f"Bits {name} = {{{value}}};")]
             if plain:
                 nodes.append(Node(f"{name} >> {self.pick(plain).text};"))
@@ -511,8 +475,7 @@ class Kernel:
             # the new name may be one of those in `plain`, which it hides
             return [nodes[0], *(node for node in nodes[1:] if not re.search(rf">> .*\b{name}\b", node.head))]
         if self.rare and not uniform:
-            name = self.name(scope, value)
-            scope.declare(name)
+            name = self.declare(scope, value)
             scope.add(name, plain=False)
             return [Node(f"volatile unsigned {name} = {value};")]
         return []
@@ -537,8 +500,7 @@ class Kernel:
     def inside(self, scope, depth, count=2, jumps=False, counter=None):
         inner = scope.inner()
         inner.own |= {counter}  # the body of a loop cannot declare its name again
-        nodes = [node for _ in range(1 + self.below(count)) for node in self.of_a_thread(inner, depth, jumps)]
-        return nodes
+        return [node for _ in range(1 + self.below(count)) for node in self.of_a_thread(inner, depth, jumps)]
 
     def of_a_thread(self, scope, depth, jumps=False):
         """Write a statement that need not be reached by all threads."""
@@ -576,12 +538,8 @@ class Kernel:
             words = [word for word, state in self.words.items() if state == LEADER]
             if words:
                 word = self.pick(words)
-                return [
-                    Node(
-                        f"if ({self.me} == {self.leaders[word]}u) "
-                        f"{word} {self.pick(['=', '+=', '='])} {self.value(scope, 1)};"
-                    )
-                ]
+                change = f"{word} {self.pick(['=', '+=', '='])} {self.value(scope, 1)}"
+                return [Node(f"if ({self.me} == {self.leaders[word]}u) {change};")]
         if kind == 28 and self.rare:
             name = self.name(scope)
             value = self.value(scope, 1)
@@ -630,9 +588,8 @@ class Kernel:
             for word in self.words:
                 self.words[word] = self.pick([READ, READ, LEADER, ATOMIC])
                 self.leaders[word] = self.below(self.threads)
-        return Node(
-            self.pick(["__syncthreads();"] * 8 + ["WAIT", "wait_for_all();"] if self.rare else ["__syncthreads();"])
-        )
+        forms = ["__syncthreads();"] * 8 + ["WAIT", "wait_for_all();"]
+        return Node(self.pick(forms if self.rare else forms[:1]))
 
     def settled(self, state):
         """Write nothing if memory is used as in `state`, else a barrier after which it is."""
@@ -776,9 +733,8 @@ class Kernel:
 
         def shuffled(v):
             lane = f"({self.value(scope, 1)}) & {width - 1}u"
-            limit = (
-                "" if width == 32 and self.chance(0.8) else f", {self.pick([w for w in (4, 8, 16, 32) if w <= width])}"
-            )
+            is_whole = width == 32 and self.chance(0.8)
+            limit = "" if is_whole else f", {self.pick([w for w in (4, 8, 16, 32) if w <= width])}"
             return self.pick([
                 f"__shfl_xor_sync({FULL}, {v}, {1 + self.below(7 if not limit else 3)}{limit})",
                 f"__shfl_down_sync({FULL}, {v}, {1 + self.below(7)}u{limit})",
@@ -793,8 +749,7 @@ class Kernel:
             return [Node(f"{target} += {shuffled(value())} + {shuffled(value())} * 3u;")]
         if kind == 4:
             v = value()
-            name = self.name(scope, v)
-            scope.declare(name)
+            name = self.declare(scope, v)
             scope.add(name)
             return [Node(f"unsigned {name} = __ballot_sync({FULL}, {v} & 1u);")]
         if kind == 5:
@@ -820,25 +775,20 @@ class Kernel:
                 inner.declare(name)
                 body = [Node(f"{target} ^= {shuffled(target)} + {name};"), *self.of_a_thread(inner, 1)]
                 return [Node(f"for (int {name} = threadIdx.x / 32; {name} < 4; ++{name}) {{", body)]
-        return [
-            Node("__syncwarp();"),
-            Node(f"{target} += {self.pick(['__any_sync', '__all_sync'])}({FULL}, {value()} & 3u);"),
-        ]
+        vote = self.pick(["__any_sync", "__all_sync"])
+        return [Node("__syncwarp();"), Node(f"{target} += {vote}({FULL}, {value()} & 3u);")]
 
     # -- the whole
 
     def _write(self):
         scope, nodes = Scope(), self.nodes
         scope.visible = {"out", "in", "n"}
-        flat = (
-            "threadIdx.x"
-            if self.block[1] == self.block[2] == 1
-            else "(threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z))"
-        )
-        self.me = flat
+        self.me = "threadIdx.x"
+        if self.block[1] * self.block[2] > 1:
+            self.me = "(threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z))"
         if self.chance(0.5):
+            nodes.append(Node(f"const unsigned me = {self.me};"))
             self.me = "me"
-            nodes.append(Node(f"const unsigned me = {flat};"))
         block = "blockIdx.x" if self.grid[1] == 1 else "(blockIdx.x + gridDim.x * blockIdx.y)"
         self.slot = f"({block} * {self.threads}u + {self.me}) * 4u"
         if self.chance(0.4):
