@@ -23,6 +23,25 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a shell's backgro
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.fixture(scope="module")
+def module(request):
+    """Compile the `SOURCE` of a test file with its own `SourceModule` or that of the engine in use."""
+    compile_source = getattr(request.module, "SourceModule", None) or hostcuda.compiler.SourceModule
+    return compile_source(request.module.SOURCE, no_extern_c='extern "C"' in request.module.SOURCE)
+
+
+@pytest.fixture
+def write_program(tmp_path):
+    """Return a function that writes the text of a program into a file and returns its path."""
+
+    def write(text, name="program.cu"):
+        path = tmp_path / name
+        path.write_text(text)
+        return path
+
+    return write
+
+
 @pytest.fixture
 def no_collection():
     """Collect no garbage in a test whose kernels wait for one not yet launched: memory would be freed after both."""

@@ -4,11 +4,19 @@ import json
 import os
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 from hostcuda import processes
 
 ALL_TOOLS = "profile,memcheck,racecheck,initcheck,synccheck"
+IMPORTS = """import json, os, signal, sys, threading, time
+import numpy as np
+import hostcuda.autoinit
+import hostcuda.driver as cuda
+from hostcuda import checking
+from hostcuda.compiler import SourceModule
+"""
 
 
 def kernel_source(name):
@@ -17,11 +25,16 @@ def kernel_source(name):
     return f'#line 1 "{path.name}"\n{path.read_text()}'
 
 
+def run_python(program, *arguments, timeout=60, **variables):
+    """Run a Python program on the CPU engine, with these environment variables; return the completed process."""
+    environment = {**os.environ, "HOSTCUDA_ENGINE": "cpu", **variables}
+    command = [sys.executable, "-c", textwrap.dedent(program), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=timeout, env=environment, check=False)
+
+
 def run_script(script, *arguments, tools="profile"):
-    """Run a script under these tools of check mode; return the JSON in the last line that it prints, or None."""
-    environment = {**os.environ, "HOSTCUDA_ENGINE": "cpu", "HOSTCUDA_CHECK": tools}
-    command = [sys.executable, "-c", script, *arguments]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    """Run a script, behind `IMPORTS`, under tools of check mode; return the JSON in its last line, or None."""
+    done = run_python(IMPORTS + script, *arguments, timeout=None, HOSTCUDA_CHECK=tools)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1]) if done.stdout else None
 

@@ -13,11 +13,6 @@ pytestmark = pytest.mark.thorough("breadth of CUDA's API")
 SOURCE = kernel_source("async")
 
 
-@pytest.fixture(scope="module")
-def module():
-    return SourceModule(SOURCE, no_extern_c=True)
-
-
 def call(module, name, *arguments, threads=32, blocks=1):
     module.get_function(name)(*arguments, block=(threads, 1, 1), grid=(blocks, 1))
 

@@ -54,9 +54,8 @@ def test_what_a_shell_asks_when_a_word_is_completed(shell, typed, found, other):
 
 
 @pytest.mark.parametrize("name", ["profile", "sanitize"])
-def test_json_is_alone_on_the_standard_output(hostcuda_command, tmp_path, name):
-    program, csv = tmp_path / "program.py", tmp_path / "rows.csv"
-    program.write_text("print('hello')\n")
+def test_json_is_alone_on_the_standard_output(hostcuda_command, tmp_path, write_program, name):
+    program, csv = write_program("print('hello')\n", "program.py"), tmp_path / "rows.csv"
     status, out, err = hostcuda_command(name, "--engine", "cpu", "--json", "--csv", csv, program)
     report = json.loads(out)
     assert (status, err) == (0 if name == "profile" else 6, f"hello\n{csv}\n")
@@ -68,7 +67,7 @@ def test_json_is_alone_on_the_standard_output(hostcuda_command, tmp_path, name):
     (["run", "no-such-program.cu"], "no-such-program.cu"),
     (["profile", "--engine", "cpu", "--timeout", "0", __file__], "a time limit of 0 s: give"),
     (["sanitize", "--engine", "cpu", "--timeout", "-1", __file__], "a time limit of -1 s: give"),
-    (["sanitize", "--engine", "cpu", "--tool", "lint", __file__], "lint"),
+    (["sanitize", "--engine", "cpu", "--tool", "lint", __file__], "memcheck, racecheck"),
     (["profile", "--csv", "no-such-folder/x.csv", __file__], "there is no folder no-such-folder for x.csv"),
     (["profile", "--csv", __file__, __file__], "test_command.py is there, and is no table of an earlier run"),
     (["sanitize", "--csv", __file__, __file__], "test_command.py is there, and is no table of an earlier run"),
@@ -98,19 +97,16 @@ def test_a_bug_keeps_its_traceback(monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["run", "profile", "sanitize"])
-def test_an_option_of_the_command_behind_the_program_is_refused(name, hostcuda_command, tmp_path):
-    program = tmp_path / "program.py"
-    program.write_text("import sys\nprint(*sys.argv[1:])\n")
+def test_an_option_of_the_command_behind_the_program_is_refused(name, hostcuda_command, write_program):
+    program = write_program("import sys\nprint(*sys.argv[1:])\n", "program.py")
     status, out, err = hostcuda_command(name, "--engine", "cpu", program, "--timeout", "3", "--options=-G", "--other")
     assert status == 2 and not out
     assert f"--timeout, --options=-G behind {program}: put options of hostcuda {name} in front" in " ".join(err.split())
 
 
-def test_a_warning_is_one_line_without_the_engines_own_source(tmp_path):
-    program = tmp_path / "program.cu"
-    program.write_text("int main() { return 0; }\n")
-    line = [sys.executable, "-m", "hostcuda", "run", "--engine", "cpu", "--options", "--nope", program]
-    ended = subprocess.run(line, capture_output=True, text=True, check=True)
+def test_a_warning_is_one_line_without_the_engines_own_source(write_program):
+    line = [sys.executable, "-m", "hostcuda", "run", "--engine", "cpu", "--options", "--nope"]
+    ended = subprocess.run([*line, write_program("int main() { return 0; }\n")], capture_output=True, text=True)
     assert ended.stderr == "hostcuda: warning: the CPU engine ignores the unknown nvcc option '--nope'\n"
 
 
@@ -118,9 +114,9 @@ def test_a_warning_is_one_line_without_the_engines_own_source(tmp_path):
     (["0"], ["0"], 0), (["7"], ["7"], 7), (["--epochs", "3", "-x"], ["--epochs", "3", "-x"], 0),
     (["--", "--csv", "out.csv", "--", "--other"], ["--csv", "out.csv", "--", "--other"], 0),
 ])
-def test_the_program_gets_what_is_behind_it_and_gives_the_status(hostcuda_command, tmp_path, behind, given, status):
-    program = tmp_path / "program.py"
-    program.write_text("import sys\nprint(*sys.argv[1:], flush=True)\nsys.exit(sys.argv[1] == '7' and 7)\n")
+def test_the_program_gets_its_arguments_and_gives_the_status(hostcuda_command, write_program, behind, given, status):
+    program = write_program(
+        "import sys\nprint(*sys.argv[1:], flush=True)\nsys.exit(sys.argv[1] == '7' and 7)\n", "program.py")
     ended, out, _ = hostcuda_command("run", "--engine", "cpu", program, *behind)
     assert (ended, out.split()) == (status, given)
 
@@ -135,10 +131,3 @@ def test_python_m_hostcuda_and_a_light_start():
     version, modules = done.stdout.split("\n", 1)
     assert version == f"hostcuda {hostcuda.__version__}"
     assert not {"numpy", "pandas", "matplotlib", "labkit", "pycuda"} & set(modules.split())
-
-
-def test_doctor_as_json(hostcuda_command):
-    status, out, _ = hostcuda_command("doctor", "--json")
-    reply = json.loads(out)
-    assert status == (0 if reply["ready"] else 1)
-    assert {"Python", "C++ compiler", "cache"} <= {finding["what"] for finding in reply["findings"]}

@@ -79,26 +79,20 @@ def test_the_reference_refuses_what_is_undefined(name, undefined):
     assert undefined[name].verdict == "illegal" and re.search(UNDEFINED[name][1], undefined[name].detail)
 
 
-@pytest.mark.parametrize(
-    ("body", "why"),
-    [
-        ("while (in[0] == in[0] + out[0]);", "does not end"),
-        ("out[threadIdx.x] = nothing;", "nothing. was not declared"),
-    ],
-)
+@pytest.mark.parametrize(("body", "why"), [
+    ("while (in[0] == in[0] + out[0]);", "does not end"),
+    ("out[threadIdx.x] = nothing;", "nothing. was not declared"),
+])
 def test_the_reference_refuses_what_cannot_run(body, why):
     result = one(body, **TWO_BLOCKS)
     assert result.verdict == "illegal" and re.search(why, result.detail)
 
 
-@pytest.mark.parametrize(
-    ("only", "verdict"),
-    [
-        ("out[threadIdx.x] = HOSTCUDA;", "differs"),
-        ("*(int *)nullptr = HOSTCUDA;", "fails"),
-        ("HOSTCUDA += ;", "does not compile"),
-    ],
-)
+@pytest.mark.parametrize(("only", "verdict"), [
+    ("out[threadIdx.x] = HOSTCUDA;", "differs"),
+    ("*(int *)nullptr = HOSTCUDA;", "fails"),
+    ("HOSTCUDA += ;", "does not compile"),
+])
 def test_an_engine_that_is_wrong_is_told(only, verdict):
     body = f"\n#ifdef __CUDACC__\n#define HOSTCUDA 7\n{only}\n#endif\n__syncthreads(); out[threadIdx.x] += threadIdx.x;"
     result = one(body)

@@ -13,11 +13,6 @@ pytestmark = pytest.mark.thorough("breadth of CUDA's API")
 SOURCE = kernel_source("groups")
 
 
-@pytest.fixture(scope="module")
-def module():
-    return SourceModule(SOURCE, no_extern_c=True)
-
-
 def call(module, name, *arguments, threads=32, grid=(1, 1)):
     module.get_function(name)(*arguments, block=(threads, 1, 1), grid=grid)
 
@@ -92,13 +87,10 @@ def test_ranks_in_the_grid(module):
 
 
 @pytest.mark.usefixtures("cpu_engine")
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [
-        ("grid_sync", r"grid.sync\(\) at groups.cu:\d+: .* not cooperative, .*; end the kernel here and launch"),
-        ("lonely", r"deadlock, all 6 threads wait: thread \(64,0,0\) and 5 more at sync \(groups.cu:\d+\)"),
-    ],
-)
+@pytest.mark.parametrize(("name", "words"), [
+    ("grid_sync", r"grid.sync\(\) at groups.cu:\d+: .* not cooperative, .*; end the kernel here and launch"),
+    ("lonely", r"deadlock, all 6 threads wait: thread \(64,0,0\) and 5 more at sync \(groups.cu:\d+\)"),
+])
 def test_a_group_that_cannot_meet(module, name, words):
     call(SourceModule(SOURCE, no_extern_c=True), name, np.uintp(0), threads=96)
     with pytest.raises(cuda.LaunchError, match=words):

@@ -283,28 +283,25 @@ def refusal(text):
 
 
 @pytest.mark.usefixtures("cpu_engine")
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ('asm("ex2.approx.f16x2 %0, %1;" : "=f"(x[0]) : "f"(x[1]));', "not know the inline PTX ex2.approx.f16x2; it"),
-        ('asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");', "cp.async.bulk.wait_group; it knows mma.sync.al"),
-        ('asm("bar.red 0;");', "Write it in CUDA C++, for this engine only between #ifdef HOSTCUDA_CPU and #else, or"),
-        ('asm("add.u32 %0, %1, %2;" :: "r"(d[0]), "r"(d[1]), "r"(d[0]));', "writes %0, which is not an output of its"),
-        ('asm("add.u32 %0, %0;" : "+r"(d[0]));', "add.u32 takes 3 operands, not 2"),
-        ('asm("mov.u32 %0, %%gridid;" : "=r"(d[0]));', "cannot read the operand %gridid of inline PTX"),
-        ('asm("@p mov.u32 %0, 1;" : "=r"(d[0]));', "the predicate p of inline PTX is not declared in its asm"),
-        ('asm("cp.async.cg.shared.global %0, [%1], 16;" :: "r"(0), "l"(x));', "an address of inline PTX is in bracke"),
-        (mma(8, "f16").replace(".f16 {", ".f32 {"), "inline PTX mma.sync.aligned.m16n8k8.row.col.f16.f16.f16.f32;"),
-        ('asm("mma.sync" SHAPE ";");', "the CPU engine reads inline PTX from string literals, and SHAPE is not one"),
-        (mma(8, "f16").replace('"r"(fb[0])', '"f"(x[0])'), 'takes the registers {"r", "r"}, {"r", "r"}, {"r"}, {"r", '),
-        (mma(8, "f16").replace("%3", "%7"), "takes the registers"),
-        (mma(8, "f16").replace("%1}, {%2", "%1, %2"), "takes the registers"),
-        (mma(8, "f16").replace("{%0, %1}, {%2, %3}", "{%2, %3}, {%2, %3}"), "of which the first group are outputs"),
-        (mma(8, "f16").replace('"+r"(d[0])', '[d] "+r"(d[0])'), 'is "constraint"(expression), not [d] "+r"(d[0])'),
-        (mma(8, "f16").replace("d[0]", "x[0]"), '"r" is for an int or an unsigned int'),
-        (mma(8, "f32").replace("d[0]", "fa[0]"), '"f" is for a float'),
-    ],
-)
+@pytest.mark.parametrize(("text", "words"), [
+    ('asm("ex2.approx.f16x2 %0, %1;" : "=f"(x[0]) : "f"(x[1]));', "not know the inline PTX ex2.approx.f16x2; it"),
+    ('asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");', "cp.async.bulk.wait_group; it knows mma.sync.al"),
+    ('asm("bar.red 0;");', "Write it in CUDA C++, for this engine only between #ifdef HOSTCUDA_CPU and #else, or"),
+    ('asm("add.u32 %0, %1, %2;" :: "r"(d[0]), "r"(d[1]), "r"(d[0]));', "writes %0, which is not an output of its"),
+    ('asm("add.u32 %0, %0;" : "+r"(d[0]));', "add.u32 takes 3 operands, not 2"),
+    ('asm("mov.u32 %0, %%gridid;" : "=r"(d[0]));', "cannot read the operand %gridid of inline PTX"),
+    ('asm("@p mov.u32 %0, 1;" : "=r"(d[0]));', "the predicate p of inline PTX is not declared in its asm"),
+    ('asm("cp.async.cg.shared.global %0, [%1], 16;" :: "r"(0), "l"(x));', "an address of inline PTX is in bracke"),
+    (mma(8, "f16").replace(".f16 {", ".f32 {"), "inline PTX mma.sync.aligned.m16n8k8.row.col.f16.f16.f16.f32;"),
+    ('asm("mma.sync" SHAPE ";");', "the CPU engine reads inline PTX from string literals, and SHAPE is not one"),
+    (mma(8, "f16").replace('"r"(fb[0])', '"f"(x[0])'), 'takes the registers {"r", "r"}, {"r", "r"}, {"r"}, {"r", '),
+    (mma(8, "f16").replace("%3", "%7"), "takes the registers"),
+    (mma(8, "f16").replace("%1}, {%2", "%1, %2"), "takes the registers"),
+    (mma(8, "f16").replace("{%0, %1}, {%2, %3}", "{%2, %3}, {%2, %3}"), "of which the first group are outputs"),
+    (mma(8, "f16").replace('"+r"(d[0])', '[d] "+r"(d[0])'), 'is "constraint"(expression), not [d] "+r"(d[0])'),
+    (mma(8, "f16").replace("d[0]", "x[0]"), '"r" is for an int or an unsigned int'),
+    (mma(8, "f32").replace("d[0]", "fa[0]"), '"f" is for a float'),
+])
 def test_what_the_engine_cannot_run(text, words):
     error = refusal(text)
     assert "kernel.cu:4:" in error and words in error
@@ -349,17 +346,14 @@ def test_no_text_is_too_strange(words):
     assert rewrite(text).text.count("\n") == text.count("\n")
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        'int x asm("y");',
-        '__device__ void f() { asm volatile("" ::: "memory"); asm(""); }',
-        '__device__ void f() { asm("mma',
-        "__device__ void f() { asm",
-        '// asm("mma")',
-        '#if asm("mma.sync")\n#endif',
-    ],
-)
+@pytest.mark.parametrize("text", [
+    'int x asm("y");',
+    '__device__ void f() { asm volatile("" ::: "memory"); asm(""); }',
+    '__device__ void f() { asm("mma',
+    "__device__ void f() { asm",
+    '// asm("mma")',
+    '#if asm("mma.sync")\n#endif',
+])
 def test_left_alone(text):
     assert rewrite(text).text == text
 
@@ -391,13 +385,6 @@ extern "C" __global__ void f(const unsigned *a, float *c)
 """.replace("FIRST", mma(16, "f32")).replace("LAST", mma(8, "f32").replace("fa[1]", "s[threadIdx.x]"))
 
 SCRIPT = """
-import json, sys
-import numpy as np
-import hostcuda.autoinit
-import hostcuda.driver as cuda
-from hostcuda import checking
-from hostcuda.compiler import SourceModule
-
 a, c = np.zeros(64, np.uint32), np.empty(64, np.float32)
 SourceModule(sys.argv[1], no_extern_c=True).get_function("f")(cuda.In(a), cuda.Out(c), block=(64, 1, 1))
 cuda.Context.synchronize()

@@ -50,13 +50,8 @@ print(sizes[0] > 0, sizes[1] >= 1, sizes[2] >= 1000, pool.bin_number(sizes[2]) =
 
 
 @pytest.fixture
-def program(tmp_path):
-    def write(text):
-        path = tmp_path / "program.py"
-        path.write_text(text)
-        return path
-
-    return write
+def program(write_program):
+    return lambda text: write_program(text, "program.py")
 
 
 def test_a_program_that_imports_pycuda(program):

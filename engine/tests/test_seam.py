@@ -1,12 +1,11 @@
 """The seam: which engine `hostcuda` chooses, and that its modules bear PyCUDA's names."""
 
-import os
-import subprocess
 import sys
 import textwrap
 from unittest import mock
 
 import pytest
+from running import run_python
 
 import hostcuda
 from hostcuda.errors import EngineError
@@ -16,8 +15,7 @@ pytestmark = pytest.mark.thorough("breadth of CUDA's API")
 
 def python(code, path="", **environment):
     """Run code in a fresh interpreter; return (exit status, output, errors)."""
-    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=False,
-                          env={**os.environ, "PYTHONPATH": str(path), **environment})
+    done = run_python(code, PYTHONPATH=str(path), **environment)
     return done.returncode, done.stdout.strip(), done.stderr.strip()
 
 

@@ -1,13 +1,10 @@
 """A block's shared memory: where its arrays are, and what happens at their ends."""
 
-import os
 import re
-import subprocess
-import sys
 
 import numpy as np
 import pytest
-from running import kernel_source
+from running import IMPORTS, kernel_source, run_python
 
 from hostcuda.api import driver
 from hostcuda.api.compiler import SourceModule
@@ -15,11 +12,6 @@ from hostcuda.api.compiler import SourceModule
 pytestmark = pytest.mark.core("what every tiled kernel relies on")
 
 SOURCE = kernel_source("shared")
-
-
-@pytest.fixture(scope="module")
-def module():
-    return SourceModule(SOURCE, no_extern_c=True)
 
 
 def error_of(function, *arguments, **geometry):
@@ -96,17 +88,13 @@ def test_two_modules_share_the_workers_memory(module):
     assert (driver.from_device(b, 32, np.int32) >= 0).all()
 
 
-COUNTED = f"""
-import numpy as np
-from hostcuda import checking
-from hostcuda.api import driver
-from hostcuda.api.compiler import SourceModule
+COUNTED = f"""{IMPORTS}
 f = SourceModule({SOURCE!r}, no_extern_c=True).get_function("write_at")
 for past in 0, 100_000:
-    f(driver.to_device(np.zeros(128, np.float32)), np.int32(128 + past), block=(128, 1, 1))
+    f(cuda.to_device(np.zeros(128, np.float32)), np.int32(128 + past), block=(128, 1, 1))
     try:
-        driver.Context.synchronize()
-    except driver.LaunchError as error:
+        cuda.Context.synchronize()
+    except cuda.LaunchError as error:
         print(error)
 print([(f.tool, f.kind, f.line) for launch in checking.launches() for f in launch.findings])
 """
@@ -114,9 +102,7 @@ print([(f.tool, f.kind, f.line) for launch in checking.launches() for f in launc
 
 @pytest.mark.parametrize("tools", ["profile", "memcheck"])
 def test_check_mode_names_the_array_too(tools):
-    environment = {**os.environ, "HOSTCUDA_CHECK": tools}
-    done = subprocess.run([sys.executable, "-c", COUNTED], capture_output=True, text=True, env=environment, check=True)
-    first, second, findings = done.stdout.splitlines()
+    first, second, findings = run_python(COUNTED, HOSTCUDA_CHECK=tools).stdout.splitlines()
     for at, text in (512, first), (400512, second):
         place = f"element {at // 4}" if tools == "memcheck" else f"byte {at}"
         assert re.search(rf"block \(0,0,0\), thread \(0,0,0\): .*{place} of the __shared__ array s", text)
@@ -152,20 +138,17 @@ def heap():
     return SourceModule(HEAP, no_extern_c=True).get_function("f")
 
 
-@pytest.mark.parametrize(
-    ("how", "words"),
-    [
-        (0, r"free of 0x\w+, which was freed before"),
-        (1, r"free of 0x\w+, which is not the start of an allocation of a kernel"),
-        (2, r"free of 0x\w+, which was freed before"),
-        (3, r"a write past the end of the 64 bytes that malloc or new returned"),
-        (4, r"abort\(\) was called"),
-        (5, r"exit\(\) was called: leave a kernel with return"),
-        (6, r"exit\(\) was called"),
-        (7, r"std::terminate\(\) was called"),
-        (9, r"the C or C\+\+ library has called abort\(\)"),
-    ],
-)
+@pytest.mark.parametrize(("how", "words"), [
+    (0, r"free of 0x\w+, which was freed before"),
+    (1, r"free of 0x\w+, which is not the start of an allocation of a kernel"),
+    (2, r"free of 0x\w+, which was freed before"),
+    (3, r"a write past the end of the 64 bytes that malloc or new returned"),
+    (4, r"abort\(\) was called"),
+    (5, r"exit\(\) was called: leave a kernel with return"),
+    (6, r"exit\(\) was called"),
+    (7, r"std::terminate\(\) was called"),
+    (9, r"the C or C\+\+ library has called abort\(\)"),
+])
 def test_what_would_end_a_process_ends_the_launch(heap, how, words):
     text = error_of(heap, driver.to_device(np.zeros(64, np.int32)), np.int32(how), block=(64, 1, 1))
     assert re.search(r"kernel f, block \(0,0,0\), thread \(5,0,0\): " + words, text)

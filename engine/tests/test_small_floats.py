@@ -6,13 +6,10 @@ from running import kernel_source
 
 import hostcuda.autoinit  # noqa: F401
 import hostcuda.driver as cuda
-from hostcuda.compiler import SourceModule
 
 pytestmark = pytest.mark.thorough("breadth of CUDA's API")
 
-@pytest.fixture(scope="module")
-def module():
-    return SourceModule(kernel_source("small_floats"), no_extern_c=True)
+SOURCE = kernel_source("small_floats")
 
 
 def values(exponent_bits, mantissa_bits):

@@ -1,11 +1,10 @@
 """Textures and surfaces of whole programs, against the formulas of the CUDA C++ Programming Guide, in NumPy."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from running import run_program
 
 from hostcuda.sanitize import sanitize_script
 
@@ -62,16 +61,11 @@ def weights(fractions):
     return products
 
 
-def run(path, *arguments):
-    command = [sys.executable, "-m", "hostcuda", "run", "--engine", "cpu", str(path), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
-
-
 @pytest.fixture(scope="module")
 def read(tmp_path_factory):
     """Return the arrays that the program has written, by their names."""
     out = tmp_path_factory.mktemp("textures") / "read.bin"
-    ended = run(PROGRAM, str(out))
+    ended = run_program(PROGRAM, str(out))
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
     sizes = {f"{mode} {kind}": 4 * N * (4 if kind in (2, 3) else 1) for mode in range(16) for kind in range(5)}
     sizes |= {"elements": 4 * N, "fetched": 256, "fractions": 512, "surface": 4 * W * H}
@@ -155,13 +149,10 @@ int main()
     ("*out = tex2DLod<float>(t, 0, 0, 0)", "float", "Point", "has no layered textures, cubemaps and levels of detail"),
 ])
 @pytest.mark.thorough
-def test_wrong_uses_are_told_in_a_sentence(tmp_path, call, texel, filter, said):
-    path = tmp_path / "wrong.cu"
+def test_wrong_uses_are_told_in_a_sentence(write_program, call, texel, filter, said):
     text = WRONG.replace("CALL", call).replace("TEXEL", texel).replace("FILTER", f"cudaFilterMode{filter}")
-    path.write_text(text)
-    ended = run(path)
-    assert ended.returncode == 1
-    assert said in ended.stderr
+    ended = run_program(write_program(text))
+    assert ended.returncode == 1 and said in ended.stderr
 
 
 @pytest.mark.thorough

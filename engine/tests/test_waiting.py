@@ -58,15 +58,12 @@ def endless():
     return SourceModule(kernel_source("endless"), no_extern_c=True)
 
 
-@pytest.mark.parametrize(
-    ("name", "block", "grid", "reason"),
-    [
-        ("nobody_writes", 64, 1, "nobody writes any more"),
-        ("nobody_writes", 1, 1, "nobody writes any more"),
-        ("never_released", 256, 3, "nobody writes any more"),
-        ("all_blocks_meet", 64, 64, "Of the 64 blocks of its grid"),
-    ],
-)
+@pytest.mark.parametrize(("name", "block", "grid", "reason"), [
+    ("nobody_writes", 64, 1, "nobody writes any more"),
+    ("nobody_writes", 1, 1, "nobody writes any more"),
+    ("never_released", 256, 3, "nobody writes any more"),
+    ("all_blocks_meet", 64, 64, "Of the 64 blocks of its grid"),
+])
 def test_a_loop_that_never_ends_is_refused(endless, name, block, grid, reason):
     start = time.monotonic()
     with pytest.raises(driver.LaunchError, match=f"kernel {name}, block .*thread .*it waits in a loop.*{reason}"):

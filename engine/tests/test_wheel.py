@@ -91,8 +91,10 @@ def test_commands_of_an_installed_package(installed, arguments, status, said):
 
 
 def test_the_doctor_names_the_installed_package(installed):
-    report = json.loads(installed("doctor", "--json").stdout)
-    assert report["ready"]
+    ended = installed("doctor", "--json")
+    report = json.loads(ended.stdout)
+    assert report["ready"] and ended.returncode == 0
+    assert {"Python", "C++ compiler", "cache"} <= {finding["what"] for finding in report["findings"]}
     (own,) = [finding["found"] for finding in report["findings"] if finding["what"] == "hostcuda"]
     assert os.path.join("site", "hostcuda") in own
 

@@ -57,9 +57,8 @@ OF_HOST = {"hostcuda: kernel fill: ": 1, "`float *x`": 1, "a pointer to memory o
     (SYMBOLS, "0 13 13 13 ", {
         "hostcuda: cudaMemcpyToSymbol failed: its symbol is no __device__ or __constant__": 3}),
 ], ids=["vector", "stack", "other pointers", "copies that fit", "copies that do not", "symbols"])
-def test_a_wrong_argument(tmp_path, body, printed, said):
-    path = tmp_path / "program.cu"
-    path.write_text(
+def test_a_wrong_argument(write_program, body, printed, said):
+    path = write_program(
         "#include <cstdio>\n#include <cstdlib>\n#include <vector>\n"
         "__global__ void fill(const float *unused, float *x, size_t number) { x[threadIdx.x] = number; }\n"
         f"int main()\n{{\n{body}\n    return cudaDeviceSynchronize();\n}}\n"

@@ -1,19 +1,13 @@
 """Races between blocks: found where nothing orders two blocks, and not in the idioms that do."""
 
 import pytest
-from running import kernel_source
+from running import IMPORTS, kernel_source
 
 from hostcuda.sanitize import sanitize_script
 
 pytestmark = pytest.mark.thorough("breadth of check mode: a module compiled per case")
 
 PROGRAM = """
-import sys
-import numpy as np
-import hostcuda.autoinit
-import hostcuda.driver as cuda
-from hostcuda.compiler import SourceModule
-
 source = sys.argv[1]
 module = SourceModule(source, no_extern_c=True)
 for name in [line.split()[1].split("(")[0] for line in source.splitlines() if line.startswith("KERNEL")]:
@@ -31,7 +25,7 @@ WRONG = list(KERNELS).index("two_write_one_word")
 @pytest.fixture(scope="module")
 def findings(tmp_path_factory):
     path = tmp_path_factory.mktemp("blocks") / "program.py"
-    path.write_text(PROGRAM)
+    path.write_text(IMPORTS + PROGRAM)
     findings = sanitize_script(str(path), [kernel_source("blocks")], tool="racecheck", engine="cpu", capture=True)
     assert findings.ended.status == 0, findings.ended.output
     assert findings.launches == 2 * len(KERNELS)

@@ -9,20 +9,17 @@ pytestmark = pytest.mark.core("which arrays are checked")
 UNROLLED = "#pragma unroll\n for (int i = 0; i < N; ++i)"
 
 
-@pytest.mark.parametrize(
-    ("body", "expected"),
-    [
-        ("float r[4]; for (int i = 0; i <= 4; ++i) r[i] = 0;", True),
-        ("float r[4]; r[n] = 0;", True),
-        ("float r[4]; r[order[n]] = 0;", True),
-        ("struct { float v[4]; } s; s.v[n] = 0;", True),
-        (f"float r[2][4]; {UNROLLED} r[1][i + 1] = 0;", False),
-        (f"float r[4]; {UNROLLED} r[i] = 0; for (int i = 0; i < n; ++i) r[i] = 1;", True),
-        ("__shared__ float s[4]; s[n] = 0;", False),
-        ("constexpr int K = 3, last = K - 1; float r[K]; r[last] = 0;", False),
-        ("x[n] = 0; // float r[4]; r[n] = 0;", False),
-    ],
-)
+@pytest.mark.parametrize(("body", "expected"), [
+    ("float r[4]; for (int i = 0; i <= 4; ++i) r[i] = 0;", True),
+    ("float r[4]; r[n] = 0;", True),
+    ("float r[4]; r[order[n]] = 0;", True),
+    ("struct { float v[4]; } s; s.v[n] = 0;", True),
+    (f"float r[2][4]; {UNROLLED} r[1][i + 1] = 0;", False),
+    (f"float r[4]; {UNROLLED} r[i] = 0; for (int i = 0; i < n; ++i) r[i] = 1;", True),
+    ("__shared__ float s[4]; s[n] = 0;", False),
+    ("constexpr int K = 3, last = K - 1; float r[K]; r[last] = 0;", False),
+    ("x[n] = 0; // float r[4]; r[n] = 0;", False),
+])
 def test_only_an_index_that_the_compiler_does_not_know_needs_the_check(body, expected):
     assert needs_checks(f"__global__ void f(float *x, int n) {{ {body} }}") == expected
 

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from running import IMPORTS
 
 from hostcuda.sanitize import sanitize_script
 
@@ -18,23 +19,17 @@ def lines(name, mark):
 
 
 @pytest.fixture
-def check(tmp_path):
+def check(write_program):
     """Return a function that checks a program of `PROGRAMS`, or one that is given as its text."""
 
     def run(name, tool, *arguments, text=""):
-        path = (tmp_path if text else PROGRAMS) / name
-        if text:
-            path.write_text(text)
+        path = write_program(text, name) if text else PROGRAMS / name
         return sanitize_script(str(path), [*arguments], tool=tool, engine="cpu", capture=True)
 
     return run
 
 
 SCRIPT = """
-import numpy as np
-import hostcuda.autoinit
-import hostcuda.driver as cuda
-from hostcuda.compiler import SourceModule
 source = "__global__ void f(float *y, int n) { int i = blockIdx.x * 256 + threadIdx.x; if (i < n) y[i] = 1; }"
 double = SourceModule(source).get_function("f")
 y = np.zeros(1000, np.float32)
@@ -43,10 +38,6 @@ double(cuda.Out(y), np.int32(1000), block=(256, 1, 1), grid=(4, 1))
 """
 
 OF_PYTHON = """
-import numpy as np
-import hostcuda.autoinit
-import hostcuda.driver as cuda
-from hostcuda.compiler import SourceModule
 twice = SourceModule("__global__ void f(float *y) { y[threadIdx.x] *= 2; }").get_function("f")
 d, event, (s, t) = cuda.to_device(np.zeros(32, np.float32)), cuda.Event(), (cuda.Stream(), cuda.Stream())
 cuda.Context.synchronize()
@@ -78,9 +69,9 @@ def test_streams_use_the_same_memory_without_an_order(check):
 
 
 def test_streams_of_a_python_program(check, tmp_path):
-    findings = check("streams.py", "racecheck", text=OF_PYTHON)
+    findings = check("streams.py", "racecheck", text=IMPORTS + OF_PYTHON)
     (row,) = findings.table.to_dict("records")
-    assert (row["line"], row["other"]["line"], row["file"]) == (17, 16, str(tmp_path / "streams.py")), findings
+    assert (row["line"], row["other"]["line"], row["file"]) == (19, 18, str(tmp_path / "streams.py")), findings
 
 
 def test_the_host_goes_on_before_the_device_has_ended(check):
@@ -113,9 +104,9 @@ def test_a_copy_of_what_nothing_has_set_is_found_if_the_host_uses_it(check, way,
 
 
 def test_a_python_program_s_copy_is_found(check, tmp_path):
-    findings = check("copies.py", "initcheck", text=SCRIPT)
+    findings = check("copies.py", "initcheck", text=IMPORTS + SCRIPT)
     (row,) = findings.table.to_dict("records")
-    assert (row["tool"], row["file"], row["line"]) == ("initcheck", str(tmp_path / "copies.py"), 9)
+    assert (row["tool"], row["file"], row["line"]) == ("initcheck", str(tmp_path / "copies.py"), 11)
     assert "nothing has set 928" in row["message"] and findings.launches == 2
 
 

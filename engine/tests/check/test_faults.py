@@ -3,18 +3,13 @@
 import re
 
 import pytest
-from running import kernel_source
+from running import IMPORTS, kernel_source
 
 from hostcuda.sanitize import sanitize_script
 
 pytestmark = pytest.mark.thorough("breadth of check mode: a module compiled per case")
 
 PROGRAM = """
-import os, signal, sys, threading
-import numpy as np
-import hostcuda.autoinit
-import hostcuda.driver as cuda
-from hostcuda.compiler import SourceModule
 module = SourceModule(SOURCE)
 n, o = cuda.to_device(np.arange(32, dtype=np.int32)), cuda.to_device(np.zeros(32, np.int32))
 if "never" in sys.argv:  # it ends: then the time limit of who started this is over, soon; see the fixture `limit`
@@ -26,22 +21,18 @@ module.get_function(sys.argv[1])(n, o, grid=(2, 1), block=(32, 1, 1))
 
 
 @pytest.fixture
-def program(tmp_path):
-    (tmp_path / "program.py").write_text(PROGRAM.replace("SOURCE", repr(kernel_source("fatal"))))
-    return str(tmp_path / "program.py")
+def program(write_program):
+    return str(write_program(IMPORTS + PROGRAM.replace("SOURCE", repr(kernel_source("fatal"))), "program.py"))
 
 
-@pytest.mark.parametrize(
-    ("kernel", "tool", "kind", "line", "thread"),
-    [
-        ("local_array", "memcheck", "out of bounds", 10, 0),
-        ("traps", "memcheck", "trap", 14, 3),
-        ("asserts", "memcheck", "assertion", 17, 3),
-        ("recurses", "memcheck", "stack overflow", "[2345]", 0),
-        ("divides", "memcheck", "division by zero", 23, 0),
-        ("not_in_its_mask", "synccheck", "caller outside its mask", 26, 16),
-    ],
-)
+@pytest.mark.parametrize(("kernel", "tool", "kind", "line", "thread"), [
+    ("local_array", "memcheck", "out of bounds", 10, 0),
+    ("traps", "memcheck", "trap", 14, 3),
+    ("asserts", "memcheck", "assertion", 17, 3),
+    ("recurses", "memcheck", "stack overflow", "[2345]", 0),
+    ("divides", "memcheck", "division by zero", 23, 0),
+    ("not_in_its_mask", "synccheck", "caller outside its mask", 26, 16),
+])
 def test_a_kernel_that_dies_is_a_finding(program, hostcuda_command, kernel, tool, kind, line, thread):
     status, out, said = hostcuda_command("sanitize", "--engine", "cpu", "--tool", tool, program, kernel)
     assert status == 1, said

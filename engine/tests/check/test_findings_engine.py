@@ -8,12 +8,6 @@ pytestmark = pytest.mark.thorough("breadth of check mode: a module compiled per 
 TOOLS = "memcheck,racecheck,initcheck,synccheck"
 SCRIPT = """
 import dataclasses, json, sys
-import numpy as np
-import hostcuda.autoinit
-import hostcuda.driver as cuda
-from hostcuda.compiler import SourceModule
-from hostcuda import checking
-
 source = sys.argv[1]
 module = SourceModule(source, no_extern_c=True)
 names = [l.split("void ")[1].split("(")[0] for l in source.splitlines() if "__global__" in l]
@@ -39,26 +33,23 @@ def found():
     return run_script(SCRIPT, kernel_source("wrong"), tools=TOOLS)
 
 
-@pytest.mark.parametrize(
-    ("kernel", "tool", "kind", "line", "thread"),
-    [
-        ("past_the_end", "memcheck", "out of bounds", 3, 63),
-        ("far_past_the_end", "memcheck", "out of bounds", 5, 0),
-        ("shared_overrun", "memcheck", "out of bounds", 9, 63),
-        ("constant_overrun", "memcheck", "out of bounds", 13, 16),
-        ("misaligned", "memcheck", "misaligned", 14, 1),
-        ("missing_barrier", "racecheck", "race", None, None),
-        ("unset", "initcheck", "uninitialized", 20, 0),
-        ("divergent", "synccheck", "divergent barrier", None, None),
-        ("exited", "synccheck", "exited lanes", 29, None),
-        ("rest_has_ended", "synccheck", "divergent barrier", 60, 0),
-        ("matrix_not_complete", "racecheck", "race", 72, None),
-        ("registers_overrun", "memcheck", "out of bounds", 83, 0),
-        ("register_before", "memcheck", "out of bounds", 88, 0),
-        ("matrix_still_read", "racecheck", "race", None, None),
-        ("never_written", "initcheck", "uninitialized", 113, 0),
-    ],
-)
+@pytest.mark.parametrize(("kernel", "tool", "kind", "line", "thread"), [
+    ("past_the_end", "memcheck", "out of bounds", 3, 63),
+    ("far_past_the_end", "memcheck", "out of bounds", 5, 0),
+    ("shared_overrun", "memcheck", "out of bounds", 9, 63),
+    ("constant_overrun", "memcheck", "out of bounds", 13, 16),
+    ("misaligned", "memcheck", "misaligned", 14, 1),
+    ("missing_barrier", "racecheck", "race", None, None),
+    ("unset", "initcheck", "uninitialized", 20, 0),
+    ("divergent", "synccheck", "divergent barrier", None, None),
+    ("exited", "synccheck", "exited lanes", 29, None),
+    ("rest_has_ended", "synccheck", "divergent barrier", 60, 0),
+    ("matrix_not_complete", "racecheck", "race", 72, None),
+    ("registers_overrun", "memcheck", "out of bounds", 83, 0),
+    ("register_before", "memcheck", "out of bounds", 88, 0),
+    ("matrix_still_read", "racecheck", "race", None, None),
+    ("never_written", "initcheck", "uninitialized", 113, 0),
+])
 def test_each_mistake_is_found_at_its_line(found, kernel, tool, kind, line, thread):
     matching = [f for f in found[kernel][1] if (f["tool"], f["kind"]) == (tool, kind)]
     assert matching, found[kernel]

@@ -57,11 +57,6 @@ def test_blocks_of_clang_are_blocks():
 
 # Block b makes b accesses before its lanes meet: their logs become full at each place of the loop in some block.
 FULL_LOGS = """
-import numpy as np
-import hostcuda.autoinit
-import hostcuda.driver as cuda
-from hostcuda import checking
-from hostcuda.compiler import SourceModule
 module = SourceModule('''
 __global__ void meet(int *o) {
     int sum = 0, lane = threadIdx.x;

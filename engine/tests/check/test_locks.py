@@ -1,19 +1,13 @@
 """Races within a block: a lock, a flag or a wait for a copy orders accesses, other atomic accesses do not."""
 
 import pytest
-from running import kernel_source
+from running import IMPORTS, kernel_source
 
 from hostcuda.sanitize import sanitize_script
 
 pytestmark = pytest.mark.thorough("breadth of check mode: a module compiled per case")
 
 PROGRAM = """
-import sys
-import numpy as np
-import hostcuda.autoinit
-import hostcuda.driver as cuda
-from hostcuda.compiler import SourceModule
-
 source = sys.argv[1]
 module = SourceModule(source, no_extern_c=True)
 for name in [line.split()[1].split("(")[0] for line in source.splitlines() if line.startswith("KERNEL")]:
@@ -28,7 +22,7 @@ RIGHT, WRONG = ([line.split()[1].split("(")[0] for line in part.splitlines() if 
 def racing(tmp_path_factory):
     """Return the kinds of the findings of each kernel with some."""
     path = tmp_path_factory.mktemp("locks") / "program.py"
-    path.write_text(PROGRAM)
+    path.write_text(IMPORTS + PROGRAM)
     findings = sanitize_script(str(path), [kernel_source("locks")], tool="racecheck", engine="cpu", capture=True)
     assert findings.ended.status == 0, findings.ended.output
     assert findings.launches == len([*RIGHT, *WRONG])

@@ -9,12 +9,6 @@ LD, ST, ATOM, RED = (f"l1tex__t_requests_pipe_lsu_mem_global_op_{op}.sum" for op
 SHARED_ST = "smsp__inst_executed_op_shared_st.sum"
 
 SCRIPT = """
-import json, sys
-import numpy as np
-import hostcuda.autoinit
-import hostcuda.driver as cuda
-from hostcuda.compiler import SourceModule
-from hostcuda import checking
 from hostcuda.check import instrument
 
 if sys.argv[1] == "calls":  # the log is written by calls, as on processors for which instrument.py knows no code
@@ -105,12 +99,6 @@ int h;
 
 TWO_MODULES = r"""
 import gc
-import numpy as np
-import hostcuda.autoinit
-import hostcuda.driver as cuda
-from hostcuda.compiler import SourceModule
-from hostcuda import checking
-
 y = cuda.to_device(np.zeros(64, np.float32))
 for n in range(4):
     body = "".join(f"if (i < {2 * j + n}) y[i] = {j}; " for j in range(n + 1))

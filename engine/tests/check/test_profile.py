@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+from running import IMPORTS
 
 import hostcuda
 from hostcuda import profile as profile_module
@@ -21,11 +22,6 @@ from hostcuda.profile import profile_script, watch
 pytestmark = pytest.mark.thorough("breadth of check mode: a module compiled per case")
 
 PROGRAM = '''
-import sys, time
-import numpy as np
-import hostcuda.autoinit
-import hostcuda.driver as cuda
-from hostcuda.compiler import SourceModule
 module = SourceModule("""__global__ void twice(float *x) { x[blockIdx.x * 32 + threadIdx.x] *= 2; }
 __global__ void forever(volatile float *x) { while (x[0] == 0) ; }
 __global__ void silent(int *x) { for (unsigned i = 0; i != 1; i += 2) ; x[0] = 1; }
@@ -40,11 +36,9 @@ def launch(count=1):
     cuda.Context.synchronize()
 def ctrl_c(seconds):
     """Pressed in the terminal that this runs in, after so long."""
-    import os, signal, threading
     threading.Timer(seconds, os.kill, [os.getppid(), signal.SIGINT]).start()
 def out_of_time(seconds):
     """The time limit of who started this is over, after so long; see the fixture `limit`."""
-    import os, signal, threading
     threading.Timer(seconds, os.kill, [os.getppid(), signal.SIGUSR1]).start()
 def start(name):
     print("starting", flush=True)
@@ -54,13 +48,8 @@ def start(name):
 
 
 @pytest.fixture
-def program(tmp_path):
-    def write(rest):
-        path = tmp_path / "program.py"
-        path.write_text(PROGRAM + rest)
-        return str(path)
-
-    return write
+def program(write_program):
+    return lambda rest: str(write_program(IMPORTS + PROGRAM + rest, "program.py"))
 
 
 @pytest.fixture
@@ -78,8 +67,8 @@ def test_the_command_prints_and_writes_csv(command, tmp_path):
 
 
 @pytest.mark.parametrize(("rest", "options", "status", "printed", "said"), [
-    ("launch()\nimport os; os._exit(7)", [], 7, ["twice"], ["exit status 7"]),
-    ("launch()\nimport os; os.kill(os.getpid(), 9)", [], 137, ["twice"], ["SIGKILL"]),
+    ("launch()\nos._exit(7)", [], 7, ["twice"], ["exit status 7"]),
+    ("launch()\nos.kill(os.getpid(), 9)", [], 137, ["twice"], ["SIGKILL"]),
     ("launch()\nprint('waiting', flush=True)\ntime.sleep(600)", ["--timeout", "4"], 124, ["twice", "waiting"],
      ["was stopped"]),
     ("launch()\nstart('beyond')\nlaunch()", [], 1, ["twice", "launch 1, kernel beyond", "one past the end of"],

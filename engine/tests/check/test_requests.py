@@ -12,13 +12,6 @@ from hostcuda.errors import EngineError
 pytestmark = pytest.mark.core("what every access is drawn from")
 
 SCRIPT = r"""
-import json
-import numpy as np
-import hostcuda.autoinit
-import hostcuda.driver as cuda
-from hostcuda.compiler import SourceModule
-from hostcuda import checking
-
 module = SourceModule('''#line 1 "requests.cu"
 __constant__ int steps[64];
 // Block b, warp w: the lanes' distance grows with both, up to a sector each in the last warp.
@@ -111,10 +104,6 @@ TABLES = {
     "__constant__ float t[64] = {1, 2};": "constant",
 }
 READS = """
-import json, sys
-import hostcuda.autoinit, hostcuda.driver as cuda, numpy as np
-from hostcuda import checking
-from hostcuda.compiler import SourceModule
 y, found = cuda.mem_alloc(4 * 32), []
 for table in json.loads(sys.argv[1]):
     kernel = "void f(float *y) { y[threadIdx.x] = *(const float *)&t[threadIdx.x % 2]; }"

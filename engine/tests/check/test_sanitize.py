@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
+from running import IMPORTS
 
 import hostcuda
 from hostcuda import processes
@@ -15,10 +16,6 @@ from hostcuda.source import warnings_about
 pytestmark = pytest.mark.core("what every finding is told with")
 
 PROGRAM = """
-import numpy as np
-import hostcuda.autoinit
-import hostcuda.driver as cuda
-from hostcuda.compiler import SourceModule
 x = cuda.mem_alloc(4 * 100)
 cuda.memset_d8(x, 0, 4 * 100)
 kernel = SourceModule('''__global__ void fill(float *x, int n) {
@@ -33,11 +30,9 @@ cuda.Context.synchronize()
 
 
 @pytest.fixture
-def program(tmp_path):
+def program(write_program):
     def write(kernel, n):
-        path = tmp_path / "program.py"
-        path.write_text(PROGRAM.replace("KERNEL", kernel).replace("(N)", f"({n})"))
-        return str(path)
+        return str(write_program(IMPORTS + PROGRAM.replace("KERNEL", kernel).replace("(N)", f"({n})"), "program.py"))
 
     return write
 
@@ -61,7 +56,6 @@ def test_the_status_is_the_verdict(command, program, kernel, n, options, status,
 def test_what_was_stopped_is_not_called_checked(command, program):
     path = Path(program("fill", 100))
     path.write_text(path.read_text() + """
-import os, signal, threading
 forever = SourceModule("__global__ void forever(volatile float *x) { while (x[0] > 0) ; }").get_function("forever")
 threading.Timer(1, os.kill, [os.getppid(), signal.SIGINT]).start()  # Ctrl-C
 forever(x, block=(32, 1, 1))
@@ -71,11 +65,6 @@ cuda.Context.synchronize()
     assert status == 130 and "was interrupted" in said
     assert "nothing found in 2 launches; 1 launch not checked to the end (kernel forever, block (0,0,0), " in out
     assert "was stopped at kernel-2.cu:1); the program was interrupted" in out
-
-
-def test_an_unknown_tool_is_refused(command, program):
-    status, _, said = command("--tool", "leakcheck", program("fill", 100))
-    assert status == 1 and "memcheck, racecheck" in said and "Traceback" not in said
 
 
 def finding(**more):

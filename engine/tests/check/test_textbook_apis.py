@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from running import IMPORTS
 
 from hostcuda.sanitize import sanitize_script
 
@@ -11,11 +12,6 @@ pytestmark = pytest.mark.thorough("breadth of check mode: a module compiled per 
 ENGINE_TESTS = Path(__file__).resolve().parents[1]
 
 MAPPED = """
-import sys
-import numpy as np
-import hostcuda.autoinit
-import hostcuda.driver as cuda
-from hostcuda.compiler import SourceModule
 source = "__global__ void copy(const float *x, float *y) { y[threadIdx.x] = x[threadIdx.x]; }"
 copy = SourceModule(source).get_function("copy")
 x = cuda.pagelocked_zeros(32, np.float32, mem_flags=cuda.host_alloc_flags.DEVICEMAP)
@@ -25,7 +21,7 @@ copy(np.uintp(x.base.get_device_pointer()), y, block=(int(sys.argv[1]), 1, 1))
 
 # Runs the functions of a test file as pytest would, with its module of kernels.
 RUN = """
-import importlib, sys
+import importlib
 sys.path.insert(0, sys.argv[1])
 tests = importlib.import_module(f"test_{sys.argv[2]}")
 module = tests.SourceModule(tests.kernel_source(sys.argv[2]), no_extern_c=True)
@@ -35,10 +31,10 @@ for name in sys.argv[3:]:
 
 
 @pytest.fixture
-def sanitize(tmp_path):
+def sanitize(write_program):
     def run(source, *arguments):
-        (tmp_path / "program.py").write_text(source)
-        findings = sanitize_script(str(tmp_path / "program.py"), list(map(str, arguments)), engine="cpu", capture=True)
+        path = write_program(IMPORTS + source, "program.py")
+        findings = sanitize_script(str(path), list(map(str, arguments)), engine="cpu", capture=True)
         assert findings.ended.status == 0, findings.ended
         return findings
 
@@ -50,30 +46,26 @@ def test_kernels_may_use_mapped_host_memory(sanitize):
     assert "out of bounds in copy" in repr(sanitize(MAPPED, 33))
 
 
-@pytest.mark.parametrize(
-    ("file", "names"),
-    [
-        ("groups", [
-            "test_a_function_of_any_group", "test_partitions_by_label_and_predicate",
-            "test_exchanges_and_scans_of_a_tile", "test_tiles_of_several_warps",
-            "test_copies_of_a_group", "test_ranks_in_the_grid",
-        ]),
-        ("async", [
-            "test_a_thread_copies_ahead", "test_a_block_wide_pipeline", "test_a_warp_copies_for_the_others",
-            "test_a_barrier_in_two_steps", "test_atomic_objects", "test_a_loop_that_waits_for_an_atomic_object_ends",
-        ]),
-        ("ptx", [
-            "test_barriers_of_some_warps", "test_copies_in_the_background", "test_matrices_of_bfloat16",
-        ]),
-    ],
-)
+@pytest.mark.parametrize(("file", "names"), [
+    ("groups", [
+        "test_a_function_of_any_group", "test_partitions_by_label_and_predicate",
+        "test_exchanges_and_scans_of_a_tile", "test_tiles_of_several_warps",
+        "test_copies_of_a_group", "test_ranks_in_the_grid",
+    ]),
+    ("async", [
+        "test_a_thread_copies_ahead", "test_a_block_wide_pipeline", "test_a_warp_copies_for_the_others",
+        "test_a_barrier_in_two_steps", "test_atomic_objects", "test_a_loop_that_waits_for_an_atomic_object_ends",
+    ]),
+    ("ptx", [
+        "test_barriers_of_some_warps", "test_copies_in_the_background", "test_matrices_of_bfloat16",
+    ]),
+])
 def test_right_kernels_are_clean(sanitize, file, names):
     findings = sanitize(RUN, ENGINE_TESTS, file, *names)
     assert findings.clean, repr(findings)
 
 
 CORPUS = """
-import sys
 sys.path.insert(0, sys.argv[1])
 import test_textbook_corpus as corpus
 for kernel in corpus.CASES:

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from running import IMPORTS
 
 from hostcuda import processes
 from hostcuda.sanitize import STATUS, checked
@@ -99,10 +100,6 @@ def test_a_syntax_error_is_short_and_a_verdict(hostcuda, tmp_path):
 
 
 PYTHON = """
-import numpy as np
-import hostcuda.autoinit
-import hostcuda.driver as cuda
-from hostcuda.compiler import SourceModule
 f = SourceModule('__global__ void k(float *x) { x[threadIdx.x + 1] = 1; }').get_function("k")
 g = SourceModule('__global__ void k(float *x) {\\n x[threadIdx.x] += x[threadIdx.x + 64]; }').get_function("k")
 for each in (f, g):
@@ -115,7 +112,7 @@ for each in (f, g):
 
 
 def test_two_sources_without_names_are_told_apart(hostcuda, tmp_path):
-    (tmp_path / "two.py").write_text(PYTHON)
+    (tmp_path / "two.py").write_text(IMPORTS + PYTHON)
     rows = json.loads(hostcuda("sanitize", "--json", tmp_path / "two.py")[1])["findings"]
     assert [(row["file"], row["line"]) for row in rows] == [("kernel.cu", 1), ("kernel-2.cu", 2)]
 
@@ -126,7 +123,7 @@ def test_two_sources_without_names_are_told_apart(hostcuda, tmp_path):
     ("raise SystemExit(2)", "not_checked"),
 ])
 def test_verdicts_of_a_program_in_python(hostcuda, tmp_path, line, verdict):
-    source = PYTHON.partition("f = ")[0] + "a = np.zeros(64, np.float32); x = cuda.InOut(a)\n"
+    source = IMPORTS + "a = np.zeros(64, np.float32); x = cuda.InOut(a)\n"
     source += "f = SourceModule('__global__ void k(float *x) { x[threadIdx.x] = 1; }').get_function('k')\n"
     (tmp_path / "one.py").write_text(source + line.replace("x.sum()", "a.sum()") + "\n")
     assert json.loads(hostcuda("sanitize", "--json", tmp_path / "one.py")[1])["verdict"] == verdict

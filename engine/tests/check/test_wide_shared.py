@@ -27,13 +27,6 @@ MEASURED = {
 }
 
 SCRIPT = r"""
-import json, sys
-import numpy as np
-import hostcuda.autoinit
-import hostcuda.driver as cuda
-from hostcuda import checking
-from hostcuda.compiler import SourceModule
-
 source = "__constant__ int word[32];\n"
 for size, kind in ((4, "float"), (8, "float2"), (16, "float4")):
     source += f'''

@@ -34,13 +34,6 @@ EXPECTED = {
 }
 
 SCRIPT = r"""
-import json, sys
-import numpy as np
-import hostcuda.autoinit
-import hostcuda.driver as cuda
-from hostcuda import checking
-from hostcuda.compiler import SourceModule
-
 source = "#include <cuda_bf16.h>\n#include <mma.h>\nusing namespace nvcuda;\n"
 for i, (use, (m, n, k), element, layout) in enumerate(cases := json.loads(sys.argv[1])):
     kind = "wmma::precision::tf32" if (element, k) == ("float", 8) else element
