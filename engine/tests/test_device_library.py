@@ -5,6 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from expressions import MODES, ROUND, evaluate, write_kernel
 from running import kernel_source
 from scipy import special
 
@@ -15,41 +16,7 @@ from hostcuda.compiler import SourceModule
 pytestmark = pytest.mark.thorough("breadth of CUDA's API")
 
 RNG = np.random.default_rng(86)
-
-
-def compile_cases(name, parameters, expressions, target):
-    """Write one kernel that evaluates, for each element, the expression with the number that the element has.
-
-    `parameters` are (type, name) pairs, one array each; `target` is the type of the results.
-    """
-    arrays = ", ".join(f"const {kind} *{p}_" for kind, p in parameters)
-    reads = " ".join(f"{kind} {p} = {p}_[i];" for kind, p in parameters)
-    cases = "\n".join(f"        case {i}: y[i] = {e}; break;" for i, e in enumerate(expressions))
-    return f"""
-__global__ void {name}(int which, int n, {arrays}, {target} *y) {{
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i >= n) return;
-    {reads}
-    switch (which) {{
-{cases}
-    }}
-}}
-"""
-
-
-def evaluate(module, name, which, dtype, *arrays):
-    n = arrays[0].size
-    y = np.empty(n, dtype)
-    function = module.get_function(name)
-    grid = ((n + 127) // 128, 1)
-    function(np.int32(which), np.int32(n), *map(cuda.In, arrays), cuda.Out(y), block=(128, 1, 1), grid=grid)
-    return y
-
-
-@pytest.fixture(scope="module")
-def library():
-    return SourceModule(kernel_source("device_library"), no_extern_c=True)
-
+SOURCE = kernel_source("device_library")
 
 # ---- Math functions --------------------------------------------------------------------------------------------------
 
@@ -133,29 +100,25 @@ DOUBLE_CASES = [
 @pytest.fixture(scope="module")
 def math_module():
     return SourceModule(
-        compile_cases("on_float", [("float", "x")], [case[0] for case in FLOAT_CASES], "float")
-        + compile_cases("on_double", [("double", "x")], [case[0] for case in DOUBLE_CASES], "double")
+        write_kernel("on_float", [("float", "x")], [case[0] for case in FLOAT_CASES], "float")
+        + write_kernel("on_double", [("double", "x")], [case[0] for case in DOUBLE_CASES], "double")
     )
 
 
-@pytest.mark.parametrize("which", range(len(FLOAT_CASES)), ids=[case[0] for case in FLOAT_CASES])
-def test_float_function(math_module, which):
-    _, reference, x, rtol, atol = FLOAT_CASES[which]
-    got = evaluate(math_module, "on_float", which, np.float32, x)
+@pytest.mark.parametrize(("kernel", "which", "dtype", "case"), [
+    pytest.param(kernel, which, dtype, case, id=f"{dtype.__name__}-{case[0]}")
+    for kernel, dtype, cases in (("on_float", np.float32, FLOAT_CASES), ("on_double", np.float64, DOUBLE_CASES))
+    for which, case in enumerate(cases)
+])
+def test_function(math_module, kernel, which, dtype, case):
+    _, reference, x, rtol, atol = case
+    got = evaluate(math_module, kernel, which, dtype, x.astype(dtype))
     np.testing.assert_allclose(got, reference(x.astype(np.float64)), rtol=rtol, atol=atol)
 
 
-@pytest.mark.parametrize("which", range(len(DOUBLE_CASES)), ids=[case[0] for case in DOUBLE_CASES])
-def test_double_function(math_module, which):
-    _, reference, x, rtol, atol = DOUBLE_CASES[which]
-    x = x.astype(np.float64)
-    got = evaluate(math_module, "on_double", which, np.float64, x)
-    np.testing.assert_allclose(got, reference(x), rtol=rtol, atol=atol)
-
-
-def test_results_through_pointers_special_values_and_mixed_types(library):
+def test_results_through_pointers_special_values_and_mixed_types(module):
     f, d, l = np.zeros(22, np.float32), np.zeros(6), np.zeros(10, np.int64)
-    library.get_function("special")(cuda.Out(f), cuda.Out(d), cuda.Out(l), block=(1, 1, 1), grid=(1, 1))
+    module.get_function("special")(cuda.Out(f), cuda.Out(d), cuda.Out(l), block=(1, 1, 1), grid=(1, 1))
     sin, cos = math.sin(1), math.cos(1)
     np.testing.assert_allclose(f[:8], [sin, cos, sin, cos, 1, 0, sin, cos], atol=1e-6)
     assert (f[8:10] == 0).all() and np.isnan(f[10])
@@ -167,8 +130,6 @@ def test_results_through_pointers_special_values_and_mixed_types(library):
 
 
 # ---- Stated rounding -------------------------------------------------------------------------------------------------
-
-MODES = ["rn", "rz", "ru", "rd"]
 
 
 def rounded(exact, mode, dtype):
@@ -219,8 +180,8 @@ def rounding_module():
 
     three = ["a", "b", "c"]
     return SourceModule(
-        compile_cases("on_float", [("float", p) for p in three], expressions("__f", "__fmaf"), "float")
-        + compile_cases("on_double", [("double", p) for p in three], expressions("__d", "__fma"), "double")
+        write_kernel("on_float", [("float", p) for p in three], expressions("__f", "__fmaf"), "float")
+        + write_kernel("on_double", [("double", p) for p in three], expressions("__d", "__fma"), "double")
     )
 
 
@@ -243,7 +204,7 @@ def test_rounding_mode(rounding_module, name, mode, dtype):
 def test_products_with_stated_rounding_are_not_fused():
     """__fadd_rn(__fmul_rn(a, b), c) rounds twice where a*b+c may round once."""
     three = [("float", "a"), ("float", "b"), ("float", "c")]
-    module = SourceModule(compile_cases("twice", three, ["__fadd_rn(__fmul_rn(a, b), c)"], "float"))
+    module = SourceModule(write_kernel("twice", three, ["__fadd_rn(__fmul_rn(a, b), c)"], "float"))
     a, b = (1 + RNG.random((2, 200)) * 2.0**-11).astype(np.float32)
     c = -(a * b)
     assert (evaluate(module, "twice", 0, np.float32, a, b, c) == 0).all()
@@ -251,61 +212,56 @@ def test_products_with_stated_rounding_are_not_fused():
 
 # ---- Conversions -----------------------------------------------------------------------------------------------------
 
-INTEGERS = {"int": np.int32, "uint": np.uint32, "ll": np.int64, "ull": np.uint64}
-C_NAME = {"int": "int", "uint": "unsigned int", "ll": "long long", "ull": "unsigned long long"}
-TO_INTEGRAL = {"rn": np.rint, "rz": np.trunc, "ru": np.ceil, "rd": np.floor}
+TYPES = {
+    "int": ("int", np.int32), "uint": ("unsigned int", np.uint32), "ll": ("long long", np.int64),
+    "ull": ("unsigned long long", np.uint64), "float": ("float", np.float32), "double": ("double", np.float64),
+}
+TO_INTEGER = [(source, target) for source in ("float", "double") for target in ("int", "uint", "ll", "ull")]
+TO_FLOAT = [(source, "float") for source in ("int", "uint", "ll", "ull", "double")]
+TO_FLOAT += [("ll", "double"), ("ull", "double")]
 
 
-@pytest.mark.parametrize("target", INTEGERS)
-@pytest.mark.parametrize("source", ["float", "double"])
-def test_conversion_to_integer_saturates(source, target):
-    module = SourceModule(
-        compile_cases("convert", [(source, "x")], [f"__{source}2{target}_{m}(x)" for m in MODES], C_NAME[target])
-    )
-    dtype, info = INTEGERS[target], np.iinfo(INTEGERS[target])
+@pytest.fixture(scope="module")
+def conversions():
+    return SourceModule("".join(
+        write_kernel(f"{source}2{target}", [(TYPES[source][0], "x")], [f"__{source}2{target}_{m}(x)" for m in MODES],
+                     TYPES[target][0])
+        for source, target in TO_INTEGER + TO_FLOAT
+    ))
+
+
+@pytest.mark.parametrize(("source", "target"), TO_INTEGER)
+def test_conversion_to_integer_saturates(conversions, source, target):
+    dtype, info = TYPES[target][1], np.iinfo(TYPES[target][1])
     x = np.array(
         [0, -0.0, 0.5, 1.5, 2.5, -0.5, -1.5, -2.5, 1e6 + 0.5, 2.0**31, -(2.0**31), 2.0**31 - 128, 2.0**32, 2.0**63]
         + [-(2.0**63), 2.0**64, 1e30, -1e30, np.inf, -np.inf, 123456.7, -123456.7],
-        np.dtype(source.replace("double", "float64").replace("float", "float") if source == "double" else "float32"),
+        TYPES[source][1],
     )
     for which, mode in enumerate(MODES):
         want = [
             info.max if v == np.inf else info.min if v == -np.inf else max(info.min, min(info.max, int(v)))
-            for v in TO_INTEGRAL[mode](x.astype(np.float64))
+            for v in ROUND[mode](x.astype(np.float64))
         ]
-        assert evaluate(module, "convert", which, dtype, x).tolist() == want, mode
-        nan = evaluate(module, "convert", which, dtype, np.full(1, np.nan, x.dtype))
+        assert evaluate(conversions, f"{source}2{target}", which, dtype, x).tolist() == want, mode
+        nan = evaluate(conversions, f"{source}2{target}", which, dtype, np.full(1, np.nan, x.dtype))
         # PTX ISA, cvt: zero from .f32 to 32 bits, otherwise the highest bit alone
         want = 0 if source == "float" and dtype().nbytes == 4 else 1 << (8 * dtype().nbytes - 1)
         assert nan.view(f"u{dtype().nbytes}")[0] == want
 
 
-def test_conversion_to_floating_point_rounds_as_told():
-    pairs = [(kind, "float") for kind in INTEGERS] + [("ll", "double"), ("ull", "double")]
-    cases = [(kind, target, mode) for kind, target in pairs for mode in MODES]
-    source = "".join(
-        f"__global__ void {k}_{t}_{m}(const {C_NAME[k]} *x, {t} *y)\n"
-        f"{{ int i = threadIdx.x; y[i] = __{k}2{t}_{m}(x[i]); }}\n"
-        for k, t, m in cases
-    )
-    source += "".join(
-        f"__global__ void narrow_{m}(const double *x, float *y)\n"
-        f"{{ int i = threadIdx.x; y[i] = __double2float_{m}(x[i]); }}\n"
-        for m in MODES
-    )
-    module = SourceModule(source)
-    for kind, target, mode in cases:
-        info, dtype = np.iinfo(INTEGERS[kind]), np.float32 if target == "float" else np.float64
-        x = RNG.integers(info.min, info.max, 64, INTEGERS[kind], endpoint=True)
-        x[0], x[1] = info.max, info.min
-        y = np.empty(64, dtype)
-        module.get_function(f"{kind}_{target}_{mode}")(cuda.In(x), cuda.Out(y), block=(64, 1, 1), grid=(1, 1))
-        assert y.tolist() == [rounded(Fraction(int(v)), mode, dtype) for v in x], (kind, target, mode)
-    x = RNG.normal(size=64) * 10.0 ** RNG.integers(-30, 30, 64)
-    for mode in MODES:
-        y = np.empty(64, np.float32)
-        module.get_function(f"narrow_{mode}")(cuda.In(x), cuda.Out(y), block=(64, 1, 1), grid=(1, 1))
-        assert y.tolist() == [rounded(Fraction(v), mode, np.float32) for v in x]
+@pytest.mark.parametrize(("source", "target"), TO_FLOAT)
+def test_conversion_to_floating_point_rounds_as_stated(conversions, source, target):
+    dtype = TYPES[target][1]
+    if source == "double":
+        x = RNG.normal(size=64) * 10.0 ** RNG.integers(-30, 30, 64)
+    else:
+        info = np.iinfo(TYPES[source][1])
+        x = RNG.integers(info.min, info.max, 64, info.dtype, endpoint=True)
+        x[:2] = info.max, info.min
+    for which, mode in enumerate(MODES):
+        want = [rounded(Fraction(v), mode, dtype) for v in x.tolist()]
+        assert evaluate(conversions, f"{source}2{target}", which, dtype, x).tolist() == want, mode
 
 
 # ---- Integer intrinsics ----------------------------------------------------------------------------------------------
@@ -324,14 +280,6 @@ def bytes_of(x, size=1):
 
 def word(values, size=1):
     return sum((v & (256**size - 1)) << 8 * size * i for i, v in enumerate(values))
-
-
-def each(function, size=1, sign=False):
-    """Return a video instruction: `function` on the bytes (or shorts) of two words."""
-    value = (lambda v: signed(v, 8 * size)) if sign else (lambda v: v)
-    return lambda a, b, c: word(
-        [function(value(p), value(q)) for p, q in zip(bytes_of(a, size), bytes_of(b, size), strict=True)], size
-    )
 
 
 def funnel(a, b, shift, left):
@@ -377,28 +325,13 @@ INTEGER_CASES = [
     ("(unsigned)__float_as_int(__int_as_float((int)a))", lambda a, b, c: a),
     ("(unsigned)__double2hiint(__hiloint2double((int)(a & 0x7fefffff), (int)b))", lambda a, b, c: a & 0x7FEFFFFF),
     ("(unsigned)__double2loint(__hiloint2double((int)(a & 0x7fefffff), (int)b))", lambda a, b, c: b),
-    ("__vadd4(a, b)", each(lambda p, q: p + q)),
-    ("__vsub4(a, b)", each(lambda p, q: p - q)),
-    ("__vadd2(a, b)", each(lambda p, q: p + q, 2)),
-    ("__vsub2(a, b)", each(lambda p, q: p - q, 2)),
-    ("__vmaxu4(a, b)", each(max)),
-    ("__vmaxs4(a, b)", each(max, sign=True)),
-    ("__vminu4(a, b)", each(min)),
-    ("__vmins2(a, b)", each(min, 2, sign=True)),
-    ("__vavgu4(a, b)", each(lambda p, q: (p + q + 1) >> 1)),
-    ("__vabsdiffu4(a, b)", each(lambda p, q: abs(p - q))),
-    ("__vabsdiffs4(a, b)", each(lambda p, q: abs(p - q), sign=True)),
-    ("__vcmpeq4(a & 0xffff, b & 0xff0000)", lambda a, b, c: each(lambda p, q: -(p == q))(a & 0xFFFF, b & 0xFF0000, 0)),
-    ("__vcmpgtu4(a, b)", each(lambda p, q: -(p > q))),
-    ("__vcmpgts2(a, b)", each(lambda p, q: -(p > q), 2, sign=True)),
-    ("__vsadu4(a, b)", lambda a, b, c: sum(abs(p - q) for p, q in zip(bytes_of(a), bytes_of(b), strict=True))),
 ]
 
 
 def test_integer_intrinsics():
     three = [("unsigned int", p) for p in "abc"]
     expressions = [f"(unsigned int)({e})" for e, _ in INTEGER_CASES]
-    module = SourceModule(compile_cases("integers", three, expressions, "unsigned int"))
+    module = SourceModule(write_kernel("integers", three, expressions, "unsigned int"))
     a, b, c = RNG.integers(0, M32, (3, 200), np.uint32, endpoint=True)
     a[:6] = 0, 1, M32, 0x80000000, 0x7FFFFFFF, 0x00FFFFFF
     b[:6] = M32, 0x80000000, M32, 0x80000000, 1, 0x00800000
@@ -432,10 +365,10 @@ def test_vector_types_have_cudas_sizes_and_alignments():
     assert y.reshape(-1, 3).tolist() == want
 
 
-def test_float4_casts_shared_arrays_and_hinted_loads(library):
+def test_float4_casts_shared_arrays_and_hinted_loads(module):
     x, d, i = RNG.random(128, np.float32), RNG.random(64), np.arange(32, dtype=np.int32)
     y, e, j = np.empty_like(x), np.empty_like(d), np.empty_like(i)
-    library.get_function("move")(
+    module.get_function("move")(
         *[f(a) for a, b in ((x, y), (d, e), (i, j)) for f, a in ((cuda.In, a), (cuda.Out, b))],
         block=(32, 1, 1),
         grid=(1, 1),
@@ -507,9 +440,9 @@ def test_atomic_on_global_and_shared_memory(atomic_module, name, kind):
     np.seterr(**old)
 
 
-def test_atomics_return_the_old_value_and_count(library):
+def test_atomics_return_the_old_value_and_count(module):
     def run(name, *arguments, block=96, grid=16):
-        library.get_function(name)(*arguments, block=(block, 1, 1), grid=(grid, 1))
+        module.get_function(name)(*arguments, block=(block, 1, 1), grid=(grid, 1))
 
     counter, y = np.zeros(1, np.int32), np.full(96 * 16, -1, np.int32)
     run("ranks", cuda.InOut(counter), cuda.InOut(y))
@@ -590,11 +523,11 @@ def test_shuffle(shuffle_module, kind, type_index):
             assert (y == shuffled(kind, x, operand, width)).all(), (width, operand)
 
 
-def test_votes_match_and_reduce(library):
+def test_votes_match_and_reduce(module):
     x = RNG.integers(0, 500, 32, np.int32)
     z = RNG.integers(0, 3, 32, np.uint64) << np.uint64(40)
     y = np.zeros((32, 16), np.uint32)
-    library.get_function("votes")(cuda.In(x), cuda.In(z), cuda.Out(y), block=(32, 1, 1), grid=(1, 1))
+    module.get_function("votes")(cuda.In(x), cuda.In(z), cuda.Out(y), block=(32, 1, 1), grid=(1, 1))
 
     def mask(condition):
         return sum(1 << i for i, c in enumerate(condition) if c)
@@ -606,9 +539,9 @@ def test_votes_match_and_reduce(library):
         assert y[lane].tolist() == [int(w) & M32 for w in want]
 
 
-def test_divergent_lanes_and_a_partial_last_warp(library):
+def test_divergent_lanes_and_a_partial_last_warp(module):
     y = np.zeros(40, np.int32)
-    run = {n: library.get_function(n) for n in ("halves", "evens", "ragged")}
+    run = {n: module.get_function(n) for n in ("halves", "evens", "ragged")}
     run["halves"](cuda.Out(y), block=(32, 1, 1), grid=(1, 1))
     votes = sum(1 << t for t in range(0, 16, 3))
     assert y[:32].tolist() == [120 + (votes << 8)] * 16 + [t ^ 1 for t in range(16, 32)]
@@ -626,7 +559,7 @@ def test_every_header_inside_extern_c():
     """PyCUDA wraps a source in extern "C" as it stands, includes and all."""
     headers = ["cuda_runtime.h", "cuda.h", "cuda_fp16.h", "cuda_bf16.h", "mma.h", "math_constants.h", "vector_types.h"]
     headers += ["device_launch_parameters.h", "vector_functions.h", "cuda_runtime_api.h", "cooperative_groups.h"]
-    headers += ["cooperative_groups/reduce.h", "stdio.h", "math.h", "stdint.h", "assert.h"]
+    headers += ["cooperative_groups/reduce.h", "stdio.h", "math.h", "stdint.h", "assert.h", "vector"]
     kernel = "__global__ void one(float *y) { y[threadIdx.x] = fmaf(1, 2, 3); }"
     module = SourceModule("".join(f"#include <{h}>\n" for h in headers) + kernel)
     y = np.zeros(3, np.float32)
@@ -677,15 +610,15 @@ def test_common_names_stay_free_for_the_program():
     assert (y == want).all()
 
 
-def test_clocks_run(library):
+def test_clocks_run(module):
     y = np.zeros(3, np.int64)
-    library.get_function("watch")(cuda.Out(y), block=(1, 1, 1), grid=(1, 1))
+    module.get_function("watch")(cuda.Out(y), block=(1, 1, 1), grid=(1, 1))
     assert y[2] == 1 and y[0] > 0 and y[1] > 0
 
 
-def test_cooperative_groups(library):
+def test_cooperative_groups(module):
     y = np.zeros((128, 12), np.int32)
-    library.get_function("groups")(cuda.Out(y), block=(64, 2, 1), grid=(1, 1))
+    module.get_function("groups")(cuda.Out(y), block=(64, 2, 1), grid=(1, 1))
     for t in range(128):
         eight, warp = range(t // 8 * 8, t // 8 * 8 + 8), range(t // 32 * 32, t // 32 * 32 + 32)
         want = [127 - t, sum(eight), sum(warp), max(i % 5 for i in eight)]
@@ -696,9 +629,9 @@ def test_cooperative_groups(library):
         assert y[t].tolist() == want, t
 
 
-def test_complex_numbers(library):
+def test_complex_numbers(module):
     count = np.zeros((64, 64), np.int32)
-    library.get_function("mandelbrot")(cuda.Out(count), np.int32(64), block=(64, 1, 1), grid=(64, 1))
+    module.get_function("mandelbrot")(cuda.Out(count), np.int32(64), block=(64, 1, 1), grid=(64, 1))
     x, y = np.meshgrid(-2 + 3 * np.arange(64) / 64, -1.5 + 3 * np.arange(64) / 64)
     c = x + 1j * y
     z, want = c.copy(), np.zeros((64, 64), np.int32)
@@ -710,7 +643,7 @@ def test_complex_numbers(library):
 
     a, b = RNG.normal(size=(2, 32, 2)) @ [1, 1j]
     y = np.empty_like(a)
-    library.get_function("ratio")(cuda.In(a), cuda.In(b), cuda.Out(y), block=(32, 1, 1), grid=(1, 1))
+    module.get_function("ratio")(cuda.In(a), cuda.In(b), cuda.Out(y), block=(32, 1, 1), grid=(1, 1))
     np.testing.assert_allclose(y, a / b - (a.real - 1j * b.imag), rtol=1e-13)
 
 

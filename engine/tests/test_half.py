@@ -9,6 +9,7 @@ import re
 
 import numpy as np
 import pytest
+from expressions import C_NAMES, INTEGERS, MODES, ROUND, evaluate, write_kernel
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from running import kernel_source
@@ -23,48 +24,51 @@ pytestmark = pytest.mark.core("what the kernels in FP16 compute with")
 RNG = np.random.default_rng(16)
 ALL = np.arange(65536, dtype=np.uint16)
 
-BINARY = ["a + b", "a - b", "a * b", "a / b", "__hmin(a, b)", "__hmax(a, b)", "__hmin_nan(a, b)", "__hmax_nan(a, b)"]
-BINARY += ["__hadd_sat(a, b)", "__hsub_sat(a, b)", "__hmul_sat(a, b)", "__hadd_rn(a, b)", "__hdiv(a, b)"]
-PAIR = ["a + b", "a - b", "a * b", "a / b", "__hadd2(a, b)", "__hsub2(a, b)", "__hmul2(a, b)", "__h2div(a, b)"]
-PAIR += ["__hmin2(a, b)", "__hmax2(a, b)", "__hadd2_sat(a, b)", "__hmul2_sat(a, b)"]
-FUNCTIONS = ["sqrt", "rsqrt", "rcp", "exp", "exp2", "exp10", "log", "log2", "log10", "sin", "cos"]
-FUNCTIONS += ["floor", "ceil", "rint", "trunc"]
-UNARY = [f"h{name}(a)" for name in FUNCTIONS] + ["-a", "__hneg(a)", "__habs(a)", "+a"]
-RELATIONS = ["eq", "ne", "lt", "le", "gt", "ge"]
-OPERATORS = ["==", "!=", "<", "<=", ">", ">="]
+
+def saturate(x):
+    return np.where(np.isnan(x), 0, np.clip(x, 0, 1))
 
 
-def switch(expressions):
-    return "switch (which) {\n" + "\n".join(f"case {i}: r = {e}; break;" for i, e in enumerate(expressions)) + "\n}"
+def extreme(choose, sign_first):
+    def reference(a, b):
+        pick = choose(a, b)
+        pick = np.where(a == b, np.where(np.signbit(a) == sign_first, a, b), pick)
+        return np.where(np.isnan(a), b, np.where(np.isnan(b), a, pick))
+
+    return reference
 
 
+def or_nan(reference):
+    return lambda a, b: np.where(np.isnan(a) | np.isnan(b), np.nan, reference(a, b))
+
+
+MIN, MAX = extreme(np.minimum, True), extreme(np.maximum, False)
+# References in float64, where + - * are exact, then rounded once; a quotient is never so near to halfway that float64
+# hides it.
+OPERATORS = {"a + b": np.add, "a - b": np.subtract, "a * b": np.multiply, "a / b": np.divide}
+BINARY = OPERATORS | {
+    "__hmin(a, b)": MIN, "__hmax(a, b)": MAX, "__hmin_nan(a, b)": or_nan(MIN), "__hmax_nan(a, b)": or_nan(MAX),
+    "__hadd_sat(a, b)": lambda a, b: saturate(a + b), "__hsub_sat(a, b)": lambda a, b: saturate(a - b),
+    "__hmul_sat(a, b)": lambda a, b: saturate(a * b), "__hadd_rn(a, b)": np.add, "__hdiv(a, b)": np.divide,
+}
+PAIR = OPERATORS | {
+    "__hadd2(a, b)": np.add, "__hsub2(a, b)": np.subtract, "__hmul2(a, b)": np.multiply, "__h2div(a, b)": np.divide,
+    "__hmin2(a, b)": MIN, "__hmax2(a, b)": MAX, "__hadd2_sat(a, b)": lambda a, b: saturate(a + b),
+    "__hmul2_sat(a, b)": lambda a, b: saturate(a * b),
+}
+FUNCTIONS = {
+    "sqrt": np.sqrt, "rsqrt": lambda x: 1 / np.sqrt(x), "rcp": lambda x: 1 / x, "exp": np.exp, "exp2": np.exp2,
+    "exp10": lambda x: 10**x, "log": np.log, "log2": np.log2, "log10": np.log10, "sin": np.sin, "cos": np.cos,
+    "floor": np.floor, "ceil": np.ceil, "rint": np.rint, "trunc": np.trunc,
+}
+EXACT = ["sqrt", "floor", "ceil", "rint", "trunc"]
+SIGNS = {"-a": lambda bits: bits ^ 0x8000, "__hneg(a)": lambda bits: bits ^ 0x8000,
+         "__habs(a)": lambda bits: bits & 0x7FFF, "+a": lambda bits: bits}
+UNARY = [*(f"h{name}(a)" for name in FUNCTIONS), *SIGNS]
+RELATIONS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 SOURCE = f"""
 #include <cuda_fp16.h>
 #define I (blockIdx.x * blockDim.x + threadIdx.x)
-extern "C" __global__ void binary(int which, int n, const half *x, const half *y, half *z)
-{{
-    int i = I;
-    if (i >= n) return;
-    half a = x[i], b = y[i], r;
-    {switch(BINARY)}
-    z[i] = r;
-}}
-extern "C" __global__ void pair(int which, int n, const half2 *x, const half2 *y, half2 *z)
-{{
-    int i = I;
-    if (i >= n) return;
-    half2 a = x[i], b = y[i], r;
-    {switch(PAIR)}
-    z[i] = r;
-}}
-extern "C" __global__ void unary(int which, int n, const half *x, half *z)
-{{
-    int i = I;
-    if (i >= n) return;
-    half a = x[i], r;
-    {switch(UNARY)}
-    z[i] = r;
-}}
 extern "C" __global__ void fused(int n, const half *a, const half *b, const half *c, half *one, half2 *two,
                                  half *saturated)
 {{
@@ -84,7 +88,7 @@ extern "C" __global__ void relations(int n, const half *x, const half *y, unsign
     half2 p = __halves2half2(a, b), q = __halves2half2(b, a);
     ordered[i] = {" | ".join(f"__h{r}(a, b) << {k}" for k, r in enumerate(RELATIONS))};
     unordered[i] = {" | ".join(f"__h{r}u(a, b) << {k}" for k, r in enumerate(RELATIONS))};
-    operators[i] = {" | ".join(f"(a {r} b) << {k}" for k, r in enumerate(OPERATORS))};
+    operators[i] = {" | ".join(f"(a {r} b) << {k}" for k, r in enumerate(RELATIONS.values()))};
     both[i] = {" | ".join(f"__hb{r}2(p, q) << {k}" for k, r in enumerate(RELATIONS))}
         | {" | ".join(f"(__low2float(__h{r}2(p, q)) == 1.0f) << {k + 8}" for k, r in enumerate(RELATIONS))}
         | {" | ".join(f"(__high2float(__h{r}u2(p, q)) == 1.0f) << {k + 16}" for k, r in enumerate(RELATIONS))}
@@ -92,40 +96,21 @@ extern "C" __global__ void relations(int n, const half *x, const half *y, unsign
         | (__heq2_mask(p, q) == (a == b ? 0xffffffffu : 0u)) << 27;
 }}
 """
-MODES = ["rn", "rz", "ru", "rd"]
-INTEGERS = {
-    "short": np.int16, "ushort": np.uint16, "int": np.int32, "uint": np.uint32, "ll": np.int64, "ull": np.uint64,
-}
-C_NAME = {"ushort": "unsigned short", "uint": "unsigned int", "ll": "long long", "ull": "unsigned long long"}
-SOURCE += "".join(
-    f"extern \"C\" __global__ void from_float_{m}(int n, const float *x, half *y)\n"
-    f"{{ if (I < n) y[I] = __float2half_{m}(x[I]); }}\n"
-    + "".join(
-        f"extern \"C\" __global__ void from_{k}_{m}(int n, const {C_NAME.get(k, k)} *x, half *y)\n"
-        f"{{ if (I < n) y[I] = __{k}2half_{m}(x[I]); }}\n"
-        f"extern \"C\" __global__ void to_{k}_{m}(int n, const half *x, {C_NAME.get(k, k)} *y)\n"
-        f"{{ if (I < n) y[I] = __half2{k}_{m}(x[I]); }}\n"
-        for k in INTEGERS
-    )
-    for m in MODES
-)
-SOURCE += """
-extern "C" __global__ void from_double(int n, const double *x, half *y)
-{ if (I < n) y[I] = __double2half(x[I]); }
-extern "C" __global__ void to_float(int n, const half *x, float *y)
-{ if (I < n) y[I] = __half2float(x[I]); }
-"""
+SOURCE += write_kernel("binary", [("half", "a"), ("half", "b")], BINARY, "half")
+SOURCE += write_kernel("pair", [("half2", "a"), ("half2", "b")], PAIR, "half2")
+SOURCE += write_kernel("unary", [("half", "a")], UNARY, "half")
+SOURCE += write_kernel("from_float", [("float", "x")], [f"__float2half_{mode}(x)" for mode in MODES], "half")
+for kind in INTEGERS:
+    name = C_NAMES.get(kind, kind)
+    SOURCE += write_kernel(f"from_{kind}", [(name, "x")], [f"__{kind}2half_{mode}(x)" for mode in MODES], "half")
+    SOURCE += write_kernel(f"to_{kind}", [("half", "x")], [f"__half2{kind}_{mode}(x)" for mode in MODES], name)
+SOURCE += write_kernel("from_double", [("double", "x")], ["__double2half(x)"], "half")
+SOURCE += write_kernel("to_float", [("half", "x")], ["__half2float(x)"], "float")
+SOURCE += kernel_source("half")
 
 
-@pytest.fixture(scope="module")
-def module():
-    return SourceModule(SOURCE + kernel_source("half"), no_extern_c=True)
-
-
-def run(module, name, *arguments, n=None, first=()):
-    n = n or arguments[0].array.size
-    scalars = [np.int32(s) for s in first] + [np.int32(n)]
-    module.get_function(name)(*scalars, *arguments, block=(256, 1, 1), grid=((n + 255) // 256, 1))
+def run(module, name, *arguments, n):
+    module.get_function(name)(np.int32(n), *arguments, block=(256, 1, 1), grid=((n + 255) // 256, 1))
 
 
 def halves(bits):
@@ -168,47 +153,16 @@ def tricky(count):
     return bits
 
 
-def saturate(x):
-    return np.where(np.isnan(x), 0, np.clip(x, 0, 1))
-
-
-def extreme(choose, sign_first):
-    def reference(a, b):
-        pick = choose(a, b)
-        pick = np.where(a == b, np.where(np.signbit(a) == sign_first, a, b), pick)
-        return np.where(np.isnan(a), b, np.where(np.isnan(b), a, pick))
-
-    return reference
-
-
-def or_nan(reference):
-    return lambda a, b: np.where(np.isnan(a) | np.isnan(b), np.nan, reference(a, b))
-
-
-MIN, MAX = extreme(np.minimum, True), extreme(np.maximum, False)
-REFERENCES = {
-    # in float64, where + - * are exact, then rounded once; a quotient is never so near to halfway that float64 hides it
-    "a + b": np.add, "a - b": np.subtract, "a * b": np.multiply, "a / b": np.divide, "__hdiv(a, b)": np.divide,
-    "__hadd_rn(a, b)": np.add, "__hadd2(a, b)": np.add, "__hsub2(a, b)": np.subtract, "__hmul2(a, b)": np.multiply,
-    "__h2div(a, b)": np.divide, "__hmin(a, b)": MIN, "__hmax(a, b)": MAX, "__hmin2(a, b)": MIN, "__hmax2(a, b)": MAX,
-    "__hmin_nan(a, b)": or_nan(MIN), "__hmax_nan(a, b)": or_nan(MAX),
-    "__hadd_sat(a, b)": lambda a, b: saturate(a + b), "__hsub_sat(a, b)": lambda a, b: saturate(a - b),
-    "__hmul_sat(a, b)": lambda a, b: saturate(a * b), "__hadd2_sat(a, b)": lambda a, b: saturate(a + b),
-    "__hmul2_sat(a, b)": lambda a, b: saturate(a * b),
-}
-
-
-@pytest.mark.parametrize(
-    ("kernel", "expression"), [*(("binary", each) for each in BINARY), *(("pair", each) for each in PAIR)]
-)
-def test_operation(module, kernel, expression):
+@pytest.mark.parametrize(("kernel", "expression", "reference"), [
+    *(("binary", *operation) for operation in BINARY.items()), *(("pair", *operation) for operation in PAIR.items())
+])
+def test_operation(module, kernel, expression, reference):
     a, b = tricky(60_000), RNG.permutation(tricky(60_000))
     a[-4:], b[-4:] = [0, 0x8000, 0, 0x8000], [0x8000, 0, 0, 0x8000]
-    z = np.empty_like(a)
-    count, expressions = (a.size, BINARY) if kernel == "binary" else (a.size // 2, PAIR)
-    run(module, kernel, cuda.In(a), cuda.In(b), cuda.Out(z), n=count, first=[expressions.index(expression)])
+    dtype, expressions = (np.uint16, BINARY) if kernel == "binary" else (np.uint32, PAIR)
+    z = evaluate(module, kernel, [*expressions].index(expression), dtype, a.view(dtype), b.view(dtype)).view(np.uint16)
     with np.errstate(all="ignore"):
-        want = REFERENCES[expression](halves(a).astype(float), halves(b).astype(float)).astype(np.float16)
+        want = reference(halves(a).astype(float), halves(b).astype(float)).astype(np.float16)
     zero = (halves(z) == 0) & (want == 0) & ("sat" in expression)  # the sign of a saturated zero is not specified
     assert_same(np.where(zero, 0, z).astype(np.uint16), np.where(zero, 0, want.view(np.uint16)), halves(a), halves(b))
 
@@ -291,22 +245,11 @@ def test_fused_multiply_add_of_special_values(module):
     assert_same(two[:, 0], want)
 
 
-def function_reference(name, x):
-    simple = {"sqrt": np.sqrt, "exp": np.exp, "exp2": np.exp2, "log": np.log, "log2": np.log2, "log10": np.log10}
-    simple |= {"sin": np.sin, "cos": np.cos, "floor": np.floor, "ceil": np.ceil, "rint": np.rint, "trunc": np.trunc}
-    simple |= {"rsqrt": lambda x: 1 / np.sqrt(x), "rcp": lambda x: 1 / x, "exp10": lambda x: 10**x}
-    return simple[name](x)
-
-
-EXACT = ["sqrt", "floor", "ceil", "rint", "trunc"]
-
-
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_function_of_every_half(module, name):
-    z = np.empty_like(ALL)
-    run(module, "unary", cuda.In(ALL), cuda.Out(z), n=ALL.size, first=[FUNCTIONS.index(name)])
+    z = evaluate(module, "unary", UNARY.index(f"h{name}(a)"), np.uint16, ALL)
     with np.errstate(all="ignore"):
-        want = function_reference(name, halves(ALL).astype(float)).astype(np.float16)
+        want = FUNCTIONS[name](halves(ALL).astype(float)).astype(np.float16)
     if name in EXACT:
         assert_same(z, want, halves(ALL))
         return
@@ -327,11 +270,9 @@ def ordered(bits):
     return np.where(bits & 0x8000, 0x8000 - bits, bits)
 
 
-def test_sign_operations_touch_the_sign_only(module):
-    for expression, mask in [("-a", None), ("__hneg(a)", None), ("__habs(a)", 0x7FFF), ("+a", 0xFFFF)]:
-        z = np.empty_like(ALL)
-        run(module, "unary", cuda.In(ALL), cuda.Out(z), n=ALL.size, first=[UNARY.index(expression)])
-        assert_same(z, ALL ^ 0x8000 if mask is None else ALL & mask)
+@pytest.mark.parametrize("expression", SIGNS)
+def test_sign_operations_touch_the_sign_only(module, expression):
+    assert_same(evaluate(module, "unary", UNARY.index(expression), np.uint16, ALL), SIGNS[expression](ALL))
 
 
 def test_comparisons(module):
@@ -358,8 +299,7 @@ def test_comparisons(module):
 
 
 def test_every_half_becomes_its_float(module):
-    y = np.empty(ALL.size, np.float32)
-    run(module, "to_float", cuda.In(ALL), cuda.Out(y), n=ALL.size)
+    y = evaluate(module, "to_float", 0, np.float32, ALL)
     want = halves(ALL).astype(np.float32)
     assert np.array_equal(y, want, equal_nan=True) and (np.signbit(y) == np.signbit(want))[~np.isnan(want)].all()
 
@@ -372,8 +312,7 @@ def test_float_to_half(module, mode):
     around = (near + step / 2).view(np.uint32) + RNG.integers(-1, 2, near.size).astype(np.uint32)
     edges = [65519.996, 65520, -65520, 1e-10, -1e-40, 3e38]
     x = np.concatenate([x[np.isfinite(x)], around.view(np.float32), -near, edges]).astype(np.float32)
-    y = np.empty(x.size, np.uint16)
-    run(module, f"from_float_{mode}", cuda.In(x), cuda.Out(y), n=x.size)
+    y = evaluate(module, "from_float", MODES.index(mode), np.uint16, x)
     if mode == "rn":
         with np.errstate(over="ignore"):
             assert_same(y, x.astype(np.float16), x)
@@ -389,18 +328,14 @@ def test_float_to_half(module, mode):
 
 def test_special_floats_and_doubles_to_half(module):
     x = np.array([np.inf, -np.inf, np.nan, 0, -0.0], np.float32)
-    y = np.empty(x.size, np.uint16)
-    for mode in MODES:
-        run(module, f"from_float_{mode}", cuda.In(x), cuda.Out(y), n=x.size)
-        assert_same(y, x.astype(np.float16))
+    for which in range(len(MODES)):
+        assert_same(evaluate(module, "from_float", which, np.uint16, x), x.astype(np.float16))
     # doubles that two roundings, by way of float, would get wrong; and the far ends
     ties = 1 + 2.0**-11 + np.array([2.0**-40, -(2.0**-40), 0.0])
     ends = [2**-25 * (1 + 2.0**-50), 2**-25, 1e300, -1e300, 1e-300, 5e-324, np.inf, 65520 - 1e-9]
     d = np.concatenate([ties, -ties, ends])
-    y = np.empty(d.size, np.uint16)
-    run(module, "from_double", cuda.In(d), cuda.Out(y), n=d.size)
     with np.errstate(over="ignore", under="ignore"):
-        assert_same(y, d.astype(np.float16), d)
+        assert_same(evaluate(module, "from_double", 0, np.uint16, d), d.astype(np.float16), d)
 
 
 @pytest.mark.parametrize("kind", INTEGERS)
@@ -408,15 +343,13 @@ def test_integers_to_half_and_back(module, kind):
     dtype, info = INTEGERS[kind], np.iinfo(INTEGERS[kind])
     x = RNG.integers(max(info.min, -70_000), min(info.max, 70_000), 2000, dtype, endpoint=True)
     x[:4] = info.min, info.max, 0, 2049
-    for mode in MODES:
-        y = np.empty(x.size, np.uint16)
-        run(module, f"from_{kind}_{mode}", cuda.In(x), cuda.Out(y), n=x.size)
+    for which, mode in enumerate(MODES):
+        y = evaluate(module, f"from_{kind}", which, np.uint16, x)
         assert_same(y, np.array([round_half(int(v) << 48, mode) for v in x], np.uint16), x)
 
-        z = np.empty(ALL.size, dtype)
-        run(module, f"to_{kind}_{mode}", cuda.In(ALL), cuda.Out(z), n=ALL.size)
+        z = evaluate(module, f"to_{kind}", which, dtype, ALL)
         with np.errstate(invalid="ignore"):
-            value = {"rn": np.rint, "rz": np.trunc, "ru": np.ceil, "rd": np.floor}[mode](halves(ALL).astype(float))
+            value = ROUND[mode](halves(ALL).astype(float))
         finite = np.isfinite(value)
         assert z[finite].tolist() == [max(info.min, min(info.max, int(v))) for v in value[finite]]
         assert (z[value == np.inf] == info.max).all() and (z[value == -np.inf] == info.min).all()

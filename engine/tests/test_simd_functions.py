@@ -28,7 +28,7 @@ def average(a, b):
 
 def expected(name, x, y, z):
     """Return the results of a function, from its name."""
-    sign, kind = re.search("([su])(2|4|32|16x2)(?:_relu)?$", name).groups()
+    sign, kind = re.search("([su]?)(2|4|32|16x2)(?:_relu)?$", name).groups()
     lane = {"32": 1, "4": 4}.get(kind, 2)
     parts, word = halves(32 // lane, sign)
     a, b, c = parts(x), parts(y), parts(z)
@@ -36,6 +36,12 @@ def expected(name, x, y, z):
         return abs(a - b).reshape(-1, lane).sum(1).astype(np.uint32)
     if "vavg" in name:
         return word(average(a, b))
+    if "vabsdiff" in name:
+        return word(abs(a - b))
+    if "vcmp" in name:
+        return word(-(a == b if "eq" in name else a > b).astype(np.int64))
+    if name in ("__vadd2", "__vadd4", "__vsub2", "__vsub4"):
+        return word(a + b if "add" in name else a - b)
     if "vhadd" in name:
         return word((a + b) // 2)
     best = np.maximum if "max" in name else np.minimum
@@ -47,8 +53,10 @@ def expected(name, x, y, z):
     return word(result)
 
 
-OF_TWO = ["__vavgs2", "__vavgs4", "__vhaddu2", "__vhaddu4", "__vsads2", "__vsads4", "__vsadu2", "__vsadu4",
-          "__vimax_s32_relu", "__vimin_s32_relu", "__vimax_s16x2_relu", "__vimin_s16x2_relu"]
+OF_TWO = ["__vadd2", "__vadd4", "__vsub2", "__vsub4", "__vmaxu4", "__vmaxs4", "__vminu4", "__vmins2", "__vavgu4",
+          "__vabsdiffu4", "__vabsdiffs4", "__vcmpeq4", "__vcmpgtu4", "__vcmpgts2", "__vavgs2", "__vavgs4",
+          "__vhaddu2", "__vhaddu4", "__vsads2", "__vsads4", "__vsadu2", "__vsadu4", "__vimax_s32_relu",
+          "__vimin_s32_relu", "__vimax_s16x2_relu", "__vimin_s16x2_relu"]
 OF_THREE = [f"__{name}_{kind}" for name in ("vimax3", "vimin3", "viaddmax", "viaddmin")
             for kind in ("s32", "u32", "s16x2", "u16x2", "s32_relu", "s16x2_relu")]
 WHICH = ["__vibmax_s32", "__vibmin_s32", "__vibmax_u32", "__vibmin_u32"]
