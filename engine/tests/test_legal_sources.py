@@ -14,11 +14,6 @@ pytestmark = pytest.mark.thorough("breadth of CUDA's API")
 SOURCE = kernel_source("legal_sources")
 
 
-@pytest.fixture(scope="module")
-def module():
-    return SourceModule(SOURCE, no_extern_c=True)
-
-
 def first(module, name, block=(1, 1, 1)):
     """Return what a kernel writes to the first element."""
     x = driver.to_device(np.zeros(64, np.int32))
@@ -37,6 +32,24 @@ def test_a_templates_parameter_bounds_its_blocks(module):
     assert module.get_function("_Z7boundedILi64EEvPi").max_threads_per_block == 32
     assert module.get_function("_Z7boundedILi128EEvPi").max_threads_per_block == 64
     assert first(module, "_Z7boundedILi128EEvPi", (64, 1, 1)) == 128
+
+
+@pytest.mark.parametrize(("symbol", "dtype", "expected"), [
+    ("_Z5scaleIiLi3EEvPT_", np.int32, 3), ("_Z5scaleIfLi5EEvPT_", np.float32, 5), ("_Z5shiftPd", np.float64, 7),
+    ("_Z5shiftPf", np.float32, 8), ("_ZN3lab5inner5shiftEPi", np.int32, 9),
+])
+def test_overloads_are_found_by_their_mangled_names(symbol, dtype, expected):
+    overloads = SourceModule("""
+        template <typename T, int N> __global__ void scale(T *x) { x[threadIdx.x] *= N; }
+        template __global__ void scale<int, 3>(int *);
+        template __global__ void scale<float, 5>(float *);
+        __global__ void shift(double *x) { x[threadIdx.x] *= 7; }
+        __global__ void shift(float *x) { x[threadIdx.x] *= 8; }
+        namespace lab { namespace inner { __global__ void shift(int *x) { x[threadIdx.x] *= 9; } } }
+    """, no_extern_c=True)
+    x = np.arange(8, dtype=dtype)
+    overloads.get_function(symbol)(driver.InOut(x), block=(8, 1, 1))
+    assert (x == expected * np.arange(8)).all()
 
 
 def test_kernels_that_macros_make(module):
@@ -85,6 +98,44 @@ def test_placement_new_into_aligned_shared_memory(module):
     x = np.zeros(32, np.int32)
     module.get_function("placed")(driver.Out(x), block=(32, 1, 1))
     assert (x == np.arange(32)).all()
+
+
+def test_several_arrays_in_one_dynamic_buffer():
+    mix = SourceModule("""
+        extern __shared__ __align__(16) unsigned char buffer[];
+        __global__ void mix(double *out, int n) {
+            double *d = reinterpret_cast<double *>(buffer);
+            int *i = (int *)(d + n);
+            float4 *v = (float4 *)(buffer + n * 16);
+            int t = threadIdx.x;
+            d[t] = t * 0.5; i[t] = 2 * t; v[t] = make_float4(t, t + 1, t + 2, t + 3);
+            __syncthreads();
+            int o = n - 1 - t;
+            out[t] = d[o] + i[o] + v[o].x + v[o].w;
+        }""").get_function("mix")
+    n, out = 64, np.empty(64)
+    mix(driver.Out(out), np.int32(n), block=(n, 1, 1), shared=n * 32)
+    o = n - 1 - np.arange(n)
+    assert (out == 0.5 * o + 2 * o + o + o + 3).all()
+
+
+def test_a_lambda_in_a_kernel_takes_a_struct_along():
+    apply = SourceModule("""
+        struct Affine {
+            float scale, shift;
+            __device__ float operator()(float x) const { return scale * x + shift; }
+        };
+        template <typename F> __device__ void each(float *x, int n, F f) {
+            for (int i = threadIdx.x; i < n; i += blockDim.x) x[i] = f(x[i]);
+        }
+        extern "C" __global__ void apply(float *x, int n, Affine g) {
+            float bias = 1.0f;
+            auto h = [=] __device__ (float v) { return g(v) + bias; };
+            each(x, n, h);
+        }""", no_extern_c=True, options=["--extended-lambda"]).get_function("apply")
+    y, affine = np.arange(50, dtype=np.float32), np.array([(2, 3)], np.dtype([("scale", "f4"), ("shift", "f4")]))
+    apply(driver.InOut(y), np.int32(50), affine[0], block=(16, 1, 1))
+    assert (y == 2 * np.arange(50) + 4).all()
 
 
 def test_ptx_in_a_macro_of_several_lines(module):

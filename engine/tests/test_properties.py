@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 import hostcuda.autoinit  # noqa: F401
 import hostcuda.driver as cuda
-from hostcuda.compiler import SourceModule
 
 pytestmark = pytest.mark.thorough("gears against each other: minutes")
 
@@ -36,35 +35,10 @@ __global__ void rotate(int *y, int n, int by, int rounds) {
     }
 }
 
-// Sum of a block's values in every thread: static shared memory, then shuffles.
-__global__ void totals(const int *x, int *y) {
-    __shared__ int sums[32];
-    int t = threadIdx.x, lane = t % 32, warp = t / 32, v = x[blockIdx.x * blockDim.x + t];
-    unsigned mask = __activemask();
-    for (int offset = 16; offset > 0; offset /= 2) {
-        int other = __shfl_down_sync(mask, v, offset);
-        if (lane + offset < 32 && t + offset < blockDim.x) v += other;
-    }
-    if (lane == 0) sums[warp] = v;
-    __syncthreads();
-    int total = 0;
-    for (int w = 0; w < (blockDim.x + 31) / 32; w++) total += sums[w];
-    y[blockIdx.x * blockDim.x + t] = total;
-}
-
 __global__ void affine(long long *x, int n, long long a, long long b) {
     for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) x[i] = a * x[i] + b;
 }
 """
-
-
-@pytest.fixture(scope="module")
-def module():
-    return SourceModule(SOURCE)
-
-
-def ceil_div(a, b):
-    return -(-a // b)
 
 
 @st.composite
@@ -94,29 +68,14 @@ def test_every_thread_of_every_block_runs_once(module, grid, block):
 )
 def test_barriers_and_dynamic_shared_memory(module, n, threads, by, rounds, spare):
     y = np.arange(n, dtype=np.int32)
-    grid = (ceil_div(n, threads), 1)
     module.get_function("rotate")(
-        cuda.InOut(y),
-        np.int32(n),
-        np.int32(by),
-        np.int32(rounds),
-        grid=grid,
-        block=(threads, 1, 1),
+        cuda.InOut(y), *map(np.int32, (n, by, rounds)), grid=(-(-n // threads), 1), block=(threads, 1, 1),
         shared=4 * (threads + spare),
     )
     expected = np.arange(n)
     for start in range(0, n, threads):
         expected[start : start + threads] = np.roll(expected[start : start + threads], -by * rounds)
     assert (y == expected).all()
-
-
-@quick
-@given(grid=st.integers(1, 6), threads=st.integers(1, 1024), seed=st.integers(0, 1000))
-def test_shuffles_over_partial_warps(module, grid, threads, seed):
-    x = np.random.default_rng(seed).integers(-1000, 1000, (grid, threads), dtype=np.int32)
-    y = np.empty_like(x)
-    module.get_function("totals")(cuda.In(x), cuda.Out(y), grid=(grid, 1), block=(threads, 1, 1))
-    assert (y == x.sum(axis=1, keepdims=True)).all()
 
 
 @quick
