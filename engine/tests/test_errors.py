@@ -3,9 +3,6 @@
 import gc
 import os
 import signal
-import subprocess
-import sys
-import textwrap
 import threading
 import time
 import warnings
@@ -13,6 +10,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from running import IMPORTS, run_python
 
 import hostcuda.api.driver as cuda
 from hostcuda.api.compiler import SourceModule
@@ -30,7 +28,6 @@ __global__ void add(float *y, const float *__restrict__ x, float a, int n) {
 }
 __global__ void pairs(Pair p, unsigned char flag, double *y) { y[0] = p.first + flag + mask[0]; }
 __global__ void write(int *y, long long at) { y[at] = 1; }
-__global__ void divide(int *y, int d) { y[0] = y[0] / d; }
 __global__ void quotients(int *y, long long *z, int n) {
     __shared__ int s[4];
     s[threadIdx.x] = y[1];
@@ -38,19 +35,11 @@ __global__ void quotients(int *y, long long *z, int n) {
     y[2] = y[0] / y[1]; y[3] = y[0] % s[threadIdx.x]; y[4] = y[0] / n;
     z[2] = z[0] / wide; z[3] = z[0] % z[1]; z[4] = (z[0] + 1) / wide;
 }
-__global__ void divergent(int *y) {
-    if (threadIdx.x < 5) __syncthreads();
-    else { y[threadIdx.x] = threadIdx.x; __syncthreads(); } }
 __global__ void endless(volatile int *y) { while (y[0] == 0) { } }
 __global__ void shared(int *y) { extern __shared__ int s[]; __shared__ int t[1024];
     s[0] = 1; t[threadIdx.x] = y[0]; __syncthreads(); y[1] = t[y[0] & 1] + s[0]; }
 __global__ void __launch_bounds__(64) bounded(int *y) { y[0] = 1; }
 """
-
-
-@pytest.fixture(scope="module")
-def module():
-    return SourceModule(SOURCE)
 
 
 @pytest.fixture
@@ -129,12 +118,10 @@ def test_a_kernel_may_be_named_as_cplusplus_does():
     (3, np.float32(3), "takes a signed integer of 4 bytes, not np.float32"),
     (3, np.bool_(True), "not np.bool"),
 ])
-def test_wrong_argument(add, d, position, argument, words):
-    arguments = [d, d, np.float32(1), np.int32(4)]
+def test_wrong_argument(k, position, argument, words):
+    arguments = [k.d, k.d, np.float32(1), np.int32(4)]
     arguments[position] = argument
-    for _ in range(2):
-        with pytest.raises(TypeError, match=f"add: .*{words}"):
-            add(*arguments, block=(4, 1, 1))
+    refuses(lambda k: k.add(*arguments, block=FOUR), k, TypeError, f"add: .*{words}")
 
 
 COUNTS = r"add\(float \*y, const float \*__restrict__ x, float a, int n\) takes 4 arguments, and %d were given"
@@ -216,10 +203,8 @@ def test_device_memory_that_an_array_of_another_dtype_has_just_filled(add):
     ((1, 1), (1, 1, 1, 1), TypeError, "block must be a tuple of three ints"),
     ((1, 1), None, ValueError, "must specify block size"),
 ])
-def test_geometry(add, d, grid, block, error, words):
-    for _ in range(2):
-        with pytest.raises(error, match=words):
-            add(d, d, np.float32(1), np.int32(1), grid=grid, block=block)
+def test_geometry(k, grid, block, error, words):
+    refuses(lambda k: k.add(k.d, k.d, np.float32(1), np.int32(1), grid=grid, block=block), k, error, words)
 
 
 @pytest.mark.parametrize("launch", [
@@ -295,40 +280,26 @@ def test_use_after_free(add, d):
 # -- kernels that go wrong
 
 
-def faults(launch, words):
-    """Check that the next call that waits raises the fault, and that it does so once."""
-    launch()
-    with pytest.raises(cuda.LaunchError, match=words):
-        cuda.Context.synchronize()
+@pytest.mark.parametrize(("wait", "call"), [
+    (lambda stream, y: cuda.Context.synchronize(), "cuCtxSynchronize"),
+    (lambda stream, y: cuda.from_device(y, 1, np.int32), "cuMemcpyDtoH"),
+    (lambda stream, y: stream.synchronize(), "cuStreamSynchronize"),
+])
+def test_the_next_call_that_waits_raises_a_kernels_fault_once(module, wait, call):
+    stream, y = cuda.Stream(), cuda.mem_alloc(64)
+    module.get_function("write")(y, np.int64(1 << 44), block=ONE, stream=stream)
+    with pytest.raises(cuda.LaunchError, match=f"{call} failed: .*write"):
+        wait(stream, y)
     cuda.Context.synchronize()
-
-
-def test_a_wild_store(module):
-    y = cuda.mem_alloc(64)
-    faults(lambda: module.get_function("write")(y, np.int64(1 << 44), block=(1, 1, 1)),
-           "cuCtxSynchronize failed: .*write")
-    module.get_function("write")(y, np.int64(1 << 44), block=(1, 1, 1))
-    with pytest.raises(cuda.LaunchError, match="cuMemcpyDtoH failed"):
-        cuda.from_device(y, 1, np.int32)
 
 
 def test_printf_writes_to_no_address():
     source = 'extern "C" __global__ void tell(int *y) { char p[] = "%d %-*.3n"; p[5] = \'h\'; printf(p, 1, 2, y); }'
     y = cuda.to_device(np.zeros(1, np.int32))
-    faults(lambda: SourceModule(source).get_function("tell")(y, block=(1, 1, 1)), "printf has no %n: remove it")
+    SourceModule(source).get_function("tell")(y, block=ONE)
+    with pytest.raises(cuda.LaunchError, match="printf has no %n: remove it"):
+        cuda.Context.synchronize()
     assert cuda.from_device(y, 1, np.int32)[0] == 0
-
-
-def test_a_fault_in_a_stream(module):
-    stream = cuda.Stream()
-    module.get_function("write")(cuda.mem_alloc(64), np.int64(1 << 44), block=(1, 1, 1), stream=stream)
-    with pytest.raises(cuda.LaunchError, match=r"cuStreamSynchronize failed: .*write"):
-        stream.synchronize()
-
-
-def test_division_by_zero(module):
-    y = cuda.mem_alloc(64)
-    faults(lambda: module.get_function("divide")(y, np.int32(0), block=(1, 1, 1)), "divi")
 
 
 def test_the_least_integer_divided_by_minus_one(module):
@@ -337,70 +308,51 @@ def test_the_least_integer_divided_by_minus_one(module):
     assert list(y[2:]) == [-(2**31), 0, -(2**31)] and list(z[2:]) == [-(2**63), 0, 2**63 - 1]
 
 
-def test_a_divergent_barrier(module):
-    y = cuda.mem_alloc(4 * 64)
-    faults(lambda: module.get_function("divergent")(y, block=(64, 1, 1)), "barrier|__syncthreads")
-
-
-def test_a_fault_is_told_though_the_buffer_went_first(module):
-    def forgetful():
-        y = cuda.mem_alloc(64)
-        module.get_function("write")(y, np.int64(1 << 44), block=(1, 1, 1))
-
-    forgetful()
-    gc.collect()
-    with pytest.raises(cuda.LaunchError, match="write"):
-        cuda.Context.synchronize()
-
-
-def test_an_overrun_is_told_though_the_buffer_went_first(module):
+@pytest.mark.parametrize(("at", "words"), [
+    (1 << 44, "kernel write"), (16, "write wrote up to 4 bytes past the end of an allocation of 64 bytes"),
+], ids=["fault", "overrun"])
+def test_a_wrong_write_is_told_though_the_buffer_went_first(module, at, words):
     y = cuda.mem_alloc(64)
-    module.get_function("write")(y, np.int64(16), block=(1, 1, 1))
+    module.get_function("write")(y, np.int64(at), block=ONE)
     del y
     gc.collect()
-    with pytest.raises(cuda.LaunchError, match="write wrote up to 4 bytes past the end of an allocation of 64 bytes"):
+    with pytest.raises(cuda.LaunchError, match=words):
         cuda.Context.synchronize()
 
 
-def test_ctrl_c_ends_an_endless_kernel(module):
-    y = cuda.to_device(np.zeros(1, np.int32))
-    module.get_function("endless")(y, block=(1, 1, 1))
+@pytest.fixture
+def interrupted(module):
+    """Start an endless kernel and press Ctrl-C a moment later; return a list with the kernel's only buffer."""
+    buffers = [cuda.to_device(np.zeros(1, np.int32))]
+    module.get_function("endless")(*buffers, block=ONE)
     timer = threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGINT))
     timer.start()
+    yield buffers
+    timer.join()
+
+
+def test_ctrl_c_ends_an_endless_kernel(interrupted):
     start = time.monotonic()
     with pytest.raises(KeyboardInterrupt) as stop:
         cuda.Context.synchronize()
-    timer.join()
     stopped = "Interrupted: cuCtxSynchronize was stopped, and with it all that the device had not finished"
     assert stop.value._render_traceback_() == [stopped]  # what a notebook shows
     assert time.monotonic() - start < 10
 
 
-def test_ctrl_c_reaches_a_buffer_that_waits_for_an_endless_kernel(module):
-    y = cuda.to_device(np.zeros(1, np.int32))
-    module.get_function("endless")(y, block=(1, 1, 1))
-    timer = threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGINT))
-    timer.start()
-    buffers = [y]
-    del y
+def test_ctrl_c_reaches_a_buffer_that_waits_for_an_endless_kernel(interrupted):
     with pytest.raises(KeyboardInterrupt):
-        buffers.clear() or time.sleep(10)
-    timer.join()
+        interrupted.clear() or time.sleep(10)
 
 
 @pytest.mark.thorough("five seconds or more")
 def test_a_program_ends_though_its_kernel_does_not():
-    code = """
-        import numpy as np
-        import hostcuda.api.driver as cuda
-        from hostcuda.api.compiler import SourceModule
-        f = SourceModule("__global__ void endless(volatile int *y) { while (y[0] == 0) { } }").get_function("endless")
-        y = cuda.to_device(np.zeros(1, np.int32))
-        f(y, block=(1, 1, 1))
-        print("queued")
-    """
-    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=60,
-                          check=False)
+    done = run_python(f"""{IMPORTS}
+f = SourceModule("__global__ void endless(volatile int *y) {{ while (y[0] == 0) {{ }} }}").get_function("endless")
+y = cuda.to_device(np.zeros(1, np.int32))
+f(y, block=(1, 1, 1))
+print("queued")
+""")
     assert (done.returncode, done.stdout, done.stderr) == (0, "queued\n", "")
 
 

@@ -5,17 +5,14 @@ import os
 import platform
 import re
 import signal
-import subprocess
-import sys
-import textwrap
-import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from running import kernel_source
+from running import IMPORTS, kernel_source, run_python
 
 from hostcuda.api import driver
 from hostcuda.api.compiler import SourceModule
@@ -264,13 +261,6 @@ def test_endless_kernels_can_be_abandoned(faults, how):
     assert values(flag, np.empty(64, np.int32))[63] == 63
 
 
-def run_python(program, **variables):
-    """Run a Python program on the CPU engine, with these environment variables."""
-    environment = {**os.environ, "HOSTCUDA_ENGINE": "cpu", **variables}
-    command = [sys.executable, "-c", textwrap.dedent(program)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment)
-
-
 def test_faults_of_the_program_itself_stay_its_own():
     done = run_python("""
         import ctypes, faulthandler, sys
@@ -283,18 +273,16 @@ def test_faults_of_the_program_itself_stay_its_own():
 
 
 def test_a_handler_installed_later_does_not_hide_a_kernels_fault():
-    done = run_python(f"""
-        import faulthandler, numpy as np
-        from hostcuda.api import driver
-        from hostcuda.api.compiler import SourceModule
-        fault = SourceModule({FAULTS!r}, no_extern_c=True).get_function("fault")
-        faulthandler.enable()
-        fault(driver.mem_alloc(4096), np.int32(0), block=(64, 1, 1))
-        try:
-            driver.Context.synchronize()
-        except driver.LaunchError as error:
-            print(error)
-    """)
+    done = run_python(f"""{IMPORTS}
+import faulthandler
+fault = SourceModule({FAULTS!r}, no_extern_c=True).get_function("fault")
+faulthandler.enable()
+fault(cuda.mem_alloc(4096), np.int32(0), block=(64, 1, 1))
+try:
+    cuda.Context.synchronize()
+except cuda.LaunchError as error:
+    print(error)
+""")
     assert done.returncode == 0 and "null pointer" in done.stdout
 
 
@@ -365,9 +353,9 @@ def test_random_streams_and_events_keep_cudas_order(streams):
 
 
 def test_threads_of_the_program_share_the_device(streams):
-    slow, wrong = streams.get_function("slow"), []
+    slow = streams.get_function("slow")
 
-    def use(seed):
+    def check_launches(seed):
         rng = np.random.default_rng(seed)
         stream = driver.Stream()
         for _ in range(20):
@@ -379,15 +367,10 @@ def test_threads_of_the_program_share_the_device(streams):
             expected = data.copy()
             for _ in range(rounds):
                 expected = expected * 3 + 1
-            if (values(device, data) != expected).any():
-                wrong.append(seed)
+            assert (values(device, data) == expected).all()
 
-    threads = [threading.Thread(target=use, args=(seed,)) for seed in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not wrong
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(check_launches, range(4)))
 
 
 # ---- Memory ---------------------------------------------------------------------------------------------------------
@@ -415,15 +398,12 @@ def overrun():
     return module.get_function("write"), module.get_function("write_there")
 
 
-@pytest.mark.parametrize(
-    ("offset", "words"),
-    [
-        (-1, "up to 4 bytes before an allocation of 400 bytes: is an index negative"),
-        (-64, "up to 256 bytes before an allocation of 400 bytes"),
-        (100, r"up to 4 bytes past the end of an allocation of 400 bytes: is a guard such as `if \(i < n\)` missing"),
-        (163, "up to 256 bytes past the end of an allocation of 400 bytes"),
-    ],
-)
+@pytest.mark.parametrize(("offset", "words"), [
+    (-1, "up to 4 bytes before an allocation of 400 bytes: is an index negative"),
+    (-64, "up to 256 bytes before an allocation of 400 bytes"),
+    (100, r"up to 4 bytes past the end of an allocation of 400 bytes: is a guard such as `if \(i < n\)` missing"),
+    (163, "up to 256 bytes past the end of an allocation of 400 bytes"),
+])
 def test_a_red_zone_tells(faults, overrun, offset, words):
     write, write_there = overrun
     address = native.mem_alloc(400)
@@ -465,16 +445,12 @@ def test_a_red_zone_is_not_damaged_by_writes_up_to_the_end(overrun):
 
 
 def test_an_overrun_that_no_call_has_reported_is_told_at_exit():
-    done = run_python("""
-        import numpy as np
-        import hostcuda.autoinit
-        import hostcuda.driver as driver
-        from hostcuda.compiler import SourceModule
-        write = SourceModule("__global__ void write(int *p, int i) { p[i] = 7; }").get_function("write")
-        y = driver.mem_alloc(400)
-        write(y, np.int32(100), block=(1, 1, 1))
-        del y  # waits for the kernel
-    """)
+    done = run_python(f"""{IMPORTS}
+write = SourceModule("__global__ void write(int *p, int i) {{ p[i] = 7; }}").get_function("write")
+y = cuda.mem_alloc(400)
+write(y, np.int32(100), block=(1, 1, 1))
+del y  # waits for the kernel
+""")
     assert done.returncode == 0 and len(done.stderr.splitlines()) == 1
     assert "kernel write wrote up to 4 bytes past the end of an allocation of 400 bytes" in done.stderr
 
@@ -546,15 +522,11 @@ def test_a_long_print_keeps_both_ends_and_says_how_much_is_missing(capsys):
 
 
 def test_a_fault_signal_that_somebody_sends_ends_the_program():
-    done = run_python("""
-        import os, signal
-        import numpy as np
-        import hostcuda.autoinit
-        from hostcuda.compiler import SourceModule
-        kernel = SourceModule("__global__ void one(int *x) { *x = 1; }").get_function("one")
-        kernel(hostcuda.driver.Out(np.zeros(1, np.int32)), block=(1, 1, 1))
-        os.kill(os.getpid(), signal.SIGSEGV)
-        print("still here")
-    """)
+    done = run_python(f"""{IMPORTS}
+kernel = SourceModule("__global__ void one(int *x) {{ *x = 1; }}").get_function("one")
+kernel(cuda.Out(np.zeros(1, np.int32)), block=(1, 1, 1))
+os.kill(os.getpid(), signal.SIGSEGV)
+print("still here")
+""")
     assert done.returncode == -signal.SIGSEGV, done.stderr
     assert "still here" not in done.stdout
