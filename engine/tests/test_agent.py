@@ -9,7 +9,6 @@ import pytest
 
 from hostcuda.agent import as_text, check, look
 from hostcuda.agent.patterns import describe_errors
-from hostcuda.agent.repair import _Source
 from hostcuda.agent.report import MOST_JSON, MOST_TEXT, _say_next
 from hostcuda.agent.sandbox import why_not
 from hostcuda.errors import EngineError
@@ -357,12 +356,6 @@ def test_patterns_lead_to_the_index(got, want, shape, said):
 def test_what_comes_next_does_not_accuse_the_line_that_shows_a_fault(verdict, findings, sentence):
     results = [{"array": "y", "pattern": "every element"}]
     assert _say_next({"verdict": verdict, "findings": findings, "results": results}, "") == sentence
-
-
-def test_the_head_of_a_statement_is_its_loop():
-    source = _Source(TREE)
-    assert TREE[source.head(TREE.index("s[i] +=")) :].startswith("for (int half")
-    assert TREE[source.head(TREE.index("x[i];")) :].startswith("s[i] = x[i]")
 
 
 @pytest.mark.parametrize("more", [{"seconds": 301}, {"cases": [CASE] * 9}, {"options": "-include /etc/passwd"},

@@ -230,10 +230,3 @@ def test_show_prints_the_remedy_unbroken(capsys, monkeypatch):
     assert "CUDA runs here, on the CPU engine: there is no [GPU] here." in said
     doctor.show(doctor.Report(findings, None, "nothing to run on"))
     assert "CUDA cannot run here yet: nothing to run on." in capsys.readouterr().out
-
-
-def test_the_variables_of_the_convolution_lab_are_read_where_ours_are_not_set(monkeypatch):
-    monkeypatch.delenv("HOSTCUDA_ENGINE", raising=False)
-    monkeypatch.setenv("LABKIT_ENGINE", "cpu")
-    chosen = doctor._choose_engine([doctor.Requirement("C++ compiler", OK, "")])
-    assert chosen == ("cpu", "LABKIT_ENGINE=cpu asks for it")

@@ -17,15 +17,13 @@ pytestmark = pytest.mark.thorough("breadth of CUDA's API")
 
 
 @pytest.fixture
-def run(tmp_path):
-    """Run a program, given as its text, with further files; what it printed."""
+def run(write_program):
+    """Return a function that runs a program, given as its text, with further files, and returns what it printed."""
 
     def run(text, *options, **files):
         for name, other in files.items():
-            (tmp_path / name.replace("_", ".")).write_text(other)
-        path = tmp_path / "program.cu"
-        path.write_text(text)
-        ended = run_program(path, options=options)
+            write_program(other, name.replace("_", "."))
+        ended = run_program(write_program(text), options=options)
         return ended.stdout + ended.stderr
 
     return run
@@ -61,13 +59,13 @@ struct Table { Kernel kernel; Kernel get() { return kernel; } } table[] = {{one}
      "template <class T, std::enable_if_t<!std::is_integral<T>::value, int> = 0> __global__ void f(T *x) { *x = 0; }",
      "f<<<1, 1>>>(x)", 11),
     ("template <bool B = (3 < 4), int N = (5 > 4) ? 12 : 0> __global__ void f(int *x) { *x = B ? N : 0; }",
-     "f<><<<1, 1>>>(x)", 12),
+     "f < (3 < 4) > <<< 2 >> 1, dim3(1) >>> (x)", 12),
     ("__global__ void f(int *f) { *f = 13; }", "f<<<1, 1>>>(x)", 13),
     ("", "pick(true)<<<1, 1>>>(x)", 1),
     ("", "if (x) (*pick(false))<<<1, 1>>>(x)", 2),
     ("", "table[1].get()<<<1, 1>>>(x)", 2),
     ("", "(x ? one : two)<<<1, 1>>>(x)", 1),
-    ("", "set<<<1, 1, 0, NULL>>>(x, INT32_MAX)", 2**31 - 1),
+    ("", "set<<<1, 1, 0, NULL>>>(x, int{INT32_MAX})", 2**31 - 1),
     ("#undef NULL\nconst int NULL = 13;", "set<<<1, 1>>>(x, NULL)", 13),
     ("#define __forceinline__ inline\n#ifndef __global__\n#define __global__\n#endif\n"
      "__global__ void f(int *x) { *x = 15; }", "f<<<1, 1>>>(x)", 15),

@@ -7,8 +7,6 @@ from pathlib import Path
 import pytest
 from running import run_program
 
-from hostcuda.frontend.hostcode import Names
-from hostcuda.frontend.rewrite import rewrite
 from hostcuda.profile import profile_script
 from hostcuda.sanitize import sanitize_script
 
@@ -134,16 +132,6 @@ def test_a_fault_of_the_host_is_the_reason_of_a_verdict():
     assert verdict == "unsafe" and reason.endswith(f"the host writes 0x8, a null pointer ({FAULTS}:24)")
 
 
-@pytest.fixture
-def program(tmp_path):
-    def write(text):
-        path = tmp_path / "program.cu"
-        path.write_text(text)
-        return path
-
-    return write
-
-
 @pytest.mark.parametrize(("text", "said"), [
     ("__global__ void f() {}", "has no main"),
     ("int main() { cudaGraph_t g; cudaGraphCreate(&g, 0); }", "the CPU engine has no cudaGraph"),
@@ -155,26 +143,26 @@ def program(tmp_path):
     ("int elsewhere(int x);\nint main() { return elsewhere(2); }", "elsewhere(int) is declared and used, but not "
      "defined in the source. If another file or a library defines it, name that: --options"),
 ])
-def test_what_is_not_supported_is_named(program, text, said):
-    ended = run_program(program(text))
+def test_what_is_not_supported_is_named(write_program, text, said):
+    ended = run_program(write_program(text))
     assert ended.returncode == 1
     assert said in ended.stderr
 
 
-def test_nvccs_macros_are_defined(program):
+def test_nvccs_macros_are_defined(write_program):
     text = "#if !defined(__NVCC__) || !defined(__CUDACC__)\n#include <hip/hip_runtime.h>\n#endif\nint main() {}"
-    assert run_program(program(text)).returncode == 0
+    assert run_program(write_program(text)).returncode == 0
 
 
-def test_a_file_of_the_options_that_is_not_there(program):
-    ended = run_program(program("int main() {}"), options=["none.cpp"])
+def test_a_file_of_the_options_that_is_not_there(write_program):
+    ended = run_program(write_program("int main() {}"), options=["none.cpp"])
     assert (ended.returncode, ended.stderr) == (1, "hostcuda: none.cpp, one of the options, is no file\n")
 
 
-def test_a_program_may_bring_its_own_cublas(program, tmp_path):
+def test_a_program_may_bring_its_own_cublas(write_program, tmp_path):
     (tmp_path / "own").mkdir()
     (tmp_path / "own" / "cublas_v2.h").write_text("static int cublasCreate() { return 7; }\n")
-    path = program("#include <cublas_v2.h>\nint main() { return cublasCreate(); }\n")
+    path = write_program("#include <cublas_v2.h>\nint main() { return cublasCreate(); }\n")
     assert run_program(path, options=[f"-I{tmp_path / 'own'}"]).returncode == 7
 
 
@@ -184,41 +172,13 @@ def test_kernels_allocate_up_to_the_limit_of_their_heap(monkeypatch, tools):
     assert run_program(PROGRAMS / "heap.cu").stdout == "8 8192 24 24 no error\n"
 
 
-def test_a_program_gets_as_much_memory_as_the_variable_says(program, monkeypatch):
+def test_a_program_gets_as_much_memory_as_the_variable_says(write_program, monkeypatch):
     monkeypatch.setenv("HOSTCUDA_MEMORY_MB", "100")
     calls = "".join(f"for (n = 0; !{call}; n++); printf(\"%d \", n);" for call in (
         "cudaMalloc(&p, 16 << 20)", "cudaMallocManaged(&p, 16 << 20)", "cudaMallocHost(&p, 16 << 20)"))
-    ended = run_program(program(f"#include <cstdio>\nint main() {{ void *p; int n; {calls} }}"))
+    ended = run_program(write_program(f"#include <cstdio>\nint main() {{ void *p; int n; {calls} }}"))
     assert ended.stdout == "6 0 6 ", ended.stderr
     assert "out of memory: 16.0 MiB requested, 4.0 MiB of 100.0 MiB free" in ended.stderr
-
-
-@pytest.mark.parametrize(("launch", "new"), [
-    ("k<<<1, 2>>>(x)", "hostcuda::launch<decltype(hostcuda_pick_k(x))>(hostcuda::Config(1, 2))(x)"),
-    ("k < 3, f<(2)> > <<< g(1), b >>> (x)",
-     "hostcuda::launch<decltype(hostcuda_pick_k < 3, f<(2)> >(x))>(hostcuda::Config(g(1), b))(x)"),
-    ("a::k<<<1, 2>>>(x >> 1)",
-     "hostcuda::launch<decltype(a::hostcuda_pick_k(x >> 1))>(hostcuda::Config(1, 2))(x >> 1)"),
-    ("if (n) k<<<n >> 1, 2>>>(x)",
-     "if (n) hostcuda::launch<decltype(hostcuda_pick_k(x))>(hostcuda::Config(n >> 1, 2))(x)"),
-    ("(*p)<<<1, 2>>>(x)", "hostcuda::launch_pointer((*p), hostcuda::Config(1, 2))(x)"),
-    ("table[i].f<<<1, 2>>>(x)", "hostcuda::launch_pointer(table[i].f, hostcuda::Config(1, 2))(x)"),
-    ("d<<<1, 2, 0, 0>>>()", "hostcuda_call_d(hostcuda::Config(1, 2, 0, 0))"),
-    ("d<<<1, 2>>>(x)", "hostcuda_call_d(hostcuda::Config(1, 2), x)"),
-    ("l<<<1, 2>>>(3, [=] { f(x); })", "hostcuda_call_l(hostcuda::Config(1, 2), 3, [=] { f(x); })"),
-    ("k<<<1, 2>>>(T{})", "hostcuda::launch<decltype(hostcuda_pick_k(T{}))>(hostcuda::Config(1, 2))(T{})"),
-    ("k<<<1, 2>>>(x[1])", "hostcuda::launch<decltype(hostcuda_pick_k(x[1]))>(hostcuda::Config(1, 2))(x[1])"),
-    ("cout <<< 3", "cout <<< 3"),
-])
-def test_launches_are_rewritten(launch, new):
-    kernels = "__global__ void k(int); __global__ void d(int n=3); template <class F> __global__ void l(int n, F f) {}"
-    text = f"{kernels}\nint main() {{ {launch}; }}\n"
-    assert rewrite(text, names=Names()).text.splitlines()[1] == f"int main() {{ {new}; }}"
-
-
-def test_lines_stay_where_they_are():
-    text = (PROGRAMS / "everything.cu").read_text()
-    assert rewrite(text, names=Names()).text.count("\n") == text.count("\n")
 
 
 # -- A program of two files

@@ -127,24 +127,6 @@ def test_dynamic_shared_at_namespace_scope():
     )
 
 
-def test_no_line_moves():
-    text = """#define A \\
-  1
-__global__ void f(float *x,
-                  int n)
-{
-  extern __shared__ __align__(16)
-      float s[];
-#pragma unroll
-  for (int i = 0; i < n; i++) s[i] = x[i];
-}
-int marker;
-"""
-    for source in (text, text.replace("\n", "\r\n")):
-        new = rewrite(source).text.splitlines()
-        assert new.index("int marker;") == text.splitlines().index("int marker;")
-
-
 @pytest.mark.parametrize("text", [
     "", "{", "}", "}}}{{{", '"', "'", "/*", 'R"(', "#", "#if\n#else\n#endif\n#endif", "__global__",
     "__global__ void f(", "__global__ void f(int", "__global__ = (", "extern __shared__", "template <",
