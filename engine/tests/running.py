@@ -25,6 +25,11 @@ def kernel_source(name):
     return f'#line 1 "{path.name}"\n{path.read_text()}'
 
 
+def launch(module, name, *arguments, threads=32, blocks=1, **more):
+    """Launch a kernel of a module on blocks in a row."""
+    module.get_function(name)(*arguments, block=(threads, 1, 1), grid=(blocks, 1), **more)
+
+
 def run_python(program, *arguments, timeout=60, **variables):
     """Run a Python program on the CPU engine, with these environment variables; return the completed process."""
     environment = {**os.environ, "HOSTCUDA_ENGINE": "cpu", **variables}

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from running import kernel_source
+from running import kernel_source, launch
 
 import hostcuda.autoinit  # noqa: F401
 import hostcuda.driver as cuda
@@ -17,8 +17,8 @@ def draw(module):
     def draw(generator, seed=0, offset=0, threads=1, n=16):
         """Draw integers, uniform and normal floats, and doubles, from `threads` subsequences."""
         kinds = [np.zeros((threads, n), dtype) for dtype in (np.uint32, np.float32, np.float32, np.float64)]
-        module.get_function(generator)(
-            np.uint64(seed), np.uint64(offset), *map(cuda.Out, kinds), np.int32(n), block=(threads, 1, 1), grid=(1, 1)
+        launch(
+            module, generator, np.uint64(seed), np.uint64(offset), *map(cuda.Out, kinds), np.int32(n), threads=threads
         )
         return kinds
 
@@ -47,7 +47,7 @@ def test_philox_gives_the_known_answers(module):
     counters = np.array([[0] * 4, [2**32 - 1] * 4, [0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344]], np.uint32)
     keys = np.array([[0] * 2, [2**32 - 1] * 2, [0xA4093822, 0x299F31D0]], np.uint32)
     out = np.zeros((3, 4), np.uint32)
-    module.get_function("block_cipher")(cuda.In(counters), cuda.In(keys), cuda.Out(out), block=(3, 1, 1), grid=(1, 1))
+    launch(module, "block_cipher", cuda.In(counters), cuda.In(keys), cuda.Out(out), threads=3)
     assert [" ".join(f"{word:08x}" for word in row) for row in out] == [
         "6627e8d5 e169c58d bc57ac4c 9b00dbd8",
         "408f276d 41c83b0e a20bc7c6 6d5451fd",
@@ -65,16 +65,14 @@ def test_an_offset_skips_numbers(draw, generator, offset):
 def test_steps_and_subsequences_commute(module, draw):
     out = np.zeros(1, np.uint32)
     for n in (5, 2**40 + 3):
-        module.get_function("ahead")(np.uint64(n), cuda.Out(out), block=(1, 1, 1), grid=(1, 1))
+        launch(module, "ahead", np.uint64(n), cuda.Out(out), threads=1)
         assert out == draw("xorwow", 1, n, 3, 1)[0][2, 0]
 
 
 def test_four_numbers_of_philox_at_once(module, draw):
     for offset in (0, 3):
         integers, uniform = np.zeros((2, 4), np.uint32), np.zeros(4, np.float32)
-        module.get_function("fours")(
-            np.uint64(offset), cuda.Out(integers), cuda.Out(uniform), block=(1, 1, 1), grid=(1, 1)
-        )
+        launch(module, "fours", np.uint64(offset), cuda.Out(integers), cuda.Out(uniform), threads=1)
         expected = draw("philox", 7, offset, 4, 12)
         assert (integers.ravel() == expected[0][3, :8]).all() and (uniform == expected[1][3, 8:]).all()
 

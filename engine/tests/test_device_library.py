@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from expressions import MODES, ROUND, evaluate, write_kernel
-from running import kernel_source
+from running import kernel_source, launch
 from scipy import special
 
 import hostcuda.autoinit  # noqa: F401
@@ -118,7 +118,7 @@ def test_function(math_module, kernel, which, dtype, case):
 
 def test_results_through_pointers_special_values_and_mixed_types(module):
     f, d, l = np.zeros(22, np.float32), np.zeros(6), np.zeros(10, np.int64)
-    module.get_function("special")(cuda.Out(f), cuda.Out(d), cuda.Out(l), block=(1, 1, 1), grid=(1, 1))
+    launch(module, "special", cuda.Out(f), cuda.Out(d), cuda.Out(l), threads=1)
     sin, cos = math.sin(1), math.cos(1)
     np.testing.assert_allclose(f[:8], [sin, cos, sin, cos, 1, 0, sin, cos], atol=1e-6)
     assert (f[8:10] == 0).all() and np.isnan(f[10])
@@ -368,11 +368,7 @@ def test_vector_types_have_cudas_sizes_and_alignments():
 def test_float4_casts_shared_arrays_and_hinted_loads(module):
     x, d, i = RNG.random(128, np.float32), RNG.random(64), np.arange(32, dtype=np.int32)
     y, e, j = np.empty_like(x), np.empty_like(d), np.empty_like(i)
-    module.get_function("move")(
-        *[f(a) for a, b in ((x, y), (d, e), (i, j)) for f, a in ((cuda.In, a), (cuda.Out, b))],
-        block=(32, 1, 1),
-        grid=(1, 1),
-    )
+    launch(module, "move", *[f(a) for a, b in ((x, y), (d, e), (i, j)) for f, a in ((cuda.In, a), (cuda.Out, b))])
     x[3::4] += 1
     assert (y == x).all() and (e == d).all() and (j == 3 * i).all()
 
@@ -442,7 +438,7 @@ def test_atomic_on_global_and_shared_memory(atomic_module, name, kind):
 
 def test_atomics_return_the_old_value_and_count(module):
     def run(name, *arguments, block=96, grid=16):
-        module.get_function(name)(*arguments, block=(block, 1, 1), grid=(grid, 1))
+        launch(module, name, *arguments, threads=block, blocks=grid)
 
     counter, y = np.zeros(1, np.int32), np.full(96 * 16, -1, np.int32)
     run("ranks", cuda.InOut(counter), cuda.InOut(y))
@@ -527,7 +523,7 @@ def test_votes_match_and_reduce(module):
     x = RNG.integers(0, 500, 32, np.int32)
     z = RNG.integers(0, 3, 32, np.uint64) << np.uint64(40)
     y = np.zeros((32, 16), np.uint32)
-    module.get_function("votes")(cuda.In(x), cuda.In(z), cuda.Out(y), block=(32, 1, 1), grid=(1, 1))
+    launch(module, "votes", cuda.In(x), cuda.In(z), cuda.Out(y))
 
     def mask(condition):
         return sum(1 << i for i, c in enumerate(condition) if c)
@@ -563,7 +559,7 @@ def test_every_header_inside_extern_c():
     kernel = "__global__ void one(float *y) { y[threadIdx.x] = fmaf(1, 2, 3); }"
     module = SourceModule("".join(f"#include <{h}>\n" for h in headers) + kernel)
     y = np.zeros(3, np.float32)
-    module.get_function("one")(cuda.Out(y), block=(3, 1, 1), grid=(1, 1))
+    launch(module, "one", cuda.Out(y), threads=3)
     assert (y == 5).all()
 
 
@@ -605,14 +601,14 @@ def test_common_names_stay_free_for_the_program():
         }
     """, no_extern_c=True)
     y = np.zeros(32, np.float32)
-    module.get_function("use")(cuda.Out(y), block=(32, 1, 1), grid=(1, 1))
+    launch(module, "use", cuda.Out(y))
     want = 10 + 3 + 2 + 3 + 0 + 4 + 5 + 6 + 5 + 2 + 4 + 2 + 1 + 0.5 + 0.5 + 2 + 32
     assert (y == want).all()
 
 
 def test_clocks_run(module):
     y = np.zeros(3, np.int64)
-    module.get_function("watch")(cuda.Out(y), block=(1, 1, 1), grid=(1, 1))
+    launch(module, "watch", cuda.Out(y), threads=1)
     assert y[2] == 1 and y[0] > 0 and y[1] > 0
 
 
@@ -631,7 +627,7 @@ def test_cooperative_groups(module):
 
 def test_complex_numbers(module):
     count = np.zeros((64, 64), np.int32)
-    module.get_function("mandelbrot")(cuda.Out(count), np.int32(64), block=(64, 1, 1), grid=(64, 1))
+    launch(module, "mandelbrot", cuda.Out(count), np.int32(64), threads=64, blocks=64)
     x, y = np.meshgrid(-2 + 3 * np.arange(64) / 64, -1.5 + 3 * np.arange(64) / 64)
     c = x + 1j * y
     z, want = c.copy(), np.zeros((64, 64), np.int32)
@@ -643,7 +639,7 @@ def test_complex_numbers(module):
 
     a, b = RNG.normal(size=(2, 32, 2)) @ [1, 1j]
     y = np.empty_like(a)
-    module.get_function("ratio")(cuda.In(a), cuda.In(b), cuda.Out(y), block=(32, 1, 1), grid=(1, 1))
+    launch(module, "ratio", cuda.In(a), cuda.In(b), cuda.Out(y))
     np.testing.assert_allclose(y, a / b - (a.real - 1j * b.imag), rtol=1e-13)
 
 
@@ -661,6 +657,6 @@ def test_warp_functions_without_a_mask():
         }
     """)
     y = np.zeros(64, np.int32)
-    module.get_function("old")(cuda.Out(y), block=(32, 1, 1), grid=(1, 1))
+    launch(module, "old", cuda.Out(y))
     assert y[:32].tolist() == [sum(range(32)) + 1000 * max(t - 1, 0) + 100000 * (t ^ 1) for t in range(32)]
     assert y[32:].tolist() == [0b101010101010 + (1 << 20) + (1 << 21)] * 12 + [0] * 20

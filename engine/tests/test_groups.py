@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from running import kernel_source
+from running import kernel_source, launch
 
 import hostcuda.autoinit  # noqa: F401
 import hostcuda.driver as cuda
@@ -13,16 +13,12 @@ pytestmark = pytest.mark.thorough("breadth of CUDA's API")
 SOURCE = kernel_source("groups")
 
 
-def call(module, name, *arguments, threads=32, grid=(1, 1)):
-    module.get_function(name)(*arguments, block=(threads, 1, 1), grid=grid)
-
-
 THREADS = np.arange(128)
 
 
 def test_a_function_of_any_group(module):
     out = np.zeros((4, 128), np.int32)
-    call(module, "generic", cuda.Out(out), threads=128)
+    launch(module, "generic", cuda.Out(out), threads=128)
     for row, size in zip(out, (128, 8, 2, 32), strict=True):
         assert (row == THREADS.reshape(-1, size).sum(1).repeat(size)).all()
 
@@ -30,7 +26,7 @@ def test_a_function_of_any_group(module):
 def test_partitions_by_label_and_predicate(module):
     label = np.random.default_rng(1).integers(-2, 3, 32).astype(np.int32)
     out = np.zeros((32, 8), np.int32)
-    call(module, "partitions", cuda.In(label), cuda.Out(out))
+    launch(module, "partitions", cuda.In(label), cuda.Out(out))
     firsts = sorted({np.flatnonzero(label == value)[0] for value in label})
     for thread, row in enumerate(out):
         same, odd = np.flatnonzero(label == label[thread]), np.flatnonzero((label & 1) == (label[thread] & 1))
@@ -44,7 +40,7 @@ def test_partitions_by_label_and_predicate(module):
 def test_exchanges_and_scans_of_a_tile(module):
     x = np.random.default_rng(2).integers(0, 50, 64).astype(np.int32)
     out, pairs = np.zeros((64, 8), np.int32), np.zeros((64, 4))
-    call(module, "exchanges", cuda.In(x), cuda.Out(out), cuda.Out(pairs), threads=64)
+    launch(module, "exchanges", cuda.In(x), cuda.Out(out), cuda.Out(pairs), threads=64)
     tiles, rank = x.reshape(4, 16), np.arange(16)
     assert (out[:, 0] == tiles[:, 3].repeat(16)).all()
     assert (out[:, 1] == tiles[:, rank ^ 5].ravel()).all()
@@ -63,7 +59,7 @@ def test_tiles_of_several_warps(module):
     x[:128] += 10
     x[200] = 7
     out = np.zeros((256, 6), np.int32)
-    call(module, "large_tiles", cuda.In(x), cuda.Out(out), threads=256)
+    launch(module, "large_tiles", cuda.In(x), cuda.Out(out), threads=256)
     tiles, halves = x.reshape(2, 128), x.reshape(4, 64)
     assert (out[:, 0] == tiles.sum(1).repeat(128)).all()
     assert (out[:128, 1] == halves[:2].sum(1).repeat(64)).all() and (out[128:, 1] == tiles[1, 100]).all()
@@ -75,13 +71,13 @@ def test_tiles_of_several_warps(module):
 def test_copies_of_a_group(module):
     x = np.random.default_rng(4).random(200, np.float32)
     y = np.zeros((3, 64), np.float32)
-    call(module, "copies", cuda.In(x), cuda.Out(y), np.int32(40), threads=64)
+    launch(module, "copies", cuda.In(x), cuda.Out(y), np.int32(40), threads=64)
     assert (y[:, ::-1] == [x[:64], x[65:129], x[1:65]]).all()
 
 
 def test_ranks_in_the_grid(module):
     out = np.zeros((6 * 32, 4), np.uint64)
-    call(module, "grid", cuda.Out(out), grid=(3, 2))
+    module.get_function("grid")(cuda.Out(out), block=(32, 1, 1), grid=(3, 2))
     rank = np.arange(6 * 32) // 32
     assert (out == np.stack([rank, 0 * rank + 192, 0 * rank + 6, 30 + rank // 3], 1)).all()
 
@@ -92,6 +88,6 @@ def test_ranks_in_the_grid(module):
     ("lonely", r"deadlock, all 6 threads wait: thread \(64,0,0\) and 5 more at sync \(groups.cu:\d+\)"),
 ])
 def test_a_group_that_cannot_meet(module, name, words):
-    call(SourceModule(SOURCE, no_extern_c=True), name, np.uintp(0), threads=96)
+    launch(SourceModule(SOURCE, no_extern_c=True), name, np.uintp(0), threads=96)
     with pytest.raises(cuda.LaunchError, match=words):
         cuda.Context.synchronize()

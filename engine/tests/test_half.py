@@ -12,7 +12,7 @@ import pytest
 from expressions import C_NAMES, INTEGERS, MODES, ROUND, evaluate, write_kernel
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from running import kernel_source
+from running import kernel_source, launch
 
 import hostcuda.autoinit  # noqa: F401
 import hostcuda.driver as cuda
@@ -109,10 +109,6 @@ SOURCE += write_kernel("to_float", [("half", "x")], ["__half2float(x)"], "float"
 SOURCE += kernel_source("half")
 
 
-def run(module, name, *arguments, n):
-    module.get_function(name)(np.int32(n), *arguments, block=(256, 1, 1), grid=((n + 255) // 256, 1))
-
-
 def halves(bits):
     return np.asarray(bits, np.uint16).view(np.float16)
 
@@ -170,7 +166,8 @@ def test_operation(module, kernel, expression, reference):
 def fused(module, a, b, c):
     a, b, c = (np.asarray(x, np.uint16) for x in (a, b, c))
     one, two, saturated = np.empty_like(a), np.empty((a.size, 2), np.uint16), np.empty_like(a)
-    run(module, "fused", *map(cuda.In, (a, b, c)), *map(cuda.Out, (one, two, saturated)), n=a.size)
+    arrays = *map(cuda.In, (a, b, c)), *map(cuda.Out, (one, two, saturated))
+    launch(module, "fused", np.int32(a.size), *arrays, threads=256, blocks=a.size // 256 + 1)
     return one, two, saturated
 
 
@@ -279,7 +276,8 @@ def test_comparisons(module):
     a, b = tricky(30_000), RNG.permutation(tricky(30_000))
     b[::3] = a[::3]
     outputs = [np.zeros(a.size, np.uint32) for _ in range(4)]
-    run(module, "relations", cuda.In(a), cuda.In(b), *map(cuda.Out, outputs), n=a.size)
+    arrays = cuda.In(a), cuda.In(b), *map(cuda.Out, outputs)
+    launch(module, "relations", np.int32(a.size), *arrays, threads=256, blocks=a.size // 256 + 1)
     x, y = halves(a), halves(b)
     unordered = np.isnan(x) | np.isnan(y)
     truth = [x == y, ~unordered & (x != y), x < y, x <= y, x > y, x >= y]
@@ -358,9 +356,7 @@ def test_integers_to_half_and_back(module, kind):
 def test_packing(module):
     x = np.array([1.5, -2.25], np.float32)
     pairs, floats, bits = np.zeros((13, 2), np.float16), np.zeros(7, np.float32), np.zeros(6, np.int16)
-    module.get_function("packing")(
-        cuda.In(x), cuda.Out(pairs), cuda.Out(floats), cuda.Out(bits), block=(1, 1, 1), grid=(1, 1)
-    )
+    launch(module, "packing", cuda.In(x), cuda.Out(pairs), cuda.Out(floats), cuda.Out(bits), threads=1)
     a, b = x
     want = [(a, b), (b, a), (a, 3), (b, 4), (a, a), (b, b), (b, a), (a, a), (5, 5), (b, 7), (b, b), (-a, b)]
     product = (a + 1j * b) * (3 + 4j) + (a + 1j * b)
@@ -372,7 +368,7 @@ def test_packing(module):
 
 def test_types_mix_as_in_cuda(module):
     y = np.zeros(15, np.float32)
-    module.get_function("mixed")(cuda.Out(y), block=(1, 1, 1), grid=(1, 1))
+    launch(module, "mixed", cuda.Out(y), threads=1)
     h = np.float16
     a = (h(3.5) * h(3) - h(0.5)) / h(7)
     assert y[0] == a and y[1] == h(0.1)
@@ -385,21 +381,19 @@ def test_types_mix_as_in_cuda(module):
 
 def test_atomic_add_and_shuffles(module):
     one, two, shared = np.zeros(1, np.float16), np.zeros(2, np.float16), np.zeros(4, np.float16)
-    module.get_function("sum")(cuda.InOut(one), cuda.InOut(two), cuda.Out(shared), block=(64, 1, 1), grid=(4, 1))
+    launch(module, "sum", cuda.InOut(one), cuda.InOut(two), cuda.Out(shared), threads=64, blocks=4)
     assert one[0] == 256 and two.tolist() == [256, 512] and (shared == 32).all()
 
     x = RNG.normal(size=(32, 2)).astype(np.float16)
     y, z = np.empty_like(x), np.empty(32, np.float16)
-    module.get_function("rotate")(cuda.In(x), cuda.Out(y), cuda.Out(z), block=(32, 1, 1), grid=(1, 1))
+    launch(module, "rotate", cuda.In(x), cuda.Out(y), cuda.Out(z))
     assert (y == np.roll(x, -1, axis=0)).all() and (z == x[np.arange(32) ^ 2, 0]).all()
 
 
 def test_bfloat16(module):
     x, y = RNG.normal(size=(2, 5000)).astype(np.float32)
     outputs = [np.empty(5000, np.float32) for _ in range(4)]
-    module.get_function("ops")(
-        cuda.In(x), cuda.In(y), *map(cuda.Out, outputs), np.int32(5000), block=(256, 1, 1), grid=(20, 1)
-    )
+    launch(module, "ops", cuda.In(x), cuda.In(y), *map(cuda.Out, outputs), np.int32(5000), threads=256, blocks=20)
 
     def bf16(v):
         """Round float64 to bfloat16, once, to nearest even."""

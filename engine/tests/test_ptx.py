@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from running import kernel_source, run_script
+from running import kernel_source, launch, run_script
 
 import hostcuda.autoinit  # noqa: F401
 import hostcuda.driver as cuda
@@ -199,7 +199,7 @@ def test_functions_of_three_operands():
     lines += 'asm("vabsdiff4.u32.u32.u32.add %0, %1, %2, %3;" : "=r"(at[3]) : "r"(x[0]), "r"(x[1]), "r"(x[2]));'
     module = SourceModule(f"__global__ void f(unsigned *at, const unsigned *x) {{ {lines} }}")
     x, out = RNG.integers(0, 2**31, 3, np.uint32), np.zeros(4, np.uint32)
-    module.get_function("f")(cuda.Out(out), cuda.In(x), block=(1, 1, 1), grid=(1, 1))
+    launch(module, "f", cuda.Out(out), cuda.In(x), threads=1)
     bytes_ = x.view(np.uint8).reshape(3, 4).astype(int)
     assert out.tolist() == [*(function(*x) for function in tables.values()), abs(bytes_[0] - bytes_[1]).sum() + x[2]]
 
@@ -207,9 +207,9 @@ def test_functions_of_three_operands():
 @pytest.mark.usefixtures("cpu_engine")  # a GPU's context would be lost, and all tests after it
 def test_trap_ends_the_kernel():
     module = SourceModule('__global__ void g(int *x) { if (threadIdx.x > *x) asm("trap;"); }')
-    module.get_function("g")(cuda.In(np.int32([32])), block=(32, 1, 1), grid=(1, 1))
+    launch(module, "g", cuda.In(np.int32([32])))
     cuda.Context.synchronize()
-    module.get_function("g")(cuda.to_device(np.int32([30])), block=(32, 1, 1), grid=(1, 1))
+    launch(module, "g", cuda.to_device(np.int32([30])))
     with pytest.raises(cuda.LaunchError):
         cuda.Context.synchronize()
 
@@ -217,7 +217,7 @@ def test_trap_ends_the_kernel():
 def test_registers_and_arithmetic(others):
     x, l = RNG.normal(size=64).astype(np.float32), np.array([2**33 + 9], np.uint64)
     out = np.zeros((64, 15), np.uint32)
-    others.get_function("registers")(cuda.Out(out), cuda.In(x), cuda.In(l), block=(64, 1, 1), grid=(1, 1))
+    launch(others, "registers", cuda.Out(out), cuda.In(x), cuda.In(l), threads=64)
     lane = np.arange(64) % 32
     sums = (3 * (lane - 7)).astype(np.uint32)
     wide = (2**33 + 9) * 0x100000001 + 5 & 2**64 - 1
@@ -235,14 +235,14 @@ def test_registers_and_arithmetic(others):
 
 def test_barriers_of_some_warps(others):
     out = np.zeros(96, np.int32)
-    others.get_function("barriers")(cuda.Out(out), block=(96, 1, 1), grid=(1, 1))
+    launch(others, "barriers", cuda.Out(out), threads=96)
     other = np.arange(64) ^ 32
     assert (out == np.r_[other, 2 * (other[:32] + other[32:])]).all()
 
 
 def test_copies_in_the_background(others):
     x, y = RNG.normal(size=160).astype(np.float32), np.zeros((6, 32), np.float32)
-    others.get_function("copies")(cuda.In(x), cuda.Out(y), np.int32(9), block=(32, 1, 1), grid=(1, 1), shared=128)
+    launch(others, "copies", cuda.In(x), cuda.Out(y), np.int32(9), shared=128)
     assert (y[0] == x[127:95:-1]).all()
     assert (y[1, ::-1] == np.where(np.arange(32) < 20, x[2:34], 0)).all()
     assert (y[2] == np.where(np.arange(32) < 9, x[:128:4], 0)).all() and (y[3] == 7).all()
@@ -257,9 +257,7 @@ def bfloat16(x):
 def test_matrices_of_bfloat16(others):
     a, b = RNG.integers(-60, 60, (16, 16)), RNG.integers(-60, 60, (16, 8))  # exact in bfloat16
     c, raw = np.zeros((16, 8), np.float32), np.zeros(32, np.uint32)
-    others.get_function("matrices")(
-        cuda.In(bfloat16(a)), cuda.In(bfloat16(b)), cuda.Out(c), cuda.Out(raw), block=(32, 1, 1), grid=(1, 1)
-    )
+    launch(others, "matrices", cuda.In(bfloat16(a)), cuda.In(bfloat16(b)), cuda.Out(c), cuda.Out(raw))
     assert (c == a @ b + a[:, :8] @ b[:8]).all()
     assert (raw.view(np.uint16).reshape(8, 8) == bfloat16(b[8:])).all()
 
@@ -268,7 +266,7 @@ def test_matrices_of_tf32(others):
     a, b = RNG.integers(-1000, 1000, (16, 8)), RNG.integers(-1000, 1000, (8, 8))  # exact in tf32
     c = np.zeros((16, 8), np.float32)
     bits = [cuda.In(matrix.astype(np.float32).view(np.uint32) | np.uint32(0x1FFF)) for matrix in (a, b)]  # is not read
-    others.get_function("tf32")(*bits, cuda.Out(c), block=(32, 1, 1), grid=(1, 1))
+    launch(others, "tf32", *bits, cuda.Out(c))
     assert (c == a @ b + a[:, :4] @ b[:4]).all()
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from running import kernel_source
+from running import kernel_source, launch
 
 import hostcuda.autoinit  # noqa: F401
 import hostcuda.driver as cuda
@@ -40,9 +40,7 @@ def nearest(x, table, largest):
 def test_all_codes_as_floats(module):
     out = np.zeros((2, 256), np.float32)
     halves = np.zeros(256, np.float16)
-    module.get_function("widen")(
-        cuda.Out(out[0]), cuda.Out(out[1]), cuda.Out(halves.view(np.uint16)), block=(256, 1, 1), grid=(1, 1)
-    )
+    launch(module, "widen", cuda.Out(out[0]), cuda.Out(out[1]), cuda.Out(halves.view(np.uint16)), threads=256)
     for row, table in zip(out, (E4M3, E5M2), strict=True):
         np.testing.assert_array_equal(row, np.r_[table, -table])
     np.testing.assert_array_equal(halves, np.r_[E4M3, -E4M3])
@@ -58,9 +56,7 @@ def test_rounding_is_to_the_nearest_even(module):
     points = np.r_[points, np.exp2(rng.uniform(-20, 18, 3000)).astype(np.float32), np.float32(2**-149)]
     x = np.r_[points, -points]
     codes = np.zeros((7, x.size), np.uint8)
-    module.get_function("narrow")(
-        cuda.In(x), cuda.Out(codes), np.int32(x.size), block=(256, 1, 1), grid=(x.size // 256 + 1, 1)
-    )
+    launch(module, "narrow", cuda.In(x), cuda.Out(codes), np.int32(x.size), threads=256, blocks=x.size // 256 + 1)
     sign = np.where(np.signbit(x), 128, 0)
     e4m3, e5m2 = nearest(x.astype(np.float64), E4M3, 126), nearest(x.astype(np.float64), E5M2, 123)
     assert (codes[0] == sign + np.minimum(e4m3, 127)).all() and (codes[1] == sign + np.minimum(e5m2, 124)).all()
@@ -74,7 +70,7 @@ def test_rounding_is_to_the_nearest_even(module):
 def test_bfloat16(module):
     x = (np.arange(32) / 8 + 1 / 16).astype(np.float32)  # exact in bfloat16
     out = np.zeros((6, 32), np.float32)
-    module.get_function("brain")(cuda.In(x), cuda.Out(out), block=(32, 1, 1), grid=(1, 1))
+    launch(module, "brain", cuda.In(x), cuda.Out(out))
     np.testing.assert_allclose(out[0], np.sqrt(x), rtol=2**-8)
     np.testing.assert_allclose(out[1], np.exp(x), rtol=2**-8)
     assert (out[:2].view(np.uint32) << 16 == 0).all()  # rounded to bfloat16
@@ -88,8 +84,8 @@ def test_bfloat16_rounds_in_every_direction(module):
     x = np.r_[rng.integers(0, 2**32, 4000, np.uint32).view(np.float32), some]
     x = x[np.isfinite(x) & (abs(x) < 3.3e38)]
     out = np.zeros((3, x.size), np.uint16)
-    module.get_function("brain_roundings")(
-        cuda.In(x), cuda.Out(out), np.int32(x.size), block=(256, 1, 1), grid=(x.size // 256 + 1, 1)
+    launch(
+        module, "brain_roundings", cuda.In(x), cuda.Out(out), np.int32(x.size), threads=256, blocks=x.size // 256 + 1
     )
     below, above, inner = (out.astype(np.uint32) << 16).view(np.float32)
     assert (below <= x).all() and (x <= above).all() and (abs(inner) <= abs(x)).all()
@@ -102,9 +98,7 @@ def test_bfloat16_of_integers_and_relations(module):
     """Of 2**62 + 2**54 + 1 a double loses the 1 that decides; the tie of 2**40 + 2**32 goes to the even code."""
     x = np.array([2**62 + 2**54 + 1, 2**62 + 2**54, 2**40 + 2**32, -3, 257, -(2**63)], np.int64)
     out, relations = np.zeros(6, np.float32), np.zeros(6, np.int32)
-    module.get_function("brain_integers")(
-        cuda.In(x), cuda.Out(out), cuda.Out(relations), block=(6, 1, 1), grid=(1, 1)
-    )
+    launch(module, "brain_integers", cuda.In(x), cuda.Out(out), cuda.Out(relations), threads=6)
     assert list(out) == [2.0**62 + 2.0**55, 2.0**62, 2.0**40, -3, 256, -(2.0**63)]
     assert (relations == 2 + 4 + 16 + 64 + 128 + 256 + 512).all()
 
@@ -114,7 +108,7 @@ def test_bytes_and_shorts(module):
     x, y = rng.integers(0, 2**32, (2, 32), np.uint32)
     x[:3], y[:3] = [0x80808080, 0x80008000, 0x7FFFFFFF], [0x80808080, 0x80008000, 0x7FFFFFFF]
     out = np.zeros((15, 32), np.uint32)
-    module.get_function("bytes_and_shorts")(cuda.In(x), cuda.In(y), cuda.Out(out), block=(32, 1, 1), grid=(1, 1))
+    launch(module, "bytes_and_shorts", cuda.In(x), cuda.In(y), cuda.Out(out))
 
     def parts(dtype):
         return x.view(dtype).astype(np.int64), y.view(dtype).astype(np.int64)
