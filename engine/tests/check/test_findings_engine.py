@@ -76,22 +76,16 @@ def test_an_overrun_names_the_buffer_and_the_distance(found):
     ("misaligned", "at a[2], one of 64 floats: its address is not a multiple of 16"),
     ("missing_barrier", " of the __shared__ array s of 64 elements of 4 bytes without a barrier between"),
     ("unset", "read of uninitialized global memory, at u["),
-])
-def test_a_place_is_an_element_of_its_array(found, kernel, words):
-    messages = [finding["message"] for finding in found[kernel][1]]
-    assert any(words in each for each in messages), messages
-    assert not any("at byte" in each for each in messages)
-
-
-@pytest.mark.parametrize(("kernel", "words"), [
     ("misaligned_bytes", "at a[2], one of 256 elements of 1 byte"),
     ("unset_pairs", "at u[2], one of 32 elements of 8 bytes"),
     ("past_points", "write of 4 bytes at byte 256 of u, which has 256 bytes"),
     ("past_the_middle", "write of 4 bytes at a[32], one past the end of 32 floats"),
 ])
-def test_an_index_is_that_of_the_kernel(found, kernel, words):
-    """It counts elements of the parameter's type, from where the parameter points to; else it would mislead."""
-    assert words in found[kernel][1][0]["message"]
+def test_a_place_is_an_element_of_its_array(found, kernel, words):
+    """An index counts elements of the parameter's type, from where the parameter points to; else it would mislead."""
+    messages = [finding["message"] for finding in found[kernel][1]]
+    assert any(words in message for message in messages), messages
+    assert "at byte" in words or not any("at byte" in message for message in messages)
 
 
 def test_a_race_names_both_threads_and_both_lines(found):

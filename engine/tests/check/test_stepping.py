@@ -1,13 +1,11 @@
 """One thread from statement to statement: every value that is shown is the one that the program computed."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from running import IMPORTS, run_python
 
 from hostcuda.tools import stepping
 
@@ -18,15 +16,9 @@ if stepping.why_not():
 
 SOURCE = (Path(__file__).parents[1] / "programs" / "steps.cu").read_text()
 SCRIPT = r"""
-import json, sys
-import numpy as np
-import hostcuda.autoinit
-import hostcuda.driver as cuda
-from hostcuda.compiler import SourceModule
 from hostcuda.tools import stepping
-
 kernel, thread, block, launched, numbers = json.loads(sys.argv[1])
-module = SourceModule(sys.stdin.read(), no_extern_c=True)
+module = SourceModule(sys.argv[2], no_extern_c=True)
 x = np.arange(64, dtype=np.float32) / 7
 cuda.memcpy_htod(module.get_global("weights")[0], np.arange(6, dtype=np.float32) / 3)
 x_gpu, y = cuda.to_device(x), cuda.to_device(np.zeros(256, np.float32))
@@ -58,10 +50,8 @@ print(json.dumps([{
 
 
 def follow(kernel, thread=(0, 0, 0), block=(0, 0, 0), size=(32, 1, 1), numbers=(), tool="step"):
-    environment = {**os.environ, "HOSTCUDA_ENGINE": "cpu", "HOSTCUDA_CHECK": tool}
     job = json.dumps([kernel, thread, block, size, numbers])
-    command = [sys.executable, "-c", SCRIPT, job]
-    done = subprocess.run(command, input=SOURCE, env=environment, capture_output=True, text=True, check=False)
+    done = run_python(IMPORTS + SCRIPT, job, SOURCE, HOSTCUDA_CHECK=tool)
     return json.loads(done.stdout) if done.returncode == 0 else done.stderr.strip().splitlines()[-1]
 
 

@@ -7,9 +7,9 @@ are compiled at once, since that takes most of the time; a batch that goes wrong
 import os
 import re
 import warnings
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 
@@ -129,19 +129,6 @@ def _run_cached(batch, data):
         return {name: out if out.ndim else reference.Illegal(str(out)) for name, out in file.items()}
 
 
-@contextmanager
-def _use_gear(gear):
-    before = os.environ.get("HOSTCUDA_GEAR")
-    os.environ["HOSTCUDA_GEAR"] = gear
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ["HOSTCUDA_GEAR"]
-        else:
-            os.environ["HOSTCUDA_GEAR"] = before
-
-
 def _compile_modules(batch, gear, cache_dir):
     """Yield parts of a batch with their modules, or with the reason why a case has none.
 
@@ -151,7 +138,7 @@ def _compile_modules(batch, gear, cache_dir):
         return
     text = re.sub(r"(?m)^__global__", 'extern "C" __global__', batch.text)
     try:
-        with _use_gear(gear), warnings.catch_warnings():
+        with mock.patch.dict(os.environ, HOSTCUDA_GEAR=gear), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             module = _compile(text, gear, cache_dir)
         spoiled = gear == "loops" and any(
