@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from expressions import MODES, ROUND, evaluate, write_kernel
+from expressions import C_NAMES, INTEGERS, MODES, ROUND, evaluate, write_kernel
 from running import kernel_source, launch
 from scipy import special
 
@@ -212,10 +212,7 @@ def test_products_with_stated_rounding_are_not_fused():
 
 # ---- Conversions -----------------------------------------------------------------------------------------------------
 
-TYPES = {
-    "int": ("int", np.int32), "uint": ("unsigned int", np.uint32), "ll": ("long long", np.int64),
-    "ull": ("unsigned long long", np.uint64), "float": ("float", np.float32), "double": ("double", np.float64),
-}
+DTYPES = INTEGERS | {"float": np.float32, "double": np.float64}
 TO_INTEGER = [(source, target) for source in ("float", "double") for target in ("int", "uint", "ll", "ull")]
 TO_FLOAT = [(source, "float") for source in ("int", "uint", "ll", "ull", "double")]
 TO_FLOAT += [("ll", "double"), ("ull", "double")]
@@ -224,19 +221,19 @@ TO_FLOAT += [("ll", "double"), ("ull", "double")]
 @pytest.fixture(scope="module")
 def conversions():
     return SourceModule("".join(
-        write_kernel(f"{source}2{target}", [(TYPES[source][0], "x")], [f"__{source}2{target}_{m}(x)" for m in MODES],
-                     TYPES[target][0])
+        write_kernel(f"{source}2{target}", [(C_NAMES.get(source, source), "x")],
+                     [f"__{source}2{target}_{mode}(x)" for mode in MODES], C_NAMES.get(target, target))
         for source, target in TO_INTEGER + TO_FLOAT
     ))
 
 
 @pytest.mark.parametrize(("source", "target"), TO_INTEGER)
 def test_conversion_to_integer_saturates(conversions, source, target):
-    dtype, info = TYPES[target][1], np.iinfo(TYPES[target][1])
+    dtype, info = DTYPES[target], np.iinfo(DTYPES[target])
     x = np.array(
         [0, -0.0, 0.5, 1.5, 2.5, -0.5, -1.5, -2.5, 1e6 + 0.5, 2.0**31, -(2.0**31), 2.0**31 - 128, 2.0**32, 2.0**63]
         + [-(2.0**63), 2.0**64, 1e30, -1e30, np.inf, -np.inf, 123456.7, -123456.7],
-        TYPES[source][1],
+        DTYPES[source],
     )
     for which, mode in enumerate(MODES):
         want = [
@@ -252,11 +249,11 @@ def test_conversion_to_integer_saturates(conversions, source, target):
 
 @pytest.mark.parametrize(("source", "target"), TO_FLOAT)
 def test_conversion_to_floating_point_rounds_as_stated(conversions, source, target):
-    dtype = TYPES[target][1]
+    dtype = DTYPES[target]
     if source == "double":
         x = RNG.normal(size=64) * 10.0 ** RNG.integers(-30, 30, 64)
     else:
-        info = np.iinfo(TYPES[source][1])
+        info = np.iinfo(DTYPES[source])
         x = RNG.integers(info.min, info.max, 64, info.dtype, endpoint=True)
         x[:2] = info.max, info.min
     for which, mode in enumerate(MODES):
@@ -377,17 +374,9 @@ def test_float4_casts_shared_arrays_and_hinted_loads(module):
 
 ATOMIC = {
     # name: types
-    "Add": ["int", "unsigned int", "unsigned long long", "float", "double"],
-    "Sub": ["int", "unsigned int"],
-    "Min": ["int", "unsigned int", "unsigned long long", "long long"],
-    "Max": ["int", "unsigned int", "unsigned long long", "long long"],
-    "And": ["int", "unsigned int", "unsigned long long"],
-    "Or": ["int", "unsigned int", "unsigned long long"],
-    "Xor": ["int", "unsigned int", "unsigned long long"],
-}
-DTYPES = {
-    "int": np.int32, "unsigned int": np.uint32, "unsigned long long": np.uint64, "long long": np.int64,
-    "float": np.float32, "double": np.float64,
+    "Add": ["int", "uint", "ull", "float", "double"], "Sub": ["int", "uint"], "Min": ["int", "uint", "ull", "ll"],
+    "Max": ["int", "uint", "ull", "ll"], "And": ["int", "uint", "ull"], "Or": ["int", "uint", "ull"],
+    "Xor": ["int", "uint", "ull"],
 }
 REDUCE = {
     "Add": np.add, "Sub": np.add, "Min": np.minimum, "Max": np.maximum,
@@ -395,24 +384,25 @@ REDUCE = {
 }
 
 
-@pytest.fixture(scope="module")
-def atomic_module():
-    return SourceModule("".join(
-        f"""
-__global__ void {name}_{i}(const {kind} *x, {kind} *global, {kind} *shared, {kind} first) {{
-    __shared__ {kind} s;
+def write_atomic(name, kind):
+    type_ = C_NAMES.get(kind, kind)
+    return f"""
+__global__ void {name}_{kind}(const {type_} *x, {type_} *global, {type_} *shared, {type_} first) {{
+    __shared__ {type_} s;
     if (threadIdx.x == 0) s = first;
     __syncthreads();
-    {kind} v = x[blockIdx.x * blockDim.x + threadIdx.x];
+    {type_} v = x[blockIdx.x * blockDim.x + threadIdx.x];
     atomic{name}(global, v);
     atomic{name}_block(&s, v);
     __syncthreads();
     if (threadIdx.x == 0) shared[blockIdx.x] = s;
 }}
 """
-        for name, kinds in ATOMIC.items()
-        for i, kind in enumerate(kinds)
-    ))
+
+
+@pytest.fixture(scope="module")
+def atomic_module():
+    return SourceModule("".join(write_atomic(name, kind) for name, kinds in ATOMIC.items() for kind in kinds))
 
 
 @pytest.mark.parametrize(("name", "kind"), [(n, k) for n, ks in ATOMIC.items() for k in ks])
@@ -426,14 +416,13 @@ def test_atomic_on_global_and_shared_memory(atomic_module, name, kind):
         x = RNG.integers(info.min, info.max, blocks * threads, dtype, endpoint=True)
         first = RNG.integers(info.min, info.max, None, dtype, endpoint=True)
     whole, parts = np.array([first], dtype), np.zeros(blocks, dtype)
-    function = atomic_module.get_function(f"{name}_{ATOMIC[name].index(kind)}")
-    function(cuda.In(x), cuda.InOut(whole), cuda.Out(parts), first, block=(threads, 1, 1), grid=(blocks, 1))
-    combine, old = REDUCE[name], np.seterr(over="ignore")
-    if name == "Sub":
-        x = (0 - x).astype(dtype)
-    assert whole[0] == combine(first, combine.reduce(x, dtype=dtype))
-    assert (parts == combine(first, combine.reduce(x.reshape(blocks, threads), axis=1, dtype=dtype))).all()
-    np.seterr(**old)
+    outputs = cuda.InOut(whole), cuda.Out(parts)
+    launch(atomic_module, f"{name}_{kind}", cuda.In(x), *outputs, first, threads=threads, blocks=blocks)
+    combine = REDUCE[name]
+    with np.errstate(over="ignore"):
+        x = (0 - x).astype(dtype) if name == "Sub" else x
+        assert whole[0] == combine(first, combine.reduce(x, dtype=dtype))
+        assert (parts == combine(first, combine.reduce(x.reshape(blocks, threads), axis=1, dtype=dtype))).all()
 
 
 def test_atomics_return_the_old_value_and_count(module):
