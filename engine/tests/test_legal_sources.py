@@ -35,20 +35,23 @@ def test_a_templates_parameter_bounds_its_blocks(module):
 
 
 @pytest.mark.parametrize(("symbol", "dtype", "expected"), [
-    ("_Z5scaleIiLi3EEvPT_", np.int32, 3), ("_Z5scaleIfLi5EEvPT_", np.float32, 5), ("_Z5shiftPd", np.float64, 7),
-    ("_Z5shiftPf", np.float32, 8), ("_ZN3lab5inner5shiftEPi", np.int32, 9),
+    ("_Z5scaleIiLi3EEvPT_", np.int32, 3), ("_Z5scaleIfLi4EEvPT_", np.float32, 4), ("plain", np.int32, 10),
+    ("_Z5scaleIdLi2EEvPT_", np.float64, 6), ("_Z5shiftPdi", np.float64, 7), ("_Z5shiftPf", np.float32, 8),
+    ("_ZN3lab5inner5shiftEPi", np.int32, 9),
 ])
 def test_overloads_are_found_by_their_mangled_names(symbol, dtype, expected):
     overloads = SourceModule("""
-        template <typename T, int N> __global__ void scale(T *x) { x[threadIdx.x] *= N; }
-        template __global__ void scale<int, 3>(int *);
-        template __global__ void scale<float, 5>(float *);
-        __global__ void shift(double *x) { x[threadIdx.x] *= 7; }
+        template <typename T, int N = (3 > 2)> __global__ void scale(T *x) { x[threadIdx.x] *= N; }
+        template __global__ void scale<int, 3>(int *x);
+        template <> __global__ void scale<double, 2>(double *x) { x[threadIdx.x] *= 6; }
+        template __global__ void scale<float, (8 >> 1)>(float *);
+        __global__ void shift(double *x, int n = 3) { x[threadIdx.x] *= n; }
         __global__ void shift(float *x) { x[threadIdx.x] *= 8; }
-        namespace lab { namespace inner { __global__ void shift(int *x) { x[threadIdx.x] *= 9; } } }
+        namespace lab { inline namespace inner { __global__ void shift(int *x) { x[threadIdx.x] *= 9; } } }
+        extern "C" { __global__ void plain(int *x) { x[threadIdx.x] *= 10; } }
     """, no_extern_c=True)
-    x = np.arange(8, dtype=dtype)
-    overloads.get_function(symbol)(driver.InOut(x), block=(8, 1, 1))
+    x, more = np.arange(8, dtype=dtype), [np.int32(7)] * symbol.endswith("Pdi")
+    overloads.get_function(symbol)(driver.InOut(x), *more, block=(8, 1, 1))
     assert (x == expected * np.arange(8)).all()
 
 

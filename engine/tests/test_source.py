@@ -64,34 +64,6 @@ def test_parameters_with_commas_inside():
     assert kernel.parameters == ("Pair<int, float> p", "void (*g)(int, int)", "int (&a)[2]")
 
 
-def test_templates_are_registered_where_they_are_instantiated():
-    text = """template <typename T, int N = (3 > 2)> __global__ void f(T *x) { x[0] = N; }
-template __global__ void f<float, 4>(float *x);
-template <> __global__ void f<int, 2>(int *x) { }
-template __global__ void f<float, (8 >> 1)>(float *);"""
-    assert registered(text) == [
-        "HOSTCUDA_KERNEL(f<float, 4>)", "HOSTCUDA_KERNEL(f<int, 2>)", "HOSTCUDA_KERNEL(f<float, (8 >> 1)>)",
-    ]
-    assert [k.template for k in rewrite(text).kernels] == [True, False, False, False]
-
-
-def test_overloads_are_told_by_their_types():
-    text = "__global__ void f(int *x, int n = 3) {}\n__global__ void f(float *x) {}"
-    assert registered(text) == [
-        "HOSTCUDA_KERNEL(*static_cast<void (*)(int *x, int n)>(f))",
-        "HOSTCUDA_KERNEL(*static_cast<void (*)(float *x)>(f))",
-    ]
-
-
-def test_namespaces_and_extern_c_blocks():
-    text = 'namespace a { inline namespace b { __global__ void f() {} } } extern "C" { __global__ void g() {} }'
-    assert [(k.name, k.scope) for k in rewrite(text).kernels] == [("f", "a::b"), ("g", "")]
-    assert registered(text) == [
-        'HOSTCUDA_KERNEL(f) } } extern "C" { __global__ void g() {}',
-        "HOSTCUDA_KERNEL(g) }",
-    ]
-
-
 @pytest.mark.parametrize(("declaration", "expected"), [
     ("extern __shared__ float s[];", "float *s = (float *)hostcuda::dynamic_shared();"),
     ("extern __shared__ __align__(16) unsigned char s[];",
