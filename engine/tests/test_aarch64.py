@@ -111,8 +111,8 @@ def test_half_arithmetic_of_the_processor_rounds_each_operation(tmp_path, here):
 
 def test_printf(aarch64):
     lines = [f"block {b} thread {t}:  1.50 text" for b in range(2) for t in range(3)]
-    printed, said = aarch64.launch("prints", 3, grid=(2, 1, 1))
-    assert (sorted(printed.splitlines()), said) == (lines, "")
+    printed, message = aarch64.launch("prints", 3, grid=(2, 1, 1))
+    assert (sorted(printed.splitlines()), message) == (lines, "")
 
 
 def as_words(text):
@@ -125,23 +125,23 @@ def test_a_fault_ends_the_launch_with_the_same_sentence(aarch64, here, which):
     y = np.zeros(64, np.int32)
     with pytest.raises(cuda.LaunchError) as caught:
         launched_here(here, "faults", y, which)
-    _, said = aarch64.launch("faults", y, which)
-    assert said.startswith("error: kernel faults, block (0,0,0)")
-    assert as_words(str(caught.value)).endswith(as_words(said.removeprefix("error: ")))
+    _, message = aarch64.launch("faults", y, which)
+    assert message.startswith("error: kernel faults, block (0,0,0)")
+    assert as_words(str(caught.value)).endswith(as_words(message.removeprefix("error: ")))
 
 
 @pytest.mark.parametrize("check", ["profile", "memcheck,racecheck,initcheck,synccheck"])
 def test_check_mode(tmp_path, check):
     aarch64 = Aarch64(tmp_path, check)
     y = np.zeros(64, np.int32)
-    _, said = aarch64.launch("dynamic", INTS[:64].copy(), y, shared=256)
-    record = json.loads(said.splitlines()[0])
+    _, message = aarch64.launch("dynamic", INTS[:64].copy(), y, shared=256)
+    record = json.loads(message.splitlines()[0])
     assert (record["kernel"], record["error"], record["findings"]) == ("dynamic", "", [])
     assert (y == INTS[:64][::-1] + 3).all()
     if check == "profile":
         accesses = [(site["space"], site["op"], site["requests"]) for site in record["sites"]]
         shared = [("shared", "ld", 2)] * 3 + [("shared", "st", 1)] * 2 + [("shared", "st", 2)]
         assert sorted(accesses) == [("global", "ld", 2), ("global", "st", 2), *shared]
-    _, said = aarch64.launch("faults", y, 1)
+    _, message = aarch64.launch("faults", y, 1)
     place = "byte 68" if check == "profile" else "element 17"  # memcheck knows the size of an access
-    assert f"{place} of the __shared__ array s" in said
+    assert f"{place} of the __shared__ array s" in message

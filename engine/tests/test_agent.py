@@ -125,9 +125,9 @@ def test_a_wrong_result_names_an_unused_parameter_and_a_cut_integer():
     case = launch(1, 64, a=[50, 64], sums=[50], rows=50, cols=50, pitch=64)
     reference = "def reference(a, sums, cols, **rest):\n    return a[:, :cols].sum(1)\n"
     report = inspect("sums", DOUBTFUL, cases=[case], reference=reference)
-    said = {one["line"]: one["says"] for one in report["findings"]}
-    assert report["verdict"] == "wrong_result" and said.keys() == {2, 4, 5}
-    assert "pitch" in said[2] and "short" in said[4] and "2654435 overflows" in said[5]
+    findings = {one["line"]: one["says"] for one in report["findings"]}
+    assert report["verdict"] == "wrong_result" and findings.keys() == {2, 4, 5}
+    assert "pitch" in findings[2] and "short" in findings[4] and "2654435 overflows" in findings[5]
     assert "line 2" in report["next"]
     right = DOUBTFUL.replace("r * cols + c", "r * 64 + c")
     assert not inspect("sums", right, cases=[case], reference=reference)["findings"]
@@ -168,7 +168,7 @@ def change_x(x):
 
 
 @slow
-@pytest.mark.parametrize(("more", "verdict", "said"), [
+@pytest.mark.parametrize(("more", "verdict", "words"), [
     ({"reference": ""}, "not_checked", "no reference"),
     ({"cases": []}, "not_checked", ""),
     ({"cases": [{**CASE, "block": [2048]}]}, "refused", "must be 1 to 1024"),
@@ -179,9 +179,9 @@ def change_x(x):
     ({"reference": "def reference(**k):\n    while True: pass\n", "seconds": 20}, "not_checked", "in time"),
     ({"reference": "def reference(**k):\n    return k['z']\n"}, "refused", "the reference fails in case 1: KeyError"),
 ])
-def test_what_was_not_checked_does_not_pass(more, verdict, said):
+def test_what_was_not_checked_does_not_pass(more, verdict, words):
     report = inspect("right", **more)
-    assert report["verdict"] == verdict and said in report["next"]
+    assert report["verdict"] == verdict and words in report["next"]
 
 
 @slow
@@ -327,7 +327,7 @@ WANT, SQUARES = np.arange(1.0, 101.0), np.arange(60_000, 60_100, dtype=np.int64)
 PLACES = np.arange(100)
 
 
-@pytest.mark.parametrize(("got", "want", "shape", "said"), [
+@pytest.mark.parametrize(("got", "want", "shape", "words"), [
     (np.trunc(WANT**2 + 0.5), WANT**2 + 0.5, (100,),
      "every element, the right values without their fractions, as if integers were divided"),
     (SQUARES.astype(np.int32), SQUARES, (100,), "every element, off by multiples of 2^32"),
@@ -340,9 +340,9 @@ PLACES = np.arange(100)
     (np.where(PLACES % 10 == 4, -1, WANT), WANT, (10, 10), "all of columns 4, all of them -1"),
     (np.where(PLACES >= 90, np.nan, WANT), WANT, (100,), "elements 90 to 99 (the last 10), 10 of them NaN or infinite"),
 ])
-def test_patterns_lead_to_the_index(got, want, shape, said):
+def test_patterns_lead_to_the_index(got, want, shape, words):
     got, want = got.astype(float), want.astype(float)
-    assert describe_errors(got, want, got != want, np.zeros(100, bool), shape, 25).startswith(said)
+    assert describe_errors(got, want, got != want, np.zeros(100, bool), shape, 25).startswith(words)
 
 
 @pytest.mark.parametrize(("verdict", "findings", "sentence"), [
@@ -376,8 +376,8 @@ def test_the_command_has_the_verdict_as_its_status(tmp_path, hostcuda_command):
     status, out, _ = hostcuda_command("check", tmp_path / "k.cu", "--json", "--no-repairs")
     assert status == 3 and json.loads(out)["verdict"] == "wrong_result"
     (tmp_path / "k.json").write_text("{")
-    status, _, said = hostcuda_command("check", tmp_path / "k.cu")
-    assert status == 1 and "no JSON" in said and "Traceback" not in said
+    status, _, err = hostcuda_command("check", tmp_path / "k.cu")
+    assert status == 1 and "no JSON" in err and "Traceback" not in err
 
 
 @slow

@@ -63,7 +63,7 @@ def test_json_is_alone_on_the_standard_output(hostcuda_command, tmp_path, write_
     assert csv.is_file()
 
 
-@pytest.mark.parametrize(("arguments", "said"), [
+@pytest.mark.parametrize(("arguments", "words"), [
     (["run", "no-such-program.cu"], "no-such-program.cu"),
     (["profile", "--engine", "cpu", "--timeout", "0", __file__], "a time limit of 0 s: give"),
     (["sanitize", "--engine", "cpu", "--timeout", "-1", __file__], "a time limit of -1 s: give"),
@@ -72,11 +72,11 @@ def test_json_is_alone_on_the_standard_output(hostcuda_command, tmp_path, write_
     (["profile", "--csv", __file__, __file__], "test_command.py is there, and is no table of an earlier run"),
     (["sanitize", "--csv", __file__, __file__], "test_command.py is there, and is no table of an earlier run"),
 ])
-def test_refusals_are_one_line(hostcuda_command, arguments, said):
+def test_refusals_are_one_line(hostcuda_command, arguments, words):
     status, out, err = hostcuda_command(*arguments)
     assert status == 1
     assert err.startswith("hostcuda: ")
-    assert said in err
+    assert words in err
     assert len(err.splitlines()) == 1
     assert "Traceback" not in out + err
 

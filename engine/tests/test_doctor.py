@@ -213,9 +213,9 @@ def test_the_engine_is_the_one_that_runs(monkeypatch):
 
 
 def test_a_process_that_crashes_is_an_answer():
-    status, said = doctor._ask_python("import os; os.abort()")
+    status, answer = doctor._ask_python("import os; os.abort()")
     assert status
-    assert said
+    assert answer
     assert doctor._ask_python("print(1); print('last')") == (0, "last")
 
 
@@ -225,8 +225,8 @@ def test_show_prints_the_remedy_unbroken(capsys, monkeypatch):
     pycuda = doctor.Requirement("PyCUDA", MISSING, "does not import", remedy)
     findings = [doctor.Requirement("Python", OK, "3.11"), pycuda]
     doctor.show(doctor.Report(findings, "cpu", "there is no [GPU] here"))
-    said = capsys.readouterr().out
-    assert remedy in said
-    assert "CUDA runs here, on the CPU engine: there is no [GPU] here." in said
+    printed = capsys.readouterr().out
+    assert remedy in printed
+    assert "CUDA runs here, on the CPU engine: there is no [GPU] here." in printed
     doctor.show(doctor.Report(findings, None, "nothing to run on"))
     assert "CUDA cannot run here yet: nothing to run on." in capsys.readouterr().out

@@ -175,9 +175,9 @@ def test_device_memory_that_an_array_of_another_dtype_has_just_filled(add):
             warnings.simplefilter("error")
             add(memory[0], x, np.float32(1), np.int32(1), block=(4, 1, 1))
     add._packers.clear()
-    with pytest.warns(UserWarning, match=r"add: argument 1 .* dtype is float64, 8 bytes .* reads float of 4") as told:
+    with pytest.warns(UserWarning, match=r"add: argument 1 .* dtype is float64, 8 bytes .* reads float of 4") as warned:
         add(memory[0], memory[1], np.float32(1), np.int32(4), block=(4, 1, 1))
-    assert told[0].filename == __file__
+    assert warned[0].filename == __file__
     add._packers.clear()
     int(memory[3])  # a use, after which the memory may have anything
     with warnings.catch_warnings():
@@ -401,6 +401,6 @@ def test_a_fault_before_many_asynchronous_copies(module):
 def test_a_long_wait_says_what_may_keep_it(monkeypatch):
     monkeypatch.setattr(native, "_LONG_S", -1)
     statuses = iter([native.NOT_READY, native.NOT_READY, native.OK])
-    with pytest.warns(UserWarning, match="cuX has waited .* waits for another block in a loop") as told:
+    with pytest.warns(UserWarning, match="cuX has waited .* waits for another block in a loop") as warned:
         native._wait("cuX", lambda timeout: next(statuses))
-    assert len(told) == 1
+    assert len(warned) == 1

@@ -261,9 +261,9 @@ def test_without_machine_code_there_is_a_unit_and_no_time(copy, monkeypatch):
     estimated = estimate.estimated([copy], "coarse", KNOWN)
     assert estimated.busiest == "DRAM"
     assert str(estimated) == "no time. Busiest: DRAM"  # the reason is told once, in the note
-    told = f"{estimated.against(estimated)}. {estimated.note}"
-    assert told.count("counts alone (nvdisasm is missing: pip install nvidia-cuda-nvdisasm (4 MB))") == 1
-    assert told.count("nvdisasm is missing") == 1 and "coarse" not in told
+    text = f"{estimated.against(estimated)}. {estimated.note}"
+    assert text.count("counts alone (nvdisasm is missing: pip install nvidia-cuda-nvdisasm (4 MB))") == 1
+    assert text.count("nvdisasm is missing") == 1 and "coarse" not in text
 
 
 def test_few_blocks_fill_little_of_the_card_and_wait(copy):

@@ -99,7 +99,7 @@ def test_a_queued_copy_reads_pageable_memory_during_the_call(module):
     assert (cuda.from_device_like(to, a) == 1).all()
 
 
-@pytest.mark.parametrize(("change", "said"), [
+@pytest.mark.parametrize(("change", "words"), [
     (lambda copy: copy.set_src_device(None), "there is no src: call set_src_host or set_src_device"),
     (lambda copy: setattr(copy, "src_pitch", 12), "src_pitch = 12, but a row reaches to byte 16"),
     (lambda copy: setattr(copy, "src_y", 1), "the box ends at byte 48, the host array of src at 32"),
@@ -107,11 +107,11 @@ def test_a_queued_copy_reads_pageable_memory_during_the_call(module):
     (lambda copy: copy.set_dst_host(np.zeros(8, np.int32)), "both ends are on the host"),
     (lambda copy: copy.set_src_array(object()), "no CUDA arrays"),
 ])
-def test_what_does_not_fit_is_refused(change, said):
-    copy = rectangle(cuda.Memcpy2D(), 16, 2, (0, 0, 16), (0, 0, 32 if "64" in said else 16))
+def test_what_does_not_fit_is_refused(change, words):
+    copy = rectangle(cuda.Memcpy2D(), 16, 2, (0, 0, 16), (0, 0, 32 if "64" in words else 16))
     copy.set_src_host(np.zeros((2, 4), np.int32))
     copy.set_dst_device(cuda.mem_alloc(32))
-    with pytest.raises(cuda.LogicError, match=said):
+    with pytest.raises(cuda.LogicError, match=words):
         [change(copy), copy()]
 
 

@@ -102,8 +102,8 @@ def test_no_line_moves():
     text = "#define TWO(a, b) a b\nint a; TWO(\nint b;,\n\n  int c;)\n#if 0\nint d;\n#endif\nint e = NULL, f;\n"
     text += "int end;\n"
     for source in (text, text.replace("\n", "\r\n")):
-        said = refusal(source.replace("int end;", "int end = wrong;"))
-        assert "kernel.cu:10:11: error: " in said and "'wrong'" in said
+        message = refusal(source.replace("int end;", "int end = wrong;"))
+        assert "kernel.cu:10:11: error: " in message and "'wrong'" in message
 
 
 def refusal(source, **options):
@@ -115,11 +115,11 @@ def refusal(source, **options):
 def test_errors_name_the_line_in_a_header(tmp_path):
     (tmp_path / "a.cuh").write_text('#pragma once\n#include "b.cuh"\nint good = HERE;\n')
     (tmp_path / "b.cuh").write_text("#define HERE 1\n\n  int bad = wrong;\n")
-    said = refusal('#include "a.cuh"\n', include_dirs=[tmp_path])
-    assert f"{tmp_path}/b.cuh:3:13: error: " in said
+    message = refusal('#include "a.cuh"\n', include_dirs=[tmp_path])
+    assert f"{tmp_path}/b.cuh:3:13: error: " in message
     (tmp_path / "b.cuh").write_text("#include <map>\n")
-    said = refusal('#line 7 "mine.cu"\n#define E wrong\n#include "b.cuh"\nint x = E;\n', include_dirs=[tmp_path])
-    assert "mine.cu:9:9: error: " in said
+    message = refusal('#line 7 "mine.cu"\n#define E wrong\n#include "b.cuh"\nint x = E;\n', include_dirs=[tmp_path])
+    assert "mine.cu:9:9: error: " in message
 
 
 def test_only_the_users_headers_are_read(tmp_path):

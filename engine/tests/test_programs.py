@@ -22,7 +22,7 @@ class Expected:
 
     name: str
     printed: str
-    said: tuple[str, ...] = ()  # nothing at all if there are none
+    words: tuple[str, ...] = ()  # nothing at all if there are none
     status: int = 0
     options: tuple[str, ...] = ()
     arguments: tuple[str, ...] = ()
@@ -86,7 +86,7 @@ a lock: 5
 def test_a_program(program):
     ended = run_program(PROGRAMS / f"{program.name}.cu", *program.arguments, options=program.options)
     assert (ended.stdout, ended.returncode) == (program.printed, program.status), ended.stderr
-    assert all(sentence in ended.stderr for sentence in program.said) and bool(program.said) == bool(ended.stderr)
+    assert all(sentence in ended.stderr for sentence in program.words) and bool(program.words) == bool(ended.stderr)
 
 
 def test_a_compilers_message_has_the_line_of_a_relative_path(tmp_path, monkeypatch):
@@ -114,16 +114,16 @@ def test_managed_memory_that_the_host_has_written_is_not_called_uninitialized():
 FAULTS = PROGRAMS / "host_faults.cu"
 
 
-@pytest.mark.parametrize(("which", "said"), [*enumerate([
+@pytest.mark.parametrize(("which", "words"), [*enumerate([
     "the host reads byte 0 of an allocation of 400 bytes from cudaMalloc", "the host reads byte 20 of an allocation",
     "the host writes byte 0 of an allocation", "the host reads byte 0 of an allocation",
     "the host writes 0x8, a null pointer", "the host divides an integer by zero",
     "the host uses a pointer to an address that does not exist", "the host writes byte 8 of an allocation",
 ])])
-def test_a_fault_of_the_host_is_told_with_its_line(which, said):
+def test_a_fault_of_the_host_is_told_with_its_line(which, words):
     line = next(n for n, text in enumerate(FAULTS.read_text().splitlines(), 1) if text.endswith(f"// {which}"))
     done = run_program(FAULTS, str(which))
-    assert said in done.stderr and done.stderr.endswith(f" ({FAULTS}:{line})\n")
+    assert words in done.stderr and done.stderr.endswith(f" ({FAULTS}:{line})\n")
     assert done.returncode == -(signal.SIGFPE if which == 5 else signal.SIGSEGV)
 
 
@@ -132,7 +132,7 @@ def test_a_fault_of_the_host_is_the_reason_of_a_verdict():
     assert verdict == "unsafe" and reason.endswith(f"the host writes 0x8, a null pointer ({FAULTS}:24)")
 
 
-@pytest.mark.parametrize(("text", "said"), [
+@pytest.mark.parametrize(("text", "words"), [
     ("__global__ void f() {}", "has no main"),
     ("int main() { cudaGraph_t g; cudaGraphCreate(&g, 0); }", "the CPU engine has no cudaGraph"),
     ("#include <thrust/sort.h>\nint main() {}", "the CPU engine has no header thrust/sort.h"),
@@ -143,10 +143,10 @@ def test_a_fault_of_the_host_is_the_reason_of_a_verdict():
     ("int elsewhere(int x);\nint main() { return elsewhere(2); }", "elsewhere(int) is declared and used, but not "
      "defined in the source. If another file or a library defines it, name that: --options"),
 ])
-def test_what_is_not_supported_is_named(write_program, text, said):
+def test_what_is_not_supported_is_named(write_program, text, words):
     ended = run_program(write_program(text))
     assert ended.returncode == 1
-    assert said in ended.stderr
+    assert words in ended.stderr
 
 
 def test_nvccs_macros_are_defined(write_program):

@@ -118,8 +118,8 @@ def _compiled(source, folder):
 def test_calls_between_host_and_device(tmp_path):
     with pytest.raises(cuda.CompileError) as caught:
         _compiled("#define WRONG\n#line 1\n" + CROSSINGS, tmp_path)
-    said = caught.value.msg.splitlines()[1:]
-    assert [line[: len(wanted)] for line, wanted in zip(said, CROSSED, strict=True)] == CROSSED
+    message = caught.value.msg.splitlines()[1:]
+    assert [line[: len(wanted)] for line, wanted in zip(message, CROSSED, strict=True)] == CROSSED
 
 
 def test_legal_calls_between_host_and_device(tmp_path):

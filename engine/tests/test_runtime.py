@@ -71,11 +71,11 @@ def test_a_barrier_in_a_device_function(blocks, threads, grid, seed):
 @few
 @given(st.integers(1, 300), st.sampled_from([0, 0.5, 0.99, 1]), st.integers(0, 2**32 - 1))
 def test_barriers_that_vote(blocks, threads, share, seed):
-    said = (np.random.default_rng(seed).random(threads) < share).astype(np.int32)
+    message = (np.random.default_rng(seed).random(threads) < share).astype(np.int32)
     out = on_device(np.full((3, threads), -1, np.int32))
-    blocks.get_function("votes")(on_device(said), out, block=(threads, 1, 1))
+    blocks.get_function("votes")(on_device(message), out, block=(threads, 1, 1))
     count, every, some = values(out, np.empty((3, threads), np.int32))
-    assert (count == said.sum()).all() and (every == said.all()).all() and (some == said.any()).all()
+    assert (count == message.sum()).all() and (every == message.all()).all() and (some == message.any()).all()
 
 
 def test_half_warps_meet_by_themselves(blocks):

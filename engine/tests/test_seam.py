@@ -119,9 +119,9 @@ def test_what_is_missing_for_the_gpu(fake_pycuda, choose, driver, missing):
 def test_gpu_without_pycuda(tmp_path, choose, monkeypatch):
     (tmp_path / "pycuda.py").write_text("raise ModuleNotFoundError(\"No module named 'pycuda'\", name='pycuda')")
     assert choose("auto", tmp_path) == "cpu"
-    for driver, said in ((True, "use: PyCUDA"), (False, r"use: no NVIDIA driver answers here \(.*\), and PyCUDA")):
+    for driver, words in ((True, "use: PyCUDA"), (False, r"use: no NVIDIA driver answers here \(.*\), and PyCUDA")):
         monkeypatch.setattr(hostcuda, "_driver_answers", lambda driver=driver: driver)
-        with pytest.raises(EngineError, match=f"{said} is not installed: pip install pycuda"):
+        with pytest.raises(EngineError, match=f"{words} is not installed: pip install pycuda"):
             choose("gpu", tmp_path)
 
 

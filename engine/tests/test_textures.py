@@ -137,7 +137,7 @@ int main()
 """
 
 
-@pytest.mark.parametrize(("call", "texel", "filter", "said"), [
+@pytest.mark.parametrize(("call", "texel", "filter", "words"), [
     ("*out = tex2D<float>(t, 0, 0)", "uchar4", "Point", "tex2D: the type of its result is not that of the texels, 1 b"),
     ("*out = tex1Dfetch<float>(t, 0)", "float", "Point", "tex1Dfetch: the object is a texture of rows or of an array"),
     ("*out = tex3D<float>(t, 0, 0, 0)", "float", "Point", "tex3D: the object has 2 dimensions"),
@@ -149,10 +149,10 @@ int main()
     ("*out = tex2DLod<float>(t, 0, 0, 0)", "float", "Point", "has no layered textures, cubemaps and levels of detail"),
 ])
 @pytest.mark.thorough
-def test_wrong_uses_are_told_in_a_sentence(write_program, call, texel, filter, said):
+def test_wrong_uses_are_told_in_a_sentence(write_program, call, texel, filter, words):
     text = WRONG.replace("CALL", call).replace("TEXEL", texel).replace("FILTER", f"cudaFilterMode{filter}")
     ended = run_program(write_program(text))
-    assert ended.returncode == 1 and said in ended.stderr
+    assert ended.returncode == 1 and words in ended.stderr
 
 
 @pytest.mark.thorough

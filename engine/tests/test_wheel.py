@@ -78,16 +78,16 @@ def test_programs_run_without_pandas_and_matplotlib(installed, program):
     assert not {"pandas", "matplotlib", "labkit"} & imported
 
 
-@pytest.mark.parametrize(("arguments", "status", "said"), [
+@pytest.mark.parametrize(("arguments", "status", "words"), [
     (["profile", "good.py"], 0, "twice"),
     (["sanitize", "good.cu"], 0, "memcheck"),
     (["sanitize", "bad.py"], 1, "out of bounds"),
     (["--version"], 0, hostcuda.__version__),
 ])
-def test_commands_of_an_installed_package(installed, arguments, status, said):
+def test_commands_of_an_installed_package(installed, arguments, status, words):
     ended = installed(*arguments)
     assert ended.returncode == status, ended.stderr
-    assert said in ended.stdout + ended.stderr
+    assert words in ended.stdout + ended.stderr
 
 
 def test_the_doctor_names_the_installed_package(installed):

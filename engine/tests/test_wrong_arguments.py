@@ -46,7 +46,7 @@ LAUNCHES = "for (int i = 0; i < 2; i++) fill<<<1, 64>>>(nullptr, x, 1);"
 OF_HOST = {"hostcuda: kernel fill: ": 1, "`float *x`": 1, "a pointer to memory of the host": 1}
 
 
-@pytest.mark.parametrize(("body", "printed", "said"), [
+@pytest.mark.parametrize(("body", "printed", "words"), [
     (f"std::vector<float> host(64); float *x = host.data(); {LAUNCHES}", "", OF_HOST),
     (f"float host[64], *x = host; {LAUNCHES}", "", OF_HOST),
     (OTHER_POINTERS, "", {}),
@@ -57,7 +57,7 @@ OF_HOST = {"hostcuda: kernel fill: ": 1, "`float *x`": 1, "a pointer to memory o
     (SYMBOLS, "0 13 13 13 ", {
         "hostcuda: cudaMemcpyToSymbol failed: its symbol is no __device__ or __constant__": 3}),
 ], ids=["vector", "stack", "other pointers", "copies that fit", "copies that do not", "symbols"])
-def test_a_wrong_argument(write_program, body, printed, said):
+def test_a_wrong_argument(write_program, body, printed, words):
     path = write_program(
         "#include <cstdio>\n#include <cstdlib>\n#include <vector>\n"
         "__global__ void fill(const float *unused, float *x, size_t number) { x[threadIdx.x] = number; }\n"
@@ -65,4 +65,4 @@ def test_a_wrong_argument(write_program, body, printed, said):
     )
     done = run_program(path)
     assert (done.stdout, done.returncode) == (printed, 0), done.stderr
-    assert {sentence: done.stderr.count(sentence) for sentence in said} == said and bool(said) == bool(done.stderr)
+    assert {sentence: done.stderr.count(sentence) for sentence in words} == words and bool(words) == bool(done.stderr)

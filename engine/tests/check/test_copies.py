@@ -60,12 +60,12 @@ def test_streams_use_the_same_memory_without_an_order(check):
     assert [(row["other"]["line"], row["line"]) for row in findings.table.to_dict("records")] == [
         *zip(first, second, strict=True)], findings
     assert set(findings.table["kind"]) == {"race between streams"} and findings.ended.status == 0
-    said = findings.table["message"]
-    assert "kernel add in a stream reads what kernel fill in a stream writes: byte 0 of the allocation" in said[0]
-    assert "cudaMemsetAsync in a stream writes what kernel add in a stream reads" in said[1]
-    assert "in a non-blocking stream" in said[3] and "in the default stream" in said[3]
-    assert "cudaFreeAsync in a stream frees what kernel fill in a stream writes" in said.iloc[-1]
-    assert all("cudaStreamWaitEvent" in sentence for sentence in said)
+    messages = findings.table["message"]
+    assert "kernel add in a stream reads what kernel fill in a stream writes: byte 0 of the allocation" in messages[0]
+    assert "cudaMemsetAsync in a stream writes what kernel add in a stream reads" in messages[1]
+    assert "in a non-blocking stream" in messages[3] and "in the default stream" in messages[3]
+    assert "cudaFreeAsync in a stream frees what kernel fill in a stream writes" in messages.iloc[-1]
+    assert all("cudaStreamWaitEvent" in sentence for sentence in messages)
 
 
 def test_streams_of_a_python_program(check, tmp_path):
@@ -78,9 +78,9 @@ def test_the_host_goes_on_before_the_device_has_ended(check):
     findings = check("ahead.cu", "racecheck")
     assert list(findings.table["line"]) == lines("ahead.cu", "found"), findings
     assert set(findings.table["kind"]) == {"race"}
-    said = ("reads what kernel fill writes", "writes what kernel add reads", "reads what cudaMemcpyAsync writes",
+    words = ("reads what kernel fill writes", "writes what kernel add reads", "reads what cudaMemcpyAsync writes",
             "writes what cudaMemcpyAsync reads", "reads what kernel fill writes", "reads what kernel fill writes")
-    for message, what in zip(findings.table["message"], said, strict=True):
+    for message, what in zip(findings.table["message"], words, strict=True):
         assert what in message and "cudaDeviceSynchronize" in message
 
 

@@ -34,8 +34,8 @@ def program(write_program):
     ("not_in_its_mask", "synccheck", "caller outside its mask", 26, 16),
 ])
 def test_a_kernel_that_dies_is_a_finding(program, hostcuda_command, kernel, tool, kind, line, thread):
-    status, out, said = hostcuda_command("sanitize", "--engine", "cpu", "--tool", tool, program, kernel)
-    assert status == 1, said
+    status, out, err = hostcuda_command("sanitize", "--engine", "cpu", "--tool", tool, program, kernel)
+    assert status == 1, err
     assert re.search(f"{kind} in {kernel} at fatal.cu:{line}: ", out), out
     assert f"thread ({thread},0,0) of block (0,0,0)" in out
     assert f"{tool}: 1 finding in 1 launch" in out

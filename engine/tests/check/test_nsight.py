@@ -36,13 +36,13 @@ def test_what_is_left_out():
     assert nsight.read_ncu("==WARNING== No kernels were profiled.\n") == []
 
 
-@pytest.mark.parametrize(("text", "said"), [
+@pytest.mark.parametrize(("text", "words"), [
     ("==ERROR== ERR_NVGPUCTRPERM - The user does not have permission to access GPU counters", "admin"),
     ("==ERROR== Failed to find metric nonsense.sum\n", "nonsense.sum"),
     ('"ID","Name"\n"0","conv"\n', "Kernel Name"),
 ])
-def test_ncu_says_why_there_are_no_counters(text, said):
-    with pytest.raises(EngineError, match=said):
+def test_ncu_says_why_there_are_no_counters(text, words):
+    with pytest.raises(EngineError, match=words):
         nsight.read_ncu(text)
 
 

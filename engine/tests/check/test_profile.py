@@ -66,7 +66,7 @@ def test_the_command_prints_and_writes_csv(command, tmp_path):
     assert (table[COUNTED["global_load_sectors"]] == 16).all()
 
 
-@pytest.mark.parametrize(("rest", "options", "status", "printed", "said"), [
+@pytest.mark.parametrize(("rest", "options", "status", "printed", "words"), [
     ("launch()\nos._exit(7)", [], 7, ["twice"], ["exit status 7"]),
     ("launch()\nos.kill(os.getpid(), 9)", [], 137, ["twice"], ["SIGKILL"]),
     ("launch()\nprint('waiting', flush=True)\ntime.sleep(600)", ["--timeout", "4"], 124, ["twice", "waiting"],
@@ -75,9 +75,9 @@ def test_the_command_prints_and_writes_csv(command, tmp_path):
      ["LaunchError"]),
     ("launch()\nSourceModule('__global__ void f() { nowhere(); }')", [], 1, ["twice"], ["kernel.cu:1", "nowhere"]),
 ], ids=["crash", "signal", "time limit", "fault", "compile error"])
-def test_what_was_counted_is_kept(command, rest, options, status, printed, said):
+def test_what_was_counted_is_kept(command, rest, options, status, printed, words):
     ended, out, err = command(rest, *options)
-    assert ended == status and all(text in out for text in printed) and all(text in err for text in said)
+    assert ended == status and all(text in out for text in printed) and all(text in err for text in words)
     assert "disable pass" not in err
 
 
@@ -85,8 +85,8 @@ def test_what_was_counted_is_kept(command, rest, options, status, printed, said)
 def test_a_kernel_that_never_ends_is_stopped_and_counted_until_then(command, limit, kernel, tmp_path):
     csv = tmp_path / "out.csv"
     rest = f"launch()\nout_of_time(1)\nstart('{kernel}')"
-    status, out, said = command(rest, "--no-nvcc", "--timeout", "300", "--csv", str(csv))
-    assert status == 124 and "starting" in out and "was stopped" in said
+    status, out, err = command(rest, "--no-nvcc", "--timeout", "300", "--csv", str(csv))
+    assert status == 124 and "starting" in out and "was stopped" in err
     assert re.search(rf"launch 1, kernel {kernel}, block \(0,0,0\), thread \(\d+,0,0\) was stopped", out)
     table = pd.read_csv(csv).set_index("kernel")
     assert table["source"].to_dict() == {"twice": profile_module.COUNTED, kernel: profile_module.ABANDONED}
@@ -96,8 +96,8 @@ def test_a_kernel_that_never_ends_is_stopped_and_counted_until_then(command, lim
 
 def test_ctrl_c_keeps_what_was_counted(command, tmp_path):
     csv = tmp_path / "out.csv"
-    status, out, said = command("launch()\nctrl_c(1)\nstart('forever')", "--csv", str(csv))
-    assert status == 130 and "was interrupted" in said
+    status, out, err = command("launch()\nctrl_c(1)\nstart('forever')", "--csv", str(csv))
+    assert status == 130 and "was interrupted" in err
     assert re.search(r"launch 1, kernel forever, block \(0,0,0\), thread \(\d+,0,0\) was stopped", out)
     assert pd.read_csv(csv)["kernel"].tolist() == ["twice", "forever"]
 
@@ -246,8 +246,8 @@ def test_without_counters_events_stand_in(ncu, why, on_gpu, tmp_path, capsys):
     assert profile.table["source"].tolist() == [profile_module.EVENTS]
     assert profile.value("time_ns", "conv") == 1500 and profile.value("registers", "conv") == 30
     assert why in profile.note and "the engine 'cpu' counts without a GPU" in profile.note
-    (said,) = capsys.readouterr().err.strip().splitlines()
-    assert why in said
+    (line,) = capsys.readouterr().err.strip().splitlines()
+    assert why in line
     with pytest.raises(EngineError, match="no counter 'global_sectors'"):
         profile.value("global_sectors", "conv")
 

@@ -42,15 +42,15 @@ def command(hostcuda_command):
     return lambda *arguments: hostcuda_command("sanitize", "--engine", "cpu", *arguments)
 
 
-@pytest.mark.parametrize(("kernel", "n", "options", "status", "said"), [
+@pytest.mark.parametrize(("kernel", "n", "options", "status", "words"), [
     ("fill", 101, (), 1, ("out of bounds in fill", ":3:", "thread (36,0,0) of block (1,0,0)",
                           "4 bytes beyond the end of the 400 bytes", "memcheck: 1 finding in 1 launch")),
     ("fill", 100, (), 0, ("nothing found in 1 launch",)),
     ("forever", 0, ("--timeout", "2"), 124, ("was stopped",)),
 ])
-def test_the_status_is_the_verdict(command, program, kernel, n, options, status, said):
+def test_the_status_is_the_verdict(command, program, kernel, n, options, status, words):
     ended, out, err = command("--tool", "memcheck", *options, program(kernel, n))
-    assert ended == status and all(text in out + err for text in said)
+    assert ended == status and all(text in out + err for text in words)
 
 
 def test_what_was_stopped_is_not_called_checked(command, program):
@@ -61,8 +61,8 @@ threading.Timer(1, os.kill, [os.getppid(), signal.SIGINT]).start()  # Ctrl-C
 forever(x, block=(32, 1, 1))
 cuda.Context.synchronize()
 """)
-    status, out, said = command(str(path))
-    assert status == 130 and "was interrupted" in said
+    status, out, err = command(str(path))
+    assert status == 130 and "was interrupted" in err
     assert "nothing found in 2 launches; 1 launch not checked to the end (kernel forever, block (0,0,0), " in out
     assert "was stopped at kernel-2.cu:1); the program was interrupted" in out
 
@@ -165,8 +165,8 @@ def test_a_variable_without_a_value_is_a_finding_where_the_compiler_or_the_text_
         ("squares", 53), ("cubes", 57), ("two_sums", 60),
     ]
     assert [row["kind"] for row in rows if 50 < row["line"] < 60] == ["address of a local variable"] * 2
-    said = "".join(row["message"] for row in rows)  # g++ 13 does not say where
-    assert re.search(r"the variable acc has no value when (line 6 uses it|it is used)", said)
+    messages = "".join(row["message"] for row in rows)  # g++ 13 does not say where
+    assert re.search(r"the variable acc has no value when (line 6 uses it|it is used)", messages)
     assert any("the variable t.count has no value" in row["message"] for row in rows)
 
 

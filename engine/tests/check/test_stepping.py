@@ -148,16 +148,16 @@ def test_other_threads_run_between(thread):
     assert steps[-1]["accesses"] == [["st", "global", "", [], thread, 63 - thread]]
 
 
-@pytest.mark.parametrize(("kernel", "more", "said"), [
+@pytest.mark.parametrize(("kernel", "more", "words"), [
     ("undecided", {}, "depends on memory that has not been set"),  # which way it goes
     ("beyond", {"numbers": [1000]},
      "write of 4 bytes at element 1000 of an allocation, 745 past the end of its 256 elements"),
     ("one_line", {"tool": "step,profile"}, "used alone"),
     ("one_line", {"tool": "profile"}, "set HOSTCUDA_CHECK=step"),
 ])
-def test_what_cannot_be_followed_is_said(kernel, more, said):
+def test_what_cannot_be_followed_is_said(kernel, more, words):
     sentence = follow(kernel, **more)
-    assert said in sentence and sentence.startswith("LaunchError" if kernel == "beyond" else ("Engine", "hostcuda"))
+    assert words in sentence and sentence.startswith("LaunchError" if kernel == "beyond" else ("Engine", "hostcuda"))
 
 
 def test_a_thread_that_is_not_there_makes_no_step():

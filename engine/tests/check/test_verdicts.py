@@ -102,9 +102,9 @@ def test_a_syntax_error_is_short_and_a_verdict(hostcuda, tmp_path):
 PYTHON = """
 f = SourceModule('__global__ void k(float *x) { x[threadIdx.x + 1] = 1; }').get_function("k")
 g = SourceModule('__global__ void k(float *x) {\\n x[threadIdx.x] += x[threadIdx.x + 64]; }').get_function("k")
-for each in (f, g):
+for kernel in (f, g):
     try:
-        each(cuda.InOut(np.zeros(64, np.float32)), block=(64, 1, 1))
+        kernel(cuda.InOut(np.zeros(64, np.float32)), block=(64, 1, 1))
         cuda.Context.synchronize()
     except cuda.Error:
         pass
