@@ -37,7 +37,7 @@ def test_a_templates_parameter_bounds_its_blocks(module):
 @pytest.mark.parametrize(("symbol", "dtype", "expected"), [
     ("_Z5scaleIiLi3EEvPT_", np.int32, 3), ("_Z5scaleIfLi4EEvPT_", np.float32, 4), ("plain", np.int32, 10),
     ("_Z5scaleIdLi2EEvPT_", np.float64, 6), ("_Z5shiftPdi", np.float64, 7), ("_Z5shiftPf", np.float32, 8),
-    ("_ZN3lab5inner5shiftEPi", np.int32, 9),
+    ("_ZN3lab5inner5shiftEPi", np.int32, 9), ("_Z5scalePx", np.int64, 11),
 ])
 def test_overloads_are_found_by_their_mangled_names(symbol, dtype, expected):
     overloads = SourceModule("""
@@ -45,6 +45,7 @@ def test_overloads_are_found_by_their_mangled_names(symbol, dtype, expected):
         template __global__ void scale<int, 3>(int *x);
         template <> __global__ void scale<double, 2>(double *x) { x[threadIdx.x] *= 6; }
         template __global__ void scale<float, (8 >> 1)>(float *);
+        __global__ void scale(long long *x) { x[threadIdx.x] *= 11; }
         __global__ void shift(double *x, int n = 3) { x[threadIdx.x] *= n; }
         __global__ void shift(float *x) { x[threadIdx.x] *= 8; }
         namespace lab { inline namespace inner { __global__ void shift(int *x) { x[threadIdx.x] *= 9; } } }

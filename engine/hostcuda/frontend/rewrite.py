@@ -278,7 +278,8 @@ def _edit_kernels(scan: Scan, kernels: list[Kernel]):
             yield at, at, f'static_assert(false, "a __global__ function {refusal}"); '
         elif not kernel.template:
             deduced = kernel.open == kernel.close  # of an instantiation, the template's arguments
-            overloaded = (deduced or variants[kernel.name, kernel.scope] > 1) and not kernel.name.endswith(">")
+            same_names = variants[kernel.name, kernel.scope] + templates[kernel.name]
+            overloaded = (deduced or same_names > 1) and not kernel.name.endswith(">")
             yield kernel.close + 1, kernel.close + 1, _write_registration(kernel, overloaded, bounded)
         elif kernel.name in bounded:  # the instances of the template are registered with these
             bounds = f"struct {_BOUNDS}{kernel.name} {{ static constexpr int value = ({kernel.bounds}); }};"
