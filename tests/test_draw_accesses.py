@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from test_draw import collisions, drawn, said  # noqa: F401  fixtures
+from test_draw import collisions, compose, render  # noqa: F401  fixtures
 
 import labkit
 import labkit.draw as draw
@@ -53,23 +53,6 @@ def test_what_is_drawn_is_what_was_counted(of, line):
     assert len(counts.following) == 8 or counts.worst.op == "atom" or line in (29, 10, 11, 41, 42)
 
 
-def test_the_figure_has_the_numbers_of_the_profile(said):  # noqa: F811
-    """Every load of the tile conflicts in the same way, so that the worst warp's figure is the mean."""
-    counts = labkit.profile(TILED, LENET86[1], engine="cpu")
-    assert counts.value("wavefronts_per_shared_load") == 2
-    page = said(draw.accesses, TILED, LENET86[1], 48)
-    assert page.title == "Line 48: a warp’s load of tile takes 2 wavefronts"
-    assert page.words.count("2 wavefronts") == 4 and page.words.count("1 turn") == 4
-    assert "2 wavefronts, 1 of them conflicts, 26 of 32 banks used" in page.alt
-
-
-def test_the_default_line_is_the_one_with_most_above_its_bytes(said):  # noqa: F811
-    assert said(draw.accesses, TILED, LENET86[1]).title.startswith("Line 48")  # half of the wavefronts are conflicts
-    page = said(draw.accesses, 1, LENET86[1])
-    assert page.title == "Line 33: a warp’s store to y takes 6 sectors"
-    assert "y[h * Wo + w] += x[" in page.alt and "load of k: 1 sector" in page.alt
-
-
 def test_lines_are_those_of_the_readers_cell():
     """A cell's magic is its first line, so all others move down by one."""
     own = variant(1, "// %%kernel 01\n" + variant(1).source)
@@ -77,8 +60,8 @@ def test_lines_are_those_of_the_readers_cell():
 
 
 @pytest.mark.parametrize(("of", "line"), LINES[::3])
-def test_figures_of_accesses_are_tidy(drawn, of, line):  # noqa: F811
-    page = drawn(draw.accesses, of, LENET86[1], line)
+def test_figures_of_accesses_are_tidy(render, of, line):  # noqa: F811
+    page = render(draw.accesses, of, LENET86[1], line)
     assert not collisions(page)
     assert page.alt.endswith(".") and "\n" not in page.alt
 
@@ -100,8 +83,8 @@ def race():
     return labkit.sanitize(RACY, Layer("one block", 2, 22, 22, 1, 7), tool="racecheck", engine="cpu")
 
 
-def test_a_race_has_both_threads_lines_and_the_missing_barrier(drawn, race):  # noqa: F811
-    page = drawn(draw.race, race)
+def test_a_race_has_both_threads_lines_and_the_missing_barrier(render, race):  # noqa: F811
+    page = render(draw.race, race)
     assert not collisions(page)
     row, source = race.table.iloc[0], RACY.source.splitlines()
     assert page.title == "Race on tile: no barrier between two accesses"
@@ -118,18 +101,18 @@ def test_a_race_has_both_threads_lines_and_the_missing_barrier(drawn, race):  # 
     ("race with a copy", "the copy is not waited for", "no wait for the copy here"),
     ("race between blocks", "nothing orders two blocks", "the blocks of a launch run in any order"),
 ])
-def test_another_kind_of_race_is_not_about_a_barrier(drawn, race, kind, title, missing):  # noqa: F811
-    page = drawn(draw.race, VariantFindings(race.table.assign(kind=kind), 1, race.tools, race.ended))
+def test_another_kind_of_race_is_not_about_a_barrier(render, race, kind, title, missing):  # noqa: F811
+    page = render(draw.race, VariantFindings(race.table.assign(kind=kind), 1, race.tools, race.ended))
     assert not collisions(page)
     assert page.title == f"Race on tile: {title}" and missing in page.alt and "__syncthreads" not in page.alt
     assert ("of another block" in page.alt) == (kind == "race between blocks")
 
 
-def test_a_race_that_compute_sanitizer_reports_lacks_what_it_does_not_say(drawn):  # noqa: F811
+def test_a_race_that_compute_sanitizer_reports_lacks_what_it_does_not_say(render):  # noqa: F811
     row = {"tool": "racecheck", "kind": "race", "kernel": "conv", "file": "/a/b.cu", "line": 9, "block": (0, 0, 0),
            "thread": (3, 0, 0), "other": {"file": "/a/b.cu", "line": 7, "thread": None}, "address": 0, "size": 4,
            "buffer": None, "count": 1, "launches": None, "message": "", "op": np.nan, "source": "compute-sanitizer"}
-    page = drawn(draw.race, VariantFindings(pd.DataFrame([row]), None, ("racecheck",), Ended(0, 1.0)))
+    page = render(draw.race, VariantFindings(pd.DataFrame([row]), None, ("racecheck",), Ended(0, 1.0)))
     assert not collisions(page)
     assert {"another thread", "b.cu, line 7", "accesses the same bytes of shared or global memory"} <= set(page.words)
 

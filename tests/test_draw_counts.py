@@ -10,7 +10,7 @@ import pytest
 from matplotlib import image
 from matplotlib.colors import to_hex, to_rgb, to_rgba
 from matplotlib.patches import Rectangle
-from test_draw import FLOORS, NOTE, ODD, collisions, drawn, noted, planned, reasons, rungs, said  # noqa: F401  fixtures
+from test_draw import FLOORS, NOTE, ODD, collisions, compose, noted, planned, reasons, render, rungs  # noqa: F401  fixtures
 
 import labkit
 import labkit.draw as draw
@@ -26,6 +26,7 @@ from labkit.ladder.rungs.tensor_cores import WMMA_SHAPES
 from labkit.measure.rounding import rounding_errors
 from labkit.records.recorded import recorded
 from labkit.spec.layers import LENET72, LENET86, Layer
+from labkit.spec.reference import conv_float64
 
 pytestmark = [pytest.mark.thorough("figures, which the notebooks draw, too"), pytest.mark.filterwarnings("error")]
 
@@ -35,21 +36,24 @@ def boxes(page):
 
 
 # ------------------------------------------------------------------------------------------ threads, tiles, registers
-def test_grid_counts_idle_threads_as_a_loop_does(said):  # noqa: F811
-    for layer, (bx, by) in ((LENET86[1], (16, 16)), (LENET72[0], (32, 8)), (ODD[0], (7, 5))):
-        idle = total = 0
-        for h in range(0, layer.Ho, by):
-            for w in range(0, layer.Wo, bx):
-                total += bx * by
-                idle += sum(h + y >= layer.Ho or w + x >= layer.Wo for y in range(by) for x in range(bx))
-        page = said(draw.grid, layer, (bx, by))
+def count_idle(layer, width, height):
+    """Return how many threads of a map's blocks have no output, and how many there are."""
+    h, w = np.ogrid[: -(-layer.Ho // height) * height, : -(-layer.Wo // width) * width]
+    idle = (h >= layer.Ho) | (w >= layer.Wo)
+    return idle.sum(), idle.size
+
+
+def test_a_grid_has_its_idle_threads(compose):  # noqa: F811
+    for layer, block in ((LENET86[1], (16, 16)), (LENET72[0], (32, 8)), (ODD[0], (7, 5))):
+        idle, total = count_idle(layer, *block)
+        page = compose(draw.grid, layer, block)
         assert idle == 0 or f"idle: {idle:,} of {total:,} threads" in page.words
         assert f"{style.percent(idle / total)} of the threads" in page.alt
 
 
-def test_sectors_have_visible_boundaries(said):  # noqa: F811
+def test_sectors_have_visible_boundaries(compose):  # noqa: F811
     """Each sector has a box, dark-framed and numbered; none touches another, and gaps in memory are wider."""
-    page = said(draw.sectors, np.concatenate([np.arange(16), np.arange(86, 102)]) * 4)
+    page = compose(draw.sectors, np.concatenate([np.arange(16), np.arange(86, 102)]) * 4)
     frames = [box for box in boxes(page) if box.get_edgecolor() == to_rgba(style.INK)]
     gaps = np.array([b.get_x() - a.get_x() - a.get_width() for a, b in itertools.pairwise(frames)])
     assert len(frames) == 5 and gaps.min() > 3
@@ -59,14 +63,11 @@ def test_sectors_have_visible_boundaries(said):  # noqa: F811
 
 @pytest.mark.parametrize("width", [1, 3, 8, 16, 27, 32])
 @pytest.mark.parametrize("layer", [LENET86[0], LENET72[1], Layer("odd", 2, 13, 29, 5, 4)], ids=str)
-def test_costs_of_tiles_are_those_of_the_loops(layer, width):
-    cost, side = compute_costs(layer, width), width + layer.K - 1
-    threads = idle = loaded = 0
-    for top in range(0, layer.Ho, width):
-        for left in range(0, layer.Wo, width):
-            threads += width * width
-            idle += sum(top + y >= layer.Ho or left + x >= layer.Wo for y in range(width) for x in range(width))
-            loaded += sum(top + i < layer.H and left + j < layer.W for i in range(side) for j in range(side))
+def test_costs_of_tiles_are_as_counted(layer, width):
+    cost, side, (idle, threads) = compute_costs(layer, width), width + layer.K - 1, count_idle(layer, width, width)
+    rows, columns = (np.minimum(side, size - np.arange(0, outputs, width)).sum()
+                     for size, outputs in ((layer.H, layer.Ho), (layer.W, layer.Wo)))
+    loaded = rows * columns
     assert cost["idle"] == pytest.approx(idle / threads)
     assert cost["loaded"] == pytest.approx(loaded / (layer.H * layer.W))
     assert cost["across"] * cost["down"] * width**2 == threads
@@ -91,8 +92,8 @@ def test_fill_is_that_of_the_launch():
 
 
 @pytest.mark.parametrize(("rows", "maps", "K"), [(1, 1, 1), (10, 4, 7), (20, 8, 7), (5, 1, 3)])
-def test_outputs_a_thread_counts_what_is_loaded_and_used(drawn, rows, maps, K):  # noqa: F811
-    page = drawn(draw.outputs_per_thread, rows, maps, K)
+def test_outputs_a_thread_counts_what_is_loaded_and_used(render, rows, maps, K):  # noqa: F811
+    page = render(draw.outputs_per_thread, rows, maps, K)
     loads, products = rows + K - 1 + maps * K, rows * maps * K
     assert f"{loads} numbers loaded for {products} products" in page.alt
     assert all(len(found) == 4 for found in collisions(page))  # nothing leaves the page; of 20 rows, numbers touch
@@ -112,24 +113,23 @@ def test_the_rows_times_a_window_are_the_square(K):
     window = random.standard_normal((high, 8))
     for w, m, h in np.ndindex(2, 4, 2):
         rows[8 * w + 2 * m + h, where[8 * w + 2 * m + h]] = k[m].ravel()
-    y = rows @ window.ravel()
-    for w, m, h in np.ndindex(2, 4, 2):
-        assert y[8 * w + 2 * m + h] == pytest.approx(np.sum(k[m] * window[h : h + K, w : w + K]))
+    y = (rows @ window.ravel()).reshape(2, 4, 2).transpose(1, 2, 0)
+    np.testing.assert_allclose(y, conv_float64(window[None, None], k[:, None])[0][:, :2, :2])
 
 
 @pytest.mark.parametrize("down", [1, 2])
 @pytest.mark.parametrize("tall", [1, 7])
-def test_each_k_step_of_a_window_takes_two_rows(drawn, down, tall):  # noqa: F811
-    page, channels, rows = drawn(draw.stack, down, tall), 3 - down, 6 + down + down * (tall - 1)
+def test_each_k_step_of_a_window_takes_two_rows(render, down, tall):  # noqa: F811
+    page, channels, rows = render(draw.stack, down, tall), 3 - down, 6 + down + down * (tall - 1)
     assert not collisions(page)
     for step in range(7 if down == 1 else 4):
         lanes = channels * rows if step < 4 else 0  # each row has a word per lane
         assert page.words.count(str(step)) == lanes + 2 * tall
 
 
-def test_an_inputs_copies_and_a_shuffles_sums_are_all_there(said):  # noqa: F811
-    assert said(draw.im2col).words.count("12") == 1 + 9
-    words = said(draw.shuffle, lanes=32).words
+def test_an_inputs_copies_and_a_shuffles_sums_are_all_there(compose):  # noqa: F811
+    assert compose(draw.im2col).words.count("12") == 1 + 9
+    words = compose(draw.shuffle, lanes=32).words
     assert [words.count(str(sums)) for sums in (2, 4, 8, 16, 32)] == [16 + 1, 8 + 1, 4 + 1, 2 + 1, 1]
 
 
@@ -146,42 +146,42 @@ def test_a_scheduler_is_as_busy_as_its_warps_allow(warps, work, latency):
 
 
 @pytest.mark.parametrize(("fetch", "compute", "store"), [(3, 4, 2), (6, 4, 2), (1, 1, 5)])
-def test_teams_wait_for_the_slowest(said, fetch, compute, store):  # noqa: F811
+def test_teams_wait_for_the_slowest(compose, fetch, compute, store):  # noqa: F811
     """In the end an image takes the time of the slowest team."""
-    alt = said(draw.teams, fetch, compute, store).alt
+    alt = compose(draw.teams, fetch, compute, store).alt
     ends = [int(end) for end in re.findall(r"store warps, image \d: \d+ to (\d+)", alt)]
     assert ends[0] == fetch + compute + store and ends[-1] - ends[-2] == max(fetch, compute, store)
 
 
-def test_a_gantt_chart_begins_at_zero_wherever_the_timeline_does(said):  # noqa: F811
+def test_a_gantt_chart_begins_at_zero_wherever_the_timeline_does(compose):  # noqa: F811
     late = planned()
     late[["start_ms", "end_ms"]] += 1000
-    assert said(draw.gantt, late).alt == said(draw.gantt, planned()).alt
+    assert compose(draw.gantt, late).alt == compose(draw.gantt, planned()).alt
 
 
-def test_every_kernel_can_be_seen_however_short(drawn):  # noqa: F811
-    page = drawn(draw.gantt, planned(pinned=False, kernel_ms=0.01))
+def test_every_kernel_can_be_seen_however_short(render):  # noqa: F811
+    page = render(draw.gantt, planned(pinned=False, kernel_ms=0.01))
     pixels = image.imread(page.file)[160:, :, :3]  # below the legend
     orange = (np.abs(pixels - to_rgb(style.ORANGE)) < 0.1).all(axis=2).any(axis=0).astype(int)
     assert (np.diff(orange) == 1).sum() == 10  # one place a chunk
 
 
-def test_several_timelines_share_an_axis(said):  # noqa: F811
-    page = said(draw.gantt, {"three streams": planned(), "one stream": planned(streams=1)})
+def test_several_timelines_share_an_axis(compose):  # noqa: F811
+    page = compose(draw.gantt, {"three streams": planned(), "one stream": planned(streams=1)})
     assert len({ax.get_xlim() for ax in page.fig.axes if ax.get_xlim()[1] > 2}) == 1
 
 
-def test_a_stall_too_short_to_be_seen_is_among_the_others(said):  # noqa: F811
+def test_a_stall_too_short_to_be_seen_is_among_the_others(compose):  # noqa: F811
     cycles = dict.fromkeys(metrics.STALLS, 0.0) | {"wait": 2, "barrier": 0.05}
-    page = said(draw.stalls, pd.DataFrame([reasons(**cycles)]))
+    page = compose(draw.stalls, pd.DataFrame([reasons(**cycles)]))
     assert "a barrier" not in page.words and "other reasons 0.1" in page.alt  # 0.05 cycles of 3.05
     assert len({*metrics.STALLS.values()}) == len(metrics.STALLS)
 
 
 # ------------------------------------------------------------------------------------------ the ladder, the roofline
-def test_ladder_says_the_times_it_was_given(said):  # noqa: F811
+def test_ladder_says_the_times_it_was_given(compose):  # noqa: F811
     table = rungs(5)
-    page = said(draw.ladder, table, date="2026-01-01")
+    page = compose(draw.ladder, table, date="2026-01-01")
     for row in table.itertuples():
         assert f"{numerals.ms(row.op_ms)}  {numerals.times(row.x_reference)}" in page.words
         assert row.label in page.words
@@ -194,14 +194,14 @@ def test_ladder_says_the_times_it_was_given(said):  # noqa: F811
     assert np.allclose(dots, table["op_ms"])
 
 
-def test_ladder_shows_what_each_rung_saves_and_loses(said):  # noqa: F811
+def test_ladder_shows_what_each_rung_saves_and_loses(compose):  # noqa: F811
     """A line joins the rung's time to the ring at the time of the row above.
 
     It is orange where time is lost, and absent where the two differ by less than 2 %. The green line is the reference
     time of the row's own precision.
     """
     table = rungs(5).assign(op_ms=[8.0, 2.0, 2.01, 6.0, 1.0], x_reference=[8.0, 2.0, 2.01, 6.0, 4.0])
-    page = said(draw.ladder, table.assign(dtype=["float32"] * 4 + ["float16"]))
+    page = compose(draw.ladder, table.assign(dtype=["float32"] * 4 + ["float16"]))
     lines = page.fig.axes[0].lines
     spans = [(line.get_color(), *line.get_xdata(), line.get_ydata()[0]) for line in lines if len(line.get_xdata()) == 2]
     assert [span for span in spans if span[0] != style.GREEN] == [
@@ -210,7 +210,7 @@ def test_ladder_shows_what_each_rung_saves_and_loses(said):  # noqa: F811
     rings = [line.get_xdata()[0] for line in lines if line.get_markerfacecolor() == style.PAPER]
     assert rings == [8, 2.01, 6]
     assert {"time saved against the row above (ring)", "time lost"} <= set(page.words)
-    assert not {"time saved against the row above (ring)"} & set(said(draw.ladder, rungs(1)).words)
+    assert not {"time saved against the row above (ring)"} & set(compose(draw.ladder, rungs(1)).words)
 
 
 @pytest.mark.parametrize(("times", "verdict"), [
@@ -219,29 +219,29 @@ def test_ladder_shows_what_each_rung_saves_and_loses(said):  # noqa: F811
     ((2, 2, 3, 3.01), "as fast as 01 baseline"), ((2, 2, 3, 4), "slower than 01 baseline on 1 of 2 layers"),
     ((2, 1, 3, 4), "faster than 01 baseline on 1 of 2 layers, slower on 1"),
 ])
-def test_ladders_title_is_its_verdict(said, times, verdict):  # noqa: F811
-    page = said(draw.ladder, rungs(2, list(FLOORS)[:2]).assign(op_ms=times, x_reference=times))
+def test_ladders_title_is_its_verdict(compose, times, verdict):  # noqa: F811
+    page = compose(draw.ladder, rungs(2, list(FLOORS)[:2]).assign(op_ms=times, x_reference=times))
     after = times[1::2]
     assert page.title == f"02 constant: {verdict}; {min(after):.3g} to {max(after):.3g}× the reference time"
     assert page.title in page.alt
 
 
-def test_ladder_leaves_the_whole_network_out(said):  # noqa: F811
+def test_ladder_leaves_the_whole_network_out(compose):  # noqa: F811
     whole = {"label": "01 baseline", "layer": "", "batch": 10000, "total_s": 4}
-    assert len(said(draw.ladder, pd.concat([rungs(2), pd.DataFrame([whole])])).fig.axes) == 1
+    assert len(compose(draw.ladder, pd.concat([rungs(2), pd.DataFrame([whole])])).fig.axes) == 1
 
 
-def test_half_precision_is_marked_and_has_the_librarys_own_row(said):  # noqa: F811
+def test_half_precision_is_marked_and_has_the_librarys_own_row(compose):  # noqa: F811
     table = rungs(2).assign(dtype=["float32", "float16"], x_reference=[5.0, 40.0])
-    page = said(draw.ladder, table, library=recorded("H200").cudnn("lenet86", "float16"))
+    page = compose(draw.ladder, table, library=recorded("H200").cudnn("lenet86", "float16"))
     assert f"{numerals.ms(table['op_ms'].iloc[1])}  40.0×  FP16" in page.words
     over = recorded("H200").op_ms("cuDNN FP16", LENET86[1]) / LENET86[1].reference_ms(10000, "float16", "H200")
     assert any(text.endswith(f"{over:.2f}×  FP16") for text in page.words)
 
 
-def test_roofline_puts_points_at_their_intensity(said):  # noqa: F811
+def test_roofline_puts_points_at_their_intensity(compose):  # noqa: F811
     table = rungs(3)
-    page = said(draw.roofline, table, device="H200")
+    page = compose(draw.roofline, table, device="H200")
     rings = [line for line in page.fig.axes[0].lines if line.get_marker() == "o"]
     points = [(ring.get_xdata()[0], ring.get_ydata()[0]) for ring in rings]
     assert np.allclose(points, [(LENET86[1].intensity(np.float32, 10000), rate) for rate in table["gflop_s"]])
@@ -279,8 +279,8 @@ def test_errors_of_a_layer_that_a_variant_does_not_take():
         rounding_errors(9, Layer("deep", 60, 9, 9, 4, 7))
 
 
-def test_rounding_draws_each_variant_and_its_bound(drawn, errors):  # noqa: F811
-    page = drawn(draw.rounding, errors)
+def test_rounding_draws_each_variant_and_its_bound(render, errors):  # noqa: F811
+    page = render(draw.rounding, errors)
     assert not collisions(page)
     assert page.title.startswith("From 8 to 1,200 products: 08 fp16, half")
     assert len(page.fig.axes[0].get_lines()) == 2 * 5
@@ -292,9 +292,9 @@ def test_rounding_draws_each_variant_and_its_bound(drawn, errors):  # noqa: F811
             draw.rounding(table)
 
 
-def test_the_names_of_lines_that_end_at_the_bottom_stay_above_the_axis(drawn, errors):  # noqa: F811
+def test_the_names_of_lines_that_end_at_the_bottom_stay_above_the_axis(render, errors):  # noqa: F811
     close = errors.assign(largest=errors["bound"].min() * (1 + errors["label"].factorize()[0] / 100))
-    page = drawn(draw.rounding, close)
+    page = render(draw.rounding, close)
     (axis,) = (text for text in page.fig.axes[0].get_xticklabels() if text.get_text() == "1,200")
     renderer = page.fig.canvas.get_renderer()
     names = [text.get_window_extent(renderer) for text in page.fig.texts if text.get_text() in {*close["label"]}]
@@ -303,15 +303,10 @@ def test_the_names_of_lines_that_end_at_the_bottom_stay_above_the_axis(drawn, er
 
 
 def test_running_sums_stop_where_half_does():
-    """The page's statements about half come from NumPy's arithmetic; the engine's is the same."""
+    """The page's statements about half come from NumPy's arithmetic; test_kernels.py has kernels whose sums stop."""
     assert sum_ones(2048, 0)[-1] == sum_ones(3000, 0)[-1] == 2048
     assert sum_ones(3000, 16).tolist() == list(range(1, 3001))
     assert sum_ones(5000, 4096)[4095] == 2048, "a part may be too long, too"
-    layer = Layer("ones", 45, 7, 7, 1, 7)
-    with labkit.variant(8, step="half_sum").plan(layer, 1) as plan:
-        plan.load(np.ones(layer.x_shape(1)), np.ones(layer.k_shape))
-        plan.run()
-        assert plan.result().item() == sum_ones(layer.terms, 0)[-1] == 2048
 
 
 # --------------------------------------------------------------------------------------------------------- heat maps
@@ -325,8 +320,8 @@ def swept(layers=("one", "two"), rows=(1, 2, 10), maps=(1, 4), blocks=("8x1", "1
 
 
 @pytest.fixture
-def heat(drawn):  # noqa: F811
-    return functools.partial(drawn, draw.heatmap, x="rows", y="maps")
+def heat(render):  # noqa: F811
+    return functools.partial(render, draw.heatmap, x="rows", y="maps")
 
 
 def count_framed(page):

@@ -1,4 +1,4 @@
-"""The dark version of a figure: its text has contrast, its colours stay apart, and nothing but the palette changes."""
+"""The colours of figures, by day and in their dark version: text has contrast, and lines stay apart for everybody."""
 
 import io
 import itertools
@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_hex
 from PIL import Image
-from test_draw import INKS, SIGHT, lab, linear
 
 import labkit.draw as draw
 from labkit.base.paths import PACKAGE
@@ -18,13 +17,44 @@ from labkit.draw.dark import GROUND, dark, darken
 pytestmark = pytest.mark.thorough("figures, which the notebooks draw, too")
 
 
+def linear(color):
+    rgb = np.array([int(color[i : i + 2], 16) for i in (1, 3, 5)]) / 255
+    return np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
+
+
+def lab(rgb):
+    """Return CIE L*a*b* of linear sRGB (IEC 61966-2-1, D65)."""
+    xyz = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]]) @ rgb
+    f = xyz / [0.9505, 1, 1.089]
+    f = np.where(f > (6 / 29) ** 3, np.cbrt(f), f / (3 * (6 / 29) ** 2) + 4 / 29)
+    return np.array([116 * f[1] - 16, 500 * (f[0] - f[1]), 200 * (f[1] - f[2])])
+
+
+# Complete dichromacy: Machado, Oliveira and Fernandes, IEEE TVCG 15(6), 2009, table 1, severity 1.0.
+SIGHT = {
+    "usual": np.eye(3),
+    "protanopia": np.array(
+        [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]]
+    ),
+    "deuteranopia": np.array(
+        [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]]
+    ),
+    "tritanopia": np.array(
+        [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.303900]]
+    ),
+}
+
+
+INKS = {style.INK, style.MUTED, style.AMBER, style.GREEN, *(style.READABLE.get(color, color) for color in style.CYCLE)}
+
+
 def night(*colors):
     """Return what the colours "#rrggbb" become."""
     return [f"#{bytes(rgb).hex()}" for rgb in darken([[*bytes.fromhex(color[1:])] for color in colors])]
 
 
 def contrast(*colors):
-    """Return the contrast of WCAG 2.2, success criterion 1.4.3."""
+    """Return the contrast of WCAG 2.2, success criterion 1.4.3, which asks for 4.5."""
     dim, bright = sorted(np.array([0.2126, 0.7152, 0.0722]) @ linear(color) for color in colors)
     return (bright + 0.05) / (dim + 0.05)
 
@@ -49,6 +79,7 @@ def test_the_ground_is_that_of_the_dark_page():
 
 @pytest.mark.parametrize("ink", sorted(INKS))
 def test_text_has_contrast(ink):
+    assert contrast(ink, style.PAPER) >= 4.5
     assert contrast(*night(ink), GROUND) >= (7 if ink == style.INK else 4.5)
 
 
@@ -69,10 +100,11 @@ def test_text_on_heat_maps_has_contrast():
     assert min(contrast(*night(face, style.ink_on(face))) for face in faces) >= by_day > 3.5
 
 
+@pytest.mark.parametrize("palette", [style.CYCLE, night(*style.CYCLE)], ids=["day", "night"])
 @pytest.mark.parametrize("sight", SIGHT)
-def test_colours_stay_apart_for_colour_blind_readers(sight):
-    """As by day, they differ by more than 30 in CIE76."""
-    colours = [lab(np.clip(SIGHT[sight] @ linear(color), 0, 1)) for color in night(*style.CYCLE)]
+def test_colours_stay_apart_for_colour_blind_readers(sight, palette):
+    """The lines of a chart differ by more than 30 in CIE76 for everybody (2.3 is just noticeable)."""
+    colours = [lab(np.clip(SIGHT[sight] @ linear(color), 0, 1)) for color in palette]
     assert min(np.linalg.norm(a - b) for a, b in itertools.combinations(colours, 2)) > 30
 
 
