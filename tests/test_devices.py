@@ -35,13 +35,6 @@ def test_what_was_measured_lies_under_the_peaks():
     assert len(measured) == 13
 
 
-def test_reference_times():
-    assert H200.reference_s(moved=4.3e12, flops=1) == pytest.approx(1)
-    assert H200.reference_s(moved=1, flops=60e12) == pytest.approx(1)
-    assert H200.reference_s(moved=4.3e9, flops=60e9, dtype=np.float16) == pytest.approx(1e-3)
-    assert H200.reference_s(moved=1, flops=729e12, dtype=np.float16) == pytest.approx(1)
-
-
 def test_nothing_is_faster_than_the_shortest_time():
     assert H200.shortest_s(read=H200.peak_bandwidth, written=0, flops=0) == 1
     assert H200.shortest_s(0, 0, H200.peak_flops) == 1

@@ -133,47 +133,28 @@ def test_what_does_not_compile_can_be_shown():
     assert repr(show(variant(1, rung(1).source.replace("= 0;", "= 0")))).endswith("}")
 
 
-def test_a_file_is_shown_in_its_language(tmp_path):
-    for name, language in (("mine.py", "python"), ("mine.cu", "cuda")):
-        (tmp_path / name).write_text("x = 1")
-        shown = show(tmp_path / name)
-        assert (shown.file, shown.text, shown.language) == (name, "x = 1\n", language)
-
-
 # ------------------------------------------------------------------------------------------------- rungs, variants
-@pytest.mark.parametrize(
-    ("number", "options", "message"),
-    [
-        *((number, {}, r"no rung .*01 baseline, .*09 tensor cores") for number in (0, 99, -1, "1", None, 1.5, True)),
-        *((number, {}, r"labkit\.Pipeline") for number in (12, "streams")),  # they have no kernel
-        (4, {"block": (16, 16)}, r"04 tiling has no option 'block'; it has tile=16"),
-        (1, {"block": 16}, "pair of positive integers"),
-        (1, {"block": (16, 0)}, "pair of positive integers"),
-        (1, {"block": (16, 16, 1)}, "pair of positive integers"),
-        (1, {"block": (64, 32)}, "2048 threads; a block has at most 1024"),
-        (4, {"tile": 33}, r"33x33 = 1089 threads; a block has at most 1024: take tile <= 32"),
-        (4, {"tile": 0}, "positive integer"),
-        (4, {"tile": 16.0}, "positive integer"),
-        (4, {"tile": True}, "positive integer"),
-        (5, {"block": 2000}, "1 to 1024"),
-        (9, {"warps": 33}, "1 to 32"),
-        (9, {"wmma": (16, 8, 16)}, r"\(8, 32, 16\)"),
-        (3, {"step": "summed"}, "03 registers has the steps sum, restrict"),
-        (3, {"step": ["sum"]}, "03 registers has the steps sum, restrict"),
-    ],
-)
+@pytest.mark.parametrize(("number", "options", "message"), [
+    *((number, {}, r"no rung .*01 baseline, .*09 tensor cores") for number in (0, 99, -1, "1", None, 1.5, True)),
+    *((number, {}, r"labkit\.Pipeline") for number in (12, "streams")),  # they have no kernel
+    (4, {"block": (16, 16)}, r"04 tiling has no option 'block'; it has tile=16"),
+    (1, {"block": 16}, "pair of positive integers"),
+    (1, {"block": (16, 0)}, "pair of positive integers"),
+    (1, {"block": (16, 16, 1)}, "pair of positive integers"),
+    (1, {"block": (64, 32)}, "2048 threads; a block has at most 1024"),
+    (4, {"tile": 33}, r"33x33 = 1089 threads; a block has at most 1024: take tile <= 32"),
+    (4, {"tile": 0}, "positive integer"),
+    (4, {"tile": 16.0}, "positive integer"),
+    (4, {"tile": True}, "positive integer"),
+    (5, {"block": 2000}, "1 to 1024"),
+    (9, {"warps": 33}, "1 to 32"),
+    (9, {"wmma": (16, 8, 16)}, r"\(8, 32, 16\)"),
+    (3, {"step": "summed"}, "03 registers has the steps sum, restrict"),
+    (3, {"step": ["sum"]}, "03 registers has the steps sum, restrict"),
+])
 def test_what_is_no_variant_is_refused(number, options, message):
     with pytest.raises(LabError, match=message):
         variant(number, **options)
-
-
-def test_labels_name_what_differs_from_the_default():
-    assert variant(1).label == "01 baseline"
-    assert variant(1, block=(16, 16)).label == "01 baseline"
-    assert variant(1, block=[32, 8]).label == "01 baseline, block=32x8"
-    assert variant(5, tile=32, block=64).label == "05 unroll gemm, tile=32, block=64"
-    assert variant(9, wmma=(8, 32, 16)).label == "09 tensor cores, wmma=8x32x16"
-    assert variant(1, source=rung(1).source).label == "01 baseline, own source"
 
 
 @pytest.mark.parametrize(("number", "step", "options", "layer"), [

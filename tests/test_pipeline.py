@@ -132,16 +132,15 @@ def test_what_is_none_is_refused(options, message):
         Pipeline(**{"variant": 1, "layer": ODD, "batch": 4, **options})
 
 
-def test_inputs_of_another_shape_are_refused():
-    with Pipeline(lab.variant(1), ODD, 4) as pipeline:
-        with pytest.raises(LabError, match="no mask yet"):
-            pipeline.run()
-        with pytest.raises(LabError, match="x has the shape"):
-            pipeline.run(np.zeros(ODD.x_shape(3)), np.zeros(ODD.k_shape))
-        with pytest.raises(LabError, match="k has the shape"):
-            pipeline.run(k=np.zeros((1, 1)))
-        with pytest.raises(LabError, match="no events"):
-            pipeline.timeline  # noqa: B018 (a property)
+@pytest.mark.parametrize(("use", "message"), [
+    (lambda pipeline: pipeline.run(), "no mask yet"),
+    (lambda pipeline: pipeline.run(np.zeros(ODD.x_shape(3)), np.zeros(ODD.k_shape)), "x has the shape"),
+    (lambda pipeline: pipeline.run(k=np.zeros((1, 1))), "k has the shape"),
+    (lambda pipeline: pipeline.timeline, "no events"),
+])
+def test_a_use_without_its_inputs_is_refused(use, message):
+    with Pipeline(lab.variant(1), ODD, 4) as pipeline, pytest.raises(LabError, match=message):
+        use(pipeline)
 
 
 def test_a_device_that_is_too_small_is_named(monkeypatch):
@@ -283,37 +282,33 @@ def test_bench_has_a_row_a_combination(verified):
     assert table.attrs["note"] == lab.device().note
 
 
-def test_bench_sees_a_chunk_that_did_not_come_back(verified, monkeypatch):
+def test_bench_refuses_what_is_not_verified_and_no_run(verified):
     for kernel, message in ((lab.variant(1, block=(8, 4)), "not verified"), (verified, "repeat = 0")):
         with pytest.raises(LabError, match=message):
             bench_streams(kernel, ODD, 4, repeat=0)
-    monkeypatch.setattr(pipeline_module, "issue_order", lambda *a: [pair for pair in issue_order(*a) if pair[0] != 2])
+
+
+def run_swapped(pipeline, *arguments, run=Pipeline.run, **options):
+    """Run a pipeline, then turn the order of its images round."""
+    run(pipeline, *arguments, **options)
+    pipeline.y[...] = pipeline.y[::-1].copy()
+
+
+@pytest.mark.parametrize(("place", "name", "wrong"), [
+    (pipeline_module, "issue_order", lambda *cut: [pair for pair in issue_order(*cut) if pair[0] != 2]),
+    (Pipeline, "run", run_swapped),
+], ids=["a chunk that does not come back", "a chunk in the wrong place"])
+def test_bench_sees_a_wrong_result(verified, monkeypatch, place, name, wrong):
+    monkeypatch.setattr(place, name, wrong)
     with pytest.raises(CheckFailed, match="wrong before timing"):
         bench_streams(verified, ODD, 40, 5, 2, repeat=1)
 
 
-def test_bench_sees_a_chunk_in_the_wrong_place(verified, monkeypatch):
-    run = Pipeline.run
-
-    def swapped(self, *args, **options):
-        run(self, *args, **options)
-        self.y[...] = self.y[::-1].copy()
-
-    monkeypatch.setattr(Pipeline, "run", swapped)
-    with pytest.raises(CheckFailed, match="wrong before timing"):
-        bench_streams(verified, ODD, 6, 2, 2, repeat=1)
-
-
 # ---------------------------------------------------------------------------------------------------------- recorded
-def test_recorded_rows_are_found_by_what_was_run():
+def test_a_configuration_that_was_not_recorded_is_named():
+    """Those that were recorded are on the pages."""
     recorded = lab.recorded("H200")
-    rows = recorded.streams(7, FIRST, pinned=False, streams=None, chunk=[1000, 5000], order=None)
-    assert set(rows["layer"]) == {FIRST.name} and set(rows["chunk"]) == {1000, 5000} and set(rows["batch"]) == {10_000}
-    assert not rows["pinned"].any()
-    assert rows["streams"].nunique() > 1
-    assert (rows["steady_ms"] > FIRST.link_reference_ms(10_000, device="H200")).all()
-    timeline = recorded.timelines(rows["label"].iloc[0], FIRST, pinned=False)
-    assert busy_ms(timeline).gt(0).all()
+    assert (recorded.streams(7, FIRST)["steady_ms"] > FIRST.link_reference_ms(10_000, device="H200")).all()
     with pytest.raises(LabError, match=r"no times on streams for rung 7, .*streams 77.*It has .*streams: 1, "):
         recorded.streams(7, streams=77)
 

@@ -22,34 +22,33 @@ def profile(sectors=(800, 100), sites=()):
     return VariantProfile(pd.DataFrame(rows), pd.DataFrame(list(sites)), "Source: made up.")
 
 
-def said(path):
-    return Image.open(path).text["Description"]
+@pytest.fixture
+def describe(tmp_path):
+    """Return a function that draws a figure and returns its description."""
+    def draw_and_read(figure, *arguments):
+        figure(*arguments, path=tmp_path / "figure.png")
+        return Image.open(tmp_path / "figure.png").text["Description"]
+
+    return draw_and_read
 
 
-def test_traffic_says_by_how_much_it_changed(tmp_path):
-    draw.traffic(profile(), path=tmp_path / "a.png")
-    assert "00 rung: 800 sectors." in said(tmp_path / "a.png")
-    assert "01 rung: 100 sectors, 8 × fewer." in said(tmp_path / "a.png")
-    draw.traffic(profile((100, 250)), path=tmp_path / "b.png")
-    assert "250 sectors, 2.5 × as many" in said(tmp_path / "b.png")
-
-
-def test_traffic_without_counters_is_refused(tmp_path):
-    with pytest.raises(LabError, match="made up"):
-        draw.traffic(profile((0, 0)), path=tmp_path / "a.png")
-
-
-@pytest.mark.parametrize(("words", "expected"), [
-    (np.arange(32), "1 wavefront, no conflict, 32 of 32 banks used"),
-    (np.zeros(32, int), "1 wavefront, no conflict, 1 of 32 banks used"),  # all want the same word
-    (np.arange(32) * 32, "32 wavefronts, 31 of them conflicts, 1 of 32 banks used"),
-    (np.arange(32) * 33, "1 wavefront, no conflict, 32 of 32 banks used"),
-    (np.arange(32) * 2, "2 wavefronts, 1 of them conflicts, 16 of 32 banks used"),
-    (np.where(np.arange(32) < 16, np.arange(32) * 2, -1), "1 wavefront, no conflict, 16 of 32 banks used"),
+@pytest.mark.parametrize(("sectors", "change"), [
+    ((800, 100), "01 rung: 100 sectors, 8 × fewer."), ((100, 250), "250 sectors, 2.5 × as many"),
 ])
-def test_banks(words, expected, tmp_path):
-    draw.banks(words, path=tmp_path / "a.png")
-    assert expected in said(tmp_path / "a.png")
+def test_traffic_says_by_how_much_it_changed(describe, sectors, change):
+    assert change in describe(draw.traffic, profile(sectors))
+
+
+def test_traffic_without_counters_is_refused():
+    with pytest.raises(LabError, match="made up"):
+        draw.traffic(profile((0, 0)))
+
+
+@pytest.mark.parametrize(("words", "banks"), [(np.zeros(32, int), 1),  # all want the same word
+                                              (np.where(np.arange(32) < 16, np.arange(32) * 2, -1), 16)])
+def test_lanes_that_share_a_word_or_take_no_part_do_not_conflict(describe, words, banks):
+    """The pages draw lanes that do."""
+    assert f"1 wavefront, no conflict, {banks} of 32 banks used" in describe(draw.banks, words)
 
 
 @pytest.mark.parametrize("words", [np.full(4, -1), np.arange(33), np.zeros(3), np.zeros((2, 2), int)])
@@ -58,26 +57,16 @@ def test_what_is_no_warp_is_refused(words):
         draw.banks(words)
 
 
-def test_bank_conflicts_name_the_line(tmp_path):
-    sites = [
-        {"variant": "04", "kernel": "conv", "file": "a.cu", "line": 41, "space": "shared", "op": "st", "requests": 10,
-         "wavefronts": 10},
-        {"variant": "04", "kernel": "conv", "file": "a.cu", "line": 48, "space": "shared", "op": "ld", "requests": 10,
-         "wavefronts": 20},
-        {"variant": "04", "kernel": "conv", "file": "a.cu", "line": 50, "space": "global", "op": "st", "requests": 10},
-    ]
-    draw.bank_conflicts(profile(sites=sites), path=tmp_path / "a.png")
-    assert "04  line 41  store 1, 04  line 48  load 2" in said(tmp_path / "a.png")
-    assert "line 50" not in said(tmp_path / "a.png")
+SITE = {"variant": "04", "kernel": "conv", "file": "a.cu", "space": "shared", "op": "ld", "requests": 10}
+
+
+def test_without_an_access_to_shared_memory_there_are_no_conflicts_to_draw():
     with pytest.raises(LabError, match="no access to shared memory"):
-        draw.bank_conflicts(profile(sites=sites[2:]), path=tmp_path / "b.png")
+        draw.bank_conflicts(profile(sites=[SITE | {"line": 50, "space": "global"}]))
 
 
 @pytest.mark.parametrize("line", [None, 41])
-def test_bank_conflicts_of_no_known_line_count(tmp_path, line):
-    site = {"variant": "04", "kernel": "conv", "space": "shared", "op": "ld", "requests": 10}
-    sites = [site | {"file": None, "line": None, "wavefronts": 30},
-             site | {"file": "a.cu", "line": line, "wavefronts": 10}]
-    draw.bank_conflicts(profile(sites=sites), path=tmp_path / "a.png")
-    assert "04  line unknown  load 3" in said(tmp_path / "a.png")
-    assert f"04  line {line or 'unknown'}  load 1" in said(tmp_path / "a.png")
+def test_bank_conflicts_of_no_known_line_count(describe, line):
+    sites = [SITE | {"file": None, "line": None, "wavefronts": 30}, SITE | {"line": line, "wavefronts": 10}]
+    description = describe(draw.bank_conflicts, profile(sites=sites))
+    assert "04  line unknown  load 3" in description and f"04  line {line or 'unknown'}  load 1" in description

@@ -9,7 +9,6 @@ import labkit
 from hostcuda import profile as profile_module
 from hostcuda.errors import EngineError
 from hostcuda.limits import DRIVER_BYTES, MULTIPROCESSOR, occupancy
-from hostcuda.metrics import COUNTED
 from labkit.base.errors import LabError
 from labkit.base.paths import data_dir
 from labkit.evidence import child
@@ -45,12 +44,6 @@ def test_a_rungs_number_is_its_own_kernel_beside_its_steps():
     assert profile.value("global_load_requests", 3) == profile.value("global_load_requests", "03 registers")
     with pytest.raises(EngineError, match="0 rows of this profile are 2"):
         profile.value("global_load_requests", 2)
-
-
-def test_a_ratio_of_two_rungs(first_rungs):
-    assert first_rungs.ratio("global_sectors", 1, 4) == pytest.approx(846_400 / 25_100, rel=0.01)
-    assert first_rungs.ratio(COUNTED["global_store_requests"], 1, 3) == 50
-    assert first_rungs.ratio("shared_wavefronts", 4, 1) == float("inf")
 
 
 def test_every_row_says_where_it_comes_from(first_rungs):
