@@ -141,12 +141,6 @@ def test_store_as_is_only_changes_the_form(command, notebook):
     assert nb.metadata.kernelspec.name == "python3"
 
 
-def test_check_prints_its_line(command):
-    status, out, _ = command("check", 1)
-    assert status == 0
-    assert out.startswith("PASS 01 baseline")
-
-
 def test_check_sanitizes_where_it_is_asked_to(command, monkeypatch):
     asked = []
     monkeypatch.setattr(labkit, "check", lambda variant, **options: asked.append(options))

@@ -5,7 +5,6 @@ The findings about a machine are the engine's own: engine/tests/test_doctor.py.
 
 import json
 import os
-import shutil
 import sys
 from pathlib import Path
 
@@ -71,18 +70,6 @@ def test_packages_of_the_notebooks_are_named(monkeypatch):
     assert "[notebooks]" in finding.remedy
     monkeypatch.setattr(installation, "find_checkout", lambda: None)
     assert doctor._check_packages().state == UNUSED  # the engine and the commands work without
-
-
-def test_damaged_digits(tmp_path, monkeypatch):
-    for file in Path(images.data_dir()).glob("digits-*"):
-        shutil.copy(file, tmp_path)
-    monkeypatch.setattr(images, "data_dir", lambda: tmp_path)
-    assert doctor._check_shipped().state == OK
-    damaged = next(tmp_path.glob("digits-images*"))
-    damaged.write_bytes(damaged.read_bytes()[:1000])
-    finding = doctor._check_shipped()
-    assert finding.state == MISSING
-    assert "checkout -- data" in finding.remedy
 
 
 def refuse(name, file, checksum):

@@ -5,7 +5,6 @@ import inspect
 import pytest
 
 import labkit
-from labkit.base.errors import LabError
 from labkit.notebooks import api, execute, html, links, site
 
 pytestmark = pytest.mark.thorough("pages as they are published")
@@ -80,13 +79,6 @@ def test_files_without_a_page_are_on_github(tmp_path, repository, address):
     exporter.write(page)
     (link,) = [link for link in links.Links(page.path).found if "LICENSE" in link]
     assert link.endswith(address) and link.startswith("https:") == bool(repository)
-
-
-@pytest.mark.parametrize("repository", ["lab", "https://github.com/some/lab", 'some/lab"; rm'])
-def test_what_names_no_repository_is_refused(tmp_path, repository):
-    with pytest.raises(LabError, match="owner/name"):
-        site.make(tmp_path / "out", repository)
-    assert not (tmp_path / "out").exists()
 
 
 @pytest.fixture(scope="module")
