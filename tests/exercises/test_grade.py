@@ -284,20 +284,16 @@ def test_every_failed_attempt_counts_and_only_some_unlock_a_hint():
     assert _write_advice(missed, "missed", record=True).startswith("Hint 1 of 3")
 
 
-@pytest.mark.parametrize(
-    ("edit", "says"),
-    [
-        ((SUM, SUM + " if (blockIdx.x == 0) *(volatile int *)0 = 1;"), "line"),
-        (("if (h < Ho && w < Wo)", "__syncthreads(); if (h < Ho && w < Wo)"), "goal missed"),
-        (("        __syncthreads();                                    // all threads",
-          "        if (threadIdx.x < 8) __syncthreads();               // all threads"), "to reach the barrier"),
-        (("int M, int)", "int M)"), "a kernel of the ladder has nine"),
-        (("__global__\nvoid conv", "__global__\nvoid conv2(float *) {}\n__global__ void conv3"), "has to define conv"),
-        (("__global__\nvoid conv", "__global__ void f(float *) {}\n__global__\nvoid conv"), "has f and conv"),
-        (("float sum = 0;", "float sum = 0"), "line 24: error: expected ',' or ';' before 'for'"),
-    ],
-    ids=["crashes", "barrier of all", "barrier of some", "signature", "two others", "one too many", "no CUDA"],
-)
+@pytest.mark.parametrize(("edit", "says"), [
+    ((SUM, SUM + " if (blockIdx.x == 0) *(volatile int *)0 = 1;"), "line"),
+    (("if (h < Ho && w < Wo)", "__syncthreads(); if (h < Ho && w < Wo)"), "goal missed"),
+    (("        __syncthreads();                                    // all threads",
+      "        if (threadIdx.x < 8) __syncthreads();               // all threads"), "to reach the barrier"),
+    (("int M, int)", "int M)"), "a kernel of the ladder has nine"),
+    (("__global__\nvoid conv", "__global__\nvoid conv2(float *) {}\n__global__ void conv3"), "has to define conv"),
+    (("__global__\nvoid conv", "__global__ void f(float *) {}\n__global__\nvoid conv"), "has f and conv"),
+    (("float sum = 0;", "float sum = 0"), "line 24: error: expected ',' or ';' before 'for'"),
+], ids=["crashes", "barrier of all", "barrier of some", "signature", "two others", "one too many", "no CUDA"])
 def test_an_answer_in_a_sentence(edit, says):
     source = TILING.start.replace(*edit)
     assert source != TILING.start
