@@ -3,7 +3,6 @@
 import os
 import socket
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -77,9 +76,7 @@ def test_it_sees_no_files_but_those_that_it_needs(tmp_path, monkeypatch):
     assert (ended.status, ended.problem, ended.stderr) == (0, "", "")
     names, processes = map(eval, ended.stdout.splitlines())
     assert set(names) <= {"CXX", "HOME", "HOSTCUDA_CACHE_DIR", "HOSTCUDA_CHECK", "HOSTCUDA_ENGINE",
-                          "OPENBLAS_NUM_THREADS",
-                          "PATH", "PWD", "PYTHONDONTWRITEBYTECODE", "PYTHONPATH",
-                          "TMPDIR"}
+                          "OPENBLAS_NUM_THREADS", "PATH", "PWD", "PYTHONDONTWRITEBYTECODE", "PYTHONPATH", "TMPDIR"}
     assert len(processes) < 5 and os.getpid() not in processes
     assert (scratch / "result").read_text() == "kept" and not Path("/tmp/private").exists()
 
@@ -136,23 +133,19 @@ HOG = "kept = []\nwhile True: kept.append(b'1' * (8 << 20))"
 FILLED = "i=0; while :; do i=$((i+1)); head -c 1000000 /dev/zero > $i; done"
 
 
-@pytest.mark.parametrize(
-    ("program", "limits", "problem"),
-    [
-        ("while True: pass", Limits(seconds=0.5), "took longer than 0.5 s"),
-        ("import signal, time\nsignal.signal(15, signal.SIG_IGN)\ntime.sleep(99)", Limits(seconds=0.5), "took longer "),
-        ("while True: pass", Limits(processor_seconds=1), "used more than 1 s of processor time"),
-        (HOG, Limits(memory=200 << 20), "used more than 200 MB of memory"),
-        ("import os\nos.execlp('sh', 'sh', '-c', " + repr(FILLED) + ")", Limits(scratch=20 << 20),
-         "wrote more than 20 MB of files"),
-        ("i = 0\nwhile True:\n  open(str(i), 'w').close(); i += 1", Limits(scratch=4 << 20), "wrote more than 4 MB"),
-        ("import signal\nsignal.signal(signal.SIGXFSZ, signal.SIG_DFL)\nopen('big', 'wb').write(bytes(9 << 20))",
-         Limits(file=1 << 20), "wrote a file of more than 1 MB"),
-        ("import os; os.abort()", None, "was ended by SIGABRT"),
-        ("raise SystemExit(3)", None, "ended with exit status 3"),
-    ],
-    ids=["loop", "deaf", "processor", "memory", "files", "empty files", "one file", "abort", "exit"],
-)
+@pytest.mark.parametrize(("program", "limits", "problem"), [
+    ("while True: pass", Limits(seconds=0.5), "took longer than 0.5 s"),
+    ("import signal, time\nsignal.signal(15, signal.SIG_IGN)\ntime.sleep(99)", Limits(seconds=0.5), "took longer "),
+    ("while True: pass", Limits(processor_seconds=1), "used more than 1 s of processor time"),
+    (HOG, Limits(memory=200 << 20), "used more than 200 MB of memory"),
+    ("import os\nos.execlp('sh', 'sh', '-c', " + repr(FILLED) + ")", Limits(scratch=20 << 20),
+     "wrote more than 20 MB of files"),
+    ("i = 0\nwhile True:\n  open(str(i), 'w').close(); i += 1", Limits(scratch=4 << 20), "wrote more than 4 MB"),
+    ("import signal\nsignal.signal(signal.SIGXFSZ, signal.SIG_DFL)\nopen('big', 'wb').write(bytes(9 << 20))",
+     Limits(file=1 << 20), "wrote a file of more than 1 MB"),
+    ("import os; os.abort()", None, "was ended by SIGABRT"),
+    ("raise SystemExit(3)", None, "ended with exit status 3"),
+], ids=["loop", "deaf", "processor", "memory", "files", "empty files", "one file", "abort", "exit"])
 @needs_sandbox
 def test_a_limit_stops_it(tmp_path, program, limits, problem):
     ended = python(program, tmp_path, limits=limits)
@@ -162,33 +155,9 @@ def test_a_limit_stops_it(tmp_path, program, limits, problem):
 
 
 @needs_sandbox
-def test_a_fork_bomb_is_stopped(tmp_path):
-    program = (
-        "import os, time\n"
-        "try:\n"
-        "    for n in range(10000):\n"
-        "        if not os.fork(): time.sleep(99)\n"
-        "except OSError as error: print(n, error.errno)\n"
-    )
-    ended = python(program, tmp_path, limits=Limits(processes=40))
-    count, error = map(int, ended.stdout.split())
-    assert count < 40 and error == 11
-
-
-@needs_sandbox
 def test_private_files_in_memory_are_limited(tmp_path):
     ended = shell("head -c 9000000 /dev/zero > /tmp/big", tmp_path, limits=Limits(scratch=4 << 20))
     assert ended.status == 1 and "No space left" in ended.stderr
-
-
-@needs_sandbox
-def test_nothing_of_it_runs_on(tmp_path):
-    ended = shell("(while :; do echo >> alive; sleep 0.02; done) > /dev/null 2>&1 & sleep 0.2", tmp_path)
-    assert ended.status == 0
-    time.sleep(0.1)  # its processes have been sent SIGKILL
-    size = (tmp_path / "alive").stat().st_size
-    time.sleep(0.2)
-    assert size and (tmp_path / "alive").stat().st_size == size
 
 
 @needs_sandbox
@@ -300,30 +269,30 @@ def test_an_answer_is_a_plain_file_with_the_nonce(tmp_path):
         sandbox.read_answer(RIGHT, path, word, most=10)
 
 
-def test_without_a_sandbox_it_says_why_and_refuses(tmp_path, monkeypatch):
-    monkeypatch.setattr(sandbox.shutil, "which", lambda name: None)
+@pytest.fixture
+def tried_anew():
+    """Forget whether there is a sandbox, before and after."""
     sandbox.why_not.cache_clear()
-    try:
-        assert sandbox.why_not() == "bubblewrap is missing: sudo apt install bubblewrap" and not sandbox.available()
-        with pytest.raises(LabError, match=r"not run without a sandbox: bubblewrap is missing: .* With --unsafe they"):
-            sandbox.run(["touch", "ran"], tmp_path)
-        assert not (tmp_path / "ran").exists()
-        ended = sandbox.run([sys.executable, "-c", HOG], tmp_path, limits=Limits(memory=200 << 20), unsafe=True)
-        assert ended.problem == "used more than 200 MB of memory"
-        ended = sandbox.run(["sh", "-c", "echo $HOSTCUDA_CACHE_DIR"], tmp_path, unsafe=True)
-        assert ended == SandboxEnded(0, "", ended.seconds, ended.peak_memory, f"{tmp_path}/cache\n", "")
-    finally:
-        sandbox.why_not.cache_clear()
+    yield
+    sandbox.why_not.cache_clear()
 
 
-def test_a_sandbox_that_does_not_work_says_so(tmp_path, monkeypatch):
+def test_without_a_sandbox_it_says_why_and_refuses(tmp_path, monkeypatch, tried_anew):
+    monkeypatch.setattr(sandbox.shutil, "which", lambda name: None)
+    assert sandbox.why_not() == "bubblewrap is missing: sudo apt install bubblewrap" and not sandbox.available()
+    with pytest.raises(LabError, match=r"not run without a sandbox: bubblewrap is missing: .* With --unsafe they"):
+        sandbox.run(["touch", "ran"], tmp_path)
+    assert not (tmp_path / "ran").exists()
+    ended = sandbox.run([sys.executable, "-c", HOG], tmp_path, limits=Limits(memory=200 << 20), unsafe=True)
+    assert ended.problem == "used more than 200 MB of memory"
+    ended = sandbox.run(["sh", "-c", "echo $HOSTCUDA_CACHE_DIR"], tmp_path, unsafe=True)
+    assert ended == SandboxEnded(0, "", ended.seconds, ended.peak_memory, f"{tmp_path}/cache\n", "")
+
+
+def test_a_sandbox_that_does_not_work_says_so(tmp_path, monkeypatch, tried_anew):
     fake = tmp_path / "bwrap"
     fake.write_text("#!/bin/sh\necho 'bwrap: No permissions to create new namespace' >&2; exit 1\n")
     fake.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    sandbox.why_not.cache_clear()
-    try:
-        monkeypatch.setattr(sandbox, "_make_environment", lambda check: {"PATH": os.environ["PATH"]})
-        assert "does not work here (bwrap: No permissions to create new namespace): allow" in sandbox.why_not()
-    finally:
-        sandbox.why_not.cache_clear()
+    monkeypatch.setattr(sandbox, "_make_environment", lambda check: {"PATH": os.environ["PATH"]})
+    assert "does not work here (bwrap: No permissions to create new namespace): allow" in sandbox.why_not()

@@ -79,12 +79,9 @@ TRIED = """
 """
 
 
-@pytest.mark.parametrize(
-    ("kernel", "verdict"),
-    [pytest.param("", "", id="nothing"),
-     pytest.param("start", "goal missed: this is the starting code", id="start"),
-     pytest.param(exercise("04a").solution, "goal met", id="solution")],
-)
+@pytest.mark.parametrize(("kernel", "verdict"), [
+    ("", ""), ("start", "goal missed: this is the starting code"), (exercise("04a").solution, "goal met"),
+], ids=["nothing", "start", "solution"])
 def test_its_exercises_are_graded_and_have_no_solution(edition, kernel, verdict):
     environment = {**os.environ, "PYTHONPATH": str(edition), "HOSTCUDA_ENGINE": "cpu",
                    "LABKIT_PROGRESS": str(edition / "progress.json")}

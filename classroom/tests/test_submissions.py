@@ -69,11 +69,10 @@ def test_the_lowest_cell_counts_whatever_ran_last(tmp_path):
     assert entry.answer.endswith("// second")
 
 
-@pytest.mark.parametrize(
-    ("file", "student"),
-    [("carol/04a.cu", "carol"), ("carol_04a.cu", "carol"), ("04a_carol.cu", "carol"), ("dave/4a.cu", "dave"),
-     ("erin_04A.CU", "erin")],
-)
+@pytest.mark.parametrize(("file", "student"), [
+    ("carol/04a.cu", "carol"), ("carol_04a.cu", "carol"), ("04a_carol.cu", "carol"), ("dave/4a.cu", "dave"),
+    ("erin_04A.CU", "erin"),
+])
 def test_a_kernel_file_belongs_to_a_student_and_an_exercise(tmp_path, file, student):
     (entry,) = hand_in(tmp_path, file)
     assert (entry.student, entry.exercise, entry.answer, entry.problem) == (student, "04a", KERNEL, "")
@@ -106,16 +105,13 @@ def test_a_notebook_in_a_folder_belongs_to_the_outermost(tmp_path, name):
     assert [entry.student for entry in submissions([tmp_path])] == ["alice", "erin"]
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "says"),
-    [
-        ("kernel.cu", KERNEL, "kernel.cu does not say which exercise it answers"),
-        ("frank_99z.cu", KERNEL, "there is no exercise '99z'"),
-        ("grace.ipynb", "not JSON", "grace.ipynb is not a notebook"),
-        ("heidi_04a.cu", b"\xff\xfe", "heidi_04a.cu, line 1: 0xff is no UTF-8"),
-        ("judy_04a.cu", "\n", "judy_04a.cu is empty: hand in the whole kernel"),
-    ],
-)
+@pytest.mark.parametrize(("name", "text", "says"), [
+    ("kernel.cu", KERNEL, "kernel.cu does not say which exercise it answers"),
+    ("frank_99z.cu", KERNEL, "there is no exercise '99z'"),
+    ("grace.ipynb", "not JSON", "grace.ipynb is not a notebook"),
+    ("heidi_04a.cu", b"\xff\xfe", "heidi_04a.cu, line 1: 0xff is no UTF-8"),
+    ("judy_04a.cu", "\n", "judy_04a.cu is empty: hand in the whole kernel"),
+])
 def test_what_cannot_be_graded_says_why(tmp_path, name, text, says):
     (tmp_path / name).write_bytes(text if isinstance(text, bytes) else text.encode())
     (entry,) = submissions([tmp_path / name])
@@ -359,6 +355,13 @@ def test_a_poisoned_notebook_takes_little_and_the_others_are_read(tmp_path, text
     assert [submission.problem for submission in entries if submission.student == "alice"] == [""]
     assert 1 <= len(own) <= 101 and all(len(entry.answer) < 70_000 and len(entry.exercise) <= 60 for entry in own)
     assert says is None or says in " ".join(submission.problem for submission in own)
+
+
+def test_a_huge_notebook_is_not_read(tmp_path):
+    with (tmp_path / "mallory.ipynb").open("wb") as file:
+        file.truncate(1 << 40)
+    (entry,) = submissions([tmp_path])
+    assert "mallory.ipynb has more than 20 MB" in entry.problem
 
 
 def test_a_folder_of_one_student_is_read_to_a_limit(tmp_path):

@@ -40,6 +40,15 @@ OTHER_FILES = {
     "in a trigraph": '??=include "/etc/passwd"',
     "behind a carriage return": '//\r#include "/etc/passwd"',
     "behind a raw string": 'const char *s = R"(\n";\n#include "/etc/passwd"\n//)";',
+    "behind a comment in a raw string": 'auto r = R"x(/*)x";\n#include "/etc/passwd"\n/* */',
+    "behind a comment whose end is spliced": '/* \\\n*\\\n/ #include "/etc/passwd"',
+    "behind a trigraph that splices": '// ??/\n#include "/etc/passwd"',
+    "behind a quote as a character": "auto a = '\"';\n#include \"/etc/passwd\"\nauto b = '\"';",
+    "behind a form feed": '\x0c#\x0binclude "/etc/passwd"',
+    "behind the end of starting code": '#ifdef SKELETON\n#endif\n#include "/etc/passwd"',
+    "a name from a macro with an argument": '#define Q(x) #x\n#define I(x) Q(x)\n#include I(/etc/passwd)',
+    "whether a file is newer": '#pragma GCC dependency "/etc/passwd"',
+    "a precompiled header": '#pragma GCC pch_preprocess "/etc/passwd"',
 }
 ASSEMBLER = {
     "a file's bytes": 'asm(".section .rodata\\nsecret: .incbin \\"/etc/hostname\\"\\n.text");',
@@ -198,16 +207,12 @@ def assembly(tmp_path):
     return make
 
 
-@pytest.mark.parametrize(
-    "code",
-    [
-        "typedef int (*Run)(const char *);\nint f(long at) {\n  return ((Run)at)(\"id\") + 1;\n}",
-        "typedef int (*Run)(const char *);\nint f(long at) {\n  return ((Run)at)(\"id\");\n}",
-        "void f(long at) {\n  void *to = (void *)at;\n  goto *to;\n}",
-        "struct A { virtual int f(); };\nint g(A *a) {\n  return a->f();\n}",
-    ],
-    ids=["call", "last call", "goto", "virtual"],
-)
+@pytest.mark.parametrize("code", [
+    "typedef int (*Run)(const char *);\nint f(long at) {\n  return ((Run)at)(\"id\") + 1;\n}",
+    "typedef int (*Run)(const char *);\nint f(long at) {\n  return ((Run)at)(\"id\");\n}",
+    "void f(long at) {\n  void *to = (void *)at;\n  goto *to;\n}",
+    "struct A { virtual int f(); };\nint g(A *a) {\n  return a->f();\n}",
+], ids=["call", "last call", "goto", "virtual"])
 def test_code_that_computes_where_it_goes_is_refused(assembly, code):
     with pytest.raises(EngineError, match="line 3: the kernel calls a function by a pointer, which a submission"):
         untrusted.refuse_calls(assembly(code))
