@@ -65,9 +65,8 @@ def test_sectors_have_visible_boundaries(compose):  # noqa: F811
 @pytest.mark.parametrize("layer", [LENET86[0], LENET72[1], Layer("odd", 2, 13, 29, 5, 4)], ids=str)
 def test_costs_of_tiles_are_as_counted(layer, width):
     cost, side, (idle, threads) = compute_costs(layer, width), width + layer.K - 1, count_idle(layer, width, width)
-    rows, columns = (np.minimum(side, size - np.arange(0, outputs, width)).sum()
-                     for size, outputs in ((layer.H, layer.Ho), (layer.W, layer.Wo)))
-    loaded = rows * columns
+    h, w = (np.add.outer(np.arange(0, outputs, width), np.arange(side)) for outputs in (layer.Ho, layer.Wo))
+    loaded = ((h[:, None, :, None] < layer.H) & (w[:, None] < layer.W)).sum()  # by tile and by place in it
     assert cost["idle"] == pytest.approx(idle / threads)
     assert cost["loaded"] == pytest.approx(loaded / (layer.H * layer.W))
     assert cost["across"] * cost["down"] * width**2 == threads

@@ -258,6 +258,7 @@ def test_a_ratio_of_several_kernels_is_that_of_their_times():
     saved = recorded("H200")
     tiled = variant(4, tile=32)
     ratios = saved.op_ms([tiled, 4], LENET86) / saved.op_ms(3, LENET86)
+    assert saved.ratio("op_ms", [tiled, 4], 3, LENET86).equals(ratios)
     assert saved.ratio("op_ms", 4, 3, LENET86).tolist() == ratios.loc["04 tiling"].tolist()
     pairs = saved.ratio("op_ms", [tiled, 4], [3, 3], LENET86[0])
     assert list(pairs) == ratios[LENET86[0].name].tolist()
