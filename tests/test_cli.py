@@ -12,7 +12,8 @@ import sys
 import nbformat
 import pandas as pd
 import pytest
-from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+from nbformat.v4 import new_markdown_cell, new_output
+from notebook_files import write_notebook
 
 import labkit
 from labkit import cli
@@ -39,13 +40,8 @@ def command(monkeypatch, capsys):
 
 @pytest.fixture
 def notebook(tmp_path):
-    def save(name, *sources):
-        cells = [new_markdown_cell(f"# {name}"), *map(new_code_cell, sources)]
-        path = tmp_path / f"{name}.ipynb"
-        nbformat.write(new_notebook(cells=cells), path)
-        return path
-
-    return save
+    """Return a function that writes a notebook of one cell of code."""
+    return lambda name, code: write_notebook(tmp_path / f"{name}.ipynb", new_markdown_cell(f"# {name}"), code)
 
 
 def test_help_lists_the_commands(command):

@@ -4,12 +4,12 @@ import base64
 import itertools
 import re
 from html.parser import HTMLParser
-from pathlib import Path
 
 import html5lib
 import nbformat
 import pytest
-from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_output
+from notebook_files import write_notebook
 from test_draw_dark import contrast
 
 from labkit import draw
@@ -32,36 +32,28 @@ TEACHING = [
         "| rung | ms |\n|---|---:|\n| 01 | 18.9 |\n\n```cuda\n__global__ void f() { x[0] = 1.0f; } // <one>\n```"
     ),
     new_markdown_cell("## The cost\n\n## The cost\n"),
-    new_code_cell("import pandas as pd\npd.DataFrame({'a': [1, 2]})"),
-    new_code_cell(
-        "from IPython.display import display\n"
-        "import base64\n"
-        f"png = {base64.b64encode(b'stands for a picture').decode()!r}\n"
-        "about = {'image/png': {'alt': 'A <tile>', 'width': 300}}\n"
-        "display({'image/png': png, 'text/plain': 'x'}, metadata=about, raw=True)\n"
-        "display({'image/svg+xml': '<svg xmlns=\"http://www.w3.org/2000/svg\"/>', 'text/plain': 'x'}, raw=True)\n"
-        "print('a < b', '\\x1b[31mred\\x1b[0m')"
-    ),
+    "import pandas as pd\npd.DataFrame({'a': [1, 2]})",
+    "from IPython.display import display\n"
+    "import base64\n"
+    f"png = {base64.b64encode(b'stands for a picture').decode()!r}\n"
+    "about = {'image/png': {'alt': 'A <tile>', 'width': 300}}\n"
+    "display({'image/png': png, 'text/plain': 'x'}, metadata=about, raw=True)\n"
+    "display({'image/svg+xml': '<svg xmlns=\"http://www.w3.org/2000/svg\"/>', 'text/plain': 'x'}, raw=True)\n"
+    "print('a < b', '\\x1b[31mred\\x1b[0m')",
     new_code_cell("raise ValueError('meant')", metadata={"tags": ["raises-exception"]}),
 ]
 FAILING = [
     new_markdown_cell("# 02 · It fails\n\n**You will learn** nothing.\n\n## Part\n"),
-    new_code_cell("x = 1\nprint('before')"),
-    new_code_cell("# divide\nx / 0"),
+    "x = 1\nprint('before')",
+    "# divide\nx / 0",
     new_code_cell("print('never')", outputs=[new_output("stream", text="an old output")], execution_count=3),
 ]
-DYING = [new_markdown_cell("# 03 · It dies"), new_code_cell("import os\nos._exit(7)")]
+DYING = [new_markdown_cell("# 03 · It dies"), "import os\nos._exit(7)"]
 STORED = [
     new_markdown_cell("# 04 · Stored"),
     new_code_cell("1", outputs=[new_output("stream", text="as stored")], execution_count=1),
 ]
 ON_GPU = {"labkit": {"engine": "gpu", "device": "NVIDIA H200", "date": "2026-11-05"}}
-
-
-def save(folder: Path, name: str, cells, **metadata) -> Path:
-    path = folder / f"{name}.ipynb"
-    nbformat.write(new_notebook(cells=cells, metadata=metadata), path)
-    return path
 
 
 class Recorder(execute.Progress):
@@ -82,7 +74,8 @@ class Recorder(execute.Progress):
 def made(tmp_path_factory):
     """Make one report of a notebook that runs, one that fails and one whose kernel dies: (folder, pages, progress)."""
     folder = tmp_path_factory.mktemp("notebooks")
-    paths = [save(folder, "01_tiling", TEACHING), save(folder, "02_fails", FAILING), save(folder, "03_dies", DYING)]
+    paths = [write_notebook(folder / f"{name}.ipynb", *cells) for name, cells in (
+        ("01_tiling", TEACHING), ("02_fails", FAILING), ("03_dies", DYING))]
     progress = Recorder()
     pages = report.make([str(path) for path in paths], folder / "out", progress=progress)
     return folder / "out", pages, progress.seen
@@ -100,7 +93,8 @@ def stored(tmp_path, monkeypatch, quick):
     monkeypatch.setattr(execute, "run", lambda *args: pytest.fail("a stored notebook was executed"))
 
     def export(cells, **metadata):
-        (page,) = report.make([str(save(tmp_path, "04_stored", cells, **metadata))], tmp_path / "out", stored=True)
+        path = write_notebook(tmp_path / "04_stored.ipynb", *cells, **metadata)
+        (page,) = report.make([str(path)], tmp_path / "out", stored=True)
         return page, page.path.read_text()
 
     return export
@@ -114,9 +108,7 @@ class Checkout:
 
     def write(self, texts, **metadata):
         for name, text in texts.items():
-            path = self.root / "notebooks" / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            save(path.parent, path.name, [new_markdown_cell(text)], **metadata)
+            write_notebook(self.root / "notebooks" / f"{name}.ipynb", new_markdown_cell(text), **metadata)
 
     def report(self, *names, out="out", stored=True, **options):
         return report.make(names, self.root / out, stored=stored, **options)
@@ -463,7 +455,7 @@ def test_html_of_a_notebook_takes_no_name_of_the_page(stored):
 
     named = '<div id="contents" class="bar lab-note sheet"><p id=cell-0 class=failure>text</p></div>'
     output = new_output("display_data", data={"text/html": named, "text/plain": ""})
-    _, plain = stored([new_markdown_cell("# 04 · Title\n\n## Part"), new_code_cell("1")])
+    _, plain = stored([new_markdown_cell("# 04 · Title\n\n## Part"), "1"])
     _, text = stored([new_markdown_cell(f"# 04 · Title\n\n{named}\n\n## Part"), new_code_cell("1", outputs=[output])])
     assert text.count('<div class="lab-note">') == 2
     assert taken(text) == taken(plain)
@@ -510,8 +502,9 @@ def test_requests_in(text, found):
 
 
 def test_stored_notebooks_are_canonical(tmp_path):
-    cells = [new_code_cell("1", metadata={"scrolled": True, "tags": ["keep"]}), new_markdown_cell("  ")]
-    path = save(tmp_path, "08_form", cells, **ON_GPU, language_info={"name": "python", "version": "3.11.2"})
+    python = {"name": "python", "version": "3.11.2"}
+    cell = new_code_cell("1", metadata={"scrolled": True, "tags": ["keep"]})
+    path = write_notebook(tmp_path / "08_form.ipynb", cell, new_markdown_cell("  "), **ON_GPU, language_info=python)
     execute.store(execute.read(path))
     nb = nbformat.read(path, as_version=4)
     nbformat.validate(nb)
@@ -562,11 +555,12 @@ def test_a_report_leaves_the_readers_files(tmp_path):
     for name, text in mine.items():
         (tmp_path / "programs" / name).write_text(text)
     (tmp_path / "data.txt").write_text("data")
-    path = save(tmp_path, "05_program", [
-        new_code_cell("import labkit"), new_code_cell("%%program first.cu\nint main() {}\n"),
-        new_code_cell("from pathlib import Path\nPath('new').write_text('')\nprint(Path('data.txt').read_text(), "
-                      "*(each.read_text() for each in sorted(Path('programs').iterdir())))"),
-    ])
+    path = write_notebook(
+        tmp_path / "05_program.ipynb",
+        "import labkit", "%%program first.cu\nint main() {}\n",
+        "from pathlib import Path\nPath('new').write_text('')\nprint(Path('data.txt').read_text(), "
+        "*(path.read_text() for path in sorted(Path('programs').iterdir())))",
+    )
     (page,) = report.make([str(path)], tmp_path / "out")
     assert page.failure is None
     assert [cell.outputs[0].text for cell in page.notebook.nb.cells[1:]] == [
@@ -577,7 +571,7 @@ def test_a_report_leaves_the_readers_files(tmp_path):
 
 def test_two_reports_at_once_are_both_listed(tmp_path, monkeypatch, quick):
     monkeypatch.setattr(execute, "folder", lambda: tmp_path)
-    one, two = save(tmp_path, "04_stored", STORED), save(tmp_path, "05_stored", STORED)
+    one, two = (write_notebook(tmp_path / f"{number}_stored.ipynb", *STORED) for number in ("04", "05"))
 
     class Between(execute.Progress):
         def finish(self, notebook):  # one has written its page, and not yet its index

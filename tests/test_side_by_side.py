@@ -5,11 +5,10 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
-import nbformat
 import pytest
-from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+from nbformat.v4 import new_markdown_cell
+from notebook_files import write_notebook
 
 from labkit.notebooks import execute, side_by_side
 from labkit.notebooks import html as report
@@ -17,17 +16,12 @@ from labkit.notebooks import html as report
 pytestmark = pytest.mark.thorough("pages as they are published")
 
 
-def save(folder, name, *cells):
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{name}.ipynb"
-    code = [new_code_cell(cell) for cell in cells]
-    nbformat.write(new_notebook(cells=[new_markdown_cell(f"# {name[:2]} · Title"), *code]), path)
-    return path
+TITLE = new_markdown_cell("# 01 · Title")
 
 
 def test_ctrl_c_ends_the_kernels(tmp_path):
-    path = save(tmp_path, "01_long", f"import os, time; open({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid()))",
-                "time.sleep(1000)")
+    note = f"import os, time; open({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid()))"
+    path = write_notebook(tmp_path / "01_long.ipynb", TITLE, note, "time.sleep(1000)")
     command = [sys.executable, "-m", "labkit", "report", str(path), "--out", str(tmp_path / "out")]
     child = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
     while not (tmp_path / "pid").is_file() or not (tmp_path / "pid").read_text():
@@ -54,7 +48,7 @@ def series(tmp_path, monkeypatch):
 
     def made(*cells, fresh=False, name="01_one"):
         counts = f"open({str(tmp_path / 'log')!r}, 'a').write('x'); print('out' + 'put')"
-        path = save((tmp_path / "notebooks" / name).parent, Path(name).name, counts, *cells)
+        path = write_notebook(tmp_path / "notebooks" / f"{name}.ipynb", TITLE, counts, *cells)
         (page,) = report.make([str(path)], tmp_path / "out", fresh=fresh)
         return page, len((tmp_path / "log").read_text())
 

@@ -11,9 +11,9 @@ from concurrent.futures import BrokenExecutor, ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
 
-import nbformat
 import pandas as pd
 import pytest
+from notebook_files import write_notebook
 from typer.testing import CliRunner
 
 from hostcuda.errors import Interrupted
@@ -79,8 +79,7 @@ def rows_of(name):
 def test_who_is_not_graded_is_named_in_the_summary_the_table_and_the_pages(walled):
     hand_in("carol.docx")
     Path("in/frank").mkdir()
-    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("lab.grade('12a', 2, 2)")])
-    nbformat.write(notebook, "in/alice.ipynb")
+    write_notebook(Path("in/alice.ipynb"), "lab.grade('12a', 2, 2)")
     lines = said("in", "--ranking").splitlines()
     assert lines[1:] == [
         "    2  not graded:",
@@ -94,7 +93,7 @@ def test_who_is_not_graded_is_named_in_the_summary_the_table_and_the_pages(walle
     assert "<h2>Not graded: there is no" in page and "met their goal" not in page
     assert "<td>frank</td><td></td><td>there is no" in Path("grades/ranking.html").read_text()
 
-    nbformat.write(notebook, "in/carol.ipynb")  # the row of the other file goes
+    write_notebook(Path("in/carol.ipynb"), "lab.grade('12a', 2, 2)")  # the row of the other file goes
     said("in")
     assert [*pd.read_csv("grades/grades.csv")["student"]] == ["alice", "carol", "frank"]
     assert said("in/alice.ipynb", "--out", "one").endswith("one/grades.csv, and a page for one student\n")

@@ -10,6 +10,7 @@ import textwrap
 import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+from notebook_files import write_notebook
 
 from labkit.base.paths import PACKAGE, cuda_src
 from labkit.exercises.exercise import exercise, exercises
@@ -143,10 +144,8 @@ def checkout(tmp_path, monkeypatch):
     folder.mkdir(parents=True)
     for path in exercise("04a").folder.glob("*.*"):
         (folder / path.name).write_text(path.read_text())
-    (root / "notebooks").mkdir()
-    cells = [new_markdown_cell("# 04 · Tiling"), new_code_cell('lab.show(lab.solution("04a"))'),
-             new_code_cell('lab.grade("04a", mine);')]
-    nbformat.write(new_notebook(cells=cells), root / "notebooks" / "04_tiling.ipynb")
+    write_notebook(root / "notebooks" / "04_tiling.ipynb", new_markdown_cell("# 04 · Tiling"),
+                   'lab.show(lab.solution("04a"))', 'lab.grade("04a", mine);')
     monkeypatch.setattr(student, "PACKAGE", root / "labkit")
     return root
 

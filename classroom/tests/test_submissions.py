@@ -10,6 +10,7 @@ import tracemalloc
 
 import nbformat
 import pytest
+from notebook_files import write_notebook
 
 from labkit.base.errors import LabError
 from labkit.base.paths import PACKAGE
@@ -33,16 +34,9 @@ def hand_in(folder, *names):
     return submissions([folder])
 
 
-def notebook(path, *cells):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    nb = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
-    nbformat.write(nb, path)
-    return path
-
-
 @pytest.mark.parametrize("above", ["", "\n  \n"], ids=["first line", "lines above"])
 def test_kernel_cells_are_found_with_the_lines_of_the_cell(tmp_path, above):
-    path = notebook(tmp_path / "alice.ipynb", "import labkit as lab", f"{above}{HEAD} --name mine\n{KERNEL}")
+    path = write_notebook(tmp_path / "alice.ipynb", "import labkit as lab", f"{above}{HEAD} --name mine\n{KERNEL}")
     (entry,) = submissions([path])
     assert (entry.student, entry.exercise) == ("alice", "04a")
     assert entry.answer == f"{above.replace(' ', '')}// {HEAD} --name mine\n{KERNEL}"
@@ -51,8 +45,8 @@ def test_kernel_cells_are_found_with_the_lines_of_the_cell(tmp_path, above):
 def test_a_part_of_a_kernel_is_completed_with_the_starting_code(tmp_path):
     start = exercise("10b").start
     own = start[slice(*find_functions(start)["conv"])].replace("__syncthreads();", "__syncwarp();")
-    path = notebook(tmp_path / "alice.ipynb", f"%%kernel 10 --part --exercise 10b --name mine\n{own}")
-    other = notebook(tmp_path / "bob.ipynb", f"%%kernel 10 --part --exercise 10b\n{KERNEL.replace('conv', 'other')}")
+    path = write_notebook(tmp_path / "alice.ipynb", f"%%kernel 10 --part --exercise 10b --name mine\n{own}")
+    other = write_notebook(tmp_path / "bob.ipynb", "%%kernel 10 --part --exercise 10b\n__global__ void other() {}\n")
     entry, refused = submissions([path, other])
     assert entry.answer.replace("// %%kernel 10 --part --exercise 10b --name mine\n", "") == start.replace(
         start[slice(*find_functions(start)["conv"])], own)
@@ -61,7 +55,7 @@ def test_a_part_of_a_kernel_is_completed_with_the_starting_code(tmp_path):
 
 def test_the_lowest_cell_counts_whatever_ran_last(tmp_path):
     first, second = (f"{HEAD}\n{KERNEL}// {word}" for word in ("first", "second"))
-    path = notebook(tmp_path / "bob.ipynb", first, second)
+    path = write_notebook(tmp_path / "bob.ipynb", first, second)
     nb = nbformat.read(path, 4)
     nb.cells[0].execution_count, nb.cells[1].execution_count = 7, 2
     nbformat.write(nb, path)
@@ -80,7 +74,7 @@ def test_a_kernel_file_belongs_to_a_student_and_an_exercise(tmp_path, file, stud
 
 def test_the_folder_says_whose_it_is_whatever_the_name_of_a_file(tmp_path):
     hand_in(tmp_path, "alice/00a.cu", "mallory/alice_00a.cu", "mallory/04_tiling/bob_04a.cu", "eve/my kernel.cu")
-    notebook(tmp_path / "mallory" / "alice.ipynb", f"%%kernel 01 --exercise 01b\n{KERNEL}")
+    write_notebook(tmp_path / "mallory" / "alice.ipynb", f"%%kernel 01 --exercise 01b\n{KERNEL}")
     (tmp_path / "mallory" / "alice_02a.cu").symlink_to("/etc/hostname")
     problems = {(submission.student, submission.exercise): submission.problem for submission in submissions([tmp_path])}
     assert {key for key, problem in problems.items() if not problem} == {
@@ -101,7 +95,7 @@ def test_moodles_folders_begin_with_the_name(tmp_path):
 @pytest.mark.parametrize("name", ["04_tiling", "04_tiling (1)", "04-homework", "04", "tiling/04_tiling"])
 def test_a_notebook_in_a_folder_belongs_to_the_outermost(tmp_path, name):
     for student in ("alice", "erin"):
-        notebook(tmp_path / student / f"{name}.ipynb", f"{HEAD}\n{KERNEL}")
+        write_notebook(tmp_path / student / f"{name}.ipynb", f"{HEAD}\n{KERNEL}")
     assert [entry.student for entry in submissions([tmp_path])] == ["alice", "erin"]
 
 
@@ -127,7 +121,7 @@ def test_nothing_to_grade(tmp_path):
 
 
 def test_a_student_who_has_handed_in_other_files_or_none_is_listed(tmp_path):
-    notebook(tmp_path / "alice.ipynb", f"{HEAD}\n{KERNEL}")
+    write_notebook(tmp_path / "alice.ipynb", f"{HEAD}\n{KERNEL}")
     (tmp_path / "frank").mkdir()
     nothing = "there is no .ipynb or .cu file"
     entries = hand_in(tmp_path, "alice.pdf", "bob.docx", "bob_04a.zip", ".hidden", "carol/04a.cu", "carol/notes.txt",
@@ -163,7 +157,7 @@ def test_neither_links_nor_paths_lead_to_another_students_kernel(tmp_path):
 
 
 def test_two_files_for_one_exercise_are_told(tmp_path):
-    notebook(tmp_path / "alice.ipynb", f"{HEAD}\n{KERNEL}")
+    write_notebook(tmp_path / "alice.ipynb", f"{HEAD}\n{KERNEL}")
     (entry,) = hand_in(tmp_path, "alice_04a.cu")
     assert "it was handed in twice, in alice.ipynb and alice_04a.cu" in entry.problem
 
@@ -176,7 +170,7 @@ def test_two_files_for_one_exercise_are_told(tmp_path):
     ("lab.grade({[]: 1})", ""), ("lab.grade()", ""), ("lab.grade('99z', 1)", ""),
 ])
 def test_a_cell_that_answers_nothing_is_told(tmp_path, cell, says):
-    (entry,) = submissions([notebook(tmp_path / "alice.ipynb", cell)])
+    (entry,) = submissions([write_notebook(tmp_path / "alice.ipynb", cell)])
     assert entry.problem and says in entry.problem
 
 
@@ -214,7 +208,7 @@ def test_a_manifest_that_may_be_the_students_own_says_nothing(tmp_path):
 
 
 def test_half_a_character_does_not_stop_the_class(tmp_path):
-    (entry,) = submissions([notebook(tmp_path / "alice.ipynb", "%%kernel 04 --exercise 04a\n// \\ud800\n")])
+    (entry,) = submissions([write_notebook(tmp_path / "alice.ipynb", "%%kernel 04 --exercise 04a\n// \\ud800\n")])
     path = tmp_path / "bob.ipynb"
     path.write_text((tmp_path / "alice.ipynb").read_text().replace("\\\\ud800", "\\ud800"))
     (entry,) = submissions([path])
@@ -261,7 +255,7 @@ PATHS = ("in/mallory/saxpy", "./in/mallory/saxpy", "saxpy", "saxpy/", "in/../sax
 @pytest.mark.parametrize("cell", ["lab.grade('{}', 1)", "%%cuda x --exercise {}\n" + KERNEL,
                                   "%%kernel 04 --exercise={}\n" + KERNEL, "lab.grade({{'{}': 1}}, '{}')"])
 def test_no_path_of_a_hand_in_is_loaded(evil, tmp_path, name, cell):
-    notebook(tmp_path / "in" / "mallory" / "n.ipynb", cell.format(*[name.format(tmp_path=tmp_path)] * 2))
+    write_notebook(tmp_path / "in" / "mallory" / "n.ipynb", cell.format(*[name.format(tmp_path=tmp_path)] * 2))
     (entry,) = submissions([tmp_path / "in"])
     assert entry.problem and entry.student == "mallory"
     assert "there is no exercise" in entry.problem or "has no kernel cell" in entry.problem
@@ -270,7 +264,7 @@ def test_no_path_of_a_hand_in_is_loaded(evil, tmp_path, name, cell):
 def test_the_name_of_an_added_exercise_is_that_exercise_wherever_the_grader_stands(evil, tmp_path):
     added = add(PACKAGE.parent / "tests" / "exercises" / "own" / "saxpy")
     for folder in ("saxpy", "in/mallory/saxpy"):
-        notebook(tmp_path / "in" / "mallory" / "n.ipynb", f"%%cuda x --exercise {folder}\n{added.solution}")
+        write_notebook(tmp_path / "in" / "mallory" / "n.ipynb", f"%%cuda x --exercise {folder}\n{added.solution}")
         (entry,) = submissions([tmp_path / "in"])
         assert (entry.exercise, entry.problem) == ("saxpy", "")
     assert grading.digest_task("saxpy") == grading.digest_task(added.folder)
@@ -344,7 +338,7 @@ POISON = {
 @pytest.mark.parametrize(("text", "says"), POISON.values(), ids=POISON)
 def test_a_poisoned_notebook_takes_little_and_the_others_are_read(tmp_path, text, says):
     (tmp_path / "mallory.ipynb").write_bytes(text if isinstance(text, bytes) else text.encode())
-    notebook(tmp_path / "alice.ipynb", f"{HEAD}\n{KERNEL}")
+    write_notebook(tmp_path / "alice.ipynb", f"{HEAD}\n{KERNEL}")
     tracemalloc.start()
     began = time.process_time()
     entries = submissions([tmp_path])
