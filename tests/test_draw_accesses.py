@@ -83,20 +83,6 @@ def race():
     return labkit.sanitize(RACY, Layer("one block", 2, 22, 22, 1, 7), tool="racecheck", engine="cpu")
 
 
-def test_a_race_has_both_threads_lines_and_the_missing_barrier(render, race):  # noqa: F811
-    page = render(draw.race, race)
-    assert not collisions(page)
-    row, source = race.table.iloc[0], RACY.source.splitlines()
-    assert page.title == "Race on tile: no barrier between two accesses"
-    for access, verb in ((row["other"], "reads"), (row, "writes")):
-        assert f"thread {tuple(access['thread'])}" in page.words
-        assert f"{verb} element {row['buffer']['offset'] // 4} of tile" in page.words
-        assert f"04_own.cu, line {access['line']}" in page.words
-        assert source[access["line"] - 1].split("//")[0].strip()[:60] in page.alt
-    assert any("no __syncthreads() here" in word for word in page.words)
-    assert row["op"] == "st" and row["other"]["op"] == "ld"
-
-
 @pytest.mark.parametrize(("kind", "title", "missing"), [
     ("race with a copy", "the copy is not waited for", "no wait for the copy here"),
     ("race between blocks", "nothing orders two blocks", "the blocks of a launch run in any order"),

@@ -13,7 +13,7 @@ from hostcuda.errors import EngineError
 from labkit.base.errors import LabError
 from labkit.base.paths import cuda_src
 from labkit.ladder.buffers import Buffers
-from labkit.networks.images import Dataset, cycle, resize
+from labkit.networks.images import Dataset, cycle
 from labkit.networks.lenet86 import WEIGHT_SHAPES, load_weights, provenance
 from labkit.networks.reference.layers import finite_differences
 from labkit.networks.reference.lenet86 import LENET86, Lenet86Sizes, forward_numpy, initial_weights
@@ -161,16 +161,6 @@ def test_wrong_kernels_are_found(right, wrong, monkeypatch, tmp_path):
     monkeypatch.setattr(backprop, "_compile_kernels", backprop._compile_kernels.__wrapped__)
     with pytest.raises(AssertionError):
         check_step(random_sizes(1), 10, monkeypatch)
-
-
-def test_images_are_sampled_as_resize_does(small):
-    with Lenet86(3) as model:
-        memory = model.memory
-        images = memory.copy_in(small.images[:3])
-        order, maps = memory.copy_in(np.int32([2, 0, 1])), memory.copy_in(np.float32([backprop.IDENTITY] * 3))
-        model.sample(images, order, maps, 3, *small.images.shape[2:])
-        sampled = memory.copy_out(model.x[0], (3, 1, 86, 86))
-    np.testing.assert_allclose(sampled, resize(small.images[[2, 0, 1], 0], 86, white=1), atol=2e-6)
 
 
 def test_random_maps():

@@ -156,12 +156,6 @@ def test_neither_links_nor_paths_lead_to_another_students_kernel(tmp_path):
         exercise("04a").subject.source(by_student["mallory"].answer)
 
 
-def test_two_files_for_one_exercise_are_told(tmp_path):
-    write_notebook(tmp_path / "alice.ipynb", f"{HEAD}\n{KERNEL}")
-    (entry,) = hand_in(tmp_path, "alice_04a.cu")
-    assert "it was handed in twice, in alice.ipynb and alice_04a.cu" in entry.problem
-
-
 @pytest.mark.parametrize(("cell", "says"), [
     (f"%%kernel 04\n{KERNEL}", "has no kernel cell with --exercise"),
     ("n = 3; lab.grade('12a', n, 5); n = 4", "12a: write the numbers into the call"),

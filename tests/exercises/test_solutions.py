@@ -1,7 +1,6 @@
 """The solutions of the exercises: lab.solution gives them, and they work beyond what is graded."""
 
 import math
-import pickle
 import re
 
 import numpy as np
@@ -12,7 +11,6 @@ from hostcuda.gpu.nsight import COUNTED
 from labkit import LENET72, LENET86, Layer, solution, variant
 from labkit.exercises.exercise import exercises
 from labkit.exercises.subjects import InPlaceOf, Numbers
-from labkit.ladder import variants
 from labkit.measure.pipeline import schedule, span_ms
 from labkit.measure.rounding import rounding_errors
 from labkit.page.listing import Listing
@@ -31,12 +29,6 @@ def test_every_exercise_has_one(number):
         assert isinstance(solved, Listing) != isinstance(asked.subject, InPlaceOf)
         assert repr(solved).strip() == asked.solution.strip()  # and so shows the last line of a cell
         assert solved._repr_html_() == lab.show(solved)._repr_html_()
-
-
-def test_a_solution_is_a_variant_like_any_other():
-    solved = solution("04a")
-    assert solved == pickle.loads(pickle.dumps(solved)) == variants.solution("tiling", "a")
-    assert repr(variants.solution("tiling", "a")) == f"<Variant {solved.label}>"
 
 
 def test_options_are_those_of_the_exercise_or_the_readers():
@@ -175,14 +167,6 @@ def test_12a_is_the_fewest(layer, fewest):
 def test_12b_comes_closer_than_any_eight_equal_chunks(layer):
     equal = min(planned(layer, math.ceil(BATCH / count)) for count in range(1, 9))
     assert planned(layer, *solution("12b")) <= 1.01 < equal
-
-
-def test_growing_chunks_compute_the_same():
-    layer = Layer("odd", C=2, H=13, W=11, M=3, K=5)
-    rng = np.random.default_rng(0)
-    x, k = (rng.integers(-2, 3, shape).astype(np.float32) for shape in (layer.x_shape(20), layer.k_shape))
-    with lab.Pipeline(variant(3), layer, 20, chunk=(1, 3, 5, 11), streams=2) as pipeline:
-        assert np.array_equal(pipeline.run(x, k), lab.conv_float64(x, k))
 
 
 def test_growing_chunks_are_no_slower_on_an_h200_than_equal_ones():
