@@ -454,9 +454,9 @@ def require_plain(text, words):
 def require_one_sentence(name, words, status, out, err):
     """Fail unless a command ended with one sentence on standard error, or with its usage and one."""
     assert (status, out) in ((1, ""), (2, "")), (out, err)
-    said = [line for line in err.splitlines() if status == 1 or not line.startswith(("Usage: ", "Try ", " "))]
-    said = [line for line in said if line]
-    assert len(said) == 1 and said[0].startswith("Error: " if status == 2 else f"{name}: "), err
+    lines = [line for line in err.splitlines() if line]
+    lines = [line for line in lines if status == 1 or not line.startswith(("Usage: ", "Try ", " "))]
+    assert len(lines) == 1 and lines[0].startswith("Error: " if status == 2 else f"{name}: "), err
     require_plain(" ".join(err.split()) if status == 2 else err, words)
 
 

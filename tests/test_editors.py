@@ -58,10 +58,10 @@ def test_names_of_a_kernel_cell_are_completed(begun, found, not_found):
         return completion.complete(context)
 
     lines = "__global__ void conv(const float *weights)  // weird", "{", "    int column = 3;", begun, "}"
-    said = complete("\n".join(["%%kernel 01 --name mine", *lines]))
-    names = {item.text for item in said["completions"]}
-    assert found <= names and not names & not_found and said["suppress"]
-    assert said["matched_fragment"] == begun.rpartition("[")[2]
+    answer = complete("\n".join(["%%kernel 01 --name mine", *lines]))
+    names = {item.text for item in answer["completions"]}
+    assert found <= names and not names & not_found and answer["suppress"]
+    assert answer["matched_fragment"] == begun.rpartition("[")[2]
     assert complete("\n".join(["# Python", *lines])) == {"completions": []}
 
 

@@ -32,8 +32,8 @@ def digits():
 
 @pytest.fixture(scope="module", params=itertools.product(DTYPES, fused.KERNELS), ids=str)
 def network(request):
-    with FusedNetwork("digits", *request.param) as each:
-        yield each
+    with FusedNetwork("digits", *request.param) as network:
+        yield network
 
 
 def integer_weights(random):

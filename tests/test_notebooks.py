@@ -153,8 +153,8 @@ def test_says_where_its_outputs_come_from(path):
     assert produced.keys() == {"engine", "device", "date"}
     counted = any("Counted here" in text for cell in code_cells(path) for text in outputs_as_text(cell))
     elsewhere = counted and produced["engine"] == "gpu"
-    said = [cell for cell in read(path).cells if "*Where the outputs were made:*" in cell.source]
-    assert len(said) == elsewhere, "its banner says that a GPU made all outputs: name the cells that ran without one"
+    notes = [cell for cell in read(path).cells if "*Where the outputs were made:*" in cell.source]
+    assert len(notes) == elsewhere, "its banner says that a GPU made all outputs: name the cells that ran without one"
 
 
 @every_notebook

@@ -161,11 +161,11 @@ def test_claim(capsys):
         page.claim("a NaN is no evidence", float("nan") > 0)
 
 
-@pytest.mark.parametrize(("engine", "here", "said"), [
+@pytest.mark.parametrize(("engine", "here", "verdict"), [
     ("gpu", True, "agrees"), ("gpu", False, f"does not agree. {page._OTHERWISE}"), ("gpu", None, ""), ("cpu", True, ""),
 ])
-def test_only_a_gpu_agrees_or_not(capsys, on, engine, here, said):
+def test_only_a_gpu_agrees_or_not(capsys, on, engine, here, verdict):
     on(engine)
     page.claim("so", True, here=here)
     lines = capsys.readouterr().out.splitlines()
-    assert lines == ["✓ so", *([f"  Some GPU, measured here: {said}"] if said else [])]
+    assert lines == ["✓ so", *([f"  Some GPU, measured here: {verdict}"] if verdict else [])]

@@ -74,15 +74,15 @@ def test_the_doctor_of_an_installed_package_finds_its_data(installed):
     assert findings["data"]["found"].endswith(os.path.join("cuda_convolution_lab", "labkit", "data"))
 
 
-@pytest.mark.parametrize(("arguments", "status", "said"), [
+@pytest.mark.parametrize(("arguments", "status", "message"), [
     (["check", "1"], 0, "PASS 01 baseline"),
     (["bench", "1", "--layer", "lenet86-1", "--batch", "1"], 0, "baseline"),
     (["report"], 1, "they belong to the repository"),
 ])
-def test_commands_of_an_installed_package(installed, arguments, status, said):
+def test_commands_of_an_installed_package(installed, arguments, status, message):
     ended = installed(*arguments)
     assert ended.returncode == status, ended.stderr
-    assert said in ended.stdout + ended.stderr
+    assert message in ended.stdout + ended.stderr
 
 
 def test_kernels_need_no_package_of_the_notebooks(installed):

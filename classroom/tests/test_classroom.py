@@ -63,7 +63,7 @@ def hand_in(*names, text="// a kernel"):
         Path("in", name).write_text(text)
 
 
-def said(*words):
+def grade_class(*words):
     """Return what `labkit grade` prints."""
     graded = CliRunner().invoke(app, ["grade", *words])
     assert graded.exit_code == 0, graded.output
@@ -80,7 +80,7 @@ def test_who_is_not_graded_is_named_in_the_summary_the_table_and_the_pages(walle
     hand_in("carol.docx")
     Path("in/frank").mkdir()
     write_notebook(Path("in/alice.ipynb"), "lab.grade('12a', 2, 2)")
-    lines = said("in", "--ranking").splitlines()
+    lines = grade_class("in", "--ranking").splitlines()
     assert lines[1:] == [
         "    2  not graded:",
         "       carol: there is no .ipynb or .cu file, only carol.docx",
@@ -94,9 +94,9 @@ def test_who_is_not_graded_is_named_in_the_summary_the_table_and_the_pages(walle
     assert "<td>frank</td><td></td><td>there is no" in Path("grades/ranking.html").read_text()
 
     write_notebook(Path("in/carol.ipynb"), "lab.grade('12a', 2, 2)")  # the row of the other file goes
-    said("in")
+    grade_class("in")
     assert [*pd.read_csv("grades/grades.csv")["student"]] == ["alice", "carol", "frank"]
-    assert said("in/alice.ipynb", "--out", "one").endswith("one/grades.csv, and a page for one student\n")
+    assert grade_class("in/alice.ipynb", "--out", "one").endswith("one/grades.csv, and a page for one student\n")
 
 
 def test_a_ranking_is_ordered_by_the_first_goal_and_leaves_out_who_missed_it():
@@ -203,7 +203,7 @@ def test_dask_grades_and_a_lost_executor_loses_nothing(walled):
     for name in ("alice", "bob"):
         Path(f"{name}_04a.cu").write_text(f"// {name}\n{REFUSED}")
     with Client(processes=False, n_workers=1, threads_per_worker=2, dashboard_address=None) as client:
-        output = said("alice_04a.cu", "bob_04a.cu", "--dask", client.scheduler.address)
+        output = grade_class("alice_04a.cu", "bob_04a.cu", "--dask", client.scheduler.address)
     assert [result.student for result in grading.read_results(Path("grades"))] == ["alice", "bob"]
     assert output.startswith("    2  not right yet\n    2  no points, because:\n       alice 04a: exercise")
 
@@ -324,14 +324,15 @@ def test_names_of_files_are_of_one_student_each():
 
 def test_results_of_hand_ins_that_are_gone_are_told_and_removed_when_asked(all_pass):
     hand_in("alice/04a.cu", "alice/04b.cu", "bob/04a.cu", "bob/04b.cu")
-    assert "not among these" not in said("in", "--ranking")
+    assert "not among these" not in grade_class("in", "--ranking")
     ranking = Path("grades/ranking.html").read_text()
     assert "alice" in ranking and "bob" in ranking
     Path("in/alice/04b.cu").unlink()
     shutil.rmtree("in/bob")
-    assert "    3  of earlier hand-ins that are not among these count, too: --prune removes them\n" in said("in")
+    assert "    3  of earlier hand-ins that are not among these count, too: --prune removes them\n" in grade_class("in")
     assert len(pd.read_csv("grades/grades.csv")) == 4
-    assert said("in", "--prune").startswith("    3  removed:\n       alice 04b\n       bob 04a\n       bob 04b\n")
+    output = grade_class("in", "--prune")
+    assert output.startswith("    3  removed:\n       alice 04b\n       bob 04a\n       bob 04b\n")
     assert [*pd.read_csv("grades/grades.csv")["exercise"]] == ["04a"]
     assert Path("grades/alice.html").is_file() and not Path("grades/bob.html").exists()
     assert isinstance(CliRunner().invoke(app, ["grade", "--prune"]).exception, LabError)  # without a class
@@ -378,7 +379,7 @@ def test_what_cannot_be_graded_by_its_own_fault_gets_no_points_and_is_not_tried_
     Path("class.csv").write_text("name,id,email\nmallory,1,\n")
     Path("mallory_04a.cu").write_text(answer or TILING.solution)
     for _ in range(2):
-        output = said("mallory_04a.cu", "--roster", "class.csv", "--format", "canvas")
+        output = grade_class("mallory_04a.cu", "--roster", "class.csv", "--format", "canvas")
         assert output.startswith("    1  not right yet\n    1  no points, because:\n       mallory 04a: ")
         assert says in output
         (row,) = csv.DictReader(Path("grades/grades.csv").read_text().splitlines())
@@ -407,7 +408,7 @@ def test_what_is_not_graded_is_an_empty_cell_everywhere(walled, monkeypatch):
     monkeypatch.setattr(grading, "_grade", lambda one, *args: grade_one(one, *args) if one.problem else result(one))
     Path("class.csv").write_text("name,id,email\nAnn,1,\nBob,2,\n")
     hand_in("ann_04a.cu", "04a_ann.cu", "bob_04a.cu")
-    output = said("in", "--roster", "class.csv", "--format", "canvas", "--format", "moodle")
+    output = grade_class("in", "--roster", "class.csv", "--format", "canvas", "--format", "moodle")
     assert "    1  not graded:\n       ann 04a: it was handed in twice" in output
     assert [row[-1] for row in rows_of("canvas")[1:]] == ["1", "", "1"]
     assert [row[-1] for row in rows_of("moodle")[1:]] == ["-", "1"]
@@ -420,8 +421,8 @@ def test_only_what_is_assigned_is_graded_and_exported(all_pass):
     Path("class.csv").write_text("name,id,email\nAnn,1,\nBob,2,\n")
     hand_in("ann_04a.cu", "ann_p1A.CU", "bob_04b.cu")
     everything = "in", "--roster", "class.csv", "--format", "canvas"
-    said(*everything)
-    text = said(*everything, "--exercise", "04a", "--exercise", "1a", "--exercise", "p1a")
+    grade_class(*everything)
+    text = grade_class(*everything, "--exercise", "04a", "--exercise", "1a", "--exercise", "p1a")
     assert text.startswith("    2  goal met\n    1  nothing handed in: Bob\n    1  of exercises that --exercise")
     head, _, *rows = rows_of("canvas")
     assert [title.split()[0] for title in head[5:]] == ["01a", "04a", "P1a"]
@@ -493,7 +494,7 @@ def test_marks_late_points_and_groups_survive_a_regrade(all_pass, monkeypatch):
              *(word for name in ("canvas", "moodle", "gradescope") for word in ("--format", name))]
 
     def grade(*words):
-        output = said(*words, *known)
+        output = grade_class(*words, *known)
         with open("grades/grades.csv", newline="") as file:
             return output, {(row["id"], row["exercise"]): row for row in csv.DictReader(file)}
 

@@ -16,15 +16,15 @@ COMMANDS = PROJECT["entry-points"]["labkit.commands"]
 
 
 def test_labkit_has_them():
-    said = CliRunner().invoke(app, ["--help"])
-    assert said.exit_code == 0
-    assert {"autograder", "grade", "similarity", "student"} == {*COMMANDS} <= {*said.output.split()}
-    assert "..." not in said.output.replace("[ARGS]...", "")  # no summary is cut short
+    result = CliRunner().invoke(app, ["--help"])
+    assert result.exit_code == 0
+    assert {"autograder", "grade", "similarity", "student"} == {*COMMANDS} <= {*result.output.split()}
+    assert "..." not in result.output.replace("[ARGS]...", "")  # no summary is cut short
 
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_each_explains_itself(name):
-    said = CliRunner().invoke(app, [name, "--help"], prog_name="labkit")
-    assert said.exit_code == 0
-    assert f"Usage: labkit {name}" in said.output
-    assert "[[" not in said.output and "bool" not in said.output  # an argument is named once; a flag takes no value
+    result = CliRunner().invoke(app, [name, "--help"], prog_name="labkit")
+    assert result.exit_code == 0
+    assert f"Usage: labkit {name}" in result.output
+    assert "[[" not in result.output and "bool" not in result.output  # an argument is named once; a flag takes no value

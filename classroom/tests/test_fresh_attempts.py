@@ -6,7 +6,7 @@ import json
 import os
 import re
 import resource
-import socket
+import stat
 import subprocess
 import sys
 import zipfile
@@ -286,13 +286,6 @@ def archive(place, outside):
         zipped.writestr("P1b.cu", "\0" * 30_000_000)
 
 
-def socket_file(place, outside):
-    here = os.getcwd()
-    os.chdir(place.parent)
-    socket.socket(socket.AF_UNIX).bind(place.name)
-    os.chdir(here)
-
-
 SOLUTION_OF_P1B = paths.SERIES / "P1_transpose" / "b_through_a_tile" / "b_through_a_tile.cu"
 EVIL = "open({outside!r} + '/written', 'w').write('x')\nEXERCISE = None\n"
 START = text("P1b", start=True)
@@ -322,7 +315,8 @@ READERS = {
               ("r5c/P1b.cu", hard_link), ("r5d", link("{outside}")), ("r5e_P1b.cu", link("{outside}/secret.cu")),
               ("r5f/P1b.cu", link("P1b.cu")), ("r5g/up", link(".."))],
     "pipes and devices": [("r6a/P1b.cu", lambda place, outside: os.mkfifo(place)), ("r6b/P1b.cu", link("/dev/zero")),
-                          ("r6c/P1b.cu", socket_file), ("r6d.ipynb", lambda place, outside: os.mkfifo(place)),
+                          ("r6c/P1b.cu", lambda place, outside: os.mknod(place, stat.S_IFSOCK)),
+                          ("r6d.ipynb", lambda place, outside: os.mkfifo(place)),
                           ("r6e/P1b.cu", link("/dev/stdin"))],
     "odd JSON": [  # what is damaged: test_submissions.py
         ("r7c/P1.ipynb", notebook(MAGIC + "P1b\n" + START)[:-1] + ', "x": ' + "[" * 900 + "]" * 900 + "}"),
@@ -343,10 +337,9 @@ READERS = {
         ("r10/a.ipynb", lambda place, outside: place.write_text(notebook(*(
             MAGIC + name + "\n" + START for name in (
                 "evil", "./evil", str(place.parent / "evil"), f"{outside}/evil", "../../outside/evil",
-                "../" * 30 + "etc",
-                "'P1b'; import os", "$(touch written)", "`id`", "-rf", "--out", "P1b --seed 1", "*", "P1[ab]", "P1.",
-                "",
-                "a" * 60_000, "/" * 9_000, "\u0130", "p\u0131b", "P1b/../P1a", "\uff301b"))))),
+                "../" * 30 + "etc", "'P1b'; import os", "$(touch written)", "`id`", "-rf", "--out", "P1b --seed 1",
+                "*", "P1[ab]", "P1.", "", "a" * 60_000, "/" * 9_000, "\u0130", "p\u0131b", "P1b/../P1a",
+                "\uff301b"))))),
         ("r10/b.ipynb", notebook(*(f"{MAGIC}{k}\n{START}" for k in range(999)))),
         ("r10/c.ipynb", notebook("!touch written\n" + MAGIC + "P1b\n%run evil/exercise.py\n" + START))],
     "names of files": starts(
@@ -361,8 +354,8 @@ READERS = {
         ("r12/manifest.csv", "file,submitted_at,student\n../honest/P1b.cu,2020-01-01T00:00:00Z,r12\n"
                              "P1b.cu,2020-01-01T00:00:00Z,honest\n")],
     "encodings": [
-        (b"\xff\xfe\x80/P1b.cu", START), ("r13a/P1b.cu", START.encode("utf-16")), ("r13b/P1b.cu",
-            START.encode("utf-32")),
+        (b"\xff\xfe\x80/P1b.cu", START), ("r13a/P1b.cu", START.encode("utf-16")),
+        ("r13b/P1b.cu", START.encode("utf-32")),
         ("r13c/P1b.cu", b"\xff\x80\x00" + START.encode()), ("r13d/P1b.cu", b"\0" * 100_000),
         ("r13e/P1.ipynb", notebook(MAGIC + "P1b\n" + START).encode("utf-16")), ("r13f/P1b.cu", os.urandom(200_000)),
         ("r13g/P1b.cu", START.replace("\n", "\r")), ("r13h/P1b.cu", START.replace(" ", "\u00a0\u2028\x0b\x0c"))],
@@ -371,7 +364,7 @@ READERS = {
         f'asm(".incbin \\"{SOLUTION_OF_P1B}\\"");', '__asm__(".section .init_array");', '#define A as##m\nA("nop");',
         '#define C(a, b) a##b\nC(a, sm)(".global main");', "__attribute__((constructor)) void f() { for (;;); }",
         "struct S { S() { for (;;); } } s;",
-            'extern "C" int system(const char *);\nint x = system("touch /tmp/written");',
+        'extern "C" int system(const char *);\nint x = system("touch /tmp/written");',
         'extern "C" long write(int, const void *, unsigned long);\nlong w = write(1, "\x1b[2J", 4);',
         '_Pragma("GCC plugin \\"x.so\\"")', '#pragma redefine_extname transpose system',
         '__attribute__((section(".init_array"))) void (*p)() = (void (*)())1;', "int a = __builtin_trap(), 1;",
@@ -391,19 +384,18 @@ READERS = {
             "(" * 60_000, "{" * 60_000, "a<" * 4_000, "/*" * 30_000, "/" * 60_000, '"' * 60_001, "'" * 60_001,
             '"\\' * 20_000, "\\\n" * 30_000, 'R"' * 30_000, 'R"(' * 20_000, "__global__ " * 6_000, "if (" * 15_000,
             "for (int i;" * 6_000, "#define " * 8_000, "\n#if 1" * 9_000, "\n#define f(x) f(x) f(x)" * 2_000,
-            "x=" * 30_000,
-            "-" * 60_000 + "1;", "<<<" * 20_000, "a::" * 20_000, "int " * 15_000, " " * 60_000 + "x",
-            "\t\x0b\x0c" * 20_000,
-            "goto a; a: " * 6_000, "*" * 60_000, "a[" * 30_000, ", a" * 20_000, "template<" * 1_500, "=0;\n" * 15_000,
+            "x=" * 30_000, "-" * 60_000 + "1;", "<<<" * 20_000, "a::" * 20_000, "int " * 15_000, " " * 60_000 + "x",
+            "\t\x0b\x0c" * 20_000, "goto a; a: " * 6_000, "*" * 60_000, "a[" * 30_000, ", a" * 20_000,
+            "template<" * 1_500, "=0;\n" * 15_000,
             "do ; while(0);" * 4_000, "0x" + "1'" * 30_000, "1" * 60_000, "asm(" * 15_000, "__syncthreads();" * 800,
             "[[" * 30_000, "#" * 60_000, "?" * 60_000, "a?b:" * 15_000, "operator" * 7_500, "__attribute__((" * 4_000))]
     + [("r17x/P1b.cu", "x" * 19_000_000), ("r17y/P1b.cu", "\n" * 19_000_000), ("r17z/P1b.cu", "(" * 3_000_000)],
     "lines of other files": [(f"r18{k}/P1b.cu", f"{line}\nint error = ;\n" + START) for k, line in enumerate((
         f'#line 9 "{SOLUTION_OF_P1B}"', '#line 1 "{outside}/secret.cu"', '#line 1 "/etc/passwd"', "#line 2147483647",
         f'#line 7 "{SHOWN}"', '# 1 "/etc/passwd" 1 3', "#line 0", '#line 99999999999999999999 "x"',
-            '#line 1 "/dev/zero"'))],
-    "times of files": [(f"r19{k}/P1b.cu", times(s)) for k, s in enumerate((-2.0**33, 2.0**33, 2.0**36, 2.0**41, -1.0,
-        2.0**62))],
+        '#line 1 "/dev/zero"'))],
+    "times of files": [(f"r19{k}/P1b.cu", times(seconds)) for k, seconds in enumerate((
+        -2.0**33, 2.0**33, 2.0**36, 2.0**41, -1.0, 2.0**62))],
     "archives and other files": [
         ("r20a/P1b.cu", archive), ("r20b/P1.ipynb", archive), ("r20c/hand-in.zip", archive), ("r20d/P1b.cu", ""),
         ("r20e/P1b.cu", START), ("r20e/again/P1b.cu", START), ("r20e/P1.ipynb", notebook(MAGIC + "P1b\n" + START)),
@@ -465,7 +457,7 @@ def hand_in(folder, outside, kinds):
             if isinstance(body, str):
                 body = body.replace("{outside}", str(outside)).replace("{outside!r}", repr(str(outside)))
             number = os.fsdecode(name).rpartition("/")[2].removesuffix(".cu")
-            is_kernel = isinstance(body, str) and number in ("P1b", *(each for each, _ in GOALS.get(kind, ())))
+            is_kernel = isinstance(body, str) and number in ("P1b", *(asked for asked, _ in GOALS.get(kind, ())))
             if is_kernel and body != START and refused(number, body):
                 if has_refused:
                     continue

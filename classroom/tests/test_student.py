@@ -75,8 +75,8 @@ TRIED = """
         try:
             print(number, lab.solution(number))
         except lab.LabError as error:
-            said = str(error)
-    print(said)
+            refusal = str(error)
+    print(refusal)
 """
 
 

@@ -43,11 +43,11 @@ def test_the_pages_of_a_number_pose_and_grade_its_two_exercises(page):
     paths = [path for path in PAGES if path.stem[:2] == page]
     text = "\n".join(source for path in paths for source in sources(path, "markdown"))
     code = [source for path in paths for source in sources(path, "code")]
-    posed = re.findall(r"^\*\*((?:\d\d|P\d)[a-z])\b", text, re.M)
-    assert sorted(posed) == asked  # the one that gains may come first
-    assert [number for source in code for number in _GRADED.findall(source)] == posed
+    introduced = re.findall(r"^\*\*((?:\d\d|P\d)[a-z])\b", text, re.M)
+    assert sorted(introduced) == asked  # the one that gains may come first
+    assert [number for source in code for number in _GRADED.findall(source)] == introduced
     assert [number for path in paths for *_, number, _ in cells(path)] == [
-        number for number in posed if not isinstance(EXERCISES[number].subject, Numbers)
+        number for number in introduced if not isinstance(EXERCISES[number].subject, Numbers)
     ]
 
 
@@ -105,10 +105,10 @@ def test_an_exercise_of_part_1_gains_or_says_that_it_does_not(page):
     text = "\n\n".join(source for path in PAGES if path.stem[:2] == page for source in sources(path, "markdown"))
     gains = []
     for number in (page + "a", page + "b"):
-        asked, posed = EXERCISES[number], re.search(rf"^\*\*{number} .*", text, re.M)[0]
-        for after, before, layer in (times := _TIMES.findall(posed)):
+        asked, introduced = EXERCISES[number], re.search(rf"^\*\*{number} .*", text, re.M)[0]
+        for after, before, layer in (times := _TIMES.findall(introduced)):
             ms = [_recorded_ms(code, LAYERS[layer]) for code in (asked.solution, asked.start)]
             assert [after, before] == [f"{time:#.3g}" for time in ms]
         gains.append(max(float(before) / float(after) for after, before, _ in times))
-        assert (_NOT_FASTER in posed) == (gains[-1] < 1.05), f"{number} is {gains[-1]:.2f} times as fast"
+        assert (_NOT_FASTER in introduced) == (gains[-1] < 1.05), f"{number} is {gains[-1]:.2f} times as fast"
     assert max(gains) > 1.1
