@@ -9,12 +9,6 @@ from labkit.spec.layers import LENET28, LENET72, LENET86, PRESETS, Layer, layer
 pytestmark = pytest.mark.core("the shapes that everything is measured on")
 
 
-def test_shapes_of_the_presets():
-    assert [(layer.Ho, layer.Wo, layer.M) for layer in LENET86] == [(80, 80, 4), (34, 34, 16)]
-    assert [(layer.Ho, layer.Wo, layer.M) for layer in LENET72] == [(66, 66, 12), (27, 27, 24)]
-    assert [(layer.Ho, layer.Wo, layer.M) for layer in LENET28] == [(24, 24, 6)]
-
-
 def test_shapes_keep_their_axes_apart():
     odd = Layer("odd", C=3, H=11, W=19, M=5, K=4)
     assert odd.x_shape(2) == (2, 3, 11, 19)

@@ -360,15 +360,11 @@ READERS = {
         ("r13e/P1.ipynb", notebook(MAGIC + "P1b\n" + START).encode("utf-16")), ("r13f/P1b.cu", os.urandom(200_000)),
         ("r13g/P1b.cu", START.replace("\n", "\r")), ("r13h/P1b.cu", START.replace(" ", "\u00a0\u2028\x0b\x0c"))],
     "includes": [(f"r14{word}/P1b.cu", f'{word} "{SOLUTION_OF_P1B}";\n') for word in ("#include", "import")],
-    "assembler": [(f"r15{k}/P1b.cu", before + "\n" + naive_transpose("*to = *from;")) for k, before in enumerate((
-        f'asm(".incbin \\"{SOLUTION_OF_P1B}\\"");', '__asm__(".section .init_array");', '#define A as##m\nA("nop");',
-        '#define C(a, b) a##b\nC(a, sm)(".global main");', "__attribute__((constructor)) void f() { for (;;); }",
-        "struct S { S() { for (;;); } } s;",
-        'extern "C" int system(const char *);\nint x = system("touch /tmp/written");',
-        'extern "C" long write(int, const void *, unsigned long);\nlong w = write(1, "\x1b[2J", 4);',
-        '_Pragma("GCC plugin \\"x.so\\"")', '#pragma redefine_extname transpose system',
-        '__attribute__((section(".init_array"))) void (*p)() = (void (*)())1;', "int a = __builtin_trap(), 1;",
-        '__attribute__((alias("transpose"))) void other();', '#pragma weak transpose = abort'))],
+    # What is no kernel by its text: test_untrusted.py.
+    "assembler and the host": [
+        (f"r15{k}/P1b.cu", before + "\n" + naive_transpose("*to = *from;")) for k, before in enumerate((
+        f'asm(".incbin \\"{SOLUTION_OF_P1B}\\"");', "struct S { S() { for (;;); } } s;",
+        'extern "C" int system(const char *);\nint x = system("touch /tmp/written");'))],
     "bombs of the preprocessor and the compiler": [
         ("r16a/P1b.cu", "#define A0 x x x x x x x x\n" + "".join(
             f"#define A{k + 1} A{k} A{k} A{k} A{k} A{k} A{k} A{k} A{k}\n" for k in range(20)) + "A20\n" + START),
@@ -391,9 +387,7 @@ READERS = {
             "[[" * 30_000, "#" * 60_000, "?" * 60_000, "a?b:" * 15_000, "operator" * 7_500, "__attribute__((" * 4_000))]
     + [("r17x/P1b.cu", "x" * 19_000_000), ("r17y/P1b.cu", "\n" * 19_000_000), ("r17z/P1b.cu", "(" * 3_000_000)],
     "lines of other files": [(f"r18{k}/P1b.cu", f"{line}\nint error = ;\n" + START) for k, line in enumerate((
-        f'#line 9 "{SOLUTION_OF_P1B}"', '#line 1 "{outside}/secret.cu"', '#line 1 "/etc/passwd"', "#line 2147483647",
-        f'#line 7 "{SHOWN}"', '# 1 "/etc/passwd" 1 3', "#line 0", '#line 99999999999999999999 "x"',
-        '#line 1 "/dev/zero"'))],
+        '#line 1 "{outside}/secret.cu"', f'#line 7 "{SHOWN}"'))],
     "times of files": [(f"r19{k}/P1b.cu", times(seconds)) for k, seconds in enumerate((
         -2.0**33, 2.0**33, 2.0**36, 2.0**41, -1.0, 2.0**62))],
     "archives and other files": [
@@ -512,10 +506,9 @@ def require_harmless(process, root):
         "evil", "evil.cu", "exercise.py", "secret.cu"]
 
 
-@pytest.mark.parametrize("kind", ["instructions of the host", "attributes against instruments", "lines of other files"])
+@pytest.mark.parametrize("kind", ["instructions of the host", "attributes against instruments"])
 def test_what_is_no_kernel_is_refused_by_its_text(kind):
-    attempts = GOALS.get(kind) or [("P1b", body + text("P1b")) for _, body in READERS[kind]]
-    assert [kernel[:200] for number, kernel in attempts if not refused(number, kernel)] == []
+    assert [kernel[:200] for number, kernel in GOALS[kind] if not refused(number, kernel)] == []
 
 
 @pytest.mark.parametrize("time", ["9999-12-31T23:59:59-23:59", "0001-01-01T00:00:00+23:59", "nan", "", "10000-01-01"])

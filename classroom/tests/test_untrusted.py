@@ -58,13 +58,17 @@ ASSEMBLER = {
     "goto": '__device__ void f() { asm goto ("jmp %l0" : : : : end); end:; }',
     "by a macro": "#define A asm\nA(\"nop\");",
     "by joined words": '#define A as##m("nop");\nA',
+    "by joined arguments": '#define C(a, b) a##b\nC(a, sm)(".global main");',
     "by the C library's macro": '__CONCAT(as, m)("nop");',
 }
 COMPILER = {
     "options": '#pragma GCC optimize("O0")',
     "options by an operator": '_Pragma("GCC poison x")',
     "another name for a function": "#pragma redefine_extname conv system",
+    "another name for a kernel": '__attribute__((alias("conv"))) void other();',
+    "a kernel that gives way": "#pragma weak conv = abort",
     "a file's name and line": '#line 7 "other.cu"',
+    "a line alone": "#line 2147483647",
     "a line as the preprocessor writes it": '# 7 "other.cu"',
     "a constructor": "__attribute__((constructor)) void before() {}",
     "a constructor among others": "__attribute__((unused, constructor)) void before() {}",
