@@ -364,7 +364,9 @@ READERS = {
     "assembler and the host": [
         (f"r15{k}/P1b.cu", before + "\n" + naive_transpose("*to = *from;")) for k, before in enumerate((
         f'asm(".incbin \\"{SOLUTION_OF_P1B}\\"");', "struct S { S() { for (;;); } } s;",
-        'extern "C" int system(const char *);\nint x = system("touch /tmp/written");'))],
+        'extern "C" int system(const char *);\nint x = system("touch /tmp/written");',
+        'extern "C" long write(int, const void *, unsigned long);\nlong w = write(1, "\x1b[2J", 4);',
+        "int a = __builtin_trap(), 1;"))],
     "bombs of the preprocessor and the compiler": [
         ("r16a/P1b.cu", "#define A0 x x x x x x x x\n" + "".join(
             f"#define A{k + 1} A{k} A{k} A{k} A{k} A{k} A{k} A{k} A{k}\n" for k in range(20)) + "A20\n" + START),

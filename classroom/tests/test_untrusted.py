@@ -69,6 +69,8 @@ COMPILER = {
     "a kernel that gives way": "#pragma weak conv = abort",
     "a file's name and line": '#line 7 "other.cu"',
     "a line alone": "#line 2147483647",
+    "line 0": "#line 0",
+    "a line that no number holds": '#line 99999999999999999999 "x"',
     "a line as the preprocessor writes it": '# 7 "other.cu"',
     "a constructor": "__attribute__((constructor)) void before() {}",
     "a constructor among others": "__attribute__((unused, constructor)) void before() {}",
