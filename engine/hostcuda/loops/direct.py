@@ -18,7 +18,7 @@ _SPELT_LIKE_CALLS = {"if", "return", "sizeof"}
 
 
 def mark_loops(kernel, nodes: list[Node]):
-    """Mark the statements with a loop as `meeting`s; return the list of statements, without an ``if`` around its end.
+    """Set `meeting` of statements with a loop; return the list of statements, without an ``if`` around its end.
 
     `kernel` is a `KernelPlan`, `nodes` are its outer statements. Such an ``if (c) { a; b; }`` becomes a "guard" node,
     which stands for ``if (!c) return;``, and the statements a and b. Raise `NeedsFibers` without a loop.
@@ -29,7 +29,7 @@ def mark_loops(kernel, nodes: list[Node]):
         raise NeedsFibers("it is not understood")
     if not sum(map(_mark_meetings, nodes)):
         raise NeedsFibers("it has no loop")
-    while nodes[-1].kind == "if" and nodes[-1].meeting and "otherwise" not in nodes[-1].parts:
+    while nodes[-1].kind == "if" and nodes[-1].meeting and "otherwise" not in nodes[-1].parts:  # also an if in that
         *before, last = nodes
         then, condition = last.parts["then"], last.parts["condition"]
         inner = then.children if then.kind == "block" else [then]
@@ -50,7 +50,7 @@ def _mark_meetings(node: Node):
 
 
 def find_last_return(steps):
-    """Return the last of a kernel's outer `PlanStep`s in which threads can return, or None."""
+    """Return the last of a kernel's outer `PlanStep`s in which threads can return (also a "guard"), or None."""
     return next((step for step in reversed(steps) if "return" in find_jumps(step.node)), None)
 
 
@@ -77,7 +77,7 @@ def require_vectorizable(kernel, section, rows):
             used_variables |= needed  # those that the initializers of others use
         for step in region.steps:
             outer = [loop for loop in loops if loop.node.first < step.node.first < loop.node.last]
-            counters = {counter.variable for loop in outer for counter in loop.counters}  # each has to be used
+            counters = {counter.variable for loop in outer for counter in loop.counters}  # each round has to differ
             statement = _Statement(kernel, step, rows)
             if not (statement.is_understood(bool(outer)) and statement.is_fused() and counters <= used_variables):
                 raise NeedsFibers(f"line {kernel.line(step.node.first)} is not understood")
@@ -106,12 +106,13 @@ class _Statement:
                 array, index = scope.get(text(at - 1)), (at + 1, match[at], scope)
                 if array is not None and array.role != "uniform":
                     return False
-                if not (self.rows.is_same(*index) or self.rows.find_growing_terms(*index)):
+                if not (self.rows.is_same(*index) or self.rows.find_growing_terms(*index)):  # grow by 1 per thread
                     return False
         return True
 
     def is_fused(self):
         """Return whether the statement has no product of floats, or is ``v += a * b`` with a or b per thread."""
+        # Only such a product is always fused with its sum, so that it is rounded once.
         reader, text = self.kernel.reader, self.text
         outer = [at for at in range(self.first, self.last) if not self._is_in_index(at)]
         products = [at for at in outer if text(at) in ("*", "*=")]

@@ -8,6 +8,9 @@ from hostcuda.loops.words import ASSIGNMENTS, BINARY, BUILT_IN, CLASSES, INDICES
 _BEFORE_OPERANDS = {
     "return", "case", "sizeof", "else", "do", "volatile", "new", "delete", *SPECIFIERS, *BUILT_IN, *CLASSES,
 }
+_STATEMENT_STARTS = {"return", "case", "else", "do"}
+_BEFORE_CONDITIONS = {"if", "while", "for", "switch", "constexpr"}
+_UNEVALUATED = {"sizeof", "alignof", "decltype", "noexcept", "typeid"}  # they only look at their operand's type
 
 
 @dataclass(eq=False)
@@ -20,17 +23,17 @@ class KernelVariable:
     bounds: tuple = (0, 0)  # the span of tokens of ``[3][4]``
     initializer: tuple = (0, 0)  # the span of tokens of ``= 1``
     role: str = "uniform"  # uniform, recomputed, kept or local (see the package's text)
-    shared: bool = False
+    shared: bool = False  # whether it is __shared__
     addressed: bool = False  # whether something may refer to it, or change it in a way that is not understood
-    warp: object = None  # the control statement (a `Node`) that declares it and that a warp runs alone
+    warp: object = None  # the outermost control statement (a `Node`) around it that a warp runs alone, or None
     steady: bool = False  # whether it has the same value in all lanes of a warp, for good
     is_thread_number: bool = False  # whether it is the number of its thread in the row, for good
     type: str = "scalar"  # as `File.find_kind` returns it; for an array, that of its elements
     place: int = -1  # the token of its name
-    position: int = -1  # where the name of a parameter stands in the text
-    region: int = -1  # the number of the region that declares it
-    uses: set = field(default_factory=set)  # the regions that name it, and the steps that a warp does once
-    changes: set = field(default_factory=set)  # regions that may change it
+    position: int = -1  # where the name of a parameter, but an array, stands in the text
+    region: int = -1  # the number of the region that declares it; -1 for parameters, and where a block or warp does
+    uses: set = field(default_factory=set)  # numbers of regions that name it, and the `PlanStep`s that a warp does once
+    changes: set = field(default_factory=set)  # numbers of the regions that may change it
     needs: set = field(default_factory=set)  # variables in its initializer
     changed_uniformly: list = field(default_factory=list)  # first tokens of the uniform statements that change it
     dimensions: tuple = ()  # for an array: (opening, closing) token of each pair of brackets
@@ -72,7 +75,7 @@ class EffectsReader:
     def __init__(self, reader: Reader, file, parameters):
         # A `Reader`, a `File`, and the names of the types that are parameters of the kernel's template.
         self.reader, self.file, self.parameters = reader, file, parameters
-        self.assumed = set()  # those of `parameters` that the compiler proves to be scalars or pointers
+        self.assumed = set()  # those of `parameters` taken to be numbers or pointers: the compiler has to prove it
 
     def read_expression(self, first: int, last: int, scope: dict[str, KernelVariable | None], copied=True):
         """Return the `Effects` of the expression tokens[first:last].
@@ -84,7 +87,7 @@ class EffectsReader:
         for at in range(first, last):
             token = self.reader.tokens[at]
             variable = scope.get(token.text)
-            if variable is None or text(at - 1) in (".", "->", "::"):  # after these it is a member of something
+            if variable is None or text(at - 1) in (".", "->", "::"):  # after these the name is that of a member
                 continue
             effects.uses.add(variable)
             use = _Use(self, scope, first, last, copied)
@@ -146,7 +149,7 @@ class EffectsReader:
         """Raise `NeedsFibers` if tokens[first:last] look like a declaration and are an expression, as ``x * y;``."""
         for at in self.reader.outside_brackets(first, self.reader.find_type_end(first, last)):
             name = self.reader.text(at)
-            if name in scope or name in self.file.declared - self.file.types.keys():
+            if name in scope or name in self.file.declared - self.file.types.keys():  # where a type should be
                 raise NeedsFibers(f"what it does with {name} is not understood")
 
     def require_expression(self, first: int, last: int, scope: dict[str, KernelVariable]):
@@ -168,7 +171,7 @@ class EffectsReader:
         self.require_declaration(first, last, scope)
         effects = self.read_expression(first, self.reader.find_type_end(first, last), scope)
         for name, signs, bounds, initializer in self.reader.read_declarators(first, last):
-            scope[self.reader.text(name)] = None
+            scope[self.reader.text(name)] = None  # local to the statement: it hides a variable of that name
             effects.add(self.read_expression(*bounds, scope))
             effects.add(self.read_initialization(initializer, scope, self.find_declared_type(first, last, signs)))
         return effects
@@ -181,14 +184,9 @@ class EffectsReader:
     def read_initialization(self, span: tuple[int, int], scope: dict[str, KernelVariable], kind: str):
         """Return the `Effects` of a variable's first value, the tokens of a span; `kind` is that of its type."""
         effects = self.read_expression(*span, scope, copied=kind not in ("class", "struct", "reference"))
-        if kind == "reference":
+        if kind == "reference":  # it refers to them
             effects.addressed |= effects.uses
         return effects
-
-
-_STATEMENT_STARTS = {"return", "case", "else", "do"}
-_BEFORE_CONDITIONS = {"if", "while", "for", "switch", "constexpr"}
-_UNEVALUATED = {"sizeof", "alignof", "decltype", "noexcept", "typeid"}  # they only look at their operand's type
 
 
 class _Use:
@@ -247,7 +245,7 @@ class _Use:
             copied = self._does_bracket_copy(open_)
             if copied is not None:
                 return copied
-            # What is around the bracket decides; of std::max(v, w), what is around all.
+            # What is around the bracket decides; of std::max(v, w), what is around all: 3 are std, :: and max.
             at, end = open_ - 3 * (self._get_text(open_ - 2) == "::"), self.match[open_] + 1
 
     def _ends_operand(self, at: int):

@@ -22,15 +22,15 @@ _ALL_LANES = re.compile(r"\(*(0xffffffff[uU]?[lL]{0,2}|~0[uU]?|-1|\(unsigned(int
 
 @dataclass
 class _Exchange:
-    """A call of a warp function in a statement: tokens[at:end], its number, and the texts of its arguments."""
+    """A call of a warp function: tokens[at:end] of a statement, a number all its own, the texts of its arguments."""
 
-    name: str
+    name: str  # "__shfl_down_sync"
     at: int
     end: int
-    number: int
+    number: int  # part of the names of its slots and constants, as in hostcuda_from_7
     value: str  # what the lane offers
-    others: list  # of a shuffle: the lane or the distance, and the width
-    proof: str  # as `_write_mask_proof` returns it
+    others: list  # of a shuffle: the lane or the distance, then the width if the call has one; else []
+    proof: str  # "hostcuda_require_all_lanes(mask); ", by which the compiler proves the mask; "" for a number
 
     def write_offers(self):
         """Yield the texts of the statements in which a lane offers its value to the others, before it waits."""
@@ -45,25 +45,25 @@ class _Exchange:
             yield f"hostcuda_offer_word({self.number}, {REDUCTIONS[self.name]}, ({self.value}));"
 
     def write_result(self):
-        """Return the text of the expression that replaces the call: what the lane gets from the others."""
-        if self.name in SHUFFLES:
+        """Return the text of the expression that replaces the call, after the meeting: what the lane gets then."""
+        if self.name in SHUFFLES:  # `write_offers` declares hostcuda_from_7, and hostcuda_width_7 if others has one
             width = f"hostcuda_width_{self.number}" if len(self.others) > 1 else "32"
-            kind, from_ = SHUFFLES[self.name], f"hostcuda_from_{self.number}"
-            return f"hostcuda_take({self.number}, {kind}, ({self.value}), {from_}, {width})"
+            direction, from_ = SHUFFLES[self.name], f"hostcuda_from_{self.number}"
+            return f"hostcuda_take({self.number}, {direction}, ({self.value}), {from_}, {width})"
         if self.name in REDUCTIONS:
             return f"hostcuda_reduced({self.number}, {REDUCTIONS[self.name]}, ({self.value}))"
         return f"hostcuda_vote({self.number})"
 
 
 def replace_warp_functions(statement: Statement, numbers):
-    """Return edits (start, end, text) that replace all warp functions in a `Statement`; `numbers`: their iterator."""
+    """Return edits (start, end, text) that replace all warp functions in a `Statement`; `numbers`: an iterator."""
     reader, node = statement.reader, statement.node
     places = [at for at in range(*statement.span) if reader.text(at) in WARP_FUNCTIONS]
     name = reader.text(places[0])
     if name in statement.file.declared:
         raise NeedsFibers(f"the source has a {name} of its own")
     if name == "__syncwarp" and places[0] == node.first and reader.match.get(node.first + 1) == node.last - 2:
-        first, last = node.first + 2, node.last - 2  # of its mask
+        first, last = node.first + 2, node.last - 2  # of its mask: __syncwarp is all of the statement
         proof = _write_mask_proof(statement, name, (first, last)) if first < last else ""
         return statement.put_before(f"{proof}{MEETING}({next(numbers)}, sync);", [(node.first, node.last, "")])
     calls = [_read_exchange(statement, at, next(numbers)) for at in places]
@@ -75,16 +75,16 @@ def replace_warp_functions(statement: Statement, numbers):
     replaced = [(call.at, call.end, call.write_result()) for call in calls]
     if statement.reads_memory(spans):  # the lanes meet again before another one may write there
         number, target, last = next(numbers), statement.target, statement.span[1]
-        if node.kind == "if" or reader.text(target) not in ASSIGNMENTS:
+        if node.kind == "if" or reader.text(target) not in ASSIGNMENTS:  # there is no value after a "=" to be kept
             raise NeedsFibers(f"it uses {name} beside an access to memory")
-        value = f"({statement.text(target + 1, last, replaced)})"
+        value = f"({statement.text(target + 1, last, replaced)})"  # computed in between, and assigned after that
         before += [f"hostcuda_keep({number}, {value});", f"{MEETING}({number}, sync);"]
         replaced = [(target + 1, last, f"hostcuda_again({number}, {value})")]
     return statement.put_before(" ".join(before), replaced)
 
 
 def _read_exchange(statement: Statement, at: int, number: int):
-    """Return the `_Exchange` of the warp function at token `at`; refuse arguments with effects (written twice)."""
+    """Return the `_Exchange` of the warp function at token `at`; refuse arguments with effects: these texts move."""
     reader, name = statement.reader, statement.reader.text(at)
     close = reader.match.get(at + 1, at + 2)
     mask, *others = reader.split(at + 2, close)
@@ -103,6 +103,6 @@ def _write_mask_proof(statement: Statement, name: str, span: tuple[int, int]):
     mask = "".join(token.text for token in statement.reader.tokens[span[0] : span[1]])
     if _ALL_LANES.fullmatch(mask):
         return ""
-    if mask not in statement.file.constants:
+    if mask not in statement.file.constants:  # of a constant, the compiler knows the value
         raise NeedsFibers(f"the mask of {name} is not known to be that of all lanes")
     return f"hostcuda_require_all_lanes({mask}); "

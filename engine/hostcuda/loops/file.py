@@ -27,18 +27,21 @@ _CLASS = re.compile(r"\b(struct|class|union|enum)\b(?:\s+(?:class|struct))?\s*(\
 _ATTRIBUTES = re.compile(
     r"\b(?:__attribute__|__launch_bounds__|alignas|__align__|decltype|noexcept|requires|explicit|throw)\s*@"
 )
-_MACRO_CALL = re.compile(r"^HOSTCUDA_\w+\(([^()]*)\)", re.MULTILINE)  # functions that a macro of the headers defines
+_MACRO_CALL = re.compile(r"^HOSTCUDA_\w+\(([^()]*)\)", re.MULTILINE)  # HOSTCUDA_TO_INTEGER(float, float, int, int)
 _PARENTHESIZED = re.compile(r"\(\s*(?:[*&]|const\b|\w+\s*::|\s)*(\w+)\s*[)\[]")  # of int (*name)(int): (*name)
 _SAFE_HEADERS = ("math", "half", "bfloat16", "atomic", "texture", "vector_types", "xorwow", "philox")
+_WATCHES_MEMORY = re.compile(r"atomic\w*$|volatile$|__ldc[gv]$")  # words by which a loop can wait for another thread
 _DROPPED_FROM_TYPES = SPECIFIERS | CLASSES | {"volatile", "__restrict__", "__restrict"}
 _FUNCTION_WORDS = {"__device__", "__host__", "__forceinline__", "__noinline__", "friend", "virtual", "explicit"}
 
 
 class File:
-    """The declarations of a source, a `Scan`, without the bodies of its kernels (`bodies`, a list of `Kernel`)."""
+    """The declarations of a source, a `Scan`, without the bodies of its kernels (`bodies`, a list of `Kernel`).
+
+    A *harmful* function or type is one for which a kernel that uses it has to run on fibers.
+    """
 
     def __init__(self, scan: Scan, bodies):
-        """Read the declarations of a source, and what follows from them for the kernels that use them."""
         self.declarations = declarations = list(_find_declarations(scan, [(body.open, body.close) for body in bodies]))
         self.declared = set().union(*(d.names for d in declarations))
         self.source_words = self.declared.union(*(d.words for d in declarations))  # also parameters and the like
@@ -56,7 +59,7 @@ class File:
 
     def is_unique(self, name: str):
         """Return whether a name has one meaning in the source: it is declared once, or not at all."""
-        declarations = [d for d in self.declarations if name in d.words | d.names]
+        declarations = [d for d in self.declarations if name in d.words | d.names]  # also those with it as a parameter
         if name in self.declared and (name in _list_safe_names() or PURE.fullmatch(name)):
             return False  # it is the library's, too
         heads = {" ".join(d.head.split()) for d in declarations}  # a prototype has the same head
@@ -71,13 +74,13 @@ class File:
         """
         if "(" in words and {"alignas", "__align__"} & set(words):
             words = words[: words.index("(")] + words[words.index(")") + 1 :]
-        words = [word for word in words if word not in _DROPPED_FROM_TYPES]
+        words = [word for word in words if word not in _DROPPED_FROM_TYPES]  # const, struct and the like
         if words[:2] == ["std", "::"] and words[2:3] and words[2] in TYPES:
             words = words[2:]
         if not words or "decltype" in words or "&" in words or "&&" in words:
             return "reference"
         if "*" in words:
-            return "pointer" if not {"(", "["} & set(words) else "class"
+            return "pointer" if not {"(", "["} & set(words) else "class"  # of functions or arrays: not understood
         if words == ["auto"]:
             return "assumed"
         if not set(words) & self.source_words and set(words) <= TYPES:
@@ -91,7 +94,7 @@ class File:
     def _add_types(self, declaration):
         """Add the types that a `_Declaration` defines, or names by ``using`` or ``typedef``, to `types`."""
         words = [token.text for token in lex(declaration.head, 0, len(declaration.head))]
-        if declaration.keyword:
+        if declaration.keyword:  # it defines a type
             plain_kind = "scalar" if declaration.keyword == "enum" else "struct"
             for name in declaration.tags:
                 self._add_type(name, plain_kind if self._is_plain(declaration) else "class")
@@ -172,7 +175,7 @@ class File:
         by_value = {}
         for declaration in self.declarations:
             head, functions = declaration.head, declaration.functions
-            for name in functions:  # if there are several, it is not known which of them is one
+            for name in functions:  # if there are several, as in f(int) g(int), it is not known which of them is one
                 starts = [match.end() for match in re.finditer(rf"\b{name}\s*\(", head)]
                 is_copied = len(functions) == 1 and bool(starts) and self._has_copies(head, starts[-1])
                 by_value[name] = is_copied and by_value.get(name, True)
@@ -183,8 +186,9 @@ class File:
         parameters = head[at : find_closing_parenthesis(head, at - 1)]
         if set("&({") & set(parameters) or {"decltype", "auto"} & set(re.findall(r"\w+", parameters)):
             return False
-        template = set(re.findall(r"(?:class|typename)\s+(\w+)", head))
+        template = set(re.findall(r"(?:class|typename)\s+(\w+)", head))  # types that are its parameters
         texts = [re.findall(r"\w+|[*]|::", re.split(r"[=\[]", parameter)[0]) for parameter in parameters.split(",")]
+        # words[:-1]: without the parameter's name. A pointer is copied, whatever it points to.
         kinds = {self.find_kind(words[:-1] or words, template) for words in texts if words and "*" not in words}
         return not kinds & {"class", "reference"}
 
@@ -194,6 +198,7 @@ def _list_safe_names():
     """Return the set of names of the library's functions that neither wait nor ask which thread calls them."""
     texts = [(INCLUDE / "hostcuda" / f"{name}.h").read_text() for name in _SAFE_HEADERS]
     text = re.sub(r"//.*", "", "\n".join([*texts, (INCLUDE / "cuComplex.h").read_text()]))
+    # Functions that the headers define or call, and the arguments of macros that define some: HOSTCUDA_F(float, __fadd)
     words = set(re.findall(r"\b(\w+)\s*\(", text)) | set(re.findall(r"\w+", " ".join(_MACRO_CALL.findall(text))))
     words |= {"__threadfence", "__threadfence_block", "__threadfence_system", "memcpy", "memset", "memcmp", "printf"}
     words |= {"clock", "clock64", "malloc", "free", "isnan", "isinf", "isfinite", "signbit", "frexp", "ldexp", "modf"}
@@ -204,18 +209,18 @@ def _list_safe_names():
 class _Declaration:
     """A declaration at namespace scope: a function, a type, variables."""
 
-    head: str  # the text before its braces
-    body: str  # the braces and what is in them
+    head: str  # the text before its braces or semicolon
+    body: str  # the braces and what is in them; "" without braces
     text: str  # both
     names: set  # that it may declare
     words: set = frozenset()  # of its head
-    functions: tuple = ()  # what may be the name of a function
+    functions: tuple = ()  # names before parentheses, of which one may be the function that it declares
     keyword: str = ""  # of a type: struct, class, union or enum; or typedef, of pointers or references to it
     tags: tuple = ()  # the names of the type
 
     @property
     def uses(self):
-        """The pair (names, words in it, of which it may use the meaning), as `spread_to_users` expects it."""
+        """The pair (names that it declares, words in it): if one of the words is harmful, so are the names."""
         return self.names, {*re.findall(r"\w+", self.text), *self.tags}
 
 
@@ -237,7 +242,7 @@ def _read_declaration(head: str, body: str, after=""):
     if class_ and not body:  # a forward declaration, or a variable
         names.add(class_[2])
     if member := re.search(r"(\w+)\s*::\s*(?:~|operator\b)|(\w+)\s*::\s*\w+\s*@", plain):
-        names.add(member[1] or member[2])  # T::~T(), T::f(): who uses T may use this
+        names.add(member[1] or member[2])  # T::~T(), T::f() count as declarations of T: who uses T may use them
     functions = re.findall(r"(\w+)\s*@", _ATTRIBUTES.sub(" ", plain))
     return _Declaration(head, body, text, names - {""}, words, tuple(set(functions) - {"operator"}))
 
@@ -265,7 +270,7 @@ def _find_declarations(scan: Scan, kernels):
         at = match.end()
         start = scan.declaration_start(match.start())
         if scan.scope(match.start()) is None or any(a <= match.start() < b for a, b in kernels):
-            continue
+            continue  # in a function or class, or in a kernel
         end = match.end()
         if match.group() == "{":
             if scan.scope(match.end()) is not None:  # the brace of a namespace, in which declarations stand
@@ -296,14 +301,11 @@ def _strip_arguments(head: str):
         head = shorter
     return re.sub(r"\btemplate\s*<[^;{]*?>(?=\s*\w)", " ", head)
 
-
-_WATCHES_MEMORY = re.compile(r"atomic\w*$|volatile$|__ldc[gv]$")  # words by which a loop can wait for another thread
-
-
 def spread_to_users(uses, reasons):
     """Add the users of the names in `reasons` (a dict, name -> reason) to it, and theirs, and so on; return it.
 
-    `uses` has a pair of sets for each declaration: the names that it declares, and the words in it.
+    `uses` has a pair of sets for each declaration: the names that it declares, and the words in it. A user of several
+    such names gets the reason of the first by the alphabet.
     """
     harmful = reasons.keys()
     while users := [(names - harmful, words & harmful) for names, words in uses if words & harmful and names - harmful]:

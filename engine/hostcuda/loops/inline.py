@@ -23,6 +23,12 @@ _DEEPEST_CALL = 16  # calls within calls
 _HEAD = re.compile(
     r"(?:template ?<(?P<template>[^{;]*)> ?)?(?P<result>[\w ]*?)(?P<name>\w+) ?\((?P<parameters>.*)\)"
 )
+# A number, a literal, a member such as ``.x`` or ``->x``, and else a name.
+_NAME = re.compile(
+    r"""\.?\d(?:'?[\w.]|(?<=[eEpP])[+-])* | "(?:[^"\\\n]|\\.)*" | '(?:[^'\\\n]|\\.)*' | (?:\.|->|::)\s*[A-Za-z_]\w*
+      | (?P<name>[A-Za-z_]\w*)""",
+    re.VERBOSE,
+)
 _FUNCTION_SPECIFIERS = {"__device__", "__host__", "inline", "__inline__", "__forceinline__", "__noinline__", "static"}
 
 
@@ -35,7 +41,7 @@ class _Function:
     start: int  # from here to `end` is its body, without the return at its end
     end: int
     type: str  # of its result
-    result: tuple[int, int]  # the span of the expression that it returns
+    result: tuple[int, int]  # the span of the expression that it returns; empty for void
     names: set = field(default_factory=set)  # names that it declares
     other_words: set = field(default_factory=set)  # all other words in it
     shared: bool = False  # whether it declares shared memory
@@ -45,6 +51,7 @@ def inline(scan: Scan, bodies: list[Kernel], file: File):
     """Replace warp functions, and calls of functions with barriers or warp functions, as far as that is possible.
 
     Return (`Scan` of the new text, list of the `Kernel`s in it, dict: a kernel's name -> why warp functions are left).
+    `file` has the declarations of the source, `bodies` are its kernels. What is left is refused later.
     """
     reasons, numbers, calls_with_shared = {}, count(1), set()
     for _ in range(_DEEPEST_CALL):
@@ -54,7 +61,7 @@ def inline(scan: Scan, bodies: list[Kernel], file: File):
                 edits += _replace_calls(scan, body, functions, file, numbers, reasons, calls_with_shared)
         if not edits:
             break
-        scan, bodies = find_kernel_bodies(apply_edits(scan.text, edits))
+        scan, bodies = find_kernel_bodies(apply_edits(scan.text, edits))  # with the calls in what was put in
     return scan, bodies, reasons
 
 
@@ -64,9 +71,10 @@ def _find_functions(scan: Scan, file: File):
     heads = {}  # name -> (match of its head, position of "{", position of "}")
     for open_, close in scan.closing.items():
         words = scan.code[skip_registrations(scan, scan.declaration_start(open_), open_) : open_].split()
-        head = _HEAD.fullmatch(" ".join(words)) if scan.scope(open_) is not None else None
-        if head and "__device__" in words and scan.scope(open_) == "":
+        head = _HEAD.fullmatch(" ".join(words)) if scan.scope(open_) == "" else None  # in no namespace or class
+        if head and "__device__" in words:
             heads[head["name"]] = head, open_, close
+    # Pairs (names, words in their bodies), with which "waits" spreads from the words to the names.
     uses = [({name}, set(re.findall(r"\w+", scan.code[open_:close]))) for name, (_, open_, close) in heads.items()]
     waiting, functions = spread_to_users(uses, dict.fromkeys([BARRIER, *WARP_FUNCTIONS], "")), {}
     for name in waiting.keys() & heads.keys():
@@ -148,7 +156,7 @@ def _replace_calls(scan: Scan, body: Kernel, functions, file: File, numbers, rea
                     raise NeedsFibers("all calls use the same shared memory")
                 edits += call.replace(kernel_names, functions)
                 calls_with_shared |= {(body.name, words[at])} if call.function.shared else set()
-        except NeedsFibers as reason:
+        except NeedsFibers as reason:  # a call that stays is refused later: its function "uses __syncthreads"
             if words[at] in WARP_FUNCTIONS:
                 reasons[body.name] = str(reason)
     return edits
@@ -207,7 +215,7 @@ class _Call:
         reader, node = statement.reader, statement.node
         if function.other_words & kernel_names - functions.keys():
             raise NeedsFibers("its names have another meaning here")
-        line = statement.scan.marker(reader.tokens[node.last - 1].end)  # the body has line markers of its own
+        line = statement.scan.marker(reader.tokens[node.last - 1].end)  # back to the kernel's line, behind the body
         if span == (node.first, node.last - 1):  # the call is the whole statement
             return statement.put_before(self._write_body(), [(node.first, node.last, line)])
         if not set(self.type.split()) <= TYPES - {"void", "auto"}:
@@ -236,14 +244,6 @@ class _Call:
         condition = text(signs[0] + 1, signs[1])
         new = f"{proof} if ({condition}) {self._write_body()} else {{ {self.result} = {other}; }}"
         return (signs[0] + 1, last), new
-
-
-# A number, a literal, a member such as ``.x`` or ``->x``, and else a name.
-_NAME = re.compile(
-    r"""\.?\d(?:'?[\w.]|(?<=[eEpP])[+-])* | "(?:[^"\\\n]|\\.)*" | '(?:[^'\\\n]|\\.)*' | (?:\.|->|::)\s*[A-Za-z_]\w*
-      | (?P<name>[A-Za-z_]\w*)""",
-    re.VERBOSE,
-)
 
 
 def _rename(new_names, text: str):

@@ -26,11 +26,11 @@ def has_no_effects(reader: Reader, first: int, last: int, file, calls=(), functi
     for at in _skip_spans(first, last, calls):
         if text(at) in STEPS or text(at) in ("{", ";", "sizeof"):
             return False
-        assignments -= text(at) in ASSIGNMENTS
+        assignments -= text(at) in ASSIGNMENTS  # below 0: more than are allowed
         if text(at) == "(" and at > first and tokens[at - 1].kind == "word":
             function = text(at - 1)
             is_harmless = file.is_pure(function) or file.is_type(function) or function in functions
-            if not (is_harmless or function.startswith("hostcuda_")):
+            if not (is_harmless or function.startswith("hostcuda_")):  # hostcuda_take(...), which `exchange` writes
                 return False
     return assignments >= 0
 
@@ -57,6 +57,7 @@ def find_declared_names(reader: Reader, nodes: list[Node]):
 
 def find_unshared_names(reader: Reader, body, scan, file):
     """Return the set of names that no other thread can change: constants, and variables of one thread in all scopes."""
+    # At first the words of the kernel's parameters. A name that is also that of a shared variable in it is left out.
     unshared, others = set(re.findall(r"\w+", scan.code[body.name_end : body.open])), set()
     for first, last in find_declarations(reader, reader.read_statements()):
         is_shared = "__shared__" in [reader.text(at) for at in range(first, last)]
@@ -102,7 +103,7 @@ class Statement:
                 return True
             if word == "*" and not (before in (")", "]") or tokens[at - 1].kind in ("word", "number")):
                 return True  # the unary operator
-            cast = range(self.reader.match[at - 1] + 1, at - 1) if word == "*" and before == ")" else ()
+            cast = range(self.reader.match[at - 1] + 1, at - 1) if word == "*" and before == ")" else ()  # or a product
             if cast and {text(i) for i in cast} <= TYPES | {"*"}:  # (int)*p
                 return True
             is_unshared = word in self.unshared | INDICES | SPECIFIERS | _CONSTANTS or word.startswith("hostcuda_")
@@ -119,7 +120,7 @@ class Statement:
             open_ = around[at]
             in_arguments = open_ > first and text(open_) == "(" and self.reader.tokens[open_ - 1].kind == "word"
             if at < calls[-1][0] and (text(at) in _LEFT_FIRST or (text(at) == "," and not in_arguments)):
-                return False
+                return False  # what is on the left of a call comes first, and decides whether it is made
             if text(at) in ASSIGNMENTS and at > calls[0][0]:  # what is assigned comes before where it goes
                 return False
         return has_no_effects(self.reader, first, last, self.file, calls, assignments=1)

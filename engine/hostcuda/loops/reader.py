@@ -7,9 +7,10 @@ from hostcuda.loops.words import BARRIER, BUILT_IN, CLASSES, MEETING, PAIRS, RES
 
 @dataclass(eq=False)
 class Node:
-    """A statement: tokens[first:last] of a `Reader`."""
+    """A statement: tokens[first:last] of a `Reader`, with its semicolon or braces."""
 
-    # block, if, for, while, do, switch, barrier, meeting, declaration, return, break, continue, or expression
+    # block, if, for, while, do, switch, barrier, meeting, declaration, return, break, continue, or expression; `direct`
+    # also makes a "guard", whose tokens are those of the condition c of ``if (!c) return;``
     kind: str
     first: int
     last: int
@@ -136,7 +137,7 @@ class Reader:
             if words != [BARRIER, "(", ")"]:
                 raise NeedsFibers(f"{BARRIER} is not a statement of its own")
             kind = "barrier"
-        elif words[0] == MEETING:
+        elif words[0] == MEETING:  # hostcuda_meet(7, sync), which `exchange` has written in place of a warp function
             kind = "meeting"
         elif words[0] in ("return", "break", "continue"):
             if len(words) > 1:
@@ -144,7 +145,7 @@ class Reader:
             kind = words[0]
         elif words[0] not in ("using", "typedef") and self.is_declaration(at, end):
             kind = "declaration"
-        elif words[0] in CLASSES | {"using", "typedef"}:
+        elif words[0] in CLASSES | {"using", "typedef"}:  # and not a variable such as struct point p
             raise NeedsFibers("it declares a type")
         return Node(kind, at, end + 1)
 
@@ -171,7 +172,7 @@ class Reader:
 
     def find_start(self, at: int, first: int, ends: set[str]):
         """Return the index behind the last of the signs `ends` before token `at`; not before `first` or its bracket."""
-        begin = max(first, self.around[at] + 1)
+        begin = max(first, self.around[at] + 1)  # around: the bracket around the token, or -1
         ends_before = (i for i in self.outside_brackets(begin, at) if self.text(i) in ends)
         return max((self.match.get(i, i) + 1 for i in ends_before), default=begin)  # match: behind a bracket's partner
 

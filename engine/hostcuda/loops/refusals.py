@@ -6,6 +6,12 @@ from hostcuda.loops.order import find_declared_names, walk_with_parents
 from hostcuda.loops.reader import Reader
 from hostcuda.loops.words import BARRIER, FIBERS_ONLY, INDICES, KEYWORDS, MEETING, RESTRICT, WARP_FUNCTIONS, NeedsFibers
 
+_REFUSED_WORDS = {"this", "operator", "extern", "decltype", "typeof", "__typeof__"}
+_DIGRAPHS = {"<%", "%>", "<:", ":>"}  # which C++ reads as brackets
+_BEFORE_PARENTHESES = {  # words that call nothing, or a function in which thread loops can wait
+    *KEYWORDS, *WARP_FUNCTIONS, BARRIER, MEETING, "constexpr", "static_assert", "alignas", "__align__", "decltype",
+    "alignof", "noexcept", "catch", "case", "__attribute__", "const", *RESTRICT,
+}
 _TRUTH_OPERATORS = {"==", "!=", "<", ">", "<=", ">=", "&&", "||", "!"}
 
 
@@ -42,7 +48,7 @@ def explain_use(name: str, harmful: dict[str, str]):
 
 
 def refuse(kernel):
-    """Raise `NeedsFibers` if a `KernelPlan`, of which only reader and file are set, has words that need fibers."""
+    """Raise `NeedsFibers` if a `KernelPlan`, which has no steps yet, has words that need fibers."""
     reader, file, harmful = kernel.reader, kernel.file, kernel.file.harmful
     if kernel.body.name.endswith(">"):
         raise NeedsFibers("it is a specialization of a template")
@@ -54,7 +60,8 @@ def refuse(kernel):
     if harmful_words := harmful.keys() & set(head_words):
         raise NeedsFibers(explain_use(min(harmful_words), harmful))
     engine_calls = (at for at, token in enumerate(reader.tokens) if token.text == "hostcuda")
-    if any(reader.text(at + 2) != "dynamic_shared" for at in engine_calls):  # `rewrite` made hostcuda::ptx::... of PTX
+    # Of inline PTX `rewrite` has made hostcuda::ptx::..., of extern __shared__ arrays hostcuda::dynamic_shared().
+    if any(reader.text(at + 2) != "dynamic_shared" for at in engine_calls):
         raise NeedsFibers("it has inline PTX")
     for at, token in enumerate(reader.tokens):
         _refuse_token(kernel, at, token, declared)
@@ -73,7 +80,7 @@ def _refuse_token(kernel, at: int, token, declared: set[str]):
     if token.text == "{" and before == "(":
         raise NeedsFibers("it has a statement in an expression")
     if token.kind != "word":
-        joined = at > 0 and reader.tokens[at - 1].end == token.start
+        joined = at > 0 and reader.tokens[at - 1].end == token.start  # no space is between the two
         if token.text in ('"', "'", "\\", "#", "@") or (joined and before + token.text in _DIGRAPHS):
             raise NeedsFibers("a literal is not understood")
         return
@@ -89,14 +96,6 @@ def _refuse_token(kernel, at: int, token, declared: set[str]):
         raise NeedsFibers("it has a static variable")
     if token.text in INDICES | {"threadIdx"} and before == "::":
         raise NeedsFibers(f"it uses ::{token.text}")
-
-
-_REFUSED_WORDS = {"this", "operator", "extern", "decltype", "typeof", "__typeof__"}
-_DIGRAPHS = {"<%", "%>", "<:", ":>"}
-_BEFORE_PARENTHESES = {
-    *KEYWORDS, *WARP_FUNCTIONS, BARRIER, MEETING, "constexpr", "static_assert", "alignas", "__align__", "decltype",
-    "alignof", "noexcept", "catch", "case", "__attribute__", "const", *RESTRICT,
-}
 
 
 def _never_waits(kernel, at: int):
@@ -132,7 +131,7 @@ def _refuse_waiting(kernel):
         begins_statement = before in (";", "{", "}", "else", "do") or after_condition
         if not (begins_statement and text(match[at + 1] + 1) == ";"):  # it is not a statement of its own
             raise NeedsFibers(f"it uses the result of {token.text}, and may wait for it")
-    names = _find_volatile_names(reader) | kernel.file.memory_watchers
+    names = _find_volatile_names(reader) | kernel.file.memory_watchers  # and functions that look at such memory
     for node, _ in walk_with_parents(reader.read_statements()):
         if node.kind in ("for", "while", "do") and not (node.barrier or node.meeting):
             words = {token.text for token in reader.tokens[node.first : node.last] if token.kind == "word"}

@@ -15,10 +15,10 @@ from hostcuda.loops.words import BINARY, NeedsFibers
 class Region:
     """Statements between two barriers or meetings, which a loop over the threads or over a warp's lanes runs."""
 
-    number: int
+    number: int  # its index in the kernel's list of all regions, by which `KernelVariable`s note it
     steps: list = field(default_factory=list)  # of `PlanStep`s
     returns: bool = False  # whether a thread may return in it
-    section: "Section | None" = None
+    section: "Section | None" = None  # around it; None where a loop over the block's threads runs it
 
     def used_variables(self):
         """Return the set of `KernelVariable`s that its statements name."""
@@ -40,7 +40,7 @@ class Section:
 
     @property
     def places(self):
-        """The entries of `KernelVariable.uses` that belong to this section."""
+        """The set of its regions' numbers and its warp's steps: the entries of `KernelVariable.uses` that are here."""
         return {region.number for region in self.regions} | set(self.warp_steps)
 
     def used_variables(self):
@@ -63,7 +63,7 @@ class RegionBuilder:
 
     def __init__(self, kernel: KernelPlan, regions):
         self.kernel, self.regions = kernel, regions
-        self.guard = find_last_return(kernel.outer_steps) if kernel.direct else None
+        self.guard = find_last_return(kernel.outer_steps) if kernel.direct else None  # the last step that may return
 
     def split_block(self, steps: list[PlanStep], section=None):
         """Return the list of items made of the steps of a block; in a `section`, a warp runs the block.
@@ -80,7 +80,8 @@ class RegionBuilder:
             """Insert a step that is done once: before the open item, or with `close` after it, and end the item."""
             nonlocal region, open_item, section
             if open_item:
-                # A division stays behind a return such as ``if (n == 0) return;``.
+                # A division stays behind a return such as ``if (n == 0) return;``, and a declaration behind the use of
+                # another variable with its name: the step then comes after the open item.
                 tokens = self.kernel.reader.tokens[step.node.first : step.node.last]
                 close |= open_item.returns and any(token.text in ("/", "%", "/=", "%=") for token in tokens)
                 close |= step.variable is not None and self._has_name(open_item, step.variable.name)
@@ -110,7 +111,7 @@ class RegionBuilder:
                     self._add_warp_step(section, counter)
                 (items if outer_section else section.items).append(step)  # items: of the section's block
                 open_item = None if outer_section else section
-            elif step.kind in ("loop", "if", "block"):
+            elif step.kind in ("loop", "if", "block"):  # with a barrier in it
                 region, open_item, section = None, None, None
                 step.items = [self.split_block(body) for body in step.bodies]
                 items.append(step)
@@ -120,7 +121,7 @@ class RegionBuilder:
                 insert_once(step, close=False)
             elif step.update and step.update[0].role == "uniform":
                 insert_once(step, close=open_item is not None and step.update[0] in open_item.used_variables())
-            else:
+            else:  # each thread does it, in a region
                 if region is None:
                     if self.kernel.direct and section is None:  # its groups of neighbors are the warps
                         section = Section()
@@ -153,7 +154,7 @@ class RegionBuilder:
             variable.changes.add(region.number)
 
     def _add_warp_step(self, section: Section, step: PlanStep):
-        """Add a step that each warp does once, and note it at each variable that it uses."""
+        """Add a step that each warp does once, and note it in `uses` of each variable that it names."""
         section.warp_steps.append(step)
         for variable in step.effects.uses:
             variable.uses.add(step)

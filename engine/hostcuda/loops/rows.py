@@ -23,7 +23,7 @@ LIMIT = 1 << 30  # two ints up to this have a sum that does not overflow
 _INT_END = 1 << 31
 _UNBOUNDED = 1 << 64
 _LARGEST_STRIDE = 1024  # of a loop's counter, so that its last step does not overflow
-_COUNTS = {"const", "int", "unsigned", "constexpr"}
+_COUNTS = {"const", "int", "unsigned", "constexpr"}  # words of types of 32 bits
 _SIGNED = {"const", "int"}
 _INTEGERS = _SIGNED | {"unsigned", "bool", "constexpr"}
 _LOWER_THAN_SUMS = {"<<", ">>", "<", ">", "<=", ">=", "==", "!=", "&", "^", "|", "&&", "||", "?", ":", "=", ","}
@@ -51,6 +51,7 @@ class Rows:
                 continue
             if words <= _INTEGERS and span[0] < span[1] and self.is_same(*span, scope):
                 self.same_in_row.add(variable)
+            # It must not overflow: by the limits of a launch, and `limits`, to which `_bound` adds variables.
             elif words <= _SIGNED and self.find_growing_terms(*span, scope) and self._bound(*span, scope) < _INT_END:
                 self.next_in_row.add(variable)
 
@@ -63,7 +64,7 @@ class Rows:
                 return False
             if variable and variable.role != "uniform" and variable not in self.same_in_row:
                 return False
-        roles = ("uniform", "recomputed", "kept", "local")
+        roles = ("uniform", "recomputed", "kept", "local")  # all: the loop has asked the variables
         return first < last and is_uniform(self.kernel, first, last, scope, {"threadIdx"}, roles)
 
     def find_growing_terms(self, first: int, last: int, scope: dict[str, KernelVariable]):
@@ -153,7 +154,7 @@ class Rows:
     def edit_tokens(self, first: int, last: int, scope: dict[str, KernelVariable]):
         """Return edits of tokens[first:last]: of indices that grow by 1 per thread, of conditions equal for a row."""
         edits, text, match = [], self.reader.text, self.reader.match
-        next_token = first
+        next_token = first  # tokens before it get no edits
         for at in range(first, last):
             word = text(at)
             if word == "if" and text(at + 1) == "(" and self._has_loop(match[at + 1] + 1):
@@ -169,7 +170,7 @@ class Rows:
                     edits += self._mark_condition(at + 1, end, scope) if text(end) != "?" else []
             elif word == "if" and text(at + 1) == "(":
                 edits += self._mark_condition(at + 2, match[at + 1], scope)
-            elif word == "constexpr":  # HOSTCUDA_ROW is no constant expression
+            elif word == "constexpr":  # HOSTCUDA_ROW(c), which asks for threadIdx.x, is no constant expression
                 return []
         return edits
 

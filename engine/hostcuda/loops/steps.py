@@ -15,7 +15,7 @@ from hostcuda.loops.words import ASSIGNMENTS, RESTRICT, STEPS, NeedsFibers
 class PlanStep:
     """A step of a kernel at a place that all its threads reach: a statement, or one variable of a declaration."""
 
-    kind: str  # declaration, statement, barrier, meeting, loop, if, block or jump
+    kind: str  # declaration, statement, barrier, meeting, loop, if or block (in which threads wait), or jump
     node: Node
     scope: dict  # name -> variable, at this place
     effects: Effects
@@ -23,13 +23,16 @@ class PlanStep:
     update: tuple | None = None  # (variable, span of the operand) if it is a statement like ``v += operand``
     counters: list = field(default_factory=list)  # of a for loop: the declarations in its head
     # the steps in each body of a loop or an if that has a barrier, or a meeting of a warp's lanes
-    bodies: list[list] = field(default_factory=list)
+    bodies: list[list] = field(default_factory=list)  # `split_block` adds `items`: the same for each, as regions
     # the outermost control statement around it, or itself, that has a meeting and no barrier: a warp runs it alone
     warp: Node | None = None
 
 
 class KernelPlan:
-    """A kernel as steps: `body`, a `Kernel` of the source `scan` with declarations `file`; `direct`: nothing waits."""
+    """A kernel as steps: `body`, a `Kernel` of the source `scan` with declarations `file`; `direct`: nothing waits.
+
+    `constants` are names of constants, by what is declared; where the text relies on one, the compiler proves it.
+    """
 
     def __init__(self, scan, body, file, direct: bool):
         """Read a kernel as steps; raise `NeedsFibers` if it is known by now that it has to run on fibers."""
@@ -88,7 +91,7 @@ class KernelPlan:
             words = [token.text for token in reader.tokens[first:end]]
             type_ = self.file.find_kind([*words, *signs.split()], self.effects_reader.parameters)
             variable = KernelVariable(reader.text(name), " ".join(words), signs)
-            variable.type = "pointer" if bounds[0] < bounds[1] else type_
+            variable.type = "pointer" if bounds[0] < bounds[1] else type_  # float x[4] as a parameter is a pointer
             variable.position = reader.tokens[name].start if bounds[0] == bounds[1] else -1
             scope[variable.name] = variable
             self.variables.append(variable)
@@ -116,6 +119,7 @@ class KernelPlan:
             step = PlanStep("statement", node, dict(scope), effects)
             if node.kind == "expression":
                 step.update = self.read_update(node.first, node.last - 1, scope)
+            # Else break and continue are of a loop that is part of the statement, or of one that does not wait.
             if find_jumps(node) & ({"return", "break", "continue"} if in_loop else {"return"}):
                 step.kind = "jump"
             yield step
@@ -176,7 +180,7 @@ class KernelPlan:
             scope[variable.name] = variable
             effects.add(self.effects_reader.read_initialization(initializer, scope, variable.type))
             variable.needs = effects.uses - {variable}
-            effects.uses.add(variable)
+            effects.uses.add(variable)  # its region is noted in its `uses`, too
             self.variables.append(variable)
             yield PlanStep("declaration", node, scope_before, effects, variable)
 
@@ -186,7 +190,7 @@ class KernelPlan:
         words = [token.text for token in reader.tokens[first:last]]
         if len(words) == 2 and set(words) & STEPS:
             name = words[1] if words[0] in STEPS else words[0]
-            return (scope[name], (first, first)) if name in scope else None
+            return (scope[name], (first, first)) if name in scope else None  # no operand
         if len(words) > 2 and words[0] in scope and words[1] in ASSIGNMENTS:
             return scope[words[0]], (first + 2, last)
         return None

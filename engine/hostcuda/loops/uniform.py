@@ -13,10 +13,14 @@ from hostcuda.loops.reader import find_jumps
 from hostcuda.loops.steps import KernelPlan, PlanStep, is_jump
 from hostcuda.loops.words import ASSIGNMENTS, INDICES, SPECIFIERS, STEPS, NeedsFibers
 
-_INTEGERS = {"const", "int", "unsigned", "long", "size_t", "uint"}
+_INTEGERS = {"const", "int", "unsigned", "long", "size_t", "uint"}  # words of types that hold any threadIdx.x
 _NAMESPACES = {"std", "hostcuda"}
 _CONSTANTS = {"true", "false", "nullptr", "dynamic_shared"}
 _WARP_SIZE = 32
+# Between a sign of the first set and one of the second, an expression is not part of a larger sum or comparison.
+_OPENS_CONDITION = {"(", "[", "=", ",", "?", ":", "&&", "||"}
+_ENDS_CONDITION = {")", "]", ",", "?", ":", "&&", "||", ";"}
+_THREAD_NUMBER = ["threadIdx", ".", "x"]  # the number of a thread in its row
 
 
 def is_uniform(kernel: KernelPlan, first: int, last, scope, allowed_words=frozenset(), roles=("uniform",), warp=False):
@@ -57,7 +61,7 @@ def _is_uniform_word(kernel: KernelPlan, at: int, scope: dict[str, KernelVariabl
         return is_same and after != "("
     if word in INDICES | SPECIFIERS | _CONSTANTS | allowed_words or file.is_type(word) or file.is_pure(word):
         return True
-    if word in kernel.effects_reader.parameters:
+    if word in kernel.effects_reader.parameters:  # a type of the template, which has to be of numbers or pointers
         kernel.effects_reader.assumed.add(word)
         return True
     return after != "(" and word in kernel.constants
@@ -73,16 +77,10 @@ def _changes_or_reads_memory(kernel: KernelPlan, at: int, first: int, scope: dic
     return word == "&" or after not in (")", "*", "const")  # the "*" of a cast such as (float *) reads nothing
 
 
-# Between a sign of the first set and one of the second, an expression is not part of a larger sum or comparison.
-_OPENS_CONDITION = {"(", "[", "=", ",", "?", ":", "&&", "||"}
-_ENDS_CONDITION = {")", "]", ",", "?", ":", "&&", "||", ";"}
-_THREAD_NUMBER = ["threadIdx", ".", "x"]
-
-
 def _skip_same_in_warp(kernel: KernelPlan, at: int, first: int, last: int, scope: dict[str, KernelVariable]):
     """Return the index after an expression at token `at` that is equal in all lanes, as ``threadIdx.x / 32``, or 0."""
     reader, text = kernel.reader, kernel.reader.text
-    if text(at) == "hostcuda_vote":
+    if text(at) == "hostcuda_vote":  # hostcuda_vote(7), the result of __any_sync and its like
         return reader.match[at + 1] + 1
     if text(at) == "threadIdx" and text(at + 1) == "." and text(at + 2) in ("y", "z"):
         return at + 3
@@ -115,7 +113,7 @@ def _skip_thread_number(kernel: KernelPlan, at: int, scope: dict[str, KernelVari
 
 
 def _mark_steady(kernel: KernelPlan):
-    """Set `is_thread_number`, and `steady` of variables that get a value once, which `find_uniform` corrects."""
+    """Set `is_thread_number`, and `steady` of variables that get a value once: `find_uniform` then takes some back."""
     for step in kernel.steps:
         if step.kind == "declaration" and not step.variable.array:
             first, last = step.variable.initializer
@@ -193,7 +191,7 @@ def require_uniform(kernel: KernelPlan):
                 raise NeedsFibers(f"the {waits} in the {step.kind} of line {line} {reason}")
             if not all(updates):
                 raise NeedsFibers(f"the loop around its {waits} in line {line} is not understood")
-            for variable in variables[: len(updates)]:
+            for variable in variables[: len(updates)]:  # those of the updates come first
                 variable.changed_uniformly.append(step.node.first)
         if step.kind == "jump":
             jumps = find_jumps(step.node)
@@ -201,7 +199,7 @@ def require_uniform(kernel: KernelPlan):
             if others_go_on or not is_jump(step.node) or not _has_uniform_condition(kernel, step):
                 if jumps - {"return"}:
                     raise NeedsFibers(f"the jump of line {line}, past a {waits}, {reason}")
-                step.kind = "statement"
+                step.kind = "statement"  # each thread does it: those that return are masked
         if step.update and step.update[0].role == "uniform":
             step.update[0].changed_uniformly.append(step.node.first)
 

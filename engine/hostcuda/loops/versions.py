@@ -21,16 +21,17 @@ _DEFAULT_BOUNDS = "1024"  # threads per block: what CUDA allows without __launch
 def _write_second_version(scan: Scan, body: Kernel, file: File):
     """Return (text, kind) of a kernel's second version; `body` is its `Kernel`, with warp functions replaced.
 
-    The kind is part of a macro's name in launch.h: "LOOPS" over all threads of a block, "WARPS" or "GROUPS".
-    Raise `NeedsFibers` if there can be none.
+    The kind, "LOOPS" over all threads of a block, "WARPS" or "GROUPS" (of a direct kernel), is part of the macro that
+    registers it, HOSTCUDA_KERNEL_LOOPS: it says which blocks can run it. Raise `NeedsFibers` if there can be none.
     """
     words = set(re.findall(r"\w+", scan.code[body.open : body.close]))
     direct = not words & {BARRIER, MEETING, *WARP_FUNCTIONS}
+    # A function that asks for threadIdx has reason enough in a direct kernel: "it has no barrier", below.
     harmful_words = [word for word in words & file.harmful.keys() if file.harmful[word] != "threadIdx"]
     if direct and harmful_words:
         raise NeedsFibers(min(explain_use(word, file.harmful) for word in harmful_words))
     try:
-        kernel, regions = KernelPlan(scan, body, file, direct), []
+        kernel, regions = KernelPlan(scan, body, file, direct), []  # regions: `split_block` fills it
         find_uniform(kernel)
         require_uniform(kernel)
         items = RegionBuilder(kernel, regions).split_block(kernel.outer_steps)
@@ -46,12 +47,13 @@ def _write_second_version(scan: Scan, body: Kernel, file: File):
 def add_loops(text: str, without=frozenset()):
     """Add second versions, which run as thread loops, to the kernels of a source.
 
-    The source is as `hostcuda.frontend.rewrite.rewrite` has written it. Return it with each kernel registered with its
-    second version, or with the reason why it has none. Kernels named in `without` get none: it would not compile.
+    In the source, `hostcuda.frontend.rewrite.rewrite` has put a HOSTCUDA_KERNEL(name) behind each kernel. Return it
+    with each registered with its second version, or with the reason why it has none. Kernels named in `without` get
+    none: it would not compile.
     """
     scan, bodies = find_kernel_bodies(text)
     file = File(scan, bodies)
-    inlined_scan, inlined_bodies, failed = inline(scan, bodies, file)
+    inlined_scan, inlined_bodies, failed = inline(scan, bodies, file)  # the same kernels, in the same order
     edits, reasons, kinds = [], {}, {}
     for body, inlined_body in zip(bodies, inlined_bodies, strict=True):
         try:

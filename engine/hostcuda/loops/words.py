@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 
 class NeedsFibers(Exception):
-    """Raised for a kernel that has to run on fibers; the message is the reason."""
+    """Raised for a kernel that has to run on fibers, a stack per thread; the message is the reason for users."""
 
 
 class Token(NamedTuple):
@@ -13,7 +13,7 @@ class Token(NamedTuple):
 
     kind: str  # word, number, text (a literal) or sign
     text: str
-    start: int  # text[start:end] is the token
+    start: int  # code[start:end] is the token, in the code that `lex` read
     end: int
 
 
@@ -22,11 +22,11 @@ _TOKEN = re.compile(
       | (?P<sign>->\*|<<=|>>=|\.\.\.|->|\+\+|--|<<|>>|<=|>=|==|!=|&&|\|\||[-+*/%&|^]=|::|[^\s\w])""",
     re.VERBOSE,
 )
-_SPELT = {
+_SPELT = {  # C++'s words for signs
     "and": "&&", "or": "||", "not": "!", "xor": "^", "bitand": "&", "bitor": "|", "compl": "~", "and_eq": "&=",
     "or_eq": "|=", "xor_eq": "^=", "not_eq": "!=",
 }
-PAIRS = {"(": ")", "[": "]", "{": "}"}
+PAIRS = {"(": ")", "[": "]", "{": "}"}  # not "<": that may be an operator
 ASSIGNMENTS = {"=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<=", ">>="}
 STEPS = {"++", "--"}
 BINARY = {"+", "-", "*", "/", "%", "<<", ">>", "<", ">", "<=", ">=", "==", "!=", "&", "|", "^", "&&", "||"}
@@ -44,9 +44,9 @@ TYPES = {
 }
 SPECIFIERS = {"const", "constexpr", "static", "register", "inline", "__shared__", "alignas", "__align__", "typename"}
 CLASSES = {"struct", "class", "union", "enum"}
-RESTRICT = {"__restrict__", "__restrict", "const"}
-KEYWORDS = {"if", "for", "while", "do", "switch", "return", "else", "sizeof", "operator"}
-INDICES = {"blockIdx", "blockDim", "gridDim", "warpSize"}
+RESTRICT = {"__restrict__", "__restrict", "const"}  # what may stand between the "*" of a pointer and its name
+KEYWORDS = {"if", "for", "while", "do", "switch", "return", "else", "sizeof", "operator"}  # no functions
+INDICES = {"blockIdx", "blockDim", "gridDim", "warpSize"}  # equal for a block's threads, unlike threadIdx
 # Functions that give the same result for the same arguments, and do not change these.
 PURE = re.compile(
     r"min|max|abs|sizeof|alignof|(static|reinterpret|const)_cast|make_\w+|__\w+2\w+|__u?mul24|u?(min|max)|"
@@ -54,7 +54,8 @@ PURE = re.compile(
     r"__\w+_as_\w+|__(exp|log|log2|sin|cos|tan|pow|fdivide|saturate)f|__(popc|clz|ffs|brev)(ll)?|"
     r"__h(add|sub|mul|div|fma|neg|abs|min|max)2?(_\w+)?|__builtin_(inf|nan|huge_val|fabs|fma|floor|ceil|sqrt|popcount|clz|ctz|ffs)[fls]*"
 )
-# What only fibers can do: wait elsewhere than at barriers, and ask which thread is running.
+# What only fibers can do: wait elsewhere than at barriers, ask which thread is running, print, or end the launch; and
+# what the reader of statements does not know. Also all warp functions, but `exchange` has replaced those below.
 FIBERS_ONLY = re.compile(
     r"__sync(?!threads$)\w*|__shfl\w*|__(ballot|any|all|activemask|nanosleep)(_sync)?|__(match|reduce)_\w+|nvcuda|wmma|"
     r"cooperative_groups|this_(thread_block|grid|multi_grid|thread)|tiled_partition|coalesced_threads|thread_block_tile|"
@@ -64,12 +65,8 @@ FIBERS_ONLY = re.compile(
 )
 BARRIER = "__syncthreads"
 # Warp functions that thread loops can do -> their names in lanes.h.
-SHUFFLES = {
-    "__shfl_sync": "shuffle_index",
-    "__shfl_up_sync": "shuffle_up",
-    "__shfl_down_sync": "shuffle_down",
-    "__shfl_xor_sync": "shuffle_xor",
-}
+SHUFFLES = {"__shfl_sync": "shuffle_index", "__shfl_up_sync": "shuffle_up", "__shfl_down_sync": "shuffle_down",
+            "__shfl_xor_sync": "shuffle_xor"}
 VOTES = {f"__{kind}_sync": kind for kind in ("ballot", "any", "all")}
 REDUCTIONS = {f"__reduce_{kind}_sync": f"reduce_{kind}" for kind in ("add", "min", "max", "and", "or", "xor")}
 WARP_FUNCTIONS = {"__syncwarp": "sync", **SHUFFLES, **VOTES, **REDUCTIONS}

@@ -18,8 +18,9 @@ _UNROLLED_FULLY, _MOST_UNROLLED = 32, 64  # rounds of a loop: where a ``#pragma 
 class Writer:
     """Writes a `KernelPlan` that `RegionBuilder` has split into `items`, with a list of all its `regions`.
 
-    The macros in the text, HOSTCUDA_BLOCK and so on, are those of loops.h and lanes.h. *Kept* variables live across a
-    barrier: each has an array, with an element per thread.
+    The macros in the text, HOSTCUDA_BLOCK and so on, are those of loops.h and lanes.h. Their loops declare hostcuda_t,
+    a thread's number in the block, and hostcuda_lane, that in its warp, whose first thread is hostcuda_base.
+    *Kept* variables live across a barrier: each has an array, with an element per thread.
     """
 
     def __init__(self, kernel: KernelPlan, items, regions):
@@ -29,9 +30,11 @@ class Writer:
         self.section = None  # the `Section` that is being written
         self.changed = set().union(*(step.effects.changes for step in kernel.steps))
         self.counters = {counter.variable for step in kernel.steps for counter in step.counters}
-        # In a direct kernel: variables that a group computes once; where they grow by 1, -> name of the first's value.
+        # In a direct kernel: the variables that a group of neighbors computes once; and a dict of those that grow by 1
+        # from thread to thread, variable -> name of the constant with the first thread's value.
         self.computed_by_group, self.first_values = set(), {}
-        # Whether threads that have returned must be skipped: other threads go on after the region of the return.
+        # Whether threads that have returned must be skipped: others go on after the region of the return or, if the
+        # last region is in a loop and so not in `items`, may run that one again.
         self.masked = not kernel.direct and (any(region.returns for region in regions[:-1]) or (
             any(region.returns for region in regions) and regions[-1] not in items
         ))
@@ -44,13 +47,14 @@ class Writer:
         specifiers = f"{scan.text[body.start : body.marker_end]} __attribute__((noinline))"
         self.out.append(specifiers + scan.text[body.marker_end : body.name_start] + PREFIX + name)
         constants = [v for v in self.kernel.parameters if v.position >= 0 and self._is_declared_const(v)]
-        edits = [(v.position, v.position, "const ") for v in constants]
+        edits = [(v.position, v.position, "const ") for v in constants]  # before the name: of a pointer, itself const
         self.out.append(apply_edits(scan.text, edits, body.name_end, body.open))
         self.out.append("{ HOSTCUDA_BLOCK\n")
+        # The types of the template that were taken to be numbers or pointers: else the text does not compile.
         self.out += [f"hostcuda_require_plain({type_})\n" for type_ in sorted(self.kernel.effects_reader.assumed)]
         for parameter in self.kernel.parameters:
             self._write_proof(parameter)
-        if self.masked:
+        if self.masked:  # the array hostcuda_live: whether each thread is left
             self.out.append("HOSTCUDA_MASK\n")
         for parameter in self.kernel.parameters:
             if parameter.role == "kept":
@@ -79,7 +83,7 @@ class Writer:
                 self._write_proof(item.variable)
             elif item.kind in ("loop", "if", "block"):
                 self._write_control(item)
-            else:
+            else:  # a statement of uniform values, or a jump of all threads
                 self._write_code(item.node, edits=self._edit_constants(item.node.first, item.node.last, item.scope))
 
     def _write_control(self, step: PlanStep):
@@ -102,7 +106,7 @@ class Writer:
         else:
             kind = "if constexpr" if self.reader.text(node.first + 1) == "constexpr" else node.kind
             self.out.append(f"{kind} ({self._write_expression(parts['condition'], step.scope)}) {{")
-        self._write_items(step.items[0])
+        self._write_items(step.items[0])  # of the body, or of what the condition chooses
         self.out.append("}")
         if len(step.items) > 1:
             self.out.append(" else {")
@@ -134,7 +138,7 @@ class Writer:
         """Write checks behind a variable's declaration: of a type that may be no built-in one, of a value's limit."""
         if variable.type == "assumed" and variable.role != "local":
             self.out.append(f"hostcuda_require_plain(decltype({variable.name}))\n")
-        if variable in self.rows.limits:
+        if variable in self.rows.limits:  # a block with a larger value begins again, on fibers
             self.out.append(f"HOSTCUDA_LIMIT({variable.name}, {LIMIT})\n")
 
     def _edit_constants(self, first: int, last: int, scope: dict[str, KernelVariable]):
@@ -152,6 +156,7 @@ class Writer:
         """
         used = {v for v in region.used_variables() if v.role == "uniform" and not (v.shared or v.array or v.constant)}
         rebound = [v for v in self.kernel.variables if v in used & (self.changed | self.counters)]
+        # Outside of the loop under another name: ``const auto n = n;`` would name itself.
         names = {v: f"hostcuda_same_{self.kernel.variables.index(v)}_{region.number}" for v in rebound}
         self.out += [f"const auto {name} = {variable.name};\n" for variable, name in names.items()]
         types = [f"{self._get_kept_type(v)} __restrict__ const" if "restrict" in v.signs else "const auto"
@@ -161,24 +166,27 @@ class Writer:
     def _write_section(self, section: Section):
         """Write a loop over the warps, which runs the items of a `Section`."""
         self.section, places = section, section.places
-        for variable in self.kernel.variables:
+        for variable in self.kernel.variables:  # arrays that other sections use, too, precede the loop
             if variable.role == "kept" and not self._is_in_section(variable) and variable.region in places:
                 self._declare_array(variable)
         self.out.append("HOSTCUDA_WARPS { HOSTCUDA_WARP {\n")
-        if self.masked:
+        if self.masked:  # hostcuda_first, the warp's first thread that is left; a warp without one is passed over
             self.out.append("HOSTCUDA_FIRST_LEFT\n")
+        # Slots: the memory of each meeting into which the lanes write what they offer.
         numbers = [self._read_meeting(step.node)[0] for step in section.warp_steps if step.kind == "meeting"]
         self.out.append("".join(f"HOSTCUDA_SLOTS({number}) " for number in numbers) + "\n")
         from_before = section.variables_from_before()  # the warp's own steps use its first thread's values
         for variable in self._find_recomputed(from_before):
             self._write_declaration(variable)
         for variable in (v for v in self.kernel.variables if v in from_before and v.role != "recomputed"):
+            # The value must be in an array by now, and the section must not change it.
             if variable.role != "kept" or variable.region in places or places & variable.changes:
                 raise NeedsFibers(f"its warps look at {variable.name}, which each thread has")
             lane = "hostcuda_first" if self.masked else "hostcuda_base"
             value = f"{self._name_array(variable)}[{lane}]"
             self.out.append(f"{self._get_kept_type(variable)} const {variable.name} = {value};\n")
         self._write_items(section.items)
+        # A label for HOSTCUDA_LEAVE_IF_NONE_LEFT, with which a region goes to the next warp if all lanes have returned.
         end = f"hostcuda_next_{section.regions[0].number}:;" if section.regions and section.returns else ""
         self.out.append(f"}} {end} }}\n")
         self.section = None
@@ -187,9 +195,10 @@ class Writer:
 
     def _write_groups(self, section: Section):
         """Write a loop over the groups of neighbors, which runs the only `Section` of a direct kernel."""
-        # guarded: threads may return in the first region; the rest is for each run of threads that are left.
+        # guarded: whether threads may return in the first region, which then precedes the rest (as a number: 1 item).
+        # The rest is for each run of threads that are left.
         self.section, root, guarded = section, self.kernel.outer_steps, section.regions[0].returns
-        require_vectorizable(self.kernel, section, self.rows)
+        require_vectorizable(self.kernel, section, self.rows)  # or refuse
         at = root.index(find_last_return(root)) if guarded else 0  # before it, threads may still return
         self.out.append("HOSTCUDA_GROUPS { HOSTCUDA_WARP HOSTCUDA_GROUP\n")
         self._declare_for_group(root[:at])
@@ -212,14 +221,14 @@ class Writer:
                 self.out.append(f"const int {self.first_values[variable]} = {variable.name};\n")
 
     def _read_meeting(self, node):
-        """Return (number, kind), both texts, of a meeting, a node with the tokens ``hostcuda_meet(number, kind);``."""
+        """Return (number, kind), both texts, of a meeting, a node such as ``hostcuda_meet(7, shuffle_down);``."""
         return self.reader.text(node.first + 2), self.reader.text(node.first + 4)
 
     def _write_meeting(self, node):
         """Write what happens where the lanes of a warp wait: which of them are there, and a result equal for all."""
         number, kind = self._read_meeting(node)
         self.out.append(self.scan.marker(self.reader.tokens[node.first].start))
-        if kind != "sync":
+        if kind != "sync":  # __syncwarp gives no result: the end of the loop over the lanes is all that it needs
             present = "hostcuda_live + hostcuda_base, " if self.masked else ""
             self.out.append(f"const unsigned hostcuda_present_{number} = hostcuda::present({present}hostcuda_lanes);\n")
             if kind not in SHUFFLES.values():  # a vote or a reduction: all lanes get the same result
@@ -286,7 +295,7 @@ class Writer:
 
     def _declare_array(self, variable: KernelVariable):
         """Write the array, with an element per thread, of a variable that lives across a barrier; limit its size."""
-        # All arrays of a block are on one stack (runtime/fibers.cpp).
+        # All arrays of a block, of up to 1024 threads, are on one stack.
         bytes_per_variable = _KEPT_BYTES // sum(other.role == "kept" for other in self.kernel.variables)
         array = self._name_array(variable)
         count = "hostcuda_warp" if self._is_in_section(variable) else "hostcuda_threads"
@@ -317,7 +326,7 @@ class Writer:
         return f"{type_} {name} = hostcuda::fetch({element});"
 
     def _write_declaration(self, variable: KernelVariable):
-        """Write a thread's declaration of a variable; one that something refers to is its element of an array."""
+        """Write a thread's declaration of a variable; a kept one that something refers to is an element."""
         self.out.append(self.scan.marker(self.reader.tokens[variable.place].start))
         edits = self.rows.edit_initializer(variable)
         if variable.role == "recomputed":
@@ -328,7 +337,7 @@ class Writer:
             return
         element, const = self._name_element(variable), "const " * variable.constant
         if variable.initializer[0] != variable.initializer[1]:
-            first = f"hostcuda_first_{variable.name}"
+            first = f"hostcuda_first_{variable.name}"  # hostcuda::keep copies it into the element
             self.out.append(f"{variable.specifiers} {self._write_declarator(variable, first, edits)};\n")
             element = f"hostcuda::keep({element}, {first})"
         self.out.append(f"{const}auto &{variable.name} = {element};\n")
@@ -345,7 +354,7 @@ class Writer:
         """Write a statement (`Node`) with its directives and `edits`; in a `region`, a return jumps to its end."""
         begin, tokens = node.start, self.reader.tokens
         self.out.append(self.scan.marker(begin))
-        # Sums in a thread's array are vectorized as they are on fibers, not across the threads: without its pragmas.
+        # Sums in a thread's array are vectorized as they are on fibers, not across the threads: without unrolling.
         kept = [v for v in region.used_variables() if v.role == "kept"] if region else []
         keeps_pragmas = region is not None and not any(v.array or "*" in v.signs for v in kept)
         edits = [*edits] + [(*d.span(), _write_unroll(d["rest"]) if keeps_pragmas else "")
