@@ -17,7 +17,22 @@ _UNKNOWN = re.compile(
 _LIBRARY_HEADER = re.compile(r"(?m)^(.*fatal error: )'?((?:cub|thrust|cutlass|cute|cuda|nv)/[\w./]*|"
                              r"(?:curand|cublas\w*|cufft\w*|cusparse|cusolver\w*|cudnn\w*|nccl|nvml|nvrtc|npp\w*|cuda_gl_interop)\.h)")
 
+# The sentences of a static_assert that `rewrite` or the headers write for what the engine lacks.
 _REFUSAL = re.compile("error: .*(?:the CPU engine (?:has no|reads)|a __global__ function takes no) ")
+_INCLUDE = str(toolchain.INCLUDE)
+# ``file.cu:3:5: error: what``, or the head of what follows, ``file.cu: In function 'f':``.
+_LOCATED = re.compile(
+    r"^(?P<place>(?P<file>[^\s:][^:\n]*):\d+(?::\d+)?):\s+(?P<what>.*)|^(?P<head>[^\s:][^:\n]*): (?:In|At) "
+)
+_NOISE = re.compile(
+    r"In file included from |\s+from |compilation terminated|\d+ errors? generated|cc1plus: note: disable pass "
+)
+_ENGINE_NAMES = r"hostcuda::\w+|cudaMemcpy|__(?:shfl|ballot|any|all)"
+_ENGINE_WARNING = re.compile(rf"(?<=warning: )'[^']*\b(?:{_ENGINE_NAMES})[^']*' is deprecated: (.*?)(?: \[-W.*\])?$")
+_ASSERTED = re.compile(r"static(?:_assert| assertion) failed(?: due to requirement '.*?')?:? (\"?)(.+)\1$")  # clang's
+_MACRO_USE = re.compile(r"in (?:expansion|definition) of macro '(?:HOSTCUDA_\w*|__\w+__)'|expanded from (macro '|here)")
+_INLINED = re.compile(r"\s+inlined from .* at ([^\s:]+:\d+:\d+)[,:]$")  # g++
+_LEADS_HERE = re.compile(r"required from|note: in instantiation of .* requested here")  # g++, clang
 
 
 def find_file_name(source: str) -> str:
@@ -43,22 +58,6 @@ def make_error(source: str, command: list[str], out: str, err: str) -> CompileEr
             "be found by its plain name."
         )
     return CompileError(message, command, out, err)
-
-
-_INCLUDE = str(toolchain.INCLUDE)
-# ``file.cu:3:5: error: what``, or the head of what follows, ``file.cu: In function 'f':``.
-_LOCATED = re.compile(
-    r"^(?P<place>(?P<file>[^\s:][^:\n]*):\d+(?::\d+)?):\s+(?P<what>.*)|^(?P<head>[^\s:][^:\n]*): (?:In|At) "
-)
-_NOISE = re.compile(
-    r"In file included from |\s+from |compilation terminated|\d+ errors? generated|cc1plus: note: disable pass "
-)
-_ENGINE_NAMES = r"hostcuda::\w+|cudaMemcpy|__(?:shfl|ballot|any|all)"
-_ENGINE_WARNING = re.compile(rf"(?<=warning: )'[^']*\b(?:{_ENGINE_NAMES})[^']*' is deprecated: (.*?)(?: \[-W.*\])?$")
-_ASSERTED = re.compile(r"static(?:_assert| assertion) failed(?: due to requirement '.*?')?:? (\"?)(.+)\1$")  # clang's
-_MACRO_USE = re.compile(r"in (?:expansion|definition) of macro '(?:HOSTCUDA_\w*|__\w+__)'|expanded from (macro '|here)")
-_INLINED = re.compile(r"\s+inlined from .* at ([^\s:]+:\d+:\d+)[,:]$")  # g++
-_LEADS_HERE = re.compile(r"required from|note: in instantiation of .* requested here")  # g++, clang
 
 
 def tidy(text: str, folder: Path, generated: str) -> str:

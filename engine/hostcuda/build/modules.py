@@ -19,6 +19,7 @@ from hostcuda.host import cache
 
 def _read_manifest(entry: Path, key: str) -> dict | None:
     """Return the manifest of a cache entry, a dict, if it has this key, is complete, and its headers are unchanged."""
+    # {"file": "0a1b.so", "digest": ..., "headers": [[path, digest]], "asked": [[path, is there]], "seal": ...}
     try:
         manifest = json.loads((entry / "manifest.json").read_text())
         if (manifest.pop("seal") != cache.digest(key, json.dumps(manifest))  # damaged, or moved here from another entry
@@ -82,7 +83,7 @@ def _compile_into(entry: Path, unit: Unit, keep: bool) -> dict:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-_loaded_paths = set()
+_loaded_paths = set()  # loading one of these again would give the module that is there, with its variables
 _loading = threading.Lock()
 _copies = itertools.count()
 

@@ -30,17 +30,12 @@ class Options:
     def flags(self, checked: bool) -> list[str]:
         """Return the flags for any host compiler; `checked`: for check mode, which chooses the optimization itself."""
         flags = [
-            f"-std=gnu++{self.standard}",
-            "-march=native",
-            "-fPIC",
-            "-fvisibility=hidden",
-            "-fno-strict-aliasing",
+            f"-std=gnu++{self.standard}", "-march=native", "-fPIC", "-fvisibility=hidden", "-fno-strict-aliasing",
             "-fstack-clash-protection",
             "-fno-stack-protector",  # Ubuntu's compilers turn these two on: kernels would call the C library
             "-U_FORTIFY_SOURCE",
             "-fno-delete-null-pointer-checks",  # g++ 12 else removes calls of functions that wait in a loop
-            "-fno-math-errno",
-            "-fno-trapping-math",
+            "-fno-math-errno", "-fno-trapping-math",
             f"-ffp-contract={'fast' if self.fuse or self.fast_math else 'off'}",
             "-w",
         ]

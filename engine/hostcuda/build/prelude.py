@@ -21,7 +21,7 @@ def make_prelude(command: list[str], flags: list[str], name: str = _PLAIN) -> st
     line = [*command, *flags, f"-I{toolchain.INCLUDE}", "-x", "c++-header"]
 
     def precompile(path):
-        """Write the precompiled header to `path`, and into the cache the stub from which the compiler finds it."""
+        """Write the precompiled header to `path`, and a stub beside it: of ``-include stub`` g++ takes stub.gch."""
         stub = cache.directory() / folder / _PLAIN
         cache.trim("prelude-*")
         cache.publish(f'#include "{header}"\n'.encode(), stub)

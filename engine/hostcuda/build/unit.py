@@ -29,7 +29,7 @@ from hostcuda.frontend.sizes import replace_doubtful_sizes
 from hostcuda.host import cache, toolchain
 from hostcuda.loops import PREFIX, add_loops
 
-before_compile = None  # called with the text of each source; it can raise to refuse it (see hostcuda.untrusted)
+before_compile = None  # hostcuda.untrusted sets it: called with each text, it refuses assembler by an exception
 _FOR_HOST = '#include "hostcuda/leave.h"'  # before a file that has no CUDA
 _APART = ("-fno-crossjumping", "-fno-tree-tail-merge")  # two calls of the API that look alike keep their lines
 _HOST_FILE = re.compile(r'#include ".*\.(?:c|cc|cpp|cxx)"\n$')  # one of `Unit.files`
@@ -104,7 +104,7 @@ class Unit:
 
     @property
     def includes(self) -> list[str]:
-        """The options that precede the file to compile; the first two include the engine's header."""
+        """The options that precede the file to compile; the first two include the engine's header, for CUDA."""
         folders = (toolchain.INCLUDE, *self.options.include_dirs, toolchain.INCLUDE / "libraries")
         places = [f"-I{place}" for place in folders]
         return ["-include", make_prelude(self.command, self.flags), *places]
@@ -125,7 +125,7 @@ class Unit:
         if text and _HOST_FILE.match(text):  # nvcc leaves such a file to the host's compiler
             plain, options = "\n".join([_FOR_HOST, *prologue]), self.includes[2:]
             of_host = preprocess(plain, [*command, *options], folder, self.options.include_dirs)
-            if not of_host.of_cuda:
+            if not of_host.of_cuda:  # it includes no header of CUDA
                 return of_host
         result = preprocess("\n".join(lines), [*command, *self.includes], folder, self.options.include_dirs)
         if result.error:
@@ -133,7 +133,7 @@ class Unit:
         headers = (path.read_text(encoding="utf-8", errors="replace") for path in result.headers)
         if not self.program or not any("__CUDA_ARCH__" in code for code in (self.source, *headers)):
             return result  # else host and device may differ
-        lines.insert(-1, "#undef __CUDA_ARCH__")
+        lines.insert(-1, "#undef __CUDA_ARCH__")  # before the source, which is the last of them
         (folder / "host").mkdir()
         of_host = preprocess("\n".join(lines), [*command, *self.includes], folder / "host", self.options.include_dirs)
         if of_host.error:
@@ -158,22 +158,29 @@ class Unit:
 
     def write_text(self, rewritten: str, why_fibers: str, without: Iterable[str] = ()) -> str:
         """Return the text for the compiler; if `why_fibers` is empty, kernels but those `without` get thread loops."""
+        # For profile, whose counts are to have each iteration of a loop and each read of a constant array.
         text = checkmode.make_changeable(checkmode.unroll_loops(rewritten)) if "profile" in self.tools else rewritten
         if not why_fibers:
             try:
                 text = add_loops(text, without)
             except RecursionError:
                 why_fibers = "its statements are nested too deeply"
-        if self.program:  # a kernel notes that it was launched
+        if self.program:  # the macro reports a call of a kernel by host code, without <<<...>>>, and returns
             bodies = [body for body in find_kernel_bodies(text)[1] if not body.name.startswith(PREFIX)]
             text = apply_edits(text, [(body.open + 1, body.open + 1, " HOSTCUDA_LAUNCHED ") for body in bodies])
         lines = ['#include "hostcuda/host.h"'] if self.program else []
         lines += [f'#include "{make_prelude(self.command, self.flags, WITHOUT_MACROS)}"']
+        # The reason is registered with each kernel; the other macro has half.h choose functions for loops over threads.
         lines += [f'#define HOSTCUDA_WHY_FIBERS "{why_fibers}"', f"HOSTCUDA_IN_LANES({PREFIX in text:d})", text]
         return "\n".join(lines)
 
     def compile(self, folder: Path) -> tuple[Path, dict]:
-        """Compile in `folder`; return (path of the shared library, dict of the source's entries for the manifest)."""
+        """Compile in `folder`; return (path of the shared library, dict of the source's entries for the manifest).
+
+        The cached library is good as long as the "headers" have their digests and the "asked" files are there or not.
+        The loader reads the rest: "kernels", name -> parameters; warnings; places (file, line, read, written) where
+        code is "unsynchronized".
+        """
         folders = [folder, *(folder / f"file-{i}" for i in range(1, len(self.files)))]
         for subfolder in folders[1:]:
             subfolder.mkdir()
@@ -209,7 +216,7 @@ class Unit:
 
     def _link_assembler(self, paths: list[Path], folder: Path, link_flags: list[str]) -> None:
         """Link the assembler texts at `paths` to kernel.so in `folder`, after check mode has changed them."""
-        if not self.options.joined:
+        if not self.options.joined:  # else, by -rdc=true, a name means the same in all files
             toolchain.make_names_local(paths)
         for path in paths if self.tools else ():
             self.prepare(path, alone=len(paths) == 1)
@@ -224,9 +231,11 @@ class Unit:
         with tempfile.TemporaryDirectory(dir=cache.scratch()) as place:
             folder = Path(place)
             try:
-                text = plain.write_text(plain.rewrite(plain.preprocess(folder).text).text, "it is not to run")
+                rewritten = plain.rewrite(plain.preprocess(folder).text).text
+                text = plain.write_text(rewritten, why_fibers="it is not to run")
             except CompileError:
                 return ""
+            # With the macro, host.h has deprecated overloads of cudaMemcpy, which g++ then warns of.
             text = f"#define HOSTCUDA_WARNS\n{replace_doubtful_sizes(text)}"
             (folder / SKELETON).write_text(text, encoding="utf-8", errors="surrogateescape")
             flags = [*(flag for flag in plain.flags if flag != "-w"), *_WARNINGS, *plain.includes]

@@ -12,6 +12,8 @@ from hostcuda.frontend.brackets import apply_edits, find_angle_end, find_closing
 from hostcuda.frontend.scan import Scan
 
 CONVERSIONS = "-Wfloat-conversion"
+# conversion from 'float' to 'T' {aka 'int'}: the groups are T and int
+_CONVERSION = re.compile(r"conversion from '[^']*'(?: \{aka '[^']*'\})? to '([^']*)'(?: \{aka '([^']*)'\})?")
 _WORDS = r"(?:(?:unsigned|signed|char|short|int|long)\b\s*)+"
 _NAMES = r"(?:std\s*::\s*)?(?:u?int(?:8|16|32|64)_t|s?size_t|ptrdiff_t|uchar|ushort|uint|ulong)"
 # <class T>, using T = int, typedef int T;
@@ -37,7 +39,10 @@ def make_exact(text: str, everywhere: bool):
 
 
 def _edit_shifts(code: str):
-    """Yield edits (start, end, text) that make ``a << hostcuda::shift << n``, which shifts as a GPU, of ``a << n``."""
+    """Yield edits (start, end, text) that make ``a << hostcuda::shift << n``, which shifts as a GPU, of ``a << n``.
+
+    Of ``a <<= n`` they make ``a <<= hostcuda::shift = n``.
+    """
     for match in _SHIFT.finditer(code):
         if _SMALL_COUNT.match(code, match.end()) or (match[0] == ">>" and _closes_two_lists(code, match.start())):
             continue  # C++ does the same, or it is no shift
@@ -100,13 +105,10 @@ def _find_operand_end(code: str, at: int, cast: re.Pattern):
     return at
 
 
-# conversion from 'float' to 'T' {aka 'int'}: the groups are T and int
-_CONVERSION = re.compile(r"conversion from '[^']*'(?: \{aka '[^']*'\})? to '([^']*)'(?: \{aka '([^']*)'\})?")
-
-
 def cast_conversions(text: str, printed: str, file: str):
     """Return the text of `file` with a cast for each conversion to an integer in the compiler's `printed` JSON."""
-    # A character of the text has to be a byte, because columns are bytes.
+    # A character of the text has to be a byte, because columns are bytes. It is [{"message": "conversion from ...",
+    # "locations": [{"start": {"file": ..., "line": 1, "byte-column": 28}, "caret": the operator's, "finish": ...}]}].
     starts = [0, *(match.end() for match in re.finditer("\n", text))]
     targets = {}  # span -> (types that it is converted to, position of the operator)
     for warning in json.loads(printed) if printed.startswith("[") else ():
@@ -118,7 +120,7 @@ def cast_conversions(text: str, printed: str, file: str):
             targets.setdefault((first, last + 1), (set(), operator))[0].add(kind[2] or kind[1])
     edits = []
     for (start, end), (kinds, operator) in targets.items():
-        if re.compile(r"[-+*/]=").match(text, operator):  # i += x: it is written i += hostcuda::shift = x
+        if re.compile(r"[-+*/]=").match(text, operator):  # i += x: in exact.h, i += hostcuda::shift = x casts the sum
             edits.append((operator + 2, operator + 2, " hostcuda::shift ="))
         elif len(kinds) == 1 and not any(start == a and end < b for a, b in targets):  # a longer one goes first
             edits += [(start, start, f"hostcuda_cast<{kinds.pop()}>("), (end, end, ")")]

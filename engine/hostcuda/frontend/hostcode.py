@@ -32,7 +32,7 @@ def write_picks(kernel: Kernel, names: "Names"):
     if not defined:
         names.declared.add(key)
     edits, arguments = _name_parameters(kernel.template_head, 0) if kernel.template else ([], "")
-    if arguments is None:
+    if arguments is None:  # the template's parameters are not understood: it is launched through a pointer
         return ""
     head = apply_edits(kernel.template_head, edits)
     names.launched.add(kernel.name)
@@ -41,7 +41,7 @@ def write_picks(kernel: Kernel, names: "Names"):
     declarations, variables = ", ".join(parameters), [_find_name(parameter) for parameter in parameters]
     text = (f"{head} static inline {pick} hostcuda_pick_{kernel.name}({declarations}) {kernel.requires} "
             "{ return {}; }")
-    # For lambdas and default arguments: a function that passes its arguments on to the launch.
+    # For lambdas and default arguments, which a declaration has: a function that passes its arguments on to the launch.
     if declarations and all(variables) and kernel.name not in variables and (defined or "=" in declarations):
         names.called.add(kernel.name)
         if "=" in declarations:
@@ -63,7 +63,8 @@ def register_instances(kernel: Kernel, code: str):
     edits, arguments = _name_parameters(code, kernel.start)
     if arguments is None:
         return []
-    text = f" (void)&hostcuda::OfTemplate<{write_pointer(kernel, arguments)}>::registered;"  # in the kernel's body
+    # A static variable whose first value registers the instance; the body names it, so that each instance has it.
+    text = f" (void)&hostcuda::OfTemplate<{write_pointer(kernel, arguments)}>::registered;"
     return [*edits, (kernel.open + 1, kernel.open + 1, text)]
 
 
@@ -125,7 +126,7 @@ def _edit_launch(code: str, at: int, inside: int, names: "Names"):
     kernel, config = " ".join(code[start:at].split()), " ".join(code[inside : close.start()].split())
     arguments = " ".join(code[after:end].split())
     name = re.fullmatch(r"((?:\w+\s*::\s*)*)(\w+)((?:\s*<.*>)?)", kernel)
-    has_lambda = bool(_LAMBDA.search(arguments))  # it has no place within decltype
+    has_lambda = bool(_LAMBDA.search(arguments))  # not within decltype(hostcuda_pick_...): each lambda has its own type
     with_lambda = name and has_lambda and name[2] in names.called
     if with_lambda or (name and name[2] in names.defaulted):
         comma = ", " if arguments else ""

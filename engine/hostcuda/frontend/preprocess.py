@@ -60,13 +60,15 @@ def preprocess(text: str, command: list[str], folder: Path, include_dirs):
     output = _read(place / "unit.i")
     if 'R"' in output:  # a raw string may have line breaks, which are to stay in it
         output = _RAW.sub(lambda match: match[0].replace("\n", _BREAK), output)
-    rule = _read(place / "unit.d").replace("\\\n", " ").partition(": ")[2].strip()  # for ``make``: the files
+    # A rule for ``make``, as "unit.o: first/unit.cpp /usr/include/math.h my\ header.h".
+    rule = _read(place / "unit.d").replace("\\\n", " ").partition(": ")[2].strip()
     files = {folder / word.replace("\\ ", " ") for word in re.split(r"(?<!\\)\s+", rule)}
     headers = sorted(path for path in files if folder not in path.parents and not _is_engines(str(path)))
     names = {name for source in (text, *map(_read, headers)) for name in _HAS_INCLUDE.findall(source)}
     places = {*include_dirs, *(path.parent for path in headers)} if names else ()
     asked = [place / name for place in places for name in names]
-    of_cuda = any(_is_engines(str(path)) and path.name != "leave.h" for path in files)  # leave.h: of host files
+    # leave.h: all that the engine puts before a file that nvcc leaves to the host's compiler.
+    of_cuda = any(_is_engines(str(path)) and path.name != "leave.h" for path in files)
     return Preprocessed(_Assembly(folder, text).assemble(output).replace(_BREAK, "\n"), headers, asked, of_cuda)
 
 
@@ -84,9 +86,9 @@ class _Assembly:
     def __init__(self, folder: Path, source: str):
         self.folder = folder
         self.written = []  # pieces of the text
-        self.place = None  # file and line of what is written next
-        self.pending = ()  # file, line and text of what is to be written
-        self.held = []  # pieces of the text that is held back
+        self.place = None  # file and line of what is written next; None: only a new line marker will tell
+        self.pending = ()  # file, line and text of the user's line that is to be written
+        self.held = []  # pieces of the text of other headers, which is to be written into a file of its own
         self.files = 0  # the number of files that hold such text
         self.macros = {}  # name of a macro without parameters -> what it stands for
         self.originals = {}  # file and line -> the line as the user wrote it, without comments
@@ -104,8 +106,8 @@ class _Assembly:
 
     def assemble(self, output: str):
         """Return the text made of the preprocessor's `output`; write the files that it includes."""
-        markers = [*_MARKER.finditer(output, output.index(f'# 1 "{SKELETON}"'))]
-        last_place, of_user = None, True  # the user's last line, and whether the current file is the user's
+        markers = [*_MARKER.finditer(output, output.index(f'# 1 "{SKELETON}"'))]  # behind the engine's own includes
+        last_place, of_user = None, True  # the user's last (file, line); whether the current file is the user's
         includers = []  # for the files around it: whether they are the user's, and what is written next there
         for marker, following in zip(markers, [*markers[1:], None], strict=True):
             chunk = output[marker.end() : following.start() if following else len(output)]
@@ -114,7 +116,7 @@ class _Assembly:
                 includers.append((of_user, self.place))
                 of_user = not ("3" in flags or _is_engines(file))
                 if of_user:
-                    if self.place is None or self.place[0] != last_place[0]:
+                    if self.place is None or self.place[0] != last_place[0]:  # a header begins in the file around it
                         self._mark(*last_place)
                     self._enter(file)
             elif "2" in flags and includers:

@@ -17,34 +17,24 @@ class Operand:
 
 
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
-_TYPES = {
+_TYPES = {  # PTX's types in C++
     "pred": "bool", "b8": "unsigned char", "u8": "unsigned char", "s8": "signed char", "b16": "unsigned short",
     "u16": "unsigned short", "s16": "short", "b32": "unsigned int", "u32": "unsigned int", "s32": "int",
     "b64": "unsigned long long", "u64": "unsigned long long", "s64": "long long", "f32": "float", "f64": "double",
 }
-_SPECIAL = {
-    "laneid": "hostcuda::lane_id()",
-    "warpid": "hostcuda::ptx::thread_number() / 32",
-    "nwarpid": "(hostcuda::ptx::block_threads() + 31) / 32",
-    "smid": "0u",
-    "nsmid": "1u",
+_SPECIAL = {  # special registers, without the %, as C++ expressions
+    "laneid": "hostcuda::lane_id()", "warpid": "hostcuda::ptx::thread_number() / 32",
+    "nwarpid": "(hostcuda::ptx::block_threads() + 31) / 32", "smid": "0u", "nsmid": "1u",
     "lanemask_eq": "(1u << hostcuda::lane_id())",
-    "lanemask_lt": "((1u << hostcuda::lane_id()) - 1)",
-    "lanemask_le": "((2u << hostcuda::lane_id()) - 1)",
-    "lanemask_ge": "~((1u << hostcuda::lane_id()) - 1)",
-    "lanemask_gt": "~((2u << hostcuda::lane_id()) - 1)",
-    "clock": "(unsigned)clock64()",
-    "clock64": "clock64()",
-    "globaltimer": "hostcuda::ptx::nanoseconds()",
-    **{
-        f"{name}.{axis}": f"{variable}.{axis}"
-        for name, variable in {"tid": "threadIdx", "ntid": "blockDim", "ctaid": "blockIdx", "nctaid": "gridDim"}.items()
-        for axis in "xyz"
-    },
+    "lanemask_lt": "((1u << hostcuda::lane_id()) - 1)", "lanemask_le": "((2u << hostcuda::lane_id()) - 1)",
+    "lanemask_ge": "~((1u << hostcuda::lane_id()) - 1)", "lanemask_gt": "~((2u << hostcuda::lane_id()) - 1)",
+    "clock": "(unsigned)clock64()", "clock64": "clock64()", "globaltimer": "hostcuda::ptx::nanoseconds()",
+    **{f"{name}.{axis}": f"{variable}.{axis}" for axis in "xyz" for name, variable in (
+        ("tid", "threadIdx"), ("ntid", "blockDim"), ("ctaid", "blockIdx"), ("nctaid", "gridDim"))},
 }
 
 # Products of matrices: name -> (depth k, type of elements, type of sums, number of registers of A, of B, constraints of
-# the sums' registers).
+# the sums' registers). Of the constraints, "f" is for a float and "r" for 32 bits: two halves, or one number in TF32.
 _PRODUCTS = {
     f"mma.sync.aligned.m16n8k{k}.row.col.{sums}.{name}.{name}.{sums}": (k, element, type_, a, b, letters)
     for name, element, depths in (

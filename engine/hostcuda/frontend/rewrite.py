@@ -25,11 +25,11 @@ class Rewritten:
 
 
 def _write_registration(kernel: Kernel, overloaded: bool, bounded: set[str]):
-    """Return the macro call that registers a `Kernel`; `bounded`: the names of templates that have launch bounds."""
+    """Return HOSTCUDA_KERNEL(name), by which a `Kernel` can be launched; `bounded`: templates that have bounds."""
     name = kernel.name
     if overloaded:  # the type of its pointer selects the overload
         name = f"*{hostcode.write_pointer(kernel, '')}"
-    bounds, (template, arguments, _) = kernel.bounds, kernel.name.partition("<")
+    bounds, (template, arguments, _) = kernel.bounds, kernel.name.partition("<")  # arguments: "<" of f<3>
     if not bounds and arguments and template.strip() in bounded:
         bounds = f"{_BOUNDS}{kernel.name}::value"
     return f" HOSTCUDA_KERNEL_BOUNDS(({bounds}), {name})" if bounds else f" HOSTCUDA_KERNEL({name})"
@@ -41,6 +41,8 @@ _ATTRIBUTE = re.compile(
     r"""\b(?:__align__|alignas|__attribute__)\s*\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\) | \[\[.*?\]\]""",
     re.VERBOSE | re.DOTALL,
 )
+# At namespace scope a variable is needed: another name, with the right type, for the runtime's pointer.
+_ALIAS = 'asm("hostcuda_dynamic_shared") __attribute__((tls_model("initial-exec"), visibility("default")))'
 _UNSIZED = re.compile(r"(?P<name>\b\w+)\s*\[\s*\](?P<more>(?:\s*\[[^\]]*\])*)\s*(?P<end>,|$)")  # tile[][16]
 
 
@@ -70,10 +72,6 @@ def _replace_shared(declaration: str, in_function: bool, code: str):
     return "; ".join(statements)
 
 
-# At namespace scope a variable is needed: another name, with the right type, for the runtime's pointer.
-_ALIAS = 'asm("hostcuda_dynamic_shared") __attribute__((tls_model("initial-exec"), visibility("default")))'
-
-
 def _edit_dynamic_shared(scan: Scan):
     """Yield edits (start, end, text) of the declarations of dynamic shared memory in a `Scan`."""
     braces = None  # around the last such array
@@ -83,7 +81,7 @@ def _edit_dynamic_shared(scan: Scan):
         new = _replace_shared(scan.code[start:end], scan.scope(match.start()) is None, scan.code) if end >= 0 else None
         if new:
             previous_braces, braces = braces, scan.open_at(match.start())
-            first, call, others = new.partition("_shared()")
+            first, call, others = new.partition("_shared()")  # others: of further arrays of the same declaration
             # Two arrays in the same braces are the same memory: dynamic_shared(0) has the compiler warn of the second.
             call = call.replace("()", "(0)") if previous_braces is braces else call
             yield start, end, first + call + others.replace("d()", "d(0)") + scan.newlines(start, end)
@@ -185,6 +183,7 @@ def _edit_asm(scan: Scan):
 
 _THREAD_LOCAL = re.compile(r"\b(?:thread_local|__thread)\b[^;=({\[]*?(?P<name>\w+)\s*[;=({\[,]")
 _TEXTURE = re.compile(r"\b(?:texture|surface)\s*<[^;{}()]*>\s*\w+\s*;")  # texture<float> image;
+_REFERENCE = re.compile(r"&\s*(?:\w*|\w*\s*\)\s*\[.*)$")  # how a parameter ends that is a reference
 _HAS_NO = {
     "host": "host code: keep the kernels, and launch them from Python; code between #ifndef __CUDA_ARCH__ and #endif "
     "is passed over",
@@ -206,7 +205,7 @@ def _reaches_device(scan: Scan, name: str, seen):
     seen.add(name)
     for use in re.finditer(rf"\b{name}\b", scan.code):
         if (start := scan.function(use.start())) is None:
-            continue
+            continue  # outside of functions and classes; else `start` is the "{" of the outermost one
         user = re.search(r"(\w+)\s*(?:\(|$)", scan.code[scan.declaration_start(start) : start].strip())
         if not user or scan.on_device(use.start()):
             return True
@@ -224,7 +223,7 @@ def _edit_refused(scan: Scan, host: bool):
     for match in hostcode.LAUNCH.finditer(scan.code):
         start = scan.function(match.start())
         if match.start() < refused_end or start not in scan.closing or (host and not scan.on_device(match.start())):
-            continue
+            continue  # in a function that is replaced by now, in none, or allowed
         refused_end = scan.closing[start]
         refusal = _write_refusal("device" if scan.on_device(match.start()) else "host")
         new = scan.newlines(start, match.start()) + refusal  # in the line of the launch
@@ -236,9 +235,6 @@ def _edit_refused(scan: Scan, host: bool):
     for match in _TEXTURE.finditer(scan.code):
         if scan.scope(match.start()) is not None:
             yield match.start(), match.end(), _write_refusal("texture") + scan.newlines(*match.span())
-
-
-_REFERENCE = re.compile(r"&\s*(?:\w*|\w*\s*\)\s*\[.*)$")  # how a parameter ends that is one
 
 
 def rewrite(text: str, names=None):
@@ -265,7 +261,7 @@ def rewrite(text: str, names=None):
 def _edit_kernels(scan: Scan, kernels: list[Kernel]):
     """Yield edits behind each `Kernel` that register it or keep a template's bounds, or refuse what nvcc refuses."""
     defined = [kernel for kernel in kernels if not kernel.declared]
-    variants = {(k.name, k.scope, k.parameters) for k in kernels if not k.template}
+    variants = {(k.name, k.scope, k.parameters) for k in kernels if not k.template}  # a declaration is no other one
     variants = Counter((name, scope) for name, scope, _ in variants)
     templates = Counter(k.name for k in defined if k.template)
     bounded = {k.name for k in defined if k.template and k.bounds and templates[k.name] == 1}
@@ -277,7 +273,7 @@ def _edit_kernels(scan: Scan, kernels: list[Kernel]):
             at = _skip_statement_head(scan.code, kernel.start)
             yield at, at, f'static_assert(false, "a __global__ function {refusal}"); '
         elif not kernel.template:
-            deduced = kernel.open == kernel.close  # of an instantiation, the template's arguments
+            deduced = kernel.open == kernel.close  # of an instantiation without a body, the template's arguments
             same_names = variants[kernel.name, kernel.scope] + templates[kernel.name]
             overloaded = (deduced or same_names > 1) and not kernel.name.endswith(">")
             yield kernel.close + 1, kernel.close + 1, _write_registration(kernel, overloaded, bounded)

@@ -19,7 +19,8 @@ class Kernel:
     template_head: str  # ``template <...>`` of a template, with its requires clause
     requires: str  # a requires clause after the parameters
     declared: bool  # whether it is only declared
-    # positions: of the declaration, behind its ``__global__``, of its name, and of its braces, or of the semicolon
+    # positions: of the declaration, behind its ``__global__``, of its name, and of its braces; both are that of the
+    # semicolon where there are none, as in a declaration or an explicit instantiation
     start: int
     marker_end: int
     name_start: int
@@ -42,6 +43,9 @@ LEXEME = re.compile(
 )
 # #pragma unroll, which a backslash can continue on the next line; %: is another spelling of #.
 _DIRECTIVE = re.compile(r"^[ \t]*(?:\#|%:)[ \t]*(?P<word>\w*)(?P<rest>(?:\\\n|[^\n])*)", re.MULTILINE)
+_OF_DEVICE = re.compile(r"\b__(?:global|device)__\b")
+MARKER = re.compile(r'[ \t]*#[ \t]*(?:line[ \t]+)?(\d+)(?:[ \t]+"((?:[^"\\\n]|\\.)*)")?[^\n]*\n?')  # # 7 "file.cu"
+_NAMESPACE = re.compile(r"\bnamespace\b\s*(?P<name>[\w:]*)|\bextern\s*\"[^\"]*\"\s*$")
 
 
 def _blank(text: str):
@@ -165,11 +169,6 @@ class Scan:
         return "\n" * self.text.count("\n", start, end)
 
 
-_OF_DEVICE = re.compile(r"\b__(?:global|device)__\b")
-MARKER = re.compile(r'[ \t]*#[ \t]*(?:line[ \t]+)?(\d+)(?:[ \t]+"((?:[^"\\\n]|\\.)*)")?[^\n]*\n?')  # # 7 "file.cu"
-_NAMESPACE = re.compile(r"\bnamespace\b\s*(?P<name>[\w:]*)|\bextern\s*\"[^\"]*\"\s*$")
-
-
 def read_scope(head: str):
     """Return the namespace that a brace opens, by the text `head` before it; "" for ``extern "C"``, None for others."""
     match = _NAMESPACE.search(head, 1 + max(map(head.rfind, "()=")))  # behind what may precede it
@@ -179,6 +178,8 @@ def read_scope(head: str):
 # Words that parentheses follow, and that are no name of a function.
 _SPELT_LIKE_CALLS = re.compile(r"\b(?:__\w+__|alignas|noexcept|decltype|__attribute__|__declspec|throw|requires)$")
 _REQUIRES = re.compile(r"\brequires\b.*", re.DOTALL)
+_PRIMARY = re.compile(r"\s*(?:\(|[\w:]+(?:\s*<)?)")  # the begin of an operand of a requires clause
+_REGISTERED = re.compile(r"\bHOSTCUDA_KERNEL\w*\(")
 _TEMPLATE_HEAD = re.compile(r"\s*(?P<extern>extern\s+)?template\b\s*(?P<parameters><\s*(?P<any>[^\s>])?)?")
 
 
@@ -202,12 +203,8 @@ def find_kernels(scan: Scan):
             template_head=_read_template_head(scan.code, start),
             requires=" ".join((_REQUIRES.search(scan.code[parameters_end:open_]) or [""])[0].split()),
             declared=scan.code[open_] == ";" and (not template or bool(template["parameters"])),
-            start=start,
-            marker_end=match.end(),
-            name_start=name_start,
-            name_end=name_end,
-            open=open_,
-            close=scan.closing.get(open_, open_),
+            start=start, marker_end=match.end(), name_start=name_start, name_end=name_end,
+            open=open_, close=scan.closing.get(open_, open_),
         )
 
 
@@ -273,16 +270,10 @@ def _read_template_head(code: str, start: int):
     return " ".join(code[start : end if clause else end + 1].split())
 
 
-_PRIMARY = re.compile(r"\s*(?:\(|[\w:]+(?:\s*<)?)")  # of a requires clause
-
-
 def split_parameters(text: str):
     """Return the tuple of the declarations in the text of a parameter list, each with single spaces."""
     parts = [" ".join(text[start:end].split()) for start, end in split_spans(text, ",")]
     return () if parts in ([""], ["void"]) else tuple(parts)
-
-
-_REGISTERED = re.compile(r"\bHOSTCUDA_KERNEL\w*\(")
 
 
 def skip_registrations(scan: Scan, start: int, at: int):

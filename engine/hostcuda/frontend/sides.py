@@ -14,12 +14,15 @@ from hostcuda.frontend.scan import Scan, find_function_name, read_scope
 from hostcuda.host.toolchain import INCLUDE
 
 LIST_CALLS = "-fdump-ipa-visibility="  # followed by a file: g++ writes the calls before it moves any
+_DEVICE_SIDES = ({"kernel"}, {"device"})
+_CALLING = 'calling a __{}__ function("{{0}}") from a __{{1}}__ function("{{2}}") is not allowed'
+_NOT_MERGED = "cannot be compiled for host and device at once: ask with #ifdef __CUDA_ARCH__ within functions"
 # The head of a class; it is not a template's <class T>.
 _CLASS = re.compile(r"(?<![<,])\s*\b(?:class|struct|union|enum)\b(?!\s*\w+\s*[,>])[^()]*$")
 
 
 class _Function(NamedTuple):
-    name: str
+    name: str  # without namespaces
     sides: frozenset  # of "host" and "device", where it may run; or only "kernel"
     start: int  # positions: of its declaration and of its braces
     open: int
@@ -65,7 +68,7 @@ def merge_sides(device: str, host: str):
         if host_body and host_body.split() != body.split() and "host" in function.sides:
             if "device" in function.sides:
                 start = scan.marker(function.open)
-                host_body = f"{{ if (HOSTCUDA_IN_KERNEL) {body}{start}else {host_body} }}"
+                host_body = f"{{ if (HOSTCUDA_IN_KERNEL) {body}{start}else {host_body} }}"  # it asks where it runs
             edits.append((function.open, function.close + 1, host_body + scan.marker(function.close + 1)))
     return apply_edits(scan.text, edits)
 
@@ -98,9 +101,6 @@ def _merge_lines(scans: tuple[Scan, Scan], functions: list[dict[int, _Function]]
     return lines
 
 
-_NOT_MERGED = "cannot be compiled for host and device at once: ask with #ifdef __CUDA_ARCH__ within functions"
-
-
 def _count_lines(scan: Scan, at: int):
     """Return the number of newlines before position `at`: the index of its line."""
     return scan.text.count("\n", 0, at)
@@ -111,7 +111,8 @@ def _format_place(scan: Scan, at: int):
     return f"{file or 'kernel.cu'}:{line}"
 
 
-# An entry of g++'s call graph: symbol/number (name as shown), lines about it, Calls: symbol/number ...
+# An entry of g++'s call graph: the line "_Z1fv/1 (void f())", facts such as "  Type: function definition analyzed" and
+# "  References: n/0 (read) m/4 (addr)", and then "  Calls: _Z1gi/2 _ZN1n1hEv/7".
 _NODE = re.compile(r"^(\S+)/\d+ \((.*)\)(?: @0x\w+)?\n((?:  (?!Calls:).*\n)*)  Calls: (.*)$", re.MULTILINE)
 _DECLARED = re.compile(r"\b(\w+)\s*(?:<.*>)?\s*\(")  # the name in void f<int>(int)
 _OF_HOST = re.compile(
@@ -137,7 +138,7 @@ def find_side_errors(text: str, call_graph: str, program: bool):
     functions = [function for function in _find_functions(scan) if scan.scope(function.open) is not None]
     yield from _find_exceptions(scan, functions)
     sides = _collect_sides(scan, functions)
-    # symbol -> (plain name, name as shown, facts about it, its calls)
+    # symbol "_Z1fv" -> (plain name "f", as shown "void f()", the lines about it, its calls "_Z1gi/2 _ZN1n1hEv/7")
     nodes = {node[1]: (_read_name(node[2]), node[2], *node.group(3, 4)) for node in _NODE.finditer(call_graph)}
     namespaces = {scan.scope(function.open).rpartition("::")[2] for function in functions} - {""} | {"_GLOBAL__N_1"}
 
@@ -149,7 +150,7 @@ def find_side_errors(text: str, call_graph: str, program: bool):
     for caller_symbol, (name, _, facts, calls) in nodes.items():
         callers = [function for function in functions if function.name == name]
         if len(callers) != 1 or not is_of_source(caller_symbol, name):
-            continue
+            continue  # overloads may differ in their sides
         (caller,) = callers
         yield from _check_variables(scan, caller, facts, program)
         for symbol in re.findall(r"(\S+)/\d+", calls):
@@ -180,6 +181,7 @@ def _find_exceptions(scan: Scan, functions: list[_Function]):
     for function in functions:
         exception = re.compile(r"\b(?:throw|try|catch)\b").search(scan.code, function.open, function.close)
         on_device = re.search(r"__(?:device|global)__", scan.code[function.start : function.open])
+        # With that macro the body is one that `merge_sides` has made, and the host's part may throw.
         if exception and on_device and "HOSTCUDA_IN_KERNEL" not in scan.code[function.open : function.close]:
             yield scan.place(exception.start()), "error: device code does not support exception handling"
 
@@ -196,7 +198,7 @@ def _collect_sides(scan: Scan, functions: list[_Function]):
 
 def _check_variables(scan: Scan, caller: _Function, facts: str, program: bool):
     """Yield ((file, line), message) where a `_Function` uses the other side's variables; `facts`: the call graph's."""
-    # In the text `facts` is a line such as "References: n/3 (read) m/4 (addr)".
+    # In the text `facts` is a line such as "References: n/3 (read) m/4 (addr)"; of a static variable it is _ZL1n/3.
     references = re.findall(r"(\S+)/\d+ \((\w+)\)", facts[facts.find("References:") :].partition("\n")[0])
     for variable, how in sorted({(re.sub(r"^_ZL\d+", "", symbol), how) for symbol, how in references}):
         declaration = _find_declaration(scan, variable)
@@ -253,10 +255,6 @@ def _read_headers():
     return "\n".join(path.read_text() for path in INCLUDE.rglob("*.h"))
 
 
-_DEVICE_SIDES = ({"kernel"}, {"device"})
-_CALLING = 'calling a __{}__ function("{{0}}") from a __{{1}}__ function("{{2}}") is not allowed'
-
-
 def _judge_call(caller: frozenset, called: str, shown: str, symbol: str, own: frozenset | None, program: bool):
     """Return what is wrong with a call, as a format for `_locate_error`, or None.
 
@@ -267,7 +265,7 @@ def _judge_call(caller: frozenset, called: str, shown: str, symbol: str, own: fr
         in_header = rf"\b{called}\s*\("  # such a function of the engine's headers may be called
         if re.match(r"_ZL?\d", symbol):  # in no class or namespace: the header's is not indented, or in a macro
             in_header = rf"(?m)^\S.*{in_header}|{in_header}.*\\$"
-        if own == {"host"} and not re.search(in_header, _read_headers()):
+        if own == {"host"} and not re.search(in_header, _read_headers()):  # else the call may be of the header's
             return _CALLING.format("host") + ": write __device__ before it, too"
         if not own and (_OF_CLASSES.search(shown) or (symbol == called and _OF_HOST.fullmatch(called))):
             return _CALLING.format("host")

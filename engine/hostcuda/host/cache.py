@@ -26,7 +26,7 @@ from hostcuda.util.settings import cache_dir
 
 _DAY_S = 24 * 3600
 T = TypeVar("T")
-_usable = {}  # preferred folder -> the folder that is used
+_usable = {}  # preferred folder -> the folder that is used: itself, or a temporary one
 _scratch = None  # the temporary folder of this process, once it is needed
 _intact_states = {}  # file -> (inode, size, time of change) when its digest was right
 
@@ -37,7 +37,7 @@ def directory(preferred: str | Path | None = None) -> Path:
     usable = _usable.get(preferred)
     if usable is None or not usable.is_dir():
         try:
-            _usable[preferred] = private(preferred)
+            _usable[preferred] = private(preferred)  # made, for this user alone
         except EngineError as error:
             _use_temporary(preferred, str(error))
     return _usable[preferred]

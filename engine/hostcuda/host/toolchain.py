@@ -22,6 +22,8 @@ from hostcuda.util import processor
 _HERE = Path(__file__).parent.parent
 INCLUDE = _HERE / "include"  # CUDA's headers for a host compiler
 RUNTIME = _HERE / "runtime"  # the runtime library's source
+_GLOBAL = re.compile(r"(?m)^\t\.globl\t(\S+).*\n")  # the assembler's directive that makes a symbol global
+FILL = "-ftrivial-auto-var-init=pattern"  # by which check mode recognizes variables without a value
 
 _REMEDY = """Install one:
   Debian, Ubuntu:  sudo apt install g++
@@ -54,9 +56,6 @@ def find() -> list[str]:
     raise CompileError(f"the CPU engine needs a C++ compiler, and none of g++, clang++, c++ is on the path.\n{_REMEDY}")
 
 
-FILL = "-ftrivial-auto-var-init=pattern"
-
-
 @lru_cache(maxsize=8)
 def _read_version(command: tuple[str, ...], path: str) -> str:
     """Return what the compiler prints for ``--version``, which is asked once per process."""
@@ -81,6 +80,7 @@ def _digest_engine():
 
 def fingerprint(command: list[str]) -> str:
     """Return a digest of compiler, processor and engine: with source and options, all that compiled files depend on."""
+    # Of /proc/cpuinfo, "model name" on x86-64 and "CPU part" on aarch64.
     model = [value for key in ("model name", "CPU part") for value in processor.facts().get(key, ())]
     native = f"{platform.machine()} {model} {sorted(processor.instruction_sets())}"  # what -march=native depends on
     version = _read_version(tuple(command), os.environ.get("PATH", ""))
@@ -201,10 +201,7 @@ def run_all(commands: list[list[str]], folders: list[Path] | None = None) -> lis
     except KeyboardInterrupt:
         raise Interrupted(f"{Path(commands[0][0]).name} was stopped") from None
     finally:
-        jobs.clear()  # after an error the rest does not begin
-
-
-_GLOBAL = re.compile(r"(?m)^\t\.globl\t(\S+).*\n")  # the directive that makes a symbol global
+        jobs.clear()  # and so `waiting` ends: after an error the rest does not begin
 
 
 def make_names_local(paths: list[Path]) -> None:
