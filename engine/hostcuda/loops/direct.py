@@ -64,7 +64,10 @@ def require_one_section(items):
 
 
 def require_vectorizable(kernel, section, rows):
-    """Raise `NeedsFibers` unless neighbors use neighbors in memory, and products of floats are fused with sums."""
+    """Raise `NeedsFibers` unless neighbors use neighbors in memory, and products of floats are fused with sums.
+
+    `rows`, the kernel's `Rows`, has the variables that are the same for a row of threads, or grow by 1 per thread.
+    """
     for variable in kernel.variables:
         is_plain = set(variable.specifiers.split()) <= _NUMBERS and variable.signs.count("*") < 2  # no float **
         outside = variable.role == "kept" and (variable.uses - section.places or variable.region not in section.places)

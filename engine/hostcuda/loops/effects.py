@@ -236,7 +236,7 @@ class _Use:
             if after in (".", "->", "->*", "(", "["):
                 return False
             if before == ")" and (is_copy := self._does_cast_copy(at - 1)) is not None:
-                return is_copy
+                return is_copy  # of (float)v
             if before in BINARY or after in BINARY | {"?"}:
                 return True
             open_ = self.reader.around[at]  # no operator is beside the operand: the bracket around it decides

@@ -58,7 +58,7 @@ class File:
         self.harmful = spread_to_users(uses, {**self._map_operands(), **self._map_harmful()})
 
     def is_unique(self, name: str):
-        """Return whether a name has one meaning in the source: it is declared once, or not at all."""
+        """Return whether a name has one meaning in the source, so that text with it may move: no two declarations."""
         declarations = [d for d in self.declarations if name in d.words | d.names]  # also those with it as a parameter
         if name in self.declared and (name in _list_safe_names() or PURE.fullmatch(name)):
             return False  # it is the library's, too
@@ -276,7 +276,7 @@ def _find_declarations(scan: Scan, kernels):
             if scan.scope(match.end()) is not None:  # the brace of a namespace, in which declarations stand
                 continue
             end = at = scan.closing.get(match.start(), len(scan.code) - 1) + 1
-        start = skip_registrations(scan, start, match.start())
+        start = skip_registrations(scan, start, match.start())  # behind a HOSTCUDA_KERNEL(name), without a semicolon
         body = scan.code[match.start() : end] if match.group() == "{" else ""
         yield _read_declaration(scan.code[start : match.start()], body, scan.code[end : scan.code.find(";", end)])
 

@@ -172,7 +172,7 @@ def _split_declaration(scan: Scan, reader: Reader, node: Node):
 
 
 class _Call:
-    """A call of a `_Function` at token `at` of a `Statement`; the function's names get a `prefix` in the kernel."""
+    """A call of a `_Function` at token `at` of a `Statement`; its names get a `prefix` as hostcuda_7_ there."""
 
     def __init__(self, statement: Statement, at: int, function: _Function, prefix: str):
         """Read the call's arguments; raise `NeedsFibers` unless there is one for each parameter."""
@@ -213,7 +213,7 @@ class _Call:
         """
         statement, function, span = self.statement, self.function, (self.at, self.end)
         reader, node = statement.reader, statement.node
-        if function.other_words & kernel_names - functions.keys():
+        if function.other_words & kernel_names - functions.keys():  # calls of `functions` are replaced after this one
             raise NeedsFibers("its names have another meaning here")
         line = statement.scan.marker(reader.tokens[node.last - 1].end)  # back to the kernel's line, behind the body
         if span == (node.first, node.last - 1):  # the call is the whole statement

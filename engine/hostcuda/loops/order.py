@@ -25,7 +25,7 @@ def has_no_effects(reader: Reader, first: int, last: int, file, calls=(), functi
     text, tokens = reader.text, reader.tokens
     for at in _skip_spans(first, last, calls):
         if text(at) in STEPS or text(at) in ("{", ";", "sizeof"):
-            return False
+            return False  # a call in sizeof is not made
         assignments -= text(at) in ASSIGNMENTS  # below 0: more than are allowed
         if text(at) == "(" and at > first and tokens[at - 1].kind == "word":
             function = text(at - 1)

@@ -79,13 +79,7 @@ class RegionBuilder:
         def insert_once(step: PlanStep, close: bool):
             """Insert a step that is done once: before the open item, or with `close` after it, and end the item."""
             nonlocal region, open_item, section
-            if open_item:
-                # A division stays behind a return such as ``if (n == 0) return;``, and a declaration behind the use of
-                # another variable with its name: the step then comes after the open item.
-                tokens = self.kernel.reader.tokens[step.node.first : step.node.last]
-                close |= open_item.returns and any(token.text in ("/", "%", "/=", "%=") for token in tokens)
-                close |= step.variable is not None and self._has_name(open_item, step.variable.name)
-            if close:
+            if close or (open_item and self._must_follow(open_item, step)):
                 region, open_item, section = None, None, outer_section
             items.insert(len(items) - (open_item is not None), step)  # the open item is the last one
             if outer_section:
@@ -119,7 +113,7 @@ class RegionBuilder:
                 insert_once(step, close=True)
             elif step.kind == "declaration" and (step.variable.role == "uniform" or step.variable.shared):
                 insert_once(step, close=False)
-            elif step.update and step.update[0].role == "uniform":
+            elif step.update and step.update[0].role == "uniform":  # ``n += 1``: behind what reads the n before that
                 insert_once(step, close=open_item is not None and step.update[0] in open_item.used_variables())
             else:  # each thread does it, in a region
                 if region is None:
@@ -130,7 +124,7 @@ class RegionBuilder:
                     self.regions.append(region)
                     if section:
                         self._add_to_section(section, region)
-                    opened_here = section is not None and outer_section is None
+                    opened_here = section is not None and outer_section is None  # else `items` is the section's, or there is none
                     (section.items if opened_here else items).append(region)
                     open_item = section if opened_here else region
                 self._add_to_region(region, step)
@@ -159,12 +153,18 @@ class RegionBuilder:
         for variable in step.effects.uses:
             variable.uses.add(step)
 
-    def _has_name(self, item, name: str):
-        """Return whether a name occurs in a `Region` or `Section`: no declaration of it may move before that."""
+    def _must_follow(self, item, step: PlanStep):
+        """Return whether a step that is done once may not move before a `Region` or `Section`, the open item."""
+        tokens = self.kernel.reader.tokens
+        words = {token.text for token in tokens[step.node.first : step.node.last]}
+        if item.returns and words & {"/", "%", "/=", "%="}:  # it stays behind a return such as ``if (n == 0) return;``
+            return True
+        # A declaration stays behind what names another variable with its name.
         regions = item.regions if isinstance(item, Section) else [item]
-        nodes = [step.node for region in regions for step in region.steps]
-        nodes += [step.node for step in item.warp_steps] if isinstance(item, Section) else []
-        return any(token.text == name for node in nodes for token in self.kernel.reader.tokens[node.first : node.last])
+        nodes = [other.node for region in regions for other in region.steps]
+        nodes += [other.node for other in item.warp_steps] if isinstance(item, Section) else []
+        name = step.variable.name if step.variable else None
+        return any(token.text == name for node in nodes for token in tokens[node.first : node.last])
 
 
 def assign_roles(kernel: KernelPlan, regions):

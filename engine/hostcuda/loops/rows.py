@@ -190,6 +190,7 @@ class Rows:
 
     def _write_sum(self, function: str, first: int, last: int, scope: dict[str, KernelVariable]):
         """Return edits that write a sum that grows by 1 per thread as ``function(a, minus(b))``; none for others."""
+        # Functions of loops.h: hostcuda::sum adds numbers of 32 bits as int, hostcuda::index adds ints in 64 bits.
         tokens, edits = self.reader.tokens, []
         terms = self.find_growing_terms(first, last, scope)
         for number, (begin, end) in enumerate(terms):

@@ -46,7 +46,7 @@ class KernelPlan:
         self.effects_reader = EffectsReader(self.reader, self.file, types)
         self.variables = []  # all that are declared outside of statements
         self.steps = []  # all of them, with those inside of loops and ifs
-        refuse(self)
+        refuse(self)  # if its words need fibers
         scope = self._declare_parameters()
         self.parameters = list(self.variables)
         if direct:

@@ -61,7 +61,7 @@ def _is_uniform_word(kernel: KernelPlan, at: int, scope: dict[str, KernelVariabl
         return is_same and after != "("
     if word in INDICES | SPECIFIERS | _CONSTANTS | allowed_words or file.is_type(word) or file.is_pure(word):
         return True
-    if word in kernel.effects_reader.parameters:  # a type of the template, which has to be of numbers or pointers
+    if word in kernel.effects_reader.parameters:  # a type of the template: the compiler has to prove that it is plain
         kernel.effects_reader.assumed.add(word)
         return True
     return after != "(" and word in kernel.constants
@@ -181,8 +181,7 @@ def require_uniform(kernel: KernelPlan):
     # It also sets `changed_uniformly` of variables. A return of only some threads is kept, as a statement.
     for step in kernel.steps:
         line = kernel.line(step.node.first)
-        waits = "barrier" if step.warp is None else "warp function"
-        group = "threads" if step.warp is None else "the lanes of a warp"
+        waits, group = ("barrier", "threads") if step.warp is None else ("warp function", "the lanes of a warp")
         reason = f"depends on values that may differ between {group}"
         if step.kind in ("loop", "if"):
             updates = [kernel.read_update(*span, step.scope) for span in kernel.loop_steps(step)]

@@ -26,7 +26,7 @@ def _write_second_version(scan: Scan, body: Kernel, file: File):
     """
     words = set(re.findall(r"\w+", scan.code[body.open : body.close]))
     direct = not words & {BARRIER, MEETING, *WARP_FUNCTIONS}
-    # A function that asks for threadIdx has reason enough in a direct kernel: "it has no barrier", below.
+    # These may wait. A function that only asks for threadIdx does not, and the reason will be "it has no barrier".
     harmful_words = [word for word in words & file.harmful.keys() if file.harmful[word] != "threadIdx"]
     if direct and harmful_words:
         raise NeedsFibers(min(explain_use(word, file.harmful) for word in harmful_words))
@@ -78,7 +78,8 @@ def add_loops(text: str, without=frozenset()):
 def _edit_registration(scan: Scan, match, file: File, reasons, kinds):
     """Return the edit (start, end, text) of a kernel's registration, a match of `_REGISTRATION`.
 
-    It registers the second version of its kind (`kinds`, by name), or the reason why there is none (`reasons`).
+    It registers the second version of its kind (`kinds`, by name), or the reason why there is none (`reasons`): of
+    HOSTCUDA_KERNEL(f) it makes HOSTCUDA_KERNEL_WARPS(1024, (hostcuda_loops_f), "", f).
     """
     end = find_closing_parenthesis(scan.code, match.end() - 1)
     expression, bounds = scan.text[match.end() : end], _DEFAULT_BOUNDS

@@ -44,6 +44,7 @@ class Writer:
         body, scan = self.kernel.body, self.scan
         self.out.append(scan.marker(body.start))  # a line marker: what follows comes from this position of the source
         name = scan.text[body.name_start : body.name_end]
+        # template <int n> __global__ __attribute__((noinline)) void hostcuda_loops_f(const float *const x)
         specifiers = f"{scan.text[body.start : body.marker_end]} __attribute__((noinline))"
         self.out.append(specifiers + scan.text[body.marker_end : body.name_start] + PREFIX + name)
         constants = [v for v in self.kernel.parameters if v.position >= 0 and self._is_declared_const(v)]
