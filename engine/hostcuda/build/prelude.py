@@ -21,7 +21,7 @@ def make_prelude(command: list[str], flags: list[str], name: str = _PLAIN) -> st
     line = [*command, *flags, f"-I{toolchain.INCLUDE}", "-x", "c++-header"]
 
     def precompile(path):
-        """Write the precompiled header to `path`, and a stub beside it: of ``-include stub`` g++ takes stub.gch."""
+        """Write the precompiled header to `path`, and its stub into the cache: for ``-include stub`` g++ reads both."""
         stub = cache.directory() / folder / _PLAIN
         cache.trim("prelude-*")
         cache.publish(f'#include "{header}"\n'.encode(), stub)

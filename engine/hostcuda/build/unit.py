@@ -256,22 +256,14 @@ class Unit:
         no thread loops.
         """
         why_fibers, without_loops, is_unchanged = self.why_fibers, set(), False  # is_unchanged: not by `make_exact`
-        flags_with_warnings = [flag for flag in self.flags if flag != "-w"]
         while True:
             commands, with_loops = [], False
             for place, text, cuda in zip(folders, texts, of_cuda, strict=True):
                 if cuda:
                     text = self.write_text(text, why_fibers, without_loops)
                     text = text if is_unchanged else make_exact(text, not self.program)
-                (place / SKELETON).write_text(text, encoding="utf-8", errors="surrogateescape")
-                has_halves = bool(re.search(r"\b(?:__)?half2?\b", text))  # half, __half2
-                loops_flags = toolchain.loops_flags(self.command, has_halves) if PREFIX in text else []
                 with_loops |= PREFIX in text
-                includes = self.includes if cuda else self.includes[2:]  # else without the engine's header
-                flags = self.flags if is_unchanged or not cuda else [*flags_with_warnings, CONVERSIONS]
-                if cuda and not toolchain.is_clang(self.command):
-                    flags = [*flags, f"{LIST_CALLS}calls.txt", *(_APART if self.program else ())]
-                commands.append([*self.command, *flags, *includes, *loops_flags, SKELETON, *target])
+                commands.append([*self._write_command(place, text, cuda, is_unchanged), *target])
             results = toolchain.run_all(commands, folders)
             if not is_unchanged and not toolchain.is_clang(self.command):
                 results = list(map(self._compile_with_conversions, commands, folders, results))
@@ -285,6 +277,18 @@ class Unit:
             if without_loops or not kernels_in_errors:  # leaving out those that errors name did not suffice
                 why_fibers = "its thread loops do not compile"
             without_loops |= kernels_in_errors
+
+    def _write_command(self, folder: Path, text: str, cuda: bool, is_unchanged: bool) -> list[str]:
+        """Write a text, which has kernels or not (`cuda`), into `folder`; return the command that compiles it there."""
+        (folder / SKELETON).write_text(text, encoding="utf-8", errors="surrogateescape")
+        has_halves = bool(re.search(r"\b(?:__)?half2?\b", text))  # half, __half2
+        loops_flags = toolchain.loops_flags(self.command, has_halves) if PREFIX in text else []
+        includes, flags = self.includes if cuda else self.includes[2:], self.flags  # else without the engine's header
+        if cuda and not is_unchanged:  # `_compile_with_conversions` reads the warnings, which -w would suppress
+            flags = [*(flag for flag in flags if flag != "-w"), CONVERSIONS]
+        if cuda and not toolchain.is_clang(self.command):  # `_list_side_warnings` reads the call graph
+            flags = [*flags, f"{LIST_CALLS}calls.txt", *(_APART if self.program else ())]
+        return [*self.command, *flags, *includes, *loops_flags, SKELETON]
 
     @staticmethod
     def _compile_with_conversions(command: list[str], folder: Path, result: tuple) -> tuple[int, str, str]:

@@ -39,10 +39,8 @@ def make_exact(text: str, everywhere: bool):
 
 
 def _edit_shifts(code: str):
-    """Yield edits (start, end, text) that make ``a << hostcuda::shift << n``, which shifts as a GPU, of ``a << n``.
-
-    Of ``a <<= n`` they make ``a <<= hostcuda::shift = n``.
-    """
+    """Yield edits (start, end, text) that make ``a << hostcuda::shift << n``, which shifts as a GPU, of ``a << n``."""
+    # Of ``a <<= n`` they make ``a <<= hostcuda::shift = n``.
     for match in _SHIFT.finditer(code):
         if _SMALL_COUNT.match(code, match.end()) or (match[0] == ">>" and _closes_two_lists(code, match.start())):
             continue  # C++ does the same, or it is no shift

@@ -41,7 +41,7 @@ def write_picks(kernel: Kernel, names: "Names"):
     declarations, variables = ", ".join(parameters), [_find_name(parameter) for parameter in parameters]
     text = (f"{head} static inline {pick} hostcuda_pick_{kernel.name}({declarations}) {kernel.requires} "
             "{ return {}; }")
-    # For lambdas and default arguments, which a declaration has: a function that passes its arguments on to the launch.
+    # For lambdas, and default arguments also of a declaration: a function that passes its arguments on to the launch.
     if declarations and all(variables) and kernel.name not in variables and (defined or "=" in declarations):
         names.called.add(kernel.name)
         if "=" in declarations:

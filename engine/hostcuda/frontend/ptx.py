@@ -213,7 +213,7 @@ class _Statement:
         names = _split(operands[0].strip("{}"))
         if len(names) != int(match["count"]):
             raise ValueError(f"{instruction} writes {match['count']} registers, not {len(names)}")
-        written = ", ".join(f"hostcuda::ptx::r({self.write_to(name)})" for name in names)
+        written = ", ".join(f"hostcuda::ptx::r({self.write_to(name)})" for name in names)  # r: as registers of 32 bits
         is_transposed = "true" if match["turned"] else "false"
         place = f"hostcuda::ptx::shared_at({self.read_address(operands[1])})"
         return f"hostcuda::ptx::ldmatrix<{match['count']}, {is_transposed}>({place}).to({written}); "

@@ -64,10 +64,8 @@ def require_one_section(items):
 
 
 def require_vectorizable(kernel, section, rows):
-    """Raise `NeedsFibers` unless neighbors use neighbors in memory, and products of floats are fused with sums.
-
-    `rows`, the kernel's `Rows`, has the variables that are the same for a row of threads, or grow by 1 per thread.
-    """
+    """Raise `NeedsFibers` unless neighbors use neighbors in memory, and products of floats are fused with sums."""
+    # `rows`, the kernel's `Rows`, has the variables that are the same for a row of threads, or grow by 1 per thread.
     for variable in kernel.variables:
         is_plain = set(variable.specifiers.split()) <= _NUMBERS and variable.signs.count("*") < 2  # no float **
         outside = variable.role == "kept" and (variable.uses - section.places or variable.region not in section.places)
@@ -103,11 +101,11 @@ class _Statement:
             is_call = kind == "word" and text(at + 1) == "(" and word not in _VECTORIZED_FUNCTIONS | TYPES
             if is_call and (in_loop or not (word in _SPELT_LIKE_CALLS or self.kernel.file.is_pure(word))):
                 return False
-            if in_loop and word in ("?", "&&", "||"):
+            if in_loop and word in ("?", "&&", "||"):  # neighbors may do different things
                 return False
             if in_loop and word == "[":
                 array, index = scope.get(text(at - 1)), (at + 1, match[at], scope)
-                if array is not None and array.role != "uniform":
+                if array is not None and array.role != "uniform":  # a pointer that differs between threads
                     return False
                 if not (self.rows.is_same(*index) or self.rows.find_growing_terms(*index)):  # grow by 1 per thread
                     return False

@@ -27,7 +27,7 @@ _CLASS = re.compile(r"\b(struct|class|union|enum)\b(?:\s+(?:class|struct))?\s*(\
 _ATTRIBUTES = re.compile(
     r"\b(?:__attribute__|__launch_bounds__|alignas|__align__|decltype|noexcept|requires|explicit|throw)\s*@"
 )
-_MACRO_CALL = re.compile(r"^HOSTCUDA_\w+\(([^()]*)\)", re.MULTILINE)  # HOSTCUDA_TO_INTEGER(float, float, int, int)
+_MACRO_CALL = re.compile(r"^HOSTCUDA_\w+\(([^()]*)\)", re.MULTILINE)  # HOSTCUDA_ATOMIC_FETCH(int, atomicAdd, add, +)
 _PARENTHESIZED = re.compile(r"\(\s*(?:[*&]|const\b|\w+\s*::|\s)*(\w+)\s*[)\[]")  # of int (*name)(int): (*name)
 _SAFE_HEADERS = ("math", "half", "bfloat16", "atomic", "texture", "vector_types", "xorwow", "philox")
 _WATCHES_MEMORY = re.compile(r"atomic\w*$|volatile$|__ldc[gv]$")  # words by which a loop can wait for another thread
@@ -198,7 +198,7 @@ def _list_safe_names():
     """Return the set of names of the library's functions that neither wait nor ask which thread calls them."""
     texts = [(INCLUDE / "hostcuda" / f"{name}.h").read_text() for name in _SAFE_HEADERS]
     text = re.sub(r"//.*", "", "\n".join([*texts, (INCLUDE / "cuComplex.h").read_text()]))
-    # Functions that the headers define or call, and the arguments of macros that define some: HOSTCUDA_F(float, __fadd)
+    # Functions that the headers define or call, and those that macros define: HOSTCUDA_ATOMIC_FETCH(int, atomicAdd)
     words = set(re.findall(r"\b(\w+)\s*\(", text)) | set(re.findall(r"\w+", " ".join(_MACRO_CALL.findall(text))))
     words |= {"__threadfence", "__threadfence_block", "__threadfence_system", "memcpy", "memset", "memcmp", "printf"}
     words |= {"clock", "clock64", "malloc", "free", "isnan", "isinf", "isfinite", "signbit", "frexp", "ldexp", "modf"}

@@ -82,7 +82,7 @@ class Statement:
             words = {reader.text(at) for at in range(*self.span)}
             if not self.is_in_block or words & {"auto", "static", "constexpr", "__shared__"}:
                 raise NeedsFibers("a declaration is not understood")
-            self.span = reader.read_declarators(*self.span)[0][3]  # the initializer
+            self.span = reader.read_declarators(*self.span)[0][3]  # the initializer, with its "="
         # The token after the target of an assignment, such as "="; without one, the first of `span`.
         outer = reader.outside_brackets(*self.span)
         self.target = next((at for at in outer if reader.text(at) in ASSIGNMENTS), self.span[0])

@@ -124,7 +124,7 @@ class RegionBuilder:
                     self.regions.append(region)
                     if section:
                         self._add_to_section(section, region)
-                    opened_here = section is not None and outer_section is None  # else `items` is the section's, or there is none
+                    opened_here = section is not None and outer_section is None  # else into `items`
                     (section.items if opened_here else items).append(region)
                     open_item = section if opened_here else region
                 self._add_to_region(region, step)

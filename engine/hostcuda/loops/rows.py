@@ -100,7 +100,7 @@ class Rows:
         for signs, join in ((("+", "-"), sum), (("*",), math.prod)):  # the loosest operator splits the expression
             places = [at for at in outer if text(at) in signs]
             if places and positive and any(text(at) == "-" for at in places):
-                return _UNBOUNDED
+                return _UNBOUNDED  # a - b may be negative
             if places:
                 spans = zip([first, *(at + 1 for at in places)], [*places, last], strict=True)
                 return join(self._bound(*span, scope, positive) for span in spans)

@@ -90,7 +90,7 @@ def _skip_same_in_warp(kernel: KernelPlan, at: int, first: int, last: int, scope
     before, sign, number = text(at - 1) if at > first else "(", text(end), text(end + 1).rstrip("uU")
     after = text(end + 2) if end + 2 < last else ")"
     if before in ("+", "-") and not kernel.effects_reader.ends_operand(at - 2, scope):
-        return 0  # -threadIdx.x / 32
+        return 0  # -threadIdx.x / 32, which C++ reads as (-threadIdx.x) / 32
     is_equal = before in _OPENS_CONDITION and after in _ENDS_CONDITION
     if sign == "/" and number in (str(_WARP_SIZE), "warpSize"):  # a division binds more tightly than these operators
         is_equal = before in _OPENS_CONDITION | {"+", "-", "<", ">", "<=", ">=", "==", "!=", "&", "|"}

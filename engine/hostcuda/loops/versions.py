@@ -26,7 +26,7 @@ def _write_second_version(scan: Scan, body: Kernel, file: File):
     """
     words = set(re.findall(r"\w+", scan.code[body.open : body.close]))
     direct = not words & {BARRIER, MEETING, *WARP_FUNCTIONS}
-    # These may wait. A function that only asks for threadIdx does not, and the reason will be "it has no barrier".
+    # Such a reason is told. Of a function that only asks for threadIdx the reason is "it has no barrier", below.
     harmful_words = [word for word in words & file.harmful.keys() if file.harmful[word] != "threadIdx"]
     if direct and harmful_words:
         raise NeedsFibers(min(explain_use(word, file.harmful) for word in harmful_words))
