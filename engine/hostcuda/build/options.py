@@ -49,12 +49,11 @@ class Options:
 
 
 _IGNORED_VALUES = {  # options that are ignored with their value
-    "-Xptxas", "--ptxas-options", "-Xlinker", "--linker-options", "-Xnvlink",
-    "--nvlink-options", "-Xfatbin", "-Xarchive", "-maxrregcount", "--maxrregcount", "-code", "--gpu-code", "-gencode",
-    "--generate-code", "-ccbin", "--compiler-bindir", "-m", "--machine", "-diag-suppress", "--diag-suppress", "-l",
-    "--library", "-L", "--library-path", "-cudart", "--cudart", "-x", "-t",
-    "--threads", "-prec-div", "--prec-div", "-prec-sqrt", "--prec-sqrt",
-    "-default-stream", "--default-stream", "-Werror", "--Werror", "-split-compile", "--split-compile",
+    "-Xptxas", "--ptxas-options", "-Xlinker", "--linker-options", "-Xnvlink", "--nvlink-options", "-Xfatbin",
+    "-Xarchive", "-maxrregcount", "--maxrregcount", "-code", "--gpu-code", "-gencode", "--generate-code", "-ccbin",
+    "--compiler-bindir", "-m", "--machine", "-diag-suppress", "--diag-suppress", "-l", "--library", "-L",
+    "--library-path", "-cudart", "--cudart", "-x", "-t", "--threads", "-prec-div", "--prec-div", "-prec-sqrt",
+    "--prec-sqrt", "-default-stream", "--default-stream", "-Werror", "--Werror", "-split-compile", "--split-compile",
 }
 _MEANINGLESS = re.compile(
     r"-O\d?|--?optimize|-O=\d|--?optimize=.*|-lineinfo|--generate-line-info|-w|--disable-warnings|-g|--debug|-m64|-m32|"

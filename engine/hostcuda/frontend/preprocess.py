@@ -156,7 +156,7 @@ class _Assembly:
             text = f'extern "C++" {{\n{text}\n}}\n'.replace(_BREAK, "\n")
             (self.folder / name).write_text(text, encoding="utf-8", errors="surrogateescape")
             self.written.append(f'#include "{name}"\n')
-            self.place = None
+            self.place = None  # this line is none of the user's
 
     def _write(self, file: str, line: int, chunk: str):
         """Write the lines of `chunk` that are not empty, from this line of the file on; note macros in `macros`."""
@@ -187,7 +187,7 @@ class _Assembly:
             self._mark(file, line)
         original = self.originals.get((file, line), "")
         if text.split() != original.split() and _TOKEN.findall(text) != _TOKEN.findall(original):
-            original = text
+            original = text  # a macro has been expanded
         self.written.append("\n" * (line - self.place[1]) + original.rstrip() + "\n")
         self.place = file, line + 1 + text.count(_BREAK)
 

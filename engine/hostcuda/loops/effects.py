@@ -142,6 +142,7 @@ class EffectsReader:
         if "condition" in node.parts:
             effects.add(self.read_expression(*node.parts["condition"], scope))
         for child in node.children:
+            # What a statement of a block declares is known to those after it.
             effects.add(self.read_statement(child, scope if node.kind == "block" else dict(scope)))
         return effects
 

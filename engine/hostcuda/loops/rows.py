@@ -129,7 +129,7 @@ class Rows:
             bound = self._bound(*self.kernel.initializer(variable), self.scopes[variable], positive)
         signed = "unsigned" not in variable.specifiers.split()
         if bound > LIMIT and signed and not positive and variable in self.early - self.changed:
-            self.limits.add(variable)
+            self.limits.add(variable)  # such as a parameter n: each block checks that it is at most this
             bound = LIMIT
         return bound
 
@@ -147,7 +147,7 @@ class Rows:
             words[:2] == [variable.name, "+="] and self._bound(steps[0][0] + 2, steps[0][1], {}) <= _LARGEST_STRIDE
         )
         shrinks = words[1:2] in (["/="], [">>="]) or words in ([variable.name, "--"], ["--", variable.name])
-        if adds and text(first + 1) in ("<", "<="):
+        if adds and text(first + 1) in ("<", "<="):  # i < n; i += 16
             return max(start, self._bound(first + 2, last, loop.scope))
         return start if shrinks and text(first + 1) in (">", ">=") and text(first + 2) == "0" else _UNBOUNDED
 

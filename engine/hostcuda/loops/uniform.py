@@ -161,11 +161,11 @@ def _find_differing(kernel: KernelPlan, step: PlanStep):
     elif step.kind == "loop" and step.node.kind == "for":
         for span in kernel.loop_steps(step):
             update = kernel.read_update(*span, step.scope)
-            if update is None or not _is_uniform_update(kernel, step, update):
+            if update is None or not _is_uniform_update(kernel, step, update):  # not like i += 16
                 yield kernel.effects_reader.read_expression(*span, step.scope).changes
     elif step.update and _is_uniform_update(kernel, step, step.update):
         yield effects.changes - {step.update[0]}
-    else:
+    else:  # only some threads may do it, or each with its own values
         yield effects.changes
 
 
