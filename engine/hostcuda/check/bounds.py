@@ -20,12 +20,11 @@ from hostcuda.frontend.scan import Scan, without_comments
 
 _CHECK = re.compile(  # the data of one check: its file's label, line, column
     r"(?m)^(?P<head>\.Lubsan_data\d+:\n\t\.(?:quad|xword)\t(?P<file>\S+)\n\t\.(?P<long>long|word)\t)(?P<line>\d+)\n"
-    r"\t\.(?P=long)\t(?P<column>\d+)$"
-)
+    r"\t\.(?P=long)\t(?P<column>\d+)$")
 _STRING = re.compile(r'(?m)^(\.LC\d+):\n\t\.string\t"(.*)"$')
 _LINE = re.compile(r'\s*#\s*(?:line\s+)?(\d+)(?:\s+"([^"]*)")?')  # '#line 1 "file.cu"' or '# 12 "file.cu"'
 # "__shared__ float tile[16][16]", "static const int table[4]": variables that are not local
-_ELSEWHERE = re.compile(r"\b__(?:shared|constant|managed)__\b[^;{}]*|\b(?:__device__|static)\b[^;{}()]*(?=[;=])")
+_NOT_LOCAL = re.compile(r"\b__(?:shared|constant|managed)__\b[^;{}]*|\b(?:__device__|static)\b[^;{}()]*(?=[;=])")
 _ATTRIBUTE = re.compile(r"__attribute__\s*\(\(.*?\)\)")
 _ARRAY = re.compile(r"(\w+)\s*\[")
 _TYPE = re.compile(  # what precedes the name in a declaration: types, and maybe other variables
@@ -33,30 +32,29 @@ _TYPE = re.compile(  # what precedes the name in a declaration: types, and maybe
 )
 _OWN_HEADER = re.compile(r'#\s*include\s*"([^"\n]*)"?')
 _DECLARED = re.compile(  # "float x[", or "(&x)[" of a reference to an array
-    r"(?<![\w.])[A-Za-z_][\w:<>]*\s+(?P<name>[A-Za-z_]\w*)\s*\[|\(\s*&\s*(?P<reference>\w+)\s*\)\s*\["
-)
+    r"(?<![\w.])[A-Za-z_][\w:<>]*\s+(?P<name>[A-Za-z_]\w*)\s*\[|\(\s*&\s*(?P<reference>\w+)\s*\)\s*\[")
 _UNROLLED = re.compile(r"#\s*pragma\s+unroll[^\n]*\s+for\s*\(\s*$")
 
 
 def needs_checks(source: str, folders: Iterable[Path] = ()) -> bool:
     """Return whether an index of a local array, in a source or its own headers in `folders`, may be no constant."""
-    text = _insert_headers(source, folders, set())
-    local_text = _ELSEWHERE.sub("", text)
+    text = _insert_headers(source, folders, done=set())
+    local_text = _NOT_LOCAL.sub("", text)  # without the declarations of shared, constant and static variables
     names = {match["name"] or match["reference"] for match in _DECLARED.finditer(local_text)}
-    if _OWN_HEADER.search(text):  # a header that was not found may have one
+    if _OWN_HEADER.search(text):  # an #include is left: its header was not found, and may have such an index
         return True
     for use in re.finditer(rf"\b(?:{'|'.join(names) or '(?!)'})\s*(?=\[)", text):  # (?!) matches nothing
         end = use.end()
         while text.startswith("[", end):  # all indices of x[i][j]
             end = skip_bracket(text, end)
-        words = re.findall(r"\w+", text[use.end() : end])
+        words = re.findall(r"\w+", text[use.end() : end])  # of the indices: "i" and "2" of x[i][2]
         if not all(word[0].isdigit() or _is_constant(word, text[: use.start()]) for word in words):
             return True
     return False
 
 
-def _insert_headers(source: str, folders: Iterable[Path], done: set[Path]) -> str:
-    """Return the source without comments, with its own headers (from `folders`, each once, see `done`) inserted."""
+def _insert_headers(source: str, folders: Iterable[Path], *, done: set[Path]) -> str:
+    """Return the source without comments, with its own headers in `folders` inserted; those in `done` are left out."""
     def replace_include(include):
         """Return the text for an #include: that of the header, "" if read before, or the line itself if not found."""
         path = next((folder / include[1] for folder in map(Path, folders) if (folder / include[1]).is_file()), None)
@@ -66,7 +64,7 @@ def _insert_headers(source: str, folders: Iterable[Path], done: set[Path]) -> st
             return ""
         done.add(path)
         text = path.read_text(encoding="utf-8", errors="surrogateescape")
-        return _insert_headers(text, [path.parent, *folders], done)
+        return _insert_headers(text, [path.parent, *folders], done=done)
 
     return _OWN_HEADER.sub(replace_include, without_comments(source))
 
@@ -82,7 +80,7 @@ def _is_constant(word: str, before: str) -> bool:
 def keep_local_checks(assembly: str, folder: Path) -> str:
     """Return g++'s assembler text of ``kernel.cpp`` in `folder` with line 0 in checks of arrays that are not local."""
     text = Path(folder, "kernel.cpp").read_text(encoding="utf-8", errors="surrogateescape")
-    lines = {place: (start, line) for place, start, line in list_lines(text)}
+    lines = {place: (start, line) for place, start, line in list_lines(text)}  # (file, line) -> (position, its text)
     spans_by_name = _find_declarations(text)
     files = dict(_STRING.findall(assembly))  # label -> file's name
 
@@ -92,10 +90,10 @@ def keep_local_checks(assembly: str, folder: Path) -> str:
         name = _find_array(line, int(check["column"]))
         position = start + int(check["column"])
         spans = (span for span in spans_by_name.get(name, ()) if span[0] < position <= span[1])
-        innermost = max(spans, default=None)  # that was declared last
-        if name and (innermost is None or innermost[2]):
+        _, _, is_local = max(spans, default=(0, 0, True))  # that declared last; a name that is not there: all are local
+        if name and is_local:
             return check[0]
-        return f"{check['head']}0\n\t.{check['long']}\t{check['column']}"
+        return f"{check['head']}0\n\t.{check['long']}\t{check['column']}"  # line 0: the runtime ignores the check
 
     return _CHECK.sub(rewrite_check, assembly)
 
@@ -103,8 +101,8 @@ def keep_local_checks(assembly: str, folder: Path) -> str:
 def _find_declarations(text: str) -> dict[str, list[tuple[int, int, bool]]]:
     """Map names to a list of (position, end of scope, is local) per array, unless all of that name are local."""
     scan = Scan(text)
-    code = _ATTRIBUTE.sub(lambda match: " " * len(match[0]), scan.code)
-    scopes = sorted(scan.closing.items(), reverse=True)  # the inner ones first
+    code = _ATTRIBUTE.sub(lambda match: " " * len(match[0]), scan.code)  # as long as `text`: positions hold for both
+    scopes = sorted(scan.closing.items(), reverse=True)  # positions of { and }, the inner ones first
     result = {}
 
     def add(name, position, is_local):
@@ -112,12 +110,13 @@ def _find_declarations(text: str) -> dict[str, list[tuple[int, int, bool]]]:
         end = next((end for begin, end in scopes if begin < position < end), len(code))
         result.setdefault(name, []).append((position, end, is_local))
 
-    for match in _ELSEWHERE.finditer(code):
+    for match in _NOT_LOCAL.finditer(code):
         for array in _ARRAY.finditer(match[0]):
             add(array[1], match.start() + array.start(), False)
+    # Of the same names: what precedes a [ from the statement's beginning tells a declaration ("float ") from a use.
     for array in re.finditer(rf"\b({'|'.join(result) or '(?!)'})\s*\[", code):  # (?!) matches nothing
-        statement = code[max(code.rfind(sign, 0, array.start()) for sign in ";{}") + 1 : array.start()]
-        if _TYPE.match(statement) and not _ELSEWHERE.search(f"{statement};"):
+        before = code[max(code.rfind(sign, 0, array.start()) for sign in ";{}") + 1 : array.start()]
+        if _TYPE.match(before) and not _NOT_LOCAL.search(f"{before};"):
             add(array[1], array.start(), True)
     return result
 
