@@ -182,12 +182,12 @@ def take() -> None:
         raw = json.loads(line)
         record = _read_copy(raw) if "copy" in raw else _read_record(raw)
         _records.append(record)
-        if record.index >= 0 or "profile" not in TOOLS:
+        if record.index >= 0 or "profile" not in TOOLS:  # who reads the file of a profile takes each line for a launch
             _append_line("", asdict(record))
 
 
 def _append_line(suffix: str, row: dict) -> None:
-    """Append a row as JSON to the file whose name is HOSTCUDA_CHECK_OUT and this suffix, if that variable is set."""
+    """Append a row as JSON to the file that HOSTCUDA_CHECK_OUT names, plus a suffix; do nothing if it is not set."""
     if out := os.environ.get("HOSTCUDA_CHECK_OUT"):
         with open(out + suffix, "a", encoding="utf-8") as file:
             file.write(json.dumps(row) + "\n")
@@ -211,9 +211,12 @@ if TOOLS and "HOSTCUDA_CHECK_OUT" in os.environ:
 
 
 def _read_copy(raw: dict) -> LaunchRecord:
-    """Return a record without a launch from the runtime's JSON: unset memory is copied, or memory used too early."""
+    """Return a record without a launch from the runtime's JSON: unset memory is copied, or memory used too early.
+
+    The JSON: ``{"copy": "a copy", "module": "", "callers": [], "file": "a.py", "line": 3, "address": 64, ...}``
+    """
     (file, line), *callers = _find_callers(raw)
-    # "first" has the call that queued the other use; otherwise show a caller in another file.
+    # "first" has the call that queued the other use; otherwise show a caller in another file, which explains a helper.
     others = _find_callers(raw["first"])[:1] if "first" in raw else [caller for caller in callers if caller[0] != file]
     other = next(({"file": file, "line": line, "thread": None, "op": ""} for file, line in others if file), None)
     finding = Finding(raw.get("tool", "initcheck"), raw.get("kind", "uninitialized"), raw["copy"], file, line, None,
@@ -223,15 +226,16 @@ def _read_copy(raw: dict) -> LaunchRecord:
 
 def _find_callers(raw: dict) -> list[tuple[str | None, int | None]]:
     """Return (file, line) of a JSON record's return addresses in host code, innermost first, or else its own place."""
+    # A program in CUDA C++ has return addresses, "callers"; a Python program has a place, "file" and "line".
     _locate(raw["module"], raw["callers"])
     places = [_lines[raw["module"], caller][:2] for caller in raw["callers"]]
     return [place for place in places if place[0]] or [(raw["file"] or None, raw["line"])]
 
 
 def read_record(raw: dict, places: Sequence[tuple]) -> LaunchRecord:
-    """Return the record of a launch that another runtime has written, whose code places are numbers.
+    """Return the record of a launch that the browser's runtime has written: its "pc" are indices of `places`.
 
-    `places` has file and line of each number, and whether there are lines of the engine's headers further in.
+    A place is, as in `_lines`, the tuple (file, line, whether the access is in the engine's own headers).
     """
     _lines.update({(raw["module"], number): place for number, place in enumerate(places)})
     return _read_record(raw)
@@ -242,20 +246,21 @@ def add_module(path: Path, source: str, options: list[str], include_dirs: list[P
     """Record what the module in the file `path` was compiled from, so that nvcc can compile it, too.
 
     Sources without a name of their own share a `default_name`: from the second one on they get a number in the records.
-    `parameters` maps a kernel's name to a dict: offset of a pointer parameter -> its name, the type of an element.
+    `parameters` maps a kernel's name to a dict: offset of a parameter -> its name, the type of a pointer's elements.
     """
     _sources[str(path)] = source
     if TOOLS:
         row = {"module": str(path), "source": source, "options": options, "include_dirs": [*map(str, include_dirs)]}
         _append_line(".modules", row)
         _parameters[str(path)] = parameters or {}
-        number = _unnamed.setdefault(source, len(_unnamed) + 1) if default_name else 1
+        number = _unnamed.setdefault(source, len(_unnamed) + 1) if default_name else 1  # the same again: its number
         stem, dot, ending = default_name.rpartition(".")
         _names[str(path)] = (default_name, default_name if number == 1 else f"{stem}-{number}{dot}{ending}")
 
 
 _parameters = {}  # module's path -> the `parameters` of `add_module`
-# "element 1000 of an allocation, one past the end of its 1000 elements of 4 bytes", "element 3 of an allocation of ..."
+# The runtime's "element 9 of an allocation, one past the end of its 9 elements of 4 bytes", "element 3 of an allocation
+# of 9 elements of 4 bytes". It knows no types; `_format_element` writes "x[9], one past the end of 9 floats" for it.
 _PLACE = re.compile(r"element (-?\d+) of an allocation(?:, (\w+) ([a-z ]+) its| of) (\d+) elements of (\d+) bytes?")
 KINDS = {"bool": 1, "char": 1, "half": 2, "short": 2, "int": 4, "float": 4, "long": 8, "double": 8}  # bytes
 _SIZES = {**KINDS, "unsigned": 4, "size_t": 8, **{f"{u}int{8 * n}_t": n for u in ("", "u") for n in (1, 2, 4, 8)},
@@ -277,16 +282,16 @@ def launches() -> list[LaunchRecord]:
 
 
 def _locate(module: str, addresses: Iterable[int]) -> None:
-    """Find file and line of return addresses in a module (its path), and keep them in `_lines`."""
+    """Find file and line of return addresses in a module (its path) with addr2line, and keep them in `_lines`."""
     missing = sorted({a for a in addresses if (module, a) not in _lines})
     if not missing:
         return
     out = ""
-    if shutil.which("addr2line"):
+    if shutil.which("addr2line"):  # without it all lines are unknown
         # One byte less: the address of the call, which may be the last instruction of its line.
         command = ["addr2line", "-a", "-i", "-e", module, *(hex(a - 1) for a in missing)]
         out = toolchain.run(command)[1]
-    places = re.split(r"(?m)^0x[0-9a-f]+\n", out)[1:]  # after each address, a line per inlined function
+    places = re.split(r"(?m)^0x[0-9a-f]+\n", out)[1:]  # after each address "a.cu:12", a line per inlined function
     for address, text in zip(missing, places or [""] * len(missing), strict=True):
         file, *rest = _parse_place(text)
         _lines[module, address] = (_rename_source(module, file), *rest)
@@ -294,23 +299,23 @@ def _locate(module: str, addresses: Iterable[int]) -> None:
 
 def _parse_place(text: str) -> tuple[str | None, int | None, bool]:
     """Return the innermost file and line outside the engine's headers, and whether lines of these are further in."""
-    inside = False
+    in_header = False
     for line in text.splitlines():  # addr2line's: "FILE:LINE (discriminator 2)", the innermost first
         file, _, number = line.split(" (discriminator")[0].rpartition(":")
         path = Path(file)
         if toolchain.INCLUDE in path.parents or path.name == "kernel.cpp":  # the text that the engine generates
-            inside = True
-        elif number.isdigit() and int(number):
-            return _name_file(path), int(number), inside
+            in_header = True
+        elif number.isdigit() and int(number):  # "?" or 0: not known
+            return _name_file(path), int(number), in_header
     return None, None, True
 
 
 def _name_file(path: Path) -> str:
-    """Return a file's name as in the source: the compiler prepends the build folder to a relative one."""
+    """Return a file's name as in the source: the compiler prepends the build folder (now gone) to a relative one."""
     return str(path) if path.is_file() else path.name
 
 
-_UNITS = {"global": "sectors", "shared": "wavefronts", "constant": "wavefronts"}  # what the units of a space are
+_UNITS = {"global": "sectors", "shared": "wavefronts", "constant": "wavefronts"}  # what "units" are in each space
 
 
 @functools.cache
@@ -320,19 +325,35 @@ def _list_counters(space: str, op: str) -> list[Counter]:
 
 
 def _read_record(raw: dict) -> LaunchRecord:
-    """Return a launch's record from the runtime's JSON, with files and lines for addresses ("pc" is removed there)."""
+    """Return a launch's record from the runtime's JSON; a "pc" there is an address in the module's file."""
     places = [finding[key] for finding in raw["findings"] for key in ("pc", "other_pc", "read_pc") if finding.get(key)]
     callers = [place for entry in (raw, *raw["findings"]) for place in entry.get("callers", ())]
     _locate(raw["module"], places + callers + [access["pc"] for access in (*raw["sites"], *raw["requests"])])
-    counts = {counter.metric: 0 if counter.space else raw[counter.figure]
+    # A lost update ("read_pc") counts only if the variable is read and written in one line.
+    findings = [_build_finding(raw, finding) for finding in raw["findings"] if "read_pc" not in finding
+                or _lines[raw["module"], finding["read_pc"]][:2] == _lines[raw["module"], finding["pc"]][:2]]
+    findings = [finding for finding in findings if not _may_discard(raw["module"], finding)]
+    return LaunchRecord(
+        raw["index"], raw["kernel"], tuple(raw["grid"]), tuple(raw["block"]), raw["shared"], raw["blocks_watched"],
+        raw["blocks"], *_sum_accesses(raw), findings, _describe_error(raw), raw["module"], raw["unchecked"],
+        raw["matrices"], raw["plays"], raw["constant_traces"],
+        [{**dict(zip(("file", "line"), _lines[raw["module"], request.pop("pc")], strict=False)), **request}
+         for request in raw["requests"]])
+
+
+def _sum_accesses(raw: dict) -> tuple[dict[str, int], list[dict]]:
+    """Return the `counts` and the `sites` of a launch's JSON record, for which `_locate` has filled `_lines`.
+
+    An access: ``{"pc": 87, "space": "global", "op": "ld", "size": 4, "requests": 2, "units": 8, "ideal": 1, ...}``
+    """
+    counts = {counter.metric: 0 if counter.space else raw[counter.figure]  # 0: the accesses are added below
               for counter in COUNTERS if counter.space or counter.figure in raw}
-    sites = {}
-    choices = _list_choices(raw)
+    sites, choices = {}, _list_choices(raw)
     for access in raw["sites"]:
         file, line, in_header = _lines[raw["module"], access["pc"]]
         space, op = access["space"], access["op"]
         if space == "local" and (in_header or (file, line, op) in choices):
-            continue  # in_header: an exchange between lanes
+            continue  # on a GPU it is in registers; in_header: an exchange between lanes
         figures = access | {"extra": access["units"] - access["ideal"]}
         for counter in _list_counters(space, op):
             counts[counter.metric] += figures[counter.figure]
@@ -347,25 +368,15 @@ def _read_record(raw: dict) -> LaunchRecord:
         site = sites.setdefault(key, dict(zip(("file", "line", "space", "op", "size"), key, strict=True)))
         for name, value in {**figures_by_name, "bytes": access["bytes"]}.items():
             site[name] = site.get(name, 0) + value
-        if "worst" in access:
+        if "worst" in access:  # after `follow`
             site["worst"] = max(site.get("worst", access["worst"]), access["worst"], key=itemgetter("units"))
-    # A lost update ("read_pc") counts only if the variable is read and written in one line.
-    findings = [_build_finding(raw, finding) for finding in raw["findings"] if "read_pc" not in finding
-                or _lines[raw["module"], finding["read_pc"]][:2] == _lines[raw["module"], finding["pc"]][:2]]
-    findings = [finding for finding in findings if not _may_discard(raw["module"], finding)]
-    order = sorted(sites.values(), key=lambda s: (s["file"] or "", s["line"] or 0, s["space"], s["op"]))
-    return LaunchRecord(
-        raw["index"], raw["kernel"], tuple(raw["grid"]), tuple(raw["block"]), raw["shared"], raw["blocks_watched"],
-        raw["blocks"], counts, order, findings, _describe_error(raw),
-        raw["module"], raw["unchecked"], raw["matrices"], raw["plays"], raw["constant_traces"],
-        [{**dict(zip(("file", "line"), _lines[raw["module"], request.pop("pc")], strict=False)), **request}
-         for request in raw["requests"]])
+    return counts, sorted(sites.values(), key=lambda s: (s["file"] or "", s["line"] or 0, s["space"], s["op"]))
 
 
 def _describe_error(raw: dict) -> str:
     """Return why the launch of a JSON record was abandoned, with the line where it was stopped; "" if it was not."""
     error = raw["error"]
-    if raw["callers"]:
+    if raw["callers"]:  # where the thread was that was stopped, and its callers
         file, line = find_place(raw["module"], raw["callers"])
         error += f" at {file}:{line}" if file else ""
         if raw["blocks_watched"] < raw["blocks"]:
@@ -379,12 +390,13 @@ def find_place(module: str, callers: Sequence[int]) -> tuple[str | None, int | N
 
 
 def _list_choices(raw: dict) -> set[tuple[str, int, str]]:
-    """Return (file, line, operation) of the accesses in a JSON record that go to a local variable or to other memory.
+    """Return (file, line, operation) of the accesses that go to a local variable or to other memory, lane by lane.
 
     The host's compiler generates them for ``i < n ? x[i] : zero``, where nvcc selects between the values, also in the
-    copies of an unrolled loop in which all lanes select the variable.
+    copies of an unrolled loop in which all lanes select the variable. So the caller counts no access of such a line to
+    the variable. `raw` is a launch's JSON record, for whose addresses `_locate` has filled `_lines`.
     """
-    spaces = {}
+    spaces = {}  # (address, operation) -> the memory spaces that it accesses
     for site in raw["sites"]:
         spaces.setdefault((site["pc"], site["op"]), set()).add(site["space"])
     return {(*_lines[raw["module"], pc][:2], op) for (pc, op), names in spaces.items() if {"local"} < names}
@@ -396,7 +408,7 @@ def _may_discard(module: str, finding: Finding) -> bool:
         return False
     path = Path(finding.file)
     text = path.read_text(errors="replace") if path.is_file() else _sources.get(module, "")
-    starts = {place: start for place, start, _ in bounds.list_lines(text, finding.file)}
+    starts = {place: start for place, start, _ in bounds.list_lines(text, finding.file)}  # (file, line) -> position
     code = Scan(text[starts.get((finding.file, finding.line), len(text)) :]).masked  # from the finding's line on
     # "v = __shfl_down_sync(m, v, 1);", maybe after other statements of that line
     setting = re.match(r"(?:(?:(?!__shfl)[^\n])*[;{}])?[^;{}]*?\b(\w+)\s*=\s*(?:\(\w+\)\s*)?__shfl\w*\s*\([^;]*;", code)
@@ -408,8 +420,9 @@ def _may_discard(module: str, finding: Finding) -> bool:
 def _format_element(index, distance, side, count, unit_bytes, name, type_name, start: int) -> str:
     """Return a place in an array as a kernel writes it: "x[1000], one past the end of 1000 floats".
 
-    The first five are the words that `_PLACE` finds in a message. The kernel's parameter is `name`, a pointer to the
-    byte `start` of the allocation. If the size of its type is not known, bytes are counted.
+    The first five are the words that `_PLACE` finds in a message: "9", "one", "past the end of", "9", "4". The kernel's
+    parameter is `name`, a pointer to the byte `start` of the allocation. If the size of its type is not known, bytes
+    are counted.
     """
     at, away, end = (int(n) * int(unit_bytes) for n in (index, {"one": 1, None: 0}.get(distance, distance), count))
     at, end, size = at - start, end - start, _SIZES.get(type_name)  # bytes, from where the pointer points
@@ -425,17 +438,18 @@ def _format_element(index, distance, side, count, unit_bytes, name, type_name, s
 
 def _build_finding(raw: dict, raw_finding: dict) -> Finding:
     """Return one finding of the runtime's JSON record `raw` of a launch, with lines and the kernel's own names."""
-    if "file" in raw_finding:
+    if "file" in raw_finding:  # a barrier or a shuffle, which is compiled with its own place
         file, line = _rename_source(raw["module"], _name_file(Path(raw_finding["file"]))), raw_finding["line"]
-    elif "callers" in raw_finding:
+    elif "callers" in raw_finding:  # a fault that ended the launch
         file, line = find_place(raw["module"], raw_finding["callers"])
-    else:  # 0: the kernel may have been left from a library
+    else:  # an access; 0: the kernel may have been left from a library
         file, line = _lines[raw["module"], raw_finding["pc"]][:2] if raw_finding["pc"] else (None, None)
     other, op, other_op = None, raw_finding.get("op", ""), raw_finding.get("other_op")
     if "other_pc" in raw_finding:
         other_file, other_line, _ = _lines[raw["module"], raw_finding["other_pc"]]
         other = {"file": other_file, "line": other_line, "thread": tuple(raw_finding["other_thread"]), "op": other_op}
     message, buffer = _rename_source(raw["module"], raw_finding["message"]), raw_finding.get("buffer")
+    # "argument": the offset of the launch's argument that points into the buffer, "argument_at" bytes after its begin.
     if parameter := _parameters.get(raw["module"], {}).get(raw["kernel"], {}).get(raw_finding.get("argument")):
         name, start = parameter[0], raw_finding["argument_at"]
         message = _PLACE.sub(lambda place: _format_element(*place.groups(), *parameter, start), message)
