@@ -41,9 +41,9 @@ _QUERIES = ("answer", "cudaSetDevice")
 _VARIANT = re.compile("(?:Async|WithFlags|WithPriority)$")  # the method cudaMemset is for cudaMemsetAsync, too
 # Further answers of cudaDeviceGetAttribute: the largest textures of one, two and three dimensions; the alignments of
 # surfaces and of a texture's rows, atomic operations of the host, registered memory and memory pools.
-_TEXTURES = {21: 131072, 22: 131072, 23: 65536, 24: 16384, 25: 16384, 26: 16384}
-_ATTRIBUTES = {**_TEXTURES, 30: 512, 51: 32, 86: 1, 99: 1, 115: 1}
-_IN_CUDA = {  # remedies of the driver's modules -> those of a program in CUDA C++
+_ATTRIBUTES = {21: 131072, 22: 131072, 23: 65536, 24: 16384, 25: 16384, 26: 16384,
+               30: 512, 51: 32, 86: 1, 99: 1, 115: 1}
+_IN_CUDA = {  # remedies in messages of `hostcuda.api` -> those of a program in CUDA C++
     "function.set_attribute(cuda.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES, bytes)":
         "cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes)",
     "or free() what": "or cudaFree what", "event_flags.DISABLE_TIMING": "cudaEventDisableTiming"}
@@ -53,8 +53,8 @@ _libc = ctypes.CDLL(None)
 
 def _reword_for_cuda(sentence: str, call: str) -> str:
     """Reword a message of PyCUDA's API for CUDA C++: its remedies, and `call` instead of the driver's function."""
-    for remedy, own in _IN_CUDA.items():
-        sentence = sentence.replace(remedy, own)
+    for remedy, remedy_in_cuda in _IN_CUDA.items():
+        sentence = sentence.replace(remedy, remedy_in_cuda)
     return _DRIVER_CALL.sub(lambda match: match[1] or f"{call} failed: ", sentence)
 
 
@@ -81,7 +81,7 @@ def _require_host_memory(what: str, address: int, size: int, writes: bool) -> No
 def _variable_at(address: int, kind: type = ctypes.c_void_p):
     """Return the program's variable at an address as a `kind` of ctypes, to read or write its `value`."""
     _require_host_memory("failed: the address of a result or a list", address, ctypes.sizeof(kind), True)
-    native.library().hc_write_result(address)  # in device memory this is a fault, as on a GPU
+    native.library().hc_write_result(address)  # device memory is hidden from this access: a fault, as on a GPU
     return kind.from_address(address)
 
 
@@ -108,7 +108,8 @@ class _Runtime:
     """CUDA's runtime API for one program. Methods have the API's names; their arguments are 64-bit signed integers.
 
     Pointers arrive as addresses: a result is written to the program's variable at `result_address`. A method returns
-    nothing or an error number, or raises an exception for which `_call_method` returns the number.
+    nothing or an error number, or raises an exception for which `_call_method` returns the number. Methods with other
+    names (launch, refuse, exit, device_name) are called by functions in ``include/hostcuda/host.h``.
     """
 
     def __init__(self, module: compiler.Module):
@@ -131,8 +132,9 @@ class _Runtime:
         name = name.decode()
         if name in ("cudaGetLastError", "cudaPeekAtLastError"):  # frequent, and they touch no memory
             return self._call_method(name, arguments)
-        # The host may access device memory during a call; after it that is a fault again, but for a launch.
-        native.library().hc_host_calls(True, False)
+        # The host may access device memory during a call; after it that is a fault again, but for a launch: its kernel
+        # needs the memory, which is hidden after the next call that leaves no work.
+        native.library().hc_host_calls(True, False)  # begins, hides
         number = self._call_method(name, arguments)
         native.library().hc_host_calls(False, name != "launch")
         return number
@@ -143,7 +145,7 @@ class _Runtime:
             method = getattr(self, name, None) or getattr(self, _VARIANT.sub("", name), None)
             if method is None:
                 raise _Refused(NOT_SUPPORTED, f"the CPU engine has no {name}")
-            parameter_count = method.__func__.__code__.co_argcount - 1  # `arguments` has no length of its own
+            parameter_count = method.__func__.__code__.co_argcount - 1  # `arguments` has no length; - 1: self
             if self.sticky and name not in ("exit", "cudaGetLastError", "cudaPeekAtLastError", "cudaDeviceReset"):
                 return self.sticky
             return method(*arguments[:parameter_count]) or SUCCESS
@@ -166,8 +168,8 @@ class _Runtime:
         if number == NOT_READY:  # a query's answer, not a failure
             return number
         reason = _reword_for_cuda(reason, "the launch" if name == "launch" else name)
-        kind = "failed" if self.sticky or number == OUT_OF_MEMORY else "refused"
-        reason = self._report(kind if name not in _QUERIES else "", reason)
+        event_kind = "failed" if self.sticky or number == OUT_OF_MEMORY else "refused"
+        reason = self._report(event_kind if name not in _QUERIES else "", reason)
         if name not in _QUERIES:
             self.unread = self.unread or reason
         return number
@@ -184,7 +186,7 @@ class _Runtime:
     # -- launches
 
     def launch(self, function, gx, gy, gz, bx, by, bz, shared, stream, packed, size):
-        """Queue the kernel at address `function`; its `size` bytes of arguments are at the address `packed`."""
+        """Queue the kernel at address `function`, for <<<>>>; its `size` bytes of arguments are at address `packed`."""
         kernel = self._find_kernel(function)
         sizes = [number & 0xFFFFFFFF for number in (gx, gy, gz, bx, by, bz)]  # dim3 has unsigned members
         try:
@@ -242,10 +244,10 @@ class _Runtime:
         self._find_kernel(function).set_attribute(attribute, value)
 
     def cudaFuncGetAttributes(self, result_address, function):
-        """Write the struct cudaFuncAttributes: three size_t, then six int."""
+        """Write the struct cudaFuncAttributes: three size_t, then six int, in the order of their members."""
         kernel = self._find_kernel(function)
-        sizes = kernel.shared_size_bytes, kernel.const_size_bytes, 0  # local memory: unknown here
-        # Registers (unknown), the versions of PTX and machine code (9.0), whether L1 caches loads.
+        sizes = kernel.shared_size_bytes, kernel.const_size_bytes, 0  # size_t; 0: local memory, which is unknown here
+        # Threads; registers (unknown), the versions of PTX and machine code (9.0), whether L1 caches loads; bytes.
         numbers = kernel.max_threads_per_block, 0, 90, 90, 0, kernel._max_dynamic
         _write(result_address, struct.pack("3N6i", *sizes, *numbers))
 
@@ -262,9 +264,10 @@ class _Runtime:
         return self.sticky or self.last
 
     def refuse(self, number, sentence):
+        """Fail with an error that ``host.h`` has found; `sentence` is the address of a C string."""
         raise _Refused(number, ctypes.string_at(sentence).decode())
 
-    answer = refuse
+    answer = refuse  # for `_QUERIES`: the error is the answer that the program has asked for
 
     def exit(self, status):
         _leave(status & 0xFF, self.unread)
@@ -283,7 +286,7 @@ class _Runtime:
 
     def cudaDeviceGetAttribute(self, result_address, attribute, number):
         """Write one attribute (a number of cudaDeviceAttr) of device `number`; 0 for what a CPU does not have."""
-        self.cudaSetDevice(number)
+        self.cudaSetDevice(number)  # only because it refuses any number but 0
         attributes = device.Device(0).get_attributes() | _ATTRIBUTES
         _variable_at(result_address, ctypes.c_int).value = attributes.get(attribute, 0)
 
@@ -295,7 +298,7 @@ class _Runtime:
 
     def cudaDeviceGetPCIBusId(self, result_address, size, number):
         """Write the bus of device `number` as a C string into a buffer of `size` bytes."""
-        self.cudaSetDevice(number)
+        self.cudaSetDevice(number)  # as above
         _write(result_address, device.Device(0).pci_bus_id().encode()[: max(size - 1, 0)] + b"\0")
 
     def cudaDeviceSynchronize(self):
@@ -315,7 +318,7 @@ class _Runtime:
         variable = _variable_at(result_address)
         variable.value = native.mem_alloc(_require_size(size)) if size else None
         if size:
-            native.library().hc_mem_of_device(variable.value)
+            native.library().hc_mem_of_device(variable.value)  # between calls of the API it is hidden from the host
 
     def cudaMallocManaged(self, result_address, size):
         """Write the address of `size` bytes that both sides may access. They are zero, as on a GPU."""
@@ -352,7 +355,7 @@ class _Runtime:
         """Write the address of `size` bytes of host memory, at the beginning of a page."""
         variable = _variable_at(result_address)
         try:
-            if _require_size(size) > native.mem_info()[1] - sum(map(len, self.pinned.values())):
+            if _require_size(size) > native.mem_info()[1] - sum(map(len, self.pinned.values())):  # [1]: in all
                 raise MemoryError  # else Linux may end a process for lack of memory
             storage = ctypes.create_string_buffer(size + _PAGE)
         except (MemoryError, OverflowError, ValueError):
@@ -413,15 +416,16 @@ class _Runtime:
 
     def _copy(self, to, source, size, kind, stream, wait, to_capacity=-1, source_capacity=-1):
         """Copy `size` bytes between two addresses in the direction `kind` (cudaMemcpyKind), or raise `_Refused`."""
-        # The capacities are the bytes that the compiler knows to be at an end; -1: it does not know.
+        # The capacities are the bytes that the compiler (__builtin_object_size) knows to be at an end; -1: none known.
         if not size:
             return
         if self._find_variable(to) or self._find_variable(source):
             self._copy_variable(to, source, size)
             return
         if kind == _BY_ADDRESS:  # cudaMemcpyDefault
-            kind = (_ON_DEVICE if native.mem_range(source) else _TO_DEVICE) if native.mem_range(to) else (
-                _TO_HOST if native.mem_range(source) else 0)
+            is_from_device = native.mem_range(source) is not None
+            kind = (_ON_DEVICE if is_from_device else _TO_DEVICE) if native.mem_range(to) else (
+                _TO_HOST if is_from_device else 0)
         if kind not in (0, _TO_DEVICE, _TO_HOST, _ON_DEVICE):
             raise _Refused(INVALID_DIRECTION, f"failed: {kind} is no direction of a copy")
         if kind in (_TO_DEVICE, _ON_DEVICE):
@@ -613,7 +617,7 @@ def _leave(status: int, unread: str = "") -> NoReturn:
     A program that ignores its errors ends with its own status, as on a GPU; the last line names the first of them,
     `unread`. With HOSTCUDA_STRICT=1 the status is then 1.
     """
-    native.library().hc_host_calls(True, False)  # the host may access device memory
+    native.library().hc_host_calls(True, False)  # no longer hide device memory from the host: the kernels need it
     try:
         native.synchronize()
     except errors.Error as error:
@@ -635,7 +639,7 @@ def _compile_file(path: Path, options: list[str]) -> compiler.Module:
     except OSError as error:
         raise EngineError(f"{path}: {error.strerror}") from None
     for option in options:
-        if SOURCE.search(option) and not Path(option).is_file():
+        if SOURCE.search(option) and not Path(option).is_file():  # another file of the program, such as "util.cpp"
             raise EngineError(f"{option}, one of the options, is no file")
     name = str(path.resolve() if ".." in path.parts else path).replace("\\", "\\\\").replace('"', '\\"')
     return compiler.compile_program(f'#line 1 "{name}"\n{source}', options, [path.parent])
@@ -667,7 +671,7 @@ def main(arguments: list[str]) -> NoReturn:
     sys.stdout = _Output()
     if not checkmode.TOOLS:  # in check mode, records are written before Ctrl-C ends the process
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-    status = start(len(words), argv) & 0xFF
+    status = start(len(words), argv) & 0xFF  # the program's main; a call of exit() goes to `_Runtime.exit`
     _leave(status, runtime.unread)
 
 

@@ -48,13 +48,11 @@ _finished = False
 # header, which is compiled beside them, two cores have equal work. No thread of a block waits for `_COLD` code.
 _UNITS = {
     "scheduler": ("half", "fibers", "slabs", "warps", "shared", "spins", "scheduler"),
-    "pool": ("divide", "faults", "signals", "printf", "heap", "memory", "module", "pool"),
-}
+    "pool": ("divide", "faults", "signals", "printf", "heap", "memory", "module", "pool")}
 _CHECK_UNITS = {  # only in check mode
     "counting": ("counting",),
     "hooks": ("allocations", "requests", "steps", "races", "check", "hooks"),
-    "records": ("copies", "ahead", "records"),
-}
+    "records": ("copies", "ahead", "records")}
 _COLD = {"pool", "records"}
 
 
@@ -119,7 +117,7 @@ def _load() -> ctypes.CDLL:
     lib.hc_mem_limit(_read_number("HOSTCUDA_MEMORY_MB", "the device memory in megabytes") << 20)
     if checkmode.TOOLS:
         records.attach(lib)
-        workers = 1
+        workers = 1  # check mode runs one block after the other
     if (status := lib.hc_start(workers)) != OK:
         kind = MemoryError if status == OUT_OF_MEMORY else RuntimeError
         raise kind(f"cuInit failed: {lib.hc_error().decode('utf-8', 'replace')}")
@@ -146,11 +144,11 @@ def _finish() -> None:
         with contextlib.suppress(KeyboardInterrupt):
             while _library.hc_synchronize(_POLL_S) == NOT_READY:
                 pass
-    _library.hc_abort()
+    _library.hc_abort()  # drops what is queued
     _wait_quietly()
     _show_printf()
-    records.take()
-    _finished = True
+    records.take()  # writes the last launches to HOSTCUDA_CHECK_OUT
+    _finished = True  # from here on, destructors of streams, memory and modules do nothing
     for sentence in [] if checkmode.TOOLS else _deferred:  # in check mode a record has it
         print(f"hostcuda: no call has waited for the device since this fault: {sentence}", file=sys.stderr)
     _library.hc_stop()
@@ -174,7 +172,7 @@ def _after_fork() -> None:
 # ---------------------------------------------------------------------------------------------------------------------
 # Errors, waiting, printf
 
-_deferred = []  # faults found where nothing can be raised (in a destructor)
+_deferred = []  # sentences of faults found where nothing can be raised (in a destructor): the next `_wait` raises one
 
 
 def _read_error() -> str:
@@ -197,7 +195,7 @@ def _wait(call, function, *arguments) -> None:
     warn_at = time.monotonic() + _LONG_S
     try:
         while (status := function(*arguments, _POLL_S)) == NOT_READY:
-            records.take()
+            records.take()  # in check mode, moves what the runtime has found to Python and its file
             if time.monotonic() > warn_at:
                 warn_at = math.inf  # once is enough
                 warnings.warn(
@@ -209,7 +207,7 @@ def _wait(call, function, *arguments) -> None:
     finally:
         _show_printf()
         records.take()
-    if _deferred:
+    if _deferred:  # the oldest fault is raised first, this call's own by a later one
         if status != OK:
             _deferred.append(_read_error())
         raise LaunchError(f"{call} failed: {_deferred.pop(0)}")
@@ -353,7 +351,7 @@ def memcpy(kind: str, to: int, source: int, size: int, stream: int | None, wait:
     """Queue a copy of `size` bytes of a `kind` ("HtoD", "DtoH", "DtoD") on a stream (a handle), and `wait` for it."""
     call = f"cuMemcpy{kind}"
     _record_call_site("a copy to the host" if kind == "DtoH" else "a copy")
-    check(library().hc_memcpy(to, source, size, stream, 0, kind.encode()), call)  # 0: `_wait` waits, and sees Ctrl-C
+    check(library().hc_memcpy(to, source, size, stream, 0, kind.encode()), call)  # 0: no wait; `_wait` sees Ctrl-C
     if wait:
         _wait(call, _library.hc_stream_synchronize, stream)
 
@@ -361,7 +359,7 @@ def memcpy(kind: str, to: int, source: int, size: int, stream: int | None, wait:
 def _record_call_site(operation: str) -> None:
     """In check mode, tell the runtime the file and line of the Python program that makes an operation ("a copy")."""
     frame = sys._getframe(1) if checkmode.TOOLS else None
-    while frame and frame.f_code.co_filename.startswith((str(toolchain.RUNTIME.parent), "<frozen")):
+    while frame and frame.f_code.co_filename.startswith((str(toolchain.RUNTIME.parent), "<frozen")):  # this package
         frame = frame.f_back
     if frame:
         _library.hc_copy_place(operation.encode(), os.fsencode(frame.f_code.co_filename), frame.f_lineno)
@@ -377,8 +375,8 @@ def memset(width: int, to: int, value: int, count: int, stream: int | None, wait
 
 
 def synchronize() -> None:
-    """Wait for all streams, and raise what went wrong; nothing if the engine was not started."""
-    if _library is None:
+    """Wait for all streams, release what `keep_alive` has kept, and raise what went wrong."""
+    if _library is None:  # the engine was not started: there is no work
         return
     _wait("cuCtxSynchronize", _library.hc_synchronize)
     for kept in _kept.values():
@@ -397,12 +395,12 @@ def stream_destroy(handle: int) -> None:
     kept = _kept.pop(handle, None)
     if not _finished:
         _library.hc_stream_destroy(handle)
-        if kept and (kept.batch or kept.full):  # its work may still use them
+        if kept and (kept.batch or kept.full):  # its work may still use them: the default stream keeps them now
             keep_alive(None, kept)
 
 
 def stream_synchronize(handle: int | None) -> None:
-    """Wait for one stream (None: the default stream), and release what its work used."""
+    """Wait for one stream (None: the default stream), and release what `keep_alive` has kept for its work."""
     _wait("cuStreamSynchronize", _library.hc_stream_synchronize, handle)
     if handle in _kept:
         _kept[handle].clear()
@@ -480,7 +478,7 @@ class LoadedModule:
     handle: int
     layout: layout.Layout
     kernels: list[LoadedKernel]  # those that are registered
-    asked: set[tuple[int, int]] = field(default_factory=set)  # (address, bytes) that `variable` has returned
+    asked: set[tuple[int, int]] = field(default_factory=set)  # (address, bytes) of `variable`: `variable_range`
 
     def kernel(self, name: str) -> LoadedKernel | None:
         """Return the kernel with this name (spaces do not count) or symbol, or None."""
@@ -515,8 +513,11 @@ def module_load(path: str | os.PathLike) -> LoadedModule:
 
 
 def _place_variables(path, module: c_void_p, base: int) -> LoadedModule:
-    """Tell the runtime where the variables of the module (a handle), loaded from `path` at the address `base`, are."""
-    infos, kernel, info = [], c_void_p(), abi.KernelInfo()
+    """Tell the runtime where the variables of the module (a handle), loaded from `path` at the address `base`, are.
+
+    Return the module with its kernels: a kernel may have two versions, on fibers and as loops over its threads.
+    """
+    infos, kernel, info = [], c_void_p(), abi.KernelInfo()  # (handle, struct) of each kernel; the next one's
     while _library.hc_module_kernel(module, len(infos), byref(kernel), byref(info)) == OK:
         infos.append((kernel.value, info))
         info = abi.KernelInfo()
@@ -531,8 +532,8 @@ def _place_variables(path, module: c_void_p, base: int) -> LoadedModule:
     for handle, info in infos:
         symbol = places.functions[info.function]
         static, own, common = places.statics[symbol]  # its shared memory: places; bytes declared in it, and outside
-        loops = places.statics[places.functions[info.loops]][0] if info.loops else static  # of its other version
-        _library.hc_kernel_place(handle, byref(static), byref(loops))
+        static_of_loops = places.statics[places.functions[info.loops]][0] if info.loops else static
+        _library.hc_kernel_place(handle, byref(static), byref(static_of_loops))
         kernels.append(LoadedKernel(handle, info.name.decode(), symbol, info.parameters[: info.parameter_count],
                                     info.packed_bytes, info.max_threads, own, common,
                                     "loops" if info.loops else "fibers", (info.why_fibers or b"").decode(),
