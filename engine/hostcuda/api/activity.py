@@ -15,7 +15,7 @@ _TRACED = {
     "stream_wait_event": "cuStreamWaitEvent", "event_create": "cuEventCreate", "event_record": "cuEventRecord",
     "event_synchronize": "cuEventSynchronize", "event_query": "cuEventQuery", "stream_query": "cuStreamQuery",
     "event_elapsed_ms": "cuEventElapsedTime", "module_load": "cuModuleLoad", "launch": "cuLaunchKernel"}
-_KINDS = {ord("k"): "kernel", ord("c"): "copy", ord("s"): "copy"}
+_KINDS = {ord("k"): "kernel", ord("c"): "copy", ord("s"): "copy"}  # "s": a fill (memset), by the runtime's letters
 _calls: list[tuple[str, float, float]] = []  # (driver's function, start, duration), in seconds
 _untraced = {}  # while a trace is on: name -> function of `native` that `start` has replaced
 
@@ -23,8 +23,8 @@ _untraced = {}  # while a trace is on: name -> function of `native` that `start`
 def start() -> None:
     """Start recording kernels, copies and driver calls; an earlier trace is lost."""
     stop()
-    native.library().hc_trace(1)
-    for name, driver_name in _TRACED.items():
+    native.library().hc_trace(1)  # the runtime records its operations from now on
+    for name, driver_name in _TRACED.items():  # all calls go through `native`, as native.NAME(...), so this finds them
         _untraced[name] = getattr(native, name)
         setattr(native, name, _time_calls(_untraced[name], driver_name))
 
@@ -37,7 +37,7 @@ def stop() -> list[tuple]:
     list of (kind, name, start, duration, bytes, stream)
         `kind` is "kernel", "copy" or "api"; times in seconds on the monotonic clock.
     """
-    vars(native).update(_untraced)
+    vars(native).update(_untraced)  # the functions that `start` has replaced
     _untraced.clear()
     records = [*_take_device_records(), *(("api", name, start, duration, 0, 0) for name, start, duration in _calls)]
     native.library().hc_trace(0)
@@ -68,10 +68,10 @@ def _time_calls(function: Callable, driver_name: str) -> Callable:
             return function(*arguments)
         finally:
             duration, name = time.monotonic() - start, driver_name
-            if "{}" in name:  # `native.memcpy` or `native.memset`
+            if "{}" in name:  # memcpy("HtoD", ..., wait) is cuMemcpyHtoD; memset(4 bytes, ..., wait) is cuMemsetD32
                 kind_or_width, *_, wait = arguments
-                kind = kind_or_width if name.startswith("cuMemcpy") else 8 * kind_or_width
-                name = name.format(kind) + ("" if wait else "Async")
+                suffix = kind_or_width if name.startswith("cuMemcpy") else 8 * kind_or_width
+                name = name.format(suffix) + ("" if wait else "Async")
             _calls.append((name, start, duration))
 
     return call_and_record

@@ -47,7 +47,7 @@ def compile_program(source: str, options: Iterable[str] = (), include_dirs: Iter
 def _obtain(source: Unit, keep: bool = False, cache_dir: str | Path | bool | None = None) -> dict:
     """Compile a source unless the cache has it; return its manifest, in which ``path`` is the shared library."""
     try:
-        return modules.obtain(source, keep, cache_dir, partial(activity.record_call, "compile"))
+        return modules.obtain(source, keep, cache_dir, partial(activity.record_call, "compile"))  # for a trace
     except CompileError as error:
         raise error.with_traceback(None) from None  # without most of the engine's own lines
 
@@ -110,14 +110,14 @@ def _load(source: Unit, manifest: dict) -> Module:
     CompileError if a function is not defined, or too much shared or constant memory is used.
     """
     _warn(manifest["unsynchronized"])
-    if os.environ.get("HOSTCUDA_WARNINGS"):
-        kind = "doubts" if os.environ["HOSTCUDA_WARNINGS"] == "all" else "warnings"
-        _show_warnings(source, manifest["path"].with_suffix(f".{kind}"), manifest["warnings"])
+    if os.environ.get("HOSTCUDA_WARNINGS"):  # "all": also what is doubtful, which `Unit.warnings` reads itself
+        suffix = ".doubts" if os.environ["HOSTCUDA_WARNINGS"] == "all" else ".warnings"
+        _show_warnings(source, manifest["path"].with_suffix(suffix), manifest["warnings"])
     native.library()  # a module's symbols are resolved against the engine's
-    path = modules.make_own_copy(manifest["path"])
+    path = modules.make_own_copy(manifest["path"])  # a file that is loaded twice would share its variables
     try:
-        module = Module(path, manifest["kernels"])
-    except LogicError as error:
+        module = Module(path, manifest["kernels"])  # "kernels": each name's parameters, as declared
+    except LogicError as error:  # the loader's message: "cuModuleLoad failed: ...so: undefined symbol: _Z4helpf"
         missing = re.search(r"undefined symbol: (\S+)", str(error))
         if missing:
             name = toolchain.demangle(missing[1])
@@ -136,6 +136,7 @@ def _load(source: Unit, manifest: dict) -> Module:
 
 def _find_parameters(kernel: native.LoadedKernel, declarations: dict[str, list[str]]) -> dict[int, tuple[str, str]]:
     """Map the offset of each argument of a kernel to (the parameter's name, type of a pointer's elements, or "")."""
+    # `declarations` maps a kernel's name to a list such as ["const float *x", "int n"].
     pairs = zip(kernel.parameters, map(_PARAMETER.search, declarations.get(kernel.name, ())), strict=False)
     return {raw.offset: (match[2], match[1] or "") for raw, match in pairs if match}
 

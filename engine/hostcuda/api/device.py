@@ -36,7 +36,7 @@ _ATTRIBUTES = {
     87: "SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO PAGEABLE_MEMORY_ACCESS CONCURRENT_MANAGED_ACCESS",
     97: "MAX_SHARED_MEMORY_PER_BLOCK_OPTIN",
     106: "MAX_BLOCKS_PER_MULTIPROCESSOR",
-    111: "RESERVED_SHARED_MEMORY_PER_BLOCK"}
+    111: "RESERVED_SHARED_MEMORY_PER_BLOCK"}  # other numbers are not in PyCUDA's enumeration, or without use here
 device_attribute = enum.IntEnum("device_attribute", {
     name: number for first, names in _ATTRIBUTES.items() for number, name in enumerate(names.split(), first)})
 
@@ -72,8 +72,7 @@ def _list_attributes() -> dict[device_attribute, int]:
         a.INTEGRATED: 1, a.CAN_MAP_HOST_MEMORY: 1, a.UNIFIED_ADDRESSING: 1,
         a.MANAGED_MEMORY: 1, a.CONCURRENT_MANAGED_ACCESS: 1,
         a.COMPUTE_CAPABILITY_MAJOR: COMPUTE_CAPABILITY[0], a.COMPUTE_CAPABILITY_MINOR: COMPUTE_CAPABILITY[1],
-        a.SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO: 2,
-    }
+        a.SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO: 2}
 
 
 class Device:
@@ -191,7 +190,7 @@ class Context:
             raise LogicError(f"cuCtxSetLimit failed: invalid argument: {limit!r} = {value!r}")
         _limits[limit] = value
         if limit == 2:  # MALLOC_HEAP_SIZE; the enumeration is hidden by the parameter's name, which is PyCUDA's
-            native.library().hc_heap_limit(value)
+            native.library().hc_heap_limit(value)  # of malloc and new in kernels
 
     @staticmethod
     def get_limit(limit: int) -> int:

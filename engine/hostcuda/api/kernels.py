@@ -60,7 +60,8 @@ class Module:
         self._declarations = declarations or {}
         self._loaded = native.module_load(path)
         self._handle = self._loaded.handle
-        # The module's own copy is removed with it, except in check mode: records that are read later refer to the copy.
+        # A module that is loaded twice has a copy of its file in the scratch folder (`modules.make_own_copy`). It is
+        # removed with the module, except in check mode: records that are read later refer to it.
         copy = Path(path) if Path(path).parent == cache.scratch() and not checkmode.TOOLS else None
         native.finalize_with(self, native.module_unload, self._handle, copy)
 
@@ -72,11 +73,11 @@ class Module:
         LogicError
             There is no such kernel, and the message lists the kernels of the module; or it is not ``extern "C"``.
         """
-        kernel = self._loaded.kernel(name)
+        kernel = self._loaded.kernel(name)  # found by its name in the source, or by its symbol
         if kernel is None:
             raise LogicError(f"cuModuleGetFunction failed: named symbol not found: there is no kernel {name!r}"
                              + _suggest(name, [other.name for other in self.kernels()]))
-        if kernel.symbol != name:
+        if kernel.symbol != name:  # a GPU's driver knows symbols only: "_Z4convPf", unless it is extern "C"
             raise LogicError(f"cuModuleGetFunction failed: named symbol not found: the kernel {name!r} has the symbol "
                              f'{kernel.symbol!r}: write extern "C" before its __global__, so that it can be found by '
                              "its name")
@@ -143,7 +144,7 @@ class _Parameter:
     """One parameter of a kernel: its kind ("P", ...), size and offset [bytes]; as text, its name in messages."""
 
     def __init__(self, position: int, raw, declaration: str):
-        """Describe the parameter at a position (0-based), given its ``hc_parameter`` and its declaration or ""."""
+        """Describe the parameter at a position (0-based), given its ``hc_parameter`` and "const float *x", or ""."""
         self.position, self.declaration = position, declaration
         self.kind, self.size, self.offset = chr(raw.kind), raw.size, raw.offset
 
@@ -182,11 +183,12 @@ class _Parameter:
             if dtype.itemsize != self.size or dtype.kind not in fitting:
                 raise self.build_error(argument)
             return _STRUCT_CODES.get((dtype.kind, dtype.itemsize))
-        if isinstance(argument, (np.void, np.ndarray)):  # structs, or managed memory
+        if isinstance(argument, (np.void, np.ndarray)):  # structs by value, or an array of managed memory as a pointer
             fits = is_managed(argument) if self.kind == _POINTER else argument.nbytes == self.size
             if not fits:
                 raise self.build_error(argument)
             return None
+        # Arrays of CuPy, PyTorch or Numba; PyCUDA's GPUArray and `PointerHolderBase`.
         if self.kind == _POINTER and (hasattr(argument, "__cuda_array_interface__") or hasattr(argument, "gpudata")):
             return None
         raise self.build_error(argument)
@@ -204,14 +206,14 @@ class _Parameter:
 
     def describe_mismatch(self, dtype) -> str | None:
         """Return a message if the parameter points to elements of another size than the dtype's, else None."""
-        pointee, star, _ = self.declaration.partition("*")
-        words = " ".join(_QUALIFIER.sub(" ", pointee).split())
-        size = _ELEMENTS.get(words) if star else None
+        pointee, star, _ = self.declaration.partition("*")  # "const unsigned int *x": "unsigned int" is left below
+        element_type = " ".join(_QUALIFIER.sub(" ", pointee).split())
+        size = _ELEMENTS.get(element_type) if star else None
         # An array of bytes fits every pointer, and a pointer to bytes or structs fits every array.
         if not (size and isinstance(dtype, np.dtype) and dtype.kind in "iuf" and 1 < dtype.itemsize != size):
             return None
         return (f"{self}: the array's dtype is {dtype}, {dtype.itemsize} bytes per element, but the kernel "
-                f"reads {words} of {size}; convert it with .astype")
+                f"reads {element_type} of {size}; convert it with .astype")
 
 
 def _describe(argument) -> str:
@@ -253,7 +255,7 @@ class Function:
         self._module, self._kernel = module, kernel.handle
         self._name, self.symbol = kernel.name, kernel.symbol
         declarations = module._declarations.get(self._name, ())
-        if len(declarations) != len(kernel.parameters):
+        if len(declarations) != len(kernel.parameters):  # none are known: the file was loaded without its source
             declarations = [""] * len(kernel.parameters)  # messages have none then
         pairs = zip(kernel.parameters, declarations, strict=True)
         self._parameters = [_Parameter(i, *pair) for i, pair in enumerate(pairs)]
@@ -261,7 +263,7 @@ class Function:
         self._static_shared = kernel.own_shared + kernel.common_shared
         self._max_threads = min(kernel.max_threads, MAX_THREADS)
         self.gear, self.why_fibers = kernel.gear, kernel.why_fibers
-        self._max_dynamic = SHARED_BYTES - self._static_shared
+        self._max_dynamic = SHARED_BYTES - self._static_shared  # bytes; `set_attribute` changes it
         self._geometries = {}  # (grid, block) of earlier launches -> the two as `native.Dim3`
         self._packers = {}  # types of an earlier call's arguments -> function that packs them
         self._prepared = self._prepared_converters = None  # by `prepare`: a `struct.Struct`, a function per argument
@@ -301,14 +303,14 @@ class Function:
         if block is None:
             raise errors.ValueError("must specify block size")
         del texrefs
-        try:
+        try:  # `_pack` has noted the types of an earlier call's arguments, without In, Out and InOut
             packed = self._packers[tuple(map(type, args))](*args)
         except KeyError:
             packed = None
         run, handlers = self._launch_and_time if time_kernel else self._launch, ()
         if packed is None:  # not in the `except`: an error would show the KeyError as its context
             handlers, packed = self._pack(args)
-        if not handlers:  # In, Out, InOut
+        if not handlers:  # no In, Out or InOut, whose arrays are copied before and after
             return run(grid, block, packed, shared, stream)
         for handler in handlers:
             handler.pre_call(stream)
@@ -401,9 +403,11 @@ class Function:
         except TypeError as error:
             raise errors.TypeError(f"{self._name}: {error}") from None
         for parameter, argument in zip(parameters, args, strict=True):
-            dtype = getattr(getattr(argument, "gpudata", argument), "_filled", None)  # of the array copied there
+            # The dtype of the array that a copy has noted in the `DeviceAllocation`; a GPUArray has one as `gpudata`.
+            dtype = getattr(getattr(argument, "gpudata", argument), "_filled", None)
             if problem := parameter.describe_mismatch(dtype):
                 warnings.warn(f"{self._name}: {problem}", stacklevel=3)
+        # Where there is no code, `convert` makes an address ("Q") or bytes ("12s").
         layout = self._build_layout(["Q" if code is None and p.kind == _POINTER else code or f"{p.size}s"
                                      for code, p in zip(codes, parameters, strict=True)])
         if None not in codes:  # arguments of these types are always packed like this
@@ -415,7 +419,7 @@ class Function:
 
     def _build_layout(self, codes: list[str]) -> struct.Struct:
         """Return the layout of the packed arguments: each code at its parameter's offset, with padding between."""
-        format_, end = "<", 0
+        format_, end = "<", 0  # "<": without padding of its own; "x" is a byte of it
         for parameter, code in zip(self._parameters, codes, strict=True):
             format_ += "x" * (parameter.offset - end) + code
             end = parameter.offset + parameter.size
@@ -437,20 +441,21 @@ class Function:
             This function.
         """
         del texrefs
-        types = [*_split_prepared_types(arg_types)]
-        codes = [_find_prepared_code(arg_type) for arg_type in types]
+        types = [*_split_prepared_types(arg_types)]  # one per argument: "PPi" and ["P", "P", np.int32] are three
+        codes = [_find_prepared_code(arg_type) for arg_type in types]  # of `struct`: "Q", "Q", "i"
         if len(codes) != len(self._parameters):
             raise errors.TypeError(f"{self._name}: prepare was given {len(codes)} types for {len(self._parameters)} "
                                    "parameters")
         for parameter, code in zip(self._parameters, codes, strict=True):
             size, words, is_float = struct.calcsize("<" + code), _WORDS[parameter.kind], code in "efd"
+            # Integers also fit pointers; any bytes fit a struct.
             if size != parameter.size or (parameter.kind != _STRUCT and (parameter.kind == _FLOAT) != is_float):
                 raise errors.TypeError(f"{self._name}: {parameter}: the kernel takes {words} of {parameter.size} "
                                        f"bytes, and prepare said {code!r}, of {size}")
         self._prepared = self._build_layout(codes)
         self._prepared_codes = codes
         self._prepared_converters = None
-        if any(code.endswith("s") for code in codes):  # bytes
+        if any(code.endswith("s") for code in codes):  # structs and complex numbers, which `struct` takes as bytes
             self._prepared_converters = [_find_converter(kind, code) for kind, code in zip(types, codes, strict=True)]
         return self
 

@@ -121,15 +121,16 @@ def mem_alloc_like(array) -> DeviceAllocation:
 def device_span(pointer, size: int, call: str, host_array: np.ndarray | None = None, fills: bool = False) -> int:
     """Return a device pointer's address; TypeError or LogicError if `call` cannot access `size` bytes there.
 
-    `host_array` is the other side of a copy. If the copy `fills` a `DeviceAllocation`, that notes the array's dtype.
+    `host_array` is the other side of a copy. If the copy `fills` a `DeviceAllocation`, that notes the array's dtype,
+    so that a launch can warn of a pointer to another type.
     """
     if not isinstance(pointer, (DeviceAllocation, PointerHolderBase, int)):
         raise errors.TypeError(f"{call}: a device pointer is a DeviceAllocation or a Python int, not "
                                f"{type(pointer).__name__}; it comes first in memcpy_htod, second in memcpy_dtoh")
-    address = index(pointer)
+    address = index(pointer)  # forgets a dtype that was noted; LogicError if it was freed
     if size == 0:
         return address
-    span = native.mem_range(address) or native.variable_range(address)
+    span = native.mem_range(address) or native.variable_range(address)  # a variable: once `get_global` has returned it
     if span is None:
         raise LogicError(f"{call} failed: invalid argument: {address:#x} is not device memory (never allocated, or "
                          "freed)")
@@ -141,7 +142,7 @@ def device_span(pointer, size: int, call: str, host_array: np.ndarray | None = N
             text += f" from offset {address - base}"
         if isinstance(host_array, np.ndarray) and host_array.dtype.itemsize > 1:
             text += f"; the host array is {host_array.dtype} of shape {host_array.shape}"
-            if size == 2 * left:
+            if size == 2 * left:  # as if it were allocated for the type of half the size
                 half = {"float64": "float32", "int64": "int32", "float32": "float16"}.get(host_array.dtype.name)
                 text += f": did you mean .astype(np.{half})?" if half else ""
         raise LogicError(text)
@@ -314,7 +315,7 @@ def managed_empty(shape, dtype, order="C", mem_flags=0) -> np.ndarray:
     The host may use it while no kernel does: call `Context.synchronize` first. It holds zeros, as on a GPU.
     """
     del mem_flags
-    like = np.empty(shape, dtype, order)
+    like = np.empty(shape, dtype, order)  # for its strides; it is dropped
     address = native.mem_alloc(max(like.nbytes, 1))
     native.memset(1, address, 0, like.nbytes, None, True)  # on the default stream; wait
     allocation = ManagedAllocation(address, like.nbytes)
@@ -362,7 +363,7 @@ def memcpy_htod_async(dest, src, stream=None) -> None:
         address = array.ctypes.data
     stream_handle = handle_of(stream)
     native.memcpy("HtoD", to, address, size, stream_handle, False)
-    native.keep_alive(stream_handle, array)
+    native.keep_alive(stream_handle, array)  # until the stream has copied it
 
 
 def memcpy_dtoh(dest, src) -> None:

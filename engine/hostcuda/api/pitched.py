@@ -152,7 +152,7 @@ class Memcpy2D:
             An end is missing or too small, or a pitch is smaller than a row.
         """
         del aligned  # without effect; PyCUDA also takes it, a bool, as the first argument
-        queued = stream is not None and not isinstance(stream, bool)
+        queued = stream is not None and not isinstance(stream, bool)  # else copy on the default stream, and wait
         handle = handle_of(stream) if queued else None
         sizes = [as_count(getattr(self, name, 1), self._CALL, name) for name in ("width_in_bytes", "height", "depth")]
         if not all(sizes):
@@ -167,12 +167,12 @@ class Memcpy2D:
         if queued and kind == "HtoD" and not locked:  # the program may change it after the call
             host = source_array.copy()
             source = host.ctypes.data
-        wait = kind != "DtoD" if not queued else kind == "DtoH" and not locked
+        wait = kind == "DtoH" and not locked if queued else kind != "DtoD"  # DtoD never waits, as in CUDA
         for i, (to_row, source_row) in enumerate(zip(to_rows, source_rows, strict=True), 1):
             is_last = i == len(to_rows)  # its copy waits for all: they run in order
             native.memcpy(kind, to + to_row, source + source_row, sizes[0], handle, wait and is_last)
         if host is not None and not wait:
-            native.keep_alive(handle, host)
+            native.keep_alive(handle, host)  # until the stream has copied it
 
 
 class Memcpy3D(Memcpy2D):

@@ -65,10 +65,7 @@ def cards() -> dict[str, Card]:
 def card(name: str) -> Card:
     """Return the card whose name contains `name`, such as "H200".
 
-    Raises
-    ------
-    EngineError
-        No card has such a name, or several have: only cards with recorded times are known.
+    Raises EngineError if no card has such a name, or several have: only cards with recorded times are known.
     """
     matches = [known_card for known_card in cards().values() if name and name.lower() in known_card.name.lower()]
     if len(matches) != 1:
@@ -97,9 +94,7 @@ def unit_times(work: Mapping[str, float], gpu: Card) -> dict[str, float]:
         "L1 data pipe": (figure("shared_wavefronts") + work["global_passes"]) / (cycles * gpu.pipes),
         "constant cache": max(
             (_CONSTANT_CYCLES * requests + gpu.miss_cycles * misses) / (cycles * gpu.pipes),
-            gpu.misses_apart * (misses + operand_misses) / cycles,
-        ),
-    }
+            gpu.misses_apart * (misses + operand_misses) / cycles)}
     if f"{CODE}instructions" not in work:  # no machine code: the host's instructions, with the GPU's share of each kind
         issued = sum(gpu.coarse[kind] * work[kind] for kind in gpu.coarse)
         times["instruction issue"] = issued / (cycles * PARTITIONS * gpu.issue)

@@ -35,17 +35,17 @@ def _import_cupti() -> ModuleType:
 
 
 def _list_kinds(cupti: ModuleType) -> list[Any]:
-    """Return the kinds of activities to record."""
+    """Return the kinds of activities to record: kernels, copies, fills, calls of the driver."""
     kind = cupti.ActivityKind
     return [kind.CONCURRENT_KERNEL, kind.MEMCPY, kind.MEMSET, kind.DRIVER]
 
 
 def _add_records(activities: list) -> None:
     """Append CUPTI's activities to `_records`: (kind, name, start [s], duration [s], bytes, stream)."""
-    cupti = _import_cupti()
+    cupti = _import_cupti()  # which calls this function with the contents of each buffer
     kind = cupti.ActivityKind
     for a in activities:
-        start, duration = a.start * 1e-9, (a.end - a.start) * 1e-9
+        start, duration = a.start * 1e-9, (a.end - a.start) * 1e-9  # from nanoseconds
         if a.kind == kind.DRIVER:
             name = cupti.get_callback_name(cupti.CallbackDomain.DRIVER_API, a.cbid)
             documented = re.sub(r"(_v\d+)?(_ptds|_ptsz)?$", "", name)  # cuMemcpyHtoD for cuMemcpyHtoD_v2
@@ -61,10 +61,7 @@ def _add_records(activities: list) -> None:
 def start() -> None:
     """Start recording kernels, copies and driver calls.
 
-    Raises
-    ------
-    EngineError
-        The CUPTI bindings are missing, or another profiler uses CUPTI.
+    Raises EngineError if the CUPTI bindings are missing, or another profiler uses CUPTI.
     """
     global _registered
     cupti = _import_cupti()

@@ -27,12 +27,12 @@ def limits(device: driver.Device) -> dict[str, int]:
         "warps": device.get_attribute(a.MAX_THREADS_PER_MULTIPROCESSOR) // WARP,
         "registers": device.get_attribute(a.MAX_REGISTERS_PER_MULTIPROCESSOR),
         "shared": device.get_attribute(a.MAX_SHARED_MEMORY_PER_MULTIPROCESSOR),
-        **of_capability(*device.compute_capability())}
+        **of_capability(*device.compute_capability())}  # those that the driver does not report
 
 
 def time_launches(path: str) -> None:
     """Replace PyCUDA's functions so that every further launch writes a line of JSON to the file `path`."""
-    pending: list = []  # (function, grid, block, shared, start, end) of launches without a line yet
+    pending: list = []  # (function, grid, block, shared, start event, end event) of launches without a line yet
     log = open(path, "w", buffering=1)  # noqa: SIM115 - open until the process ends
     find, launch = driver.Module.get_function, driver.Function._launch_kernel
 
@@ -53,7 +53,7 @@ def time_launches(path: str) -> None:
 
     def flush(wait):
         """Write the lines of launches that have ended, with `wait` of all: a program that fails later loses few."""
-        while pending and (wait or pending[0][-1].query()):
+        while pending and (wait or pending[0][-1].query()):  # [-1]: the end event
             function, grid, block, shared, start, end = pending.pop(0)
             end.synchronize()
             total = function.shared_size_bytes + shared
@@ -76,7 +76,7 @@ def time_launches(path: str) -> None:
 
 
 def count_launches(path: str) -> None:
-    """Write an empty line to a file for every further launch through PyCUDA."""
+    """Write an empty line to a file for every further launch through PyCUDA: the file is empty if there are none."""
     log = open(path, "a", buffering=1)  # noqa: SIM115 - open until the process ends
     launch = driver.Function._launch_kernel
 
@@ -88,7 +88,7 @@ def count_launches(path: str) -> None:
 
 
 if __name__ == "__main__":
-    sys.argv = sys.argv[1:]
+    sys.argv = sys.argv[1:]  # each word is removed once it is read: the program then finds its own arguments
     if sys.argv[0] == "--count":
         sys.argv = sys.argv[1:]
         count_launches(sys.argv[0])

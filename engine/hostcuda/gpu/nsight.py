@@ -36,14 +36,9 @@ def find(tool: str) -> str | None:
 
 # ----------------------------------------------------------------------------------------------- Nsight Compute
 def ncu_command(program: Sequence[str], log: Path, metrics: Iterable[str] = METRICS) -> list[str]:
-    """Return the command that profiles all kernels of a program and writes a CSV to the file `log`.
+    """Return the command that profiles all kernels of a program and writes a CSV, for `read_ncu`, to the file `log`.
 
-    The clock rates are not changed. The program's own output is not in the CSV.
-
-    Raises
-    ------
-    EngineError
-        `ncu` is not on this machine.
+    The clock rates are not changed. The program's own output is not in the CSV. EngineError if there is no `ncu`.
     """
     ncu = find("ncu")
     if ncu is None:
@@ -73,7 +68,7 @@ def read_ncu(text: str, metrics: Iterable[str] | None = None) -> list[dict]:
     EngineError
         If the text has no table but an error message, for example that counters are not permitted.
     """
-    rows = list(csv.reader(line for line in text.splitlines() if line.startswith('"')))
+    rows = list(csv.reader(line for line in text.splitlines() if line.startswith('"')))  # not ncu's "==PROF== ..."
     if not rows:
         if NO_PERMISSION in text:
             raise EngineError(f"this machine's driver permits counters only to administrators ({NO_PERMISSION}); an "
@@ -90,13 +85,13 @@ def read_ncu(text: str, metrics: Iterable[str] | None = None) -> list[dict]:
     launches = []
     for cells in rows[1:]:
         row = dict(zip(names, cells, strict=False))
-        if len(cells) != len(names) or not row.get("ID", "0").strip().isdigit():  # units, or incomplete
+        if len(cells) != len(names) or not row.get("ID", "0").strip().isdigit():  # incomplete, or the row of units
             continue
         values = {name: _read_number(row[name]) for name in metrics or names if name in row}
         launches.append({
             "index": len(launches), "kernel": row["Kernel Name"], "grid": _read_triple(row["Grid Size"]),
             "block": _read_triple(row["Block Size"]),
-            **{name: value for name, value in values.items() if value is not None and "__" in name}})  # metrics
+            **{name: value for name, value in values.items() if value is not None and "__" in name}})  # "sm__cycles..."
     return launches
 
 
@@ -109,7 +104,7 @@ def _read_number(text: str) -> float | None:
     return int(value) if value.is_integer() else value
 
 
-def _read_triple(text: str) -> tuple[int, ...]:
+def _read_triple(text: str) -> tuple[int, ...]:  # of "(32, 1, 1)"
     return tuple(int(digits) for digits in re.findall(r"\d+", text))
 
 
@@ -117,10 +112,7 @@ def _read_triple(text: str) -> tuple[int, ...]:
 def sanitizer_command(program: Sequence[str], tool: str, log: Path) -> list[str]:
     """Return the command that runs a program under a tool of compute-sanitizer, with the report in the file `log`.
 
-    Raises
-    ------
-    EngineError
-        compute-sanitizer is not on this machine.
+    `read_sanitizer` reads that file. EngineError if compute-sanitizer is not on this machine.
     """
     sanitizer = find("compute-sanitizer")
     if sanitizer is None:
@@ -130,6 +122,11 @@ def sanitizer_command(program: Sequence[str], tool: str, log: Path) -> list[str]
             "--target-processes", "all", "--log-file", str(log), *program]
 
 
+# A report has blocks of lines, as here, with an empty one between:
+# ========= Invalid __global__ read of size 4 bytes
+# =========     at conv(float*)+0x1a0 in file.cu:12
+# =========     by thread (3,0,0) in block (0,1,0)
+# =========     Address 0x7f00 is out of bounds and is 1 bytes after the nearest allocation at 0x7e00 of size 256 bytes
 _MARK = re.compile(r"^=========\s?(.*)$")
 _AT = re.compile(
     r"\bat (?:void )?(?P<where>\S.*?)(?:\+0x[0-9a-f]+)?(?: in (?P<place>[^:\s]+):(?P<line>\d+))?"
@@ -183,13 +180,13 @@ def read_sanitizer(text: str, tool: str) -> list[dict]:
 
 
 def _read_finding(block: list[str], tool: str) -> dict | None:
-    """Return the finding of `tool` in one block of lines of its report, as `read_sanitizer` does, or None if none."""
+    """Return the finding of `tool` in one block of lines (see `_MARK`), as `read_sanitizer` does, or None if none."""
     head, text = block[0], " ".join(block)
     kind = next((name for pattern, name in _KINDS if re.search(pattern, head)), None)
     if kind is None or "SUMMARY" in head:
         return None
     address = int(match[1], 16) if (match := _ADDRESS.search(text)) else None
-    if kind == "out of bounds" and "misaligned" in text:
+    if kind == "out of bounds" and "misaligned" in text:  # "Invalid" begins the messages of all three kinds
         kind = "misaligned"
     elif kind == "out of bounds" and "__global__" in head and address is not None and address < _NULL:
         kind = "null pointer"
@@ -227,7 +224,7 @@ def _read_buffer(text: str, size: int) -> dict | None:
     """Return a dict (base, bytes, missed_by) of the nearest allocation that an error's text names, or None.
 
     missed_by is how far the access of `size` bytes goes beyond its end or, negative, before its start. The tool tells
-    that of the access's first byte; "1 bytes after" is the first byte beyond.
+    where the access's first byte is; "1 bytes after" is the first byte beyond.
     """
     match = _BUFFER.search(text)
     if not match:

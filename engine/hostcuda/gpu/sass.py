@@ -91,8 +91,8 @@ class Block:
 def read(text: str) -> dict[str, list[Block]]:
     """Read the blocks of each kernel, by its symbol, from the output of ``nvdisasm -gi -c``."""
     kernels: dict[str, list[Block]] = {}
-    blocks: list[Block] | None = None
-    places, begun = [], True  # of the next instruction; an instruction has followed them
+    blocks: list[Block] | None = None  # of the kernel that is read; None outside of a ``.text.`` section
+    places, begun = [], True  # of the next instruction; an instruction has followed them, so the next place is new
     for row in text.splitlines():
         if section := _SECTION.match(row):
             blocks, places = kernels.setdefault(section[1], [Block("entry")]), []
@@ -121,7 +121,7 @@ def _link_blocks(blocks: list[Block]) -> list[Block]:
         index_of_label[block.label] = index
     for i, block in enumerate(nonempty):
         last = block.code[-1]
-        target = re.search(r"`\((\.L_x_\d+)\)", last.arguments) if last.name == "BRA" else None
+        target = re.search(r"`\((\.L_x_\d+)\)", last.arguments) if last.name == "BRA" else None  # "BRA `(.L_x_1)"
         if target and index_of_label.get(target[1]) is not None:
             block.next.append(index_of_label[target[1]])
         is_conditional = last.predicate or (  # "@P0 BRA", or a predicate before the target, "BRA P0, `(.L_x_1)"
@@ -140,7 +140,7 @@ def warp_cycles(code: Sequence[Instruction], load_cycles: float) -> float:
     ready: dict[str, float] = {}  # register -> cycle from which it has its value
     now = 0.0
     for instruction in code:
-        results, read = _find_registers(instruction)
+        results, read = _find_registers(instruction)  # the names of those that it writes, and reads
         now = max([now + 1, *(ready[name] for name in read if name in ready)])
         cycles = load_cycles if instruction.pipe == "global" else _LATENCY[instruction.pipe]
         ready.update((name, now + cycles) for name in results)

@@ -7,8 +7,7 @@ from hostcuda.host.toolchain import RUNTIME
 
 _TYPES = {
     "void": None, "char": ctypes.c_char, "int": ctypes.c_int, "unsigned": ctypes.c_uint, "uint32_t": ctypes.c_uint32,
-    "size_t": ctypes.c_size_t, "ptrdiff_t": ctypes.c_ssize_t, "double": ctypes.c_double,
-}
+    "size_t": ctypes.c_size_t, "ptrdiff_t": ctypes.c_ssize_t, "double": ctypes.c_double}
 # "const char *name", "int size, align", "unsigned grid[3]"
 _DECLARATION = re.compile(r"(?:const )?(?P<type>\w+) (?P<stars>\**)(?P<names>[\w, ]+)(?:\[(?P<count>\d+)\])?")
 
@@ -25,6 +24,7 @@ def _parse(declaration: str) -> tuple[list[str], type | None]:
 
 
 _text = re.sub(r"//.*|/\*.*?\*/|(?m:^#.*)", "", (RUNTIME / "abi.h").read_text(encoding="utf-8"))
+# "struct hc_patch { void *at; ptrdiff_t value; int kind; }"; a struct may have members of the types before it.
 for _name, _body in re.findall(r"struct (\w+) \{(.*?)\}", _text, re.DOTALL):
     _fields = [(field, type_) for names, type_ in map(_parse, _body.split(";")[:-1]) for field in names]
     _TYPES[_name] = type(_name, (ctypes.Structure,), {"_fields_": _fields})

@@ -16,13 +16,7 @@ except ImportError:  # Windows lacks the locks below
 
 
 def require_writable(folder: Path) -> None:
-    """Make a folder, and check that files can be created in it.
-
-    Raises
-    ------
-    EngineError
-        The folder cannot be made, or no file can be created in it.
-    """
+    """Make a folder; EngineError if it cannot be made, or no file can be created in it."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
@@ -32,7 +26,10 @@ def require_writable(folder: Path) -> None:
 
 
 def require_place(file: Path | None) -> None:
-    """Before minutes are lost, refuse a `file` that cannot be written, or that holds something else than a table."""
+    """Before minutes are lost, refuse a `file` that cannot be written, or that holds something else than a table.
+
+    It is where a command, such as a profile or a benchmark, is to write its table in CSV; None: nowhere.
+    """
     if file is None:
         return
     if file.is_symlink() or (file.exists() and not file.is_file()):  # a table would replace it
@@ -41,7 +38,7 @@ def require_place(file: Path | None) -> None:
         raise EngineError(f"there is no folder {file.parent} for {file.name}: make it, or choose another")
     require_writable(file.parent)
     content = file.read_bytes() if file.is_file() else b""
-    # An earlier table has one of these columns.
+    # An earlier table has one of these columns in its first line.
     if content and not {b"kernel", b"label"} & {*content.partition(b"\n")[0].strip().split(b",")}:
         raise EngineError(f"{file} is there, and is no table of an earlier run: remove it, or choose another name")
 
@@ -49,12 +46,8 @@ def require_place(file: Path | None) -> None:
 def private(folder: Path, variable: str = "HOSTCUDA_CACHE_DIR") -> Path:
     """Make the cache folder, for this user alone; if it exists, check that this user and nobody else can write to it.
 
-    Return `folder`. `variable` is the environment variable that chooses the folder, for the message.
-
-    Raises
-    ------
-    EngineError
-        It cannot be made or written, it or a link to it belongs to another user, or others can write to it.
+    Return `folder`. EngineError if it cannot be made or written, it or a link to it belongs to another user, or others
+    can write to it: they could put compiled code there. The message names `variable`, which chooses the folder.
     """
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -120,12 +113,9 @@ def publish(content: bytes, target: Path) -> None:
 
 
 def write(path: Path | str, content: str | bytes) -> Path:
-    """Write a file as `publish` does; return its path. Text is encoded as UTF-8.
+    """Write a file as `publish` does, text as UTF-8; return its path.
 
-    Raises
-    ------
-    EngineError
-        The file cannot be written; an older file of that name is unchanged.
+    Raises EngineError if the file cannot be written; an older file of that name is unchanged then.
     """
     path = Path(path)
     try:

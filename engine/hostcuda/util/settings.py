@@ -29,10 +29,7 @@ def variable(name: str) -> tuple[str, str]:
 def cache_dir() -> Path:
     """Return the folder of compiled kernels: `HOSTCUDA_CACHE_DIR`, else `~/.cache/hostcuda`. It may not exist.
 
-    Raises
-    ------
-    EngineError
-        This user has no home folder.
+    Raises EngineError if this user has no home folder, as `of_user` does.
     """
     return of_user(variable("CACHE_DIR")[0], "XDG_CACHE_HOME", "~/.cache", "hostcuda")
 
@@ -40,12 +37,8 @@ def cache_dir() -> Path:
 def of_user(name: str, parent: str, default: str, folder: str) -> Path:
     """Return the folder that the environment variable `name` chooses; it may not exist.
 
-    If it is not set, return `folder` in the one of the variable `parent` or, if that is not set, of the path `default`.
-
-    Raises
-    ------
-    EngineError
-        This user has no home folder.
+    If it is not set, return `folder` in the one of the variable `parent` ("XDG_CACHE_HOME") or, if that is not set, of
+    the path `default` ("~/.cache"). EngineError if this user has no home folder.
     """
     place = os.environ.get(name)
     try:

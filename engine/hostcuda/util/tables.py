@@ -30,7 +30,7 @@ def three(value: float) -> str:
     """Return a number with three digits, or as an integer, as text: "80.0", "1,234"."""
     if value == 0:
         return "0"
-    digits = 2 - math.floor(math.log10(abs(value)))  # behind the point
+    digits = 2 - math.floor(math.log10(abs(value)))  # behind the point; negative for 1,234
     if abs(round(value, digits)) >= 10 ** (3 - digits):  # rounding adds one before the point: 9.995 is 10.0
         digits -= 1
     return f"{value:,.{max(0, digits)}f}"
@@ -40,7 +40,7 @@ def cell(name: str, value: object) -> str:
     """Return a column's value as text: an integer in full, another number with three digits, "–" for a missing one."""
     import pandas as pd  # loads slowly, and each kernel that runs in a process of its own imports this module
 
-    del name  # other functions of this form use it
+    del name  # other functions that are given to `table` as its `form` use it
     if pd.api.types.is_scalar(value) and pd.isna(value):
         return "–"
     if isinstance(value, (str, bool)) or not hasattr(value, "__float__"):
@@ -74,16 +74,17 @@ def table(frame: pd.DataFrame, caption: str, columns: Mapping[str, str],
 
     texts = pd.DataFrame({heading: [form(name, v) for v in frame[name]] for name, heading in columns.items()})
     full = html.escape(caption) + (f'<div class="lab-note">{html.escape(note)}</div>' if note else "")
-    figures = [pd.api.types.is_numeric_dtype(frame[name]) for name in columns]
-    rows = "".join(_format_row(cells, figures, "td") for cells in texts.itertuples(index=False, name=None))
+    are_numbers = [pd.api.types.is_numeric_dtype(frame[name]) for name in columns]
+    rows = "".join(_format_row(cells, are_numbers, "td") for cells in texts.itertuples(index=False, name=None))
     page = (f'<table class="lab-table"><caption style="text-align:left">{full}</caption>'
-            f"<thead>{_format_row(texts.columns, figures, 'th')}</thead><tbody>{rows}</tbody></table>")
+            f"<thead>{_format_row(texts.columns, are_numbers, 'th')}</thead><tbody>{rows}</tbody></table>")
     lines = [line for line in (caption, note, texts.to_string(index=False)) if line]
     return HTML(page, "\n".join(lines))
 
 
-def _format_row(cells: Iterable, figures: Iterable[bool], tag: str) -> str:
-    """Return a row of HTML with the elements `tag` ("td", "th"); `figures` says which columns hold numbers."""
-    sides = (' class="figure"' if figure else ' style="text-align:left"' for figure in figures)  # JupyterLab: right
+def _format_row(cells: Iterable, are_numbers: Iterable[bool], tag: str) -> str:
+    """Return a row of HTML with the elements `tag` ("td", "th"); `are_numbers` says which columns hold numbers."""
+    # Text is to the left, which JupyterLab would put to the right; the class "figure" is for the page's style sheet.
+    sides = (' class="figure"' if is_number else ' style="text-align:left"' for is_number in are_numbers)
     filled = (f"<{tag}{side}>{html.escape(str(text))}</{tag}>" for side, text in zip(sides, cells, strict=True))
     return "<tr>" + "".join(filled) + "</tr>"

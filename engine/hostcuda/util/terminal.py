@@ -39,8 +39,7 @@ def application(name: str, version: str, about: str) -> typer.Typer:
         name=name, cls=_Commands, help=about,
         epilog="HOSTCUDA_ENGINE=cpu or gpu chooses the engine; by default it is the GPU where there is one.",
         context_settings={"help_option_names": ["-h", "--help"]},
-        no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None,
-    )
+        no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None)
 
     def show_version(is_given: bool) -> None:
         if is_given:
@@ -50,7 +49,7 @@ def application(name: str, version: str, about: str) -> typer.Typer:
     option = typer.Option("--version", callback=show_version, is_eager=True, help="Print the version and stop.")
 
     @app.callback()
-    def options(version: Annotated[bool, option] = False) -> None:
+    def options(version: Annotated[bool, option] = False) -> None:  # typer reads --version from this signature
         pass
 
     return app
@@ -72,7 +71,7 @@ def run(app: Callable, name: str) -> None:
         if isinstance(error, OSError) and error.errno in _PATH_ERRORS:
             path = error.filename2 or error.filename  # filename2 is set for a copy: the file that was written
             fail(name, f"{path}: {error.strerror}" if path else error.strerror)
-        package = type(error).__module__.partition(".")[0]
+        package = type(error).__module__.partition(".")[0]  # an exception of these: the user's program
         if not isinstance(error, EngineError) and package not in ("pycuda", "hostcuda"):  # an error of this program
             raise
         fail(name, str(error))
@@ -80,6 +79,7 @@ def run(app: Callable, name: str) -> None:
 
 def fail(name: str, message: str) -> NoReturn:
     """Print a message of the command `name`, with its arguments' line breaks escaped, and exit with status 1."""
+    # Of an argument "a\nb/c.py", the message may also name the folder alone.
     for given in (part for word in sys.argv for part in (word, word.rpartition("/")[0]) if not part.isprintable()):
         message = message.replace(given, repr(given)[1:-1])
     print(f"{name}: {message}", file=sys.stderr)
