@@ -69,8 +69,8 @@ def read_functions(file: ELFFile) -> tuple[list[Function], dict[str, Type]]:
         for die in unit.iter_DIEs():
             if die.tag == "DW_TAG_subprogram":
                 functions += _Reader(die, unit).read_function()
-            elif die.tag == "DW_TAG_variable" and "DW_AT_location" in die.attributes and (kind := _read_type(die)):
-                variables.setdefault(_read_name(die), kind)
+            elif die.tag == "DW_TAG_variable" and "DW_AT_location" in die.attributes and (type_ := _read_type(die)):
+                variables.setdefault(_read_name(die), type_)
     return functions, variables
 
 
@@ -116,7 +116,7 @@ class _Reader:
             place = self._read_operation(die, "DW_AT_location")
             if name and type_ and place and place[0] == "DW_OP_fbreg":  # in the frame
                 function.variables.append(Variable(name, type_, self._base + place[1], *extent, block))
-            elif name and type_ and "DW_AT_location" in die.attributes:
+            elif name and type_ and "DW_AT_location" in die.attributes:  # __shared__, which is thread-local here
                 function.shared[name] = type_
         for die in scope.iter_children():
             if die.tag == "DW_TAG_lexical_block" and (inner := _read_extent(die)):
@@ -202,10 +202,10 @@ def _read_struct(die: DIE, size: int) -> Type | None:
         return None
     parts = []
     for part in members:
-        where, kind = part.attributes.get("DW_AT_data_member_location"), _read_type(part)
-        if kind is None or where is None or not isinstance(where.value, int) or "DW_AT_bit_size" in part.attributes:
+        offset, type_ = part.attributes.get("DW_AT_data_member_location"), _read_type(part)
+        if type_ is None or offset is None or not isinstance(offset.value, int) or "DW_AT_bit_size" in part.attributes:
             return None
-        parts.append((_read_name(part), where.value, kind))
+        parts.append((_read_name(part), offset.value, type_))
     return Type(size, parts=tuple(parts))
 
 

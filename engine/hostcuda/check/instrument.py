@@ -32,9 +32,9 @@ IN_HEADERS = ""  # instead of "file:line" in the engine's headers: of their code
 
 _HOOK = re.compile(  # "\tcall\t__tsan_read4@PLT"
     r"\tcallq?\t\*?(?:__tsan_(?P<volatile>volatile_)?(?P<what>read|write)(?P<size>1|2|4|8|16)|"
-    r"__sanitizer_cov_trace_pc)(?:@PLT|@GOTPCREL\(%rip\))?$"
-)
+    r"__sanitizer_cov_trace_pc)(?:@PLT|@GOTPCREL\(%rip\))?$")
 _HOOK_NAME = re.compile(r"\t\w+\s.*\b(?:__tsan_(?:volatile_)?(?:read|write)(?:1|2|4|8|16)|__sanitizer_cov_trace_pc)\b")
+# ".L12:", clang's ".LBB0_3:", a function's "_Z4convPf:", its rare code "_Z4convPf.cold:"
 _LABEL = re.compile(r"(\.L\d+|\.LBB\d+_\d+|[^.\s#\"][^\s:\"]*|\.?[A-Za-z_$][\w.$]*\.cold):")
 _DEBUG_LABEL = re.compile(r"\.L(?!BB\d)[A-Z]")  # for debug tables and constants, not jump targets
 _JUMP = re.compile(r"\t(?:bnd )?(j\w+)\s+(\*?)([^\s(#]+)")
@@ -54,9 +54,7 @@ WORK = {
     "divide": re.compile(r"i?div[bwlq]?$"),
     "integer": re.compile(
         r"(?:add|sub|i?mul|lea[lq]?$|cmp|test|and|or|xor|not[bwlq]?$|neg|sh[lr]|sa[lr]|ro[lr]|set|cmov|v?cvt|mov[sz]|"
-        r"c[lqd]\w+q$)"  # with logic, conversions, and moves that extend a number or are of one float
-    ),
-}
+        r"c[lqd]\w+q$)")}  # with logic, conversions, and moves that extend a number or are of one float
 ARITHMETIC = range(4)  # the first kinds of `WORK`
 _MOST = 200  # accesses per piece; the runtime's logs have room for as many after their end
 
@@ -69,7 +67,8 @@ def can_instrument() -> bool:
 class Block:
     """A basic block, which is entered only at its start.
 
-    `pieces` are lists of line numbers; `work` is the number of instructions per kind of `WORK`, by "file:line".
+    `pieces` are lists of indices of lines; `next` the blocks that may follow; `calls` symbols of the functions that it
+    calls; `work` maps "file:line" to a list, the number of instructions per kind of `WORK`.
     """
 
     def __init__(self, function: str):
@@ -83,9 +82,9 @@ def _read_blocks(lines: list[str]) -> list[Block]:
     """
     functions = {match[1] for match in map(_FUNCTION.match, lines) if match}
     blocks, labelled, function = [], {}, ""  # label -> its block; the symbol of the function that is read
-    files, place = {}, IN_HEADERS  # number of a file -> its name, None for the engine's headers; "file:line"
+    files, place = {}, IN_HEADERS  # number of a file (a text) -> its name, None for the engine's headers; "file:line"
     block = piece = None  # those of the next line; None: no block, as after a jump, or a piece that begins with it
-    in_asm = False  # in the text of an `asm` statement
+    in_asm = False  # in the text of an `asm` statement, whose labels and jumps are not looked at
 
     def begin_block():
         """Add a block, which may follow the current one if that is of the same function."""
@@ -111,7 +110,7 @@ def _read_blocks(lines: list[str]) -> list[Block]:
                 begin_block()
                 labelled[name] = block
             continue
-        if line.startswith("\t."):
+        if line.startswith("\t."):  # a directive
             if line.startswith(("\t.section", "\t.text")):
                 piece = None
             elif match := _LOC.match(line):
@@ -122,7 +121,7 @@ def _read_blocks(lines: list[str]) -> list[Block]:
             continue
         if in_asm or block is None:
             continue
-        if _HOOK.match(line):
+        if _HOOK.match(line):  # one of the compiler's calls: it continues the piece, or begins one
             if piece is None or len(piece) > _MOST:
                 piece = []
                 block.pieces.append(piece)
@@ -131,7 +130,7 @@ def _read_blocks(lines: list[str]) -> list[Block]:
         operation = line.split(None, 1)[0]
         kind = next((i for i, pattern in enumerate(WORK.values()) if pattern.match(operation)), None)
         if kind is not None and not line.endswith("%rsp") and (place != IN_HEADERS or kind in ARITHMETIC):
-            block.work.setdefault(place, [0] * len(WORK))[kind] += 1  # not what only moves the stack pointer
+            block.work.setdefault(place, [0] * len(WORK))[kind] += 1  # %rsp above: it only moves the stack pointer
         if jump := _JUMP.match(line):
             if not jump[2]:  # no "*": not through a register
                 block.next.append(jump[3])
@@ -235,7 +234,8 @@ def instrument(text: str, checks: bool) -> str:
     """Return assembler text with code that logs accesses instead of the compiler's calls; `checks` keeps these, too.
 
     A piece is a run of such calls without a jump between. Its entry in the log is its number, and then the addresses.
-    Raises CompileError if the compiler calls these functions in an unknown way: nothing would be counted.
+    Pieces are numbered in the order in which divergent lanes run them, which the runtime relies on. Raises CompileError
+    if the compiler calls these functions in an unknown way: nothing would be counted.
     """
     lines = text.split("\n")
     for line in lines:
@@ -248,38 +248,44 @@ def instrument(text: str, checks: bool) -> str:
     for block in order_blocks(blocks):
         for piece in block.pieces:
             numbers.setdefault(block, []).append(len(pieces))
-            hooks = [_HOOK.match(lines[at]) for at in piece]
-            size = 8 * (1 + sum(hook["what"] is not None for hook in hooks))  # bytes in the log: number, addresses
-            number, offset = len(pieces), 8
-            pieces.append(f"\t.long\t.Llk_piece{number} - hostcuda_pieces, {len(accesses)}, {size // 8 - 1}")
-            since = None  # the line after which r11 has the log's end; None: reload it
-            for at, hook in zip(piece, hooks, strict=True):
-                new = []
-                if at == piece[0]:  # reserve room; r11 is free, because the call may change it
-                    new += [
-                        "\tmovq\t.Llk_log(%rip), %r11",
-                        "\tcmpq\t.Llk_log+8(%rip), %r11",
-                        f"\tja\t.Llk_full{number}",
-                        f".Llk_piece{number}:",
-                        f"\tmovq\t${number}, (%r11)",
-                        f"\taddq\t${size}, %r11",
-                        "\tmovq\t%r11, .Llk_log(%rip)"]
-                    stubs += [f".Llk_full{number}:", "\tcall\t.Llk_make_room", f"\tjmp\t.Llk_piece{number}"]
-                elif since is None or any("%r11" in line for line in lines[since + 1 : at]):
-                    new.append("\tmovq\t.Llk_log(%rip), %r11")
-                since = at
-                if hook["what"]:  # an access, whose address is the call's argument
-                    new.append(f"\tmovq\t%rdi, {offset - size}(%r11)")
-                    offset += 8
-                    if checks:
-                        new.append(lines[at])
-                        since = None  # the call may overwrite r11
-                    new.append(f".Llk_access{len(accesses)}:")
-                    accesses.append(
-                        f"\t.long\t.Llk_access{len(accesses)} - hostcuda_accesses\n"
-                        f"\t.byte\t{int(hook['what'] == 'write')}, {hook['size']}, {int(bool(hook['volatile']))}, 0")
-                lines[at] = "\n".join(new)
+            _replace_calls(lines, piece, pieces, accesses, stubs, checks)
     return "\n".join([*lines, *_write_tail(pieces, accesses, stubs), *_write_flow(blocks, numbers)])
+
+
+def _replace_calls(lines: list[str], piece: list[int], pieces: list[str], accesses: list[str], stubs: list[str],
+                   checks: bool) -> None:
+    """Replace a piece's calls, `lines` at the indices `piece`, by code that logs; add to the tables and the `stubs`."""
+    hooks = [_HOOK.match(lines[at]) for at in piece]
+    size = 8 * (1 + sum(hook["what"] is not None for hook in hooks))  # bytes in the log: number, addresses
+    number, offset = len(pieces), 8  # of the piece; of the next address in its entry
+    pieces.append(f"\t.long\t.Llk_piece{number} - hostcuda_pieces, {len(accesses)}, {size // 8 - 1}")
+    since = None  # the line after which r11 has the log's end; None: reload it
+    for at, hook in zip(piece, hooks, strict=True):
+        new = []
+        if at == piece[0]:  # reserve room; r11 is free, because the call may change it
+            new += [
+                "\tmovq\t.Llk_log(%rip), %r11",
+                "\tcmpq\t.Llk_log+8(%rip), %r11",
+                f"\tja\t.Llk_full{number}",
+                f".Llk_piece{number}:",
+                f"\tmovq\t${number}, (%r11)",
+                f"\taddq\t${size}, %r11",
+                "\tmovq\t%r11, .Llk_log(%rip)"]
+            stubs += [f".Llk_full{number}:", "\tcall\t.Llk_make_room", f"\tjmp\t.Llk_piece{number}"]
+        elif since is None or any("%r11" in line for line in lines[since + 1 : at]):
+            new.append("\tmovq\t.Llk_log(%rip), %r11")
+        since = at
+        if hook["what"]:  # an access, whose address is the call's argument; else the start of a basic block
+            new.append(f"\tmovq\t%rdi, {offset - size}(%r11)")  # r11 is behind the entry
+            offset += 8
+            if checks:
+                new.append(lines[at])
+                since = None  # the call may overwrite r11
+            new.append(f".Llk_access{len(accesses)}:")
+            accesses.append(
+                f"\t.long\t.Llk_access{len(accesses)} - hostcuda_accesses\n"
+                f"\t.byte\t{int(hook['what'] == 'write')}, {hook['size']}, {int(bool(hook['volatile']))}, 0")
+        lines[at] = "\n".join(new)
 
 
 def _write_flow(blocks: list[Block], numbers: dict[Block, list[int]]) -> list[str]:

@@ -64,9 +64,7 @@ _CLANG = [
     *(word for option in (
         "tsan-instrument-func-entry-exit=0", "tsan-distinguish-volatile=1", "tsan-instrument-read-before-write=1",
         "unroll-runtime=false", "jump-threading-threshold=0", "disable-block-placement", "disable-tail-duplicate",
-        "disable-early-taildup",
-    ) for word in ("-mllvm", f"-{option}")),
-]
+        "disable-early-taildup") for word in ("-mllvm", f"-{option}"))]
 _CLANG_COUNTS = ["-fsanitize-coverage=bb,no-prune,trace-pc"]
 
 
@@ -79,7 +77,7 @@ def choose_flags(clang: bool, tools: tuple[str, ...]) -> list[str]:
         options += ["-DHOSTCUDA_COUNTS", *(_CLANG_COUNTS if clang else _GCC_COUNTS)]
     elif not clang:  # reads of a shared array that nothing writes are kept, and so are writes of one that nothing reads
         options.append("-fno-ipa-reference-addressable")
-    if tools != ("profile",):  # addresses are checked before each access
+    if tools != ("profile",):  # addresses are checked before each access, not when all lanes of a warp wait
         options.append("-DHOSTCUDA_CHECKS")
     if "memcheck" in tools:  # a float4 assembled member by member is then not one access
         options.append("-fsanitize=alignment")
@@ -91,15 +89,14 @@ def choose_flags(clang: bool, tools: tuple[str, ...]) -> list[str]:
 # What a source must have for an address to be no multiple of its type's size: a cast of a pointer or reference, or a
 # type of more than a word ("float4"). Other names may look like these.
 _MAY_MISALIGN = re.compile(
-    r"[*&]\s*[)>]|\b[A-Za-z]\w*[1-4]\b|\b(?:double|long|union|struct|class|new|asm|alignas|__align__)\b|#\s*include"
-)
+    r"[*&]\s*[)>]|\b[A-Za-z]\w*[1-4]\b|\b(?:double|long|union|struct|class|new|asm|alignas|__align__)\b|#\s*include")
 
 
 def list_unneeded_flags(source: str, clang: bool, folders: Iterable[Path] = ()) -> list[str]:
     """Return the flags that this source, with its own headers in `folders`, does without.
 
-    Calls that check alignment keep the compiler from holding values in registers where ``__restrict__`` permits it.
-    `bounds` reads only g++'s assembler text.
+    Calls that check alignment keep the compiler from holding values in registers where ``__restrict__`` permits it, and
+    checks of bounds keep it from unrolling loops. `bounds` reads only g++'s assembler text, so clang does without them.
     """
     needed = {"-fsanitize=alignment": _MAY_MISALIGN.search(without_comments(source)),
               "-fsanitize=bounds": not clang and bounds.needs_checks(source, folders)}
@@ -131,6 +128,7 @@ def make_changeable(text: str) -> str:
     def change(match: re.Match) -> str:
         """Return a definition's text without ``const``, unless it is local, inline or declared ``extern``."""
         head, words = match[0], {*match[0].split()}
+        # {head.split()[-1]}: the array's name
         if "const" not in words or not words & {"__device__", "__constant__", "static"} or (
                 words & {"extern", "inline"} or re.search(rf"\bextern\b[^;{{]*\b{head.split()[-1]}\s*\[", text)):
             return head
@@ -169,13 +167,14 @@ def add_red_zones(assembly: str) -> str:
 
 # clang calls these where it copies a struct, and expects a sanitizer to have its own versions of them.
 _MEMORY = re.compile(r"(?m)^(\tcallq?\t(?:\*)?)(mem(?:cpy|move|set)(?:@PLT|@GOTPCREL\(%rip\))?)$")
-before_link = None  # called with the assembler text of each module; it can raise to refuse it
+before_link = None  # called with each module's assembler text; hostcuda.untrusted raises there to refuse it
 
 
 def prepare(path: Path, tools: tuple[str, ...], alone: bool) -> None:
     """Change the file of a module's assembler text: add the code of these tools, and call the runtime's functions.
 
     If it is not `alone` in its module, accesses are not counted in the faster way, which has one table per module.
+    The text was compiled from ``kernel.cpp`` in the same folder.
     """
     text = path.read_text(encoding="utf-8", errors="surrogateescape")  # clang writes strings byte by byte
     if before_link:

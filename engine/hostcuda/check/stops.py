@@ -62,10 +62,11 @@ def insert_stops(text: str) -> str:
         elif match := _LOC.match(line):
             number = int(match[1])
             own = not _FOREIGN.search(files.get(number, "/include/"))
-            begins = "is_stmt 1" in match[3] or (begins and "is_stmt 0" not in match[3])  # without it: as before
+            # "\t.loc 1 12 5 is_stmt 0": column 5, and no statement begins; without is_stmt: as before.
+            begins = "is_stmt 1" in match[3] or (begins and "is_stmt 0" not in match[3])
             if framed and own and begins:
                 lines[at] += "\n" + insert_call(STATEMENT, number, int(match[2]))
-            entered |= framed
+            entered |= framed  # the `subq` of a frame comes before the next .loc, or there is none
         elif _FRAMED.match(line):
             framed, entered = True, False
         elif _UNFRAMED.match(line):
@@ -93,6 +94,6 @@ def read(file: ELFFile) -> list[Stop]:
     files = dict(line.split("\t", 1) for line in data[end - begin :].decode(errors="replace").splitlines())
     stops = []
     for place, kind, number, value in struct.iter_unpack("<iIII", data[: end - begin]):  # place: from the table on
-        line, size = (value, 0) if kind == STATEMENT else (0, value)
+        line, size = (value, 0) if kind == STATEMENT else (0, value)  # see `insert_call`
         stops.append(Stop(begin + place, kind, files.get(str(number), ""), line, size))
     return sorted(stops, key=lambda stop: (stop.place, stop.kind))
