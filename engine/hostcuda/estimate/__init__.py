@@ -239,7 +239,7 @@ def works(records: Sequence[Mapping], modules: Iterable[Mapping]) -> tuple[str, 
                               "and only in a program of one file")
         key = json.dumps([record[name] for name in ("module", "kernel", "grid", "block", "shared", "sites", "plays")])
         if key not in work_by_launch:
-            facts = code.get(module, {}).get(record["kernel"], {})
+            facts = code.get(module, {}).get(record["kernel"], {})  # {} too where nvcc refuses the source
             work_by_launch[key] = work(record, flows[module], facts.get("blocks"), facts) | {"kernel": record["kernel"]}
         rows.append(work_by_launch[key])
     return ("fine" if rows and all(f"{CODE}instructions" in row for row in rows) else "coarse"), rows
@@ -251,8 +251,8 @@ def estimated(launch_works: Sequence[Mapping], kind: str, gpu: Card) -> Estimate
     for launch_work in launch_works:  # of one launch, or several of a kernel, `merged`
         work = launch_work if kind == "fine" else without_code(launch_work)
         count = count_launches(work)
-        times = unit_times(work, gpu) | {"the launch itself": count * gpu.launch_ms}
-        ordered = sorted(times, key=times.__getitem__, reverse=True)
+        times = unit_times(work, gpu) | {"the launch itself": count * gpu.launch_ms}  # ms that each unit is busy
+        ordered = sorted(times, key=times.__getitem__, reverse=True)  # names of units, the busiest first
         reason = why_not(work, gpu)
         low, high = (math.nan, math.nan) if reason else interval_ms(work, gpu)
         near = ", ".join(name for name in ordered if times[name] >= _NEAR * times[ordered[0]])

@@ -41,8 +41,8 @@ def miss_rate(traces: Sequence[Sequence[Sequence[int]]], warps: int, blocks: int
         block = draw.randrange(blocks)
         warp = min(draw.randrange(warps) for _ in range(_OLDER))  # older warps, which have lower indices, run first
         groups, position = running[block], positions[block][warp]
-        if position == len(groups):
-            if min(positions[block]) == len(groups):
+        if position == len(groups):  # this warp has ended
+            if min(positions[block]) == len(groups):  # and so have the others of its block: a new one begins
                 running[block], positions[block] = draw.choice(bursts), [0] * warps
             continue
         if not groups[position] and min(positions[block]) < position:  # a barrier that other warps have not reached

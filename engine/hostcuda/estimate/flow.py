@@ -69,7 +69,7 @@ def _split_place(text: str) -> tuple[str, int]:
 def count_executions(record: Mapping, flow: Sequence[Mapping]) -> list[float]:
     """Return how often warps executed each block of `flow`, the engine's code, in a launch; 0 if it is not known."""
     plays = dict(record["plays"])  # the number of a *piece*, a group of accesses in a block, to its executions
-    times = [max((plays.get(piece, 0) for piece in block["pieces"]), default=None) for block in flow]
+    times = [max((plays.get(piece, 0) for piece in block["pieces"]), default=None) for block in flow]  # None: no piece
     before = _find_predecessors([block["next"] for block in flow])
     for _ in range(5):  # a block without accesses runs as often as those before it; chains of them need more rounds
         for i, count in enumerate(times):
@@ -130,7 +130,7 @@ def count_trips(flow: Sequence[Mapping], times: Sequence[float]) -> tuple[dict, 
         entries_by_block.update(dict.fromkeys(loop.blocks, entries))
         for latch in loop.latches:
             for place, work in flow[latch]["work"].items():
-                if work[_BRANCH] and place:
+                if work[_BRANCH] and place:  # place: "" in the engine's headers
                     back[_split_place(place)] += entries
     rows_by_place: dict = defaultdict(list)
     for i, block in enumerate(flow):
@@ -144,7 +144,7 @@ class _Equations:
     """Weighted linear equations. The first unknowns are the executions of the blocks, per warp."""
 
     def __init__(self, unknowns: int):
-        self.unknowns, self.rows = unknowns, []
+        self.unknowns, self.rows = unknowns, []  # their number; the arguments of `add`, for `solve`
 
     def add_unknown(self) -> int:
         """Add an unknown and return its index."""
@@ -219,7 +219,7 @@ def solve(blocks: list[Block], record: Mapping, flow: Sequence[Mapping]) -> Exec
     _add_conservation(equations, blocks, leaving, entering)
     arithmetic = _count_arithmetic(blocks, line_by_place)
     rows = _equate_lines(equations, blocks, line_by_place, arithmetic, warps)
-    limits = _add_hints(equations, blocks, arithmetic, count_trips(flow, plays), warps, edges)
+    limits = _add_hints(equations, blocks, arithmetic, count_trips(flow, plays), warps, edges)  # most executions
 
     def apply_limits(times):
         """Add an equation for each block whose solution exceeds its limit: it then equals the limit."""
@@ -229,8 +229,8 @@ def solve(blocks: list[Block], record: Mapping, flow: Sequence[Mapping]) -> Exec
                 del limits[block]
 
     times = equations.solve(count, apply_limits)
-    missed = sum(abs(sum(n * times[b] for b, n in terms.items()) - value) * size for terms, value, size in rows)
-    total = sum(value * size for _, value, size in rows)
+    missed = sum(abs(sum(n * times[b] for b, n in terms.items()) - value) * factor for terms, value, factor in rows)
+    total = sum(value * factor for _, value, factor in rows)  # in requests and operations
     return Executions(blocks, times * warps, warps, missed / total if total else 0.0)
 
 
@@ -263,7 +263,7 @@ def _count_arithmetic(blocks: Sequence[Block], line_by_place: Mapping[tuple[str,
     counts: dict = defaultdict(lambda: defaultdict(float))
     for i, block in enumerate(blocks):
         for instruction in block.code:
-            if instruction.pipe == "fma" and (place := _find_place(instruction, line_by_place)):
+            if instruction.pipe == "fma" and (place := _find_place(instruction, line_by_place)):  # FFMA, FMUL, FADD
                 counts[place][i] += 1
     return counts
 
@@ -289,6 +289,7 @@ def _equate_lines(equations: _Equations, blocks: Sequence[Block], line_by_place:
                 if instruction.predicate:
                     predicated_requests.add(key)
             elif USERS_CONSTANT.search(instruction.arguments) and instruction.pipe in ("constant", "fma"):
+                # A load, or arithmetic with a word of a __constant__ variable as an operand.
                 bytes_by_kind[place, "constant", "ld"][i] += 4 if instruction.pipe == "fma" else instruction.bytes
     rows = []
     for key, coefficients in bytes_by_kind.items():
@@ -296,12 +297,12 @@ def _equate_lines(equations: _Equations, blocks: Sequence[Block], line_by_place:
         value = line_by_place[place].moved.get((space, operation), 0) / warps
         if not value:
             continue
-        slack = []
+        slack = []  # (unknown, -1): the bytes of executions without a request
         if key in predicated_requests:  # not every execution makes a request
             slack = [(equations.add_unknown(), -1.0)]
             equations.add([(slack[0][0], 1.0)], 0.0, _WEAK, value)
         equations.add([*coefficients.items(), *slack], value, _CONSTANT if space == "constant" else _EXACT, value)
-        if space != "constant" and not slack:
+        if space != "constant" and not slack:  # nvcc may join constant loads, and slack takes any error
             rows.append((coefficients, value, 1 / 4))
     for place, coefficients in arithmetic.items():
         if value := line_by_place[place].arithmetic / warps:
@@ -318,25 +319,26 @@ def _add_hints(equations: _Equations, blocks: Sequence[Block], arithmetic: Mappi
     Return a dict: index of a block in a loop to its largest possible number of executions per warp.
     """
     limits: dict[int, float] = {}
-    unused = set()
+    unused = set()  # blocks that make more iterations at once than the loop has: 4 where it has 3
     entries_by_place, rows_by_place = engine_trips
     for place, (entries, times, operations) in rows_by_place.items():
-        trip = times / entries
+        iterations = times / entries  # of the engine's loop, each time that it is entered
         for block, number in arithmetic[place].items():
             unrolled = number / operations  # iterations of the loop that one execution of the block makes
-            if unrolled <= trip * 1.01:  # 1 % here and below: rounding errors
-                limits[block] = min(limits.get(block, math.inf), entries / warps * int(trip / unrolled + 0.01))
-            elif abs(unrolled / trip - round(unrolled / trip)) > 0.01:  # more than the loop has, nor a multiple of that
+            if unrolled <= iterations * 1.01:  # 1 % here and below: rounding errors
+                limits[block] = min(limits.get(block, math.inf), entries / warps * int(iterations / unrolled + 0.01))
+            elif abs(unrolled / iterations - round(unrolled / iterations)) > 0.01:  # nor whole loops, unrolled together
                 unused.add(block)
     for block in unused:
         limits.pop(block, None)
         equations.add([(block, 1.0)], 0.0, 10 * _EXACT, 1.0)
-    count = len(blocks)
+    count = len(blocks)  # the unknowns of the edges come after those of the blocks
     graph_loops = find_loops([block.next for block in blocks])
     for loop in graph_loops:
         entering = [(count + n, 1.0) for n, (i, to) in enumerate(edges) if to in loop.blocks and i not in loop.blocks]
         if not entering or unused & loop.blocks:
             continue
+        # The lines of the jumps back to its head: the engine's loops are known by such lines, too.
         back = {place for latch in loop.latches for place in blocks[latch].code[-1].places} & entries_by_place.keys()
         if value := sum(entries_by_place[place] for place in back) / warps:
             equations.add(entering, value, _LOOP, value)

@@ -99,7 +99,8 @@ def unit_times(work: Mapping[str, float], gpu: Card) -> dict[str, float]:
         issued = sum(gpu.coarse[kind] * work[kind] for kind in gpu.coarse)
         times["instruction issue"] = issued / (cycles * PARTITIONS * gpu.issue)
         return times
-    queue = sum(figure(pipe) for pipe in ("global", "local", "shared", "constant", "mio"))
+    queue = sum(figure(pipe) for pipe in ("global", "local", "shared", "constant", "mio"))  # of memory instructions
+    # Cycles: integer multiplications take the FMA pipe, too, which makes them at half its rate.
     fma = max((figure("fma") + figure("half") + figure("imad")) / RATES["fma"], figure("imad") / RATES["imad"])
     return times | {
         "instruction issue": figure("instructions") / (cycles * PARTITIONS * gpu.issue),
@@ -145,7 +146,7 @@ def filled_share(work: Mapping[str, float], gpu: Card) -> float:
 
 
 def _count_resident(work: Mapping[str, float]) -> float:
-    """Return how many blocks are resident on a multiprocessor at a time."""
+    """Return how many blocks are resident on a multiprocessor at a time; without machine code, as if it were full."""
     return max(1.0, work.get(f"{CODE}occupancy", 1.0) * WARPS // work["block_warps"])
 
 

@@ -14,14 +14,13 @@ from hostcuda.gpu.nvcc import ARCH, occupancy_of
 from hostcuda.gpu.sass import L1_CYCLES, L2_CYCLES, USERS_CONSTANT, Block, warp_cycles
 from hostcuda.limits import MULTIPROCESSOR, WARP
 
-MOST_BLOCKS = 400  # of machine code whose executions are computed: the memory for it grows with their square
+MOST_BLOCKS = 400  # of machine code whose executions are computed: the memory for that grows with their square
 CODE = "code_"  # the prefix of figures that only the machine code tells
 # Figures of a launch that do not grow with its number of blocks.
 PER_WARP = (
     "block_warps",
     "constant_misses",
-    *(f"{CODE}{name}" for name in ("occupancy", "constant_misses", "warp_cycles", "warp_cycles_l2", "missed")),
-)
+    *(f"{CODE}{name}" for name in ("occupancy", "constant_misses", "warp_cycles", "warp_cycles_l2", "missed")))
 _FROM_SHARED = {1: 1, 2: 1, 4: 1, 8: 1, 16: 2}  # wavefronts of a shared load without conflicts, by bytes per lane
 
 
@@ -57,13 +56,13 @@ def work(record: Mapping, flow: Sequence[Mapping], blocks: list[Block] | None = 
         ``occupancy``, 0 to 1; and ``missed``, see `hostcuda.estimate.flow.Executions`.
     """
     sites: dict = defaultdict(lambda: defaultdict(float))  # (space, operation) to sums over the lines of the source
-    for site in record["sites"]:
+    for site in record["sites"]:  # {"file": "a.cu", "line": 3, "space": "global", "op": "ld", "size": 4, ...}
         for name, value in site.items():
             if isinstance(value, int):
                 sites[site["space"], site["op"]][name] += value
     loads, stores = sites["global", "ld"], sites["global", "st"]
     block_warps = -(-math.prod(record["block"]) // WARP)
-    waits = sum(sites[space, "ld"]["requests"] for space in ("global", "shared"))
+    waiting_loads = sum(sites[space, "ld"]["requests"] for space in ("global", "shared"))  # warps wait for the values
     constant = sites["constant", "ld"]
     shared_wavefronts = sum(sites["shared", op]["wavefronts"] for op in ("ld", "st", "atom"))
 
@@ -71,7 +70,7 @@ def work(record: Mapping, flow: Sequence[Mapping], blocks: list[Block] | None = 
         """Return the share of constant requests that miss the cache, 0 to 1, at an occupancy of 0 to 1."""
         resident = max(1, round(occupancy * MULTIPROCESSOR[ARCH]["warps"] / block_warps))
         return constants.miss_rate(record["constant_traces"], block_warps, resident,
-                                   constant["requests"] / max(waits, 1))
+                                   constant["requests"] / max(waiting_loads, 1))
 
     figures = {
         "blocks": math.prod(record["grid"]),
@@ -93,8 +92,7 @@ def work(record: Mapping, flow: Sequence[Mapping], blocks: list[Block] | None = 
         "memory_instructions": sum(own["requests"] for (space, _), own in sites.items() if space != "local"),
         "lane_bytes": sum(WARP * site["requests"] * site["size"] for site in record["sites"]
                           if site["space"] == "global" and site["op"] in ("ld", "st")),
-        **_count_arithmetic(record, flow),
-    }
+        **_count_arithmetic(record, flow)}
     if blocks and facts and len(blocks) <= MOST_BLOCKS:
         occupancy = occupancy_of(facts, record["block"], record["shared"])
         code_figures = _count_executed(solve(blocks, record, flow), record)
@@ -123,7 +121,7 @@ def _count_arithmetic(record: Mapping, flow: Sequence[Mapping]) -> dict[str, flo
     kinds = dict.fromkeys(WORK, 0.0)
     arithmetic = 0.0
     for block, times in zip(flow, count_executions(record, flow), strict=True):
-        for amounts in block["work"].values():
+        for amounts in block["work"].values():  # {"a.cu:12": [2, 0, 1, 0, 1, 0, 3]}: instructions per kind of `WORK`
             arithmetic += times * count_operations(amounts)
             for kind, amount in zip(WORK, amounts, strict=True):
                 kinds[kind] += times * amount
@@ -134,7 +132,7 @@ def _count_arithmetic(record: Mapping, flow: Sequence[Mapping]) -> dict[str, flo
 def _count_executed(run: Executions, record: Mapping) -> dict[str, float]:
     """Return the figures of `work` from the machine code, by name: `run` has the executions, `record` the counts."""
     pipes: dict[str, float] = defaultdict(float)
-    cycles_l1 = cycles_l2 = loads = operands = uniform = 0.0
+    cycles_l1 = cycles_l2 = loads = operands = uniform = 0.0  # the last three: uses of __constant__ variables
     for times, block in zip(run.times, run.blocks, strict=True):
         for instruction in block.code:
             pipes[instruction.pipe] += times
@@ -157,8 +155,7 @@ def _count_executed(run: Executions, record: Mapping) -> dict[str, float]:
         "shared_wavefronts": _count_shared(run, record),
         "warp_cycles": cycles_l1 / run.warps,
         "warp_cycles_l2": cycles_l2 / run.warps,
-        "missed": run.missed,
-    }
+        "missed": run.missed}
 
 
 def _count_shared(run: Executions, record: Mapping) -> float:
@@ -177,7 +174,7 @@ def _count_shared(run: Executions, record: Mapping) -> float:
     for place_and_op, sites in sites_by_place.items():
         source_wavefronts = sum(site["wavefronts"] for site in sites)
         widths = widths_by_place.get(place_and_op)
-        if not widths or {*widths} == {site["size"] for site in sites}:  # nothing was joined
+        if not widths or {*widths} == {site["size"] for site in sites}:  # nothing was joined, or the code is not known
             wavefronts += source_wavefronts
             continue
         moved_bytes = sum(site["requests"] * site["size"] for site in sites)
@@ -190,6 +187,6 @@ def _count_shared(run: Executions, record: Mapping) -> float:
 
 
 def merged(launch_works: Sequence[Mapping[str, float]], factor: float = 1.0) -> dict[str, float]:
-    """Add up the `work` of several launches of a kernel, times `factor` for a larger grid; text is left out."""
+    """Add up the `work` of several launches of a kernel, times `factor` for a larger grid; "kernel" is left out."""
     return {name: value if name in PER_WARP else factor * sum(launch_work[name] for launch_work in launch_works)
             for name, value in launch_works[0].items() if not isinstance(value, str)}

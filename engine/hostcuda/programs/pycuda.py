@@ -72,7 +72,7 @@ def _run_pip(*arguments: str | Path) -> None:
 
 
 class _Finder:
-    """A finder of modules that says how to get PyCUDA's own modules where they are missing. It is asked last."""
+    """The last finder of `sys.meta_path`: it says how to get PyCUDA's own modules where no other has found them."""
 
     @staticmethod
     def find_spec(name, path=None, target=None):
@@ -165,7 +165,7 @@ def _make_module(name: str, **contents) -> types.ModuleType:
 def install() -> None:
     """Start the engine and let this process import it as PyCUDA: change `sys.modules`, `sys.path`, `sys.meta_path`."""
     package, folder = types.ModuleType("pycuda"), _find_source()
-    package.__path__ = [str(folder)] if folder else []
+    package.__path__ = [str(folder)] if folder else []  # PyCUDA's other modules, such as gpuarray, are found there
     package.VERSION = tuple(map(int, VERSION.split(".")))
     package.VERSION_STATUS, package.VERSION_TEXT = "", VERSION
     package.__spec__ = importlib.machinery.ModuleSpec("pycuda", None, is_package=True)
@@ -183,7 +183,7 @@ def install() -> None:
         setattr(package, name, module)
         sys.modules[f"pycuda.{name}"] = module
     if _find_cache().is_dir():
-        sys.path.append(str(_find_cache()))
+        sys.path.append(str(_find_cache()))  # for pytools and mako, which `fetch` has installed there
     sys.meta_path.append(_Finder)
 
 

@@ -17,8 +17,8 @@ SHN_UNDEF, SHN_LORESERVE = 0, 0xFF00
 STT_OBJECT, STT_FUNC, STT_TLS, STT_GNU_IFUNC = 1, 2, 6, 10
 
 Segment = namedtuple("Segment", "kind flags offset address file_bytes bytes alignment")
-Section = namedtuple("Section", "name kind flags offset bytes link info")
-Symbol = namedtuple("Symbol", "name kind section value bytes")
+Section = namedtuple("Section", "name kind flags offset bytes link info")  # link, info: indices of other sections
+Symbol = namedtuple("Symbol", "name kind section value bytes")  # section: its index; value: an address
 Relocation = namedtuple("Relocation", "place kind symbol addend")  # symbol: a `Symbol`, or None
 
 
@@ -51,7 +51,7 @@ class Elf:
     def segments(self) -> list[Segment]:
         """The file's segments: parts of it that are loaded into memory."""
         rows = self._read_headers("<IIQQQQQQ", 0x20, 0x38)  # the header's e_phoff and e_phnum
-        return [Segment(kind, flags, at, address, *rest) for kind, flags, at, address, _, *rest in rows]
+        return [Segment(kind, flags, at, address, *rest) for kind, flags, at, address, _, *rest in rows]  # _: p_paddr
 
     @cached_property
     def sections(self) -> list[Section]:
@@ -71,7 +71,7 @@ class Elf:
         return [symbol for section in self.sections if section.kind == kind for symbol in self._read_symbols(section)]
 
     def _read_symbols(self, section: Section) -> list[Symbol]:
-        names = self.sections[section.link].offset
+        names = self.sections[section.link].offset  # of the texts of the names
         rows = self._iterate_table("<IBBHQQ", section.offset, section.bytes)  # low 4 bits of `info`: the kind
         return [Symbol(self._read_text(names + name), info & 15, *rest) for name, info, _, *rest in rows]
 

@@ -31,7 +31,7 @@ _SPACES = {"global": 0, "constant": 2, "unwatched": 4}  # of enum Space in runti
 
 @dataclass
 class _Shared:
-    """A ``__shared__`` variable, or one that the compiler has made for its constructor (`hidden`)."""
+    """A ``__shared__`` variable, or one that the compiler has made for its constructor (`hidden`): a guard."""
 
     symbol: str
     name: str
@@ -71,7 +71,7 @@ def layout(path: str | os.PathLike, base: int, functions: Iterable[int]) -> Layo
     LogicError
         The file's code finds its variables in a way that is not known here.
     """
-    file = elf.Elf(path)
+    file = elf.Elf(path)  # its addresses count from 0
     code = [s for s in file.segments if s.kind == elf.PT_LOAD and s.flags & elf.PF_X]
     result = Layout((base + min(s.address for s in code), base + max(s.address + s.bytes for s in code)))
     symbols = [symbol for symbol in file.symbols(elf.SHT_SYMTAB) if symbol.section != elf.SHN_UNDEF]
@@ -79,7 +79,7 @@ def layout(path: str | os.PathLike, base: int, functions: Iterable[int]) -> Layo
     result.variables = {s.name: (base + s.value, s.bytes) for s in symbols if s.kind == elf.STT_OBJECT}
     if checkmode.TOOLS:
         _list_watched_variables(result, file, base, symbols)
-    else:
+    else:  # the section of ``__constant__`` variables, by their attribute in include/hostcuda/words.h
         result.constant_bytes = sum(s.bytes for s in file.sections if s.name.startswith("hc_constant"))
     kernels = [result.functions[address] for address in functions if address in result.functions]
     _place_shared(result, file, base, symbols, kernels)
@@ -97,8 +97,8 @@ def _list_watched_variables(result: Layout, file: elf.Elf, base: int, symbols: l
         section = file.sections[symbol.section]
         constant, variable = section.name.startswith("hc_constant"), section.name in (".data", ".bss")
         name, space = demangle(symbol.name), "unwatched"
-        if symbol.name in ("hostcuda_log", "hostcuda_pieces", "hostcuda_accesses"):  # of instrument.py
-            name = symbol.name
+        if symbol.name in ("hostcuda_log", "hostcuda_pieces", "hostcuda_accesses"):
+            name = symbol.name  # of `check.instrument`: the runtime finds them by this name
         elif not section.flags & elf.SHF_WRITE or (variable and re.search("hostcuda_|^completed.0$", symbol.name)):
             continue  # the engine's, or the compiler's
         elif constant:
@@ -131,7 +131,7 @@ def _place_shared(result: Layout, file: elf.Elf, base: int, symbols: list[elf.Sy
     arrays.sort(key=lambda array: array.offset)
     words, offsets = _find_relocations(file)
     is_group = any(word.kind == _ARGUMENTS for word in words) and not offsets
-    arrays_by_kernel, common = {kernel: [] for kernel in kernels}, []
+    arrays_by_kernel, common = {kernel: [] for kernel in kernels}, []  # common: of no kernel alone
     for array in arrays:
         next((arrays_by_kernel[kernel] for kernel in kernels if _declares(kernel, array.symbol)), common).append(array)
 
@@ -145,12 +145,13 @@ def _place_shared(result: Layout, file: elf.Elf, base: int, symbols: list[elf.Sy
             while alignment < 16 and alignment < array.bytes:  # at least that of a float4, as on a GPU
                 alignment *= 2
             used_bytes = _round_up(used_bytes + array.bytes, alignment)
-            array.place = array.offset - group_bytes if is_group else -used_bytes
+            array.place = array.offset - group_bytes if is_group else -used_bytes  # from the guard, so negative
             used_bytes += MARGIN
         return group_bytes + MARGIN if is_group and own_arrays else used_bytes
 
     used_bytes = {kernel: place_arrays(kernel_arrays, 0) for kernel, kernel_arrays in arrays_by_kernel.items()}
     most_bytes = place_arrays(common, max(used_bytes.values(), default=0))
+    # Of variables outside of functions; "_ZZ" begins the symbols of those in a function, such as a __device__ one.
     outside = sum(array.bytes for array in common if not array.hidden and not array.symbol.startswith("_ZZ"))
     for kernel, kernel_arrays in arrays_by_kernel.items():
         visible = arrays if is_group else common + kernel_arrays
@@ -178,7 +179,7 @@ def _find_relocations(file: elf.Elf) -> tuple[list[elf.Relocation], list[elf.Rel
             continue
         if section.flags & elf.SHF_ALLOC:
             words += [entry for entry in file.relocations(section) if entry.kind in (_DESCRIPTOR, _ARGUMENTS)
-                      and (entry.symbol is None or entry.symbol.section)]
+                      and (entry.symbol is None or entry.symbol.section)]  # not of another file
         elif file.sections[section.info].flags & elf.SHF_EXECINSTR:
             offsets += [entry for entry in file.relocations(section) if entry.kind == _OFFSET]
     return words, offsets
@@ -202,6 +203,7 @@ def _redirect_accesses(result: Layout, base: int, arrays: list[_Shared], words: 
             result.patches.append(Patch(address, find_place(offset), ord("d")))
         else:
             offset = ctypes.c_size_t.from_address(address + 8).value  # of the two arguments, the second
+            # 0 if the code adds the offset of each array, which is then changed above.
             result.patches.append(Patch(address, 0 if offsets else find_place(offset), ord("a")))
 
 
