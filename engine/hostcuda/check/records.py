@@ -168,7 +168,7 @@ def follow(block: tuple[int, int, int] | None = None, warp: int = 0) -> None:
     if _follow is None or "profile" not in TOOLS:
         raise EngineError("requests are seen in check mode alone: set HOSTCUDA_CHECK=profile, and launch or call "
                           "hostcuda.ensure_context() first")
-    _follow((ctypes.c_uint * 3)(*(block or (0, 0, 0))), -1 if block is None else warp)
+    _follow((ctypes.c_uint * 3)(*(block or (0, 0, 0))), -1 if block is None else warp)  # -1: the worst request of each
 
 
 def take() -> None:

@@ -61,7 +61,7 @@ def insert_stops(text: str) -> str:
             files[int(match[1])] = str(Path(match[2] or "", match[3]))
         elif match := _LOC.match(line):
             number = int(match[1])
-            own = not _FOREIGN.search(files.get(number, "/include/"))
+            own = not _FOREIGN.search(files.get(number, "/include/"))  # an unknown file counts as a header
             # "\t.loc 1 12 5 is_stmt 0": column 5, and no statement begins; without is_stmt: as before.
             begins = "is_stmt 1" in match[3] or (begins and "is_stmt 0" not in match[3])
             if framed and own and begins:

@@ -136,6 +136,7 @@ def _compute_latency(work: Mapping[str, float], gpu: Card) -> float:
     cycles_l1 = work[f"{CODE}warp_cycles"]
     cycles = cycles_l1 + share_l2 * (work[f"{CODE}warp_cycles_l2"] - cycles_l1)
     blocks_at_once = min(_count_resident(work) * gpu.multiprocessors, work["blocks"] / count_launches(work))
+    # Cycles of a warp, times how often the card is filled with warps; GHz * 1e6 are cycles per millisecond.
     return work["warps"] * cycles / (blocks_at_once * work["block_warps"]) / (gpu.clock_ghz * 1e6)
 
 

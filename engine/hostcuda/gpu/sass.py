@@ -98,7 +98,7 @@ def read(text: str) -> dict[str, list[Block]]:
             blocks, places = kernels.setdefault(section[1], [Block("entry")]), []
         elif _OTHER_SECTION.match(row):
             blocks = None
-        elif place := _PLACE.search(row):  # several in a row: from the innermost function to the kernel
+        elif place := _PLACE.search(row):  # '//## File "a.cu", line 3': from the innermost function to the kernel
             places = [*([] if begun else places), (PurePath(place[1]).name, int(place[2]))]
             begun = False
         elif blocks is not None and (label := _LABEL.match(row)):

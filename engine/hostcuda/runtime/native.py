@@ -69,7 +69,7 @@ def build() -> Path:
         cache.trim("runtime-*.so")  # remove old versions of it
         units = _UNITS | (_CHECK_UNITS if checkmode.TOOLS else {})
         compilations = []
-        for name, (*included, last) in units.items():
+        for name, (*included, last) in units.items():  # the last file is compiled, with the others included in front
             words = [*command, *flags, f"-I{toolchain.RUNTIME}", f"-I{toolchain.INCLUDE}"]
             if name in _COLD:
                 words.append("-Og")  # compiles faster than -O2
