@@ -62,7 +62,7 @@ def _take_device_records() -> Iterator[tuple]:
 
 def _time_calls(function: Callable, driver_name: str) -> Callable:
     """Return a function that calls `function` and adds the call's name, start and duration [s] to the trace."""
-    def call_and_record(*arguments):
+    def call_and_record(*arguments):  # also of a call that raises an error
         start = time.monotonic()
         try:
             return function(*arguments)

@@ -300,7 +300,8 @@ def _write_flow(blocks: list[Block], numbers: dict[Block, list[int]]) -> list[st
 
 def _write_tail(pieces: list[str], accesses: list[str], stubs: list[str]) -> list[str]:
     """Return lines: the log's variables, the call into the runtime when the log is full, and the two tables' rows."""
-    registers = ["%rax", "%rdi", "%rsi", "%rdx", "%rcx", "%r8", "%r9"]  # an odd number keeps the stack aligned
+    # Those that a call may change, for the code that did not expect one; an odd number keeps the stack aligned.
+    registers = ["%rax", "%rdi", "%rsi", "%rdx", "%rcx", "%r8", "%r9"]
     return [
         "\t.text",
         *stubs,

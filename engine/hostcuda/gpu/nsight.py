@@ -61,12 +61,8 @@ def read_ncu(text: str, metrics: Iterable[str] | None = None) -> list[dict]:
     -------
     list of dict
         In their order: ``index``, ``kernel``, ``grid``, ``block`` and the metrics, as numbers. Metrics that ncu could
-        not collect ("n/a") are omitted.
-
-    Raises
-    ------
-    EngineError
-        If the text has no table but an error message, for example that counters are not permitted.
+        not collect ("n/a") are omitted. EngineError if the text has no table but an error message, for example that
+        counters are not permitted.
     """
     rows = list(csv.reader(line for line in text.splitlines() if line.startswith('"')))  # not ncu's "==PROF== ..."
     if not rows:

@@ -133,12 +133,8 @@ def disassemble(source: str, name: str, options: Sequence[str] = (), arch: str =
         A row per kernel, line of the source and kind of instruction: kernel, line, instruction ("LDS.128"), space
         ("global", "shared", "local", "generic"), op ("ld", "st", "atom", "red"), bytes (per lane), predicated (lanes or
         whole warps whose predicate is false make no access), count (in the code: a loop that is not unrolled executes
-        an instruction more than once).
-
-    Raises
-    ------
-    EngineError
-        If there is no nvcc or no nvdisasm, or nvcc refuses the source; the message has nvcc's message.
+        an instruction more than once). EngineError if there is no nvcc or no nvdisasm, or nvcc refuses the source; the
+        message has nvcc's message.
     """
     with temporary.folder() as folder:
         cubin = folder / "kernel.cubin"

@@ -368,11 +368,12 @@ class _Runtime:
     cudaHostAlloc = cudaMallocHost
 
     def cudaFreeHost(self, address):
+        """Wait for the device and free memory of cudaMallocHost. A null pointer has no effect but the wait."""
         if address and address not in self.pinned:
             raise _Refused(INVALID_VALUE, f"failed: {address:#x} is no allocation of cudaMallocHost")
         native.synchronize()
         if self.pinned.pop(address, None):
-            native.map_host_memory(address, 0)
+            native.map_host_memory(address, 0)  # 0: kernels may no longer use it
 
     def cudaHostRegister(self, address, size):
         """Note that `size` bytes of the program's memory are page-locked, which it must be able to write."""
@@ -385,7 +386,7 @@ class _Runtime:
     def cudaHostUnregister(self, address):
         if not self.registered.pop(address, None):
             raise _Refused(NOT_REGISTERED, f"failed: {address & _UNSIGNED:#x} is not registered")
-        native.map_host_memory(address, 0)
+        native.map_host_memory(address, 0)  # 0: kernels may no longer use it
 
     def cudaPointerGetAttributes(self, result_address, address):
         """Write the struct cudaPointerAttributes: kind of memory, device 0, device pointer, host pointer or null."""
@@ -490,6 +491,7 @@ class _Runtime:
                 ctypes.memset(address, value & 0xFF, size)
 
     def cudaMemset2D(self, address, pitch, value, width, height, stream):
+        """Queue a fill of `height` rows of `width` bytes, which are a pitch apart, as `cudaMemset`."""
         if min(width, height, pitch) < 0:
             raise _Refused(INVALID_VALUE, "failed: no rows have so many bytes")
         for row in range(height):
@@ -541,7 +543,7 @@ class _Runtime:
         return stream
 
     def cudaStreamCreate(self, result_address, flags):
-        variable, stream = _variable_at(result_address), Stream(flags)
+        variable, stream = _variable_at(result_address), Stream(flags)  # `_variable_at` first: it may refuse
         variable.value = stream.handle
         self.streams[stream.handle] = stream
 

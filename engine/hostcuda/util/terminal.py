@@ -41,7 +41,7 @@ def application(name: str, version: str, about: str) -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
         no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None)
 
-    def show_version(is_given: bool) -> None:
+    def show_version(is_given: bool) -> None:  # typer calls it before it looks at the sub-command
         if is_given:
             print(f"{name} {version}")
             raise typer.Exit
