@@ -84,7 +84,7 @@ class Module:
         return Function(self, kernel)
 
     def get_global(self, name: str) -> tuple[int, int]:
-        """Return (device pointer, size in bytes) of a ``__constant__`` or ``__device__`` variable.
+        """Return (device pointer, size in bytes) of a ``__constant__`` or ``__device__`` variable; copies may use it.
 
         Raises
         ------
@@ -182,7 +182,7 @@ class _Parameter:
             fitting = {"P": "iu", "i": "iu", "u": "iu", "f": "f", "s": "iufc"}[self.kind]
             if dtype.itemsize != self.size or dtype.kind not in fitting:
                 raise self.build_error(argument)
-            return _STRUCT_CODES.get((dtype.kind, dtype.itemsize))
+            return _STRUCT_CODES.get((dtype.kind, dtype.itemsize))  # None: a complex number
         if isinstance(argument, (np.void, np.ndarray)):  # structs by value, or an array of managed memory as a pointer
             fits = is_managed(argument) if self.kind == _POINTER else argument.nbytes == self.size
             if not fits:

@@ -81,7 +81,7 @@ class _CopyEnd:
         if self.pitch < self.x_in_bytes + width and not (single and not self.pitch):
             raise LogicError(f"{call} failed: invalid argument: {self.name}_pitch = {self.pitch}, but a row reaches to "
                              f"byte {self.x_in_bytes + width}")
-        if depth > 1 and self.height < self.y + height:
+        if depth > 1 and self.height < self.y + height:  # self.height: the rows from a slice to the next one
             raise LogicError(f"{call} failed: invalid argument: {self.name}_height = {self.height}, but a slice "
                              f"reaches to row {self.y + height}")
         starts = [((self.z + z) * self.height + self.y + y) * self.pitch + self.x_in_bytes for z in range(depth)

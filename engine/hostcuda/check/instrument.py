@@ -218,7 +218,7 @@ def _order_within(blocks: list[Block], entry: Block) -> list[Block]:
         # A loop is a strongly connected component. Without the edges back to its head, it is ordered in the same way.
         edges = {block: [to for to in block.next if to in members and to is not head] for block in part}
         rest = []
-        for component in find_components(part, edges.__getitem__):
+        for component in find_components(part, edges.__getitem__):  # each before those that follow it
             if len(component) == 1:
                 rest.append((None, component[0]))
                 continue
@@ -226,7 +226,7 @@ def _order_within(blocks: list[Block], entry: Block) -> list[Block]:
             inside = set(component)
             entries = [to for block in part if block not in inside for to in edges[block] if to in inside]
             rest.append((component, min(entries, key=place.__getitem__) if entries else component[0]))
-        pending += reversed(rest)
+        pending += reversed(rest)  # the first is popped first
     return order
 
 

@@ -74,7 +74,7 @@ def card(name: str) -> Card:
 
 
 def unit_times(work: Mapping[str, float], gpu: Card) -> dict[str, float]:
-    """Return the time [ms] that each unit of a GPU, by its name, works for a launch with the totals `work`."""
+    """Return the time [ms] that each unit of a GPU works for a launch; for its totals, see `hostcuda.estimate.work`."""
     cycles = gpu.cycles  # per millisecond, of all multiprocessors
 
     def figure(name):
@@ -110,8 +110,7 @@ def unit_times(work: Mapping[str, float], gpu: Card) -> dict[str, float]:
         "FP64 pipe": figure("fp64") / (RATES["fp64"] * cycles),
         "slow functions": figure("xu") / (RATES["xu"] * cycles),
         "tensor cores": figure("tensor") / (RATES["tensor"] * cycles),
-        "latency": _compute_latency(work, gpu),
-    }
+        "latency": _compute_latency(work, gpu)}
 
 
 def busiest_unit(work: Mapping[str, float], gpu: Card) -> str:

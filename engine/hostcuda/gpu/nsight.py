@@ -50,6 +50,8 @@ def ncu_command(program: Sequence[str], log: Path, metrics: Iterable[str] = METR
 def read_ncu(text: str, metrics: Iterable[str] | None = None) -> list[dict]:
     """Read the launches from the output of ``ncu --csv --page raw --print-units base``.
 
+    EngineError if the text has no table but an error message, for example that counters are not permitted.
+
     Parameters
     ----------
     text : str
@@ -61,8 +63,7 @@ def read_ncu(text: str, metrics: Iterable[str] | None = None) -> list[dict]:
     -------
     list of dict
         In their order: ``index``, ``kernel``, ``grid``, ``block`` and the metrics, as numbers. Metrics that ncu could
-        not collect ("n/a") are omitted. EngineError if the text has no table but an error message, for example that
-        counters are not permitted.
+        not collect ("n/a") are omitted.
     """
     rows = list(csv.reader(line for line in text.splitlines() if line.startswith('"')))  # not ncu's "==PROF== ..."
     if not rows:

@@ -94,7 +94,7 @@ def _read_facts(key: tuple[str, ...], code: bool, compiler: str) -> dict[str, di
 
 
 def _add_plain_names(kernels: dict[str, dict]) -> dict[str, dict]:
-    """Return `kernels`, a dict by symbols, with their names in the source added; a name of several kernels has {}."""
+    """Return `kernels`, a dict by symbols, with their names in the source added; a name of several overloads has {}."""
     result = dict(kernels)
     for symbol in kernels:
         if symbol.startswith("_Z"):
@@ -117,6 +117,8 @@ def _drop_targets(options: Iterable[str]) -> Iterator[str]:
 def disassemble(source: str, name: str, options: Sequence[str] = (), arch: str = ARCH) -> pd.DataFrame:
     """List the loads, stores and atomics in the machine code of a source.
 
+    EngineError if there is no nvcc or no nvdisasm, or nvcc refuses the source; the message has nvcc's message.
+
     Parameters
     ----------
     source : str
@@ -133,8 +135,7 @@ def disassemble(source: str, name: str, options: Sequence[str] = (), arch: str =
         A row per kernel, line of the source and kind of instruction: kernel, line, instruction ("LDS.128"), space
         ("global", "shared", "local", "generic"), op ("ld", "st", "atom", "red"), bytes (per lane), predicated (lanes or
         whole warps whose predicate is false make no access), count (in the code: a loop that is not unrolled executes
-        an instruction more than once). EngineError if there is no nvcc or no nvdisasm, or nvcc refuses the source; the
-        message has nvcc's message.
+        an instruction more than once).
     """
     with temporary.folder() as folder:
         cubin = folder / "kernel.cubin"

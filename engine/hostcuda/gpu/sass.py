@@ -73,7 +73,7 @@ class Instruction(NamedTuple):
     @property
     def bytes(self) -> int:
         """The bytes per lane that a load, a store or an atomic moves: 16 for LDG.E.128, 8 for REDG.E.ADD.F64.RN."""
-        if self.name == "LDSM":  # 8x8 matrices of 16-bit elements: 4 bytes per lane each
+        if self.name == "LDSM":  # LDSM.16.M88.4 loads 4 8x8 matrices of 16-bit elements: 4 bytes per lane each
             return 4 * int(self.word[-1]) if self.word[-2:-1] == "." else 4
         width = re.search(r"\.[SUF]?(8|16|64|128)\b", self.word)
         return int(width[1]) // 8 if width else 4

@@ -194,8 +194,8 @@ class _Runtime:
             self._warn_of_host_pointers(function, kernel, arguments)
             kernel._launch(tuple(sizes[:3]), tuple(sizes[3:]), arguments, shared,
                            self.streams.get(self._find_stream(stream)))
-        except errors.LogicError as error:
-            raise _Refused(INVALID_CONFIGURATION if "shared" not in str(error) else INVALID_VALUE, error) from None
+        except errors.LogicError as error:  # too much dynamic shared memory, by its message, or a wrong grid or block
+            raise _Refused(INVALID_VALUE if "shared" in str(error) else INVALID_CONFIGURATION, error) from None
         if checkmode.TOOLS:  # the host's accesses must not fall among the kernel's
             native.synchronize()
 

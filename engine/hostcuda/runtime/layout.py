@@ -177,10 +177,10 @@ def _find_relocations(file: elf.Elf) -> tuple[list[elf.Relocation], list[elf.Rel
     for section in file.sections:
         if section.kind != elf.SHT_RELA:
             continue
-        if section.flags & elf.SHF_ALLOC:
+        if section.flags & elf.SHF_ALLOC:  # those that the loader resolves; else of the linker (--emit-relocs)
             words += [entry for entry in file.relocations(section) if entry.kind in (_DESCRIPTOR, _ARGUMENTS)
                       and (entry.symbol is None or entry.symbol.section)]  # not of another file
-        elif file.sections[section.info].flags & elf.SHF_EXECINSTR:
+        elif file.sections[section.info].flags & elf.SHF_EXECINSTR:  # `info`: the section that they change, code
             offsets += [entry for entry in file.relocations(section) if entry.kind == _OFFSET]
     return words, offsets
 

@@ -357,7 +357,7 @@ def memcpy(kind: str, to: int, source: int, size: int, stream: int | None, wait:
 
 
 def _record_call_site(operation: str) -> None:
-    """In check mode, tell the runtime the file and line of the Python program that makes an operation ("a copy")."""
+    """In check mode, tell the runtime which line of the Python program makes the next operation, e.g. "a copy"."""
     frame = sys._getframe(1) if checkmode.TOOLS else None
     while frame and frame.f_code.co_filename.startswith((str(toolchain.RUNTIME.parent), "<frozen")):  # this package
         frame = frame.f_back
