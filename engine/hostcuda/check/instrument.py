@@ -192,7 +192,7 @@ def find_components(nodes: Iterable, edges: Callable) -> list[list]:
 
 
 def order_blocks(blocks: list[Block]) -> list[Block]:
-    """Return the blocks in the order in which divergent lanes run them: callees before callers, see the module."""
+    """Return the blocks in the order in which divergent lanes run them: what comes before a place, callees first."""
     functions = {}
     for block in blocks:
         functions.setdefault(block.function, []).append(block)

@@ -93,7 +93,8 @@ def read(file: ELFFile) -> list[Stop]:
     data = section.data()[begin - section["sh_addr"] : files_end - section["sh_addr"]]
     files = dict(line.split("\t", 1) for line in data[end - begin :].decode(errors="replace").splitlines())
     stops = []
-    for place, kind, number, value in struct.iter_unpack("<iIII", data[: end - begin]):  # place: from the table on
-        line, size = (value, 0) if kind == STATEMENT else (0, value)  # see `insert_call`
+    # The rows of `insert_call`: place from the table on, kind, file's number, line or bytes.
+    for place, kind, number, value in struct.iter_unpack("<iIII", data[: end - begin]):
+        line, size = (value, 0) if kind == STATEMENT else (0, value)
         stops.append(Stop(begin + place, kind, files.get(str(number), ""), line, size))
     return sorted(stops, key=lambda stop: (stop.place, stop.kind))

@@ -45,8 +45,9 @@ def count_operations(work: Sequence[float]) -> float:
 def count_by_line(record: Mapping, flow: Sequence[Mapping], plays: Sequence[float]) -> dict[tuple[str, int], Line]:
     """Sum what the CPU engine counted in a launch by line of the source; return a dict: (file, line) to `Line`.
 
-    `record` is a `hostcuda.check.records.LaunchRecord` as a dict. `flow` lists the blocks of the engine's code, as the
-    section `hostcuda.check.instrument.FLOW` of its module has them. `plays` is how often warps have executed each.
+    `record` is a `hostcuda.check.records.LaunchRecord` as a dict. `flow` lists the blocks of the engine's code, such as
+    {"pieces": [3], "next": [1, 2], "work": {"a.cu:12": [2, 0, 1, 0, 1, 0, 3]}}, with the indices of the blocks that may
+    follow and, per line, instructions of each kind of `WORK`. `plays` is how often warps have executed each block.
     """
     line_by_place: dict = defaultdict(lambda: Line(defaultdict(float)))
     for site in record["sites"]:

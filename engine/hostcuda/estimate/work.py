@@ -33,7 +33,8 @@ def work(record: Mapping, flow: Sequence[Mapping], blocks: list[Block] | None = 
     record : mapping
         A `hostcuda.check.records.LaunchRecord`, as a dict.
     flow : sequence of mapping
-        The section `hostcuda.check.instrument.FLOW` of its module.
+        The blocks of the engine's own code, from the section `hostcuda.check.instrument.FLOW` of its module. One is
+        ``{"pieces": [3], "next": [1, 2], "work": {"a.cu:12": [2, 0, 1, 0, 1, 0, 3]}}``: a number per kind of `WORK`.
     blocks : list of Block, optional
         The kernel's machine code. Code with more than `MOST_BLOCKS` is not used.
     facts : mapping, optional
@@ -44,10 +45,10 @@ def work(record: Mapping, flow: Sequence[Mapping], blocks: list[Block] | None = 
     dict
         Totals of the launch: ``blocks``, ``warps``; for memory ``stored_sectors``, ``stored_bytes``, ``loaded_sectors``
         (new to their block), ``loaded_bytes``, ``lane_bytes`` (of global accesses, if all lanes of a warp took part),
-        ``unique_bytes``, ``atomic_sectors``, ``shared_atomics``; ``matrices``, the operations on
-        them; for the L1 cache ``global_passes``, ``global_lines``, ``shared_wavefronts`` (less those that nvcc is
-        expected to join); ``constant_requests``, one per word; and the instructions of warps: ``memory_instructions``,
-        ``arithmetic``, ``doubles``, ``integer``, ``branches``, ``divisions``. Per request: ``constant_misses``.
+        ``unique_bytes``, ``atomic_sectors``, ``shared_atomics``; ``matrices``, the operations on them; for the L1 cache
+        ``global_passes``, ``global_lines``, ``shared_wavefronts`` (less those that nvcc is expected to join);
+        ``constant_requests``, one per word; and the instructions of warps: ``memory_instructions``, ``arithmetic``,
+        ``doubles``, ``integer``, ``branches``, ``divisions``. Per request: ``constant_misses``.
 
         With machine code, names that begin with `CODE`: ``instructions``, and those of each pipe by its name;
         ``shared_wavefronts``, ``constant_requests`` and ``constant_misses`` once more, as nvcc has changed them;

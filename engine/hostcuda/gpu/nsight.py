@@ -177,7 +177,7 @@ def read_sanitizer(text: str, tool: str) -> list[dict]:
 
 
 def _read_finding(block: list[str], tool: str) -> dict | None:
-    """Return the finding of `tool` in one block of lines (see `_MARK`), as `read_sanitizer` does, or None if none."""
+    """Return the finding of `tool` in a block of lines, its error first, as `read_sanitizer` does, or None if none."""
     head, text = block[0], " ".join(block)
     kind = next((name for pattern, name in _KINDS if re.search(pattern, head)), None)
     if kind is None or "SUMMARY" in head:

@@ -146,6 +146,7 @@ class _Runtime:
             if method is None:
                 raise _Refused(NOT_SUPPORTED, f"the CPU engine has no {name}")
             parameter_count = method.__func__.__code__.co_argcount - 1  # `arguments` has no length; - 1: self
+            # As on a GPU, after a kernel's fault every call returns its number, and does nothing.
             if self.sticky and name not in ("exit", "cudaGetLastError", "cudaPeekAtLastError", "cudaDeviceReset"):
                 return self.sticky
             return method(*arguments[:parameter_count]) or SUCCESS
@@ -420,7 +421,7 @@ class _Runtime:
         # The capacities are the bytes that the compiler (__builtin_object_size) knows to be at an end; -1: none known.
         if not size:
             return
-        if self._find_variable(to) or self._find_variable(source):
+        if self._find_variable(to) or self._find_variable(source):  # a __device__ variable is memory of this process
             self._copy_variable(to, source, size)
             return
         if kind == _BY_ADDRESS:  # cudaMemcpyDefault

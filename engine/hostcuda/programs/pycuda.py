@@ -149,7 +149,7 @@ def _make_driver_extension() -> types.ModuleType:
     return _make_module(
         "_driver", DeviceMemoryPool=_Pool, PageLockedMemoryPool=_PageLockedPool, PageLockedAllocator=_PageLockedPool,
         bitlog2=lambda value: int(value).bit_length() - 1,
-        # Of cuRAND's generators only those without tables; (3, 2, 0) is the first version that PyCUDA supports.
+        # Of cuRAND's generators only those without tables (None); (3, 2, 0) is the first version that PyCUDA supports.
         get_curand_version=lambda: (3, 2, 0), _get_direction_vectors=None, direction_vector_set=types.SimpleNamespace(
             VECTOR_32=101, SCRAMBLED_VECTOR_32=102, VECTOR_64=103, SCRAMBLED_VECTOR_64=104))
 

@@ -126,6 +126,7 @@ def _place_shared(result: Layout, file: elf.Elf, base: int, symbols: list[elf.Sy
     group (code adds offsets to one address, with clang), all stay where the compiler has put them.
     """
     segment = next((s for s in file.segments if s.kind == elf.PT_TLS), None)
+    # "_ZGV..." and "__tls_guard" say whether a variable's constructor has run.
     arrays = [_Shared(s.name, demangle(s.name), s.value, s.bytes, s.name.startswith("_ZGV") or s.name == "__tls_guard")
               for s in symbols if s.kind == elf.STT_TLS and s.bytes]
     arrays.sort(key=lambda array: array.offset)
@@ -140,7 +141,7 @@ def _place_shared(result: Layout, file: elf.Elf, base: int, symbols: list[elf.Sy
     def place_arrays(own_arrays, used_bytes):
         """Place arrays, each aligned, before the last `used_bytes` before the guard; return the bytes then used."""
         for array in reversed(own_arrays):
-            alignment = array.offset & -array.offset  # the lowest bit that is set
+            alignment = array.offset & -array.offset  # the lowest bit that is set: that of the compiler's own place
             alignment = min(alignment, segment.alignment) if alignment else segment.alignment
             while alignment < 16 and alignment < array.bytes:  # at least that of a float4, as on a GPU
                 alignment *= 2
