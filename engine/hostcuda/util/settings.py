@@ -27,10 +27,7 @@ def variable(name: str) -> tuple[str, str]:
 
 
 def cache_dir() -> Path:
-    """Return the folder of compiled kernels: `HOSTCUDA_CACHE_DIR`, else `~/.cache/hostcuda`. It may not exist.
-
-    Raises EngineError if this user has no home folder, as `of_user` does.
-    """
+    """Return the folder of compiled kernels (it may not exist), as `of_user`: HOSTCUDA_CACHE_DIR, ~/.cache/hostcuda."""
     return of_user(variable("CACHE_DIR")[0], "XDG_CACHE_HOME", "~/.cache", "hostcuda")
 
 
