@@ -60,8 +60,8 @@ class Module:
         self._declarations = declarations or {}
         self._loaded = native.module_load(path)
         self._handle = self._loaded.handle
-        # A module that is loaded twice has a copy of its file in the scratch folder (`modules.make_own_copy`). It is
-        # removed with the module, except in check mode: records that are read later refer to it.
+        # A file in the scratch folder is this module's own: of `module_from_buffer`, or a copy of one that is loaded
+        # twice. It is removed with the module, except in check mode: records that are read later refer to it.
         copy = Path(path) if Path(path).parent == cache.scratch() and not checkmode.TOOLS else None
         native.finalize_with(self, native.module_unload, self._handle, copy)
 

@@ -375,7 +375,7 @@ def memset(width: int, to: int, value: int, count: int, stream: int | None, wait
 
 
 def synchronize() -> None:
-    """Wait for all streams, release what `keep_alive` has kept, and raise what went wrong."""
+    """Wait for all streams, and raise what went wrong; else release the objects that `keep_alive` has kept."""
     if _library is None:  # the engine was not started: there is no work
         return
     _wait("cuCtxSynchronize", _library.hc_synchronize)
@@ -500,7 +500,7 @@ _modules = {}  # handle -> LoadedModule
 
 def module_load(path: str | os.PathLike) -> LoadedModule:
     """Load a compiled kernel file; LogicError if it cannot be loaded or read."""
-    if before_load:
+    if before_load:  # for untrusted code: it raises an error to refuse the file
         before_load(path)
     handle, base = c_void_p(), c_size_t()
     check(library().hc_module_load(os.fsencode(path), byref(handle), byref(base)), "cuModuleLoad")
