@@ -26,10 +26,7 @@ __all__ = [
 def fills_variables() -> bool:
     """Return whether ``initcheck`` sees unset variables in registers: the compiler can fill them (g++ 12, clang).
 
-    Raises
-    ------
-    CompileError
-        There is no compiler.
+    CompileError if there is no compiler.
     """
     return toolchain.fills_variables(toolchain.find())
 
@@ -37,10 +34,7 @@ def fills_variables() -> bool:
 def fingerprint() -> str:
     """Return a digest of what compiled kernels and records depend on besides the source: engine, compiler, processor.
 
-    Raises
-    ------
-    CompileError
-        There is no compiler.
+    CompileError if there is no compiler.
     """
     return toolchain.fingerprint(toolchain.find())
 

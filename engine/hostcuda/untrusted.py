@@ -193,7 +193,11 @@ def _refuse_asm(source: str) -> None:
 
 
 def _refuse_expanded_asm(text: str) -> None:
-    """Refuse assembler that is left in the text for the compiler: a macro may have hidden it from `_refuse_asm`."""
+    """Refuse assembler that is left in the compiler's `text`: a macro may have hidden it from `_refuse_asm`.
+
+    `text` is preprocessed and rewritten, with directives that give the submission's lines. It may have two forms of
+    asm: ``asm volatile("" ::: "memory")``, and ``asm("hostcuda_dynamic_shared")``, the name of the engine's variable.
+    """
     scan = Scan(text)
     for match in _ASM.finditer(scan.code):
         if not any(p.match(text, match.start()) for p in (_BARRIER, _DYNAMIC_SHARED)):

@@ -62,7 +62,7 @@ def main(folder: Path) -> None:
 
     reference = _read_reference(job.get("reference", ""))
     hostcuda.ensure_context()
-    append_answer(filled=checking.fills_variables())
+    append_answer(filled=checking.fills_variables())  # whether initcheck sees unset variables in registers
     module = SourceModule(f'#line 1 "kernel.cu"\n{job["source"]}', options=job["options"], no_extern_c=True).module
     append_answer(compiled=True)
     cases = [_Case(module, job["kernel"], case, number) for number, case in enumerate(job["cases"])]
@@ -94,7 +94,7 @@ def _check_cases(cases: list[_Case], reference: Callable | None, job: Mapping, a
         try:
             case.launch()
         except cuda.LaunchError as error:
-            records.record_event("failed", str(error))
+            records.record_event("failed", str(error))  # the reason of the parent's verdict "not checked"
         checking.take()  # writes the launch's record to the file that the parent process reads
         append_answer(ended=case.name, left=[name for name in case.written if name not in expected_arrays])
         for name, expected in expected_arrays.items():
@@ -257,7 +257,7 @@ def _estimate(folder: Path, card: str) -> dict:
 
     try:
         launches = [asdict(record) for record in checking.launches()]
-        estimated = estimate(launches, processes.lines(folder / "launches.modules"), card)
+        estimated = estimate(launches, processes.lines(folder / "launches.modules"), card)  # check mode wrote them
     except EngineError as error:
         return {"why_none": str(error).removeprefix("no estimate: ")}
     facts = {"card": estimated.card.name, "limiter": ", ".join(estimated.near)}

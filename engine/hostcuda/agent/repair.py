@@ -123,8 +123,8 @@ def _synchronize_accesses(source: _Source, finding: dict, array: str) -> Iterato
             inner = [block for block in source.blocks(late_start) if block not in common]
             between = [source.before(source.head(inner[0][0] if inner else late_start), _BARRIER)]
             yield "barrier", between
-        elif array:
-            barrier = "__syncwarp();" if "__syncwarp" in finding["message"] else _BARRIER
+        elif array:  # two threads run the same line, such as a[i] = a[i + 1]
+            barrier = "__syncwarp();" if "__syncwarp" in finding["message"] else _BARRIER  # it says what is enough
             yield from _separate_read_and_write(source, late_start, array, barrier)
         loops = [block for block in common if re.match(r"for\b|while\b|do\b", source.code[source.head(block[0]) :])]
         for start, end in loops[-1:]:  # the innermost, if there is one
@@ -169,6 +169,7 @@ def _separate_read_and_write(source: _Source, at: int, array: str, barrier: str)
 
 def _move_barrier(source: _Source, finding: dict) -> Iterator[tuple[str, Edits]]:
     """Yield ("barrier", edits) that move a divergent barrier behind, or before, a branch or loop around it."""
+    # The message names the barriers at which threads wait: "… 3 threads wait at __syncthreads (kernel.cu:5)".
     numbers = dict.fromkeys((finding["line"], *map(int, re.findall(r"\.cu:(\d+)", finding["message"]))))
     around = {number: source.head(source.blocks(source.line(number)[0])[-1][0]) for number in numbers}
     for number in sorted(numbers, key=lambda number: not source.code.startswith("if", around[number])):  # if first
@@ -188,7 +189,7 @@ def _guard_access(source: _Source, finding: dict, array: str, arguments: Mapping
     They replace `<=` by `<`, return early, or put `if (index < n)` before the access. Conditions compare the index or
     the thread's indices with the kernel's integer `arguments`, first with those that are the array's size.
     """
-    (start, end), is_below = source.line(finding["line"]), " before " in finding["message"]
+    (start, end), is_below = source.line(finding["line"]), " before " in finding["message"]  # "x[-1], one before its …"
     access = re.compile(rf"\b{re.escape(array) or '[A-Za-z_]+'}\s*(?=\[)").search(source.code, start, end)
     if not access:
         return
@@ -234,7 +235,7 @@ def _initialize_memory(source: _Source, finding: dict, array: str) -> Iterator[t
     shared = array and re.search(rf"__shared__\s+[^;]*?\b{re.escape(array)}\b\s*((?:\[[^\]]*\]\s*)*);", source.code)
     if shared:
         barrier = source.before(source.head(start), _BARRIER)
-        at, line_start = shared.end(), source.indent(shared.end())
+        at, line_start = shared.end(), source.indent(shared.end())  # line_start: a newline and the indentation
         first = "[0]" * shared[1].count("[")  # the first element: "[0][0]" of an array of two dimensions
         rank = "threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)"
         fill = (f"for (int k = {rank}; k < sizeof({array}) / sizeof({array}{first}); k += blockDim.x * blockDim.y * "

@@ -12,7 +12,7 @@ import re
 import sys
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import hostcuda
@@ -40,6 +40,7 @@ _NOT_SAID = re.compile(r",? (?:at )?(?:address )?0x[0-9a-fA-F]+|(?:/[\w.+-]+)+/(
 _PRODUCT = re.compile(r"[*]\s*(\d{5,10})\b(?![.\w])|(?<![\w.])(\d{5,10})\s*[*]")  # "* 100000" or "100000 *"
 _NOT_TELLING = re.compile(r"\[-Wunused-(?!parameter)|(?:float|double|half).*onversion\]")  # flags of such warnings
 _WARNED = re.compile(r":(\d+): warning: (.*?)( \[-W.*\])?$")  # column, message, flag
+# What to add to a warning, by a part of its flag, such as [-Wunused-parameter]; "/": to one about a quotient.
 _ADVICE = {"unused-par": ": the launch passes it, so use it", "onversion": ": take a type that holds every value",
            "/": ": a quotient of integers has no fraction, so convert one of them to float first"}
 _FIGURES = {"requests": ("requests",), "units": ("sectors", "wavefronts"), "extra": ("conflicts",)}
@@ -47,7 +48,12 @@ _FIGURES = {"requests": ("requests",), "units": ("sectors", "wavefronts"), "extr
 
 @dataclass
 class Run:
-    """What one run of a kernel or program has left: findings, the launches' records, and the child's answers."""
+    """What one run of a kernel or program has left: findings, the launches' records, and the child's answers.
+
+    A program gives no answers. Answers about cases: ``filled`` (whether initcheck sees variables in registers), then
+    ``compiled``, then of each case ``launching``, ``ended`` (its name, with the arrays ``left`` uncompared) and, of
+    each array that the reference returns, ``wrong`` (how many elements). Without any finding ``time`` follows.
+    """
 
     findings: sanitize.Findings
     records: list[dict]
@@ -240,7 +246,7 @@ def _run(job: Mapping, seconds: float, walled: bool) -> Run:
         # The sandbox keeps the limit itself; it gets 5 seconds more to start and to end.
         ended = processes.run(command, environment, seconds + 5 * walled, capture=True, memory=sandbox.MEMORY)
         if walled and ended.status in (124, 137) and ended.seconds >= seconds:  # stopped by `timeout` in the sandbox
-            ended = replace(ended, status=None)
+            ended = replace(ended, status=None)  # as `processes.run` says it of its own limit
         elif walled and (ended.status or 0) > 128:  # bubblewrap's status for a signal
             ended = replace(ended, status=128 - ended.status)
         files = (folder / name for name in ("launches", "launches.events", "answers"))
@@ -285,21 +291,24 @@ def _build_report(run: Run, job: Mapping, previous: Mapping | None) -> dict:
 def _list_findings(run: Run, verdict: str, reason: str, lines: Sequence[str], kernel: str) -> list[dict]:
     """Return the findings, dicts from `_locate`, in a source with these `lines`: the compiler's errors, or the tools'.
 
-    After a wrong result or a bad address, telling warnings of the compiler and products that may overflow are added.
+    `verdict` and `reason` are those of `Run.decide_verdict`. After a wrong result or a bad address, doubts are added.
     """
-    findings: list[dict] = []
     if verdict == "compile error":
         errors = {match[3]: match for match in reversed([*_ERROR.finditer(reason)])}  # of equal messages the first
         findings = [_locate("compile error", int(match[1]), lines, message, column=int(match[2] or 0))
                     for message, match in reversed(errors.items())]
         return findings or [{"kind": "compile error", "says": _clean(reason.splitlines()[-1])}]
-    tool_findings = run.findings.table.to_dict("records")
+    findings, tool_findings = [], run.findings.table.to_dict("records")
     if verdict == "hang":
+        # "memcheck: nothing found; the program did not end within 60 s …": say the end. A loop's message is said whole.
         findings.append(_locate("hang", _find_stop(run, reason), lines, _clean(reason.rpartition("; the program ")[2])))
+    # The child launches once per case, writes the launch's record, and answers "ended": the n-th answer belongs to the
+    # n-th record. Only the last case, if it was stopped, may have a record and no answer.
+    ended_cases = [*zip((answer["ended"] for answer in run.of("ended")), run.records, strict=False)]
     for finding in tool_findings:
         array = finding["buffer"].get("name", "") if isinstance(finding["buffer"], dict) else ""
         other = finding["other"] if isinstance(finding["other"], dict) and finding["other"]["line"] else None
-        cases = [case["ended"] for case, record in zip(run.of("ended"), run.records, strict=False)
+        cases = [case for case, record in ended_cases
                  if any((row["kind"], row["line"]) == (finding["kind"], finding["line"]) for row in record["findings"])]
         message = _clean(re.sub(f"^{finding['kind']}[:,] ", "", finding["message"]))
         findings.append({**_locate(finding["kind"], finding["line"], lines, message, array, finding["op"]),
@@ -307,21 +316,25 @@ def _list_findings(run: Run, verdict: str, reason: str, lines: Sequence[str], ke
                              "", other["line"], lines, "", array, other.get("op", "")).items() if fact},
                          "thread": sanitize._format_thread(finding), "accesses": finding["count"], "cases": cases,
                          "remedy": finding["remedy"]})
-    if not (verdict == "wrong result" or any(finding["tool"] == "memcheck" for finding in tool_findings)):
-        return findings
-    for event in sorted(run.findings.events, key=lambda event: event.get("line") or 0):
-        if event["kind"] == "warning" and event.get("line") and (warned := _WARNED.search(event["message"])):
+    doubtful = verdict == "wrong result" or any(finding["tool"] == "memcheck" for finding in tool_findings)
+    return [*findings, *(_list_doubts(run.findings.events, lines, kernel) if doubtful else ())]
+
+
+def _list_doubts(events: Sequence[Mapping], lines: Sequence[str], kernel: str) -> Iterator[dict]:
+    """Yield a finding per telling warning of the compiler among `events`, and per product that may overflow an int."""
+    warnings = [event for event in events if event["kind"] == "warning" and event.get("line")]
+    for event in sorted(warnings, key=lambda event: event["line"]):
+        if warned := _WARNED.search(event["message"]):
             (column, message, flag), text = warned.groups(""), _get_text(event["line"], lines)
             divides = "to 'float'" in message and text[int(column) - 1 :][:1] == "/"
             if divides or not (_NOT_TELLING.search(event["message"]) or ("unused" in flag and kernel not in text)):
                 advice = "/" if divides else next((part for part in _ADVICE if part in flag), "")
-                findings.append(_locate("compiler's warning", event["line"], lines, message + _ADVICE.get(advice, ""),
-                                        column=int(column or 0)))
+                yield _locate("compiler's warning", event["line"], lines, message + _ADVICE.get(advice, ""),
+                              column=int(column or 0))
     for number, text in enumerate(code_only("\n".join(lines)).splitlines(), 1):
         if (product := _PRODUCT.search(text)) and 0 < (factor := int(product[1] or product[2])) < 2**31:
             message = f"a product with {factor} overflows 32 bits if the other factor is an int over {2**31 // factor}"
-            findings.append(_locate("possible overflow", number, lines, message))
-    return findings
+            yield _locate("possible overflow", number, lines, message)
 
 
 def _find_stop(run: Run, reason: str) -> int:
@@ -367,7 +380,7 @@ def _count_accesses(records: Sequence[Mapping], lines: Sequence[str]) -> tuple[l
     """
     by_line: dict[int, Counter] = {}
     for site in (site for record in records for site in record["sites"] if site["line"]):
-        for counter in COUNTERS:
+        for counter in COUNTERS:  # it sums one `figure` of all accesses to its `space` with its `op` ("": any)
             if counter.space == site["space"] and counter.op in ("", site["op"]):
                 figure = next((site[name] for name in _FIGURES[counter.figure] if name in site), 0)
                 by_line.setdefault(site["line"], Counter())[counter.name] += figure

@@ -101,8 +101,7 @@ def _fail(message: str) -> CallToolResult:
 
 @server.tool()
 async def check(source: Source, cases: Annotated[list[Case], Field(min_length=1, max_length=8)], kernel: Kernel = "",
-                reference: Reference = "",
-                rtol: Tolerance = None, atol: Tolerance = None, options: Options = "",
+                reference: Reference = "", rtol: Tolerance = None, atol: Tolerance = None, options: Options = "",
                 previous: Annotated[str, Field(description="an earlier report's id, to compare counts and time")] = "",
                 repairs: bool = True, seconds: Seconds = 60) -> Annotated[CallToolResult, Report]:
     """Run a kernel on its cases under all tools, compare with the reference, try repairs; return one report."""

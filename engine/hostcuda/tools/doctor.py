@@ -335,9 +335,8 @@ def _examine_cache() -> Requirement:
     try:
         return Requirement("cache", OK, str(files.private(settings.cache_dir())))
     except EngineError as error:
-        problem = f"{error}. Until then every process compiles its kernels again"
-        remedy = 'export HOSTCUDA_CACHE_DIR="$(mktemp -d)"'  # a name nobody can guess
-        return Requirement("cache", MISSING, problem, remedy)
+        return Requirement("cache", MISSING, f"{error}. Until then every process compiles its kernels again",
+                           'export HOSTCUDA_CACHE_DIR="$(mktemp -d)"')  # a name nobody can guess
 
 
 def _choose_engine(findings: list[Requirement]) -> tuple[str | None, str]:

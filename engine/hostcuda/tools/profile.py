@@ -230,10 +230,8 @@ def counted(records: Sequence[dict], ended: processes.Ended, modules: Sequence[d
         rows.append({
             "launch": number, "kernel": record["kernel"], "grid": tuple(record["grid"]),
             "block": tuple(record["block"]), **record["counts"], **figures[number], "blocks": record["blocks"],
-            "blocks_counted": record["blocks_watched"], "source": COUNTED,
+            "blocks_counted": record["blocks_watched"], "source": ABANDONED if record.get("error") else COUNTED,
         })
-        if record.get("error"):
-            rows[-1]["source"] = ABANDONED
         if figures[number]:
             rows[-1]["source"] += f"{_REGISTERS}{compiler}"  # `Profile.summary` reads the compiler from there
         rows[-1][_TAKEN] = rows[-1].get(_TAKEN) or np.nan  # 0 counted: the host's compiler may have removed some
@@ -276,13 +274,9 @@ def _find_compiler_figures(records: Sequence[dict], modules: Sequence[dict]) -> 
         facts = kernels.get(record["module"], {}).get(record["kernel"])
         if facts:
             share = occupancy_of(facts, record["block"], record["shared"])
-            row |= {
-                NAMES["registers"]: facts["registers"],
-                NAMES["static_shared_bytes"]: facts["shared_bytes"],
-                "local_bytes": facts["stack_bytes"],
-                **{name: facts[name] for name in ("spill_store_bytes", "spill_load_bytes")},
-                NAMES["occupancy_pct"]: 100 * share,
-            }
+            row |= {name: facts[name] for name in ("spill_store_bytes", "spill_load_bytes")}
+            row |= {NAMES["registers"]: facts["registers"], NAMES["static_shared_bytes"]: facts["shared_bytes"],
+                    "local_bytes": facts["stack_bytes"], NAMES["occupancy_pct"]: 100 * share}
     remark = f" Kernels without registers were refused by nvcc: {'; '.join(refused)}" if refused else ""
     return rows, f"{nvcc_version()}, {ARCH}", remark
 

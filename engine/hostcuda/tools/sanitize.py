@@ -74,13 +74,13 @@ class Findings:
 
     @property
     def outcome(self) -> tuple[str, str]:
-        """The verdict, one of `STATUS`, and a sentence with the reason."""
+        """The verdict, one of `STATUS`, and a sentence with the reason, often the summary that `verdict()` returns."""
         messages = {event["kind"]: event["message"] for event in reversed(self.events)}  # the first of each kind
         if self.ended.interrupted:
             return "not checked", f"the program {self.ended.problem}"
         if "compile error" in messages:
             return "compile error", messages["compile error"]
-        if self.ended.status is None:
+        if self.ended.status is None:  # stopped at the time limit
             return "hang", self.verdict()
         if stuck := next((event["message"] for event in self.events if _STUCK in event["message"]), None):
             return "hang", stuck
@@ -134,10 +134,8 @@ class Findings:
     def _repr_html_(self) -> str:
         if self.table.empty:
             return f"<p>{html.escape(self.verdict())}</p>"
-        frame = self.table.assign(
-            where=[_format_place(row) for row in self.table.to_dict("records")],
-            thread=[_format_thread(row) for row in self.table.to_dict("records")],
-        )
+        rows = self.table.to_dict("records")
+        frame = self.table.assign(where=[*map(_format_place, rows)], thread=[*map(_format_thread, rows)])
         columns = {"kind": "error", "kernel": "kernel", "where": "place", "thread": "thread", "message": "message",
                    "count": "count"}
         return table(frame, self.verdict(), columns)._repr_html_()
@@ -264,8 +262,7 @@ def _format_thread(row: dict) -> str:
 def _format_finding(row: dict) -> str:
     """Return a finding in several lines: what and where, the threads, the memory, how often, the remedy."""
     lines = [f"{row['kind']} in {row['kernel'] or 'a kernel'} at {_format_place(row)}: {row['message']}"]
-    who = _format_thread(row)
-    if who:
+    if who := _format_thread(row):
         lines.append(f"  by {who}")
     if isinstance(row["other"], dict):
         other = row["other"]

@@ -144,7 +144,11 @@ def follow(launch: Callable[[], None], function, thread: Sequence[int], block: S
 
 @dataclass(frozen=True)
 class _Event:
-    """A statement that begins (`kind` 0), or an access."""
+    """A statement that begins (`kind` 0), or an access (1 load, 2 store, 3 atomic), as runtime/steps.cpp logs it.
+
+    `place` is in the code; `where`: the frame pointer, or the address that is accessed; `base`, `bytes`, `name`: of the
+    allocation or variable there; `data`: the frame from its lowest known variable on, or the value that is accessed.
+    """
 
     place: int
     kind: int
@@ -195,13 +199,13 @@ def _run(launch: Callable[[], None], code: _Code, thread: Sequence[int], block: 
     """Follow a thread in the launch after `before` others; return its events. Unset memory gets the byte `pattern`."""
     library, three = native.library(), ctypes.c_uint * 3
     count = ctypes.c_size_t(len(code.table) // _STOP.size)
-    library.hc_step(three(*block), three(*thread), before, pattern, code.table, count)
+    library.hc_step(three(*block), three(*thread), before, pattern, code.table, count)  # which thread to log, and how
     try:
         launch()
     except LaunchError as error:  # the runtime abandons a launch when the thread has ended
         if _ENDED not in str(error):
             raise
-    log, events, at = ctypes.c_void_p(), [], 0
+    log, events, at = ctypes.c_void_p(), [], 0  # the log: per event an `_EVENT`, then the bytes of its data
     library.hc_step_log.restype = ctypes.c_size_t
     used = library.hc_step_log(ctypes.byref(log))
     text = ctypes.string_at(log, used) if used else b""
@@ -220,23 +224,26 @@ def _compare_bytes(event: _Event, twin: _Event) -> bytes:
 
 
 def _build_access(code: _Code, function: dwarf.Function, variables: dict, event: _Event, twin: _Event) -> Access:
-    """Return the access of an event. `twin`: the event in the other run; `variables`: the thread's values by name."""
+    """Return the access of an event. `twin`: the event in the other run; `variables`: the thread's values by name.
+
+    Types by name have `function.shared`, of its ``__shared__`` variables, and `code.variables`, of the global ones.
+    """
     # Its value's type is known from the variable that it accesses, or from a pointer of the thread into the allocation.
-    kind = function.shared.get(event.name) or code.variables.get(event.name) if event.name else None
+    variable_type = function.shared.get(event.name) or code.variables.get(event.name) if event.name else None
     pointers = (value.target for value in variables.values() if isinstance(value, Pointer)
                 and 0 <= value.address - event.base < event.bytes and not event.name)
-    element = dwarf.find_element_type(kind or next(filter(None, pointers), None), len(event.data))
+    element = dwarf.find_element_type(variable_type or next(filter(None, pointers), None), len(event.data))
     value = dwarf.decode(element, event.data, _compare_bytes(event, twin)) if element else None
-    return Access(_OPERATIONS[event.kind - 1], _SPACES[event.space], event.name, kind.shape if kind else (), event.base,
-                  event.bytes, event.where, len(event.data), value)
+    shape = variable_type.shape if variable_type else ()
+    return Access(_OPERATIONS[event.kind - 1], _SPACES[event.space], event.name, shape, event.base, event.bytes,
+                  event.where, len(event.data), value)
 
 
 def _build_steps(code: _Code, run: list[_Event], other_run: list[_Event]) -> list[Step]:
     """Return the steps of a followed thread from the events of two runs; bytes that differ between them are not set."""
     steps: list[Step] = []
-    frames: list[int] = []  # the frame pointers of the calls that have not ended, the outermost first
-    numbers: list[int] = []  # and the numbers of these calls
-    open_steps: dict[int, Step] = {}  # call -> its last step
+    open_calls: list[tuple[int, int]] = []  # (frame pointer, number) of the calls that run, the outermost first
+    open_steps: dict[int, Step] = {}  # number of a call -> its last step
     last, calls, function = 0, 0, None  # the place of the last statement, how many calls there were, the function
     for event, twin in zip(run, other_run, strict=True):
         if event.kind:
@@ -244,14 +251,12 @@ def _build_steps(code: _Code, run: list[_Event], other_run: list[_Event]) -> lis
                 steps[-1].accesses.append(_build_access(code, function, steps[-1].before, event, twin))
             continue
         stop, function, low, visible = code.at[event.place]
-        while frames and frames[-1] < event.where:  # the stack grows down: these calls have returned
-            frames.pop()
-            numbers.pop()
-        if not frames or frames[-1] != event.where:
-            frames.append(event.where)
-            numbers.append(calls)
+        while open_calls and open_calls[-1][0] < event.where:  # the stack grows down: these calls have returned
+            open_calls.pop()
+        if not open_calls or open_calls[-1][0] != event.where:
+            open_calls.append((event.where, calls))
             calls += 1
-        call = numbers[-1]
+        call = open_calls[-1][1]
         step = open_steps.get(call)
         # Another statement of the same line, unless the code jumped back: then the line runs once more.
         if step and step is steps[-1] and (step.file, step.line) == (stop.file, stop.line) and event.place > last:

@@ -56,10 +56,10 @@ def compile(request: str) -> str:
     """
     request = json.loads(request)
     tools = ALL_TOOLS if request.get("check") else ()
-    kernel_unit = unit.make_unit(request["source"], request.get("options", ()), not request.get("extern_c", True), None,
-                            request.get("include_dirs"), tools=tools)
-    kernel_unit = _Unit(**vars(kernel_unit))
-    toolchain.exported = _VARIABLE.findall(sources.code_only(request["source"]))
+    settings = (request["source"], request.get("options", ()), not request.get("extern_c", True), None,
+                request.get("include_dirs"))  # None: the default architecture
+    kernel_unit = _Unit(**vars(unit.make_unit(*settings, tools=tools)))
+    toolchain.exported = _VARIABLE.findall(sources.code_only(request["source"]))  # for the linker, of this source
     answer = {"error": "", "messages": [], "places": [], "pointers": False, "variables": toolchain.exported}
     with temporary.folder() as folder:
         try:
@@ -71,9 +71,7 @@ def compile(request: str) -> str:
         answer["places"] = getattr(kernel_unit, "places", [])
         answer["pointers"] = objects.calls_pointers((folder / "kernel.o").read_bytes())
     if request.get("warn"):
-        answer["warnings"] = sources.warnings_about(request["source"], request.get("options", ()),
-                                                    not request.get("extern_c", True), None,
-                                                    request.get("include_dirs"))
+        answer["warnings"] = sources.warnings_about(*settings)
         answer["messages"] = _read_messages(answer["warnings"])
     return json.dumps(answer)
 

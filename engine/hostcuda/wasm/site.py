@@ -6,6 +6,7 @@ own files, and the results are kept in the engine's cache.
 
 from __future__ import annotations
 
+import functools
 import gzip
 import io
 import json
@@ -165,11 +166,9 @@ def _compile_engine() -> bytes:
 
 def _unpack_binaryen() -> bytes:
     """Return the WebAssembly that Binaryen's JavaScript holds as a string; the cache keeps it."""
-
-    def make(to):
-        _run("the WebAssembly of binaryen is not found", "unpack.mjs", to)
-
-    return cache.obtain(f"wasm-{cache.digest(*_key('unpack.mjs'))[:24]}.wasm", make).read_bytes()
+    name = f"wasm-{cache.digest(*_key('unpack.mjs'))[:24]}.wasm"
+    make = functools.partial(_run, "the WebAssembly of binaryen is not found", "unpack.mjs")  # called with a path
+    return cache.obtain(name, make).read_bytes()
 
 
 def _run(failure: str, script: str, *arguments: Path) -> None:

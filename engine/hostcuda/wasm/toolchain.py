@@ -76,7 +76,10 @@ def run(command: list[str], cwd: Path | None = None) -> tuple[int, str, str]:
         checked = any(word.endswith(".ll") for word in command)
         options = ["-O2", "-Xclang", "-disable-llvm-passes"] if checked else []  # the passes have run already
         status, out, err = clang([*words[:-2], *options, "-c", "-o", "kernel.o"], folder, {})
-        return (status, out, err) if status else _link(folder, checked)
+        if status:
+            return status, out, err
+        variables = [f"--export-if-defined={name}" for name in exported]
+        return clang([*_LINK, *variables, str(runtime(checked)), "-o", "kernel.so"], folder, {})  # and the runtime
     if os.devnull in command:  # the caller wants the messages alone
         words = [word for word in words if word not in ("-S", "-emit-llvm", "-o", os.devnull)] + ["-fsyntax-only"]
     elif "-emit-llvm" in words:
@@ -90,12 +93,6 @@ def _write_text(command: list[str], folder: str, instead: dict[str, str]) -> tup
     status, text, err = clang([*command[:at], "-o", "-", *command[at + 2 :]], folder, instead)
     Path(folder, command[at + 1]).write_text(text, encoding="utf-8")
     return status, "", err
-
-
-def _link(folder: str, checked: bool) -> tuple[int, str, str]:
-    """Link kernel.o in a folder to kernel.so, with the runtime for check mode if `checked`; return as `run` does."""
-    variables = [f"--export-if-defined={name}" for name in exported]
-    return clang([*_LINK, *variables, str(runtime(checked)), "-o", "kernel.so"], folder, {})
 
 
 def _preprocess(command: list[str], folder: str) -> tuple[int, str, str]:
