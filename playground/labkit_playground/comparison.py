@@ -89,7 +89,7 @@ def compare(array: Array, title: str, convolution: Convolution) -> None:
                        for name, along in zip("bmhw", zip(*indices, strict=True), strict=True))
     lines = [f"{title}: {len(wrong)} of {len(array.values)} outputs, at {ranges}"]
     lines += [f"It looks as if {hint}." for hint in _find_hints(array, convolution)]
-    first = wrong[:_SHOWN]
+    first = wrong[:_SHOWN]  # they are printed as `labkit.measure.compare` prints a DataFrame
     lines.append(f"The first {len(first)}:" if len(wrong) > len(first) else "These:")
     rows = []
     for place, index in zip(first, indices, strict=False):

@@ -78,15 +78,16 @@ def _describe(task: Exercise, arrays: Arrays) -> dict:
 def _describe_convolution(subject: InPlaceOf, start: Variant, case: Case, arrays: Arrays) -> dict:
     """Return the data of a case of a convolution, as `collect` describes them; `start` is the starting code."""
     layer, batch = case.what
-    scope, io = start.scope(layer), start.io_dtype
-    scratch = start.rung.scratch(scope)
+    scope, io = start.scope(layer), start.io_dtype  # what a rung's numbers depend on: the layer, and its options
+    scratch = start.rung.scratch(scope)  # bytes per image
     if images_per_launch(batch, scratch, _PLENTY, start.rung.images(scope)) != batch:
         raise LabError(f"{start.label} launches {case.name} in chunks, and the playground has one launch per kernel")
     buffers = {"x": layer.x_shape(batch), "k": layer.k_shape, "y": layer.y_shape(batch)}
     sizes = {name: int(np.prod(shape)) * io.itemsize for name, shape in buffers.items()}
     # Bytes of intermediate results (u), and of weights in another order (a), for rungs that have them.
     sizes |= {name: count for name, count in (("u", scratch * batch), ("a", start.rung.arranged(scope))) if count}
-    numbers = [batch, layer.C, layer.H, layer.W, layer.M, layer.K]
+    numbers = [batch, layer.C, layer.H, layer.W, layer.M, layer.K]  # the last arguments of each kernel of the lab
+    # A pointer to a buffer that this rung does not have is 0.
     launches = [{"kernel": launch.kernel, "grid": launch.grid, "block": launch.block, "shared": launch.shared,
                  "arguments": [*(name if name in sizes else 0 for name in call.buffers), *numbers]}
                 for launch, call in zip(start.geometry(layer, batch), start.calls, strict=True)]
@@ -100,7 +101,7 @@ def _describe_convolution(subject: InPlaceOf, start: Variant, case: Case, arrays
             "inputs": [arrays.add(np.float64(array)) for array in (x, k)],
             "title": f"on {layer}, B = {batch} ({'real numbers' if run else 'integers'})",
         }
-        if run:
+        if run:  # real numbers: `Stored.measure` divides the error by the scale, as a goal on it asks
             output["scale"] = arrays.add(scale)
         inputs = {"x": x.astype(io), "k": k.astype(io)}
         poisoned = np.full(buffers["y"], unwritten(io)).view(np.uint8).ravel()
@@ -124,7 +125,7 @@ def _describe_launches(subject: Kernels, case: Case, arrays: Arrays) -> dict:
                 name = names[id(argument)] = argument.name if isinstance(argument, Output) else f"input {len(names)}"
                 filled = argument.make_before() if isinstance(argument, Output) else np.ascontiguousarray(argument)
                 buffers[name], write[name] = filled.nbytes, arrays.add(filled)
-                if isinstance(argument, Output):
+                if isinstance(argument, Output):  # "marked": its values before the launch show what no thread stores
                     outputs.append({
                         "name": name, "type": argument.expected.dtype.name, "shape": argument.expected.shape,
                         "expected": arrays.add(np.asarray(argument.expected, np.float64)), "before": write[name],

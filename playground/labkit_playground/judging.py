@@ -64,7 +64,7 @@ def plan(number: str, source: str) -> str:
     except LabError as error:
         return json.dumps({"refused": str(error)})
     names = constant_arrays(text)
-    in_place_of_rung = "no_extern_c" in stored  # a convolution, launched as the lab's kernel that it replaces
+    in_place_of_rung = "no_extern_c" in stored  # a convolution (`data._describe`), launched as the kernel it replaces
     only = names[0] if in_place_of_rung and len(names) == 1 else None  # as `labkit.ladder.variants.Variant` chooses
     constant = stored["constant"] if stored["constant"] in names else only  # the array that gets the weights
     extern_c = not in_place_of_rung and 'extern "C"' not in text
@@ -94,9 +94,11 @@ def grade(number: str, source: str, events: str, arrays, hints: int) -> str:
         The number of the hint that is due; 0 for the answer to a first attempt.
     """
     task, stored = _exercise(number), STORED[number]
+    # The kernel ran in the page and no process can have failed: `problem` is all that the judge reads of one.
     records = json.loads(_UNSET.sub(r"'\1' may be used uninitialized", events))
     result = judge(task, source, ChildResult(SimpleNamespace(problem=""), records, arrays))
     call, times = f'lab.solution("{number}")' if task.solution else "", stored["times"] if result.passed else ""
+    # To a first attempt the first hint, unless a thread that the reader can follow comes before any hint.
     text = write_advice(result, hints or int(not result.thread_advice), call, times)
     lines = [{"ok": line.ok, "text": line.text, "kind": line.kind} for line in result.lines]
     return json.dumps({"exercise": number, "verdict": result.verdict, "passed": result.passed, "lines": lines,

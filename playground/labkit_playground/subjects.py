@@ -32,6 +32,7 @@ class Stored:
     cases: Sequence[Case] = ()
 
     def __init__(self, *_: object, moves: bool = False, **__: object):
+        """Keep `moves`, which the judge reads: whether outputs belong to other threads in a solution than at first."""
         self.moves = moves
 
     def load(self, stored: list[dict], arrays) -> None:
