@@ -56,10 +56,10 @@ def write_image(folder: Path, tasks: Iterable[Exercise]) -> list[Path]:
 
 def _list_files(tasks: Iterable[Exercise]) -> Iterator[tuple[str, bytes]]:
     """Yield (name, content) of the grader's files: scripts, the lab and added exercises, without solutions."""
-    keys = []
+    keys = []  # the lines of `_ASKED`: "04a", or "exercises/NAME" for an exercise of the class's own
     for task in tasks:
         keys.append(task.number if task.of_series else f"exercises/{task.number}")
-        if not task.of_series:
+        if not task.of_series:  # the lab does not have its files
             for path in sorted(filter(Path.is_file, task.folder.iterdir())):
                 yield from _without_solution(f"{keys[-1]}/{path.name}", path)
     yield from ((path.name, path.read_bytes()) for path in sorted(_CONTAINER.iterdir()) if path.is_file())
@@ -90,17 +90,18 @@ def gradescope(root: Path) -> Path:
     """Grade ``submission`` in Gradescope's folder `root`; write ``results/results.json`` there, and return its path.
 
     The student is named by the e-mail address of the first one who hands in, as Gradescope knows it. An exercise of
-    the assignment that is not in the submission gets no points.
+    the assignment that is not in the submission gets no points; other exercises that are in it are ignored.
     """
     users = json.loads((root / "submission_metadata.json").read_text(encoding="utf-8")).get("users") or [{}]
     name = str(users[0].get("email") or users[0].get("name") or "student")
     numbers = read_exercises()
     by_number = {submission.exercise: submission for submission in submissions([root / "submission"], name)}
     handed_in = [by_number.get(number) or Submission(name, number, problem="there is nothing to this exercise")
-                 for number in numbers] + [submission for number, submission in by_number.items() if not number]
+                 for number in numbers]
+    handed_in += [by_number[""]] if "" in by_number else []  # files that name no exercise: its `problem` is shown
     out = root / "graded"
     grading.grade_all(handed_in, out)
-    files = grades.write_all(out, formats=["gradescope"]).files
+    files = grades.write_all(out, formats=["gradescope"]).files  # one student has one results.json
     (result_file,) = (path for path in files if path.name == "results.json")
     return write(root / "results" / "results.json", result_file.read_bytes())
 

@@ -60,7 +60,7 @@ def grade(
     It writes what gradebooks read, too. Each kernel runs in a sandbox. A run that was stopped goes on where it was;
     what has not changed is not graded again.
     """
-    from dataclasses import asdict
+    from dataclasses import asdict, replace
 
     from tqdm import tqdm
 
@@ -110,31 +110,20 @@ def grade(
     if as_json:
         print(json.dumps([asdict(result) for result in here], indent=1))
         return
-    # What is reported: how often each verdict, then lines about results, the number of old ones, and the students.
-    counts, ungraded, stopped, changed, earlier, students = Counter(), [], [], [], 0, set()
-    tasks = grading.digest_tasks()
-    for result in here:
-        students.add(result.student)
-        fault = result.verdict.startswith(grading.NO_RESULT)
-        counts.update([result.verdict.partition(":")[0] if fault else result.verdict] if result.lines else [])
-        name = " ".join(filter(None, [result.student, result.exercise]))
-        if result.before and again:
-            changed.append(f"{name}: {result.before} -> {result.verdict} ({result.regraded})")
-        if fault:
-            stopped.append(f"{name}: {result.verdict.removeprefix(grading.NO_RESULT)}")
-        if not result.lines:
-            ungraded.append(f"{name}: {result.verdict}")
-        earlier += bool(result.lines) and result.grader != tasks.get(result.exercise)
+    here = [replace(result, lines=result.lines[:1]) for result in here]  # few bytes each: whether there are lines
+    counts, changed, stopped, ungraded = _sort_results(here)
     ungraded += [f"{one.student} {one.exercise}: {one.verdict}; the earlier result stands" for one in failed]
     gone = [f"{result.student} {result.exercise}".strip() for result in removed]
-    for what, lines in (("verdicts changed", changed), ("points changed", output.changed if again else []),
-                        ("marks without a hand-in", output.unused), ("removed", gone),
+    changes = (("verdicts changed", changed), ("points changed", output.changed)) if again else ()
+    for what, lines in (*changes, ("marks without a hand-in", output.unused), ("removed", gone),
                         ("no points, because", stopped), ("not graded", ungraded)):
         if what == "no points, because":
             for verdict, count in counts.most_common():
                 print(f"{count:5}  {verdict}")
         if lines:
             print("\n".join([f"{len(lines):5}  {what}:", *(f"{'':7}{line}" for line in lines)]))
+    students, tasks = {result.student for result in here}, grading.digest_tasks()
+    earlier = sum(bool(result.lines) and result.grader != tasks.get(result.exercise) for result in here)
     for line in terms.roster.report(students, terms.exercises) if terms.roster else ():
         print(escape(line))
     if to_grade and (besides := len(grading.list_orphans(out, everything))):
@@ -154,6 +143,28 @@ def grade(
     for path in others:
         print(path)
     print(f"{table}, and a page for {f'each of {len(students)} students' if len(students) > 1 else 'one student'}")
+
+
+def _sort_results(results: list) -> tuple[Counter, list[str], list[str], list[str]]:
+    """Return a count of the verdicts, and three lists of lines: what a regrade changed, students' faults, not graded.
+
+    A result with the student's fault has lines, and its verdict begins with `grading.NO_RESULT`: "not right yet: the
+    program took longer than 60 s" counts as "not right yet". One without lines could not be graded.
+    """
+    from labkit_classroom.grading import NO_RESULT
+
+    counts, changed, stopped, ungraded = Counter(), [], [], []
+    for result in results:
+        fault = result.verdict.startswith(NO_RESULT)
+        counts.update([result.verdict.partition(":")[0] if fault else result.verdict] if result.lines else [])
+        name = " ".join(filter(None, [result.student, result.exercise]))
+        if result.before:
+            changed.append(f"{name}: {result.before} -> {result.verdict} ({result.regraded})")
+        if fault:
+            stopped.append(f"{name}: {result.verdict.removeprefix(NO_RESULT)}")
+        if not result.lines:
+            ungraded.append(f"{name}: {result.verdict}")
+    return counts, changed, stopped, ungraded
 
 
 def _add_exercises(given: list[str] | None) -> frozenset[str]:

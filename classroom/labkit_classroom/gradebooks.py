@@ -59,9 +59,8 @@ def require_formats(formats: Iterable[str], roster: Roster | None, students: int
                            "written by the autograder that runs in each student's repository")
 
 
-def write_student(
-    formats: Iterable[str], out: Path, name: str, results: Sequence[Result], questions: Mapping[str, Sequence[Question]]
-) -> list[Path]:
+def write_student(formats: Iterable[str], out: Path, name: str, results: Sequence[Result],
+                  questions: Mapping[str, Sequence[Question]]) -> list[Path]:
     """Write the results of one student to `out`, and return the files, of those `formats` that have one per student.
 
     They are ``gradescope/NAME/results.json`` and ``result.json`` for Classroom 50. `questions` are by the exercise.
@@ -87,9 +86,8 @@ def make_gradescope_result(results: Sequence[Result], questions: Mapping[str, Se
             "output_format": "text", "visibility": "visible", "tests": tests}
 
 
-def make_classroom50_result(
-    results: Sequence[Result], questions: Mapping[str, Sequence[Question]], runner: Mapping[str, str]
-) -> dict:
+def make_classroom50_result(results: Sequence[Result], questions: Mapping[str, Sequence[Question]],
+                            runner: Mapping[str, str]) -> dict:
     """Return a student's results for Classroom 50's JSON. `runner` are environment variables; LabError if one lacks.
 
     Its points are whole numbers, so all points are multiplied by the least number that makes them whole.
@@ -111,10 +109,8 @@ def make_classroom50_result(
             "tests": tests}
 
 
-def write_class(
-    formats: Iterable[str], out: Path, roster: Roster, columns: Mapping[str, tuple[str, Fraction]],
-    book: Mapping[tuple[str, str], tuple[Fraction, str]],
-) -> list[Path]:
+def write_class(formats: Iterable[str], out: Path, roster: Roster, columns: Mapping[str, tuple[str, Fraction]],
+                book: Mapping[tuple[str, str], tuple[Fraction, str]]) -> list[Path]:
     """Write the tables of a class to `out`, and return the files: ``canvas.csv``, ``moodle.csv``.
 
     `columns` maps the number of an exercise to its title and its points. `book` maps the id of a student and the number

@@ -101,6 +101,7 @@ class Terms:
         total = self.worth(result.exercise) if result.exercise else Fraction(0)
         if not result.lines:
             return [gradebooks.Question(f"{result.exercise} handed in".strip(), Fraction(0), total, result.verdict)]
+        # A line: whether it is met (None: not counted), its text, and its part: a goal's name, `BUDGET` or "".
         first = [(ok, text) for ok, text, part in result.lines if not part]  # clean and right
         budget = [(ok, text) for ok, text, part in result.lines if part == BUDGET]  # changed lines
         goals = [(ok, text, part) for ok, text, part in result.lines if part not in ("", BUDGET)]
@@ -150,9 +151,7 @@ class Written(NamedTuple):
     unused: list[str]
 
 
-def write_all(
-    out: Path, terms: Terms | None = None, ranking: bool = False, formats: Iterable[str] = ()
-) -> Written:
+def write_all(out: Path, terms: Terms | None = None, ranking: bool = False, formats: Iterable[str] = ()) -> Written:
     """Write ``grades.csv``, a page per student, and the files that `ranking` and `formats` ask for.
 
     Parameters
@@ -172,18 +171,20 @@ def write_all(
         A format lacks what it needs, such as a roster.
     """
     terms, formats = terms or Terms(), {*formats}
-    places: dict[str, list[str]] = defaultdict(list)
+    # Student -> numbers of exercises. The results themselves are read again, a student at a time: a class is large.
+    numbers_of: dict[str, list[str]] = defaultdict(list)
     for result in read_results(out):
         if terms.counts(result):
-            places[result.student].append(result.exercise)
-    gradebooks.require_formats(formats, terms.roster, len(places))
+            numbers_of[result.student].append(result.exercise)
+    gradebooks.require_formats(formats, terms.roster, len(numbers_of))
     text, late, met, ungraded, before, changed = io.StringIO(), 0, [], [], _read_earlier_points(out / "grades.csv"), []
     sheet = csv.writer(text, lineterminator="\n")
     sheet.writerow([*(["id"] if terms.roster else []), *_COLUMNS])
     book: dict[tuple[str, str], tuple[Fraction, str]] = {}  # the points of a person at an exercise, and the notes
-    other_files, names = [], _choose_file_names(places)
-    for student in sorted(places):
-        results = [terms.apply_marks(it) for name in sorted(places[student]) if (it := read_result(out, student, name))]
+    other_files, names = [], _choose_file_names(numbers_of)
+    for student in sorted(numbers_of):
+        graded = (read_result(out, student, number) for number in sorted(numbers_of[student]))
+        results = [terms.apply_marks(result) for result in graded if result]
         notes = {result.exercise: terms.notes(result) for result in results}
         person = terms.find_student(student)
         questions = {result.exercise: terms.questions(result) for result in results}
@@ -196,7 +197,7 @@ def write_all(
             old, new = before.get(_result_key(result)), gradebooks.decimal(points)
             if result.lines and old and old != new:
                 changed.append(f"{student} {result.exercise}: {old} -> {new}")
-            if person and result.lines:  # what is not graded is an empty cell, and not zero
+            if person and result.lines:  # what is not graded is an empty cell, and not zero; of two names the better
                 key = person.id, result.exercise
                 book[key] = max(book.get(key, (points, "")), (points, notes[result.exercise]))
             if result.passed:
@@ -209,18 +210,18 @@ def write_all(
             out / f"{names[student]}.html", "student.html.j2", student=student, results=results, asked=questions,
             tried=sum(bool(result.exercise) for result in results), passed=sum(result.passed for result in results),
             titles=titles, points=_format_points, hours=hours, notes=notes, budget=BUDGET)
-    for person in terms.roster.missing(places) if terms.roster else ():
+    for person in terms.roster.missing(numbers_of) if terms.roster else ():
         row = [person.id, person.name, "", "", "", "nothing handed in", "", "", "", "", 0, ""]
         sheet.writerow(map(gradebooks.shown, row))
     if terms.roster:
         columns = {key: (exercise.title, terms.worth(key)) for key, exercise in terms.exercises.items()
-                   if key in terms.only or any(key in numbers for numbers in places.values())}
+                   if key in terms.only or any(key in numbers for numbers in numbers_of.values())}
         other_files += gradebooks.write_class(formats, out, terms.roster, columns, book)
     files = [write(out / "grades.csv", text.getvalue()), *other_files]
     if ranking:
         tables = rank_students(met)
         files.append(render_page(out / "ranking.html", "ranking.html.j2", rankings=tables, ungraded=ungraded))
-    handed_in = {(terms.rules.student_key(name), number) for name, numbers in places.items() for number in numbers}
+    handed_in = {(terms.rules.student_key(name), number) for name, numbers in numbers_of.items() for number in numbers}
     return Written(files, late, changed, [" ".join(key) for key in terms.rules.marks if key not in handed_in])
 
 

@@ -26,15 +26,8 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import (
-    FIRST_COMPLETED,
-    BrokenExecutor,
-    Executor,
-    Future,
-    ProcessPoolExecutor,
-    ThreadPoolExecutor,
-    wait,
-)
+from concurrent import futures
+from concurrent.futures import Executor, Future
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -88,7 +81,7 @@ class Result:
     seconds : float
         The time that the grading took.
     submitted_at, clock : str
-        As `Submission` has them.
+        When it was handed in, in UTC, and the source of that time: `MANIFEST` or "file"; empty if nobody knows.
     before, regraded : str
         The verdict of the same text before the last regrade and the day of the regrade, if it changed the verdict.
     answer : str
@@ -121,10 +114,8 @@ class Result:
 
 
 # -------------------------------------------------------------------------------------------------------------- A class
-def grade_all(
-    handed_in: Sequence[Submission], out: Path, executor: Executor | None = None, unsafe: bool = False,
-    again: bool = False, done: Callable[[int], object] = lambda count: None, seed: str = "",
-) -> list[Result]:
+def grade_all(handed_in: Sequence[Submission], out: Path, executor: Executor | None = None, unsafe: bool = False,
+              again: bool = False, done: Callable[[int], object] = lambda count: None, seed: str = "") -> list[Result]:
     """Grade submissions. Each result is kept in a file as soon as it is known, and not computed again.
 
     Parameters
@@ -186,10 +177,11 @@ def grade_all(
         if result != earlier:
             write(_choose_path(folder, submission), json.dumps(asdict(result), indent=1) + "\n")
 
+    # Of any student, by exercise, text and version: an equal text needs no grading.
     graded = {(old.exercise, old.answer, old.grader): path for path, old in _read_all(folder) if old.answer}
     numbers = {submission.exercise for submission in handed_in if not submission.problem}
     tasks = {number: digest_task(number) for number in numbers}
-    starts = _read_starts(folder)
+    starts = _read_starts(folder)  # today's starting code becomes the last one of its exercise
     for number in tasks:
         now = _digest_code(number)
         starts[number] = [*(code for code in starts[number] if code != now), now]
@@ -204,7 +196,7 @@ def grade_all(
             keep(submission, earlier, earlier)
         elif key in graded and (result := _read(graded[key])):
             keep(submission, replace(result, before="", regraded=""), earlier)
-        else:
+        else:  # the same text keeps its seed, so that a regrade draws the same inputs
             before = earlier.seed if earlier and earlier.answer == key[1] else ""
             waiting.setdefault(key, []).append(replace(submission, seed=seed or before))
             continue
@@ -227,8 +219,9 @@ def grade_all(
                 finish(group, _grade(group[0], unsafe))
         with contextlib.ExitStack() as stack:
             pool = executor or stack.enter_context(start_workers(None, len(kernels)))
-            futures = stack.enter_context(contextlib.closing(_grade_parallel(pool, kernels, unsafe, added, finish)))
-            for group, future in futures:
+            # Closed when Ctrl-C ends the loop, too: then the generator waits for what still runs, and finishes it.
+            ended = stack.enter_context(contextlib.closing(_grade_parallel(pool, kernels, unsafe, added, finish)))
+            for group, future in ended:
                 finish(group, _get_result(group[0], future))
     except KeyboardInterrupt:
         finished = sum(_choose_path(folder, submission).is_file() for submission in handed_in)
@@ -252,7 +245,7 @@ def _grade_parallel(
                 running[pool.submit(_grade, group[0], unsafe, added)] = group
             if not running:
                 return
-            for future in wait(running, return_when=FIRST_COMPLETED).done:
+            for future in futures.wait(running, return_when=futures.FIRST_COMPLETED).done:
                 yield running.pop(future), future
     finally:
         begun = {future: group for future, group in running.items() if not future.cancel()}
@@ -265,7 +258,7 @@ def _get_result(submission: Submission, future: Future) -> Result:
     """Return a future's result, or one that says why there is none; LabError if the whole executor broke."""
     try:
         return future.result()
-    except BrokenExecutor as error:
+    except futures.BrokenExecutor as error:
         raise LabError(f"the executor broke: {error}. What is graded is kept: the same command goes on") from error
     except Exception as error:  # a worker that was lost, or could not import the lab
         return Result(submission.student, submission.exercise, False, f"not graded: {type(error).__name__}: {error}")
@@ -278,8 +271,8 @@ def start_workers(jobs: int | None, most: int) -> Executor:
     """
     jobs = max(1, min(jobs or os.cpu_count() or 1, most))
     if jobs <= _THREADS:
-        return ThreadPoolExecutor(jobs)
-    return ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), _prepare_worker)
+        return futures.ThreadPoolExecutor(jobs)
+    return futures.ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), _prepare_worker)
 
 
 def _prepare_worker() -> None:
@@ -332,6 +325,7 @@ def _digest_code(number: str, answer: str | tuple | None = None) -> str:
 
 
 def _mark_as_start(result: Result) -> Result:
+    """Return a result as that of the starting code, not passed; as it is if it could not be graded: it has no lines."""
     return replace(result, passed=False, untouched=True, verdict=UNTOUCHED, advice="") if result.lines else result
 
 
@@ -370,7 +364,7 @@ def _digest_answer(submission: Submission) -> str:
 
 
 def digest_task(number: str | Path) -> str:
-    """Return the digest of what decides the grades of an exercise, given by its number or its folder."""
+    """Return the digest of what decides an exercise's grades, without wrong.toml, which has answers for tests."""
     folder = number if isinstance(number, Path) else by_name(number).folder
     return digest(_digest_lab(), *_read_files(folder, (p for p in folder.rglob("*") if p.name != "wrong.toml")))[:16]
 
@@ -400,6 +394,7 @@ def _read_files(folder: Path, paths: Iterable[Path]) -> Iterator[str | bytes]:
 
 # ------------------------------------------------------------------------------------------------------- One submission
 def _is_kernel(submission: Submission) -> bool:
+    """Return whether a submission has a kernel, which the sandbox runs; the others are numbers, or have a problem."""
     return not submission.problem and not isinstance(by_name(submission.exercise).subject, Numbers)
 
 
@@ -420,7 +415,7 @@ def _grade(submission: Submission, unsafe: bool, added: Mapping[str, Path] = Map
             reason = str(error).removeprefix("there is no result: ")
             graded = grade.Grade(exercise, (grade.GradeLine(False, f"can be graded\n{reason}"),))
             verdict = f"{NO_RESULT}{reason.splitlines()[0]}"
-        goals = [goal.what for goal in exercise.goals if graded.reached]
+        goals = [goal.what for goal in exercise.goals if graded.reached]  # those of the last lines, if there are any
         reached = {what: float(got) for what, got in zip(goals, graded.reached, strict=False) if math.isfinite(got)}
         before = graded.lines[: len(graded.lines) - len(goals)]
         parts = [*(BUDGET if line.kind == BUDGET else "" for line in before), *goals]
@@ -457,6 +452,9 @@ def grade_in_sandbox(exercise: Exercise, source: str, unsafe: bool = False) -> g
 
     The arrays and counters come from the child process's answer, which carries a word that the child got before it
     compiled anything. They are judged here. LabError if the child came to no result; the message says why.
+
+    With ``--untrusted`` the child refuses what is more than a kernel, and packs its files into one, ``answer``: its
+    record has ``events``, marks and launches, and ``arrays``, "CASE-RUN-NAME" to an array's .npy file in base64.
     """
     with temporary.folder() as folder:
         command, environment = grade.write_job(exercise, source, folder)

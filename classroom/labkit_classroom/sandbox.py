@@ -187,8 +187,9 @@ def try_walls() -> dict[str, str]:
         unnamed.bind("\0" + name)
         unnamed.listen()
         (other / "handed-in.cu").write_text("another student's")
-        started = Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19]  # `starttime`: see probe.py
-        attempts = {  # the arguments of the functions in probe.py
+        # With this process's number goes its start time: in the sandbox another process may have the same number.
+        started = Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19]
+        attempts = {  # wall -> the arguments of probe.py's function that tries to get through, as probe_network(…)
             "network": [server.getsockname()[1], name],
             "files": [[*map(str, (*hidden, other / "handed-in.cu"))], unwritable],
             "processes": [os.getpid(), started, limits.processes],
@@ -197,6 +198,7 @@ def try_walls() -> dict[str, str]:
         child = _run([sys.executable, "-I", "-S", probe.__file__], folder, stdin=json.dumps(attempts), limits=limits)
         hog = "import time; kept = b'1' * (128 << 20); time.sleep(2)"
         trial = _run([sys.executable, "-I", "-S", "-c", hog], folder, limits=Limits(seconds=20, memory=64 * MIB))
+    # The probe prints a dict: wall -> phrases for what it could do, such as "reaches 127.0.0.1"; none if it stands.
     holes = json.loads(child.stdout) if not child.problem else {wall: [f"the probe {child.problem}"] for wall in WALLS}
     if "of memory" not in trial.problem:
         holes["memory"].append("uses more than it may")
@@ -232,14 +234,9 @@ def _make_environment(check: str) -> dict[str, str]:
     inherited = {name: os.environ[name] for name in ("CXX", "LANG", "LC_ALL") if name in os.environ}
     return inherited | {
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), "/usr/local/bin", "/usr/bin", "/bin"]),
-        "PYTHONPATH": PYTHONPATH,
-        "PYTHONDONTWRITEBYTECODE": "1",
-        "HOME": "/tmp",
-        "TMPDIR": "/tmp",
-        "HOSTCUDA_ENGINE": "cpu",
-        "HOSTCUDA_CHECK": check,
-        "HOSTCUDA_CACHE_DIR": _CACHE,
-        "OPENBLAS_NUM_THREADS": "1",
+        "PYTHONPATH": PYTHONPATH, "PYTHONDONTWRITEBYTECODE": "1", "OPENBLAS_NUM_THREADS": "1",
+        "HOME": "/tmp", "TMPDIR": "/tmp",
+        "HOSTCUDA_ENGINE": "cpu", "HOSTCUDA_CHECK": check, "HOSTCUDA_CACHE_DIR": _CACHE,
     }
 
 
@@ -328,12 +325,14 @@ def run(command: Sequence[str], scratch: Path, *, readable: Iterable[Path] = (),
         unsafe: bool = False) -> SandboxEnded:
     """Run a command in the sandbox to its end or to a limit.
 
+    LabError if there is no sandbox and `unsafe` is False, or the CPU engine cannot be compiled.
+
     Parameters
     ----------
     command : sequence of str
     scratch : Path
         A folder of this command alone, with the same path inside: the one place where it can leave files. Where root
-        runs this, the folder is given to the user "nobody".
+        runs this, the folder is given to the user of `_USERS` that runs the command.
     readable : iterable of Path
         What else it can read, at the same paths.
     check : str, optional
@@ -346,11 +345,6 @@ def run(command: Sequence[str], scratch: Path, *, readable: Iterable[Path] = (),
     limits : Limits, optional
     unsafe : bool
         Run it without bubblewrap, under the limits only, where there is none.
-
-    Raises
-    ------
-    LabError
-        There is no sandbox and `unsafe` is False, or the CPU engine cannot be compiled.
     """
     require(unsafe)
     return _run(command, scratch, readable, check, environment, stdin, limits, available())
@@ -397,9 +391,8 @@ def _run(command, scratch, readable=(), check=None, environment=None, stdin="", 
     return SandboxEnded(status, problem or _describe_status(status, limits), seconds, peak, *texts)
 
 
-def _watch(
-    process: subprocess.Popen, scratch: Path, limits: Limits, began: float, user: int | None
-) -> tuple[str, int, list[str]]:
+def _watch(process: subprocess.Popen, scratch: Path, limits: Limits, began: float,
+           user: int | None) -> tuple[str, int, list[str]]:
     """Read a command's outputs until it ends, or kill it when it exceeds a limit.
 
     Return the limit's sentence or "", the peak of its memory in bytes, and its two outputs. `began` is the time of its
@@ -508,7 +501,7 @@ def read_answer(ended: SandboxEnded, path: Path, word: str, most: int = 64 * MIB
     ended : SandboxEnded
         It must have ended by itself with status 0.
     path : Path
-        A file that `labkit.exercises.grader.write_answer` wrote.
+        A file of JSON that `labkit.exercises.grader.write_answer` wrote: ``nonce``, and ``record``, a dict.
     word : str
         The nonce that the command was given.
     most : int

@@ -110,6 +110,7 @@ def _group_texts(handed_in: Sequence[Submission]) -> list[tuple[str, dict[str, s
     """Return (exercise, {student: the kernel's text}) for each exercise that has kernels, in order."""
     texts: dict[str, dict[str, str]] = defaultdict(dict)
     for item in handed_in:
+        # Not numbers, which are a tuple, nor a text that was cut when it was read, one character behind the limit.
         if isinstance(item.answer, str) and not item.problem and len(item.answer) <= SOURCE_CHARACTERS:
             texts[item.exercise][item.student] = item.answer
     return sorted(texts.items())

@@ -94,9 +94,8 @@ def list_files() -> Iterator[Path]:
         paths = [checkout / name for name in child.stdout.split("\0") if name]
     else:
         paths = [*_walk_checkout(checkout)]
-    for path in paths:
-        if path.is_file() and not path.relative_to(checkout).as_posix().startswith(_LEFT_OUT):
-            yield path
+    yield from (path for path in paths
+                if path.is_file() and not path.relative_to(checkout).as_posix().startswith(_LEFT_OUT))
 
 
 def _walk_checkout(checkout: Path) -> Iterator[Path]:
@@ -112,7 +111,7 @@ def remove_solution(path: Path) -> str:
         return without_solution(read(path))
     if path.suffix == ".py":
         return remove_answers(read(path))
-    return "" if path.name == "wrong.toml" else read(path)
+    return "" if path.name == "wrong.toml" else read(path)  # wrong.toml: wrong answers, close to right ones
 
 
 def remove_answers(module: str) -> str:

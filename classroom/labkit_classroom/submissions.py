@@ -117,7 +117,7 @@ def submissions(paths: Iterable[Path | str], student: str = "") -> list[Submissi
     texts: dict[str, str] = {}  # of a large class many are equal
     bytes_of, exercises_of = Counter(), Counter()  # by the student, to limit what is read
     for file, path in files:
-        known = _read_time(file, path, manifest)
+        known = _read_time(file, path, manifest)  # fields of a submission: its time, and the manifest's student
         folder, nested = _find_student_folder(file, path)
         owner = student or (folder if nested else file.stem)
         bytes_of[owner] += _count_quota(file)
@@ -128,7 +128,7 @@ def submissions(paths: Iterable[Path | str], student: str = "") -> list[Submissi
             item = replace(item, answer=text, **{"student": item.student, **known})
             item = replace(item, student=student or escape(item.student), exercise=escape(item.exercise),
                            problem=escape(item.problem)[:_PROBLEM])
-            if (item.student, item.exercise) not in latest:
+            if (item.student, item.exercise) not in latest:  # an exercise of this student that was not seen yet
                 exercises_of[item.student] += 1
                 if exercises_of[item.student] > _EXERCISES:
                     more = f"more than {_EXERCISES} exercises are named: the rest was not read"
