@@ -96,7 +96,7 @@ def loops(source: str) -> Iterator[str]:
 # ----------------------------------------------------------------------------------------------- The compiler's answers
 def rewritten(source: str, options: str | Sequence = (), no_extern_c: bool = False, arch: str | None = None,
               include_dirs: Iterable | None = None) -> str:
-    """Return the C++ text that the host's compiler gets for a CUDA source. Parameters: as of `SourceModule`."""
+    """Return the C++ text that the host's compiler gets for a CUDA source. Parameters: see `warnings_about`."""
     whole = make_unit(source, options, no_extern_c, arch, include_dirs)
     with tempfile.TemporaryDirectory(dir=cache.scratch()) as folder:
         return whole.write_text(whole.rewrite(whole.preprocess(Path(folder)).text).text, whole.why_fibers)
@@ -106,8 +106,8 @@ def warnings_about(source: str, options: str | Sequence = (), no_extern_c: bool 
                    include_dirs: Iterable | None = None) -> str:
     """Return the host compiler's warnings about a source, as text, with the source's own files and lines.
 
-    For the parameters see `hostcuda.compiler.SourceModule`. It works with either engine. No file is compiled; the text
-    is empty if there is no compiler, or if the source does not compile.
+    `options` are nvcc's, `arch` its architecture ("sm_90"); `no_extern_c`: do not put the source into ``extern "C"``.
+    It works with either engine and makes no file. The text is empty without a compiler, or if the source is wrong.
     """
     with contextlib.suppress(CompileError):
         return make_unit(source, options, no_extern_c, arch, include_dirs).warnings()

@@ -308,7 +308,8 @@ def _name_line(source: str, name: str) -> str:
 def guard(source: str = "") -> None:
     """Set hooks of the engine: this process loads and compiles only what `refuse_symbols` and `refuse_calls` let pass.
 
-    Call it in the process that runs a submission, before the submission is compiled.
+    Call it in the process that runs a submission, before the submission is compiled. The engine calls the hooks with
+    each text for the compiler, with each assembler text for the linker, and with the path of each compiled module.
 
     Parameters
     ----------

@@ -99,10 +99,7 @@ class Ended:
 def engine(name: str | None) -> str:
     """Check the name of an engine and return it; for None, return the engine that `hostcuda` chooses.
 
-    Raises
-    ------
-    EngineError
-        There is no such engine, or no GPU.
+    EngineError if there is no such engine, or no GPU.
     """
     if name not in (None, "cpu", "gpu"):
         raise EngineError(f"engine = {name!r}: it must be cpu or gpu")
@@ -194,21 +191,16 @@ def run(command: Sequence[str], environment: Mapping[str, str], timeout: float |
         Added to the environment of this process.
     timeout : float, optional
         Seconds after which the program and its child processes are stopped, as they are by Ctrl-C: first with SIGINT,
-        so that the results up to then are kept, then with SIGKILL.
+        so that the results up to then are kept, then with SIGKILL. EngineError if it is not positive.
     capture : bool
         Keep what it prints instead of printing it.
     memory : int, optional
         Bytes of the program and its child processes together: more, and they are killed.
-
-    Raises
-    ------
-    EngineError
-        The time limit is not positive.
     """
     if timeout is not None and not 0 < timeout < threading.TIMEOUT_MAX:
         raise EngineError(f"a time limit of {timeout:g} s: give a positive number of seconds, or none")
     path = os.pathsep.join(filter(None, [str(HOME), *_find_added_folders(), os.environ.get("PYTHONPATH")]))
-    limit = None if capture else os.environ.get("HOSTCUDA_OUTPUT_LIMIT")
+    limit = None if capture else os.environ.get("HOSTCUDA_OUTPUT_LIMIT")  # bytes: the option --output-limit
     captured = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, "errors": "replace"}
     limited = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     began = time.monotonic()

@@ -214,7 +214,11 @@ def watch(command: Sequence[str], engine: str | None = None, timeout: float | No
 
 def recorded(command: Sequence[str], timeout: float | None = None,
              capture: bool = True) -> tuple[list[dict], list[dict], processes.Ended]:
-    """Run a command on the CPU engine; return a record per launch and one per module, as dicts, and how it ended."""
+    """Run a command on the CPU engine; return how it ended, and before it two lists of dicts.
+
+    The first has a `hostcuda.checking.LaunchRecord` per launch, the second ``module`` (its file), ``source``,
+    ``options`` and ``include_dirs`` per compiled module. The engine writes both as lines of JSON.
+    """
     with temporary.folder() as folder:
         out = folder / "launches"
         environment = {"HOSTCUDA_ENGINE": "cpu", "HOSTCUDA_CHECK": "profile", "HOSTCUDA_CHECK_OUT": str(out)}
@@ -266,7 +270,7 @@ def _find_compiler_figures(records: Sequence[dict], modules: Sequence[dict]) -> 
     if not modules or not nvcc_available():
         return rows, "", ""
     launched = {record["module"] for record in records}
-    try:
+    try:  # kernels: file of a module -> name of a kernel -> nvcc's figures; refused: sentences
         kernels, refused = compile_modules(module for module in modules if module["module"] in launched)
     except KeyboardInterrupt:
         return rows, "", " nvcc was interrupted, so there are no registers."
@@ -307,7 +311,7 @@ def _time_launches(command: Sequence[str], folder: Path, timeout: float | None, 
     program = [command[0], "-m", "hostcuda.gpu.launches", str(out), *command[1:]]
     ended = processes.run(program, _ON_GPU, timeout, capture)
     rows = []
-    for number, record in enumerate(processes.lines(out)):
+    for number, record in enumerate(processes.lines(out)):  # kernel, grid, block, time and figures, by friendly names
         row = {NAMES.get(name, name): value for name, value in record.items()}
         rows.append({"launch": number, **row, "grid": tuple(row["grid"]), "block": tuple(row["block"]),
                      "blocks": int(np.prod(row["grid"])), "blocks_counted": 0, "source": EVENTS})

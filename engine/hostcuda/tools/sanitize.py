@@ -166,7 +166,7 @@ def watch(command: Sequence[str], tool: str = "all", engine: str | None = None, 
         environment = {"HOSTCUDA_ENGINE": "cpu", "HOSTCUDA_CHECK": ",".join(tools), "HOSTCUDA_CHECK_OUT": str(out)}
         if "initcheck" in tools:  # the compiler knows of variables without a value
             environment["HOSTCUDA_WARNINGS"] = "1"
-        ended = processes.run(command, environment, timeout, capture)
+        ended = processes.run(command, environment, timeout, capture)  # the engine writes both files as it goes on
         return checked(processes.lines(out), tools, ended, processes.lines(out.with_name(f"{out.name}.events")))
 
 
@@ -186,7 +186,11 @@ def prepare(tools: str, options: Sequence[str] = ()) -> None:
 
 def checked(records: Sequence[dict], tools: Sequence[str], ended: processes.Ended,
             events: Sequence[dict] = ()) -> Findings:
-    """Return the findings in the CPU engine's records, a dict per launch, and in its events outside of the launches."""
+    """Return the findings in the CPU engine's records, a `LaunchRecord`'s dict per launch, and in its events.
+
+    An event is a dict with ``kind`` and ``message``: a "compile error", the "warnings" of a ``source``, a call that was
+    "refused" or "failed". `Findings.outcome` takes its reason from them.
+    """
     # Launches that were not checked to their end. After a finding, all blocks may have run nevertheless.
     cut = [record for record in records if record.get("error")
            and not (record["findings"] and record.get("blocks_watched") == record.get("blocks", -1))]

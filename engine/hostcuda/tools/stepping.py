@@ -171,8 +171,10 @@ class _Code:
     def __init__(self, all_stops: list[stops.Stop], functions: list[dwarf.Function], variables: dict[str, dwarf.Type]):
         """Find what is known at each statement: `at` maps its place to (stop, function, lowest offset, variables).
 
-        `variables` are those outside of functions, by name. `table` tells the runtime which bytes of the frame to keep
-        at a statement, and which to fill with the pattern, because a function or block with variables begins there.
+        The stops are calls that were inserted into the code: before a statement, where a function has got its frame
+        (`ENTERED`), and where a block with variables of its own begins (`BEGAN`). `variables` are those outside of
+        functions, by name. `table` tells the runtime which bytes of the frame to keep at a statement, and which to
+        fill with the pattern where a function or block with variables begins.
         """
         self.at: dict[int, tuple[stops.Stop, dwarf.Function, int, list[dwarf.Variable]]] = {}
         self.variables = variables

@@ -51,7 +51,11 @@ def prepare(text: str, own: Callable[[str], bool]) -> tuple[str, list[Place]]:
 
 
 def _read_blocks(lines: list[str]) -> list[Block]:
-    """Return the blocks of LLVM's text; their `pieces` are the indices of lines that call check mode."""
+    """Return the blocks of LLVM's text, each with its ``function``.
+
+    `pieces` are the indices of its lines that call check mode, `calls` the names of other functions that it calls, and
+    `next` the blocks that it may jump to: at first their (function, label), since a label may come later.
+    """
     blocks, at, block, function, fresh = [], {}, None, "", False  # fresh: the function's first block has no label yet
     for number, line in enumerate(lines):
         if line.startswith("define "):

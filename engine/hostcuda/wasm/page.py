@@ -40,7 +40,7 @@ class _Unit(unit.Unit):
         return [flag for flag in super().flags if flag != "-fsanitize=alignment"]
 
     def prepare(self, path: Path, alone: bool) -> None:
-        """Add check mode to the compiled text in the file `path`, and keep its list of places as `self.places`."""
+        """Add check mode to the compiled text in the file `path`, before it is linked, and keep `self.places`."""
         own = (str(toolchain.INCLUDE), "/usr/", "kernel.cpp")
         text, self.places = ir.prepare(path.read_text(encoding="utf-8"), lambda file: file.startswith(own))
         path.write_text(text, encoding="utf-8")
@@ -68,7 +68,7 @@ def compile(request: str) -> str:
             text = f"{error.stderr or ''}\n{error.stdout or ''}"
             return json.dumps(answer | {"error": str(error), "messages": _read_messages(text), "said": text})
         _PRODUCT.write_bytes(library.read_bytes())
-        answer["places"] = getattr(kernel_unit, "places", [])
+        answer["places"] = getattr(kernel_unit, "places", [])  # from `_Unit.prepare`, in check mode
         answer["pointers"] = objects.calls_pointers((folder / "kernel.o").read_bytes())
     if request.get("warn"):
         answer["warnings"] = sources.warnings_about(*settings)

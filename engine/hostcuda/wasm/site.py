@@ -71,7 +71,7 @@ def missing() -> str:
 
 
 def write_engine(out: Path, more: Mapping[str, bytes] | None = None, data: Mapping[str, bytes] | None = None) -> None:
-    """Write the engine's files into a folder.
+    """Write the engine's files into a folder. EngineError if something is not installed, or they do not compile.
 
     Parameters
     ----------
@@ -79,12 +79,7 @@ def write_engine(out: Path, more: Mapping[str, bytes] | None = None, data: Mappi
     more : mapping of str to bytes
         Further files for Python's path in the page, by their names.
     data : mapping of str to bytes
-        Further files of the folder, which `Service` fetches.
-
-    Raises
-    ------
-    EngineError
-        Something is not installed, or the engine's own files do not compile.
+        Further files of the folder, which `Service` (js/service.mjs) fetches.
     """
     if why := missing():
         raise EngineError(why)

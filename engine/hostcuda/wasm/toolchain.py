@@ -21,7 +21,7 @@ FILL = "-ftrivial-auto-var-init=pattern"
 # Runs a command in a folder, with other folders in place of some; returns its status, its output and its messages.
 clang: Callable[[list[str], str, dict[str, str]], tuple[int, str, str]] = None
 
-exported: list[str] = []  # variables of the next linked source whose addresses JavaScript needs
+exported: list[str] = []  # variables of the next linked source whose addresses JavaScript needs: page.compile sets it
 
 _LEFT_OUT = {"-march=native", "-fPIC", "-fstack-clash-protection", "-fno-stack-protector", "-fopenmp"}
 _HERE_AS = {  # the driver refuses these flags for WebAssembly, but the compiler behind it has them
@@ -70,10 +70,10 @@ def _translate(command: list[str]) -> list[str]:
 def run(command: list[str], cwd: Path | None = None) -> tuple[int, str, str]:
     """Run a command that is meant for clang on Linux, in the folder `cwd`; return (exit status, output, messages)."""
     folder, words = str(cwd or "/"), _translate(command)
-    if "-dD" in command:
+    if "-dD" in command:  # one of `preprocessing_flags`
         return _preprocess(words, folder)
-    if command[-2:] == ["-o", "kernel.so"]:
-        checked = any(word.endswith(".ll") for word in command)
+    if command[-2:] == ["-o", "kernel.so"]:  # the driver here does not link: compile, then link
+        checked = any(word.endswith(".ll") for word in command)  # a text that `ir.prepare` has changed
         options = ["-O2", "-Xclang", "-disable-llvm-passes"] if checked else []  # the passes have run already
         status, out, err = clang([*words[:-2], *options, "-c", "-o", "kernel.o"], folder, {})
         if status:
