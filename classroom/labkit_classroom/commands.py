@@ -79,14 +79,7 @@ def grade(
         _convert_each(due, parse_time), people, only, read_rules(rules, people) if rules else Rules(),
     )
     gradebooks.require_formats(formats or (), terms.roster, 0)  # before minutes of work
-    if not submissions and not (out / "results").is_dir():
-        raise LabError(f"there are no results in {out}: give notebooks, .cu files, or folders of them")
-    others = {path.name for path in out.iterdir()} - {"similarity.html"} if out.is_dir() else set()
-    if others and not (out / "results").is_dir():
-        raise LabError(f"{out} has files that `labkit grade` did not write: {', '.join(sorted(others)[:3])}. Give it a "
-                       "new folder with --out, or move these away")
-    if prune and not (submissions and all(Path(path).is_dir() for path in submissions)):
-        raise LabError("--prune removes the results of all hand-ins that are not given: give the folder of the class")
+    _require_folders(out, submissions or [], prune)
     if lost := {result.exercise for result in grading.read_results(out) if result.lines} - {*terms.exercises}:
         raise LabError(f"{out} holds results of {', '.join(sorted(lost))}, which is no exercise of the lab: give the "
                        "folder of the exercise with --exercise")
@@ -98,7 +91,7 @@ def grade(
         _open_executor(dask, jobs, len(to_grade)) as executor,
     ):
         failed = grading.grade_all(to_grade, out, executor, unsafe, again, bar.update, seed)
-    sandbox_used = sandbox.try_walls.cache_info().currsize  # kernels were graded
+    sandbox_used = sandbox.try_walls.cache_info().currsize  # it was called: kernels were graded
     if sandbox_used and (sandbox.in_container() or any(sandbox.try_walls().values())):
         print(sandbox.describe_walls(), file=sys.stderr)
     removed = grades.prune(out, everything) if prune else []
@@ -143,6 +136,18 @@ def grade(
     for path in others:
         print(path)
     print(f"{table}, and a page for {f'each of {len(students)} students' if len(students) > 1 else 'one student'}")
+
+
+def _require_folders(out: Path, submissions: list[str], prune: bool) -> None:
+    """Raise LabError if `out` has no results to show, or other files; or to `prune`, if a whole class is not given."""
+    if not submissions and not (out / "results").is_dir():
+        raise LabError(f"there are no results in {out}: give notebooks, .cu files, or folders of them")
+    others = {path.name for path in out.iterdir()} - {"similarity.html"} if out.is_dir() else set()
+    if others and not (out / "results").is_dir():
+        raise LabError(f"{out} has files that `labkit grade` did not write: {', '.join(sorted(others)[:3])}. Give it a "
+                       "new folder with --out, or move these away")
+    if prune and not (submissions and all(Path(path).is_dir() for path in submissions)):
+        raise LabError("--prune removes the results of all hand-ins that are not given: give the folder of the class")
 
 
 def _sort_results(results: list) -> tuple[Counter, list[str], list[str], list[str]]:

@@ -163,12 +163,7 @@ def write_all(out: Path, terms: Terms | None = None, ranking: bool = False, form
         Write ``ranking.html``. It shows the students' names, as their files have them, and why something could not be
         graded.
     formats : iterable of str
-        What else to write: names of `gradebooks.FORMATS`.
-
-    Raises
-    ------
-    LabError
-        A format lacks what it needs, such as a roster.
+        What else to write: names of `gradebooks.FORMATS`. LabError if one lacks what it needs, such as a roster.
     """
     terms, formats = terms or Terms(), {*formats}
     # Student -> numbers of exercises. The results themselves are read again, a student at a time: a class is large.
@@ -177,7 +172,8 @@ def write_all(out: Path, terms: Terms | None = None, ranking: bool = False, form
         if terms.counts(result):
             numbers_of[result.student].append(result.exercise)
     gradebooks.require_formats(formats, terms.roster, len(numbers_of))
-    text, late, met, ungraded, before, changed = io.StringIO(), 0, [], [], _read_earlier_points(out / "grades.csv"), []
+    text, late, before, changed = io.StringIO(), 0, _read_earlier_points(out / "grades.csv"), []
+    met, ungraded = [], []  # results for the ranking: those that have passed, and those that could not be graded
     sheet = csv.writer(text, lineterminator="\n")
     sheet.writerow([*(["id"] if terms.roster else []), *_COLUMNS])
     book: dict[tuple[str, str], tuple[Fraction, str]] = {}  # the points of a person at an exercise, and the notes
@@ -211,7 +207,7 @@ def write_all(out: Path, terms: Terms | None = None, ranking: bool = False, form
             tried=sum(bool(result.exercise) for result in results), passed=sum(result.passed for result in results),
             titles=titles, points=_format_points, hours=hours, notes=notes, budget=BUDGET)
     for person in terms.roster.missing(numbers_of) if terms.roster else ():
-        row = [person.id, person.name, "", "", "", "nothing handed in", "", "", "", "", 0, ""]
+        row = [person.id, person.name, "", "", "", "nothing handed in", "", "", "", "", 0, ""]  # id, then `_COLUMNS`
         sheet.writerow(map(gradebooks.shown, row))
     if terms.roster:
         columns = {key: (exercise.title, terms.worth(key)) for key, exercise in terms.exercises.items()
@@ -226,6 +222,7 @@ def write_all(out: Path, terms: Terms | None = None, ranking: bool = False, form
 
 
 def _result_key(result: Result) -> tuple:
+    """Return the cells that identify a result in ``grades.csv``, as they are shown there."""
     return tuple(map(gradebooks.shown, (result.student, result.exercise, result.verdict, result.submitted_at)))
 
 
@@ -240,6 +237,7 @@ def _read_earlier_points(path: Path) -> dict[tuple, str]:
 
 
 def _sum_points(questions: Sequence[gradebooks.Question]) -> tuple[Fraction, Fraction]:
+    """Return the sums of the points reached and of the points there are."""
     return sum((part.points for part in questions), Fraction(0)), sum((part.of for part in questions), Fraction(0))
 
 

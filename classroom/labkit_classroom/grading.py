@@ -159,43 +159,19 @@ def grade_all(handed_in: Sequence[Submission], out: Path, executor: Executor | N
         # The result of a hand-in without an exercise: they have handed in something better.
         _choose_path(folder, Submission(student, "")).unlink(missing_ok=True)
 
-    def keep(submission: Submission, result: Result, earlier: Result | None = None) -> None:
-        """Write a submission's result to its file; add it to `failed` if it has none, and an earlier result stands."""
-        earlier = earlier or _read(_choose_path(folder, submission))
-        same_text = earlier is not None and earlier.answer == _digest_answer(submission)
-        if same_text and not result.answer:  # a full disk, or no memory
-            failed.append(replace(result, student=submission.student))
-            return
-        if same_text and earlier.untouched:  # it was the starting code, which may have changed since
-            result = _mark_as_start(result)
-        if same_text and earlier.grader != result.grader:
-            changed = earlier.verdict != result.verdict
-            today = datetime.datetime.now(datetime.UTC).date().isoformat()
-            result = replace(result, before=earlier.verdict if changed else "", regraded=today if changed else "")
-        at, clock = _choose_time(submission, earlier if same_text else None)
-        result = replace(result, student=submission.student, submitted_at=at, clock=clock)
-        if result != earlier:
-            write(_choose_path(folder, submission), json.dumps(asdict(result), indent=1) + "\n")
-
     # Of any student, by exercise, text and version: an equal text needs no grading.
     graded = {(old.exercise, old.answer, old.grader): path for path, old in _read_all(folder) if old.answer}
     numbers = {submission.exercise for submission in handed_in if not submission.problem}
     tasks = {number: digest_task(number) for number in numbers}
-    starts = _read_starts(folder)  # today's starting code becomes the last one of its exercise
-    for number in tasks:
-        now = _digest_code(number)
-        starts[number] = [*(code for code in starts[number] if code != now), now]
-    if tasks:
-        lines = (f"{number} {code}\n" for number, digests in sorted(starts.items()) for code in digests)
-        write(folder / _STARTS, "".join(lines))
+    starts = _note_starts(folder, numbers)
     waiting: dict[tuple, list[Submission]] = {}  # groups of the same text, each of which is graded once
     for submission in handed_in:
         earlier, number = _read(_choose_path(folder, submission)), submission.exercise
         key = number, _digest_answer(submission), _digest_lab() if submission.problem else tasks[number]
         if earlier and earlier.answer == key[1] and (earlier.grader == key[2] or not again):
-            keep(submission, earlier, earlier)
+            _keep(folder, submission, earlier, earlier)  # its time may have changed
         elif key in graded and (result := _read(graded[key])):
-            keep(submission, replace(result, before="", regraded=""), earlier)
+            _keep(folder, submission, replace(result, before="", regraded=""), earlier)
         else:  # the same text keeps its seed, so that a regrade draws the same inputs
             before = earlier.seed if earlier and earlier.answer == key[1] else ""
             waiting.setdefault(key, []).append(replace(submission, seed=seed or before))
@@ -207,8 +183,7 @@ def grade_all(handed_in: Sequence[Submission], out: Path, executor: Executor | N
         digests = starts.get(group[0].exercise, ())  # of the starting code, of earlier versions, too
         if result.lines and len(digests) > 1 and _digest_code(result.exercise, group[0].answer) in digests:
             result = _mark_as_start(result)
-        for submission in group:
-            keep(submission, result)
+        failed.extend(replace(result, student=one.student) for one in group if not _keep(folder, one, result))
         done(len(group))
 
     kernels = [group for group in waiting.values() if _is_kernel(group[0])]
@@ -227,6 +202,25 @@ def grade_all(handed_in: Sequence[Submission], out: Path, executor: Executor | N
         finished = sum(_choose_path(folder, submission).is_file() for submission in handed_in)
         raise Interrupted(f"stopped: {finished} of {len(handed_in)} are graded; the same command goes on") from None
     return failed
+
+
+def _keep(folder: Path, submission: Submission, result: Result, earlier: Result | None = None) -> bool:
+    """Write a submission's result to its file; return False if it could not be graded, and an earlier result stands."""
+    earlier = earlier or _read(_choose_path(folder, submission))
+    same_text = earlier is not None and earlier.answer == _digest_answer(submission)
+    if same_text and not result.answer:  # a full disk, or no memory
+        return False
+    if same_text and earlier.untouched:  # it was the starting code, which may have changed since
+        result = _mark_as_start(result)
+    if same_text and earlier.grader != result.grader:
+        changed = earlier.verdict != result.verdict
+        today = datetime.datetime.now(datetime.UTC).date().isoformat()
+        result = replace(result, before=earlier.verdict if changed else "", regraded=today if changed else "")
+    at, clock = _choose_time(submission, earlier if same_text else None)
+    result = replace(result, student=submission.student, submitted_at=at, clock=clock)
+    if result != earlier:
+        write(_choose_path(folder, submission), json.dumps(asdict(result), indent=1) + "\n")
+    return True
 
 
 def _grade_parallel(
@@ -313,6 +307,18 @@ def _read_starts(folder: Path) -> defaultdict[str, list[str]]:
             number, _, code = line.rpartition(" ")
             codes[number].append(code)
     return codes
+
+
+def _note_starts(folder: Path, numbers: Iterable[str]) -> dict[str, list[str]]:
+    """Put today's starting codes of these exercises last in the file `_STARTS`; return all, as `_read_starts` does."""
+    starts = _read_starts(folder)
+    for number in numbers:
+        now = _digest_code(number)
+        starts[number] = [*(code for code in starts[number] if code != now), now]
+    if numbers:
+        lines = (f"{number} {code}\n" for number, digests in sorted(starts.items()) for code in digests)
+        write(folder / _STARTS, "".join(lines))
+    return starts
 
 
 def _digest_code(number: str, answer: str | tuple | None = None) -> str:

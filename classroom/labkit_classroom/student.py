@@ -31,7 +31,7 @@ _GRADE = re.compile(r'(lab\.grade\("([^"]+)",.*\));?[ \t]*(#.*)?')
 
 
 def write_edition(out: Path, nbgrader: bool = False) -> list[Path]:
-    """Copy this checkout without the solutions of its exercises.
+    """Copy this checkout without the solutions of its exercises. LabError outside of one, or if `out` is not empty.
 
     A file of an exercise keeps only its starting code, so that the exercises are graded there as they are here. The
     answers of exercises that ask for numbers, the tests, and notebook cells that show a solution are left out.
@@ -47,11 +47,6 @@ def write_edition(out: Path, nbgrader: bool = False) -> list[Path]:
     -------
     list of Path
         The files of the edition.
-
-    Raises
-    ------
-    EngineError
-        labkit is not used from a checkout, or the folder is not empty or cannot be written.
     """
     checkout = PACKAGE.parent
     paths = [*list_files()]  # before there is anything new

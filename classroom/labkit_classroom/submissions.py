@@ -92,18 +92,14 @@ def submissions(paths: Iterable[Path | str], student: str = "") -> list[Submissi
 
     A file was handed in when it was last changed, unless a ``manifest.csv`` in the only given folder says otherwise.
     Its columns are `file` (a path in the folder, or the outermost folder of a path), `submitted_at`, and, where the
-    names of files do not tell the student, `student`.
+    names of files do not tell the student, `student`. LabError if there is no such file or folder, if nothing in them
+    is a notebook or a .cu file, or if a manifest is damaged.
 
     Parameters
     ----------
     paths : iterable of Path
     student : str
         The student to whom all of it belongs, whatever the names; other files are then ignored.
-
-    Raises
-    ------
-    LabError
-        There is no such file or folder, nothing in them is a notebook or a .cu file, or a manifest is damaged.
     """
     latest: dict[tuple[str, str], tuple[Submission, Path]] = {}
     paths = [Path(path or "''") for path in paths]  # an empty name is no name of this folder

@@ -22,15 +22,12 @@ from hostcuda.gpu import libcuda
 def registered(*arrays: np.ndarray) -> Iterator[None]:
     """Page-lock arrays while a ``with`` lasts (cudaHostRegister), so that copies from and to them are asynchronous.
 
+    EngineError if an array is not contiguous or not writable, or if the system cannot lock it.
+
     Parameters
     ----------
     *arrays : ndarray
-        Contiguous and writable. No two may share a page: see `hostcuda.driver.aligned_empty`.
-
-    Raises
-    ------
-    EngineError
-        If an array is not contiguous or not writable, or the system cannot lock it.
+        Contiguous and writable. No two may share a page: `hostcuda.driver.aligned_empty` makes such arrays.
     """
     for array in arrays:
         if not (array.flags.c_contiguous and array.flags.writeable):

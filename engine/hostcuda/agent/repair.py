@@ -48,7 +48,7 @@ def search(failed, job: Mapping, run_source: Callable) -> tuple[str, str] | None
 
 
 def _is_better(new_run, run) -> bool:
-    """Return whether `new_run`, of an edited source, lacks the first finding of `run`, and has no more or new ones."""
+    """Return whether `new_run`, of an edited source, ended without the first finding of `run`, and with no new ones."""
     # A finding is known by its kind and its line's text, because the edit moves line numbers.
     before, now = ([(row["kind"], dict(enumerate(map(str.strip, version.source.splitlines()), 1)).get(row["line"]))
                     for row in version.findings.table.to_dict("records")] for version in (run, new_run))

@@ -227,6 +227,7 @@ def _build_job(what: str, source: str, kernel: str, cases: Sequence[Mapping], op
 
 
 def _choose_tools(what: str) -> str:
+    """Return the tools of check mode, as HOSTCUDA_CHECK has them, for a job: "check", "lines" or "step"."""
     return {"step": "step", "lines": "profile"}.get(what, _TOOLS)
 
 

@@ -119,6 +119,8 @@ def split_options(text: str) -> list[str]:
 def program(script: str, arguments: Sequence[str], on: str, options: Sequence[str] = ()) -> list[str]:
     """Return the command that runs a program: in Python, or in CUDA C++ with its host code.
 
+    EngineError if there is no such file, if it is neither in Python nor in CUDA C++, or if nvcc does not compile it.
+
     Parameters
     ----------
     script : str
@@ -129,11 +131,6 @@ def program(script: str, arguments: Sequence[str], on: str, options: Sequence[st
         The engine.
     options : sequence of str
         nvcc's options, for a ``.cu`` file.
-
-    Raises
-    ------
-    EngineError
-        There is no such file, it is neither in Python nor in CUDA C++, or nvcc does not compile it.
     """
     path = Path(script).expanduser()
     if not path.is_file():
@@ -201,6 +198,7 @@ def run(command: Sequence[str], environment: Mapping[str, str], timeout: float |
         raise EngineError(f"a time limit of {timeout:g} s: give a positive number of seconds, or none")
     path = os.pathsep.join(filter(None, [str(HOME), *_find_added_folders(), os.environ.get("PYTHONPATH")]))
     limit = None if capture else os.environ.get("HOSTCUDA_OUTPUT_LIMIT")  # bytes: the option --output-limit
+    # The program writes to this process's own outputs; or into one text; or, with a limit, to threads that copy.
     captured = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, "errors": "replace"}
     limited = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     began = time.monotonic()

@@ -213,6 +213,7 @@ def checked(records: Sequence[dict], tools: Sequence[str], ended: processes.Ende
 
 
 def _format_launches(count: int) -> str:
+    """Return a number of launches as text: "1 launch", "1,200 launches"."""
     return f"{count:,} launch{'es' * (count != 1)}"
 
 
