@@ -45,6 +45,7 @@ class Stored:
         return attempt
 
     def _numbers(self, array):
+        """Return the numbers of a stored array, given its description: ``at``, ``bytes``, ``type``, ``shape``."""
         return numbers(self.arrays(array), array["type"])
 
     def compare(self, source: str, case: Case, runs: Sequence[Mapping[str, bytes]]) -> None:

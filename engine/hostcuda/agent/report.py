@@ -352,6 +352,7 @@ def _clean(text: str, most: int = 300) -> str:
 
 
 def _get_text(line: int | None, lines: Sequence[str]) -> str:
+    """Return the text of a line of the source, by its number from 1; "" if there is no such line."""
     return lines[line - 1] if line and 0 < line <= len(lines) else ""
 
 
