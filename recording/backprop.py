@@ -51,8 +51,8 @@ class Lenet86(Model):
         self.weights = initial_weights(seed, sizes)
         self.momentum.fill(0)
         new = self.memory.new
-        # Of each stage: input, pooled output, winners, and the output's derivative. The last stage's output is the
-        # first fully connected layer's input.
+        # Of each stage: input, pooled output, and its derivative; winner: the place of the maximum in its window. The
+        # last stage's output is the first fully connected layer's input.
         self.x = [new((batch, stage.C, stage.H, stage.W)) for stage in sizes.stages]
         self.y = [*self.x[1:], new((batch, sizes.shapes["fc1"][0]))]
         self.d_y = [new((batch, stage.M, stage.Hp, stage.Wp)) for stage in sizes.stages]
@@ -64,7 +64,10 @@ class Lenet86(Model):
         self.loss = new(batch)
 
     def sample(self, images, chosen, maps, B: int, h: int, w: int) -> None:
-        """Fill `x` with B images of h x w, seen through affine maps. All arrays are device pointers; see the kernel."""
+        """Fill `x` with the images [.., h, w] of the B numbers `chosen` (int32), resized and seen through affine maps.
+
+        `images`, `chosen` and `maps`, six floats per image, are device addresses.
+        """
         H, W = self.sizes.H, self.sizes.W
         self.kernels[0].sample(B * H * W, images, chosen, maps, self.x[0], B, h, w, H, W)
 
@@ -85,7 +88,7 @@ class Lenet86(Model):
         kernels.fully_connected_sum(B * outputs, self.parts, bias, y, B, outputs, parts, relu)
 
     def backward(self, labels, chosen, B: int) -> None:
-        """Compute `loss` and `gradients` from `scores`. Image b has the label labels[chosen[b]] (int32)."""
+        """Compute `loss` and `gradients` from `scores`. Image b has the label labels[chosen[b]], of int32 arrays."""
         kernels = self.kernels[0]
         kernels.softmax_cross_entropy(B, self.scores, labels, chosen, self.loss, self.d_scores, B, self.sizes.classes)
         for name, x, d_x, d_y in (("fc2", self.hidden, self.d_hidden, self.d_scores),
@@ -134,7 +137,7 @@ class Lenet86(Model):
 @functools.cache
 def _compile_kernels(C: int, K: int, window: int, across: int) -> CompiledKernels:
     """Compile the kernels once per process and convolution; `across` is `count_windows`."""
-    # Types of the arguments, as PyCUDA's `Function.prepare` takes them: P a pointer, i an int, f a float.
+    # Types of the kernels' arguments, as PyCUDA's `Function.prepare` takes them: P a pointer, i an int, f a float.
     return CompiledKernels(
         "training/lenet86.cu", f"-DFIXED_C={C}", f"-DFIXED_K={K}", f"-DWINDOW={window}", f"-DACROSS={across}",
         threads=THREADS, sample="PPPPiiiii", conv_relu_max_pool="PPPPiiii", conv_weight_gradient="PPPPiiiii",

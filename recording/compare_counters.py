@@ -58,7 +58,7 @@ GROUPS = {"Global memory": ("global",), "Atomics": ("atomic", "reduction"), "Sha
 def count_on_gpu(counted_jobs: Sequence[jobs.Job]) -> pd.DataFrame:
     """Count with Nsight Compute (ncu); return a row per launch: KEYS, and the counters by their names in COUNTED."""
     launches = count_launches(counted_jobs, METRICS)
-    rows = pd.DataFrame([row for *_, row in launches])
+    rows = pd.DataFrame([row for *_, row in launches])  # of (job, what it returned, counters by ncu's names)
     table = _label_rows([job for job, *_ in launches], rows)
     table["shared_load_instructions"] += rows[MATRIX_LOADS]  # the engine counts LDSM among the loads
     for op, metrics in NEEDED.items():
@@ -67,10 +67,7 @@ def count_on_gpu(counted_jobs: Sequence[jobs.Job]) -> pd.DataFrame:
 
 
 def count_on_cpu(counted_jobs: Sequence[jobs.Job]) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Count on the CPU engine; return the same table, and the engine's `Profile.sites`.
-
-    Raises LabError if the program fails.
-    """
+    """Count on the CPU engine; return the same table, and the engine's `Profile.sites`. LabError if that fails."""
     with jobs.write_program(counted_jobs) as (command, find_owners):
         counted = watch(command, "cpu", nvcc=False)
         if counted.ended.problem:
@@ -79,7 +76,10 @@ def count_on_cpu(counted_jobs: Sequence[jobs.Job]) -> tuple[pd.DataFrame, pd.Dat
 
 
 def _label_rows(owners: list[jobs.Job], rows: pd.DataFrame) -> pd.DataFrame:
-    """Return a row per launch: the KEYS of its job and kernel, and the counters of `rows` by their names in COUNTED."""
+    """Return a row per launch: the KEYS of its job and kernel, and its counters, renamed.
+
+    `rows` has them under ncu's names, as the engine's `Profile.table` has, too: COUNTED maps "global_sectors" to one.
+    """
     table = pd.DataFrame([(job.program, job.shape, job.source) for job in owners], columns=KEYS[:3])
     return table.assign(kernel=rows["kernel"], **{name: rows[key] for name, key in COUNTED.items() if key in rows})
 
@@ -103,9 +103,9 @@ def record_counters(wanted_jobs: Iterable[jobs.Job]) -> None:
     start = time.perf_counter()
     jobs.compile_all(wanted_jobs)
     print(f"{len(wanted_jobs)} jobs compiled, {time.perf_counter() - start:.0f} s", flush=True)
-    for group, members in groupby(wanted_jobs, lambda job: job.group):
+    for group, members in groupby(wanted_jobs, lambda job: job.group):  # `jobs.every` has them side by side
         table = count_on_gpu(list(members))
-        record_evidence(table, EXACT, by=KEYS[:2])
+        record_evidence(table, EXACT, by=KEYS[:2])  # replaces those of the program and shape, of any source
         print(f"{group}: {len(table)} launches counted, {time.perf_counter() - start:.0f} s", flush=True)
 
 
@@ -121,7 +121,7 @@ def record_instructions() -> Path:
         tables = list(pool.map(lambda job: memory_instructions(job.variant, job.layer), of_variants))
     for job in solved:
         text = exercise(job.exercise).solution
-        text = text if 'extern "C"' in text else f'extern "C" {{\n#line 1\n{text}}}'  # as `cell_arguments` has it
+        text = text if 'extern "C"' in text else f'extern "C" {{\n#line 1\n{text}}}'  # as for the engine: names stay
         tables.append(nvcc.disassemble(text, "attempt.cu", NVCC_OPTIONS, ARCH))
     parts = [table.assign(program=job.program, shape=job.shape, source=job.source)
              for job, table in zip((*of_variants, *solved), tables, strict=True)]
@@ -211,17 +211,17 @@ class Code:
         as_written: nvcc left the accesses as they are written. expected: the count that follows from nvcc's accesses
         (the least, for wavefronts; NaN if none follows). why: the reason of the difference, or "" if there is none.
         """
-        _, op, unit = row.counter.split("_")
+        _, op, unit = row.counter.split("_")  # "shared_load_wavefronts"; or instructions, conflicts
         lines = self.list_lines(row.launch, [getattr(row, key) for key in KEYS], {"load": "ld", "store": "st"}[op])
         joined = [line for line in lines if not line["as_written"]]
         predicated = [line for line in lines if line["made"]["predicated"].any()]
-        if any(line["made"].empty for line in lines):
+        if any(line["made"].empty for line in lines):  # no machine code at one of the lines: nothing follows
             return {"as_written": False, "expected": np.nan, "why": ""}
-        if not joined:
+        if not joined:  # the counts should agree, but ncu also counts warps that execute a predicated instruction idly
             surplus = predicated and unit != "conflicts" and row.ncu > row.counted * (1 + ALLOWED)
             why = f"{_list_instructions(predicated)} {NO_LANE}" if surplus else ""
             return {"as_written": not why, "expected": np.nan, "why": why}
-        executed = [(row.bytes, row.executed) for line in joined for row in line["made"].itertuples()]
+        executed = [(made.bytes, made.executed) for line in joined for made in line["made"].itertuples()]
         expected, fits = np.nan, False
         if unit == "instructions":
             expected = sum(times for _, times in executed)
@@ -251,7 +251,7 @@ def explain_rows(table: pd.DataFrame, code: Code) -> pd.DataFrame:
     explained = table.join(pd.DataFrame(explanations, index=table.index))
     explained["unknown"] = ["unknown" if keys in code.known else "unknown: its machine code has not been recorded"
                             for keys in table[KEYS].itertuples(index=False, name=None)]
-    explained.attrs = table.attrs
+    explained.attrs = table.attrs  # "left_out", for `write_report`
     surplus = explained["ncu"] - explained["expected"].fillna(explained["counted"])
     surplus_by_counter = dict(zip(zip(explained["launch"], explained["counter"], strict=True), surplus, strict=True))
     for row in explained[explained["error"] > ALLOWED].itertuples():
@@ -287,7 +287,7 @@ def write_report(table: pd.DataFrame, theirs: pd.DataFrame, compiler: str) -> di
         "shared memory, accesses as written": shared & table["as_written"],
         "shared memory, accesses joined by nvcc": shared & ~table["as_written"],
     }
-    summary = (
+    summary = (  # a table under it has a row for each of `parts`
         f"Nsight Compute (ncu) on {where}, {date}, and the loads and stores in the machine code of {compiler}. The "
         f"kernels are all of the lab's, with their steps and the exercises' solutions, on {jobs.BATCH} images, and "
         "textbook kernels. Written by `python -m recording compare-counters`.\n\n"
@@ -304,7 +304,13 @@ def write_report(table: pd.DataFrame, theirs: pd.DataFrame, compiler: str) -> di
         (row.program, row.shape, row.kernel, row.counter.replace("_", " "), f"{row.counted:,.0f}",
          "" if np.isnan(row.expected) else f"{row.expected:,.0f}", f"{row.ncu:,.0f}", row.why or row.unknown)
         for row in table[~close].itertuples()))
-    counts = ""
+    return {"summary": summary, "differences": differences, "added": format_extra_wavefronts(theirs),
+            "counts": _format_counts(table)}
+
+
+def _format_counts(table: pd.DataFrame) -> str:
+    """Return a table in Markdown per entry of GROUPS, a row per launch: "40", or "40 / 42" where ncu counts 42."""
+    text = ""
     for title, starts in GROUPS.items():
         rows = table[table["counter"].str.startswith(starts)]
         names = [name for name in COUNTED if name in set(rows["counter"])]
@@ -313,9 +319,9 @@ def write_report(table: pd.DataFrame, theirs: pd.DataFrame, compiler: str) -> di
         for _, launch in rows.groupby("launch"):
             cells = {row.counter: f"{row.counted:,.0f}" + (f" / {row.ncu:,.0f}" if row.error else "")
                      for row in launch.itertuples()}
-            lines.append([*launch[SHOWN].iloc[0], *(cells.get(name, "0") for name in names)])
-        counts += f"\n### {title}\n\n{_format_table([*SHOWN, *heads], '---' + 'r' * len(heads), lines)}"
-    return {"summary": summary, "differences": differences, "added": format_extra_wavefronts(theirs), "counts": counts}
+            lines.append([*launch[SHOWN].iloc[0], *(cells.get(name, "0") for name in names)])  # both 0: no row
+        text += f"\n### {title}\n\n{_format_table([*SHOWN, *heads], '---' + 'r' * len(heads), lines)}"
+    return text
 
 
 def format_extra_wavefronts(theirs: pd.DataFrame) -> str:
@@ -359,7 +365,7 @@ def compare_counters(
     theirs, code = separate_extra_wavefronts(store.read(path)), store.read(INSTRUCTIONS)
     ours, sites = count_on_cpu(several)
     theirs = theirs[theirs["program"].isin(ours["program"])]
-    table = explain_rows(compare_tables(ours, theirs), Code(sites, code))
+    table = explain_rows(compare_tables(ours, theirs), Code(sites, code))  # code: rows of `record_instructions`
     for name, text in write_report(table, theirs, code["compiler"].iloc[0]).items():
         print(text if rungs else f"{name}: {'written' if replace_marked(name, text, REPORT) else 'was up to date'}")
     close = table["error"] <= ALLOWED

@@ -33,10 +33,7 @@ PARTS = 12  # of the lab's kernels on a GPU, each in its own process: compute-sa
 
 @functools.cache
 def load_bugs() -> list:
-    """Return the bugs of the corpus, which is a program of its own: kernel, kind, tool, lines of each.
-
-    Raises LabError if it is missing.
-    """
+    """Return the bugs of planted.py, each with kernel, kind, tool, lines; LabError if there is no such file."""
     if not PLANTED.is_file():
         raise LabError(f"there is no {PLANTED}: run this in a checkout of the repository")
     spec = importlib.util.spec_from_file_location("planted", PLANTED)
@@ -46,10 +43,13 @@ def load_bugs() -> list:
 
 
 def check_bugs(engine: str) -> pd.DataFrame:
-    """Return a row per bug: kernel, found (at a line that belongs to it), false_alarm (a finding on its repair)."""
+    """Return a row per bug: kernel, found (at a line that belongs to it), false_alarm (a finding on its repair).
+
+    planted.py, run with a bug's kernel, launches it; with --fixed it launches the repair.
+    """
 
     def make_row(bug) -> dict:
-        """Check a bug and its repair, each in a process of its own: on a GPU a fault ends the process."""
+        """Check a bug and its repair, each in a process of its own, which a fault ends on a GPU."""
         findings, on_repair = (
             sanitize_script(str(PLANTED), [bug.kernel, *fixed], bug.tool, engine, timeout=300, capture=True).table
             for fixed in ((), ("--fixed",)))
@@ -108,7 +108,7 @@ def _summarize(table: pd.DataFrame) -> str:
     corpus = table.loc[[bug.kernel for bug in load_bugs()]]
     lab = "not recorded"
     if LAB in table.index:
-        recorded_sources = set(table.loc[LAB, "sources"].split())
+        recorded_sources = set(table.loc[LAB, "sources"].split())  # the digests that `check_kernels` joins
         later = dict.fromkeys(job.program.split(",")[0] for job in jobs.every() if job.source not in recorded_sources)
         lab = "findings" if table.loc[LAB, "false_alarm"] else "clean"
         lab += f"; not run with their present source: {', '.join(later)}" if later else ""

@@ -34,15 +34,16 @@ BOTH = ("registers", "tiling")  # on both networks: tiling gains on one and lose
 def list_jobs(rung: Rung) -> list[jobs.Job]:
     """Return jobs for a rung's variants, libraries excluded, on their layers, with one launch's images at most.
 
-    The layers are those of lenet86; for some variants, see BOTH, those of lenet72, too.
+    The layers are those of lenet86; for the rungs BOTH and steps "warpgroups" those of lenet72, too. A job computes
+    BATCH images, or as many as one launch of the rung takes.
     """
     both = (rung.label, f"{rung.label}, warpgroups") if "warpgroups" in rung.steps else ()
     listed = []
     for variant in variants(rung.number):
         on_both = rung.name in BOTH or variant.label in both
         for layer in (*LENET86, *(LENET72 if on_both else ())) if not variant.library else ():
-            with suppress(LabError):  # it cannot run there
-                variant.supports(layer)
+            with suppress(LabError):
+                variant.supports(layer)  # raises it if the variant cannot run there
                 listed.append(jobs.make_job(variant, layer, rung.images(variant.scope(layer)) or BATCH))
     return listed
 
@@ -62,8 +63,7 @@ def list_unrolled(rung: Rung) -> list[jobs.Job]:
 def run_ncu(command: Sequence[str], metrics: Iterable[str]) -> list[dict]:
     """Return a dict per launch of a program: kernel, and ncu's counters by their metric names.
 
-    ncu itself repeats each kernel and empties the caches. It leaves the clocks alone. Raises LabError if it cannot
-    profile.
+    ncu repeats each kernel, empties the caches and leaves the clocks alone. Raises LabError if it cannot profile.
     """
     with temporary.folder() as folder:
         log = folder / "ncu.csv"
@@ -88,7 +88,7 @@ def profile_rung(rung: Rung) -> pd.DataFrame:
     """Return a row per variant, layer and kernel of a rung: rung, label, layer, batch, kernel, and ncu's counters."""
     rows = {}
     for listed, metrics in ((list_jobs(rung), METRICS), (list_unrolled(rung), FETCHING)):
-        for job, result, row in count_launches(listed, metrics) if listed else ():
+        for job, result, row in count_launches(listed, metrics) if listed else ():  # result: of `Job.run`
             columns = {"rung": rung.number, "label": job.program, "layer": job.shape, "batch": result["images"],
                        "kernel": row["kernel"]}
             # If a variant computes in chunks, the first chunk is kept.
@@ -107,6 +107,6 @@ def counters(rungs: Rungs = None) -> None:
     jobs.compile_all(job for rung in wanted_rungs for job in (*list_jobs(rung), *list_unrolled(rung)))
     print(f"compiled, {time.perf_counter() - start:.0f} s", flush=True)
     for rung in wanted_rungs:
-        if not (table := profile_rung(rung)).empty:  # a GPU may run none of its kernels
+        if not (table := profile_rung(rung)).empty:  # this GPU may run none of its kernels
             path = record_evidence(table, data_dir() / "counters", ["rung"])
             print(f"{rung.label}: {len(table)} rows in {path}, {time.perf_counter() - start:.0f} s", flush=True)

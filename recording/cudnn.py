@@ -1,10 +1,9 @@
 """cuDNN on the layers of lenet86 and lenet72, measured through PyTorch, for data/cudnn/.
 
 Each convolution is measured in three modes (fp32 without TF32; tf32, which PyTorch allows by default for convolutions;
-fp16) and in two layouts of x, k and y (NCHW; NHWC, which PyTorch calls channels-last). The autotuner of cuDNN
+fp16) and in two layouts of x, k and y (NCHW; NHWC, which PyTorch calls channels-last). cuDNN's autotuner
 (`torch.backends.cudnn.benchmark`) chooses an algorithm at the first call. The result is compared with the reference;
-the limit of fp32 is one that TF32 exceeds. After a warm-up each run is timed between two events, with an empty L2
-cache.
+TF32 exceeds the limit of fp32. After a warm-up each run is timed between two events, with an empty L2 cache.
 """
 
 import time
@@ -73,7 +72,7 @@ def measure_all(torch, layers=LAYERS, batches=BATCHES) -> pd.DataFrame:
     for layer in layers:
         start = time.perf_counter()
         x = np.empty(layer.x_shape(max(batches)), np.float32)
-        k = draw_inputs(x, layer, rng)
+        k = draw_inputs(x, layer, rng)  # fills x, too
         rows += [measure_case(torch, layer, x[:batch], k, mode, layout)
                  for batch in batches for mode in MODES for layout in LAYOUTS]
         print(f"{layer.name}: {time.perf_counter() - start:.1f} s", flush=True)

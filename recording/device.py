@@ -86,7 +86,7 @@ def device(dry: Dry = False, out: Folder = None) -> None:
     Its rates are measured. With `dry`, only print its entry.
     """
     here = require_gpu("devices.toml lists GPUs")
-    if here.name in devices._read_listed():
+    if here.name in devices._read_listed():  # the entries of data/devices.toml, by name
         raise LabError(f"data/devices.toml lists {here.name} already: remove its entry to measure it again")
     get, kind = hostcuda.driver.Context.get_device().get_attribute, hostcuda.driver.device_attribute
     rates = measure_copies() | measure_products()

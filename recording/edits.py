@@ -89,7 +89,7 @@ def time_edits(batch: int, repeat: int | None) -> pd.DataFrame:
     """
     shapes: dict[Variant, dict[Layer, None]] = {}  # the layers of each kernel, in order
     for edit in read_edits():
-        for kernel in (edit.start, edit.variant):
+        for kernel in (edit.start, edit.variant):  # several edits may begin from one rung
             shapes.setdefault(kernel, {}).update(dict.fromkeys(edit.layers))
     jobs.compile_all(jobs.make_job(kernel, layer) for kernel, layers in shapes.items() for layer in layers)
     passed = [kernel for kernel, layers in shapes.items() if check_kernels([kernel], [(layer, 2) for layer in layers])]

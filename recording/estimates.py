@@ -87,8 +87,7 @@ def read_swept() -> pd.DataFrame:
 def collect_work(pairs: Iterable[tuple[Variant, Layer]]) -> pd.DataFrame:
     """Count variants on layers with `COUNTED` images; return the work of each launch, a row per launch.
 
-    The columns are label, rung, layer, options, and the entries of a work of `hostcuda.estimate`. Raises EngineError if
-    there are no nvcc and nvdisasm.
+    The columns: label, rung, layer, options, and what `hostcuda.estimate` counts. EngineError without nvcc or nvdisasm.
     """
 
     def count_work(pair: tuple[Variant, Layer]) -> list[dict]:
@@ -98,8 +97,8 @@ def collect_work(pairs: Iterable[tuple[Variant, Layer]]) -> pd.DataFrame:
             variant.supports(layer)
         except EngineError:
             return []
-        kind, works = profile(variant, layer, COUNTED, estimate=DEVICE).works
-        if not fine():
+        kind, works = profile(variant, layer, COUNTED, estimate=DEVICE).works  # "fine" or "coarse"; a dict per launch
+        if not fine():  # this machine lacks the tools that read machine code
             raise EngineError("the fit needs nvcc and nvdisasm: install the CUDA toolkit or its wheels")
         if kind != "fine":
             print(f"{variant.label}, {layer.name}: too much machine code", flush=True)
@@ -151,7 +150,7 @@ class Case:
 
 
 def _drop_labels(rows: pd.DataFrame) -> list[dict]:
-    """Return the works of some rows of `collect_work`, as `hostcuda.estimate` has them."""
+    """Return the works of some rows of `collect_work`, as `hostcuda.estimate` has them: without our own columns."""
     return rows.drop(columns=["label", "rung", "layer", "options"]).to_dict("records")
 
 
@@ -201,14 +200,13 @@ def _adapt_card(case: Case, card: Card) -> Card:
 def predict(cases: Sequence[Case], kind: str, card: Card) -> pd.DataFrame:
     """Return the estimates: a row per case, also where `why_not` would withhold the time.
 
-    `kind` is "fine" or "coarse". The columns: label, rung, layer, device, op_ms, estimate, low, high (the interval, NaN
-    without one), unit (the busiest of the longest kernel), unlike (why the kernel is unlike those that were predicted
-    well, or ""), and why_not.
+    `kind` is "fine" or "coarse". The columns: label, rung, layer, device, op_ms, estimate, low, high (an interval, or
+    NaN), unit (the busiest of the longest kernel), unlike (those predicted well: why, or ""; False if coarse), why_not.
     """
     rows = []
     for case in cases:
         works, case_card = case.select_works(kind), _adapt_card(case, card)
-        # The programs launch in a row, without Python: no launch is waited for.
+        # Programs, which have no rung, launch in a row, without Python: no launch is waited for.
         timing_card = case_card if case.rung else dataclasses.replace(case_card, launch_ms=0.0)
         times_ms = [model.time_ms(work, timing_card) for work in works]
         longest = works[times_ms.index(max(times_ms))]
@@ -278,7 +276,7 @@ def predict_held_out(cases: Sequence[Case], kind: str, start: Card) -> pd.DataFr
     for rung in dict.fromkeys(case.rung for case in cases):
         others = [case for case in cases if case.rung != rung]
         card = fit(others, "fine", start)  # the coarse estimate has these rates, too
-        card = fit(others, kind, card) if kind != "fine" else card
+        card = fit(others, kind, card) if kind != "fine" else card  # then its own are fitted, too
         predictions.append(predict([case for case in cases if case.rung == rung], kind, card))
     return pd.concat(predictions, ignore_index=True)
 

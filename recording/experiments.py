@@ -69,8 +69,8 @@ def measure_clock(module, kernel: Variant, for_ms: float = 400, launches: int = 
                   spin_ns: int = 50_000) -> list[dict]:
     """Measure a kernel's time and the clock (rate, MHz) on an idle GPU, by the time since the first launch (x, ms).
 
-    There is a row per so many launches, for about `for_ms`; after them a kernel of `module`, experiments.cu, counts
-    cycles for `spin_ns`.
+    A row per that many launches, for about `for_ms` in all. After them experiments.cu (`module`) counts cycles for
+    `spin_ns`.
     """
     clocks = module.get_function("clocks").prepare("Pii")
     with Buffers() as memory, kernel.plan(LENET86[1], BATCH) as plan:
@@ -87,7 +87,7 @@ def measure_clock(module, kernel: Variant, for_ms: float = 400, launches: int = 
             end.record()
             clocks.prepared_call((1, 1), (1, 1, 1), int(cycles), slot, spin_ns)
         hostcuda.driver.Context.synchronize()
-        counted = memory.copy_out(cycles, (slots, 2), np.int64)
+        counted = memory.copy_out(cycles, (slots, 2), np.int64)  # of each slot: cycles, and nanoseconds that they took
         return [{"experiment": "clock", "kernel": kernel.label, "x": marks[0][0].time_till(start),
                  "ms": start.time_till(end) / launches, "rate": 1e3 * ticks / ns}
                 for (start, end), (ticks, ns) in zip(marks, counted, strict=True)]

@@ -47,9 +47,9 @@ class Job:
     The others are one of textbook.cu, or the solution of an exercise of the practice pages.
     """
 
-    group: str
-    program: str
-    shape: str
+    group: str  # a rung's label, "00 network", "practice" or "textbook": jobs that are recorded together
+    program: str  # "04 tiling, tile=32"; a practice page and a file
+    shape: str  # a layer's name; a case's; of textbook.cu the kernel's
     source: str  # a digest: counters of another source are not those of this job
     variant: Variant | None = None
     layer: Layer | None = None
@@ -73,7 +73,7 @@ class Job:
         if self.program != self.variant.label:  # the network's job
             y = self.layer.y_shape(self.batch)
             Network(conv=self.variant).forward(x)
-            images_with_nan(hostcuda.driver.to_device(np.zeros(y, np.float32)), y, np.float32)
+            images_with_nan(hostcuda.driver.to_device(np.zeros(y, np.float32)), y, np.float32)  # launches the search
             return {"launches": 12, "images": self.batch}  # of the forward pass and of the search
         with self.variant.plan(self.layer, self.batch) as plan:
             plan.load(x, k)
@@ -149,7 +149,7 @@ def _find_counted_case(solved: Exercise) -> Case:
 def _run_solution(number: str) -> int:
     """Run the solution of an exercise on its counted case; return the number of launches."""
     solved = exercise(number)
-    launches = solved.subject.inputs(case := _find_counted_case(solved))
+    launches = solved.subject.inputs(case := _find_counted_case(solved))  # the arguments of each launch
     for _ in solved.subject.execute(solved.solution, case, launches):  # this generator launches them
         pass
     return len(launches)

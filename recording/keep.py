@@ -16,18 +16,18 @@ from labkit.spec import devices
 from labkit.spec.devices import slug
 from recording.gpu import require_gpu
 
+# Columns whose values tell rows apart: a new row replaces the old ones with the same values.
 STREAMS = ["device", "label", "layer", "batch", "dtype", "pinned", "streams", "order", "chunk", "sizes"]
 TIMELINES = ["device", "label", "layer", "batch", "pinned", "streams", "order", "chunk_images"]
 
 
 def merge_rows(path: Path, table: pd.DataFrame, key: list[str] | None, order: list[str] | None = None, digits: int = 6,
                read: Callable[[Path], pd.DataFrame] = store.read_as_stored) -> Path:
-    """Merge rows into a device's CSV, which is written whole or not at all; return the file.
+    """Merge rows into a device's CSV, which is written whole or not at all, and its digest; return the file.
 
-    A new row replaces all old ones with the same values in the columns `key`; None replaces the whole file. The rows
-    are as `store.remove_numbers` gives them; columns that the file lacks are appended. They are sorted by `order`;
-    without it, new rows come last. A number that is not an integer gets `digits` significant digits. `read` reads the
-    file.
+    A new row replaces all old ones with the same values in the columns `key`; None replaces the whole file. Labels have
+    no rung's number ("tuning, rows=4"), as `store.remove_numbers` leaves them. New columns are appended. Rows are
+    sorted by `order`, else new ones come last. A float gets `digits` significant digits. `read` reads the old file.
     """
     with files.locked(path):
         if key and path.is_file():
@@ -39,27 +39,24 @@ def merge_rows(path: Path, table: pd.DataFrame, key: list[str] | None, order: li
 
 
 def stamp(table: pd.DataFrame, software: str = "", device_name: str = "") -> pd.DataFrame:
-    """Return a table with date (today), device, by default that in use, and software, unless it is "".
-
-    Columns that the table lacks come in front.
-    """
+    """Return a table with date (today), device (by default that in use) and software, if not "": new ones in front."""
     columns = {"date": datetime.date.today().isoformat(), "device": device_name or devices.device().name}
     columns |= {"software": software} if software else {}
     return table.assign(**columns)[[*(name for name in columns if name not in table), *table]]
 
 
 def record_table(table: pd.DataFrame, folder: str, out: Path | str | None = None, key: list[str] | None = None,
-                 order: list[str] | None = None, digits: int = 5, **read: Callable) -> Path:
-    """Merge rows of one device into its file in a folder of `data/`, as `merge_rows` does, and return the file.
+                 order: list[str] | None = None, digits: int = 5, read: Callable = store.read_as_stored) -> Path:
+    """Merge rows of one device into its file, `data/`, or `out`, / `folder` / nvidia-h200.csv, and return the file.
 
-    The column "device" names it. `out` is in place of `data/`; `read` is an argument of `merge_rows`. Raises LabError
-    if the table is empty or mixes devices.
+    The column "device" names it. A new row replaces those with the same values in the columns `key`; None replaces the
+    file. The rest is as for `merge_rows`. Raises LabError if the table is empty or mixes devices.
     """
     names = table["device"].unique()
     if len(names) != 1:
         has = ", ".join(map(str, names)) or "no rows"
         raise LabError(f"one file holds one device's results, but the table has {has}")
-    return merge_rows(Path(out or data_dir()) / folder / f"{slug(names[0])}.csv", table, key, order, digits, **read)
+    return merge_rows(Path(out or data_dir()) / folder / f"{slug(names[0])}.csv", table, key, order, digits, read)
 
 
 def record_times(table: pd.DataFrame, folder: Path | str | None = None, date: str | None = None) -> Path:
@@ -71,7 +68,7 @@ def record_times(table: pd.DataFrame, folder: Path | str | None = None, date: st
     if table.empty:
         raise LabError("an empty table: there is nothing to record")
     new = table.copy()
-    new.attrs = {}
+    new.attrs = {}  # the note of `bench`: `data/` has none
     new["layer"] = new["layer"].fillna("") if "layer" in new else ""
     network = new["layer"].map(lambda name: name.rpartition(" layer ")[0])  # "lenet86 layer 1": "lenet86"
     new["network"] = new["network"].fillna(network) if "network" in new else network
@@ -87,15 +84,15 @@ def record_times(table: pd.DataFrame, folder: Path | str | None = None, date: st
 
 
 def record_course(table: pd.DataFrame, network: Network, folder: Path | str | None = None, **as_rung) -> Path:
-    """Merge a course table of a network on the device in use, and return the file; `Recorded.course` reads it.
+    """Merge a course table of a network into the results of the device in use; return the file.
 
-    `table` is as `Network.course_table` returns it. `as_rung` has rung, label, options in place of the variants', for
-    the rung that is not a kernel (12). `folder` is in place of `data/`.
+    `table`, as `Network.course_table` returns it, has the times of both layers and of the whole network per batch.
+    `as_rung` has rung, label, options in place of the variants', for the rung that is not a kernel (12, streams).
     """
     here, variants = devices.device(), list(dict.fromkeys(network.conv))
     options = [conv.options_on(layer) for conv, layer in zip(network.conv, network.layers, strict=True)]
     columns = {"rung": max(conv.rung.number for conv in variants), "label": " + ".join(conv.label for conv in variants),
-               "options": " + ".join(dict.fromkeys(options)), "network": network.layers[0].network, "layer": "",
+               "options": " + ".join(dict.fromkeys(options)), "network": network.layers[0].network, "layer": "",  # all
                "dtype": variants[-1].io_dtype.name, "engine": here.engine, "device": here.name}
     return record_times(table.rename(columns=results.COURSE).assign(**columns | as_rung), folder)
 
@@ -104,9 +101,8 @@ def record_evidence(table: pd.DataFrame, folder: Path | str, by: Iterable[str] =
                     order: Iterable[str] | None = None) -> Path:
     """Write counters or findings of the GPU in use, with the date and the device's name in front; return the file.
 
-    `folder` gets `<device>.csv`. Only the rows of the file with the same values in the columns `by` are replaced; by
-    default the whole file is. It is sorted by `order`, by default as `by`. Raises LabError if the table is empty, or
-    the engine is not a GPU.
+    `folder` gets `<device>.csv`. Only the old rows with the same values in the columns `by` are replaced; by default
+    all are. The file is sorted by `order`, else by `by`. Raises LabError if the table is empty or there is no GPU.
     """
     here, by = require_gpu("evidence is recorded on a GPU"), list(by)
     if table.empty:
@@ -135,11 +131,11 @@ def record_sweep(table: pd.DataFrame, folder: Path | str | None = None) -> Path:
 
 def record_training(kind: str, experiment: str, rows: Iterable[dict], dataset: str = "none",
                     folder: Path | str | None = None) -> Path:
-    """Write a part of the recording of the device in use in place of the same part of its file; return the file.
+    """Replace a part of the training recorded on the device in use, in data/ or `folder`; return the file.
 
-    `kind` is "kernel", "epoch", "accuracy", "launch", "contention" or "graph"; `experiment` is that of
-    `labkit.Lenet28`, or the pattern of a contention; `rows` are the figures of the kind, see data/training/README.md.
-    `folder` is in place of `data/`.
+    The part is the rows with these values in the columns of KEY: device, kind, dataset, experiment. `kind` is "kernel",
+    "epoch", "accuracy", "launch", "contention" or "graph"; `experiment` is that of `labkit.Lenet28`, or the pattern of
+    a contention; `rows` have the columns of the kind, for "kernel" {"batch": 1, "kernel": "fp_c1", "us": 3.1}.
     """
     part = {"kind": kind, "dataset": dataset, "experiment": experiment}
     table = stamp(pd.DataFrame([{**part, **row} for row in rows]), devices.device().software)

@@ -1,9 +1,8 @@
 """The forward pass of lenet86, ours and PyTorch's: its times for data/network/, and how exact it is.
 
 The times are those of `labkit.bench_network`, with PyTorch's (`recording.pytorch`) where it can use the GPU. With
-several GPUs in the machine, the fused network is measured on one, two and all of them, too. Nsight Compute's counters
-of the fused kernel go to data/network/counters/. It counts the program `python -m recording.network BATCH`, which
-launches each fused kernel once.
+several GPUs in the machine, the fused network is measured on one, two and all of them, too. Nsight Compute counts the
+program `python -m recording.network BATCH`, which launches each fused kernel once, for data/network/counters/.
 """
 
 import functools
@@ -67,7 +66,7 @@ def count_fused(batch: int = 10_000) -> pd.DataFrame:
 
     Raises LabError if ncu cannot profile, or counted other launches.
     """
-    rows = run_ncu([sys.executable, "-m", "recording.network", str(batch)], COUNTERS)
+    rows = run_ncu([sys.executable, "-m", "recording.network", str(batch)], COUNTERS)  # `launch_fused`
     launches = [row for row in rows if row["kernel"] == "network"]
     cases = [*itertools.product(list_steps(), PRECISIONS)]
     if len(launches) != len(cases):
@@ -148,7 +147,7 @@ def bench_devices(counts: Sequence[int], batch: int, pixels: Sequence[str] = ("f
     """
     images, rows = Images(batch), []
     for dtype, form in itertools.product(dtypes, pixels):
-        array, source, white = images.forms[form]
+        array, source, white = images.forms[form]  # the images; of bytes height and width; the byte that stands for 1
         cases = []
         with ExitStack() as stack:
             for count in counts:

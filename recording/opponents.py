@@ -2,8 +2,7 @@
 
 Each function yields contestants that compute the inputs of a `Given`. cuDNN chooses among all plans that it has. That
 takes long: once `SECONDS` are over, it chooses among PyTorch's ten, and torch.compile compiles nothing more. The
-kernels of Triton, cuTile and CUTLASS are in implicit_gemm.py, implicit_gemm_cutile.py and implicit_gemm.cu. Each runs
-with the fastest of a few tiles.
+kernels of the others are in implicit_gemm.py, implicit_gemm_cutile.py and .cu. Each runs with its fastest tile.
 """
 
 import ctypes
@@ -93,7 +92,10 @@ class Given:
         return conv
 
     def make_contestant(self, name: str, mode: str, layout: str, run: Callable, y=None, how: str = "") -> Contestant:
-        """Return a contestant whose `run(i)` convolves input i: it returns the output, or writes it into `y`."""
+        """Return a contestant whose `run(i)` convolves input i: it returns the output, or writes it into `y` if given.
+
+        `mode` is a key of EXACT; the label is "cuDNN FP32" or, for the mode 3xtf32, "Triton 3×TF32".
+        """
         def result(i):
             return (run(i) if y is None else y)[:CHECKED_IMAGES].float().cpu().numpy()
 
@@ -102,10 +104,9 @@ class Given:
 
     def make_fastest(self, name: str, mode: str, layout: str, conv: Callable, tiles: Sequence[tuple], y,
                      how: str) -> Contestant:
-        """Return a contestant that calls `conv(i, tile)` with the fastest of the tiles; `how` is a format of it.
+        """Return a contestant that calls `conv(i, tile)` with the fastest tile; `how` has {} for each of its numbers.
 
-        `conv` writes the convolution of input i into `y`. Tiles that fail are left out; if all do, raises LabError with
-        the first one's error.
+        `conv` writes the convolution of input i into `y`. Tiles that fail are left out; if all do: LabError, with why.
         """
         times, first_error = {}, None
         for tile in tiles:

@@ -26,10 +26,7 @@ def choose_rungs(names: list[str] | None) -> list[Rung]:
 
 
 def choose_layers(names: list[str] | None) -> list[Layer]:
-    """Return the layers of lenet86 and lenet72 with these names; all of them if there are none.
-
-    Raises LabError if one has no such layer.
-    """
+    """Return the layers of lenet86 and lenet72 with these names, by default all; LabError if a name is of no layer."""
     layers_by_name = {layer.name: layer for layer in LAYERS}
     if unknown := set(names or ()) - set(layers_by_name):
         raise LabError(f"--layer {', '.join(sorted(unknown))}: it is one of {', '.join(layers_by_name)}")

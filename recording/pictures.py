@@ -62,7 +62,7 @@ def draw_ladders(results: Recorded, path: Path | None = None) -> None:
     every = overview.list_rows(results)
     every = every[~every["label"].str.contains(",")]
     title = "The ladder: what each rung saves or loses, down to the reference time"
-    own, best = every[every["rung"].notna()], every[every["rung"].isna()]
+    own, best = every[every["rung"].notna()], every[every["rung"].isna()]  # without a rung: cuDNN's best times
     ladder(own, device=results.device, date=results.date, library=best, title=title, path=path)
 
 
@@ -118,7 +118,7 @@ def _draw_engines(page: Page, card: tuple[float, ...]) -> None:
 
 def _draw_times(page: Page, rows: pd.DataFrame, top: float, results: Recorded) -> str:
     """Draw a bar per row of `overview.list_rows` from `top` on, on a logarithmic scale; return them in words."""
-    labels, times_ms, is_library = rows["label"].tolist(), rows["op_ms"].tolist(), rows["rung"].isna()
+    labels, times_ms, is_library = rows["label"].tolist(), rows["op_ms"].tolist(), rows["rung"].isna()  # cuDNN
     best = rows[(rows["dtype"] == "float32") & ~is_library]["op_ms"].idxmin()
     largest = int(rows["batch"].max())
     page.text(20, top - 14, "What each step takes", weight="bold", size=10.5)

@@ -38,11 +38,13 @@ ERROR = 1e-4  # the largest difference between two probabilities
 def list_cases(torch, compiled: bool, images: Images) -> Iterator[Entry]:
     """Yield PyTorch's cases in three modes, `compiled` by torch.compile, too; cuDNN's autotuner chooses at first."""
     torch.backends.cudnn.benchmark = True
+    # `source`: height and width of images of bytes, None for float32. `white`: the byte that stands for 1.
     for pixels, (array, source, white) in images.forms.items():
         pinned = torch.from_numpy(array).pin_memory()
         for mode in MODES:
             forward, place = build_forward(torch, images.weights, mode, source, white)
-            runs = _PyTorchForward(torch, mode, pixels, pinned, (pinned if source else place(pinned)).to("cuda"))
+            x = pinned if source else place(pinned)  # bytes are converted in the pass, floats before it is timed
+            runs = _PyTorchForward(torch, mode, pixels, pinned, x.to("cuda"))
             yield from runs.list_eager(forward)
             yield from runs.list_fastest(forward, ", graph", ", streams")
             if compiled and mode in COMPILED[0] and pixels in COMPILED[1]:
@@ -51,25 +53,25 @@ def list_cases(torch, compiled: bool, images: Images) -> Iterator[Entry]:
 
 @dataclass
 class _PyTorchForward:
-    """PyTorch's forward pass in one mode, with its images in page-locked memory and on the GPU, `x`.
-
-    `pixels` is the name of the images' form. The argument `forward` of the methods is a function of a tensor on the
-    GPU, as `build_forward` returns it.
-    """
+    """PyTorch's forward pass in one mode. `forward`, an argument of the methods, maps images on the GPU to outputs."""
 
     torch: object  # PyTorch's module
     mode: str  # a key of MODES
-    pixels: str
-    pinned: object
-    x: object
+    pixels: str  # the form of the images: "float32", "uint8 86x86" or "uint8 8x8"
+    pinned: object  # the images in page-locked host memory
+    x: object  # the images on the GPU
 
     def make_entry(self, suffix: str, where: str, *functions: Callable) -> Entry:
-        """Return the entry labeled "PyTorch fp32" and a suffix; `functions` are run, result, before, ... of `Entry`."""
+        """Return the entry labeled "PyTorch fp32" and a suffix, with images on the DEVICE or from the HOST (`where`).
+
+        `functions` are: run one pass (or a graph of several), return the results of the images with these numbers,
+        spoil the last results, and, for a graph, its stream (None: the default one) and its number of passes.
+        """
         name = f"PyTorch {self.mode}{suffix}"
         return Entry(name, MODES[self.mode], where, self.pixels, _BOUND[self.mode], *functions)
 
     def call(self, forward: Callable, x):
-        """Return forward(x), with TF32 allowed in its mode only."""
+        """Return forward(x), with TF32 allowed in its mode only: other cases, run in between, change the settings."""
         cudnn, matmul = self.torch.backends.cudnn, self.torch.backends.cuda.matmul
         cudnn.allow_tf32 = matmul.allow_tf32 = self.mode == "tf32"
         with self.torch.no_grad():
@@ -143,8 +145,7 @@ def build_parts(torch, w: dict) -> dict[str, Callable]:
 def build_forward(torch, weights: dict, mode: str, source: tuple[int, int] | None, white: float):
     """Return the forward pass of a tensor on the GPU, and a function that gives floats the mode's type and layout.
 
-    `mode` is a key of MODES. `source` is the height and width of images of bytes, of which `white` stands for 1; None
-    for float32 images.
+    `mode` is a key of MODES. `source`: height and width of images of bytes, of which `white` stands for 1, or None.
     """
     dtype = torch.float16 if mode == "fp16" else torch.float32
     order = torch.channels_last if mode == "fp16" else torch.contiguous_format  # the faster one of each

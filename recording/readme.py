@@ -151,7 +151,7 @@ def format_cards() -> str:
     lines = [f"| {' | '.join(CARD_COLUMNS)} |", "|---" * len(CARD_COLUMNS) + "|"]
     for capability, (cards, _) in CARDS.items():
         with devices.assume(next(gpu for gpu in list_gpus() if gpu.compute_capability == capability)):
-            cells = [
+            cells = [  # in the order of CARD_COLUMNS: each page's refusal is that of its variant or network
                 ", ".join(cards), "{}.{}".format(*capability), "yes",
                 _describe_support(lambda: _list_scopes(8)), _describe_support(lambda: _list_scopes(9)),
                 _describe_support(lambda: [s.blocks // devices.device().multiprocessors for s in _list_scopes(10)],

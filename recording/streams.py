@@ -78,7 +78,7 @@ def measure_timelines(variant: Variant, layer: Layer) -> pd.DataFrame:
     """Return when each step ran, in ten chunks: on one stream, on two, and on three from ordinary memory."""
     parts = []
     for pinned, counts in ((True, (1, 2)), (False, (3,))):
-        host = host_arrays(layer, BATCH, variant.io_dtype, pinned)
+        host = host_arrays(layer, BATCH, variant.io_dtype, pinned)  # x and y in host memory
         host[0].fill(1)
         k = np.ones(layer.k_shape, np.float32)
         for streams in counts:
@@ -110,7 +110,7 @@ def streams(
         path = record_streams(table, measure_timelines(kernel, layer), out)
         print(f"{layer.name}: recorded in {path}, {time.perf_counter() - begin:.1f} s")
         print(table[SHOWN].round(3).to_string(index=False), flush=True)
-        host = table[["batch", "pin_ms", "register_ms", "stage_ms"]]
+        host = table[["batch", "pin_ms", "register_ms", "stage_ms"]]  # the host's work, measured once per batch
         print("page-locking, registering, staging [ms]", host.drop_duplicates().to_dict("records"))
     digits = dataset("digits", split="test", size=86)  # the course's table, with the convolutions in pipelines
     network = Network(conv=kernel, streams={"chunk": 500, "streams": 2})

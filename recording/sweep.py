@@ -56,10 +56,7 @@ def vary_outputs(layer: Layer, swept: pd.DataFrame) -> list[Variant]:
 
 
 def vary_blocks(layer: Layer, swept: pd.DataFrame) -> list[Variant]:
-    """Return variants with other blocks for the best pairs of rows and maps.
-
-    The blocks have some fixed widths, and those that divide the map's columns.
-    """
+    """Return variants of the best pairs of rows and maps, in blocks of WIDTHS and of widths that divide the columns."""
     points = {}
     pairs = swept.sort_values("op_ms").drop_duplicates(["rows", "maps"])
     for rows, maps in pairs.head(CANDIDATES)[["rows", "maps"]].astype(int).itertuples(index=False):
@@ -118,12 +115,12 @@ def sweep(
 
     On the device that the default sizes are from, they are written, too.
     """
-    start, tables = time.perf_counter(), [pd.DataFrame(columns=["layer", "op_ms"])]
+    start, tables = time.perf_counter(), [pd.DataFrame(columns=["layer", "op_ms"])]  # no points yet: an empty table
     for name, layer in product(PARTS, LAYERS):
         swept = pd.concat(tables[1:] or tables, ignore_index=True)
         points = PARTS[name](layer, swept[(swept["layer"] == layer.name) & swept["op_ms"].notna()])[::every]
         images = FINALISTS_BATCH if name == "finalists" else None  # None: what suits the engine
-        tables.append(table := measure.sweep(points, layer, images, repeat=repeat))
+        tables.append(table := measure.sweep(points, layer, images, repeat=repeat))  # reason: why a point cannot run
         print(f"{name}, {layer.name}: {len(table)} points, {(table['reason'] != '').sum()} cannot run; "
               f"{time.perf_counter() - start:.1f} s so far", flush=True)
         if not dry:

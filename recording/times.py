@@ -28,7 +28,7 @@ def list_unrecorded(kernels: Iterable[Variant]) -> list[Variant]:
         table = recorded(device().name).table
     except EngineError:  # nothing yet
         return list(kernels)
-    recorded_sources = set(table[["label", "code"]].itertuples(index=False, name=None))
+    recorded_sources = set(table[["label", "code"]].itertuples(index=False, name=None))  # code: the source's digest
     return [kernel for kernel in kernels if (kernel.label, kernel.code) not in recorded_sources]
 
 
@@ -86,7 +86,7 @@ def measure_kernels(own: Sequence[Variant], compared: Sequence[Variant], layers:
             layer_time_tables = bench_all(own, layer, batch, repeat=1) if own else ()
             layer_ms = {row.label: row.layer_ms for table in layer_time_tables for row in table.itertuples()}
             for table in bench_all(several, layer, batch, repeat=repeat, layer_time=False) if several else ():
-                again = table[table.duplicated("label")].set_index("label")["op_ms"]
+                again = table[table.duplicated("label")].set_index("label")["op_ms"]  # those of `own`, the second time
                 table = table.drop_duplicates("label")
                 table = table.assign(op_again_ms=table["label"].map(again), layer_ms=table["label"].map(layer_ms))
                 tables.append(table)
@@ -126,6 +126,7 @@ def times(
     batches = batch or BATCHES[here.engine]
     if network:
         return measure_network(own, batches, not dry)
+    # The first variant is the rung's own kernel.
     others = [other for rung in choose_rungs(rungs) for other in (*variants(rung.number)[1:], *solutions(rung.number))]
     if missing:
         own, others = list_unrecorded(own), list_unrecorded(others)
@@ -135,6 +136,7 @@ def times(
     shapes = {**dict.fromkeys(others, measured), **dict.fromkeys(own, (*TEST_SHAPES, *measured))}
     jobs.compile_all(jobs.make_job(kernel, layer) for kernel, several in shapes.items() for layer, _ in several)
     print(f"{len(shapes)} kernels compiled, {time.perf_counter() - start:.0f} s", flush=True)
+    # All of `own` have the same shapes, and all of `others`.
     own, others = (check_kernels(several, shapes[several[0]]) if several else [] for several in (own, others))
     print(f"checked, {time.perf_counter() - start:.0f} s", flush=True)
     if not check_only:

@@ -37,8 +37,7 @@ FIRST_LOSSES = 5
 def draw_affine_maps(random: np.random.RandomState, count: int) -> np.ndarray:
     """Return affine maps that turn, move, grow and slant images a little, as if another hand had written them.
 
-    The maps are float32 [count, 2, 3]. Each maps an output pixel's offsets from the center (down, across, 1) to the
-    place in the image to read.
+    They are float32 [count, 2, 3] and map an output pixel's offsets from the center (down, across, 1) to a place.
     """
     # From minus to plus these bounds: an angle, and parts of the image's side.
     angle, grown_y, moved_y, grown_x, moved_x, slant = (random.uniform(-bound, bound, count)
@@ -57,8 +56,7 @@ class Trainer(Closing):
     blocks finish: on one device, with one compiler, the same settings give the same weights, bit for bit.
 
     `data` are the training images, of any size; a name stands for `dataset(name, "train")`. `rate` is the largest
-    learning rate, `momentum` the part of the last step that a step repeats. Raises LabError for a setting, or a label,
-    that makes no sense.
+    learning rate, `momentum` the part of the last step that a step repeats. Raises LabError for senseless settings.
 
     Attributes: `settings` (dict of the other parameters), `steps_per_epoch` (batches, the last of which may be
     smaller), `steps` (of the whole training), `step` (steps taken), `model` (a `Lenet86` with the weights after the
@@ -138,7 +136,7 @@ def train_to_end(trainer: Trainer, held_out: Dataset, folder: Path | None = None
     out = (folder or data_dir()) / "weights" / f"lenet86-{trainer.data.name}.npz"
     record_path = out.with_suffix(".json")
     require_writable(out.parent)  # before minutes of work
-    is_own = record_path.is_file() and b" train, version " in record_path.read_bytes()
+    is_own = record_path.is_file() and b" train, version " in record_path.read_bytes()  # as `make_record` writes it
     if (out.exists() or record_path.exists()) and not is_own:
         raise LabError(f"{out}, or its record beside it, is there and no training has written it: remove it, or choose "
                        "another folder")

@@ -63,7 +63,7 @@ def training(
     precompile(list(EXPERIMENTS), [Sizes(), *random_sizes(SEED)])
     print_done("compiled")
     for experiment, about in EXPERIMENTS.items():
-        with Lenet28(experiment, 3 if about.batches else 1) as model:
+        with Lenet28(experiment, 3 if about.batches else 1) as model:  # images per step: some take one only
             check(model, seed=SEED)
     print_done("checked")
     record_training("launch", "update", [{"us": measure_launch_us()}], folder=out)
@@ -99,7 +99,7 @@ def measure_contention_us(pattern: str, share: int, threads: int = 1 << 18, time
 
     `pattern` is a kernel of contention.cu; in it, as many threads as `share` have an address together: neighbours, so
     that the lanes of a warp meet, or threads as far apart as possible. `threads` is a multiple of 256 and of `share`.
-    `repeat` launches are timed, after one that warms up. Raises LabError if a sum is wrong.
+    `repeat` launches are timed, after a warm-up. Raises LabError if a sum is wrong.
     """
     source, addresses = Path(__file__).with_name("contention.cu"), threads // share
     times_us = []
@@ -123,24 +123,24 @@ def measure_kernels_us(model: Lenet28, images: np.ndarray, labels: np.ndarray, s
     warm up, which go through the images in turn. Raises LabError on a GPU without CUPTI.
     """
     count = model.load(images, labels)
-    starts = [n * model.batch % max(1, count - model.batch + 1) for n in range(steps)]
+    starts = [n * model.batch % max(1, count - model.batch + 1) for n in range(steps)]  # the first image of each step
     for start in starts:
         model.issue(min(model.batch, count), start)
     hostcuda.driver.Context.synchronize()
     with trace() as traced:
         for start in starts:
             model.issue(min(model.batch, count), start)
-    rows = traced.records[traced.records["kind"] != "api"]
+    rows = traced.records[traced.records["kind"] != "api"]  # "api": the host's calls; others are kernels and copies
     names = rows["name"].where(rows["kind"] == "kernel", "memcpy")
     sums = rows["duration_ms"].groupby(names).sum() * 1e3 / steps
     return {name: float(sums[name]) for name in (*model.kernels, "memcpy") if name in sums}
 
 
 def measure_launch_us(launches: int = 5000) -> float:
-    """Return a launch's cost on the host [µs]: the time per launch of so many updates in a row."""
+    """Return a launch's cost on the host [µs]: the time per launch of lenet28's kernel `update`, so often in a row."""
     with Lenet28("loops") as model:
         model.load(np.zeros((1, model.sizes.side, model.sizes.side), np.float32), np.zeros(1, int))
-        *_, update = model.launches(1)
+        *_, update = model.launches(1)  # functions that issue the launches of a step of one image; the last is `update`
         update(0)
         hostcuda.driver.Context.synchronize()
         begin = time.perf_counter()
@@ -153,17 +153,18 @@ def measure_launch_us(launches: int = 5000) -> float:
 def measure_graphs(experiment: str, train: Dataset, steps: int = 20_000, runs: int = 5) -> list[dict]:
     """Return the time of a step of one image whose launches are issued one by one, or as a graph of some steps.
 
-    It is the median of `runs` runs of `steps` steps, by the host's clock. There is a row per number in STEPS_PER_GRAPH.
+    It is the median of `runs` runs of `steps` steps, by the host's clock. There is a row per number in STEPS_PER_GRAPH:
+    batch, launches (in the graph; 0: none), us (time of a step).
     """
     rows = []
-    for recorded in STEPS_PER_GRAPH:
+    for recorded in STEPS_PER_GRAPH:  # 0: a call per launch
         with Lenet28(experiment) as model:
             model.load(train.images, train.labels)
             model.stream = hostcuda.driver.Stream()
 
-            def issue(model=model, count=recorded or 1):
+            def issue(model=model, count=recorded or 1):  # this round's values, also when the graph is recorded
                 for first in range(count):
-                    model.issue(1, first)
+                    model.issue(1, first)  # a step with image number `first`
 
             issue()  # compiled before the clock starts
             graph = Graph(issue, model.stream) if recorded else None
@@ -194,7 +195,7 @@ def measure_epoch(experiment: str, batch: int, train: Dataset) -> dict:
 
 def measure_accuracies(experiment: str, batch: int, rate: float, train: Dataset, test: Dataset,
                        epochs: int) -> list[dict]:
-    """Train; return a row with the accuracy on the held-out images before and after each epoch."""
+    """Train with that many images per step; return a row per epoch, from 0 on, with the accuracy on held-out images."""
     rows, seconds = [], 0.0
     with Lenet28(experiment, batch, SEED, rate) as model, tqdm(total=epochs, unit="epoch", disable=None) as bar:
         for epoch in range(epochs + 1):

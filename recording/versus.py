@@ -39,7 +39,7 @@ INPUTS, REPEAT, WARM_UP = 2, 20, 3
 
 
 def _list_kernels() -> list[Variant]:
-    """Return the ladder's kernels that take part."""
+    """Return the ladder's kernels of OURS, which take part."""
     return [variant(number, **({"step": step} if step else {})) for number, step in OURS]
 
 
@@ -94,7 +94,7 @@ def _select_correct(contestants: list[Contestant], given: Given, when: str) -> l
                     raise LabError(f"{description}: wrong {when} the timed runs")
             passed.append(contestant)
         except Exception as error:
-            if contestant.label[0].isdigit():  # the ladder's: "10 speed of light"
+            if contestant.label[0].isdigit():  # one of the ladder's, "10 speed of light": then nothing is recorded
                 raise
             _print_left_out(contestant.label, f"{type(error).__name__}: {str(error).strip()[:400]}")
     return passed
@@ -103,8 +103,7 @@ def _select_correct(contestants: list[Contestant], given: Given, when: str) -> l
 def measure_all(given: Given, repeat: int, opponents: Sequence[str]) -> pd.DataFrame:
     """Return a row per contestant: median, quartiles, least and largest of `repeat` times in milliseconds.
 
-    `opponents` are keys of OPPONENTS. Raises LabError if a result of the ladder's kernels is wrong, before or after the
-    timed runs.
+    `opponents` are keys of OPPONENTS. Raises LabError if a kernel of the ladder is wrong before or after timing.
     """
     torch, layer = given.torch, given.layer
     flush, _ = make_l2_flush(torch)
@@ -123,12 +122,15 @@ def measure_all(given: Given, repeat: int, opponents: Sequence[str]) -> pd.DataF
         passed = _select_correct(contestants, given, "after")
     columns = {"network": layer.network, "layer": int(layer.name[-1]), "batch": len(given.inputs[0])}
     return pd.DataFrame([{**columns, "label": contestant.label, "layout": contestant.layout, "how": contestant.how,
-                          **quartiles(ms), "repeat": repeat}
+                          **quartiles(ms), "repeat": repeat}  # min_ms, q1_ms, median_ms, q3_ms, max_ms
                          for contestant, ms in zip(contestants, times, strict=True) if contestant in passed])
 
 
 def to_markdown(table: pd.DataFrame) -> str:
-    """Return the best layout's times of each contestant in Markdown for docs/results.md: milliseconds per batch."""
+    """Return the times of `measure_all`, of each contestant's faster layout, in Markdown for docs/results.md.
+
+    A row per contestant, a column per layer: "0.12 · 1.2 · 12", milliseconds at each batch.
+    """
     table = table[~table["label"].str.endswith(AGAIN)]
     best = table.groupby(["label", "network", "layer", "batch"], sort=False)["median_ms"].min().reset_index()
     best["half"] = best["label"].str.match("10 |.*FP16")  # such as "10 speed of light" and "cuDNN FP16"
@@ -185,6 +187,7 @@ def versus(
             in_order = [tables[key] for key in product(layers, batches) if key in tables]
             table = stamp(pd.concat(in_order, ignore_index=True), f"{here.software}, {describe_torch(torch)}")
             if not dry:
+                # Of all layers: the file is replaced. Of some: the rows of the others stay.
                 path = record_table(table, "versus", out, ["network", "layer", "batch"] if only else None)
     best = table.groupby(["label", "network", "layer", "batch"], sort=False)["median_ms"].min()  # of the layouts
     print(f"\n{best.unstack(['network', 'layer', 'batch']).to_string(float_format='{:.4g}'.format)}")
