@@ -16,13 +16,12 @@ _KEYS = {"global": "a box: a sector, its used bytes blue", "shared": "a wavefron
 _ROW, _MAX_TURNS = 27, 8  # pixels of an access in the strip; wavefronts of it that are drawn
 
 
-@figure
+@figure  # makes `page`, in CSS pixels, and shows it or saves it as `path`: callers give the other arguments
 def accesses(page: Page, of: Variant | int, layer: Layer, line: int | None = None) -> None:
     """Draw a warp's worst access at a line of your kernel, and the next ones of the same warp at this line.
 
     The kernel runs on one image of the layer, in the CPU engine. Global memory is drawn as sectors of 32 bytes, shared
-    memory as wavefronts over its 32 banks, constant memory as turns. The worst access is the one that took the most of
-    these, of all warps of the launch.
+    memory as wavefronts over its 32 banks, constant memory as turns. The worst access of all warps took most of these.
 
     Parameters
     ----------
@@ -33,7 +32,7 @@ def accesses(page: Page, of: Variant | int, layer: Layer, line: int | None = Non
         A line of the kernel's file or cell, from 1; the magic's line counts. By default the line with the most sectors
         or wavefronts above what its bytes need.
     """
-    site = evidence.accesses(of, layer, line)
+    site = evidence.accesses(of, layer, line)  # a `WarpLine`: the place, the warp, its worst access and those following
     first = site.worst
     turns = _find_turns(first)
     height = turns.height if turns else warps.HIGH

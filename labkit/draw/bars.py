@@ -48,8 +48,8 @@ def _draw_stacks(page: Page, top: float, frame: pd.DataFrame, colors: Mapping[st
     """Draw a stacked bar, with its total, per row of `frame`; return them in words, for the alternative text.
 
     The index of `frame` is (group, label): a group is a heading, or "". Its columns are the parts, drawn in `colors`.
-    A part shows its number, formatted by `write`, if that fits; `beside` writes the others beside the bar. The label
-    `highlight` is bold.
+    A part shows its number, formatted by `write`, if it fits; `beside` writes the others beside the bar. `highlight` is
+    the label in bold.
     """
     totals, step, words = frame.sum(axis=1), 27, []
     left = 26 + widest(frame.index.get_level_values(1), weight="bold")
@@ -77,7 +77,7 @@ def _draw_stacks(page: Page, top: float, frame: pd.DataFrame, colors: Mapping[st
     return " ".join(words)
 
 
-@figure
+@figure  # makes `page`, in CSS pixels, and shows it or saves it as `path`: callers give the other arguments
 def time(page: Page, trace) -> None:
     """Draw where the time goes: kernels and copies on the device, API calls on the host.
 
@@ -130,7 +130,7 @@ def time(page: Page, trace) -> None:
 
 
 def _rank_rows(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows (``name``, ``calls``, ``total_ms``), the longest time first, with four more columns.
+    """Return the rows of `Trace.summary` (``name``, ``calls``, ``total_ms``), longest first, with four more columns.
 
     ``share`` of the total, ``vital`` (one of the fewest rows that make up 90 %), ``shown`` (the shortened name), and
     ``members``: other rows than those and the first seven are merged into one with several members.
@@ -156,7 +156,7 @@ def traffic(page: Page, profile) -> None:
     profile : Profile
         As `labkit.profile` gives it, of variants in the order of the ladder.
     """
-    counts = profile.counts
+    counts = profile.counts  # a row per variant, or, of a program's profile, per kernel; a column per counter
     panels = {name: words for name, words in _TRAFFIC.items() if name in counts and counts[name].max() > 0}
     if not panels:
         raise LabError(f"draw.traffic: this profile has no counters of traffic. {profile.note}")
@@ -200,7 +200,7 @@ def bank_conflicts(page: Page, profile) -> None:
     profile : Profile
         A profile by the CPU engine, which counts by line.
     """
-    sites = profile.sites
+    sites = profile.sites  # a row per access in the source and launch; empty if a GPU counted
     shared = sites[sites["space"] == "shared"] if len(sites) else sites
     if not len(shared):
         raise LabError("draw.bank_conflicts: no access to shared memory in this profile, which the CPU engine makes "
@@ -290,7 +290,7 @@ def units(page: Page, estimate, before=None) -> None:
     before : Estimate, optional
         The estimate of the earlier kernel: its bars are drawn thin, below.
     """
-    # How long each unit is busy, in all kernels. Units below 2 % of the busiest are not drawn.
+    # `units`: a row per kernel, a column per unit, how long it is busy. Units below 2 % of the busiest are not drawn.
     now = estimate.units.sum().sort_values(ascending=False)
     old = before.units.sum() if before is not None else now * 0
     names = [name for name in now.index if max(now[name], old.get(name, 0.0)) >= 0.02 * now.max()]
@@ -298,7 +298,8 @@ def units(page: Page, estimate, before=None) -> None:
     one_percent = (old if before is not None else now).max() / 100
     step, top = (34, 66) if before is not None else (25, 66)
     message = str(estimate) if before is None else estimate.against(before)
-    message = message.replace(estimate.time, "no time") if estimate.why_not else message  # a reason is too long here
+    # Then `estimate.time` is "no time (REASON)", which is too long here.
+    message = message.replace(estimate.time, "no time") if estimate.why_not else message
     page.open(96 + step * len(names), message, estimate.note)
     left = 24 + widest(names, SMALL, weight="bold")
     scale = (page.width - 120 - left) / max(now.max(), old.max())

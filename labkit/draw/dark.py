@@ -35,8 +35,7 @@ def dark(picture: bytes) -> bytes | None:
     Returns
     -------
     bytes or None
-        A lossless WebP file, two thirds as large as the PNG. None for a picture without a palette, which this lab did
-        not draw: it may be a photograph.
+        A lossless WebP file, two thirds as large. None for a picture without a palette: it may be a photograph.
     """
     try:
         image = Image.open(io.BytesIO(picture))

@@ -17,7 +17,7 @@ _WORDS = {"op_ms": "op time (ms)", "x_reference": "op time over reference time",
           "local_bytes": "bytes of local memory per thread", "threads": "threads per block"}
 
 
-@figure
+@figure  # makes `page`, in CSS pixels, and shows it or saves it as `path`: callers give the other arguments
 def heatmap(page: Page, sweep: pd.DataFrame, x: str, y: str, value: str = "op_ms") -> None:
     """Draw a sweep: a panel per layer, two of its options as columns and rows, in each cell the fastest point.
 
@@ -28,11 +28,9 @@ def heatmap(page: Page, sweep: pd.DataFrame, x: str, y: str, value: str = "op_ms
     x, y : str
         Columns of the sweep, such as options: "rows", "maps", "block".
     value : str
-        The column whose values the cells show. If other options were swept, too, a cell stands for the fastest of its
-        points, whichever value it shows.
+        The column whose values the cells show: of the fastest point, if other options were swept, too.
     """
-    missing = [name for name in (x, y, value) if name not in sweep]
-    if missing:
+    if missing := [name for name in (x, y, value) if name not in sweep]:
         raise LabError(f"draw.heatmap: the sweep has no column {missing[0]!r}; it has {', '.join(sweep.columns)}")
     for name in ("device", "batch"):
         if sweep[name].nunique() > 1:
@@ -48,38 +46,47 @@ def heatmap(page: Page, sweep: pd.DataFrame, x: str, y: str, value: str = "op_ms
     fixed = ", the fastest of all other options" if sweep.duplicated(["layer", x, y]).any() else ""
     page.open(84 + sum(heights), _write_message([best for _, _, best in panels]),
               f"{unit}, {y} down, {x} across{fixed}; {first['device']}, batch {first['batch']:,}",
-              sweep.attrs.get("note", "") if first["engine"] == "cpu" else "")
+              sweep.attrs.get("note", "") if first["engine"] == "cpu" else "")  # the note: these are not GPU times
     page.alt, page.plain = f"Heat maps, {unit} by {y} and {x}.", f"Figure: heat maps of a sweep, {y} against {x}"
-    for i, (layer, rows, best) in enumerate(panels):  # best: the fastest point of each cell
+    for i, (layer, rows, best) in enumerate(panels):
         left, wide, top = i % 2 * page.width / across, page.width / across, 58 + sum(heights[: i // 2])
-        columns, lines = _sort_values(rows[x]), _sort_values(rows[y])
         page.text(left + 12, top + 16, layer, weight="bold")
-        names = left + 20 + widest(lines, SMALL)
-        cell = (left + wide - 14 - names) / len(columns)
-        integers = all(isinstance(v, str) or v != v or float(v).is_integer() for v in best[value])  # v != v: NaN
-        words = {at: _write_cell(v, integers) for at, v in best[value].items()}  # (x, y) -> the text of the cell
-        size, head = (SMALL * min(1, 0.86 * cell / widest([" ", *texts], SMALL)) for texts in (words.values(), columns))
-        for n, column in enumerate(columns):
-            page.text(names + (n + 0.5) * cell, top + 36, str(column), ha="center", size=head, color=style.MUTED)
-        for m, line in enumerate(lines):
-            page.small(names - 8, top + 59 + m * _STEP, str(line), style.INK, ha="right")
-        for column, line in dict.fromkeys(zip(rows[x], rows[y], strict=True)):
-            box = names + columns.index(column) * cell + 1, top + 43 + lines.index(line) * _STEP, cell - 2, _STEP - 2
-            if (column, line) not in best.index:
-                page.rect(*box, style.PAPER, style.FAINT, hatch="////")
-                continue
-            times = best["op_ms"]
-            face = _COLORS(1 - math.log(times[column, line] / times.min()) / _FADE)  # 1: blue, the best time; 0: pale
-            page.rect(*box, face)
-            page.text(box[0] + box[2] / 2, box[1] + 16, words[column, line], ha="center", size=size, color=ink_on(face))
-            if (column, line) == times.idxmin():
-                page.frame(*box, style.ORANGE, 2.5)
+        words = _draw_panel(page, left, top, wide, rows, best, x, y, value)
         cells = ", ".join(f"{y} {line} {x} {column}: {text}" for (column, line), text in words.items())
         column, line = best["op_ms"].idxmin() if len(best) else ("", "")
         fastest = f"{layer}, fastest at {y} {line}, {x} {column}. {cells}."
         page.alt += f" {fastest}" if len(best) else f" {layer}: nothing runs."
     hatched = " Hatched: cannot run." if sweep.groupby(["layer", x, y])["op_ms"].max().isna().any() else ""
     page.small(12, 70 + sum(heights), f"Framed: the fastest. Bluer is faster.{hatched}")
+
+
+def _draw_panel(page: Page, left: float, top: float, wide: float, rows: pd.DataFrame, best: pd.DataFrame, x: str,
+                y: str, value: str) -> dict[tuple, str]:
+    """Draw a layer's cells, `wide` pixels with the names of its rows; return their texts by their values of (x, y).
+
+    `rows` are all points, `best` those of `_select_fastest`: a cell without one is hatched, because nothing runs there.
+    """
+    columns, lines, times = _sort_values(rows[x]), _sort_values(rows[y]), best["op_ms"]
+    names = left + 20 + widest(lines, SMALL)
+    cell = (left + wide - 14 - names) / len(columns)
+    integers = all(isinstance(v, str) or v != v or float(v).is_integer() for v in best[value])  # v != v: NaN
+    words = {at: _write_cell(v, integers) for at, v in best[value].items()}
+    size, head = (SMALL * min(1, 0.86 * cell / widest([" ", *texts], SMALL)) for texts in (words.values(), columns))
+    for n, column in enumerate(columns):
+        page.text(names + (n + 0.5) * cell, top + 36, str(column), ha="center", size=head, color=style.MUTED)
+    for m, line in enumerate(lines):
+        page.small(names - 8, top + 59 + m * _STEP, str(line), style.INK, ha="right")
+    for column, line in dict.fromkeys(zip(rows[x], rows[y], strict=True)):
+        box = names + columns.index(column) * cell + 1, top + 43 + lines.index(line) * _STEP, cell - 2, _STEP - 2
+        if (column, line) not in best.index:
+            page.rect(*box, style.PAPER, style.FAINT, hatch="////")
+            continue
+        face = _COLORS(1 - math.log(times[column, line] / times.min()) / _FADE)  # 1: blue, the best time; 0: pale
+        page.rect(*box, face)
+        page.text(box[0] + box[2] / 2, box[1] + 16, words[column, line], ha="center", size=size, color=ink_on(face))
+        if (column, line) == times.idxmin():
+            page.frame(*box, style.ORANGE, 2.5)
+    return words
 
 
 def _select_fastest(rows: pd.DataFrame, x: str, y: str) -> pd.DataFrame:

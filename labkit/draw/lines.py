@@ -15,7 +15,7 @@ from labkit.draw.style import SMALL, Page, figure, log_ticks, name_ends, number,
 _HALF_ULP = 2.0**-11  # the unit roundoff of half: half a unit in its last place
 
 
-@figure
+@figure  # makes `page`, in CSS pixels, and shows it or saves it as `path`: callers give the other arguments
 def constant_divergence(page: Page, series: Mapping[str, Mapping[int, float]]) -> None:
     """Draw the op time over the number of elements that a warp asks for at once.
 
@@ -148,7 +148,7 @@ def rounding(page: Page, table: pd.DataFrame) -> None:
     worst, ends, right = max(growth, key=growth.get), {}, style.WIDTH - 22 - widest(lines, SMALL, "bold")
     page.open(400, f"From {lengths[0]:,} to {lengths[-1]:,} products: {worst} is off by {growth[worst]:.2g} times more",
               "largest error as a part of Σ|x||k|, in halves’ unit roundoff 2⁻¹¹   ·   dashed: the checker’s bound")
-    ax = page.axes(64, 66, right, 350, "xy", xlabel="products per sum (log scale)")
+    ax = page.axes(64, 66, right, 350, log="xy", xlabel="products per sum (log scale)")
     page.alt = "Line chart, largest rounding error in units of 2⁻¹¹ of what was summed, over its length."
     page.plain = "Figure: the largest rounding error over the length of the sum, a line for each variant"
     for i, (label, rows) in enumerate(lines.items()):

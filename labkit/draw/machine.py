@@ -9,7 +9,7 @@ from labkit.draw.style import Page, count, figure, percent, wide
 from labkit.spec.devices import device
 
 
-@figure
+@figure  # makes `page`, in CSS pixels, and shows it or saves it as `path`: callers give the other arguments
 def threads(page: Page, n: int = 1000, threads: int = 256, block: int = 2, thread: int = 5) -> None:
     """Draw grid, block and thread: how a thread finds the element that it computes.
 
@@ -88,8 +88,7 @@ def memories(page: Page) -> None:
     )
     left, top, high = 26, 104, 44
     page.open(top + high * len(rows) + 12, "The farther a memory, the more threads share it, the longer a load waits",
-              f"NVIDIA H200, {gpu.multiprocessors} multiprocessors   ·   "
-              "the rates are those that programs reach")
+              f"NVIDIA H200, {gpu.multiprocessors} multiprocessors   ·   the rates are those that programs reach")
     columns = (left + 254, left + 432, left + 606)
     for x, text in zip(columns, ("shared by", "size and rate", "a load waits"), strict=True):
         page.small(x, top - 12, text, weight="bold")

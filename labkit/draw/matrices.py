@@ -13,7 +13,7 @@ from labkit.spec.layers import Layer
 WIDE, SIDE, MAPS = 8, 2, 4  # in `squares`: inputs in a row of a window; outputs along a square; maps of a product
 
 
-@figure
+@figure  # makes `page`, in CSS pixels, and shows it or saves it as `path`: callers give the other arguments
 def im2col(page: Page, H: int = 5, W: int = 5, K: int = 3, window: tuple[int, int] = (1, 1),
            element: tuple[int, int] = (2, 2)) -> None:
     """Draw how im2col turns a convolution into a matrix product: windows become columns, masks rows. One channel.

@@ -11,14 +11,14 @@ from labkit.draw.style import join_parts
 class Measured:
     """Measurements to draw, from a table of `bench`, of recorded results, or any other one with these columns.
 
-    `figure_name`, such as "draw.ladder", is for messages; `device` replaces what the table says. ``rows`` has none of a
-    whole network; ``note`` says that the times are not a GPU's, or is empty.
+    `figure_name`, such as "draw.ladder", is for messages; `device` replaces what the table says. ``rows`` are the rows
+    of layers, without those of a whole network; ``note`` says that the times are not a GPU's, or is empty.
     """
 
     def __init__(self, table: pd.DataFrame, columns: Iterable[str], figure_name: str, device: str = "", date: str = ""):
         rows = table[table["layer"] != ""] if "layer" in table else table  # "": a whole network
         require_columns(rows, ["label", "layer", "batch", *columns], figure_name)
-        self.rows, self.figure_name, self.note = rows, figure_name, table.attrs.get("note", "")
+        self.rows, self.figure_name, self.note = rows, figure_name, table.attrs.get("note", "")  # as `bench` sets it
         if not self.note and "engine" in rows and (rows["engine"] == "cpu").any():
             self.note = "Not GPU times: measured on the CPU engine."
         devices = rows["device"].unique() if "device" in rows else ()
@@ -45,8 +45,7 @@ class Measured:
 
 def require_columns(table: pd.DataFrame, columns: Iterable[str], figure_name: str) -> None:
     """Raise LabError, which names the figure, if a table lacks one of these columns or has no row."""
-    missing = [column for column in columns if column not in table]
-    if missing:
+    if missing := [column for column in columns if column not in table]:
         raise LabError(f"{figure_name} needs the columns {', '.join(columns)}; the table lacks {', '.join(missing)}")
     if not len(table):
         raise LabError(f"{figure_name} got a table without a row: measure, record or trace something first")

@@ -12,7 +12,7 @@ from labkit.draw.style import WIDTH, Page, count, figure, ink_on, widest
 _HIGH, _GAP, _TOP = 26, 40, 62  # pixels: a cell, the way between two rows, the first row
 
 
-@figure
+@figure  # makes `page`, in CSS pixels, and shows it or saves it as `path`: callers give the other arguments
 def steps(page: Page, rows: Mapping[str, Sequence[object]], moves: Sequence[Sequence[tuple[int, int]]]) -> None:
     """Draw rows of cells, one under the other, with lines from each cell to those that use it in the next row.
 
@@ -22,8 +22,7 @@ def steps(page: Page, rows: Mapping[str, Sequence[object]], moves: Sequence[Sequ
         A row's name, and the texts of its cells; None for a place that is not used any more. Shorter rows
         stand in the middle.
     moves : sequence of sequences of (int, int)
-        For each row but the last: from which of its cells to which cell of the next row. A cell that several lead to
-        has a colour of its own.
+        For each row but the last: from which of its cells to which cell of the next row; orange if several lead there.
     """
     sizes = [len(cells) for cells in rows.values()]
     if not sizes or not all(1 <= size <= WARP for size in sizes) or len(moves) != len(sizes) - 1:

@@ -17,7 +17,7 @@ from labkit.spec.devices import Device
 from labkit.spec.layers import Layer
 
 
-@figure
+@figure  # makes `page`, in CSS pixels, and shows it or saves it as `path`: callers give the other arguments
 def roofline(page: Page, points, device: Device | str | None = None, layer: Layer | str | None = None,
              peaks: Mapping[str, float] | None = None, bandwidths: Mapping[str, float] | None = None) -> None:
     """Draw arithmetic rate against arithmetic intensity, the rungs as points under the device's roof.
@@ -47,11 +47,7 @@ def roofline(page: Page, points, device: Device | str | None = None, layer: Laye
         batch, rows, note = data.keep_largest_batch(), data.rows, data.note
         one = rows["layer"].iloc[0] if rows["layer"].nunique() == 1 else ""  # the layer's name, if there is only one
         subtitle, device = data.subtitle(one, f"batch {batch:,}"), device or data.device
-        points = []
-        for row in rows.to_dict("records"):  # the label names the layer, "layer 2", unless there is only one
-            label = row["label"] if one else f"{row['label']}, {row['layer'].partition(' ')[2]}"
-            intensity = layers.layer(row["layer"]).intensity(row.get("dtype", "float32"), int(row["batch"]))
-            points.append((label, intensity, row["gflop_s"]))
+        points = _list_points(rows, name_layers=not one)
     points = [(str(label), float(x), float(y)) for label, x, y in points]
     if not points:
         raise LabError("draw.roofline got no point: give at least one (label, intensity, gflop_s)")
@@ -59,7 +55,7 @@ def roofline(page: Page, points, device: Device | str | None = None, layer: Laye
         raise LabError(f"draw.roofline: intensity and rate have to be positive, got {points}")
     if not (peaks and bandwidths):
         device = _find_device(device)
-        rates, subtitle = device.ceilings, subtitle or device.name
+        rates, subtitle = device.ceilings, subtitle or device.name  # rates in FLOP/s and B/s
         peaks = peaks or {"FP32 reference": rates["reference_float32"] / 1e9, "FP32 peak": device.peak_flops / 1e9}
         bandwidths = bandwidths or {"memory reference": rates["reference_bandwidth"] / 1e9}
     (peak, *others), (bandwidth, *slower) = peaks.values(), bandwidths.values()  # the first of each are the roof
@@ -73,7 +69,7 @@ def roofline(page: Page, points, device: Device | str | None = None, layer: Laye
     high = max(high, ridge * (ridge / low) ** 0.5)  # room for the names on the level part
     bottom = min(low * bandwidth, *ys) / 1.8
     left = 90 if max(peaks.values()) > 5e5 else 78  # room for 1,000,000 on the axis
-    ax = page.axes(left, 64, page.width - 14, 380, "xy", xlim=(low, high),
+    ax = page.axes(left, 64, page.width - 14, 380, log="xy", xlim=(low, high),
                    ylim=(bottom, max(*peaks.values(), *ys) * 2), ylabel="GFLOP/s (log scale)",
                    xlabel="arithmetic intensity (FLOP per byte moved, log scale)")
     for axis, digits in ((ax.xaxis, (1, 2, 5)), (ax.yaxis, (1,))):
@@ -83,7 +79,7 @@ def roofline(page: Page, points, device: Device | str | None = None, layer: Laye
     ax.spines[:].set_visible(False)
     ax.plot([low, ridge, high], [low * bandwidth, peak, peak], color=style.INK, lw=2.2, zorder=3)
     ax.fill_between([low, ridge, high], [low * bandwidth, peak, peak], bottom, color=style.MIST, zorder=0)
-    for rate in others:
+    for rate in others:  # level lines, from the roof's slope on; then slanted ones, up to its level part
         ax.plot([rate / bandwidth, high], [rate, rate], color=style.MUTED, lw=1.2, ls=style.DASHED, zorder=2)
     for rate in slower:
         ax.plot([low, peak / rate], [low * rate, peak], color=style.MUTED, lw=1.2, ls=style.DASHED, zorder=2)
@@ -98,6 +94,16 @@ def roofline(page: Page, points, device: Device | str | None = None, layer: Laye
     page.alt = (f"Roofline, log scales: {bandwidth:,.0f} GB/s up to {ridge:.3g} FLOP per byte, then {peak:,.0f} "
                 f"GFLOP/s. {texts}.")
     page.plain = "Figure: the roofline, with a point for each rung"
+
+
+def _list_points(rows: pd.DataFrame, name_layers: bool) -> list[tuple[str, float, float]]:
+    """Return (label, intensity [FLOP/B], rate [GFLOP/s]) of rows of `bench`; `name_layers`: "04 tiling, layer 2"."""
+    points = []
+    for row in rows.to_dict("records"):
+        label = f"{row['label']}, {row['layer'].partition(' ')[2]}" if name_layers else row["label"]
+        intensity = layers.layer(row["layer"]).intensity(row.get("dtype", "float32"), int(row["batch"]))
+        points.append((label, intensity, row["gflop_s"]))
+    return points
 
 
 def _find_device(name: Device | str | None) -> Device:

@@ -16,14 +16,13 @@ _UNITS = {"float32": "FP32", "float16": "FP16"}
 _SAME = 1.02  # two times with a smaller ratio are called the same
 
 
-@figure
+@figure  # makes `page`, in CSS pixels, and shows it or saves it as `path`: callers give the other arguments
 def ladder(page: Page, table: pd.DataFrame, device: str = "", date: str = "", library: pd.DataFrame | None = None,
            highlight: str | None = None) -> None:
     """Draw op times on a logarithmic scale, a row per rung: how far each kernel is from what the machine can do.
 
-    The green line of a row is the reference time in the precision of its kernel. A ring marks the time of the row
-    above, the last one of the same data type if there is one: the line to it is blue where time is saved, orange where
-    it is lost.
+    The green line of a row is the reference time in its kernel's precision. A ring marks the time of the row above, the
+    last one of the same data type if there is one: the line to it is blue for time saved, orange for time lost.
 
     Parameters
     ----------
@@ -122,7 +121,7 @@ def _draw_panel(page: Page, panel: pd.DataFrame, x: float, y0: float, width: flo
     right = low * (reach / low) ** (width / max(width - room, width / 3))
     decade = width / math.log10(right / low)  # pixels of a factor of ten
     ticks = log_ticks(low, reach, (1, 2, 5) if decade > 180 else (1, 3) if decade > 90 else (1,))
-    ax = page.axes(x, y0, x + width, y0 + _STEP * len(labels), "x", xlim=(low, right), yticks=[],
+    ax = page.axes(x, y0, x + width, y0 + _STEP * len(labels), log="x", xlim=(low, right), yticks=[],
                    ylim=(len(labels) - 0.5, -0.5), xlabel="op time (ms, log scale)")
     number(ax.xaxis, ticks)
     ax.grid(axis="x")

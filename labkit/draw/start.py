@@ -10,8 +10,8 @@ from labkit.draw import style
 from labkit.draw.style import SMALL, Page, count, figure, ink_on, percent, wide
 from labkit.spec.layers import Layer
 
-# The rest of a preset's network: the activation, and the steps after the last convolution, each
-# (name, detail, window, multiply-adds, maps, side).
+# The rest of a preset's network: the activation; and the steps after the last convolution, each (name, detail, side of
+# the window, multiply-adds, maps and side of what it makes).
 _NETWORKS = {
     "lenet86": (", ReLU", [("max-pool", "4×4", 4, 0, 16, 9), ("FC", "1296→32", 0, 1296 * 32, 32, 1),
                            ("FC", "32→10", 0, 32 * 10, 10, 1)]),
@@ -20,7 +20,7 @@ _NETWORKS = {
 }
 
 
-@figure
+@figure  # makes `page`, in CSS pixels, and shows it or saves it as `path`: callers give the other arguments
 def network(page: Page, preset: Sequence[Layer], times: Mapping[str, float] | None = None,
             image: np.ndarray | None = None) -> None:
     """Draw the network as a row of feature maps, with the share of each step in the multiply-adds, and in the time.
@@ -34,7 +34,7 @@ def network(page: Page, preset: Sequence[Layer], times: Mapping[str, float] | No
     image : array, shape [H, W], optional
         Drawn on the input.
     """
-    layers, name = list(preset), getattr(preset, "name", "the network")
+    layers, name = list(preset), getattr(preset, "name", "the network")  # a list has no name
     activation, tail = _NETWORKS.get(name, ("", []))
     stages, steps = [(layers[0].C, layers[0].H)], []  # (maps, side); (name, detail, side of the window, multiply-adds)
     for i, layer in enumerate(layers):
@@ -50,7 +50,7 @@ def network(page: Page, preset: Sequence[Layer], times: Mapping[str, float] | No
     shares = {step: macs for step, *_, macs in steps if step.startswith("conv")}
     shares |= {"everything else": total - convolved} if total > convolved else {}
     many = {1: "convolution", 2: "two convolutions"}.get(len(layers), f"{len(layers)} convolutions")
-    amount = f"{total / 1e6:.2f} million per image" if total >= 1e6 else f"{total:,} per image"
+    amount = f"{total / 1e6:.2f} million per image" if total >= 1e6 else f"{total:,} per image"  # of multiply-adds
     page.open(318 + 54 * bool(times), f"{name}: {percent(convolved / total)} of the multiply-adds are in its {many}"
               if total > convolved else f"{name}: {many}, {amount.replace(' per', ' multiply-adds per')}",
               "one image through the network   ·   orange: what one value of the next map is made of")

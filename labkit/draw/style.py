@@ -91,7 +91,7 @@ LabError
 
 
 def figure(draw: Callable[..., None]) -> Callable[..., None]:
-    """Decorate a function that draws on a `Page`: the result makes the page, and saves it as `path` or shows it."""
+    """Decorate a function draw(page, …): the result makes the page, calls it, saves the page as `path` or shows it."""
 
     @functools.wraps(draw)
     def draw_figure(*args, title=None, subtitle=None, path=None, **options):
@@ -147,7 +147,7 @@ class Page:
             self.text(12, y - self._down, text, size=size, weight=weight, color=color)
 
     def axes(self, left: float, top: float, right: float, bottom: float, log: str = "", **options):
-        """Add and return axes between these edges; `log`: the logarithmic ones, "xy"; options as of `Axes.set`."""
+        """Add and return axes between these edges; `log`: the logarithmic axes, "x" or "xy"; options: of `Axes.set`."""
         w, h = self.width, self.height
         ax = self.fig.add_axes((left / w, 1 - (bottom + self._down) / h, (right - left) / w, (bottom - top) / h))
         for axis in log:

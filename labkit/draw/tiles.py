@@ -13,7 +13,7 @@ from labkit.ladder.rungs.tensor_cores import WMMA_SHAPES
 from labkit.spec.layers import Layer
 
 
-@figure
+@figure  # makes `page`, in CSS pixels, and shows it or saves it as `path`: callers give the other arguments
 def tile(page: Page, T: int = 16, K: int = 7) -> None:
     """Draw what a block with shared memory loads for T × T outputs: the tile and its halo, in passes of T × T threads.
 
@@ -200,10 +200,10 @@ def wmma_fill(page: Page, maps: Sequence[int]) -> None:
         Output maps of the layers, one column per number.
     """
     maps = list(maps)
-    shapes = {"×".join(map(str, shape)): shape for shape in sorted(WMMA_SHAPES)}  # (maps, pixels, depth)
+    shapes = {"×".join(map(str, shape)): shape for shape in sorted(WMMA_SHAPES)}  # "16×16×16": maps, pixels, depth
     if not maps or min(maps) < 1:
         raise LabError(f"draw.wmma_fill: maps = {maps}; at least one, of 1 or more")
-    rows = [max(count_tiles(m, shape)[0] for m in maps) * shape[0] for shape in shapes.values()]
+    rows = [max(count_tiles(m, shape)[0] for m in maps) * shape[0] for shape in shapes.values()]  # of maps, with zeros
     unit, left, top = min(4.0, 128 / max(rows)), 138, 100  # unit: pixels per map
     pitch = (style.WIDTH - left - 14) / len(maps)
     low, m, name = min((count_tiles(m, shape)[1], m, name) for m in maps for name, shape in shapes.items())

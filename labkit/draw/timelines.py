@@ -19,7 +19,7 @@ _LEFT, _RIGHT = 120, 16
 _GAP, _THIN = 0.5, 1.5  # pixels: between two bars; the least width of one
 
 
-@figure
+@figure  # makes `page`, in CSS pixels, and shows it or saves it as `path`: callers give the other arguments
 def gantt(page: Page, timeline: pd.DataFrame | Mapping[str, pd.DataFrame], reference_ms: float | None = None) -> None:
     """Draw copies and kernels of each stream over the time, and how busy each kind was.
 
@@ -40,7 +40,7 @@ def gantt(page: Page, timeline: pd.DataFrame | Mapping[str, pd.DataFrame], refer
         require_columns(rows, ["stream", "what", "chunk", "start_ms", "end_ms"], "draw.gantt")
         start = rows["start_ms"].min()
         several[name] = rows.assign(start_ms=rows["start_ms"] - start, end_ms=rows["end_ms"] - start)
-    note = next((rows.attrs["note"] for rows in several.values() if rows.attrs.get("note")), "")
+    note = next((rows.attrs["note"] for rows in several.values() if rows.attrs.get("note")), "")  # no GPU's times
     end = max(reference_ms or 0, *(rows["end_ms"].max() for rows in several.values())) * 1.005
     heights = [24 * bool(name) + _LANE * rows["stream"].nunique() + 100 for name, rows in several.items()]
     last = list(several.values())[-1]
@@ -72,6 +72,7 @@ def _round_ticks(low: float, high: float) -> list[float]:
 def _draw_panel(page: Page, top: float, bottom: float, heading: str, timeline: pd.DataFrame, end: float,
                 ticks: list[float], reference_ms: float | None) -> str:
     """Draw a timeline, a lane per stream and then one per kind of step, from 0 to `end` [ms]; return it in words."""
+    # While each kind of step runs; from the first start to the last end; how many kinds run at a time, in the mean.
     busy, span, at_once = busy_ms(timeline), span_ms(timeline), overlap(timeline)
     if heading:
         page.text(12, top + 12, heading, weight="bold")
@@ -130,7 +131,7 @@ def chunk_sizes(page: Page, table: pd.DataFrame, reference_ms: float | None = No
     ratio = f", {best['steady_ms'] / reference_ms:.2f} times the reference time" if reference_ms else ""
     page.open(380, f"Best with {int(best['chunk']):,} images per chunk: {ms(best['steady_ms'])}{ratio}",
               "", table.attrs.get("note", ""))
-    ax = page.axes(58, 84, page.width - 24, 332, "x", xlabel="images per chunk (log scale)",
+    ax = page.axes(58, 84, page.width - 24, 332, log="x", xlabel="images per chunk (log scale)",
                    ylabel="layer time, buffers kept (ms)")
     page.alt = "Line chart, layer time over the images per chunk."
     page.plain = "Figure: layer time over the images per chunk, a line for each number of streams"

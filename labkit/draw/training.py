@@ -19,7 +19,7 @@ def _write_ratio(ratio: float) -> str:
     return f"{float(f'{ratio:.2g}'):,.10g}"
 
 
-@figure
+@figure  # makes `page`, in CSS pixels, and shows it or saves it as `path`: callers give the other arguments
 def kernel_times(page: Page, table: pd.DataFrame, device: str = "") -> None:
     """Draw the time of kernels, each beside a published one.
 
@@ -68,7 +68,7 @@ def accuracies(page: Page, curves: Mapping[str, pd.Series]) -> None:
     Parameters
     ----------
     curves : mapping of str to Series
-        Accuracies, 0 to 1, indexed by epochs. The first line is highlighted.
+        Accuracies, 0 to 1, indexed by epochs. The first line is thick, and its name bold.
     """
     if not curves or any(len(curve) < 2 for curve in curves.values()):
         raise LabError("draw.accuracies: each line needs two accuracies or more")
@@ -84,7 +84,7 @@ def accuracies(page: Page, curves: Mapping[str, pd.Series]) -> None:
     ax.set_xlim(0, most)
     page.small(12, 66, "%")
     page.alt, page.plain = "Line chart, accuracy over epochs.", "Figure: accuracy over epochs"
-    ends = {}
+    ends = {}  # a line's name -> its last value and its colour, for `name_ends`
     for (name, curve), color in zip(curves.items(), style.CYCLE, strict=False):
         ax.plot(curve.index, 100 * curve, color=color, lw=2.6 if not ends else 1.8)
         ends[name] = 100 * curve.iloc[-1], color
@@ -101,7 +101,7 @@ def epoch_times(page: Page, lines: Mapping[str, pd.Series], levels: Mapping[str,
     Parameters
     ----------
     lines : mapping of str to Series
-        Seconds, indexed by the batch. The first line is highlighted.
+        Seconds, indexed by the batch. The first line is that of the title, its name is bold.
     levels : mapping of str to float, optional
         Seconds of trainings with one image per step: horizontal lines.
     device : str
@@ -114,9 +114,9 @@ def epoch_times(page: Page, lines: Mapping[str, pd.Series], levels: Mapping[str,
     page.open(360, f"Steps of {line.idxmin():,} images: an epoch {gain} times as fast as with {line.index[0]}",
               style.join_parts("seconds per epoch, both scales logarithmic", device))
     right = page.width - 18 - widest([*lines, *levels], SMALL, "bold")
-    ax = page.axes(62, 66, right - 8, 312, "xy", xlabel="images per step")
+    ax = page.axes(62, 66, right - 8, 312, log="xy", xlabel="images per step")
     page.alt, page.plain = "Line chart, seconds per epoch.", "Figure: the time of an epoch over the images per step"
-    ends = {}
+    ends = {}  # a line's name -> its last value and its colour, for `name_ends`
     for (label, seconds), color in zip(lines.items(), style.CYCLE, strict=False):
         ax.plot(seconds.index, seconds, color=color, marker="o", ms=5)
         ends[label] = seconds.iloc[-1], color
@@ -139,8 +139,9 @@ def contention(page: Page, table: pd.DataFrame, device: str = "") -> None:
     Parameters
     ----------
     table : DataFrame
-        Microseconds: a row per number of threads per address, a column per pattern.
+        Microseconds: a row per number of threads per address, a column per pattern. The first column is bold.
     device : str
+        What measured it: a part of the subtitle.
     """
     if len(table) < 2 or not len(table.columns):
         raise LabError("draw.contention needs two numbers of threads per address or more")
@@ -149,10 +150,10 @@ def contention(page: Page, table: pd.DataFrame, device: str = "") -> None:
               f"{table.index[0]}", style.join_parts("the same number of additions", "both scales logarithmic", device))
     page.small(12, 66, "time (µs)")
     right = page.width - 18 - widest(table.columns, SMALL, "bold")
-    ax = page.axes(72, 76, right - 8, 302, "xy", xlabel="threads per address")
+    ax = page.axes(72, 76, right - 8, 302, log="xy", xlabel="threads per address")
     page.alt = "Line chart, time over the threads per address."
     page.plain = "Figure: what additions to one address cost"
-    ends = {}
+    ends = {}  # a line's name -> its last value and its colour, for `name_ends`
     for (name, line), color in zip(table.items(), style.CYCLE, strict=False):
         ax.plot(line.index, line, color=color, marker="o", ms=5)
         ends[name] = line.iloc[-1], color

@@ -17,8 +17,7 @@ HIGH = 172  # pixels of a panel of sectors
 def _require_panels(given: object, figure_name: str, what: str) -> dict[str, dict[int, int]]:
     """Return one array, or a mapping of arrays, as panels: name -> lane -> value, without the negative values.
 
-    Raises LabError, which names the figure and `what` the values are, unless each array has 1 to 32 integers and one of
-    them is not negative.
+    LabError, which names the figure and `what` the values are, unless an array has 1 to 32 integers, one of them >= 0.
     """
     panels = {}
     for name, values in (given if isinstance(given, Mapping) else {"": given}).items():
@@ -43,7 +42,7 @@ def _write_alt(about: str, names: Iterable[str], texts: Iterable[str]) -> str:
     return " ".join([about, *sentences])
 
 
-@figure
+@figure  # makes `page`, in CSS pixels, and shows it or saves it as `path`: callers give the other arguments
 def sectors(page: Page, addresses, size: int = 4) -> None:
     """Draw a warp's memory access, lane by lane, and the 32-byte sectors that it touches.
 
@@ -154,8 +153,8 @@ def draw_sector_panel(page: Page, top: float, name: str, lanes: Mapping[int, int
 class Turns:
     """A request that a memory serves turn by turn, and its panel: a line per turn, a column per lane or bank."""
 
-    column: str  # what a column is
-    line: str  # what a line is
+    column: str  # what a column is: "lane" or "bank"
+    line: str  # what a line is: "turn" of constant memory, or "wavefront"
     step: float  # pixels of a line
     groups: list[list[dict[int, str]]]  # group -> turn -> column -> text; turns after a group's first are conflicts
     words: str  # the request in words, for the caption
