@@ -25,7 +25,7 @@ def make_reference() -> str:
     groups = _group_names(PACKAGE / "__init__.pyi")
     # Classes with an entry of their own. Others get one after the first function that returns them.
     described = {thing for name in labkit.__all__ if inspect.isclass(thing := getattr(labkit, name))}
-    for package in sorted(groups, key="base".__eq__):  # what the others use comes last
+    for package in sorted(groups, key="base".__eq__):  # `base`, which the others use, comes last
         about = inspect.getdoc(importlib.import_module(f"labkit.{package}")).splitlines()[0]
         parts.append(f"## labkit.{package}\n\n{about}\n")
         for name in groups[package]:

@@ -2,8 +2,7 @@
 
 Markdown may contain any HTML, and so may the outputs of cells. `Cleaner.clean` leaves the elements and attributes of
 text, tables and pictures, without ids and without the classes of the page's own parts; ``<svg>`` and ``<math>`` are
-left out with their contents. HTML that the report itself makes, such as formulas, is set aside meanwhile
-(`Cleaner.keep`).
+left out with their contents. `Cleaner.keep` sets HTML aside that the report itself makes, such as formulas.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ _PROPERTIES = {
     "height", "letter-spacing", "line-height", "margin", "max-width", "overflow", "padding", "text-align",
     "text-decoration", "text-indent", "text-wrap", "unicode-bidi", "vertical-align", "white-space", "width",
 }
-# The classes of the page's own parts, which the style sheet places.
+# The classes of the page's own parts, which the style sheet places: a notebook must not imitate them.
 _OF_THE_PAGE = {
     "all", "anchor", "answer", "badge", "bar", "broken", "button", "cell", "code", "companion", "contents",
     "desk", "documents", "error", "failed", "failure", "find", "folded", "found", "home", "jump", "ladder", "lead",

@@ -153,8 +153,7 @@ def list_notebooks(*folders: str) -> list[Path]:
 def find(names: Iterable[str] = ()) -> list[Path]:
     """Return the files of notebooks by name, each file once; without names, `list_notebooks`.
 
-    A name is a file, "01_baseline", "closer_look/08_fp16", or a number: "1", "closer_look/8", "P1". Raises LabError if
-    no notebook has that name.
+    A name is a file, "01_baseline", "closer_look/08_fp16", or a number: "1", "closer_look/8", "P1". Others: LabError.
     """
     return list(dict.fromkeys(map(_find_one, names))) or list_notebooks()
 
@@ -171,7 +170,7 @@ def _find_one(name: str) -> Path:
         for path in candidates:
             if stem in (path.stem, path.stem[:2]) or (stem.isdigit() and stem.zfill(2) == path.stem[:2]):
                 return path
-    names = [Notebook(path, None).name for path in list_notebooks()]
+    names = [Notebook(path, None).name for path in list_notebooks()]  # None: its content is not needed for the name
     nearest = ", ".join(difflib.get_close_matches(name, names, 3, 0))
     raise LabError(f"no notebook {name!r}; {f'the nearest names are {nearest}' if names else 'there are none yet'}")
 
@@ -236,6 +235,7 @@ def _link_beside(notebook: Notebook, here: Path) -> Path:
     reader's version of such a program is neither run nor changed.
     """
     (here / "programs").mkdir(parents=True)
+    # Cells that begin with "%%program name.cu" write programs/name.cu.
     programs = {name for cell in list_code_cells(notebook) for name in re.findall(r"\A%%program +(\S+)", cell.source)}
     for place in (Path(), Path("programs")):
         for path in sorted((notebook.path.resolve().parent / place).glob("*")):

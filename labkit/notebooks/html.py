@@ -1,7 +1,6 @@
 """Write the HTML report: the series, executed on this machine's engine, in pages that open from disk.
 
-Mathematics is MathML, figures and styles are inside the page, and there is no script. A page that would load anything
-from a network counts as failed.
+Mathematics is MathML, figures and styles are inside the page, without scripts. A page that would use a network fails.
 """
 
 from __future__ import annotations
@@ -102,8 +101,7 @@ def make(names: Iterable[str] = (), out: Path | str | None = None, stored: bool 
     closer looks, which take as long as all others, are not executed: their pages show the stored outputs, and say so.
     The notebooks run in parallel, see `side_by_side.run`. One that fails does not stop the others, and its page shows
     the cells before the failure. Returns the pages of the named notebooks; `page.failure` says what went wrong.
-    LabError if no notebook has that name, a file is no notebook, two notebooks have the same name, or the folder cannot
-    be written.
+    LabError if no notebook has that name, a file is no notebook, two have the same name, or `out` cannot be written.
 
     Parameters
     ----------
@@ -130,7 +128,7 @@ def make(names: Iterable[str] = (), out: Path | str | None = None, stored: bool 
         raise LabError("two of these notebooks have the same name, and so would their pages: rename one")
     if not pages:
         raise LabError(f"there is nothing to report: {execute.folder()} holds no notebook NN_name.ipynb")
-    with claiming(out, "labkit report"):  # before minutes of work
+    with claiming(out, "labkit report"):  # refuses a folder of somebody else's files, before minutes of work
         wanted = {page.notebook: page for page in pages if page.notebook.path in chosen}
         exporter = ReportExporter(pages, documents)
         as_stored = [notebook for notebook in wanted if stored or (notebook.closer and not (names or companions))]
@@ -156,7 +154,7 @@ def _make_listed_pages(notebooks: Iterable[Notebook], chosen: Container[Path], o
                         if notebook.path in chosen or (out / f"{notebook.name}.html").is_file()), out)
     for page in pages:
         if page.notebook.path not in chosen:
-            # As noted in the page.
+            # As the template has noted it: content="{&#34;engine&#34;: &#34;cpu&#34;, …}".
             note = re.search(r'<meta name="labkit-produced" content="([^"]*)">', page.path.read_text(encoding="utf-8"))
             page.notebook.nb.metadata["labkit"] = json.loads(html.unescape(note[1])) if note else {}
     return pages
@@ -191,11 +189,13 @@ class ReportExporter(HTMLExporter):
 
     def __init__(self, pages: list[ReportPage], documents: Iterable[ReportPage] = ()):
         self.pages, self.documents = pages, [*documents]
-        self.page, self.cleaner, self.requests = pages[0], Cleaner(), []  # of the page that is being rendered
+        # Of the page that is being rendered. `requests`: addresses on a network that its HTML would load.
+        self.page, self.cleaner, self.requests = pages[0], Cleaner(), []
         super().__init__(template_name="notebook", extra_template_basedirs=[str(TEMPLATES)])
         self.environment.tests["listing"] = _is_listing
         style = STYLE.read_text(encoding="utf-8")
         style += f"\n{listing.STYLE}\n"  # listings bring it along, but outputs lose their own styles
+        # Names in all templates.
         self.common = {"series_title": TITLE, "style": style, "icon": ICON, "documents": self.documents}
 
     @property
@@ -253,15 +253,12 @@ class ReportExporter(HTMLExporter):
         return self.markdown(page.notebook.summary)
 
     def markdown(self, source: str, cell: NotebookNode | None = None) -> str:
-        """Return Markdown as clean HTML, with links and pictures relative to the current page.
-
-        Its headings are added to the contents of the page.
-        """
+        """Return Markdown as clean HTML, with links relative to the current page; add its headings to its contents."""
         folder = str(self.page.notebook.path.resolve().parent)
         renderer = Renderer(self, attachments=(cell or {}).get("attachments"), path=folder)
         listed = len(self.page.contents)  # the headings that the renderer adds from here on are cleaned, too
         text = self.clean(MarkdownWithMath(renderer=renderer).render(source))
-        text = _BEFORE_A_SIGN.sub(r'<span class="formula">\g<0></span>', text)
+        text = _BEFORE_A_SIGN.sub(r'<span class="formula">\g<0></span>', text)  # the style sheet keeps it on one line
         self.page.contents[listed:] = [(level, anchor, self.cleaner.clean(heading))
                                        for level, anchor, heading in self.page.contents[listed:]]
         return text
@@ -277,7 +274,10 @@ class ReportExporter(HTMLExporter):
 
 
 class Renderer(IPythonRenderer):
-    """A renderer of Markdown's elements as the report's HTML."""
+    """A renderer of Markdown's elements as the report's HTML; mistune calls a method per element.
+
+    HTML that `Cleaner` would take out is set aside: the method returns a word that stands for it until then.
+    """
 
     def __init__(self, exporter: ReportExporter, **options):
         super().__init__(escape=False, embed_images=True, **options)
@@ -285,7 +285,7 @@ class Renderer(IPythonRenderer):
 
     def heading(self, text: str, level: int, **attrs) -> str:
         """Return the word that stands for a heading with an anchor, "the-tile-2", and add it to the page's contents."""
-        contents = self.exporter.page.contents
+        contents = self.exporter.page.contents  # (level, anchor, text) of each heading
         words = html.unescape(re.sub(r"<[^>]+>", " ", self.exporter.cleaner.drop_kept(text)))  # without tags, formulas
         base, taken = re.sub(r"\W+", "-", words).strip("-").lower() or "section", {other for _, other, _ in contents}
         anchors = itertools.chain([base], (f"{base}-{number}" for number in itertools.count(2)))

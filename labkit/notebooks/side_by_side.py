@@ -36,8 +36,8 @@ def run(notebooks: Iterable[Notebook], progress: Progress, fresh: bool = False) 
         except EngineError:  # it cannot be written: nothing is kept
             folder = stack.enter_context(temporary.folder())
         store = Kept(state(), folder)  # of results that depend on nothing but this state and their own key
-        store.trim()
-        device, others = _ask_device(), []
+        store.trim()  # removes what nobody has read for a month
+        device, others = _ask_device(), []  # others: those to execute
         for notebook in notebooks:
             if fresh or not _recall(store, notebook, device):
                 others.append(notebook)
@@ -86,7 +86,7 @@ def _recall(store: Kept, notebook: Notebook, device: str) -> bool:
     record = store.get(*key, device) if key else None
     if record is None:
         return False
-    outputs, notebook.nb.metadata["labkit"], notebook.seconds, notebook.since = record
+    outputs, notebook.nb.metadata["labkit"], notebook.seconds, notebook.since = record  # "labkit": engine, device, date
     for cell, (cell_outputs, count) in zip(execute.list_code_cells(notebook), outputs, strict=True):
         cell.outputs, cell.execution_count = cell_outputs, count
     return True

@@ -51,8 +51,8 @@ class SiteExporter(html.ReportExporter):
 def make(out: Path, repository: str | None = None) -> list[Path]:
     """Write the site.
 
-    Returns the pages. Raises EngineError if labkit is not used from a checkout, the folder cannot be written, a page
-    would load something from a network, or a link leads nowhere; the message lists those links.
+    Returns the files of the pages. Raises EngineError if labkit is not used from a checkout, the folder cannot be
+    written, a page would load something from a network, or a link leads nowhere; the message lists those links.
 
     Parameters
     ----------
@@ -64,19 +64,19 @@ def make(out: Path, repository: str | None = None) -> list[Path]:
     if repository is not None and not re.fullmatch(r"[\w.-]+/[\w.-]+", repository):
         raise LabError(f"{repository!r} names no repository on GitHub: write owner/name")
     root = execute.folder().parent
-    with claiming(out, "labkit site"):
+    with claiming(out, "labkit site"):  # refuses a folder with files that `labkit site` has not written
         pages = html.make_pages(map(execute.read, execute.list_notebooks()), out)
-        made = {root / GENERATED: api.make_reference()}  # instead of a file's text
+        made = {root / GENERATED: api.make_reference()}  # the text of a document without a file
         groups = {name: [html.document(path, out, made.get(path)) for path in paths]
                   for name, paths in texts(root).items()}
         documents = [document for group in groups.values() for document in group]
         exporter = SiteExporter(pages, documents, repository)
-        exporter.common |= {"groups": groups, "repository": repository}
+        exporter.common |= {"groups": groups, "repository": repository}  # `common`: what the templates are given
         has_playground = (root / PLAYGROUND / "lab.mjs").is_file()
         if has_playground:
             exporter.common["playground"] = "playground/index.html"
             parts = json.loads((root / PLAYGROUND / "exercises.json").read_bytes())["parts"]
-            exporter.common["desks"] = {entry["number"] for part in parts for entry in part["exercises"]}
+            exporter.common["desks"] = {entry["number"] for part in parts for entry in part["exercises"]}  # {"04a", …}
         if has_search := bool(shutil.which("node")) and (root / SEARCH.parent / "node_modules" / "pagefind").is_dir():
             exporter.common["search"] = "search.html"
         if repository and (root / PICTURE).is_file():  # a message that shows it needs its full address
@@ -86,7 +86,7 @@ def make(out: Path, repository: str | None = None) -> list[Path]:
         exporter.common["sheet"] = write(out / "style.css", exporter.common["style"]).name
         for page in (*pages, *documents):
             exporter.write(page)
-            if page.failure:
+            if page.failure:  # it would load something from a network
                 raise LabError(page.failure.message)
         site_files = [page.path for page in (*pages, *documents)]
         if has_playground:
@@ -99,7 +99,7 @@ def make(out: Path, repository: str | None = None) -> list[Path]:
         home = f"/{repository.partition('/')[2]}/" if repository else "/"  # GitHub serves "404.html" at any address
         lost = exporter.environment.get_template("lost.html.j2").render(home=home, **exporter.common)
         site_files.append(write(out / "404.html", lost))
-        claim_folder(out, "labkit site", [*site_files, out / "style.css"])
+        claim_folder(out, "labkit site", [*site_files, out / "style.css"])  # lists them in a file, for `make clean`
         linked = [path for path in site_files if path.name != "404.html"]  # its link begins at the server's root
         if dead := find_dead_links(linked, [out / "playground" / "index.html"]):
             raise LabError(f"{len(dead)} links of the site lead nowhere: {'; '.join(dead)}")
@@ -107,19 +107,22 @@ def make(out: Path, repository: str | None = None) -> list[Path]:
 
 
 def _write_search(root: Path, out: Path, exporter: SiteExporter) -> list[Path]:
-    """Write the page of the search, and an index of the pages in `out`; return the HTML and text files."""
+    """Write the page of the search, and an index of the pages in `out`; return the files whose links are checked."""
     claim_folder(out / "search", str(SEARCH))
     process = subprocess.run(["node", root / SEARCH, out], capture_output=True, text=True)
     if process.returncode:
         raise LabError(f"the site's search cannot be written: {process.stderr.strip() or 'node failed'}")
     files = [path for path in (out / "search").rglob("*") if path.is_file() and path.name != MARK]
-    claim_folder(out / "search", str(SEARCH), files)
+    claim_folder(out / "search", str(SEARCH), files)  # lists them in the file MARK
     page = exporter.environment.get_template("search.html.j2").render(**exporter.common)
     return [write(out / "search.html", page), out / "search" / "licences.txt"]
 
 
 def texts(root: Path) -> dict[str, list[Path]]:
-    """Return the Markdown files of the checkout `root` that become pages, by their group; each file is in one group."""
+    """Return the Markdown files of the checkout `root` that become pages, by their group; each file is in one group.
+
+    docs/api.md is among them, although there is no such file: `make` writes its page from the docstrings.
+    """
     groups, taken = {}, set()
     for group, names in DOCUMENTS.items():
         files = (path for name in names for path in (sorted(root.glob(name)) if "*" in name else [root / name]))
