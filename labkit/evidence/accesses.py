@@ -59,6 +59,7 @@ def accesses(of: Variant | int, layer: Layer, line: int | None = None) -> WarpLi
     lines = variant.source.splitlines()
     if line is not None and not (isinstance(line, int) and 1 <= line <= len(lines)):
         raise LabError(f"line = {line!r}: {variant.file_name} has the lines 1 to {len(lines)}")
+    # The rows that `_list_accesses` has returned in the child process.
     where, *records = child.trace(variant, layer, __name__, "profile", "drawing the accesses", line=line)
     if not records:
         lines_text, which = ", ".join(map(str, where["lines"])) or "none", f"line {line} of " if line else ""
@@ -93,11 +94,11 @@ def _list_accesses(plan: Plan, line: int | None) -> list[dict]:
     """
     file_name = plan.variant.file_name
 
-    def run():  # returns the records of the plan's launches: the last ones of this process
+    def run():  # returns the records of the plan's launches, the last ones of this process: kernel, sites, requests
         child.run_and_wait(plan)
         return checking.launches()[-len(plan.launches):]
 
-    checking.follow()  # the sites tell which warp made the worst request
+    checking.follow()  # from here on the engine notes at each site which warp made the worst request
     records = run()
     sites = [(number, site) for number, record in enumerate(records)
              for site in _select_rows(record.sites, file_name, line)]
@@ -111,7 +112,7 @@ def _list_accesses(plan: Plan, line: int | None) -> list[dict]:
     number, site = max((pair for pair in sites if (pair[0], pair[1]["line"]) == chosen),
                        key=lambda pair: (pair[1]["worst"]["units"], _count_excess(pair[1])))
     worst = site["worst"]
-    checking.follow(tuple(worst["block"]), worst["warp"])  # the second run keeps this warp's requests
+    checking.follow(tuple(worst["block"]), worst["warp"])  # the next run keeps each request of this warp
     record = run()[number]
     requests = _select_rows(record.requests, file_name, site["line"])
     # The op is compared loosely: an atomic whose result is not used is "red" among the sites, "atom" in requests.

@@ -27,8 +27,8 @@ def watch_variants(watch: Callable, variants: Variant | int | Iterable[Variant |
                    engine: str | None, timeout: float | None, **options: object) -> tuple[Any, list[dict]]:
     """Run variants in a child process that is watched; return what `watch` returns, and the dicts of `read_runs`.
 
-    `watch` is `hostcuda.profile.watch`, or that of `hostcuda.sanitize`; it gets the child's command, `engine`,
-    `timeout` [s] and the options. The other parameters, and the errors, are those of `prepare_command`.
+    `watch` is `hostcuda.profile.watch`, or that of `hostcuda.sanitize`: it runs a command under such a tool, with
+    `engine`, `timeout` [s] and the options. The other parameters, and the errors, are those of `prepare_command`.
     """
     with temporary.folder() as folder:
         command = prepare_command(folder, variants, layer, batch)
@@ -53,7 +53,7 @@ def trace(variant: Variant, layer: Layer, module: str, check: str, purpose: str,
     with temporary.folder() as folder:
         command = prepare_command(folder, variant, layer, 1, module, **arguments)
         ended = processes.run(command, {"HOSTCUDA_ENGINE": "cpu", "HOSTCUDA_CHECK": check}, timeout=600, capture=True)
-        read_runs(folder)  # raises CompileError
+        read_runs(folder)  # called because it raises CompileError
         rows = processes.lines(folder / "rows")
     if rows and "refused" in rows[0]:
         raise LabError(rows[0]["refused"])
@@ -66,22 +66,21 @@ def prepare_command(folder: Path, variants: Variant | int | Iterable[Variant | i
     """Write the file job to `folder`; return the command, a list of words, that does the job in a child process.
 
     It runs each variant once on random images. Another `module` does something else with the plans and the `arguments`
-    that `load_plans` yields. Raises LabError if `layer` is not a layer, a variant does not support it, or the batch is
-    not a positive integer.
+    that `load_plans` yields. Raises LabError if the layer is none, no variant's, or the batch no positive integer.
     """
     chosen = as_variants(variants)
     if not isinstance(layer, Layer):
         problem = "no layer is given" if layer is None else f"layer is {type_of(layer)}"
         raise LabError(f"{problem}: give one layer, such as lab.LENET86[0]")
     for variant in chosen:
-        variant.launches(layer, batch)  # raises LabError
+        variant.launches(layer, batch)  # called because it raises LabError
     (folder / "job").write_bytes(pickle.dumps((chosen, layer, int(batch), arguments)))
     return [sys.executable, "-m", module, str(folder)]
 
 
 def read_runs(folder: Path) -> list[dict]:
     """Return a dict per variant that the child ran: label, rung, launches (how many). CompileError if one could not."""
-    if (folder / "refused").is_file():
+    if (folder / "refused").is_file():  # `load_plans` writes both files: a list of CompileError's arguments, and dicts
         raise hostcuda.driver.CompileError(*json.loads((folder / "refused").read_text()))
     return processes.lines(folder / "ran")
 

@@ -97,6 +97,7 @@ def profile(variants: Variant | int | Iterable[Variant | int], layer: Layer | No
         If a variant does not compile.
     """
     on = card(estimate) if estimate else None  # an unknown card is refused before minutes of work
+    # `result.table` has a row per launch, `runs` a dict per variant with the number of its launches, in the same order.
     result, runs = child.watch_variants(watch, variants, layer, batch, engine="cpu" if on else engine, timeout=timeout,
                                         nvcc=False, estimate=on is not None)
     result.ended.require("profiling")

@@ -1,7 +1,4 @@
-"""Figures from nvcc for each variant: registers, spills, shared memory, occupancy.
-
-They need no GPU.
-"""
+"""Figures from nvcc for each variant, without a GPU: registers, spills, shared memory, occupancy."""
 
 from __future__ import annotations
 
@@ -49,6 +46,7 @@ def resources(variants: Variant | int | Iterable[Variant | int], layer: Layer, a
         target = choose_arch(variant, arch)
         used = nvcc.read_ptxas(nvcc.compile(*prepare(variant, layer), target, "-Xptxas", "-v"))  # kernel -> its figures
         for launch in variant.launches(layer):
+            # ptxas counts static shared memory only; `launch.shared` of other variants is static, and counted.
             facts, dynamic = used[launch.kernel], launch.shared if variant.dynamic_shared else 0
             rows.append({"variant": variant.label, "kernel": launch.kernel, **facts,
                          "shared_bytes": facts["shared_bytes"] + dynamic,

@@ -37,9 +37,8 @@ def follow_thread(of: Variant | int, layer: Layer, thread: Sequence[int], block:
     list of dict
         A row per line that the thread ran, in order: ``line`` of the variant's own file, ``function``, ``call`` (its
         number), ``values`` (name -> value after the line), ``changed`` (those that the line changed), and
-        ``accesses``, a list of dicts: ``op``, ``space``, ``name`` (x, k, y, u, a, or the variable's), ``index`` (of
-        each dimension) and ``value``. A value is a number, a list of the first elements, a dict, a text for a pointer,
-        or None if it has not been set.
+        ``accesses``, dicts of ``op``, ``space``, ``name`` (x, k, y, u, a, or the variable's), ``index`` (in each
+        dimension), ``value``. A value is a number, a list of first elements, a dict, a pointer's text, None if not set.
 
     Raises
     ------
@@ -49,7 +48,7 @@ def follow_thread(of: Variant | int, layer: Layer, thread: Sequence[int], block:
         It does not compile.
     """
     variant = child.require_one(of, "step")
-    if why := stepping.why_not():
+    if why := stepping.why_not():  # a text, unless the processor is an x86-64 and the compiler g++
         raise LabError(why)
     if not isinstance(layer, Layer):
         raise LabError(f"layer is {type(layer).__name__}: give one layer, such as lab.LENET86[0]")
@@ -60,7 +59,7 @@ def follow_thread(of: Variant | int, layer: Layer, thread: Sequence[int], block:
     number = names.index(kernel) if kernel else 0
     where = {"number": number, "thread": _require_index("thread", thread, launches[number].block),
              "block": _require_index("block", block, launches[number].grid)}
-    return child.trace(variant, layer, __name__, "step", "following a thread", **where)
+    return child.trace(variant, layer, __name__, "step", "following a thread", **where)  # of `_follow_thread`
 
 
 def _require_index(name: str, index: Sequence[int], sizes: Sequence[int]) -> tuple[int, ...]:
@@ -80,6 +79,7 @@ def _follow_thread(plan: Plan, number: int, thread: Sequence[int], block: Sequen
     """Follow a thread of launch `number`; return its steps in the variant's file as the dicts of `follow_thread`."""
     layer, variant = plan.layer, plan.variant
     shapes = {"x": layer.x_shape(1), "k": layer.k_shape, "y": layer.y_shape(1)}  # of the buffers whose shape is known
+    # `plan.buffers`: "x", "k", "y" and, of some rungs, "u" or "a", to their addresses; 0 without one.
     buffers = {address: (name, shapes.get(name, ())) for name, address in plan.buffers.items() if address}
 
     def launch():  # twice, by `follow`: y is filled with NaN, so that both runs begin alike
@@ -116,7 +116,7 @@ def _to_json(value: object, buffers: Mapping[int, tuple]) -> object:
 def _describe_access(access: stepping.Access, buffers: Mapping[int, tuple]) -> dict:
     """Return an access as a dict for JSON: op, space, name, index, value; `buffers`: address -> (name, shape)."""
     name, shape = buffers.get(access.base, (access.name or f"{access.space} memory", access.shape))
-    element_bytes = (len(shape) and access.bytes // int(np.prod(shape))) or access.size
+    element_bytes = (len(shape) and access.bytes // int(np.prod(shape))) or access.size  # if the shape is not known
     index = _unravel((access.address - access.base) // element_bytes, shape)
     value = _to_json(access.value, buffers)
     return {"op": access.op, "space": access.space, "name": name, "index": index, "value": value}

@@ -19,6 +19,7 @@ def scale_work(variant: Variant, layer: Layer, works: Sequence[Mapping], images:
     kernel. `memory`, the free bytes, limits the images per launch of a kernel with intermediate results.
     """
     shape = variant.scope(layer)
+    # `scratch`: bytes of intermediate results per image; `images`: the most that a launch of the rung takes, or None.
     most = images_per_launch(batch, variant.rung.scratch(shape), memory, variant.rung.images(shape))
     blocks: dict[str, list[int]] = {}  # kernel -> blocks of each of its launches
     for first in range(0, batch, most):

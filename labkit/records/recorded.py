@@ -154,6 +154,7 @@ class Recorded:
 
         def find_one(which, layer) -> float:  # of one variant on one layer, in milliseconds
             rows = self.select(which, layer, batch)
+            # Of a text such as "im2col=0.4 gemm=1.2".
             times = parse_kernel_times(rows.loc[rows["batch"] == rows["batch"].max(), "kernels_ms"].iloc[0])
             if kernel not in times:
                 names = ", ".join(times) or "none: it has only one kernel, or was measured without"
@@ -228,7 +229,7 @@ class Recorded:
             label ("cuDNN FP32", "cuDNN TF32", "cuDNN FP16"), network, layer, batch, dtype (that of x, k and y), op_ms,
             x_reference, device.
         """
-        table = self._read("cudnn", "device", "mode", "batch", "median_ms")
+        table = self._read("cudnn", "device", "mode", "batch", "median_ms")  # in two layouts: the faster one is taken
         table["dtype"] = pd.Categorical(table["mode"].map(CUDNN), CUDNN.values(), ordered=True)  # sorts by precision
         rows = store.choose(table, f"{self} has no time of cuDNN", network=network, dtype=dtype, batch=batch)
         best = rows.groupby(["dtype", "mode", "network", "layer"], as_index=False, observed=True)["median_ms"].min()
@@ -272,10 +273,7 @@ class Recorded:
 
     def counter(self, metric: str, which: Kernels, layer: Layers, kernel: str | None = None,
                 per_image: bool = False) -> Figures:
-        """Return one counter: a number, or a Series or table for several kernels or layers, as `value` does.
-
-        The parameters are those of `counters`.
-        """
+        """Return one counter, with the parameters of `counters`: a number, Series or table, as `value` does."""
 
         def find_one(which, layer) -> float:  # of one variant on one layer
             rows = self.counters(which, layer, metric, kernel=kernel, per_image=per_image)
@@ -307,6 +305,7 @@ class Recorded:
 
     @functools.cached_property
     def _counters(self) -> pd.DataFrame:
+        # The columns before "kernel", and it, say of what; the others are counters.
         return self._read("counters", "rung", "label", "layer", "batch", "kernel").sort_values("rung", kind="stable")
 
     # ------------------------------------------------------------------------------------------- sweep, streams
@@ -340,7 +339,7 @@ class Recorded:
         """
         table = self._read("framework", "batch", "part", "place", "median_ms")
         rows = store.choose(table, f"{self} has no forward pass in PyTorch", batch=batch)
-        order = list(rows.loc[rows["place"] == "gpu", "part"])
+        order = list(rows.loc[rows["place"] == "gpu", "part"])  # the CPU has no copies
         return rows.pivot(index="part", columns="place", values="median_ms").loc[order]
 
     def network(self, batch: int | None = 10_000, **wanted: str) -> pd.DataFrame:
@@ -363,7 +362,7 @@ class Recorded:
 
     def timelines(self, which: Kernels | None = None, layer: Layers | None = None, *, pinned: bool | None = None,
                   streams: int | None = None) -> pd.DataFrame:
-        """Return when each step of a run on streams began and ended: `Pipeline.timeline`, with its configuration.
+        """Return when each copy and kernel of a run on streams began and ended: `Pipeline.timeline`, and how it ran.
 
         The parameters are those of `streams`; the batch of 10,000 images is cut into chunks of 1000.
         """
@@ -403,7 +402,7 @@ def _label_of(which: int | str | Variant) -> str:
 
 def _select_kernel(rows: pd.DataFrame, which: int | str | Variant | None) -> pd.DataFrame:
     """Return the rows of one kernel; of None those of all, without exercises' solutions and readers' kernels."""
-    which = getattr(which, "label", store.NUMBERS.get(which, which))
+    which = getattr(which, "label", store.NUMBERS.get(which, which))  # a label; or a rung's number, also for its name
     if isinstance(which, str):
         return rows[rows["label"] == which]
     rows = rows[~rows["label"].str.contains(OWN)]
@@ -431,8 +430,9 @@ def _select(table: pd.DataFrame, which: Kernels | None, wanted: dict[str, object
             if name == "layer":
                 rows = rows.sort_values("layer", key=lambda names: names.map(values.index), kind="stable")
         if rows.empty:
+            # What there is: if a label was asked for, the kernels of its rung, else the rungs.
             labels, rung = table["label"], str(getattr(kernel, "label", kernel)).partition(",")[0]
-            same = labels[labels.str.startswith(f"{rung}, ") | (labels == rung)]  # of a label: those of the same rung
+            same = labels[labels.str.startswith(f"{rung}, ") | (labels == rung)]
             columns = {"rung" if same.empty else "kernel": labels.str.partition(",")[0] if same.empty else same,
                        **{name: table[name] for name in several}}
             choices = "; ".join(f"{name}: {', '.join(str(value) for value in column.unique() if value != '')}"

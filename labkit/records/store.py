@@ -18,7 +18,7 @@ from labkit.base.errors import LabError
 from labkit.ladder.rungs import LADDER, PAGES
 from labkit.spec.devices import slug
 
-NUMBERS = {**{rung.name: rung.number for rung in LADDER}, **PAGES}
+NUMBERS = {**{rung.name: rung.number for rung in LADDER}, **PAGES}  # PAGES: 0, network, and 12, streams
 _NAMES = {number: name for name, number in NUMBERS.items()}
 _WORDS = {name.replace("_", " "): number for name, number in NUMBERS.items()}
 _LABELS = ("label", "program", "options", "reason")  # columns whose texts may begin with a label
@@ -93,10 +93,9 @@ def find_file(folder: Path, name: str) -> Path:
 def read_as_stored(path: Path, *needed: str, **options) -> pd.DataFrame:
     """Return the table of a CSV file as it stands there; `options` are those of `pandas.read_csv`.
 
-    Raises LabError if the file cannot be read, is not what its manifest says, is no whole CSV, or lacks one of the
-    columns `needed`.
+    Raises LabError if it cannot be read, is not what its manifest says, is no whole CSV, or lacks a column of `needed`.
     """
-    text = manifest.read(path)
+    text = manifest.read(path)  # LabError if its SHA-256 is another one than data/MANIFEST.sha256 has
     damages = [damage for pattern, damage in _DAMAGES.items() if re.search(pattern, text)]
     try:
         table = pd.DataFrame() if damages else pd.read_csv(io.BytesIO(text), **options)

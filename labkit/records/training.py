@@ -41,8 +41,7 @@ class Training:
              dataset: str | None = None) -> pd.DataFrame:
         """Return the rows of a kind, such as "kernel" or "epoch", without empty columns.
 
-        The other arguments are values of columns, None for any. Raises LabError if there are no such rows; the message
-        lists the recorded ones.
+        The other arguments are values of columns, None for any. Raises LabError if there are none; it lists all.
         """
         rows = store.choose(self.table, f"{self} has no rows", kind=kind, experiment=experiment, batch=batch,
                             dataset=dataset)
@@ -75,7 +74,7 @@ class Training:
         rows["kernels_us"] = self.kernel_us().sum(axis=1)[rows["experiment"]].array
         rows["step_us"] = rows["seconds"] / rows["images"] * 1e6
         rows["per_launch_us"] = rows["step_us"] / rows["launches"]
-        rows["launches"] = rows["launches"].astype(int)
+        rows["launches"] = rows["launches"].astype(int)  # of a step; rows of other kinds have none: floats, with NaN
         return rows[["experiment", "launches", "kernels_us", "step_us", "per_launch_us", "seconds"]]
 
     def epoch_s(self, experiment: str, batch: int | None = 1, dataset: str = DIGITS) -> float | pd.Series:
@@ -100,7 +99,7 @@ class Training:
     @property
     def contention_us(self) -> pd.DataFrame:
         """The contention kernel's time [µs]: a row per number of threads per address, a column per pattern."""
-        rows = self.rows("contention").astype({"share": int})
+        rows = self.rows("contention").astype({"share": int})  # its column "experiment" has the pattern
         return rows.pivot_table(index="share", columns="experiment", values="us", sort=False).rename_axis(columns=None)
 
 
