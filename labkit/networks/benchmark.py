@@ -35,7 +35,7 @@ class Entry:
     """One way to compute the forward pass.
 
     `run` computes a forward pass and waits; on the device it only issues one, or several, on `stream`. `result` returns
-    the probabilities of the images with the given numbers; `before` is not timed.
+    the probabilities of the images with the given numbers; `before`, not timed, spoils the last result.
     """
 
     label: str
@@ -46,10 +46,10 @@ class Entry:
     run: Callable[[], None]
     result: Callable[[np.ndarray], np.ndarray]
     before: Callable[[], None] = lambda: None
-    stream: object = None
-    passes: int = 1
+    stream: object = None  # None: the default one
+    passes: int = 1  # of one `run`
     times: list[float] = field(default_factory=list)
-    error: float = 0.0
+    error: float = 0.0  # the largest so far, of a probability
 
     def time(self, flush: Callable[[], None] = lambda: None) -> float:
         """Return the time of a pass [ms]: between two events, or by the host's clock if the images are on the host.

@@ -41,8 +41,8 @@ _K_STEPS, _PADDING = 4, ((0, 0), (0, 0), (1, 1), (1, 2))  # k-steps of products 
 _SUM_ROUNDOFF = 2.0**-22  # of 16 products: tensor cores truncate
 _FLOAT_ROUNDOFF, _HALF_UNDERFLOW = 2.0**-24, 2.0**-25  # of a float; what is lost below the least half
 _LEAST_WEIGHT = 2.0**-20  # stands for weights that are zero or nearly so: a scale has to be finite
-_SIGNATURE = "PPPPPPifffff"
-_CAPABILITY = (8, 0)
+_SIGNATURE = "PPPPPPifffff"  # the types of the kernel's arguments: a pointer, an int, a float
+_CAPABILITY = (8, 0)  # the least compute capability: halves on tensor cores, by mma.m16n8k16
 _BLOCK_BYTES = 49_128  # of shared memory per part of the numbers: an image, maps, the features of 8 images
 
 
@@ -174,7 +174,7 @@ def _count_team_bytes(p: Precision) -> int:
     return 16 * (p.parts * weight_pieces + p.teams["TEAMS"] * tiles(team, 16))
 
 
-def _count_blocks(p: Precision) -> int:
+def _count_blocks(p: Precision) -> int:  # per multiprocessor of the device in use
     return count_blocks_at_once(p.parts * _BLOCK_BYTES, device().shared_opt_in, p.sizes["BLOCKS"])
 
 
@@ -189,7 +189,7 @@ KERNELS = {
 
 def require_gpu(step: str | None) -> None:
     """Raise LabError if the GPU in use lacks instructions of the kernel of `step`, or of 13_network.cu for None."""
-    gpu = device()
+    gpu = device()  # the CPU engine has no compute capability: None
     if gpu.compute_capability and gpu.compute_capability < _CAPABILITY:
         needed, has = (".".join(map(str, version)) for version in (_CAPABILITY, gpu.compute_capability))
         raise LabError(f"the fused network needs a GPU of compute capability {needed}, and {gpu.name} has {has}: "
@@ -238,7 +238,7 @@ class FusedNetwork(Closing):
             _split(arrange(self.weights[name]) * np.float32(scale), self.precision.parts)
             for name, arrange, scale in zip(("conv1", "conv2", "fc1"), arrangers, self.scales.weights, strict=True)
         ]
-        self._weights = [self._memory.copy_in(np.ascontiguousarray(part)) for part in arranged]
+        self._weights = [self._memory.copy_in(np.ascontiguousarray(part)) for part in arranged]  # three device buffers
         dense = [self.weights[name].ravel() for name in ("fc1_bias", "fc2", "fc2_bias")]
         self._dense = self._memory.copy_in(np.concatenate(dense))
 

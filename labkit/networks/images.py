@@ -1,8 +1,8 @@
 """Images for the network: digits (in the repository), Fashion-MNIST and MNIST (fetched on demand).
 
-All three come as pairs of files in the idx format of LeCun's MNIST page: a big-endian header (two zero bytes,
-the type of the elements, the number of dimensions, then the size of each dimension as uint32), then the
-elements; gzipped. A file is used only if it is the published one, by its digest.
+All three come as pairs of gzipped files in the idx format of LeCun's MNIST page: a big-endian header (two zero bytes,
+the type of the elements, the number of dimensions, the size of each as uint32), then the elements. A file is used only
+if it is the published one, by its digest.
 """
 
 import gzip

@@ -45,7 +45,7 @@ FORWARD_BATCH = 256  # images of a forward pass without training
 MOST_PER_LAUNCH = 10_000  # images per launch of one_launch, which cannot be interrupted
 
 
-def _path(file):
+def _path(file):  # "loops" -> …/training/lenet28/loops.cu
     return cuda_src() / "training" / "lenet28" / f"{file}.cu"
 
 
@@ -93,8 +93,7 @@ class Lenet28(Model):
     sizes : Sizes
         By default lenet28's.
     own : str, optional
-        The text of your own kernels, in place of those of the same names: their arguments and launches are the
-        experiment's.
+        The text of your own kernels, in place of those of the same names, with the same arguments and launches.
 
     Raises
     ------
@@ -122,7 +121,7 @@ class Lenet28(Model):
             raise LabError(f"{experiment} takes one image per step, not {batch}; mini-batches: {several}")
         if not 0 <= rate < np.inf:
             raise LabError(f"rate = {rate}: the learning rate is a number, 0 or more")
-        self._own = kernel_names(code_only(own))
+        self._own = kernel_names(code_only(own))  # those of the reader's text, without comments and strings
         if own and not set(self._own) & set(EXPERIMENTS[experiment].kernels):
             raise LabError(f"own has the kernels {', '.join(self._own) or 'none'}; {experiment} launches "
                            f"{', '.join(EXPERIMENTS[experiment].kernels)}")
@@ -131,7 +130,9 @@ class Lenet28(Model):
         self.own = own
         super().__init__(sizes.weights)
         self.stream: object = None  # on which the launches are issued; None: the default stream
+        # The loaded (images, labels); (file, kernel) -> function; number of images -> launches of a step.
         self._data, self._functions, self._prepared = (None, None), {}, {}
+        # Of "deterministic" each row of blocks writes a part of its own, and `update` adds them in their order.
         self._parts = min(self.batch, MOST_ROWS) if experiment == "deterministic" else 1
         self._gradient = Arrays(self.memory, sizes.weights, self._parts)
         self._values = Arrays(self.memory, sizes.values, self.batch)
@@ -156,10 +157,7 @@ class Lenet28(Model):
         return EXPERIMENTS[self.experiment].kernels
 
     def source(self, kernel: str) -> KernelSource:
-        """Return the text of a kernel, for `labkit.show` and `labkit.diff`.
-
-        Raises LabError if the experiment does not launch such a kernel.
-        """
+        """Return the text of a kernel, for `labkit.show` and `labkit.diff`; LabError if the experiment lacks it."""
         if kernel not in self.kernels:
             raise LabError(f"{self.experiment} launches no kernel {kernel!r}; it launches {', '.join(self.kernels)}")
         file = find_file(self.experiment, kernel)
@@ -205,7 +203,7 @@ class Lenet28(Model):
         if (file, kernel) not in self._functions:
             module = _compile_own(self.own, self.sizes) if kernel in self._own else _module(file, self.sizes)
             function = module.get_function(kernel)
-            types = "".join(TYPES.get(name, "P") for name in ARGUMENTS[kernel].split())  # "P": a pointer
+            types = "".join(TYPES.get(name, "P") for name in ARGUMENTS[kernel].split())  # ARGUMENTS: "weights values B"
             self._functions[file, kernel] = function.prepare(types)
         return self._functions[file, kernel]
 
@@ -226,7 +224,7 @@ class Lenet28(Model):
 
         `buffers` maps the name of an argument to a device buffer.
         """
-        launch = FILES[file][kernel]
+        launch = FILES[file][kernel]  # a `Threads`: how many, per block, and what the rows of the grid are
         block = launch.block(self.sizes)
         rows = {"B": count, "rows": min(count, MOST_ROWS), "1": 1}[launch.rows]
         grid = tiles(launch.threads(self.sizes), block), rows
@@ -319,10 +317,11 @@ class Lenet28(Model):
     def _compare(self, rng):
         """Run one step on random images; yield every array that it wrote, with its reference and error bound."""
         old_weights, x, targets, values, parts = self._run_random_step(rng)
-        s, has_gradient = self.sizes, len(self.kernels) > 1  # one_launch keeps none, only its update is compared
+        s, has_gradient = self.sizes, len(self.kernels) > 1  # one_launch keeps none in memory
         sizes = f"side {s.side}, K {s.K}, {s.maps} maps, pool {s.pool}, {s.classes} classes, batch {self.batch}"
         gradient = {}  # a weight's name -> the sum of its gradient's parts, and the largest error of that sum
         for name, (expected, bound) in _compute_expected(old_weights, x, targets, values, s).items():
+            # The last kernel that writes the array; of one_launch "train", which writes them all.
             kernel = next((writer for writer in reversed(self.kernels) if writer in WRITES[name]), "train")
             weight = name.removeprefix("gradient ")
             if name in values:
@@ -330,7 +329,7 @@ class Lenet28(Model):
             elif has_gradient:
                 result = parts[weight].sum(0, np.float64)
                 gradient[weight] = bound_sum(lambda part: part.sum(0), self._parts, parts[weight], roundings=0)
-            else:
+            else:  # one_launch: not compared itself, only the weights that follow from it
                 gradient[weight] = expected, bound
                 continue
             yield Compared(f"{kernel}, {name}, {sizes}", result, expected, bound)

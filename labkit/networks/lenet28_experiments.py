@@ -20,7 +20,7 @@ class Threads(NamedTuple):
     rows: str = "B"
 
 
-def _warp_per_sum(count: Callable[[Sizes], int]) -> Threads:
+def _warp_per_sum(count: Callable[[Sizes], int]) -> Threads:  # 32 threads for each of that many sums
     return Threads(lambda s: 32 * count(s))
 
 
@@ -46,7 +46,7 @@ def _choose_map_block(s: Sizes) -> int:  # a thread per position of a map, in wh
 
 _OUTPUTS, _FEATURES, _CLASSES = (Threads(lambda s, n=n: getattr(s, n)) for n in ("outputs", "features", "classes"))
 
-# The kernels of each file.
+# The kernels of each file. All experiments begin with those of "loops"; later files replace some: see `Experiment`.
 FILES: dict[str, dict[str, Threads]] = {
     "loops": {
         "fp_c1": _OUTPUTS, "fp_s1": _FEATURES, "fp_f": _CLASSES, "bp_weight_f": Threads(_count_f, rows="1"),

@@ -43,8 +43,7 @@ def load_weights(which="digits"):
     Parameters
     ----------
     which : str, Path or mapping
-        A data set whose weights are in data/weights, the path of an .npz file that
-        `python -m recording train` wrote, or the arrays themselves by name.
+        A data set whose weights are in data/weights, an .npz file of `python -m recording train`, or arrays by name.
 
     Returns
     -------
@@ -127,8 +126,8 @@ class Network:
     conv : Variant, number or name of a rung, or a pair of these, optional
         The convolution of both layers, or of each. Default: 01 baseline.
     streams : mapping, optional
-        Arguments of `labkit.Pipeline`: ``{"chunk": 1000, "streams": 3}``. With `course` the convolutions then
-        go through pipelines, and the layer times are those from and to page-locked memory.
+        Arguments of `labkit.Pipeline`: ``{"chunk": 1000, "streams": 3}``. With `course` the convolutions then go
+        through pipelines, and the layer times are those from and to page-locked memory.
 
     Attributes
     ----------
@@ -152,7 +151,7 @@ class Network:
         if len(self.conv) != 2:
             raise LabError(f"conv is one variant for both layers, or a pair of variants; not {len(self.conv)} of them")
         for variant, layer in zip(self.conv, self.layers, strict=True):
-            variant.supports(layer)
+            variant.supports(layer)  # called because it raises LabError
         self.weights = load_weights(weights)
         self.streams = streams
         self.times = None
@@ -168,10 +167,9 @@ class Network:
         ----------
         images : ndarray, float32 [B, 1, 86, 86]
         course : bool
-            Copy the input of each convolution from host memory to the device and its output back, as the
-            course's program does, where the host computes everything else: that gives layer times. (ReLU,
-            pooling and the rest run on the device here all the same.) Otherwise the data stays on the device
-            from the images to the probabilities.
+            Copy the input of each convolution from host memory to the device and its output back, as the course's
+            program does, where the host computes everything else: that gives layer times. (Here ReLU, pooling and the
+            rest run on the device all the same.) Otherwise the data stays there up to the probabilities.
 
         Returns
         -------
@@ -310,7 +308,7 @@ class Network:
         with Pipeline(variant, layer, B, host=arrays, **self.streams) as pipeline:
             y = pipeline.run(k=self.weights[f"conv{index + 1}"])
             layer_ms.append((time.perf_counter() - start) * 1e3)
-            op_ms.append(float(busy_ms(pipeline.timeline)["kernel"]))
+            op_ms.append(float(busy_ms(pipeline.timeline)["kernel"]))  # while at least one kernel ran
         return memory.copy_in(y.astype(np.float32, copy=False))
 
     def _classify(self, memory, kernels, B, x):
@@ -328,6 +326,6 @@ class Network:
 
 @functools.cache
 def _kernels() -> CompiledKernels:
-    """Return the compiled kernels, each a method of the number of outputs and its arguments; compiled once."""
+    """Return the compiled kernels, each a method of the number of outputs and the kernel's arguments; compiled once."""
     return CompiledKernels("00_network.cu", relu_max_pool="PPiiiiiii", fully_connected="PPPPiiii", softmax="PPii",
-                           float_to_half="PPq", half_to_float="PPq")
+                           float_to_half="PPq", half_to_float="PPq")  # arguments: P a pointer, i an int, q an int64

@@ -42,8 +42,7 @@ def require_shapes(arrays: Mapping[str, ArrayLike], shapes: Mapping[str, tuple[i
                    network: str) -> dict[str, np.ndarray]:
     """Return the arrays that `shapes` names, as float32 in C order; others are left out.
 
-    Raises LabError if one is missing or has another shape; `about` (such as a file) and `network` are words of the
-    message.
+    Raises LabError if one is missing or of another shape; `about` (a file) and `network` are words of the message.
     """
     for name, shape in shapes.items():
         if name not in arrays or np.shape(arrays[name]) != shape:

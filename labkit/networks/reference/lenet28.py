@@ -132,12 +132,9 @@ def forward(weights: Mapping[str, np.ndarray], images: np.ndarray) -> dict[str, 
 
 
 def loss(weights: Mapping[str, np.ndarray], images: np.ndarray, labels: np.ndarray) -> float:
-    """Return the binary cross-entropy, summed over the outputs and the images, float64.
-
-    For z before the sigmoid and a target t it is log(1 + exp(z)) - t z.
-    """
+    """Return the binary cross-entropy, summed over outputs and images, float64: of z before the sigmoid, a target t."""
     z = before_f(forward(weights, images)["s1"], weights["f"], weights["f_bias"])
-    return float((np.logaddexp(0, z) - one_hot(labels, z.shape[1]) * z).sum())
+    return float((np.logaddexp(0, z) - one_hot(labels, z.shape[1]) * z).sum())  # log(1 + exp(z)) - t z
 
 
 def backward_s1(f: np.ndarray, d_f: np.ndarray, slopes: np.ndarray) -> np.ndarray:

@@ -1,7 +1,4 @@
-"""lenet86 and networks of its kind in NumPy: their sizes, initial weights and forward pass.
-
-Convolution, ReLU and max-pool, twice; fully connected, twice; softmax.
-"""
+"""lenet86 and its kind in NumPy: two convolutions with ReLU and max-pool, two fully connected layers, softmax."""
 
 from __future__ import annotations
 
@@ -96,8 +93,8 @@ def forward_numpy(images: np.ndarray, weights: Mapping[str, np.ndarray],
                   pools: Sequence[int] = POOLS) -> np.ndarray:
     """Return the probabilities [B, classes] of images [B, 1, H, W], in the data type that `conv` returns.
 
-    `conv` is the convolution, (x [B,C,H,W], k [M,C,K,K]) -> y [B,M,Ho,Wo]; `pools` are the sides of the max-pools'
-    windows, in ceil mode.
+    `conv` maps x [B,C,H,W] and k [M,C,K,K] to y [B,M,Ho,Wo]; `pools` are the sides of the max-pools' windows, which may
+    extend beyond the edge.
     """
     x = images
     for name, window in zip(("conv1", "conv2"), pools, strict=True):
