@@ -305,9 +305,9 @@ def describe_limiters(cases: Sequence[Case], card: Card) -> str:
     for case, work in ((one, work) for one in cases for work in one.works):
         if (case.label, case.layer, work["kernel"]) in counted.index:
             row = counted.loc[(case.label, case.layer, work["kernel"])]
-            busy = {unit: row[metric] / most for unit, (metric, most) in _BUSY.items()}
+            busy = {unit: row[metric] / most for unit, (metric, most) in _BUSY.items()}  # 0 to 1
             if max(busy.values()) >= 0.6:  # else it waits: no unit is busy
-                guess = model.unit_times(work, card)
+                guess = model.unit_times(work, card)  # unit -> how long it is busy
                 unit = max(guess, key=guess.__getitem__)
                 unit = _SAME.get(unit, unit)
                 is_same.append(unit == max(busy, key=busy.__getitem__))
@@ -328,7 +328,7 @@ def describe_edits(table: pd.DataFrame) -> str:
     """Return how well `predict`'s table has the ratios of times of exercises' solutions and what they start from."""
     at, true, guess = table.set_index(["label", "layer"]), [], []
     for label, layer in at.index:
-        if ".cu" not in label:
+        if ".cu" not in label:  # of a solution: "tiling, b_together.cu"
             continue
         file = label.partition(", ")[2]
         start = next((s for end, s in _STARTS.items() if file.endswith(end)), label.partition(",")[0])

@@ -66,7 +66,7 @@ def replace_marked(name: str, text: str, path: Path | None = None) -> bool:
 
 def format_ladder(results: Recorded) -> str:
     """Return the README's table of the ladder in Markdown; the best of each column in FP32 and in FP16 is bold."""
-    table, every = overview.format_cells(results), overview.list_rows(results)
+    table, every = overview.format_cells(results), overview.list_rows(results)  # texts, by ``shown``; and the numbers
     fastest = every[~every["label"].str.contains("TF32")]  # it rounds the factors, so it is not the best in FP32
     fastest = fastest.loc[fastest.groupby(["layer", "dtype"])["op_ms"].idxmin()]
     best = set(zip(fastest["shown"], fastest["layer"], strict=True))
@@ -74,7 +74,7 @@ def format_ladder(results: Recorded) -> str:
     for label, line in table.iterrows():
         texts = [f"**{cell}**" if (label, layer) in best else cell for layer, cell in line.items()]
         lines.append(f"| {label} | {' | '.join(texts)} |")
-    last = overview.format_layer_times(results)
+    last = overview.format_layer_times(results)  # texts, of a few kernels, below the op times
     lines += [f"| *layer time* {label} | {' | '.join(line)} |" for label, line in last.iterrows()]
     return "\n".join([f"{overview.write_caption(results)} Bold: the best of a column in FP32 and in FP16.", "", *lines])
 
@@ -84,7 +84,7 @@ def format_network(results: Recorded) -> str:
 
     It has the images per second of each case of `overview.network`, and the time of 100 images on the device.
     """
-    many = overview.network(results)
+    many = overview.network(results)  # ms: a row per network, "fused, half", a column per place and form of the images
     few = overview.name_networks(results.network(100)).query("where == 'device' and pixels == 'float32'")
     few = few.groupby("network")["ms"].min()
     columns = [*many.columns, "100 images on the device"]

@@ -110,7 +110,7 @@ def streams(
         path = record_streams(table, measure_timelines(kernel, layer), out)
         print(f"{layer.name}: recorded in {path}, {time.perf_counter() - begin:.1f} s")
         print(table[SHOWN].round(3).to_string(index=False), flush=True)
-        host = table[["batch", "pin_ms", "register_ms", "stage_ms"]]  # the host's work, measured once per batch
+        host = table[["batch", "pin_ms", "register_ms", "stage_ms"]]  # measured once per batch, not per chunk
         print("page-locking, registering, staging [ms]", host.drop_duplicates().to_dict("records"))
     digits = dataset("digits", split="test", size=86)  # the course's table, with the convolutions in pipelines
     network = Network(conv=kernel, streams={"chunk": 500, "streams": 2})

@@ -125,5 +125,5 @@ def sweep(
               f"{time.perf_counter() - start:.1f} s so far", flush=True)
         if not dry:
             record_sweep(table)
-    if not dry and device().name == TUNED_DEVICE:
+    if not dry and device().name == TUNED_DEVICE:  # rung 07 reads its default sizes from TUNED_FILE
         print(write(TUNED_FILE, write_tuned_sizes(sweeps.read_sweep(TUNED_DEVICE))))

@@ -34,7 +34,7 @@ def constant_divergence(page: Page, series: Mapping[str, Mapping[int, float]]) -
     right = page.width - 18 - widest(table.columns, weight="bold")
     ax = page.axes(62, 80, right, 290, xlim=(0, table.index[-1] + 0.4), ylim=(0, top),
                    xlabel="different mask elements that a warp asks for at once")
-    number(ax.xaxis, table.index)
+    number(ax.xaxis, table.index)  # sets the ticks and their numbers
     number(ax.yaxis, (tick for tick in ax.get_yticks() if tick <= top))
     colors = {name: style.BLUE if name == last.name else style.PALE for name in table}
     page.alt = "Line chart, op time (ms) over the mask elements that a warp asks for at once."
@@ -74,7 +74,7 @@ def occupancy(page: Page, registers: Mapping[str, int], threads: int = 256) -> N
     page.small(12, 66, "resident warps")
     ax = page.axes(52, 80, page.width - 20, 290, xlim=(14, 256), ylim=(0, most * 1.1), xlabel="registers per thread")
     ax.step(list(counts), [most * share[used] for used in counts], where="mid", color=style.PALE)
-    number(ax.xaxis, [16, 32, 64, 96, 128, 160, 192, 224, 255])
+    number(ax.xaxis, [16, 32, 64, 96, 128, 160, 192, 224, 255])  # sets the ticks and their numbers
     number(ax.yaxis, range(0, most + 1, 16))
     page.alt = f"Staircase, resident warps over registers per thread, {arch}."
     for row, (used, labels) in enumerate(sorted(points.items())):  # named in a list: the points lie too close
@@ -107,7 +107,7 @@ def running_sum(page: Page, terms: int = 4096, part: int = 16) -> None:
     ax.plot(exact, levels, color=style.BLUE, lw=1.8)
     ax.plot(exact, halves, color=style.INK, lw=2.2, ls=(0, (5, 2)))
     for axis in (ax.xaxis, ax.yaxis):
-        number(axis, np.linspace(0, terms, 5).astype(int).tolist())
+        number(axis, np.linspace(0, terms, 5).astype(int).tolist())  # sets the ticks and their numbers
     ends = {"true sum": (exact[-1], style.ORANGE), "two levels": (levels[-1], style.BLUE),
             "half": (halves[-1], style.INK)}
     name_ends(page, ax, page.width - 150, ends, ends)
@@ -158,6 +158,6 @@ def rounding(page: Page, table: pd.DataFrame) -> None:
         ends[label] = largest[-1], color
         page.alt += f" {label}: {largest[0]:.2g} of {lengths[0]:,} products, {largest[-1]:.2g} of {lengths[-1]:,}."
     ax.set_xlim(lengths[0] / 1.15, lengths[-1] * 1.15)
-    number(ax.xaxis, lengths)
+    number(ax.xaxis, lengths)  # sets the ticks and their numbers
     number(ax.yaxis, log_ticks(*ax.get_ylim(), (1,)))
     name_ends(page, ax, right, ends, ends)

@@ -123,7 +123,7 @@ def _draw_panel(page: Page, panel: pd.DataFrame, x: float, y0: float, width: flo
     ticks = log_ticks(low, reach, (1, 2, 5) if decade > 180 else (1, 3) if decade > 90 else (1,))
     ax = page.axes(x, y0, x + width, y0 + _STEP * len(labels), log="x", xlim=(low, right), yticks=[],
                    ylim=(len(labels) - 0.5, -0.5), xlabel="op time (ms, log scale)")
-    number(ax.xaxis, ticks)
+    number(ax.xaxis, ticks)  # sets the ticks and their numbers
     ax.grid(axis="x")
     ax.spines[:].set_visible(False)
     reference = panel.groupby("unit")["reference"].first()[::-1]  # FP32 first

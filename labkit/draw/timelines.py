@@ -59,7 +59,7 @@ def gantt(page: Page, timeline: pd.DataFrame | Mapping[str, pd.DataFrame], refer
         page.alt += f" {name + ': ' if name else ''}{words}"
         top += height
     marked = f"the link’s reference time, {ms(reference_ms)}" if reference_ms else ""
-    number(page.fig.axes[-1].xaxis, ticks)
+    number(page.fig.axes[-1].xaxis, ticks)  # sets the ticks and their numbers
     page.small(page.width - _RIGHT, bottom + 34, "milliseconds" + f"   ·   dashed: {marked}" * bool(marked), ha="right")
     page.alt += f" Marked: {marked}." * bool(marked)
 
@@ -149,7 +149,7 @@ def chunk_sizes(page: Page, table: pd.DataFrame, reference_ms: float | None = No
     high = 1.03 * max(ax.get_ylim()[1], reference_ms or 0)
     low = reference_ms - 0.15 * (high - reference_ms) if reference_ms else 0  # room for the line's name
     ax.set(xlim=(chunks[0] / 1.15, chunks[-1] * 1.15), ylim=(low, high))
-    number(ax.xaxis, chunks)
+    number(ax.xaxis, chunks)  # sets the ticks and their numbers
     number(ax.yaxis, _round_ticks(low, high))
     if reference_ms:
         ax.axhspan(reference_ms, 1.15 * reference_ms, color=style.ORANGE, alpha=0.16, lw=0)

@@ -79,7 +79,7 @@ def accuracies(page: Page, curves: Mapping[str, pd.Series]) -> None:
     # The axis begins at a multiple of 10 %. The first accuracy of a line is not counted: it may be near 0.
     low = int(min(100 * curve.iloc[1:].min() for curve in curves.values()) // 10 * 10)
     ax = page.axes(52, 80, right - 8, 302, ylim=(low, 100), xlabel="epochs")
-    number(ax.yaxis, range(low, 101, 10 if low > 40 else 20))
+    number(ax.yaxis, range(low, 101, 10 if low > 40 else 20))  # sets the ticks and their numbers
     number(ax.xaxis, MaxNLocator(8, integer=True).tick_values(0, most))
     ax.set_xlim(0, most)
     page.small(12, 66, "%")
@@ -127,7 +127,7 @@ def epoch_times(page: Page, lines: Mapping[str, pd.Series], levels: Mapping[str,
         page.alt += f" {label}: {value:.3g} s."
     low, high = ax.get_ylim()
     ax.set_ylim(low / 1.2, max(high, *levels.values(), 0) * 1.2 if levels else high)
-    number(ax.xaxis, log_ticks(*ax.get_xlim(), (1,)))
+    number(ax.xaxis, log_ticks(*ax.get_xlim(), (1,)))  # sets the ticks and their numbers
     number(ax.yaxis, log_ticks(*ax.get_ylim(), (1,)))
     name_ends(page, ax, right, ends, [name])
 
@@ -158,6 +158,6 @@ def contention(page: Page, table: pd.DataFrame, device: str = "") -> None:
         ax.plot(line.index, line, color=color, marker="o", ms=5)
         ends[name] = line.iloc[-1], color
         page.alt += f" {name}: {', '.join(f'{value:.3g} with {share:,}' for share, value in line.items())}."
-    number(ax.xaxis, log_ticks(*ax.get_xlim(), (1,)))
+    number(ax.xaxis, log_ticks(*ax.get_xlim(), (1,)))  # sets the ticks and their numbers
     number(ax.yaxis, log_ticks(*ax.get_ylim(), (1, 2, 5)))
     name_ends(page, ax, right, ends, table.columns[:1])

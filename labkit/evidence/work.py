@@ -28,7 +28,7 @@ def scale_work(variant: Variant, layer: Layer, works: Sequence[Mapping], images:
     # Bytes of the weights in global memory. They are left out, because a larger batch does not multiply them.
     weights = 0 if variant.constant else math.prod(layer.k_shape) * variant.io_dtype.itemsize
     rows = []
-    for kernel, grids in blocks.items():
+    for kernel, grids in blocks.items():  # `merged` adds up the counts of the kernel's launches, times batch / images
         net = [work | {"unique_bytes": max(work["unique_bytes"] - weights, 0)}
                for work in works if work["kernel"] == kernel]
         rows.append(merged(net, batch / images) | {"kernel": kernel, "launches": len(grids), "blocks": sum(grids)})

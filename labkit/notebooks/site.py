@@ -109,7 +109,7 @@ def make(out: Path, repository: str | None = None) -> list[Path]:
 def _write_search(root: Path, out: Path, exporter: SiteExporter) -> list[Path]:
     """Write the page of the search, and an index of the pages in `out`; return the files whose links are checked."""
     claim_folder(out / "search", str(SEARCH))
-    process = subprocess.run(["node", root / SEARCH, out], capture_output=True, text=True)
+    process = subprocess.run(["node", root / SEARCH, out], capture_output=True, text=True)  # writes search/ in `out`
     if process.returncode:
         raise LabError(f"the site's search cannot be written: {process.stderr.strip() or 'node failed'}")
     files = [path for path in (out / "search").rglob("*") if path.is_file() and path.name != MARK]

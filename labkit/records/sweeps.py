@@ -24,7 +24,7 @@ def read_sweep(name: str, folder: Path | str | None = None) -> pd.DataFrame:
     path = store.find_file(Path(folder or data_dir()) / "sweeps", name)
     rows = store.add_numbers(read_stored(path), path)
     rows = rows.sort_values("layer", key=lambda names: names.map(_ORDER), kind="stable", ignore_index=True)
-    frame = sweep_table(rows)
+    frame = sweep_table(rows)  # adds a column per option: "rows=4 block=32x8" becomes rows and block
     frame.attrs["note"] = f"{frame['device'].iloc[0]}, {frame['date'].max()}."
     return frame
 
@@ -36,7 +36,7 @@ def best(table: pd.DataFrame, layer: Layer) -> Variant:
     rows = rows[rows["batch"] == rows["batch"].max()]
     if rows.empty:
         raise LabError(f"no swept time of rung 7 on {layer}; swept were {', '.join(table['layer'].unique())}")
-    return variant(7, **as_options(rows["options"].iloc[rows["op_ms"].argmin()]))
+    return variant(7, **as_options(rows["options"].iloc[rows["op_ms"].argmin()]))  # of a text "rows=4 block=32x8"
 
 
 def read_stored(path: Path) -> pd.DataFrame:
