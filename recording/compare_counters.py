@@ -67,7 +67,7 @@ def count_on_gpu(counted_jobs: Sequence[jobs.Job]) -> pd.DataFrame:
 
 
 def count_on_cpu(counted_jobs: Sequence[jobs.Job]) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Count on the CPU engine; return the same table, and the engine's `Profile.sites`. LabError if that fails."""
+    """Count on the CPU engine; return a table as `count_on_gpu` does, and `Profile.sites`. LabError if that fails."""
     with jobs.write_program(counted_jobs) as (command, find_owners):
         counted = watch(command, "cpu", nvcc=False)
         if counted.ended.problem:

@@ -28,7 +28,7 @@ SHARED_BYTES = 120 << 10  # of a block: two of them do not fit into a multiproce
 def measure_waves(module, multiprocessors: int, most: int = 5, times: int = 20_000) -> list[dict]:
     """Measure a kernel by its blocks (x): up to `most` per multiprocessor, one of them resident at a time.
 
-    `module` is experiments.cu, compiled. `times` is the length of the kernel's loop.
+    `module` is experiments.cu, compiled. `times` is the length of the kernel's loop. SHARED_BYTES keeps others out.
     """
     compute, threads = module.get_function("compute").prepare("Pi"), 256
     compute.set_attribute(hostcuda.driver.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES, SHARED_BYTES)

@@ -31,7 +31,7 @@ def watch_variants(watch: Callable, variants: Variant | int | Iterable[Variant |
     `engine`, `timeout` [s] and the options. The other parameters, and the errors, are those of `prepare_command`.
     """
     with temporary.folder() as folder:
-        command = prepare_command(folder, variants, layer, batch)
+        command = prepare_command(folder, variants, layer, batch)  # the child writes what `read_runs` reads
         return watch(command, engine=engine, timeout=timeout, capture=True, **options), read_runs(folder)
 
 

@@ -379,6 +379,7 @@ class Batch(Closing):
             self.x = x if from_caller else _allocate_page_locked(shape, dtype)
             self.y = _allocate_page_locked((B, CLASSES), np.float32)
             self.chunk = min(B, chunk)
+            # Of each stream: itself, and device buffers for a chunk's images and probabilities.
             self._lanes = [(hostcuda.driver.Stream(), self._memory.new((self.chunk, *shape[1:]), dtype),
                             self._memory.new((self.chunk, CLASSES))) for _ in range(min(streams, tiles(B, self.chunk)))]
             if len(self._lanes) == 1 and not from_caller:  # a graph keeps the addresses, and needs page-locked memory

@@ -192,7 +192,7 @@ class ReportExporter(HTMLExporter):
         # Of the page that is being rendered. `requests`: addresses on a network that its HTML would load.
         self.page, self.cleaner, self.requests = pages[0], Cleaner(), []
         super().__init__(template_name="notebook", extra_template_basedirs=[str(TEMPLATES)])
-        self.environment.tests["listing"] = _is_listing
+        self.environment.tests["listing"] = _is_listing  # for "if output.text is listing" in a template
         style = STYLE.read_text(encoding="utf-8")
         style += f"\n{listing.STYLE}\n"  # listings bring it along, but outputs lose their own styles
         # Names in all templates.
