@@ -389,3 +389,9 @@ def schedule(layer: Layer, batch: int, kernel_ms: float, chunk: int | Sequence[i
     table.attrs["note"] = ""
     table.attrs["device"] = device(on).name
     return table
+
+
+def excess_pct(layer: Layer, batch: int, kernel_ms: float, chunk: int | Sequence[int], streams: int, on: str) -> float:
+    """Return by how many per cent a layer time is above the link's reference time; the parameters are `schedule`'s."""
+    planned = span_ms(schedule(layer, batch, kernel_ms, chunk, streams, on=on))
+    return 100 * (float(planned / layer.link_reference_ms(batch, device=on)) - 1)

@@ -42,6 +42,8 @@ def solution(which: int | str, letter: str | None = None, **options) -> Variant 
         CUDA C++ its text. A notebook shows the source of both in colour. For numbers a tuple:
         ``grade("12a", *solution("12a"))``.
 
+    The exercise is noted in `progress.shown`, because `labkit.grade` does not count a hand-in of the code shown here.
+
     Raises
     ------
     LabError
@@ -50,13 +52,13 @@ def solution(which: int | str, letter: str | None = None, **options) -> Variant 
     """
     if letter is not None:
         solved = variants.solution(which, letter, **options)
-        progress.shown.add(exercise(f"{solved.rung.number:02}{letter}").folder)
+        progress.shown.add(exercise(f"{solved.rung.number:02}{letter}").folder)  # "04a", from rung 4 and "a"
         return _Solution(solved)
     task = exercise(which)
     progress.shown.add(task.folder)
     if isinstance(task.subject, InPlaceOf):
         name, options = task.subject.name, {**task.subject.options, **options}
-        if task.of_series:
+        if task.of_series:  # the ladder finds these by rung and letter; the text of an added one is in its own folder
             return _Solution(variants.solution(name, task.subject.letter, **options))
         return _Solution(variants.variant(name, task.solution, **options))
     if options:

@@ -3,9 +3,9 @@
 import math
 
 from labkit.exercises import Exercise, Goal, Mistake, Numbers, counted, whole_number
-from labkit.measure.pipeline import schedule, span_ms
+from labkit.measure.pipeline import excess_pct
 from labkit.records.recorded import recorded
-from labkit.spec.layers import LENET72, LENET86, Layer
+from labkit.spec.layers import LENET72, LENET86
 
 _IMAGES = 10_000
 _RUNG = 7  # the page's kernel
@@ -13,20 +13,16 @@ _FIRST = {"layer 1 of lenet86": LENET86[0], "layer 1 of lenet72": LENET72[0]}
 _SLACK = 5  # per cent above the reference time
 
 
-def _excess_pct(layer: Layer, chunk: int) -> float:
-    """Return by how many per cent the layer time, in chunks of so many images on two streams, is over the link's."""
-    op_ms = recorded("H200").op_ms(_RUNG, layer, _IMAGES)
-    planned = span_ms(schedule(layer, _IMAGES, op_ms, chunk, streams=2, on="H200"))
-    return 100 * (float(planned / layer.link_reference_ms(_IMAGES, device="H200")) - 1)
-
-
 def _count_answer(lenet86: object, lenet72: object) -> dict[str, dict[str, float]]:
     """Return for each layer the reader's number of chunks, and the excess [%] with it and with one chunk fewer."""
     counts = {}
     for (name, layer), count in zip(_FIRST.items(), (lenet86, lenet72), strict=True):
         count = whole_number(count, f"number of chunks of {name}", 1, _IMAGES)
-        fewer = _excess_pct(layer, math.ceil(_IMAGES / (count - 1))) if count > 1 else math.inf
-        counts[name] = {"above": _excess_pct(layer, math.ceil(_IMAGES / count)), "fewer": fewer, "chunks": float(count)}
+        op_ms = recorded("H200").op_ms(_RUNG, layer, _IMAGES)
+        above, fewer = (  # no chunk at all is infinitely slow
+            excess_pct(layer, _IMAGES, op_ms, math.ceil(_IMAGES / n), streams=2, on="H200") if n else math.inf
+            for n in (count, count - 1))
+        counts[name] = {"above": above, "fewer": fewer, "chunks": float(count)}
     return counts
 
 

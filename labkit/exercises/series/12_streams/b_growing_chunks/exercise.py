@@ -1,10 +1,9 @@
 """Exercise 12b: growing chunks."""
 
 import itertools
-from collections.abc import Sequence
 
 from labkit.exercises import Exercise, Mistake, Numbers, counted
-from labkit.measure.pipeline import chunk_sizes, schedule, span_ms
+from labkit.measure.pipeline import chunk_sizes, excess_pct
 from labkit.records.recorded import recorded
 from labkit.spec.layers import LENET86
 
@@ -14,22 +13,13 @@ _LAYER, _FIRST = "layer 1 of lenet86", LENET86[0]
 _MOST, _WITHIN = 8, 1  # chunks, and per cent above the reference time
 
 
-def _compute_excess_pct(chunks: Sequence[int]) -> float:
-    """Return how far, in per cent, the layer time on two streams of an H200 is above the link's reference time.
-
-    `chunks` are numbers of images.
-    """
-    op_ms = recorded("H200").op_ms(_RUNG, _FIRST, _IMAGES)
-    planned = span_ms(schedule(_FIRST, _IMAGES, op_ms, chunks, streams=2, on="H200"))
-    return 100 * (float(planned / _FIRST.link_reference_ms(_IMAGES, device="H200")) - 1)
-
-
 def _count_answer(sizes: object) -> dict[str, dict[str, float]]:
     """Return the excess [%] of the reader's chunks, their number, and what the mistakes look at."""
     chosen = chunk_sizes(_IMAGES, sizes)
     equal = {*chosen[:-1]} <= {chosen[0]} and chosen[-1] <= chosen[0]  # the last one may be a smaller rest
-    return {_LAYER: {"above": _compute_excess_pct(chosen), "chunks": float(len(chosen)), "first": float(chosen[0]),
-                     "equal": float(equal), "falls": float(chosen[0] > chosen[-1]),
+    above = excess_pct(_FIRST, _IMAGES, recorded("H200").op_ms(_RUNG, _FIRST, _IMAGES), chosen, streams=2, on="H200")
+    return {_LAYER: {"above": above, "chunks": float(len(chosen)), "first": float(chosen[0]), "equal": float(equal),
+                     "falls": float(chosen[0] > chosen[-1]),
                      "growth": max((b / a for a, b in itertools.pairwise(chosen)), default=1.0)}}
 
 
