@@ -34,8 +34,5 @@ def cache_dir() -> Path:
 
 
 def private_cache() -> Path:
-    """Create the folder of `cache_dir` for this user alone, and return its path.
-
-    Raises EngineError if it cannot be made or written, it belongs to another user, or others can write to it.
-    """
+    """Return the folder of `cache_dir`, created for this user alone; EngineError if others can write to it."""
     return private(cache_dir(), "LABKIT_CACHE_DIR")

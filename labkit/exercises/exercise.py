@@ -280,12 +280,12 @@ class Exercise:
 
     @cached_property
     def start(self) -> str:
-        """The starting code; empty for an exercise that is answered by numbers."""
+        """The starting code, what stands after #ifdef SKELETON; empty for an exercise that is answered by numbers."""
         return select_view(read(self.file), skeleton=True) if self.file else ""
 
     @cached_property
     def solution(self) -> str:
-        """The lab's own solution; empty for an exercise that is answered by numbers."""
+        """The lab's own solution, what stands after #else; empty in the students' edition, and if numbers answer."""
         return select_view(read(self.file), skeleton=False) if self.file else ""
 
     def attempt(self, answer: object) -> str:
@@ -297,7 +297,7 @@ class Exercise:
             raise LabError(f"{self.folder} has no starting code: write it into {self.folder.name}.cu, between #ifdef "
                            "SKELETON and #else")
         if isinstance(answer, str):
-            _require_short(answer)  # before it is read
+            _require_short(answer)  # first, because `source` looks whether a text is the path of a file
         text = _require_short(self.subject.source(answer))
         start, kernels = (kernel_names(code_only(source)) for source in (self.start, text))
         if set(kernels) != set(start):
@@ -391,6 +391,7 @@ def by_name(name: str) -> Exercise:
     exercise; the message lists the exercises that exist.
     """
     if folder := _find_folder(name):
+        # One of the series is loaded once per process, an added one each time: its author may be changing it.
         return _load_of_series(folder) if folder in _series().values() else load(folder)
     raise LabError(f"there is no exercise {name[:60]!r}; there are {', '.join((*_series(), *_added))}")
 
@@ -437,6 +438,6 @@ def hand_over(exercise: Exercise, source: str, folder: Path) -> None:
 
 def receive(folder: Path) -> tuple[Exercise, str]:
     """Return (exercise without its solution, source of the attempt) from a folder that `hand_over` has written."""
-    loaded = load(folder / "exercise")
+    loaded = load(folder / "exercise")  # with the hash, it draws the parent's hidden shape
     subject = loaded.subject.draw((folder / "shapes").read_text(encoding="utf-8"))
     return replace(loaded, subject=subject), (folder / "attempt.cu").read_text(encoding="utf-8")

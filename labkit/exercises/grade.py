@@ -92,11 +92,12 @@ def grade(
 def _require_prediction(result: Grade) -> Grade:
     """Return a passed grade with ✗ at the first goal whose number the reader should have predicted, and has not.
 
-    `lab.predict` notes predictions. A grade that is not passed stays as it is.
+    `lab.predict(requests=8)` notes predictions, {"requests": 8}, in `progress.predicted`; a goal has the name in
+    `goal.predicted`, or "". A grade that is not passed stays as it is.
     """
     goals = [*zip(result.exercise.goals, result.reached, strict=True)]
     for place, (goal, got) in enumerate(goals, len(result.lines) - len(goals)):  # the last lines are the goals'
-        predicted = progress.predicted.get(goal.predicted, got)  # `got` if the page asks for no prediction
+        predicted = progress.predicted.get(goal.predicted, got)  # `got` if there is none: nothing is asked
         if not result.passed or predicted == got:
             continue
         not_shown = predicted is ...  # the page's cell has `name=...` until the reader writes a number there
@@ -111,7 +112,7 @@ def _require_prediction(result: Grade) -> Grade:
 
 def _describe_estimates(exercise: Exercise, source: str) -> str:
     """Return a sentence that compares the estimated times of an attempt and the starting code; "" without estimates."""
-    known_layers = (*LENET86, *LENET72)
+    known_layers = (*LENET86, *LENET72)  # of other layers no times were recorded, so there is nothing to compare with
     layer = next((layer for layer in reversed(exercise.subject.layers.values()) if layer in known_layers), None)
     if layer is None or not exercise.start or device().engine == "gpu":
         return ""
@@ -119,7 +120,9 @@ def _describe_estimates(exercise: Exercise, source: str) -> str:
         mine, start = (estimate(exercise.subject.variant(text), layer, _RECORDED) for text in (source, exercise.start))
     except EngineError:
         return ""
-    change = mine.against(start)  # a sentence; of a kernel without a time (`why_not` says why) about its busiest unit
+    # A sentence, "1.9 to 2.3 ms; before 3.1 to 3.6 ms. Busiest: ...". If no time can be estimated, `why_not` says why,
+    # `time` repeats it, and the sentence goes on with the busiest unit: then only that part is shown.
+    change = mine.against(start)
     return (f"By its counts on {layer.name}, {change.removeprefix(f'{mine.time}; ')}.\n" if mine.why_not else
             f"On {layer.name}: {change}. {mine.note}\n")
 
@@ -132,7 +135,7 @@ def _write_advice(result: Grade, source: str, record: bool) -> str:
     hints = 0 if result.thread_advice else 1  # the number of the hint that is due; without a record, the first
     solved = exercise.solution or (isinstance(exercise.subject, Numbers) and exercise.subject.solution())
     shown_lines = code_lines(exercise.solution or repr(solved)) if exercise.folder in progress.shown else None
-    if record and code_lines(source) == shown_lines:
+    if record and code_lines(source) == shown_lines:  # `lab.solution` has shown it in this process
         return "This is the lab's own solution: your progress counts what you write yourself."
     if record:
         digest = hashlib.sha256(source.encode()).hexdigest()[:16]

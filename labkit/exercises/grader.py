@@ -36,7 +36,7 @@ _MESSAGE = 1 << 16  # characters that are kept of a message of the compiler or t
 def main(folder: Path, untrusted: bool = False) -> None:
     """Run the attempt that `hand_over` has written into a folder, and write its arrays and events there."""
     exercise, source = receive(folder)
-    word = sys.stdin.read() if untrusted else ""
+    word = sys.stdin.read() if untrusted else ""  # a secret of the parent: no attempt can write an answer with it
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # an attempt must not read the standard input
     finish = functools.partial(_pack, folder, word) if untrusted else lambda: None
     if not untrusted:  # a sandbox has limits of its own
@@ -46,12 +46,15 @@ def main(folder: Path, untrusted: bool = False) -> None:
 
 
 def _run(exercise: Exercise, source: str, folder: Path, untrusted: bool, finish: Callable[[], None]) -> None:
-    """Run the attempt on each case until one has a finding; write arrays and marks. `finish` is for `_watch_case`."""
+    """Run the attempt on each case until one has a finding; write arrays, and marks for `labkit.exercises.judge`.
+
+    The arrays of run 1 of case 0 go to "0-1-y.npy". `finish` is called if a case does not end, as `_watch_case` says.
+    """
     subject = exercise.subject
     try:
         if untrusted:
-            refuse(source, subject.headers)
-            guard(source)
+            refuse(source, subject.headers)  # raises EngineError if the text is more than a kernel
+            guard(source)  # from here on, the process loads no module that calls the host
         hostcuda.ensure_context()
         subject.prepare(source)
         _mark("warnings", text=subject.warnings(source)[:_MESSAGE], filled=checking.fills_variables())

@@ -150,9 +150,11 @@ class Grade:
 class ChildResult:
     """The results that a child process has left behind."""
 
-    ended: Ended
-    events: list[dict]  # the grader's marks and the engine's records of launches, in order
-    # For each case and each of its runs, the arrays that the kernel wrote, by their names.
+    ended: Ended  # its exit status; `problem` is "failed with exit status 1" or the like, as the end of a sentence
+    # Marks of `labkit.exercises.grader`, {"mark": "case", "case": "layer 1"}, and the engine's records of launches,
+    # {"kernel": "conv", "counts": {metric: number}, "findings": [{"kind": "race", "line": 12, ...}], ...}, in order.
+    events: list[dict]
+    # For every case of the exercise and each of its runs, the arrays that the kernel wrote, by their names.
     arrays: list[list[dict[str, np.ndarray]]]
 
 
@@ -182,6 +184,7 @@ def judge_numbers(exercise: Exercise, answer: tuple) -> Grade:
     untouched = repr(answer) == repr(exercise.subject.start)
     lines = tuple(list_goal_lines(exercise, reached))
     mistake = "" if untouched else find_mistake(exercise, Attempt(repr(answer), counts), lines)
+    # The solution reversed; but one that reads the same both ways is right.
     if not untouched and len(answer) > 1 and answer[::-1] == exercise.subject.solution() != answer:
         names = ", ".join(inspect.signature(exercise.subject.count).parameters)
         mistake = f"These are the right numbers in the other order: the answer is {names}."
@@ -218,7 +221,7 @@ def find_mistake(exercise: Exercise, attempt: Attempt, lines: Sequence[GradeLine
 
 
 def collect_marks(result: ChildResult) -> dict[str, dict]:
-    """Map the name of each mark that the child process left, such as "compile" or "done", to its last event, a dict."""
+    """Map the name of each mark of the child process, "compile", "case" or "done", to its last event, a dict."""
     return {event["mark"]: event for event in result.events if "mark" in event}
 
 
@@ -236,10 +239,11 @@ def _records(result: ChildResult) -> list[dict]:
 def _answer_questions(exercise: Exercise, source: str, result: ChildResult) -> list[GradeLine]:
     """Return the grade's lines up to the first ✗: whether the attempt compiles, ends, is clean and is right."""
     text = source.splitlines()
+    # The mark has the compiler's output, "text", and "filled": whether it can fill unset variables with a pattern.
     host_warnings = collect_marks(result).get("warnings", {})
     messages = parse_messages(host_warnings.get("text", ""), text)
     unset = [message for message in messages if "uninitialized" in message.text]
-    # "may be used uninitialized": if the compiler has filled all variables with a pattern, the results show whether.
+    # "may be used uninitialized" is a guess: with the pattern, a wrong result shows whether the variable was read.
     is_doubtful = host_warnings.get("filled") and all("may be used" in warning.text for warning in unset)
     if problem := _find_problem(source, result, [] if is_doubtful else unset):
         return [problem]
@@ -261,7 +265,8 @@ def _answer_questions(exercise: Exercise, source: str, result: ChildResult) -> l
 def _find_problem(source: str, result: ChildResult, unset: Sequence[Message]) -> GradeLine | None:
     """Return the grade's line for the first fault before results are compared, or None.
 
-    `unset` are the compiler's warnings about variables without a value.
+    `unset` are the compiler's warnings about variables without a value. The child process leaves the mark "compile" if
+    the compiler refuses the text, "endless" after the time limit of a case, "failed" after an error, else "done".
     """
     text, notes = source.splitlines(), collect_marks(result)
     if "compile" in notes:
@@ -275,14 +280,14 @@ def _find_problem(source: str, result: ChildResult, unset: Sequence[Message]) ->
         return GradeLine(False, f"every variable has a value before it is read\n{message}")
     if found := findings.of(_records(result)):
         finding = min(found, key=lambda one: one["kind"] != _DIVERGENT)  # a divergent barrier first, it causes others
-        finding["line"] = finding["line"] or 0
+        finding["line"] = finding["line"] or 0  # None where the place in the source is not known
         return GradeLine(False, f"clean under {', '.join(TOOLS)}\n{_describe_finding(finding, text)}", finding["kind"])
     if "endless" in notes:
         where = f"on {notes['endless']['case']} it was still running after {RUN_S:.0f} s"
         return GradeLine(False, f"ends\n{where}: a loop does not end, or prints or "
                           "allocates too much, or threads wait for each other")
     if "failed" in notes:
-        failed = notes["failed"]
+        failed = notes["failed"]  # "fault": a kernel or the driver failed; else the lab has refused the attempt
         return GradeLine(False, f"{'runs' if failed['fault'] else 'is what the exercise asks for'}\n{failed['text']}")
     if "done" not in notes:
         problem = result.ended.problem or "ended before the grader had finished: a kernel may not call exit"
@@ -306,9 +311,12 @@ def _describe_finding(finding: Mapping, text: list[str]) -> str:
 
 
 def _shorten(message: str) -> str:
-    """Return the message about wrong outputs with only the first two rows of its table, if it has one."""
+    """Return the message about wrong outputs with only the first two rows of its table, if it has one.
+
+    The message of `compare` ends "The first 8:", then the table's heading, "b  m  h  w  got ...", and a row per output.
+    """
     lines = re.sub(r"(?m)^The first \d+:$", "The first two:", message).splitlines()
-    heads = [i for i, line in enumerate(lines) if line.split()[:4] == ["b", "m", "h", "w"]]  # the table's heading
+    heads = [i for i, line in enumerate(lines) if line.split()[:4] == ["b", "m", "h", "w"]]
     return "\n".join(lines[: heads[0] + 3] if heads else lines)
 
 
@@ -325,7 +333,8 @@ def _sum_counters(exercise: Exercise, events: Sequence[dict]) -> dict[str, dict[
     """Sum the counters of each counted case, and of each of its kernels, over the launches.
 
     Returns "layer 1" and "layer 1, gemm" -> friendly name of a counter -> sum. `events` has a mark before the launches
-    of each case.
+    of each case. NAMES maps a friendly name to the metric in an event's "counts", SUMS to the counters that it adds up,
+    QUOTIENTS to (dividend, divisor).
     """
     counted = {case.name for case in exercise.subject.cases if case.counted}
     sums: dict[str, dict[str, float]] = {}
@@ -376,7 +385,7 @@ def write_advice(grade: Grade, hints: int, solution_call: str, times: str) -> st
     exercise, to_follow = grade.exercise, grade.thread_advice
     if grade.untouched:
         return ""
-    if grade.verdict == "not right yet" and not (to_follow and hints):
+    if grade.verdict == "not right yet" and not (to_follow and hints):  # no hint, but what to look at
         return to_follow or next((_choose_question(line) for line in grade.lines if line.kind in _LOOK), "")
     if grade.long:
         return "The goal is met, with more lines than it takes: which of them can stay as they were?"
@@ -391,6 +400,8 @@ def write_advice(grade: Grade, hints: int, solution_call: str, times: str) -> st
 
 def _suggest_thread(grade: Grade) -> str:
     """Return advice for wrong results: which thread or element to follow, and how; "" for any other grade."""
+    # Below "right", such a line has the message of the subject's comparison: a table of outputs b, m, h, w for a
+    # kernel in place of a rung's; "y, 3 rows of 100, is wrong: 4 of 300 elements. The first, [2, 31]: nan" for others.
     text = next((line.text for line in grade.lines if line.ok is False and line.text.startswith("right\n")), "")
     if match := _FIRST_OUTPUT.search(text):
         b, m, h, w = map(int, match.groups())
@@ -407,7 +418,7 @@ def _suggest_thread(grade: Grade) -> str:
     if "1 of 1 elements" in text:  # a sum of all inputs
         return ("Which threads take part in this one result, and which inputs does each of them take? Try it with a "
                 "few inputs more than there are threads: is each input taken exactly once?")
-    match = re.search(r"The first, (\[[\d, ]+\]): ([-\w.]+)", text)  # "The first, [2, 31]: nan"
+    match = re.search(r"The first, (\[[\d, ]+\]): ([-\w.]+)", text)
     if match and match[2] in ("nan", "inf", "-inf") and "no thread has stored" not in text:
         return (f"A thread stores {match[2]} to element {match[1]}. x / 0 and exp of a large number are inf; 0 / 0, "
                 "inf - inf and inf / inf are nan. Go through the kernel for this element: which number is the first "

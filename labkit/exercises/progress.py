@@ -13,8 +13,11 @@ from labkit.base.paths import of_user
 from labkit.base.tables import table
 from labkit.exercises.exercise import exercises
 
-predicted: dict[str, object] = {}  # the predictions of `lab.predict` in this process, by their names
-shown: set[Path] = set()  # the folders of the exercises whose solution `lab.solution` has shown in this process
+# What other cells of this process did, for `labkit.grade`. `lab.predict` adds predictions by name: a wrong one misses
+# the goal that names it as `Goal.predicted`. `lab.solution` adds the folder of an exercise whose solution it shows: an
+# attempt with the same code is then not noted as the reader's own.
+predicted: dict[str, object] = {}
+shown: set[Path] = set()
 
 
 def path() -> Path:
@@ -47,10 +50,10 @@ def read() -> dict[str, dict]:
 
 
 def note(number: str, digest: str, met: bool, hint: bool = True, first: bool = True) -> int:
-    """Note an attempt in the file, by its digest, once; return how many different attempts have unlocked a hint.
+    """Note an attempt in the file, by the digest of its text, once; return how many attempts have unlocked a hint.
 
-    An attempt that has not `met` the goal unlocks a hint if `hint`. If it is the first failed attempt at the exercise,
-    it does so only if `first`, too.
+    An attempt that has not `met` the goal unlocks a hint if `hint`: if nothing else in its grade says what to do. If it
+    is the first failed attempt, it does so only if `first`, too: its grade may have a thread to follow instead.
     """
     with locked(path()):
         all_notes = read()

@@ -1,7 +1,7 @@
 """Run and judge attempts at exercises: a kernel in place of a rung's, kernels on arrays, or numbers.
 
 Of a kernel, the child process gets `inputs` and calls `prepare`, `warnings` and `execute`; its parent calls `compare`
-and `measured`. So nothing of the expected results comes near the attempt.
+and `measure`. So nothing of the expected results comes near the attempt.
 """
 
 import hashlib
@@ -53,7 +53,7 @@ class InPlaceOf:
     name : str
         The name of the rung.
     letter : str, optional
-        The letter of an exercise of the series: `Rung.solved` has the options of its launch.
+        The letter of an exercise of the series: by it, the rung's `solved` has options of the launch, {"tile": 32}.
     layers : mapping of str to Layer
         The layers on which its goals are counted, with one image, by their names in messages.
     hidden : tuple of (Layer, batch)
@@ -117,7 +117,7 @@ class InPlaceOf:
                 raise LabError(f"this is {attempt.label}, but the exercise asks for {asked.label}: give it the kernel "
                                "of the cell that names this exercise in its first line")
         text = _text(attempt)
-        self.variant(text)  # raises if it has other kernels than asked
+        self.variant(text)  # made only because it raises LabError if the text has other kernels than the rung
         return text
 
     def prepare(self, source: str) -> None:
@@ -160,7 +160,7 @@ class InPlaceOf:
         return {"largest_error": float((np.abs(runs[-1]["y"] - conv_float64(x, k)) / error_scale(x, k)).max())}
 
     def last_launch(self, message: str) -> LastLaunch:
-        """Return the last launch of the rung's own kernels, on the shape that a message of `compare` names."""
+        """Return the last launch of the rung's kernels, on the layer in a message of `compare`: "on LAYER, B = 2"."""
         layer = next(case.what[0] for case in self.cases if f"on {case.what[0]}, B" in message)
         launch = variant(self.name, **self.options).launches(layer)[-1]
         return LastLaunch(launch.kernel, launch.grid, launch.block, (layer.M, layer.Ho, layer.Wo), repr(layer))

@@ -64,10 +64,7 @@ class Trial:
 
 
 def write_template(folder: Path) -> list[Path]:
-    """Copy the template of an exercise, a kernel on arrays, to a new folder, and return the paths of the new files.
-
-    Raises LabError if the folder exists.
-    """
+    """Copy the template of an exercise, a kernel on arrays, to a folder; return its files. LabError if it exists."""
     if folder.exists() or folder.is_symlink():
         raise LabError(f"{folder} exists: name a new folder")
     files = sorted(path for path in (Path(__file__).parent / "template").iterdir() if path.is_file())

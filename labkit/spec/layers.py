@@ -126,8 +126,7 @@ class Layer:
         """Return the times of the copies of x and k to the device, and of y back: (ms, ms).
 
         They follow from the measured rates of large copies from and to page-locked (`pinned`) or ordinary memory.
-
-        Raises LabError if the link of `device` was not measured.
+        LabError if the link of `device` was not measured.
         """
         elements = [int(np.prod(shape)) for shape in (self.x_shape(B), self.k_shape, self.y_shape(B))]
         rates = devices.device(device).link(pinned)
@@ -137,9 +136,7 @@ class Layer:
     def link_reference_ms(self, B: int, dtype: DTypeLike = np.float32, device: Device | str | None = None) -> float:
         """Return the reference of a layer time [ms]: the longer one of the two times of `link_ms`, page-locked.
 
-        The link carries both directions at once, so that x can come in while y goes back.
-
-        Raises LabError if the link of `device` was not measured.
+        The link carries both directions at once, so that x can come in while y goes back. LabError as for `link_ms`.
         """
         return max(self.link_ms(B, dtype, device))
 
@@ -196,10 +193,7 @@ PRESETS = {preset.name: preset for preset in (LENET86, LENET72, LENET28)}
 
 
 def as_layer(which: Layer | str) -> Layer:
-    """Return a layer, given as itself or by its name.
-
-    Raises LabError if it is neither; the message says what a layer is.
-    """
+    """Return a layer, given as itself or by its name; LabError, which says what a layer is, if it is neither."""
     if isinstance(which, str):
         return layer(which)
     if not isinstance(which, Layer):
