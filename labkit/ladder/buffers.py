@@ -29,7 +29,7 @@ class Buffers(Closing):
 
     def __init__(self):
         hostcuda.ensure_context()
-        self._buffers = {}
+        self._buffers = {}  # id of a buffer -> the buffer
 
     def close(self) -> None:
         """Free all; a second call does nothing."""
@@ -65,7 +65,8 @@ class CompiledKernels:
     """The kernels of a file with one thread per output, as functions of the number of outputs and the arguments.
 
     `file` is in `cuda_src`, `options` are the compiler's, such as "-DFIXED_K=7", `threads` those of a block.
-    `signatures`: kernel -> the types of its arguments, as PyCUDA's `Function.prepare` takes them.
+    `signatures`: kernel -> the types of its arguments, as PyCUDA's `Function.prepare` takes them: "PPqqi" are two
+    pointers, two long long and an int. So ``kernels.nan_images(n, ...)`` launches at least n threads.
     """
 
     def __init__(self, file: str, *options: str, threads: int = _THREADS, **signatures: str):

@@ -56,7 +56,8 @@ def product(grid, block, stream, u, k, y, B, C, H, W, M, K, shared_size=0):
     _check(status, "cublasSgemmStridedBatched")
 
 
-GEMM = SimpleNamespace(prepared_async_call=product)  # what a plan launches in place of a kernel
+# A plan launches it in place of a kernel, by the method of PyCUDA's functions that it calls for every launch.
+GEMM = SimpleNamespace(prepared_async_call=product)
 
 
 @functools.cache
@@ -83,7 +84,7 @@ def _handle():
 
 @functools.cache
 def _library():
-    """Return cuBLAS as a ctypes library, the first that can be loaded; LabError, with the reasons, if none can."""
+    """Return cuBLAS as a ctypes library, the first candidate that loads; LabError, with the reasons, if none does."""
     failures = []
     for path in _candidates():
         try:

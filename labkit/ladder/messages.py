@@ -8,14 +8,15 @@ from dataclasses import dataclass
 
 SHOWN = 5  # messages; later ones mostly follow from the first
 
-# g++ and clang++; nvcc, which prints the line and a caret below.
+# g++ and clang++: "04_tiling.cu:12:5: error: ..."; nvcc: "04_tiling.cu(12): error: ...", the line and a caret below.
 _HOST = re.compile(
     r"(?P<file>[^\s:][^:]*):(?P<line>\d+)(?::(?P<column>\d+))?: "
     r"(?P<kind>[a-z ]*error|warning|note(?=: .* was declared here)): (?P<text>.*)"
 )
 _NVCC = re.compile(r"(?P<file>[^\s(][^(]*)\((?P<line>\d+)\): (?P<kind>[a-z ]*error|warning)(?: #[\w-]+)?: (?P<text>.*)")
 
-# ptxas, of instructions that the architecture lacks, and nvcc, of functions that its headers then leave out.
+# ptxas, of instructions that the architecture lacks, "Instruction 'wgmma' requires .target sm_90 or higher", and nvcc,
+# of functions that its headers then leave out.
 _LACKING = re.compile(
     r"(?:Feature|Instruction|Modifier) '\.?(?P<instruction>[^']+)' "
     r"(?:requires \.target sm_(?P<major>\d+)(?P<minor>\d)|(?:not supported on|cannot be compiled for) )"
@@ -39,8 +40,8 @@ class Message:
             return text
         code = lines[self.line - 1]
         text += f"\n    {code.strip()}"
-        indent = len(code) - len(code.lstrip())
-        return f"{text}\n    {' ' * (self.column - 1 - indent)}^" if self.column > indent else text
+        blanks = len(code) - len(code.lstrip())  # at the beginning of the line, which are not shown
+        return f"{text}\n    {' ' * (self.column - 1 - blanks)}^" if self.column > blanks else text
 
 
 def parse_messages(output: str, lines: list[str]) -> Iterator[Message]:

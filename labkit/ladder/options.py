@@ -18,7 +18,7 @@ class Option:
     default: object
     about: str  # what it means
     validate: Callable[[str, object], object]  # takes a name and a value; returns the value or raises LabError
-    least: tuple = ()  # candidates: one of them needs the least shared memory
+    least: tuple = ()  # values of which one needs the least shared memory; () if it does not depend on the option
 
 
 def format_option(value) -> str:

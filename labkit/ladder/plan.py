@@ -117,7 +117,7 @@ class Plan(Closing):
         layer.x_shape(batch)  # raises if it is not a number of images
         self.variant, self.layer, self.batch = variant, layer, int(batch)
         if variant.library:
-            cublas.prepare()
+            cublas.prepare()  # raises LabError if there is none; and the first run takes no longer than the next
         module = module or variant.module(layer)
         self._buffers = Buffers()
         try:
@@ -148,7 +148,10 @@ class Plan(Closing):
         self.buffers = {"x": int(self.x), "k": int(self.k), "y": int(self.y), "u": u, "a": a}
 
     def _prepare_launches(self, module):
-        """Set `launches`, with all arguments, and `functions`: kernel name to prepared function of the module."""
+        """Set `launches`, with all arguments, and `functions`: kernel name to prepared function of the module.
+
+        A batch of more than `images` is computed in parts: the kernels of one part, then those of the next one.
+        """
         variant, layer, s = self.variant, self.layer, self.variant.scope(self.layer)
         itemsize = variant.io_dtype.itemsize
         self.functions = {name: self._find_function(module, name) for name in variant.kernels}
@@ -159,9 +162,10 @@ class Plan(Closing):
             images = min(self.images, self.batch - start)
             addresses = {**self.buffers, "x": int(self.x) + start * x_bytes, "y": int(self.y) + start * y_bytes}
             sizes = [np.int32(size) for size in (images, layer.C, layer.H, layer.W, layer.M, layer.K)]
-            for launch, call in zip(variant.geometry(layer, images), variant.calls, strict=True):
+            for launch, call in zip(variant.geometry(layer, images), variant.calls, strict=True):  # one for each call
                 arguments = (*(np.intp(addresses[name]) for name in call.buffers), *sizes)
-                dynamic = launch.shared if variant.dynamic_shared else 0
+                dynamic = launch.shared if variant.dynamic_shared else 0  # else the kernel declares all of it
+                # cuBLAS's product has the same method, `prepared_async_call`, and the same arguments as the kernel.
                 function = cublas.GEMM if call.library(s) else self.functions[launch.kernel]
                 if dynamic > SHARED_BYTES:  # a kernel has to opt in to more than 48 KB
                     attribute = hostcuda.driver.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES
@@ -256,13 +260,7 @@ class Plan(Closing):
                 mark()
 
     def result(self) -> np.ndarray:
-        """Copy y back, after waiting for the kernels.
-
-        Returns
-        -------
-        array [B,M,Ho,Wo]
-            In `variant.io_dtype`.
-        """
+        """Return y [B,M,Ho,Wo] in `variant.io_dtype`, copied back after waiting for the kernels."""
         y = np.empty(self.layer.y_shape(self.batch), self.variant.io_dtype)
         hostcuda.driver.memcpy_dtoh(y, self.y)
         return y

@@ -111,7 +111,7 @@ class Rung:
     solved: dict[str, dict] = field(default_factory=dict)
 
     def __post_init__(self):
-        if self.steps:
+        if self.steps:  # a rung with sub-steps has the option `step`, which its file does not write down
             about = "a sub-step in place of the rung: " + ", ".join(self.steps)
             object.__setattr__(self, "options", {**self.options, "step": Option(None, about, self._validate_step)})
 

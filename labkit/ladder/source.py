@@ -16,14 +16,14 @@ NVCC_OPTIONS = ("-std=c++17", "-O3")
 
 
 def module_arguments(text: str, name: Path | str, *options: str) -> dict:
-    """Return the keyword arguments of `SourceModule` for the text of a kernel file.
+    """Return the keyword arguments of PyCUDA's `SourceModule` for the text of a kernel file.
 
     `name` is its path, or the name that messages use; `options` are the compiler's. `header_folders` are searched.
     """
     return {
         "source": f'#line 1 "{str(name).replace(chr(92), "/")}"\n{text}',  # C would read backslashes as escapes
         "options": [*NVCC_OPTIONS, *options],
-        "no_extern_c": True,
+        "no_extern_c": True,  # PyCUDA adds no extern "C": the lab's kernels have it
         "include_dirs": [*map(str, header_folders(name))],
     }
 
@@ -77,14 +77,15 @@ def changed_lines(a: list[str], b: list[str]) -> int:
 
 def find_functions(text: str) -> dict[str, tuple[int, int]]:
     """Return where each function of a source is: its name to (first, end) character, with the comment right above."""
-    code, spans, depth, begin, brace = code_only(text), {}, 0, 0, 0  # `code` has blanks in place of comments
+    # `code` has blanks in place of comments; `begin` is where the present declaration begins, `brace` its first {.
+    code, spans, depth, begin, brace = code_only(text), {}, 0, 0, 0
     for mark in re.finditer(r"[{};]|^[ \t]*#.*$", code, re.MULTILINE):  # braces, semicolons, preprocessor lines
         depth += {"{": 1, "}": -1}.get(mark[0], 0)
         if mark[0] == "{" and depth == 1:
             brace = mark.start()
         if depth or mark[0] == "{":  # inside of braces: a declaration ends outside of all
             continue
-        head = _remove_parentheses(code[begin:brace]) if mark[0] == "}" else ""
+        head = _remove_parentheses(code[begin:brace]) if mark[0] == "}" else ""  # "void f\0 " of "void f(int i) {...}"
         if names := re.findall(r"\b(\w++)\s*+\0", head):  # the last name before parentheses is the function's
             first_word = begin + len(code[begin:brace]) - len(code[begin:brace].lstrip())
             blank_line = text.rfind("\n\n", begin, first_word)  # above the function and its comment
@@ -160,4 +161,5 @@ def without_solution(text: str) -> str:
 
 def solution_files(name: str) -> dict[str, Path]:
     """Return the files of a page's exercises by letter; `select_view` takes starting code or solution from one."""
+    # Such as series/04_tiling/a_no_conflicts/a_no_conflicts.cu, the "a" of `name` "tiling".
     return {path.name[0]: path for path in sorted(SERIES.glob(f"*_{name}/[a-z]_*/[a-z]_*.cu"))}

@@ -42,7 +42,7 @@ MAX_OFFSET = 2**31 - 1  # the kernels count inside one image with 32-bit integer
 NO_SOLUTIONS = "this edition of the lab has no solutions: lab.grade gives a hint after each attempt"
 ON_CPU = "HOSTCUDA_ENGINE=cpu"
 WGMMA = (9, 0)  # the compute capability with products of four warps
-_modules: dict = {}  # compiled in this process
+_modules: dict = {}  # compiled in this process, by `_make_module_key`
 
 
 class Variant:
@@ -72,14 +72,14 @@ class Variant:
     def __init__(self, rung: Rung, options: dict, text: str, path: Path | None, own: bool):
         self.rung, self.source, self.path, self.own = rung, text, path, own
         self.options = MappingProxyType(options)
-        self.calls = tuple(call for call in rung.calls if call.used(Scope(**options)))
+        self.calls = tuple(call for call in rung.calls if call.used(Scope(**options)))  # a step may leave calls out
         code = code_only(text)
         self.kernels = self._choose_kernels(kernel_names(code))
         if own:
             self._require_order(code)
         self.constant = rung.constant
         arrays = constant_arrays(code)
-        if (own or self.step) and rung.constant not in arrays:
+        if (own or self.step) and rung.constant not in arrays:  # another name for the mask's array, or no such array
             self.constant = arrays[0] if len(arrays) == 1 else None
         self.dynamic_shared = has_dynamic_shared(code)
 
@@ -97,7 +97,7 @@ class Variant:
     def _require_order(self, code: str) -> None:
         """Raise LabError if a kernel in `code` has the parameters of the lab's kernel, but in another order."""
         lab_code = code_only(kernel_files.read(self.rung.step_file(self.step) if self.step else self.rung.file))
-        for call, kernel in zip(self.calls, self.kernels, strict=True):
+        for call, kernel in zip(self.calls, self.kernels, strict=True):  # `_choose_kernels` has one for each call
             own_names = kernel_files.parameter_names(code, kernel)
             lab_names = kernel_files.parameter_names(lab_code, call.kernel)
             if own_names != lab_names and sorted(own_names) == sorted(lab_names):
@@ -120,7 +120,7 @@ class Variant:
 
     def options_on(self, layer: Layer) -> str:
         """Return the options as text, "block=16x16 tile=16", with the values that the rung chooses for `layer`."""
-        s = self.scope(layer)
+        s = self.scope(layer)  # where the rung's `sizes` have replaced the options that are None
         return _join_options({name: getattr(s, name) for name in self.options})
 
     def scope(self, layer: Layer, images: int = 1) -> Scope:
@@ -187,13 +187,7 @@ class Variant:
         return f"<Variant {self.label}>"
 
     def launches(self, layer: Layer, images: int = 1) -> tuple[Launch, ...]:
-        """Return the launches that compute `images` images of `layer`, as data.
-
-        Raises
-        ------
-        LabError
-            As `supports` does.
-        """
+        """Return the launches that compute `images` images of `layer`, as data; raises LabError as `supports` does."""
         self.supports(layer)
         return self.geometry(layer, images)
 
@@ -226,7 +220,8 @@ class Variant:
                                f"{layer} has {size:,}: take a rung that does not, such as 1 or 6")
         s = self.scope(layer)
         for name, value in self.options.items():
-            if value is not None and (actual := getattr(s, name)) != value:  # the step or the layer decides it
+            # The rung's `sizes` may replace a reader's value, too, where the step or the layer decides it: refuse that.
+            if value is not None and (actual := getattr(s, name)) != value:
                 raise LabError(f"{self.label}: {name} is {format_option(actual)} for {layer}; leave "
                                f"{name}={format_option(value)} out")
         if reason := self.rung.limit(s):
@@ -289,7 +284,7 @@ class Variant:
             self._require_instructions()
             hostcuda.ensure_context()
             with self._name_missing_instruction(), warnings.catch_warnings():
-                # ptxas says so of serialized wgmma, in the lab's kernels only for shapes that the tests have.
+                # "wgmma is serialized": ptxas warns of it, in the lab's kernels only for shapes that the tests have.
                 if self.path and self.path.is_relative_to(PACKAGE):
                     warnings.filterwarnings("ignore", "(?s).*Potential Performance Loss", UserWarning)
                 _modules[key] = hostcuda.compiler.SourceModule(**self.compiler_arguments(defines))
@@ -345,7 +340,7 @@ class Variant:
 
     @property
     def architecture_specific(self) -> bool:
-        """Whether the source uses instructions of one architecture only, those of "sm_90a", where it runs on that."""
+        """Whether the source uses instructions of "sm_90a" alone, wgmma, where nvcc defines the macro for them."""
         return any("__CUDA_ARCH_FEAT_SM90_ALL" in text for text in (self.source, *self.headers))
 
     def _choose_arch(self):
@@ -433,11 +428,11 @@ def as_variants(items) -> list[Variant]:
         raise LabError("no variant was given")
     items = [variant(item) if isinstance(item, (int, str)) else item for item in items]
     for item in items:
-        if hasattr(item, "get_function"):  # a compiled module
+        if hasattr(item, "get_function"):  # a compiled module, such as the name in %%cuda NAME
             raise LabError("a module of %%cuda has no launch of its own: put its kernel and your launches into a cell "
                            "of %%program NAME.py, then `%hostcuda profile NAME.py` (--estimate H200 for a time there) "
                            "or `%hostcuda sanitize NAME.py`. What takes a rung's place belongs into a %%kernel cell")
-        if not hasattr(item, "supports"):
+        if not hasattr(item, "supports"):  # a text or a layer, for example
             raise LabError(f"{item!r} is not a variant: take labkit.variant(1), or the number or name of a rung")
     return items
 
@@ -448,6 +443,7 @@ def variants(which: int | str) -> list[Variant]:
     Variants that need cuBLAS are left out if it is missing, and products of four warps if the GPU has none.
     """
     chosen_rung = rung(which)
+    # `compared` has options, {"gemm": "cublas"}; {} is the rung itself.
     options_to_compare = [{}, *({"step": step} for step in chosen_rung.steps), *chosen_rung.compared]
     compared = [variant(which, **options) for options in options_to_compare]
     compared = [one for one in compared if not (one.architecture_specific and one.missing)]
@@ -470,7 +466,7 @@ def solution(which: int | str, exercise: str, **options) -> Variant:
     all_options = variant(chosen_rung.name, **{**chosen_rung.solved.get(exercise, {}), **options}).options  # validated
     path = files[exercise]
     text = kernel_files.select_view(kernel_files.read(path), skeleton=False)
-    if not text:
+    if not text:  # the students' edition: its files have nothing after #else
         raise LabError(NO_SOLUTIONS)
     return Variant(chosen_rung, dict(all_options), text, path, own=True)
 

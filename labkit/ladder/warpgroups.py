@@ -11,7 +11,7 @@ OVERHEAD_ROWS = 3  # rows of windows whose products take as long as all else tha
 
 
 def _count_units(s: Scope, down: int, tall: int) -> int:
-    """Return how many units, of 64 stacks of windows, an image needs: `tall` windows of `down` x 2 outputs a stack."""
+    """Return how many units of work an image needs: a unit is 64 stacks of `tall` windows of `down` x 2 outputs."""
     return tiles(tiles(s.Ho, down * tall) * tiles(s.Wo, 2), WINDOWS_PER_UNIT)
 
 
@@ -58,10 +58,10 @@ def _find_sizes(s: Scope, parts: int, down: int, groups: int, outs: int = 1, ima
     shared = _count_bytes(s, chosen | {"channels": channels})
     room = count_blocks_at_once(shared, s.shared_opt_in, most=3 - parts)  # registers allow 2 of rung 10, 1 of rung 11
     units = _count_units(s, down, tall)
-    if parts == 2:
+    if parts == 2:  # of the four warps that do not multiply, one stores for each image
         warpgroups, store = min(units, 2), images
         fetch = 4 - store
-    else:
+    else:  # with room for one block, up to three groups of four warps, equally busy
         warpgroups, store = 1 if room == 2 else tiles(units, tiles(units, 3)), 1
         fetch = 3 if s.W % 2 or down == room == 2 else 1
     return {**chosen, "warps": 4 * warpgroups, "fetch": fetch, "store": store, "room": room,

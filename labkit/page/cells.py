@@ -100,7 +100,7 @@ class KernelCells(Magics):
                                          variant(which).source, cell_text)
         if not kernel_names(code_only(text)):
             raise LabError("the cell has no kernel: write a function that begins with __global__ void")
-        launch_options, layers = _find_launch(chosen.exercise, which)
+        launch_options, layers = _find_launch(chosen.exercise, which)  # {"tile": 32} and the layers of the exercise
         compiled = variant(which, text, **{**launch_options, **tables.as_options(" ".join(chosen.options))})
         with _with_cell_lines(text, cell_text):
             compiled.precompile(*layers)
@@ -136,7 +136,7 @@ class KernelCells(Magics):
                 subject = exercise(" ".join(options[place + 1 : place + 2])).subject  # the next word, or ""
                 if not isinstance(subject, Kernels):
                     raise UsageError(f"--exercise {options[place + 1]} does not belong to a cell of %%cuda")
-                exercise_options = subject.options(*subject.cases[-1].what)
+                exercise_options = subject.options(*subject.cases[-1].what)  # the last case: the one that is counted
                 del options[place : place + 2]
         except ValueError as error:  # an unbalanced quotation mark
             raise UsageError(f"%%cuda {line}: {error}") from None
@@ -144,7 +144,7 @@ class KernelCells(Magics):
             raise UsageError("%%cuda needs a name for the module: %%cuda vectors")
         old = self.shell.user_ns.get(name)
         if isinstance(old, (_NotCompiled, type(None))) or hasattr(old, "get_function"):
-            self.shell.user_ns[name] = _NotCompiled(name)  # after an error, no later cell may take the old one
+            self.shell.user_ns[name] = _NotCompiled(name)  # as `_forget` does: an old module, or nothing, was there
         text = f"// %%cuda {line}\n{cell}"
         code = code_only(text)
         kernels = kernel_names(code)
@@ -155,7 +155,7 @@ class KernelCells(Magics):
         hostcuda.ensure_context()
         with _with_cell_lines(text, text), name_missing_instruction(name, lambda: f"run the notebook with {ON_CPU}"):
             module = self.shell.user_ns[name] = hostcuda.compiler.SourceModule(**arguments)
-        module.source = text  # for the grader
+        module.source = text  # so that `labkit.grade` takes the module as an attempt
         _warn(text, text, arguments)
         print(f"{name}: {', '.join(kernels) or 'no kernel'}")
 

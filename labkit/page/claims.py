@@ -54,7 +54,7 @@ def banner(engine: str, name: str, day: datetime.date) -> HTML:
     style = f"padding:.6em 1em;border-left:4px solid rgb({colour});background:rgba({colour},.14)"
     page = (f'<div class="lab-engine" style="{style}"><b>{kind}: {html.escape(name)}.</b> {when} {_STORED} {meaning} '
             "Recorded times name their device and date.</div>")
-    return HTML(page, html.unescape(re.sub("<[^>]*>", "", page)))  # the second is the plain text
+    return HTML(page, html.unescape(re.sub("<[^>]*>", "", page)))  # the second is the plain text, for a terminal
 
 
 class Prediction:
@@ -89,7 +89,8 @@ class Prediction:
 def predict(**expected: float | EllipsisType) -> Prediction:
     """Predict measurements as ``name=number``; ``.against()`` of the result compares them with the measured numbers.
 
-    ``name=...`` is a number that the reader has not written yet. It notes them for `labkit.grade`, which asks for some.
+    ``name=...`` is a number that the reader has not written yet. All are noted in `progress.predicted`, because
+    `labkit.grade` refuses a goal that names a prediction which is not the number that the goal reaches.
     """
     progress.predicted.update(expected)
     return Prediction(**expected)

@@ -28,18 +28,12 @@ _WORD = re.compile(r"\w+|\s+|.")  # a word, blanks, or one other character
 _ALIKE = 0.6  # the share of equal words from which two lines are shown as one line that has changed
 
 STYLE = "".join(Path(__file__).with_suffix(".css").read_text(encoding="utf-8").splitlines()[2:])
-_KINDS = {"-": "line old", "+": "line new", " ": "line"}
-_CLASSES = set(re.findall(r"\.([a-z]{1,2}f?1?)\b(?=[,)])", STYLE))  # the classes of tokens that have a colour
+_ROW_CLASSES = {"-": "line old", "+": "line new", " ": "line"}  # by the sign of a diff's row; `STYLE` colours them
+_COLOURED = set(re.findall(r"\.([a-z]{1,2}f?1?)\b(?=[,)])", STYLE))  # Pygments' short names that `STYLE` colours: "k"
 
 
 def without_contract(source: str) -> tuple[int, list[str]]:
-    """Remove the comment at the top of a kernel file.
-
-    Returns
-    -------
-    int, list of str
-        The number of lines removed, with the blank lines after the comment, and the other lines.
-    """
+    """Remove the comment at the top of a kernel file and the blank lines below; return (lines removed, other lines)."""
     lines = source.rstrip().split("\n")
     first = 0
     while first < len(lines) and lines[first].startswith("//"):
@@ -55,8 +49,8 @@ class Row:
 
     kind: str
     number: int
-    tokens: tuple[tuple[str, str], ...]  # Pygments' short name of the kind, and the text
-    changed: tuple[tuple[int, int], ...] = ()  # spans of characters
+    tokens: tuple[tuple[str, str], ...]  # all of the line: ("k", "return"), ("w", " "), ... with Pygments' short names
+    changed: tuple[tuple[int, int], ...] = ()  # (first, end) characters of the words that changed
 
     @property
     def text(self) -> str:
@@ -92,7 +86,7 @@ class Diff:
             for tag, i1, i2, j1, j2 in group:
                 old = [Row("-", skipped_a + i + 1, tokens_a[i]) for i in range(i1, i2)]
                 new = [Row("+", skipped_b + j + 1, tokens_b[j]) for j in range(j1, j2)]
-                if tag == "equal":
+                if tag == "equal":  # but for blanks: shown as the second source has them
                     rows += [replace(row, kind=" ") for row in new]
                 else:
                     rows += _mark_changed_words(old, new)
@@ -126,9 +120,9 @@ def _frame(title: str, body: str) -> str:
 def _tokenize(lines: list[str]) -> list[tuple[tuple[str, str], ...]]:
     """Return the tokens of each line of a CUDA C++ source: Pygments' short name of the kind, and the text."""
     token_lines = [[]]
-    for kind, text in get_lexer_by_name("cuda", stripnl=False).get_tokens("\n".join(lines)):
-        name = STANDARD_TYPES.get(kind, "")
-        first, *others = text.split("\n")
+    for token_type, text in get_lexer_by_name("cuda", stripnl=False).get_tokens("\n".join(lines)):
+        name = STANDARD_TYPES.get(token_type, "")
+        first, *others = text.split("\n")  # a token, such as a comment, may go over several lines
         token_lines[-1].append((name, first))
         token_lines += [[(name, other)] for other in others]
     return [tuple(line) for line in token_lines[: len(lines)]]
@@ -164,18 +158,18 @@ def _row_html(row: Row) -> str:
     """Return a row of a diff as HTML: number, sign, coloured tokens, changed words marked."""
     text, position = "", 0  # the HTML, and the characters of the line before the token
     edges = sorted({edge for span in row.changed for edge in span})
-    for name, token in row.tokens:  # cut where a changed span begins or ends inside of it
+    for name, token in row.tokens:  # a token is cut where a changed span begins or ends inside of it
         cuts = [0, *(edge - position for edge in edges if 0 < edge - position < len(token)), len(token)]
         for start, end in pairwise(cuts):
             piece = html.escape(token[start:end])
-            if name in _CLASSES and piece.strip():
+            if name in _COLOURED and piece.strip():
                 piece = f'<span class="{name}">{piece}</span>'
             if any(a <= position + start < b for a, b in row.changed):
                 piece = f"<mark>{piece}</mark>"
             text += piece
         position += len(token)
     text = text.replace("</mark><mark>", "")
-    return f'<span class="{_KINDS[row.kind]}"><b>{row.number}</b>{row.kind} {text}</span>'
+    return f'<span class="{_ROW_CLASSES[row.kind]}"><b>{row.number}</b>{row.kind} {text}</span>'
 
 
 class Listing:
@@ -194,7 +188,7 @@ class Listing:
 
     def __init__(self, file: str, text: str, language: str = "cuda", launch: str = ""):
         self.file, self.text, self.language, self.launch = file, text.rstrip() + "\n", language, launch
-        self.source = self.text  # `labkit.grade` takes it
+        self.source = self.text  # so that `labkit.grade` takes a listing as an attempt
 
     def __repr__(self) -> str:
         return f"{self.text}\n{self.launch}".rstrip()
@@ -276,4 +270,5 @@ def show(which: int | str | Source | Listing | Callable | Path, *names: str) -> 
             raise LabError(f"{chosen.label} has no function {unknown[0]!r}; it has {', '.join(places)}")
         parts = (chosen.source[slice(*places[name])] for name in names)
         return Listing(f"{chosen.file_name}: {', '.join(names)}", "\n\n".join(parts))
+    # Only a variant has `own`; a kernel of `labkit.Lenet28` has no layer to be launched on.
     return Listing(chosen.file_name, chosen.source, launch="" if getattr(chosen, "own", True) else launch_text(chosen))

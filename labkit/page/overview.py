@@ -57,7 +57,7 @@ def format_layer_times(results: Recorded) -> pd.DataFrame:
     for layer in (layer for name in NETWORKS for layer in PRESETS[name]):
         reference = layer.link_reference_ms(batch, device=results.device)
         streams = results.select(STREAMS, layer, batch).iloc[0]
-        inside = streams["options"].split(";")[0]  # the rung whose kernel runs on the streams
+        inside = streams["options"].split(";")[0]  # the rung on the streams: "tuning; chunk=500 streams=2 depth"
         before = results.value("layer_ms", inside, layer, batch)
         table[layer.name] = {
             "without streams": f"{ms(before)} · {times(before / reference)}",
@@ -110,9 +110,11 @@ def _list_outdated_sweeps(results: Recorded) -> list[str]:
         sweep = results.sweep()
     except EngineError:  # there is none
         return []
+    # Points of an own kernel (", mine.cu" or ", own source" in its label) or of a sub-step say nothing about the rung.
     is_other_source = sweep["label"].str.contains(OWN) | sweep["options"].str.contains("step=")
     kernels = sweep[~is_other_source & (sweep["code"] != "")]
     by_rung = {number: variant(number) for number in kernels["rung"].unique()}
+    # Of a point whose options leave sizes to the records, these are a part of the code; of others it is the source's.
     return [f"the sweep of {rung.label}" for number, rung in by_rung.items()
             if not set(kernels.loc[kernels["rung"] == number, "code"]) <= {rung.code, digest(rung.source)}]
 
@@ -145,7 +147,7 @@ def name_networks(rows: pd.DataFrame) -> pd.DataFrame:
     and without a graph.
     """
     rows = rows[~rows["label"].str.contains("GPU")]  # times on several GPUs are another table
-    is_pytorch = rows["label"].str.startswith("Py")  # its labels have the precision already
+    is_pytorch = rows["label"].str.startswith("Py")  # "PyTorch fp16, graph": these have the precision already
     label = rows["label"].str.replace(r"^(fused.*), graph$", r"\1", regex=True)
     if label.str.endswith(", streams").any():
         label = label.str.replace(", (?:graph|streams)$", ", graph or streams", regex=True)

@@ -16,6 +16,7 @@ from labkit.spec.layers import LENET86, Layer
 _NOTE = ("Values are those after the line. In x, k and y the index is that of the whole array. Compiled without "
          "optimization, so a sum may differ from the GPU's in its last digit.")
 _LEFT = ' style="text-align:left"'  # JupyterLab: right
+# Without its first line, a comment. ID stands for the id of the page's <div>, DATA for a list with a text per row.
 _WALK = Path(__file__).with_name("walk.js").read_text(encoding="utf-8").partition("\n")[2].rstrip()
 
 
@@ -85,7 +86,10 @@ def _format(value) -> str:
 
 
 def _describe(accesses: Sequence[dict], changed: dict) -> str:
-    """Return as text what a line loaded, then what it stored and changed: "tile[0, 3] is 0.5; sum = 1.5"."""
+    """Return as text what a line loaded ("ld"), then what it stored and changed: "tile[0, 3] is 0.5; sum = 1.5".
+
+    An access is {"op": "ld", "space": "shared", "name": "tile", "index": [0, 3], "value": 0.5}.
+    """
     memory = [f"{access['name']}[{', '.join(map(str, access['index']))}] {'is' if access['op'] == 'ld' else 'becomes'} "
               f"{_format(access['value'])}" for access in sorted(accesses, key=lambda access: access["op"] != "ld")]
     return "; ".join([*memory, *(f"{name} = {_format(value)}" for name, value in changed.items())])
@@ -124,6 +128,7 @@ def step(of: Variant | int, thread: Sequence[int] = (0, 0, 0), block: Sequence[i
     for name, value in (("first", first), ("most", most)):
         if not isinstance(value, int) or value < 1:
             raise LabError(f"{name} = {value!r}: give a whole number from 1")
+    # A row: {"line": 12, "values": {"sum": 1.5, "c": 0}, "changed": ["sum"], "accesses": [...]}, with all values known.
     rows = follow_thread(of, layer, thread, block, kernel)
     chosen = as_variants(of)[0]
     if first > len(rows):

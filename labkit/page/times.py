@@ -68,9 +68,10 @@ def times(variants: Variant | int | Iterable[Variant | int], layers: Layer | Ite
         rows = rows.merge(measured[["layer", "label", "op_ms"]])
         columns, caption = {"op_ms": "op time here (ms)"}, f"Measured here on {here.name}, {batch:,} images"
     else:
+        # Of each layer the counts: a row per variant, by its label, and a column per counter.
         tables = [profile(chosen, layer).counts.set_index("variant") for layer in layers]
         for name in counts:
-            rows[name] = [of_layer.loc[variant.label, name] for of_layer in tables for variant in chosen]
+            rows[name] = [counted.loc[variant.label, name] for counted in tables for variant in chosen]
         rows["op_ms"] = float("nan")
         columns, caption = dict(counts), "Counted here for one image. No GPU, so no time is measured"
     rows["recorded_ms"] = recorded_ms
@@ -92,7 +93,7 @@ def _format_estimate(which: Variant, layer: Layer) -> str:
         estimated = estimate(which, layer, RECORDED)
     except EngineError:  # as on a processor whose code is not counted
         return ""
-    return f"limited by {estimated.busiest}" if estimated.why_not else estimated.time
+    return f"limited by {estimated.busiest}" if estimated.why_not else estimated.time  # `why_not`: why it has no time
 
 
 def _find_recorded_ms(records: Recorded, which: Variant, layer: Layer) -> float:
