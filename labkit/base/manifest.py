@@ -77,6 +77,7 @@ def digests(root: Path) -> dict[str, str]:
 def _find_root(path: Path) -> Path | None:
     """Return the folder whose manifest a file belongs to; None for files of folders that have none."""
     parents, own = path.resolve().parents, data_dir().resolve()
+    # Any depth of data/; of another folder, as in a test or for a reader's own records, the nearest manifest.
     return own if own in parents else next((folder for folder in parents[:_DEEPEST] if (folder / NAME).is_file()), None)
 
 

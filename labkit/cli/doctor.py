@@ -37,7 +37,10 @@ def examine() -> LabReport:
 
 
 def _adapt_remedy(finding: Requirement) -> Requirement:
-    """Return an engine's finding with a checkout's own remedy: a container on a Mac, `make gpu` for a GPU in .venv."""
+    """Return an engine's finding with a checkout's own remedy: a container on a Mac, `make gpu` for a GPU in .venv.
+
+    `hostcuda.doctor` names the finding, `what`; its `remedy` is a command, "" if nothing is missing.
+    """
     root = installation.find_checkout()
     if finding.what == "C++ compiler" and finding.remedy and root and sys.platform == "darwin":
         container = f'docker run -it --rm -v "{root}":/lab -w /lab python:3.13'

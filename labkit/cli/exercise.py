@@ -50,7 +50,7 @@ def try_out(
             problem = trial.find_problem()
             failed += bool(problem)
             print(f"{'✗' if problem else '✓'} {task.number} {trial.about}{' ' * bool(problem)}{problem}", flush=True)
-            tried.add(trial.about.partition(": ")[2])  # "a cheat: no load"
+            tried.add(trial.about.partition(": ")[2])  # "no load" of "a cheat: no load"; "" of other trials
         if missing := {*CHEATS} - tried:
             print(f"– {task.number} cheats that cannot be made of it: {', '.join(sorted(missing))}")
     if failed:

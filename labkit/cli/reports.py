@@ -70,7 +70,7 @@ def store(
 
     chosen = [execute.read(path) for path in execute.find(notebook or ())]
     for item in chosen:
-        files.require_writable(item.path.parent)  # before minutes of work
+        files.require_writable(item.path.parent)  # raises now, before minutes of work
     with _Bar() as bar:
         for item in chosen:
             bar.start(item)
@@ -84,7 +84,11 @@ def store(
 
 
 class _Bar:
-    """The progress of a report: a bar for each notebook that runs, one line for each finished one."""
+    """The progress of a report: a bar for each notebook that runs, one line for each finished one.
+
+    `labkit.notebooks` calls `start`, `cell` after each cell, and `finish`, with a notebook that has a name and, in the
+    end, `seconds`, `since` (when it was executed, if that result was kept; else "") and `failure` or None.
+    """
 
     def __enter__(self):
         """Draw the bars on the standard error output if that is a terminal; return self."""

@@ -156,7 +156,7 @@ def _bench_case(variants: list[Variant], layer: Layer, batch: int, repeat: int |
 
 @functools.lru_cache(maxsize=1)
 def _inputs(layer: Layer, batch: int, dtypes: frozenset[np.dtype]) -> tuple[dict, SampledImages]:
-    """Return random inputs, a dict of data type to (x, k), and the images to check; the last call's are kept."""
+    """Return ({data type: (x, k)}, random inputs of a batch; those of its images to check); keep the last call's."""
     rng = np.random.default_rng(2)
     x = np.empty(layer.x_shape(batch), np.float32)
     k = draw_inputs(x, layer, rng)
@@ -169,12 +169,13 @@ def _measure_op(variants: list[Variant], layer: Layer, batch: int, repeat: int |
     """Return two lists, per variant its op times [ms] and a dict of each kernel's median time [ms] if it has several.
 
     `inputs` maps a data type to (x, k). The first and the last output are checked; `progress` advances by a variant.
+    The runs of all variants alternate, so all their plans exist at the same time.
     """
     with ExitStack() as stack:
         flush = stack.enter_context(flushing())
         plans, warm_up_ms = _load_plans(stack, variants, layer, batch, inputs), []
         for variant, plan in zip(variants, plans, strict=True):
-            poison(plan, layer, batch, variant.io_dtype)
+            poison(plan, layer, batch, variant.io_dtype)  # y becomes NaN: an output that is not written is found
             plan.run()
             _check_on_device(sampled, plan, variant, "before timing")
             warm_up_ms.append(_warm_up(plan))
@@ -203,7 +204,7 @@ def _load_plans(stack: ExitStack, variants: list[Variant], layer: Layer, batch: 
     plans, first_plans = [], {}  # data type -> the plan that owns x and y: several plans take no more memory
     for variant in variants:
         shared = first_plans.get(variant.io_dtype)
-        plan = variant.plan(layer, batch, *((shared.x, shared.y) if shared else ()))
+        plan = variant.plan(layer, batch, *((shared.x, shared.y) if shared else ()))  # else it makes its own
         plans.append(stack.enter_context(plan))
         first_plans.setdefault(variant.io_dtype, plan)
         plan.load(*inputs[variant.io_dtype])
@@ -321,7 +322,7 @@ def _make_row(variant: Variant, op_ms: np.ndarray, medians: dict, layer_ms: floa
         "op_ms": median, **{f"op_{name}": ms for name, ms in op_times.items()}, "layer_ms": layer_ms,
         **compute_rates(layer, batch, dtype, median, in_use), "engine": in_use.engine, "device": in_use.name,
         "options": variant.options_on(layer), "code": variant.code, "repeat": len(op_ms),
-        "kernels_ms": " ".join(f"{kernel}={ms:.5g}" for kernel, ms in medians.items()),
+        "kernels_ms": " ".join(f"{kernel}={ms:.5g}" for kernel, ms in medians.items()),  # "im2col=1.2 gemm=3.4"
     }
 
 
@@ -365,7 +366,7 @@ def kernel_times(table: pd.DataFrame) -> pd.DataFrame:
     """
     rows = []
     for row in table.to_dict("records"):
-        kernel_medians = parse_kernel_times(row.get("kernels_ms"))
+        kernel_medians = parse_kernel_times(row.get("kernels_ms"))  # {"im2col": 1.2, "gemm": 3.4}; {} for one kernel
         total = sum(kernel_medians.values())
         variant_columns = {name: row[name] for name in ("label", "layer", "batch", "device")}
         rows += [{**variant_columns, "kernel": kernel, "op_ms": ms, "share": ms / total}
@@ -380,7 +381,7 @@ def kernel_times(table: pd.DataFrame) -> pd.DataFrame:
 
 def fastest_unit(variant: Variant) -> str:
     """Return the fastest unit that a variant's source uses: "tensor cores", "half2" or "FP32"."""
-    if variant.library:  # cuBLAS chooses its kernel
+    if variant.library:  # cuBLAS chooses its kernel: assume the fastest, because `refuse_impossible` needs a floor
         return "tensor cores"
     code = without_comments("\n".join([variant.source, *variant.headers]))
     return next((unit for unit, words in _UNITS.items() if words.search(code)), "FP32")  # the fastest unit is first

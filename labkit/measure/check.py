@@ -35,7 +35,8 @@ from labkit.spec.devices import device
 from labkit.spec.layers import Layer, as_layer
 from labkit.spec.reference import conv_float64, error_scale
 
-_UNDEFINED = r"uninitialized|array bounds"  # warnings of a kernel whose result need not be the same the next time
+# g++'s warnings of a kernel whose result need not be the same the next time: "'sum' is used uninitialized".
+_UNDEFINED = r"uninitialized|array bounds"
 PATIENCE_S = 10  # for one shape; then a message says what is running
 SANITIZER_S = 60  # to find the cause of a failed check
 
@@ -179,8 +180,8 @@ def check(variant: Variant | int | str | Comparable, layers: Layer | Iterable[La
         return _check_model(variant, seed, quiet)
     (variant,) = as_variants(variant)
     _raise_pending_fault(variant.label)
-    shapes, refused = {}, []
-    # The index is a part of the seed: a refused shape does not change the others' random inputs.
+    shapes, refused = {}, []  # place in `layers` -> (layer, batch); texts
+    # The place is a part of the seed: a refused shape does not change the others' random inputs.
     for index, shape in enumerate([layers] if isinstance(layers, (Layer, str)) else layers):
         layer, batch = shape if isinstance(shape, tuple) else (as_layer(shape), 3)
         try:
@@ -194,13 +195,13 @@ def check(variant: Variant | int | str | Comparable, layers: Layer | Iterable[La
     if not shapes:
         first_refusal = refused[0] if refused else "none was given"
         raise LabError(f"{variant.label} takes none of the shapes; the first: {first_refusal}")
-    with ThreadPoolExecutor(1) as pool:  # the compiler looks for warnings meanwhile
+    with ThreadPoolExecutor(1) as pool:  # the compiler looks for warnings, on the first shape, meanwhile
         warning = pool.submit(_compiler_warning, variant, next(iter(shapes.values()))[0])
         rows = [_check_shape(variant, layer, batch, np.random.default_rng([seed, index]))
                 for index, (layer, batch) in shapes.items()]
     sanitized = _sanitize_one(variant, shapes.values()) if sanitize else ((), "")
     report = CheckReport(variant.label, pd.DataFrame(rows), tuple(refused), *sanitized, warning.result(), variant.own)
-    _verified.add(_key(variant))
+    _verified.add(_key(variant))  # for `require_verified`: `bench` and `bench_streams` call it first
     if not quiet:
         print(report)
     return report
@@ -302,13 +303,13 @@ def _explain(variant: Variant, layer: Layer, batch: int) -> str:
 
 def _find_name(variant: Variant) -> str:
     """Return the name of the global variable of the reader's program that holds a variant, else "variant"."""
-    variables = tuple(vars(sys.modules["__main__"]).items())
+    variables = tuple(vars(sys.modules["__main__"]).items())  # a notebook's cells run in this module, too
     return next((name for name, value in variables if value is variant and not name.startswith("_")), "variant")
 
 
 @contextmanager
 def _report_if_slow(task: str) -> Iterator[None]:
-    """Print after `PATIENCE_S` seconds that `task` is running; raise Interrupted if the block is interrupted.
+    """Print after `PATIENCE_S` seconds that `task` is running; turn Ctrl-C in the block into Interrupted.
 
     A kernel that does not end prints nothing itself. The line goes to the process's own standard error, which is no
     output of the cell: a slow machine changes no page. With TQDM_DISABLE, as in a report, it is left out.
@@ -329,7 +330,7 @@ def _report_if_slow(task: str) -> Iterator[None]:
 def _run_inputs(plan: Plan, variant: Variant, layer: Layer, batch: int, rng: np.random.Generator) -> float:
     """Run a plan on each kind of inputs; return the largest error, as a fraction of its bound, or raise CheckFailed."""
     worst = 0.0
-    for kind, draw in _INPUTS.items():
+    for about, draw in _INPUTS.items():
         x, k = draw(variant, layer, batch, rng)
         expected = conv_float64(x, k)
         if draw is compare.draw_reals:
@@ -340,11 +341,12 @@ def _run_inputs(plan: Plan, variant: Variant, layer: Layer, batch: int, rng: np.
         plan.load(x, k)
         compare.poison(plan, layer, batch, variant.io_dtype)
         plan.run()
-        title = f"{variant.label} is wrong on {layer}, B = {batch} ({kind})"
+        title = f"{variant.label} is wrong on {layer}, B = {batch} ({about})"
         y = plan.result()
         try:
             worst = max(worst, compare.compare(y, expected, allowed, variant.io_dtype, title, (x, k)))
         except CheckFailed as wrong:
+            # y += ... without y = 0 before makes NaN of the poison; with zeros there, it would go unnoticed.
             if np.isnan(y).any() and _is_right_after_zeros(plan, layer, batch, variant, expected, allowed):
                 hint = "With zeros in y before, it is right: the kernel adds to y without setting it."
                 raise CheckFailed(f"{wrong}\n{hint}") from None

@@ -88,7 +88,7 @@ def draw_large_integers(variant: Variant, layer: Layer, batch: int,
 
     Every product and sum is exact in the formats that the variant promises for them, and the output is rounded once.
     """
-    rounding, terms = variant.rounding, layer.terms
+    rounding, terms = variant.rounding, layer.terms  # `terms` products per output
     product_limits = [_EXACT_INTEGERS[np.dtype(rounding.accumulate).name] // terms]  # each keeps a sum exact
     product_limits.append(int(np.finfo(rounding.storage).max) // terms)  # and the output finite
     if rounding.part is not None:
@@ -212,6 +212,7 @@ def _find_hints(y, expected, allowed, inputs) -> Iterator[str]:
     """Yield clauses that follow "it looks as if": the common mistakes that give the output y.
 
     `allowed` is the largest error of equal numbers; `inputs` are (x, k), or None: the mask is then not looked at.
+    Before the kernel ran, `poison` filled y with a NaN that no operation gives.
     """
 
     def equals(result, other):
@@ -237,6 +238,7 @@ def _find_hints(y, expected, allowed, inputs) -> Iterator[str]:
             yield f"y was written with its axes {'bmhw'[a]} and {'bmhw'[b]} swapped"
     for axis, name in enumerate("bmhw"):
         moved_y, moved_expected = np.moveaxis(y, axis, 0), np.moveaxis(expected, axis, 0)
+        # Of one or two planes, one pair that agrees would say little.
         if len(moved_y) > 2 and (equals(moved_y[1:], moved_expected[:-1]) or equals(moved_y[:-1], moved_expected[1:])):
             yield f"y is shifted by one along {name}"
     if inputs is not None:

@@ -134,14 +134,14 @@ class Pipeline(Closing):
         (variant,) = as_variants(variant)
         variant.supports(layer)
         self.batch = layer.x_shape(batch)[0]
-        self.chunks = chunk_sizes(self.batch, chunk)
+        self.chunks = chunk_sizes(self.batch, chunk)  # images of each
         self.streams = min(_require_stream_count(streams), len(self.chunks))
         self.variant, self.layer, self.pinned = variant, layer, bool(pinned)
         self._order = issue_order(len(self.chunks), self.streams, order)
         self.x, self.y = self._choose_host_arrays(host)
         self._k = None
         self._events = None
-        self._plans: list[dict] = [{} for _ in range(self.streams)]  # of each stream: images -> plan
+        self._plans: list[dict] = [{} for _ in range(self.streams)]  # of each stream: images of a chunk -> plan
         try:
             self._allocate()
         except BaseException:
@@ -228,7 +228,7 @@ class Pipeline(Closing):
         # plan of the same module may have overwritten it in constant memory.
         next(iter(self._plans[0].values())).load(k=self._k)
         self._events = None
-        step_events = None
+        step_events = None  # else (chunk, step) -> (event before it, event after it), for `timeline`
         if events:
             step_events = {key: (hostcuda.driver.Event(), hostcuda.driver.Event()) for key in self._order}
             self._begin_event = hostcuda.driver.Event().record(self._streams[0])

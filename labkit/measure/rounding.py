@@ -18,7 +18,8 @@ def rounding_errors(variants: Variant | int | Iterable[Variant | int], layers: L
     """Measure the rounding errors of variants, relative to sum |x| |k| of each output.
 
     The inputs are drawn as in `labkit.check`: real numbers of the size of pixels and weights, rounded to the variant's
-    own storage. The measured errors come from the arithmetic and from the output's format.
+    own storage. The measured errors come from the arithmetic and from the output's format. Raises LabError if a variant
+    does not support a layer.
 
     Parameters
     ----------
@@ -32,11 +33,6 @@ def rounding_errors(variants: Variant | int | Iterable[Variant | int], layers: L
     DataFrame
         A row per layer and variant: label, layer, terms (products per sum), largest and typical (root mean square)
         error, and bound, the largest error that the checker allows; all three relative to sum |x| |k|.
-
-    Raises
-    ------
-    LabError
-        If a variant does not support a layer.
     """
     chosen, rows = as_variants(variants), []
     for layer in [layers] if isinstance(layers, Layer) else layers:

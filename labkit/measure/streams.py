@@ -67,7 +67,7 @@ def bench_streams(variant: Variant, layer: Layer, batch: int | None = None, chun
     """
     batch = BATCH[device().engine] if batch is None else batch
     chunks = chunk if isinstance(chunk, list) else [chunk]
-    names = ("chunk", "streams", "pinned", "order")
+    names = ("chunk", "streams", "pinned", "order")  # parameters of `Pipeline`
     cases = [dict(zip(names, case, strict=True))
              for case in itertools.product(chunks, *map(as_list, (streams, pinned, order)))]
     return bench_cases(variant, layer, batch, cases, repeat)
@@ -80,7 +80,7 @@ def bench_cases(variant: Variant, layer: Layer, batch: int, cases: Sequence[dict
     require_runs(repeat)
     rows: dict[int, dict] = {}
     with show_progress(len(cases)) as progress:
-        for pinned in dict.fromkeys(case["pinned"] for case in cases):
+        for pinned in dict.fromkeys(case["pinned"] for case in cases):  # the host's arrays are made once for each kind
             host = _Host(variant, layer, batch, pinned)
             for i, case in enumerate(cases):
                 if case["pinned"] == pinned:
@@ -157,6 +157,7 @@ def _bench_case(variant: Variant, layer: Layer, batch: int, case: dict, repeat: 
         "dtype": variant.io_dtype.name, **{name: case[name] for name in ("pinned", "streams", "order")},
         "chunk": max(sizes), "chunks": len(sizes), "sizes": "equal" if np.ndim(case["chunk"]) == 0 else "growing",
         "layer_ms": layer_ms, "steady_ms": float(np.median(further_batch_ms)), "steady_min_ms": min(further_batch_ms),
+        # `busy_ms` has the steps in this order: copy in, kernel, copy out.
         **dict(zip(("in_ms", "kernel_ms", "out_ms"), busy_ms(timeline), strict=True)), "overlap": overlap(timeline),
         "pin_ms": host.pin_ms, "register_ms": host.register_ms, "stage_ms": host.stage_ms,
         "engine": device().engine, "device": device().name,

@@ -88,7 +88,7 @@ def sweep(variants: Variant | Iterable[Variant] | Mapping[str, Any], layers: Lay
     missing = [point for point in dict.fromkeys(points) if point.key not in rows]
     with show_progress(len(missing), "sweeping") as progress, keep_inputs():
         for point, row in _measure_all(missing):
-            lost = row.pop("lost")
+            lost = row.pop("lost")  # `_measure` says so beside the columns: whether the device is out of use
             rows[point.key] = row
             finished.append(point.key, row)
             if lost:  # the driver fails every later call
@@ -96,7 +96,7 @@ def sweep(variants: Variant | Iterable[Variant] | Mapping[str, Any], layers: Lay
                                f"{row['reason']}. The point is recorded in {finished.path}: call again in a new "
                                "process to continue with the next one")
             progress.update()
-    # Two variants with the same kernel are measured once, and each gets its row.
+    # Two variants with the same kernel have one key: it is measured once, and each gets its row with its own label.
     measured = [{**rows[point.key], "label": point.variant.label, "code": point.variant.code, "layer": point.layer.name}
                 for point in points]
     common = {"device": in_use.name, "engine": in_use.engine, "software": in_use.software, "batch": batch}
@@ -126,6 +126,7 @@ def _list_variants(variants: Variant | Iterable[Variant] | Mapping[str, Any]) ->
             accepted.append(variant(first_rung, **options))
         except EngineError as error:
             text = " ".join(f"{name}={format_option(value)}" for name, value in options.items())
+            # As a variant would write it: "07 tuning, rows=8, maps=4" and, in "options", "rows=8 maps=4".
             refused.append({"rung": base.number, "label": f"{base.label}, {text.replace(' ', ', ')}",
                             "options": text, "reason": str(error)})
     return accepted, refused
@@ -156,7 +157,7 @@ def _measure_all(points: list[_Point]) -> Iterator[tuple[_Point, dict]]:
             if points and device().engine == "cpu":
                 wait(compilations)  # otherwise the compiler and the kernels would share this processor
             for point, compilation in zip(points, compilations, strict=True):
-                compilation.result()
+                compilation.result()  # waits; `_compile` raises nothing that the measurement would not
                 yield point, _measure(point)
         finally:
             pool.shutdown(cancel_futures=True)

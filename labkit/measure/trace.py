@@ -41,7 +41,7 @@ class Trace:
             hostcuda.driver.Context.synchronize()
         finally:  # the recording ends also if a kernel of the block has failed
             events = hostcuda.activity.stop()
-        events.sort(key=lambda record: record[2])  # by their start [s]
+        events.sort(key=lambda record: record[2])  # (kind, name, start [s], duration [s], bytes, stream): by start
         first_start = events[0][2] if events else 0.0
         rows = [(kind, name, (start - first_start) * 1e3, duration * 1e3, *rest)
                 for kind, name, start, duration, *rest in events]
@@ -71,17 +71,7 @@ class Trace:
     def top(self, side: str, share: float = 0.9) -> pd.DataFrame:
         """Return the fewest kernels and copies, or API calls, that together take at least `share` of their time.
 
-        Parameters
-        ----------
-        side : {"device", "api"}
-            Kernels and copies, or API calls.
-        share : float
-            0 to 1.
-
-        Returns
-        -------
-        DataFrame
-            The first rows of `summary` for that side, without its column ``side``.
+        They are the first rows of `summary` for the `side`, "device" or "api", without its column ``side``.
         """
         table = self.summary()
         share_before = table.groupby("side")["cumulative"].shift(fill_value=0.0)

@@ -66,15 +66,7 @@ class Prediction:
     def against(self, **measured: float) -> HTML:
         """Return a table of measurements, predictions and their ratios (none for a predicted 0, or for ``...``).
 
-        Parameters
-        ----------
-        **measured
-            The measured numbers, by the names of the predictions.
-
-        Raises
-        ------
-        LabError
-            A name was not predicted.
+        `measured` are the numbers by the names of their predictions. LabError if a name was not predicted.
         """
         if unknown := set(measured) - set(self.expected):
             raise LabError(f"{unknown.pop()!r} was not predicted; the predictions are {', '.join(self.expected)}")

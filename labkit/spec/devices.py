@@ -55,7 +55,7 @@ _VECTOR_FLOPS = {"avx512f": 64, "avx": 32, "sse2": 16}
 _OTHER_FLOPS = 64  # four 128-bit units (Apple), two 256-bit ones (Neoverse V), two 512-bit ones (A64FX)
 _FASTEST_CLOCK = 6.5e9  # no processor boosts higher; a virtual machine does not report its host's boost clock
 _MULTIPROCESSORS = 132  # of an H200
-_assumed: list[Device] = []  # by `assume`, the innermost last
+_assumed: list[Device] = []  # the devices of `assume`'s open `with` blocks, the innermost last: `device` returns it
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,7 @@ class Device:
         for example one that computes float32 results on tensor cores.
         """
         rates, rate = self.ceilings, self.ceilings["reference_float32"]
-        if self.engine == "gpu" and np.dtype(dtype).itemsize < 4:
+        if self.engine == "gpu" and np.dtype(dtype).itemsize < 4:  # no rate of half is measured on a CPU
             rate = rates.get("float16_gemm", self.peak_tensor_flops)
         return max(moved / rates["reference_bandwidth"], flops / rate)
 
@@ -170,6 +170,7 @@ class Device:
         Raises LabError if they were not measured on this device.
         """
         kind = "pinned" if pinned else "pageable"
+        # `_read_measured_rates` takes the unit off the file's to_device_pinned_gb_s.
         rates = [(self.measured or {}).get(f"{way}_device_{kind}") for way in ("to", "from")]
         if None in rates:
             raise LabError(f"the link between {self.name} and its host was not measured: data/devices.toml has no "
@@ -247,7 +248,7 @@ def read_launch_limits() -> tuple[int, int]:
 
     That is the GPU in use, or the one of `assume`. On the CPU engine it is an H200, so launches are the recorded ones.
     """
-    if not _assumed and hostcuda.engine() == "cpu":
+    if not _assumed and hostcuda.engine() == "cpu":  # inside of `assume`, the CPU engine only stands in for that GPU
         return _MULTIPROCESSORS, SHARED_OPT_IN_BYTES
     here = device()
     return here.multiprocessors, here.shared_opt_in
@@ -309,6 +310,7 @@ def _read_measured_rates(name: str) -> dict[str, float] | None:
     entry = _read_listed().get(name)
     if entry is None:
         return None
+    # The file has two tables per device: reference = {bandwidth_tb_s = 4.3}, measured = {to_device_pinned_gb_s = 55.4}.
     rates = {f"reference_{key}": value for key, value in entry["reference"].items()} | entry["measured"]
     units = {"_tb_s": TERA, "_tflop_s": TERA, "_gb_s": GIGA}  # a key ends with its unit: "copy_gb_s"
     return {key.removesuffix(unit): value * factor for key, value in rates.items() for unit, factor in units.items()
@@ -347,6 +349,7 @@ def _make_gpu(*, compute_capability, multiprocessors, clock_hz, memory_hz, bus_b
     The peaks are lanes x 2 FLOP (an FMA) x clock, and two transfers per memory clock over the whole bus.
     """
     lanes = _LANES.get(compute_capability, 128)  # of one multiprocessor; `tensor`, `_HALF2`: its operations per clock
+    # A new card's tensor cores are not known; before 7.0 there are none.
     tensor = _TENSOR.get(compute_capability, math.inf if compute_capability >= (7, 0) else _HALF2)
     measured = _read_measured_rates(facts["name"])
     source += "; measured rates from data/devices.toml" if measured else "; no measured rates known"

@@ -54,7 +54,7 @@ class Layer:
             value = getattr(self, dimension)
             if not is_whole(value):
                 raise LabError(f"layer {self.name!r}: {dimension} = {value!r} has to be a positive integer")
-            object.__setattr__(self, dimension, int(value))
+            object.__setattr__(self, dimension, int(value))  # one of NumPy's 32-bit integers could overflow in products
         if min(self.H, self.W) < self.K:
             raise LabError(f"layer {self.name!r}: a mask of {self.K}x{self.K} does not fit into an image of "
                            f"{self.H}x{self.W}; take K <= {min(self.H, self.W)}")
@@ -143,8 +143,8 @@ class Layer:
     @property
     def network(self) -> str:
         """The network's name, if the layer belongs to a preset: "lenet86" of "lenet86 layer 1"; else ""."""
-        network, middle, number = self.name.rpartition(" layer ")
-        return network if middle and number.isdigit() else ""
+        network, found, number = self.name.rpartition(" layer ")  # `found` is "" in a reader's own layer
+        return network if found and number.isdigit() else ""
 
     def __str__(self) -> str:
         return f"{self.name}: {self.C}x{self.H}x{self.W} -> {self.M}x{self.Ho}x{self.Wo}, K = {self.K}"
