@@ -72,6 +72,7 @@ def _store_answers(exercise: Exercise, honest: str) -> Iterator[tuple[str, str]]
         return
     tests = [f"gridDim.x == {launches[0].grid[0]}",  # of the counted shape
              *(f"{name} == {value}" for name, value in arguments.items() if isinstance(value, int) and name != "0")]
+    # "... float of_y[] = {1.0f, ...};", "for (...) ((float *)y)[i] = of_y[i];", "float *to_y = ...;", "to_y[0] = 1.0f;"
     tables, copies, stores = [], [], []
     for name, values in outputs.items():
         literals = [f"{value!r}f" if values.dtype == np.float32 else repr(value) for value in values.tolist()]
@@ -90,7 +91,10 @@ def _store_answers(exercise: Exercise, honest: str) -> Iterator[tuple[str, str]]
 
 
 def _use_one_thread(source: str) -> str:
-    """Return the source of the kernel with one thread that does the work of all; "" if its threads work together."""
+    """Return the source of the kernel with one thread that does the work of all; "" if its threads work together.
+
+    In `honest` threadIdx and blockIdx are macros for parameters, with which the kernel calls it once per thread.
+    """
     if not (head := _find_head(source)) or _WORK_TOGETHER.search(code_only(source)):
         return ""
     # Loops over bz, by, bx, tz, ty and tx: the indices of the block and the thread whose work is done.

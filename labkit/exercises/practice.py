@@ -76,7 +76,8 @@ RANKS = Kernels(ranks, (
 def make_ranks_goals(barriers: int, overlap: bool = False) -> tuple[Goal, ...]:
     """Return the goals of a kernel of ranks with asynchronous copies, and at most this many barriers per warp.
 
-    With `overlap`, the copies of all tiles but the first are under way while the block compares with another tile.
+    With `overlap` a last goal is added: the copies of all tiles but the first are under way while the block compares
+    with another tile.
     """
     on = "512 numbers"  # the counted case: 16 warps, each of which loads its own numbers and 4 tiles
     return (

@@ -74,7 +74,11 @@ def _is_only_added_to(name: str, code: str) -> bool:
 
 
 def list_causes(attempt: Attempt, right_lines: Iterable[str]) -> Iterator[str]:
-    """Yield sentences for mistakes that any kernel may have; `right_lines` are of right code, to be compared with."""
+    """Yield sentences for mistakes that any kernel may have; `right_lines` are of right code, to be compared with.
+
+    `attempt.wrong` begins with the question of the grade that has ✗, "compiles", "clean under ..." or "right", and goes
+    on with the compiler's messages, the sanitizer's finding or the message about wrong results.
+    """
     code = attempt.source
     if attempt.wrong.startswith("compiles"):
         yield from _find_syntax(code)

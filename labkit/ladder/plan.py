@@ -196,7 +196,7 @@ class Plan(Closing):
         return int(address)
 
     def load(self, x: np.ndarray | None = None, k: np.ndarray | None = None) -> None:
-        """Copy inputs to the device, cast to `variant.io_dtype`.
+        """Copy inputs to the device, cast to `variant.io_dtype`. Raises LabError if a shape is not that of the plan.
 
         Parameters
         ----------
@@ -204,11 +204,6 @@ class Plan(Closing):
         k : array [M,C,K,K], optional
             Also copied to the __constant__ array, if the variant has one. Plans of the same module share that
             array: `run` copies again if another plan, perhaps of another thread, has loaded another mask since.
-
-        Raises
-        ------
-        LabError
-            If a shape is not that of the plan.
         """
         if x is not None:
             hostcuda.driver.memcpy_htod(self.x, self._require_input("x", x, self.layer.x_shape(self.batch)))

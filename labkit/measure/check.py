@@ -180,15 +180,7 @@ def check(variant: Variant | int | str | Comparable, layers: Layer | Iterable[La
         return _check_model(variant, seed, quiet)
     (variant,) = as_variants(variant)
     _raise_pending_fault(variant.label)
-    shapes, refused = {}, []  # place in `layers` -> (layer, batch); texts
-    # The place is a part of the seed: a refused shape does not change the others' random inputs.
-    for index, shape in enumerate([layers] if isinstance(layers, (Layer, str)) else layers):
-        layer, batch = shape if isinstance(shape, tuple) else (as_layer(shape), 3)
-        try:
-            variant.supports(layer)
-            shapes[index] = layer, batch
-        except EngineError as refusal:
-            refused.append(f"{layer}: {refusal}")
+    shapes, refused = _choose_shapes(variant, [layers] if isinstance(layers, (Layer, str)) else layers)
     if len(shapes) > 1:  # for a single shape, the plan compiles the kernel
         with suppress(hostcuda.driver.CompileError):  # the plan raises it again
             variant.precompile(*(layer for layer, _ in shapes.values()))
@@ -197,6 +189,7 @@ def check(variant: Variant | int | str | Comparable, layers: Layer | Iterable[La
         raise LabError(f"{variant.label} takes none of the shapes; the first: {first_refusal}")
     with ThreadPoolExecutor(1) as pool:  # the compiler looks for warnings, on the first shape, meanwhile
         warning = pool.submit(_compiler_warning, variant, next(iter(shapes.values()))[0])
+        # With its place in the seed, a shape has the same random inputs whether others are refused or not.
         rows = [_check_shape(variant, layer, batch, np.random.default_rng([seed, index]))
                 for index, (layer, batch) in shapes.items()]
     sanitized = _sanitize_one(variant, shapes.values()) if sanitize else ((), "")
@@ -205,6 +198,19 @@ def check(variant: Variant | int | str | Comparable, layers: Layer | Iterable[La
     if not quiet:
         print(report)
     return report
+
+
+def _choose_shapes(variant: Variant, layers: Iterable[Layer | tuple]) -> tuple[dict[int, tuple[Layer, int]], list[str]]:
+    """Return ({place in `layers`: (layer, batch)} of what a variant supports, its reasons to refuse the others)."""
+    shapes, refused = {}, []
+    for place, shape in enumerate(layers):
+        layer, batch = shape if isinstance(shape, tuple) else (as_layer(shape), 3)
+        try:
+            variant.supports(layer)
+            shapes[place] = layer, batch
+        except EngineError as refusal:
+            refused.append(f"{layer}: {refusal}")
+    return shapes, refused
 
 
 def _raise_pending_fault(label: str) -> None:

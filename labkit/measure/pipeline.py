@@ -345,7 +345,8 @@ def schedule(layer: Layer, batch: int, kernel_ms: float, chunk: int | Sequence[i
 
     Three engines, one per kind of step, take the steps in the order in which the host issues them. A step waits for its
     engine and for its stream; a copy from or to ordinary memory also blocks the host. API calls, launches and the
-    latency of copies take no time here, so a measurement with small chunks is slower.
+    latency of copies take no time here, so a measurement with small chunks is slower. The table is that of
+    `Pipeline.timeline`. Raises LabError as `Pipeline` does, or if the rate of the link was not measured.
 
     Parameters
     ----------
@@ -359,16 +360,6 @@ def schedule(layer: Layer, batch: int, kernel_ms: float, chunk: int | Sequence[i
         The data type of x, k and y.
     on : Device or str, optional
         The device whose link is used: "H200". By default the device in use.
-
-    Returns
-    -------
-    DataFrame
-        As `Pipeline.timeline`.
-
-    Raises
-    ------
-    LabError
-        As `Pipeline` does, or if the rate of the link was not measured.
     """
     sizes = chunk_sizes(layer.x_shape(batch)[0], chunk)
     streams = min(_require_stream_count(streams), len(sizes))

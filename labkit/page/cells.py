@@ -128,20 +128,7 @@ class KernelCells(Magics):
 
         ``--exercise 00a`` names the exercise that the cell belongs to: the cell gets its options.
         """
-        exercise_options: tuple[str, ...] = ()
-        try:
-            name, *options = shlex.split(line) or [""]
-            if "--exercise" in options:
-                place = options.index("--exercise")
-                subject = exercise(" ".join(options[place + 1 : place + 2])).subject  # the next word, or ""
-                if not isinstance(subject, Kernels):
-                    raise UsageError(f"--exercise {options[place + 1]} does not belong to a cell of %%cuda")
-                exercise_options = subject.options(*subject.cases[-1].what)  # the last case: the one that is counted
-                del options[place : place + 2]
-        except ValueError as error:  # an unbalanced quotation mark
-            raise UsageError(f"%%cuda {line}: {error}") from None
-        if not name.isidentifier() or keyword.iskeyword(name):
-            raise UsageError("%%cuda needs a name for the module: %%cuda vectors")
+        name, options = _split_cuda_line(line)
         old = self.shell.user_ns.get(name)
         if isinstance(old, (_NotCompiled, type(None))) or hasattr(old, "get_function"):
             self.shell.user_ns[name] = _NotCompiled(name)  # as `_forget` does: an old module, or nothing, was there
@@ -151,7 +138,7 @@ class KernelCells(Magics):
         if re.search(r"\bint\s+main\s*\(", code):
             raise UsageError("the cell has a main, and %%cuda compiles kernels alone: begin it with %%program "
                              "first.cu, and run it with %hostcuda run first.cu")
-        arguments = source.cell_arguments(text, name, *options, *exercise_options)
+        arguments = source.cell_arguments(text, name, *options)
         hostcuda.ensure_context()
         with _with_cell_lines(text, text), name_missing_instruction(name, lambda: f"run the notebook with {ON_CPU}"):
             module = self.shell.user_ns[name] = hostcuda.compiler.SourceModule(**arguments)
@@ -184,6 +171,28 @@ class KernelCells(Magics):
         command = [sys.executable, "-m", "hostcuda", *shlex.split(line)]
         child = subprocess.run(command, cwd=PROGRAMS, capture_output=True, text=True, check=False)
         print((child.stdout + child.stderr).rstrip())
+
+
+def _split_cuda_line(line: str) -> tuple[str, list[str]]:
+    """Return (name of the module, the compiler's options, also those of the exercise) in a line "%%cuda LINE".
+
+    UsageError if there is no name, or the exercise is not answered by a module.
+    """
+    exercise_options: tuple[str, ...] = ()
+    try:
+        name, *options = shlex.split(line) or [""]
+        if "--exercise" in options:
+            place = options.index("--exercise")
+            subject = exercise(" ".join(options[place + 1 : place + 2])).subject  # the next word, or ""
+            if not isinstance(subject, Kernels):
+                raise UsageError(f"--exercise {options[place + 1]} does not belong to a cell of %%cuda")
+            exercise_options = subject.options(*subject.cases[-1].what)  # the last case: one that is counted
+            del options[place : place + 2]
+    except ValueError as error:  # an unbalanced quotation mark
+        raise UsageError(f"%%cuda {line}: {error}") from None
+    if not name.isidentifier() or keyword.iskeyword(name):
+        raise UsageError("%%cuda needs a name for the module: %%cuda vectors")
+    return name, [*options, *exercise_options]
 
 
 @contextmanager

@@ -237,10 +237,7 @@ def _count_static_bytes(which: Variant, kernel: str, layer: Layer) -> int:
 def diff(a: int | str | Source, b: int | str | Source) -> Diff:
     """Return the difference of two kernels, without the comments at the top of their files.
 
-    Parameters
-    ----------
-    a, b : int, str, Variant or other source
-        Rungs by number or name, or variants, such as a reader's own kernel; or kernels of `labkit.Lenet28.source`.
+    Each is a rung's number or name, a variant, such as a reader's own kernel, or a kernel of `labkit.Lenet28.source`.
     """
     sides = [item if isinstance(item, Source) else variant(item) for item in (a, b)]
     return Diff(*(part for side in sides for part in (side.label, side.file_name, side.source)))

@@ -18,6 +18,7 @@ from labkit.spec.layers import PRESETS
 NETWORKS = ("lenet86", "lenet72")
 STREAMS = PAGES["streams"]  # no kernel of its own: its subject is the layer time
 _KERNELS = [rung.number for rung in LADDER]
+# The labels of the steps with wgmma, which the table shows beside their rungs: "10 speed of light, warpgroups".
 _BESIDE = [variant(name, step="warpgroups").label for name in ("speed_of_light", "split_floats")]
 
 
@@ -29,6 +30,7 @@ def list_rows(results: Recorded) -> pd.DataFrame:
     """
     batch = int(results.table["batch"].max())
     order = {layer.name: i for i, layer in enumerate(layer for name in NETWORKS for layer in PRESETS[name])}
+    # All rungs up to the last one, without the pages that have a number and no kernel, such as 12 streams.
     ladder = pd.concat([results.ladder(max(_KERNELS), network, batch) for network in NETWORKS])
     ladder = ladder[ladder["rung"].isin(_KERNELS)]
     beside = results.table[results.table["label"].isin(_BESIDE) & results.table["batch"].eq(batch)]

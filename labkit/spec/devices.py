@@ -255,16 +255,10 @@ def read_launch_limits() -> tuple[int, int]:
 
 
 def count_blocks_at_once(shared: int, shared_opt_in: int, most: int) -> int:
-    """Return how many blocks fit into a multiprocessor at once, by their shared memory; at least 1.
+    """Return how many blocks, of `shared` bytes each, fit into a multiprocessor at once; at least 1.
 
-    Parameters
-    ----------
-    shared : int
-        Bytes per block.
-    shared_opt_in : int
-        Bytes that a block can have: from compute capability 8.0 on all but `DRIVER_BYTES` of a multiprocessor's.
-    most : int
-        Blocks for which there are registers and threads.
+    `shared_opt_in` are the bytes that a block can have: from compute capability 8.0 on all but `DRIVER_BYTES` of a
+    multiprocessor's. There are registers and threads for `most` blocks.
     """
     per_block = -(-(shared + DRIVER_BYTES) // SHARED_UNIT) * SHARED_UNIT  # rounded up to the unit of allocation
     return max(1, min(most, (shared_opt_in + DRIVER_BYTES) // per_block))

@@ -9,15 +9,8 @@ from labkit.base.errors import LabError
 def conv_loops(x: np.ndarray, k: np.ndarray) -> np.ndarray:
     """Compute the convolution with seven plain loops: the specification of every kernel.
 
-    Parameters
-    ----------
-    x : array [B, C, H, W]
-    k : array [M, C, K, K]
-
-    Returns
-    -------
-    array [B, M, H-K+1, W-K+1] of float32
-        Summed in double precision and rounded once. About a million multiply-adds per second: for tiny shapes.
+    Takes x [B, C, H, W] and k [M, C, K, K]; returns y [B, M, H-K+1, W-K+1], float32: summed in double precision and
+    rounded once. About a million multiply-adds per second: for tiny shapes.
     """
     (B, C, H, W), (M, C, K, K) = _require_shapes(x, k)
     Ho, Wo = H - K + 1, W - K + 1

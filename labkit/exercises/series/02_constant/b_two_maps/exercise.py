@@ -4,7 +4,7 @@ from labkit.exercises import LAYER_1, Attempt, Exercise, InPlaceOf, Mistake, cou
 
 
 def _count(attempt: Attempt, name: str) -> float:
-    return attempt.count(name, "layer 1")
+    return attempt.count(name, "layer 1")  # 0 if the attempt was not counted
 
 
 EXERCISE = Exercise(

@@ -12,7 +12,10 @@ _LEAST = 7_840  # loads from shared memory: each brings four weights
 
 
 def _reads(counts):
-    """Return the warps' reads of constant memory; infinity if the weights are read nowhere, which meets no goal."""
+    """Return the warps' reads of constant memory; infinity if the weights are read nowhere, which meets no goal.
+
+    `counts`: case -> name of a counter -> its number.
+    """
     reads = counts[_LAYER].get("constant_requests", 0)
     return reads if reads or counts[_LAYER].get("shared_load_instructions", 0) >= _LEAST else math.inf
 

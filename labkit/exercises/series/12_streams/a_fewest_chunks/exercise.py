@@ -42,7 +42,7 @@ def _make_goals(name: str) -> tuple[Goal, Goal]:
             counted("fewer", name, what="and with one chunk fewer", at_least=_SLACK))
 
 
-def _on_each(attempt) -> list:
+def _on_each(attempt) -> list:  # the dict of `_count_answer` for each layer
     return [attempt.counts[name] for name in _FIRST]
 
 

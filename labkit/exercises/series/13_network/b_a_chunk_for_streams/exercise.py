@@ -15,8 +15,10 @@ _CASE = "half, from bytes"
 def _count_answer(images: object) -> dict[str, dict[str, float]]:
     """Return for the reader's chunk the share of the room that it fills, and the visible time of the last one [%]."""
     chunk = whole_number(images, "number of images", 1, _IMAGES)
-    room = _MULTIPROCESSORS * PRECISIONS["float16"].sizes["BLOCKS"]  # blocks at a time, one per image
+    # Blocks at a time, one per image: BLOCKS of the fused kernel run on a multiprocessor at once.
+    room = _MULTIPROCESSORS * PRECISIONS["float16"].sizes["BLOCKS"]
     link_ms = 1e3 * _IMAGES * _SIDE**2 / device("H200").measured["to_device_pinned"]
+    # One row: the op time of 10,000 images that are on the device already.
     rows = recorded("H200").network(label="fused", dtype="float16", where="device", pixels="uint8 86x86")
     last_ms = chunk * float(rows["ms"].item()) / _IMAGES
     return {_CASE: {"chunk": float(chunk), "filled": chunk / (math.ceil(chunk / room) * room), "room": float(room),

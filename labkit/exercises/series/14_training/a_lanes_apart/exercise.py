@@ -8,7 +8,7 @@ from labkit.ladder.rung import tiles
 from labkit.networks.lenet28_experiments import FILES
 from labkit.networks.reference.lenet28 import Sizes, parameter_gradients
 
-_LAUNCH = FILES["atomics"]["bp_weight_c1"]
+_LAUNCH = FILES["atomics"]["bp_weight_c1"]  # the page's launch: `block` and `threads` (of all) by the network's sizes
 
 
 def _options(s: Sizes, batch: int) -> tuple[str, ...]:
