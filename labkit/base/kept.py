@@ -74,7 +74,7 @@ class Kept:
     def trim(self) -> None:
         """Remove the files of results that nobody has read for `IDLE_DAYS`."""
         oldest = time.time() - IDLE_DAYS * 24 * 3600
-        for path in self.folder.glob("?" * 64):  # digests
+        for path in self.folder.glob("?" * 64):  # the names that `_path` gives, SHA-256 in hexadecimal digits
             with contextlib.suppress(OSError):
                 if path.stat().st_mtime < oldest:
                     path.unlink()

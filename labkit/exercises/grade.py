@@ -160,6 +160,7 @@ def describe_times(exercise: Exercise) -> str:
         return ""
     if device().engine == "gpu":
         return "Now measure yours with lab.bench, beside the rung."
+    # Of the series only a kernel in place of a rung's has `layers`: `page` is that rung, `base` the one before it.
     page, layer, records = variant(subject.name, **subject.options), layers[-1], recorded(_RECORDED)
     base = variant(page.rung.base) if page.rung.base else page  # 03a begins with rung 02
     start = next((code for code in (page, base) if code_lines(code.source) == code_lines(exercise.start)), page)

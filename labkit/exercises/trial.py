@@ -39,7 +39,7 @@ class Trial:
     about: str  # `START`, `SOLUTION`, or the name of a wrong answer or a cheat
     attempt: tuple  # the arguments of `grade` after the exercise
     says: str = ""  # a part of the answer to a wrong attempt
-    seed: str = ""  # the seed of the grading, for a cheat
+    seed: str = ""  # the seed of the grading, which cheats alone have: it tells them from other trials
 
     @cached_property
     def graded(self) -> Grade | LabError:
@@ -75,6 +75,7 @@ def list_cheats(tried: list[Trial]) -> Iterator[Trial]:
     """Yield the cheats of an exercise; `tried` are its trials: cheats are made from those that are right."""
     exercise = tried[0].exercise
     if not isinstance(exercise.subject, Numbers):
+        # Wrong answers may compute the right results, with too many accesses: a grade then has "✓ right on ...".
         right_trials = [trial for trial in tried if trial.about != SOLUTION and isinstance(trial.graded, Grade)
                         and any(line.ok and line.text.startswith("right") for line in trial.graded.lines)]
         texts = [exercise.subject.source(trial.attempt[0]) for trial in right_trials]

@@ -90,6 +90,7 @@ class Rung:
     path: tuple[str, ...] = ()
     options: dict[str, Option] = field(default_factory=dict)
     # The values of options that are None because they depend on the layer, and sizes that follow. They join the scope.
+    # A value that differs from a reader's option makes `Variant.supports` refuse that option for the layer or step.
     sizes: Callable[[Scope], dict] = lambda s: {}
     # The text of the measured sizes that `sizes` chooses from, if these options make it do so. It is part of the code.
     recorded: Callable[[Mapping], str] = lambda options: ""

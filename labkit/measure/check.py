@@ -256,7 +256,7 @@ def _check_model(model: Comparable, seed: int, quiet: bool) -> ModelReport:
     Raises CheckFailed at the first wrong array, LabError if there is none to compare.
     """
     label = _label(model)
-    with _report_if_slow(label):
+    with _report_if_slow(label):  # `comparisons` yields as it computes, so the block contains all launches
         # `kernel` is "bp_f, gradient of f_bias": the kernel, then its array.
         rows = [{"kernel": kernel.split(",")[0], "array": kernel, "elements": np.size(result),
                  "worst_of_allowed": compare.compare_array(f"{label}: {kernel}", result, expected, bound)}

@@ -262,7 +262,7 @@ class Pipeline(Closing):
 
     @property
     def timeline(self) -> pd.DataFrame:
-        """The times of the steps of the last run, from the events on their streams.
+        """The times of the steps of the last run, from the events on their streams; LabError if it recorded none.
 
         Returns
         -------
@@ -273,11 +273,6 @@ class Pipeline(Closing):
             for earlier copies in the same direction, or for earlier kernels, so its start is the end of the step of
             its kind that ended before. The CPU engine runs copies and kernels on the same workers: there a step starts
             when it is ready. `attrs["note"]` says so if these are not GPU times.
-
-        Raises
-        ------
-        LabError
-            If the pipeline has not run with events.
         """
         if self._events is None:
             raise LabError("no events were recorded: run the pipeline first, with events=True")

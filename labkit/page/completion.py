@@ -39,7 +39,7 @@ def complete(context: CompletionContext) -> SimpleMatcherResult:
     cell_names = {*_NAME.findall(without_comments("\n".join(lines[1:])))}  # without the line of the magic
     completions = [SimpleCompletion(name, type="keyword" if name in cuda else "instance")
                    for name in sorted(cuda | cell_names) if name.startswith(word) and name != word]
-    return {"completions": completions, "matched_fragment": word, "suppress": True}
+    return {"completions": completions, "matched_fragment": word, "suppress": True}  # True: no matches of Python's
 
 
 def register(shell: InteractiveShell) -> None:

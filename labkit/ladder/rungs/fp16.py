@@ -17,7 +17,8 @@ def _compute_grid(s: Scope) -> Extent:
     return tiles(s.pixels, pixels_per_thread * s.tile), tiles(s.M, s.tile), s.B
 
 
-def _count_shared_bytes(s: Scope) -> int:  # two tiles: of float, of half, or of half and of half2
+def _count_shared_bytes(s: Scope) -> int:
+    """Return the bytes of a block's two tiles: of float, of half or, for two pixels each, of half and half2."""
     return 0 if s.step in _DIRECT else {"storage": 8, "half_sum": 4}.get(s.step, 6) * s.tile**2
 
 

@@ -19,9 +19,9 @@ RUNG = Rung(
     calls=(
         Call(kernel="im2col", buffers=("x", "k", "u"), used=_unrolls,
              grid=lambda s: (tiles(s.pixels, 256), s.depth, s.B), block=lambda s: (256, 1, 1)),
-        replace(GEMM, used=_unrolls, library=lambda s: False),
+        replace(GEMM, used=_unrolls, library=lambda s: False),  # this rung has no option gemm="cublas"
         replace(GEMM, kernel="conv", buffers=("x", "k", "y"), used=lambda s: not _unrolls(s), library=lambda s: False,
-                shared=lambda s: 8 * s.tile * (s.depth if s.step == "whole" else s.tile)),
+                shared=lambda s: 8 * s.tile * (s.depth if s.step == "whole" else s.tile)),  # two arrays of floats
     ),
     base="unroll_gemm",
     path=("elements",),

@@ -15,6 +15,7 @@ def _choose_sizes(s: Scope) -> dict:
     outputs above each other, in `groups` of four maps, that a warp computes at once; `warps` of a block; `blocks`.
     """
     if s.step == "warpgroups":
+        # The step has no pairs: with None, a value that the reader gives for them is refused.
         return {"pairs": None, "blocks": s.blocks or BLOCKS * s.multiprocessors, **warpgroups.sizes(s, parts=1)}
     down, across = tiles(s.Ho, 2), 2 * tiles(s.Wo, 4)  # squares of 2 x 2 outputs, an even number of them across
     # The fewest squares beyond the map's edge, then the fewest registers.
@@ -82,7 +83,7 @@ RUNG = Rung(
     min_capability=(8, 0),
     rounding=lambda options: Rounding(HALF, FLOAT),
     arranged=lambda s: (warpgroups.arranged(s) if s.step == "warpgroups"
-                        else 512 * s.fours * s.C * s.steps),
+                        else 512 * s.fours * s.C * s.steps),  # 16 bytes for each lane of a warp
     limit=lambda s: "" if s.K <= 7 else "its windows are 8 inputs wide, for K up to 7",
     steps={
         "square": "A product is eight squares of outputs in four maps, its terms come from global memory.",

@@ -90,7 +90,7 @@ def _count_arranged_bytes(s: Scope) -> int:
     """Return the bytes of the buffer that `arrange` fills: both parts of the weights, an int per map, the mask."""
     if s.step == "warpgroups":
         return warpgroups.arranged(s) + 4 * s.groups * s.maps + 4 * s.M * s.depth
-    weights = 2 * 32 * 16 * s.groups * s.turns * s.steps  # parts, lanes, bytes of each lane
+    weights = 2 * 32 * 16 * s.groups * s.turns * s.steps  # 2 parts, 32 lanes, 16 bytes of each lane
     return weights + 4 * (8 // s.down) * s.groups + 4 * s.M * s.depth
 
 

@@ -16,7 +16,7 @@ def _validate_wmma(name, value):
 
 
 def _rows(s: Scope) -> int:
-    """Return the rows of im2col's matrix, rounded up to whole tiles of a WMMA."""
+    """Return the rows of im2col's matrix, one per product of an output, rounded up to whole tiles of a WMMA."""
     return 16 * tiles(s.depth, 16)
 
 

@@ -10,13 +10,14 @@ from labkit.ladder.rung import Call, Extent, Rung, Scope, tiles
 
 _TILED = ("rows", "maps", "masks")  # sub-steps whose blocks are tiles of a map, as in rung 03
 
-# The fastest sizes of each layer in a recorded sweep, by C, H, W, M and K: `recording.sweep` writes the file.
+# The fastest sizes of each layer in a recorded sweep, by C, H, W, M and K, as `recording.sweep` writes them:
+# {"1x86x86 4x7": {"rows": 10, "maps": 4, "block": [128, 1], "channels": 1, "unroll": 7}, ...}, of one device.
 TUNED_FILE = Path(__file__).with_suffix(".toml")
 TUNED_DEVICE, TUNED = tomllib.loads(TUNED_FILE.read_text()).values()
 
 
 def _is_tuned(options: Mapping) -> bool:
-    """Return whether a size comes from the file."""
+    """Return whether a size comes from the file: whether the options leave one open."""
     return None in [options[name] for name in ("rows", "maps", "block", "channels")]
 
 

@@ -17,7 +17,7 @@ GEMM = Call(
     buffers=("u", "k", "y"),
     grid=lambda s: (tiles(s.pixels, s.tile), tiles(s.M, s.tile), s.B),
     block=lambda s: (s.tile, s.tile, 1),
-    shared=lambda s: 8 * s.tile**2,
+    shared=lambda s: 8 * s.tile**2,  # two tiles of floats
     library=lambda s: s.gemm == "cublas",
 )
 
