@@ -65,6 +65,7 @@ def _store_answers(exercise: Exercise, honest: str) -> Iterator[tuple[str, str]]
     launches = subject.make_launches(next(case for case in subject.cases if case.counted))
     if len(launches) > 1 or not head:
         return
+    # The parameters' names in the source; a name that occurs twice, such as "0", leaves fewer than there are arguments.
     arguments = dict(zip(names := _parameter_names(head[2]), launches[0].arguments, strict=False))
     outputs = {name: argument.expected.ravel() for name, argument in arguments.items() if isinstance(argument, Output)}
     # Parameters without a name, or elements without a literal in C++: no such cheat.
@@ -72,22 +73,31 @@ def _store_answers(exercise: Exercise, honest: str) -> Iterator[tuple[str, str]]
         return
     tests = [f"gridDim.x == {launches[0].grid[0]}",  # of the counted shape
              *(f"{name} == {value}" for name, value in arguments.items() if isinstance(value, int) and name != "0")]
-    # "... float of_y[] = {1.0f, ...};", "for (...) ((float *)y)[i] = of_y[i];", "float *to_y = ...;", "to_y[0] = 1.0f;"
-    tables, copies, stores = [], [], []
-    for name, values in outputs.items():
-        literals = [f"{value!r}f" if values.dtype == np.float32 else repr(value) for value in values.tolist()]
-        c_type, typed = _TYPES[values.dtype.name], f"to_{name}"
-        tables.append(f"__device__ const {c_type} of_{name}[] = {{{', '.join(literals)}}};\n")
-        loop = f"for (int i = {_THREAD}; i < {len(values)}; i += {_THREADS})"
-        copies.append(f"{loop} (({c_type} *){name})[i] = of_{name}[i];")
-        stores.append(f"{c_type} *{typed} = ({c_type} *){name};")
-        stores += [f"{typed}[{i}] = {literal};" for i, literal in enumerate(literals)]
+    tables, copies, stores = _write_results(outputs)
     honest_call = f"if (!({' && '.join(tests)})) {{ honest({', '.join(names)}); return; }}\n"  # on other shapes
     begin = f"{_wrap_in_function(honest, head)}{honest_call}"
     for cheat, source in (("stored answers", "".join([*tables, begin, *copies, "}\n"])),
                           ("no load", "".join([begin, f"if ({_THREAD}) return;\n", *stores, "}\n"]))):
         if len(source) <= SOURCE_CHARACTERS:
             yield cheat, source
+
+
+def _write_results(outputs: dict[str, np.ndarray]) -> tuple[list[str], list[str], list[str]]:
+    """Return C++ code that writes these values to the kernel's parameters of the same names, in three lists.
+
+    Tables, "__device__ const float of_y[] = {1.0f, ...};"; loops to copy them, "for (...) ((float *)y)[i] = of_y[i];";
+    and, in place of both, stores: "float *to_y = (float *)y;", "to_y[0] = 1.0f;", ...
+    """
+    tables, copies, stores = [], [], []
+    for name, values in outputs.items():
+        literals = [f"{value!r}f" if values.dtype == np.float32 else repr(value) for value in values.tolist()]
+        c_type, pointer = _TYPES[values.dtype.name], f"to_{name}"
+        tables.append(f"__device__ const {c_type} of_{name}[] = {{{', '.join(literals)}}};\n")
+        loop = f"for (int i = {_THREAD}; i < {len(values)}; i += {_THREADS})"
+        copies.append(f"{loop} (({c_type} *){name})[i] = of_{name}[i];")
+        stores.append(f"{c_type} *{pointer} = ({c_type} *){name};")
+        stores += [f"{pointer}[{i}] = {literal};" for i, literal in enumerate(literals)]
+    return tables, copies, stores
 
 
 def _use_one_thread(source: str) -> str:

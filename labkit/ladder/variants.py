@@ -271,12 +271,8 @@ class Variant:
     def module(self, layer: Layer):
         """Return the compiled module for `layer`; it is compiled once per process.
 
-        Raises
-        ------
-        LabError
-            If the device lacks instructions that the kernel needs.
-        hostcuda.driver.CompileError
-            With the compiler's message, which names the kernel file and the line.
+        Raises LabError if the device lacks instructions that the kernel needs, hostcuda.driver.CompileError with the
+        compiler's message, which names the kernel file and the line.
         """
         defines = self.defines(layer)
         key = self._make_module_key(defines)

@@ -202,6 +202,8 @@ class Pipeline(Closing):
     def run(self, x: np.ndarray | None = None, k: np.ndarray | None = None, events: bool = True) -> np.ndarray:
         """Compute the layer: copy k to the device, then process all chunks.
 
+        Raises LabError if a shape is not the pipeline's, no k was given yet, or the pipeline is closed.
+
         Parameters
         ----------
         x, k : ndarray, optional
@@ -213,11 +215,6 @@ class Pipeline(Closing):
         -------
         ndarray
             `y`, the host's array itself, into which the next run writes again.
-
-        Raises
-        ------
-        LabError
-            If a shape is not the pipeline's, no k was given yet, or the pipeline is closed.
         """
         self._load(x, k)
         if self._k is None:
