@@ -29,7 +29,7 @@ def claim_folder(folder: Path, command: str, written: Iterable[Path] = ()) -> No
     The file `MARK` in it gets the command's name and the files `written`. Raises LabError if the folder has files and
     is not the command's; EngineError if it cannot be written.
     """
-    require_writable(folder)
+    require_writable(folder)  # creates it, too
     mark = folder / MARK
     with locked(mark):
         files = sorted(path.name for path in folder.iterdir() if MARK not in path.name)

@@ -255,7 +255,7 @@ class Exercise:
     @property
     def of_series(self) -> bool:
         """Whether it is one of the lab's own exercises, in `series/`."""
-        return self.folder.parent.parent == SERIES
+        return self.folder.parent.parent == SERIES  # as of series/04_tiling/a_no_conflicts
 
     @property
     def page(self) -> str:

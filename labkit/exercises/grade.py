@@ -197,7 +197,7 @@ def grade_source(exercise: Exercise, source: str, seed: str = "") -> Grade:
         command, environment = write_job(exercise, source, folder)
         child = processes.run(command, environment, ATTEMPT_S, capture=True)
         if child.interrupted:
-            child.require("grading")
+            child.require("grading")  # raises Interrupted, "grading was stopped"
         return judge(exercise, source, collect_result(exercise, folder, child))
 
 

@@ -222,7 +222,7 @@ class _FinishedPoints:
 
     def __init__(self, path: Path, device_name: str):
         self.path, self.device = path, device_name
-        files.require_writable(path.parent)
+        files.require_writable(path.parent)  # creates it; raises EngineError now, not after the first point
 
     def read(self) -> dict[str, dict]:
         """Return the rows of this device's points by their keys. An incomplete or damaged line is ignored."""

@@ -33,7 +33,7 @@ class ClaimFailed(LabError, AssertionError):
 
 
 def setup() -> HTML:
-    """Start the engine, add the cell magics ``%%kernel`` and ``%%cuda``, and return a note of what its times mean.
+    """Start the engine; in a notebook, add the magics ``%%kernel`` and ``%%cuda``; return a note of what times mean.
 
     Raises
     ------

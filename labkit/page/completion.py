@@ -22,7 +22,7 @@ volatile
 def complete(context: CompletionContext) -> SimpleMatcherResult:
     """Return names of CUDA and of the cell that begin like the word before the cursor; none outside of kernel cells.
 
-    In a cell that begins with %%kernel or %%cuda, they replace Python's own completions.
+    In a cell that begins with %%kernel or %%cuda, below this line 0, they replace Python's own completions.
     """
     word = re.search(r"\w*$", context.text_until_cursor)[0]
     if not (_CELL.match(context.full_text) and context.cursor_line and _NAME.fullmatch(word)):
