@@ -156,7 +156,7 @@ class InPlaceOf:
         """
         if case.counted:  # it has no run with real numbers
             return {}
-        _, (x, k) = self.inputs(case)
+        _, (x, k) = self.inputs(case)  # the second run has real numbers
         return {"largest_error": float((np.abs(runs[-1]["y"] - conv_float64(x, k)) / error_scale(x, k)).max())}
 
     def last_launch(self, message: str) -> LastLaunch:

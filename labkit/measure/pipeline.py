@@ -236,7 +236,7 @@ class Pipeline(Closing):
         return self.y
 
     def issue(self, step_events: dict | None = None) -> None:
-        """Issue the steps of all chunks without waiting.
+        """Issue the steps of all chunks, in the order of `issue_order`, without waiting.
 
         `step_events` maps (chunk, step) to two events to record: one for reaching the step, one for its end.
         """
@@ -245,7 +245,7 @@ class Pipeline(Closing):
         for chunk, step in self._order:
             stream_index = chunk % self.streams
             stream, plan = self._streams[stream_index], self._plans[stream_index][self.chunks[chunk]]
-            images = slice(ends[chunk], ends[chunk + 1])
+            images = slice(ends[chunk], ends[chunk + 1])  # of the chunk; the plan is made for so many
             if step_events:
                 step_events[chunk, step][0].record(stream)
             if step == "copy in":

@@ -175,7 +175,7 @@ def _time_first_batches(variant: Variant, layer: Layer, batch: int, case: dict, 
         with Pipeline(variant, layer, batch, **case, host=(host.x, host.y)) as pipeline:
             pipeline.run(k=host.k, events=False)
             times.append(1e3 * (time.perf_counter() - start))
-    host.check("before timing")
+    host.check("before timing")  # before that of further batches
     return times
 
 
