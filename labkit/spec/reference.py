@@ -9,8 +9,15 @@ from labkit.base.errors import LabError
 def conv_loops(x: np.ndarray, k: np.ndarray) -> np.ndarray:
     """Compute the convolution with seven plain loops: the specification of every kernel.
 
-    Takes x [B, C, H, W] and k [M, C, K, K]; returns y [B, M, H-K+1, W-K+1], float32: summed in double precision and
-    rounded once. About a million multiply-adds per second: for tiny shapes.
+    Parameters
+    ----------
+    x : array [B, C, H, W]
+    k : array [M, C, K, K]
+
+    Returns
+    -------
+    array [B, M, H-K+1, W-K+1] of float32
+        Summed in double precision and rounded once. About a million multiply-adds per second: for tiny shapes.
     """
     (B, C, H, W), (M, C, K, K) = _require_shapes(x, k)
     Ho, Wo = H - K + 1, W - K + 1
@@ -32,8 +39,16 @@ def conv_numpy(x: np.ndarray, k: np.ndarray) -> np.ndarray:
     """Compute the convolution of `conv_loops` with NumPy, in float32.
 
     `sliding_window_view` gives all K x K windows without a copy; `tensordot` unrolls those of one output row
-    into a matrix and multiplies it by the masks: im2col and a GEMM, in pieces that stay in the cache. It casts
-    x [B, C, H, W] and k [M, C, K, K] to float32, and returns y [B, M, H-K+1, W-K+1], float32.
+    into a matrix and multiplies it by the masks: im2col and a GEMM, in pieces that stay in the cache.
+
+    Parameters
+    ----------
+    x : array [B, C, H, W], cast to float32
+    k : array [M, C, K, K], cast to float32
+
+    Returns
+    -------
+    array [B, M, H-K+1, W-K+1] of float32
     """
     return _convolve(x, k, np.float32)
 
