@@ -1,6 +1,7 @@
 """The convolution as an implicit matrix product in cuTile: what recording.opponents measures beside the ladder.
 
-A block computes a tile of pixels by all maps. x, k and y are flat arrays with less than 2³¹ elements.
+A block computes a tile of pixels by all maps, as implicit_gemm.py does in Triton. x, k and y are flat arrays with less
+than 2³¹ elements.
 """
 
 import cuda.tile as ct
@@ -9,7 +10,7 @@ import cuda.tile as ct
 @ct.kernel
 def convolution(x, k, y, C: ct.Constant[int], H: ct.Constant[int], W: ct.Constant[int], M: ct.Constant[int],
                 K: ct.Constant[int], PIXELS: ct.Constant[int], TERMS: ct.Constant[int], MAPS: ct.Constant[int]):
-    """Compute y [B, M, Ho, Wo] from x [B, C, H, W] and k [M, C, K, K]; MAPS, a power of two, is at least M."""
+    """Compute y [B, M, Ho, Wo] from x [B, C, H, W] and k [M, C, K, K]; MAPS is at least M."""
     Ho, Wo, ALL = H - K + 1, W - K + 1, C * K * K
     pixel = ct.bid(0) * PIXELS + ct.arange(PIXELS, dtype=ct.int32)
     image, place = pixel // (Ho * Wo), pixel % (Ho * Wo)

@@ -22,7 +22,7 @@ KEY = ["device", "label", "layer", "batch"]  # a later row with the same values 
 def read_sweep(name: str, folder: Path | str | None = None) -> pd.DataFrame:
     """Return the sweeps of a device, by its name or a part of it, in the form of `labkit.sweep`; LabError if none."""
     path = store.find_file(Path(folder or data_dir()) / "sweeps", name)
-    rows = store.add_numbers(read_stored(path), path)
+    rows = store.add_numbers(read_stored(path), path)  # rungs by number; `path` is for its message
     rows = rows.sort_values("layer", key=lambda names: names.map(_ORDER), kind="stable", ignore_index=True)
     frame = sweep_table(rows)  # adds a column per option: "rows=4 block=32x8" becomes rows and block
     frame.attrs["note"] = f"{frame['device'].iloc[0]}, {frame['date'].max()}."

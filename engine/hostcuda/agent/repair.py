@@ -187,7 +187,7 @@ def _guard_access(source: _Source, finding: dict, array: str, arguments: Mapping
     """Yield ("guard", edits) that skip an access beyond the end of `array`, or before its start.
 
     They replace `<=` by `<`, return early, or put `if (index < n)` before the access. Conditions compare the index or
-    the thread's indices with the kernel's integer `arguments`, first with those that are the array's size.
+    the thread's indices with the integers among `arguments` (number or dict per parameter). No `array` name: any.
     """
     (start, end), is_below = source.line(finding["line"]), " before " in finding["message"]  # "x[-1], one before its …"
     access = re.compile(rf"\b{re.escape(array) or '[A-Za-z_]+'}\s*(?=\[)").search(source.code, start, end)
@@ -195,7 +195,7 @@ def _guard_access(source: _Source, finding: dict, array: str, arguments: Mapping
         return
     access_end = skip_bracket(source.code, access.end())
     index, element = source.code[access.end() + 1 : access_end - 1].strip(), source.text[access.start() : access_end]
-    blocks = source.blocks(start)
+    blocks = source.blocks(start)  # outermost first: the function's
     for statement_start in (source.head(start), *(source.head(block[0]) for block in blocks[:0:-1])):
         if comparison := re.compile("<=").search(source.code, statement_start, end):
             yield "guard", [(*comparison.span(), "<")]

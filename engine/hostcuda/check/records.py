@@ -182,7 +182,7 @@ def take() -> None:
         raw = json.loads(line)
         record = _read_copy(raw) if "copy" in raw else _read_record(raw)
         _records.append(record)
-        if record.index >= 0 or "profile" not in TOOLS:  # who reads the file of a profile takes each line for a launch
+        if record.index >= 0 or "profile" not in TOOLS:  # -1: a copy; each line of a profile's file is a launch
             _append_line("", asdict(record))
 
 
@@ -333,7 +333,7 @@ def _read_record(raw: dict) -> LaunchRecord:
     findings = [_build_finding(raw, finding) for finding in raw["findings"] if "read_pc" not in finding
                 or _lines[raw["module"], finding["read_pc"]][:2] == _lines[raw["module"], finding["pc"]][:2]]
     findings = [finding for finding in findings if not _may_discard(raw["module"], finding)]
-    return LaunchRecord(
+    return LaunchRecord(  # in the order of its fields; `_sum_accesses` gives `counts` and `sites`
         raw["index"], raw["kernel"], tuple(raw["grid"]), tuple(raw["block"]), raw["shared"], raw["blocks_watched"],
         raw["blocks"], *_sum_accesses(raw), findings, _describe_error(raw), raw["module"], raw["unchecked"],
         raw["matrices"], raw["plays"], raw["constant_traces"],

@@ -246,7 +246,7 @@ def works(records: Sequence[Mapping], modules: Iterable[Mapping]) -> tuple[str, 
 
 
 def estimated(launch_works: Sequence[Mapping], kind: str, gpu: Card) -> Estimate:
-    """Return the estimate of launches, from their `works` and the `kind` of these; without machine code if "coarse"."""
+    """Return the estimate of launches from what the function `works` returns: their totals, as dicts, and the kind."""
     rows, busy_times = [], []
     for launch_work in launch_works:  # of one launch, or several of a kernel, `merged`
         work = launch_work if kind == "fine" else without_code(launch_work)

@@ -197,8 +197,8 @@ def _collect_sides(scan: Scan, functions: list[_Function]):
 
 
 def _check_variables(scan: Scan, caller: _Function, facts: str, program: bool):
-    """Yield ((file, line), message) where a `_Function` uses the other side's variables; `facts`: the call graph's."""
-    # In the text `facts` is a line such as "References: n/3 (read) m/4 (addr)"; of a static variable it is _ZL1n/3.
+    """Yield ((file, line), message) where a function uses the other side's variables, also host code in a `program`."""
+    # The call graph's text `facts` has a line such as "References: n/3 (read) m/4 (addr)"; a static n is _ZL1n/3.
     references = re.findall(r"(\S+)/\d+ \((\w+)\)", facts[facts.find("References:") :].partition("\n")[0])
     for variable, how in sorted({(re.sub(r"^_ZL\d+", "", symbol), how) for symbol, how in references}):
         declaration = _find_declaration(scan, variable)

@@ -129,11 +129,11 @@ class Writer:
         return f"{signs}{name or variable.name}{bounds} {initializer}".rstrip()
 
     def _is_declared_const(self, variable: KernelVariable):
-        """Return whether to declare a variable const, so that the compiler proves what is assumed: it never changes."""
+        """Return whether to add const to a declaration, so that the compiler proves that the variable never changes."""
         first, last = variable.initializer
         has_value = variable in self.kernel.parameters or first < last
         computed_once = variable.role in ("uniform", "recomputed") and not (variable.shared or variable.array)
-        return has_value and computed_once and variable not in self.changed and not variable.constant
+        return has_value and computed_once and variable not in self.changed and not variable.constant  # const already
 
     def _write_proof(self, variable: KernelVariable):
         """Write checks behind a variable's declaration: of a type that may be no built-in one, of a value's limit."""

@@ -402,7 +402,7 @@ class _Runtime:
         self._copy(to, source, size, kind, 0, True, to_capacity, source_capacity)
 
     def cudaMemcpyAsync(self, to, source, size, kind, stream, to_capacity, source_capacity):
-        """Copy as `_copy`; as on a GPU, a copy between the device and memory that is not pinned waits."""
+        """Copy as `_copy`, which explains the capacities; between the device and memory that is not pinned, wait."""
         waits = kind in (_TO_DEVICE, _TO_HOST) and not (self._is_pinned(source) or self._is_pinned(to))
         self._copy(to, source, size, kind, stream, waits, to_capacity, source_capacity)
 

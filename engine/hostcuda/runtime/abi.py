@@ -23,9 +23,9 @@ def _parse(declaration: str) -> tuple[list[str], type | None]:
     return match["names"].split(", "), type_ * int(match["count"]) if match["count"] else type_
 
 
-_text = re.sub(r"//.*|/\*.*?\*/|(?m:^#.*)", "", (RUNTIME / "abi.h").read_text(encoding="utf-8"))
+_abi_text = re.sub(r"//.*|/\*.*?\*/|(?m:^#.*)", "", (RUNTIME / "abi.h").read_text(encoding="utf-8"))
 # "struct hc_patch { void *at; ptrdiff_t value; int kind; }"; a struct may have members of the types before it.
-for _name, _body in re.findall(r"struct (\w+) \{(.*?)\}", _text, re.DOTALL):
+for _name, _body in re.findall(r"struct (\w+) \{(.*?)\}", _abi_text, re.DOTALL):
     _fields = [(field, type_) for names, type_ in map(_parse, _body.split(";")[:-1]) for field in names]
     _TYPES[_name] = type(_name, (ctypes.Structure,), {"_fields_": _fields})
 KernelInfo, Array, Static, Patch, Variable, Record = (
@@ -33,8 +33,8 @@ KernelInfo, Array, Static, Patch, Variable, Record = (
 
 
 def declare(library: ctypes.CDLL) -> None:
-    """Set `restype` and `argtypes` of the library's functions, from declarations as "int hc_start(int workers);"."""
-    for result, name, parameters in re.findall(r"(?m)^(\w[\w ]* \**)(hc_\w+)\(([^)]*)\);", _text):
+    """Set `restype` and `argtypes` of the library's functions, as abi.h declares them: "int hc_start(int);"."""
+    for result, name, parameters in re.findall(r"(?m)^(\w[\w ]* \**)(hc_\w+)\(([^)]*)\);", _abi_text):
         function = getattr(library, name)
         _, function.restype = _parse(f"{result}{name}")
         function.argtypes = [_parse(parameter)[1] for parameter in parameters.split(",") if parameter != "void"]

@@ -104,10 +104,11 @@ def _preprocess(command: list[str], folder: str) -> tuple[int, str, str]:
 
 def _extract_macros(header: Path) -> tuple[Path, Path]:
     """Return a header with the macros of the engine's header, and a folder where the headers it reads are empty."""
-    name, folder = Path(f"macros-{header.parent.name}"), cache.directory()
+    name, folder = Path(f"macros-{header.parent.name}"), cache.directory()  # of `make_prelude`: a digest of the flags
     if not (folder / name).is_dir():
         status, text, err = clang(["clang++", *_TARGET, "-std=gnu++17", "-w", "-E", "-dM", "-include", str(header),
-                                   f"-I{INCLUDE}", "-x", "c++", str(INCLUDE / "hostcuda" / "keep.h")], "/", {})
+                                   f"-I{INCLUDE}", "-x", "c++", str(INCLUDE / "hostcuda" / "keep.h")],
+                                  "/", {})  # keep.h: the words of CUDA that the preprocessor has to leave as they are
         if status:
             raise CompileError("the engine's header cannot be preprocessed", [], text, err)
         read = set()

@@ -56,7 +56,7 @@ def _fewest() -> tuple[int, ...]:
 
 
 def _make_goals(name: str) -> tuple[Goal, Goal]:
-    """Return the goals for a type: the error is small enough, and would not be with one product fewer."""
+    """Return the goals for "BF16" or "TF32": `_count_answer`'s error is small, with a product less it is not."""
     return (counted("error", name, per=_LARGEST, what="error of a product, in units of 2^-21", at_most=1),
             counted("fewer", name, per=_LARGEST, what="with one product fewer", at_least=1))
 
