@@ -105,10 +105,14 @@ def test_a_semester(course, monkeypatch):
     # Similarity finds the copies: renamed, reordered, reformatted. No pair of others is as much alike.
     outcome = CliRunner().invoke(app, ["similarity", "in", "--exercise", "saxpy", "--out", "grades/similarity.html"])
     assert outcome.exit_code == 0, outcome.output
-    *pairs, short, last = outcome.stdout.splitlines()
+    *lines, short, last = outcome.stdout.splitlines()
     assert short.strip() == "saxpy: 1 too short to compare, 0 of them equal to another"
-    assert {frozenset(re.findall(r"(\S+) and (\S+)", pair)[0]) for pair in pairs[:3]} == {
-        frozenset((how, how.partition("_")[2])) for how in COPIED}
+    pairs = [re.fullmatch(r" *(\d+) %  (\S+)  (\S+) and (\S+)", line).groups() for line in lines]
+    alike = {frozenset(who): int(share) for share, number, *who in pairs if number == "P5a"}
+    copies = {frozenset((how, how.partition("_")[2])) for how in COPIED}
+    assert [how.partition("_")[0] for how in COPIED] == ["reformatted", "renamed", "reordered"]
+    assert {*list(alike)[:3]} == copies and len(alike) > 3
+    assert min(alike[pair] for pair in copies) > max(share for pair, share in alike.items() if pair not in copies) + 10
     assert last.endswith("a reason to look, not a verdict")
 
     # Lateness is another question to the same results: nothing is graded, and no hand-in is needed.
