@@ -350,6 +350,7 @@ LABKIT = [
     ("similarity class --out link.csv", "link.csv is there, and is no page of an earlier run"),
     ("autograder --image 99z", "no exercise '99z'"),
     ("autograder --gradescope 04a --out /proc/x.zip", "cannot write /proc/x.zip"),
+    ("autograder --gradescope 04a --out alice_04a.zip", "alice_04a.zip is there, and is no grader"),
     ("autograder 04a", "say --gradescope with the exercises"),
     ("autograder --image --gradescope 04a", "say --gradescope with the exercises"),
     ("autograder --image --out full", "full is not an empty folder"),
