@@ -315,7 +315,7 @@ READERS = {
               ("r5c/P1b.cu", hard_link), ("r5d", link("{outside}")), ("r5e_P1b.cu", link("{outside}/secret.cu")),
               ("r5f/P1b.cu", link("P1b.cu")), ("r5g/up", link(".."))],
     "pipes and devices": [("r6a/P1b.cu", lambda place, outside: os.mkfifo(place)), ("r6b/P1b.cu", link("/dev/zero")),
-                          ("r6c/P1b.cu", lambda place, outside: os.mknod(place, stat.S_IFSOCK)),
+                          ("r6c/P1b.cu", lambda place, outside: os.mknod(place, stat.S_IFSOCK | 0o600)),
                           ("r6d.ipynb", lambda place, outside: os.mkfifo(place)),
                           ("r6e/P1b.cu", link("/dev/stdin"))],
     "odd JSON": [  # what is damaged: test_submissions.py
