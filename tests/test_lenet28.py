@@ -299,3 +299,17 @@ def test_a_model_issues_its_steps_on_its_stream():
     models[0].stream.synchronize()
     weights = [model.weights for model in models]
     assert all(np.array_equal(array, weights[1][name]) for name, array in weights[0].items())
+
+
+def test_a_step_is_that_of_the_gradients_by_differences():
+    """The engine's update, end to end: the weights after a step are those computed in float64."""
+    images, labels = data(3)
+    start = initial_weights(5, SMALL)
+    gradient = finite_differences(lambda w: loss(w, images[:, 0], labels), start)
+    with Lenet28("together", batch=3, seed=5, rate=0.5, sizes=SMALL) as model:
+        model.epoch(images, labels)
+        after = model.weights
+    for name in SMALL.weights:
+        rate = 0.5 / 3 / SMALL.divisors[name]
+        moved = (start[name] - after[name]).astype(np.float64)
+        np.testing.assert_allclose(moved, rate * gradient[name], rtol=2e-3, atol=2e-6, err_msg=name)
