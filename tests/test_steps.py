@@ -98,3 +98,9 @@ def test_another_processor_is_refused(monkeypatch):
     monkeypatch.setattr(stepping, "why_not", lambda: "a thread can be followed on x86-64 processors alone")
     with pytest.raises(LabError, match="x86-64 processors alone"):
         labkit.step(1, layer=LAYER)
+
+
+def test_what_is_not_set_says_so():
+    from labkit.page.steps import _format
+
+    assert [_format(value) for value in (None, [0.5, None], {"x": 1.0})] == ["not set", "{0.5, not set}", "{x: 1}"]
