@@ -359,3 +359,14 @@ def test_a_function_that_changes_its_callers_array_is_called(monkeypatch):
     for i in range(4):
         a[i] += a[3 - i, np.arange(32) ^ 1]
     assert kernel.gear == "fibers" and (out == a[0] + a[1] * 3 + a[2] * 5 + a[3] * 7).all()
+
+
+def test_each_kernel_is_registered_once():
+    source = "".join(f"__global__ void k{i}(int *p) {{ p[0] = 1; {'__syncthreads();' * i} }}\n" for i in range(3))
+    text = add_loops(rewrite(source).text)
+    assert re.findall(r"HOSTCUDA_KERNEL\w*\(\d+, \((\w*)\), .*, (\w+)\)", text) == [
+        ("", "k0"),
+        ("hostcuda_loops_k1", "k1"),
+        ("hostcuda_loops_k2", "k2"),
+    ]
+    assert text.count("HOSTCUDA_KERNEL") == 3
