@@ -60,6 +60,8 @@ struct Table { Kernel kernel; Kernel get() { return kernel; } } table[] = {{one}
      "f<<<1, 1>>>(x)", 11),
     ("template <bool B = (3 < 4), int N = (5 > 4) ? 12 : 0> __global__ void f(int *x) { *x = B ? N : 0; }",
      "f < (3 < 4) > <<< 2 >> 1, dim3(1) >>> (x)", 12),
+    ("template <bool B = (3 < 4), int N = (5 > 4) ? 12 : 0> __global__ void f(int *x) { *x = B ? N : 0; }",
+     "f<><<<1, 1>>>(x)", 12),
     ("__global__ void f(int *f) { *f = 13; }", "f<<<1, 1>>>(x)", 13),
     ("", "pick(true)<<<1, 1>>>(x)", 1),
     ("", "if (x) (*pick(false))<<<1, 1>>>(x)", 2),

@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hostcuda.frontend import preprocess
+from hostcuda.frontend.hostcode import Names
 from hostcuda.frontend.rewrite import rewrite
 from hostcuda.frontend.scan import Scan
 
@@ -138,3 +139,12 @@ def test_no_text_is_too_strange(tokens):
 
 def test_a_text_without_its_end_is_split_once():
     assert len(preprocess._TOKEN.findall('x "' + '\\"' * 20_000)) == 2
+
+
+def test_what_only_looks_like_a_launch_is_left_alone():
+    assert rewrite("int main() { cout <<< 3; }", names=Names()).text == "int main() { cout <<< 3; }"
+
+
+def test_a_template_is_told_from_its_instantiation():
+    text = "template <class T> __global__ void f(T *x) {}\ntemplate __global__ void f<int>(int *);"
+    assert [kernel.template for kernel in rewrite(text).kernels] == [True, False]
