@@ -20,8 +20,12 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 
 if not settings.variable("ENGINE")[1]:
     os.environ["HOSTCUDA_ENGINE"] = "cpu"
-os.environ.setdefault("LABKIT_CACHE_DIR", str(Path(tempfile.gettempdir()) / f"labkit-tests-{os.getuid()}"))
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a shell's background, and what is started inherits it
+os.environ.setdefault(
+    "LABKIT_CACHE_DIR", str(Path(tempfile.gettempdir()) / f"labkit-tests-{os.getuid()}")
+)
+if (
+    signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+):  # as in a shell's background, and what is started inherits it
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
@@ -57,11 +61,15 @@ def chromium():
             pytest.skip(f"{package} is not installed: `make browser` adds it")
     executable = next(filter(None, map(shutil.which, BROWSERS)), None)
     if not executable:
-        pytest.skip(f"no browser found, neither {' nor '.join(BROWSERS)}: on Debian, apt install chromium")
+        pytest.skip(
+            f"no browser found, neither {' nor '.join(BROWSERS)}: on Debian, apt install chromium"
+        )
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
         root = hasattr(os, "geteuid") and os.geteuid() == 0  # for whom Chromium has no sandbox
-        browser = playwright.chromium.launch(executable_path=executable, args=["--no-sandbox"] if root else [])
+        browser = playwright.chromium.launch(
+            executable_path=executable, args=["--no-sandbox"] if root else []
+        )
         yield browser
         browser.close()

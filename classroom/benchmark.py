@@ -43,11 +43,21 @@ KINDS = {"right": 30, "untouched": 16, "wrong": 40, "malicious": 8, "damaged": 6
 ATTACKS = (
     ('#include "/etc/passwd"\n', ""),
     ('asm(".incbin \\"/etc/passwd\\"");\n', ""),
-    ('extern "C" int system(const char *);\nstruct Attack { Attack() { system("id > /tmp/attack"); } } attack;\n', ""),
+    (
+        'extern "C" int system(const char *);\nstruct Attack { Attack() { system("id > /tmp/attack"); } } attack;\n',
+        "",
+    ),
     ('#include <cstdio>\nextern "C" void exit(int);\n', ' printf("goal met\\n"); exit(0);'),
     ("", " for (volatile int i = 0; i < 1; i *= 2) {}"),
 )
-DAMAGED = (b"", b"\xff\xfe\x00kernel", b"\x7fELF\x02", b"PK\x03\x04", b"{" * 100_000, b'{"nbformat": 4, "cells": 3}')
+DAMAGED = (
+    b"",
+    b"\xff\xfe\x00kernel",
+    b"\x7fELF\x02",
+    b"PK\x03\x04",
+    b"{" * 100_000,
+    b'{"nbformat": 4, "cells": 3}',
+)
 
 
 def generate(folder: Path, count: int, asked: list[Exercise], same: float, seed: int) -> Counter:
@@ -65,7 +75,9 @@ def generate(folder: Path, count: int, asked: list[Exercise], same: float, seed:
             path.with_suffix(".ipynb" if data.startswith(b"{") else ".cu").write_bytes(data)
             continue
         of_exercise = texts[asked_exercise.number]
-        wrong = [attempt for attempt in of_exercise if attempt.about not in (START, SOLUTION)] or of_exercise
+        wrong = [
+            attempt for attempt in of_exercise if attempt.about not in (START, SOLUTION)
+        ] or of_exercise
         usual = {"right": asked_exercise.solution, "untouched": asked_exercise.start}
         text = usual.get(kind) or chance.choice(wrong).attempt[0]
         text = read(text) if isinstance(text, Path) else text
@@ -92,12 +104,18 @@ def tree(pid: int, used: dict[int, float]) -> tuple[int, int, set[int]]:
         except OSError:  # it has just ended
             continue
         used[process] = sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
-        memory = sum(1024 * int(line.split()[1]) for line in lines if line.startswith(("RssAnon:", "RssShmem:")))
+        memory = sum(
+            1024 * int(line.split()[1])
+            for line in lines
+            if line.startswith(("RssAnon:", "RssShmem:"))
+        )
         own, total = memory if process == pid else own, total + memory
     return own, total, descendants
 
 
-def run(command: list[str], out: Path, kill_at: int | None = None, said: IO | int = subprocess.DEVNULL) -> str:
+def run(
+    command: list[str], out: Path, kill_at: int | None = None, said: IO | int = subprocess.DEVNULL
+) -> str:
     """Run the grader, or kill it as soon as `kill_at` results are there; return what it took, as a sentence."""
     began, used, started = time.monotonic(), {}, set()
     there = len([*(out / "results").glob("*.json")])
@@ -114,32 +132,56 @@ def run(command: list[str], out: Path, kill_at: int | None = None, said: IO | in
     seconds = time.monotonic() - began
     if kill_at:
         until = time.monotonic() + 10  # without bubblewrap, a running compiler ends by itself
-        while (left := [pid for pid in started if Path(f"/proc/{pid}").exists()]) and time.monotonic() < until:
+        while (
+            left := [pid for pid in started if Path(f"/proc/{pid}").exists()]
+        ) and time.monotonic() < until:
             time.sleep(0.2)
         assert not left, f"these processes outlived the grader: {left}"
     results = len([*(out / "results").glob("*.json")])
-    return (f"{results - there} results in {seconds:.0f} s, {sum(used.values()):.0f} s of processor time; "
-            f"{peak / 1e6:.0f} MB at most in the grader, {whole / 1e6:.0f} MB with its children"
-            + (f"; killed, {results} results are there and no process is left" if kill_at else ""))
+    return (
+        f"{results - there} results in {seconds:.0f} s, {sum(used.values()):.0f} s of processor time; "
+        f"{peak / 1e6:.0f} MB at most in the grader, {whole / 1e6:.0f} MB with its children"
+        + (f"; killed, {results} results are there and no process is left" if kill_at else "")
+    )
 
 
 def poison(start: str) -> dict[str, tuple[str, str, str]]:
     """Return ten hand-ins by their authors: file name, text, and what the summary has to say of it."""
+
     def book(*sources: str) -> str:
-        return json.dumps({"cells": [{"cell_type": "code", "source": source} for source in sources], "nbformat": 4})
+        return json.dumps(
+            {
+                "cells": [{"cell_type": "code", "source": source} for source in sources],
+                "nbformat": 4,
+            }
+        )
 
     first, hoard = start.index("{") + 1, "__device__ volatile char hoard[1 << 30];\n"
     body = "for (int i = 0; i < 1 << 30; i += 4096) hoard[i] = 1;"
-    grown = "".join(f"#define {b} {' '.join([a] * 10)}\n" for a, b in itertools.pairwise("ABCDEFGHIJ"))
+    grown = "".join(
+        f"#define {b} {' '.join([a] * 10)}\n" for a, b in itertools.pairwise("ABCDEFGHIJ")
+    )
     return {
         "path": ("n.ipynb", book("lab.grade('in/path/evil', 1)"), "has no kernel cell"),
         "cells": ("n.ipynb", book(*["lab.grade('12a', 1)"] * 5000), "has more than 1,000 cells"),
         "list": ("n.ipynb", book("x = [" + "1," * 9_500_000 + "]"), "has more than 500,000 values"),
-        "long": ("n.ipynb", book("\n".join(f"a{i} = 1" for i in range(40_000))), "has more than 65,536 characters"),
+        "long": (
+            "n.ipynb",
+            book("\n".join(f"a{i} = 1" for i in range(40_000))),
+            "has more than 65,536 characters",
+        ),
         "deep": ("n.ipynb", '{"cells": ' + "[" * 1_000_000, "is not a notebook"),
-        "names": ("n.ipynb", book(*[f"%%cuda x --exercise z{i}" for i in range(1000)]), "more than 100 exercises"),
+        "names": (
+            "n.ipynb",
+            book(*[f"%%cuda x --exercise z{i}" for i in range(1000)]),
+            "more than 100 exercises",
+        ),
         "text": ("00a.cu", start + "//" * 5_000_000, "has more than 65,536 characters"),
-        "renamed": ("00a.cu", re.sub(r"(void )\w+\(", r"\1other(", start, count=1), "the kernel must be called"),
+        "renamed": (
+            "00a.cu",
+            re.sub(r"(void )\w+\(", r"\1other(", start, count=1),
+            "the kernel must be called",
+        ),
         "memory": ("00a.cu", hoard + start[:first] + body + start[first:], "memory"),
         "macros": ("00a.cu", f"{grown}__device__ int n = sizeof(#J);\nJ\n{start}", "memory"),
     }
@@ -156,14 +198,26 @@ def poisoned(jobs: int) -> None:
         for name, (file, text, *_) in (files | bad).items():
             (handed_in / name).mkdir(parents=True)
             (handed_in / name / file).write_text(text)
-        command = [sys.executable, "-m", "labkit", "grade", str(handed_in), "--out", str(out), "--jobs", str(jobs)]
+        command = [
+            sys.executable,
+            "-m",
+            "labkit",
+            "grade",
+            str(handed_in),
+            "--out",
+            str(out),
+            "--jobs",
+            str(jobs),
+        ]
         for name in ("100 hand-ins, ten poisoned:", "again:"):
             with Path(folder, "said").open("w") as said:
                 print(name, run(command, out, said=said), flush=True)
             lines = Path(folder, "said").read_text().splitlines()
             for name, (*_, says) in bad.items():
                 own_lines = [line.strip() for line in lines if line.split()[0].rstrip(":") == name]
-                assert any(says in line for line in own_lines), f"{name} is not told that it {says}: {own_lines[:3]}"
+                assert any(says in line for line in own_lines), (
+                    f"{name} is not told that it {says}: {own_lines[:3]}"
+                )
                 print(f"    {next(line for line in own_lines if says in line)[:150]}")
         met = sum(result.passed for result in grading.read_results(out))
         assert met == 45, f"{met} of 45 right kernels met their goal"
@@ -171,14 +225,29 @@ def poisoned(jobs: int) -> None:
 
 def main(count: int, numbers: str, same: float, jobs: int, seed: int) -> None:
     """Generate a class, grade it, and print what it took."""
-    with_kernels = [asked for asked in exercises().values() if not isinstance(asked.subject, Numbers)]
+    with_kernels = [
+        asked for asked in exercises().values() if not isinstance(asked.subject, Numbers)
+    ]
     asked = [asked for asked in with_kernels if not numbers or asked.number in numbers.split(",")]
     with tempfile.TemporaryDirectory(prefix="labkit-class-") as folder:
         handed_in, out = Path(folder, "in"), Path(folder, "out")
         written = generate(handed_in, count, asked, same, seed)
-        print(f"{date.today()}: {count} submissions to {len(asked)} exercises, {dict(written)}; {jobs} at a time on "
-              f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}", flush=True)
-        command = [sys.executable, "-m", "labkit", "grade", str(handed_in), "--out", str(out), "--jobs", str(jobs)]
+        print(
+            f"{date.today()}: {count} submissions to {len(asked)} exercises, {dict(written)}; {jobs} at a time on "
+            f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}",
+            flush=True,
+        )
+        command = [
+            sys.executable,
+            "-m",
+            "labkit",
+            "grade",
+            str(handed_in),
+            "--out",
+            str(out),
+            "--jobs",
+            str(jobs),
+        ]
         print("until it is killed:", run(command, out, count // 2), flush=True)
         times_written = {path: path.stat().st_mtime_ns for path in (out / "results").glob("*.json")}
         began = time.monotonic()
@@ -186,12 +255,22 @@ def main(count: int, numbers: str, same: float, jobs: int, seed: int) -> None:
         seconds = time.monotonic() - began
         results, expected = [*grading.read_results(out)], len(submissions([handed_in]))
         again = sum(path.stat().st_mtime_ns != at for path, at in times_written.items())
-        graded = len({(result.exercise, result.answer or result.student) for result in results if result.seconds})
+        graded = len(
+            {
+                (result.exercise, result.answer or result.student)
+                for result in results
+                if result.seconds
+            }
+        )
         assert len(results) == expected, f"{len(results)} results of {expected} submissions"
-        print(f"{graded} different texts, {sum(result.seconds for result in results) / max(1, count):.1f} s in the "
-              f"mean; after the kill {(expected - len(times_written)) / seconds / jobs:.3f} submissions per second and "
-              f"core; {again} results from before it were written again; load {os.getloadavg()[0]:.1f}")
-        for verdict, number in Counter(result.verdict.split(":")[0] for result in results).most_common():
+        print(
+            f"{graded} different texts, {sum(result.seconds for result in results) / max(1, count):.1f} s in the "
+            f"mean; after the kill {(expected - len(times_written)) / seconds / jobs:.3f} submissions per second and "
+            f"core; {again} results from before it were written again; load {os.getloadavg()[0]:.1f}"
+        )
+        for verdict, number in Counter(
+            result.verdict.split(":")[0] for result in results
+        ).most_common():
             print(f"{number:6}  {verdict}")
         print("nothing to grade:", run(command, out))
     assert not Path("/tmp/attack").exists()
@@ -200,11 +279,17 @@ def main(count: int, numbers: str, same: float, jobs: int, seed: int) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--count", type=int, default=1000, help="submissions (1000)")
-    parser.add_argument("--exercises", default="", metavar="00a,04a", help="all that kernels answer")
-    parser.add_argument("--same", type=float, default=0.3, help="share of texts that several hand in (0.3)")
+    parser.add_argument(
+        "--exercises", default="", metavar="00a,04a", help="all that kernels answer"
+    )
+    parser.add_argument(
+        "--same", type=float, default=0.3, help="share of texts that several hand in (0.3)"
+    )
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="at a time (one per core)")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--poisoned", action="store_true", help="a class of 100 with ten poisoned hand-ins")
+    parser.add_argument(
+        "--poisoned", action="store_true", help="a class of 100 with ten poisoned hand-ins"
+    )
     chosen = parser.parse_args()
     if chosen.poisoned:
         poisoned(chosen.jobs)

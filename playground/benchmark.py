@@ -58,7 +58,9 @@ class _Quiet(http.server.SimpleHTTPRequestHandler):
 @contextlib.contextmanager
 def served(folder: Path) -> Iterator[str]:
     """Serve a folder while a `with` lasts; yield its address."""
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(_Quiet, directory=folder))
+    server = http.server.ThreadingHTTPServer(
+        ("127.0.0.1", 0), functools.partial(_Quiet, directory=folder)
+    )
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield f"http://127.0.0.1:{server.server_address[1]}/"
     server.shutdown()
@@ -69,8 +71,12 @@ class Watch(threading.Thread):
 
     def __init__(self, browser: Browser):
         super().__init__(daemon=True)
-        processes = browser.new_browser_cdp_session().send("SystemInfo.getProcessInfo")["processInfo"]
-        self.processes = [int(process["id"]) for process in processes if process["type"] == "renderer"]
+        processes = browser.new_browser_cdp_session().send("SystemInfo.getProcessInfo")[
+            "processInfo"
+        ]
+        self.processes = [
+            int(process["id"]) for process in processes if process["type"] == "renderer"
+        ]
         self.now = self.most = 0
         self.ended = threading.Event()
 
@@ -87,7 +93,10 @@ class Watch(threading.Thread):
 
     def processor(self) -> float:
         """Return the processor seconds that the processes have used."""
-        fields = [Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split() for process in self.processes]
+        fields = [
+            Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+            for process in self.processes
+        ]
         return sum(int(field[11]) + int(field[12]) for field in fields) / os.sysconf("SC_CLK_TCK")
 
     @staticmethod
@@ -127,46 +136,74 @@ def row(page: Page, watch: Watch, asked: Exercise, rounds: int) -> list[tuple[fl
             done = page.evaluate(ASKED, [method, request])
             used = watch.processor() - before
             if i != 2 and not done["ok"]:
-                print(f"{asked.number} {method}: not as it should be: {done['messages']}", file=sys.stderr)
+                print(
+                    f"{asked.number} {method}: not as it should be: {done['messages']}",
+                    file=sys.stderr,
+                )
             best[i] = tuple(map(min, best[i], (done["seconds"], used)))
     return best
 
 
 def main() -> None:
     """Print the tables."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("numbers", nargs="*", help="exercises; all if absent")
     parser.add_argument("--rounds", type=int, default=2)
     options = parser.parse_args()
-    offered = {number: asked for number, asked in exercises().items()
-               if not isinstance(asked.subject, Numbers) and (number < "12" or number[0] == "P")}
+    offered = {
+        number: asked
+        for number, asked in exercises().items()
+        if not isinstance(asked.subject, Numbers) and (number < "12" or number[0] == "P")
+    }
     with served(SITE) as address, sync_playwright() as playwright:
         arguments = ["--no-sandbox"] if os.geteuid() == 0 else []  # root has no sandbox
-        browser = playwright.chromium.launch(executable_path=next(filter(None, map(shutil.which, BROWSERS))),
-                                             args=arguments)
+        browser = playwright.chromium.launch(
+            executable_path=next(filter(None, map(shutil.which, BROWSERS))), args=arguments
+        )
         visits = [(first_visit(browser, address), load()) for _ in range(options.rounds)]
-        print(f"First result on an empty cache: {min(visits)[0]:.1f} s at load {min(visits)[1]:.1f}\n")
+        print(
+            f"First result on an empty cache: {min(visits)[0]:.1f} s at load {min(visits)[1]:.1f}\n"
+        )
         page = browser.new_page()
         page.set_default_timeout(0)
         page.goto(f"{address}licences.txt")
         page.evaluate(OPEN)
         watch = Watch(browser)
         watch.start()
-        print("| | Run | Count and check | Grade, start | Grade, solution | load | MB |", "|---" * 7 + "|", sep="\n")
+        print(
+            "| | Run | Count and check | Grade, start | Grade, solution | load | MB |",
+            "|---" * 7 + "|",
+            sep="\n",
+        )
         most, rows = 0, []
         for number in options.numbers or offered:
             rows.append(row(page, watch, offered[number], options.rounds))
             memory_mb = watch.take()
             most = max(most, memory_mb)
-            figures = [*(f"{seconds:.1f} ({used:.1f})" for seconds, used in rows[-1]), f"{load():.1f}", str(memory_mb)]
+            figures = [
+                *(f"{seconds:.1f} ({used:.1f})" for seconds, used in rows[-1]),
+                f"{load():.1f}",
+                str(memory_mb),
+            ]
             print("|", " | ".join([number, *figures]), "|", flush=True)
-        most_of = [" (".join(f"{max(figures):.1f}" for figures in zip(*column, strict=True)) + ")"
-                   for column in zip(*rows, strict=True)]
+        most_of = [
+            " (".join(f"{max(figures):.1f}" for figures in zip(*column, strict=True)) + ")"
+            for column in zip(*rows, strict=True)
+        ]
         print("|", " | ".join(["most", *most_of, "", str(most)]), "|")
-        stops = [(name, *page.evaluate(STOPPED, [request, wait])) for name, request, wait in (
-            ("a kernel", ENDLESS, 6000), ("a compilation", {**ENDLESS, "source": f"{ENDLESS['source']} // anew"}, 100))]
+        stops = [
+            (name, *page.evaluate(STOPPED, [request, wait]))
+            for name, request, wait in (
+                ("a kernel", ENDLESS, 6000),
+                ("a compilation", {**ENDLESS, "source": f"{ENDLESS['source']} // anew"}, 100),
+            )
+        ]
         for name, ended, ready in stops:
-            print(f"\nStop of {name}: ended after {ended:.2f} s, ready after {ready:.2f} s; load {load():.1f}")
+            print(
+                f"\nStop of {name}: ended after {ended:.2f} s, ready after {ready:.2f} s; load {load():.1f}"
+            )
         watch.ended.set()
         browser.close()
 

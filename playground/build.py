@@ -61,9 +61,14 @@ def page(out: Path, at: Path | None = None) -> None:
 def service(out: Path) -> None:
     """Write the service worker, with all files of the page and their digests."""
     files = sorted(path for path in out.rglob("*") if path.is_file() and path.name != "service.js")
-    digests = {path.relative_to(out).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+    digests = {
+        path.relative_to(out).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in files
+    }
     text = (HERE / "src" / "service.js").read_text(encoding="utf-8")
-    (out / "service.js").write_text(f"const FILES = {json.dumps(digests, indent=1)};\n{text}", encoding="utf-8")
+    (out / "service.js").write_text(
+        f"const FILES = {json.dumps(digests, indent=1)};\n{text}", encoding="utf-8"
+    )
 
 
 def listed(out: Path) -> dict:
@@ -71,11 +76,15 @@ def listed(out: Path) -> dict:
     # The page lies in a folder of the site, beside those of the notebooks: links in the texts are relative to it.
     pages = html.make_pages(map(execute.read, execute.list_notebooks()), out.parent)
     root = execute.folder().parent
-    documents = [html.document(path, out.parent, "") for paths in site.texts(root).values() for path in paths]
+    documents = [
+        html.document(path, out.parent, "") for paths in site.texts(root).values() for path in paths
+    ]
     exporter = site.SiteExporter(pages, documents)
     parts: dict[str, dict] = {}
     for asked in exercises().values():
-        page = next(page for page in pages if not page.notebook.closer and page.path.stem == asked.page)
+        page = next(
+            page for page in pages if not page.notebook.closer and page.path.stem == asked.page
+        )
         name, about = _find_part(page)
         if asked.start and name and not find_reason(asked):
             part = parts.setdefault(name, {"name": name, "about": about, "exercises": []})
@@ -93,7 +102,9 @@ def _find_part(page: html.ReportPage) -> tuple[str, str]:
     return (html.PARTS[0][1], "") if number < second else (html.PARTS[1][1], html.PARTS[1][2])
 
 
-def _describe(asked: Exercise, page: html.ReportPage, exporter: site.SiteExporter, out: Path) -> dict:
+def _describe(
+    asked: Exercise, page: html.ReportPage, exporter: site.SiteExporter, out: Path
+) -> dict:
     return {
         "number": asked.number,
         "title": asked.title,
@@ -118,11 +129,15 @@ def text(asked: Exercise, page: html.ReportPage, exporter: site.SiteExporter, ou
     """
     exporter.page = html.ReportPage(page.notebook, out / "index.html")
     for cell in page.notebook.nb.cells:
-        if cell.cell_type == "markdown" and (match := re.search(_POSED.format(asked.number), cell.source)):
+        if cell.cell_type == "markdown" and (
+            match := re.search(_POSED.format(asked.number), cell.source)
+        ):
             there = rf"[\g<0>]({page.notebook.path.name}) of its page"
             return exporter.markdown(_ON_ITS_PAGE.sub(there, match[1]))
-    raise ValueError(f"{page.notebook.path.name} does not pose exercise {asked.number}: begin a paragraph with "
-                     f"**{asked.number}**")
+    raise ValueError(
+        f"{page.notebook.path.name} does not pose exercise {asked.number}: begin a paragraph with "
+        f"**{asked.number}**"
+    )
 
 
 if __name__ == "__main__":

@@ -13,11 +13,33 @@ from recording.pytorch import framework
 from recording.readme import cards
 
 # Each module has the command of its name.
-MODULES = ("times", "counters", "sweep", "streams", "cudnn", "versus", "network", "edits", "estimates",
-           "experiments", "compare_counters", "compare_sanitizers", "training", "train", "pictures", "readme", "digits",
-           "device")
+MODULES = (
+    "times",
+    "counters",
+    "sweep",
+    "streams",
+    "cudnn",
+    "versus",
+    "network",
+    "edits",
+    "estimates",
+    "experiments",
+    "compare_counters",
+    "compare_sanitizers",
+    "training",
+    "train",
+    "pictures",
+    "readme",
+    "digits",
+    "device",
+)
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
 for name in MODULES:
     app.command()(getattr(importlib.import_module(f"recording.{name}"), name))
 for command in (framework, errors, cards):

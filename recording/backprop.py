@@ -46,7 +46,9 @@ class Lenet86(Model):
     def __init__(self, batch: int, seed: int = 1, sizes: Lenet86Sizes = LENET86):
         super().__init__(sizes.shapes)
         self.sizes, self.batch = sizes, batch
-        self.kernels = [_compile_kernels(s.C, s.K, s.window, count_windows(s)) for s in sizes.stages]
+        self.kernels = [
+            _compile_kernels(s.C, s.K, s.window, count_windows(s)) for s in sizes.stages
+        ]
         self.momentum, self.gradients = (Arrays(self.memory, sizes.shapes) for _ in range(2))
         self.weights = initial_weights(seed, sizes)
         self.momentum.fill(0)
@@ -56,8 +58,13 @@ class Lenet86(Model):
         self.x = [new((batch, stage.C, stage.H, stage.W)) for stage in sizes.stages]
         self.y = [*self.x[1:], new((batch, sizes.shapes["fc1"][0]))]
         self.d_y = [new((batch, stage.M, stage.Hp, stage.Wp)) for stage in sizes.stages]
-        self.winner = [new((batch, stage.M, stage.Hp, stage.Wp), np.uint8) for stage in sizes.stages]
-        self.partial = [new((batch * count_bands(stage), stage.M, stage.C, stage.K**2)) for stage in sizes.stages]
+        self.winner = [
+            new((batch, stage.M, stage.Hp, stage.Wp), np.uint8) for stage in sizes.stages
+        ]
+        self.partial = [
+            new((batch * count_bands(stage), stage.M, stage.C, stage.K**2))
+            for stage in sizes.stages
+        ]
         self.hidden, self.d_hidden = new((batch, sizes.hidden)), new((batch, sizes.hidden))
         self.scores, self.d_scores = new((batch, sizes.classes)), new((batch, sizes.classes))
         self.parts = new((PARTS, batch, max(sizes.hidden, sizes.classes)))
@@ -75,44 +82,85 @@ class Lenet86(Model):
         """Compute `scores` from `x`, for B images."""
         for i, (stage, kernels) in enumerate(zip(self.sizes.stages, self.kernels, strict=True)):
             kernels.conv_relu_max_pool(
-                B * stage.M * stage.Hp * tiles(stage.Wp, count_windows(stage)), self.x[i],
-                self._weights.at(f"conv{i + 1}"), self.y[i], self.winner[i], B, stage.H, stage.W, stage.M)
+                B * stage.M * stage.Hp * tiles(stage.Wp, count_windows(stage)),
+                self.x[i],
+                self._weights.at(f"conv{i + 1}"),
+                self.y[i],
+                self.winner[i],
+                B,
+                stage.H,
+                stage.W,
+                stage.M,
+            )
         self._run_fully_connected("fc1", self.y[-1], self.hidden, B, relu=1)
         self._run_fully_connected("fc2", self.hidden, self.scores, B, relu=0)
 
     def _run_fully_connected(self, name: str, x, y, B: int, relu: int) -> None:
         """Compute y = x w + bias of a fully connected layer for B images; `relu` (0 or 1) applies ReLU."""
         (inputs, outputs), kernels = self.sizes.shapes[name], self.kernels[0]
-        parts, w, bias = min(PARTS, inputs), self._weights.at(name), self._weights.at(f"{name}_bias")
-        kernels.fully_connected_parts(parts * B * outputs, x, w, self.parts, B, inputs, outputs, parts)
+        parts, w, bias = (
+            min(PARTS, inputs),
+            self._weights.at(name),
+            self._weights.at(f"{name}_bias"),
+        )
+        kernels.fully_connected_parts(
+            parts * B * outputs, x, w, self.parts, B, inputs, outputs, parts
+        )
         kernels.fully_connected_sum(B * outputs, self.parts, bias, y, B, outputs, parts, relu)
 
     def backward(self, labels, chosen, B: int) -> None:
         """Compute `loss` and `gradients` from `scores`. Image b has the label labels[chosen[b]], of int32 arrays."""
         kernels = self.kernels[0]
-        kernels.softmax_cross_entropy(B, self.scores, labels, chosen, self.loss, self.d_scores, B, self.sizes.classes)
-        for name, x, d_x, d_y in (("fc2", self.hidden, self.d_hidden, self.d_scores),
-                                  ("fc1", self.y[-1], self.d_y[-1], self.d_hidden)):
+        kernels.softmax_cross_entropy(
+            B, self.scores, labels, chosen, self.loss, self.d_scores, B, self.sizes.classes
+        )
+        for name, x, d_x, d_y in (
+            ("fc2", self.hidden, self.d_hidden, self.d_scores),
+            ("fc1", self.y[-1], self.d_y[-1], self.d_hidden),
+        ):
             inputs, outputs = self.sizes.shapes[name]
             kernels.fully_connected_weight_gradient(  # + 1: the bias
-                (inputs + 1) * outputs, x, d_y, self.gradients.at(name), B, inputs, outputs)
+                (inputs + 1) * outputs, x, d_y, self.gradients.at(name), B, inputs, outputs
+            )
             kernels.fully_connected_data_gradient(
-                B * inputs, x, self._weights.at(name), d_y, d_x, B, inputs, outputs)
+                B * inputs, x, self._weights.at(name), d_y, d_x, B, inputs, outputs
+            )
         for i, stage in reversed(list(enumerate(self.sizes.stages))):
             name, kernels, shape = f"conv{i + 1}", self.kernels[i], (B, stage.H, stage.W, stage.M)
             size, bands = stage.M * stage.C * stage.K**2, count_bands(stage)
             kernels.conv_weight_gradient(  # a thread per row of a mask
-                B * bands * size // stage.K, self.x[i], self.d_y[i], self.winner[i], self.partial[i], *shape, bands)
+                B * bands * size // stage.K,
+                self.x[i],
+                self.d_y[i],
+                self.winner[i],
+                self.partial[i],
+                *shape,
+                bands,
+            )
             kernels.sum_rows(size, self.partial[i], self.gradients.at(name), B * bands, size)
             if i:  # the images need no gradient
-                kernels.conv_data_gradient(B * stage.H * stage.W, self.x[i], self._weights.at(name), self.d_y[i],
-                                           self.winner[i], self.d_y[i - 1], *shape)
+                kernels.conv_data_gradient(
+                    B * stage.H * stage.W,
+                    self.x[i],
+                    self._weights.at(name),
+                    self.d_y[i],
+                    self.winner[i],
+                    self.d_y[i - 1],
+                    *shape,
+                )
 
     def descend(self, rate: float, momentum: float) -> None:
         """Set the momentum to `momentum` times itself plus the gradients; subtract `rate` times it from the weights."""
         count = self._weights.size
-        self.kernels[0].descend(count, self._weights.buffer, self.momentum.buffer, self.gradients.buffer,
-                                np.float32(rate), np.float32(momentum), count)
+        self.kernels[0].descend(
+            count,
+            self._weights.buffer,
+            self.momentum.buffer,
+            self.gradients.buffer,
+            np.float32(rate),
+            np.float32(momentum),
+            count,
+        )
 
     def losses(self, B: int) -> np.ndarray:
         """Return, after waiting, the cross-entropy of each image of the last `backward`, float32 [B]."""
@@ -139,9 +187,21 @@ def _compile_kernels(C: int, K: int, window: int, across: int) -> CompiledKernel
     """Compile the kernels once per process and convolution; `across` is `count_windows`."""
     # Types of the kernels' arguments, as PyCUDA's `Function.prepare` takes them: P a pointer, i an int, f a float.
     return CompiledKernels(
-        "training/lenet86.cu", f"-DFIXED_C={C}", f"-DFIXED_K={K}", f"-DWINDOW={window}", f"-DACROSS={across}",
-        threads=THREADS, sample="PPPPiiiii", conv_relu_max_pool="PPPPiiii", conv_weight_gradient="PPPPiiiii",
-        sum_rows="PPii", conv_data_gradient="PPPPPiiii", fully_connected_parts="PPPiiii",
-        fully_connected_sum="PPPiiii", fully_connected_weight_gradient="PPPiii",
-        fully_connected_data_gradient="PPPPiii", softmax_cross_entropy="PPPPPii", descend="PPPffi",
+        "training/lenet86.cu",
+        f"-DFIXED_C={C}",
+        f"-DFIXED_K={K}",
+        f"-DWINDOW={window}",
+        f"-DACROSS={across}",
+        threads=THREADS,
+        sample="PPPPiiiii",
+        conv_relu_max_pool="PPPPiiii",
+        conv_weight_gradient="PPPPiiiii",
+        sum_rows="PPii",
+        conv_data_gradient="PPPPPiiii",
+        fully_connected_parts="PPPiiii",
+        fully_connected_sum="PPPiiii",
+        fully_connected_weight_gradient="PPPiii",
+        fully_connected_data_gradient="PPPPiii",
+        softmax_cross_entropy="PPPPPii",
+        descend="PPPffi",
     )

@@ -46,21 +46,33 @@ KEYS = ["program", "shape", "source", "kernel"]
 _NEEDED = "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_{}.sum"
 NEEDED = {"load": (_NEEDED.format("ld"), _NEEDED.format("ldsm")), "store": (_NEEDED.format("st"),)}
 MATRIX_LOADS = MEASURED["matrix_load_instructions"]
-METRICS = [*COUNTED.values(), MATRIX_LOADS, *(metric for metrics in NEEDED.values() for metric in metrics)]
+METRICS = [
+    *COUNTED.values(),
+    MATRIX_LOADS,
+    *(metric for metrics in NEEDED.values() for metric in metrics),
+]
 NO_LANE = "executed also by warps without an active lane"
 # The least wavefronts of a warp's instruction, by bytes per lane: the number if all lanes read the same words. If half
 # of the lanes take no part, one wavefront is enough.
 LEAST = {1: 1, 2: 1, 4: 1, 8: 1, 16: 2}
-GROUPS = {"Global memory": ("global",), "Atomics": ("atomic", "reduction"), "Shared memory": ("shared",)}
+GROUPS = {
+    "Global memory": ("global",),
+    "Atomics": ("atomic", "reduction"),
+    "Shared memory": ("shared",),
+}
 
 
 # ------------------------------------------------------------------------------------------------------- counting
 def count_on_gpu(counted_jobs: Sequence[jobs.Job]) -> pd.DataFrame:
     """Count with Nsight Compute (ncu); return a row per launch: KEYS, and the counters by their names in COUNTED."""
     launches = count_launches(counted_jobs, METRICS)
-    rows = pd.DataFrame([row for *_, row in launches])  # of (job, what it returned, counters by ncu's names)
+    rows = pd.DataFrame(
+        [row for *_, row in launches]
+    )  # of (job, what it returned, counters by ncu's names)
     table = _label_rows([job for job, *_ in launches], rows)
-    table["shared_load_instructions"] += rows[MATRIX_LOADS]  # the engine counts LDSM among the loads
+    table["shared_load_instructions"] += rows[
+        MATRIX_LOADS
+    ]  # the engine counts LDSM among the loads
     for op, metrics in NEEDED.items():
         table[f"shared_{op}_needed"] = rows[list(metrics)].sum(axis=1)
     return table
@@ -72,7 +84,9 @@ def count_on_cpu(counted_jobs: Sequence[jobs.Job]) -> tuple[pd.DataFrame, pd.Dat
         counted = watch(command, "cpu", nvcc=False)
         if counted.ended.problem:
             raise LabError(f"the kernels' program {counted.ended.problem}. {counted.note}")
-        return _label_rows([job for job, _ in find_owners(len(counted.table))], counted.table), counted.sites
+        return _label_rows(
+            [job for job, _ in find_owners(len(counted.table))], counted.table
+        ), counted.sites
 
 
 def _label_rows(owners: list[jobs.Job], rows: pd.DataFrame) -> pd.DataFrame:
@@ -81,7 +95,9 @@ def _label_rows(owners: list[jobs.Job], rows: pd.DataFrame) -> pd.DataFrame:
     `rows` has them under ncu's names, as the engine's `Profile.table` has, too: COUNTED maps "global_sectors" to one.
     """
     table = pd.DataFrame([(job.program, job.shape, job.source) for job in owners], columns=KEYS[:3])
-    return table.assign(kernel=rows["kernel"], **{name: rows[key] for name, key in COUNTED.items() if key in rows})
+    return table.assign(
+        kernel=rows["kernel"], **{name: rows[key] for name, key in COUNTED.items() if key in rows}
+    )
 
 
 def record_counters(wanted_jobs: Iterable[jobs.Job]) -> None:
@@ -95,42 +111,72 @@ def record_counters(wanted_jobs: Iterable[jobs.Job]) -> None:
         current_keys = {(job.program, job.shape, job.source) for job in jobs.every()}
         recorded_keys = pd.MultiIndex.from_frame(table[KEYS[:3]])
         if not recorded_keys.isin(current_keys).all():
-            merge_rows(path, store.remove_numbers(table[recorded_keys.isin(current_keys)]), None, digits=10)
-        wanted_jobs = [job for job in wanted_jobs if (job.program, job.shape, job.source) not in recorded_keys]
+            merge_rows(
+                path, store.remove_numbers(table[recorded_keys.isin(current_keys)]), None, digits=10
+            )
+        wanted_jobs = [
+            job for job in wanted_jobs if (job.program, job.shape, job.source) not in recorded_keys
+        ]
     if not wanted_jobs:
         print("nothing is missing")
         return
     start = time.perf_counter()
     jobs.compile_all(wanted_jobs)
     print(f"{len(wanted_jobs)} jobs compiled, {time.perf_counter() - start:.0f} s", flush=True)
-    for group, members in groupby(wanted_jobs, lambda job: job.group):  # `jobs.every` has them side by side
+    for group, members in groupby(
+        wanted_jobs, lambda job: job.group
+    ):  # `jobs.every` has them side by side
         table = count_on_gpu(list(members))
-        record_evidence(table, EXACT, by=KEYS[:2])  # replaces those of the program and shape, of any source
-        print(f"{group}: {len(table)} launches counted, {time.perf_counter() - start:.0f} s", flush=True)
+        record_evidence(
+            table, EXACT, by=KEYS[:2]
+        )  # replaces those of the program and shape, of any source
+        print(
+            f"{group}: {len(table)} launches counted, {time.perf_counter() - start:.0f} s",
+            flush=True,
+        )
 
 
 def memory_instructions(variant: Variant, layer: Layer) -> pd.DataFrame:
     """Return a row per load, store and atomic in a variant's machine code, as `hostcuda.gpu.nvcc.disassemble` does."""
-    return nvcc.disassemble(*resources.prepare(variant, layer), resources.choose_arch(variant, ARCH))
+    return nvcc.disassemble(
+        *resources.prepare(variant, layer), resources.choose_arch(variant, ARCH)
+    )
 
 
 def record_instructions() -> Path:
     """Record the loads and stores of all kernels in nvcc's machine code, with the keys of their jobs; return a file."""
-    of_variants, solved = [*jobs.list_ladder_jobs(), jobs.make_network_job()], jobs.list_practice_jobs()
+    of_variants, solved = (
+        [*jobs.list_ladder_jobs(), jobs.make_network_job()],
+        jobs.list_practice_jobs(),
+    )
     with ThreadPoolExecutor() as pool:
-        tables = list(pool.map(lambda job: memory_instructions(job.variant, job.layer), of_variants))
+        tables = list(
+            pool.map(lambda job: memory_instructions(job.variant, job.layer), of_variants)
+        )
     for job in solved:
         text = exercise(job.exercise).solution
-        text = text if 'extern "C"' in text else f'extern "C" {{\n#line 1\n{text}}}'  # as for the engine: names stay
+        text = (
+            text if 'extern "C"' in text else f'extern "C" {{\n#line 1\n{text}}}'
+        )  # as for the engine: names stay
         tables.append(nvcc.disassemble(text, "attempt.cu", NVCC_OPTIONS, ARCH))
-    parts = [table.assign(program=job.program, shape=job.shape, source=job.source)
-             for job, table in zip((*of_variants, *solved), tables, strict=True)]
+    parts = [
+        table.assign(program=job.program, shape=job.shape, source=job.source)
+        for job, table in zip((*of_variants, *solved), tables, strict=True)
+    ]
     textbook = nvcc.disassemble(jobs.TEXTBOOK.read_text(), jobs.TEXTBOOK.name, arch=ARCH)
     sources = {job.shape: job.source for job in jobs.list_textbook_jobs()}
-    parts.append(textbook.assign(program="textbook", shape=textbook["kernel"], source=textbook["kernel"].map(sources)))
-    table = store.remove_numbers(pd.concat(parts, ignore_index=True).assign(compiler=f"{nvcc.nvcc_version()}, {ARCH}"))
+    parts.append(
+        textbook.assign(
+            program="textbook", shape=textbook["kernel"], source=textbook["kernel"].map(sources)
+        )
+    )
+    table = store.remove_numbers(
+        pd.concat(parts, ignore_index=True).assign(compiler=f"{nvcc.nvcc_version()}, {ARCH}")
+    )
     rest = ["line", "instruction", "space", "op", "bytes", "predicated", "count"]
-    return manifest.write(INSTRUCTIONS, table[["compiler", *KEYS, *rest]].to_csv(index=False, lineterminator="\n"))
+    return manifest.write(
+        INSTRUCTIONS, table[["compiler", *KEYS, *rest]].to_csv(index=False, lineterminator="\n")
+    )
 
 
 # --------------------------------------------------------------------------------------------------- the comparison
@@ -162,11 +208,18 @@ def compare_tables(ours: pd.DataFrame, theirs: pd.DataFrame) -> pd.DataFrame:
     if both.empty:
         raise LabError("the recorded counters are of other sources: record them again on that GPU")
     both = both.set_index(["launch", *KEYS])
-    sides = {"counted": both[names], "ncu": both[[f"{name} ncu" for name in names]].set_axis(names, axis=1)}
-    table = pd.DataFrame({side: columns.rename_axis(columns="counter").stack() for side, columns in sides.items()})
+    sides = {
+        "counted": both[names],
+        "ncu": both[[f"{name} ncu" for name in names]].set_axis(names, axis=1),
+    }
+    table = pd.DataFrame(
+        {side: columns.rename_axis(columns="counter").stack() for side, columns in sides.items()}
+    )
     table = table[table.any(axis=1)].reset_index()
     table["error"] = (table["counted"] - table["ncu"]).abs() / table["ncu"]
-    missing = ours.drop(both.index.get_level_values("launch"))[["program", "shape"]].drop_duplicates()
+    missing = ours.drop(both.index.get_level_values("launch"))[
+        ["program", "shape"]
+    ].drop_duplicates()
     shapes = missing.groupby("program", sort=False)["shape"].agg(", ".join)
     table.attrs["left_out"] = [f"{program} ({shape})" for program, shape in shapes.items()]
     return table
@@ -196,13 +249,22 @@ class Code:
         lines = []
         for line, rows in sites.groupby("line"):
             compiled = code[code["line"] == line]
-            asked = (rows["size"] * rows["requests"]).sum()  # bytes per lane, over all times that the line runs
+            asked = (
+                rows["size"] * rows["requests"]
+            ).sum()  # bytes per lane, over all times that the line runs
             moved = (compiled["bytes"] * compiled["count"]).sum()  # bytes per lane, each time
-            lines.append({
-                "line": int(line), "requests": rows["requests"].sum(), "wavefronts": rows["wavefronts"].sum(),
-                "sizes": set(rows["size"]), "as_written": set(compiled["bytes"]) == set(rows["size"]),
-                "made": compiled.assign(executed=compiled["count"] * (asked / moved if moved else np.nan)),
-            })
+            lines.append(
+                {
+                    "line": int(line),
+                    "requests": rows["requests"].sum(),
+                    "wavefronts": rows["wavefronts"].sum(),
+                    "sizes": set(rows["size"]),
+                    "as_written": set(compiled["bytes"]) == set(rows["size"]),
+                    "made": compiled.assign(
+                        executed=compiled["count"] * (asked / moved if moved else np.nan)
+                    ),
+                }
+            )
         return lines
 
     def explain(self, row) -> dict:
@@ -212,28 +274,40 @@ class Code:
         (the least, for wavefronts; NaN if none follows). why: the reason of the difference, or "" if there is none.
         """
         _, op, unit = row.counter.split("_")  # "shared_load_wavefronts"; or instructions, conflicts
-        lines = self.list_lines(row.launch, [getattr(row, key) for key in KEYS], {"load": "ld", "store": "st"}[op])
+        lines = self.list_lines(
+            row.launch, [getattr(row, key) for key in KEYS], {"load": "ld", "store": "st"}[op]
+        )
         joined = [line for line in lines if not line["as_written"]]
         predicated = [line for line in lines if line["made"]["predicated"].any()]
-        if any(line["made"].empty for line in lines):  # no machine code at one of the lines: nothing follows
+        if any(
+            line["made"].empty for line in lines
+        ):  # no machine code at one of the lines: nothing follows
             return {"as_written": False, "expected": np.nan, "why": ""}
         if not joined:  # the counts should agree, but ncu also counts warps that execute a predicated instruction idly
             surplus = predicated and unit != "conflicts" and row.ncu > row.counted * (1 + ALLOWED)
             why = f"{_list_instructions(predicated)} {NO_LANE}" if surplus else ""
             return {"as_written": not why, "expected": np.nan, "why": why}
-        executed = [(made.bytes, made.executed) for line in joined for made in line["made"].itertuples()]
+        executed = [
+            (made.bytes, made.executed) for line in joined for made in line["made"].itertuples()
+        ]
         expected, fits = np.nan, False
         if unit == "instructions":
             expected = sum(times for _, times in executed)
             expected += sum(line["requests"] for line in lines if line["as_written"])
             fits = abs(row.ncu - expected) <= PREDICTED * expected
-        elif unit == "wavefronts":  # at least those of a broadcast, at most those of the accesses one by one
+        elif (
+            unit == "wavefronts"
+        ):  # at least those of a broadcast, at most those of the accesses one by one
             expected = sum(LEAST[size] * times for size, times in executed)
             expected += sum(line["wavefronts"] for line in lines if line["as_written"])
             one_each = expected - sum((LEAST[size] - 1) * times for size, times in executed)
             fits = one_each * (1 - ALLOWED) <= row.ncu <= row.counted * (1 + ALLOWED)
             expected += sum(_count_kept_conflicts(line) for line in joined)
-        return {"as_written": False, "expected": expected, "why": _list_instructions(joined) if fits else ""}
+        return {
+            "as_written": False,
+            "expected": expected,
+            "why": _list_instructions(joined) if fits else "",
+        }
 
 
 def _count_kept_conflicts(line: dict) -> float:
@@ -246,18 +320,28 @@ def _count_kept_conflicts(line: dict) -> float:
 def explain_rows(table: pd.DataFrame, code: Code) -> pd.DataFrame:
     """Return the rows of `compare_tables` with the columns of `Code.explain`, and unknown: a text where why is ""."""
     no_explanation = {"as_written": True, "expected": np.nan, "why": ""}
-    explanations = [code.explain(row) if row.counter.startswith(("shared_load", "shared_store")) else no_explanation
-                    for row in table.itertuples()]
+    explanations = [
+        code.explain(row)
+        if row.counter.startswith(("shared_load", "shared_store"))
+        else no_explanation
+        for row in table.itertuples()
+    ]
     explained = table.join(pd.DataFrame(explanations, index=table.index))
-    explained["unknown"] = ["unknown" if keys in code.known else "unknown: its machine code has not been recorded"
-                            for keys in table[KEYS].itertuples(index=False, name=None)]
+    explained["unknown"] = [
+        "unknown" if keys in code.known else "unknown: its machine code has not been recorded"
+        for keys in table[KEYS].itertuples(index=False, name=None)
+    ]
     explained.attrs = table.attrs  # "left_out", for `write_report`
     surplus = explained["ncu"] - explained["expected"].fillna(explained["counted"])
-    surplus_by_counter = dict(zip(zip(explained["launch"], explained["counter"], strict=True), surplus, strict=True))
+    surplus_by_counter = dict(
+        zip(zip(explained["launch"], explained["counter"], strict=True), surplus, strict=True)
+    )
     for row in explained[explained["error"] > ALLOWED].itertuples():
         # An instruction without an active lane adds one wavefront at most: more have another reason, which is unknown.
         if row.why.endswith(NO_LANE) and row.counter.endswith("wavefronts"):
-            instructions = surplus_by_counter.get((row.launch, row.counter.replace("wavefronts", "instructions")), 0)
+            instructions = surplus_by_counter.get(
+                (row.launch, row.counter.replace("wavefronts", "instructions")), 0
+            )
             if surplus_by_counter[row.launch, row.counter] > instructions:
                 explained.loc[row.Index, "why"] = ""
     return explained
@@ -268,7 +352,10 @@ def _list_instructions(lines: list[dict]) -> str:
     texts = []
     for line in lines:
         counts = line["made"].groupby("instruction", sort=False)["count"].sum()
-        texts.append(f"line {line['line']}: " + ", ".join(f"{count} {name}" for name, count in counts.items()))
+        texts.append(
+            f"line {line['line']}: "
+            + ", ".join(f"{count} {name}" for name, count in counts.items())
+        )
     return "; ".join(texts)
 
 
@@ -291,21 +378,55 @@ def write_report(table: pd.DataFrame, theirs: pd.DataFrame, compiler: str) -> di
         f"Nsight Compute (ncu) on {where}, {date}, and the loads and stores in the machine code of {compiler}. The "
         f"kernels are all of the lab's, with their steps and the exercises' solutions, on {jobs.BATCH} images, and "
         "textbook kernels. Written by `python -m recording compare-counters`.\n\n"
-    ) + _format_table(["counters", "", f"agree within {ALLOWED:.0%}", "others"], "-rr-", (
-        (name, rows.sum(), (rows & close).sum(), ", ".join(f"{count} {what}" for count, what in (
-            ((rows & ~close & named).sum(), "with a reason"),
-            ((rows & ~close & ~named).sum(), "without")) if count))
-        for name, rows in parts.items() if rows.any()))
+    ) + _format_table(
+        ["counters", "", f"agree within {ALLOWED:.0%}", "others"],
+        "-rr-",
+        (
+            (
+                name,
+                rows.sum(),
+                (rows & close).sum(),
+                ", ".join(
+                    f"{count} {what}"
+                    for count, what in (
+                        ((rows & ~close & named).sum(), "with a reason"),
+                        ((rows & ~close & ~named).sum(), "without"),
+                    )
+                    if count
+                ),
+            )
+            for name, rows in parts.items()
+            if rows.any()
+        ),
+    )
     if table.attrs.get("left_out"):
         left_out = "; ".join(table.attrs["left_out"])
-        summary += f"\nNot compared, because they are new or have changed since ncu counted: {left_out}.\n"
-    differences = _format_table(["program", "shape", "kernel", "counter", "counted", "expected", "ncu", "why"],
-                                "----rrr-", (
-        (row.program, row.shape, row.kernel, row.counter.replace("_", " "), f"{row.counted:,.0f}",
-         "" if np.isnan(row.expected) else f"{row.expected:,.0f}", f"{row.ncu:,.0f}", row.why or row.unknown)
-        for row in table[~close].itertuples()))
-    return {"summary": summary, "differences": differences, "added": format_extra_wavefronts(theirs),
-            "counts": _format_counts(table)}
+        summary += (
+            f"\nNot compared, because they are new or have changed since ncu counted: {left_out}.\n"
+        )
+    differences = _format_table(
+        ["program", "shape", "kernel", "counter", "counted", "expected", "ncu", "why"],
+        "----rrr-",
+        (
+            (
+                row.program,
+                row.shape,
+                row.kernel,
+                row.counter.replace("_", " "),
+                f"{row.counted:,.0f}",
+                "" if np.isnan(row.expected) else f"{row.expected:,.0f}",
+                f"{row.ncu:,.0f}",
+                row.why or row.unknown,
+            )
+            for row in table[~close].itertuples()
+        ),
+    )
+    return {
+        "summary": summary,
+        "differences": differences,
+        "added": format_extra_wavefronts(theirs),
+        "counts": _format_counts(table),
+    }
 
 
 def _format_counts(table: pd.DataFrame) -> str:
@@ -314,35 +435,59 @@ def _format_counts(table: pd.DataFrame) -> str:
     for title, starts in GROUPS.items():
         rows = table[table["counter"].str.startswith(starts)]
         names = [name for name in COUNTED if name in set(rows["counter"])]
-        heads = [name.removeprefix("global_").removeprefix("shared_").replace("_", " ") for name in names]
+        heads = [
+            name.removeprefix("global_").removeprefix("shared_").replace("_", " ") for name in names
+        ]
         lines = []
         for _, launch in rows.groupby("launch"):
-            cells = {row.counter: f"{row.counted:,.0f}" + (f" / {row.ncu:,.0f}" if row.error else "")
-                     for row in launch.itertuples()}
-            lines.append([*launch[SHOWN].iloc[0], *(cells.get(name, "0") for name in names)])  # both 0: no row
-        text += f"\n### {title}\n\n{_format_table([*SHOWN, *heads], '---' + 'r' * len(heads), lines)}"
+            cells = {
+                row.counter: f"{row.counted:,.0f}" + (f" / {row.ncu:,.0f}" if row.error else "")
+                for row in launch.itertuples()
+            }
+            lines.append(
+                [*launch[SHOWN].iloc[0], *(cells.get(name, "0") for name in names)]
+            )  # both 0: no row
+        text += (
+            f"\n### {title}\n\n{_format_table([*SHOWN, *heads], '---' + 'r' * len(heads), lines)}"
+        )
     return text
 
 
 def format_extra_wavefronts(theirs: pd.DataFrame) -> str:
     """Return a table in Markdown of the wavefronts that the pipe executes beyond those that addresses need."""
-    return _format_table([*SHOWN, "", "needed", "added"], "----rr", (
-        (*(row[name] for name in SHOWN), f"{op}s", f"{row[f'shared_{op}_needed']:,.0f}",
-         f"{row[f'shared_{op}_added']:,.0f}")
-        for row in theirs.to_dict("records") for op in NEEDED
-        if row[f"shared_{op}_added"] > ALLOWED * row[f"shared_{op}_needed"]))
+    return _format_table(
+        [*SHOWN, "", "needed", "added"],
+        "----rr",
+        (
+            (
+                *(row[name] for name in SHOWN),
+                f"{op}s",
+                f"{row[f'shared_{op}_needed']:,.0f}",
+                f"{row[f'shared_{op}_added']:,.0f}",
+            )
+            for row in theirs.to_dict("records")
+            for op in NEEDED
+            if row[f"shared_{op}_added"] > ALLOWED * row[f"shared_{op}_needed"]
+        ),
+    )
 
 
 def _format_table(heads: list[str], sides: str, rows: Iterable) -> str:
     """Return a table in Markdown; `sides` has an "r" for each column of numbers and a "-" for each other one."""
     rule = "|".join("---:" if side == "r" else "---" for side in sides)
-    return f"| {' | '.join(heads)} |\n|{rule}|\n" + "".join(f"| {' | '.join(map(str, row))} |\n" for row in rows)
+    return f"| {' | '.join(heads)} |\n|{rule}|\n" + "".join(
+        f"| {' | '.join(map(str, row))} |\n" for row in rows
+    )
 
 
 def compare_counters(
     rungs: Rungs = None,
-    missing: Annotated[bool, Option("--missing", help="Record ncu's that are new or have changed, on a GPU.")] = False,
-    instructions: Annotated[bool, Option("--instructions", help="Record what nvcc makes of the kernels.")] = False,
+    missing: Annotated[
+        bool, Option("--missing", help="Record ncu's that are new or have changed, on a GPU.")
+    ] = False,
+    instructions: Annotated[
+        bool, Option("--instructions", help="Record what nvcc makes of the kernels.")
+    ] = False,
     device: Device = "nvidia-h200",
 ) -> None:
     """Compare counters with those of ncu: data/counters.md.
@@ -365,9 +510,17 @@ def compare_counters(
     theirs, code = separate_extra_wavefronts(store.read(path)), store.read(INSTRUCTIONS)
     ours, sites = count_on_cpu(several)
     theirs = theirs[theirs["program"].isin(ours["program"])]
-    table = explain_rows(compare_tables(ours, theirs), Code(sites, code))  # code: rows of `record_instructions`
+    table = explain_rows(
+        compare_tables(ours, theirs), Code(sites, code)
+    )  # code: rows of `record_instructions`
     for name, text in write_report(table, theirs, code["compiler"].iloc[0]).items():
-        print(text if rungs else f"{name}: {'written' if replace_marked(name, text, REPORT) else 'was up to date'}")
+        print(
+            text
+            if rungs
+            else f"{name}: {'written' if replace_marked(name, text, REPORT) else 'was up to date'}"
+        )
     close = table["error"] <= ALLOWED
-    print(f"{close.sum()} of {len(table)} counters agree within {ALLOWED:.0%}, {(~close & (table['why'] == '')).sum()} "
-          "differ without a known reason")
+    print(
+        f"{close.sum()} of {len(table)} counters agree within {ALLOWED:.0%}, {(~close & (table['why'] == '')).sum()} "
+        "differ without a known reason"
+    )

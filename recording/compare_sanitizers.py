@@ -51,8 +51,11 @@ def check_bugs(engine: str) -> pd.DataFrame:
     def make_row(bug) -> dict:
         """Check a bug and its repair, each in a process of its own, which a fault ends on a GPU."""
         findings, on_repair = (
-            sanitize_script(str(PLANTED), [bug.kernel, *fixed], bug.tool, engine, timeout=300, capture=True).table
-            for fixed in ((), ("--fixed",)))
+            sanitize_script(
+                str(PLANTED), [bug.kernel, *fixed], bug.tool, engine, timeout=300, capture=True
+            ).table
+            for fixed in ((), ("--fixed",))
+        )
         hit = findings["line"].isin(bug.lines).any()
         return {"kernel": bug.kernel, "found": hit, "false_alarm": not on_repair.empty}
 
@@ -72,7 +75,9 @@ def check_kernels(engine: str) -> pd.DataFrame:
         with jobs.write_program(checked_jobs) as (command, _):
             checked = sanitize.watch(command, "all", engine, timeout=500, capture=True)
         if (ended := checked.ended).problem and checked.clean:
-            raise LabError(f"{LAB} {ended.problem} ({', '.join(checked.tools)}): {ended.output[-600:]}")
+            raise LabError(
+                f"{LAB} {ended.problem} ({', '.join(checked.tools)}): {ended.output[-600:]}"
+            )
         return not checked.clean
 
     every, parts = jobs.every(), PARTS if engine == "gpu" else 1
@@ -80,7 +85,9 @@ def check_kernels(engine: str) -> pd.DataFrame:
         shares = [every[part::parts] for part in range(parts)]
         alarms = list(tqdm(pool.map(has_finding, shares), LAB, parts, leave=False))
     sources = " ".join(sorted({job.source for job in every}))
-    return pd.DataFrame([{"kernel": LAB, "found": False, "false_alarm": any(alarms), "sources": sources}])
+    return pd.DataFrame(
+        [{"kernel": LAB, "found": False, "false_alarm": any(alarms), "sources": sources}]
+    )
 
 
 def write_report(ours: pd.DataFrame, theirs: pd.DataFrame) -> str:
@@ -98,7 +105,9 @@ def write_report(ours: pd.DataFrame, theirs: pd.DataFrame) -> str:
         "| kind | kernel | tool | CPU engine | compute-sanitizer |\n|---|---|---|---|---|\n"
     )
     for bug in bugs:
-        words = ["found" if table.loc[bug.kernel, "found"] else "**missed**" for table in (ours, theirs)]
+        words = [
+            "found" if table.loc[bug.kernel, "found"] else "**missed**" for table in (ours, theirs)
+        ]
         text += f"| {' | '.join([bug.kind, bug.kernel.replace('_', ' '), bug.tool, *words])} |\n"
     return text
 
@@ -108,15 +117,21 @@ def _summarize(table: pd.DataFrame) -> str:
     corpus = table.loc[[bug.kernel for bug in load_bugs()]]
     lab = "not recorded"
     if LAB in table.index:
-        recorded_sources = set(table.loc[LAB, "sources"].split())  # the digests that `check_kernels` joins
-        later = dict.fromkeys(job.program.split(",")[0] for job in jobs.every() if job.source not in recorded_sources)
+        recorded_sources = set(
+            table.loc[LAB, "sources"].split()
+        )  # the digests that `check_kernels` joins
+        later = dict.fromkeys(
+            job.program.split(",")[0] for job in jobs.every() if job.source not in recorded_sources
+        )
         lab = "findings" if table.loc[LAB, "false_alarm"] else "clean"
         lab += f"; not run with their present source: {', '.join(later)}" if later else ""
     return f"{corpus['found'].sum()} of {len(corpus)} | {corpus['false_alarm'].sum()} | {lab}"
 
 
 def compare_sanitizers(
-    record: Annotated[bool, Option("--record", help="Record compute-sanitizer's findings on this GPU.")] = False,
+    record: Annotated[
+        bool, Option("--record", help="Record compute-sanitizer's findings on this GPU.")
+    ] = False,
     device: Device = "nvidia-h200",
 ) -> None:
     """Compare two sanitizers: engine/docs/findings.md.
@@ -129,10 +144,14 @@ def compare_sanitizers(
         return
     path = RECORDED / f"{device}.csv"
     if not path.is_file():
-        raise LabError(f"there is no {path.name} in {RECORDED}: record it on that GPU with --record")
+        raise LabError(
+            f"there is no {path.name} in {RECORDED}: record it on that GPU with --record"
+        )
     theirs, kernels = store.read_as_stored(path), {bug.kernel for bug in load_bugs()}
     if not kernels <= set(theirs["kernel"]):
         raise LabError(f"{path} is of another corpus: record it again with --record")
     ours = pd.concat([check_bugs("cpu"), check_kernels("cpu")], ignore_index=True)
     print(files.write(REPORT, write_report(ours, theirs)))
-    print(f"CPU engine {ours['found'].sum()}, compute-sanitizer {theirs['found'].sum()} of {len(kernels)}")
+    print(
+        f"CPU engine {ours['found'].sum()}, compute-sanitizer {theirs['found'].sum()} of {len(kernels)}"
+    )

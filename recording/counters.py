@@ -44,7 +44,9 @@ def list_jobs(rung: Rung) -> list[jobs.Job]:
         for layer in (*LENET86, *(LENET72 if on_both else ())) if not variant.library else ():
             with suppress(LabError):
                 variant.supports(layer)  # raises it if the variant cannot run there
-                listed.append(jobs.make_job(variant, layer, rung.images(variant.scope(layer)) or BATCH))
+                listed.append(
+                    jobs.make_job(variant, layer, rung.images(variant.scope(layer)) or BATCH)
+                )
     return listed
 
 
@@ -56,8 +58,11 @@ def list_unrolled(rung: Rung) -> list[jobs.Job]:
         swept = read_sweep(device().name)
     except EngineError:
         return []
-    return [jobs.make_job(variant, layer, BATCH) for layer in (LENET86[1], LENET72[1])
-            for variant in vary_unrolling(layer, swept[swept["layer"] == layer.name])]
+    return [
+        jobs.make_job(variant, layer, BATCH)
+        for layer in (LENET86[1], LENET72[1])
+        for variant in vary_unrolling(layer, swept[swept["layer"] == layer.name])
+    ]
 
 
 def run_ncu(command: Sequence[str], metrics: Iterable[str]) -> list[dict]:
@@ -74,7 +79,9 @@ def run_ncu(command: Sequence[str], metrics: Iterable[str]) -> list[dict]:
     return nsight.read_ncu(text, metrics)
 
 
-def count_launches(counted_jobs: Sequence[jobs.Job], metrics: Iterable[str]) -> list[tuple[jobs.Job, dict, dict]]:
+def count_launches(
+    counted_jobs: Sequence[jobs.Job], metrics: Iterable[str]
+) -> list[tuple[jobs.Job, dict, dict]]:
     """Return, for each launch, its job, what the job's `run` returned, and the dict of `run_ncu`.
 
     Raises LabError if ncu cannot profile, or counted more or fewer launches than the jobs made.
@@ -88,12 +95,21 @@ def profile_rung(rung: Rung) -> pd.DataFrame:
     """Return a row per variant, layer and kernel of a rung: rung, label, layer, batch, kernel, and ncu's counters."""
     rows = {}
     for listed, metrics in ((list_jobs(rung), METRICS), (list_unrolled(rung), FETCHING)):
-        for job, result, row in count_launches(listed, metrics) if listed else ():  # result: of `Job.run`
-            columns = {"rung": rung.number, "label": job.program, "layer": job.shape, "batch": result["images"],
-                       "kernel": row["kernel"]}
+        for job, result, row in (
+            count_launches(listed, metrics) if listed else ()
+        ):  # result: of `Job.run`
+            columns = {
+                "rung": rung.number,
+                "label": job.program,
+                "layer": job.shape,
+                "batch": result["images"],
+                "kernel": row["kernel"],
+            }
             # If a variant computes in chunks, the first chunk is kept.
-            rows.setdefault((job.program, job.shape, row["kernel"], metrics),
-                            columns | {name: row[name] for name in metrics if name in row})
+            rows.setdefault(
+                (job.program, job.shape, row["kernel"], metrics),
+                columns | {name: row[name] for name in metrics if name in row},
+            )
     return pd.DataFrame(rows.values())
 
 
@@ -104,9 +120,14 @@ def counters(rungs: Rungs = None) -> None:
     """
     wanted_rungs, start = choose_rungs(rungs), time.perf_counter()
     require_gpu("counters are recorded on a GPU")
-    jobs.compile_all(job for rung in wanted_rungs for job in (*list_jobs(rung), *list_unrolled(rung)))
+    jobs.compile_all(
+        job for rung in wanted_rungs for job in (*list_jobs(rung), *list_unrolled(rung))
+    )
     print(f"compiled, {time.perf_counter() - start:.0f} s", flush=True)
     for rung in wanted_rungs:
         if not (table := profile_rung(rung)).empty:  # this GPU may run none of its kernels
             path = record_evidence(table, data_dir() / "counters", ["rung"])
-            print(f"{rung.label}: {len(table)} rows in {path}, {time.perf_counter() - start:.0f} s", flush=True)
+            print(
+                f"{rung.label}: {len(table)} rows in {path}, {time.perf_counter() - start:.0f} s",
+                flush=True,
+            )

@@ -19,7 +19,11 @@ from recording.keep import record_table, stamp
 from recording.options import LAYERS, Dry
 
 BATCHES = (100, 1000, 10_000)
-MODES = {"fp32": 1e-5, "tf32": 2e-3, "fp16": 2e-3}  # mode -> the largest error, relative to sum |x| |k|
+MODES = {
+    "fp32": 1e-5,
+    "tf32": 2e-3,
+    "fp16": 2e-3,
+}  # mode -> the largest error, relative to sum |x| |k|
 LAYOUTS = ("NCHW", "NHWC")
 REPEAT = 20
 WARM_UP_MS = 50
@@ -42,27 +46,41 @@ def measure_case(torch, layer: Layer, x: np.ndarray, k: np.ndarray, mode: str, l
         return torch.nn.functional.conv2d(*on_gpu)
 
     y = run()  # the autotuner chooses
-    _require_right(y[:CHECKED_IMAGES].float().cpu().numpy(), layer, x[:CHECKED_IMAGES], k, mode, layout)
+    _require_right(
+        y[:CHECKED_IMAGES].float().cpu().numpy(), layer, x[:CHECKED_IMAGES], k, mode, layout
+    )
     del y
     start = time.perf_counter()
     while time.perf_counter() - start < WARM_UP_MS / 1e3:
         time_torch(torch, run, flush)
     times = [time_torch(torch, run, flush) for _ in range(REPEAT)]
     return {
-        "network": layer.network, "layer": int(layer.name[-1]), "batch": len(x), "mode": mode, "layout": layout,
-        "median_ms": np.median(times), "min_ms": min(times), "max_ms": max(times), "repeat": REPEAT,
-        "warm_up_ms": WARM_UP_MS, "l2_flush_mib": flushed_bytes / 2**20,
+        "network": layer.network,
+        "layer": int(layer.name[-1]),
+        "batch": len(x),
+        "mode": mode,
+        "layout": layout,
+        "median_ms": np.median(times),
+        "min_ms": min(times),
+        "max_ms": max(times),
+        "repeat": REPEAT,
+        "warm_up_ms": WARM_UP_MS,
+        "l2_flush_mib": flushed_bytes / 2**20,
     }
 
 
-def _require_right(y: np.ndarray, layer: Layer, x: np.ndarray, k: np.ndarray, mode: str, layout: str) -> None:
+def _require_right(
+    y: np.ndarray, layer: Layer, x: np.ndarray, k: np.ndarray, mode: str, layout: str
+) -> None:
     """Raise LabError if y, cuDNN's convolution of x and k, has an error beyond the mode's limit."""
     if mode == "fp16":
         x, k = x.astype(np.float16), k.astype(np.float16)
     error = np.max(np.abs(y - conv_float64(x, k)) / error_scale(x, k))
     if not error <= MODES[mode]:
-        raise LabError(f"cuDNN on {layer} in {mode}, {layout}: the error is {error:.1e} of sum |x| |k|; the limit is "
-                       f"{MODES[mode]:.0e}. Do other settings of PyTorch change the precision?")
+        raise LabError(
+            f"cuDNN on {layer} in {mode}, {layout}: the error is {error:.1e} of sum |x| |k|; the limit is "
+            f"{MODES[mode]:.0e}. Do other settings of PyTorch change the precision?"
+        )
 
 
 def measure_all(torch, layers=LAYERS, batches=BATCHES) -> pd.DataFrame:
@@ -73,8 +91,12 @@ def measure_all(torch, layers=LAYERS, batches=BATCHES) -> pd.DataFrame:
         start = time.perf_counter()
         x = np.empty(layer.x_shape(max(batches)), np.float32)
         k = draw_inputs(x, layer, rng)  # fills x, too
-        rows += [measure_case(torch, layer, x[:batch], k, mode, layout)
-                 for batch in batches for mode in MODES for layout in LAYOUTS]
+        rows += [
+            measure_case(torch, layer, x[:batch], k, mode, layout)
+            for batch in batches
+            for mode in MODES
+            for layout in LAYOUTS
+        ]
         print(f"{layer.name}: {time.perf_counter() - start:.1f} s", flush=True)
     return stamp(pd.DataFrame(rows), describe_torch(torch), torch.cuda.get_device_name(0))
 
@@ -82,6 +104,10 @@ def measure_all(torch, layers=LAYERS, batches=BATCHES) -> pd.DataFrame:
 def cudnn(dry: Dry = False) -> None:
     """Measure cuDNN through PyTorch: data/cudnn/."""
     table = measure_all(require_torch())
-    print(table.pivot(index=["network", "layer", "batch"], columns=["mode", "layout"], values="median_ms").to_string())
+    print(
+        table.pivot(
+            index=["network", "layer", "batch"], columns=["mode", "layout"], values="median_ms"
+        ).to_string()
+    )
     if not dry:
         print(f"\nkept in {record_table(table, 'cudnn')}")

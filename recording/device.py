@@ -37,11 +37,20 @@ def measure_copies(size: int = BYTES) -> dict[str, float]:
     driver, rates = hostcuda.driver, {}
     with Buffers() as memory:
         a, b = memory.new((size,), np.uint8), memory.new((size,), np.uint8)
-        rates["copy_tb_s"] = 2 * size / _measure_best_s(lambda: driver.memcpy_dtod(a, b, size)) / 1e12  # read, written
-        rates["write_tb_s"] = size / _measure_best_s(lambda: driver.memset_d32(a, 0, size // 4)) / 1e12
-        for kind, host in (("pinned", driver.pagelocked_zeros(size, np.uint8)), ("pageable", np.zeros(size, np.uint8))):
-            for way, copy in (("to", lambda host=host: driver.memcpy_htod(a, host)),
-                              ("from", lambda host=host: driver.memcpy_dtoh(host, a))):
+        rates["copy_tb_s"] = (
+            2 * size / _measure_best_s(lambda: driver.memcpy_dtod(a, b, size)) / 1e12
+        )  # read, written
+        rates["write_tb_s"] = (
+            size / _measure_best_s(lambda: driver.memset_d32(a, 0, size // 4)) / 1e12
+        )
+        for kind, host in (
+            ("pinned", driver.pagelocked_zeros(size, np.uint8)),
+            ("pageable", np.zeros(size, np.uint8)),
+        ):
+            for way, copy in (
+                ("to", lambda host=host: driver.memcpy_htod(a, host)),
+                ("from", lambda host=host: driver.memcpy_dtoh(host, a)),
+            ):
                 rates[f"{way}_device_{kind}_gb_s"] = size / _measure_best_s(copy) / 1e9
     return rates
 
@@ -49,14 +58,20 @@ def measure_copies(size: int = BYTES) -> dict[str, float]:
 def measure_products() -> dict[str, float]:
     """Measure PyTorch's matrix products [TFLOP/s]; return no rates if PyTorch is not installed or has no GPU."""
     torch, rates = find_torch(), {}
-    for name, dtype in (("float32", "float32"), ("tf32", "float32"), ("float16", "float16")) if torch else ():
+    for name, dtype in (
+        (("float32", "float32"), ("tf32", "float32"), ("float16", "float16")) if torch else ()
+    ):
         torch.backends.cuda.matmul.allow_tf32 = name == "tf32"
-        a, b = (torch.rand((SIDE, SIDE), device="cuda", dtype=getattr(torch, dtype)) for _ in range(2))
+        a, b = (
+            torch.rand((SIDE, SIDE), device="cuda", dtype=getattr(torch, dtype)) for _ in range(2)
+        )
         rates[f"{name}_gemm_tflop_s"] = 2 * SIDE**3 / _measure_best_s(lambda a=a, b=b: a @ b) / 1e12
     return rates
 
 
-def write_entry(here: Device, measured: dict[str, float], memory_clock_hz: float, bus_bits: int) -> str:
+def write_entry(
+    here: Device, measured: dict[str, float], memory_clock_hz: float, bus_bits: int
+) -> str:
     """Return the device's entry as TOML; `measured` are rates by their names there, copy_tb_s among them."""
     major, minor = here.compute_capability or (0, 0)
     rates = "\n".join(f"{name} = {value:.3g}" for name, value in measured.items())
@@ -87,12 +102,18 @@ def device(dry: Dry = False, out: Folder = None) -> None:
     """
     here = require_gpu("devices.toml lists GPUs")
     if here.name in devices._read_listed():  # the entries of data/devices.toml, by name
-        raise LabError(f"data/devices.toml lists {here.name} already: remove its entry to measure it again")
+        raise LabError(
+            f"data/devices.toml lists {here.name} already: remove its entry to measure it again"
+        )
     get, kind = hostcuda.driver.Context.get_device().get_attribute, hostcuda.driver.device_attribute
     rates = measure_copies() | measure_products()
-    text = write_entry(here, rates, get(kind.MEMORY_CLOCK_RATE) * 1e3, get(kind.GLOBAL_MEMORY_BUS_WIDTH))  # from kHz
+    text = write_entry(
+        here, rates, get(kind.MEMORY_CLOCK_RATE) * 1e3, get(kind.GLOBAL_MEMORY_BUS_WIDTH)
+    )  # from kHz
     print(text.strip())
     if not dry:
         path = Path(out or data_dir()) / "devices.toml"
         manifest.write(path, (path.read_text() if path.is_file() else "") + text)
-        print(f"\nkept in {path}; next `python -m recording times`, and lab.recorded(\"{here.name}\") has them")
+        print(
+            f'\nkept in {path}; next `python -m recording times`, and lab.recorded("{here.name}") has them'
+        )

@@ -28,12 +28,33 @@ from recording.options import Folder, Repeat
 from recording.times import bench_all, check_kernels
 
 EDITS, PROGRAMS = (Path(__file__).parent / name for name in ("edits", "programs"))
-KEPT = ["label", "options", "code", "layer", "batch", "dtype", "op_ms", "op_min_ms", "op_max_ms", "repeat"]
+KEPT = [
+    "label",
+    "options",
+    "code",
+    "layer",
+    "batch",
+    "dtype",
+    "op_ms",
+    "op_min_ms",
+    "op_max_ms",
+    "repeat",
+]
 PATIENCE_S = 300  # the longest time of a program
 # Sizes of the programs, or of those that begin with this name: so small that the CPU engine counts them in seconds.
 SIZES = {
-    "sgemm": 512, "transpose": 4096, "stencil": 4096, "stencil3d": 256, "matvec": 4096, "mandelbrot": 2048,
-    "maxpool": 4096, "bilinear": 2048, "special": 1 << 21, "horner": 1 << 21, "conv1d": 1 << 22, "gather": 1 << 22,
+    "sgemm": 512,
+    "transpose": 4096,
+    "stencil": 4096,
+    "stencil3d": 256,
+    "matvec": 4096,
+    "mandelbrot": 2048,
+    "maxpool": 4096,
+    "bilinear": 2048,
+    "special": 1 << 21,
+    "horner": 1 << 21,
+    "conv1d": 1 << 22,
+    "gather": 1 << 22,
     "strided": 1 << 22,
 }
 _OTHER_SIZE = 1 << 24
@@ -75,10 +96,14 @@ def run_program(path: Path, engine: str, *arguments: str) -> dict[str, str | int
 
     Raises EngineError if it does not compile, or fails; LabError if it prints another line.
     """
-    ended = processes.run(processes.program(str(path), arguments, engine), {}, PATIENCE_S, capture=True)
+    ended = processes.run(
+        processes.program(str(path), arguments, engine), {}, PATIENCE_S, capture=True
+    )
     ended.require(path.name)
     if not (line := _LINE.fullmatch(ended.output.strip())) or not (ms := float(line[4])) > 0:
-        raise LabError(f"{path.name} has to print one line, name,size,kernel,ms; it printed:\n{ended.last_lines}")
+        raise LabError(
+            f"{path.name} has to print one line, name,size,kernel,ms; it printed:\n{ended.last_lines}"
+        )
     return {"name": line[1], "size": int(line[2]), "kernel": line[3], "ms": ms}
 
 
@@ -91,8 +116,14 @@ def time_edits(batch: int, repeat: int | None) -> pd.DataFrame:
     for edit in read_edits():
         for kernel in (edit.start, edit.variant):  # several edits may begin from one rung
             shapes.setdefault(kernel, {}).update(dict.fromkeys(edit.layers))
-    jobs.compile_all(jobs.make_job(kernel, layer) for kernel, layers in shapes.items() for layer in layers)
-    passed = [kernel for kernel, layers in shapes.items() if check_kernels([kernel], [(layer, 2) for layer in layers])]
+    jobs.compile_all(
+        jobs.make_job(kernel, layer) for kernel, layers in shapes.items() for layer in layers
+    )
+    passed = [
+        kernel
+        for kernel, layers in shapes.items()
+        if check_kernels([kernel], [(layer, 2) for layer in layers])
+    ]
     measured = [pd.DataFrame(columns=KEPT)]
     for layer in dict.fromkeys(layer for layers in shapes.values() for layer in layers):
         several = [kernel for kernel in passed if layer in shapes[kernel]]
@@ -110,22 +141,36 @@ def time_programs() -> pd.DataFrame:
     rows = []
     for path, is_estimated in itertools.product(every_program(), (False, True)):
         try:  # the arguments are the size and the number of timed launches
-            rows.append(run_program(path, "gpu", *([str(size_of(path.stem)), "20"] if is_estimated else [])))
+            rows.append(
+                run_program(path, "gpu", *([str(size_of(path.stem)), "20"] if is_estimated else []))
+            )
         except EngineError as error:
             print(f"FAILED {error}", flush=True)
     return pd.DataFrame(rows, columns=["name", "size", "kernel", "ms"])
 
 
-def edits(batch: Annotated[int, Option(help="Images.")] = 10_000, repeat: Repeat = None, folder: Folder = None) -> None:
+def edits(
+    batch: Annotated[int, Option(help="Images.")] = 10_000,
+    repeat: Repeat = None,
+    folder: Folder = None,
+) -> None:
     """Time what no estimate has seen: data/estimates/.
 
     These are edits of the rungs, beside the rungs with the same options, and programs that are no convolutions.
     """
     require_gpu("edits are timed on a GPU, and nothing was written")
-    for name, key in (("edits", ["label", "layer", "batch"]), ("programs", ["name", "size", "kernel"])):
+    for name, key in (
+        ("edits", ["label", "layer", "batch"]),
+        ("programs", ["name", "size", "kernel"]),
+    ):
         table = time_edits(batch, repeat) if name == "edits" else time_programs()
         print(table.to_string(index=False))
         if len(table):
-            path, rows = (folder or data_dir() / "estimates") / f"{name}.csv", stamp(store.remove_numbers(table))
-            read = functools.partial(store.read_as_stored, dtype={"code": str})  # a digest may be all digits
+            path, rows = (
+                (folder or data_dir() / "estimates") / f"{name}.csv",
+                stamp(store.remove_numbers(table)),
+            )
+            read = functools.partial(
+                store.read_as_stored, dtype={"code": str}
+            )  # a digest may be all digits
             print(f"kept in {merge_rows(path, rows, ['device', *key], read=read)}", flush=True)

@@ -50,7 +50,14 @@ COUNTED = 2  # images per launch that is counted
 SWEPT, SWEPT_BATCH = 45, 1000  # sizes of 07 per layer
 # The rates to fit, with first guesses; the others were measured one by one, see the comments in cards.toml.
 FITTED = {
-    "fine": {"l2_write_tb_s": 4.0, "pipes": 0.9, "issue": 0.85, "tags": 2.5, "miss_cycles": 2.0, "misses_apart": 10.0},
+    "fine": {
+        "l2_write_tb_s": 4.0,
+        "pipes": 0.9,
+        "issue": 0.85,
+        "tags": 2.5,
+        "miss_cycles": 2.0,
+        "misses_apart": 10.0,
+    },
     "coarse": {"memory_instructions": 0.25, "integer": 0.5, "branches": 4.0, "divisions": 20.0},
 }
 _FAR = math.log(1.1)  # pairs whose times are closer are not ordered
@@ -62,7 +69,12 @@ LEAST_KERNELS, MOST_OFF = 3, 1.5
 # ------------------------------------------------------------------------------------------------------- counting
 def map_variants() -> dict[str, Variant]:
     """Map the labels in data/results, such as "tiling, tile=32", to the variants and exercises' solutions of RUNGS."""
-    every = [v for rung in LADDER if rung.number in RUNGS for v in (*variants(rung.number), *solutions(rung.number))]
+    every = [
+        v
+        for rung in LADDER
+        if rung.number in RUNGS
+        for v in (*variants(rung.number), *solutions(rung.number))
+    ]
     return {_shorten_label(v): v for v in every if not (v.library or v.architecture_specific)}
 
 
@@ -97,9 +109,13 @@ def collect_work(pairs: Iterable[tuple[Variant, Layer]]) -> pd.DataFrame:
             variant.supports(layer)
         except EngineError:
             return []
-        kind, works = profile(variant, layer, COUNTED, estimate=DEVICE).works  # "fine" or "coarse"; a dict per launch
+        kind, works = profile(
+            variant, layer, COUNTED, estimate=DEVICE
+        ).works  # "fine" or "coarse"; a dict per launch
         if not fine():  # this machine lacks the tools that read machine code
-            raise EngineError("the fit needs nvcc and nvdisasm: install the CUDA toolkit or its wheels")
+            raise EngineError(
+                "the fit needs nvcc and nvdisasm: install the CUDA toolkit or its wheels"
+            )
         if kind != "fine":
             print(f"{variant.label}, {layer.name}: too much machine code", flush=True)
             return []
@@ -120,13 +136,19 @@ def collect_unseen() -> pd.DataFrame:
         records, modules, ended = launched(processes.program(str(path), [size], "cpu"))
         ended.require(path.name)
         _, works = works_of_launches(records, modules)
-        rows += [{"label": path.stem, "rung": "", "layer": size, "options": "", **work} for work in works]
+        rows += [
+            {"label": path.stem, "rung": "", "layer": size, "options": "", **work} for work in works
+        ]
     return pd.concat([edited, pd.DataFrame(rows)], ignore_index=True)
 
 
 def read(name: str) -> pd.DataFrame:
     """Read a table of `collect_work` or `collect_unseen` from data/estimates."""
-    return store.read_as_stored(FOLDER / name, dtype={"layer": str}).fillna({"options": "", "rung": ""}).fillna(0.0)
+    return (
+        store.read_as_stored(FOLDER / name, dtype={"layer": str})
+        .fillna({"options": "", "rung": ""})
+        .fillna(0.0)
+    )
 
 
 # ------------------------------------------------------------------------------------------------------- comparing
@@ -154,40 +176,71 @@ def _drop_labels(rows: pd.DataFrame) -> list[dict]:
     return rows.drop(columns=["label", "rung", "layer", "options"]).to_dict("records")
 
 
-def list_cases(table: pd.DataFrame, batch: int, times_ms: Mapping[tuple[str, str], float],
-               find_variant: Callable[[pd.Series], Variant]) -> list[Case]:
+def list_cases(
+    table: pd.DataFrame,
+    batch: int,
+    times_ms: Mapping[tuple[str, str], float],
+    find_variant: Callable[[pd.Series], Variant],
+) -> list[Case]:
     """Return the cases of a table of `collect_work` that have a recorded time with `batch` images.
 
     `times_ms` maps (label, layer) to the time, and `find_variant` a row to its variant.
     """
     memory = devices.device(DEVICE).memory_bytes
-    return [Case(label, rows.rung.iloc[0], layer, times_ms[label, layer],
-                 scale_work(find_variant(rows.iloc[0]), LAYERS[layer], _drop_labels(rows), COUNTED, batch, memory))
-            for (label, layer), rows in table.groupby(["label", "layer"], sort=False) if (label, layer) in times_ms]
+    return [
+        Case(
+            label,
+            rows.rung.iloc[0],
+            layer,
+            times_ms[label, layer],
+            scale_work(
+                find_variant(rows.iloc[0]),
+                LAYERS[layer],
+                _drop_labels(rows),
+                COUNTED,
+                batch,
+                memory,
+            ),
+        )
+        for (label, layer), rows in table.groupby(["label", "layer"], sort=False)
+        if (label, layer) in times_ms
+    ]
 
 
 def _map_times(table: pd.DataFrame) -> dict[tuple[str, str], float]:
     """Map label, as in files without the rung's number, and layer to the op time [ms] of a table's row."""
-    return {(label, layer): ms for label, layer, ms in zip(table.label, table.layer, table.op_ms, strict=True)}
+    return {
+        (label, layer): ms
+        for label, layer, ms in zip(table.label, table.layer, table.op_ms, strict=True)
+    }
 
 
 def list_ladder_cases(table: pd.DataFrame, batch: int) -> list[Case]:
     """Return the cases of a table of `collect_work` whose times are in data/results."""
     rows = recorded(DEVICE).table[lambda rows: (rows.batch == batch) & rows.layer.notna()]
-    times_ms, variants_by_label = _map_times(rows.assign(label=rows.label.str.partition(" ")[2])), map_variants()
+    times_ms, variants_by_label = (
+        _map_times(rows.assign(label=rows.label.str.partition(" ")[2])),
+        map_variants(),
+    )
     return list_cases(table, batch, times_ms, lambda row: variants_by_label[row.label])
 
 
 def list_unseen_cases(table: pd.DataFrame) -> list[Case]:
     """Return the cases of a table of `collect_unseen` that have a recorded time, on each device that has one."""
     edited = {_shorten_label(edit.variant): edit.variant for edit in read_edits()}
-    recorded_edits, recorded_programs = (store.read_as_stored(FOLDER / name) for name in ("edits.csv", "programs.csv"))
-    cases = list_cases(table[table.rung != ""], BATCH, _map_times(recorded_edits), lambda row: edited[row.label])
+    recorded_edits, recorded_programs = (
+        store.read_as_stored(FOLDER / name) for name in ("edits.csv", "programs.csv")
+    )
+    cases = list_cases(
+        table[table.rung != ""], BATCH, _map_times(recorded_edits), lambda row: edited[row.label]
+    )
     programs = table[table.rung == ""]
     for timed in recorded_programs.itertuples():
         rows = programs[(programs.label == timed.name) & (programs.layer == str(timed.size))]
         if len(rows):
-            cases.append(Case(timed.name, "", str(timed.size), timed.ms, _drop_labels(rows), timed.device))
+            cases.append(
+                Case(timed.name, "", str(timed.size), timed.ms, _drop_labels(rows), timed.device)
+            )
     return cases
 
 
@@ -211,12 +264,44 @@ def predict(cases: Sequence[Case], kind: str, card: Card) -> pd.DataFrame:
         times_ms = [model.time_ms(work, timing_card) for work in works]
         longest = works[times_ms.index(max(times_ms))]
         reason = next(filter(None, (why_not(work, case_card) for work in works)), "")
-        intervals = [(math.nan, math.nan)] if reason else [model.interval_ms(work, case_card) for work in works]
-        unlike = kind == "fine" and next(filter(None, (why_unlike(work, case_card) for work in works)), "")
-        rows.append((case.label, case.rung, case.layer, case.device, case.op_ms, sum(times_ms),
-                     *np.sum(intervals, axis=0), model.busiest_unit(longest, case_card), unlike, reason))
-    return pd.DataFrame(rows, columns=["label", "rung", "layer", "device", "op_ms", "estimate", "low", "high", "unit",
-                                       "unlike", "why_not"])
+        intervals = (
+            [(math.nan, math.nan)]
+            if reason
+            else [model.interval_ms(work, case_card) for work in works]
+        )
+        unlike = kind == "fine" and next(
+            filter(None, (why_unlike(work, case_card) for work in works)), ""
+        )
+        rows.append(
+            (
+                case.label,
+                case.rung,
+                case.layer,
+                case.device,
+                case.op_ms,
+                sum(times_ms),
+                *np.sum(intervals, axis=0),
+                model.busiest_unit(longest, case_card),
+                unlike,
+                reason,
+            )
+        )
+    return pd.DataFrame(
+        rows,
+        columns=[
+            "label",
+            "rung",
+            "layer",
+            "device",
+            "op_ms",
+            "estimate",
+            "low",
+            "high",
+            "unit",
+            "unlike",
+            "why_not",
+        ],
+    )
 
 
 def find_intervals(held_out: pd.DataFrame, unseen: pd.DataFrame) -> dict[str, tuple[float, float]]:
@@ -228,10 +313,14 @@ def find_intervals(held_out: pd.DataFrame, unseen: pd.DataFrame) -> dict[str, tu
     intervals = {}
     for unit, rows in unseen[unseen.unlike == ""].groupby("unit"):
         ratios = rows.op_ms / rows.estimate
-        if rows.label.nunique() < LEAST_KERNELS or _log_error(rows).quantile(0.9) > math.log(MOST_OFF):
+        if rows.label.nunique() < LEAST_KERNELS or _log_error(rows).quantile(0.9) > math.log(
+            MOST_OFF
+        ):
             continue
         held_out_rows = held_out[(held_out.unlike == "") & (held_out.unit == unit)]
-        groups = [group for group in (ratios, held_out_rows.op_ms / held_out_rows.estimate) if len(group)]
+        groups = [
+            group for group in (ratios, held_out_rows.op_ms / held_out_rows.estimate) if len(group)
+        ]
         low, high = ([float(group.quantile(share)) for group in groups] for share in (0.05, 0.95))
         intervals[unit] = math.floor(100 * min(low)) / 100, math.ceil(100 * max(high)) / 100
     return intervals
@@ -255,11 +344,16 @@ def fit(cases: Sequence[Case], kind: str, start: Card) -> Card:
     def compute_residuals(x: np.ndarray) -> np.ndarray:
         """Return the log errors with rates exp(x), and the distances from the physical values."""
         card = _replace_rates(start, names, x)
-        errors = [math.log(sum(model.time_ms(work, card) for work in case_works) / ms) for case_works, ms in works]
+        errors = [
+            math.log(sum(model.time_ms(work, card) for work in case_works) / ms)
+            for case_works, ms in works
+        ]
         return np.array([*errors, *(0.05 * (x - first))])
 
     bounds = (first - 1.5, first + 1.5)
-    solution = least_squares(compute_residuals, first, loss="soft_l1", f_scale=0.15, bounds=bounds, diff_step=0.01)
+    solution = least_squares(
+        compute_residuals, first, loss="soft_l1", f_scale=0.15, bounds=bounds, diff_step=0.01
+    )
     return _replace_rates(start, names, solution.x)
 
 
@@ -267,7 +361,9 @@ def _replace_rates(card: Card, names: Iterable[str], logarithms: np.ndarray) -> 
     """Return the card with the named rates set to exp(logarithms)."""
     values = dict(zip(names, map(float, np.exp(logarithms)), strict=True))
     coarse = {name: values.get(name, value) for name, value in card.coarse.items()}
-    return dataclasses.replace(card, coarse=coarse, **{k: v for k, v in values.items() if k not in coarse})
+    return dataclasses.replace(
+        card, coarse=coarse, **{k: v for k, v in values.items() if k not in coarse}
+    )
 
 
 def predict_held_out(cases: Sequence[Case], kind: str, start: Card) -> pd.DataFrame:
@@ -291,15 +387,22 @@ _BUSY = {
     "L2": ("lts__throughput.avg.pct_of_peak_sustained_elapsed", 92),
 }
 _SAME = {  # a unit of the estimate -> that of `_BUSY` whose metric has it, too
-    "L2 reads": "L2", "L2 writes": "L2", "DRAM": "L2", "integer pipe": "instruction issue",
-    "FMA pipe": "instruction issue", "memory instructions": "L1 data pipe", "L1 tags": "L1 data pipe",
+    "L2 reads": "L2",
+    "L2 writes": "L2",
+    "DRAM": "L2",
+    "integer pipe": "instruction issue",
+    "FMA pipe": "instruction issue",
+    "memory instructions": "L1 data pipe",
+    "L1 tags": "L1 data pipe",
 }
 
 
 def describe_limiters(cases: Sequence[Case], card: Card) -> str:
     """Return how often the estimate's busiest unit is also the busiest in Nsight Compute, or within 10 % of it."""
     counted = store.read_as_stored(data_dir() / "counters" / f"{devices.slug(DEVICE)}.csv")
-    counted = counted[counted["idc__requests.sum"].notna()].drop_duplicates(["label", "layer", "kernel"])
+    counted = counted[counted["idc__requests.sum"].notna()].drop_duplicates(
+        ["label", "layer", "kernel"]
+    )
     counted = counted.set_index(["label", "layer", "kernel"])
     is_same, is_near = [], []
     for case, work in ((one, work) for one in cases for work in one.works):
@@ -331,9 +434,13 @@ def describe_edits(table: pd.DataFrame) -> str:
         if ".cu" not in label:  # of a solution: "tiling, b_together.cu"
             continue
         file = label.partition(", ")[2]
-        start = next((s for end, s in _STARTS.items() if file.endswith(end)), label.partition(",")[0])
+        start = next(
+            (s for end, s in _STARTS.items() if file.endswith(end)), label.partition(",")[0]
+        )
         if (start, layer) in at.index:
-            (now, guessed), (was, before) = (at.loc[(key, layer), ["op_ms", "estimate"]] for key in (label, start))
+            (now, guessed), (was, before) = (
+                at.loc[(key, layer), ["op_ms", "estimate"]] for key in (label, start)
+            )
             true.append(np.log(now / was))
             guess.append(np.log(guessed / before))
     true, guess = pd.Series(true), pd.Series(guess)
@@ -386,23 +493,47 @@ def write_texts(table: pd.DataFrame, sweep: pd.DataFrame) -> dict[str, str]:
     left, coarse = (predict_held_out(cases, kind, card) for kind in FITTED)
     unseen = predict(list_unseen_cases(read("unseen.csv")), "fine", card)
     without_07 = fit([case for case in cases if case.rung != "tuning"], "fine", card)
-    sizes = predict(list_cases(sweep, SWEPT_BATCH, _map_times(read_swept()),
-                               lambda row: variant("tuning", **tables.as_options(row.options))), "fine", without_07)
+    sizes = predict(
+        list_cases(
+            sweep,
+            SWEPT_BATCH,
+            _map_times(read_swept()),
+            lambda row: variant("tuning", **tables.as_options(row.options)),
+        ),
+        "fine",
+        without_07,
+    )
     picks = []
     for layer, rows in sizes.groupby("layer"):
         pick = rows.op_ms[rows.estimate.idxmin()] / rows.op_ms.min()
         picks.append(f"{pick:.2f} times the best of {len(rows)} ({layer})")
     return {
-        "errors": "\n".join([
-            *_HEAD, _format_row("kernels that get a time", left[left.why_not == ""]),
-            _format_row("all, with machine code", left),
-            _format_row("all, without it: only the order is used", coarse),
-            *(_format_row(f"all of {name}, with machine code", left[left.layer == name]) for name in LAYERS)]),
-        "sizes": "\n".join([
-            *_HEAD, _format_row(f"swept sizes of 07, batch {SWEPT_BATCH:,}", sizes),
-            *(_format_row(f"batch {batch:,}", predict(list_ladder_cases(table, batch), "fine", card))
-              for batch in (100, 1000)),
-            "", f"The size that the estimate picks takes {', '.join(picks)}."]),
+        "errors": "\n".join(
+            [
+                *_HEAD,
+                _format_row("kernels that get a time", left[left.why_not == ""]),
+                _format_row("all, with machine code", left),
+                _format_row("all, without it: only the order is used", coarse),
+                *(
+                    _format_row(f"all of {name}, with machine code", left[left.layer == name])
+                    for name in LAYERS
+                ),
+            ]
+        ),
+        "sizes": "\n".join(
+            [
+                *_HEAD,
+                _format_row(f"swept sizes of 07, batch {SWEPT_BATCH:,}", sizes),
+                *(
+                    _format_row(
+                        f"batch {batch:,}", predict(list_ladder_cases(table, batch), "fine", card)
+                    )
+                    for batch in (100, 1000)
+                ),
+                "",
+                f"The size that the estimate picks takes {', '.join(picks)}.",
+            ]
+        ),
         "edits": describe_edits(left),
         "limiters": describe_limiters(cases, card),
         "worst": _list_worst(left),
@@ -414,9 +545,14 @@ def write_texts(table: pd.DataFrame, sweep: pd.DataFrame) -> dict[str, str]:
 def _list_worst(table: pd.DataFrame) -> str:
     """Return the twelve cases with the largest errors in Markdown."""
     rows = table.loc[_log_error(table).sort_values(ascending=False).index[:12]]
-    lines = [f"| {row.label} | {row.layer} | {row.op_ms:.3g} | {row.op_ms / row.estimate:.2f} | {row.why_not} |"
-             for row in rows.itertuples()]
-    head = ["| kernel | layer | recorded ms | over the model's time | why it gets no time |", "|---|---|---|---|---|"]
+    lines = [
+        f"| {row.label} | {row.layer} | {row.op_ms:.3g} | {row.op_ms / row.estimate:.2f} | {row.why_not} |"
+        for row in rows.itertuples()
+    ]
+    head = [
+        "| kernel | layer | recorded ms | over the model's time | why it gets no time |",
+        "|---|---|---|---|---|",
+    ]
     return "\n".join([*head, *lines])
 
 
@@ -427,12 +563,19 @@ def _summarize_unseen(table: pd.DataFrame, card: Card) -> str:
     lines = [
         f"Of {len(table)} times of {table.label.nunique()} kernels that took part in no fit, {len(timed)} get an "
         f"estimate. Its error is {_format_errors(_log_error(timed), ' in the median and ')} at the 90th percentile. "
-        f"{within.sum()} of the {len(timed)} times are within their interval.", "",
+        f"{within.sum()} of the {len(timed)} times are within their interval.",
+        "",
         "| limited by | kernels | times | median error | 90th percentile | recorded over the model's time |",
         "|---|---|---|---|---|---|",
     ]
-    groups = [(unit, rows, card.intervals.get(unit)) for unit, rows in table[table.unlike == ""].groupby("unit")]
-    for name, rows, interval in (*groups, ("refused before, by what they do", table[table.unlike != ""], None)):
+    groups = [
+        (unit, rows, card.intervals.get(unit))
+        for unit, rows in table[table.unlike == ""].groupby("unit")
+    ]
+    for name, rows, interval in (
+        *groups,
+        ("refused before, by what they do", table[table.unlike != ""], None),
+    ):
         ratio = "{:.2f} to {:.2f}".format(*interval) if interval else "no time is given"
         errors = _format_errors(_log_error(rows), " | ")
         lines.append(f"| {name} | {rows.label.nunique()} | {len(rows)} | {errors} | {ratio} |")
@@ -441,11 +584,20 @@ def _summarize_unseen(table: pd.DataFrame, card: Card) -> str:
 
 def _list_unseen(table: pd.DataFrame) -> str:
     """Return the intervals of edits and programs, beside the recorded times, in Markdown."""
-    lines = ["| kernel | layer or size | recorded ms | estimate, ms | busiest |", "|---|---|---|---|---|"]
+    lines = [
+        "| kernel | layer or size | recorded ms | estimate, ms | busiest |",
+        "|---|---|---|---|---|",
+    ]
     for row in table.itertuples():
         estimate = f"none: {row.why_not}" if row.why_not else f"{row.low:.2g} to {row.high:.2g}"
-        gpu = "" if row.device == DEVICE else f", {row.device.removeprefix('NVIDIA ').partition(' ')[0]}"
-        lines.append(f"| {row.label} | {row.layer}{gpu} | {row.op_ms:.3g} | {estimate} | {row.unit} |")
+        gpu = (
+            ""
+            if row.device == DEVICE
+            else f", {row.device.removeprefix('NVIDIA ').partition(' ')[0]}"
+        )
+        lines.append(
+            f"| {row.label} | {row.layer}{gpu} | {row.op_ms:.3g} | {estimate} | {row.unit} |"
+        )
     return "\n".join(lines)
 
 
@@ -453,13 +605,22 @@ def estimates(
     collect: Annotated[
         bool, Option("--collect", help="Count all variants again: about 20 minutes on two cores.")
     ] = False,
-    unseen: Annotated[bool, Option("--unseen", help="Count the edits and programs again: some minutes.")] = False,
-    fit_rates: Annotated[bool, Option("--fit", help="Fit the card's rates to the recorded times.")] = False,
+    unseen: Annotated[
+        bool, Option("--unseen", help="Count the edits and programs again: some minutes.")
+    ] = False,
+    fit_rates: Annotated[
+        bool, Option("--fit", help="Fit the card's rates to the recorded times.")
+    ] = False,
 ) -> None:
     """Compare estimates with times: docs/estimates.md."""
     if collect:
-        work = collect_work((v, layer) for layer in LAYERS.values() for v in map_variants().values())
-        sizes = [collect_work((size, layer) for size in choose_swept(layer)) for layer in (LENET72[1], *LENET86)]
+        work = collect_work(
+            (v, layer) for layer in LAYERS.values() for v in map_variants().values()
+        )
+        sizes = [
+            collect_work((size, layer) for size in choose_swept(layer))
+            for layer in (LENET72[1], *LENET86)
+        ]
         merge_rows(FOLDER / "work.csv", work, None)
         merge_rows(FOLDER / "sweep.csv", pd.concat(sizes), None)
     if unseen:
@@ -469,7 +630,11 @@ def estimates(
         cases = list_ladder_cases(table, BATCH)
         card = fit(cases, "coarse", fit(cases, "fine", model.card(DEVICE)))
         predicted = predict(list_unseen_cases(read("unseen.csv")), "fine", card)
-        put_card(dataclasses.replace(card, intervals=find_intervals(predict_held_out(cases, "fine", card), predicted)))
+        put_card(
+            dataclasses.replace(
+                card, intervals=find_intervals(predict_held_out(cases, "fine", card), predicted)
+            )
+        )
     texts = write_texts(table, sweep)
     for name, text in texts.items():
         replace_marked(name, text, PAGE)
@@ -483,7 +648,9 @@ def put_card(card: Card) -> None:
         text = re.sub(rf"(?m)^{name} = [\d.]+", f"{name} = {getattr(card, name):.4g}", text)
     for name in FITTED["coarse"]:  # inside of a line
         text = re.sub(rf"\b{name} = [\d.]+", f"{name} = {card.coarse[name]:.3g}", text)
-    ends = ", ".join(f'"{unit}" = [{low:.2f}, {high:.2f}]' for unit, (low, high) in card.intervals.items())
+    ends = ", ".join(
+        f'"{unit}" = [{low:.2f}, {high:.2f}]' for unit, (low, high) in card.intervals.items()
+    )
     text = re.sub(r"(?m)^intervals = .*$", f"intervals = {{ {ends} }}", text)
     write(model.CARDS, text)
     model.cards.cache_clear()

@@ -31,20 +31,38 @@ def measure_waves(module, multiprocessors: int, most: int = 5, times: int = 20_0
     `module` is experiments.cu, compiled. `times` is the length of the kernel's loop. SHARED_BYTES keeps others out.
     """
     compute, threads = module.get_function("compute").prepare("Pi"), 256
-    compute.set_attribute(hostcuda.driver.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES, SHARED_BYTES)
+    compute.set_attribute(
+        hostcuda.driver.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES, SHARED_BYTES
+    )
     step = multiprocessors // 4
-    counts = sorted({blocks + more for blocks in range(step, most * multiprocessors + 1, step) for more in (0, 1)})
+    counts = sorted(
+        {
+            blocks + more
+            for blocks in range(step, most * multiprocessors + 1, step)
+            for more in (0, 1)
+        }
+    )
     rows = []
     with Buffers() as memory:
         y = memory.new(threads * counts[-1])
         for blocks in counts:
-            ms = [time_run(lambda blocks=blocks: compute.prepared_call(
-                (blocks, 1), (threads, 1, 1), int(y), times, shared_size=SHARED_BYTES)) for _ in range(REPEAT)]
-            rows.append({"experiment": "waves", "kernel": "compute", "x": blocks, "ms": np.median(ms)})
+            ms = [
+                time_run(
+                    lambda blocks=blocks: compute.prepared_call(
+                        (blocks, 1), (threads, 1, 1), int(y), times, shared_size=SHARED_BYTES
+                    )
+                )
+                for _ in range(REPEAT)
+            ]
+            rows.append(
+                {"experiment": "waves", "kernel": "compute", "x": blocks, "ms": np.median(ms)}
+            )
     return rows
 
 
-def measure_latency(module, multiprocessors: int, places: int = 1 << 25, times: int = 200) -> list[dict]:
+def measure_latency(
+    module, multiprocessors: int, places: int = 1 << 25, times: int = 200
+) -> list[dict]:
     """Measure loads per microsecond (rate) by the warps per multiprocessor (x); a lane has a chain of dependent loads.
 
     The chains are `times` loads long, in an array of as many int32 as `places`. `module` is experiments.cu, compiled.
@@ -54,19 +72,38 @@ def measure_latency(module, multiprocessors: int, places: int = 1 << 25, times: 
     following = np.empty_like(order)
     following[order] = np.roll(order, -1)  # one cycle through all places
     with Buffers() as memory:
-        chain, y = memory.copy_in(following), memory.new(2048 * multiprocessors)  # threads that a multiprocessor holds
+        chain, y = (
+            memory.copy_in(following),
+            memory.new(2048 * multiprocessors),
+        )  # threads that a multiprocessor holds
         for warps in (1, 2, 4, 8, 16, 24, 32, 48, 64):
-            blocks, threads = (2, 16 * warps) if warps > 32 else (1, 32 * warps)  # a block has 32 warps at most
+            blocks, threads = (
+                (2, 16 * warps) if warps > 32 else (1, 32 * warps)
+            )  # a block has 32 warps at most
             grid = (blocks * multiprocessors, 1)
-            ms = [time_run(lambda grid=grid, threads=threads: chase.prepared_call(
-                grid, (threads, 1, 1), int(y), int(chain), times)) for _ in range(REPEAT)]
-            rows.append({"experiment": "latency", "kernel": "chase", "x": warps, "ms": np.median(ms),
-                         "rate": grid[0] * threads * times / np.median(ms) / 1e3})
+            ms = [
+                time_run(
+                    lambda grid=grid, threads=threads: chase.prepared_call(
+                        grid, (threads, 1, 1), int(y), int(chain), times
+                    )
+                )
+                for _ in range(REPEAT)
+            ]
+            rows.append(
+                {
+                    "experiment": "latency",
+                    "kernel": "chase",
+                    "x": warps,
+                    "ms": np.median(ms),
+                    "rate": grid[0] * threads * times / np.median(ms) / 1e3,
+                }
+            )
     return rows
 
 
-def measure_clock(module, kernel: Variant, for_ms: float = 400, launches: int = 10,
-                  spin_ns: int = 50_000) -> list[dict]:
+def measure_clock(
+    module, kernel: Variant, for_ms: float = 400, launches: int = 10, spin_ns: int = 50_000
+) -> list[dict]:
     """Measure a kernel's time and the clock (rate, MHz) on an idle GPU, by the time since the first launch (x, ms).
 
     A row per that many launches, for about `for_ms` in all. After them experiments.cu (`module`) counts cycles for
@@ -87,10 +124,19 @@ def measure_clock(module, kernel: Variant, for_ms: float = 400, launches: int = 
             end.record()
             clocks.prepared_call((1, 1), (1, 1, 1), int(cycles), slot, spin_ns)
         hostcuda.driver.Context.synchronize()
-        counted = memory.copy_out(cycles, (slots, 2), np.int64)  # of each slot: cycles, and nanoseconds that they took
-        return [{"experiment": "clock", "kernel": kernel.label, "x": marks[0][0].time_till(start),
-                 "ms": start.time_till(end) / launches, "rate": 1e3 * ticks / ns}
-                for (start, end), (ticks, ns) in zip(marks, counted, strict=True)]
+        counted = memory.copy_out(
+            cycles, (slots, 2), np.int64
+        )  # of each slot: cycles, and nanoseconds that they took
+        return [
+            {
+                "experiment": "clock",
+                "kernel": kernel.label,
+                "x": marks[0][0].time_till(start),
+                "ms": start.time_till(end) / launches,
+                "rate": 1e3 * ticks / ns,
+            }
+            for (start, end), (ticks, ns) in zip(marks, counted, strict=True)
+        ]
 
 
 def compare_orders(kernel: Variant, runs: int = 200) -> list[dict]:
@@ -102,14 +148,24 @@ def compare_orders(kernel: Variant, runs: int = 200) -> list[dict]:
     with kernel.plan(LENET86[1], BATCH) as plan:
         plan.load_random()
         plan.run()
-        for how, names in (("one after the other", "A" * runs + "B" * runs), ("in turns", "AB" * runs)):
+        for how, names in (
+            ("one after the other", "A" * runs + "B" * runs),
+            ("in turns", "AB" * runs),
+        ):
             hostcuda.driver.Context.synchronize()
             time.sleep(IDLE_S)
             ms = np.array([time_run(plan.run) for _ in names])
             for name in "AB":
                 own = ms[np.array(list(names)) == name]
-                rows.append({"experiment": "order", "kernel": kernel.label, "series": f"{how}: {name}",
-                             "ms": np.median(own), "rate": np.subtract(*np.quantile(own, (0.75, 0.25)))})
+                rows.append(
+                    {
+                        "experiment": "order",
+                        "kernel": kernel.label,
+                        "series": f"{how}: {name}",
+                        "ms": np.median(own),
+                        "rate": np.subtract(*np.quantile(own, (0.75, 0.25))),
+                    }
+                )
     return rows
 
 
@@ -119,7 +175,10 @@ def experiments(out: Folder = None) -> None:
     hostcuda.ensure_context()
     module = hostcuda.compiler.SourceModule(**module_arguments(SOURCE.read_text(), SOURCE))
     kernels = [variant(number, **({"step": step} if step else {})) for number, step in KERNELS]
-    rows = [*measure_waves(module, here.multiprocessors), *measure_latency(module, here.multiprocessors)]
+    rows = [
+        *measure_waves(module, here.multiprocessors),
+        *measure_latency(module, here.multiprocessors),
+    ]
     for kernel in kernels:
         rows += [*measure_clock(module, kernel), *compare_orders(kernel)]
     table = stamp(pd.DataFrame(rows))

@@ -20,9 +20,13 @@ def require_torch():
     try:
         import torch
     except ModuleNotFoundError:
-        raise LabError("this is measured through PyTorch: https://pytorch.org/get-started/locally") from None
+        raise LabError(
+            "this is measured through PyTorch: https://pytorch.org/get-started/locally"
+        ) from None
     if not torch.cuda.is_available():
-        raise LabError("this needs an NVIDIA GPU that PyTorch can use; torch.cuda.is_available() is False")
+        raise LabError(
+            "this needs an NVIDIA GPU that PyTorch can use; torch.cuda.is_available() is False"
+        )
     return torch
 
 
@@ -37,8 +41,10 @@ def find_torch():
 def describe_torch(torch) -> str:
     """Return the versions in use as a text: "PyTorch 2.11.0, cuDNN 9.19.0, CUDA 13.0"."""
     version = torch.backends.cudnn.version()  # 91900 for 9.19.0
-    return (f"PyTorch {torch.__version__}, cuDNN {version // 10_000}.{version // 100 % 100}.{version % 100}, "
-            f"CUDA {torch.version.cuda}")
+    return (
+        f"PyTorch {torch.__version__}, cuDNN {version // 10_000}.{version // 100 % 100}.{version % 100}, "
+        f"CUDA {torch.version.cuda}"
+    )
 
 
 def find_memory_format(torch, layout: str):
@@ -49,7 +55,9 @@ def find_memory_format(torch, layout: str):
 def copy_to_gpu(torch, array, dtype, layout: str):
     """Return a NumPy array [B, C, H, W] as a GPU tensor of a PyTorch dtype, in the layout "NCHW" or "NHWC"."""
     # Not `contiguous`: with one channel it confuses the two layouts, and leaves the strides.
-    return torch.from_numpy(array).to("cuda", dtype, memory_format=find_memory_format(torch, layout))
+    return torch.from_numpy(array).to(
+        "cuda", dtype, memory_format=find_memory_format(torch, layout)
+    )
 
 
 def make_l2_flush(torch) -> tuple[Callable[[], object], int]:
@@ -58,7 +66,9 @@ def make_l2_flush(torch) -> tuple[Callable[[], object], int]:
     return torch.empty(size, dtype=torch.uint8, device="cuda").zero_, size
 
 
-def time_torch(torch, run: Callable[[], object], prepare: Callable[[], object] = lambda: None) -> float:
+def time_torch(
+    torch, run: Callable[[], object], prepare: Callable[[], object] = lambda: None
+) -> float:
     """Return the time of `run` between two CUDA events of PyTorch [ms]; `prepare` is called before the first one."""
     start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     prepare()

@@ -9,8 +9,21 @@ import triton.language as tl
 
 
 @triton.jit
-def convolution(x, k, y, pixels, C: tl.constexpr, H: tl.constexpr, W: tl.constexpr, M: tl.constexpr, K: tl.constexpr,
-                PIXELS: tl.constexpr, TERMS: tl.constexpr, MAPS: tl.constexpr, PRECISION: tl.constexpr):
+def convolution(
+    x,
+    k,
+    y,
+    pixels,
+    C: tl.constexpr,
+    H: tl.constexpr,
+    W: tl.constexpr,
+    M: tl.constexpr,
+    K: tl.constexpr,
+    PIXELS: tl.constexpr,
+    TERMS: tl.constexpr,
+    MAPS: tl.constexpr,
+    PRECISION: tl.constexpr,
+):
     """Compute y [B, M, Ho, Wo] from x [B, C, H, W] and k [M, C, K, K]; `pixels` is B Ho Wo, and MAPS is at least M."""
     Ho: tl.constexpr = H - K + 1
     Wo: tl.constexpr = W - K + 1
@@ -25,7 +38,13 @@ def convolution(x, k, y, pixels, C: tl.constexpr, H: tl.constexpr, W: tl.constex
         c, p, q = term // (K * K), term // K % K, term % K
         of_x = corner[:, None] + (c * (H * W) + p * W + q)[None, :]
         a = tl.load(x + of_x, mask=(pixel < pixels)[:, None] & (term < ALL)[None, :], other=0.0)
-        b = tl.load(k + m[None, :] * ALL + term[:, None], mask=(m < M)[None, :] & (term < ALL)[:, None], other=0.0)
+        b = tl.load(
+            k + m[None, :] * ALL + term[:, None],
+            mask=(m < M)[None, :] & (term < ALL)[:, None],
+            other=0.0,
+        )
         sums = tl.dot(a, b, sums, input_precision=PRECISION)
     of_y = image.to(tl.int64)[:, None] * (M * Ho * Wo) + m[None, :] * (Ho * Wo) + place[:, None]
-    tl.store(y + of_y, sums.to(y.dtype.element_ty), mask=(pixel < pixels)[:, None] & (m < M)[None, :])
+    tl.store(
+        y + of_y, sums.to(y.dtype.element_ty), mask=(pixel < pixels)[:, None] & (m < M)[None, :]
+    )

@@ -8,8 +8,19 @@ import cuda.tile as ct
 
 
 @ct.kernel
-def convolution(x, k, y, C: ct.Constant[int], H: ct.Constant[int], W: ct.Constant[int], M: ct.Constant[int],
-                K: ct.Constant[int], PIXELS: ct.Constant[int], TERMS: ct.Constant[int], MAPS: ct.Constant[int]):
+def convolution(
+    x,
+    k,
+    y,
+    C: ct.Constant[int],
+    H: ct.Constant[int],
+    W: ct.Constant[int],
+    M: ct.Constant[int],
+    K: ct.Constant[int],
+    PIXELS: ct.Constant[int],
+    TERMS: ct.Constant[int],
+    MAPS: ct.Constant[int],
+):
     """Compute y [B, M, Ho, Wo] from x [B, C, H, W] and k [M, C, K, K]; MAPS is at least M."""
     Ho, Wo, ALL = H - K + 1, W - K + 1, C * K * K
     pixel = ct.bid(0) * PIXELS + ct.arange(PIXELS, dtype=ct.int32)
@@ -22,7 +33,9 @@ def convolution(x, k, y, C: ct.Constant[int], H: ct.Constant[int], W: ct.Constan
         c, p, q = term // (K * K), term // K % K, term % K
         of_x = corner[:, None] + (c * (H * W) + p * W + q)[None, :]
         a = ct.gather(x, of_x, mask=(term < ALL)[None, :])  # beyond the array it reads 0
-        b = ct.gather(k, m[None, :] * ALL + term[:, None], mask=(m < M)[None, :] & (term < ALL)[:, None])
+        b = ct.gather(
+            k, m[None, :] * ALL + term[:, None], mask=(m < M)[None, :] & (term < ALL)[:, None]
+        )
         sums = ct.mma(a, b, sums)
     of_y = (image * (M * Ho * Wo) + place)[:, None] + (m * (Ho * Wo))[None, :]
     ct.scatter(y, of_y, ct.astype(sums, y.dtype), mask=(m < M)[None, :])

@@ -32,10 +32,20 @@ TEXTBOOK = Path(__file__).parent / "textbook.cu"
 N = 1 << 14  # elements of a vector
 _VECTOR, _MATRIX = ((64, 1), (256, 1, 1), N), ((4, 4), (32, 32, 1), 128)
 GEOMETRY = {  # kernel in textbook.cu -> grid, block, its argument n
-    "saxpy": _VECTOR, "copy_stride2": ((32, 1), (256, 1, 1), N), "copy_stride32": ((2, 1), (256, 1, 1), N),
-    "copy_offset1": _VECTOR, "copy_float4": ((16, 1), (256, 1, 1), N), "transpose_naive": _MATRIX,
-    "transpose_shared": _MATRIX, "transpose_padded": _MATRIX, "reduction": _VECTOR, "histogram": _VECTOR,
-    "ranks": _VECTOR, "stencil": _VECTOR, "im2col": ((4, 9), (256, 1, 1), 32), "gemm": ((8, 8), (16, 16, 1), 128),
+    "saxpy": _VECTOR,
+    "copy_stride2": ((32, 1), (256, 1, 1), N),
+    "copy_stride32": ((2, 1), (256, 1, 1), N),
+    "copy_offset1": _VECTOR,
+    "copy_float4": ((16, 1), (256, 1, 1), N),
+    "transpose_naive": _MATRIX,
+    "transpose_shared": _MATRIX,
+    "transpose_padded": _MATRIX,
+    "reduction": _VECTOR,
+    "histogram": _VECTOR,
+    "ranks": _VECTOR,
+    "stencil": _VECTOR,
+    "im2col": ((4, 9), (256, 1, 1), 32),
+    "gemm": ((8, 8), (16, 16, 1), 128),
     "wmma": ((16, 1), (32, 1, 1), 16),
 }
 
@@ -69,11 +79,16 @@ class Job:
             _run_textbook(self.shape)
             return {"launches": 1, "images": 0}
         rng = np.random.default_rng(0)
-        x, k = (rng.random(shape, np.float32) for shape in (self.layer.x_shape(self.batch), self.layer.k_shape))
+        x, k = (
+            rng.random(shape, np.float32)
+            for shape in (self.layer.x_shape(self.batch), self.layer.k_shape)
+        )
         if self.program != self.variant.label:  # the network's job
             y = self.layer.y_shape(self.batch)
             Network(conv=self.variant).forward(x)
-            images_with_nan(hostcuda.driver.to_device(np.zeros(y, np.float32)), y, np.float32)  # launches the search
+            images_with_nan(
+                hostcuda.driver.to_device(np.zeros(y, np.float32)), y, np.float32
+            )  # launches the search
             return {"launches": 12, "images": self.batch}  # of the forward pass and of the search
         with self.variant.plan(self.layer, self.batch) as plan:
             plan.load(x, k)
@@ -93,7 +108,11 @@ def list_ladder_jobs() -> list[Job]:
     # Left out: what compiles to the code of an earlier variant of its rung, and what differs between the engines.
     jobs_by_code: dict[tuple, Job] = {}
     for rung in LADDER:
-        portable = [one for one in (*variants(rung.number), *solutions(rung.number)) if not one.architecture_specific]
+        portable = [
+            one
+            for one in (*variants(rung.number), *solutions(rung.number))
+            if not one.architecture_specific
+        ]
         for layer in LENET86:
             for job in (make_job(one, layer) for one in portable):
                 jobs_by_code.setdefault((rung.number, layer, job.source), job)
@@ -112,8 +131,10 @@ def list_textbook_jobs() -> list[Job]:
     """Return a job per kernel of textbook.cu. Its source is its function and all templates."""
     # Functions, with their comments, are apart by an empty line before a line that is neither indented nor a brace.
     parts = re.split(r"\n\n(?=[^ }])", TEXTBOOK.read_text())
-    sources = {name: "".join(part for part in parts if part.startswith("template") or f" {name}(" in part)
-               for name in GEOMETRY}
+    sources = {
+        name: "".join(part for part in parts if part.startswith("template") or f" {name}(" in part)
+        for name in GEOMETRY
+    }
     return [Job("textbook", "textbook", name, digest(source)) for name, source in sources.items()]
 
 
@@ -127,18 +148,33 @@ def _compile_textbook():
 def _run_textbook(name: str) -> None:
     """Launch a kernel of textbook.cu on random integers and wait."""
     rng, (grid, block, n) = np.random.default_rng(1), GEOMETRY[name]
-    data = {kernel: rng.integers(0, 1000, N) for kernel in GEOMETRY}  # the histogram's counts depend on them
-    x, y = hostcuda.driver.to_device(data[name].astype(np.float32)), hostcuda.driver.mem_alloc(4 * N)
+    data = {
+        kernel: rng.integers(0, 1000, N) for kernel in GEOMETRY
+    }  # the histogram's counts depend on them
+    x, y = (
+        hostcuda.driver.to_device(data[name].astype(np.float32)),
+        hostcuda.driver.mem_alloc(4 * N),
+    )
     hostcuda.driver.memset_d8(y, 0, 4 * N)
-    _compile_textbook().get_function(name)(np.intp(int(x)), np.intp(int(y)), np.int32(n), grid=grid, block=block)
+    _compile_textbook().get_function(name)(
+        np.intp(int(x)), np.intp(int(y)), np.int32(n), grid=grid, block=block
+    )
     hostcuda.driver.Context.synchronize()
 
 
 def list_practice_jobs() -> list[Job]:
     """Return jobs for the solutions of the practice pages' exercises, on the shapes whose counts are their goals."""
     solved = [one for one in exercises().values() if one.page.startswith("P")]
-    return [Job("practice", f"{one.page.replace('_', ' ')}, {one.file.name}", _find_counted_case(one).name,
-                digest(one.solution), exercise=one.number) for one in solved]
+    return [
+        Job(
+            "practice",
+            f"{one.page.replace('_', ' ')}, {one.file.name}",
+            _find_counted_case(one).name,
+            digest(one.solution),
+            exercise=one.number,
+        )
+        for one in solved
+    ]
 
 
 def _find_counted_case(solved: Exercise) -> Case:
@@ -149,8 +185,12 @@ def _find_counted_case(solved: Exercise) -> Case:
 def _run_solution(number: str) -> int:
     """Run the solution of an exercise on its counted case; return the number of launches."""
     solved = exercise(number)
-    launches = solved.subject.inputs(case := _find_counted_case(solved))  # the arguments of each launch
-    for _ in solved.subject.execute(solved.solution, case, launches):  # this generator launches them
+    launches = solved.subject.inputs(
+        case := _find_counted_case(solved)
+    )  # the arguments of each launch
+    for _ in solved.subject.execute(
+        solved.solution, case, launches
+    ):  # this generator launches them
         pass
     return len(launches)
 
@@ -169,7 +209,9 @@ def compile_all(jobs: Iterable[Job]) -> None:
 
 
 @contextmanager
-def write_program(jobs: Sequence[Job]) -> Iterator[tuple[list[str], Callable[[int], list[tuple[Job, dict]]]]]:
+def write_program(
+    jobs: Sequence[Job],
+) -> Iterator[tuple[list[str], Callable[[int], list[tuple[Job, dict]]]]]:
     """Yield the command of a program that runs jobs, and a function that tells which launch is whose.
 
     The function takes the number of launches seen; it returns for each its job and what `Job.run` returned. It raises
@@ -183,8 +225,10 @@ def write_program(jobs: Sequence[Job]) -> Iterator[tuple[list[str], Callable[[in
             results = zip(jobs, processes.lines(folder / "ran"), strict=False)
             launched = [(job, result) for job, result in results for _ in range(result["launches"])]
             if len(launched) != launches:
-                raise LabError(f"{launches} launches were counted, but the jobs of {jobs[0].program} and the next "
-                               f"{len(jobs) - 1} made {len(launched)}: they cannot be matched")
+                raise LabError(
+                    f"{launches} launches were counted, but the jobs of {jobs[0].program} and the next "
+                    f"{len(jobs) - 1} made {len(launched)}: they cannot be matched"
+                )
             return launched
 
         yield [sys.executable, "-m", "recording.jobs", str(folder)], find_owners
@@ -195,7 +239,9 @@ def _run_jobs(folder: Path) -> None:
     hostcuda.ensure_context()
     jobs = pickle.loads((folder / "jobs").read_bytes())
     compile_all(jobs)
-    with open(folder / "ran", "w", buffering=1) as log:  # line by line, so that those of a job that ends it are there
+    with open(
+        folder / "ran", "w", buffering=1
+    ) as log:  # line by line, so that those of a job that ends it are there
         for job in jobs:
             log.write(json.dumps(job.run()) + "\n")
 

@@ -17,12 +17,29 @@ from labkit.spec.devices import slug
 from recording.gpu import require_gpu
 
 # Columns whose values tell rows apart: a new row replaces the old ones with the same values.
-STREAMS = ["device", "label", "layer", "batch", "dtype", "pinned", "streams", "order", "chunk", "sizes"]
+STREAMS = [
+    "device",
+    "label",
+    "layer",
+    "batch",
+    "dtype",
+    "pinned",
+    "streams",
+    "order",
+    "chunk",
+    "sizes",
+]
 TIMELINES = ["device", "label", "layer", "batch", "pinned", "streams", "order", "chunk_images"]
 
 
-def merge_rows(path: Path, table: pd.DataFrame, key: list[str] | None, order: list[str] | None = None, digits: int = 6,
-               read: Callable[[Path], pd.DataFrame] = store.read_as_stored) -> Path:
+def merge_rows(
+    path: Path,
+    table: pd.DataFrame,
+    key: list[str] | None,
+    order: list[str] | None = None,
+    digits: int = 6,
+    read: Callable[[Path], pd.DataFrame] = store.read_as_stored,
+) -> Path:
     """Merge rows into a device's CSV, which is written whole or not at all, and its digest; return the file.
 
     A new row replaces all old ones with the same values in the columns `key`; None replaces the whole file. Labels have
@@ -32,21 +49,35 @@ def merge_rows(path: Path, table: pd.DataFrame, key: list[str] | None, order: li
     with files.locked(path):
         if key and path.is_file():
             old, new_keys = read(path), pd.MultiIndex.from_frame(table[key])
-            table = pd.concat([old[~pd.MultiIndex.from_frame(old[key]).isin(new_keys)], table], ignore_index=True)
+            table = pd.concat(
+                [old[~pd.MultiIndex.from_frame(old[key]).isin(new_keys)], table], ignore_index=True
+            )
         if order:
             table = table.sort_values(order, kind="stable")
-        return manifest.write(path, table.to_csv(index=False, float_format=f"%.{digits}g", lineterminator="\n"))
+        return manifest.write(
+            path, table.to_csv(index=False, float_format=f"%.{digits}g", lineterminator="\n")
+        )
 
 
 def stamp(table: pd.DataFrame, software: str = "", device_name: str = "") -> pd.DataFrame:
     """Return a table with date (today), device (by default that in use) and software, if not "": new ones in front."""
-    columns = {"date": datetime.date.today().isoformat(), "device": device_name or devices.device().name}
+    columns = {
+        "date": datetime.date.today().isoformat(),
+        "device": device_name or devices.device().name,
+    }
     columns |= {"software": software} if software else {}
     return table.assign(**columns)[[*(name for name in columns if name not in table), *table]]
 
 
-def record_table(table: pd.DataFrame, folder: str, out: Path | str | None = None, key: list[str] | None = None,
-                 order: list[str] | None = None, digits: int = 5, read: Callable = store.read_as_stored) -> Path:
+def record_table(
+    table: pd.DataFrame,
+    folder: str,
+    out: Path | str | None = None,
+    key: list[str] | None = None,
+    order: list[str] | None = None,
+    digits: int = 5,
+    read: Callable = store.read_as_stored,
+) -> Path:
     """Merge rows of one device into its file, `data/`, or `out`, / `folder` / nvidia-h200.csv, and return the file.
 
     The column "device" names it. A new row replaces those with the same values in the columns `key`; None replaces the
@@ -56,10 +87,14 @@ def record_table(table: pd.DataFrame, folder: str, out: Path | str | None = None
     if len(names) != 1:
         has = ", ".join(map(str, names)) or "no rows"
         raise LabError(f"one file holds one device's results, but the table has {has}")
-    return merge_rows(Path(out or data_dir()) / folder / f"{slug(names[0])}.csv", table, key, order, digits, read)
+    return merge_rows(
+        Path(out or data_dir()) / folder / f"{slug(names[0])}.csv", table, key, order, digits, read
+    )
 
 
-def record_times(table: pd.DataFrame, folder: Path | str | None = None, date: str | None = None) -> Path:
+def record_times(
+    table: pd.DataFrame, folder: Path | str | None = None, date: str | None = None
+) -> Path:
     """Merge measurements, as `bench` returns them, into the device's file, and return the file.
 
     Columns other than `results.COLUMNS` are left out. `folder` is in place of `data/`, `date` (ISO) in place of today.
@@ -70,35 +105,56 @@ def record_times(table: pd.DataFrame, folder: Path | str | None = None, date: st
     new = table.copy()
     new.attrs = {}  # the note of `bench`: `data/` has none
     new["layer"] = new["layer"].fillna("") if "layer" in new else ""
-    network = new["layer"].map(lambda name: name.rpartition(" layer ")[0])  # "lenet86 layer 1": "lenet86"
+    network = new["layer"].map(
+        lambda name: name.rpartition(" layer ")[0]
+    )  # "lenet86 layer 1": "lenet86"
     new["network"] = new["network"].fillna(network) if "network" in new else network
     missing = [name for name in (*results.KEY, "rung") if name not in new]
     if missing:
-        raise LabError(f"a table without {', '.join(missing)} cannot be recorded; it has {', '.join(table.columns)}")
+        raise LabError(
+            f"a table without {', '.join(missing)} cannot be recorded; it has {', '.join(table.columns)}"
+        )
     here = devices.device()
     new["date"] = date or datetime.date.today().isoformat()
     if "software" not in new:  # that of another device is not known here
         new["software"] = here.software if here.name == new["device"].iloc[0] else ""
     new = results.set_types(store.remove_numbers(new)).drop_duplicates(results.KEY, keep="last")
-    return record_table(new, "results", folder, results.KEY, results.ORDER, digits=6, read=results.read_stored)
+    return record_table(
+        new, "results", folder, results.KEY, results.ORDER, digits=6, read=results.read_stored
+    )
 
 
-def record_course(table: pd.DataFrame, network: Network, folder: Path | str | None = None, **as_rung) -> Path:
+def record_course(
+    table: pd.DataFrame, network: Network, folder: Path | str | None = None, **as_rung
+) -> Path:
     """Merge a course table of a network into the results of the device in use; return the file.
 
     `table`, as `Network.course_table` returns it, has the times of both layers and of the whole network per batch.
     `as_rung` has rung, label, options in place of the variants', for the rung that is not a kernel (12, streams).
     """
     here, variants = devices.device(), list(dict.fromkeys(network.conv))
-    options = [conv.options_on(layer) for conv, layer in zip(network.conv, network.layers, strict=True)]
-    columns = {"rung": max(conv.rung.number for conv in variants), "label": " + ".join(conv.label for conv in variants),
-               "options": " + ".join(dict.fromkeys(options)), "network": network.layers[0].network, "layer": "",  # all
-               "dtype": variants[-1].io_dtype.name, "engine": here.engine, "device": here.name}
+    options = [
+        conv.options_on(layer) for conv, layer in zip(network.conv, network.layers, strict=True)
+    ]
+    columns = {
+        "rung": max(conv.rung.number for conv in variants),
+        "label": " + ".join(conv.label for conv in variants),
+        "options": " + ".join(dict.fromkeys(options)),
+        "network": network.layers[0].network,
+        "layer": "",  # all
+        "dtype": variants[-1].io_dtype.name,
+        "engine": here.engine,
+        "device": here.name,
+    }
     return record_times(table.rename(columns=results.COURSE).assign(**columns | as_rung), folder)
 
 
-def record_evidence(table: pd.DataFrame, folder: Path | str, by: Iterable[str] = (),
-                    order: Iterable[str] | None = None) -> Path:
+def record_evidence(
+    table: pd.DataFrame,
+    folder: Path | str,
+    by: Iterable[str] = (),
+    order: Iterable[str] | None = None,
+) -> Path:
     """Write counters or findings of the GPU in use, with the date and the device's name in front; return the file.
 
     `folder` gets `<device>.csv`. Only the old rows with the same values in the columns `by` are replaced; by default
@@ -108,16 +164,22 @@ def record_evidence(table: pd.DataFrame, folder: Path | str, by: Iterable[str] =
     if table.empty:
         raise LabError("an empty table: there is nothing to record")
     order = by if order is None else list(order)
-    return merge_rows(Path(folder) / f"{here.slug}.csv", stamp(store.remove_numbers(table)), by, order, digits=10)
+    return merge_rows(
+        Path(folder) / f"{here.slug}.csv", stamp(store.remove_numbers(table)), by, order, digits=10
+    )
 
 
-def record_streams(table: pd.DataFrame, timelines: pd.DataFrame, folder: Path | str | None = None) -> Path:
+def record_streams(
+    table: pd.DataFrame, timelines: pd.DataFrame, folder: Path | str | None = None
+) -> Path:
     """Merge measurements of the device in use into its two files, and return the file of the times.
 
     `table` is as `bench_streams` returns it, `timelines` as `Pipeline.timeline`, with the columns `TIMELINES` except
     the device; `folder` is in place of `data/`.
     """
-    table, timelines = (stamp(store.remove_numbers(rows), devices.device().software) for rows in (table, timelines))
+    table, timelines = (
+        stamp(store.remove_numbers(rows), devices.device().software) for rows in (table, timelines)
+    )
     record_table(timelines, "streams/timelines", folder, TIMELINES, digits=6)
     return record_table(table, "streams", folder, STREAMS, digits=6)
 
@@ -125,12 +187,23 @@ def record_streams(table: pd.DataFrame, timelines: pd.DataFrame, folder: Path | 
 def record_sweep(table: pd.DataFrame, folder: Path | str | None = None) -> Path:
     """Merge a sweep of one device, as `sweep` returns it, into its file in `data/` or `folder`, and return the file."""
     rows = sweeps.set_types(store.remove_numbers(table)).drop_duplicates(sweeps.KEY, keep="last")
-    return record_table(rows, "sweeps", folder, sweeps.KEY, ["layer", "batch", "rung", "label"],
-                        read=sweeps.read_stored)
+    return record_table(
+        rows,
+        "sweeps",
+        folder,
+        sweeps.KEY,
+        ["layer", "batch", "rung", "label"],
+        read=sweeps.read_stored,
+    )
 
 
-def record_training(kind: str, experiment: str, rows: Iterable[dict], dataset: str = "none",
-                    folder: Path | str | None = None) -> Path:
+def record_training(
+    kind: str,
+    experiment: str,
+    rows: Iterable[dict],
+    dataset: str = "none",
+    folder: Path | str | None = None,
+) -> Path:
     """Replace a part of the training recorded on the device in use, in data/ or `folder`; return the file.
 
     The part is the rows with these values in the columns of KEY: device, kind, dataset, experiment. `kind` is "kernel",

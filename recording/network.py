@@ -34,7 +34,11 @@ from recording.gpu import describe_torch, find_torch, require_gpu
 from recording.keep import record_evidence, record_table, stamp
 from recording.options import Folder, Repeat
 
-BATCHES = {10_000: True, 1000: False, 100: True}  # batch -> whether torch.compile is measured: it takes a minute
+BATCHES = {
+    10_000: True,
+    1000: False,
+    100: True,
+}  # batch -> whether torch.compile is measured: it takes a minute
 ON_SEVERAL = 40_000  # images over all devices
 COUNTERS = (*MEASURED.values(), *RECORDED.values(), *map(STALLED.format, STALLS))
 KEY = ["device", "label", "dtype", "batch", "where", "pixels"]
@@ -47,7 +51,9 @@ def write_rows(table: pd.DataFrame, folder: Path | None = None) -> Path:
     software = device().software
     if table["label"].str.startswith("PyTorch").any():
         software += f", {describe_torch(find_torch())}"
-    return record_table(stamp(table, software), "network", folder, KEY, order=["batch", "where", "dtype"])
+    return record_table(
+        stamp(table, software), "network", folder, KEY, order=["batch", "where", "dtype"]
+    )
 
 
 def launch_fused(batch: int) -> None:
@@ -66,14 +72,22 @@ def count_fused(batch: int = 10_000) -> pd.DataFrame:
 
     Raises LabError if ncu cannot profile, or counted other launches.
     """
-    rows = run_ncu([sys.executable, "-m", "recording.network", str(batch)], COUNTERS)  # `launch_fused`
+    rows = run_ncu(
+        [sys.executable, "-m", "recording.network", str(batch)], COUNTERS
+    )  # `launch_fused`
     launches = [row for row in rows if row["kernel"] == "network"]
     cases = [*itertools.product(list_steps(), PRECISIONS)]
     if len(launches) != len(cases):
-        raise LabError(f"ncu counted other launches: {len(launches)} of the fused kernels, not {len(cases)}")
-    return pd.DataFrame([{"label": f"fused, {step}" if step else "fused", "dtype": dtype, "batch": batch}
-                         | {name: row[name] for name in COUNTERS if name in row}
-                         for (step, dtype), row in zip(cases, launches, strict=True)])
+        raise LabError(
+            f"ncu counted other launches: {len(launches)} of the fused kernels, not {len(cases)}"
+        )
+    return pd.DataFrame(
+        [
+            {"label": f"fused, {step}" if step else "fused", "dtype": dtype, "batch": batch}
+            | {name: row[name] for name in COUNTERS if name in row}
+            for (step, dtype), row in zip(cases, launches, strict=True)
+        ]
+    )
 
 
 def network(
@@ -85,24 +99,39 @@ def network(
     require_gpu("the network is recorded on a GPU")
     hostcuda.ensure_context()
     for table in () if counted else _measure_tables(repeat):
-        print(f"B = {table['batch'].iloc[0]}\n{table[SHOWN].round(4).to_string(index=False)}\n", flush=True)
+        print(
+            f"B = {table['batch'].iloc[0]}\n{table[SHOWN].round(4).to_string(index=False)}\n",
+            flush=True,
+        )
         print(f"kept in {write_rows(table, out)}", flush=True)
-    print(f"counters kept in {record_evidence(count_fused(), Path(out or data_dir()) / 'network' / 'counters')}")
+    print(
+        f"counters kept in {record_evidence(count_fused(), Path(out or data_dir()) / 'network' / 'counters')}"
+    )
 
 
 def _measure_tables(repeat: int | None) -> Iterator[pd.DataFrame]:
     """Yield a table per batch as soon as it is measured, and one of several GPUs; `repeat` is the number of runs."""
     torch, count = find_torch(), hostcuda.driver.Device.count()
     for batch, compiled in BATCHES.items():
-        yield bench_network(batch, repeat, *([functools.partial(pytorch.list_cases, torch, compiled)] if torch else ()))
+        yield bench_network(
+            batch,
+            repeat,
+            *([functools.partial(pytorch.list_cases, torch, compiled)] if torch else ()),
+        )
     if count > 1:
         yield bench_devices(sorted({1, 2, count}), ON_SEVERAL, repeat=repeat or 20)
 
 
 # ----------------------------------------------------------------------------------------------------- several GPUs
 @contextmanager
-def split_batch(devices: Sequence[int], images: np.ndarray, weights: str | dict, dtype: str,
-                source: tuple[int, int] | None = None, white: float = 255.0) -> Iterator[Callable[[], np.ndarray]]:
+def split_batch(
+    devices: Sequence[int],
+    images: np.ndarray,
+    weights: str | dict,
+    dtype: str,
+    source: tuple[int, int] | None = None,
+    white: float = 255.0,
+) -> Iterator[Callable[[], np.ndarray]]:
     """Yield a function that computes the probabilities of images on several GPUs of one host: float32 [B, 10].
 
     It computes on all at once, and waits. Each device has a context, a thread and page-locked images of its own, which
@@ -113,7 +142,9 @@ def split_batch(devices: Sequence[int], images: np.ndarray, weights: str | dict,
     threads: list[ThreadPoolExecutor] = []
     batches: list[list[Batch]] = []  # each device's one batch; its thread empties the list
 
-    def open_batch(stack: ExitStack, own_batches: list[Batch], device: int, own_images: np.ndarray) -> None:
+    def open_batch(
+        stack: ExitStack, own_batches: list[Batch], device: int, own_images: np.ndarray
+    ) -> None:
         """Append the batch of a device, in its thread; `stack` frees it while the context is current."""
         context = hostcuda.driver.Device(device).retain_primary_context()
         context.push()
@@ -124,7 +155,9 @@ def split_batch(devices: Sequence[int], images: np.ndarray, weights: str | dict,
         own_batches[0].x[...] = own_images
 
     def run() -> np.ndarray:
-        running = [thread.submit(batch.run) for thread, (batch,) in zip(threads, batches, strict=True)]
+        running = [
+            thread.submit(batch.run) for thread, (batch,) in zip(threads, batches, strict=True)
+        ]
         return np.concatenate([future.result() for future in running])
 
     with ExitStack() as stack:
@@ -132,13 +165,22 @@ def split_batch(devices: Sequence[int], images: np.ndarray, weights: str | dict,
             threads.append(stack.enter_context(ThreadPoolExecutor(1)))
             batches.append([])
             own_stack = ExitStack()
-            stack.callback(lambda thread=threads[-1], own_stack=own_stack: thread.submit(own_stack.close).result())
+            stack.callback(
+                lambda thread=threads[-1], own_stack=own_stack: thread.submit(
+                    own_stack.close
+                ).result()
+            )
             threads[-1].submit(open_batch, own_stack, batches[-1], device, own_images).result()
         yield run
 
 
-def bench_devices(counts: Sequence[int], batch: int, pixels: Sequence[str] = ("float32", "uint8 86x86", "uint8 8x8"),
-                  dtypes: Sequence[str] = ("float32", "float16"), repeat: int = 20) -> pd.DataFrame:
+def bench_devices(
+    counts: Sequence[int],
+    batch: int,
+    pixels: Sequence[str] = ("float32", "uint8 86x86", "uint8 8x8"),
+    dtypes: Sequence[str] = ("float32", "float16"),
+    repeat: int = 20,
+) -> pd.DataFrame:
     """Measure the forward pass of `batch` images from page-locked host memory on the first devices of the host.
 
     Returns the columns of `labkit.bench_network`, with a row per number of devices in `counts`, such as (1, 2), per
@@ -147,15 +189,30 @@ def bench_devices(counts: Sequence[int], batch: int, pixels: Sequence[str] = ("f
     """
     images, rows = Images(batch), []
     for dtype, form in itertools.product(dtypes, pixels):
-        array, source, white = images.forms[form]  # the images; of bytes height and width; the byte that stands for 1
+        array, source, white = images.forms[
+            form
+        ]  # the images; of bytes height and width; the byte that stands for 1
         cases = []
         with ExitStack() as stack:
             for count in counts:
-                run, latest = stack.enter_context(
-                    split_batch(range(count), array, images.weights, dtype, source, white)), {}
-                cases.append(Entry(f"fused on {count} GPU{'s' * (count > 1)}", dtype, HOST, form, dtype,
-                                   lambda run=run, latest=latest: latest.update(y=run()),
-                                   lambda some, latest=latest: latest["y"][some], latest.clear))
+                run, latest = (
+                    stack.enter_context(
+                        split_batch(range(count), array, images.weights, dtype, source, white)
+                    ),
+                    {},
+                )
+                cases.append(
+                    Entry(
+                        f"fused on {count} GPU{'s' * (count > 1)}",
+                        dtype,
+                        HOST,
+                        form,
+                        dtype,
+                        lambda run=run, latest=latest: latest.update(y=run()),
+                        lambda some, latest=latest: latest["y"][some],
+                        latest.clear,
+                    )
+                )
             for case in cases:
                 images.check(case, "before timing")
             for _ in range(repeat):
@@ -168,7 +225,9 @@ def bench_devices(counts: Sequence[int], batch: int, pixels: Sequence[str] = ("f
 
 
 # ------------------------------------------------------------------------------------------------------- exactness
-def errors(images: Annotated[int, Option(help="Of each kind: digits and random bytes.")] = 500) -> None:
+def errors(
+    images: Annotated[int, Option(help="Of each kind: digits and random bytes.")] = 500,
+) -> None:
     """Print how exact the network is in float.
 
     For each way: the largest and the mean error of a probability, and how many answers are others.
@@ -176,31 +235,52 @@ def errors(images: Annotated[int, Option(help="Of each kind: digits and random b
     print(device().note)
     weights = {name: array.astype(np.float64) for name, array in load_weights("digits").items()}
     random_bytes = np.random.default_rng(0).integers(0, 256, (images, 1, 86, 86))
-    kinds = {"digits": np.ascontiguousarray(cycle(dataset(size=86), images).images),
-             "random bytes": (random_bytes / np.float32(255)).astype(np.float32)}
+    kinds = {
+        "digits": np.ascontiguousarray(cycle(dataset(size=86), images).images),
+        "random bytes": (random_bytes / np.float32(255)).astype(np.float32),
+    }
     rows = []
     with ExitStack() as stack:
         ways = dict(_list_ways(stack))
         for kind, x in kinds.items():
-            exact = np.concatenate([forward_numpy(x[first : first + CHUNK].astype(np.float64), weights)
-                                    for first in range(0, images, CHUNK)])
+            exact = np.concatenate(
+                [
+                    forward_numpy(x[first : first + CHUNK].astype(np.float64), weights)
+                    for first in range(0, images, CHUNK)
+                ]
+            )
             for way, forward in ways.items():
                 probabilities = forward(x)
                 error = np.abs(probabilities - exact)
-                rows.append({"images": kind, "way": way, "largest": error.max(), "mean": error.mean(),
-                             "other answers": int((probabilities.argmax(1) != exact.argmax(1)).sum())})
+                rows.append(
+                    {
+                        "images": kind,
+                        "way": way,
+                        "largest": error.max(),
+                        "mean": error.mean(),
+                        "other answers": int((probabilities.argmax(1) != exact.argmax(1)).sum()),
+                    }
+                )
     print(pd.DataFrame(rows).to_string(index=False, float_format="{:.2e}".format))
 
 
 def _list_ways(stack: ExitStack) -> Iterator[tuple[str, Callable[[np.ndarray], np.ndarray]]]:
     """Yield (name, function of images to probabilities) of each way that this machine has; `stack` frees its memory."""
     yield "page 07", Network().forward
-    for step in KERNELS if device().compute_capability in (None, (9, 0)) else (None,):  # None: the CPU engine
-        yield f"fused, {step or 'page 13'}", stack.enter_context(FusedNetwork("digits", "float32", step)).forward
+    for step in (
+        KERNELS if device().compute_capability in (None, (9, 0)) else (None,)
+    ):  # None: the CPU engine
+        yield (
+            f"fused, {step or 'page 13'}",
+            stack.enter_context(FusedNetwork("digits", "float32", step)).forward,
+        )
     if torch := find_torch():
         torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
         forward, place = pytorch.build_forward(torch, load_weights("digits"), "fp32", None, 1.0)
-        yield "PyTorch FP32", lambda images: forward(place(torch.from_numpy(images).to("cuda"))).cpu().numpy()
+        yield (
+            "PyTorch FP32",
+            lambda images: forward(place(torch.from_numpy(images).to("cuda"))).cpu().numpy(),
+        )
 
 
 if __name__ == "__main__":

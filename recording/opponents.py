@@ -28,9 +28,21 @@ SECONDS = {"cudnn": 40, "compile": 240}  # limits for a whole run, to choose pla
 PLANS = 10  # the number that PyTorch tries by default
 EXACT = {**MODES, "3xtf32": MODES["fp32"]}  # mode -> the largest error, relative to sum |x| |k|
 COMPILED = ("fp16", "tf32")  # in NHWC, the faster layout of both on three of the four layers
-PRECISIONS = {"tf32": "tf32", "3xtf32": "tf32x3", "fp16": "ieee"}  # mode -> the precision of Triton's products
-TILES = ((128, 32, 4, 3), (256, 32, 8, 3), (128, 64, 4, 2))  # Triton's: pixels, terms, warps, stages
-CUTILE_TILES = ((128, 32), (256, 32), (128, 64))  # pixels, terms; cuTile chooses the warps and the stages
+PRECISIONS = {
+    "tf32": "tf32",
+    "3xtf32": "tf32x3",
+    "fp16": "ieee",
+}  # mode -> the precision of Triton's products
+TILES = (
+    (128, 32, 4, 3),
+    (256, 32, 8, 3),
+    (128, 64, 4, 2),
+)  # Triton's: pixels, terms, warps, stages
+CUTILE_TILES = (
+    (128, 32),
+    (256, 32),
+    (128, 64),
+)  # pixels, terms; cuTile chooses the warps and the stages
 CUTLASS_MODES = {"fp16": 0, "tf32": 1, "3xtf32": 2}  # as in implicit_gemm.cu
 CUTLASS_TILES = ((128,), (256,))  # pixels
 
@@ -63,18 +75,24 @@ class Given:
         """Return (list of inputs, mask) as GPU tensors in the mode's type and the layout, copied at first use."""
         dtype = self.torch.float16 if mode == "fp16" else self.torch.float32
         if (dtype, layout) not in self._copies:
-            self._copies[dtype, layout] = [copy_to_gpu(self.torch, array, dtype, layout)
-                                           for array in (*self.inputs, self.k)]
+            self._copies[dtype, layout] = [
+                copy_to_gpu(self.torch, array, dtype, layout) for array in (*self.inputs, self.k)
+            ]
         *inputs, k = self._copies[dtype, layout]
         return inputs, k
 
     def make_output(self, mode: str, layout: str):
         """Return an empty GPU tensor for y, in the mode's type and the layout."""
         return self.torch.empty(
-            self.layer.y_shape(len(self.inputs[0])), dtype=self.copy_to_gpu(mode, layout)[1].dtype, device="cuda",
-            memory_format=find_memory_format(self.torch, layout))
+            self.layer.y_shape(len(self.inputs[0])),
+            dtype=self.copy_to_gpu(mode, layout)[1].dtype,
+            device="cuda",
+            memory_format=find_memory_format(self.torch, layout),
+        )
 
-    def make_conv(self, name: str, mode: str, layout: str, function: Callable) -> Callable[[int], object]:
+    def make_conv(
+        self, name: str, mode: str, layout: str, function: Callable
+    ) -> Callable[[int], object]:
         """Return a function that calls `function(input i, mask)` in a mode of PyTorch, after a first call for i = 0.
 
         In that call PyTorch chooses or compiles. Its seconds are added to `spent` under `name`, a key of `SECONDS`.
@@ -91,19 +109,25 @@ class Given:
         self.spent[name] += time.perf_counter() - began
         return conv
 
-    def make_contestant(self, name: str, mode: str, layout: str, run: Callable, y=None, how: str = "") -> Contestant:
+    def make_contestant(
+        self, name: str, mode: str, layout: str, run: Callable, y=None, how: str = ""
+    ) -> Contestant:
         """Return a contestant whose `run(i)` convolves input i: it returns the output, or writes it into `y` if given.
 
         `mode` is a key of EXACT; the label is "cuDNN FP32" or, for the mode 3xtf32, "Triton 3×TF32".
         """
+
         def result(i):
             return (run(i) if y is None else y)[:CHECKED_IMAGES].float().cpu().numpy()
 
         label = f"{name} {mode.upper().replace('X', '×')}"
-        return Contestant(label, layout, run, result, mode == "fp16", lambda scale: EXACT[mode] * scale, how)
+        return Contestant(
+            label, layout, run, result, mode == "fp16", lambda scale: EXACT[mode] * scale, how
+        )
 
-    def make_fastest(self, name: str, mode: str, layout: str, conv: Callable, tiles: Sequence[tuple], y,
-                     how: str) -> Contestant:
+    def make_fastest(
+        self, name: str, mode: str, layout: str, conv: Callable, tiles: Sequence[tuple], y, how: str
+    ) -> Contestant:
         """Return a contestant that calls `conv(i, tile)` with the fastest tile; `how` has {} for each of its numbers.
 
         `conv` writes the convolution of input i into `y`. Tiles that fail are left out; if all do: LabError, with why.
@@ -112,13 +136,17 @@ class Given:
         for tile in tiles:
             try:
                 conv(0, tile)
-                times[tile] = min(time_torch(self.torch, functools.partial(conv, 0, tile)) for _ in range(3))
+                times[tile] = min(
+                    time_torch(self.torch, functools.partial(conv, 0, tile)) for _ in range(3)
+                )
             except Exception as error:  # a tile that needs more than the device has
                 first_error = first_error or error
         if not times:
             raise LabError(f"no tile size works: {first_error}")
         best = min(times, key=times.get)
-        return self.make_contestant(name, mode, layout, functools.partial(conv, tile=best), y, how.format(*best))
+        return self.make_contestant(
+            name, mode, layout, functools.partial(conv, tile=best), y, how.format(*best)
+        )
 
 
 def list_cudnn(given: Given) -> Iterator[Contestant]:
@@ -129,7 +157,9 @@ def list_cudnn(given: Given) -> Iterator[Contestant]:
         has_time = given.spent["cudnn"] < SECONDS["cudnn"]
         torch.backends.cudnn.benchmark_limit = 0 if has_time else PLANS  # 0: no limit
         conv = given.make_conv("cudnn", mode, layout, torch.nn.functional.conv2d)
-        yield given.make_contestant("cuDNN", mode, layout, conv, how="all plans" if has_time else f"{PLANS} plans")
+        yield given.make_contestant(
+            "cuDNN", mode, layout, conv, how="all plans" if has_time else f"{PLANS} plans"
+        )
 
 
 def list_compiled(given: Given) -> Iterator[Contestant]:
@@ -139,8 +169,11 @@ def list_compiled(given: Given) -> Iterator[Contestant]:
     for mode in COMPILED:
         if given.spent["compile"] > SECONDS["compile"]:
             return
-        function = torch.compile(lambda x, k: torch.nn.functional.conv2d(x, k), dynamic=False,
-                                 mode="max-autotune-no-cudagraphs")
+        function = torch.compile(
+            lambda x, k: torch.nn.functional.conv2d(x, k),
+            dynamic=False,
+            mode="max-autotune-no-cudagraphs",
+        )
         conv = given.make_conv("compile", mode, "NHWC", function)
         yield given.make_contestant("torch.compile", mode, "NHWC", conv, how="max-autotune")
 
@@ -158,24 +191,52 @@ def list_triton(given: Given) -> Iterator[Contestant]:
     for mode, precision in PRECISIONS.items():
         (inputs, k), y = given.copy_to_gpu(mode, "NCHW"), given.make_output(mode, "NCHW")
 
-        def conv(i, tile, inputs=inputs, k=k, y=y, precision=precision):  # defaults bind what changes with the mode
+        def conv(
+            i, tile, inputs=inputs, k=k, y=y, precision=precision
+        ):  # defaults bind what changes with the mode
             size, terms, warps, stages = tile
-            kernel[(-(-pixels // size),)](inputs[i], k, y, pixels, layer.C, layer.H, layer.W, layer.M, layer.K, size,
-                                          terms, maps, precision, num_warps=warps, num_stages=stages)
+            kernel[(-(-pixels // size),)](
+                inputs[i],
+                k,
+                y,
+                pixels,
+                layer.C,
+                layer.H,
+                layer.W,
+                layer.M,
+                layer.K,
+                size,
+                terms,
+                maps,
+                precision,
+                num_warps=warps,
+                num_stages=stages,
+            )
 
-        yield given.make_fastest("Triton", mode, "NCHW", conv, TILES, y, "{} pixels, {} terms, {} warps, {} stages")
+        yield given.make_fastest(
+            "Triton", mode, "NCHW", conv, TILES, y, "{} pixels, {} terms, {} warps, {} stages"
+        )
 
 
 def list_cutile(given: Given) -> Iterator[Contestant]:
     """Yield an implicit matrix product in cuTile, in half. Raises ImportError if there is no cuTile."""
     launch = importlib.import_module("cuda.tile").launch
     kernel = importlib.import_module("recording.implicit_gemm_cutile").convolution
-    layer, (inputs, k), y = given.layer, given.copy_to_gpu("fp16", "NCHW"), given.make_output("fp16", "NCHW")
+    layer, (inputs, k), y = (
+        given.layer,
+        given.copy_to_gpu("fp16", "NCHW"),
+        given.make_output("fp16", "NCHW"),
+    )
     (pixels, maps), sizes = _size_product(given), (layer.C, layer.H, layer.W, layer.M, layer.K)
 
     def conv(i, tile):
         flat = (tensor.reshape(-1) for tensor in (inputs[i], k, y))
-        launch(given.torch.cuda.current_stream(), (-(-pixels // tile[0]), 1, 1), kernel, (*flat, *sizes, *tile, maps))
+        launch(
+            given.torch.cuda.current_stream(),
+            (-(-pixels // tile[0]), 1, 1),
+            kernel,
+            (*flat, *sizes, *tile, maps),
+        )
 
     yield given.make_fastest("cuTile", "fp16", "NCHW", conv, CUTILE_TILES, y, "{} pixels, {} terms")
 
@@ -190,13 +251,28 @@ def _load_cutlass() -> ctypes.CDLL:
     if where.is_file():
         return ctypes.CDLL(str(where.resolve()))
     if not (where / "include" / "cutlass").is_dir():
-        raise LabError("the environment variable CUTLASS names no checkout of github.com/NVIDIA/cutlass")
+        raise LabError(
+            "the environment variable CUTLASS names no checkout of github.com/NVIDIA/cutlass"
+        )
     with temporary.folder() as folder:
-        command = ["nvcc", "-w", "-std=c++17", "-arch=native", f"-I{where / 'include'}", "-shared", "-Xcompiler",
-                   "-fPIC", "-o", str(folder / "cutlass.so"), str(Path(__file__).with_name("implicit_gemm.cu"))]
+        command = [
+            "nvcc",
+            "-w",
+            "-std=c++17",
+            "-arch=native",
+            f"-I{where / 'include'}",
+            "-shared",
+            "-Xcompiler",
+            "-fPIC",
+            "-o",
+            str(folder / "cutlass.so"),
+            str(Path(__file__).with_name("implicit_gemm.cu")),
+        ]
         ended = subprocess.run(command, capture_output=True, text=True)
         if ended.returncode:
-            raise LabError(f"nvcc refuses implicit_gemm.cu with this CUTLASS: {ended.stderr.strip()[-400:]}")
+            raise LabError(
+                f"nvcc refuses implicit_gemm.cu with this CUTLASS: {ended.stderr.strip()[-400:]}"
+            )
         return ctypes.CDLL(str(folder / "cutlass.so"))
 
 
@@ -213,8 +289,15 @@ def list_cutlass(given: Given) -> Iterator[Contestant]:
             if status:
                 raise LabError(f"CUTLASS in {mode} on {layer.name}: status {status}")
 
-        yield given.make_fastest("CUTLASS", mode, "NHWC", conv, CUTLASS_TILES, y, "{} pixels, 32 maps")
+        yield given.make_fastest(
+            "CUTLASS", mode, "NHWC", conv, CUTLASS_TILES, y, "{} pixels, 32 maps"
+        )
 
 
-OPPONENTS = {"cudnn": list_cudnn, "compile": list_compiled, "triton": list_triton, "cutile": list_cutile,
-             "cutlass": list_cutlass}
+OPPONENTS = {
+    "cudnn": list_cudnn,
+    "compile": list_compiled,
+    "triton": list_triton,
+    "cutile": list_cutile,
+    "cutlass": list_cutlass,
+}

@@ -11,7 +11,9 @@ from labkit.ladder.rungs import LADDER, rung
 
 LAYERS = (*LENET86, *LENET72)
 
-Rungs = Annotated[list[str] | None, Argument(metavar="RUNG", help="Names or numbers (tuning, 7); all by default.")]
+Rungs = Annotated[
+    list[str] | None, Argument(metavar="RUNG", help="Names or numbers (tuning, 7); all by default.")
+]
 Device = Annotated[str, Option(metavar="NAME", help="Compare with what was recorded there.")]
 Dry = Annotated[bool, Option("--dry", help="Keep nothing.")]
 Folder = Annotated[Path | None, Option(metavar="DIR", help="Keep it there, in place of data/.")]
@@ -22,12 +24,16 @@ Repeat = Annotated[int | None, Option(help="Timed runs of each.")]
 
 def choose_rungs(names: list[str] | None) -> list[Rung]:
     """Return the rungs with these names or numbers; the whole ladder if there are none."""
-    return [rung(int(name) if name.isdigit() else name) for name in names] if names else list(LADDER)
+    return (
+        [rung(int(name) if name.isdigit() else name) for name in names] if names else list(LADDER)
+    )
 
 
 def choose_layers(names: list[str] | None) -> list[Layer]:
     """Return the layers of lenet86 and lenet72 with these names, by default all; LabError if a name is of no layer."""
     layers_by_name = {layer.name: layer for layer in LAYERS}
     if unknown := set(names or ()) - set(layers_by_name):
-        raise LabError(f"--layer {', '.join(sorted(unknown))}: it is one of {', '.join(layers_by_name)}")
+        raise LabError(
+            f"--layer {', '.join(sorted(unknown))}: it is one of {', '.join(layers_by_name)}"
+        )
     return [layer for name, layer in layers_by_name.items() if name in (names or layers_by_name)]

@@ -30,7 +30,17 @@ from recording.readme import format_ladder, format_network, replace_marked
 IMAGES = PACKAGE.parent / "docs" / "images"
 DEVICE = "H200"
 LAYER = LENET86[1]
-SHOWN = ("__global__", "void conv(", "int B,", "{", "const int h =", "const int w =", "h * Wo + w]", "for (", "}")
+SHOWN = (
+    "__global__",
+    "void conv(",
+    "int B,",
+    "{",
+    "const int h =",
+    "const int w =",
+    "h * Wo + w]",
+    "for (",
+    "}",
+)
 RHYTHM = ("predict", "check", "measure", "evidence", "verdict")
 CODE = {"Keyword": "#1f4fa8", "Name.Function": "#6b3a91", "Literal.Number": "#8a3f00"}
 STEP = 21  # pixels between two bars
@@ -62,7 +72,10 @@ def draw_ladders(results: Recorded, path: Path | None = None) -> None:
     every = overview.list_rows(results)
     every = every[~every["label"].str.contains(",")]
     title = "The ladder: what each rung saves or loses, down to the reference time"
-    own, best = every[every["rung"].notna()], every[every["rung"].isna()]  # without a rung: cuDNN's best times
+    own, best = (
+        every[every["rung"].notna()],
+        every[every["rung"].isna()],
+    )  # without a rung: cuDNN's best times
     ladder(own, device=results.device, date=results.date, library=best, title=title, path=path)
 
 
@@ -80,9 +93,20 @@ def draw_lab(page: Page, results: Recorded) -> None:
     card = (20, 84, 574, 26 + 15 * len(code))  # x, y, width, height
     bars = card[1] + card[3] + 104
     page.open(bars + STEP * len(rows) + 66, "", width=860)
-    page.text(20, 32, "One CUDA source, two engines, every step measured and explained", size=14.5, weight="bold")
-    page.text(20, 56, "The convolutions of a LeNet, optimized one idea per notebook, with a GPU or without one.",
-              color=style.MUTED, size=10)
+    page.text(
+        20,
+        32,
+        "One CUDA source, two engines, every step measured and explained",
+        size=14.5,
+        weight="bold",
+    )
+    page.text(
+        20,
+        56,
+        "The convolutions of a LeNet, optimized one idea per notebook, with a GPU or without one.",
+        color=style.MUTED,
+        size=10,
+    )
     _draw_code(page, card, "01_baseline.cu", code, 15)
     _draw_engines(page, card)
     x, y = 20, card[1] + card[3] + 22
@@ -94,17 +118,29 @@ def draw_lab(page: Page, results: Recorded) -> None:
             page.arrow(x + width + 5, x + width + 29, y + 13.5, style.MUTED, 1.2)
         x += width + 34
     page.text(x - 14, y + 18, "in the notebooks, and tested", color=style.MUTED)
-    page.alt = ("The lab in a picture: the CUDA source of a convolution; an NVIDIA GPU runs it through PyCUDA, and a "
-                f"machine without one builds the same file with g++; every notebook goes from {' to '.join(RHYTHM)}. "
-                f"Below, the op time of each rung, {_draw_times(page, rows, bars, results)}.")
+    page.alt = (
+        "The lab in a picture: the CUDA source of a convolution; an NVIDIA GPU runs it through PyCUDA, and a "
+        f"machine without one builds the same file with g++; every notebook goes from {' to '.join(RHYTHM)}. "
+        f"Below, the op time of each rung, {_draw_times(page, rows, bars, results)}."
+    )
 
 
 def _draw_engines(page: Page, card: tuple[float, ...]) -> None:
     """Draw the two engines at the right of the card with the code, given by x, y, width and height."""
     x, w, h = card[0] + card[2] + 52, page.width - 20 - (card[0] + card[2] + 52), (card[3] - 16) / 2
     engines = (
-        ("NVIDIA GPU", "nvcc and PyCUDA run it", ("times are recorded,", "with device and date"), style.BLUE),
-        ("No GPU", "g++ builds the same file", ("the same answers,", "on a laptop and in CI"), style.GREEN),
+        (
+            "NVIDIA GPU",
+            "nvcc and PyCUDA run it",
+            ("times are recorded,", "with device and date"),
+            style.BLUE,
+        ),
+        (
+            "No GPU",
+            "g++ builds the same file",
+            ("the same answers,", "on a laptop and in CI"),
+            style.GREEN,
+        ),
     )
     for i, (name, how, why, color) in enumerate(engines):
         y = card[1] + i * (h + 16)
@@ -112,28 +148,47 @@ def _draw_engines(page: Page, card: tuple[float, ...]) -> None:
         page.rect(x, y, 5, h, color)
         page.text(x + 22, y + h / 2 - 24, name, weight="bold", size=11, color=color)
         for j, text in enumerate((how, *why)):
-            page.text(x + 22, y + h / 2 - 3 + 18 * j, text, color=style.INK if j == 0 else style.MUTED)
+            page.text(
+                x + 22, y + h / 2 - 3 + 18 * j, text, color=style.INK if j == 0 else style.MUTED
+            )
         page.arrow(card[0] + card[2] + 10, x - 8, y + h / 2, color, 2)
 
 
 def _draw_times(page: Page, rows: pd.DataFrame, top: float, results: Recorded) -> str:
     """Draw a bar per row of `overview.list_rows` from `top` on, on a logarithmic scale; return them in words."""
-    labels, times_ms, is_library = rows["label"].tolist(), rows["op_ms"].tolist(), rows["rung"].isna()  # cuDNN
+    labels, times_ms, is_library = (
+        rows["label"].tolist(),
+        rows["op_ms"].tolist(),
+        rows["rung"].isna(),
+    )  # cuDNN
     best = rows[(rows["dtype"] == "float32") & ~is_library]["op_ms"].idxmin()
     largest = int(rows["batch"].max())
     page.text(20, top - 14, "What each step takes", weight="bold", size=10.5)
     where = f"{LAYER.name}, {largest:,} images, {results.device}, {results.date}; each line is ten times the one before"
-    page.text(20 + wide("What each step takes   ", 10.5, "bold"), top - 14, where, color=style.MUTED)
+    page.text(
+        20 + wide("What each step takes   ", 10.5, "bold"), top - 14, where, color=style.MUTED
+    )
     left, end = 30 + widest(labels, weight="bold"), top + STEP * len(labels)
-    reference, in_half = (LAYER.reference_ms(largest, dtype, DEVICE) for dtype in ("float32", "float16"))
+    reference, in_half = (
+        LAYER.reference_ms(largest, dtype, DEVICE) for dtype in ("float32", "float16")
+    )
     decades = range(math.floor(math.log10(min(times_ms))), math.ceil(math.log10(max(times_ms))) + 1)
 
     def find_x(time_ms: float) -> float:
-        return left + (page.width - left - 150) * (math.log10(time_ms) - decades[0]) / (decades[-1] - decades[0])
+        return left + (page.width - left - 150) * (math.log10(time_ms) - decades[0]) / (
+            decades[-1] - decades[0]
+        )
 
     for decade in decades:
         page.rect(find_x(10.0**decade), top - 2, 1, end - top + 4, style.FAINT)
-        page.text(find_x(10.0**decade), end + 16, f"{10.0**decade:g} ms", ha="center", color=style.MUTED, size=SMALL)
+        page.text(
+            find_x(10.0**decade),
+            end + 16,
+            f"{10.0**decade:g} ms",
+            ha="center",
+            color=style.MUTED,
+            size=SMALL,
+        )
     for i, (label, value) in enumerate(zip(labels, times_ms, strict=True)):
         y, weight = top + i * STEP, "bold" if i == best else "normal"
         half = "FP16" if rows["dtype"].iloc[i] == "float16" and not is_library[i] else ""
@@ -145,13 +200,22 @@ def _draw_times(page: Page, rows: pd.DataFrame, top: float, results: Recorded) -
     page.line([find_x(reference)] * 2, [top - 2, end + 3], style.GREEN, 2)
     name = f"reference time in FP32 {ms(reference)}"
     page.text(find_x(reference) + 6, end + 36, name, color=style.GREEN, weight="bold", size=SMALL)
-    page.text(find_x(reference) + 6 + wide(f"{name}   ", SMALL, "bold"), end + 36, f"in FP16 {ms(in_half)}",
-              color=style.MUTED, size=SMALL)
-    described = ", ".join(f"{label} {ms(value)}" for label, value in zip(labels, times_ms, strict=True))
+    page.text(
+        find_x(reference) + 6 + wide(f"{name}   ", SMALL, "bold"),
+        end + 36,
+        f"in FP16 {ms(in_half)}",
+        color=style.MUTED,
+        size=SMALL,
+    )
+    described = ", ".join(
+        f"{label} {ms(value)}" for label, value in zip(labels, times_ms, strict=True)
+    )
     return f"{where}: {described}; {name}, in FP16 {ms(in_half)}"
 
 
-def _draw_code(page: Page, card: tuple[float, ...], name: str, lines: list[str], step: float) -> None:
+def _draw_code(
+    page: Page, card: tuple[float, ...], name: str, lines: list[str], step: float
+) -> None:
     """Draw a file's lines on a card (x, y, width, height), `step` pixels apart, with colors by kind of word."""
     x, y, w, h = card
     page.rect(x, y, w, h, "#f5f7f9", style.FAINT, 1)
@@ -162,11 +226,20 @@ def _draw_code(page: Page, card: tuple[float, ...], name: str, lines: list[str],
     for i, line in enumerate(lines):
         column = 0
         for kind, text in lexer.get_tokens(line):
-            color = next((color for color_kind, color in colors.items() if kind in color_kind), style.INK)
+            color = next(
+                (color for color_kind, color in colors.items() if kind in color_kind), style.INK
+            )
             blank = len(text) - len(text.lstrip())
             if text.strip():
-                page.text(x + 16 + (column + blank) * width, y + 25 + i * step, text.strip(), family=style.MONO,
-                          size=MONO, color=color, va="baseline")
+                page.text(
+                    x + 16 + (column + blank) * width,
+                    y + 25 + i * step,
+                    text.strip(),
+                    family=style.MONO,
+                    size=MONO,
+                    color=color,
+                    va="baseline",
+                )
             column += len(text)
 
 

@@ -23,14 +23,20 @@ from recording.gpu import describe_torch, require_torch, time_torch
 from recording.keep import record_table, stamp
 from recording.options import Dry
 
-MODES = {"fp32": "float32", "tf32": "float32", "fp16": "float16"}  # PyTorch's modes, and the data type of each
+MODES = {
+    "fp32": "float32",
+    "tf32": "float32",
+    "fp16": "float16",
+}  # PyTorch's modes, and the data type of each
 # TF32 and half have mantissas of equal length, so the bound of half is that of both.
 _BOUND = {"fp32": "float32", "tf32": "float16", "fp16": "float16"}
 COMPILED = ("tf32", "fp16"), ("float32", "uint8 86x86")  # modes and pixels that PyTorch compiles
 # With rows of 1296 floats, padded to 1312, PyTorch 2.11's autotuner fails, and its default mode computes wrong ones.
 # For convolutions the autotuner chose cuDNN each time: `recording.versus`.
-COMPILERS = ({"comprehensive_padding": False, "max_autotune": True, "max_autotune_conv_backends": "ATEN"},
-             {"comprehensive_padding": False})
+COMPILERS = (
+    {"comprehensive_padding": False, "max_autotune": True, "max_autotune_conv_backends": "ATEN"},
+    {"comprehensive_padding": False},
+)
 REPEAT = {"cpu": 3, "cuda": 20}  # PyTorch's name of the processor -> timed passes of the parts
 ERROR = 1e-4  # the largest difference between two probabilities
 
@@ -43,7 +49,9 @@ def list_cases(torch, compiled: bool, images: Images) -> Iterator[Entry]:
         pinned = torch.from_numpy(array).pin_memory()
         for mode in MODES:
             forward, place = build_forward(torch, images.weights, mode, source, white)
-            x = pinned if source else place(pinned)  # bytes are converted in the pass, floats before it is timed
+            x = (
+                pinned if source else place(pinned)
+            )  # bytes are converted in the pass, floats before it is timed
             runs = _PyTorchForward(torch, mode, pixels, pinned, x.to("cuda"))
             yield from runs.list_eager(forward)
             yield from runs.list_fastest(forward, ", graph", ", streams")
@@ -80,9 +88,18 @@ class _PyTorchForward:
     def list_eager(self, forward: Callable) -> Iterator[Entry]:
         """Yield the cases whose calls run one by one; from the host after the copy."""
         last, results = {}, (lambda some: last["y"].float().cpu().numpy()[some],)
-        yield self.make_entry("", DEVICE, lambda: last.update(y=self.call(forward, self.x)), *results, last.clear)
-        yield self.make_entry("", HOST, lambda: last.update(
-            y=self.call(forward, self.pinned.to("cuda", non_blocking=True)).cpu()), *results, last.clear)
+        yield self.make_entry(
+            "", DEVICE, lambda: last.update(y=self.call(forward, self.x)), *results, last.clear
+        )
+        yield self.make_entry(
+            "",
+            HOST,
+            lambda: last.update(
+                y=self.call(forward, self.pinned.to("cuda", non_blocking=True)).cpu()
+            ),
+            *results,
+            last.clear,
+        )
 
     def list_compiled(self, forward: Callable, images: Images) -> list[Entry]:
         """Return the cases of `list_fastest` with the first of COMPILERS that works; if all fail, print why."""
@@ -96,8 +113,11 @@ class _PyTorchForward:
                     images.check(case, "once compiled", again=False)
                 return cases
             except Exception as error:  # the others are still worth a measurement
-                print(f"PyTorch {self.mode}, {self.pixels}: torch.compile fails with {', '.join(options)}: "
-                      f"{type(error).__name__}: {str(error).strip()[:300]}", flush=True)
+                print(
+                    f"PyTorch {self.mode}, {self.pixels}: torch.compile fails with {', '.join(options)}: "
+                    f"{type(error).__name__}: {str(error).strip()[:300]}",
+                    flush=True,
+                )
         return []
 
     def list_fastest(self, forward: Callable, on_device: str, from_host: str) -> Iterator[Entry]:
@@ -112,9 +132,19 @@ class _PyTorchForward:
         with torch.cuda.graph(graph):
             for _ in range(count_passes(B)):
                 y = self.call(forward, self.x)
-        yield self.make_entry(on_device, DEVICE, graph.replay, lambda some: y.float().cpu().numpy()[some],
-                              lambda: y.fill_(float("nan")), None, count_passes(B))
-        streams, out = [torch.cuda.Stream() for _ in range(STREAMS)], torch.empty((B, 10), pin_memory=True)
+        yield self.make_entry(
+            on_device,
+            DEVICE,
+            graph.replay,
+            lambda some: y.float().cpu().numpy()[some],
+            lambda: y.fill_(float("nan")),
+            None,
+            count_passes(B),
+        )
+        streams, out = (
+            [torch.cuda.Stream() for _ in range(STREAMS)],
+            torch.empty((B, 10), pin_memory=True),
+        )
 
         def run_chunks():
             """Compute all images in chunks that take turns on the streams, and wait."""
@@ -125,8 +155,13 @@ class _PyTorchForward:
                     out[part].copy_(self.call(forward, chunk), non_blocking=True)
             torch.cuda.synchronize()
 
-        yield self.make_entry(from_host, HOST, run_chunks, lambda some: out.numpy()[some],
-                              lambda: out.fill_(float("nan")))
+        yield self.make_entry(
+            from_host,
+            HOST,
+            run_chunks,
+            lambda some: out.numpy()[some],
+            lambda: out.fill_(float("nan")),
+        )
 
 
 def build_parts(torch, w: dict) -> dict[str, Callable]:
@@ -138,7 +173,8 @@ def build_parts(torch, w: dict) -> dict[str, Callable]:
         "conv 2": lambda x: f.conv2d(x, w["conv2"]),
         "relu, pool 2": lambda x: f.max_pool2d(f.relu(x), 4, 4, ceil_mode=True),
         "fully connected": lambda x: torch.softmax(
-            (f.relu(x.flatten(1) @ w["fc1"] + w["fc1_bias"]) @ w["fc2"] + w["fc2_bias"]).float(), 1),
+            (f.relu(x.flatten(1) @ w["fc1"] + w["fc1_bias"]) @ w["fc2"] + w["fc2_bias"]).float(), 1
+        ),
     }
 
 
@@ -148,10 +184,18 @@ def build_forward(torch, weights: dict, mode: str, source: tuple[int, int] | Non
     `mode` is a key of MODES. `source`: height and width of images of bytes, of which `white` stands for 1, or None.
     """
     dtype = torch.float16 if mode == "fp16" else torch.float32
-    order = torch.channels_last if mode == "fp16" else torch.contiguous_format  # the faster one of each
-    parts = build_parts(torch, {
-        name: torch.from_numpy(array).to("cuda", dtype, **({"memory_format": order} if array.ndim == 4 else {}))
-        for name, array in weights.items()}).values()
+    order = (
+        torch.channels_last if mode == "fp16" else torch.contiguous_format
+    )  # the faster one of each
+    parts = build_parts(
+        torch,
+        {
+            name: torch.from_numpy(array).to(
+                "cuda", dtype, **({"memory_format": order} if array.ndim == 4 else {})
+            )
+            for name, array in weights.items()
+        },
+    ).values()
 
     def place(x):
         return x.to(dtype, memory_format=order)
@@ -171,7 +215,9 @@ def build_forward(torch, weights: dict, mode: str, source: tuple[int, int] | Non
     return forward, place
 
 
-def run_forward(torch, images: np.ndarray, parts: dict[str, Callable], place: str) -> tuple[dict, np.ndarray]:
+def run_forward(
+    torch, images: np.ndarray, parts: dict[str, Callable], place: str
+) -> tuple[dict, np.ndarray]:
     """Run one forward pass; return the time of each part and of the whole [ms], and the probabilities [B, 10].
 
     `parts` are those of `build_parts`, on the device `place`: PyTorch's "cpu" or "cuda". On the GPU a part is timed
@@ -197,7 +243,9 @@ def run_forward(torch, images: np.ndarray, parts: dict[str, Callable], place: st
     return spent_ms, x.numpy()
 
 
-def measure_parts(torch, images: np.ndarray, weights: dict[str, np.ndarray], place: str, repeat: int) -> list[dict]:
+def measure_parts(
+    torch, images: np.ndarray, weights: dict[str, np.ndarray], place: str, repeat: int
+) -> list[dict]:
     """Return a row per part: median, least and largest time of `repeat` passes after a warm-up.
 
     `images` are float32 [B, 1, 86, 86]; `place` is PyTorch's "cpu" or "cuda". Sets PyTorch's options of precision.
@@ -205,24 +253,48 @@ def measure_parts(torch, images: np.ndarray, weights: dict[str, np.ndarray], pla
     """
     torch.backends.cudnn.benchmark = True
     torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
-    parts = build_parts(torch, {name: torch.from_numpy(array).to(place) for name, array in weights.items()})
+    parts = build_parts(
+        torch, {name: torch.from_numpy(array).to(place) for name, array in weights.items()}
+    )
     _, probabilities = run_forward(torch, images, parts, place)  # the autotuner of cuDNN chooses
-    error = np.max(np.abs(probabilities[:CHECKED_IMAGES] - forward_numpy(images[:CHECKED_IMAGES], weights)))
+    error = np.max(
+        np.abs(probabilities[:CHECKED_IMAGES] - forward_numpy(images[:CHECKED_IMAGES], weights))
+    )
     if not error <= ERROR:
-        raise LabError(f"PyTorch's forward pass of lenet86 on {place}: a probability differs from NumPy's by "
-                       f"{error:.1e}; the limit is {ERROR:.0e}. Do other settings of PyTorch change it?")
+        raise LabError(
+            f"PyTorch's forward pass of lenet86 on {place}: a probability differs from NumPy's by "
+            f"{error:.1e}; the limit is {ERROR:.0e}. Do other settings of PyTorch change it?"
+        )
     times = pd.DataFrame([run_forward(torch, images, parts, place)[0] for _ in range(repeat)])
-    return [{"network": "lenet86", "batch": len(images), "place": "gpu" if place == "cuda" else place, "part": part,
-             "median_ms": np.median(ms), "min_ms": ms.min(), "max_ms": ms.max(), "repeat": repeat}
-            for part, ms in times.items()]
+    return [
+        {
+            "network": "lenet86",
+            "batch": len(images),
+            "place": "gpu" if place == "cuda" else place,
+            "part": part,
+            "median_ms": np.median(ms),
+            "min_ms": ms.min(),
+            "max_ms": ms.max(),
+            "repeat": repeat,
+        }
+        for part, ms in times.items()
+    ]
 
 
 def measure_all(torch, batches=BATCHES) -> pd.DataFrame:
     """Measure every case; return a row per batch, place and part, with date, device and software."""
     weights = load_weights("digits")
-    images = np.ascontiguousarray(cycle(dataset("digits", split="test", size=86), max(batches)).images)
-    table = pd.DataFrame([row for batch in batches for place, repeat in REPEAT.items()
-                          for row in measure_parts(torch, images[:batch], weights, place, repeat)])
+    images = np.ascontiguousarray(
+        cycle(dataset("digits", split="test", size=86), max(batches)).images
+    )
+    table = pd.DataFrame(
+        [
+            row
+            for batch in batches
+            for place, repeat in REPEAT.items()
+            for row in measure_parts(torch, images[:batch], weights, place, repeat)
+        ]
+    )
     software = f"{describe_torch(torch)}, {torch.get_num_threads()} threads on the CPU"
     return stamp(table, software, torch.cuda.get_device_name(0))
 
@@ -235,6 +307,10 @@ def framework(dry: Dry = False) -> None:
     torch = require_torch()
     with torch.no_grad():
         table = measure_all(torch)
-    print(table.pivot(index="part", columns=["place", "batch"], values="median_ms").to_string(float_format="%.3g"))
+    print(
+        table.pivot(index="part", columns=["place", "batch"], values="median_ms").to_string(
+            float_format="%.3g"
+        )
+    )
     if not dry:
         print(f"\nkept in {record_table(table, 'framework')}")

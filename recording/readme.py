@@ -26,7 +26,13 @@ from recording.options import LAYERS
 
 ROOT = PACKAGE.parent
 _RESULTS, _PERFORMANCE, _QUESTIONS = "docs/results.md", "engine/docs/performance.md", "docs/faq.md"
-_PAGES = {"versus": _RESULTS, "network": _RESULTS, "engine": _PERFORMANCE, "check": _PERFORMANCE, "cards": _QUESTIONS}
+_PAGES = {
+    "versus": _RESULTS,
+    "network": _RESULTS,
+    "engine": _PERFORMANCE,
+    "check": _PERFORMANCE,
+    "cards": _QUESTIONS,
+}
 # Cards of a compute capability with their multiprocessors, and the KB of shared memory that a block can have: CUDA C++
 # Programming Guide, "Compute Capabilities", and NVIDIA's data sheets.
 CARDS = {
@@ -38,8 +44,17 @@ CARDS = {
     (10, 0): ({"B200": 148}, 227),
     (12, 0): ({"RTX 5090": 170}, 99),
 }
-CARD_COLUMNS = ("cards", "compute capability", "00 to 07, 12, 14", "08", "09", "10", "11", "13",
-                "closer looks 11 and 13")
+CARD_COLUMNS = (
+    "cards",
+    "compute capability",
+    "00 to 07, 12, 14",
+    "08",
+    "09",
+    "10",
+    "11",
+    "13",
+    "closer looks 11 and 13",
+)
 
 
 def page(name: str) -> Path:
@@ -66,8 +81,13 @@ def replace_marked(name: str, text: str, path: Path | None = None) -> bool:
 
 def format_ladder(results: Recorded) -> str:
     """Return the README's table of the ladder in Markdown; the best of each column in FP32 and in FP16 is bold."""
-    table, every = overview.format_cells(results), overview.list_rows(results)  # texts, by ``shown``; and the numbers
-    fastest = every[~every["label"].str.contains("TF32")]  # it rounds the factors, so it is not the best in FP32
+    table, every = (
+        overview.format_cells(results),
+        overview.list_rows(results),
+    )  # texts, by ``shown``; and the numbers
+    fastest = every[
+        ~every["label"].str.contains("TF32")
+    ]  # it rounds the factors, so it is not the best in FP32
     fastest = fastest.loc[fastest.groupby(["layer", "dtype"])["op_ms"].idxmin()]
     best = set(zip(fastest["shown"], fastest["layer"], strict=True))
     lines = [f"| | {' | '.join(table.columns)} |", "|---|" + "---:|" * len(table.columns)]
@@ -76,7 +96,13 @@ def format_ladder(results: Recorded) -> str:
         lines.append(f"| {label} | {' | '.join(texts)} |")
     last = overview.format_layer_times(results)  # texts, of a few kernels, below the op times
     lines += [f"| *layer time* {label} | {' | '.join(line)} |" for label, line in last.iterrows()]
-    return "\n".join([f"{overview.write_caption(results)} Bold: the best of a column in FP32 and in FP16.", "", *lines])
+    return "\n".join(
+        [
+            f"{overview.write_caption(results)} Bold: the best of a column in FP32 and in FP16.",
+            "",
+            *lines,
+        ]
+    )
 
 
 def format_network(results: Recorded) -> str:
@@ -84,15 +110,23 @@ def format_network(results: Recorded) -> str:
 
     It has the images per second of each case of `overview.network`, and the time of 100 images on the device.
     """
-    many = overview.network(results)  # ms: a row per network, "fused, half", a column per place and form of the images
-    few = overview.name_networks(results.network(100)).query("where == 'device' and pixels == 'float32'")
+    many = overview.network(
+        results
+    )  # ms: a row per network, "fused, half", a column per place and form of the images
+    few = overview.name_networks(results.network(100)).query(
+        "where == 'device' and pixels == 'float32'"
+    )
     few = few.groupby("network")["ms"].min()
     columns = [*many.columns, "100 images on the device"]
     lines = [f"| | {' | '.join(columns)} |", "|---|" + "---:|" * len(columns)]
     for label, row in many.iterrows():
         # 10,000 images in so many ms. A time of NaN, which equals nothing, was not measured.
-        rates = [f"{three(10_000 / time_ms / 1e3)} M/s" if time_ms == time_ms else "–" for time_ms in row]
-        lines.append(f"| {label} | {' | '.join(rates)} | {ms(few[label]) if label in few else '–'} |")
+        rates = [
+            f"{three(10_000 / time_ms / 1e3)} M/s" if time_ms == time_ms else "–" for time_ms in row
+        ]
+        lines.append(
+            f"| {label} | {' | '.join(rates)} | {ms(few[label]) if label in few else '–'} |"
+        )
     first = results.network(10_000).iloc[0]
     software = first["software"].partition("PyTorch ")[2]
     chunks = many.index.str.endswith("streams").any()
@@ -100,8 +134,10 @@ def format_network(results: Recorded) -> str:
         f"Images per second of lenet86's forward pass, 10,000 images, {results.device}, {first['date']}, PyTorch "
         f"{software}. From the host: from page-locked memory, to probabilities in it; the plain network from ordinary "
         "memory; PyTorch copies, then computes. A graph: all launches as one CUDA graph; with 100 images 50 passes."
-        + " On streams: from the host in chunks, whose copies overlap with kernels, as ours do." * bool(chunks)
-        + " Compiled: by torch.compile, run likewise." * bool(many.index.str.endswith("compiled").any())
+        + " On streams: from the host in chunks, whose copies overlap with kernels, as ours do."
+        * bool(chunks)
+        + " Compiled: by torch.compile, run likewise."
+        * bool(many.index.str.endswith("compiled").any())
     )
     return "\n".join([caption, "", *lines])
 
@@ -116,8 +152,14 @@ def list_gpus() -> Iterator[Device]:
     """Yield each card as a device: an H200 with the card's name, and with what decides over launches there."""
     for capability, (cards, kilobytes) in CARDS.items():
         for name, multiprocessors in cards.items():
-            yield dataclasses.replace(devices.device("H200"), name=name, compute_capability=capability, measured=None,
-                                      multiprocessors=multiprocessors, shared_opt_in=1024 * kilobytes)
+            yield dataclasses.replace(
+                devices.device("H200"),
+                name=name,
+                compute_capability=capability,
+                measured=None,
+                multiprocessors=multiprocessors,
+                shared_opt_in=1024 * kilobytes,
+            )
 
 
 def _list_scopes(number: int, **options: str) -> list[Scope]:
@@ -137,7 +179,11 @@ def _describe_support(count: Callable[[], Iterable[int | Scope]], unit: str = ""
         counts = count()
     except LabError as refusal:  # "...: take 07 tuning, or HOSTCUDA_ENGINE=cpu"
         return f"no: {str(refusal).rpartition(': ')[2].removesuffix(f', or {ON_CPU}')}"
-    return f"yes, {' to '.join(map(str, sorted({min(counts), max(counts)})))} {unit}" if unit else "yes"
+    return (
+        f"yes, {' to '.join(map(str, sorted({min(counts), max(counts)})))} {unit}"
+        if unit
+        else "yes"
+    )
 
 
 def _count_blocks_of_network() -> list[int]:
@@ -150,12 +196,21 @@ def format_cards() -> str:
     """Return the table of docs/faq.md in Markdown, a row per compute capability: which page runs on which card."""
     lines = [f"| {' | '.join(CARD_COLUMNS)} |", "|---" * len(CARD_COLUMNS) + "|"]
     for capability, (cards, _) in CARDS.items():
-        with devices.assume(next(gpu for gpu in list_gpus() if gpu.compute_capability == capability)):
+        with devices.assume(
+            next(gpu for gpu in list_gpus() if gpu.compute_capability == capability)
+        ):
             cells = [  # in the order of CARD_COLUMNS: each page's refusal is that of its variant or network
-                ", ".join(cards), "{}.{}".format(*capability), "yes",
-                _describe_support(lambda: _list_scopes(8)), _describe_support(lambda: _list_scopes(9)),
-                _describe_support(lambda: [s.blocks // devices.device().multiprocessors for s in _list_scopes(10)],
-                                  "blocks"),
+                ", ".join(cards),
+                "{}.{}".format(*capability),
+                "yes",
+                _describe_support(lambda: _list_scopes(8)),
+                _describe_support(lambda: _list_scopes(9)),
+                _describe_support(
+                    lambda: [
+                        s.blocks // devices.device().multiprocessors for s in _list_scopes(10)
+                    ],
+                    "blocks",
+                ),
                 _describe_support(lambda: [s.images for s in _list_scopes(11)], "images"),
                 _describe_support(_count_blocks_of_network, "blocks"),
                 _describe_support(lambda: _list_scopes(11, step="warpgroups")),

@@ -23,25 +23,51 @@ from recording.gpu import require_gpu
 from recording.keep import record_course, record_streams, record_times
 from recording.options import LAYERS, Folder
 
-KERNEL, COMPARED = "tuning", ("fusion", "tensor_cores")  # the rung in all configurations, and those in few
+KERNEL, COMPARED = (
+    "tuning",
+    ("fusion", "tensor_cores"),
+)  # the rung in all configurations, and those in few
 BATCH = 10_000
 CHUNKS = [100, 200, 500, 1000, 2000, 5000, 10_000]
 STREAMS = [1, 2, 3, 8]
 GROWING = (40, 80, 160, 320, 640, 1280, 2560, 4920)  # sizes of chunks
-SMALL = {100: [10, 25, 50, 100], 1000: [50, 100, 250, 500, 1000]}  # chunks at the course's smaller batches
+SMALL = {
+    100: [10, 25, 50, 100],
+    1000: [50, 100, 250, 500, 1000],
+}  # chunks at the course's smaller batches
 RUNG, LABEL = PAGES["streams"], label("streams")
-SHOWN = ["label", "batch", "pinned", "streams", "order", "chunk", "sizes", "layer_ms", "steady_ms", "in_ms",
-         "kernel_ms", "out_ms", "overlap"]
+SHOWN = [
+    "label",
+    "batch",
+    "pinned",
+    "streams",
+    "order",
+    "chunk",
+    "sizes",
+    "layer_ms",
+    "steady_ms",
+    "in_ms",
+    "kernel_ms",
+    "out_ms",
+    "overlap",
+]
 
 
-def make_case(chunk: int | tuple[int, ...], streams: int, pinned: bool = True, order: str = "depth") -> dict:
+def make_case(
+    chunk: int | tuple[int, ...], streams: int, pinned: bool = True, order: str = "depth"
+) -> dict:
     """Return a configuration of a pipeline, as `bench_cases` takes it."""
     return {"chunk": chunk, "streams": streams, "pinned": pinned, "order": order}
 
 
 FEW = [make_case(chunk, streams) for chunk in (500, 1000) for streams in (1, 2)]
 FULL = [
-    *(make_case(chunk, streams) for chunk in CHUNKS for streams in STREAMS if chunk < BATCH or streams == 1),
+    *(
+        make_case(chunk, streams)
+        for chunk in CHUNKS
+        for streams in STREAMS
+        if chunk < BATCH or streams == 1
+    ),
     *(make_case(chunk, 3, order="breadth") for chunk in (100, 1000)),
     *(make_case(GROWING, streams) for streams in (2, 3)),
     *(make_case(1000, streams, False) for streams in STREAMS),
@@ -54,7 +80,9 @@ def measure_configurations(variant: Variant, layer: Layer) -> pd.DataFrame:
     """Measure all configurations of one layer, at the largest batch and below."""
     tables = [bench_cases(variant, layer, BATCH, FULL)]
     for batch, chunks in SMALL.items():
-        cases = [make_case(chunk, streams) for chunk in chunks for streams in (1, 2)] + [make_case(batch, 1, False)]
+        cases = [make_case(chunk, streams) for chunk in chunks for streams in (1, 2)] + [
+            make_case(batch, 1, False)
+        ]
         tables.append(bench_cases(variant, layer, batch, cases))
     return pd.concat(tables, ignore_index=True)
 
@@ -65,13 +93,33 @@ def select_ladder_rows(table: pd.DataFrame) -> pd.DataFrame:
     They are for 500 images per chunk (ten chunks of a smaller batch), on the fewest streams that overlap.
     """
     chunk = (table["batch"] // 10).clip(upper=500)
-    best = table[table["pinned"] & (table["sizes"] == "equal") & (table["chunk"] == chunk) & (table["streams"] > 1)]
+    best = table[
+        table["pinned"]
+        & (table["sizes"] == "equal")
+        & (table["chunk"] == chunk)
+        & (table["streams"] > 1)
+    ]
     best = best[best["order"] == "depth"].sort_values("streams").drop_duplicates(["layer", "batch"])
-    return pd.DataFrame([{"rung": RUNG, "label": LABEL, "layer": row.layer, "batch": row.batch, "dtype": row.dtype,
-                          "options": f"{row.label}; chunk={row.chunk} streams={row.streams} {row.order}",
-                          "op_ms": row.kernel_ms, "layer_ms": row.layer_ms, "engine": row.engine, "device": row.device,
-                          **compute_rates(find_layer(row.layer), row.batch, row.dtype, row.kernel_ms, row.device)}
-                         for row in best.itertuples()])
+    return pd.DataFrame(
+        [
+            {
+                "rung": RUNG,
+                "label": LABEL,
+                "layer": row.layer,
+                "batch": row.batch,
+                "dtype": row.dtype,
+                "options": f"{row.label}; chunk={row.chunk} streams={row.streams} {row.order}",
+                "op_ms": row.kernel_ms,
+                "layer_ms": row.layer_ms,
+                "engine": row.engine,
+                "device": row.device,
+                **compute_rates(
+                    find_layer(row.layer), row.batch, row.dtype, row.kernel_ms, row.device
+                ),
+            }
+            for row in best.itertuples()
+        ]
+    )
 
 
 def measure_timelines(variant: Variant, layer: Layer) -> pd.DataFrame:
@@ -82,17 +130,28 @@ def measure_timelines(variant: Variant, layer: Layer) -> pd.DataFrame:
         host[0].fill(1)
         k = np.ones(layer.k_shape, np.float32)
         for streams in counts:
-            with Pipeline(variant, layer, BATCH, BATCH // 10, streams, pinned, host=host) as pipeline:
+            with Pipeline(
+                variant, layer, BATCH, BATCH // 10, streams, pinned, host=host
+            ) as pipeline:
                 for _ in range(3):  # the timeline is that of the last run
                     pipeline.run(k=k)
-                columns = {"label": variant.label, "layer": layer.name, "batch": BATCH, "pinned": pinned,
-                           "streams": streams, "order": "depth", "chunk_images": BATCH // 10}
+                columns = {
+                    "label": variant.label,
+                    "layer": layer.name,
+                    "batch": BATCH,
+                    "pinned": pinned,
+                    "streams": streams,
+                    "order": "depth",
+                    "chunk_images": BATCH // 10,
+                }
                 parts.append(pipeline.timeline.assign(**columns))
     return pd.concat(parts, ignore_index=True)
 
 
 def streams(
-    brief: Annotated[bool, Option("--brief", help="All in few configurations: less than a minute.")] = False,
+    brief: Annotated[
+        bool, Option("--brief", help="All in few configurations: less than a minute.")
+    ] = False,
     out: Folder = None,
 ) -> None:
     """Measure layers in chunks on streams: data/streams/."""
@@ -103,18 +162,36 @@ def streams(
     for one in (kernel, *compared):
         check(one, LAYERS)
     for layer in LAYERS:
-        swept = bench_cases(kernel, layer, BATCH, FEW) if brief else measure_configurations(kernel, layer)
+        swept = (
+            bench_cases(kernel, layer, BATCH, FEW)
+            if brief
+            else measure_configurations(kernel, layer)
+        )
         if not brief:
             record_times(select_ladder_rows(swept), out)
-        table = pd.concat([swept, *(bench_cases(other, layer, BATCH, FEW) for other in compared)], ignore_index=True)
+        table = pd.concat(
+            [swept, *(bench_cases(other, layer, BATCH, FEW) for other in compared)],
+            ignore_index=True,
+        )
         path = record_streams(table, measure_timelines(kernel, layer), out)
         print(f"{layer.name}: recorded in {path}, {time.perf_counter() - begin:.1f} s")
         print(table[SHOWN].round(3).to_string(index=False), flush=True)
-        host = table[["batch", "pin_ms", "register_ms", "stage_ms"]]  # measured once per batch, not per chunk
+        host = table[
+            ["batch", "pin_ms", "register_ms", "stage_ms"]
+        ]  # measured once per batch, not per chunk
         print("page-locking, registering, staging [ms]", host.drop_duplicates().to_dict("records"))
-    digits = dataset("digits", split="test", size=86)  # the course's table, with the convolutions in pipelines
+    digits = dataset(
+        "digits", split="test", size=86
+    )  # the course's table, with the convolutions in pipelines
     network = Network(conv=kernel, streams={"chunk": 500, "streams": 2})
     table = network.course_table(digits.images, digits.labels, (100, 1000, 10_000))
     print(table.to_string(index=False))
-    record_course(table, network, out, rung=RUNG, label=LABEL, options=f"{kernel.label}; chunk=500 streams=2 depth")
+    record_course(
+        table,
+        network,
+        out,
+        rung=RUNG,
+        label=LABEL,
+        options=f"{kernel.label}; chunk=500 streams=2 depth",
+    )
     print(f"{time.perf_counter() - begin:.1f} s in all")

@@ -31,7 +31,10 @@ MOST_THREADS = 512  # of a block in the second part
 UNROLLED_ROWS = (1, 2, 4, 8, 14, 20)  # in the last part, beside the best number of rows
 UNROLL = (1, 2, 3, 4)  # columns of the mask, beside all K of them
 CANDIDATES = 3  # pairs of rows and maps of each layer whose blocks are swept
-FINALISTS, FINALISTS_BATCH = 8, 10_000  # points of each layer that are measured with the most images, too
+FINALISTS, FINALISTS_BATCH = (
+    8,
+    10_000,
+)  # points of each layer that are measured with the most images, too
 
 
 def _make_point(layer: Layer, rows: int, maps: int, block: tuple[int, int]) -> Variant:
@@ -61,7 +64,9 @@ def vary_blocks(layer: Layer, swept: pd.DataFrame) -> list[Variant]:
     pairs = swept.sort_values("op_ms").drop_duplicates(["rows", "maps"])
     for rows, maps in pairs.head(CANDIDATES)[["rows", "maps"]].astype(int).itertuples(index=False):
         columns = layer.Wo * tiles(layer.Ho, rows)
-        dividing = {tiles(columns, parts) for parts in range(1, columns // 64 + 1)}  # two warps wide, at least
+        dividing = {
+            tiles(columns, parts) for parts in range(1, columns // 64 + 1)
+        }  # two warps wide, at least
         for x in sorted({*WIDTHS, *(x for x in dividing if x <= max(WIDTHS))}):
             for y in (1, 2, 3, 4):
                 if x * y <= MOST_THREADS and y <= tiles(layer.M, maps):
@@ -72,8 +77,11 @@ def vary_blocks(layer: Layer, swept: pd.DataFrame) -> list[Variant]:
 def vary_channels(layer: Layer, swept: pd.DataFrame) -> list[Variant]:
     """Return the fastest variant of all points so far with other numbers of channels at a time."""
     best = sweeps.best(swept, layer)
-    return [variant(RUNG, **{**best.options, "channels": count})
-            for count in sorted({1, 2, 3, 4, 6, layer.C}) if count <= layer.C]
+    return [
+        variant(RUNG, **{**best.options, "channels": count})
+        for count in sorted({1, 2, 3, 4, 6, layer.C})
+        if count <= layer.C
+    ]
 
 
 def select_finalists(layer: Layer, swept: pd.DataFrame) -> list[Variant]:
@@ -85,24 +93,41 @@ def select_finalists(layer: Layer, swept: pd.DataFrame) -> list[Variant]:
 def vary_unrolling(layer: Layer, swept: pd.DataFrame) -> list[Variant]:
     """Return the fastest variant so far with other numbers of rows and of unrolled columns of the mask."""
     best = sweeps.best(swept, layer)
-    return [variant(RUNG, **{**best.options, "rows": rows, "unroll": count})
-            for rows in sorted({*UNROLLED_ROWS, best.options["rows"]}) if rows <= layer.Ho
-            for count in sorted({*UNROLL, layer.K}) if count <= layer.K]
+    return [
+        variant(RUNG, **{**best.options, "rows": rows, "unroll": count})
+        for rows in sorted({*UNROLLED_ROWS, best.options["rows"]})
+        if rows <= layer.Ho
+        for count in sorted({*UNROLL, layer.K})
+        if count <= layer.K
+    ]
 
 
-PARTS = {"outputs": vary_outputs, "blocks": vary_blocks, "channels": vary_channels, "finalists": select_finalists,
-         "unroll": vary_unrolling}
+PARTS = {
+    "outputs": vary_outputs,
+    "blocks": vary_blocks,
+    "channels": vary_channels,
+    "finalists": select_finalists,
+    "unroll": vary_unrolling,
+}
 
 
 def write_tuned_sizes(swept: pd.DataFrame) -> str:
     """Return the text of `TUNED_FILE`, TOML: the fastest sizes of each layer in a device's sweep."""
-    lines = ["# By python -m recording sweep: the fastest sizes of each layer, CxHxW MxK, in a sweep",
-             f'device = "{swept["device"].iloc[0]}"', "", "[layers]"]
+    lines = [
+        "# By python -m recording sweep: the fastest sizes of each layer, CxHxW MxK, in a sweep",
+        f'device = "{swept["device"].iloc[0]}"',
+        "",
+        "[layers]",
+    ]
     for layer in LAYERS:
         best = sweeps.best(swept, layer).scope(layer)
-        sizes = (f"rows = {best.rows}, maps = {best.maps}, block = {list(best.block)}, channels = {best.channels}, "
-                 f"unroll = {best.unroll}")
-        lines.append(f'"{layer.C}x{layer.H}x{layer.W} {layer.M}x{layer.K}" = {{ {sizes} }}  # {layer.name}')
+        sizes = (
+            f"rows = {best.rows}, maps = {best.maps}, block = {list(best.block)}, channels = {best.channels}, "
+            f"unroll = {best.unroll}"
+        )
+        lines.append(
+            f'"{layer.C}x{layer.H}x{layer.W} {layer.M}x{layer.K}" = {{ {sizes} }}  # {layer.name}'
+        )
     return "\n".join(lines) + "\n"
 
 
@@ -115,14 +140,24 @@ def sweep(
 
     On the device that the default sizes are from, they are written, too.
     """
-    start, tables = time.perf_counter(), [pd.DataFrame(columns=["layer", "op_ms"])]  # no points yet: an empty table
+    start, tables = (
+        time.perf_counter(),
+        [pd.DataFrame(columns=["layer", "op_ms"])],
+    )  # no points yet: an empty table
     for name, layer in product(PARTS, LAYERS):
         swept = pd.concat(tables[1:] or tables, ignore_index=True)
-        points = PARTS[name](layer, swept[(swept["layer"] == layer.name) & swept["op_ms"].notna()])[::every]
+        points = PARTS[name](layer, swept[(swept["layer"] == layer.name) & swept["op_ms"].notna()])[
+            ::every
+        ]
         images = FINALISTS_BATCH if name == "finalists" else None  # None: what suits the engine
-        tables.append(table := measure.sweep(points, layer, images, repeat=repeat))  # reason: why a point cannot run
-        print(f"{name}, {layer.name}: {len(table)} points, {(table['reason'] != '').sum()} cannot run; "
-              f"{time.perf_counter() - start:.1f} s so far", flush=True)
+        tables.append(
+            table := measure.sweep(points, layer, images, repeat=repeat)
+        )  # reason: why a point cannot run
+        print(
+            f"{name}, {layer.name}: {len(table)} points, {(table['reason'] != '').sum()} cannot run; "
+            f"{time.perf_counter() - start:.1f} s so far",
+            flush=True,
+        )
         if not dry:
             record_sweep(table)
     if not dry and device().name == TUNED_DEVICE:  # rung 07 reads its default sizes from TUNED_FILE

@@ -28,7 +28,9 @@ def list_unrecorded(kernels: Iterable[Variant]) -> list[Variant]:
         table = recorded(device().name).table
     except EngineError:  # nothing yet
         return list(kernels)
-    recorded_sources = set(table[["label", "code"]].itertuples(index=False, name=None))  # code: the source's digest
+    recorded_sources = set(
+        table[["label", "code"]].itertuples(index=False, name=None)
+    )  # code: the source's digest
     return [kernel for kernel in kernels if (kernel.label, kernel.code) not in recorded_sources]
 
 
@@ -44,7 +46,9 @@ def check_kernels(kernels: Iterable[Variant], shapes: Sequence) -> list[Variant]
     return passed
 
 
-def bench_all(kernels: Sequence[Variant], layer: Layer, batch: int, **options) -> list[pd.DataFrame]:
+def bench_all(
+    kernels: Sequence[Variant], layer: Layer, batch: int, **options
+) -> list[pd.DataFrame]:
     """Return the table of `bench` with these options, in a list.
 
     If a kernel cannot be measured, each half of the kernels is measured by itself, and so on: there are several tables,
@@ -70,8 +74,14 @@ def can_launch(kernel: Variant, layer: Layer) -> bool:
         return False
 
 
-def measure_kernels(own: Sequence[Variant], compared: Sequence[Variant], layers: Iterable[Layer],
-                    batches: Sequence[int], keep: bool, repeat: int | None = None) -> list[pd.DataFrame]:
+def measure_kernels(
+    own: Sequence[Variant],
+    compared: Sequence[Variant],
+    layers: Iterable[Layer],
+    batches: Sequence[int],
+    keep: bool,
+    repeat: int | None = None,
+) -> list[pd.DataFrame]:
     """Measure kernels; return a table as `bench` does per layer and batch, and write it to data/ at once if `keep`.
 
     Those of `own` are measured with each batch, twice: `op_again_ms` is the second time. Those of `compared` are
@@ -84,11 +94,19 @@ def measure_kernels(own: Sequence[Variant], compared: Sequence[Variant], layers:
             start = time.perf_counter()
             several = [*own, *own, *(launchable if batch == max(batches) else ())]
             layer_time_tables = bench_all(own, layer, batch, repeat=1) if own else ()
-            layer_ms = {row.label: row.layer_ms for table in layer_time_tables for row in table.itertuples()}
-            for table in bench_all(several, layer, batch, repeat=repeat, layer_time=False) if several else ():
-                again = table[table.duplicated("label")].set_index("label")["op_ms"]  # those of `own`, the second time
+            layer_ms = {
+                row.label: row.layer_ms for table in layer_time_tables for row in table.itertuples()
+            }
+            for table in (
+                bench_all(several, layer, batch, repeat=repeat, layer_time=False) if several else ()
+            ):
+                again = table[table.duplicated("label")].set_index("label")[
+                    "op_ms"
+                ]  # those of `own`, the second time
                 table = table.drop_duplicates("label")
-                table = table.assign(op_again_ms=table["label"].map(again), layer_ms=table["label"].map(layer_ms))
+                table = table.assign(
+                    op_again_ms=table["label"].map(again), layer_ms=table["label"].map(layer_ms)
+                )
                 tables.append(table)
                 if keep:
                     record_times(table)
@@ -109,7 +127,9 @@ def measure_network(kernels: Iterable[Variant], batches: Sequence[int], keep: bo
 def times(
     rungs: Rungs = None,
     missing: Annotated[bool, Option("--missing", help="Only what is new or has changed.")] = False,
-    network: Annotated[bool, Option("--network", help="Only the network, as after a training of its weights.")] = False,
+    network: Annotated[
+        bool, Option("--network", help="Only the network, as after a training of its weights.")
+    ] = False,
     check_only: Annotated[bool, Option("--check", help="Measure nothing.")] = False,
     layer: Layers = None,
     batch: Batches = None,
@@ -127,25 +147,37 @@ def times(
     if network:
         return measure_network(own, batches, not dry)
     # The first variant is the rung's own kernel.
-    others = [other for rung in choose_rungs(rungs) for other in (*variants(rung.number)[1:], *solutions(rung.number))]
+    others = [
+        other
+        for rung in choose_rungs(rungs)
+        for other in (*variants(rung.number)[1:], *solutions(rung.number))
+    ]
     if missing:
         own, others = list_unrecorded(own), list_unrecorded(others)
     # The tests check the compared kernels on the test shapes; here they are checked on the measured layers.
     layers = choose_layers(layer)
     measured = [(layer, 2) for layer in layers]
     shapes = {**dict.fromkeys(others, measured), **dict.fromkeys(own, (*TEST_SHAPES, *measured))}
-    jobs.compile_all(jobs.make_job(kernel, layer) for kernel, several in shapes.items() for layer, _ in several)
+    jobs.compile_all(
+        jobs.make_job(kernel, layer) for kernel, several in shapes.items() for layer, _ in several
+    )
     print(f"{len(shapes)} kernels compiled, {time.perf_counter() - start:.0f} s", flush=True)
     # All of `own` have the same shapes, and all of `others`.
-    own, others = (check_kernels(several, shapes[several[0]]) if several else [] for several in (own, others))
+    own, others = (
+        check_kernels(several, shapes[several[0]]) if several else [] for several in (own, others)
+    )
     print(f"checked, {time.perf_counter() - start:.0f} s", flush=True)
     if not check_only:
         tables = measure_kernels(own, others, layers, batches, not dry, repeat)
         measure_network(own, batches, not dry)
         if tables:
-            op_ms = pd.concat(tables).pivot_table(index="label", columns=["layer", "batch"], values="op_ms", sort=False)
-            print(f"{time.perf_counter() - start:.0f} s in all\n\nop time [ms], {here.name}\n"
-                  f"{op_ms.to_string(float_format='{:.4g}'.format)}")
+            op_ms = pd.concat(tables).pivot_table(
+                index="label", columns=["layer", "batch"], values="op_ms", sort=False
+            )
+            print(
+                f"{time.perf_counter() - start:.0f} s in all\n\nop time [ms], {here.name}\n"
+                f"{op_ms.to_string(float_format='{:.4g}'.format)}"
+            )
     failed = [kernel.label for kernel in shapes if kernel not in own + others]
     if failed:
         raise LabError(f"these kernels failed: {', '.join(failed)}")

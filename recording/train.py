@@ -29,7 +29,9 @@ from recording.options import Folder
 VERSION = 2  # of the recipe: raise it when the same settings would give other weights
 EPOCHS = {"digits": 40, "fashion-mnist": 8, "mnist": 4}
 RATE, MOMENTUM, BATCH = 0.03, 0.9, 32
-SPLITS = {"digits": "the last 360 of the 1797 images are held out, as a block"}  # for others: the published test images
+SPLITS = {
+    "digits": "the last 360 of the 1797 images are held out, as a block"
+}  # for others: the published test images
 RISE = 90  # steps, at least: at the full rate from the start, the loss stays at that of guessing
 FIRST_LOSSES = 5
 
@@ -40,11 +42,15 @@ def draw_affine_maps(random: np.random.RandomState, count: int) -> np.ndarray:
     They are float32 [count, 2, 3] and map an output pixel's offsets from the center (down, across, 1) to a place.
     """
     # From minus to plus these bounds: an angle, and parts of the image's side.
-    angle, grown_y, moved_y, grown_x, moved_x, slant = (random.uniform(-bound, bound, count)
-                                                        for bound in (np.deg2rad(12.0), 0.12, 0.09, 0.12, 0.09, 0.1))
+    angle, grown_y, moved_y, grown_x, moved_x, slant = (
+        random.uniform(-bound, bound, count)
+        for bound in (np.deg2rad(12.0), 0.12, 0.09, 0.12, 0.09, 0.1)
+    )
     cos, sin = np.cos(angle), np.sin(angle)
-    rows = [[cos * (1 + grown_y), -sin * (1 + grown_y), moved_y],
-            [sin * (1 + grown_x) + slant, cos * (1 + grown_x), moved_x]]
+    rows = [
+        [cos * (1 + grown_y), -sin * (1 + grown_y), moved_y],
+        [sin * (1 + grown_x) + slant, cos * (1 + grown_x), moved_x],
+    ]
     return np.ascontiguousarray(np.moveaxis(np.array(rows), 2, 0), np.float32)
 
 
@@ -63,7 +69,9 @@ class Trainer(Closing):
     last step), `losses` (mean cross-entropy of each batch, before its step), `seconds` (time of the training so far).
     """
 
-    def __init__(self, data="digits", seed=1, epochs=None, batch=BATCH, rate=RATE, momentum=MOMENTUM):
+    def __init__(
+        self, data="digits", seed=1, epochs=None, batch=BATCH, rate=RATE, momentum=MOMENTUM
+    ):
         epochs = EPOCHS.get(getattr(data, "name", data), 1) if epochs is None else epochs
         for name, value, is_right, rule in (
             ("epochs", epochs, is_whole(epochs), "a whole number, 1 or more"),
@@ -74,13 +82,22 @@ class Trainer(Closing):
         ):
             if not is_right:
                 raise LabError(f"{name} = {value} makes no sense: give {rule}")
-        self.data = data = dataset(data, "train") if isinstance(data, str) else data  # last: it may be downloaded
+        self.data = data = (
+            dataset(data, "train") if isinstance(data, str) else data
+        )  # last: it may be downloaded
         labels, count = data.labels, len(data)
         if not 0 <= labels.min() <= labels.max() < Lenet86.classes:
-            raise LabError(f"{data.name} has labels from {labels.min()} to {labels.max()}; lenet86 knows "
-                           f"0 to {Lenet86.classes - 1}")
-        self.settings = {"seed": int(seed), "epochs": int(epochs), "batch": int(batch), "rate": float(rate),
-                         "momentum": float(momentum)}
+            raise LabError(
+                f"{data.name} has labels from {labels.min()} to {labels.max()}; lenet86 knows "
+                f"0 to {Lenet86.classes - 1}"
+            )
+        self.settings = {
+            "seed": int(seed),
+            "epochs": int(epochs),
+            "batch": int(batch),
+            "rate": float(rate),
+            "momentum": float(momentum),
+        }
         self.steps_per_epoch = tiles(count, int(batch))
         self.steps = int(epochs) * self.steps_per_epoch
         self.step, self.losses, self.seconds = 0, [], 0.0
@@ -106,13 +123,21 @@ class Trainer(Closing):
             for first in range(0, count, batch):
                 B = min(batch, count - first)
                 chosen = int(self._order) + 4 * first  # bytes: an int32 per image, and six floats
-                model.sample(self._images, chosen, int(self._maps) + 24 * first, B, *self.data.images.shape[2:])
+                model.sample(
+                    self._images,
+                    chosen,
+                    int(self._maps) + 24 * first,
+                    B,
+                    *self.data.images.shape[2:],
+                )
                 model.forward(B)
                 model.backward(self._labels, chosen, B)
                 loss = float(model.losses(B).mean(dtype=np.float64))
                 if not np.isfinite(loss):
-                    raise LabError(f"the loss is {loss} at step {self.step + 1} of {self.steps}: the weights have "
-                                   f"grown too large. Train with a lower rate than {self.settings['rate']}")
+                    raise LabError(
+                        f"the loss is {loss} at step {self.step + 1} of {self.steps}: the weights have "
+                        f"grown too large. Train with a lower rate than {self.settings['rate']}"
+                    )
                 model.descend(self.rate(self.step), self.settings["momentum"])
                 self.step += 1
                 self.losses.append(loss)
@@ -123,10 +148,17 @@ class Trainer(Closing):
     def rate(self, step: int) -> float:
         """Return the learning rate of a step: it rises at first, then falls along half a cosine."""
         rise = max(self.steps // 20, min(RISE, self.steps // 2), 1)
-        return self.settings["rate"] * min(1, (step + 1) / rise) * 0.5 * (1 + np.cos(np.pi * step / self.steps))
+        return (
+            self.settings["rate"]
+            * min(1, (step + 1) / rise)
+            * 0.5
+            * (1 + np.cos(np.pi * step / self.steps))
+        )
 
 
-def train_to_end(trainer: Trainer, held_out: Dataset, folder: Path | None = None) -> tuple[Path, dict]:
+def train_to_end(
+    trainer: Trainer, held_out: Dataset, folder: Path | None = None
+) -> tuple[Path, dict]:
     """Train to the end; write the weights and the record of how they were made; return the path and the record.
 
     The path is weights/lenet86-DATASET.npz in `data/`, or in `folder`; the record is beside it, a .json. `held_out` is
@@ -136,24 +168,34 @@ def train_to_end(trainer: Trainer, held_out: Dataset, folder: Path | None = None
     out = (folder or data_dir()) / "weights" / f"lenet86-{trainer.data.name}.npz"
     record_path = out.with_suffix(".json")
     require_writable(out.parent)  # before minutes of work
-    is_own = record_path.is_file() and b" train, version " in record_path.read_bytes()  # as `make_record` writes it
+    is_own = (
+        record_path.is_file() and b" train, version " in record_path.read_bytes()
+    )  # as `make_record` writes it
     if (out.exists() or record_path.exists()) and not is_own:
-        raise LabError(f"{out}, or its record beside it, is there and no training has written it: remove it, or choose "
-                       "another folder")
+        raise LabError(
+            f"{out}, or its record beside it, is there and no training has written it: remove it, or choose "
+            "another folder"
+        )
     with tqdm(total=trainer.steps, unit="step", mininterval=0.5, delay=0.2) as bar:
         try:
             for _ in trainer.run():
                 bar.set_postfix(loss=f"{np.mean(trainer.losses[-20:]):.3f}", refresh=False)
                 bar.update()
         except KeyboardInterrupt:
-            raise Interrupted(f"stopped at step {trainer.step} of {trainer.steps}: no weights are written") from None
+            raise Interrupted(
+                f"stopped at step {trainer.step} of {trainer.steps}: no weights are written"
+            ) from None
     weights = trainer.model.weights
     if not all(np.isfinite(array).all() for array in weights.values()):
-        raise LabError(f"the weights are NaN or infinite after step {trainer.step}. Train with a lower rate than "
-                       f"{trainer.settings['rate']}")
+        raise LabError(
+            f"the weights are NaN or infinite after step {trainer.step}. Train with a lower rate than "
+            f"{trainer.settings['rate']}"
+        )
     packed = io.BytesIO()
     np.savez_compressed(packed, **weights)
-    record = make_record(trainer, held_out) | {"sha256": hashlib.sha256(packed.getvalue()).hexdigest()}
+    record = make_record(trainer, held_out) | {
+        "sha256": hashlib.sha256(packed.getvalue()).hexdigest()
+    }
     if trainer.data.name == "digits":
         record["licence"] = f"of the digits: {trainer.data.licence}"
     existed = out.exists()
@@ -172,8 +214,10 @@ def make_record(trainer: Trainer, held_out: Dataset) -> dict:
     data, losses, here = trainer.data, trainer.losses, device()
     content = data.images.tobytes() + data.labels.astype(np.int64).tobytes()
     return {
-        "network": "lenet86", "script": f"recording train, version {VERSION}",
-        "date": datetime.date.today().isoformat(), "dataset": data.name,
+        "network": "lenet86",
+        "script": f"recording train, version {VERSION}",
+        "date": datetime.date.today().isoformat(),
+        "dataset": data.name,
         "split": SPLITS.get(data.name, "the published training and test images"),
         "training images": len(data),
         "training data sha256": hashlib.sha256(content).hexdigest(),
@@ -183,18 +227,27 @@ def make_record(trainer: Trainer, held_out: Dataset) -> dict:
         "last epoch's mean loss": round(float(np.mean(losses[-trainer.steps_per_epoch :])), 6),
         "training accuracy": round(trainer.model.accuracy(data.images, data.labels), 4),
         "held-out accuracy": round(trainer.model.accuracy(held_out.images, held_out.labels), 4),
-        "training seconds": round(trainer.seconds, 1), "device": f"{here.name} ({here.engine})",
+        "training seconds": round(trainer.seconds, 1),
+        "device": f"{here.name} ({here.engine})",
         "numpy": np.__version__,
     }
 
 
 def train(
-    name: Annotated[str, Option("--dataset", metavar="NAME", help="digits, fashion-mnist or mnist.")] = "digits",
-    seed: Annotated[int, Option(help="Seed of the initial weights, the order and the distortion of images.")] = 1,
-    epochs: Annotated[int | None, Option(help="Default: 40 of the digits, 8 of fashion-mnist, 4 of mnist.")] = None,
+    name: Annotated[
+        str, Option("--dataset", metavar="NAME", help="digits, fashion-mnist or mnist.")
+    ] = "digits",
+    seed: Annotated[
+        int, Option(help="Seed of the initial weights, the order and the distortion of images.")
+    ] = 1,
+    epochs: Annotated[
+        int | None, Option(help="Default: 40 of the digits, 8 of fashion-mnist, 4 of mnist.")
+    ] = None,
     batch: Annotated[int, Option(help="Images per step.")] = BATCH,
     rate: Annotated[float, Option(help="Largest learning rate. It rises, then falls to 0.")] = RATE,
-    momentum: Annotated[float, Option(help="The part of the last step that a step repeats.")] = MOMENTUM,
+    momentum: Annotated[
+        float, Option(help="The part of the last step that a step repeats.")
+    ] = MOMENTUM,
     out: Folder = None,
 ) -> None:
     """Train lenet86: data/weights/. On either engine.
@@ -205,5 +258,7 @@ def train(
         held_out = dataset(name, "test")
         print(trainer.data, held_out, sep="\n")
         path, record = train_to_end(trainer, held_out, out)
-    print(f"{record['training seconds']:.0f} s; accuracy {record['training accuracy']} on the training images, "
-          f"{record['held-out accuracy']} on the {len(held_out)} held-out ones ({record['split']}); wrote {path}")
+    print(
+        f"{record['training seconds']:.0f} s; accuracy {record['training accuracy']} on the training images, "
+        f"{record['held-out accuracy']} on the {len(held_out)} held-out ones ({record['split']}); wrote {path}"
+    )

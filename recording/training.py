@@ -28,10 +28,16 @@ from recording.options import Folder
 IMAGES = 60_000  # per epoch, as many as MNIST has
 BATCHES = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000)
 MINI_BATCHES = ("minibatch", "deterministic")  # the experiments that have several images per step
-LEARNING = {"one_launch": ((1, 0.1),), "minibatch": ((10, 0.1), (10, 0.3), (100, 0.1), (100, 0.3))}  # (batch, rate)
+LEARNING = {
+    "one_launch": ((1, 0.1),),
+    "minibatch": ((10, 0.1), (10, 0.3), (100, 0.1), (100, 0.3)),
+}  # (batch, rate)
 EPOCHS = 20
 SHARES = tuple(4**n for n in range(10))  # threads per address
-PATTERNS = ("neighbours", "apart")  # kernels of contention.cu: where the threads are that share an address
+PATTERNS = (
+    "neighbours",
+    "apart",
+)  # kernels of contention.cu: where the threads are that share an address
 BLOCK = 256
 STEPS_PER_GRAPH = (0, 1, 100)  # 0: no graph, a call per launch
 SEED = 1
@@ -39,7 +45,9 @@ SEED = 1
 
 def training(
     name: Annotated[str, Option("--dataset", help="digits, mnist or fashion-mnist.")] = "digits",
-    images: Annotated[int, Option(help="Of an epoch; a smaller set begins again at its first image.")] = IMAGES,
+    images: Annotated[
+        int, Option(help="Of an epoch; a smaller set begins again at its first image.")
+    ] = IMAGES,
     epochs: Annotated[int, Option(help="Of the accuracies.")] = EPOCHS,
     graphs: Annotated[bool, Option("--graphs", help="Only steps of CUDA graphs: seconds.")] = False,
     out: Folder = None,
@@ -63,7 +71,9 @@ def training(
     precompile(list(EXPERIMENTS), [Sizes(), *random_sizes(SEED)])
     print_done("compiled")
     for experiment, about in EXPERIMENTS.items():
-        with Lenet28(experiment, 3 if about.batches else 1) as model:  # images per step: some take one only
+        with Lenet28(
+            experiment, 3 if about.batches else 1
+        ) as model:  # images per step: some take one only
             check(model, seed=SEED)
     print_done("checked")
     record_training("launch", "update", [{"us": measure_launch_us()}], folder=out)
@@ -75,8 +85,12 @@ def training(
         rows = []
         for batch in (1, 1000) if experiment in MINI_BATCHES else (1,):
             with Lenet28(experiment, batch) as model:
-                times_us = measure_kernels_us(model, train.images, train.labels, 200 if batch == 1 else 20)
-            rows += [{"batch": batch, "kernel": kernel, "us": us} for kernel, us in times_us.items()]
+                times_us = measure_kernels_us(
+                    model, train.images, train.labels, 200 if batch == 1 else 20
+                )
+            rows += [
+                {"batch": batch, "kernel": kernel, "us": us} for kernel, us in times_us.items()
+            ]
         record_training("kernel", experiment, rows, name, out)
     print_done("times of the kernels")
     for experiment, about in EXPERIMENTS.items():
@@ -94,7 +108,9 @@ def training(
     print_done("accuracies")
 
 
-def measure_contention_us(pattern: str, share: int, threads: int = 1 << 18, times: int = 16, repeat: int = 5) -> float:
+def measure_contention_us(
+    pattern: str, share: int, threads: int = 1 << 18, times: int = 16, repeat: int = 5
+) -> float:
     """Return the median time [µs] that `threads` threads take to add 1 to an address, `times` times each.
 
     `pattern` is a kernel of contention.cu; in it, as many threads as `share` have an address together: neighbours, so
@@ -105,32 +121,51 @@ def measure_contention_us(pattern: str, share: int, threads: int = 1 << 18, time
     times_us = []
     with Buffers() as buffers:
         module = hostcuda.compiler.SourceModule(**module_arguments(source.read_text(), source))
-        add, x = module.get_function(pattern).prepare("Pii"), buffers.copy_in(np.zeros(addresses, np.float32))
+        add, x = (
+            module.get_function(pattern).prepare("Pii"),
+            buffers.copy_in(np.zeros(addresses, np.float32)),
+        )
         for _ in range(1 + repeat):
             hostcuda.driver.memset_d8(x, 0, 4 * addresses)
-            times_us.append(1e3 * time_run(lambda: add.prepared_call(
-                (threads // BLOCK, 1), (BLOCK, 1, 1), int(x), share, times)))
+            times_us.append(
+                1e3
+                * time_run(
+                    lambda: add.prepared_call(
+                        (threads // BLOCK, 1), (BLOCK, 1, 1), int(x), share, times
+                    )
+                )
+            )
         sums = buffers.copy_out(x, (addresses,))
-    if not (sums == share * times).all():  # exact in float32 up to 2**24, and then a sum of ones stops growing
-        raise LabError(f"{pattern}: the sums are {sums.min():g} to {sums.max():g}; each has to be {share * times}")
+    if not (
+        sums == share * times
+    ).all():  # exact in float32 up to 2**24, and then a sum of ones stops growing
+        raise LabError(
+            f"{pattern}: the sums are {sums.min():g} to {sums.max():g}; each has to be {share * times}"
+        )
     return float(np.median(times_us[1:]))
 
 
-def measure_kernels_us(model: Lenet28, images: np.ndarray, labels: np.ndarray, steps: int) -> dict[str, float]:
+def measure_kernels_us(
+    model: Lenet28, images: np.ndarray, labels: np.ndarray, steps: int
+) -> dict[str, float]:
     """Return the mean time [µs] of each kernel of a step by its name, in the order of the launches.
 
     "memcpy" has that of copies between them. The times are from the engine's trace of `steps` steps, after as many to
     warm up, which go through the images in turn. Raises LabError on a GPU without CUPTI.
     """
     count = model.load(images, labels)
-    starts = [n * model.batch % max(1, count - model.batch + 1) for n in range(steps)]  # the first image of each step
+    starts = [
+        n * model.batch % max(1, count - model.batch + 1) for n in range(steps)
+    ]  # the first image of each step
     for start in starts:
         model.issue(min(model.batch, count), start)
     hostcuda.driver.Context.synchronize()
     with trace() as traced:
         for start in starts:
             model.issue(min(model.batch, count), start)
-    rows = traced.records[traced.records["kind"] != "api"]  # "api": the host's calls; others are kernels and copies
+    rows = traced.records[
+        traced.records["kind"] != "api"
+    ]  # "api": the host's calls; others are kernels and copies
     names = rows["name"].where(rows["kind"] == "kernel", "memcpy")
     sums = rows["duration_ms"].groupby(names).sum() * 1e3 / steps
     return {name: float(sums[name]) for name in (*model.kernels, "memcpy") if name in sums}
@@ -140,7 +175,9 @@ def measure_launch_us(launches: int = 5000) -> float:
     """Return a launch's cost on the host [µs]: the time per launch of lenet28's kernel `update`, so often in a row."""
     with Lenet28("loops") as model:
         model.load(np.zeros((1, model.sizes.side, model.sizes.side), np.float32), np.zeros(1, int))
-        *_, update = model.launches(1)  # functions that issue the launches of a step of one image; the last is `update`
+        *_, update = model.launches(
+            1
+        )  # functions that issue the launches of a step of one image; the last is `update`
         update(0)
         hostcuda.driver.Context.synchronize()
         begin = time.perf_counter()
@@ -150,7 +187,9 @@ def measure_launch_us(launches: int = 5000) -> float:
         return (time.perf_counter() - begin) / launches * 1e6
 
 
-def measure_graphs(experiment: str, train: Dataset, steps: int = 20_000, runs: int = 5) -> list[dict]:
+def measure_graphs(
+    experiment: str, train: Dataset, steps: int = 20_000, runs: int = 5
+) -> list[dict]:
     """Return the time of a step of one image whose launches are issued one by one, or as a graph of some steps.
 
     It is the median of `runs` runs of `steps` steps, by the host's clock. There is a row per number in STEPS_PER_GRAPH:
@@ -162,21 +201,32 @@ def measure_graphs(experiment: str, train: Dataset, steps: int = 20_000, runs: i
             model.load(train.images, train.labels)
             model.stream = hostcuda.driver.Stream()
 
-            def issue(model=model, count=recorded or 1):  # this round's values, also when the graph is recorded
+            def issue(
+                model=model, count=recorded or 1
+            ):  # this round's values, also when the graph is recorded
                 for first in range(count):
                     model.issue(1, first)  # a step with image number `first`
 
             issue()  # compiled before the clock starts
             graph = Graph(issue, model.stream) if recorded else None
-            launch, calls, seconds = (graph.launch if graph else issue), steps // (recorded or 1), []
+            launch, calls, seconds = (
+                (graph.launch if graph else issue),
+                steps // (recorded or 1),
+                [],
+            )
             for _ in range(runs):
                 begin = time.perf_counter()
                 for _ in range(calls):
                     launch()
                 model.stream.synchronize()
                 seconds.append(time.perf_counter() - begin)
-            rows.append({"batch": 1, "launches": recorded * len(model.kernels),
-                         "us": float(np.median(seconds)) / steps * 1e6})
+            rows.append(
+                {
+                    "batch": 1,
+                    "launches": recorded * len(model.kernels),
+                    "us": float(np.median(seconds)) / steps * 1e6,
+                }
+            )
             if graph:
                 graph.close()
     return rows
@@ -189,19 +239,35 @@ def measure_epoch(experiment: str, batch: int, train: Dataset) -> dict:
         seconds = [model.epoch(train.images, train.labels)]
         while seconds[0] < 0.7 and len(seconds) < 3:
             seconds.append(model.epoch(train.images, train.labels))
-        return {"batch": batch, "images": len(train), "launches": len(model.kernels),
-                "seconds": float(np.median(seconds))}
+        return {
+            "batch": batch,
+            "images": len(train),
+            "launches": len(model.kernels),
+            "seconds": float(np.median(seconds)),
+        }
 
 
-def measure_accuracies(experiment: str, batch: int, rate: float, train: Dataset, test: Dataset,
-                       epochs: int) -> list[dict]:
+def measure_accuracies(
+    experiment: str, batch: int, rate: float, train: Dataset, test: Dataset, epochs: int
+) -> list[dict]:
     """Train with that many images per step; return a row per epoch, from 0 on, with the accuracy on held-out images."""
     rows, seconds = [], 0.0
-    with Lenet28(experiment, batch, SEED, rate) as model, tqdm(total=epochs, unit="epoch", disable=None) as bar:
+    with (
+        Lenet28(experiment, batch, SEED, rate) as model,
+        tqdm(total=epochs, unit="epoch", disable=None) as bar,
+    ):
         for epoch in range(epochs + 1):
             accuracy = model.accuracy(test.images, test.labels)
-            rows.append({"batch": batch, "rate": rate, "epochs": epoch, "seconds": seconds, "accuracy": accuracy,
-                         "images": len(train)})
+            rows.append(
+                {
+                    "batch": batch,
+                    "rate": rate,
+                    "epochs": epoch,
+                    "seconds": seconds,
+                    "accuracy": accuracy,
+                    "images": len(train),
+                }
+            )
             bar.set_postfix(accuracy=f"{accuracy:.4f}")
             if epoch < epochs:
                 seconds += model.epoch(train.images, train.labels)

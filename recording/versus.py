@@ -43,7 +43,9 @@ def _list_kernels() -> list[Variant]:
     return [variant(number, **({"step": step} if step else {})) for number, step in OURS]
 
 
-def _list_own(stack: ExitStack, layer: Layer, inputs: list[np.ndarray], k: np.ndarray) -> Iterator[Contestant]:
+def _list_own(
+    stack: ExitStack, layer: Layer, inputs: list[np.ndarray], k: np.ndarray
+) -> Iterator[Contestant]:
     """Yield the ladder's kernels as contestants, each with a plan per input that holds x and k; `stack` closes them."""
     for kernel in _list_kernels():  # defaults of arguments bind what changes with the kernel
         dtype, batch = kernel.io_dtype, len(inputs[0])
@@ -57,8 +59,14 @@ def _list_own(stack: ExitStack, layer: Layer, inputs: list[np.ndarray], k: np.nd
             hostcuda.driver.memcpy_dtoh(y, plans[i].y)
             return y
 
-        yield Contestant(kernel.label, "NCHW", lambda i, plans=plans: plans[i].run(), result, dtype == np.float16,
-                         lambda scale, kernel=kernel: tolerance(kernel.rounding, scale, layer.terms))
+        yield Contestant(
+            kernel.label,
+            "NCHW",
+            lambda i, plans=plans: plans[i].run(),
+            result,
+            dtype == np.float16,
+            lambda scale, kernel=kernel: tolerance(kernel.rounding, scale, layer.terms),
+        )
 
 
 def _list_opponents(given: Given, names: Sequence[str]) -> Iterator[Contestant]:
@@ -94,7 +102,9 @@ def _select_correct(contestants: list[Contestant], given: Given, when: str) -> l
                     raise LabError(f"{description}: wrong {when} the timed runs")
             passed.append(contestant)
         except Exception as error:
-            if contestant.label[0].isdigit():  # one of the ladder's, "10 speed of light": then nothing is recorded
+            if contestant.label[
+                0
+            ].isdigit():  # one of the ladder's, "10 speed of light": then nothing is recorded
                 raise
             _print_left_out(contestant.label, f"{type(error).__name__}: {str(error).strip()[:400]}")
     return passed
@@ -109,7 +119,9 @@ def measure_all(given: Given, repeat: int, opponents: Sequence[str]) -> pd.DataF
     flush, _ = make_l2_flush(torch)
     with ExitStack() as stack:
         own = list(_list_own(stack, layer, given.inputs, given.k))
-        repeated = [replace(kernel, label=kernel.label + AGAIN) for kernel in own if kernel.half][-1:]
+        repeated = [replace(kernel, label=kernel.label + AGAIN) for kernel in own if kernel.half][
+            -1:
+        ]
         contestants = [*own, *repeated, *_list_opponents(given, opponents)]
         contestants = _select_correct(contestants, given, "before")
         times, rng = np.empty((len(contestants), repeat)), np.random.default_rng(0)
@@ -118,12 +130,30 @@ def measure_all(given: Given, repeat: int, opponents: Sequence[str]) -> pd.DataF
                 # Flushed twice: long enough for the launches to be in the queue when it ends. The times of the warm-up,
                 # whose passes have negative numbers, are overwritten.
                 times[n, max(pass_number, 0)] = time_torch(
-                    torch, functools.partial(contestants[n].run, pass_number % INPUTS), lambda: (flush(), flush()))
+                    torch,
+                    functools.partial(contestants[n].run, pass_number % INPUTS),
+                    lambda: (flush(), flush()),
+                )
         passed = _select_correct(contestants, given, "after")
-    columns = {"network": layer.network, "layer": int(layer.name[-1]), "batch": len(given.inputs[0])}
-    return pd.DataFrame([{**columns, "label": contestant.label, "layout": contestant.layout, "how": contestant.how,
-                          **quartiles(ms), "repeat": repeat}  # min_ms, q1_ms, median_ms, q3_ms, max_ms
-                         for contestant, ms in zip(contestants, times, strict=True) if contestant in passed])
+    columns = {
+        "network": layer.network,
+        "layer": int(layer.name[-1]),
+        "batch": len(given.inputs[0]),
+    }
+    return pd.DataFrame(
+        [
+            {
+                **columns,
+                "label": contestant.label,
+                "layout": contestant.layout,
+                "how": contestant.how,
+                **quartiles(ms),
+                "repeat": repeat,
+            }  # min_ms, q1_ms, median_ms, q3_ms, max_ms
+            for contestant, ms in zip(contestants, times, strict=True)
+            if contestant in passed
+        ]
+    )
 
 
 def to_markdown(table: pd.DataFrame) -> str:
@@ -132,8 +162,14 @@ def to_markdown(table: pd.DataFrame) -> str:
     A row per contestant, a column per layer: "0.12 · 1.2 · 12", milliseconds at each batch.
     """
     table = table[~table["label"].str.endswith(AGAIN)]
-    best = table.groupby(["label", "network", "layer", "batch"], sort=False)["median_ms"].min().reset_index()
-    best["half"] = best["label"].str.match("10 |.*FP16")  # such as "10 speed of light" and "cuDNN FP16"
+    best = (
+        table.groupby(["label", "network", "layer", "batch"], sort=False)["median_ms"]
+        .min()
+        .reset_index()
+    )
+    best["half"] = best["label"].str.match(
+        "10 |.*FP16"
+    )  # such as "10 speed of light" and "cuDNN FP16"
     least = best.groupby(["half", "network", "layer", "batch"])["median_ms"].transform("min")
     texts = best["median_ms"].map(three)
     texts = texts.where(best["median_ms"] > least, "**" + texts + "**")
@@ -147,12 +183,16 @@ def to_markdown(table: pd.DataFrame) -> str:
         f"{first['date']}, one interleaved run: medians of {first['repeat']} times, of cuDNN the faster of two layouts "
         f"and the fastest of {' or '.join(plans)}, every contestant checked before and after "
         f"(PyTorch{first['software'].partition('PyTorch')[2]}). Bold: the fastest in float and in half. "
-        "10 and FP16 read and write halves, the others floats, which TF32 rounds.", "",
+        "10 and FP16 read and write halves, the others floats, which TF32 rounds.",
+        "",
         "| | " + " | ".join(f"{network} layer {layer}" for network, layer in layers) + " |",
         "|---|" + "---:|" * len(layers),
     ]
     for label in best["label"].unique():
-        row = [" · ".join(cells.get((label, *layer, batch), "–") for batch in batches) for layer in layers]
+        row = [
+            " · ".join(cells.get((label, *layer, batch), "–") for batch in batches)
+            for layer in layers
+        ]
         lines.append(f"| {label} | {' | '.join(row)} |")
     return "\n".join(lines)
 
@@ -161,7 +201,9 @@ def versus(
     repeat: Repeat = None,
     batch: Batches = None,
     only: Layers = None,
-    without: Annotated[list[str] | None, Option(help=f"One of {', '.join(OPPONENTS)}; may be repeated.")] = None,
+    without: Annotated[
+        list[str] | None, Option(help=f"One of {', '.join(OPPONENTS)}; may be repeated.")
+    ] = None,
     dry: Dry = False,
     out: Folder = None,
 ) -> None:
@@ -169,7 +211,9 @@ def versus(
     here = require_gpu("this comparison needs an NVIDIA GPU that PyCUDA and PyTorch can use")
     torch = require_torch()
     if unknown := set(without or ()) - set(OPPONENTS):
-        raise LabError(f"--without {', '.join(sorted(unknown))}: it is one of {', '.join(OPPONENTS)}")
+        raise LabError(
+            f"--without {', '.join(sorted(unknown))}: it is one of {', '.join(OPPONENTS)}"
+        )
     layers, batches = choose_layers(only), sorted(batch or BATCHES)
     hostcuda.ensure_context()
     jobs.compile_all(jobs.make_job(kernel, layer) for kernel in _list_kernels() for layer in layers)
@@ -180,16 +224,26 @@ def versus(
             rng = np.random.default_rng(7)
             inputs = [rng.random(layer.x_shape(B), dtype=np.float32) for _ in range(INPUTS)]
             k = rng.random(layer.k_shape, dtype=np.float32) - np.float32(0.25)
-            tables[layer, B] = measure_all(Given(torch, layer, inputs, k, spent), repeat or REPEAT, names)
+            tables[layer, B] = measure_all(
+                Given(torch, layer, inputs, k, spent), repeat or REPEAT, names
+            )
             torch.cuda.empty_cache()
             so_far = ", ".join(f"{name} {seconds:.0f} s" for name, seconds in spent.items())
             print(f"{layer.name}, {B} images: measured; so far {so_far}", flush=True)
             in_order = [tables[key] for key in product(layers, batches) if key in tables]
-            table = stamp(pd.concat(in_order, ignore_index=True), f"{here.software}, {describe_torch(torch)}")
+            table = stamp(
+                pd.concat(in_order, ignore_index=True), f"{here.software}, {describe_torch(torch)}"
+            )
             if not dry:
                 # Of all layers: the file is replaced. Of some: the rows of the others stay.
-                path = record_table(table, "versus", out, ["network", "layer", "batch"] if only else None)
-    best = table.groupby(["label", "network", "layer", "batch"], sort=False)["median_ms"].min()  # of the layouts
-    print(f"\n{best.unstack(['network', 'layer', 'batch']).to_string(float_format='{:.4g}'.format)}")
+                path = record_table(
+                    table, "versus", out, ["network", "layer", "batch"] if only else None
+                )
+    best = table.groupby(["label", "network", "layer", "batch"], sort=False)[
+        "median_ms"
+    ].min()  # of the layouts
+    print(
+        f"\n{best.unstack(['network', 'layer', 'batch']).to_string(float_format='{:.4g}'.format)}"
+    )
     if not dry:
         print(f"\nkept in {path}; `python -m recording pictures` puts it into docs/results.md")

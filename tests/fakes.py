@@ -27,7 +27,9 @@ def random_shapes(count: int, seed: int = 0) -> list[tuple[Layer, int]]:
     rng = np.random.default_rng(seed)
     shapes = []
     for index in range(count):
-        B, C, M, K, extra_h, extra_w = (int(rng.integers(1, most)) for most in (5, 7, 20, 8, 30, 40))
+        B, C, M, K, extra_h, extra_w = (
+            int(rng.integers(1, most)) for most in (5, 7, 20, 8, 30, 40)
+        )
         shapes.append((Layer(f"random {index}", C, K - 1 + extra_h, K - 1 + extra_w, M, K), B))
     return shapes
 
@@ -35,8 +37,16 @@ def random_shapes(count: int, seed: int = 0) -> list[tuple[Layer, int]]:
 class FakeVariant:
     """A stand-in for a `Variant`: `compute(x, k, state)` returns what the kernel leaves in y; None leaves y alone."""
 
-    def __init__(self, compute=correct, label="99 fake", rounding=None, refuses=lambda layer: False, takes_s=0.0,
-                 kernels=None, source=""):
+    def __init__(
+        self,
+        compute=correct,
+        label="99 fake",
+        rounding=None,
+        refuses=lambda layer: False,
+        takes_s=0.0,
+        kernels=None,
+        source="",
+    ):
         self.compute, self.label, self.refuses = compute, label, refuses
         self.rounding = rounding or Rounding()
         self.io_dtype = np.dtype(self.rounding.storage)

@@ -3,5 +3,9 @@
 from labkit.ladder.rungs import LADDER
 from labkit.ladder.variants import solutions, variant
 
-KERNELS = [variant(rung.number, **({"step": step} if step else {})) for rung in LADDER for step in (None, *rung.steps)]
+KERNELS = [
+    variant(rung.number, **({"step": step} if step else {}))
+    for rung in LADDER
+    for step in (None, *rung.steps)
+]
 SOLUTIONS = solutions()

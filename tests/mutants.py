@@ -94,9 +94,14 @@ def of(kernel: str) -> list[Mutant]:
         for match in re.compile(pattern).finditer(code, begin):
             text = source[: match.start()] + new + source[match.end() :]
             line = source.count("\n", 0, match.start())
-            before, after = (" ".join(code.splitlines()[line].partition("//")[0].split()) for code in (source, text))
+            before, after = (
+                " ".join(code.splitlines()[line].partition("//")[0].split())
+                for code in (source, text)
+            )
             if match[0].strip() != new:
-                mutants_by_kind.setdefault(kind, []).append(Mutant(kernel, line + 1, kind, before, after, text))
+                mutants_by_kind.setdefault(kind, []).append(
+                    Mutant(kernel, line + 1, kind, before, after, text)
+                )
     return _choose(list(mutants_by_kind.values()))
 
 
@@ -138,8 +143,15 @@ def found_by(mutant: Mutant, shapes: Iterable = TEST_SHAPES) -> tuple[str, str]:
 
 def _shorten(message: object, label: str = "") -> str:
     """Return the message's first line, without what changes between runs or is in the table's other columns."""
-    noise = [rf"^{re.escape(label)} ", r" on .*?, B = \d+", r"cu\w+ failed: kernel .*?\): ", r"thread \([\d,]*\): ",
-             r", at b .*", r"(of )?0x[0-9a-f]+, ", re.escape(f"{cuda_src()}{os.sep}")]
+    noise = [
+        rf"^{re.escape(label)} ",
+        r" on .*?, B = \d+",
+        r"cu\w+ failed: kernel .*?\): ",
+        r"thread \([\d,]*\): ",
+        r", at b .*",
+        r"(of )?0x[0-9a-f]+, ",
+        re.escape(f"{cuda_src()}{os.sep}"),
+    ]
     return re.sub("|".join(noise), "", str(message).splitlines()[0])[:120].strip()
 
 
@@ -180,19 +192,27 @@ def read() -> pd.DataFrame:
 def survivors(table: pd.DataFrame) -> pd.DataFrame:
     """Return the mutants that nothing finds, with a reason where there is one."""
     left = table[table["found_by"] == ""].drop(columns=["found_by", "how"])
-    return left.merge(pd.read_csv(REASONS, keep_default_na=False), how="left", on=["kernel", "before", "after"])
+    return left.merge(
+        pd.read_csv(REASONS, keep_default_na=False), how="left", on=["kernel", "before", "after"]
+    )
 
 
 def summary(table: pd.DataFrame) -> str:
     """Return a table as text: how many mutants of each kernel are found by what."""
-    counts = pd.crosstab(table["kernel"], table["found_by"].replace("", "nothing"), margins=True, margins_name="all")
-    return counts.reindex([rung.name for rung in LADDER if rung.name in counts.index] + ["all"]).to_string()
+    counts = pd.crosstab(
+        table["kernel"], table["found_by"].replace("", "nothing"), margins=True, margins_name="all"
+    )
+    return counts.reindex(
+        [rung.name for rung in LADDER if rung.name in counts.index] + ["all"]
+    ).to_string()
 
 
 def main() -> None:
     """Judge the mutants that the table lacks, write it, and print the survivors."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("kernels", nargs="*", metavar="KERNEL", help="names of rungs; all by default")
+    parser.add_argument(
+        "kernels", nargs="*", metavar="KERNEL", help="names of rungs; all by default"
+    )
     parser.add_argument("--again", action="store_true", help="also those that the table has")
     asked = parser.parse_args()
     names = [rung.name for rung in LADDER]
@@ -210,7 +230,11 @@ def main() -> None:
             continue
         table = pd.concat([table, pd.DataFrame([row])]).drop_duplicates(KEY, keep="last")
         order = table["kernel"].map(names.index)
-        table = table.assign(order=order).sort_values(["order", "line"], kind="stable").drop(columns="order")
+        table = (
+            table.assign(order=order)
+            .sort_values(["order", "line"], kind="stable")
+            .drop(columns="order")
+        )
         manifest.write(TABLE, table.to_csv(index=False))
     print(summary(table))
     for row in survivors(table).to_dict("records"):

@@ -29,16 +29,40 @@ def step(tmp_path):
     (tmp_path / "program.py").write_text("import sys\nsys.exit(sys.argv[1] != 'a word')\n")
 
     def run(name, **inputs):
-        values = {**{f"inputs.{key}": value for key, value in inputs.items()}, "github.action_path": "/the action"}
-        variables = {key: values[re.fullmatch(r"\$\{\{ ([\w.-]+) \}\}", expression)[1]]
-                     for key, expression in STEPS[name]["env"].items()}
+        values = {
+            **{f"inputs.{key}": value for key, value in inputs.items()},
+            "github.action_path": "/the action",
+        }
+        variables = {
+            key: values[re.fullmatch(r"\$\{\{ ([\w.-]+) \}\}", expression)[1]]
+            for key, expression in STEPS[name]["env"].items()
+        }
         path = f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}"
-        python = os.pathsep.join(filter(None, [str(hostcuda.settings.HOME), os.environ.get("PYTHONPATH")]))
+        python = os.pathsep.join(
+            filter(None, [str(hostcuda.settings.HOME), os.environ.get("PYTHONPATH")])
+        )
         return subprocess.run(
-            ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", STEPS[name]["run"]],  # as "shell: bash" means
-            cwd=tmp_path, capture_output=True, text=True, check=False,
-            env={**os.environ, **variables, "PATH": path, "PYTHONPATH": python, "RUNNER_TEMP": str(tmp_path),
-                 "GITHUB_PATH": str(tmp_path / "path")},
+            [
+                "bash",
+                "--noprofile",
+                "--norc",
+                "-eo",
+                "pipefail",
+                "-c",
+                STEPS[name]["run"],
+            ],  # as "shell: bash" means
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+            env={
+                **os.environ,
+                **variables,
+                "PATH": path,
+                "PYTHONPATH": python,
+                "RUNNER_TEMP": str(tmp_path),
+                "GITHUB_PATH": str(tmp_path / "path"),
+            },
         )
 
     return run
@@ -60,22 +84,40 @@ def test_all_commands_run_and_one_failure_fails(step):
     assert f"hostcuda {hostcuda.__version__}" in ended.stdout
 
 
-@pytest.mark.parametrize(("requirement", "lab", "installed"), [
-    ("", "false", ["/the action/engine"]),
-    ("", "true", ["/the action/engine", "/the action"]),
-    ("hostcuda @ git+https://example.org/lab", "false", ["hostcuda @ git+https://example.org/lab"]),
-])
+@pytest.mark.parametrize(
+    ("requirement", "lab", "installed"),
+    [
+        ("", "false", ["/the action/engine"]),
+        ("", "true", ["/the action/engine", "/the action"]),
+        (
+            "hostcuda @ git+https://example.org/lab",
+            "false",
+            ["hostcuda @ git+https://example.org/lab"],
+        ),
+    ],
+)
 def test_what_is_installed(step, tmp_path, requirement, lab, installed):
     own = tmp_path / "hostcuda" / "bin"
     made = f"mkdir -p '{own}'; cp \"$0\" '{own}/python'"
-    script = f"#!/bin/sh\necho \"$0\"\nprintf '%s\\n' \"$@\"\ntest $2 = pip || {{ {made}; }}\n"
+    script = f'#!/bin/sh\necho "$0"\nprintf \'%s\\n\' "$@"\ntest $2 = pip || {{ {made}; }}\n'
     (tmp_path / "bin" / "python").write_text(script)
-    environment, pip = own.parent, [str(own / "python"), "-m", "pip", "install", "pytest", *installed]
+    environment, pip = (
+        own.parent,
+        [str(own / "python"), "-m", "pip", "install", "pytest", *installed],
+    )
     ended = step("Install hostcuda", requirement=requirement, lab=lab)
-    first = [str(tmp_path / "bin" / "python"), "-m", "venv", "--system-site-packages", str(environment)]
+    first = [
+        str(tmp_path / "bin" / "python"),
+        "-m",
+        "venv",
+        "--system-site-packages",
+        str(environment),
+    ]
     assert ended.stdout.splitlines() == [*first, *pip]
     assert (tmp_path / "path").read_text().splitlines() == [str(own)]  # later steps get it
-    ended = step("Install hostcuda", requirement=requirement, lab=lab)  # a second use of the action in a job
+    ended = step(
+        "Install hostcuda", requirement=requirement, lab=lab
+    )  # a second use of the action in a job
     assert ended.stdout.splitlines() == pip
 
 

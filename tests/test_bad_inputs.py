@@ -32,8 +32,15 @@ def write_case(array='"shape": [32]', **more):
 
 def write_notebook(**cell):
     """Return the JSON of a notebook with one cell that answers an exercise."""
-    cell = {"cell_type": "code", "id": "a", "metadata": {}, "execution_count": None, "outputs": [],
-            "source": ["%%kernel 04 --exercise 04a\n", "// nothing"], **cell}
+    cell = {
+        "cell_type": "code",
+        "id": "a",
+        "metadata": {},
+        "execution_count": None,
+        "outputs": [],
+        "source": ["%%kernel 04 --exercise 04a\n", "// nothing"],
+        **cell,
+    }
     return json.dumps({"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5})
 
 
@@ -201,7 +208,7 @@ HOSTCUDA = [  # the arguments, with LONG and BREAK in place of these names, and 
     ("check LONG.cu", "File name too long"),
     ("check kernel.cu --reference full", "full cannot be read: Is a directory"),
     ("check kernel.cu --seconds 301", "'--seconds'"),
-    ('check kernel.cu --options \'"\'', "cannot be read: No closing quotation"),
+    ("check kernel.cu --options '\"'", "cannot be read: No closing quotation"),
     ("check kernel.cu --options=-Inope", "-Inope is not taken here"),
     ("check kernel.cu --cases binary.json", "binary.json cannot be read: it is no text in UTF-8"),
     ("check kernel.cu --cases digits.json", "digits.json cannot be read: it is no JSON"),
@@ -226,17 +233,33 @@ VERDICTS = [  # of the two commands that give one: also the exit status
     ("check kernel.cu --kernel g --cases case.json", 5, "there is no kernel 'g'"),
     ("check kernel.cu --cases threads.json", 5, "block.x is 4096"),
     ("check kernel.cu --cases blocks.json", 5, "grid.x is 0"),
-    ("check kernel.cu --cases shape.json", 5, "case 1: the array x cannot be made: negative dimensions"),
+    (
+        "check kernel.cu --cases shape.json",
+        5,
+        "case 1: the array x cannot be made: negative dimensions",
+    ),
     ("check kernel.cu --cases letters.json", 5, "case 1: the array x cannot be made"),
     ("check kernel.cu --cases dtype.json", 5, "'float99'"),
     ("check kernel.cu --cases fill.json", 5, "'magic'"),
     ("check kernel.cu --cases huge.json", 5, "the array x has more than 256 MB"),
     ("check kernel.cu --cases no_argument.json", 5, "give x"),
     ("check number.cu --cases many.json", 5, "the parameter `int n` takes a number"),
-    ("check kernel.cu --cases case.json --reference error_reference.py", 5, "SyntaxError: invalid syntax"),
+    (
+        "check kernel.cu --cases case.json --reference error_reference.py",
+        5,
+        "SyntaxError: invalid syntax",
+    ),
     ("check kernel.cu --cases case.json --reference raises.py", 5, "KeyError: 'missing'"),
-    ("check kernel.cu --cases case.json --reference exits.py", 5, "the reference fails: SystemExit"),
-    ("check kernel.cu --cases case.json --reference no_reference.py", 5, "no function named reference"),
+    (
+        "check kernel.cu --cases case.json --reference exits.py",
+        5,
+        "the reference fails: SystemExit",
+    ),
+    (
+        "check kernel.cu --cases case.json --reference no_reference.py",
+        5,
+        "no function named reference",
+    ),
     ("check kernel.cu --cases case.json --reference short.py", 5, "it has 1 elements"),
     ("sanitize no_kernel.cu", 4, "no_kernel.cu has no main"),
     ("sanitize error_main.cu", 4, "error_main.cu:1:22: error: expected ';'"),
@@ -253,7 +276,10 @@ LABKIT = [
     ("check 1 --source", "'--source' requires an argument"),
     ("check 1 --source BREAK.cu", r"no kernel file first\nsecond.cu"),
     ("check 1 --source binary.cu", "binary.cu, line 1: 0xff is no UTF-8"),
-    ("check 1 --source no_kernel.cu", "no_kernel.cu takes the place of 01 baseline and has to define conv"),
+    (
+        "check 1 --source no_kernel.cu",
+        "no_kernel.cu takes the place of 01 baseline and has to define conv",
+    ),
     ("check 1 --source page.ipynb", "page.ipynb takes the place"),
     ("check -1", "-1"),
     ("check 9999999999999999999999", "no rung 9999999999999999999999"),
@@ -364,16 +390,32 @@ LABKIT = [
 
 LOCKED = [  # what may not be read
     ("hostcuda", "check locked.cu", "locked.cu cannot be read: Permission denied"),
-    ("hostcuda", "check kernel.cu --cases locked.json", "locked.json cannot be read: Permission denied"),
-    ("hostcuda", "check kernel.cu --previous locked.json", "locked.json cannot be read: Permission denied"),
-    ("hostcuda", "check kernel.cu --reference locked.py", "locked.py cannot be read: Permission denied"),
+    (
+        "hostcuda",
+        "check kernel.cu --cases locked.json",
+        "locked.json cannot be read: Permission denied",
+    ),
+    (
+        "hostcuda",
+        "check kernel.cu --previous locked.json",
+        "locked.json cannot be read: Permission denied",
+    ),
+    (
+        "hostcuda",
+        "check kernel.cu --reference locked.py",
+        "locked.py cannot be read: Permission denied",
+    ),
     ("labkit", "report locked.ipynb", "locked.ipynb: Permission denied"),
     ("hostcuda", "run locked.py", "locked.py: Permission denied"),
     ("hostcuda", "run locked/x.cu", "locked/x.cu: Permission denied"),
     ("labkit", "check 1 --source locked.cu", "locked.cu: Permission denied"),
     ("labkit", "check 1 --source locked/x.cu", "locked/x.cu: Permission denied"),
     ("labkit", "report locked/x.ipynb", "locked/x.ipynb: Permission denied"),
-    ("labkit", "report --stored 1 --out locked/x", "locked/x/00_start_here.html: Permission denied"),
+    (
+        "labkit",
+        "report --stored 1 --out locked/x",
+        "locked/x/00_start_here.html: Permission denied",
+    ),
     ("labkit", "site --out locked/x", "locked/x: Permission denied"),
     ("labkit", "exercise new locked/x", "locked/x: Permission denied"),
     ("labkit", "exercise start locked", "locked/exercise.py: Permission denied"),
@@ -389,14 +431,20 @@ LOCKED = [  # what may not be read
 
 def list_files(folder):
     """Return the type of all that is below a folder, with the digest of each file and the target of each link."""
-    return {path.relative_to(folder): (
-        stat.S_IFMT(path.lstat().st_mode),
-        os.readlink(path) if path.is_symlink() else path.is_file() and hashlib.sha256(path.read_bytes()).hexdigest(),
-    ) for path in folder.rglob("*")}
+    return {
+        path.relative_to(folder): (
+            stat.S_IFMT(path.lstat().st_mode),
+            os.readlink(path)
+            if path.is_symlink()
+            else path.is_file() and hashlib.sha256(path.read_bytes()).hexdigest(),
+        )
+        for path in folder.rglob("*")
+    }
 
 
 def forbid(usual, name):
     """Return a function that opens files as `usual` does, but for those that have a name in their path."""
+
     def call(path, *arguments, **options):
         if name in str(path):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
@@ -422,7 +470,11 @@ def desk(tmp_path, monkeypatch):
 def ask(desk, monkeypatch, capfd):
     """Return a function that calls a command: (exit status, stdout, stderr)."""
     monkeypatch.setattr(sys, "dont_write_bytecode", True)  # of an exercise.py
-    for variable, value in (("ENGINE", "cpu"), ("WARNINGS", ""), ("OUTPUT_LIMIT", "")):  # which the commands set
+    for variable, value in (
+        ("ENGINE", "cpu"),
+        ("WARNINGS", ""),
+        ("OUTPUT_LIMIT", ""),
+    ):  # which the commands set
         monkeypatch.setenv(f"HOSTCUDA_{variable}", value)
 
     def call(name, line, locked=""):
@@ -430,9 +482,15 @@ def ask(desk, monkeypatch, capfd):
         words = [word.replace("LONG", LONG).replace("BREAK", BREAK) for word in shlex.split(line)]
         monkeypatch.setattr(sys, "argv", [name, *words])
         with monkeypatch.context() as patched:
-            for module, function, part in ((io, "open", ""), (builtins, "open", ""), (os, "stat", "/")):
+            for module, function, part in (
+                (io, "open", ""),
+                (builtins, "open", ""),
+                (os, "stat", "/"),
+            ):
                 if locked:
-                    patched.setattr(module, function, forbid(getattr(module, function), locked + part))
+                    patched.setattr(
+                        module, function, forbid(getattr(module, function), locked + part)
+                    )
             with pytest.raises(SystemExit) as done:
                 (command if name == "hostcuda" else labkit.cli).main()
         out, err = capfd.readouterr()
@@ -449,7 +507,9 @@ def require_plain(text, words):
     """
     assert words in text
     assert "Traceback" not in text and max(map(len, text.splitlines())) <= 400
-    assert set(re.findall(r"\b\w+(?:Error|Exception)\b|\bSystemExit\b", text)) <= set(re.findall(r"\w+", words)), text
+    assert set(re.findall(r"\b\w+(?:Error|Exception)\b|\bSystemExit\b", text)) <= set(
+        re.findall(r"\w+", words)
+    ), text
 
 
 def require_one_sentence(name, words, status, out, err):
@@ -478,7 +538,9 @@ def test_a_bad_kernel_or_program_gets_a_verdict(line, status, words, ask):
     require_plain(out + err, words)
 
 
-@pytest.mark.parametrize(("name", "line", "words"), LOCKED, ids=[f"{name} {line}" for name, line, _ in LOCKED])
+@pytest.mark.parametrize(
+    ("name", "line", "words"), LOCKED, ids=[f"{name} {line}" for name, line, _ in LOCKED]
+)
 def test_what_may_not_be_read_is_named(name, line, words, ask, tmp_path):
     """With functions that refuse: to root nothing is forbidden."""
     (file,) = (word for word in line.split() if "locked" in word)
@@ -489,26 +551,39 @@ def test_what_may_not_be_read_is_named(name, line, words, ask, tmp_path):
     require_one_sentence(name, words, *ask(name, line, "locked"))
 
 
-@pytest.mark.parametrize(("variable", "value", "line", "words"), [
-    ("HOSTCUDA_ENGINE", "tpu", "hostcuda run ok.cu", "tpu"),
-    ("HOSTCUDA_ENGINE", "tpu", "hostcuda sanitize ok.cu", "tpu"),
-    ("HOSTCUDA_ENGINE", "tpu", "labkit check 1", "tpu"),
-    ("HOSTCUDA_ENGINE", "tpu", "labkit grade class", "tpu"),
-    ("HOSTCUDA_WORKERS", "many", "hostcuda run ok.cu", "many"),
-    ("HOSTCUDA_MEMORY_MB", "-5", "labkit check 1", "-5"),
-    ("HOSTCUDA_GEAR", "third", "labkit check 1", "third"),
-    ("HOSTCUDA_CHECK", "lint", "hostcuda run ok.cu", "lint"),
-    ("HOSTCUDA_CHECK", "lint", "hostcuda run ok.py", "lint"),
-    ("HOSTCUDA_OUTPUT_LIMIT", "x", "hostcuda run ok.cu", "'--output-limit'"),
-    ("HOSTCUDA_OUTPUT_LIMIT", "-1", "hostcuda profile ok.cu", "'--output-limit'"),
-    ("CXX", '"', "hostcuda run ok.cu", """needs a C++ compiler, and CXX='"' is not one"""),
-    ("CXX", " ", "hostcuda run ok.cu", "needs a C++ compiler, and CXX=' ' is not one"),
-    ("CXX", "no-such", "hostcuda run ok.cu", "needs a C++ compiler, and CXX='no-such' is not one"),
-])
+@pytest.mark.parametrize(
+    ("variable", "value", "line", "words"),
+    [
+        ("HOSTCUDA_ENGINE", "tpu", "hostcuda run ok.cu", "tpu"),
+        ("HOSTCUDA_ENGINE", "tpu", "hostcuda sanitize ok.cu", "tpu"),
+        ("HOSTCUDA_ENGINE", "tpu", "labkit check 1", "tpu"),
+        ("HOSTCUDA_ENGINE", "tpu", "labkit grade class", "tpu"),
+        ("HOSTCUDA_WORKERS", "many", "hostcuda run ok.cu", "many"),
+        ("HOSTCUDA_MEMORY_MB", "-5", "labkit check 1", "-5"),
+        ("HOSTCUDA_GEAR", "third", "labkit check 1", "third"),
+        ("HOSTCUDA_CHECK", "lint", "hostcuda run ok.cu", "lint"),
+        ("HOSTCUDA_CHECK", "lint", "hostcuda run ok.py", "lint"),
+        ("HOSTCUDA_OUTPUT_LIMIT", "x", "hostcuda run ok.cu", "'--output-limit'"),
+        ("HOSTCUDA_OUTPUT_LIMIT", "-1", "hostcuda profile ok.cu", "'--output-limit'"),
+        ("CXX", '"', "hostcuda run ok.cu", """needs a C++ compiler, and CXX='"' is not one"""),
+        ("CXX", " ", "hostcuda run ok.cu", "needs a C++ compiler, and CXX=' ' is not one"),
+        (
+            "CXX",
+            "no-such",
+            "hostcuda run ok.cu",
+            "needs a C++ compiler, and CXX='no-such' is not one",
+        ),
+    ],
+)
 def test_a_bad_variable_is_named(variable, value, line, words, desk):
     """As a process: an engine in use reads most of them once."""
-    before, environment = list_files(desk), {**os.environ, "HOSTCUDA_ENGINE": "cpu", variable: value}
-    done = subprocess.run([sys.executable, "-m", *line.split()], env=environment, capture_output=True, text=True)
+    before, environment = (
+        list_files(desk),
+        {**os.environ, "HOSTCUDA_ENGINE": "cpu", variable: value},
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", *line.split()], env=environment, capture_output=True, text=True
+    )
     assert list_files(desk) == before
     if variable == "CXX":  # its remedy takes several lines
         assert (done.returncode, done.stdout) == (1, "")

@@ -49,8 +49,24 @@ def test_the_table():
     fast, slow = verified(label="98 fast", takes_s=0.002), verified(label="99 slow", takes_s=0.008)
     table = bench([fast, slow], FEW, batch=[3, 5], repeat=4)
     assert list(table.columns)[:17] == [
-        "rung", "label", "layer", "batch", "dtype", "op_ms", "op_min_ms", "op_q1_ms", "op_q3_ms", "op_max_ms",
-        "layer_ms", "gflop_s", "gb_s", "x_reference", "images_s", "engine", "device"]
+        "rung",
+        "label",
+        "layer",
+        "batch",
+        "dtype",
+        "op_ms",
+        "op_min_ms",
+        "op_q1_ms",
+        "op_q3_ms",
+        "op_max_ms",
+        "layer_ms",
+        "gflop_s",
+        "gb_s",
+        "x_reference",
+        "images_s",
+        "engine",
+        "device",
+    ]
     assert len(table) == 2 * 2 * 2
     assert list(table["layer"].unique()) == ["odd layer 1", "odder"]
     assert list(table["batch"].unique()) == [3, 5]
@@ -73,7 +89,9 @@ def test_the_table():
 
 
 def test_the_layer_time_covers_a_fresh_plan(monkeypatch):
-    monkeypatch.setattr(bench_module, "SECONDS", 60)  # also on a busy machine there is time for all runs
+    monkeypatch.setattr(
+        bench_module, "SECONDS", 60
+    )  # also on a busy machine there is time for all runs
     variant = verified(takes_s=0.003)
     before = variant.plans
     table = bench(variant, ODD, 2, 3)
@@ -91,7 +109,10 @@ def test_defaults_suit_the_engine():
 def test_runs_alternate():
     order = []
     variants = [
-        verified(lambda x, k, state, name=name: order.append(name) or quick(x, k, state), label=name) for name in "ab"
+        verified(
+            lambda x, k, state, name=name: order.append(name) or quick(x, k, state), label=name
+        )
+        for name in "ab"
     ]
     bench(variants, ODD, 2, 3)
     assert "ababab" in "".join(order)
@@ -140,7 +161,9 @@ def test_data_types_share_no_buffer():
     single, half = verified(), verified(correct, rounding=Rounding(HALF, SINGLE))
     table = bench([single, half], ODD, 4, 2)
     assert list(table["dtype"]) == ["float32", "float16"]
-    assert table["gb_s"][0] / table["gb_s"][1] * table["op_ms"][0] / table["op_ms"][1] == pytest.approx(2)
+    assert table["gb_s"][0] / table["gb_s"][1] * table["op_ms"][0] / table["op_ms"][
+        1
+    ] == pytest.approx(2)
 
 
 def test_the_check_of_one_variant_does_not_verify_another():
@@ -169,9 +192,15 @@ def once(x, k, state):
     return quick(x, k, state) if first else None
 
 
-@pytest.mark.parametrize(("compute", "when"), [
-    (lambda x, k, state: quick(x, k, state) * 1.01, "before timing"), (one_off, "before timing"),
-    (wears_out, "after timing"), (once, "after timing")])
+@pytest.mark.parametrize(
+    ("compute", "when"),
+    [
+        (lambda x, k, state: quick(x, k, state) * 1.01, "before timing"),
+        (one_off, "before timing"),
+        (wears_out, "after timing"),
+        (once, "after timing"),
+    ],
+)
 def test_a_result_that_is_or_goes_wrong_is_refused(compute, when):
     with pytest.raises(CheckFailed, match=f"wrong {when}"):
         bench(verified(compute), ODD, 2, 5)
@@ -188,18 +217,24 @@ def test_an_interrupt_says_how_far_it_was():
     with pytest.raises(KeyboardInterrupt) as stop:
         bench([verified(quick), verified(interrupted)], ODD, 2, 4)
     (line,) = stop.value._render_traceback_()
-    assert re.fullmatch("Interrupted: bench was stopped after [01] of 2 measurements", line)  # the order is random
+    assert re.fullmatch(
+        "Interrupted: bench was stopped after [01] of 2 measurements", line
+    )  # the order is random
 
 
 def test_an_image_that_nobody_writes_is_found_even_if_it_is_not_compared(monkeypatch):
-    monkeypatch.setattr(bench_module, "SampledImages", functools.partial(bench_module.SampledImages, count=2))
+    monkeypatch.setattr(
+        bench_module, "SampledImages", functools.partial(bench_module.SampledImages, count=2)
+    )
 
     def forgets_some(x, k, state):
         y = quick(x, k, state)
         y[5:7] = unwritten(y.dtype)
         return y
 
-    with pytest.raises(CheckFailed, match=r"99 fake is wrong before timing, .*: NaN in 2 images, 5 to 6"):
+    with pytest.raises(
+        CheckFailed, match=r"99 fake is wrong before timing, .*: NaN in 2 images, 5 to 6"
+    ):
         bench(verified(forgets_some), ODD, 9)
 
 
@@ -213,12 +248,17 @@ def test_the_images_looked_at(batch):
 
 def test_a_time_that_cannot_be_is_refused(monkeypatch):
     monkeypatch.setattr(bench_module, "time_run", lambda run: run() or 1e-9)
-    with pytest.raises(LabError, match=r"cannot move the bytes .* in less than.*The measurement is wrong"):
+    with pytest.raises(
+        LabError, match=r"cannot move the bytes .* in less than.*The measurement is wrong"
+    ):
         bench(verified(), ODD, 10)
 
 
 UNITS = {
-    "FP32": ("y[i] += x[i] * k[j];  // not on tensor cores with mma.sync, nor half2 /* wmma:: */", "peak_flops"),
+    "FP32": (
+        "y[i] += x[i] * k[j];  // not on tensor cores with mma.sync, nor half2 /* wmma:: */",
+        "peak_flops",
+    ),
     "half2": ("half2 sum = __hfma2(u, k, half2());", "peak_half2_flops"),
     "tensor cores": ("wmma::mma_sync(sum, a, b, sum);", "peak_tensor_flops"),
 }
@@ -229,24 +269,40 @@ UNITS = {
 def test_a_time_just_under_the_floor_of_the_fastest_unit_is_refused(unit, storage):
     """The type of x and y does not matter: float results may come from tensor cores, whose peak is the floor."""
     source, peak = UNITS[unit]
-    h200, layer = device("H200"), Layer("deep", 64, 40, 40, 64, 7)  # arithmetic takes longer than the bytes do
+    h200, layer = (
+        device("H200"),
+        Layer("deep", 64, 40, 40, 64, 7),
+    )  # arithmetic takes longer than the bytes do
     variant = FakeVariant(rounding=Rounding(storage, SINGLE), source=source)
     by_flops = 1e3 * layer.flops(10000) / getattr(h200, peak)
     refuse_impossible(variant, layer, 10000, by_flops * 1.001, h200)
     for impossible in (by_flops * 0.999, 0.0, -1.0, np.nan):
-        with pytest.raises(LabError, match=f"{unit}, the fastest unit in the source.*The measurement is wrong"):
+        with pytest.raises(
+            LabError, match=f"{unit}, the fastest unit in the source.*The measurement is wrong"
+        ):
             refuse_impossible(variant, layer, 10000, impossible, h200)
 
 
 def test_the_fastest_unit_of_a_rung_and_of_a_readers_own_source(tmp_path):
     own = variant(1).source
-    assert [fastest_unit(variant(number)) for number in (1, 7, 8, 9)] == ["FP32", "FP32", "half2", "tensor cores"]
+    assert [fastest_unit(variant(number)) for number in (1, 7, 8, 9)] == [
+        "FP32",
+        "FP32",
+        "half2",
+        "tensor cores",
+    ]
     assert fastest_unit(variant(1, source=own)) == "FP32"
     (tmp_path / "products.h").write_text('#define PRODUCT asm("wgmma.mma_async.sync …")\n')
     (tmp_path / "mine.cu").write_text('#include "products.h"\n' + own)
     assert fastest_unit(variant(1, source=tmp_path / "mine.cu")) == "tensor cores"
-    assert fastest_unit(FakeVariant(source='asm("mma.sync.aligned.m16n8k16.row.col.f32.f16 …");')) == "tensor cores"
-    assert fastest_unit(variant(1, source=own.replace("float *", "float /* lemma, gamma */ *"))) == "FP32"
+    assert (
+        fastest_unit(FakeVariant(source='asm("mma.sync.aligned.m16n8k16.row.col.f32.f16 …");'))
+        == "tensor cores"
+    )
+    assert (
+        fastest_unit(variant(1, source=own.replace("float *", "float /* lemma, gamma */ *")))
+        == "FP32"
+    )
     assert fastest_unit(variant(5, gemm="cublas")) == "tensor cores"
 
 
@@ -273,7 +329,9 @@ def test_out_of_memory_names_the_batch(monkeypatch):
         bench(variant, ODD, 4)
 
 
-@pytest.mark.parametrize(("batch", "repeat", "says"), [(0, None, "batch of 0"), (2, 0, "repeat = 0")])
+@pytest.mark.parametrize(
+    ("batch", "repeat", "says"), [(0, None, "batch of 0"), (2, 0, "repeat = 0")]
+)
 def test_bad_arguments(batch, repeat, says):
     with pytest.raises(LabError, match=says):
         bench(verified(), ODD, batch, repeat)

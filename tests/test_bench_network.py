@@ -41,15 +41,24 @@ def test_every_way_has_a_row(table):
 
 def test_a_wrong_network_is_not_timed(monkeypatch):
     right = benchmark.bounded
-    monkeypatch.setattr(benchmark, "bounded", lambda *given: (1 - right(*given)[0], right(*given)[1]))
-    with pytest.raises(CheckFailed, match="plain in float32 is wrong before timing: a probability of 1 images is off"):
+    monkeypatch.setattr(
+        benchmark, "bounded", lambda *given: (1 - right(*given)[0], right(*given)[1])
+    )
+    with pytest.raises(
+        CheckFailed,
+        match="plain in float32 is wrong before timing: a probability of 1 images is off",
+    ):
         benchmark.bench_network(1, repeat=1)
 
 
 def test_an_opponent_is_measured_and_checked():
     def opponents(images):
         y = lab.Network().forward(images.forms["float32"][0])
-        return [benchmark.Entry("mine", "float32", "host", "float32", "float32", lambda: None, lambda some: y[some])]
+        return [
+            benchmark.Entry(
+                "mine", "float32", "host", "float32", "float32", lambda: None, lambda some: y[some]
+            )
+        ]
 
     table = lab.bench_network(1, 1, opponents)
     assert list(table["label"])[-1] == "mine" and table["error"].iloc[-1] < 1e-4
@@ -58,7 +67,9 @@ def test_an_opponent_is_measured_and_checked():
 def test_a_result_that_goes_wrong_while_it_is_timed_is_refused():
     images = benchmark.Images(2)
     y = {"now": lab.Network().forward(images.forms["float32"][0])}
-    case = benchmark.Entry("mine", "float32", "host", "float32", "float32", lambda: None, lambda some: y["now"][some])
+    case = benchmark.Entry(
+        "mine", "float32", "host", "float32", "float32", lambda: None, lambda some: y["now"][some]
+    )
     images.check(case, "before timing")
     y["now"] = np.full((2, 10), np.nan)
     with pytest.raises(CheckFailed, match="mine in float32 is wrong after timing"):
@@ -103,6 +114,7 @@ class Tensor(np.ndarray):
 
 def fake_torch(compiled, scale=1):
     """Return a stand-in for PyTorch on NumPy, whose graphs compute when recorded. `compiled` gets the options."""
+
     def compile(function, dynamic, options):
         assert not dynamic
         compiled.append(options)
@@ -113,17 +125,40 @@ def fake_torch(compiled, scale=1):
 
     graph = SimpleNamespace(replay=lambda: None)
     return SimpleNamespace(
-        float16=np.float16, float32=np.float32, contiguous_format="NCHW", channels_last="NHWC", compile=compile,
-        from_numpy=lambda array: array.view(Tensor), softmax=lambda x, axis: layers.softmax(x), no_grad=nullcontext,
+        float16=np.float16,
+        float32=np.float32,
+        contiguous_format="NCHW",
+        channels_last="NHWC",
+        compile=compile,
+        from_numpy=lambda array: array.view(Tensor),
+        softmax=lambda x, axis: layers.softmax(x),
+        no_grad=nullcontext,
         empty=lambda shape, pin_memory: np.zeros(shape, np.float32).view(Tensor),
         _dynamo=SimpleNamespace(config=SimpleNamespace()),
-        nn=SimpleNamespace(functional=SimpleNamespace(
-            conv2d=lambda x, k: (scale * lab.conv_numpy(np.float32(x), np.float32(k))).astype(x.dtype).view(Tensor),
-            relu=layers.relu, max_pool2d=pool,
-            interpolate=lambda x, size, mode: resize(np.asarray(x[:, 0]), size, 1.0).view(Tensor))),
-        backends=SimpleNamespace(cudnn=SimpleNamespace(), cuda=SimpleNamespace(matmul=SimpleNamespace())),
-        cuda=SimpleNamespace(Stream=object, stream=lambda lane: nullcontext(), synchronize=lambda: None,
-                             CUDAGraph=lambda: graph, graph=lambda graph: nullcontext()),
+        nn=SimpleNamespace(
+            functional=SimpleNamespace(
+                conv2d=lambda x, k: (
+                    (scale * lab.conv_numpy(np.float32(x), np.float32(k)))
+                    .astype(x.dtype)
+                    .view(Tensor)
+                ),
+                relu=layers.relu,
+                max_pool2d=pool,
+                interpolate=lambda x, size, mode: resize(np.asarray(x[:, 0]), size, 1.0).view(
+                    Tensor
+                ),
+            )
+        ),
+        backends=SimpleNamespace(
+            cudnn=SimpleNamespace(), cuda=SimpleNamespace(matmul=SimpleNamespace())
+        ),
+        cuda=SimpleNamespace(
+            Stream=object,
+            stream=lambda lane: nullcontext(),
+            synchronize=lambda: None,
+            CUDAGraph=lambda: graph,
+            graph=lambda graph: nullcontext(),
+        ),
     )
 
 
@@ -145,23 +180,40 @@ def test_pytorch_has_bytes_streams_and_its_compiler(monkeypatch):
     assert compiled == [pytorch.COMPILERS[0]] * 4
     for mode in pytorch.MODES:
         own = {row for row in calls if row[0].split(",")[0] == f"PyTorch {mode}"}
-        wanted = {(f"PyTorch {mode}{suffix}", where, form) for form in forms for suffix, where in (
-            ("", "device"), ("", "host"), (", graph", "device"), (", streams", "host"))}
+        wanted = {
+            (f"PyTorch {mode}{suffix}", where, form)
+            for form in forms
+            for suffix, where in (
+                ("", "device"),
+                ("", "host"),
+                (", graph", "device"),
+                (", streams", "host"),
+            )
+        }
         if mode != "fp32":
-            wanted |= {(f"PyTorch {mode}, compiled", where, form) for where in ("device", "host") for form in forms[:2]}
+            wanted |= {
+                (f"PyTorch {mode}, compiled", where, form)
+                for where in ("device", "host")
+                for form in forms[:2]
+            }
         assert own == wanted
     assert len(calls) == len(set(calls)) == 3 * 3 * 4 + 2 * 2 * 2
 
 
-@pytest.mark.parametrize(("failing", "measured", "at_chunks", "wrong"),
-                         [(1, 4, False, False), (1, 4, True, False), (1, 4, True, True), (2, 0, False, False)])
-def test_a_compiler_that_fails_is_left_out(monkeypatch, capsys, failing, measured, at_chunks, wrong):
+@pytest.mark.parametrize(
+    ("failing", "measured", "at_chunks", "wrong"),
+    [(1, 4, False, False), (1, 4, True, False), (1, 4, True, True), (2, 0, False, False)],
+)
+def test_a_compiler_that_fails_is_left_out(
+    monkeypatch, capsys, failing, measured, at_chunks, wrong
+):
     """If the autotuner fails or is wrong, the second options are taken; if both fail, a sentence says so."""
     tried, torch = [], fake_torch([])
 
     def compile(function, dynamic, options):
         tried.append(options)
         if options in pytorch.COMPILERS[:failing]:
+
             def fails(x):
                 if wrong:
                     return 1 - function(x)
@@ -179,37 +231,61 @@ def test_a_compiler_that_fails_is_left_out(monkeypatch, capsys, failing, measure
     assert tried == [*pytorch.COMPILERS] * 4
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 4 * failing
-    assert lines[0].startswith("PyTorch tf32, float32: torch.compile fails with comprehensive_padding, max_autotune, "
-                               "max_autotune_conv_backends: " + (
-                                   "CheckFailed: PyTorch tf32, compiled in float32 is wrong once compiled" if wrong else
-                                   "RuntimeError: setStorage: out of bounds"))
+    assert lines[0].startswith(
+        "PyTorch tf32, float32: torch.compile fails with comprehensive_padding, max_autotune, "
+        "max_autotune_conv_backends: "
+        + (
+            "CheckFailed: PyTorch tf32, compiled in float32 is wrong once compiled"
+            if wrong
+            else "RuntimeError: setStorage: out of bounds"
+        )
+    )
 
 
 def test_a_wrong_forward_pass_of_pytorch_is_refused(monkeypatch):
     images, cases = ways_of(fake_torch([], scale=-1), monkeypatch, compiled=False)
     case = next(case for case in cases if case.label.endswith("streams"))
-    with pytest.raises(CheckFailed, match="PyTorch fp32, streams in float32 is wrong before timing"):
+    with pytest.raises(
+        CheckFailed, match="PyTorch fp32, streams in float32 is wrong before timing"
+    ):
         images.check(case, "before timing")
 
 
 def test_a_row_of_the_table_has_a_networks_best(table):
     """Our graph is a row of its own; PyTorch's graph, on the device, and its streams, from the host, share one row."""
     about = table.iloc[0].to_dict() | {"date": "2026-01-01", "software": "CUDA 1, PyTorch 2"}
-    rows = pd.DataFrame([about | {"label": label, "dtype": "float16", "batch": batch, "where": where,
-                                  "pixels": "float32", "ms": ms}
-                         for batch in (100, 10_000)
-                         for label, where, ms in (("fused", "device", 2.0), ("fused, graph", "device", 1.0),
-                                                  ("fused, warpgroups", "device", 3.0), ("PyTorch fp16", "device", 9.0),
-                                                  ("PyTorch fp16, graph", "device", 8.0),
-                                                  ("PyTorch fp16, streams", "host", 7.0))])
+    rows = pd.DataFrame(
+        [
+            about
+            | {
+                "label": label,
+                "dtype": "float16",
+                "batch": batch,
+                "where": where,
+                "pixels": "float32",
+                "ms": ms,
+            }
+            for batch in (100, 10_000)
+            for label, where, ms in (
+                ("fused", "device", 2.0),
+                ("fused, graph", "device", 1.0),
+                ("fused, warpgroups", "device", 3.0),
+                ("PyTorch fp16", "device", 9.0),
+                ("PyTorch fp16, graph", "device", 8.0),
+                ("PyTorch fp16, streams", "host", 7.0),
+            )
+        ]
+    )
 
     results = SimpleNamespace(network=lambda batch: rows[rows["batch"] == batch], device="GPU")
     lines = format_network(results).splitlines()
     assert "On streams: from the host in chunks" in lines[0] and "Compiled" not in lines[0]
     assert lines[-4:] == [
-        "| fused, half | 10.0 M/s | – | 1.00 ms |", "| fused, warpgroups, half | 3.33 M/s | – | 3.00 ms |",
+        "| fused, half | 10.0 M/s | – | 1.00 ms |",
+        "| fused, warpgroups, half | 3.33 M/s | – | 3.00 ms |",
         "| PyTorch fp16, graph or streams | 1.25 M/s | 1.43 M/s | 8.00 ms |",
-        "| PyTorch fp16 | 1.11 M/s | – | 9.00 ms |"]
+        "| PyTorch fp16 | 1.11 M/s | – | 9.00 ms |",
+    ]
 
 
 def test_several_devices_are_timed_together():
@@ -231,7 +307,9 @@ def test_recordings_are_merged_and_read(table, tmp_path):
     fused = here.network(3, label="fused", dtype="float16", where="device")
     assert list(fused["pixels"]) == ["float32", "uint8 86x86", "uint8 8x8"]
     assert (fused["ms"] == 7).all()
-    with pytest.raises(LabError, match=r"no forward pass for batch 10000, label fused\. It has batch: 3; label"):
+    with pytest.raises(
+        LabError, match=r"no forward pass for batch 10000, label fused\. It has batch: 3; label"
+    ):
         here.network(label="fused")
 
 
@@ -239,8 +317,14 @@ def test_counters_are_those_of_the_two_launches(monkeypatch):
     def run(command, environment, capture):
         assert command[0] == "ncu" and command[-3:] == ["-m", "recording.network", "7"]
         names = ["ID", "Kernel Name", "Block Size", "Grid Size", *recorder.COUNTERS]
-        table = [names, [""] * len(names), *([str(i), "network", "(32, 7, 1)", "(528, 1, 1)", *[str(i)] * len(
-            recorder.COUNTERS)] for i in range(launches))]
+        table = [
+            names,
+            [""] * len(names),
+            *(
+                [str(i), "network", "(32, 7, 1)", "(528, 1, 1)", *[str(i)] * len(recorder.COUNTERS)]
+                for i in range(launches)
+            ),
+        ]
         text = "\n".join(",".join(f'"{cell}"' for cell in row) for row in table)
         Path(command[command.index("--log-file") + 1]).write_text(f"==PROF== Connected\n{text}\n")
         return SimpleNamespace(problem="", output="")

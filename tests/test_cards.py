@@ -35,11 +35,26 @@ RUN_10 = [name for name, gpu in GPUS.items() if gpu.compute_capability >= (8, 0)
 # Blocks, threads, bytes of shared memory: the launches whose times and counters are recorded, as they were.
 LAUNCHED = {
     (10, None): [(528, 256, 14818), (528, 128, 31952), (528, 224, 45232), (528, 128, 39424)],
-    (10, "persistent"): [(528, 256, 14816), (528, 128, 13456), (528, 224, 10384), (528, 128, 27760)],
-    (10, "warpgroups"): [(264, 256, 82880), (264, 192, 114112), (132, 448, 131456), (132, 384, 204112)],
+    (10, "persistent"): [
+        (528, 256, 14816),
+        (528, 128, 13456),
+        (528, 224, 10384),
+        (528, 128, 27760),
+    ],
+    (10, "warpgroups"): [
+        (264, 256, 82880),
+        (264, 192, 114112),
+        (132, 448, 131456),
+        (132, 384, 204112),
+    ],
     (11, None): [(132, 416, 59240), (132, 384, 125576), (132, 512, 180936), (132, 320, 151560)],
     (11, "finite"): [(132, 416, 59240), (132, 320, 51592), (132, 480, 41544), (132, 256, 104904)],
-    (11, "warpgroups"): [(132, 384, 163696), (132, 384, 154304), (132, 384, 187360), (132, 384, 228080)],
+    (11, "warpgroups"): [
+        (132, 384, 163696),
+        (132, 384, 154304),
+        (132, 384, 187360),
+        (132, 384, 228080),
+    ],
 }
 
 
@@ -51,17 +66,29 @@ def test_what_was_recorded_is_what_is_launched(where):
         for (number, step), expected in LAUNCHED.items():
             kernel = labkit.variant(number, step=step)
             launched = [kernel.launches(layer, 10_000)[1] for layer in LAYERS]
-            assert [(conv.grid[0], math.prod(conv.block), conv.shared) for conv in launched] == expected
-        sizes = {dtype: {step: (kernel.blocks(p), kernel.shared_bytes(p)) for step, kernel in fused.KERNELS.items()}
-                 for dtype, p in fused.PRECISIONS.items()}
-    assert sizes == {"float16": {None: (4, 49_128), "warpgroups": (1, 191_728)},
-                     "float32": {None: (2, 98_256), "warpgroups": (1, 232_000)}}
+            assert [
+                (conv.grid[0], math.prod(conv.block), conv.shared) for conv in launched
+            ] == expected
+        sizes = {
+            dtype: {
+                step: (kernel.blocks(p), kernel.shared_bytes(p))
+                for step, kernel in fused.KERNELS.items()
+            }
+            for dtype, p in fused.PRECISIONS.items()
+        }
+    assert sizes == {
+        "float16": {None: (4, 49_128), "warpgroups": (1, 191_728)},
+        "float32": {None: (2, 98_256), "warpgroups": (1, 232_000)},
+    }
 
 
 def test_the_chosen_options_are_the_recorded_ones():
     """On this machine, or if that is another GPU, as on an H200."""
     table = pd.read_csv(data_dir() / "results" / "nvidia-h200.csv", keep_default_na=False)
-    table = table[table["rung"].isin(["speed_of_light", "split_floats"]) & ~table["label"].str.contains(r"\.cu")]
+    table = table[
+        table["rung"].isin(["speed_of_light", "split_floats"])
+        & ~table["label"].str.contains(r"\.cu")
+    ]
     recorded = table.groupby(["rung", "label", "layer"])["options"].agg(set)
     with devices.assume(GPUS["H200"]):
         every = [kernel for number in (10, 11) for kernel in variants(number)]
@@ -81,12 +108,16 @@ def test_every_layer_has_sizes_on_every_card(name, number):
             arrange, conv = kernel.launches(layer, 10_000)
             per_multiprocessor, rest = divmod(conv.grid[0], gpu.multiprocessors)
             assert rest == 0 and 1 <= per_multiprocessor <= 4
-            needed = conv.shared + kernel.calls[1].static  # the driver has 1 KB of each block, and of a multiprocessor
+            needed = (
+                conv.shared + kernel.calls[1].static
+            )  # the driver has 1 KB of each block, and of a multiprocessor
             assert needed <= gpu.shared_opt_in and arrange.shared == 0
             assert per_multiprocessor * (needed + 1024) <= gpu.shared_opt_in + 1024
         for p in fused.PRECISIONS.values():
             kernel_13 = fused.KERNELS[None]
-            assert kernel_13.blocks(p) * (kernel_13.shared_bytes(p) + 1024) <= gpu.shared_opt_in + 1024
+            assert (
+                kernel_13.blocks(p) * (kernel_13.shared_bytes(p) + 1024) <= gpu.shared_opt_in + 1024
+            )
             assert kernel_13.sizes(p)["BLOCKS"] == kernel_13.blocks(p)
             assert kernel_13.shared_bytes(p) <= gpu.shared_opt_in
 
@@ -96,7 +127,12 @@ def test_a_small_block_holds_fewer_images_or_maps():
         chosen = [labkit.variant(11).scope(layer) for layer in LAYERS]
         assert [(s.images, s.store) for s in chosen] == [(2, 0), (1, 2), (2, 0), (1, 2)]
         for step in labkit.variant(11).rung.path:
-            assert [labkit.variant(11, step=step).scope(layer).images for layer in LAYERS] == [2, 2, 2, 1]
+            assert [labkit.variant(11, step=step).scope(layer).images for layer in LAYERS] == [
+                2,
+                2,
+                2,
+                1,
+            ]
         assert labkit.variant(11, blocks=7).launches(LAYERS[0], 100)[1].grid == (7, 1, 1)
 
 
@@ -104,42 +140,70 @@ def test_a_small_block_holds_fewer_images_or_maps():
 def test_75_is_refused_with_the_rung_that_runs(name):
     with devices.assume(GPUS[name]):
         for number, older in ((10, "09 tensor cores"), (11, "07 tuning")):
-            with pytest.raises(LabError, match=rf"^{number} [\w ]+ needs compute capability 8\.0; the {name} has 7\.5: "
-                                               rf"take {older}, or HOSTCUDA_ENGINE=cpu$"):
+            with pytest.raises(
+                LabError,
+                match=rf"^{number} [\w ]+ needs compute capability 8\.0; the {name} has 7\.5: "
+                rf"take {older}, or HOSTCUDA_ENGINE=cpu$",
+            ):
                 labkit.variant(number).launches(LAYERS[0])
-        with pytest.raises(LabError, match=rf"needs .* 8\.0, and {name} has 7\.5: take labkit\.Network$"):
+        with pytest.raises(
+            LabError, match=rf"needs .* 8\.0, and {name} has 7\.5: take labkit\.Network$"
+        ):
             fused.FusedNetwork()
         labkit.variant(9).launches(LAYERS[0])
 
 
-@pytest.mark.parametrize("name", [name for name in RUN_10 if GPUS[name].compute_capability != (9, 0)])
+@pytest.mark.parametrize(
+    "name", [name for name in RUN_10 if GPUS[name].compute_capability != (9, 0)]
+)
 def test_products_of_four_warps_are_refused_where_there_are_none(name):
     has = "{}.{}".format(*GPUS[name].compute_capability).replace(".", r"\.")
     with devices.assume(GPUS[name]):
         for number, rung in ((10, "10 speed of light"), (11, "11 split floats")):
             step = labkit.variant(number, step="warpgroups")
-            with pytest.raises(LabError, match=rf"wgmma, which only compute capability 9\.0 has; the {name} has {has}: "
-                                               rf"take {rung} itself, or HOSTCUDA_ENGINE=cpu$"):
+            with pytest.raises(
+                LabError,
+                match=rf"wgmma, which only compute capability 9\.0 has; the {name} has {has}: "
+                rf"take {rung} itself, or HOSTCUDA_ENGINE=cpu$",
+            ):
                 step.plan(LAYERS[0], 1)
             assert step.label not in [kernel.label for kernel in variants(number)]
-        with pytest.raises(LabError, match=rf"wgmma, .*; the {name} has {has}: leave step='warpgroups' out$"):
+        with pytest.raises(
+            LabError, match=rf"wgmma, .*; the {name} has {has}: leave step='warpgroups' out$"
+        ):
             fused.FusedNetwork(step="warpgroups")
     with devices.assume(GPUS["H100"]):
         assert labkit.variant(10, step="warpgroups") in variants(10)
 
 
-@pytest.mark.parametrize(("printed", "sentence"), [
-    ("ptxas x.ptx, line 32; error   : Feature '.m16n8k16' requires .target sm_80 or higher",
-     "uses m16n8k16, which needs compute capability 8.0; the T4 has 7.5: take 09 tensor cores, or HOSTCUDA_ENGINE=cpu"),
-    ("ptxas x.ptx, line 29; error   : Modifier '.async' requires .target sm_90 or higher",
-     "uses async, which needs compute capability 9.0; the T4 has 7.5"),
-    ("ptxas x.ptx, line 23; error   : Instruction 'wgmma.fence' not supported on .target 'sm_75'",
-     "uses wgmma.fence, which its architecture does not have; the T4 has 7.5"),
-    ('mine.cu(3): error: identifier "__reduce_max_sync" is undefined',
-     "uses __reduce_max_sync, which needs compute capability 8.0; the T4 has 7.5"),
-    ("ptxas x.ptx, line 26; error   : Feature 'x' requires .target sm_103 or higher", "needs compute capability 10.3;"),
-])
-def test_a_readers_kernel_that_needs_newer_instructions_is_told_in_one_sentence(printed, sentence, monkeypatch):
+@pytest.mark.parametrize(
+    ("printed", "sentence"),
+    [
+        (
+            "ptxas x.ptx, line 32; error   : Feature '.m16n8k16' requires .target sm_80 or higher",
+            "uses m16n8k16, which needs compute capability 8.0; the T4 has 7.5: take 09 tensor cores, or HOSTCUDA_ENGINE=cpu",
+        ),
+        (
+            "ptxas x.ptx, line 29; error   : Modifier '.async' requires .target sm_90 or higher",
+            "uses async, which needs compute capability 9.0; the T4 has 7.5",
+        ),
+        (
+            "ptxas x.ptx, line 23; error   : Instruction 'wgmma.fence' not supported on .target 'sm_75'",
+            "uses wgmma.fence, which its architecture does not have; the T4 has 7.5",
+        ),
+        (
+            'mine.cu(3): error: identifier "__reduce_max_sync" is undefined',
+            "uses __reduce_max_sync, which needs compute capability 8.0; the T4 has 7.5",
+        ),
+        (
+            "ptxas x.ptx, line 26; error   : Feature 'x' requires .target sm_103 or higher",
+            "needs compute capability 10.3;",
+        ),
+    ],
+)
+def test_a_readers_kernel_that_needs_newer_instructions_is_told_in_one_sentence(
+    printed, sentence, monkeypatch
+):
     def refuse(*_, **__):
         raise hostcuda.driver.CompileError("nvcc compilation failed", ["nvcc"], "", printed)
 
@@ -151,13 +215,17 @@ def test_a_readers_kernel_that_needs_newer_instructions_is_told_in_one_sentence(
         assert "\n" not in str(refusal.value)
         magics = cells.KernelCells()
         magics.shell = SimpleNamespace(user_ns={})
-        with pytest.raises(LabError, match=r"^warp uses .* run the notebook with HOSTCUDA_ENGINE=cpu$"):
+        with pytest.raises(
+            LabError, match=r"^warp uses .* run the notebook with HOSTCUDA_ENGINE=cpu$"
+        ):
             magics.cuda("warp", "__global__ void f() {}")
 
 
 def test_other_errors_of_a_compiler_stay_as_they_are(monkeypatch):
     def refuse(*_, **__):
-        raise hostcuda.driver.CompileError("nvcc compilation failed", ["nvcc"], "", 'mine.cu(3): error: identifier "a"')
+        raise hostcuda.driver.CompileError(
+            "nvcc compilation failed", ["nvcc"], "", 'mine.cu(3): error: identifier "a"'
+        )
 
     monkeypatch.setattr(hostcuda.compiler, "SourceModule", refuse)
     with devices.assume(GPUS["T4"]), pytest.raises(hostcuda.driver.CompileError):
@@ -194,10 +262,19 @@ with devices.assume(card):
 """
 
 
-@pytest.mark.parametrize(("step", "shared_opt_in", "chosen"), [
-    ("", 7_864, "2 2"), ("", 7_860, "1 2"), ("", 6_534, "2 0"), ("", 2_676, "1 0"),
-    *((step, 2_676, "1 0") for step in labkit.variant(11).rung.path)])
-def test_every_choice_of_buffers_is_right_and_without_races(step, shared_opt_in, chosen, tmp_path, capfd):
+@pytest.mark.parametrize(
+    ("step", "shared_opt_in", "chosen"),
+    [
+        ("", 7_864, "2 2"),
+        ("", 7_860, "1 2"),
+        ("", 6_534, "2 0"),
+        ("", 2_676, "1 0"),
+        *((step, 2_676, "1 0") for step in labkit.variant(11).rung.path),
+    ],
+)
+def test_every_choice_of_buffers_is_right_and_without_races(
+    step, shared_opt_in, chosen, tmp_path, capfd
+):
     """Three images in one block, in several groups of maps; in the rung one of them is not finite."""
     script = tmp_path / "program.py"
     script.write_text(PROGRAM)
@@ -206,13 +283,31 @@ def test_every_choice_of_buffers_is_right_and_without_races(step, shared_opt_in,
     assert report.table.empty and report.launches == 2
 
 
-ARCHITECTURES = {"sm_80": "A100", "sm_86": "A10", "sm_89": "L4", "sm_90a": "H200", "sm_100": "B200",
-                 "sm_120": "RTX 5090"}
+ARCHITECTURES = {
+    "sm_80": "A100",
+    "sm_86": "A10",
+    "sm_89": "L4",
+    "sm_90a": "H200",
+    "sm_100": "B200",
+    "sm_120": "RTX 5090",
+}
 
 
 def compile_for(arch, text, options):
     """Return what nvcc and ptxas print of a kernel."""
-    command = ["nvcc", *options, f"-arch={arch}", "-cubin", "-Xptxas", "-v", "-x", "cu", "-o", "/dev/null", "-"]
+    command = [
+        "nvcc",
+        *options,
+        f"-arch={arch}",
+        "-cubin",
+        "-Xptxas",
+        "-v",
+        "-x",
+        "cu",
+        "-o",
+        "/dev/null",
+        "-",
+    ]
     done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
     return done.returncode, done.stdout + done.stderr
 
@@ -224,12 +319,24 @@ def test_nvcc_compiles_each_page_for_each_card(arch):
     with devices.assume(GPUS[ARCHITECTURES.get(arch, "T4")]):
         numbers = (8, 9) if arch == "sm_75" else (10, 11)
         kernels = [labkit.variant(number) for number in numbers]
-        kernels += [labkit.variant(number, step="warpgroups") for number in numbers if arch == "sm_90a"]
-        jobs = [resources.prepare(kernel, layer)[::2] for kernel in kernels for layer in (LAYERS[1], LAYERS[2])]
+        kernels += [
+            labkit.variant(number, step="warpgroups") for number in numbers if arch == "sm_90a"
+        ]
+        jobs = [
+            resources.prepare(kernel, layer)[::2]
+            for kernel in kernels
+            for layer in (LAYERS[1], LAYERS[2])
+        ]
         for p in fused.PRECISIONS.values() if arch != "sm_75" else ():
-            sizes = {"PRODUCTS": p.products, "LIMIT": f"{fused.LIMIT}f", **fused.KERNELS[None].sizes(p)}
+            sizes = {
+                "PRODUCTS": p.products,
+                "LIMIT": f"{fused.LIMIT}f",
+                **fused.KERNELS[None].sizes(p),
+            }
             defines = [f"-D{name}={value}" for name, value in sizes.items()]
-            jobs.append((fused.KERNELS[None].path.read_text(), [*NVCC_OPTIONS, f"-I{cuda_src()}", *defines]))
+            jobs.append(
+                (fused.KERNELS[None].path.read_text(), [*NVCC_OPTIONS, f"-I{cuda_src()}", *defines])
+            )
     with ThreadPoolExecutor(2) as pool:
         for code, printed in pool.map(lambda job: compile_for(arch, *job), jobs):
             assert code == 0, printed
@@ -239,20 +346,39 @@ def test_nvcc_compiles_each_page_for_each_card(arch):
 def test_the_table_of_the_faq_is_what_the_lab_does():
     """Else run `python -m recording cards`."""
     text = page("cards").read_text(encoding="utf-8")
-    assert re.search("<!-- cards:begin -->\n(.*?)\n<!-- cards:end -->", text, re.DOTALL)[1] == format_cards()
+    assert (
+        re.search("<!-- cards:begin -->\n(.*?)\n<!-- cards:end -->", text, re.DOTALL)[1]
+        == format_cards()
+    )
 
 
 # ------------------------------------------------------------------------------------------------- sizes of a kernel
 SQUARES, SPLIT = (labkit.variant(number, step="warpgroups") for number in (10, 11))
 
 
-@pytest.mark.parametrize(("kernel", "sizes"), [
-    (SQUARES, {"OUTS": 1, "COMPUTE": 12}),  # its windows are work for two warpgroups: the third would not wait
-    (SQUARES, {"OUTS": 3}), (SQUARES, {"MAPS": 13}), (SQUARES, {"COMPUTE": 6}), (SQUARES, {"STORE": 0}),
-    (SPLIT, {"FETCH": 1}), (SPLIT, {"IMAGES": 0}), (SPLIT, {"STAGES": 3}), (SPLIT, {"MAPS": 28}),
-    (labkit.variant(10), {"GROUPS": 0}), (labkit.variant(10), {"WARPS": 33}), (labkit.variant(11), {"IMAGES": 3}),
-    (labkit.variant(11), {"DOWN": 3}), (labkit.variant(11, step="one"), {"FETCH": 0}),
-], ids=lambda value: str(value))
+@pytest.mark.parametrize(
+    ("kernel", "sizes"),
+    [
+        (
+            SQUARES,
+            {"OUTS": 1, "COMPUTE": 12},
+        ),  # its windows are work for two warpgroups: the third would not wait
+        (SQUARES, {"OUTS": 3}),
+        (SQUARES, {"MAPS": 13}),
+        (SQUARES, {"COMPUTE": 6}),
+        (SQUARES, {"STORE": 0}),
+        (SPLIT, {"FETCH": 1}),
+        (SPLIT, {"IMAGES": 0}),
+        (SPLIT, {"STAGES": 3}),
+        (SPLIT, {"MAPS": 28}),
+        (labkit.variant(10), {"GROUPS": 0}),
+        (labkit.variant(10), {"WARPS": 33}),
+        (labkit.variant(11), {"IMAGES": 3}),
+        (labkit.variant(11), {"DOWN": 3}),
+        (labkit.variant(11, step="one"), {"FETCH": 0}),
+    ],
+    ids=lambda value: str(value),
+)
 def test_sizes_that_a_kernel_cannot_have_are_refused_by_the_compiler(kernel, sizes):
     layer = labkit.Layer("two warpgroups' work", C=2, H=20, W=22, M=8, K=5)
     defines = kernel.defines(layer)

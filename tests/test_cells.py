@@ -41,26 +41,68 @@ def test_options_of_the_rung_are_given_by_name(shell):
     assert after.options["tile"] == 8 and shell.user_ns["mine"] is after
 
 
-@pytest.mark.parametrize(("magic", "line", "text", "error", "message"), [
-    ("cuda", "whole", "__global__ void k() {}\nint main(void) { k<<<1, 1>>>(); }\n", UsageError,
-     "has a main.*begin it with %%program first.cu"),
-    ("kernel", "4 8", variant(4).source, UsageError, "8 is not an option: write name=value"),
-    ("kernel", "4 tiles=8", variant(4).source, LabError, "has no option 'tiles'"),
-    *(("kernel", f"4 --name {name}", variant(4).source, UsageError, f"--name {name} is not a name of Python")
-      for name in ("4x", "class")),
-    ("kernel", "1", "x = 3\n", LabError, "the cell has no kernel: write a function that begins with __global__ void"),
-    ("kernel", "1", "__global__ void a(float *x) {}\n__global__ void b(float *x) {}\n", LabError,
-     "has to define conv; it defines a, b"),
-    ("kernel", "99", REGISTERS, LabError, "there is no rung 99"),
-    ("kernel", "10 --part", "__device__ int other() { return 1; }\n", LabError,
-     "has to define one of the kernel's functions, arrange, .*defines other"),
-    ("cuda", "", "__global__ void k() {}\n", UsageError, "%%cuda needs a name"),
-    ("cuda", "class", "__global__ void k() {}\n", UsageError, "%%cuda needs a name"),
-    ("cuda", "vectors -DX='a", "__global__ void k() {}\n", UsageError, "No closing quotation"),
-    *(("program", name, "int main() {}\n", UsageError, r"give the file a name that ends with \.cu or \.py")
-      for name in ("", "first", "../first.cu", "a b.cu")),
-])
-def test_a_cell_that_is_refused_says_why(shell, tmp_path, monkeypatch, magic, line, text, error, message):
+@pytest.mark.parametrize(
+    ("magic", "line", "text", "error", "message"),
+    [
+        (
+            "cuda",
+            "whole",
+            "__global__ void k() {}\nint main(void) { k<<<1, 1>>>(); }\n",
+            UsageError,
+            "has a main.*begin it with %%program first.cu",
+        ),
+        ("kernel", "4 8", variant(4).source, UsageError, "8 is not an option: write name=value"),
+        ("kernel", "4 tiles=8", variant(4).source, LabError, "has no option 'tiles'"),
+        *(
+            (
+                "kernel",
+                f"4 --name {name}",
+                variant(4).source,
+                UsageError,
+                f"--name {name} is not a name of Python",
+            )
+            for name in ("4x", "class")
+        ),
+        (
+            "kernel",
+            "1",
+            "x = 3\n",
+            LabError,
+            "the cell has no kernel: write a function that begins with __global__ void",
+        ),
+        (
+            "kernel",
+            "1",
+            "__global__ void a(float *x) {}\n__global__ void b(float *x) {}\n",
+            LabError,
+            "has to define conv; it defines a, b",
+        ),
+        ("kernel", "99", REGISTERS, LabError, "there is no rung 99"),
+        (
+            "kernel",
+            "10 --part",
+            "__device__ int other() { return 1; }\n",
+            LabError,
+            "has to define one of the kernel's functions, arrange, .*defines other",
+        ),
+        ("cuda", "", "__global__ void k() {}\n", UsageError, "%%cuda needs a name"),
+        ("cuda", "class", "__global__ void k() {}\n", UsageError, "%%cuda needs a name"),
+        ("cuda", "vectors -DX='a", "__global__ void k() {}\n", UsageError, "No closing quotation"),
+        *(
+            (
+                "program",
+                name,
+                "int main() {}\n",
+                UsageError,
+                r"give the file a name that ends with \.cu or \.py",
+            )
+            for name in ("", "first", "../first.cu", "a b.cu")
+        ),
+    ],
+)
+def test_a_cell_that_is_refused_says_why(
+    shell, tmp_path, monkeypatch, magic, line, text, error, message
+):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(error, match=message):
         run(shell, magic, line, text)
@@ -78,25 +120,37 @@ def test_a_cell_that_does_not_compile_leaves_no_older_kernel_behind(shell):
     assert shell.user_ns["other"] == 3
 
 
-@pytest.mark.parametrize("use", [
-    labkit.check, labkit.show, lambda mine: labkit.bench(mine, LENET86[0]), lambda mine: labkit.grade("04a", mine),
-    lambda mine: labkit.diff(3, mine), lambda mine: labkit.grade("00a", mine),
-    lambda mine: labkit.profile(mine, LENET86[0], 1), lambda mine: labkit.sanitize(mine, LENET86[0], 1),
-    lambda mine: mine.get_function("conv"),
-])
+@pytest.mark.parametrize(
+    "use",
+    [
+        labkit.check,
+        labkit.show,
+        lambda mine: labkit.bench(mine, LENET86[0]),
+        lambda mine: labkit.grade("04a", mine),
+        lambda mine: labkit.diff(3, mine),
+        lambda mine: labkit.grade("00a", mine),
+        lambda mine: labkit.profile(mine, LENET86[0], 1),
+        lambda mine: labkit.sanitize(mine, LENET86[0], 1),
+        lambda mine: mine.get_function("conv"),
+    ],
+)
 def test_a_use_of_a_cell_that_did_not_compile_says_so_until_it_does(shell, use):
     shell.user_ns.pop("fresh", None)
     for magic, line in (("kernel", "3 --name fresh"), ("cuda", "fresh")):
         with pytest.raises(CompileFailed):
             run(shell, magic, line, "__global__ void conv(float *x) { x[0] = }\n")
-        with pytest.raises(LabError, match="the cell of `fresh` did not compile: see its messages above"):
+        with pytest.raises(
+            LabError, match="the cell of `fresh` did not compile: see its messages above"
+        ):
             use(shell.user_ns["fresh"])
     run(shell, "cuda", "fresh", "__global__ void conv(float *x) {}\n")
     assert shell.user_ns["fresh"].get_function
 
 
 def test_the_shared_memory_of_ones_own_kernel_is_that_of_its_arrays(shell, capsys):
-    run(shell, "kernel", "4", variant(4).source.replace("tile[SIDE][SIDE]", "tile[SIDE][SIDE + 26]"))
+    run(
+        shell, "kernel", "4", variant(4).source.replace("tile[SIDE][SIDE]", "tile[SIDE][SIDE + 26]")
+    )
     assert " 4,224 bytes of shared memory per block" in capsys.readouterr().out
 
 
@@ -114,7 +168,12 @@ def test_an_error_has_the_cells_own_line_and_its_text(shell):
 
 def test_many_errors_are_cut_short(shell):
     with pytest.raises(CompileFailed, match=r"(?s)line 4: .*line 8: .*and \d+ more"):
-        run(shell, "kernel", "1", "__global__ void conv()\n{\n" + "".join(f"    a{i} = 0;\n" for i in range(9)) + "}\n")
+        run(
+            shell,
+            "kernel",
+            "1",
+            "__global__ void conv()\n{\n" + "".join(f"    a{i} = 0;\n" for i in range(9)) + "}\n",
+        )
 
 
 @pytest.mark.skipif(not shutil.which("g++"), reason="clang++ has other warnings")
@@ -136,12 +195,16 @@ def test_a_variable_by_which_a_loop_is_unrolled_is_used(shell, capsys):
 
 def test_magics_and_completions_are_there_as_soon_as_labkit_is_imported():
     """The notebook's first cell is `import labkit`, without `setup`; the second cell has the magic."""
-    code = ("from IPython.testing.globalipapp import start_ipython\nshell = start_ipython()\n"
-            "shell.run_cell('import labkit', store_history=False)\n"
-            "print('cells' in str(__import__('sys').modules.get('labkit.page.cells')))\n"
-            "print(*(matcher.__module__ for matcher in shell.Completer.custom_matchers))\n"
-            "print(shell.run_cell('%%cuda twice\\n__global__ void twice(float *x) { x[0] *= 2; }\\n').success)\n")
-    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    code = (
+        "from IPython.testing.globalipapp import start_ipython\nshell = start_ipython()\n"
+        "shell.run_cell('import labkit', store_history=False)\n"
+        "print('cells' in str(__import__('sys').modules.get('labkit.page.cells')))\n"
+        "print(*(matcher.__module__ for matcher in shell.Completer.custom_matchers))\n"
+        "print(shell.run_cell('%%cuda twice\\n__global__ void twice(float *x) { x[0] *= 2; }\\n').success)\n"
+    )
+    process = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
     assert process.stdout.split() == ["False", "labkit.page.completion", "twice:", "twice", "True"]
 
 
@@ -157,7 +220,9 @@ def test_a_cell_may_have_a_part_of_the_kernel(shell):
     swapped = part("multiply").replace("b0, b1);", "b1, b0);")
     with pytest.raises(LabError, match="is wrong on"):
         labkit.check(run(shell, "kernel", "10 --part", swapped), LENET86[0])
-    constant = "constexpr int NOTHING = 0;\n\n__device__ inline int nothing() { return NOTHING; }\n\n"
+    constant = (
+        "constexpr int NOTHING = 0;\n\n__device__ inline int nothing() { return NOTHING; }\n\n"
+    )
     text = constant + part("copy", "conv").replace("first = 0;", "first = nothing();")
     labkit.check(run(shell, "kernel", "10 --part", text), LENET86[1], quiet=True)
 
@@ -173,12 +238,16 @@ def test_messages_about_a_part_have_the_lines_of_the_cell(shell):
 
 
 def test_functions_are_found_by_their_names():
-    text = ("#include <a.h>\nconstexpr int f = g(3);\nstruct S { int h() { return 0; } };\n\n// two lines\n// above\n"
-            'template <int N> __device__ int one(int (&a)[N], int b = (1 + 2))\n{\n    return "{"[0];   // }\n}\n'
-            'extern "C" __global__ __launch_bounds__(32, 1) void two(float *x) {\n    if (x) { }\n}\n')
+    text = (
+        "#include <a.h>\nconstexpr int f = g(3);\nstruct S { int h() { return 0; } };\n\n// two lines\n// above\n"
+        'template <int N> __device__ int one(int (&a)[N], int b = (1 + 2))\n{\n    return "{"[0];   // }\n}\n'
+        'extern "C" __global__ __launch_bounds__(32, 1) void two(float *x) {\n    if (x) { }\n}\n'
+    )
     texts = {name: text[slice(*span)] for name, span in find_functions(text).items()}
     assert list(texts) == ["one", "two"]
-    assert texts["one"].startswith("// two lines\n// above\ntemplate") and texts["one"].endswith("// }\n}")
+    assert texts["one"].startswith("// two lines\n// above\ntemplate") and texts["one"].endswith(
+        "// }\n}"
+    )
     assert texts["two"].startswith('extern "C"')
 
 
@@ -188,13 +257,18 @@ def test_a_cuda_cell_is_a_module(shell, capsys):
     assert capsys.readouterr().out == "vectors: twice\n"
     x = np.arange(32, dtype=np.float32)
     y = x.copy()
-    shell.user_ns["vectors"].get_function("twice")(hostcuda.driver.InOut(y), grid=(1, 1), block=(32, 1, 1))
+    shell.user_ns["vectors"].get_function("twice")(
+        hostcuda.driver.InOut(y), grid=(1, 1), block=(32, 1, 1)
+    )
     np.testing.assert_array_equal(y, 2 * x)
     for use in (labkit.profile, labkit.draw.accesses, labkit.step):
         with pytest.raises(LabError, match="a module of %%cuda has no launch"):
             use(shell.user_ns["vectors"], layer=LENET86[0])
     for use in (labkit.profile, labkit.estimate, labkit.sanitize):
-        with pytest.raises(LabError, match=r"cell of %%program NAME\.py, then `%hostcuda profile .*%hostcuda sanitize"):
+        with pytest.raises(
+            LabError,
+            match=r"cell of %%program NAME\.py, then `%hostcuda profile .*%hostcuda sanitize",
+        ):
             use(shell.user_ns["vectors"])
     with pytest.raises(LabError, match="no layer is given: give one layer"):
         labkit.profile(1)
@@ -206,7 +280,13 @@ def test_a_cuda_cells_error_has_its_line(shell):
 
 
 def test_nvccs_messages_are_understood():
-    lines = ["// %%cuda a", "__global__ void f(float *y) {", "    y[0] = z;", "    int unused;", "}"]
+    lines = [
+        "// %%cuda a",
+        "__global__ void f(float *y) {",
+        "    y[0] = z;",
+        "    int unused;",
+        "}",
+    ]
     message = (
         'a.cu(3): error: identifier "z" is undefined\n      y[0] = z;\n             ^\n\n'
         'a.cu(4): warning #177-D: variable "unused" was declared but never referenced\n'

@@ -31,6 +31,7 @@ ODD = (Layer("odd", C=3, H=11, W=16, M=5, K=4), 3)  # y [3, 5, 8, 13]
 # ---- what is right
 def summed(accumulate, output, factors=None, part=None):
     """Return a kernel that rounds factors, products and sums one by one: in the loops' order, or 16 in each part."""
+
     def compute(x, k, state):
         (B, C, H, W), (M, _, K, _) = x.shape, k.shape
         Ho, Wo = H - K + 1, W - K + 1
@@ -39,8 +40,10 @@ def summed(accumulate, output, factors=None, part=None):
         for first in range(0, len(taps), size):
             sums = np.zeros(total.shape, part or accumulate)
             for c, p, q in taps[first : first + size]:
-                window, column = (array.astype(factors or array.dtype).astype(sums.dtype)
-                                  for array in (x[:, c, p : p + Ho, q : q + Wo], k[:, c, p, q]))
+                window, column = (
+                    array.astype(factors or array.dtype).astype(sums.dtype)
+                    for array in (x[:, c, p : p + Ho, q : q + Wo], k[:, c, p, q])
+                )
                 sums += window[:, None] * column[:, None, None]
             total += sums
         return total.astype(output)
@@ -50,6 +53,7 @@ def summed(accumulate, output, factors=None, part=None):
 
 def spoil(change):
     """Return a kernel whose right output is changed: in place, or into what `change` returns."""
+
     def compute(x, k, state):
         y = correct(x, k, state)
         changed = change(y)
@@ -130,20 +134,34 @@ WRONG = {  # a kernel -> how it computes, and in some cases the hint in the mess
     "second run wrong": (second_run_wrong, ""),
     "not set": (not_set, "With zeros in y before, it is right"),
     "one NaN": (spoil(lambda y: y.put(y.size // 2, np.nan)), "1 outputs became NaN in the kernel"),
-    "one infinity": (spoil(lambda y: y.put(y.size - 1, np.inf)),
-                     r"1 outputs are infinite: larger than (3.40282e\+38|65504), the largest float"),
-    "one element": (spoil(lambda y: y.put(y.size // 3, y.flat[y.size // 3] + 1)), "1 of 1560 outputs"),
+    "one infinity": (
+        spoil(lambda y: y.put(y.size - 1, np.inf)),
+        r"1 outputs are infinite: larger than (3.40282e\+38|65504), the largest float",
+    ),
+    "one element": (
+        spoil(lambda y: y.put(y.size // 3, y.flat[y.size // 3] + 1)),
+        "1 of 1560 outputs",
+    ),
     "flipped": (lambda x, k, state: correct(x, k[:, :, ::-1, ::-1], state), "mask was flipped"),
-    "mask transposed": (lambda x, k, state: correct(x, k.swapaxes(2, 3), state), "rows and columns of the mask were"),
+    "mask transposed": (
+        lambda x, k, state: correct(x, k.swapaxes(2, 3), state),
+        "rows and columns of the mask were",
+    ),
     "last tap missing": (last_tap_missing, ""),
-    "last row missing": (spoil(lambda y: np.copyto(y[:, :, -1], unwritten(y.dtype))), "195 outputs were not written"),
+    "last row missing": (
+        spoil(lambda y: np.copyto(y[:, :, -1], unwritten(y.dtype))),
+        "195 outputs were not written",
+    ),
     "whole tiles only": (spoil(lambda y: y[..., y.shape[3] // 4 * 4 :].fill(0)), ""),
     "last image like the first": (spoil(lambda y: np.copyto(y[-1], y[0])), ""),
     "axes h and w swapped": (swap(2, 3), "its axes h and w swapped"),
     "axes b and m swapped": (swap(0, 1), "its axes b and m swapped"),
     "axes m and h swapped": (swap(1, 2), "its axes m and h swapped"),
-    **{f"shifted by {by} along {name}": (shift(axis, by), f"shifted by one along {name}")
-       for axis, name in enumerate("bmhw") for by in (-1, 1)},
+    **{
+        f"shifted by {by} along {name}": (shift(axis, by), f"shifted by one along {name}")
+        for axis, name in enumerate("bmhw")
+        for by in (-1, 1)
+    },
 }
 
 
@@ -189,7 +207,9 @@ def test_one_output_beyond_its_own_bound_looks_like_nothing_else():
 
 def test_a_result_that_may_be_right_by_luck_has_the_compilers_warning_beside_it(monkeypatch):
     text, shapes = (cuda_src() / "03_registers.cu").read_text(), [(Layer("odd", 2, 9, 12, 3, 3), 1)]
-    assert repr(check(variant(3, text), shapes)).endswith("; races were not looked for: lab.sanitize")
+    assert repr(check(variant(3, text), shapes)).endswith(
+        "; races were not looked for: lab.sanitize"
+    )
     assert "races" not in repr(check(variant(3), shapes))
     # As if the register of the sum held 0 by luck.
     monkeypatch.setattr(check_module, "_check_shape", lambda *_: {"worst_of_allowed": 0.0})
@@ -215,10 +235,15 @@ def test_a_fault_of_an_earlier_launch_is_not_blamed_on_the_checked_kernel():
     from hostcuda.compiler import SourceModule
 
     variant = FakeVariant()
-    module = SourceModule("__global__ void add(float *y, int n) { y[blockIdx.x * blockDim.x + threadIdx.x] = n; }")
+    module = SourceModule(
+        "__global__ void add(float *y, int n) { y[blockIdx.x * blockDim.x + threadIdx.x] = n; }"
+    )
     y = driver.mem_alloc(4000)
     module.get_function("add")(y, np.int32(1000), grid=(4, 1), block=(256, 1, 1))
-    with pytest.raises(LabError, match=r"99 fake was not checked: .* an earlier launch: .* kernel add wrote up to 96 "):
+    with pytest.raises(
+        LabError,
+        match=r"99 fake was not checked: .* an earlier launch: .* kernel add wrote up to 96 ",
+    ):
         check(variant, [ODD])
     assert not is_verified(variant)
     check(variant, [ODD])
@@ -226,7 +251,9 @@ def test_a_fault_of_an_earlier_launch_is_not_blamed_on_the_checked_kernel():
 
 def test_a_fault_that_shows_when_the_buffers_are_freed_does_not_hide_the_mismatches(monkeypatch):
     monkeypatch.setattr(fakes.FakePlan, "__exit__", lambda self, *_: faults(None, None, None))
-    with pytest.raises(CheckFailed, match=r"(?s)1 of 1560 outputs.*allowed.*And it faults: wrote past the end"):
+    with pytest.raises(
+        CheckFailed, match=r"(?s)1 of 1560 outputs.*allowed.*And it faults: wrote past the end"
+    ):
         check(FakeVariant(WRONG["one element"][0]), [ODD])
     with pytest.raises(CheckFailed, match="99 fake faults"):
         check(FakeVariant(), [ODD])
@@ -237,12 +264,20 @@ ZEROS = np.zeros((1, 1, 1, 2), np.float32)
 Y = np.float32([0.5, 0.25]).reshape(ZEROS.shape)
 
 
-@pytest.mark.parametrize(("y", "expected", "allowed", "dtype", "message"), [
-    (ZEROS.swapaxes(2, 3), ZEROS, 0, "float32", r"shape is \(1, 1, 2, 1\)"),
-    (ZEROS.astype(float), ZEROS, 0, "float32", "dtype is float64"), (ZEROS, ZEROS, 0, "float16", "must be float16"),
-    (Y, ZEROS, 0.375, "float32", "1 of 2"), (ZEROS, ZEROS + np.nan, 0, "float32", "2 of 2"),
-    (ZEROS, ZEROS, np.nan, "float32", "2 of 2")])
-def test_another_shape_or_dtype_an_error_beyond_the_limit_and_nan_never_pass(y, expected, allowed, dtype, message):
+@pytest.mark.parametrize(
+    ("y", "expected", "allowed", "dtype", "message"),
+    [
+        (ZEROS.swapaxes(2, 3), ZEROS, 0, "float32", r"shape is \(1, 1, 2, 1\)"),
+        (ZEROS.astype(float), ZEROS, 0, "float32", "dtype is float64"),
+        (ZEROS, ZEROS, 0, "float16", "must be float16"),
+        (Y, ZEROS, 0.375, "float32", "1 of 2"),
+        (ZEROS, ZEROS + np.nan, 0, "float32", "2 of 2"),
+        (ZEROS, ZEROS, np.nan, "float32", "2 of 2"),
+    ],
+)
+def test_another_shape_or_dtype_an_error_beyond_the_limit_and_nan_never_pass(
+    y, expected, allowed, dtype, message
+):
     assert compare(Y, ZEROS, 0.5) == 1  # on the limit
     with pytest.raises(CheckFailed, match=message):
         compare(y, expected.astype(float), allowed, dtype)
@@ -258,7 +293,9 @@ def test_the_tolerance_grows_with_the_sum_and_shrinks_with_the_format():
     assert tolerance(two_level, scale, 588) < tolerance(half, scale, 588)
     assert tolerance(two_level, scale, 9) == pytest.approx(10 * 2.0**-11, rel=1e-2)
     # Of 2^16 parts in half; float32 sums of them may be those of tensor cores, which truncate.
-    assert tolerance(two_level, scale, 2**20) == pytest.approx((1 + 2**-7) * (1 + 2**-6) * (1 + 2**-11) - 1, rel=1e-5)
+    assert tolerance(two_level, scale, 2**20) == pytest.approx(
+        (1 + 2**-7) * (1 + 2**-6) * (1 + 2**-11) - 1, rel=1e-5
+    )
     assert tolerance(Rounding(operands=HALF), scale, 49) == pytest.approx(2 * 2.0**-11, rel=2e-2)
 
 
@@ -295,7 +332,8 @@ def test_the_line_says_only_what_every_engine_says_alike(capsys):
     assert len(report.refused) == 4
     assert capsys.readouterr().out.splitlines() == [
         "PASS 01 baseline: 15 shapes, exact on integers, within rounding on reals",
-        "PASS 99 fake: 11 shapes, exact on integers, within rounding on reals; 4 shapes refused"]
+        "PASS 99 fake: 11 shapes, exact on integers, within rounding on reals; 4 shapes refused",
+    ]
 
 
 def test_layers_are_given_with_or_without_a_batch_and_one_has_to_be_possible():
@@ -334,7 +372,9 @@ def test_the_test_shapes_are_odd():
 def test_the_ladder_passes(capsys):
     from labkit.ladder.rungs import LADDER
 
-    for rung in LADDER[:2]:  # the others are compiled for each K; tests/test_kernels.py has them all
+    for rung in LADDER[
+        :2
+    ]:  # the others are compiled for each K; tests/test_kernels.py has them all
         assert check(variant(rung.number), [*TEST_SHAPES, *random_shapes(60)]).worst > 0
     assert capsys.readouterr().out.count("PASS") == 2
 
@@ -342,20 +382,49 @@ def test_the_ladder_passes(capsys):
 TILING = (cuda_src() / "04_tiling.cu").read_text()
 BASELINE = (cuda_src() / "01_baseline.cu").read_text()
 CAUSES = [  # a rung, its text, what is changed, and what the message has to say; what it must not
-    ("halo not loaded", 4, TILING, "j < SIDE; j += TILE", "j < TILE; j += TILE",
-     r"became NaN in the kernel(?s:.*)The sanitizer says why(?s:.*)shared memory", "not written"),
-    ("returns before the barrier", 4, TILING, "    float sum = 0;\n",
-     "    if (h >= Ho || w >= Wo) return;\n    float sum = 0;\n",
-     r"The sanitizer says why(?s:.*)barrier", "not written"),
-    ("rows not written", 1, BASELINE, "h >= Ho", "h >= Ho - 1", r"80 outputs were not written(?s:.*)Next: lab\.step\(",
-     "lab.sanitize"),
-    ("mask flipped", 1, BASELINE, "* K + p) * K + q]", "* K + (K - 1 - p)) * K + (K - 1 - q)]",
-     r"the mask was flipped(?s:.*)Next: lab\.step\(", "lab.sanitize"),
+    (
+        "halo not loaded",
+        4,
+        TILING,
+        "j < SIDE; j += TILE",
+        "j < TILE; j += TILE",
+        r"became NaN in the kernel(?s:.*)The sanitizer says why(?s:.*)shared memory",
+        "not written",
+    ),
+    (
+        "returns before the barrier",
+        4,
+        TILING,
+        "    float sum = 0;\n",
+        "    if (h >= Ho || w >= Wo) return;\n    float sum = 0;\n",
+        r"The sanitizer says why(?s:.*)barrier",
+        "not written",
+    ),
+    (
+        "rows not written",
+        1,
+        BASELINE,
+        "h >= Ho",
+        "h >= Ho - 1",
+        r"80 outputs were not written(?s:.*)Next: lab\.step\(",
+        "lab.sanitize",
+    ),
+    (
+        "mask flipped",
+        1,
+        BASELINE,
+        "* K + p) * K + q]",
+        "* K + (K - 1 - p)) * K + (K - 1 - q)]",
+        r"the mask was flipped(?s:.*)Next: lab\.step\(",
+        "lab.sanitize",
+    ),
 ]
 
 
 @pytest.mark.thorough("five seconds or more")
-@pytest.mark.skipif(hostcuda.engine() == "gpu", reason="only the CPU engine knows memory that nobody set")
+@pytest.mark.skipif(
+    hostcuda.engine() == "gpu", reason="only the CPU engine knows memory that nobody set"
+)
 @pytest.mark.parametrize("case", CAUSES, ids=[case[0] for case in CAUSES])
 def test_a_wrong_kernel_is_told_the_cause_that_the_sanitizer_sees(case, monkeypatch):
     monkeypatch.setattr(check_module, "SANITIZER_S", 600)  # a busy machine is no cause
@@ -370,21 +439,26 @@ def test_the_next_step_names_the_kernel_as_the_readers_program_does(monkeypatch)
     layer = Layer("odd", 2, 9, 12, 3, 4)
     off = FakeVariant(lambda x, k, state: correct(x, k, state) + 1)
     off.own = True
-    monkeypatch.setattr(check_module.sanitizer, "sanitize",
-                        lambda *of, **how: SimpleNamespace(table=pd.DataFrame()))
+    monkeypatch.setattr(
+        check_module.sanitizer, "sanitize", lambda *of, **how: SimpleNamespace(table=pd.DataFrame())
+    )
     for name in ("variant", "mine"):
         if name == "mine":  # as the reader's program calls it
             monkeypatch.setattr(sys.modules["__main__"], name, off, raising=False)
         with pytest.raises(CheckFailed) as wrong:
             check(off, [(layer, 5)])
         last = str(wrong.value).splitlines()[-1]
-        assert last.startswith(f"Next: lab.step({name}, layer=lab.{layer!r})") and eval(repr(layer)) == layer
+        assert (
+            last.startswith(f"Next: lab.step({name}, layer=lab.{layer!r})")
+            and eval(repr(layer)) == layer
+        )
 
 
 def test_parameters_in_another_order_are_refused_before_anything_runs():
     rung = "const float *x, const float *k, float *y,\n          int B, int C, int H, int W, int M, int K"
     turned = BASELINE.replace(
-        rung, "float *y, const float *x, const float *k, int B, int M, int C, int H, int W, int K")
+        rung, "float *y, const float *x, const float *k, int B, int M, int C, int H, int W, int K"
+    )
     assert turned != BASELINE
     says = "(y, x, k, B, M, C, H, W, K), but 01 baseline passes (x, k, y, B, C, H, W, M, K)"
     with pytest.raises(LabError, match=re.escape(says)):
@@ -396,7 +470,9 @@ def test_parameters_in_another_order_are_refused_before_anything_runs():
 def test_an_output_that_nobody_wrote_is_a_nan_that_nothing_else_is(dtype):
     marked = compare_module.unwritten(dtype)
     fresh = np.frombuffer(b"\xff" * dtype.itemsize, dtype)[0]
-    assert np.isnan(marked) and not compare_module._poisoned(np.array([fresh, np.nan, 0], dtype)).any()
+    assert (
+        np.isnan(marked) and not compare_module._poisoned(np.array([fresh, np.nan, 0], dtype)).any()
+    )
     assert compare_module._poisoned(np.full(3, marked)).all()
 
 
@@ -410,7 +486,9 @@ def test_a_right_result_with_a_race_is_refused_with_the_sanitizer(monkeypatch, c
     monkeypatch.setattr(check_module.sanitizer, "sanitize", sanitize)
     variant = FakeVariant()
     assert "15 shapes, exact" in repr(check(variant)) and not shapes
-    assert "on reals, clean on one past a tile under memcheck, racecheck" in repr(check(variant, sanitize=True))
+    assert "on reals, clean on one past a tile under memcheck, racecheck" in repr(
+        check(variant, sanitize=True)
+    )
     check(FakeVariant(), [ODD], sanitize=True)
     assert shapes == [("one past a tile", 1), ("odd", 3)]
     no_findings.clean = False
@@ -427,7 +505,9 @@ def test_the_sanitizer_gets_a_shape_with_several_channels_where_a_tile_is_used_a
     text = (cuda_src() / "04_tiling.cu").read_text()
     before, _, after = text.rpartition("__syncthreads();")  # the one before the next channel
     shapes = [Layer("one channel", 1, 20, 20, 1, 3), Layer("two channels", 2, 20, 20, 2, 3)]
-    with pytest.raises(CheckFailed, match=r"(?s)computes what it should, but on two channels.*race in conv"):
+    with pytest.raises(
+        CheckFailed, match=r"(?s)computes what it should, but on two channels.*race in conv"
+    ):
         check(variant(4, before + after), shapes, sanitize=True)
 
 
@@ -455,7 +535,9 @@ def test_an_interrupt_says_what_it_stopped():
     layer = ODD[0]
     with pytest.raises(KeyboardInterrupt) as stop:
         check(FakeVariant(interrupted), layer)
-    assert stop.value._render_traceback_() == [f"Interrupted: 99 fake on {layer}, B = 3 was stopped"]
+    assert stop.value._render_traceback_() == [
+        f"Interrupted: 99 fake on {layer}, B = 3 was stopped"
+    ]
 
 
 # ---- models: every array by its own bound
@@ -470,7 +552,10 @@ class _Squares:
     def comparisons(self, seed):
         x = np.random.default_rng(seed).uniform(1, 2, (2, 3, 5)).astype(np.float32)
         true = np.square(x, dtype=np.float64)
-        for kernel, result, expected in (("fp", (x * x).sum(2), true.sum(2)), ("bp, gradient of x", 2 * x, 2.0 * x)):
+        for kernel, result, expected in (
+            ("fp", (x * x).sum(2), true.sum(2)),
+            ("bp, gradient of x", 2 * x, 2.0 * x),
+        ):
             bound = 5 * 2.0**-24 * np.abs(expected)
             self.spoil(result, bound)
             yield Compared(kernel, result, expected, bound)

@@ -41,7 +41,9 @@ def command(monkeypatch, capsys):
 @pytest.fixture
 def notebook(tmp_path):
     """Return a function that writes a notebook of one cell of code."""
-    return lambda name, code: write_notebook(tmp_path / f"{name}.ipynb", new_markdown_cell(f"# {name}"), code)
+    return lambda name, code: write_notebook(
+        tmp_path / f"{name}.ipynb", new_markdown_cell(f"# {name}"), code
+    )
 
 
 def test_help_lists_the_commands(command):
@@ -85,7 +87,11 @@ def quick(monkeypatch):
     def run(notebook, progress):
         cell = notebook.nb.cells[1]
         cell.execution_count = 1
-        notebook.nb.metadata["labkit"] = {"date": "2026-11-05", "engine": "cpu", "device": "a processor"}
+        notebook.nb.metadata["labkit"] = {
+            "date": "2026-11-05",
+            "engine": "cpu",
+            "device": "a processor",
+        }
         progress.cell(notebook, 0, 1)
         try:
             cell.outputs = [new_output("stream", text=str(eval(cell.source)))]
@@ -165,10 +171,14 @@ def test_python_m_labkit_and_a_light_start():
         "import sys\nsys.argv = ['labkit', '--version']\n"
         "try:\n    import labkit.__main__\nfinally:\n    print(*sys.modules)"
     )
-    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    process = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False
+    )
     version, modules = process.stdout.split("\n", 1)
     assert version == f"labkit {labkit.__version__}"
-    assert not {"numpy", "pandas", "matplotlib", "nbconvert", "nbformat", "pycuda"} & set(modules.split())
+    assert not {"numpy", "pandas", "matplotlib", "nbconvert", "nbformat", "pycuda"} & set(
+        modules.split()
+    )
 
 
 def test_doctor_as_json(command):

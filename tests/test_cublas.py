@@ -55,13 +55,16 @@ def folder(tmp_path_factory):
     source.write_text(STAND_IN)
     compiler = shutil.which("g++") or shutil.which("clang++")
     library = home / "lib64" / "libcublas.so.13"
-    subprocess.run([compiler, "-O2", "-shared", "-fPIC", "-o", str(library), str(source)], check=True)
+    subprocess.run(
+        [compiler, "-O2", "-shared", "-fPIC", "-o", str(library), str(source)], check=True
+    )
     return home
 
 
 @pytest.fixture
 def fresh():
     """Forget all that is loaded of cuBLAS, before and after."""
+
     def forget():
         for loaded in (cublas._library, cublas._handle, cublas.prepare):
             loaded.cache_clear()
@@ -112,7 +115,9 @@ def test_without_a_gpu_or_the_library_it_says_so_and_the_page_goes_on(fresh, mon
     with pytest.raises(LabError, match="gemm='mkl': it is \"cublas\" for NVIDIA's library"):
         variant(5, gemm="mkl")
     if not GPU:
-        with pytest.raises(LabError, match=r"cuBLAS needs an NVIDIA GPU, and this is the CPU engine: omit"):
+        with pytest.raises(
+            LabError, match=r"cuBLAS needs an NVIDIA GPU, and this is the CPU engine: omit"
+        ):
             check(variant(5, gemm="cublas"))
         assert variant(5, gemm="cublas") not in variants(5) and len(variants(5)) > 5
     broken = tmp_path / "lib64" / "libcublas.so"

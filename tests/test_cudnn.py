@@ -65,10 +65,20 @@ class Event:
 def fake_torch(round_tf32=True):
     """Return a stand-in for PyTorch on NumPy; in single precision, inputs are rounded to 10 bits if TF32 is on."""
     torch = SimpleNamespace(
-        log=[], __version__="2.11.0", version=SimpleNamespace(cuda="13.0"), from_numpy=Tensor, uint8=np.uint8,
-        float16=np.float16, float32=np.float32, contiguous_format="nchw", channels_last="nhwc", layouts=set(),
+        log=[],
+        __version__="2.11.0",
+        version=SimpleNamespace(cuda="13.0"),
+        from_numpy=Tensor,
+        uint8=np.uint8,
+        float16=np.float16,
+        float32=np.float32,
+        contiguous_format="nchw",
+        channels_last="nhwc",
+        layouts=set(),
     )
-    torch.backends = SimpleNamespace(cudnn=SimpleNamespace(version=lambda: 91900, allow_tf32=True, benchmark=False))
+    torch.backends = SimpleNamespace(
+        cudnn=SimpleNamespace(version=lambda: 91900, allow_tf32=True, benchmark=False)
+    )
     torch.cuda = SimpleNamespace(
         Event=lambda enable_timing: Event(torch, enable_timing),
         get_device_properties=lambda index: SimpleNamespace(L2_cache_size=2**20),
@@ -105,9 +115,14 @@ def test_every_case_is_measured_and_kept(tmp_path):
     table = cudnn.measure_all(torch, [TINY], [2, 5])
     assert len(table) == 2 * 3 * 2
     assert not table.duplicated(["network", "layer", "batch", "mode", "layout"]).any()
-    assert torch.layouts == {(layout, dtype, tf32) for layout in ("nchw", "nhwc") for dtype, tf32 in (
-        ("float32", False), ("float32", True), ("float16", False))}
-    assert torch.log.count(("flush", 2**21)) == torch.log.count("event") / 2  # before each timed run
+    assert torch.layouts == {
+        (layout, dtype, tf32)
+        for layout in ("nchw", "nhwc")
+        for dtype, tf32 in (("float32", False), ("float32", True), ("float16", False))
+    }
+    assert (
+        torch.log.count(("flush", 2**21)) == torch.log.count("event") / 2
+    )  # before each timed run
     path = keep.record_table(table, "cudnn", tmp_path)
     assert path.name == "nvidia-fake.csv"
     saved = pd.read_csv(path)
@@ -130,15 +145,24 @@ def test_without_pytorch_or_gpu_it_says_what_it_needs(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(LabError, match="through PyTorch"):
         cudnn.cudnn()
-    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=SimpleNamespace(is_available=bool)))
+    monkeypatch.setitem(
+        sys.modules, "torch", SimpleNamespace(cuda=SimpleNamespace(is_available=bool))
+    )
     with pytest.raises(LabError, match="needs an NVIDIA GPU"):
         cudnn.cudnn()
 
 
 def test_the_recorded_file_has_every_case():
     table = pd.read_csv(data_dir() / "cudnn" / "nvidia-h200.csv")
-    cases = {(layer.network, number, batch, mode, layout) for preset in (LENET86, LENET72)
-             for number, layer in enumerate(preset, 1) for batch in cudnn.BATCHES
-             for mode in cudnn.MODES for layout in cudnn.LAYOUTS}
-    assert {*table[["network", "layer", "batch", "mode", "layout"]].itertuples(index=False, name=None)} == cases
+    cases = {
+        (layer.network, number, batch, mode, layout)
+        for preset in (LENET86, LENET72)
+        for number, layer in enumerate(preset, 1)
+        for batch in cudnn.BATCHES
+        for mode in cudnn.MODES
+        for layout in cudnn.LAYOUTS
+    }
+    assert {
+        *table[["network", "layer", "batch", "mode", "layout"]].itertuples(index=False, name=None)
+    } == cases
     assert len(table) == len(cases)

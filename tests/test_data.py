@@ -43,7 +43,16 @@ def test_digits_are_all_there():
     assert labkit.dataset(size=86).images.shape == (360, 1, 86, 86)
     assert (train.images.min(), train.images.max()) == (0, 1)
     assert np.bincount(np.concatenate([train.labels, test.labels])).tolist() == [
-        178, 182, 177, 183, 181, 182, 181, 179, 174, 180
+        178,
+        182,
+        177,
+        183,
+        181,
+        182,
+        181,
+        179,
+        174,
+        180,
     ]  # (UCI's own count of optdigits.tes)
     assert (np.bincount(test.labels) >= 30).all()
     assert "CC BY 4.0" in train.licence
@@ -55,13 +64,22 @@ def test_the_readme_names_every_file():
     for path in data.data_dir().rglob("*"):
         name = path.relative_to(data.data_dir())
         if path.is_file() and path.suffix in (".gz", ".npz", ".csv"):
-            assert f"`{name.as_posix()}`" in readme or f"`{name.parent.as_posix()}/`" in readme, name
+            assert f"`{name.as_posix()}`" in readme or f"`{name.parent.as_posix()}/`" in readme, (
+                name
+            )
 
 
-@pytest.mark.parametrize(("arguments", "message"), [
-    (("cifar",), "no data set 'cifar'; there are digits, fashion-mnist, mnist"),
-    (("digits", "validation"), "no split 'validation'"), (("digits", "test", 0), "not 0"),
-    (("digits", "test", 8.5), r"not 8\.5"), (("digits", "test", (8, 8, 8)), "not"), (("digits", "test", "86"), "'86'")])
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("cifar",), "no data set 'cifar'; there are digits, fashion-mnist, mnist"),
+        (("digits", "validation"), "no split 'validation'"),
+        (("digits", "test", 0), "not 0"),
+        (("digits", "test", 8.5), r"not 8\.5"),
+        (("digits", "test", (8, 8, 8)), "not"),
+        (("digits", "test", "86"), "'86'"),
+    ],
+)
 def test_what_does_not_exist_is_refused(arguments, message):
     with pytest.raises(LabError, match=message):
         labkit.dataset(*arguments)
@@ -73,7 +91,9 @@ def bilinear(image, H, W):
     for axis, new in enumerate((H, W)):
         old = image.shape[axis]
         at = (np.arange(new) + 0.5) * old / new - 0.5
-        image = np.apply_along_axis(lambda line, at=at: np.interp(at, np.arange(len(line)), line), axis, image)
+        image = np.apply_along_axis(
+            lambda line, at=at: np.interp(at, np.arange(len(line)), line), axis, image
+        )
     return image
 
 
@@ -115,7 +135,9 @@ def test_only_the_published_files_are_used(data_folder, monkeypatch):
     publish(monkeypatch, "mnist", data_folder)
     mnist = labkit.dataset("mnist", size=(12, 18))
     assert mnist.images.shape == (5, 1, 12, 18) and (mnist.labels == labels).all()
-    with pytest.raises(LabError, match=r"is not the published file of fashion-mnist.*keep each in a subfolder"):
+    with pytest.raises(
+        LabError, match=r"is not the published file of fashion-mnist.*keep each in a subfolder"
+    ):
         labkit.dataset("fashion-mnist")
     write_pair(data_folder / "fashion-mnist", *some_images(seed=1))
     publish(monkeypatch, "fashion-mnist", data_folder / "fashion-mnist")
@@ -125,9 +147,12 @@ def test_only_the_published_files_are_used(data_folder, monkeypatch):
 def publish(monkeypatch, name, folder, mirrors=()):
     """Have the files in `folder` count as the published test images of a data set."""
     files = tuple(
-        (file, hashlib.md5((folder / file).read_bytes()).hexdigest()) for file, _ in data._SETS[name].files["test"]
+        (file, hashlib.md5((folder / file).read_bytes()).hexdigest())
+        for file, _ in data._SETS[name].files["test"]
     )
-    monkeypatch.setitem(data._SETS, name, replace(data._SETS[name], files={"test": files}, mirrors=mirrors))
+    monkeypatch.setitem(
+        data._SETS, name, replace(data._SETS[name], files={"test": files}, mirrors=mirrors)
+    )
 
 
 # ---------------------------------------------------------------------------------------------------------------- fetch
@@ -147,20 +172,30 @@ def mirror(tmp_path, monkeypatch):
             pass
 
     server = http.server.ThreadingHTTPServer(
-        ("127.0.0.1", 0), functools.partial(Handler, directory=tmp_path / "published"))
-    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+        ("127.0.0.1", 0), functools.partial(Handler, directory=tmp_path / "published")
+    )
+    threading.Thread(
+        target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True
+    ).start()
     url = f"http://127.0.0.1:{server.server_address[1]}/"
     publish(monkeypatch, "fashion-mnist", tmp_path / "published", (url,))
     monkeypatch.delenv("LABKIT_DATA_DIR", raising=False)
     monkeypatch.setenv("LABKIT_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    yield SimpleNamespace(url=url, requests=requests, labels=labels, published=tmp_path / "published",
-                          kept=tmp_path / "cache" / "data" / "fashion-mnist")
+    yield SimpleNamespace(
+        url=url,
+        requests=requests,
+        labels=labels,
+        published=tmp_path / "published",
+        kept=tmp_path / "cache" / "data" / "fashion-mnist",
+    )
     server.shutdown()
     server.server_close()
 
 
-def test_a_file_is_fetched_once_from_the_first_mirror_that_has_it_and_again_if_it_is_damaged(mirror, monkeypatch):
+def test_a_file_is_fetched_once_from_the_first_mirror_that_has_it_and_again_if_it_is_damaged(
+    mirror, monkeypatch
+):
     source = data._SETS["fashion-mnist"]
     mirrors = ("http://127.0.0.1:9/", mirror.url + "gone/", mirror.url)
     monkeypatch.setitem(data._SETS, "fashion-mnist", replace(source, mirrors=mirrors))
@@ -182,8 +217,12 @@ def test_a_bad_mirror_leaves_nothing_behind(mirror, fault):
             path.unlink()
     with pytest.raises(LabError, match="cannot fetch fashion-mnist") as caught:
         labkit.dataset("fashion-mnist")
-    for part in (mirror.url, "t10k-images-idx3-ubyte.gz, t10k-labels-idx1-ubyte.gz", str(mirror.kept),
-                 "LABKIT_DATA_DIR"):
+    for part in (
+        mirror.url,
+        "t10k-images-idx3-ubyte.gz, t10k-labels-idx1-ubyte.gz",
+        str(mirror.kept),
+        "LABKIT_DATA_DIR",
+    ):
         assert part in str(caught.value)
     assert not list(mirror.kept.iterdir())
 

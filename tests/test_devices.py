@@ -19,7 +19,9 @@ def test_the_h200s_peaks_are_its_data_sheets():
     assert pytest.approx(66.9e12, rel=0.005) == H200.peak_flops
     assert pytest.approx(4.8e12, rel=0.005) == H200.peak_bandwidth
     assert pytest.approx(133.8e12, rel=0.005) == H200.peak_half2_flops
-    assert 989e12 <= H200.peak_tensor_flops < 1.1 * 989e12  # the data sheet's clock is lower than the highest
+    assert (
+        989e12 <= H200.peak_tensor_flops < 1.1 * 989e12
+    )  # the data sheet's clock is lower than the highest
 
 
 def test_what_was_measured_lies_under_the_peaks():
@@ -47,17 +49,32 @@ def test_nothing_is_faster_than_the_shortest_time():
 
 
 def test_the_reference_rates_of_an_unlisted_gpu_are_its_peaks():
-    facts = {"name": "NVIDIA Unheard Of", "memory_bytes": 1, "l2_bytes": 1, "memory_hz": 1e9, "bus_bits": 256}
-    gpu = devices._make_gpu(compute_capability=(8, 6), multiprocessors=10, clock_hz=1e9, source="test", **facts)
+    facts = {
+        "name": "NVIDIA Unheard Of",
+        "memory_bytes": 1,
+        "l2_bytes": 1,
+        "memory_hz": 1e9,
+        "bus_bits": 256,
+    }
+    gpu = devices._make_gpu(
+        compute_capability=(8, 6), multiprocessors=10, clock_hz=1e9, source="test", **facts
+    )
     assert gpu.peak_flops == 10 * 128 * 2 * 1e9
     assert gpu.peak_bandwidth == 64e9
-    assert gpu.ceilings == {"reference_bandwidth": gpu.peak_bandwidth, "reference_float32": gpu.peak_flops}
+    assert gpu.ceilings == {
+        "reference_bandwidth": gpu.peak_bandwidth,
+        "reference_float32": gpu.peak_flops,
+    }
     assert gpu.reference_s(1, gpu.peak_tensor_flops, np.float16) == pytest.approx(1)
     assert "no measured rates known" in gpu.source
-    future = devices._make_gpu(compute_capability=(99, 0), multiprocessors=1, clock_hz=1e9, source="test", **facts)
+    future = devices._make_gpu(
+        compute_capability=(99, 0), multiprocessors=1, clock_hz=1e9, source="test", **facts
+    )
     assert "guess" in future.source
     assert future.peak_tensor_flops == math.inf  # a limit that is not known refuses nothing
-    old = devices._make_gpu(compute_capability=(6, 0), multiprocessors=1, clock_hz=1e9, source="test", **facts)
+    old = devices._make_gpu(
+        compute_capability=(6, 0), multiprocessors=1, clock_hz=1e9, source="test", **facts
+    )
     assert old.peak_flops < old.peak_half2_flops == old.peak_tensor_flops  # no tensor cores
 
 
@@ -100,7 +117,15 @@ def test_a_cpu_says_that_its_times_are_no_gpus():
 
 def test_descriptions():
     text, page = str(H200), H200._repr_html_()
-    for part in ("NVIDIA H200", "9.0", "132", "66.9 TFLOP/s", "4.81 TB/s", "4.3 TB/s", "60 TFLOP/s"):
+    for part in (
+        "NVIDIA H200",
+        "9.0",
+        "132",
+        "66.9 TFLOP/s",
+        "4.81 TB/s",
+        "4.3 TB/s",
+        "60 TFLOP/s",
+    ):
         assert part in text
         assert part in page
     assert "&lt;i&gt;" in dataclasses.replace(H200, name="<i>")._repr_html_()

@@ -29,28 +29,46 @@ def test_the_engine_is_the_one_that_runs(monkeypatch):
     findings = json.loads(json.dumps(report.as_dict()))
     assert findings["engine"] == "cpu"
     assert [finding["what"] for finding in findings["findings"]] == [
-        "labkit", "hostcuda", "Python", "C++ compiler", "NVIDIA driver", "GPU", "nvcc", "estimates", "PyCUDA", "CUPTI",
+        "labkit",
+        "hostcuda",
+        "Python",
+        "C++ compiler",
+        "NVIDIA driver",
+        "GPU",
+        "nvcc",
+        "estimates",
+        "PyCUDA",
+        "CUPTI",
         "cache",
-        "data", "notebooks", "fashion-mnist", "mnist", "data cache",
+        "data",
+        "notebooks",
+        "fashion-mnist",
+        "mnist",
+        "data cache",
     ]
 
 
 @pytest.mark.parametrize(("state", "ready"), [(OK, True), (MISSING, False)])
 def test_without_its_data_the_lab_is_not_ready(monkeypatch, state, ready):
-    engines = hostcuda.doctor.Report([doctor.Requirement("Python", OK, "3.11")], "cpu", "there is no NVIDIA GPU here")
+    engines = hostcuda.doctor.Report(
+        [doctor.Requirement("Python", OK, "3.11")], "cpu", "there is no NVIDIA GPU here"
+    )
     monkeypatch.setattr(hostcuda.doctor, "examine", lambda: engines)
     monkeypatch.setattr(doctor, "_check_shipped", lambda: doctor.Requirement("data", state, ""))
     assert engines.ready
     assert doctor.examine().ready == ready
 
 
-@pytest.mark.parametrize(("what", "platform", "prefix", "remedy"), [
-    ("PyCUDA", "linux", ".venv", "make gpu"),
-    ("CUPTI", "linux", ".venv", "make gpu"),
-    ("CUPTI", "linux", "elsewhere", "install it"),
-    ("C++ compiler", "linux", ".venv", "install it"),
-    ("C++ compiler", "darwin", ".venv", "make report"),  # in a container
-])
+@pytest.mark.parametrize(
+    ("what", "platform", "prefix", "remedy"),
+    [
+        ("PyCUDA", "linux", ".venv", "make gpu"),
+        ("CUPTI", "linux", ".venv", "make gpu"),
+        ("CUPTI", "linux", "elsewhere", "install it"),
+        ("C++ compiler", "linux", ".venv", "install it"),
+        ("C++ compiler", "darwin", ".venv", "make report"),  # in a container
+    ],
+)
 def test_a_checkout_has_remedies_of_its_own(monkeypatch, tmp_path, what, platform, prefix, remedy):
     finding = hostcuda.doctor.Requirement(what, MISSING, "is not here", "install it")
     monkeypatch.setattr(sys, "platform", platform)
@@ -76,11 +94,18 @@ def refuse(name, file, checksum):
     raise LabError(f"{file} is not the published file of {name}")
 
 
-@pytest.mark.parametrize(("find", "state", "says"), [
-    (lambda name, file, checksum: Path("/there") / file, OK, "found, /there"),
-    (lambda name, file, checksum: None if "labels" in file else Path(file), UNUSED, "when a notebook first needs"),
-    (refuse, UNUSED, "is not the published file of mnist"),
-])
+@pytest.mark.parametrize(
+    ("find", "state", "says"),
+    [
+        (lambda name, file, checksum: Path("/there") / file, OK, "found, /there"),
+        (
+            lambda name, file, checksum: None if "labels" in file else Path(file),
+            UNUSED,
+            "when a notebook first needs",
+        ),
+        (refuse, UNUSED, "is not the published file of mnist"),
+    ],
+)
 def test_fetched_data_is_where_the_loader_finds_it(monkeypatch, find, state, says):
     """The loader has tests of its own: tests/test_data.py."""
     monkeypatch.setattr(images, "_find", find)
@@ -108,6 +133,8 @@ def test_a_home_folder_of_another_user(tmp_path, monkeypatch):
 def test_show_says_whether_the_lab_runs(capsys):
     findings = [doctor.Requirement("Python", OK, "3.11"), doctor.Requirement("data", OK, "here")]
     hostcuda.doctor.show(doctor.LabReport(findings, "cpu", "there is no [GPU] here"), "The lab")
-    assert "The lab runs here, on the CPU engine: there is no [GPU] here." in capsys.readouterr().out
+    assert (
+        "The lab runs here, on the CPU engine: there is no [GPU] here." in capsys.readouterr().out
+    )
     hostcuda.doctor.show(doctor.LabReport(findings, None, "nothing to run on"), "The lab")
     assert "The lab cannot run here yet: nothing to run on." in capsys.readouterr().out

@@ -28,11 +28,18 @@ from labkit.records.recorded import recorded
 from labkit.spec.layers import LENET72, LENET86, Layer
 from labkit.spec.reference import conv_float64
 
-pytestmark = [pytest.mark.thorough("figures, which the notebooks draw, too"), pytest.mark.filterwarnings("error")]
+pytestmark = [
+    pytest.mark.thorough("figures, which the notebooks draw, too"),
+    pytest.mark.filterwarnings("error"),
+]
 
 
 def boxes(page):
-    return [box for box in page.fig.findobj(Rectangle) if box.get_width() > 1 and box is not page.fig.patch]
+    return [
+        box
+        for box in page.fig.findobj(Rectangle)
+        if box.get_width() > 1 and box is not page.fig.patch
+    ]
 
 
 # ------------------------------------------------------------------------------------------ threads, tiles, registers
@@ -64,9 +71,18 @@ def test_sectors_have_visible_boundaries(compose):  # noqa: F811
 @pytest.mark.parametrize("width", [1, 3, 8, 16, 27, 32])
 @pytest.mark.parametrize("layer", [LENET86[0], LENET72[1], Layer("odd", 2, 13, 29, 5, 4)], ids=str)
 def test_costs_of_tiles_are_as_counted(layer, width):
-    cost, side, (idle, threads) = compute_costs(layer, width), width + layer.K - 1, count_idle(layer, width, width)
-    h, w = (np.add.outer(np.arange(0, outputs, width), np.arange(side)) for outputs in (layer.Ho, layer.Wo))
-    loaded = ((h[:, None, :, None] < layer.H) & (w[:, None] < layer.W)).sum()  # by tile and by place in it
+    cost, side, (idle, threads) = (
+        compute_costs(layer, width),
+        width + layer.K - 1,
+        count_idle(layer, width, width),
+    )
+    h, w = (
+        np.add.outer(np.arange(0, outputs, width), np.arange(side))
+        for outputs in (layer.Ho, layer.Wo)
+    )
+    loaded = (
+        (h[:, None, :, None] < layer.H) & (w[:, None] < layer.W)
+    ).sum()  # by tile and by place in it
     assert cost["idle"] == pytest.approx(idle / threads)
     assert cost["loaded"] == pytest.approx(loaded / (layer.H * layer.W))
     assert cost["across"] * cost["down"] * width**2 == threads
@@ -76,7 +92,9 @@ def test_costs_of_tiles_are_as_counted(layer, width):
 def test_wavefronts_are_those_counted():
     variants = [labkit.variant(4, tile=tile) for tile in (8, 16, 27, 32)]
     counts = labkit.profile(variants, LENET86[0]).counts["wavefronts_per_shared_load"]
-    assert counts.tolist() == pytest.approx([np.mean(count_wavefronts(t, t + 6)) for t in (8, 16, 27, 32)], rel=0.03)
+    assert counts.tolist() == pytest.approx(
+        [np.mean(count_wavefronts(t, t + 6)) for t in (8, 16, 27, 32)], rel=0.03
+    )
     assert count_wavefronts(16, 22) == [2] * 8
     assert count_wavefronts(16, 48) == [1] * 8
     assert count_wavefronts(2, 3) == [1]
@@ -95,9 +113,13 @@ def test_outputs_a_thread_counts_what_is_loaded_and_used(render, rows, maps, K):
     page = render(draw.outputs_per_thread, rows, maps, K)
     loads, products = rows + K - 1 + maps * K, rows * maps * K
     assert f"{loads} numbers loaded for {products} products" in page.alt
-    assert all(len(found) == 4 for found in collisions(page))  # nothing leaves the page; of 20 rows, numbers touch
+    assert all(
+        len(found) == 4 for found in collisions(page)
+    )  # nothing leaves the page; of 20 rows, numbers touch
     faces = [to_hex(box.get_facecolor()) for box in boxes(page)]
-    assert sum(face in (style.ORANGE, style.PALE, style.TINT) for face in faces) == rows * K + 3  # and the legend
+    assert (
+        sum(face in (style.ORANGE, style.PALE, style.TINT) for face in faces) == rows * K + 3
+    )  # and the legend
     followed = min(K - 1 + rows // 2, rows + K - 2)
     assert faces.count(style.ORANGE) == sum(0 <= followed - row < K for row in range(rows)) + 1
     assert max(box.get_xy()[0] + box.get_width() for box in boxes(page)) <= page.width
@@ -129,11 +151,19 @@ def test_each_k_step_of_a_window_takes_two_rows(render, down, tall):  # noqa: F8
 def test_an_inputs_copies_and_a_shuffles_sums_are_all_there(compose):  # noqa: F811
     assert compose(draw.im2col).words.count("12") == 1 + 9
     words = compose(draw.shuffle, lanes=32).words
-    assert [words.count(str(sums)) for sums in (2, 4, 8, 16, 32)] == [16 + 1, 8 + 1, 4 + 1, 2 + 1, 1]
+    assert [words.count(str(sums)) for sums in (2, 4, 8, 16, 32)] == [
+        16 + 1,
+        8 + 1,
+        4 + 1,
+        2 + 1,
+        1,
+    ]
 
 
 # --------------------------------------------------------------------------------------------------------- schedules
-@pytest.mark.parametrize(("warps", "work", "latency"), [(1, 3, 24), (4, 3, 24), (9, 3, 24), (12, 3, 24), (2, 1, 1)])
+@pytest.mark.parametrize(
+    ("warps", "work", "latency"), [(1, 3, 24), (4, 3, 24), (9, 3, 24), (12, 3, 24), (2, 1, 1)]
+)
 def test_a_scheduler_is_as_busy_as_its_warps_allow(warps, work, latency):
     """One instruction per cycle; a warp needs work + latency cycles for its work instructions."""
     period = work + latency
@@ -141,7 +171,9 @@ def test_a_scheduler_is_as_busy_as_its_warps_allow(warps, work, latency):
     busy = sum("issues" in cycle for cycle in zip(*issue_slots, strict=True))
     assert max(cycle.count("issues") for cycle in zip(*issue_slots, strict=True)) == 1
     assert abs(busy / (20 * period) - min(1, warps * work / period)) < 0.05
-    assert issue_slots[0][: period + 1] == ["issues"] * work + ["waits"] * latency + [issue_slots[0][period]]
+    assert issue_slots[0][: period + 1] == ["issues"] * work + ["waits"] * latency + [
+        issue_slots[0][period]
+    ]
 
 
 @pytest.mark.parametrize(("fetch", "compute", "store"), [(3, 4, 2), (6, 4, 2), (1, 1, 5)])
@@ -188,8 +220,11 @@ def test_ladder_says_the_times_it_was_given(compose):  # noqa: F811
     assert "reference 1.21 ms" in page.words
     assert not any("Not GPU times" in text for text in page.words)
     assert page.subtitle == "lenet86 layer 2   ·   batch 10,000   ·   NVIDIA H200   ·   2026-01-01"
-    dots = [line.get_xdata()[0] for line in page.fig.axes[0].lines
-            if line.get_marker() == "o" and line.get_markerfacecolor() == style.BLUE]
+    dots = [
+        line.get_xdata()[0]
+        for line in page.fig.axes[0].lines
+        if line.get_marker() == "o" and line.get_markerfacecolor() == style.BLUE
+    ]
     assert np.allclose(dots, table["op_ms"])
 
 
@@ -199,29 +234,47 @@ def test_ladder_shows_what_each_rung_saves_and_loses(compose):  # noqa: F811
     It is orange where time is lost, and absent where the two differ by less than 2 %. The green line is the reference
     time of the row's own precision.
     """
-    table = rungs(5).assign(op_ms=[8.0, 2.0, 2.01, 6.0, 1.0], x_reference=[8.0, 2.0, 2.01, 6.0, 4.0])
+    table = rungs(5).assign(
+        op_ms=[8.0, 2.0, 2.01, 6.0, 1.0], x_reference=[8.0, 2.0, 2.01, 6.0, 4.0]
+    )
     page = compose(draw.ladder, table.assign(dtype=["float32"] * 4 + ["float16"]))
     lines = page.fig.axes[0].lines
-    spans = [(line.get_color(), *line.get_xdata(), line.get_ydata()[0]) for line in lines if len(line.get_xdata()) == 2]
+    spans = [
+        (line.get_color(), *line.get_xdata(), line.get_ydata()[0])
+        for line in lines
+        if len(line.get_xdata()) == 2
+    ]
     assert [span for span in spans if span[0] != style.GREEN] == [
-        (style.BLUE, 8, 2, 1), (style.ORANGE, 2.01, 6, 3), (style.BLUE, 6, 1, 4)]
+        (style.BLUE, 8, 2, 1),
+        (style.ORANGE, 2.01, 6, 3),
+        (style.BLUE, 6, 1, 4),
+    ]
     assert [x for color, x, _, _ in spans if color == style.GREEN] == [1, 1, 1, 1, 0.25]
     rings = [line.get_xdata()[0] for line in lines if line.get_markerfacecolor() == style.PAPER]
     assert rings == [8, 2.01, 6]
     assert {"time saved against the row above (ring)", "time lost"} <= set(page.words)
-    assert not {"time saved against the row above (ring)"} & set(compose(draw.ladder, rungs(1)).words)
+    assert not {"time saved against the row above (ring)"} & set(
+        compose(draw.ladder, rungs(1)).words
+    )
 
 
-@pytest.mark.parametrize(("times", "verdict"), [
-    ((8, 2, 9, 3), "3 to 4 times as fast as 01 baseline"),
-    ((1, 3, 2, 4), "takes 2 to 3 times as long as 01 baseline"),
-    ((2, 2, 3, 3.01), "as fast as 01 baseline"), ((2, 2, 3, 4), "slower than 01 baseline on 1 of 2 layers"),
-    ((2, 1, 3, 4), "faster than 01 baseline on 1 of 2 layers, slower on 1"),
-])
+@pytest.mark.parametrize(
+    ("times", "verdict"),
+    [
+        ((8, 2, 9, 3), "3 to 4 times as fast as 01 baseline"),
+        ((1, 3, 2, 4), "takes 2 to 3 times as long as 01 baseline"),
+        ((2, 2, 3, 3.01), "as fast as 01 baseline"),
+        ((2, 2, 3, 4), "slower than 01 baseline on 1 of 2 layers"),
+        ((2, 1, 3, 4), "faster than 01 baseline on 1 of 2 layers, slower on 1"),
+    ],
+)
 def test_ladders_title_is_its_verdict(compose, times, verdict):  # noqa: F811
     page = compose(draw.ladder, rungs(2, list(FLOORS)[:2]).assign(op_ms=times, x_reference=times))
     after = times[1::2]
-    assert page.title == f"02 constant: {verdict}; {min(after):.3g} to {max(after):.3g}× the reference time"
+    assert (
+        page.title
+        == f"02 constant: {verdict}; {min(after):.3g} to {max(after):.3g}× the reference time"
+    )
     assert page.title in page.alt
 
 
@@ -234,7 +287,9 @@ def test_half_precision_is_marked_and_has_the_librarys_own_row(compose):  # noqa
     table = rungs(2).assign(dtype=["float32", "float16"], x_reference=[5.0, 40.0])
     page = compose(draw.ladder, table, library=recorded("H200").cudnn("lenet86", "float16"))
     assert f"{numerals.ms(table['op_ms'].iloc[1])}  40.0×  FP16" in page.words
-    over = recorded("H200").op_ms("cuDNN FP16", LENET86[1]) / LENET86[1].reference_ms(10000, "float16", "H200")
+    over = recorded("H200").op_ms("cuDNN FP16", LENET86[1]) / LENET86[1].reference_ms(
+        10000, "float16", "H200"
+    )
     assert any(text.endswith(f"{over:.2f}×  FP16") for text in page.words)
 
 
@@ -243,15 +298,22 @@ def test_roofline_puts_points_at_their_intensity(compose):  # noqa: F811
     page = compose(draw.roofline, table, device="H200")
     rings = [line for line in page.fig.axes[0].lines if line.get_marker() == "o"]
     points = [(ring.get_xdata()[0], ring.get_ydata()[0]) for ring in rings]
-    assert np.allclose(points, [(LENET86[1].intensity(np.float32, 10000), rate) for rate in table["gflop_s"]])
-    assert page.title == f"03 registers reaches {style.percent(table['gflop_s'].iloc[-1] / 60000)} of its roof"
+    assert np.allclose(
+        points, [(LENET86[1].intensity(np.float32, 10000), rate) for rate in table["gflop_s"]]
+    )
+    assert (
+        page.title
+        == f"03 registers reaches {style.percent(table['gflop_s'].iloc[-1] / 60000)} of its roof"
+    )
 
 
 # --------------------------------------------------------------------------------------------- errors of half's sums
 @pytest.fixture(scope="module")
 def errors():
     variants = [6, *(labkit.variant(8, step=step) for step in ("storage", "half_sum", "half2")), 8]
-    return rounding_errors(variants, [Layer(f"{4 * C} products", C, 4, 5, 3, 2) for C in (2, 40, 300)])
+    return rounding_errors(
+        variants, [Layer(f"{4 * C} products", C, 4, 5, 3, 2) for C in (2, 40, 300)]
+    )
 
 
 def test_errors_are_within_the_bound_and_half_sums_are_the_worst(errors):
@@ -259,7 +321,9 @@ def test_errors_are_within_the_bound_and_half_sums_are_the_worst(errors):
     assert (errors["largest"] <= errors["bound"]).all()
     assert (errors["largest"] > 0).all()
     at = errors.set_index(["label", "terms"])["largest"].unstack()
-    assert (at.loc["08 fp16, half_sum"] == at.loc["08 fp16, half2"]).all(), "the same products, in the same order"
+    assert (at.loc["08 fp16, half_sum"] == at.loc["08 fp16, half2"]).all(), (
+        "the same products, in the same order"
+    )
     assert at.loc["08 fp16, half2", 1200] > 5 * at.loc["08 fp16", 1200] > 0
     assert at.loc["08 fp16, storage", 1200] > 20 * at.loc["06 fusion", 1200]
     assert at.loc["08 fp16, half2", 1200] > 2 * at.loc["08 fp16, half2", 8]
@@ -292,11 +356,17 @@ def test_rounding_draws_each_variant_and_its_bound(render, errors):  # noqa: F81
 
 
 def test_the_names_of_lines_that_end_at_the_bottom_stay_above_the_axis(render, errors):  # noqa: F811
-    close = errors.assign(largest=errors["bound"].min() * (1 + errors["label"].factorize()[0] / 100))
+    close = errors.assign(
+        largest=errors["bound"].min() * (1 + errors["label"].factorize()[0] / 100)
+    )
     page = render(draw.rounding, close)
     (axis,) = (text for text in page.fig.axes[0].get_xticklabels() if text.get_text() == "1,200")
     renderer = page.fig.canvas.get_renderer()
-    names = [text.get_window_extent(renderer) for text in page.fig.texts if text.get_text() in {*close["label"]}]
+    names = [
+        text.get_window_extent(renderer)
+        for text in page.fig.texts
+        if text.get_text() in {*close["label"]}
+    ]
     assert len(names) == 5 and min(name.y0 for name in names) > axis.get_window_extent(renderer).y1
     assert not collisions(page)
 
@@ -309,11 +379,17 @@ def test_running_sums_stop_where_half_does():
 
 
 # --------------------------------------------------------------------------------------------------------- heat maps
-def swept(layers=("one", "two"), rows=(1, 2, 10), maps=(1, 4), blocks=("8x1", "160x1"), engine="gpu"):
+def swept(
+    layers=("one", "two"), rows=(1, 2, 10), maps=(1, 4), blocks=("8x1", "160x1"), engine="gpu"
+):
     """Return a made-up sweep; a layer's fastest point is the last one, that of the second layer the first."""
-    table = pd.DataFrame(itertools.product(layers, rows, maps, blocks), columns=["layer", "rows", "maps", "block"])
+    table = pd.DataFrame(
+        itertools.product(layers, rows, maps, blocks), columns=["layer", "rows", "maps", "block"]
+    )
     size = len(table) // len(layers)
-    table["op_ms"] = [1 + (size - i % size) / 10 if i < size else 1 + (i % size) / 5 for i in range(len(table))]
+    table["op_ms"] = [
+        1 + (size - i % size) / 10 if i < size else 1 + (i % size) / 5 for i in range(len(table))
+    ]
     table["registers"] = table["rows"] * table["maps"] + 20
     return table.assign(device="NVIDIA H200", engine=engine, batch=1000, reason="")
 
@@ -324,12 +400,17 @@ def heat(render):  # noqa: F811
 
 
 def count_framed(page):
-    return sum(box.get_edgecolor()[:3] == pytest.approx(to_rgb(style.ORANGE), abs=0.01) for box in boxes(page))
+    return sum(
+        box.get_edgecolor()[:3] == pytest.approx(to_rgb(style.ORANGE), abs=0.01)
+        for box in boxes(page)
+    )
 
 
 def test_a_cell_is_the_fastest_of_its_points(heat):
     page = heat(swept(("one",)))
-    assert {f"{value:.2f}" for value in swept(("one",)).groupby(["rows", "maps"])["op_ms"].min()} <= {*page.words}
+    assert {
+        f"{value:.2f}" for value in swept(("one",)).groupby(["rows", "maps"])["op_ms"].min()
+    } <= {*page.words}
     assert "the fastest of all other options" in page.subtitle
     assert len(boxes(page)) == 6 + 1  # and the frame
     assert count_framed(page) == 1
@@ -340,7 +421,10 @@ def test_each_layer_has_a_panel_and_a_best_cell(heat):
     page = heat(swept())
     assert {"one", "two"} <= set(page.words)
     assert count_framed(page) == 2
-    assert "one, fastest at maps 4, rows 10." in page.alt and "two, fastest at maps 1, rows 1." in page.alt
+    assert (
+        "one, fastest at maps 4, rows 10." in page.alt
+        and "two, fastest at maps 1, rows 1." in page.alt
+    )
     assert page.title.endswith("each layer has a best choice of its own")
     same = pd.concat([swept(("one",)), swept(("one",)).assign(layer="two")])
     assert heat(same).title.endswith("the same choice is best on every layer")
@@ -350,12 +434,19 @@ def test_each_layer_has_a_panel_and_a_best_cell(heat):
 
 def test_blocks_are_in_the_order_of_their_numbers(heat):
     page = heat(swept(blocks=("160x1", "8x1", "64x2")), x="block")
-    assert [text for text in page.words if re.fullmatch(r"\d+x\d", text)][:3] == ["8x1", "64x2", "160x1"]
+    assert [text for text in page.words if re.fullmatch(r"\d+x\d", text)][:3] == [
+        "8x1",
+        "64x2",
+        "160x1",
+    ]
 
 
 def test_what_cannot_run_is_hatched_and_what_was_not_tried_is_empty(heat):
     table = swept(("one",))
-    table.loc[(table["rows"] == 10) & (table["maps"] == 4), ["op_ms", "reason"]] = [float("nan"), "registers"]
+    table.loc[(table["rows"] == 10) & (table["maps"] == 4), ["op_ms", "reason"]] = [
+        float("nan"),
+        "registers",
+    ]
     page = heat(table[(table["rows"] != 2) | (table["maps"] != 4)])
     assert sum(bool(box.get_hatch()) for box in boxes(page)) == 1
     assert len(boxes(page)) == 4 + 1 + 1  # timed, hatched, the frame
@@ -376,12 +467,15 @@ def test_a_large_heat_map_is_tidy_and_dark_cells_have_light_text(heat):
     assert not any(letter.isdigit() for letter in page.plain)
 
 
-@pytest.mark.parametrize(("table", "message"), [
-    (swept().drop(columns="maps"), "no column 'maps'"),
-    (swept().assign(op_ms=float("nan")), "no point of this sweep has a time"),
-    (pd.concat([swept(), swept().assign(batch=5)]), r"several of batch \(1000, 5\)"),
-    (pd.concat([swept(), swept().assign(device="A40")]), "several of device"),
-])
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        (swept().drop(columns="maps"), "no column 'maps'"),
+        (swept().assign(op_ms=float("nan")), "no point of this sweep has a time"),
+        (pd.concat([swept(), swept().assign(batch=5)]), r"several of batch \(1000, 5\)"),
+        (pd.concat([swept(), swept().assign(device="A40")]), "several of device"),
+    ],
+)
 def test_sweeps_that_are_no_heat_map(table, message):
     with pytest.raises(LabError, match=message):
         draw.heatmap(table, "rows", "maps")

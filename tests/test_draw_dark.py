@@ -24,7 +24,10 @@ def linear(color):
 
 def lab(rgb):
     """Return CIE L*a*b* of linear sRGB (IEC 61966-2-1, D65)."""
-    xyz = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]]) @ rgb
+    xyz = (
+        np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]])
+        @ rgb
+    )
     f = xyz / [0.9505, 1, 1.089]
     f = np.where(f > (6 / 29) ** 3, np.cbrt(f), f / (3 * (6 / 29) ** 2) + 4 / 29)
     return np.array([116 * f[1] - 16, 500 * (f[0] - f[1]), 200 * (f[1] - f[2])])
@@ -34,23 +37,43 @@ def lab(rgb):
 SIGHT = {
     "usual": np.eye(3),
     "protanopia": np.array(
-        [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]]
+        [
+            [0.152286, 1.052583, -0.204868],
+            [0.114503, 0.786281, 0.099216],
+            [-0.003882, -0.048116, 1.051998],
+        ]
     ),
     "deuteranopia": np.array(
-        [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]]
+        [
+            [0.367322, 0.860646, -0.227968],
+            [0.280085, 0.672501, 0.047413],
+            [-0.011820, 0.042940, 0.968881],
+        ]
     ),
     "tritanopia": np.array(
-        [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.303900]]
+        [
+            [1.255528, -0.076749, -0.178779],
+            [-0.078411, 0.930809, 0.147602],
+            [0.004733, 0.691367, 0.303900],
+        ]
     ),
 }
 
 
-INKS = {style.INK, style.MUTED, style.AMBER, style.GREEN, *(style.READABLE.get(color, color) for color in style.CYCLE)}
+INKS = {
+    style.INK,
+    style.MUTED,
+    style.AMBER,
+    style.GREEN,
+    *(style.READABLE.get(color, color) for color in style.CYCLE),
+}
 
 
 def night(*colors):
     """Return what the colours "#rrggbb" become."""
-    return [f"#{bytes(rgb).hex()}" for rgb in darken([[*bytes.fromhex(color[1:])] for color in colors])]
+    return [
+        f"#{bytes(rgb).hex()}" for rgb in darken([[*bytes.fromhex(color[1:])] for color in colors])
+    ]
 
 
 def contrast(*colors):
@@ -83,8 +106,19 @@ def test_text_has_contrast(ink):
     assert contrast(*night(ink), GROUND) >= (7 if ink == style.INK else 4.5)
 
 
-BARS = [style.BLUE, style.ORANGE, style.GREEN, style.RUST, style.SKY, style.PALE, style.TINT, style.WARM, style.FAINT,
-        *bars._STALL_COLORS.values(), *bars._KIND_COLORS]
+BARS = [
+    style.BLUE,
+    style.ORANGE,
+    style.GREEN,
+    style.RUST,
+    style.SKY,
+    style.PALE,
+    style.TINT,
+    style.WARM,
+    style.FAINT,
+    *bars._STALL_COLORS.values(),
+    *bars._KIND_COLORS,
+]
 
 
 @pytest.mark.parametrize("face", sorted(set(BARS)))

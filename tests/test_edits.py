@@ -22,7 +22,13 @@ pytestmark = pytest.mark.thorough("recorders: only the makers of data/ run them"
 EDITS, PROGRAMS = edits.read_edits(), edits.every_program()
 SMALL = next((layer, batch) for layer, batch in TEST_SHAPES if layer.name == "small and odd")
 SIZES = {  # of the others 4096
-    "transpose": 64, "sgemm": 64, "stencil": 64, "stencil3d": 32, "bilinear": 64, "mandelbrot": 64, "matvec": 64,
+    "transpose": 64,
+    "sgemm": 64,
+    "stencil": 64,
+    "stencil3d": 32,
+    "bilinear": 64,
+    "mandelbrot": 64,
+    "matvec": 64,
     "maxpool": 128,
 }
 MUTANTS = {  # by program: what its check has to find
@@ -41,7 +47,10 @@ MUTANTS = {  # by program: what its check has to find
     "saxpy": ("a * x[i] + y[i]", "x[i] + y[i]"),
     "scan": ("i >= apart", "i > apart"),
     "sgemm_blocked": ("[(row0 + y + 16 * i) * n + column0", "[(row0 + y + 16 * j) * n + column0"),
-    "sgemm_naive": ("int k = 0; k < n; ++k)\n        sum += a[row", "int k = 1; k < n; ++k)\n        sum += a[row"),
+    "sgemm_naive": (
+        "int k = 0; k < n; ++k)\n        sum += a[row",
+        "int k = 1; k < n; ++k)\n        sum += a[row",
+    ),
     "sgemm_tiled": ("k < 16", "k < 15"),
     "softmax": ("k < 16; ++k)\n        sum +=", "k < 15; ++k)\n        sum +="),
     "special": ("k < 64; ++k)\n        sum += expf", "k < 63; ++k)\n        sum += expf"),
@@ -49,7 +58,10 @@ MUTANTS = {  # by program: what its check has to find
     "strided": ("y[i] = x[8 * i]", "y[i] = x[i]"),
     "stencil": ("column == n - 1", "column == n"),
     "transpose_naive": ("y[column * n + row + i]", "y[column * n + row]"),
-    "transpose_padded": ("tile[threadIdx.x][threadIdx.y + i]", "tile[threadIdx.y + i][threadIdx.x]"),
+    "transpose_padded": (
+        "tile[threadIdx.x][threadIdx.y + i]",
+        "tile[threadIdx.y + i][threadIdx.x]",
+    ),
     "transpose_tiled": ("i < 32; i += 8)\n        y", "i < 24; i += 8)\n        y"),
 }
 
@@ -61,7 +73,9 @@ def size_of(path):
 # ------------------------------------------------------------------------------------------------------- the edits
 def test_every_file_has_a_row():
     files = [edit.variant.path.name for edit in EDITS]
-    assert sorted(files) == sorted(path.name for path in edits.EDITS.glob("*.cu")) and len(files) == 30
+    assert (
+        sorted(files) == sorted(path.name for path in edits.EDITS.glob("*.cu")) and len(files) == 30
+    )
     assert pd.read_csv(edits.EDITS / "edits.csv")["idea"].str.endswith(".").all()
 
 
@@ -81,7 +95,9 @@ def test_a_row_chooses_options_and_layers(tmp_path):
         "file,rung,options,layers,idea\n01_float4_row.cu,1,block=32x8,lenet86 layer 2 + lenet72 layer 1,Wide loads.\n"
     )
     (edit,) = edits.read_edits(tmp_path)
-    assert edit.variant.options == {"block": (32, 8)} and edit.start == labkit.variant(1, block=(32, 8))
+    assert edit.variant.options == {"block": (32, 8)} and edit.start == labkit.variant(
+        1, block=(32, 8)
+    )
     assert edit.layers == (labkit.LENET86[1], labkit.LENET72[0]) and edit.idea == "Wide loads."
     (tmp_path / "01_float4_row.cu").unlink()
     with pytest.raises(LabError, match="there is no kernel file"):
@@ -112,7 +128,9 @@ def test_a_size_that_is_no_multiple_is_refused():
         edits.run_program(edits.PROGRAMS / "copy.cu", "cpu", "1000")
 
 
-@pytest.mark.parametrize("line", ["copy,4096,copy_float4", "copy,4096,copy_float4,-1", "copy,4096,copy_float4,0", ""])
+@pytest.mark.parametrize(
+    "line", ["copy,4096,copy_float4", "copy,4096,copy_float4,-1", "copy,4096,copy_float4,0", ""]
+)
 def test_another_line_is_refused(tmp_path, line):
     (tmp_path / "program.py").write_text(f"print({line!r})")
     with pytest.raises(LabError, match=r"program\.py has to print one line, name,size,kernel,ms"):
@@ -125,7 +143,9 @@ def record(folder, *arguments):
 
 
 def test_nothing_is_recorded_without_a_gpu(tmp_path, monkeypatch):
-    monkeypatch.setattr(devices, "device", lambda: SimpleNamespace(engine="cpu", name="a processor"))
+    monkeypatch.setattr(
+        devices, "device", lambda: SimpleNamespace(engine="cpu", name="a processor")
+    )
     assert "edits are timed on a GPU" in str(record(tmp_path).exception)
     assert not [*tmp_path.iterdir()]
 
@@ -133,7 +153,11 @@ def test_nothing_is_recorded_without_a_gpu(tmp_path, monkeypatch):
 def test_what_is_measured_is_kept(tmp_path, monkeypatch):
     """The recorder takes the CPU engine for a GPU; there are two edits and two programs, and one program fails."""
     layers = {"01_float4_row": SMALL[:1], "01_sum_per_row": (SMALL[0], LENET28[0])}
-    few = [edit._replace(layers=layers[edit.variant.path.stem]) for edit in EDITS if edit.variant.path.stem in layers]
+    few = [
+        edit._replace(layers=layers[edit.variant.path.stem])
+        for edit in EDITS
+        if edit.variant.path.stem in layers
+    ]
 
     def run_program(path, engine, size="512", repeats="20"):
         if path.stem != "scan":
@@ -156,7 +180,11 @@ def test_what_is_measured_is_kept(tmp_path, monkeypatch):
         for label in ("baseline", f"baseline, {edit.variant.path.name}")
     }
     assert len(rows) == 5
-    assert (rows["op_ms"] > 0).all() and (rows["device"] == "a GPU").all() and rows["date"].notna().all()
+    assert (
+        (rows["op_ms"] > 0).all()
+        and (rows["device"] == "a GPU").all()
+        and rows["date"].notna().all()
+    )
     assert programs.drop(columns="date").to_dict("records") == [
         {"device": "a GPU", "name": "scan", "size": size, "kernel": "scan_block", "ms": 1.5}
         for size in (512, edits.size_of("scan"))
@@ -166,11 +194,22 @@ def test_what_is_measured_is_kept(tmp_path, monkeypatch):
 # ------------------------------------------------------------------------------------------------------- the intervals
 def test_a_unit_has_an_interval_if_what_was_not_fitted_was_predicted_well():
     def predicted(unit, ratios, kernels=4):
-        return pd.DataFrame({"unit": unit, "unlike": "", "label": [f"{unit} {n % kernels}" for n in range(len(ratios))],
-                             "op_ms": ratios, "estimate": 1.0})
+        return pd.DataFrame(
+            {
+                "unit": unit,
+                "unlike": "",
+                "label": [f"{unit} {n % kernels}" for n in range(len(ratios))],
+                "op_ms": ratios,
+                "estimate": 1.0,
+            }
+        )
 
     narrow, wide = [0.9, 1.0, 1.1, 1.2] * 5, [0.5, 1.0, 1.0, 3.0] * 5
-    unseen = pd.concat([predicted("good", narrow), predicted("bad", wide), predicted("rare", narrow, kernels=2)])
+    unseen = pd.concat(
+        [predicted("good", narrow), predicted("bad", wide), predicted("rare", narrow, kernels=2)]
+    )
     refused = predicted("good", [9.0] * 20).assign(unlike="it is divergent")
-    found = estimates.find_intervals(predicted("good", [0.7, 1.0] * 10), pd.concat([unseen, refused]))
+    found = estimates.find_intervals(
+        predicted("good", [0.7, 1.0] * 10), pd.concat([unseen, refused])
+    )
     assert found == {"good": (0.7, 1.2)}

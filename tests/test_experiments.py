@@ -16,18 +16,38 @@ def module(monkeypatch):
     for name, value in (("REPEAT", 1), ("IDLE_S", 0), ("BATCH", 1)):
         monkeypatch.setattr(experiments, name, value)
     hostcuda.ensure_context()
-    return hostcuda.compiler.SourceModule(**module_arguments(experiments.SOURCE.read_text(), experiments.SOURCE))
+    return hostcuda.compiler.SourceModule(
+        **module_arguments(experiments.SOURCE.read_text(), experiments.SOURCE)
+    )
 
 
 def test_each_experiment_varies_what_it_says(module):
     waves = experiments.measure_waves(module, multiprocessors=4, most=2, times=10)
-    assert [row["x"] for row in waves] == [1, 2, 3, 4, 5, 6, 7, 8, 9]  # up to two waves, and one block more
+    assert [row["x"] for row in waves] == [
+        1,
+        2,
+        3,
+        4,
+        5,
+        6,
+        7,
+        8,
+        9,
+    ]  # up to two waves, and one block more
     latency = experiments.measure_latency(module, multiprocessors=1, places=1 << 12, times=3)
     assert [row["x"] for row in latency] == [1, 2, 4, 8, 16, 24, 32, 48, 64]
     for row in latency:
         assert row["rate"] == pytest.approx(32 * row["x"] * 3 / row["ms"] / 1e3)
     clock = experiments.measure_clock(module, variant(3), for_ms=4, launches=2, spin_ns=1000)
-    assert clock[0]["x"] == 0 and np.all(np.diff([row["x"] for row in clock]) > 0) and clock[0]["rate"] > 0
+    assert (
+        clock[0]["x"] == 0
+        and np.all(np.diff([row["x"] for row in clock]) > 0)
+        and clock[0]["rate"] > 0
+    )
     order = experiments.compare_orders(variant(3), runs=2)
     assert [row["series"] for row in order] == [
-        "one after the other: A", "one after the other: B", "in turns: A", "in turns: B"]
+        "one after the other: A",
+        "one after the other: B",
+        "in turns: A",
+        "in turns: B",
+    ]

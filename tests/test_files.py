@@ -40,9 +40,14 @@ for i in range(20):
 """
     path = tmp_path / "rows.csv"
     command = [sys.executable, "-c", code, str(path)]
-    started = [subprocess.Popen([*command, who], env={**os.environ, "PYTHONPATH": paths.PYTHONPATH}) for who in "ab"]
+    started = [
+        subprocess.Popen([*command, who], env={**os.environ, "PYTHONPATH": paths.PYTHONPATH})
+        for who in "ab"
+    ]
     assert [process.wait() for process in started] == [0, 0]
-    assert sorted(pd.read_csv(path)["key"]) == sorted(f"{who} {i}" for who in "ab" for i in range(20))
+    assert sorted(pd.read_csv(path)["key"]) == sorted(
+        f"{who} {i}" for who in "ab" for i in range(20)
+    )
     assert [path.name for path in tmp_path.iterdir()] == ["rows.csv"]  # no lock stays
 
 
@@ -56,14 +61,19 @@ def test_attempts_that_are_noted_at_once_are_all_kept(tmp_path, monkeypatch):
 # -- the cache folder
 
 
-def test_a_folder_that_others_can_change_is_no_cache_and_a_user_without_a_home_has_none(monkeypatch, tmp_path):
+def test_a_folder_that_others_can_change_is_no_cache_and_a_user_without_a_home_has_none(
+    monkeypatch, tmp_path
+):
     def nobody(path):
         raise RuntimeError("Could not determine home directory.")
 
     monkeypatch.setenv("LABKIT_CACHE_DIR", str(tmp_path))
     for mode in (0o777, 0o770, 0o1777):
         tmp_path.chmod(mode)
-        with pytest.raises(EngineError, match=r"can be changed by other users .*set LABKIT_CACHE_DIR to a folder of"):
+        with pytest.raises(
+            EngineError,
+            match=r"can be changed by other users .*set LABKIT_CACHE_DIR to a folder of",
+        ):
             paths.private_cache()
     monkeypatch.delenv("LABKIT_CACHE_DIR")
     monkeypatch.setattr(paths.Path, "expanduser", nobody)
@@ -99,7 +109,9 @@ DAMAGES = {
     "CRLF": lambda content: content.replace(b"\n", b"\r\n"),
     "a conflict": lambda content: content + b"<<<<<<< HEAD\n=======\n>>>>>>> theirs\n",
     "another file": lambda content: (paths.data_dir() / "versus" / "nvidia-h200.csv").read_bytes(),
-    "a digit": lambda content: re.sub(rb"\d(?=\D*\Z)", lambda digit: b"%d" % (9 - int(digit[0])), content, count=1),
+    "a digit": lambda content: re.sub(
+        rb"\d(?=\D*\Z)", lambda digit: b"%d" % (9 - int(digit[0])), content, count=1
+    ),
 }
 
 
@@ -125,7 +137,10 @@ def test_what_is_damaged_is_not_believed(copied, name):
         path.write_bytes(change(good))
         if path.read_bytes() == good:  # a line end in a compressed file
             continue
-        with pytest.raises(LabError, match=rf"{path} is damaged.*`git .* checkout -- data/{name}`.*recording manifest"):
+        with pytest.raises(
+            LabError,
+            match=rf"{path} is damaged.*`git .* checkout -- data/{name}`.*recording manifest",
+        ):
             READERS[name](recorded.recorded("H200"))
     assert manifest.problems(copied) == [f"{name} is damaged"]
     path.unlink()
@@ -133,8 +148,12 @@ def test_what_is_damaged_is_not_believed(copied, name):
 
 
 def test_what_records_writes_its_line(copied):
-    merge_rows(copied / "cudnn" / "mine.csv", pd.DataFrame({"device": ["mine"], "ms": [1.5]}), ["device"])
-    merge_rows(copied / "cudnn" / "mine.csv", pd.DataFrame({"device": ["yours"], "ms": [2.5]}), ["device"])
+    merge_rows(
+        copied / "cudnn" / "mine.csv", pd.DataFrame({"device": ["mine"], "ms": [1.5]}), ["device"]
+    )
+    merge_rows(
+        copied / "cudnn" / "mine.csv", pd.DataFrame({"device": ["yours"], "ms": [2.5]}), ["device"]
+    )
     assert manifest.problems(copied) == []
     assert len(store.read_as_stored(copied / "cudnn" / "mine.csv")) == 2
     path = copied / "cudnn" / "by_hand.csv"
@@ -150,7 +169,9 @@ def test_what_records_writes_its_line(copied):
     assert doctor._check_shipped().state == OK
     damaged = copied / "MANIFEST.sha256"
     damaged.write_text("<<<<<<< HEAD\n" + damaged.read_text())
-    with pytest.raises(LabError, match=r"MANIFEST\.sha256 is damaged: line 1 .*checkout -- data/MANIFEST\.sha256"):
+    with pytest.raises(
+        LabError, match=r"MANIFEST\.sha256 is damaged: line 1 .*checkout -- data/MANIFEST\.sha256"
+    ):
         store.read_as_stored(path)
 
 
@@ -161,8 +182,15 @@ def test_a_folder_without_a_manifest_is_read(tmp_path):
     table = (paths.data_dir() / "results" / "nvidia-h200.csv").read_bytes()
     path.write_bytes(table)
     assert recorded.recorded("H200", tmp_path).op_ms(4, LENET86[1]) > 0
-    for damaged in (table[:-30], table + b"=======\n", b"", table.partition(b"\n")[0] + b"\n", b"a,b\n1,\0\0\0\n",
-                    b"a,b\n1,\xff\n", b"a,b\n1,2\n3,4,5\n"):
+    for damaged in (
+        table[:-30],
+        table + b"=======\n",
+        b"",
+        table.partition(b"\n")[0] + b"\n",
+        b"a,b\n1,\0\0\0\n",
+        b"a,b\n1,\xff\n",
+        b"a,b\n1,2\n3,4,5\n",
+    ):
         path.write_bytes(damaged)
         for read in (lambda: recorded.recorded("H200", tmp_path), lambda: store.read(path)):
             with pytest.raises(LabError, match=rf"{path} is damaged: .*Restore it with git"):
@@ -181,7 +209,9 @@ def test_a_command_writes_into_its_own_folder_or_an_empty_one(tmp_path):
     for folder, command in (("new", "labkit report"), ("mine", "labkit site")):
         (tmp_path / folder).mkdir(exist_ok=True)
         (tmp_path / folder / "index.html").write_text("mine")
-        with pytest.raises(LabError, match=f"{folder} has files that `{command}` did not write: index.html"):
+        with pytest.raises(
+            LabError, match=f"{folder} has files that `{command}` did not write: index.html"
+        ):
             claim_folder(tmp_path / folder, command)
     with pytest.raises(EngineError, match="cannot write to"):
         claim_folder(tmp_path / "mine" / "index.html", "labkit site")
@@ -208,14 +238,27 @@ def test_a_report_that_is_stopped_leaves_no_empty_folder(tmp_path, monkeypatch):
 @pytest.mark.skipif(not shutil.which("make"), reason="needs make")
 def test_make_clean_removes_what_was_written(tmp_path):
     shutil.copy(paths.PACKAGE.parent / "Makefile", tmp_path)
-    for name in ("reports/index.html", "reports/practice/P1.html", "reports/notes.txt", "build/student/mine.cu",
-                 "build/site/index.html", "notebooks/.ipynb_checkpoints/01.ipynb", ".lab/cache/x", "outside"):
+    for name in (
+        "reports/index.html",
+        "reports/practice/P1.html",
+        "reports/notes.txt",
+        "build/student/mine.cu",
+        "build/site/index.html",
+        "notebooks/.ipynb_checkpoints/01.ipynb",
+        ".lab/cache/x",
+        "outside",
+    ):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("text")
     for folder in ("reports", "build/site"):
         (tmp_path / folder / MARK).write_text("labkit\n../outside\nindex.html\npractice/P1.html\n")
     subprocess.run(["make", "clean"], cwd=tmp_path, check=True)
     left = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file()}
-    assert left == {"Makefile", "outside", "reports/notes.txt", "build/student/mine.cu",
-                    "notebooks/.ipynb_checkpoints/01.ipynb"}
+    assert left == {
+        "Makefile",
+        "outside",
+        "reports/notes.txt",
+        "build/student/mine.cu",
+        "notebooks/.ipynb_checkpoints/01.ipynb",
+    }
     assert not (tmp_path / "build" / "site").exists()

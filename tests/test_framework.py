@@ -54,16 +54,25 @@ class Event:
 def fake_torch(scale=1):
     """Return a stand-in for PyTorch on NumPy; its first convolution may be wrong by a factor."""
     return SimpleNamespace(
-        __version__="2.11.0", version=SimpleNamespace(cuda="13.0"), get_num_threads=lambda: 16,
+        __version__="2.11.0",
+        version=SimpleNamespace(cuda="13.0"),
+        get_num_threads=lambda: 16,
         from_numpy=lambda array: array.view(Tensor),
         softmax=lambda x, axis: layers.softmax(x),
-        nn=SimpleNamespace(functional=SimpleNamespace(
-            conv2d=lambda x, k: (scale * labkit.conv_numpy(np.asarray(x), np.asarray(k))).view(Tensor),
-            relu=layers.relu,
-            max_pool2d=lambda x, window, stride, ceil_mode=False: layers.max_pool(np.asarray(x), window).view(Tensor),
-        )),
+        nn=SimpleNamespace(
+            functional=SimpleNamespace(
+                conv2d=lambda x, k: (scale * labkit.conv_numpy(np.asarray(x), np.asarray(k))).view(
+                    Tensor
+                ),
+                relu=layers.relu,
+                max_pool2d=lambda x, window, stride, ceil_mode=False: layers.max_pool(
+                    np.asarray(x), window
+                ).view(Tensor),
+            )
+        ),
         backends=SimpleNamespace(
-            cudnn=SimpleNamespace(version=lambda: 91900), cuda=SimpleNamespace(matmul=SimpleNamespace())
+            cudnn=SimpleNamespace(version=lambda: 91900),
+            cuda=SimpleNamespace(matmul=SimpleNamespace()),
         ),
         cuda=SimpleNamespace(Event=Event, get_device_name=lambda index: "NVIDIA H200"),
     )
@@ -89,7 +98,9 @@ def test_every_part_is_timed_and_kept(tmp_path, monkeypatch):
     assert list(read.index) == ["copy in", *PARTS, "copy out", "whole"]
     assert read["gpu"].notna().all()
     assert list(read.index[read["cpu"].isna()]) == ["copy in", "copy out"]
-    with pytest.raises(LabError, match=r"no forward pass in PyTorch for batch 7\. It has batch: 2, 5"):
+    with pytest.raises(
+        LabError, match=r"no forward pass in PyTorch for batch 7\. It has batch: 2, 5"
+    ):
         shared.framework(7)
 
 
@@ -102,11 +113,15 @@ def test_without_pytorch_or_gpu_it_says_what_it_needs(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(LabError, match="measured through PyTorch"):
         pytorch.framework()
-    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=SimpleNamespace(is_available=bool)))
+    monkeypatch.setitem(
+        sys.modules, "torch", SimpleNamespace(cuda=SimpleNamespace(is_available=bool))
+    )
     with pytest.raises(LabError, match="needs an NVIDIA GPU"):
         pytorch.framework()
 
 
 def test_the_recorder_keeps_a_table_that_pandas_reads(tmp_path):
     table = pd.DataFrame([{"device": "NVIDIA Fake", "median_ms": 0.123456789}])
-    assert pd.read_csv(keep.record_table(table, "framework", tmp_path))["median_ms"].item() == 0.12346
+    assert (
+        pd.read_csv(keep.record_table(table, "framework", tmp_path))["median_ms"].item() == 0.12346
+    )

@@ -39,8 +39,12 @@ def network(request):
 def integer_weights(random):
     """Return small integers, most of them 0; the last layer's are small enough that softmax keeps all scores apart."""
     parts = dict(zip(WEIGHT_SHAPES, (0.3, 0.2, 0.3, 1, 1, 1), strict=True))
-    weights = {name: (random.integers(-1, 2, shape) * (random.random(shape) < parts[name])).astype(np.float32)
-               for name, shape in WEIGHT_SHAPES.items()}
+    weights = {
+        name: (random.integers(-1, 2, shape) * (random.random(shape) < parts[name])).astype(
+            np.float32
+        )
+        for name, shape in WEIGHT_SHAPES.items()
+    }
     return weights | {"fc2": weights["fc2"] / 512}
 
 
@@ -49,20 +53,30 @@ def integer_weights(random):
 def test_integers_are_exact_in_every_slot(dtype, step):
     random = np.random.default_rng(13)
     weights = integer_weights(random)
-    images = (random.integers(-2, 3, (3, 1, 86, 86)) * (random.random((3, 1, 86, 86)) < 0.1)).astype(np.float32)
+    images = (
+        random.integers(-2, 3, (3, 1, 86, 86)) * (random.random((3, 1, 86, 86)) < 0.1)
+    ).astype(np.float32)
     maps = max_pool(relu(lab.conv_numpy(images, weights["conv1"])), 2)
     features = max_pool(relu(lab.conv_numpy(maps, weights["conv2"])), 4)
     assert 0 < features.max() <= 2048, "every number between the layers is exact in half"
-    expected = forward_numpy(images.astype(np.float64), {name: w.astype(np.float64) for name, w in weights.items()})
+    expected = forward_numpy(
+        images.astype(np.float64), {name: w.astype(np.float64) for name, w in weights.items()}
+    )
     assert np.ptp(expected, axis=1).min() > 1e-3
     with FusedNetwork(weights, dtype, step) as network:
-        together = network.precision.sizes["BLOCKS"] if step is None else network.precision.teams["TEAMS"]
-        at = np.arange(min(9 * together * device().multiprocessors + 1, 200)) % 3  # more than 8 images each
+        together = (
+            network.precision.sizes["BLOCKS"] if step is None else network.precision.teams["TEAMS"]
+        )
+        at = (
+            np.arange(min(9 * together * device().multiprocessors + 1, 200)) % 3
+        )  # more than 8 images each
         np.testing.assert_allclose(network.forward(images[at]), expected[at], rtol=3e-6)
 
 
 def test_images_are_within_the_bound(network, digits):
-    random = np.random.default_rng(1).normal(0, 2, (2, 1, 86, 86)).clip(-LIMIT, LIMIT).astype(np.float32)
+    random = (
+        np.random.default_rng(1).normal(0, 2, (2, 1, 86, 86)).clip(-LIMIT, LIMIT).astype(np.float32)
+    )
     images = np.concatenate([digits.images[:6], random, np.full_like(random[:1], LIMIT)])
     expected, bound = bounded(images, network.weights, network.dtype)
     probabilities = network.forward(images)
@@ -104,7 +118,9 @@ def test_other_pixels_are_refused(network):
             network.forward(np.zeros(shape, dtype))
 
 
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, np.nextafter(np.float32(LIMIT), np.float32(99)), 1e30])
+@pytest.mark.parametrize(
+    "bad", [np.nan, np.inf, -np.inf, np.nextafter(np.float32(LIMIT), np.float32(99)), 1e30]
+)
 def test_what_would_overflow_is_refused_and_named(network, digits, bad):
     images = digits.images[:3].copy()
     good = network.forward(images)
@@ -155,18 +171,25 @@ def test_too_little_memory_for_a_batch_is_one_sentence(network, monkeypatch):
         raise hostcuda.driver.MemoryError("no room")
 
     monkeypatch.setattr(hostcuda.driver, "pagelocked_zeros", none)
-    with pytest.raises(LabError, match=r"0\.30 GB of page-locked memory for 10,000 images \(no room\): take a smaller"):
+    with pytest.raises(
+        LabError,
+        match=r"0\.30 GB of page-locked memory for 10,000 images \(no room\): take a smaller",
+    ):
         network.batch(10_000)
 
 
 def test_an_old_gpu_and_another_type_are_refused(monkeypatch):
-    for arguments, message in (({"dtype": np.float64}, "float64: the fused network computes in float16 or float32"),
-                               ({"step": "mma"}, "step='mma': the fused network has the step warpgroups")):
+    for arguments, message in (
+        ({"dtype": np.float64}, "float64: the fused network computes in float16 or float32"),
+        ({"step": "mma"}, "step='mma': the fused network has the step warpgroups"),
+    ):
         with pytest.raises(LabError, match=message):
             FusedNetwork(**arguments)
     old = replace(device(), name="NVIDIA T4", compute_capability=(7, 5))
     monkeypatch.setattr(fused, "device", lambda: old)
-    with pytest.raises(LabError, match=r"compute capability 8\.0, and NVIDIA T4 has 7\.5: take labkit\.Network"):
+    with pytest.raises(
+        LabError, match=r"compute capability 8\.0, and NVIDIA T4 has 7\.5: take labkit\.Network"
+    ):
         FusedNetwork()
 
 
@@ -210,7 +233,10 @@ def test_a_batch_split_over_threads_is_the_same(digits):
         assert np.array_equal(run(), whole)
     wrong = images.copy()
     wrong[3] = np.nan  # the first image of the second part
-    with split_batch((0, 0), wrong, "digits", "float16") as run, pytest.raises(LabError, match="image 0 has a pixel"):
+    with (
+        split_batch((0, 0), wrong, "digits", "float16") as run,
+        pytest.raises(LabError, match="image 0 has a pixel"),
+    ):
         run()
 
 
@@ -223,7 +249,9 @@ def truncate(values, largest, bits):
 def add_truncated(total, terms, extra=2):
     """Add 16 products as tensor cores do: aligned to the largest, with `extra` bits, all that is below is dropped."""
     largest = np.maximum(np.abs(terms).max(axis=-1), np.abs(total))
-    added = truncate(terms, largest[..., None], 24 + extra).sum(axis=-1) + truncate(total, largest, 24 + extra)
+    added = truncate(terms, largest[..., None], 24 + extra).sum(axis=-1) + truncate(
+        total, largest, 24 + extra
+    )
     return truncate(added, np.abs(added), 24)
 
 
@@ -233,9 +261,16 @@ def test_truncated_sums_and_not_the_halves_make_the_network_less_exact_than_floa
     maps = max_pool(relu(lab.conv_numpy(digits.images[:40], weights["conv1"])), 2)
     features = max_pool(relu(lab.conv_numpy(maps, weights["conv2"])), 4).reshape(40, 81, 16)
     scales = Scales.of(weights)
-    x, w = (fused._split(array * np.float32(scale), 2).astype(np.float64) for array, scale in (
-        (features, scales.maps[1]), (weights["fc1"].reshape(81, 16, 32), scales.weights[2])))
-    expected = np.einsum("bst,sto->bo", features, weights["fc1"].reshape(81, 16, 32), dtype=np.float64)
+    x, w = (
+        fused._split(array * np.float32(scale), 2).astype(np.float64)
+        for array, scale in (
+            (features, scales.maps[1]),
+            (weights["fc1"].reshape(81, 16, 32), scales.weights[2]),
+        )
+    )
+    expected = np.einsum(
+        "bst,sto->bo", features, weights["fc1"].reshape(81, 16, 32), dtype=np.float64
+    )
     ways = {
         "exact": lambda total, terms: total + terms.sum(axis=-1),
         "rounded": lambda total, terms: np.float32(total + terms.sum(axis=-1)).astype(np.float64),
@@ -246,13 +281,19 @@ def test_truncated_sums_and_not_the_halves_make_the_network_less_exact_than_floa
         total = np.zeros((40, 32))
         for step, (a, b) in itertools.product(range(81), ((0, 1), (1, 0), (0, 0))):
             total = add(total, x[a][:, step, None, :] * w[b][step].T)
-        errors[name] = np.sqrt(np.mean((total / (scales.maps[1] * scales.weights[2]) - expected) ** 2))
+        errors[name] = np.sqrt(
+            np.mean((total / (scales.maps[1] * scales.weights[2]) - expected) ** 2)
+        )
     in_float = np.sqrt(np.mean((features.reshape(40, -1) @ weights["fc1"] - expected) ** 2))
     assert errors["exact"] < in_float / 2, "neither the halves nor the product left out"
     assert errors["exact"] < errors["rounded"] < errors["truncated"] / 3
 
 
 def test_what_is_said_of_the_steps_errors_is_what_was_recorded():
-    rows = lab.recorded("H200").network(10_000, where="device", pixels="float32").set_index(["label", "dtype"])["error"]
+    rows = (
+        lab.recorded("H200")
+        .network(10_000, where="device", pixels="float32")
+        .set_index(["label", "dtype"])["error"]
+    )
     assert 3.5 < rows["fused, warpgroups", "float32"] / rows["PyTorch fp32", "float32"] < 4.5
     assert rows["fused", "float32"] < 1.1 * rows["PyTorch fp32", "float32"]

@@ -15,9 +15,28 @@ ROOT = Path(labkit.__file__).resolve().parent.parent
 TEXT = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
 TERMS = dict(re.findall(r"^### (.+)\n((?:(?!#).+\n)+)", TEXT, re.MULTILINE))
 WANTED = (
-    "warp", "lane", "sector", "request", "wavefront", "bank", "occupancy", "issue slot", "stall", "divergent",
-    "fragment", "rung", "step", "floor", "reference time", "op time", "layer time", "halo", "im2col", "lenet28",
-    "lenet72", "lenet86",
+    "warp",
+    "lane",
+    "sector",
+    "request",
+    "wavefront",
+    "bank",
+    "occupancy",
+    "issue slot",
+    "stall",
+    "divergent",
+    "fragment",
+    "rung",
+    "step",
+    "floor",
+    "reference time",
+    "op time",
+    "layer time",
+    "halo",
+    "im2col",
+    "lenet28",
+    "lenet72",
+    "lenet86",
 )
 
 
@@ -32,14 +51,19 @@ def test_each_term_is_defined_once_in_at_most_four_sentences():
 def test_the_networks_are_the_presets():
     for preset in (labkit.LENET86, labkit.LENET72, LENET28):
         for layer in preset:
-            assert re.search(rf"\b{layer.M}\s+maps\s+of\s+{layer.Ho}×{layer.Wo}\b", TERMS[preset.name]), layer
+            assert re.search(
+                rf"\b{layer.M}\s+maps\s+of\s+{layer.Ho}×{layer.Wo}\b", TERMS[preset.name]
+            ), layer
             assert f"{layer.K}×{layer.K}" in TERMS[preset.name]
 
 
 def test_the_figures_are_those_of_the_h200():
     rates = labkit.device("H200").measured
-    for name, unit in (("reference_bandwidth", "TB/s"), ("reference_float32", "TFLOP/s in FP32"),
-                       ("float16_gemm", "TFLOP/s in FP16")):
+    for name, unit in (
+        ("reference_bandwidth", "TB/s"),
+        ("reference_float32", "TFLOP/s in FP32"),
+        ("float16_gemm", "TFLOP/s in FP16"),
+    ):
         assert f"{rates[name] / 1e12:g} {unit}" in TERMS["reference time"].replace("\n", " ")
     assert f"is {rates['float32_ffma'] / 1e12:.1f})" in TERMS["reference time"].replace("\n", " ")
     assert f"those it can hold, {limits.MULTIPROCESSOR['sm_90']['warps']}." in TERMS["occupancy"]

@@ -20,14 +20,18 @@ from labkit.ladder.variants import variant
 
 pytestmark = pytest.mark.thorough("pages as they are published")
 
-playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed: `make browser` adds it")
+playwright = pytest.importorskip(
+    "playwright.sync_api", reason="Playwright is not installed: `make browser` adds it"
+)
 expect = playwright.expect
 
 ROOT = Path(__file__).parents[1]
 LAB = ROOT / ".venv-lab/bin/python"
 LONG = 120_000  # ms, for what the page has to show: the machine may be busy
 SETTINGS = {
-    "notebook-extension/tracker": {"windowingMode": "none"},  # cells are there though they are out of sight
+    "notebook-extension/tracker": {
+        "windowingMode": "none"
+    },  # cells are there though they are out of sight
 }
 ERROR = '[data-mime-type="application/vnd.jupyter.stderr"]'  # as JupyterLab shows a traceback, too
 
@@ -50,13 +54,29 @@ def server(tmp_path_factory):
         port = free.getsockname()[1]
     token = secrets.token_hex()
     options = {
-        "ServerApp.ip": "127.0.0.1", "ServerApp.port": port, "ServerApp.root_dir": folder, "ServerApp.allow_root": True,
-        "ServerApp.open_browser": False, "IdentityProvider.token": token,
-        **{name: ROOT / place for name, place in re.findall(r"--(LabApp\.\w+)=(\S+)", (ROOT / "Makefile").read_text())},
+        "ServerApp.ip": "127.0.0.1",
+        "ServerApp.port": port,
+        "ServerApp.root_dir": folder,
+        "ServerApp.allow_root": True,
+        "ServerApp.open_browser": False,
+        "IdentityProvider.token": token,
+        **{
+            name: ROOT / place
+            for name, place in re.findall(r"--(LabApp\.\w+)=(\S+)", (ROOT / "Makefile").read_text())
+        },
     }
-    own = {name: str(home / name) for name in ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR",
-                                               "JUPYTERLAB_SETTINGS_DIR", "JUPYTERLAB_WORKSPACES_DIR", "IPYTHONDIR",
-                                               "LABKIT_PROGRESS")}
+    own = {
+        name: str(home / name)
+        for name in (
+            "JUPYTER_CONFIG_DIR",
+            "JUPYTER_DATA_DIR",
+            "JUPYTER_RUNTIME_DIR",
+            "JUPYTERLAB_SETTINGS_DIR",
+            "JUPYTERLAB_WORKSPACES_DIR",
+            "IPYTHONDIR",
+            "LABKIT_PROGRESS",
+        )
+    }
     for name, values in SETTINGS.items():
         path = home / f"JUPYTERLAB_SETTINGS_DIR/@jupyterlab/{name}.jupyterlab-settings"
         path.parent.mkdir(parents=True)
@@ -64,20 +84,30 @@ def server(tmp_path_factory):
     log = home / "log"
     with log.open("w") as output:
         # ipykernel shows what a process writes to its own standard error, but not where this variable is set.
-        inherited = {name: value for name, value in os.environ.items() if name != "PYTEST_CURRENT_TEST"}
+        inherited = {
+            name: value for name, value in os.environ.items() if name != "PYTEST_CURRENT_TEST"
+        }
         process = subprocess.Popen(
             [python, "-m", "jupyterlab", *(f"--{name}={value}" for name, value in options.items())],
-            env={**inherited, **own, "PYTHONPATH": str(ROOT), "HOSTCUDA_ENGINE": "cpu"}, cwd=folder,
-            stdout=output, stderr=subprocess.STDOUT, start_new_session=True,
+            env={**inherited, **own, "PYTHONPATH": str(ROOT), "HOSTCUDA_ENGINE": "cpu"},
+            cwd=folder,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
         )
     try:
         address_file = home / f"JUPYTER_RUNTIME_DIR/jpserver-{process.pid}.json"
         until = time.monotonic() + 120
-        while not (address_file.exists() and address_file.read_text().rstrip().endswith("}")):  # all of it
+        while not (
+            address_file.exists() and address_file.read_text().rstrip().endswith("}")
+        ):  # all of it
             assert process.poll() is None and time.monotonic() < until, log.read_text()
             time.sleep(0.1)
         url = json.loads(address_file.read_text())["url"]
-        yield folder, lambda name: f"{url}lab/tree/{name}?reset&token={token}"  # no tabs of the last test
+        yield (
+            folder,
+            lambda name: f"{url}lab/tree/{name}?reset&token={token}",
+        )  # no tabs of the last test
     finally:
         process.send_signal(signal.SIGTERM)  # it ends its kernels
         try:
@@ -93,10 +123,14 @@ class Notebook:
     def __init__(self, tab, url, notebook):
         self.tab = tab
         code = [cell for cell in notebook.cells if cell.cell_type == "code"]
-        self.numbers = ["" if cell.metadata.get("jupyter") else f"[{at}]:" for at, cell in enumerate(code, 1)]  # folded
+        self.numbers = [
+            "" if cell.metadata.get("jupyter") else f"[{at}]:" for at, cell in enumerate(code, 1)
+        ]  # folded
         self.cells = tab.locator(".jp-Notebook .jp-CodeCell")
         tab.goto(url)
-        tab.locator("#jp-main-statusbar").get_by_text("| Idle").wait_for()  # cells that are run earlier are not run
+        tab.locator("#jp-main-statusbar").get_by_text(
+            "| Idle"
+        ).wait_for()  # cells that are run earlier are not run
         expect(self.cells).to_have_count(len(code))
 
     def menu(self, name, command):
@@ -121,7 +155,10 @@ class Cell:
 
     def __init__(self, tab, element):
         self.tab, self.editor = tab, element.locator(".cm-content")
-        self.prompt, self.output = element.locator(".jp-InputPrompt"), element.locator(".jp-Cell-outputArea")
+        self.prompt, self.output = (
+            element.locator(".jp-InputPrompt"),
+            element.locator(".jp-Cell-outputArea"),
+        )
         self.error = element.locator(ERROR)
 
     def write(self, text):
@@ -171,7 +208,9 @@ def show(chromium, server):
 def of(*cells):
     """Return a notebook of these cells."""
     kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
-    return nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in cells], metadata=kernel)
+    return nbformat.v4.new_notebook(
+        cells=[nbformat.v4.new_code_cell(source) for source in cells], metadata=kernel
+    )
 
 
 def test_page_01_runs_and_an_error_in_its_kernel_is_shown_at_its_line(show):
@@ -182,7 +221,9 @@ def test_page_01_runs_and_an_error_in_its_kernel_is_shown_at_its_line(show):
     expect(kernel.editor).to_have_attribute("data-language", "cpp")  # coloured as what it is
     expect(check.output).to_contain_text("PASS")
 
-    source = next(cell.source for cell in notebook.cells if cell.source.startswith("%%kernel 01 --name mine"))
+    source = next(
+        cell.source for cell in notebook.cells if cell.source.startswith("%%kernel 01 --name mine")
+    )
     right, wrong = "y[h * Wo + w] = 0;", "y[h * Wo + w] = zero;"
     kernel.change(right, wrong)
     kernel.run()
@@ -191,7 +232,9 @@ def test_page_01_runs_and_an_error_in_its_kernel_is_shown_at_its_line(show):
     message = rf"line {line}: error: .*zero.*\n    {re.escape(wrong)}\n{re.escape(caret)}"
     expect(kernel.error).to_have_text(re.compile(message))
     check.run()
-    expect(check.error).to_contain_text("the cell of `mine` did not compile")  # and not an older kernel
+    expect(check.error).to_contain_text(
+        "the cell of `mine` did not compile"
+    )  # and not an older kernel
 
     kernel.change(wrong, right)
     kernel.run()
@@ -203,10 +246,21 @@ def test_page_01_runs_and_an_error_in_its_kernel_is_shown_at_its_line(show):
 
 def test_an_exercise_is_graded_goal_by_goal(show):
     start = exercise("04a").start
-    page = show("exercise", of("import labkit as lab\nlab.setup()", f"%%kernel 04 --exercise 04a --name mine\n{start}",
-                               'lab.grade("04a", mine);', "lab.progress()"))
+    page = show(
+        "exercise",
+        of(
+            "import labkit as lab\nlab.setup()",
+            f"%%kernel 04 --exercise 04a --name mine\n{start}",
+            'lab.grade("04a", mine);',
+            "lab.progress()",
+        ),
+    )
     page.run_all()
-    kernel, grade, progress = page.cell("--exercise 04a"), page.cell("lab.grade"), page.cell("lab.progress")
+    kernel, grade, progress = (
+        page.cell("--exercise 04a"),
+        page.cell("lab.grade"),
+        page.cell("lab.progress"),
+    )
     expect(grade.output).to_contain_text("04a Rows apart: goal missed: this is the starting code")
 
     kernel.change("__shared__ float tile[SIDE][SIDE];", "__shared__ float tile[SIDE][SIDE + 1];")
@@ -215,7 +269,9 @@ def test_an_exercise_is_graded_goal_by_goal(show):
     missed = r"goal missed\n✓ clean.*\n✓ right.*\n✓ changed lines: 1,.*\n✗ wavefronts per shared load, layer 1: 2,"
     expect(grade.output).to_have_text(re.compile(missed))
 
-    kernel.change("__shared__ float tile[SIDE][SIDE + 1];", "__shared__ float tile[SIDE][TILE + 32];")
+    kernel.change(
+        "__shared__ float tile[SIDE][SIDE + 1];", "__shared__ float tile[SIDE][TILE + 32];"
+    )
     kernel.run()
     grade.run()
     expect(grade.output).to_have_text(re.compile(r"04a Rows apart: goal met(\n✓ .*){4}\n"))
@@ -236,11 +292,16 @@ def test_an_endless_kernel_is_interrupted_and_the_notebook_goes_on(show):
         'print("launched")\n'
         "cuda.Context.synchronize()"
     )
-    page = show("endless", of(
-        "import labkit as lab\nlab.setup()", f"%%kernel 01 --name mine\n{endless}",
-        "%%cuda module\n__global__ void forever(volatile int *x)\n{\n"
-        "    for (volatile unsigned n = 1; n && !x[0]; n += 2) {}\n}", "1 + 1",
-    ))
+    page = show(
+        "endless",
+        of(
+            "import labkit as lab\nlab.setup()",
+            f"%%kernel 01 --name mine\n{endless}",
+            "%%cuda module\n__global__ void forever(volatile int *x)\n{\n"
+            "    for (volatile unsigned n = 1; n && !x[0]; n += 2) {}\n}",
+            "1 + 1",
+        ),
+    )
     page.run_all()
     cell = page.cell("1 + 1")
     cell.write("lab.check(mine);")
@@ -255,7 +316,9 @@ def test_an_endless_kernel_is_interrupted_and_the_notebook_goes_on(show):
     expect(cell.output).to_contain_text("launched")
     page.menu("Kernel", "kernelmenu:interrupt")
     stopped = "Interrupted: cuCtxSynchronize was stopped, and with it all that the device had not finished"
-    expect(cell.error).to_have_text(re.compile(rf"^\s*line 6: cuda\.Context\.synchronize\(\)\n\n{stopped}\s*$"))
+    expect(cell.error).to_have_text(
+        re.compile(rf"^\s*line 6: cuda\.Context\.synchronize\(\)\n\n{stopped}\s*$")
+    )
 
     cell.write(f"%%kernel 01 --name mine\n{source}")
     cell.run()
@@ -267,15 +330,28 @@ def test_an_endless_kernel_is_interrupted_and_the_notebook_goes_on(show):
 
 def test_cudas_names_are_coloured_and_completed_and_nothing_asks_for_news(show):
     comment = "// threadIdx in a comment"
-    lines = "__global__ void copy(float4 *weights)", "{", comment, "int i = threadIdx.x;", "__syncthreads();", "}"
-    page = show("names", of("import labkit as lab\nlab.setup()", "\n".join(["%%cuda names", *lines])))
+    lines = (
+        "__global__ void copy(float4 *weights)",
+        "{",
+        comment,
+        "int i = threadIdx.x;",
+        "__syncthreads();",
+        "}",
+    )
+    page = show(
+        "names", of("import labkit as lab\nlab.setup()", "\n".join(["%%cuda names", *lines]))
+    )
     page.run_all()
     cell = page.cell("%%cuda names")
     expect(cell.editor).to_have_attribute("data-language", "cpp")
-    expect(cell.editor.locator(".cm-cuda-builtin")).to_have_text(["float4", "threadIdx", "__syncthreads"])
+    expect(cell.editor.locator(".cm-cuda-builtin")).to_have_text(
+        ["float4", "threadIdx", "__syncthreads"]
+    )
     expect(cell.editor.locator(".cm-cuda-keyword")).to_have_text("__global__")
     builtin = cell.editor.locator(".cm-cuda-builtin").nth(1)
-    colours = [element.evaluate("it => getComputedStyle(it).color") for element in (builtin, cell.editor)]
+    colours = [
+        element.evaluate("it => getComputedStyle(it).color") for element in (builtin, cell.editor)
+    ]
     assert colours[0] != colours[1]
 
     for begun, name in (("blockI", "blockIdx"), ("wei", "weights")):  # CUDA's, and the kernel's own
@@ -285,6 +361,8 @@ def test_cudas_names_are_coloured_and_completed_and_nothing_asks_for_news(show):
         page.tab.keyboard.press("Tab")
         expect(page.tab.locator(".jp-Completer-item").first).to_contain_text(name)
         page.tab.keyboard.press("Enter")
-        expect(cell.editor.locator(".cm-line").filter(has_text=re.compile(rf"^\s*{name}$"))).to_have_count(1)
+        expect(
+            cell.editor.locator(".cm-line").filter(has_text=re.compile(rf"^\s*{name}$"))
+        ).to_have_count(1)
     page.tab.wait_for_timeout(2_000)  # the question comes when the page is there
     expect(page.tab.get_by_text("Jupyter news")).to_have_count(0)

@@ -32,7 +32,13 @@ def test_a_damaged_file_is_not_read(folder):
     folder.put("value", "a")
     (path,) = folder.folder.iterdir()
     whole = path.read_bytes()
-    for damaged in (whole[:-1], whole + b".", b"", whole.replace(b"value", b"other"), b"\xff\n" + whole):
+    for damaged in (
+        whole[:-1],
+        whole + b".",
+        b"",
+        whole.replace(b"value", b"other"),
+        b"\xff\n" + whole,
+    ):
         path.write_bytes(damaged)
         assert folder.get("a") is None
     path.write_bytes(whole)

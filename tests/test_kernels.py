@@ -23,7 +23,10 @@ from labkit.spec.layers import LENET28
 
 pytestmark = pytest.mark.thorough("every kernel on every shape: minutes")
 
-ODD = (Layer("odd", 3, 21, 44, 19, 7), 2)  # a tail for every tile; compiled for K = 7, as the presets are
+ODD = (
+    Layer("odd", 3, 21, 44, 19, 7),
+    2,
+)  # a tail for every tile; compiled for K = 7, as the presets are
 every_kernel = pytest.mark.parametrize("chosen", KERNELS, ids=str)
 
 
@@ -51,32 +54,39 @@ def test_solution(solved):
     """A kernel that solves an exercise is right, with the options for which it is recorded."""
     letter = solved.path.stem[0]
     asked = exercise(f"{solved.rung.number:02d}{letter}").subject.options
-    check(variants.solution(solved.rung.name, letter, **{**asked, **solved.rung.solved.get(letter, {})}))
+    check(
+        variants.solution(
+            solved.rung.name, letter, **{**asked, **solved.rung.solved.get(letter, {})}
+        )
+    )
 
 
-@pytest.mark.parametrize(("number", "options"), [
-    (1, {"block": (32, 8)}),
-    (2, {"block": (7, 5)}),
-    (2, {"step": "divergent", "block": (3, 50)}),
-    (2, {"step": "divergent_global", "block": (32, 2)}),
-    (3, {"block": (1, 64)}),
-    (4, {"tile": 4}),  # K = 7 is wider than the tile
-    (4, {"tile": 8}),
-    (4, {"tile": 27}),
-    (4, {"tile": 32}),
-    (4, {"step": "weights", "maps": 1}),
-    (4, {"step": "maps", "maps": 3}),
-    (5, {"tile": 8, "block": 96}),
-    (5, {"images": 1}),
-    (6, {"tile": 32}),
-    (7, {"rows": 3, "maps": 2, "block": (50, 3), "channels": 2}),
-    (8, {"tile": 5}),
-    (8, {"step": "convert", "tile": 5}),
-    (9, {"wmma": (8, 32, 16)}),
-    (9, {"wmma": (32, 8, 16), "warps": 1}),
-    (9, {"step": "row", "wmma": (8, 32, 16)}),
-    (9, {"step": "convert", "wmma": (32, 8, 16)}),
-])
+@pytest.mark.parametrize(
+    ("number", "options"),
+    [
+        (1, {"block": (32, 8)}),
+        (2, {"block": (7, 5)}),
+        (2, {"step": "divergent", "block": (3, 50)}),
+        (2, {"step": "divergent_global", "block": (32, 2)}),
+        (3, {"block": (1, 64)}),
+        (4, {"tile": 4}),  # K = 7 is wider than the tile
+        (4, {"tile": 8}),
+        (4, {"tile": 27}),
+        (4, {"tile": 32}),
+        (4, {"step": "weights", "maps": 1}),
+        (4, {"step": "maps", "maps": 3}),
+        (5, {"tile": 8, "block": 96}),
+        (5, {"images": 1}),
+        (6, {"tile": 32}),
+        (7, {"rows": 3, "maps": 2, "block": (50, 3), "channels": 2}),
+        (8, {"tile": 5}),
+        (8, {"step": "convert", "tile": 5}),
+        (9, {"wmma": (8, 32, 16)}),
+        (9, {"wmma": (32, 8, 16), "warps": 1}),
+        (9, {"step": "row", "wmma": (8, 32, 16)}),
+        (9, {"step": "convert", "wmma": (32, 8, 16)}),
+    ],
+)
 def test_options(number, options):
     check(variant(number, **options), [ODD])
 
@@ -106,7 +116,9 @@ def test_scratch_is_bounded_and_shared_by_the_chunks(monkeypatch):
         assert plan.scratch_bytes == 2 * an_image
         assert len(plan.launches) == 4
     check(variant(5), [(layer, 4)])
-    monkeypatch.setattr(plans, "MAX_SCRATCH_BYTES", 1)  # not even one image: one at a time, nevertheless
+    monkeypatch.setattr(
+        plans, "MAX_SCRATCH_BYTES", 1
+    )  # not even one image: one at a time, nevertheless
     check(variant(5), [(layer, 2)])
 
 
@@ -188,17 +200,23 @@ def test_a_batch_that_is_none(batch):
 
 def test_a_kernel_that_is_not_called_as_the_ladders_are():
     source = rung(1).source
-    with pytest.raises(LabError, match="own source: there is no kernel 'conv' as C names it: write extern"):
+    with pytest.raises(
+        LabError, match="own source: there is no kernel 'conv' as C names it: write extern"
+    ):
         variant(1, source.replace('extern "C"', "")).plan(LENET86[0], 1)
     if labkit.device().engine == "cpu":  # of a GPU's module PyCUDA cannot know the arguments
-        with pytest.raises(LabError, match="9 types for 10 parameters; a kernel of the ladder has nine: pointers x"):
+        with pytest.raises(
+            LabError, match="9 types for 10 parameters; a kernel of the ladder has nine: pointers x"
+        ):
             variant(1, source.replace("int K)", "int K, int stride)")).plan(LENET86[0], 1)
 
 
 def test_inputs_of_the_wrong_shape():
     layer = LENET86[0]
     with variant(1).plan(layer, 2) as plan:
-        with pytest.raises(LabError, match=r"x has the shape \(1, 1, 86, 86\); .* batch 2, needs \(2, 1, 86, 86\)"):
+        with pytest.raises(
+            LabError, match=r"x has the shape \(1, 1, 86, 86\); .* batch 2, needs \(2, 1, 86, 86\)"
+        ):
             plan.load(np.zeros(layer.x_shape(1)))
         with pytest.raises(LabError, match=r"k has the shape \(7, 7\)"):
             plan.load(k=np.zeros((7, 7)))
@@ -209,7 +227,12 @@ def test_half_sums_would_stop_at_2048_and_do_not():
     """The sum is 2205 ones; a half cannot count beyond 2048 one by one. Rungs 08 and 09 sum their steps in float."""
     layer = Layer("many channels", 45, 8, 9, 2, 7)
     x, k = np.ones(layer.x_shape(1)), np.ones(layer.k_shape)
-    for number, step, expected in ((8, None, 2205), (9, "table", 2205), (8, "half_sum", 2048), (8, "half2", 2048)):
+    for number, step, expected in (
+        (8, None, 2205),
+        (9, "table", 2205),
+        (8, "half_sum", 2048),
+        (8, "half2", 2048),
+    ):
         with variant(number, step=step).plan(layer, 1) as plan:
             plan.load(x, k)
             plan.run()
@@ -219,7 +242,9 @@ def test_half_sums_would_stop_at_2048_and_do_not():
 
 
 def test_own_kernel_with_dynamic_shared_memory():
-    source = rung(4).source.replace("__shared__ float tile[SIDE][SIDE];", "extern __shared__ float flat[];")
+    source = rung(4).source.replace(
+        "__shared__ float tile[SIDE][SIDE];", "extern __shared__ float flat[];"
+    )
     source = re.sub(r"tile\[(.*?)\]\[(.*?)\]", r"flat[(\1) * SIDE + \2]", source)
     assert "flat[(" in source
     check(variant(4, source), [ODD])
@@ -228,7 +253,9 @@ def test_own_kernel_with_dynamic_shared_memory():
 def test_own_constant_array_that_is_too_small():
     small = rung(2).source.replace("mask[16384]", "mask[100]")
     check(variant(2, small), [(Layer("fits", 1, 9, 11, 2, 7), 1)])
-    with pytest.raises(LabError, match=r"array mask has 400 bytes, the mask of .* 784: make the array larger"):
+    with pytest.raises(
+        LabError, match=r"array mask has 400 bytes, the mask of .* 784: make the array larger"
+    ):
         variant(2, small).plan(LENET86[0], 1)
 
 
@@ -264,8 +291,15 @@ def test_a_kernel_whose_header_changed_is_another_one(tmp_path):
 def test_a_device_that_lacks_the_instructions_is_refused_before_the_compiler_runs(monkeypatch):
     """Of launches, plans and a reader's kernels: test_cards.py."""
     monkeypatch.setattr(hostcuda.compiler, "compile", lambda **_: pytest.fail("compiled"))
-    older = dataclasses.replace(device("H200"), name="Tesla T4", compute_capability=(7, 5), shared_opt_in=65_536)
-    with assume(older), pytest.raises(LabError, match=r"^10 .* needs compute capability 8\.0; the Tesla T4 has 7\.5"):
+    older = dataclasses.replace(
+        device("H200"), name="Tesla T4", compute_capability=(7, 5), shared_opt_in=65_536
+    )
+    with (
+        assume(older),
+        pytest.raises(
+            LabError, match=r"^10 .* needs compute capability 8\.0; the Tesla T4 has 7\.5"
+        ),
+    ):
         variant("speed_of_light").precompile(LENET86[0])
 
 

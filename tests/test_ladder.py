@@ -27,7 +27,9 @@ NAMES = [rung.name for rung in LADDER]
 
 
 def test_numbers_count_up_and_every_kernel_file_is_of_the_ladder():
-    assert [rung.number for rung in LADDER] == [*range(1, 12)]  # 12, streams, has no kernel of its own
+    assert [rung.number for rung in LADDER] == [
+        *range(1, 12)
+    ]  # 12, streams, has no kernel of its own
     folder = rung(1).file.parent
     networks = {folder / "00_network.cu", folder / "13_network.cu", *folder.glob("steps/network/*")}
     files = {*folder.glob("[0-9][0-9]_*.cu"), *folder.glob("steps/*/*")} - networks
@@ -59,7 +61,9 @@ def test_solution_opens_with_its_exercise(solved):
 @pytest.mark.parametrize("kernel", KERNELS, ids=str)
 def test_signature_is_frozen(kernel):
     """Every kernel takes three pointers and B, C, H, W, M, K in this order; compile-time constants have no name."""
-    signatures = re.findall(r"__global__\s+(?:__launch_bounds__\([^)]*\)\s*)?void (\w+)\(([^)]*)\)", kernel.source)
+    signatures = re.findall(
+        r"__global__\s+(?:__launch_bounds__\([^)]*\)\s*)?void (\w+)\(([^)]*)\)", kernel.source
+    )
     assert [name for name, _ in signatures] == [call.kernel for call in kernel.calls]
     for (_, parameters), call in zip(signatures, kernel.calls, strict=True):
         types = r"\b(const|float|half|int|uint4|__restrict__)\b|[*\s]"
@@ -83,16 +87,23 @@ def test_solution_is_found_by_its_exercise():
         solution("tiling")
     assert solution(4, "b").step == "weights"  # the step that it goes on from
     assert [kernel.path.stem for kernel in solutions("tiling")] == ["a_no_conflicts", "b_together"]
-    with pytest.raises(LabError, match="no solution of exercise 'z' of 04 tiling; there are solutions of a, b"):
+    with pytest.raises(
+        LabError, match="no solution of exercise 'z' of 04 tiling; there are solutions of a, b"
+    ):
         solution("tiling", "z")
 
 
 def test_variants_of_a_page_are_the_rung_its_steps_and_what_it_compares():
     assert [kernel.label for kernel in variants(1)] == [
-        "01 baseline", "01 baseline, block=32x8", "01 baseline, block=256x1", "01 baseline, block=1x256",
+        "01 baseline",
+        "01 baseline, block=32x8",
+        "01 baseline, block=256x1",
+        "01 baseline, block=1x256",
     ]
     for own in LADDER:
-        assert [kernel.step for kernel in variants(own.number)][1 : 1 + len(own.steps)] == list(own.steps)
+        assert [kernel.step for kernel in variants(own.number)][1 : 1 + len(own.steps)] == list(
+            own.steps
+        )
 
 
 # ------------------------------------------------------------------------------------------------------- the diffs
@@ -121,10 +132,17 @@ def test_diff_counts_a_replaced_line_once_and_none_where_nothing_changed():
 
 
 def test_diff_in_a_notebook_colours_the_source():
-    own = variant(1, rung(1).source.replace("y[h * Wo + w] = 0;", "/* two\nlines */ y[h * Wo + w] = 0;"))
+    own = variant(
+        1, rung(1).source.replace("y[h * Wo + w] = 0;", "/* two\nlines */ y[h * Wo + w] = 0;")
+    )
     page = diff(1, own)._repr_html_().partition("</style>")[2]
-    assert '</b>+     <span class="cm">/* two</span></span>' in page  # a comment of several lines is one in each
-    assert '<mark><span class="cm">lines */</span> </mark>y[h * Wo + w] = <span class="mi">0</span>;</span>' in page
+    assert (
+        '</b>+     <span class="cm">/* two</span></span>' in page
+    )  # a comment of several lines is one in each
+    assert (
+        '<mark><span class="cm">lines */</span> </mark>y[h * Wo + w] = <span class="mi">0</span>;</span>'
+        in page
+    )
     text = re.sub(r"<[^>]*>", "", page)
     assert "+     /* two" in text and "lines */ y[h * Wo + w] = 0;" in text
 
@@ -134,35 +152,44 @@ def test_what_does_not_compile_can_be_shown():
 
 
 # ------------------------------------------------------------------------------------------------- rungs, variants
-@pytest.mark.parametrize(("number", "options", "message"), [
-    *((number, {}, r"no rung .*01 baseline, .*09 tensor cores") for number in (0, 99, -1, "1", None, 1.5, True)),
-    *((number, {}, r"labkit\.Pipeline") for number in (12, "streams")),  # they have no kernel
-    (4, {"block": (16, 16)}, r"04 tiling has no option 'block'; it has tile=16"),
-    (1, {"block": 16}, "pair of positive integers"),
-    (1, {"block": (16, 0)}, "pair of positive integers"),
-    (1, {"block": (16, 16, 1)}, "pair of positive integers"),
-    (1, {"block": (64, 32)}, "2048 threads; a block has at most 1024"),
-    (4, {"tile": 33}, r"33x33 = 1089 threads; a block has at most 1024: take tile <= 32"),
-    (4, {"tile": 0}, "positive integer"),
-    (4, {"tile": 16.0}, "positive integer"),
-    (4, {"tile": True}, "positive integer"),
-    (5, {"block": 2000}, "1 to 1024"),
-    (9, {"warps": 33}, "1 to 32"),
-    (9, {"wmma": (16, 8, 16)}, r"\(8, 32, 16\)"),
-    (3, {"step": "summed"}, "03 registers has the steps sum, restrict"),
-    (3, {"step": ["sum"]}, "03 registers has the steps sum, restrict"),
-])
+@pytest.mark.parametrize(
+    ("number", "options", "message"),
+    [
+        *(
+            (number, {}, r"no rung .*01 baseline, .*09 tensor cores")
+            for number in (0, 99, -1, "1", None, 1.5, True)
+        ),
+        *((number, {}, r"labkit\.Pipeline") for number in (12, "streams")),  # they have no kernel
+        (4, {"block": (16, 16)}, r"04 tiling has no option 'block'; it has tile=16"),
+        (1, {"block": 16}, "pair of positive integers"),
+        (1, {"block": (16, 0)}, "pair of positive integers"),
+        (1, {"block": (16, 16, 1)}, "pair of positive integers"),
+        (1, {"block": (64, 32)}, "2048 threads; a block has at most 1024"),
+        (4, {"tile": 33}, r"33x33 = 1089 threads; a block has at most 1024: take tile <= 32"),
+        (4, {"tile": 0}, "positive integer"),
+        (4, {"tile": 16.0}, "positive integer"),
+        (4, {"tile": True}, "positive integer"),
+        (5, {"block": 2000}, "1 to 1024"),
+        (9, {"warps": 33}, "1 to 32"),
+        (9, {"wmma": (16, 8, 16)}, r"\(8, 32, 16\)"),
+        (3, {"step": "summed"}, "03 registers has the steps sum, restrict"),
+        (3, {"step": ["sum"]}, "03 registers has the steps sum, restrict"),
+    ],
+)
 def test_what_is_no_variant_is_refused(number, options, message):
     with pytest.raises(LabError, match=message):
         variant(number, **options)
 
 
-@pytest.mark.parametrize(("number", "step", "options", "layer"), [
-    (7, None, {"rows": 9}, Layer("low", C=1, H=6, W=8, M=2, K=3)),  # more rows than a map has
-    (10, "square", {"pairs": 4}, LENET86[1]),
-    (10, "warpgroups", {"warps": 8}, LENET86[1]),
-    (11, "warpgroups", {"tall": 3}, LENET86[1]),
-])
+@pytest.mark.parametrize(
+    ("number", "step", "options", "layer"),
+    [
+        (7, None, {"rows": 9}, Layer("low", C=1, H=6, W=8, M=2, K=3)),  # more rows than a map has
+        (10, "square", {"pairs": 4}, LENET86[1]),
+        (10, "warpgroups", {"warps": 8}, LENET86[1]),
+        (11, "warpgroups", {"tall": 3}, LENET86[1]),
+    ],
+)
 def test_an_option_that_would_be_ignored_is_refused(number, step, options, layer):
     ((name, value),) = options.items()
     with pytest.raises(LabError, match=rf"{name} is \d+ for .*; leave {name}={value} out"):
@@ -181,7 +208,12 @@ def test_identity_is_source_and_options():
 def test_headers_of_ones_own_are_part_of_the_identity(tmp_path):
     """So are headers that a header includes, from beside itself or from beside the kernel."""
     names = ["op.h", "more/deep.h", "more/deeper.h", "flat.h"]
-    texts = ['#pragma once\n#include "op.h"\n#include "more/deep.h"', '#include "deeper.h"', ' # include <flat.h>', ""]
+    texts = [
+        '#pragma once\n#include "op.h"\n#include "more/deep.h"',
+        '#include "deeper.h"',
+        " # include <flat.h>",
+        "",
+    ]
     (tmp_path / "more").mkdir()
     for name, text in zip(names, texts, strict=True):
         (tmp_path / name).write_text(text)
@@ -224,22 +256,55 @@ def test_variants_travel_to_other_processes(tmp_path):
 
 
 # ------------------------------------------------------------------------------------------------------- the limits
-MASK, SHARED = r"65,536 bytes; the mask of .* has 66,560", "bytes of shared memory .* limit is 49,152"
+MASK, SHARED = (
+    r"65,536 bytes; the mask of .* has 66,560",
+    "bytes of shared memory .* limit is 49,152",
+)
 INTEGERS = r"32-bit integers, up to 2,147,483,647; the input of .* 2,147,488,281 elements"
 
 
-@pytest.mark.parametrize(("number", "options", "within", "beyond", "message"), [
-    *((number, {}, (64, 9, 9, 64, 2), (65, 9, 9, 64, 2), MASK) for number in (2, 3, 4)),
-    *((7, {"step": step}, (64, 9, 9, 64, 2), (65, 9, 9, 64, 2), MASK) for step in ("rows", "maps", "constant")),
-    (4, {"tile": 32}, (1, 100, 100, 1, 79), (1, 100, 100, 1, 80), f"49,284 {SHARED}: take a smaller tile"),
-    (9, {"warps": 32}, None, (1, 86, 86, 4, 7), f"51,744 {SHARED}: take a smaller wmma or warps$"),
-    (9, {}, None, (1, 100, 100, 1, 80), f"{SHARED}: take a rung that needs less, such as 1$"),  # no option would help
-    (1, {}, (1, 3, 3, 65535, 3), (1, 3, 3, 65536, 3), "65,536 blocks in y; the limit of a grid is 65,535"),
-    (1, {}, (65, 9, 9, 64, 2), (1, 46341, 46341, 1, 3), INTEGERS),
-    (5, {}, None, (1, 8000, 8000, 1, 7), "the unrolled of"),
-    (6, {}, (1, 8000, 8000, 1, 7), (1, 46341, 46341, 1, 3), INTEGERS),
-    (7, {"step": "masks"}, (65, 9, 9, 64, 2), (1, 46341, 46341, 1, 3), INTEGERS),
-])
+@pytest.mark.parametrize(
+    ("number", "options", "within", "beyond", "message"),
+    [
+        *((number, {}, (64, 9, 9, 64, 2), (65, 9, 9, 64, 2), MASK) for number in (2, 3, 4)),
+        *(
+            (7, {"step": step}, (64, 9, 9, 64, 2), (65, 9, 9, 64, 2), MASK)
+            for step in ("rows", "maps", "constant")
+        ),
+        (
+            4,
+            {"tile": 32},
+            (1, 100, 100, 1, 79),
+            (1, 100, 100, 1, 80),
+            f"49,284 {SHARED}: take a smaller tile",
+        ),
+        (
+            9,
+            {"warps": 32},
+            None,
+            (1, 86, 86, 4, 7),
+            f"51,744 {SHARED}: take a smaller wmma or warps$",
+        ),
+        (
+            9,
+            {},
+            None,
+            (1, 100, 100, 1, 80),
+            f"{SHARED}: take a rung that needs less, such as 1$",
+        ),  # no option would help
+        (
+            1,
+            {},
+            (1, 3, 3, 65535, 3),
+            (1, 3, 3, 65536, 3),
+            "65,536 blocks in y; the limit of a grid is 65,535",
+        ),
+        (1, {}, (65, 9, 9, 64, 2), (1, 46341, 46341, 1, 3), INTEGERS),
+        (5, {}, None, (1, 8000, 8000, 1, 7), "the unrolled of"),
+        (6, {}, (1, 8000, 8000, 1, 7), (1, 46341, 46341, 1, 3), INTEGERS),
+        (7, {"step": "masks"}, (65, 9, 9, 64, 2), (1, 46341, 46341, 1, 3), INTEGERS),
+    ],
+)
 def test_a_layer_beyond_a_limit_is_refused(number, options, within, beyond, message):
     chosen = variant(number, **options)
     if within:
@@ -255,11 +320,18 @@ def test_a_launch_for_no_image():
 
 layers = st.builds(
     lambda C, extra_h, extra_w, M, K: Layer("drawn", C, K + extra_h, K + extra_w, M, K),
-    st.integers(1, 20), st.integers(0, 90), st.integers(0, 90), st.integers(1, 16), st.integers(1, 7),
+    st.integers(1, 20),
+    st.integers(0, 90),
+    st.integers(0, 90),
+    st.integers(1, 16),
+    st.integers(1, 7),
 )  # the mask fits into constant memory
 
 
-WALKING = ("speed_of_light", "split_floats")  # their blocks walk over the images, their warps over maps
+WALKING = (
+    "speed_of_light",
+    "split_floats",
+)  # their blocks walk over the images, their warps over maps
 
 
 def fits(chosen, layer):
@@ -293,21 +365,39 @@ OWN = """extern "C" __global__ void {name}(const float *x, const float *k, float
                                  int B, int C, int H, int W, int M, int K) {{}}"""
 
 
-@pytest.mark.parametrize("source", [
-    OWN.format(name="mine"),
-    "// __global__ void old()\n/* __global__ void older() */\n" + OWN.format(name="mine"),
-    OWN.format(name="__launch_bounds__(256, 2) mine"),
-])
+@pytest.mark.parametrize(
+    "source",
+    [
+        OWN.format(name="mine"),
+        "// __global__ void old()\n/* __global__ void older() */\n" + OWN.format(name="mine"),
+        OWN.format(name="__launch_bounds__(256, 2) mine"),
+    ],
+)
 def test_own_kernel_may_have_any_name(source):
     assert variant(1, source).kernels == ("mine",)
 
 
-@pytest.mark.parametrize(("number", "source", "message"), [
-    (1, "int nothing() { return 0; }", "has to define conv; it defines no __global__ void function"),
-    (5, rung(6).source, "has to define im2col and gemm; it defines conv"),
-    (1, OWN.format(name="one") + "\n" + OWN.format(name="two"), "has to define conv; it defines one, two"),
-    (10, "__device__ inline void multiply() {}", "%%kernel 10 --part --name mine takes some functions"),
-])
+@pytest.mark.parametrize(
+    ("number", "source", "message"),
+    [
+        (
+            1,
+            "int nothing() { return 0; }",
+            "has to define conv; it defines no __global__ void function",
+        ),
+        (5, rung(6).source, "has to define im2col and gemm; it defines conv"),
+        (
+            1,
+            OWN.format(name="one") + "\n" + OWN.format(name="two"),
+            "has to define conv; it defines one, two",
+        ),
+        (
+            10,
+            "__device__ inline void multiply() {}",
+            "%%kernel 10 --part --name mine takes some functions",
+        ),
+    ],
+)
 def test_own_source_without_the_kernels(number, source, message):
     with pytest.raises(LabError, match=message):
         variant(number, source)
@@ -322,7 +412,10 @@ def test_own_source_from_a_file(tmp_path):
 
 
 def test_own_source_says_whether_the_mask_is_constant():
-    assert variant(1, "__constant__ float weights[100];\n" + OWN.format(name="conv")).constant == "weights"
+    assert (
+        variant(1, "__constant__ float weights[100];\n" + OWN.format(name="conv")).constant
+        == "weights"
+    )
     assert variant(2, OWN.format(name="conv")).constant is None
     assert variant(2).constant == "mask"
     both = "__constant__ float mask[64];\n__constant__ float other[4];\n" + OWN.format(name="conv")

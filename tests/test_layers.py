@@ -21,23 +21,39 @@ def test_counts_against_a_count_by_hand():
     one, batch = LENET86[1], 10
     assert one.macs(batch) == batch * 16 * 34 * 34 * 4 * 7 * 7
     assert one.flops(batch) == 2 * one.macs(batch)
-    arrays = [np.empty(shape, np.float32) for shape in (one.x_shape(batch), one.k_shape, one.y_shape(batch))]
+    arrays = [
+        np.empty(shape, np.float32)
+        for shape in (one.x_shape(batch), one.k_shape, one.y_shape(batch))
+    ]
     assert one.bytes(batch) == sum(array.nbytes for array in arrays)
     assert one.bytes(batch, np.float16) * 2 == one.bytes(batch)
     assert one.intensity(B=batch) == pytest.approx(one.flops(batch) / one.bytes(batch))
 
 
-@pytest.mark.parametrize(("name", "float32", "float16"), [
-    ("lenet86 layer 1", 0.42, 0.15), ("lenet86 layer 2", 1.21, 0.12),
-    ("lenet72 layer 1", 0.85, 0.27), ("lenet72 layer 2", 3.43, 0.28)])
+@pytest.mark.parametrize(
+    ("name", "float32", "float16"),
+    [
+        ("lenet86 layer 1", 0.42, 0.15),
+        ("lenet86 layer 2", 1.21, 0.12),
+        ("lenet72 layer 1", 0.85, 0.27),
+        ("lenet72 layer 2", 3.43, 0.28),
+    ],
+)
 def test_reference_times_of_the_h200_at_10000_images(name, float32, float16):
     assert round(layer(name).reference_ms(10000, np.float32, "H200"), 2) == float32
     assert round(layer(name).reference_ms(10000, np.float16, "H200"), 2) == float16
 
 
-@pytest.mark.parametrize(("size", "says"), [
-    ({"K": 12}, "12x12 does not fit into an image of 11x19"), ({"W": 3}, "does not fit"),
-    ({"C": 0}, "C = 0"), ({"H": 2.5}, "H = 2.5"), ({"M": True}, "M = True")])
+@pytest.mark.parametrize(
+    ("size", "says"),
+    [
+        ({"K": 12}, "12x12 does not fit into an image of 11x19"),
+        ({"W": 3}, "does not fit"),
+        ({"C": 0}, "C = 0"),
+        ({"H": 2.5}, "H = 2.5"),
+        ({"M": True}, "M = True"),
+    ],
+)
 def test_an_impossible_layer_is_refused_with_its_numbers(size, says):
     with pytest.raises(LabError, match=says.replace(".", r"\.")):
         Layer("odd", **{"C": 3, "H": 11, "W": 19, "M": 5, "K": 4, **size})

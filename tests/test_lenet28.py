@@ -20,7 +20,12 @@ from labkit.networks.reference.lenet28 import Sizes, forward, gradients, initial
 from labkit.records.training import read_training
 from recording import training as recorder
 from recording.keep import record_training
-from recording.training import PATTERNS, measure_contention_us, measure_kernels_us, measure_launch_us
+from recording.training import (
+    PATTERNS,
+    measure_contention_us,
+    measure_kernels_us,
+    measure_launch_us,
+)
 
 pytestmark = pytest.mark.thorough("every kernel on every shape: minutes")
 
@@ -44,7 +49,9 @@ def test_the_gradient_of_every_parameter_agrees_with_differences_of_the_loss():
     for name, shape in SMALL.weights.items():
         assert by_rule[name].shape == shape
         assert np.abs(by_rule[name]).max() > 1e-3
-        np.testing.assert_allclose(by_rule[name], by_differences[name], rtol=1e-6, atol=1e-8, err_msg=name)
+        np.testing.assert_allclose(
+            by_rule[name], by_differences[name], rtol=1e-6, atol=1e-8, err_msg=name
+        )
 
 
 # ---- the kernels
@@ -55,8 +62,13 @@ def test_every_kernel_of_an_experiment_is_right_on_lenet28_and_on_random_sizes(e
     shapes = {array.split(", ", 2)[2] for array in report.table["array"]}
     batches = {int(shape.rpartition(" ")[2]) for shape in shapes}
     assert (max(batches) > lenet28.MOST_ROWS) == EXPERIMENTS[experiment].batches
-    assert len(shapes) == 3 and any("side 28, K 5, 6 maps, pool 4, 10 classes" in shape for shape in shapes)
-    assert {array.split(", ")[1] for array in report.table["array"]} >= {*SMALL.weights, *SMALL.values}
+    assert len(shapes) == 3 and any(
+        "side 28, K 5, 6 maps, pool 4, 10 classes" in shape for shape in shapes
+    )
+    assert {array.split(", ")[1] for array in report.table["array"]} >= {
+        *SMALL.weights,
+        *SMALL.values,
+    }
     assert set(report.table["kernel"]) <= set(EXPERIMENTS[experiment].kernels)
     assert report.worst > 0
 
@@ -103,7 +115,12 @@ def test_the_table_of_files_is_that_of_the_folder():
     assert {path.stem for path in lenet28._path("loops").parent.glob("*.cu")} == {*FILES}
 
 
-ALONE = ("loops", "register", "unrolled", "constant_input")  # no thread reads what another of its launch has written
+ALONE = (
+    "loops",
+    "register",
+    "unrolled",
+    "constant_input",
+)  # no thread reads what another of its launch has written
 
 
 def assert_clean(model):
@@ -142,10 +159,14 @@ def test_an_epoch_in_one_launch_has_no_races_and_needs_its_last_barrier():
             assert report.clean == clean
 
 
-@pytest.mark.parametrize(("experiment", "batch", "kernel", "right", "wrong", "message"), [
-    # a block that forgets its second image
-    ("minibatch", 2, "bp_weight_f", "b += gridDim.y", "b += B", r"bp_weight_f, .*batch 13"),
-    ("atomics", 1, "bp_weight_c1", "w + q", "w", "bp_weight_c1")])
+@pytest.mark.parametrize(
+    ("experiment", "batch", "kernel", "right", "wrong", "message"),
+    [
+        # a block that forgets its second image
+        ("minibatch", 2, "bp_weight_f", "b += gridDim.y", "b += B", r"bp_weight_f, .*batch 13"),
+        ("atomics", 1, "bp_weight_c1", "w + q", "w", "bp_weight_c1"),
+    ],
+)
 def test_wrong_kernels_of_ones_own_are_refused(experiment, batch, kernel, right, wrong, message):
     with Lenet28(experiment, batch) as model:
         text = model.source(kernel).source.replace(right, wrong)
@@ -169,11 +190,18 @@ def test_training_learns_and_every_way_to_launch_agrees():
             np.testing.assert_allclose(after[other][name], after["loops"][name], atol=1e-3)
 
 
-@pytest.mark.parametrize(("experiment", "other", "batch"), [("minibatch", "register", 3), ("one_launch", "loops", 1)])
-def test_an_epoch_goes_through_the_images_in_order_and_its_last_batch_may_be_smaller(experiment, other, batch):
+@pytest.mark.parametrize(
+    ("experiment", "other", "batch"), [("minibatch", "register", 3), ("one_launch", "loops", 1)]
+)
+def test_an_epoch_goes_through_the_images_in_order_and_its_last_batch_may_be_smaller(
+    experiment, other, batch
+):
     images, labels = data(7)
     order = np.array([3, 0, 6, 4, 2, 1, 5])
-    with Lenet28(experiment, batch, sizes=SMALL) as model, Lenet28(other, batch, sizes=SMALL) as step_by_step:
+    with (
+        Lenet28(experiment, batch, sizes=SMALL) as model,
+        Lenet28(other, batch, sizes=SMALL) as step_by_step,
+    ):
         model.epoch(images, labels, order)
         for start in range(0, 7, batch):
             part = order[start : start + batch]
@@ -186,7 +214,10 @@ def test_an_epoch_goes_through_the_images_in_order_and_its_last_batch_may_be_sma
 
 def test_deterministic_gives_the_same_bits_again():
     images, labels = data(40)
-    with (Lenet28("deterministic", 20, sizes=SMALL) as model, Lenet28("deterministic", 20, sizes=SMALL) as again):
+    with (
+        Lenet28("deterministic", 20, sizes=SMALL) as model,
+        Lenet28("deterministic", 20, sizes=SMALL) as again,
+    ):
         for run in (model, again):
             run.epoch(images, labels)
         assert all(np.array_equal(w, again.weights[name]) for name, w in model.weights.items())
@@ -207,7 +238,9 @@ def test_the_evidence_of_a_step():
     with Lenet28("shuffle", sizes=SMALL) as model:
         assert tuple(measure_kernels_us(model, images, labels, 3)) == model.kernels
         counts = model.profile("cpu").counts.set_index("kernel")
-        assert counts.loc["bp_weight_c1", "reduction_requests"] == 3 * (4 * 4 + 1)  # a warp per sum, one atomic each
+        assert counts.loc["bp_weight_c1", "reduction_requests"] == 3 * (
+            4 * 4 + 1
+        )  # a warp per sum, one atomic each
         with pytest.raises(LabError, match="launches no kernel"):
             model.source("bp_f")
 
@@ -216,8 +249,12 @@ def test_a_step_that_fails_on_its_way_has_no_profile(monkeypatch):
     with Lenet28("loops", sizes=SMALL) as model:
         program = "import sys\nfrom labkit.networks import lenet28\nlenet28._main(*sys.argv[1:])\nsys.exit('half done')"
         _, _, _, *arguments = model._build_command()
-        monkeypatch.setattr(model, "_build_command", lambda: [sys.executable, "-c", program, *arguments])
-        with pytest.raises(EngineError, match=r"profiling lenet28 failed with exit status 1\.\n(.*\n)*half done"):
+        monkeypatch.setattr(
+            model, "_build_command", lambda: [sys.executable, "-c", program, *arguments]
+        )
+        with pytest.raises(
+            EngineError, match=r"profiling lenet28 failed with exit status 1\.\n(.*\n)*half done"
+        ):
             model.profile("cpu")
 
 
@@ -231,13 +268,20 @@ def test_contention_adds_right_and_refuses_a_wrong_sum():
 
 def test_what_was_recorded_is_read(tmp_path):
     record_training("launch", "update", [{"us": measure_launch_us(20)}], folder=tmp_path)
-    kernels = [{"batch": 1, "kernel": "fp_c1", "us": 2.0}, {"batch": 1, "kernel": "update", "us": 1.0}]
+    kernels = [
+        {"batch": 1, "kernel": "fp_c1", "us": 2.0},
+        {"batch": 1, "kernel": "update", "us": 1.0},
+    ]
     record_training("kernel", "loops", kernels, "digits", tmp_path)
     record_training("kernel", "register", kernels[:1], "digits", tmp_path)
-    epochs = [{"batch": batch, "images": 60, "launches": 7, "seconds": 1 / batch} for batch in (1, 10)]
+    epochs = [
+        {"batch": batch, "images": 60, "launches": 7, "seconds": 1 / batch} for batch in (1, 10)
+    ]
     record_training("epoch", "minibatch", [{**epochs[0], "seconds": 9.0}], "digits", tmp_path)
     path = record_training("epoch", "minibatch", epochs, "digits", tmp_path)  # replaces the piece
-    record_training("epoch", "minibatch", [{**epochs[0], "seconds": 5.0}], "mnist", tmp_path)  # does not disturb
+    record_training(
+        "epoch", "minibatch", [{**epochs[0], "seconds": 5.0}], "mnist", tmp_path
+    )  # does not disturb
     for pattern in PATTERNS:
         rows = [{"share": share, "us": 1.0 * share} for share in (1, 4)]
         record_training("contention", pattern, rows, folder=tmp_path)
@@ -249,9 +293,14 @@ def test_what_was_recorded_is_read(tmp_path):
     assert training.epoch_s("minibatch") == 1 and training.epoch_s("minibatch", 10) == 0.1
     assert len(training.rows("epoch", dataset="digits")) == 2
     assert training.contention_us.loc[4].to_dict() == {"neighbours": 4, "apart": 4}
-    with pytest.raises(LabError, match=r"dataset digits\. It has kind: launch, kernel, epoch, contention; "):
+    with pytest.raises(
+        LabError, match=r"dataset digits\. It has kind: launch, kernel, epoch, contention; "
+    ):
         training.accuracy()
-    with pytest.raises(LabError, match=r"no rows for kind epoch, experiment loops, batch 1, .*experiment: .*minibatch"):
+    with pytest.raises(
+        LabError,
+        match=r"no rows for kind epoch, experiment loops, batch 1, .*experiment: .*minibatch",
+    ):
         training.epoch_s("loops")
     with pytest.raises(LabError, match="python -m recording training"):
         read_training(tmp_path / "elsewhere", path.stem)
@@ -261,9 +310,13 @@ def test_what_was_recorded_is_read(tmp_path):
 def test_what_lenet28_refuses():
     for arguments, message in (
         ({"experiment": "atomic"}, "no experiment 'atomic'; it has loops, atomics"),
-        ({"batch": 0}, "1 to 65535 images"), ({"rate": float("nan")}, "rate = nan"),
+        ({"batch": 0}, "1 to 65535 images"),
+        ({"rate": float("nan")}, "rate = nan"),
         ({"own": "int x;"}, "own has the kernels none; together launches fp_c1"),
-        ({"experiment": "one_launch", "batch": 2}, "one image per step, not 2; mini-batches: loops"),
+        (
+            {"experiment": "one_launch", "batch": 2},
+            "one image per step, not 2; mini-batches: loops",
+        ),
     ):
         with pytest.raises(LabError, match=message):
             Lenet28(**arguments)

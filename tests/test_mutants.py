@@ -9,11 +9,14 @@ from labkit.measure.check import TEST_SHAPES
 pytestmark = pytest.mark.thorough("tools of the repository")
 
 
-@pytest.mark.parametrize(("kernel", "after", "found"), [
-    ("baseline", "if (h >= Ho || w > Wo) return;", "check"),
-    ("tiling", "for (int c = 0; c <= C; ++c) {", "check"),
-    ("tiling", "h + i <= H && w + j < W ? x[(c * H + h + i) * W + w + j] : 0;", "sanitize"),
-])
+@pytest.mark.parametrize(
+    ("kernel", "after", "found"),
+    [
+        ("baseline", "if (h >= Ho || w > Wo) return;", "check"),
+        ("tiling", "for (int c = 0; c <= C; ++c) {", "check"),
+        ("tiling", "h + i <= H && w + j < W ? x[(c * H + h + i) * W + w + j] : 0;", "sanitize"),
+    ],
+)
 def test_a_sample_is_found(kernel, after, found):
     (mutant,) = (candidate for candidate in mutants.of(kernel) if candidate.after == after)
     assert mutants.found_by(mutant, TEST_SHAPES[:1])[0] == found

@@ -49,7 +49,10 @@ def test_max_pool_in_numpy_and_on_the_device(H, W, window):
     y = max_pool(x, window)
     assert y.dtype == x.dtype and y.shape == (2, 3, -(-H // window), -(-W // window))
     for b, m, h, w in np.ndindex(y.shape):
-        assert y[b, m, h, w] == x[b, m, h * window : (h + 1) * window, w * window : (w + 1) * window].max()
+        assert (
+            y[b, m, h, w]
+            == x[b, m, h * window : (h + 1) * window, w * window : (w + 1) * window].max()
+        )
     pooled = on_device("relu_max_pool", y.size, [x], y.shape, 6, H, W, window, window, *y.shape[2:])
     assert (pooled == relu(y)).all()
 
@@ -61,8 +64,10 @@ def test_forward_numpy_takes_any_convolution(digits, weights):
     assert probabilities.dtype == np.float32
     exact = forward_numpy(images, weights, conv=labkit.conv_float64)
     np.testing.assert_allclose(probabilities, exact, atol=1e-5)
-    np.testing.assert_allclose(softmax(np.array([[0, np.log(3)], [1000.0, 1000.0], [-2000, 0]])),
-                               [[0.25, 0.75], [0.5, 0.5], [0, 1]])
+    np.testing.assert_allclose(
+        softmax(np.array([[0, np.log(3)], [1000.0, 1000.0], [-2000, 0]])),
+        [[0.25, 0.75], [0.5, 0.5], [0, 1]],
+    )
 
 
 # -------------------------------------------------------------------------------------------------------------- weights
@@ -86,9 +91,14 @@ def test_bad_weights_are_refused(tmp_path, weights):
     path.write_bytes(whole)
     path.with_suffix(".json").write_text(json.dumps({"sha256": "0" * 64}))
     for which, message in (
-        ("cifar", r"no weights .*lenet86-cifar\.npz.*Train them"), (path, r"not the file that mine\.json describes"),
-        ({name: w for name, w in weights.items() if name != "fc2"}, "fc2 is missing"), (86, "86 names no weights"),
-        ({**weights, "conv1": weights["conv1"].T}, r"conv1 has the shape \(7, 7, 1, 4\); lenet86 needs \(4, 1, 7, 7"),
+        ("cifar", r"no weights .*lenet86-cifar\.npz.*Train them"),
+        (path, r"not the file that mine\.json describes"),
+        ({name: w for name, w in weights.items() if name != "fc2"}, "fc2 is missing"),
+        (86, "86 names no weights"),
+        (
+            {**weights, "conv1": weights["conv1"].T},
+            r"conv1 has the shape \(7, 7, 1, 4\); lenet86 needs \(4, 1, 7, 7",
+        ),
         ({**weights, "fc1_bias": np.full(32, np.nan, np.float32)}, "fc1_bias holds NaN"),
     ):
         with pytest.raises(LabError, match=message):
@@ -117,8 +127,16 @@ def test_half_kernels():
     every_half = np.arange(2**16, dtype=np.uint16).view(np.float16)
     wide = on_device("half_to_float", 2**16, [every_half], (2**16,), 2**16)
     np.testing.assert_array_equal(wide, every_half.astype(np.float32))
-    x = np.concatenate([RANDOM.normal(0, 1, 999), RANDOM.normal(0, 1e-7, 99), [65519, 65520, 1e9, 2049, 2051, -0.0]])
-    narrow = on_device("float_to_half", len(x), [x.astype(np.float32)], (len(x),), len(x), dtype=np.float16)
+    x = np.concatenate(
+        [
+            RANDOM.normal(0, 1, 999),
+            RANDOM.normal(0, 1e-7, 99),
+            [65519, 65520, 1e9, 2049, 2051, -0.0],
+        ]
+    )
+    narrow = on_device(
+        "float_to_half", len(x), [x.astype(np.float32)], (len(x),), len(x), dtype=np.float16
+    )
     with np.errstate(over="ignore"):
         np.testing.assert_array_equal(narrow, x.astype(np.float32).astype(np.float16))
 
@@ -139,8 +157,9 @@ def test_every_rung_inside_the_network(number, digits, weights):
 def test_a_pair_of_variants(digits, weights):
     net = Network(conv=(labkit.variant(2), labkit.variant(1, block=(8, 8))))
     assert repr(net) == "<Network with 02 constant and 01 baseline, block=8x8>"
-    np.testing.assert_allclose(net.forward(digits.images[:3]), forward_numpy(digits.images[:3], weights),
-                               atol=2e-5)
+    np.testing.assert_allclose(
+        net.forward(digits.images[:3]), forward_numpy(digits.images[:3], weights), atol=2e-5
+    )
 
 
 def test_times(digits):
@@ -167,12 +186,22 @@ def test_accuracy(digits, weights):
 def test_course_table(digits, weights):
     few = digits.images[:6], digits.labels[:6]
     table = Network().course_table(*few, batches=(4, 9))
-    assert list(table.columns) == ["batch", "op time 1 ms", "op time 2 ms", "layer time 1 ms", "layer time 2 ms",
-                                   "total s", "accuracy", "distinct images"]
+    assert list(table.columns) == [
+        "batch",
+        "op time 1 ms",
+        "op time 2 ms",
+        "layer time 1 ms",
+        "layer time 2 ms",
+        "total s",
+        "accuracy",
+        "distinct images",
+    ]
     assert table["batch"].tolist() == [4, 9]
     assert table["distinct images"].tolist() == [4, 6]
     right = forward_numpy(few[0], weights).argmax(axis=1) == few[1]
-    assert table["accuracy"].tolist() == pytest.approx([right[:4].mean(), (right.sum() + right[:3].sum()) / 9])
+    assert table["accuracy"].tolist() == pytest.approx(
+        [right[:4].mean(), (right.sum() + right[:3].sum()) / 9]
+    )
     assert (table["layer time 2 ms"] > table["op time 2 ms"]).all()
     with pytest.raises(LabError, match="at least one image, not 0"):
         Network().course_table(*few, batches=(0,))
@@ -205,11 +234,20 @@ def test_images_of_another_shape_are_refused(shape):
         Network().forward(np.zeros(shape, np.float32))
 
 
-@pytest.mark.parametrize(("conv", "message"), [
-    ("01 baseline", "there is no rung '01 baseline'"), ((1, 2, 3), "not 3 of them"), ((), "no variant was given"),
-    (1.5, "1.5 is not a variant")])
+@pytest.mark.parametrize(
+    ("conv", "message"),
+    [
+        ("01 baseline", "there is no rung '01 baseline'"),
+        ((1, 2, 3), "not 3 of them"),
+        ((), "no variant was given"),
+        (1.5, "1.5 is not a variant"),
+    ],
+)
 def test_what_is_no_variant_is_refused(conv, message):
-    assert [kernel.label for kernel in Network(conv=(1, "registers")).conv] == ["01 baseline", "03 registers"]
+    assert [kernel.label for kernel in Network(conv=(1, "registers")).conv] == [
+        "01 baseline",
+        "03 registers",
+    ]
     with pytest.raises(LabError, match=message):
         Network(conv=conv)
 

@@ -54,15 +54,22 @@ def test_a_notebook_of_several_names_is_found_once(monkeypatch):
 
 def test_a_companion_is_found_by_its_folder(monkeypatch):
     monkeypatch.chdir(FOLDER)
-    names = ["closer_look/08", "closer_look/8", "closer_look/08_fp16", "closer_look/08_fp16.ipynb",
-             "notebooks/closer_look/08_fp16.ipynb"]
+    names = [
+        "closer_look/08",
+        "closer_look/8",
+        "closer_look/08_fp16",
+        "closer_look/08_fp16.ipynb",
+        "notebooks/closer_look/08_fp16.ipynb",
+    ]
     assert execute.find(names) == [FOLDER / "closer_look" / "08_fp16.ipynb"]
     assert execute.find(["08"]) == [FOLDER / "08_fp16.ipynb"]
     assert execute.find() == FILES
     practice = "practice/P1_transpose.ipynb"
     assert execute.find(["P1", "practice/P1", practice]) == [FOLDER / practice]
     for unknown in ("closer_look/77", "elsewhere/08"):
-        with pytest.raises(LabError, match=rf"no notebook '{unknown}'; the nearest names are (\S+, ){{2}}\S+$"):
+        with pytest.raises(
+            LabError, match=rf"no notebook '{unknown}'; the nearest names are (\S+, ){{2}}\S+$"
+        ):
             execute.find([unknown])
 
 
@@ -78,24 +85,36 @@ def test_only_the_series_is_stored():
 @pytest.mark.parametrize("path", execute.list_notebooks(execute.CLOSER), ids=lambda path: path.stem)
 def test_a_companion_and_its_notebook_link_to_each_other(path):
     main = FOLDER / path.name
-    assert main in execute.list_notebooks(""), "a closer look has the name of the notebook that it belongs to"
+    assert main in execute.list_notebooks(""), (
+        "a closer look has the name of the notebook that it belongs to"
+    )
     for notebook, link in ((main, f"{execute.CLOSER}/{path.name}"), (path, f"../{path.name}")):
-        assert any(f"]({link})" in cell.source for cell in read(notebook).cells if cell.cell_type == "markdown"), link
+        assert any(
+            f"]({link})" in cell.source
+            for cell in read(notebook).cells
+            if cell.cell_type == "markdown"
+        ), link
 
 
 @every_notebook
 def test_canonical_form(path):
     nb = read(path)
     nbformat.validate(nb)
-    assert execute.format_canonical(nb) == path.read_text(encoding="utf-8"), f"run: labkit store --as-is {path.stem}"
+    assert execute.format_canonical(nb) == path.read_text(encoding="utf-8"), (
+        f"run: labkit store --as-is {path.stem}"
+    )
 
 
 @every_notebook
 def test_executed_once_from_top_to_bottom_without_a_failure(path):
     cells = code_cells(path)
     assert [cell.execution_count for cell in cells] == list(range(1, len(cells) + 1))
-    failed = [cell.source for cell in cells if "raises-exception" not in tags(cell)
-              and any(output.output_type == "error" for output in cell.outputs)]
+    failed = [
+        cell.source
+        for cell in cells
+        if "raises-exception" not in tags(cell)
+        and any(output.output_type == "error" for output in cell.outputs)
+    ]
     assert not failed
 
 
@@ -105,7 +124,9 @@ def test_size(path):
 
 
 def words(path):
-    return sum(len(cell.source.split()) for cell in read(path).cells if cell.cell_type == "markdown")
+    return sum(
+        len(cell.source.split()) for cell in read(path).cells if cell.cell_type == "markdown"
+    )
 
 
 @pytest.mark.parametrize("path", SERIES, ids=[path.stem for path in SERIES])
@@ -115,7 +136,9 @@ def test_a_page_is_read_in_an_hour(path):
     visible = [cell.source for cell in cells if "hide-input" not in tags(cell)]
     kinds = [output.get("data", {}) for cell in code_cells(path) for output in cell.outputs]
     assert words(path) <= 1300
-    assert sum(len([line for line in source.splitlines() if line.strip()]) for source in visible) <= 70
+    assert (
+        sum(len([line for line in source.splitlines() if line.strip()]) for source in visible) <= 70
+    )
     assert sum("image/png" in data or "image/svg+xml" in data for data in kinds) <= 6
     assert sum("<table" in data.get("text/html", "") for data in kinds) <= 6
 
@@ -128,7 +151,10 @@ def asserts(source):
     """Return whether a cell checks something: an assert, a claim, times of checked kernels, or the set-up."""
     return any(
         isinstance(node, ast.Assert)
-        or (isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] in ("claim", "setup", "times"))
+        or (
+            isinstance(node, ast.Call)
+            and ast.unparse(node.func).split(".")[-1] in ("claim", "setup", "times")
+        )
         for node in ast.walk(ast.parse(source))
     )
 
@@ -144,17 +170,23 @@ def test_what_nbval_does_not_compare_is_asserted(path):
 def test_outputs_name_no_machine(path):
     for cell in code_cells(path):
         for text in outputs_as_text(cell):
-            assert not MACHINE.search(text), f"{MACHINE.search(text)[0]!r} in the output of:\n{cell.source}"
+            assert not MACHINE.search(text), (
+                f"{MACHINE.search(text)[0]!r} in the output of:\n{cell.source}"
+            )
 
 
 @every_notebook
 def test_says_where_its_outputs_come_from(path):
     produced = execute.read(path).produced
     assert produced.keys() == {"engine", "device", "date"}
-    counted = any("Counted here" in text for cell in code_cells(path) for text in outputs_as_text(cell))
+    counted = any(
+        "Counted here" in text for cell in code_cells(path) for text in outputs_as_text(cell)
+    )
     elsewhere = counted and produced["engine"] == "gpu"
     notes = [cell for cell in read(path).cells if "*Where the outputs were made:*" in cell.source]
-    assert len(notes) == elsewhere, "its banner says that a GPU made all outputs: name the cells that ran without one"
+    assert len(notes) == elsewhere, (
+        "its banner says that a GPU made all outputs: name the cells that ran without one"
+    )
 
 
 @every_notebook
@@ -162,7 +194,9 @@ def test_figures_are_described(path):
     for cell in code_cells(path):
         for output in cell.outputs:
             if "image/png" in output.get("data", {}):
-                assert output.metadata.get("image/png", {}).get("alt"), f"no alt text:\n{cell.source}"
+                assert output.metadata.get("image/png", {}).get("alt"), (
+                    f"no alt text:\n{cell.source}"
+                )
 
 
 @every_notebook
@@ -178,4 +212,6 @@ def test_the_checks_see_what_they_are_for():
     assert not asserts("table = lab.bench(v, layer)\ntable")
     assert MACHINE.search("File /home/someone/x.py")
     assert MACHINE.search("<object at 0x7f31a2b3c4d5>")
-    assert not MACHINE.search("see labkit/cuda_src/01_baseline.cu, 3.1 GB/s, https://example.org/home/x")
+    assert not MACHINE.search(
+        "see labkit/cuda_src/01_baseline.cu, 3.1 GB/s, https://example.org/home/x"
+    )

@@ -36,12 +36,20 @@ EXTRAS = PROJECT["optional-dependencies"]
 ENGINE = tomllib.loads((ROOT / "engine" / "pyproject.toml").read_text())["project"]
 # The packages that labkit knows nothing of, with their folders.
 PARTS = {"labkit_classroom": "classroom", "labkit_playground": "playground"}
-PART_PROJECTS = {name: tomllib.loads((ROOT / folder / "pyproject.toml").read_text())["project"]
-                 for name, folder in PARTS.items()}
+PART_PROJECTS = {
+    name: tomllib.loads((ROOT / folder / "pyproject.toml").read_text())["project"]
+    for name, folder in PARTS.items()
+}
 PROJECTS = {"labkit": PROJECT, "hostcuda": ENGINE, **PART_PROJECTS}
-LOCAL = {project["name"] for project in PROJECTS.values()}  # installed from this repository, and from no registry
+LOCAL = {
+    project["name"] for project in PROJECTS.values()
+}  # installed from this repository, and from no registry
 NEEDED = [*PROJECT["dependencies"], *EXTRAS["notebooks"]]  # in a checkout
-LOCKS = {"requirements.lock": "test", "requirements-lab.lock": "lab", "requirements-browser.lock": "browser"}
+LOCKS = {
+    "requirements.lock": "test",
+    "requirements-lab.lock": "lab",
+    "requirements-browser.lock": "browser",
+}
 
 # conda-forge's name -> PyPI's, where they differ: the variants without their graphical and optional parts.
 CONDA = {"matplotlib-base": "matplotlib", "nbconvert-core": "nbconvert"}
@@ -76,11 +84,16 @@ def locked(name):
     for entry in re.split(r"\n(?=\S)", (ROOT / name).read_text()):
         match = re.match(r"([\w.-]+)==([\w.+!-]+)", entry)
         if match:
-            packages[canonicalize_name(match[1])] = Version(match[2]), len(re.findall(r"--hash=sha256:\w{64}", entry))
+            packages[canonicalize_name(match[1])] = (
+                Version(match[2]),
+                len(re.findall(r"--hash=sha256:\w{64}", entry)),
+            )
     return packages
 
 
-@pytest.mark.parametrize("line", sorted({line for project in PROJECTS.values() for line in everything(project)}))
+@pytest.mark.parametrize(
+    "line", sorted({line for project in PROJECTS.values() for line in everything(project)})
+)
 def test_every_dependency_has_both_bounds(line):
     bounds = {bound.operator for bound in Requirement(line).specifier}
     assert bounds == {">=", "<"}, f"{line}: a lower bound and the next major version"
@@ -89,57 +102,80 @@ def test_every_dependency_has_both_bounds(line):
 @pytest.mark.parametrize(("name", "extra"), LOCKS.items())
 def test_locks_pin_all_that_is_declared(name, extra):
     pins = locked(name)
-    lines = [*NEEDED, *ENGINE["dependencies"], *EXTRAS[extra], *PYPROJECT["build-system"]["requires"]]
+    lines = [
+        *NEEDED,
+        *ENGINE["dependencies"],
+        *EXTRAS[extra],
+        *PYPROJECT["build-system"]["requires"],
+    ]
     declared = elsewhere(requirements(lines))
     assert declared.keys() <= pins.keys()
     assert not LOCAL & pins.keys()  # `make venv` installs these from the checkout
     for package, allowed in declared.items():
-        assert pins[package][0] in allowed, f"{package} in {name} is outside the range: run make lock"
+        assert pins[package][0] in allowed, (
+            f"{package} in {name} is outside the range: run make lock"
+        )
     assert all(hashes for _, hashes in pins.values())
     text = (ROOT / name).read_text()
     assert "://" not in text
     assert not re.search(r"^\s*-[-\w]*(index|find-links|host)", text, re.MULTILINE)
 
 
-@pytest.mark.parametrize(("package", "locks"), [
-    ("playwright", ["requirements-browser.lock"]),
-    ("jupyterlab", ["requirements-lab.lock"]),
-    ("nbval", ["requirements.lock"]),
-])
+@pytest.mark.parametrize(
+    ("package", "locks"),
+    [
+        ("playwright", ["requirements-browser.lock"]),
+        ("jupyterlab", ["requirements-lab.lock"]),
+        ("nbval", ["requirements.lock"]),
+    ],
+)
 def test_large_packages_are_apart(package, locks):
     assert [name for name in LOCKS if package in locked(name)] == locks
 
 
 def test_the_locks_agree():
     for first, second in itertools.combinations(map(locked, LOCKS), 2):
-        assert {package for package in first.keys() & second.keys() if first[package] != second[package]} == set()
+        assert {
+            package for package in first.keys() & second.keys() if first[package] != second[package]
+        } == set()
 
 
 def test_all_projects_ask_for_the_same_ranges():
     """For what they declare; and the lab's tests bring what the engine's tests import."""
     assert requirements(PROJECT["dependencies"]).keys() & LOCAL == {"hostcuda"}
-    assert {project["requires-python"] for project in PROJECTS.values()} == {PROJECT["requires-python"]}
+    assert {project["requires-python"] for project in PROJECTS.values()} == {
+        PROJECT["requires-python"]
+    }
     for name in DECLARED.keys() & OF_THE_ENGINE.keys():
         assert DECLARED[name] == OF_THE_ENGINE[name], name
     for project in PART_PROJECTS.values():
         declared = requirements(everything(project))
         assert declared.keys() & LOCAL == {PROJECT["name"], ENGINE["name"]}
-        assert elsewhere(declared).items() <= DECLARED.items(), "the lock and environment.yml are made of the lab's"
-    assert requirements(ENGINE["optional-dependencies"]["test"]).keys() <= requirements(EXTRAS["test"]).keys()
+        assert elsewhere(declared).items() <= DECLARED.items(), (
+            "the lock and environment.yml are made of the lab's"
+        )
+    assert (
+        requirements(ENGINE["optional-dependencies"]["test"]).keys()
+        <= requirements(EXTRAS["test"]).keys()
+    )
     assert Version(hostcuda.__version__) in requirements(PROJECT["dependencies"])[ENGINE["name"]]
 
 
 def test_the_documents_install_the_engine_with_the_lab():
     for page in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")):
         for line in re.findall(r"pip install.*", page.read_text(encoding="utf-8")):
-            assert not re.search(r" \.(?=[ `\n]|$)", line) or "./engine ." in line, f"{page.name}: {line}"
+            assert not re.search(r" \.(?=[ `\n]|$)", line) or "./engine ." in line, (
+                f"{page.name}: {line}"
+            )
 
 
 def test_conda_environment_matches():
     environment = yaml.safe_load((ROOT / "environment.yml").read_text())
     *lines, from_pip = environment["dependencies"]
     pip = from_pip["pip"]
-    conda = {name: SpecifierSet(allowed) for name, _, allowed in (line.partition(" ") for line in lines)}
+    conda = {
+        name: SpecifierSet(allowed) for name, _, allowed in (line.partition(" ") for line in lines)
+    }
     for name in CONDA_ONLY:
         conda.pop(name, None)
     ours = ["-e ./engine", "-e .", *(f"-e ./{folder}" for folder in PARTS.values())]
@@ -147,8 +183,13 @@ def test_conda_environment_matches():
     del pip[-len(ours) :]
     listed = {canonicalize_name(CONDA.get(name, name)): allowed for name, allowed in conda.items()}
     apart = requirements(EXTRAS["browser"]) | requirements(ENGINE["optional-dependencies"]["mcp"])
-    beside = {*apart, *(name for name in OF_THE_ENGINE if name.startswith("nvidia-"))}  # conda has the toolkit itself
-    everywhere = {name: allowed for name, allowed in (DECLARED | OF_THE_ENGINE).items() if name not in beside}
+    beside = {
+        *apart,
+        *(name for name in OF_THE_ENGINE if name.startswith("nvidia-")),
+    }  # conda has the toolkit itself
+    everywhere = {
+        name: allowed for name, allowed in (DECLARED | OF_THE_ENGINE).items() if name not in beside
+    }
     assert {**listed, **requirements(pip)} == everywhere
     assert "python " + PROJECT["requires-python"] in lines
 
@@ -168,9 +209,13 @@ def test_package_data_is_complete(name, folder):
     settings = tomllib.loads((ROOT / folder / "pyproject.toml").read_text())
     patterns = settings["tool"]["setuptools"]["package-data"][name]
     package = ROOT / folder / name
-    files = {path for path in package.rglob("*") if path.is_file() and "__pycache__" not in path.parts}
+    files = {
+        path for path in package.rglob("*") if path.is_file() and "__pycache__" not in path.parts
+    }
     shipped = {path for pattern in patterns for path in package.glob(pattern)}
-    left = {path.relative_to(package).as_posix() for path in files - shipped if path.suffix != ".py"}
+    left = {
+        path.relative_to(package).as_posix() for path in files - shipped if path.suffix != ".py"
+    }
     assert not left, f"add them to package-data in pyproject.toml: {sorted(left)}"
 
 
@@ -184,31 +229,60 @@ def imported(path):
 
 # Imported name -> PyPI's, where they differ, and what comes with something declared.
 DISTRIBUTIONS = {
-    "IPython": "ipykernel", "PIL": "matplotlib", "cupti": "cupti-python", "elftools": "pyelftools", "jedi": "ipykernel",
-    "jupyter_client": "nbclient", "cloudpickle": "distributed", "dask": "distributed", "packaging": "pytest",
-    "sklearn": "scikit-learn", "yaml": "distributed", "anyio": "mcp", "pydantic": "mcp",
+    "IPython": "ipykernel",
+    "PIL": "matplotlib",
+    "cupti": "cupti-python",
+    "elftools": "pyelftools",
+    "jedi": "ipykernel",
+    "jupyter_client": "nbclient",
+    "cloudpickle": "distributed",
+    "dask": "distributed",
+    "packaging": "pytest",
+    "sklearn": "scikit-learn",
+    "yaml": "distributed",
+    "anyio": "mcp",
+    "pydantic": "mcp",
 }
 BARE = ("base", "evidence", "ladder", "measure", "spec")  # what a wheel without extras has to run
 PLUGIN = "pytest"  # which loads the engine's plugin itself
 BESIDE = "torch"  # where it is installed: measured beside the lab's network
-IN_A_BROWSER = {"pyodide", "hostcuda-js"}  # Pyodide has them; `hostcuda.wasm.boot` is imported nowhere else
-RECORDING = {"scikit-learn", "scipy", "torch", "cuda", "triton"}  # of four recorders; they say where it comes from
+IN_A_BROWSER = {
+    "pyodide",
+    "hostcuda-js",
+}  # Pyodide has them; `hostcuda.wasm.boot` is imported nowhere else
+RECORDING = {
+    "scikit-learn",
+    "scipy",
+    "torch",
+    "cuda",
+    "triton",
+}  # of four recorders; they say where it comes from
 
 
 def test_everything_imported_is_declared():
     folders = ("tests", "engine/tests", *(f"{folder}/tests" for folder in PARTS.values()))
     tests = [path for folder in folders for path in (ROOT / folder).rglob("*.py")]
-    ours = {*PROJECTS, "recording", "suites"}.union(*((path.stem, path.parent.name) for path in tests))
+    ours = {*PROJECTS, "recording", "suites"}.union(
+        *((path.stem, path.parent.name) for path in tests)
+    )
     extras = ENGINE["optional-dependencies"]
-    engine = requirements([*ENGINE["dependencies"], *extras["gpu"], *extras["nvcc"], *extras["mcp"]])
+    engine = requirements(
+        [*ENGINE["dependencies"], *extras["gpu"], *extras["nvcc"], *extras["mcp"]]
+    )
     for folder, allowed in {
         "engine/hostcuda": {*engine, PLUGIN, *IN_A_BROWSER},
         "engine/tests": OF_THE_ENGINE,
-        "engine/benchmarks": {*OF_THE_ENGINE, "pyopencl"},  # measured beside the engine, where it is installed
+        "engine/benchmarks": {
+            *OF_THE_ENGINE,
+            "pyopencl",
+        },  # measured beside the engine, where it is installed
         "labkit": {*requirements(NEEDED), BESIDE},
         **{f"labkit/{name}": requirements(PROJECT["dependencies"]) for name in BARE},
         "recording": {*requirements(NEEDED), *RECORDING},
-        **{f"{folder}/{name}": requirements(everything(PART_PROJECTS[name])) for name, folder in PARTS.items()},
+        **{
+            f"{folder}/{name}": requirements(everything(PART_PROJECTS[name]))
+            for name, folder in PARTS.items()
+        },
         **dict.fromkeys(("tests", *PARTS.values()), DECLARED),
     }.items():
         paths = [path for path in (ROOT / folder).rglob("*.py") if "node_modules" not in path.parts]
@@ -216,21 +290,29 @@ def test_everything_imported_is_declared():
         for path in paths:
             for name in set(imported(path)) - set(sys.stdlib_module_names) - ours:
                 package = canonicalize_name(DISTRIBUTIONS.get(name, name))
-                assert package in allowed, f"{path.relative_to(ROOT)} imports {name}: declare it in pyproject.toml"
+                assert package in allowed, (
+                    f"{path.relative_to(ROOT)} imports {name}: declare it in pyproject.toml"
+                )
 
 
 def test_version_is_one():
     assert "version" in PROJECT["dynamic"]
     for name, folder in {"labkit": ".", "hostcuda": "engine", **PARTS}.items():
         settings = tomllib.loads((ROOT / folder / "pyproject.toml").read_text())
-        assert settings["tool"]["setuptools"]["dynamic"]["version"] == {"attr": f"{name}.__version__"}
+        assert settings["tool"]["setuptools"]["dynamic"]["version"] == {
+            "attr": f"{name}.__version__"
+        }
         assert Version(importlib.import_module(name).__version__)
 
 
 def test_all_are_under_one_licence_and_for_linux():
     for project in PROJECTS.values():
         assert (project["license"], project["authors"]) == (PROJECT["license"], PROJECT["authors"])
-        systems = [classifier for classifier in project["classifiers"] if classifier.startswith("Operating System")]
+        systems = [
+            classifier
+            for classifier in project["classifiers"]
+            if classifier.startswith("Operating System")
+        ]
         assert systems == ["Operating System :: POSIX :: Linux"]
     for folder in ("engine", *PARTS.values()):
         assert (ROOT / folder / "LICENSE").read_text() == (ROOT / "LICENSE").read_text()
@@ -246,8 +328,10 @@ def checkout(tmp_path):
             (tmp_path / name / file).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / file, tmp_path / name / file)
         python = tmp_path / "python"
-        python.write_text('#!/bin/sh\ncase "$1 $2" in "-m venv") mkdir -p "$3/bin"; cp "$0" "$3/bin/python";;\n'
-                          '"-m pip") echo $$ > pip; sleep 600 & echo $! >> pip; wait;; esac\n')
+        python.write_text(
+            '#!/bin/sh\ncase "$1 $2" in "-m venv") mkdir -p "$3/bin"; cp "$0" "$3/bin/python";;\n'
+            '"-m pip") echo $$ > pip; sleep 600 & echo $! >> pip; wait;; esac\n'
+        )
         python.chmod(0o700)
         return tmp_path / name, ["make", "-s", "venv", f"PYTHON={python}"]
 
@@ -262,8 +346,12 @@ def _lives(process):
 @pytest.mark.parametrize("by", [signal.SIGKILL, signal.SIGTERM])
 def test_no_pip_outlives_a_make_that_was_ended(checkout, by):
     folder, command = checkout("plain")
-    path = os.pathsep.join(folder for folder in os.environ["PATH"].split(os.pathsep) if not Path(folder, "uv").exists())
-    making = subprocess.Popen(command, cwd=folder, env={**os.environ, "PATH": path}, stdout=subprocess.DEVNULL)
+    path = os.pathsep.join(
+        folder for folder in os.environ["PATH"].split(os.pathsep) if not Path(folder, "uv").exists()
+    )
+    making = subprocess.Popen(
+        command, cwd=folder, env={**os.environ, "PATH": path}, stdout=subprocess.DEVNULL
+    )
     until = time.monotonic() + 60
     while not (folder / "pip").exists() or (folder / "pip").read_text().count("\n") < 2:
         assert time.monotonic() < until and making.poll() is None
@@ -279,7 +367,9 @@ def test_no_pip_outlives_a_make_that_was_ended(checkout, by):
 @pytest.mark.parametrize("character", ['"', "'", "$", "`", "\\"])
 def test_a_path_that_breaks_scripts_is_refused(checkout, character):
     folder, command = checkout(f"a{character}b")
-    process = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=60)
+    process = subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, check=False, timeout=60
+    )
     assert process.returncode == 2
     assert f"has {character} in it: move it to a folder without" in process.stderr
 
@@ -290,16 +380,34 @@ def test_the_image_has_what_the_lab_needs():
     stages = re.findall(r"^FROM \S+ AS (\w+)$", lines, re.MULTILINE)
     container = json.loads((ROOT / ".devcontainer" / "devcontainer.json").read_text())
     assert container["build"]["target"] in stages
-    assert (ROOT / ".devcontainer" / container["build"]["dockerfile"]).resolve() == ROOT / "Dockerfile"
-    for command in (*re.findall(r"^RUN make (.*)$", lines, re.MULTILINE), container["postCreateCommand"][5:]):
+    assert (
+        ROOT / ".devcontainer" / container["build"]["dockerfile"]
+    ).resolve() == ROOT / "Dockerfile"
+    for command in (
+        *re.findall(r"^RUN make (.*)$", lines, re.MULTILINE),
+        container["postCreateCommand"][5:],
+    ):
         subprocess.run(["make", "-n", *command.split()], cwd=ROOT, capture_output=True, check=True)
 
 
-@pytest.mark.parametrize(("arguments", "addresses"), [
-    ("", ["--ip=0.0.0.0"]), ("--ip=127.0.0.1", ["--ip=127.0.0.1"]), ("--ip 127.0.0.1 --port 9000", ["--ip"]),
-])
+@pytest.mark.parametrize(
+    ("arguments", "addresses"),
+    [
+        ("", ["--ip=0.0.0.0"]),
+        ("--ip=127.0.0.1", ["--ip=127.0.0.1"]),
+        ("--ip 127.0.0.1 --port 9000", ["--ip"]),
+    ],
+)
 def test_jupyterlab_in_a_container_gets_one_address(arguments, addresses):
-    command = ["make", "-n", "lab", "CONTAINER=/.dockerenv", f"ARGS={arguments}", "-o", ".venv-lab/.installed"]
+    command = [
+        "make",
+        "-n",
+        "lab",
+        "CONTAINER=/.dockerenv",
+        f"ARGS={arguments}",
+        "-o",
+        ".venv-lab/.installed",
+    ]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     started = done.stdout[done.stdout.index("/jupyter lab ") :].split()
     assert [word for word in started if word.startswith("--ip")] == addresses
@@ -309,7 +417,9 @@ def test_jupyterlab_in_a_container_gets_one_address(arguments, addresses):
 def test_the_version_to_cite_is_this_one():
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
     assert (citation["version"], citation["license"]) == (labkit.__version__, PROJECT["license"])
-    assert [author["name"] for author in citation["authors"]] == [author["name"] for author in PROJECT["authors"]]
+    assert [author["name"] for author in citation["authors"]] == [
+        author["name"] for author in PROJECT["authors"]
+    ]
     assert f"\n## {labkit.__version__}\n" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
 
 
@@ -323,21 +433,34 @@ def test_ci_stops_at_a_failure_and_says_how_long_each_part_took(failing, tmp_pat
         (tmp_path / "bin" / name).write_text(f"#!/bin/sh\n{text}\n")
         (tmp_path / "bin" / name).chmod(0o755)
     path = f"{tmp_path / 'bin'}:{os.environ['PATH']}"
-    done = subprocess.run(["bash", tmp_path / ".ci" / "run"], env={**os.environ, "PATH": path}, capture_output=True,
-                          text=True)
+    done = subprocess.run(
+        ["bash", tmp_path / ".ci" / "run"],
+        env={**os.environ, "PATH": path},
+        capture_output=True,
+        text=True,
+    )
     made = [line.split()[1] for line in done.stdout.splitlines() if line.startswith("make ")]
     parts = ["test", "browser", "playground", "thorough", "clang", "floors"]
     assert made == parts[: parts.index(failing) + 1 if failing else None]
     assert done.returncode == bool(failing)
     passed = re.findall(r"^ +\d+ s  (?:env .*)?make (\w+)$", done.stdout, re.MULTILINE)
     assert passed == [program for program in made if program != failing]
-    assert re.findall(r"^failed after \d+ s: make (\w+)$", done.stdout, re.MULTILINE) == [failing][: bool(failing)]
+    assert (
+        re.findall(r"^failed after \d+ s: make (\w+)$", done.stdout, re.MULTILINE)
+        == [failing][: bool(failing)]
+    )
 
 
-@pytest.mark.parametrize(("file", "made"), [
-    (".gitignore", (".venv", ".venv-lab", "reports", "__pycache__", ".ipynb_checkpoints", "x.egg-info")),
-    (".dockerignore", ("playground/node_modules",)),
-])
+@pytest.mark.parametrize(
+    ("file", "made"),
+    [
+        (
+            ".gitignore",
+            (".venv", ".venv-lab", "reports", "__pycache__", ".ipynb_checkpoints", "x.egg-info"),
+        ),
+        (".dockerignore", ("playground/node_modules",)),
+    ],
+)
 def test_what_is_made_is_ignored(file, made):
     patterns = [pattern.strip("/") for pattern in (ROOT / file).read_text().split()]
     for target in made:
@@ -355,16 +478,26 @@ def test_a_package_over_its_budget_of_lines_fails(tmp_path, monkeypatch, capsys)
         (tmp_path / "pyproject.toml").write_text(f"[tool.lines]\npack = {budget}\n")
         with pytest.raises(SystemExit) if budget < 4 else contextlib.nullcontext():
             lines.main()
-        assert capsys.readouterr().out == f"pack: 4 lines of Python, at most {budget}: room 3, beside them 1\n"
+        assert (
+            capsys.readouterr().out
+            == f"pack: 4 lines of Python, at most {budget}: room 3, beside them 1\n"
+        )
 
 
 def test_the_architecture_is_the_folder_listing():
     """The table of docs/lab-architecture.md has every package, in the order of the layers' contract."""
     text = (ROOT / "docs" / "lab-architecture.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| *(\d*) *\| `(\w+)` \|", text[text.index("| layer |") :], re.MULTILINE)
-    layers = [line.split(" | ") for line in PYPROJECT["tool"]["importlinter"]["contracts"][0]["layers"]]
-    expected = [(str(len(layers) - i) * (package == names[0]), package)
-                for i, names in enumerate(layers) for package in names]
+    layers = [
+        line.split(" | ") for line in PYPROJECT["tool"]["importlinter"]["contracts"][0]["layers"]
+    ]
+    expected = [
+        (str(len(layers) - i) * (package == names[0]), package)
+        for i, names in enumerate(layers)
+        for package in names
+    ]
     assert rows == [*expected, ("", "cuda_src")]
-    folders = {path.parent.name for path in (ROOT / "labkit").glob("*/*") if path.suffix in (".py", ".cu")}
+    folders = {
+        path.parent.name for path in (ROOT / "labkit").glob("*/*") if path.suffix in (".py", ".cu")
+    }
     assert {package for _, package in rows} == folders

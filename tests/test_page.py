@@ -45,23 +45,36 @@ def test_setup_says_which_engine_and_what_its_times_mean():
     assert "<" not in repr(banner)
 
 
-@pytest.mark.parametrize(("modules", "heavy"), [
-    ("labkit", "numpy pandas matplotlib hostcuda tqdm typer nbconvert"),
-    ("labkit, labkit.draw", "matplotlib pandas"),
-    ("labkit.evidence.child, labkit.evidence.steps, labkit.evidence.accesses, labkit.exercises.grader",  # run kernels
-     "matplotlib pandas"),
-    ("labkit.networks.images", "pooch requests"),
-])
+@pytest.mark.parametrize(
+    ("modules", "heavy"),
+    [
+        ("labkit", "numpy pandas matplotlib hostcuda tqdm typer nbconvert"),
+        ("labkit, labkit.draw", "matplotlib pandas"),
+        (
+            "labkit.evidence.child, labkit.evidence.steps, labkit.evidence.accesses, labkit.exercises.grader",  # run kernels
+            "matplotlib pandas",
+        ),
+        ("labkit.networks.images", "pooch requests"),
+    ],
+)
 def test_import_is_light(modules, heavy):
-    code = f"import sys, {modules}; print(*(name for name in {heavy.split()} if name in sys.modules))"
-    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    code = (
+        f"import sys, {modules}; print(*(name for name in {heavy.split()} if name in sys.modules))"
+    )
+    process = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
     assert process.stdout == "\n"
 
 
-@pytest.mark.parametrize(("engine", "begins"), [("gpu", "GPU: NVIDIA <H200>"), ("cpu", "CPU engine: NVIDIA <H200>")])
+@pytest.mark.parametrize(
+    ("engine", "begins"), [("gpu", "GPU: NVIDIA <H200>"), ("cpu", "CPU engine: NVIDIA <H200>")]
+)
 def test_a_stored_banner_is_known_by_its_date(engine, begins):
     banner = page.banner(engine, "NVIDIA <H200>", datetime.date(2026, 11, 3))
-    assert repr(banner).startswith(f"{begins}. These cells ran on 3 November 2026. If that is not today, the page")
+    assert repr(banner).startswith(
+        f"{begins}. These cells ran on 3 November 2026. If that is not today, the page"
+    )
     assert "NVIDIA &lt;H200&gt;" in banner.page
     assert f"{datetime.date.today():%B %Y}" in page.setup().page
 
@@ -78,17 +91,30 @@ def test_a_table_escapes_its_texts_and_shows_its_note():
     assert "01 &lt;baseline&gt;" in table(frame).page and "Not GPU times." in table(frame).page
 
 
-@pytest.mark.parametrize(("predicted", "measured", "rows"), [
-    ({"op_time_ratio": 2.0, "share": 0.5}, {"op_time_ratio": 3.0}, [["op", "time", "ratio", "2", "3", "1.50"]]),
-    ({"conflicts": 0, "atomics": 0.0}, {"conflicts": 12, "atomics": 0},
-     [["conflicts", "0", "12", "–"], ["atomics", "0", "0", "–"]]),
-    ({"loads": ..., "share": 0.5}, {"loads": 3, "share": 0.5},
-     [["loads", "–", "3", "–"], ["share", "0.500", "0.500", "1"]]),
-])
+@pytest.mark.parametrize(
+    ("predicted", "measured", "rows"),
+    [
+        (
+            {"op_time_ratio": 2.0, "share": 0.5},
+            {"op_time_ratio": 3.0},
+            [["op", "time", "ratio", "2", "3", "1.50"]],
+        ),
+        (
+            {"conflicts": 0, "atomics": 0.0},
+            {"conflicts": 12, "atomics": 0},
+            [["conflicts", "0", "12", "–"], ["atomics", "0", "0", "–"]],
+        ),
+        (
+            {"loads": ..., "share": 0.5},
+            {"loads": 3, "share": 0.5},
+            [["loads", "–", "3", "–"], ["share", "0.500", "0.500", "1"]],
+        ),
+    ],
+)
 def test_a_prediction_is_held_against_the_measurement(predicted, measured, rows):
     """One that is not filled in is a dash, and the caption says what to do."""
     panel = page.predict(**predicted).against(**measured)
-    assert [line.split() for line in repr(panel).splitlines()[-len(rows):]] == rows
+    assert [line.split() for line in repr(panel).splitlines()[-len(rows) :]] == rows
     assert ("write numbers in place of ..." in repr(panel)) == (... in predicted.values())
     with pytest.raises(LabError, match="'bytes' was not predicted"):
         page.predict(**predicted).against(bytes=1)
@@ -97,8 +123,11 @@ def test_a_prediction_is_held_against_the_measurement(predicted, measured, rows)
 @pytest.fixture
 def on(monkeypatch):
     """Return a function that makes pages believe in a device."""
+
     def use(engine):
-        device = SimpleNamespace(engine=engine, name="Some GPU" if engine == "gpu" else "a processor")
+        device = SimpleNamespace(
+            engine=engine, name="Some GPU" if engine == "gpu" else "a processor"
+        )
         for module in (page, times_of_a_page):
             monkeypatch.setattr(module, "device", lambda: device)
 
@@ -106,13 +135,22 @@ def on(monkeypatch):
 
 
 def test_without_a_gpu_times_are_recorded_and_counts_are_counted(monkeypatch, on):
-    monkeypatch.setattr(times_of_a_page, "bench", lambda *args, **options: pytest.fail("no time is measured"))
+    monkeypatch.setattr(
+        times_of_a_page, "bench", lambda *args, **options: pytest.fail("no time is measured")
+    )
     on("cpu")
     panel = labkit.times([1, 2], LENET86[0], counts={"global_load_requests": "loads"})
-    rows = [line.split()[-2:] for line in repr(panel).splitlines() if line.strip().startswith(("01", "02"))]
+    rows = [
+        line.split()[-2:]
+        for line in repr(panel).splitlines()
+        if line.strip().startswith(("01", "02"))
+    ]
     assert rows == [["78,400", "12.3"], ["39,200", "12.3"]]
     assert "estimate" not in panel.page  # a time that was recorded is not estimated beside it
-    assert panel.op_ms.isna().all(axis=None) and list(panel.op_ms.index) == ["01 baseline", "02 constant"]
+    assert panel.op_ms.isna().all(axis=None) and list(panel.op_ms.index) == [
+        "01 baseline",
+        "02 constant",
+    ]
     assert "op time here" not in panel.page and "no time is measured" in panel.page
 
 
@@ -130,7 +168,9 @@ def test_without_a_gpu_a_readers_kernel_is_estimated(monkeypatch, on):
 
 def test_on_a_gpu_times_are_measured_and_a_readers_kernel_has_none_recorded(monkeypatch, on):
     mine = labkit.variant(1, source=labkit.variant(1).source + "// my own\n")
-    measured = pd.DataFrame({"layer": LENET86[0].name, "label": ["01 baseline", mine.label], "op_ms": [1.5, 2.5]})
+    measured = pd.DataFrame(
+        {"layer": LENET86[0].name, "label": ["01 baseline", mine.label], "op_ms": [1.5, 2.5]}
+    )
     on("gpu")
     monkeypatch.setattr(times_of_a_page, "bench", lambda *args, **options: measured)
     panel = labkit.times([1, mine], LENET86[0])
@@ -148,7 +188,9 @@ def test_times_of_a_wrong_kernel_are_not_shown():
 
 @pytest.mark.parametrize("missing", [None, float("nan"), pd.NA, pd.NaT])
 def test_what_is_missing_is_a_dash(missing):
-    frame = pd.DataFrame({"sizes": [[1, 2], (3, 4)], "count": pd.Series([7, missing], dtype=object)})
+    frame = pd.DataFrame(
+        {"sizes": [[1, 2], (3, 4)], "count": pd.Series([7, missing], dtype=object)}
+    )
     assert repr(table(frame)).split() == ["sizes", "count", "[1,", "2]", "7", "(3,", "4)", "–"]
 
 
@@ -161,9 +203,15 @@ def test_claim(capsys):
         page.claim("a NaN is no evidence", float("nan") > 0)
 
 
-@pytest.mark.parametrize(("engine", "here", "verdict"), [
-    ("gpu", True, "agrees"), ("gpu", False, f"does not agree. {page._OTHERWISE}"), ("gpu", None, ""), ("cpu", True, ""),
-])
+@pytest.mark.parametrize(
+    ("engine", "here", "verdict"),
+    [
+        ("gpu", True, "agrees"),
+        ("gpu", False, f"does not agree. {page._OTHERWISE}"),
+        ("gpu", None, ""),
+        ("cpu", True, ""),
+    ],
+)
 def test_only_a_gpu_agrees_or_not(capsys, on, engine, here, verdict):
     on(engine)
     page.claim("so", True, here=here)

@@ -14,10 +14,15 @@ from labkit.notebooks import execute, links, site
 
 pytestmark = pytest.mark.thorough("pages as they are published")
 
-DOCUMENTS = [path.stem.lower() for group in site.texts(execute.folder().parent).values() for path in group]
+DOCUMENTS = [
+    path.stem.lower() for group in site.texts(execute.folder().parent).values() for path in group
+]
 NOTEBOOKS = [execute.Notebook(path, None).name for path in execute.find()]
 NAMES = ["index", *DOCUMENTS[:2], *NOTEBOOKS]  # the other documents look as these two do
-SEARCHED = bool(shutil.which("node")) and (execute.folder().parent / site.SEARCH.parent / "node_modules").is_dir()
+SEARCHED = (
+    bool(shutil.which("node"))
+    and (execute.folder().parent / site.SEARCH.parent / "node_modules").is_dir()
+)
 PHONE, DESKTOP = {"width": 390, "height": 844}, {"width": 1280, "height": 900}
 
 
@@ -49,7 +54,9 @@ def test_the_site_without_the_playground_is_small(folder):
 def searched(chromium, folder):
     """Yield a tab at the search of the site, which a server has in a folder, and the addresses that it asks for."""
     if not SEARCHED:
-        pytest.skip("the site has no search here: `make playground` brings its node modules, and needs node")
+        pytest.skip(
+            "the site has no search here: `make playground` brings its node modules, and needs node"
+        )
     handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=folder.parent)
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -71,11 +78,15 @@ def test_the_search_needs_no_server_and_no_mouse(searched, folder):
     first = tab.locator("#results a").first
     tab.wait_for_url("**?q=Hillis")
     tab.get_by_text("Hillis").first.wait_for()
-    assert tab.url == f"{home}search.html?q=Hillis" and first.get_attribute("href").startswith(f"/{folder.name}/")
+    assert tab.url == f"{home}search.html?q=Hillis" and first.get_attribute("href").startswith(
+        f"/{folder.name}/"
+    )
     for _ in range(2):  # the button, the first page
         tab.keyboard.press("Tab")
     assert tab.evaluate("document.activeElement.closest('#results') !== null")
-    tab.evaluate((resources.files("axe_playwright_python") / "axe.min.js").read_text(encoding="utf-8"))
+    tab.evaluate(
+        (resources.files("axe_playwright_python") / "axe.min.js").read_text(encoding="utf-8")
+    )
     for theme, options in (("light", {}), ("dark", {"runOnly": ["color-contrast"]})):
         tab.emulate_media(color_scheme=theme)
         assert tab.evaluate(AXE, ["html", options]) == []
@@ -159,7 +170,10 @@ def test_nothing_is_cut_off_and_axe_finds_nothing(browse, name, folder, chromium
     """
     axe = (resources.files("axe_playwright_python") / "axe.min.js").read_text(encoding="utf-8")
     page = (folder / f"{name}.html").read_bytes() + (folder / "style.css").read_bytes()
-    state, passed = kept.digest(axe, Path(__file__).read_bytes(), page, chromium.version), f"pages/{name}"
+    state, passed = (
+        kept.digest(axe, Path(__file__).read_bytes(), page, chromium.version),
+        f"pages/{name}",
+    )
     if pytestconfig.cache.get(passed, "") == state:
         return
     tab = browse(name)

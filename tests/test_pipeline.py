@@ -54,8 +54,10 @@ def steps(*rows):
 
 # ---------------------------------------------------------------------------------------------------------- results
 @pytest.mark.parametrize("number", range(1, 9))
-@pytest.mark.parametrize(("batch", "chunk", "streams"), [
-    (1, 1000, 3), (7, 3, 2), (7, 1, 8), (6, (1, 2, 3), 2), (5, 5, 3), (8, 3, 1)])
+@pytest.mark.parametrize(
+    ("batch", "chunk", "streams"),
+    [(1, 1000, 3), (7, 3, 2), (7, 1, 8), (6, (1, 2, 3), 2), (5, 5, 3), (8, 3, 1)],
+)
 def test_every_cut_gives_the_same_result(number, batch, chunk, streams):
     variant = lab.variant(number)
     x, k = integers(ODD, batch, variant.io_dtype)
@@ -76,7 +78,9 @@ def test_pipelines_that_share_a_constant_mask_do_not_disturb_each_other():
         one.run(x, k)
         other.run(x, 2 * k)
         assert np.array_equal(one.run(), lab.conv_float64(x, k))
-        assert np.array_equal(other.run(x + 1), lab.conv_float64(x + 1, 2 * k))  # new images and the old mask
+        assert np.array_equal(
+            other.run(x + 1), lab.conv_float64(x + 1, 2 * k)
+        )  # new images and the old mask
         assert np.array_equal(other.run(k=k + 1), lab.conv_float64(x + 1, k + 1))
         with variant.plan(ODD, 6) as plan:
             plan.load(x, 3 * k)
@@ -116,10 +120,23 @@ def test_closing_frees_the_device_memory(buffers):
 # --------------------------------------------------------------------------------------------------------- refusals
 MANY = lab.Layer("many maps", 16, 20, 20, 24, 7)
 REFUSALS = [
-    *(({"chunk": chunk}, f"chunk of {size}") for chunk, size in (
-        (0, "0 images"), (-3, -3), (2.5, 2.5), (True, True), ((), 0), ((3, 0), 0))),
-    *(({"streams": streams}, f"streams={streams}: an integer from 1 to 32") for streams in (0, 33, True)),
-    ({"batch": 0}, "batch of 0"), ({"chunk": (3, 3)}, "2 chunks have 6 images in total; the batch has 4"),
+    *(
+        ({"chunk": chunk}, f"chunk of {size}")
+        for chunk, size in (
+            (0, "0 images"),
+            (-3, -3),
+            (2.5, 2.5),
+            (True, True),
+            ((), 0),
+            ((3, 0), 0),
+        )
+    ),
+    *(
+        ({"streams": streams}, f"streams={streams}: an integer from 1 to 32")
+        for streams in (0, 33, True)
+    ),
+    ({"batch": 0}, "batch of 0"),
+    ({"chunk": (3, 3)}, "2 chunks have 6 images in total; the batch has 4"),
     ({"order": "random"}, "depth or breadth"),
     ({"host": (np.zeros((4, 2, 13, 11)), np.zeros((4, 3, 9, 7)))}, "host's x is float64"),
     ({"variant": 2, "layer": MANY}, "constant memory, 65,536 bytes.*has 75,264"),
@@ -132,12 +149,18 @@ def test_what_is_none_is_refused(options, message):
         Pipeline(**{"variant": 1, "layer": ODD, "batch": 4, **options})
 
 
-@pytest.mark.parametrize(("use", "message"), [
-    (lambda pipeline: pipeline.run(), "no mask yet"),
-    (lambda pipeline: pipeline.run(np.zeros(ODD.x_shape(3)), np.zeros(ODD.k_shape)), "x has the shape"),
-    (lambda pipeline: pipeline.run(k=np.zeros((1, 1))), "k has the shape"),
-    (lambda pipeline: pipeline.timeline, "no events"),
-])
+@pytest.mark.parametrize(
+    ("use", "message"),
+    [
+        (lambda pipeline: pipeline.run(), "no mask yet"),
+        (
+            lambda pipeline: pipeline.run(np.zeros(ODD.x_shape(3)), np.zeros(ODD.k_shape)),
+            "x has the shape",
+        ),
+        (lambda pipeline: pipeline.run(k=np.zeros((1, 1))), "k has the shape"),
+        (lambda pipeline: pipeline.timeline, "no events"),
+    ],
+)
 def test_a_use_without_its_inputs_is_refused(use, message):
     with Pipeline(lab.variant(1), ODD, 4) as pipeline, pytest.raises(LabError, match=message):
         use(pipeline)
@@ -156,7 +179,9 @@ def test_a_device_that_is_too_small_is_named(monkeypatch):
         return new_plan
 
     monkeypatch.setattr(Variant, "plan", few)
-    with pytest.raises(LabError, match=r"3 streams of 2 images need .* take a smaller chunk or fewer streams"):
+    with pytest.raises(
+        LabError, match=r"3 streams of 2 images need .* take a smaller chunk or fewer streams"
+    ):
         Pipeline(lab.variant(1), ODD, 6, 2, 3)
     assert freed == ["made", "closed"]
 
@@ -174,9 +199,23 @@ def test_an_order_has_every_step_once_and_no_step_before_its_own(order, chunks, 
 
 
 def test_breadth_first_issues_a_copy_on_each_stream_first():
-    assert chunk_sizes(10, 4) == (4, 4, 2) and chunk_sizes(10, 99) == (10,) and chunk_sizes(10, [1, 9]) == (1, 9)
-    assert issue_order(5, 3, "breadth")[:4] == [(0, "copy in"), (1, "copy in"), (2, "copy in"), (0, "kernel")]
-    assert issue_order(5, 3, "depth")[:4] == [(0, "copy in"), (0, "kernel"), (0, "copy out"), (1, "copy in")]
+    assert (
+        chunk_sizes(10, 4) == (4, 4, 2)
+        and chunk_sizes(10, 99) == (10,)
+        and chunk_sizes(10, [1, 9]) == (1, 9)
+    )
+    assert issue_order(5, 3, "breadth")[:4] == [
+        (0, "copy in"),
+        (1, "copy in"),
+        (2, "copy in"),
+        (0, "kernel"),
+    ]
+    assert issue_order(5, 3, "depth")[:4] == [
+        (0, "copy in"),
+        (0, "kernel"),
+        (0, "copy out"),
+        (1, "copy in"),
+    ]
 
 
 # --------------------------------------------------------------------------------------------------------- timelines
@@ -207,8 +246,14 @@ def test_overlap_counts_the_engines_at_work():
 
 
 def test_on_a_gpu_a_step_begins_when_the_one_before_of_its_kind_has_ended():
-    table = steps((0, "copy in", 0, 0, 2), (1, "copy in", 1, 0, 4), (0, "kernel", 0, 2, 3), (1, "kernel", 1, 4, 9),
-                  (2, "copy in", 2, 0, 6), (0, "copy out", 0, 3, 5))
+    table = steps(
+        (0, "copy in", 0, 0, 2),
+        (1, "copy in", 1, 0, 4),
+        (0, "kernel", 0, 2, 3),
+        (1, "kernel", 1, 4, 9),
+        (2, "copy in", 2, 0, 6),
+        (0, "copy out", 0, 3, 5),
+    )
     one_at_a_time(table)
     assert table["start_ms"].tolist() == [0, 2, 2, 4, 4, 3]
 
@@ -217,8 +262,12 @@ def test_on_a_gpu_a_step_begins_when_the_one_before_of_its_kind_has_ended():
 def test_one_stream_adds_everything_up_several_hide_all_but_the_first_chunk_behind_the_busiest():
     into, back = FIRST.link_ms(10_000, device="H200")
     for chunk in (100, 2000):
-        serial, hidden = (schedule(FIRST, 10_000, 3.7, chunk, streams, on="H200") for streams in (1, 3))
-        assert span_ms(serial) == pytest.approx(into + 3.7 + back) and overlap(serial) == pytest.approx(1)
+        serial, hidden = (
+            schedule(FIRST, 10_000, 3.7, chunk, streams, on="H200") for streams in (1, 3)
+        )
+        assert span_ms(serial) == pytest.approx(into + 3.7 + back) and overlap(
+            serial
+        ) == pytest.approx(1)
         assert span_ms(hidden) == pytest.approx(back + (into + 3.7) * chunk / 10_000)
         assert busy_ms(hidden).tolist() == pytest.approx([into, 3.7, back])
 
@@ -234,7 +283,9 @@ def test_ordinary_memory_keeps_the_host_waiting():
 @pytest.mark.parametrize("streams", [1, 2, 3, 8])
 def test_a_schedule_is_possible(streams):
     for order in ORDERS:
-        table = schedule(lab.LENET72[1], 1000, 3.3, (100, 200, 700), streams, order=order, on="H200")
+        table = schedule(
+            lab.LENET72[1], 1000, 3.3, (100, 200, 700), streams, order=order, on="H200"
+        )
         for _, mine in [*table.groupby("what"), *table.groupby("stream")]:
             mine = mine.sort_values("start_ms")
             assert (mine["start_ms"].to_numpy()[1:] >= mine["end_ms"].to_numpy()[:-1] - 1e-9).all()
@@ -244,7 +295,9 @@ def test_a_schedule_is_possible(streams):
 # ---------------------------------------------------------------------------------------------------- reference time
 def test_the_links_reference_time_is_that_of_its_busier_direction():
     assert FIRST.link_reference_ms(10_000, device="H200") == pytest.approx(1.024e9 / 55.4e9 * 1e3)
-    assert FIRST.link_reference_ms(10_000, np.float16, "H200") == pytest.approx(0.512e9 / 55.4e9 * 1e3)
+    assert FIRST.link_reference_ms(10_000, np.float16, "H200") == pytest.approx(
+        0.512e9 / 55.4e9 * 1e3
+    )
     into, back = FIRST.link_ms(10_000, device="H200", pinned=False)
     assert into == pytest.approx((10_000 * 86 * 86 + 4 * 49) * 4 / 8.9e9 * 1e3)
     assert back == pytest.approx(1.024e9 / 19.1e9 * 1e3)
@@ -273,7 +326,10 @@ def test_bench_has_a_row_a_combination(verified):
     table = bench_streams(verified, ODD, 12, [3, (2, 4, 6)], [1, 2], [True, False], repeat=1)
     assert len(table) == 8
     assert set(zip(table["sizes"], table["streams"], table["pinned"], strict=True)) == {
-        (sizes, streams, pinned) for sizes in ("equal", "growing") for streams in (1, 2) for pinned in (True, False)
+        (sizes, streams, pinned)
+        for sizes in ("equal", "growing")
+        for streams in (1, 2)
+        for pinned in (True, False)
     }
     assert (table[["layer_ms", "steady_ms", "in_ms", "kernel_ms", "out_ms"]] > 0).all(axis=None)
     for column in ("pin_ms", "register_ms"):
@@ -283,7 +339,10 @@ def test_bench_has_a_row_a_combination(verified):
 
 
 def test_bench_refuses_what_is_not_verified_and_no_run(verified):
-    for kernel, message in ((lab.variant(1, block=(8, 4)), "not verified"), (verified, "repeat = 0")):
+    for kernel, message in (
+        (lab.variant(1, block=(8, 4)), "not verified"),
+        (verified, "repeat = 0"),
+    ):
         with pytest.raises(LabError, match=message):
             bench_streams(kernel, ODD, 4, repeat=0)
 
@@ -294,10 +353,18 @@ def run_swapped(pipeline, *arguments, run=Pipeline.run, **options):
     pipeline.y[...] = pipeline.y[::-1].copy()
 
 
-@pytest.mark.parametrize(("place", "name", "wrong"), [
-    (pipeline_module, "issue_order", lambda *cut: [pair for pair in issue_order(*cut) if pair[0] != 2]),
-    (Pipeline, "run", run_swapped),
-], ids=["a chunk that does not come back", "a chunk in the wrong place"])
+@pytest.mark.parametrize(
+    ("place", "name", "wrong"),
+    [
+        (
+            pipeline_module,
+            "issue_order",
+            lambda *cut: [pair for pair in issue_order(*cut) if pair[0] != 2],
+        ),
+        (Pipeline, "run", run_swapped),
+    ],
+    ids=["a chunk that does not come back", "a chunk in the wrong place"],
+)
 def test_bench_sees_a_wrong_result(verified, monkeypatch, place, name, wrong):
     monkeypatch.setattr(place, name, wrong)
     with pytest.raises(CheckFailed, match="wrong before timing"):
@@ -308,8 +375,12 @@ def test_bench_sees_a_wrong_result(verified, monkeypatch, place, name, wrong):
 def test_a_configuration_that_was_not_recorded_is_named():
     """Those that were recorded are on the pages."""
     recorded = lab.recorded("H200")
-    assert (recorded.streams(7, FIRST)["steady_ms"] > FIRST.link_reference_ms(10_000, device="H200")).all()
-    with pytest.raises(LabError, match=r"no times on streams for rung 7, .*streams 77.*It has .*streams: 1, "):
+    assert (
+        recorded.streams(7, FIRST)["steady_ms"] > FIRST.link_reference_ms(10_000, device="H200")
+    ).all()
+    with pytest.raises(
+        LabError, match=r"no times on streams for rung 7, .*streams 77.*It has .*streams: 1, "
+    ):
         recorded.streams(7, streams=77)
 
 
@@ -335,8 +406,12 @@ def test_the_network_in_pipelines_says_the_same(number):
     network = lab.Network(conv=variant, streams={"chunk": 2, "streams": 2})
     expected = plain.forward(images, course=True)
     assert np.array_equal(network.forward(images, course=True), expected)
-    assert all(op < layer for op, layer in zip(network.times.op_ms, network.times.layer_ms, strict=True))
-    assert np.array_equal(network.forward(images), expected)  # without copies in between there is nothing to overlap
+    assert all(
+        op < layer for op, layer in zip(network.times.op_ms, network.times.layer_ms, strict=True)
+    )
+    assert np.array_equal(
+        network.forward(images), expected
+    )  # without copies in between there is nothing to overlap
 
 
 def test_the_courses_table_of_rung_12_is_recorded_as_such(tmp_path):

@@ -17,21 +17,30 @@ pytestmark = pytest.mark.core("the table that the pages are compared with")
 
 COLUMNS = ["report", "step", "what", "page", "here", "there", "h200"]
 TRAINING = "14_training"
-STEPS = pd.concat([
-    pd.read_csv(data_dir() / "published" / name, dtype={"report": str}) for name in ("op_times.csv", "training.csv")
-])[["report", "step"]].drop_duplicates()
+STEPS = pd.concat(
+    [
+        pd.read_csv(data_dir() / "published" / name, dtype={"report": str})
+        for name in ("op_times.csv", "training.csv")
+    ]
+)[["report", "step"]].drop_duplicates()
 
 
 def _read_rows():
     lines = (data_dir() / "published" / "README.md").read_text(encoding="utf-8").splitlines()
-    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if re.match(r"\| 00\d \|", line)]
+    cells = [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in lines
+        if re.match(r"\| 00\d \|", line)
+    ]
     assert all(len(cell) == len(COLUMNS) for cell in cells)
     return pd.DataFrame(cells, columns=COLUMNS)
 
 
 ROWS = _read_rows()
 every_row = pytest.mark.parametrize(
-    "row", list(ROWS.itertuples(index=False, name="Row")), ids=lambda row: f"{row.report} {row.step}".replace("*", "")
+    "row",
+    list(ROWS.itertuples(index=False, name="Row")),
+    ids=lambda row: f"{row.report} {row.step}".replace("*", ""),
 )
 
 
@@ -66,8 +75,13 @@ def test_the_row_here_exists(row):
     elif here.startswith("lab."):
         assert callable(getattr(lab, here.removeprefix("lab.")))
     elif here.startswith("python -m recording "):
-        assert here.split()[-1] in [command.callback.__name__ for command in app.registered_commands]
+        assert here.split()[-1] in [
+            command.callback.__name__ for command in app.registered_commands
+        ]
     else:
         kernel = lab.variant(name, **as_options(chosen))
-        assert all(f"{option}={format_option(kernel.options[option])}" in chosen for option in as_options(chosen))
+        assert all(
+            f"{option}={format_option(kernel.options[option])}" in chosen
+            for option in as_options(chosen)
+        )
         assert not lab.recorded("H200").select(kernel, lab.LENET86[0], 10_000).empty

@@ -43,15 +43,23 @@ def test_only_what_is_between_the_markers_changes(tmp_path):
     path = tmp_path / "README.md"
     path.write_text(PAGE)
     assert replace_marked("b", "| \\1 | new |\n", path)
-    assert path.read_text() == PAGE.replace("<!-- b:begin -->\n", "<!-- b:begin -->\n| \\1 | new |\n")
+    assert path.read_text() == PAGE.replace(
+        "<!-- b:begin -->\n", "<!-- b:begin -->\n| \\1 | new |\n"
+    )
     assert not replace_marked("b", "| \\1 | new |", path)
     assert replace_marked("a", "", path)
     assert "old" not in path.read_text()
 
 
-@pytest.mark.parametrize("page", [
-    "nothing", "<!-- a:begin -->", "<!-- a:end -->\n<!-- a:begin -->", PAGE.split("between")[0] * 2,
-])
+@pytest.mark.parametrize(
+    "page",
+    [
+        "nothing",
+        "<!-- a:begin -->",
+        "<!-- a:end -->\n<!-- a:begin -->",
+        PAGE.split("between")[0] * 2,
+    ],
+)
 def test_markers_that_do_not_pair_are_refused(tmp_path, page):
     path = tmp_path / "README.md"
     path.write_text(page)
@@ -84,7 +92,9 @@ def test_the_comparison_with_cudnn_is_what_was_recorded():
 def test_what_is_said_of_the_opponents_is_what_was_recorded():
     table = pd.read_csv(data_dir() / "versus" / "nvidia-h200.csv", keep_default_na=False)
     best = table.pivot_table("median_ms", "label", ["network", "layer", "batch"], aggfunc="min")
-    ours, half, opponents = (best.index.str.match(pattern) for pattern in (r"\d\d ", "10 |.*FP16", ".*TF32"))
+    ours, half, opponents = (
+        best.index.str.match(pattern) for pattern in (r"\d\d ", "10 |.*FP16", ".*TF32")
+    )
     exact = ~half & (~opponents | best.index.str.contains("3×"))
     many = best.columns.get_level_values("batch") == 10_000
     for kind, wanted in ((half, "3.9 to 10.4 times"), (~half, "2.2 to 6.3 times")):
@@ -102,19 +112,35 @@ def test_what_is_said_of_the_opponents_is_what_was_recorded():
     assert list(behind[behind < 1].index) == [("lenet72", 1, 100)] and behind.min() > 0.97
     assert best[~half & ~ours]["lenet72", 1, 100].idxmin() == "Triton TF32"
     fewest = best[~half].xs(100, axis=1, level="batch").idxmin()
-    assert (fewest == "07 tuning").groupby("layer").agg(list).to_dict() == {1: [True, True], 2: [False, False]}
+    assert (fewest == "07 tuning").groupby("layer").agg(list).to_dict() == {
+        1: [True, True],
+        2: [False, False],
+    }
     in_tf32 = best.loc["cuDNN TF32"] < best.loc["07 tuning"]
     assert (in_tf32 == (best.columns.get_level_values("layer") == 2))[many].all()
-    wins = pd.concat([best[kind].loc[:, many].idxmin() for kind in (half, ~half)], axis=1).map(lambda x: "warp" in x)
-    assert wins.xs(2, level="layer").all(axis=None) and wins[0].all() and not wins.xs(1, level="layer")[1].any()
+    wins = pd.concat([best[kind].loc[:, many].idxmin() for kind in (half, ~half)], axis=1).map(
+        lambda x: "warp" in x
+    )
+    assert (
+        wins.xs(2, level="layer").all(axis=None)
+        and wins[0].all()
+        and not wins.xs(1, level="layer")[1].any()
+    )
     assert set(table.loc[table["label"].str.startswith("cuDNN"), "how"]) == {"all plans"}
-    assert {"torch.compile FP16", "torch.compile TF32"} < set(best.index) and best.notna().all(axis=None)
+    assert {"torch.compile FP16", "torch.compile TF32"} < set(best.index) and best.notna().all(
+        axis=None
+    )
 
 
 def test_what_is_said_of_the_networks_step_is_what_was_counted():
-    counted = [labkit.recorded("H200").network_counters(label)["time_ns"] / 1e6
-               for label in ("fused, warpgroups", "fused")]
-    half, floats = (" ms in place of ".join(three(row[dtype]) for row in counted) for dtype in ("float16", "float32"))
+    counted = [
+        labkit.recorded("H200").network_counters(label)["time_ns"] / 1e6
+        for label in ("fused, warpgroups", "fused")
+    ]
+    half, floats = (
+        " ms in place of ".join(three(row[dtype]) for row in counted)
+        for dtype in ("float16", "float32")
+    )
     assert f"in half {half}, in float {floats}." in words_of("versus")
 
 
@@ -133,9 +159,10 @@ def test_what_is_said_of_the_network_beside_pytorch_is_what_was_recorded():
     assert list(over(many, "device", "float32", "fused$")) == ["1.9", "1.6"]
     assert "1.9 times as fast as page 13's kernel in half, and 1.6 times in float" in words
     for where, pixels, ratios in (
-            ("device", "float32", "{} times as long from float images in half, and {} times in TF32"),
-            ("host", "float32", "best way takes {} times as long in half, and {} times in TF32"),
-            ("host", "uint8 86x86", "From bytes of 86 × 86 its best way takes {} and {} times as long")):
+        ("device", "float32", "{} times as long from float images in half, and {} times in TF32"),
+        ("host", "float32", "best way takes {} times as long in half, and {} times in TF32"),
+        ("host", "uint8 86x86", "From bytes of 86 × 86 its best way takes {} and {} times as long"),
+    ):
         assert ratios.format(*over(many, where, pixels)) in words
     plain = over(many, "host", "float32", "PyTorch (?:fp16|tf32)$")
     assert "without torch.compile, it takes {} and {} times as long".format(*plain) in words
@@ -146,7 +173,10 @@ def test_what_is_said_of_the_network_beside_pytorch_is_what_was_recorded():
     few = [1e3 * ms[100, "device", "float32", dtype].min() for dtype in ("float16", "float32")]
     assert max(few) < 20
     assert "**100 images** take {:.1f} µs in half and {:.1f} µs in float".format(*few) in words
-    assert "PyTorch's best way {} and {} times as long".format(*over(100, "device", "float32")) in words
+    assert (
+        "PyTorch's best way {} and {} times as long".format(*over(100, "device", "float32"))
+        in words
+    )
     compiled = table[table["label"].str.endswith("compiled")]
     assert not (compiled["batch"] == 1000).any() and not (compiled["pixels"] == "uint8 8x8").any()
 
@@ -170,86 +200,139 @@ def counters_in_words():
 
     wide, tiles = labkit.variant(4, tile=27), "shared_load_instructions"
     made = {layer: count(tiles, wide, layer) / count(tiles, 4, layer) for layer in (third, fourth)}
-    cycles = [132 * count("cycles", kernel, third) / count(tiles, kernel, third) for kernel in (wide, 4)]
-    yield ("closer_look/04_tiling", f"compute only {100 * (made[third] - 1):.1f} % more products",
-           "takes {:.1f} cycles in place of {:.1f}".format(*cycles),
-           f"{count('warps_resident_pct', wide, third):.0f} % of a multiprocessor's warps are resident in place of "
-           f"{count('warps_resident_pct', 4, third):.0f}",
-           f"{100 * (1 - made[fourth]):.0f} % fewer products than with 16",
-           f"in 03 L1 answered {count('l1_hit_pct', 3, fourth):.0f} % of them")
-    waves = millions("l1_wavefronts", (labkit.variant(6, tile=8), 6), second,
-                     " million wavefronts for 1000 images in place of ")
+    cycles = [
+        132 * count("cycles", kernel, third) / count(tiles, kernel, third) for kernel in (wide, 4)
+    ]
+    yield (
+        "closer_look/04_tiling",
+        f"compute only {100 * (made[third] - 1):.1f} % more products",
+        "takes {:.1f} cycles in place of {:.1f}".format(*cycles),
+        f"{count('warps_resident_pct', wide, third):.0f} % of a multiprocessor's warps are resident in place of "
+        f"{count('warps_resident_pct', 4, third):.0f}",
+        f"{100 * (1 - made[fourth]):.0f} % fewer products than with 16",
+        f"in 03 L1 answered {count('l1_hit_pct', 3, fourth):.0f} % of them",
+    )
+    waves = millions(
+        "l1_wavefronts",
+        (labkit.variant(6, tile=8), 6),
+        second,
+        " million wavefronts for 1000 images in place of ",
+    )
     yield "closer_look/06_fusion", waves
     rows, maps, constant, shared, runtime = (
-        labkit.variant(7, step=step) for step in ("rows", "maps", "constant", "shared", "runtime"))
+        labkit.variant(7, step=step) for step in ("rows", "maps", "constant", "shared", "runtime")
+    )
     stopped = [f"{count('stalled_imc_miss', kernel, first):.2g}" for kernel in (maps, rows)]
-    missed = [100 * count("constant_cache_misses", kernel, second) / count("constant_cache_requests", kernel, second)
-              for kernel in (3, maps, constant)]
+    missed = [
+        100
+        * count("constant_cache_misses", kernel, second)
+        / count("constant_cache_requests", kernel, second)
+        for kernel in (3, maps, constant)
+    ]
     tried = pd.read_csv(ROOT / "data" / "experiments" / "weights-nvidia-h100-80gb-hbm3.csv")
     tried = tried.set_index(["weights", "layer"])
     waits = tried["smsp__average_warps_issue_stalled_imc_miss_per_issue_active.ratio"]
     stops = waits["one map at a time"]
     times = tried["gpu__time_duration.sum"] / 1e6
     plain_ms = labkit.recorded("H100").op_ms(3, second) / 10
-    ahead = times.unstack(0)[[way for way in times.index.levels[0] if way != "as it is"]].loc[first.name]
+    ahead = times.unstack(0)[[way for way in times.index.levels[0] if way != "as it is"]].loc[
+        first.name
+    ]
     assert ahead.min() > times["as it is", first.name]
     loads = {rows: second.C * second.K * (4 + second.K - 1), 3: second.terms}  # of a warp
-    per_map = [round(count("global_load_requests", kernel, second) / loads[kernel] / 1000 / second.M)
-               for kernel in loads]
-    yield ("07_rows", "a warp waits {} cycles for IMC misses in place of {}".format(*stopped),
-           "a map takes {} warps in place of {}".format(*per_map),
-           f"{missed[1]:.0f} % of these reads miss in the constant cache; with one map, in rung 03, {missed[0]:.0f} %",
-           f"the time to {times['one map at a time', second.name]:.2f} ms",
-           f"still waits {stops[second.name]:.1f} cycles",
-           f"Layer 2 takes {times['a load per lane', second.name]:.2f} ms, "
-           f"in place of {times['as it is', second.name]:.2f}, and of {plain_ms:.2f} in rung 03",
-           f"On layer 1 of lenet86 a warp waits {waits['as it is', first.name]:.2f} cycles",
-           f"a warp waits {waits['as it is', third.name]:.1f} cycles. With one map at a time, "
-           f"{4 * third.terms:,} bytes, it waits {stops[third.name]:.2f}, and {times['as it is', third.name]:.2f} ms "
-           f"become {times['one map at a time', third.name]:.2f}",
-           f"a way, too:** {times['global memory', second.name]:.2f} ms",
-           f"with {4 * fourth.M * fourth.terms:,} bytes of weights: {times['global memory', fourth.name]:.2f} ms. "
-           f"There a load per lane takes {times['a load per lane', fourth.name]:.2f}, "
-           f"and `rows` as it is {times['as it is', fourth.name]:.2f}")
-    yield "02_constant", "{:.0f} % of the reads miss with one mask (rung 03), {:.0f} % with eight".format(*missed[:2])
+    per_map = [
+        round(count("global_load_requests", kernel, second) / loads[kernel] / 1000 / second.M)
+        for kernel in loads
+    ]
+    yield (
+        "07_rows",
+        "a warp waits {} cycles for IMC misses in place of {}".format(*stopped),
+        "a map takes {} warps in place of {}".format(*per_map),
+        f"{missed[1]:.0f} % of these reads miss in the constant cache; with one map, in rung 03, {missed[0]:.0f} %",
+        f"the time to {times['one map at a time', second.name]:.2f} ms",
+        f"still waits {stops[second.name]:.1f} cycles",
+        f"Layer 2 takes {times['a load per lane', second.name]:.2f} ms, "
+        f"in place of {times['as it is', second.name]:.2f}, and of {plain_ms:.2f} in rung 03",
+        f"On layer 1 of lenet86 a warp waits {waits['as it is', first.name]:.2f} cycles",
+        f"a warp waits {waits['as it is', third.name]:.1f} cycles. With one map at a time, "
+        f"{4 * third.terms:,} bytes, it waits {stops[third.name]:.2f}, and {times['as it is', third.name]:.2f} ms "
+        f"become {times['one map at a time', third.name]:.2f}",
+        f"a way, too:** {times['global memory', second.name]:.2f} ms",
+        f"with {4 * fourth.M * fourth.terms:,} bytes of weights: {times['global memory', fourth.name]:.2f} ms. "
+        f"There a load per lane takes {times['a load per lane', fourth.name]:.2f}, "
+        f"and `rows` as it is {times['as it is', fourth.name]:.2f}",
+    )
+    yield (
+        "02_constant",
+        "{:.0f} % of the reads miss with one mask (rung 03), {:.0f} % with eight".format(
+            *missed[:2]
+        ),
+    )
     ms = labkit.recorded("H200").op_ms(["cuDNN FP32", constant, 7])
     reads, tuned = ms[second.name].iloc[1:]
     assert (ms.loc["cuDNN FP32"] > ms.loc["07 tuning"]).all()
-    swept = labkit.recorded("H200").sweep().query("batch == 1000 and layer == @second.name and unroll.isna()")
+    swept = (
+        labkit.recorded("H200")
+        .sweep()
+        .query("batch == 1000 and layer == @second.name and unroll.isna()")
+    )
     maps_of = swept[swept["rows"] == 4].groupby("maps")["x_reference"].min()
-    more = [100 * count("instructions", runtime, layer) / count("instructions", 7, layer) - 100
-            for layer in (first, second)]
+    more = [
+        100 * count("instructions", runtime, layer) / count("instructions", 7, layer) - 100
+        for layer in (first, second)
+    ]
     ours_over = labkit.recorded("H200").value("x_reference", 7, second)
     library, *_, ours = ms[first.name]
     assert 10.5 < library / ours < 11
-    yield ("07_tuning", f"cuDNN takes {library:.2f} ms, almost 11 times the {ours:.3f}",
-           f"takes {reads:.2f} ms on layer 2 in place of {tuned:.2f}: the constant cache is busy "
-           f"{count('constant_cache_busy_pct', constant, second):.0f} % of the time, "
-           f"and {missed[2]:.0f} % of its requests miss",
-           "Eight maps ({:.2f}; with 10,000 images {over:.2f}) and four ({:.2f}) are equal within the noise. "
-           "With six ({:.2f})".format(*maps_of[[8, 4, 6]], over=ours_over),
-           f"{more[0]:.0f} % more instructions and {count('registers', runtime, first):.0f} registers, not "
-           f"{count('registers', 7, first):.0f}",
-           f"{count('stalled_barrier', 7, first):.2f} cycles at a barrier, and "
-           f"{count('stalled_not_selected', 7, first):.1f} ready for its turn")
-    barriers = (count("stalled_barrier", kernel, layer) for kernel in (shared, 7) for layer in (first, second))
-    yield ("closer_look/07_tuning", "waits {} cycles per instruction for misses of the "
-           "immediate constant cache, in place of {}".format(*stopped),
-           f"{more[0]:.0f} % more instructions, and {count('registers', runtime, first):.0f} registers in place of "
-           f"{count('registers', 7, first):.0f}. On layer 2 it costs {more[1]:.0f} % more instructions",
-           f"busy for {count('constant_cache_busy_pct', constant, second):.0f} % of the time, and only "
-           f"{count('issue_slots_pct', constant, second):.0f} % of the issue slots",
-           "for {:.1f} and {:.1f} cycles per instruction in place of {:.1f} and {:.1f}".format(*barriers))
+    yield (
+        "07_tuning",
+        f"cuDNN takes {library:.2f} ms, almost 11 times the {ours:.3f}",
+        f"takes {reads:.2f} ms on layer 2 in place of {tuned:.2f}: the constant cache is busy "
+        f"{count('constant_cache_busy_pct', constant, second):.0f} % of the time, "
+        f"and {missed[2]:.0f} % of its requests miss",
+        "Eight maps ({:.2f}; with 10,000 images {over:.2f}) and four ({:.2f}) are equal within the noise. "
+        "With six ({:.2f})".format(*maps_of[[8, 4, 6]], over=ours_over),
+        f"{more[0]:.0f} % more instructions and {count('registers', runtime, first):.0f} registers, not "
+        f"{count('registers', 7, first):.0f}",
+        f"{count('stalled_barrier', 7, first):.2f} cycles at a barrier, and "
+        f"{count('stalled_not_selected', 7, first):.1f} ready for its turn",
+    )
+    barriers = (
+        count("stalled_barrier", kernel, layer)
+        for kernel in (shared, 7)
+        for layer in (first, second)
+    )
+    yield (
+        "closer_look/07_tuning",
+        "waits {} cycles per instruction for misses of the "
+        "immediate constant cache, in place of {}".format(*stopped),
+        f"{more[0]:.0f} % more instructions, and {count('registers', runtime, first):.0f} registers in place of "
+        f"{count('registers', 7, first):.0f}. On layer 2 it costs {more[1]:.0f} % more instructions",
+        f"busy for {count('constant_cache_busy_pct', constant, second):.0f} % of the time, and only "
+        f"{count('issue_slots_pct', constant, second):.0f} % of the issue slots",
+        "for {:.1f} and {:.1f} cycles per instruction in place of {:.1f} and {:.1f}".format(
+            *barriers
+        ),
+    )
     direct, eight = "08 fp16, direct", labkit.variant(8, tile=8)
     misses = "constant_cache_misses"
-    yield ("closer_look/08_fp16", f"{millions(misses, (3, direct), second, ' to ', '.1f')} million",
-           millions(misses, ("08 fp16, mul_add_rn", direct), second, " million in place of ", ".1f"),
-           f"{millions('l1_wavefronts', (eight, 8), first)} on layer 1",
-           f"{millions('l1_wavefronts', (eight, 8), second)} on layer 2")
-    integer = (count("thread_integer_instructions", kernel, second) / 1e9
-               for kernel in (labkit.variant(9, step="plain"), 8, labkit.variant(9, step="pixel")))
-    yield ("09_tensor_cores",
-           "{:.1f} billion integer instructions, those of 08 only {:.1f}, those of `pixel` {:.1f}".format(*integer))
+    yield (
+        "closer_look/08_fp16",
+        f"{millions(misses, (3, direct), second, ' to ', '.1f')} million",
+        millions(misses, ("08 fp16, mul_add_rn", direct), second, " million in place of ", ".1f"),
+        f"{millions('l1_wavefronts', (eight, 8), first)} on layer 1",
+        f"{millions('l1_wavefronts', (eight, 8), second)} on layer 2",
+    )
+    integer = (
+        count("thread_integer_instructions", kernel, second) / 1e9
+        for kernel in (labkit.variant(9, step="plain"), 8, labkit.variant(9, step="pixel"))
+    )
+    yield (
+        "09_tensor_cores",
+        "{:.1f} billion integer instructions, those of 08 only {:.1f}, those of `pixel` {:.1f}".format(
+            *integer
+        ),
+    )
 
 
 def test_counts_that_a_page_names_in_words_are_what_was_recorded():
@@ -265,20 +348,30 @@ def test_the_networks_table_is_what_was_recorded():
 
 def test_what_it_says_of_cudnn_and_of_the_steps_is_so():
     """Of the steps with products of four warps: the fastest in half on all layers, in float on those with channels."""
-    rows = overview.list_rows(labkit.recorded("H200")).pivot(index="label", columns="layer", values="op_ms")
+    rows = overview.list_rows(labkit.recorded("H200")).pivot(
+        index="label", columns="layer", values="op_ms"
+    )
     tuned, second = rows.loc["07 tuning"], rows.columns.str.endswith("2")
     assert (tuned < rows.loc["cuDNN FP32"]).all()
     assert ((rows.loc["cuDNN TF32"] < tuned) == second).all()
-    for rung, layers in (("10 speed of light", rows.columns), ("11 split floats", rows.columns[second])):
+    for rung, layers in (
+        ("10 speed of light", rows.columns),
+        ("11 split floats", rows.columns[second]),
+    ):
         assert (rows.loc[f"{rung}, warpgroups", layers] < rows.loc[rung, layers]).all()
 
 
 @pytest.mark.parametrize("batch", [100, 1000, 10_000])
 def test_rungs_10_and_11_are_ahead_of_every_mode_of_cudnn(batch):
-    times = labkit.recorded("H200").op_ms(
-        ["10 speed of light", "11 split floats", "cuDNN FP16", "cuDNN FP32", "cuDNN TF32"],
-        [*labkit.LENET86, *labkit.LENET72], batch=batch,
-    ).T
+    times = (
+        labkit.recorded("H200")
+        .op_ms(
+            ["10 speed of light", "11 split floats", "cuDNN FP16", "cuDNN FP32", "cuDNN TF32"],
+            [*labkit.LENET86, *labkit.LENET72],
+            batch=batch,
+        )
+        .T
+    )
     assert (times["10 speed of light"] < times["cuDNN FP16"]).all()
     assert (times["11 split floats"] < times[["cuDNN FP32", "cuDNN TF32"]].min(axis=1)).all()
 
@@ -302,7 +395,9 @@ def anchors(path):
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-@pytest.mark.parametrize("path", DOCUMENTS, ids=[path.relative_to(ROOT).as_posix() for path in DOCUMENTS])
+@pytest.mark.parametrize(
+    "path", DOCUMENTS, ids=[path.relative_to(ROOT).as_posix() for path in DOCUMENTS]
+)
 def test_links_lead_to_files(path):
     text = path.read_text(encoding="utf-8")
     pictures = re.findall(r'<(?:img src|source [^>]*srcset)="([^"]+)"', text)
@@ -311,7 +406,9 @@ def test_links_lead_to_files(path):
         assert (path.parent / link).is_file(), link
     for link, anchor in re.findall(r"\]\((?!https?://|#)([^)#]+)(?:#([^)]*))?\)", text):
         assert (path.parent / link).exists(), link
-        assert not anchor or link.endswith("py") or anchor in anchors(path.parent / link), f"{link}#{anchor}"
+        assert not anchor or link.endswith("py") or anchor in anchors(path.parent / link), (
+            f"{link}#{anchor}"
+        )
 
 
 def test_the_example_runs_as_it_stands(tmp_path, monkeypatch, capsys):
@@ -331,7 +428,9 @@ def test_the_h100s_table_has_what_was_recorded():
     text = text.partition("## On an H100")[2].partition("\n## ")[0]
     h100, h200 = labkit.recorded("H100"), labkit.recorded("H200")
     layers, longer = [*labkit.LENET86, *labkit.LENET72], {}
-    rows = [line.strip("| ").split(" | ") for line in text.splitlines() if line[:3] in ("| 0", "| 1")]
+    rows = [
+        line.strip("| ").split(" | ") for line in text.splitlines() if line[:3] in ("| 0", "| 1")
+    ]
     assert [row[0][:2] for row in rows] == ["07", "10", "10", "11", "11"]
     for label, *cells in rows:
         label = label.removesuffix(", FP16")
@@ -341,10 +440,22 @@ def test_the_h100s_table_has_what_was_recorded():
             longer[label, layer.name] = ms / h200.value("op_ms", label, layer)
     words = " ".join(text.split())
     halves = ("10 speed of light", "10 speed of light, warpgroups")
-    first_layers = [longer.pop((label, f"{network} layer 1")) for label in halves for network in ("lenet86", "lenet72")]
-    assert "by 25 to 36 %" in words and (round(min(first_layers), 2), round(max(first_layers), 2)) == (1.25, 1.36)
-    assert "by 27 %" in words and round(longer.pop(("11 split floats", "lenet86 layer 1")), 2) == 1.27
-    assert "by 12 %" in words and round(longer.pop(("10 speed of light, warpgroups", "lenet86 layer 2")), 2) == 1.12
+    first_layers = [
+        longer.pop((label, f"{network} layer 1"))
+        for label in halves
+        for network in ("lenet86", "lenet72")
+    ]
+    assert "by 25 to 36 %" in words and (
+        round(min(first_layers), 2),
+        round(max(first_layers), 2),
+    ) == (1.25, 1.36)
+    assert (
+        "by 27 %" in words and round(longer.pop(("11 split floats", "lenet86 layer 1")), 2) == 1.27
+    )
+    assert (
+        "by 12 %" in words
+        and round(longer.pop(("10 speed of light, warpgroups", "lenet86 layer 2")), 2) == 1.12
+    )
     assert "less than 7 %" in words and all(abs(ratio - 1) < 0.07 for ratio in longer.values())
 
 
@@ -353,12 +464,19 @@ def test_the_noise_is_what_was_recorded():
     words = words_of("versus")
     h100, h200 = labkit.recorded("H100"), labkit.recorded("H200")
     own = h100.table.dropna(subset="op_again_ms")
-    spread = own[["op_ms", "op_again_ms"]].max(axis=1) / own[["op_ms", "op_again_ms"]].min(axis=1) - 1
-    percent = {batch: f"{100 * value:.1f}" for batch, value in spread.groupby(own["batch"]).max().items()}
+    spread = (
+        own[["op_ms", "op_again_ms"]].max(axis=1) / own[["op_ms", "op_again_ms"]].min(axis=1) - 1
+    )
+    percent = {
+        batch: f"{100 * value:.1f}" for batch, value in spread.groupby(own["batch"]).max().items()
+    }
     assert own.groupby(["layer", "batch"]).size().eq(11).all() and len(own) == 4 * 3 * 11
     batches = f"{percent[100]} % with 100 images, {percent[1000]} % with 1,000 and {percent[10_000]} % with 10,000"
     assert f"differ by at most {batches}" in words
     assert f"under two labels, differ by up to {100 * h100.noise():.1f} %" in words
     assert f"There the same code differs by up to {100 * h200.noise():.1f} %" in words
-    twice = [f"{h200.op_ms(label, labkit.LENET86[0]):.3f}" for label in ("11 split floats", "11 split floats, tall=10")]
+    twice = [
+        f"{h200.op_ms(label, labkit.LENET86[0]):.3f}"
+        for label in ("11 split floats", "11 split floats, tall=10")
+    ]
     assert f"{twice[0]} and {twice[1]} ms are recorded" in words

@@ -36,18 +36,26 @@ def test_every_command_explains_itself():
     assert len(commands) == 22
 
 
-@pytest.mark.parametrize(("arguments", "said"), [
-    (["times", "nothing"], "there is no rung 'nothing'"),
-    (["counters", "42"], "there is no rung 42"),
-    (["counters", "tuning"], "counters are recorded on a GPU"),
-    (["streams"], "streams are recorded on a GPU"),
-    (["training"], "training is recorded on a GPU"),
-    (["experiments"], "experiments are measured on a GPU; the engine here is the CPU's (a processor)"),
-    (["versus"], "this comparison needs an NVIDIA GPU that PyCUDA and PyTorch can use"),
-    (["compare-counters", "--device", "h900"], "there is no h900.csv"),
-])
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["times", "nothing"], "there is no rung 'nothing'"),
+        (["counters", "42"], "there is no rung 42"),
+        (["counters", "tuning"], "counters are recorded on a GPU"),
+        (["streams"], "streams are recorded on a GPU"),
+        (["training"], "training is recorded on a GPU"),
+        (
+            ["experiments"],
+            "experiments are measured on a GPU; the engine here is the CPU's (a processor)",
+        ),
+        (["versus"], "this comparison needs an NVIDIA GPU that PyCUDA and PyTorch can use"),
+        (["compare-counters", "--device", "h900"], "there is no h900.csv"),
+    ],
+)
 def test_refusals(arguments, said, monkeypatch):
-    monkeypatch.setattr(devices, "device", lambda: SimpleNamespace(engine="cpu", name="a processor"))
+    monkeypatch.setattr(
+        devices, "device", lambda: SimpleNamespace(engine="cpu", name="a processor")
+    )
     assert said in str(run(*arguments).exception)
 
 
@@ -80,14 +88,27 @@ def test_times_are_kept_layer_by_layer(monkeypatch):
     def bench(chosen, layer, batch, layer_time=True, **options):
         if not layer_time and next(clock) == 3:
             raise KeyboardInterrupt
-        return pd.DataFrame({"label": [kernel.label for kernel in chosen], "layer": layer.name, "batch": batch,
-                             "op_ms": np.arange(len(chosen)) + 1.0, "layer_ms": 9.0 if layer_time else np.nan})
+        return pd.DataFrame(
+            {
+                "label": [kernel.label for kernel in chosen],
+                "layer": layer.name,
+                "batch": batch,
+                "op_ms": np.arange(len(chosen)) + 1.0,
+                "layer_ms": 9.0 if layer_time else np.nan,
+            }
+        )
 
     monkeypatch.setattr(times, "bench", bench)
     monkeypatch.setattr(times, "record_times", kept.append)
     with pytest.raises(KeyboardInterrupt):
-        times.measure_kernels([labkit.variant(1)], [labkit.variant(2)], labkit.LENET86, [2, 3], keep=True)
-    assert [table["layer"][0] for table in kept] == ["lenet86 layer 1", "lenet86 layer 1", "lenet86 layer 2"]
+        times.measure_kernels(
+            [labkit.variant(1)], [labkit.variant(2)], labkit.LENET86, [2, 3], keep=True
+        )
+    assert [table["layer"][0] for table in kept] == [
+        "lenet86 layer 1",
+        "lenet86 layer 1",
+        "lenet86 layer 2",
+    ]
     own, other = kept[1].sort_values("label").to_dict("records")
     assert len(kept[0]) == 1 and kept[0]["op_again_ms"].tolist() == [2]
     assert (own["op_ms"], own["op_again_ms"], own["layer_ms"]) == (1, 2, 9)
@@ -103,10 +124,22 @@ def test_times_of_one_rung(capsys):
 # ------------------------------------------------------------------------------------------------------- the sweep
 def swept(variants, layer, batch, repeat):
     """Stand in for a sweep: return a row per point, each slower than the one before."""
-    rows = [{"rung": 7, "label": kernel.label, "options": kernel.options_text, "layer": layer.name, "batch": 1000,
-             "op_ms": 1.0 + i, "x_reference": 2.0 + i, "registers": 40, "shared_bytes": 196, "reason": "",
-             **kernel.options}
-            for i, kernel in enumerate(variants)]
+    rows = [
+        {
+            "rung": 7,
+            "label": kernel.label,
+            "options": kernel.options_text,
+            "layer": layer.name,
+            "batch": 1000,
+            "op_ms": 1.0 + i,
+            "x_reference": 2.0 + i,
+            "registers": 40,
+            "shared_bytes": 196,
+            "reason": "",
+            **kernel.options,
+        }
+        for i, kernel in enumerate(variants)
+    ]
     return pd.DataFrame(rows)
 
 
@@ -123,34 +156,50 @@ def test_a_program_tells_the_owner_of_each_launch():
     several = [jobs.make_job(labkit.variant(5), layer, 2) for layer in labkit.LENET86]
     with jobs.write_program(several) as (command, find_owners):
         subprocess.run(command, check=True)
-        assert [job.shape for job, _ in find_owners(4)] == ["lenet86 layer 1"] * 2 + ["lenet86 layer 2"] * 2
+        assert [job.shape for job, _ in find_owners(4)] == ["lenet86 layer 1"] * 2 + [
+            "lenet86 layer 2"
+        ] * 2
         assert {result["images"] for _, result in find_owners(4)} == {2}
         for launches in (3, 5):
-            with pytest.raises(LabError, match=f"{launches} launches were counted, but the jobs of 05 .* made 4"):
+            with pytest.raises(
+                LabError, match=f"{launches} launches were counted, but the jobs of 05 .* made 4"
+            ):
                 find_owners(launches)
 
 
 def test_counters_are_those_of_the_first_launches(monkeypatch):
     """A variant that computes in chunks launches its kernels several times."""
     job = jobs.make_job(labkit.variant(5), LAYER)
-    rows = [(job, {"images": 7}, {"kernel": kernel, "cycles": i}) for i, kernel in enumerate(["im2col", "gemm"] * 2)]
+    rows = [
+        (job, {"images": 7}, {"kernel": kernel, "cycles": i})
+        for i, kernel in enumerate(["im2col", "gemm"] * 2)
+    ]
     monkeypatch.setattr(counters, "METRICS", ("cycles",))
     monkeypatch.setattr(counters, "count_launches", lambda several, metrics: rows)
     table = counters.profile_rung(labkit.variant(5).rung)
-    assert table[["batch", "kernel", "cycles"]].values.tolist() == [[7, "im2col", 0], [7, "gemm", 1]]
+    assert table[["batch", "kernel", "cycles"]].values.tolist() == [
+        [7, "im2col", 0],
+        [7, "gemm", 1],
+    ]
 
 
 def test_what_cannot_run_is_not_counted_and_one_image_per_launch_is_one_launch():
     shapes = {(job.program, job.shape) for job in counters.list_jobs(labkit.variant("fusion").rung)}
     assert ("06 fusion, whole", "lenet86 layer 2") in shapes
-    single = [job for job in counters.list_jobs(labkit.variant("unroll_gemm").rung) if "images=1" in job.program]
+    single = [
+        job
+        for job in counters.list_jobs(labkit.variant("unroll_gemm").rung)
+        if "images=1" in job.program
+    ]
     assert {job.batch for job in single} == {1}
 
 
 def test_counters_are_kept_group_by_group(monkeypatch, tmp_path):
     """Those that are kept are not counted again; those of another source are removed."""
     monkeypatch.setattr(compare_counters, "EXACT", tmp_path)
-    monkeypatch.setattr(devices, "device", lambda: SimpleNamespace(engine="gpu", name="G", slug="g"))
+    monkeypatch.setattr(
+        devices, "device", lambda: SimpleNamespace(engine="gpu", name="G", slug="g")
+    )
     monkeypatch.setattr(compare_counters, "device", lambda: SimpleNamespace(slug="g"))
     several = [jobs.make_job(labkit.variant(number), LAYER) for number in (1, 2, 3)]
     monkeypatch.setattr(jobs, "every", lambda: several)

@@ -13,7 +13,9 @@ pytestmark = pytest.mark.core("what every kernel is held against")
 
 def _draw(B, C, H, W, M, K, dtype=np.float32):
     rng = np.random.default_rng([B, C, H, W, M, K])
-    return rng.standard_normal((B, C, H, W)).astype(dtype), rng.standard_normal((M, C, K, K)).astype(dtype)
+    return rng.standard_normal((B, C, H, W)).astype(dtype), rng.standard_normal(
+        (M, C, K, K)
+    ).astype(dtype)
 
 
 @given(*(st.integers(*ends) for ends in ((1, 3), (1, 3), (0, 5), (0, 7), (1, 4), (1, 4))))
@@ -27,10 +29,17 @@ def test_loops_numpy_and_float64_agree(B, C, extra_h, extra_w, M, K):
 
 
 def test_against_scipy():
-    from scipy.signal import correlate  # here: it takes more than a second, in each process that collects tests
+    from scipy.signal import (
+        correlate,
+    )  # here: it takes more than a second, in each process that collects tests
 
     x, k = _draw(2, 3, 9, 12, 4, 5)
-    theirs = np.stack([[correlate(image.astype(float), mask.astype(float), "valid")[0] for mask in k] for image in x])
+    theirs = np.stack(
+        [
+            [correlate(image.astype(float), mask.astype(float), "valid")[0] for mask in k]
+            for image in x
+        ]
+    )
     np.testing.assert_allclose(conv_float64(x, k), theirs, rtol=1e-12, atol=1e-12)
 
 
@@ -43,12 +52,20 @@ def test_dtypes():
 def test_the_error_scale_bounds_the_result():
     x, k = _draw(2, 3, 8, 7, 4, 3)
     assert (np.abs(conv_float64(x, k)) <= error_scale(x, k)).all()
-    np.testing.assert_allclose(error_scale(np.abs(x), np.abs(k)), conv_float64(np.abs(x), np.abs(k)))
+    np.testing.assert_allclose(
+        error_scale(np.abs(x), np.abs(k)), conv_float64(np.abs(x), np.abs(k))
+    )
 
 
-@pytest.mark.parametrize(("x_shape", "k_shape", "says"), [
-    ((5, 5), (1, 1, 3, 3), "have to be"), ((1, 2, 5, 5), (1, 3, 3, 3), "C = 2 channels.*C = 3"),
-    ((1, 1, 5, 5), (1, 1, 3, 2), "square"), ((1, 1, 3, 9), (1, 1, 4, 4), "no larger")])
+@pytest.mark.parametrize(
+    ("x_shape", "k_shape", "says"),
+    [
+        ((5, 5), (1, 1, 3, 3), "have to be"),
+        ((1, 2, 5, 5), (1, 3, 3, 3), "C = 2 channels.*C = 3"),
+        ((1, 1, 5, 5), (1, 1, 3, 2), "square"),
+        ((1, 1, 3, 9), (1, 1, 4, 4), "no larger"),
+    ],
+)
 @pytest.mark.parametrize("conv", [conv_loops, conv_numpy, conv_float64, error_scale])
 def test_shapes_that_do_not_go_together(conv, x_shape, k_shape, says):
     with pytest.raises(LabError, match=says):

@@ -28,7 +28,14 @@ pytestmark = pytest.mark.core("what every recorded value is read through")
 
 def row(rung=1, label=None, layer=LENET86[0].name, batch=1000, op_ms=1.0, **more):
     label = label or store.label(rung)
-    facts = {"rung": rung, "label": label, "layer": layer, "batch": batch, "dtype": "float32", "op_ms": op_ms}
+    facts = {
+        "rung": rung,
+        "label": label,
+        "layer": layer,
+        "batch": batch,
+        "dtype": "float32",
+        "op_ms": op_ms,
+    }
     return facts | {"engine": "gpu", "device": "NVIDIA H200", "options": "block=16x16"} | more
 
 
@@ -45,7 +52,16 @@ def store_dir(tmp_path):
             row(2, op_ms=2.0, layer_ms=9.5),
             row(2, "02 constant, block=32x8", op_ms=1.5),
             row(2, layer=LENET86[1].name, op_ms=8.0),
-            row(1, "01 baseline", layer="", network="lenet86", total_s=3.5, accuracy=0.886, op1_ms=1.25, distinct=360),
+            row(
+                1,
+                "01 baseline",
+                layer="",
+                network="lenet86",
+                total_s=3.5,
+                accuracy=0.886,
+                op1_ms=1.25,
+                distinct=360,
+            ),
         ),
         tmp_path,
         date="2026-11-21",
@@ -66,7 +82,9 @@ def test_what_goes_in_comes_out(store_dir):
     assert set(saved.table["network"]) == {"lenet86"}
 
 
-def test_a_rung_is_its_default_options_at_the_largest_batch_unless_a_label_or_a_batch_is_given(store_dir):
+def test_a_rung_is_its_default_options_at_the_largest_batch_unless_a_label_or_a_batch_is_given(
+    store_dir,
+):
     saved = recorded("H200", store_dir)
     assert saved.value("op_ms", 2, LENET86[0]) == 2.0
     assert saved.value("op_ms", "02 constant, block=32x8", LENET86[0]) == 1.5
@@ -77,10 +95,15 @@ def test_a_rung_is_its_default_options_at_the_largest_batch_unless_a_label_or_a_
 
 def test_a_kernel_that_has_changed_since_it_was_measured_is_named(tmp_path):
     baseline, tiled = variant(1), variant(4, step="weights")
-    record_times(table(row(1, baseline.label, code=baseline.code), row(4, tiled.label, code="0ld0ld00")), tmp_path)
+    record_times(
+        table(row(1, baseline.label, code=baseline.code), row(4, tiled.label, code="0ld0ld00")),
+        tmp_path,
+    )
     saved = recorded("H200", tmp_path)
     assert overview.list_outdated(saved) == ["04 tiling, weights"]
-    assert "Kernels have changed since they were measured: 04 tiling." in overview.write_caption(saved)
+    assert "Kernels have changed since they were measured: 04 tiling." in overview.write_caption(
+        saved
+    )
     commented = variant(1, source=baseline.source.replace("\n", "    // a remark\n"))
     assert commented.code == baseline.code != variant(2).code
 
@@ -92,8 +115,15 @@ def test_a_solution_never_stands_for_its_rung(tmp_path):
     before = recorded("H200", tmp_path)
     own = variant(1, source=rung(2).source)
     rows = [
-        row(kernel.rung.number, kernel.label, layer.name, 10_000, op_ms=0.001, dtype=kernel.io_dtype.name,
-            options=kernel.options_text)
+        row(
+            kernel.rung.number,
+            kernel.label,
+            layer.name,
+            10_000,
+            op_ms=0.001,
+            dtype=kernel.io_dtype.name,
+            options=kernel.options_text,
+        )
         for kernel in (*solutions(), own)
         for layer in (*LENET86, *LENET72)
     ]
@@ -125,20 +155,30 @@ def test_a_later_measurement_replaces_the_same_and_nothing_else(store_dir):
 
 
 def test_the_file_does_not_depend_on_the_order_of_recording_nor_on_how_often(store_dir, tmp_path):
-    path, again = (folder / "results" / "nvidia-h200.csv" for folder in (store_dir, tmp_path / "again"))
+    path, again = (
+        folder / "results" / "nvidia-h200.csv" for folder in (store_dir, tmp_path / "again")
+    )
     before, rows = path.read_bytes(), recorded("H200", store_dir).table
     record_times(rows, store_dir, date="2026-11-21")
     for number in reversed(range(len(rows))):
         record_times(rows[number : number + 1], tmp_path / "again", date="2026-11-21")
     assert path.read_bytes() == again.read_bytes() == before
-    assert [file.name for file in path.parent.iterdir()] == [path.name]  # nothing half-written beside it
+    assert [file.name for file in path.parent.iterdir()] == [
+        path.name
+    ]  # nothing half-written beside it
 
 
 def test_what_is_not_there_is_said_with_what_is(store_dir):
     saved = recorded("H200", store_dir)
     for column, kernel, layer, message in (
-        ("op_ms", 7, LENET86[0], r"no times for rung 7, layer lenet86 layer 1.*rung: 01 baseline, 02 constant"),
-        ("oops", 1, LENET86[0], "no column 'oops'"), ("accuracy", 1, LENET86[0], "no accuracy for rung 1"),
+        (
+            "op_ms",
+            7,
+            LENET86[0],
+            r"no times for rung 7, layer lenet86 layer 1.*rung: 01 baseline, 02 constant",
+        ),
+        ("oops", 1, LENET86[0], "no column 'oops'"),
+        ("accuracy", 1, LENET86[0], "no accuracy for rung 1"),
         ("op_ms", 2, None, r"2 rows for rung 2.*layer 1.*layer 2.*Say which"),
     ):
         with pytest.raises(LabError, match=message):
@@ -158,8 +198,11 @@ def test_ambiguous_device_names(store_dir):
 
 
 def test_what_cannot_be_recorded(tmp_path):
-    for rows, message in ((table(), "empty"), (table(row()).drop(columns="label"), "without label"),
-                          (table(row(), row(device="NVIDIA A40")), "one device's results")):
+    for rows, message in (
+        (table(), "empty"),
+        (table(row()).drop(columns="label"), "without label"),
+        (table(row(), row(device="NVIDIA A40")), "one device's results"),
+    ):
         with pytest.raises(LabError, match=message):
             record_times(rows, tmp_path)
     assert not list(tmp_path.iterdir())
@@ -189,15 +232,21 @@ def test_the_courses_table_can_be_recorded(tmp_path):
     network = SimpleNamespace(conv=(conv, conv), layers=tuple(LENET86))
     columns = ["batch", *(f"{kind} time {i} ms" for kind in ("op", "layer") for i in (1, 2))]
     columns += ["total s", "accuracy", "distinct images"]
-    measured = pd.DataFrame([[100, 1.5, 2.5, 3.0, 4.0, 0.5, 0.875, 100], [10, 0.5, 1.0, 1.5, 2.0, 0.25, 1.0, 10]])
+    measured = pd.DataFrame(
+        [[100, 1.5, 2.5, 3.0, 4.0, 0.5, 0.875, 100], [10, 0.5, 1.0, 1.5, 2.0, 0.25, 1.0, 10]]
+    )
     measured.columns = columns
     keep.record_course(measured, network, tmp_path)
     saved = recorded(device().name, tmp_path)
-    pd.testing.assert_frame_equal(saved.course(1), measured[::-1].reset_index(drop=True), check_dtype=False)
+    pd.testing.assert_frame_equal(
+        saved.course(1), measured[::-1].reset_index(drop=True), check_dtype=False
+    )
     assert saved.value("total_s", "01 baseline", "", batch=10) == 0.25
     with pytest.raises(LabError, match="no times for rung 3, layer , network lenet86"):
         saved.course(3)
-    assert recorded("H200").course(["tuning", 12])["label"].tolist() == ["07 tuning", "12 streams"] * 3
+    assert (
+        recorded("H200").course(["tuning", 12])["label"].tolist() == ["07 tuning", "12 streams"] * 3
+    )
 
 
 def test_the_recorded_files_in_the_repository_can_be_read():
@@ -210,7 +259,10 @@ def test_the_recorded_files_in_the_repository_can_be_read():
 def test_published_figures():
     """The pages show them by network, step and report; any case will do."""
     assert len(published()) == 71
-    with pytest.raises(LabError, match=r"nothing was published for network lenet86, step teleport\. It has .*: base"):
+    with pytest.raises(
+        LabError,
+        match=r"nothing was published for network lenet86, step teleport\. It has .*: base",
+    ):
         published("lenet86", "teleport")
     assert list(published(report="002", step="cpu LOOPS")["op2_ms"]) == [151186.232]
     assert published_training()["test_accuracy_pct"].max() == 96.86
@@ -219,13 +271,32 @@ def test_published_figures():
 # ------------------------------------------------------------------------------------------------- keyed by the name
 def test_a_file_names_rungs_and_a_table_has_their_numbers(store_dir):
     text = (store_dir / "results" / "nvidia-h200.csv").read_text()
-    assert ",constant,constant," in text and ',constant,"constant, block=32x8",' in text and "02 constant" not in text
-    assert set(recorded("H200", store_dir).table["label"]) == {"01 baseline", "02 constant", "02 constant, block=32x8"}
+    assert (
+        ",constant,constant," in text
+        and ',constant,"constant, block=32x8",' in text
+        and "02 constant" not in text
+    )
+    assert set(recorded("H200", store_dir).table["label"]) == {
+        "01 baseline",
+        "02 constant",
+        "02 constant, block=32x8",
+    }
 
 
-@pytest.mark.parametrize("label", [
-    "07 tuning, rows=4", "07 tuning, constant", "10 speed of light, persistent", "03 registers + 06 fusion",
-    "12 streams", "05 unroll gemm, a_scatter.cu", "01 baseline, own source", "00 network", "textbook"])
+@pytest.mark.parametrize(
+    "label",
+    [
+        "07 tuning, rows=4",
+        "07 tuning, constant",
+        "10 speed of light, persistent",
+        "03 registers + 06 fusion",
+        "12 streams",
+        "05 unroll gemm, a_scatter.cu",
+        "01 baseline, own source",
+        "00 network",
+        "textbook",
+    ],
+)
 def test_labels_come_back_with_their_numbers(label):
     named = store.remove_numbers(table({"label": label, "options": "rows=4"}))
     assert not any(character.isdigit() for character in named["label"][0].replace("=4", ""))
@@ -237,9 +308,13 @@ def test_a_number_that_changes_changes_no_file(store_dir, monkeypatch):
     """If rung 02 becomes 05, its recorded times are found by the new number; the file stays the same."""
     numbers = {**store.NUMBERS, "constant": 5, "unroll_gemm": 2}
     monkeypatch.setattr(store, "NUMBERS", numbers)
-    monkeypatch.setattr(store, "_WORDS", {name.replace("_", " "): number for name, number in numbers.items()})
+    monkeypatch.setattr(
+        store, "_WORDS", {name.replace("_", " "): number for name, number in numbers.items()}
+    )
     saved = recorded("H200", store_dir)
-    assert saved.value("op_ms", 5, LENET86[0]) == saved.value("op_ms", "constant", LENET86[0]) == 2.0
+    assert (
+        saved.value("op_ms", 5, LENET86[0]) == saved.value("op_ms", "constant", LENET86[0]) == 2.0
+    )
     assert saved.value("op_ms", "05 constant, block=32x8", LENET86[0]) == 1.5
 
 
@@ -248,7 +323,10 @@ def test_rungs_that_the_ladder_does_not_have(store_dir):
         record_times(table(row(99, "99 fake")), store_dir)
     path = store_dir / "results" / "nvidia-h200.csv"
     path.write_text(path.read_text().replace(",constant,constant,", ",texture,texture,"))
-    with pytest.raises(LabError, match=r"nvidia-h200.csv names the rung 'texture'; the ladder has baseline, constant"):
+    with pytest.raises(
+        LabError,
+        match=r"nvidia-h200.csv names the rung 'texture'; the ladder has baseline, constant",
+    ):
         recorded("H200", store_dir)
 
 
@@ -263,7 +341,9 @@ def test_a_ratio_of_several_kernels_is_that_of_their_times():
     pairs = saved.ratio("op_ms", [tiled, 4], [3, 3], LENET86[0])
     assert list(pairs) == ratios[LENET86[0].name].tolist()
     table = saved.ratio("op_ms", 3, [4, 5], LENET86)
-    assert table.shape == (2, 2) and table.iloc[1, 1] == pytest.approx(saved.ratio("op_ms", 3, 5, LENET86[1]))
+    assert table.shape == (2, 2) and table.iloc[1, 1] == pytest.approx(
+        saved.ratio("op_ms", 3, 5, LENET86[1])
+    )
 
 
 def test_the_parts_of_an_op_time_are_its_kernels():
@@ -280,29 +360,54 @@ def test_counters_are_found_under_short_and_full_names():
     rows = saved.counters([4, 3], LENET86, "global_store_sectors", stores)
     assert rows["label"].tolist() == ["04 tiling"] * 2 + ["03 registers"] * 2
     assert (rows["global_store_sectors"] == rows[stores]).all()
-    sectors = saved.counters(3, LENET86, "global_load_sectors", "global_load_requests", "sectors_per_load")
-    assert (sectors["sectors_per_load"] == sectors["global_load_sectors"] / sectors["global_load_requests"]).all()
+    sectors = saved.counters(
+        3, LENET86, "global_load_sectors", "global_load_requests", "sectors_per_load"
+    )
+    assert (
+        sectors["sectors_per_load"]
+        == sectors["global_load_sectors"] / sectors["global_load_requests"]
+    ).all()
 
 
-@pytest.mark.parametrize(("ask", "message"), [
-    (lambda saved: saved.op_ms([4, "04 tiling, tile=5"]),
-     r"no times for kernel 04 tiling, tile=5, .*It has kernel: 04 tiling, 04 "),
-    (lambda saved: saved.op_ms("05 unroll gemm, block=512", LENET86[0], kernel="conv"),
-     r"no time of a kernel 'conv' of 05 unroll gemm, block=512; .* im2col, gemm"),
-    (lambda saved: saved.op_ms(3, LENET86[0], kernel="gemm"),
-     "'gemm' of 03 registers; there are none: it has only one kernel"),
-    (lambda saved: saved.cudnn("lenet86", "int8"),
-     r"for network lenet86, dtype int8, batch 10000\. It has .*tf32, float16"),
-    (lambda saved: saved.op_ms("cuDNN INT8", LENET86[1]), "no times for kernel cuDNN INT8, layer lenet86 layer 2"),
-    (lambda saved: saved.counters(1, LENET72[0]),
-     r"no counters for rung 1, layer lenet72 layer 1\. It has rung: 01 .*: lenet86"),
-    (lambda saved: saved.counters(1, None, "oops"),
-     r"no counter 'oops'; it has global_load_requests, .*sectors_per_load"),
-    (lambda saved: saved.counter("time_ns", 5, LENET86[0]),
-     r"2 rows for rung 5, layer lenet86 layer 1: .*im2col; .*gemm\. Say which"),
-    (lambda saved: saved.ratio("op_ms", [4, 5], [3], LENET86[0]), "pairs 2 kernels with 1"),
-    (lambda saved: saved.select([]), "no kernel was given"),
-])
+@pytest.mark.parametrize(
+    ("ask", "message"),
+    [
+        (
+            lambda saved: saved.op_ms([4, "04 tiling, tile=5"]),
+            r"no times for kernel 04 tiling, tile=5, .*It has kernel: 04 tiling, 04 ",
+        ),
+        (
+            lambda saved: saved.op_ms("05 unroll gemm, block=512", LENET86[0], kernel="conv"),
+            r"no time of a kernel 'conv' of 05 unroll gemm, block=512; .* im2col, gemm",
+        ),
+        (
+            lambda saved: saved.op_ms(3, LENET86[0], kernel="gemm"),
+            "'gemm' of 03 registers; there are none: it has only one kernel",
+        ),
+        (
+            lambda saved: saved.cudnn("lenet86", "int8"),
+            r"for network lenet86, dtype int8, batch 10000\. It has .*tf32, float16",
+        ),
+        (
+            lambda saved: saved.op_ms("cuDNN INT8", LENET86[1]),
+            "no times for kernel cuDNN INT8, layer lenet86 layer 2",
+        ),
+        (
+            lambda saved: saved.counters(1, LENET72[0]),
+            r"no counters for rung 1, layer lenet72 layer 1\. It has rung: 01 .*: lenet86",
+        ),
+        (
+            lambda saved: saved.counters(1, None, "oops"),
+            r"no counter 'oops'; it has global_load_requests, .*sectors_per_load",
+        ),
+        (
+            lambda saved: saved.counter("time_ns", 5, LENET86[0]),
+            r"2 rows for rung 5, layer lenet86 layer 1: .*im2col; .*gemm\. Say which",
+        ),
+        (lambda saved: saved.ratio("op_ms", [4, 5], [3], LENET86[0]), "pairs 2 kernels with 1"),
+        (lambda saved: saved.select([]), "no kernel was given"),
+    ],
+)
 def test_what_was_not_recorded_is_refused_with_what_was(ask, message):
     with pytest.raises(LabError, match=message):
         ask(recorded("H200"))
@@ -315,11 +420,17 @@ def test_evidence_is_stamped_with_date_and_device(tmp_path, monkeypatch):
     path = keep.record_evidence(counted, tmp_path / "counters")
     assert path == tmp_path / "counters" / "nvidia-h200.csv"
     saved = pd.read_csv(path)
-    assert list(saved) == ["date", "device", "kernel", "sectors"] and list(counted) == ["kernel", "sectors"]
+    assert list(saved) == ["date", "device", "kernel", "sectors"] and list(counted) == [
+        "kernel",
+        "sectors",
+    ]
     assert saved.iloc[0].tolist()[1:] == ["NVIDIA H200", "conv", 12345678901]
     keep.record_evidence(counted.assign(kernel="gemm"), tmp_path / "counters", by=["kernel"])
     path = keep.record_evidence(counted.assign(sectors=7), tmp_path / "counters", by=["kernel"])
-    assert pd.read_csv(path).set_index("kernel")["sectors"].to_dict() == {"conv": 7, "gemm": 12345678901}
+    assert pd.read_csv(path).set_index("kernel")["sectors"].to_dict() == {
+        "conv": 7,
+        "gemm": 12345678901,
+    }
     with pytest.raises(LabError, match="nothing to record"):
         keep.record_evidence(counted[:0], tmp_path)
     gpu.engine = "cpu"
@@ -334,7 +445,9 @@ def test_merged_rows_replace_those_of_the_same_key_and_bring_their_columns(tmp_p
     merge_rows(path, table(row, {**row, "chunk": 200}), key)
     merge_rows(path, table({"warm": True, **row, "steady_ms": 1.23456789}), key)
     assert path.read_text().splitlines() == [
-        "device,chunk,streams,steady_ms,warm", "X,200,1,2,", "X,100,1,1.23457,True",
+        "device,chunk,streams,steady_ms,warm",
+        "X,200,1,2,",
+        "X,100,1,1.23457,True",
     ]
     merge_rows(path, table(row), key=None)
     assert path.read_text().splitlines() == ["device,chunk,streams,steady_ms", "X,100,1,2"]
@@ -355,5 +468,7 @@ def test_a_run_against_others_has_each_contestant_once_the_fastest_first():
     run = recorded("H100").versus(LENET86[1])
     assert run["label"].is_unique and run["median_ms"].is_monotonic_increasing
     assert run.set_index("label")["layout"]["cuDNN FP16"] == "NHWC"  # the faster one of two
-    with pytest.raises(LabError, match="has no run against others for network lenet86, layer 2, batch 7"):
+    with pytest.raises(
+        LabError, match="has no run against others for network lenet86, layer 2, batch 7"
+    ):
         recorded("H100").versus(LENET86[1], 7)

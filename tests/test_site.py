@@ -14,7 +14,11 @@ ROOT = execute.folder().parent
 
 def test_every_document_is_on_the_site_once():
     there = [path for group in site.texts(ROOT).values() for path in group]
-    every = {*(ROOT / "docs").glob("*.md"), *(ROOT / "engine" / "docs").glob("*.md"), ROOT / "data" / "counters.md"}
+    every = {
+        *(ROOT / "docs").glob("*.md"),
+        *(ROOT / "engine" / "docs").glob("*.md"),
+        ROOT / "data" / "counters.md",
+    }
     assert {*there} == {*every, ROOT / site.GENERATED, ROOT / "CHANGELOG.md"}
     assert there[0].name == "glossary.md"  # every page names it
     assert len({path.name.lower() for path in there}) == len(there)
@@ -22,27 +26,45 @@ def test_every_document_is_on_the_site_once():
 
 def test_dead_links_are_found(tmp_path):
     one, two = tmp_path / "one.html", tmp_path / "two.html"
-    one.write_text('<a href="two.html#here"></a><a href="#gone"></a><a href="three.html"></a><a href="https://x.y"></a>')
+    one.write_text(
+        '<a href="two.html#here"></a><a href="#gone"></a><a href="three.html"></a><a href="https://x.y"></a>'
+    )
     two.write_text('<h2 id="here"></h2><a href="one.html"></a><a href="two.html#there"></a>')
-    assert links.find_dead_links([one, two]) == ["one.html: #gone", "one.html: three.html", "two.html: two.html#there"]
-    assert links.find_dead_links([one, two], [two]) == ["one.html: #gone", "one.html: three.html"]  # a script
+    assert links.find_dead_links([one, two]) == [
+        "one.html: #gone",
+        "one.html: three.html",
+        "two.html: two.html#there",
+    ]
+    assert links.find_dead_links([one, two], [two]) == [
+        "one.html: #gone",
+        "one.html: three.html",
+    ]  # a script
 
 
 def test_a_summary_leads_from_the_first_page_to_what_its_notebook_names(tmp_path):
     names = ("01_baseline.ipynb", "practice/P1_transpose.ipynb", "practice/P2_histogram.ipynb")
-    one, two, three = html.make_pages([execute.read(ROOT / "notebooks" / name) for name in names], tmp_path)
-    texts = (f"# 1\n\nYou will learn [a](practice/{two.notebook.path.name}).",
-             f"# P1\n\nYou will learn [b]({three.notebook.path.name}).")
+    one, two, three = html.make_pages(
+        [execute.read(ROOT / "notebooks" / name) for name in names], tmp_path
+    )
+    texts = (
+        f"# 1\n\nYou will learn [a](practice/{two.notebook.path.name}).",
+        f"# P1\n\nYou will learn [b]({three.notebook.path.name}).",
+    )
     for page, text in zip((one, two), texts, strict=True):
         page.notebook.nb.cells[0].source = text
     (tmp_path / "index.html").write_text(site.SiteExporter([one, two, three]).render_series())
     found = links.Links(tmp_path / "index.html").found
-    assert found.count(f"{two.notebook.name}.html") == 3 and found.count(f"{three.notebook.name}.html") == 3
+    assert (
+        found.count(f"{two.notebook.name}.html") == 3
+        and found.count(f"{three.notebook.name}.html") == 3
+    )
 
 
 @pytest.mark.parametrize("playground", ["", "playground/index.html"])
 def test_an_exercise_leads_to_the_playground_where_there_is_one(tmp_path, playground):
-    pages = html.make_pages([execute.read(ROOT / "notebooks" / "practice" / "P1_transpose.ipynb")], tmp_path)
+    pages = html.make_pages(
+        [execute.read(ROOT / "notebooks" / "practice" / "P1_transpose.ipynb")], tmp_path
+    )
     exporter = site.SiteExporter(pages)
     exporter.common |= {"playground": playground, "desks": {"P1a"}}  # P1b is not offered
     exporter.write(pages[0])
@@ -50,31 +72,57 @@ def test_an_exercise_leads_to_the_playground_where_there_is_one(tmp_path, playgr
     assert found == (["../playground/index.html#P1a"] if playground else [])
 
 
-@pytest.mark.parametrize(("site_has", "wanted"), [
-    ({}, None),
-    ({"groups": {"Look it up": []}}, 'Here you read. To run the cells, <a href="../faq.html">install the lab</a>.'),
-    ({"groups": {"Look it up": []}, "playground": "playground/index.html", "repository": "some/lab", "desks": ()},
-     'Here you read. Kernels run in this browser in the <a href="../playground/index.html">playground</a>; to run the '
-     'cells, <a href="https://github.com/some/lab#readme">install the lab</a>.'),
-], ids=["report", "site", "site with a playground"])
+@pytest.mark.parametrize(
+    ("site_has", "wanted"),
+    [
+        ({}, None),
+        (
+            {"groups": {"Look it up": []}},
+            'Here you read. To run the cells, <a href="../faq.html">install the lab</a>.',
+        ),
+        (
+            {
+                "groups": {"Look it up": []},
+                "playground": "playground/index.html",
+                "repository": "some/lab",
+                "desks": (),
+            },
+            'Here you read. Kernels run in this browser in the <a href="../playground/index.html">playground</a>; to run the '
+            'cells, <a href="https://github.com/some/lab#readme">install the lab</a>.',
+        ),
+    ],
+    ids=["report", "site", "site with a playground"],
+)
 def test_a_page_of_the_site_says_where_its_cells_can_be_run(tmp_path, site_has, wanted):
-    pages = html.make_pages([execute.read(ROOT / "notebooks" / "practice" / "P1_transpose.ipynb")], tmp_path)
+    pages = html.make_pages(
+        [execute.read(ROOT / "notebooks" / "practice" / "P1_transpose.ipynb")], tmp_path
+    )
     exporter = site.SiteExporter(pages, [html.document(ROOT / "docs" / "faq.md", tmp_path)])
     exporter.common |= site_has
     for page in (*pages, *exporter.documents):
         exporter.write(page)
-    text, document = (page.path.read_text(encoding="utf-8") for page in (*pages, *exporter.documents))
+    text, document = (
+        page.path.read_text(encoding="utf-8") for page in (*pages, *exporter.documents)
+    )
     assert (wanted in text) if wanted else ("Here you read" not in text)
     assert "Here you read" not in document
     bar = text.partition("</header>")[0]
-    assert ('<a class="find try" href="../playground/index.html">Playground</a>' in bar) == ("playground" in site_has)
+    assert ('<a class="find try" href="../playground/index.html">Playground</a>' in bar) == (
+        "playground" in site_has
+    )
 
 
-@pytest.mark.parametrize(("repository", "address"), [
-    ("some/lab", "https://github.com/some/lab/blob/HEAD/LICENSE#name"), (None, "/LICENSE#name"),
-])
+@pytest.mark.parametrize(
+    ("repository", "address"),
+    [
+        ("some/lab", "https://github.com/some/lab/blob/HEAD/LICENSE#name"),
+        (None, "/LICENSE#name"),
+    ],
+)
 def test_files_without_a_page_are_on_github(tmp_path, repository, address):
-    page = html.document(ROOT / "docs" / "x.md", tmp_path, "# A page\n\n[Licence](../LICENSE#name)\n")
+    page = html.document(
+        ROOT / "docs" / "x.md", tmp_path, "# A page\n\n[Licence](../LICENSE#name)\n"
+    )
     exporter = site.SiteExporter([page], repository=repository)
     exporter.write(page)
     (link,) = [link for link in links.Links(page.path).found if "LICENSE" in link]

@@ -32,7 +32,9 @@ def computed(plan, x, k):
     return plan.result()
 
 
-@pytest.mark.parametrize(("of_x", "of_k"), [(40, 0), (-40, 0), (0, 40), (0, -40), (100, -100), (-60, 70)])
+@pytest.mark.parametrize(
+    ("of_x", "of_k"), [(40, 0), (-40, 0), (0, 40), (0, -40), (100, -100), (-60, 70)]
+)
 def test_powers_of_two_change_no_digit(plan, drawn, of_x, of_k):
     """Halves end at 2^16 and are coarse below 2^-14, but the parts are scaled."""
     x, k = drawn
@@ -78,13 +80,21 @@ def test_a_map_that_is_not_finite_leaves_the_next_maps_right(kernel, maps):
 def test_products_of_four_warps_cover_every_layer(rung):
     """There are sizes for wide and deep layers, within a product's columns, a thread's sums and a block's memory."""
     kernel = labkit.variant(rung, step="warpgroups")
-    several = (Layer("deep", 16, 20, 33, 100, 5), Layer("one of each", 1, 1, 1, 1, 1),
-               Layer("even mask", 3, 40, 9, 7, 4), Layer("16 bytes too many", 16, 32, 31, 25, 3),
-               Layer("16 bytes too many in three stages", 20, 14, 30, 24, 6))
+    several = (
+        Layer("deep", 16, 20, 33, 100, 5),
+        Layer("one of each", 1, 1, 1, 1, 1),
+        Layer("even mask", 3, 40, 9, 7, 4),
+        Layer("16 bytes too many", 16, 32, 31, 25, 3),
+        Layer("16 bytes too many in three stages", 20, 14, 30, 24, 6),
+    )
     for layer in (*labkit.LENET86, *labkit.LENET72, *several):
         s = kernel.scope(layer, 1000)
         assert s.groups == -(-layer.M // s.maps)  # as the kernel counts them
-        assert 2 * s.down * s.maps <= 48 and s.down * s.maps % 4 == 0 and s.tall * s.down * s.maps <= 80
+        assert (
+            2 * s.down * s.maps <= 48
+            and s.down * s.maps % 4 == 0
+            and s.tall * s.down * s.maps <= 80
+        )
         assert s.maps % (4 * s.stages) == 0 or s.parts == 1
         # Of each block, the driver has 1 KB, and in float 16 bytes are not the launch's.
         assert s.room * (s.shared + 16 * (s.parts - 1) + 1024) <= 228 * 1024
@@ -114,12 +124,21 @@ def test_a_block_with_one_image_stores_its_maps_in_stages():
     assert np.isnan(y[1]).any() and np.isfinite(y[[0, 2, 3]]).all()
 
 
-@pytest.mark.parametrize("layer", [labkit.LENET72[1], Layer("fours of pixels", 4, 13, 15, 5, 6),
-                                   Layer("more than a thread loads at once", 16, 31, 31, 4, 3),
-                                   Layer("an odd number of pixels", 3, 11, 13, 9, 4)], ids=str)
+@pytest.mark.parametrize(
+    "layer",
+    [
+        labkit.LENET72[1],
+        Layer("fours of pixels", 4, 13, 15, 5, 6),
+        Layer("more than a thread loads at once", 16, 31, 31, 4, 3),
+        Layer("an odd number of pixels", 3, 11, 13, 9, 4),
+    ],
+    ids=str,
+)
 def test_odd_rows_of_several_images_per_block(layer):
     """A word in shared memory holds a pixel and the next one, which the last pixel does not have."""
-    kernel = labkit.variant("speed_of_light", step="warpgroups", blocks=4)  # per multiprocessor; so it is one
+    kernel = labkit.variant(
+        "speed_of_light", step="warpgroups", blocks=4
+    )  # per multiprocessor; so it is one
     images = 2 * kernel.launches(layer, 9)[1].grid[0] + 1
     assert layer.W % 2 == 1 and images <= 5
     x, k = draw_integers(kernel, layer, images, np.random.default_rng(1))

@@ -1,6 +1,5 @@
 """A thread that is followed: its values are those that NumPy computes, and the table shows them."""
 
-
 import numpy as np
 import pytest
 
@@ -29,24 +28,37 @@ def rows(steps, text):
     return steps.table[steps.table["code"].str.contains(text, regex=False)]
 
 
-@pytest.mark.parametrize(("number", "thread", "block"), [
-    (3, (4, 2), (0, 1)), (4, (4, 2, 0), (0, 1, 0)), (4, (0, 9), (0, 2)),
-])
+@pytest.mark.parametrize(
+    ("number", "thread", "block"),
+    [
+        (3, (4, 2), (0, 1)),
+        (4, (4, 2, 0), (0, 1, 0)),
+        (4, (0, 9), (0, 2)),
+    ],
+)
 def test_the_sum_is_what_numpy_computes(number, thread, block):
     steps = labkit.step(number, thread, block, LAYER)
     products, m, (w, h) = rows(steps, "sum +="), block[1], thread[:2]
     assert [row["sum"] for row in products["values"]] == sums(m, h, w)
-    assert [(row["c"], row["p"], row["q"]) for row in products["values"]] == [*np.ndindex(LAYER.C, LAYER.K, LAYER.K)]
+    assert [(row["c"], row["p"], row["q"]) for row in products["values"]] == [
+        *np.ndindex(LAYER.C, LAYER.K, LAYER.K)
+    ]
     (stored,) = rows(steps, "= sum;").itertuples()
     value = sums(m, h, w)[-1]
-    assert stored.accesses == [{"op": "st", "space": "global", "name": "y", "index": [0, m, h, w], "value": value}]
+    assert stored.accesses == [
+        {"op": "st", "space": "global", "name": "y", "index": [0, m, h, w], "value": value}
+    ]
 
 
 def test_accesses_name_the_element_and_its_value():
     steps = labkit.step(1, (4, 2), (0, 1), LAYER)
     first, *_, last = rows(steps, "y[h * Wo + w] +=")["accesses"]
     assert [(access["op"], access["name"], access["index"]) for access in first] == [
-        ("ld", "y", [0, 1, 2, 4]), ("ld", "x", [0, 0, 2, 4]), ("ld", "k", [1, 0, 0, 0]), ("st", "y", [0, 1, 2, 4])]
+        ("ld", "y", [0, 1, 2, 4]),
+        ("ld", "x", [0, 0, 2, 4]),
+        ("ld", "k", [1, 0, 0, 0]),
+        ("st", "y", [0, 1, 2, 4]),
+    ]
     values = [access["value"] for access in first]
     assert values == [0, float(X[0, 0, 2, 4]), float(MASK[1, 0, 0, 0]), sums(1, 2, 4)[0]]
     assert last[-1]["value"] == sums(1, 2, 4)[-1]
@@ -69,12 +81,23 @@ def test_what_is_not_set_is_not_shown():
     assert "never" not in repr(steps).replace("float never", "")
 
 
-@pytest.mark.parametrize(("arguments", "message"), [
-    ({"thread": (16, 0)}, r"thread = \(16, 0\): the launch has threads from \(0, 0, 0\) to \(15, 15, 0\)"),
-    ({"thread": 3}, "thread = 3"), ({"thread": (-1,)}, "thread = "), ({"thread": (0, 0, 0, 0)}, "thread = "),
-    ({"block": (9, 9)}, r"block = \(9, 9\): the launch has blocks"), ({"kernel": "gemm"}, "01 baseline launches conv"),
-    ({"first": 10**6}, "this thread makes"), ({"most": 0}, "most = 0"), ({"layer": 3}, "give one layer"),
-])
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            {"thread": (16, 0)},
+            r"thread = \(16, 0\): the launch has threads from \(0, 0, 0\) to \(15, 15, 0\)",
+        ),
+        ({"thread": 3}, "thread = 3"),
+        ({"thread": (-1,)}, "thread = "),
+        ({"thread": (0, 0, 0, 0)}, "thread = "),
+        ({"block": (9, 9)}, r"block = \(9, 9\): the launch has blocks"),
+        ({"kernel": "gemm"}, "01 baseline launches conv"),
+        ({"first": 10**6}, "this thread makes"),
+        ({"most": 0}, "most = 0"),
+        ({"layer": 3}, "give one layer"),
+    ],
+)
 def test_wrong_arguments_are_refused(arguments, message):
     with pytest.raises(LabError, match=message):
         labkit.step(1, **{"layer": LAYER, **arguments})
@@ -84,7 +107,10 @@ def test_a_kernel_that_fails_says_why():
     broken = variant(1, variant(1).source.replace("h >= Ho || w >= Wo", "false"))
     with pytest.raises(LabError, match="one past the end"):
         labkit.step(broken, (15, 15), (0, 2), LAYER)
-    unset = variant(1, variant(1).source.replace("if (h >= Ho", "int way; if (way & 1) return;\n    if (h >= Ho"))
+    unset = variant(
+        1,
+        variant(1).source.replace("if (h >= Ho", "int way; if (way & 1) return;\n    if (h >= Ho"),
+    )
     with pytest.raises(LabError, match="depends on memory that has not been set"):
         labkit.step(unset, layer=LAYER)
 
@@ -95,7 +121,9 @@ def test_every_rung_can_be_followed():
 
 
 def test_another_processor_is_refused(monkeypatch):
-    monkeypatch.setattr(stepping, "why_not", lambda: "a thread can be followed on x86-64 processors alone")
+    monkeypatch.setattr(
+        stepping, "why_not", lambda: "a thread can be followed on x86-64 processors alone"
+    )
     with pytest.raises(LabError, match="x86-64 processors alone"):
         labkit.step(1, layer=LAYER)
 
@@ -103,4 +131,8 @@ def test_another_processor_is_refused(monkeypatch):
 def test_what_is_not_set_says_so():
     from labkit.page.steps import _format
 
-    assert [_format(value) for value in (None, [0.5, None], {"x": 1.0})] == ["not set", "{0.5, not set}", "{x: 1}"]
+    assert [_format(value) for value in (None, [0.5, None], {"x": 1.0})] == [
+        "not set",
+        "{0.5, not set}",
+        "{x: 1}",
+    ]

@@ -41,7 +41,9 @@ def small(path, variants=GRID, layers=SMALL, **options):
 # ------------------------------------------------------------------------------------------------------- the table
 def test_a_grid_is_every_combination_and_every_point_a_row(path):
     table = small(path)
-    assert list(zip(table["rows"], table["maps"], strict=True)) == [(r, m) for r in (1, 3, 5) for m in (1, 2)]
+    assert list(zip(table["rows"], table["maps"], strict=True)) == [
+        (r, m) for r in (1, 3, 5) for m in (1, 2)
+    ]
     assert (table["op_ms"] > 0).all() and (table["reason"] == "").all()
     assert (table["op_min_ms"] <= table["op_ms"]).all() and (table["x_reference"] > 0).all()
     assert set(table["block"]) == {"16x1"}
@@ -56,7 +58,9 @@ def test_a_grid_is_every_combination_and_every_point_a_row(path):
 
 def test_a_layers_points_share_their_inputs_which_are_let_go_at_the_end(path, monkeypatch):
     samples, spots = [], bench_module.SampledImages
-    monkeypatch.setattr(bench_module, "SampledImages", lambda *facts: samples.append(facts) or spots(*facts))
+    monkeypatch.setattr(
+        bench_module, "SampledImages", lambda *facts: samples.append(facts) or spots(*facts)
+    )
     assert small(path).attrs["measured"] == 6
     assert len(samples) == 1
     assert bench_module._inputs.cache_info().currsize == 0
@@ -66,14 +70,18 @@ def test_points_that_cannot_run_are_rows_with_the_reason(path):
     table = small(path, {"rung": 4, "tile": (8, 33, 16)}, [SMALL, Layer("deep", 65, 9, 9, 64, 2)])
     assert list(table["op_ms"].notna()) == [True, True, False, False, False, False]
     assert list(table["tile"]) == [8, 16, 8, 16, 33, 33]
-    reasons = dict(zip(zip(table["layer"], table["tile"], strict=True), table["reason"], strict=True))
+    reasons = dict(
+        zip(zip(table["layer"], table["tile"], strict=True), table["reason"], strict=True)
+    )
     assert "the mask of deep" in reasons["deep", 8] and "65,536 bytes" in reasons["deep", 16]
     assert "33x33 = 1089 threads" in reasons["small", 33]
 
 
 def test_a_wrong_kernel_is_a_row_without_a_time(path):
     source = rung(1).source
-    wrong = variant(1, source.replace("k[((m * C + c) * K + p) * K + q]", "k[((m * C + c) * K + q) * K + p]"))
+    wrong = variant(
+        1, source.replace("k[((m * C + c) * K + p) * K + q]", "k[((m * C + c) * K + q) * K + p]")
+    )
     broken = variant(1, source.replace("y[h * Wo + w] = 0;", "y[h * Wo + w] = nothing;"))
     table = small(path, [wrong, broken, variant(1)])
     assert list(table["op_ms"].notna()) == [False, False, True]
@@ -82,7 +90,9 @@ def test_a_wrong_kernel_is_a_row_without_a_time(path):
     assert "nothing" in table["reason"][1]
 
 
-def test_a_kernel_after_which_the_device_is_gone_ends_the_sweep_and_is_passed_by_the_next_time(path, monkeypatch):
+def test_a_kernel_after_which_the_device_is_gone_ends_the_sweep_and_is_passed_by_the_next_time(
+    path, monkeypatch
+):
     """A fault takes a GPU's context with it: no later point may be blamed for that."""
     real, answers = sweep_module._measure_columns, []
 
@@ -94,20 +104,39 @@ def test_a_kernel_after_which_the_device_is_gone_ends_the_sweep_and_is_passed_by
 
     monkeypatch.setattr(sweep_module, "_measure_columns", timed)
     monkeypatch.setattr(sweep_module, "_responds", lambda: not answers)
-    with pytest.raises(LabError, match=r"after .*rows=3, .* does not respond: an illegal address.*in a new process"):
+    with pytest.raises(
+        LabError, match=r"after .*rows=3, .* does not respond: an illegal address.*in a new process"
+    ):
         small(path)
     assert len(lines(path)) == 3
     monkeypatch.setattr(sweep_module, "_responds", lambda: True)
     table = small(path)
     assert table.attrs["resumed"] == 3
-    assert list(table["reason"] == "an illegal address") == [False, False, True, False, False, False]
+    assert list(table["reason"] == "an illegal address") == [
+        False,
+        False,
+        True,
+        False,
+        False,
+        False,
+    ]
 
 
-@pytest.mark.parametrize(("variants", "batch", "message"), [
-    ([], 2, "an empty sweep"), ({"rows": (1, 2)}, 2, "a grid needs a rung"),
-    ({"rung": 7, "tile": (8, 16)}, 2, "07 tuning with no option 'tile': one rung, and options of rows, maps"),
-    ({"rung": (4, 9)}, 2, "with 2 rungs"), ({"rung": 99}, 2, "no rung 99"),
-    (variant(1), 0, "the number of images has to be a positive integer")])
+@pytest.mark.parametrize(
+    ("variants", "batch", "message"),
+    [
+        ([], 2, "an empty sweep"),
+        ({"rows": (1, 2)}, 2, "a grid needs a rung"),
+        (
+            {"rung": 7, "tile": (8, 16)},
+            2,
+            "07 tuning with no option 'tile': one rung, and options of rows, maps",
+        ),
+        ({"rung": (4, 9)}, 2, "with 2 rungs"),
+        ({"rung": 99}, 2, "no rung 99"),
+        (variant(1), 0, "the number of images has to be a positive integer"),
+    ],
+)
 def test_a_sweep_that_is_none(path, variants, batch, message):
     with pytest.raises(LabError, match=message):
         sweep(variants, SMALL, batch, path=path)
@@ -115,7 +144,9 @@ def test_a_sweep_that_is_none(path, variants, batch, message):
 
 
 # ---------------------------------------------------------------------------------------------- finished points
-def test_an_interrupted_sweep_goes_on_where_it_stopped_and_measures_nothing_twice(path, monkeypatch):
+def test_an_interrupted_sweep_goes_on_where_it_stopped_and_measures_nothing_twice(
+    path, monkeypatch
+):
     real, calls = sweep_module._measure_columns, []
 
     def timed(point):
@@ -144,7 +175,9 @@ def test_another_layer_batch_source_or_default_size_is_another_point(path, monke
     assert list(table["layer"]) == ["small", "other"] and table.attrs["measured"] == 2
     assert sweep(variant(7), SMALL, 3, path=path, repeat=1).attrs["measured"] == 1
     assert small(path, [variant(1), changed]).attrs["measured"] == 2
-    monkeypatch.setitem(tuning.TUNED, f"{SMALL.C}x{SMALL.H}x{SMALL.W} {SMALL.M}x{SMALL.K}", {"rows": 2})
+    monkeypatch.setitem(
+        tuning.TUNED, f"{SMALL.C}x{SMALL.H}x{SMALL.W} {SMALL.M}x{SMALL.K}", {"rows": 2}
+    )
     assert small(path, variant(7)).attrs["measured"] == 1
     assert small(path, variant(7)).attrs["measured"] == 0
     assert len(lines(path)) == 6
@@ -193,9 +226,19 @@ def test_a_sweep_of_another_source_is_named(tmp_path):
     """Older records do not tell their source; and a digest that is all digits is still a text."""
     (tmp_path / "results").symlink_to(data_dir() / "results")
     recorded = labkit.recorded("H200", tmp_path)
-    about = {"device": "NVIDIA H200", "rung": 7, "layer": LENET86[0].name, "batch": 1000, "op_ms": 1.0, "code": ""}
+    about = {
+        "device": "NVIDIA H200",
+        "rung": 7,
+        "layer": LENET86[0].name,
+        "batch": 1000,
+        "op_ms": 1.0,
+        "code": "",
+    }
     points = [variant(7, rows=2), variant(7, step="shared"), variant(7, rung(1).source)]
-    rows = [about | {"label": point.label, "options": point.options_text, "code": point.code} for point in points]
+    rows = [
+        about | {"label": point.label, "options": point.options_text, "code": point.code}
+        for point in points
+    ]
     older = about | {"label": variant(7, rows=4).label, "options": "rows=4"}
 
     def named(*rows):
@@ -209,7 +252,9 @@ def test_a_sweep_of_another_source_is_named(tmp_path):
     assert "00000012" in set(recorded.sweep()["code"])
 
 
-def test_ones_own_layer_and_points_that_are_unrolled_less_are_recorded_beside_the_others(path, tmp_path):
+def test_ones_own_layer_and_points_that_are_unrolled_less_are_recorded_beside_the_others(
+    path, tmp_path
+):
     own, sizes = Layer("a layer of one's own", 1, 9, 11, 2, 3), {**GRID, "rows": 2, "maps": 2}
     record_sweep(small(path, sizes, [own, LENET86[0]]), tmp_path)
     record_sweep(small(path, {**sizes, "unroll": [1, 2]}, own), tmp_path)
@@ -231,9 +276,17 @@ def test_the_best_of_a_sweep(path):
     table = small(path)
     table["op_ms"] = [6, 5, 4, 1, 3, float("nan")]
     assert sweeps.best(table, SMALL) == variant(7, rows=3, maps=2, block=(16, 1), channels=1)
-    larger, failed = table.assign(batch=5, op_ms=[1, 2, 3, 4, 5, 6]), table.assign(batch=9, op_ms=float("nan"))
-    assert sweeps.best(pd.concat([table, larger, failed], ignore_index=True), SMALL).options["rows"] == 1
-    with pytest.raises(LabError, match=r"no swept time of rung 7 on lenet86 layer 1: .*; swept were small"):
+    larger, failed = (
+        table.assign(batch=5, op_ms=[1, 2, 3, 4, 5, 6]),
+        table.assign(batch=9, op_ms=float("nan")),
+    )
+    assert (
+        sweeps.best(pd.concat([table, larger, failed], ignore_index=True), SMALL).options["rows"]
+        == 1
+    )
+    with pytest.raises(
+        LabError, match=r"no swept time of rung 7 on lenet86 layer 1: .*; swept were small"
+    ):
         sweeps.best(table, LENET86[0])
 
 
@@ -243,7 +296,9 @@ OTHER = Layer("never swept", 3, 20, 31, 9, 5)
 
 
 def test_the_file_of_default_sizes_is_what_the_recorded_sweep_says():
-    assert write_tuned_sizes(sweeps.read_sweep(tuning.TUNED_DEVICE)) == tuning.TUNED_FILE.read_text()
+    assert (
+        write_tuned_sizes(sweeps.read_sweep(tuning.TUNED_DEVICE)) == tuning.TUNED_FILE.read_text()
+    )
 
 
 def test_the_default_sizes_are_part_of_a_kernels_identity(monkeypatch):
@@ -253,24 +308,49 @@ def test_the_default_sizes_are_part_of_a_kernels_identity(monkeypatch):
 
     def read():
         several = [variant(7, **options) for options in kernels]
-        return [(kernel.identity, kernel.code) for kernel in several], variant(7).options_on(LENET86[0])
+        return [(kernel.identity, kernel.code) for kernel in several], variant(7).options_on(
+            LENET86[0]
+        )
 
     before, sizes = read()
     assert sizes == "rows=10 maps=4 block=128x1 channels=1 unroll=7"
     monkeypatch.setitem(tuning.TUNED["1x86x86 4x7"], "rows", 8)
     after, sizes = read()
     assert sizes == "rows=8 maps=4 block=128x1 channels=1 unroll=7"
-    assert [a == b for (a, _), (b, _) in zip(before, after, strict=True)] == [False, False, False, True]
-    assert [a == b for (_, a), (_, b) in zip(before, after, strict=True)] == [False, False, False, True]
+    assert [a == b for (a, _), (b, _) in zip(before, after, strict=True)] == [
+        False,
+        False,
+        False,
+        True,
+    ]
+    assert [a == b for (_, a), (_, b) in zip(before, after, strict=True)] == [
+        False,
+        False,
+        False,
+        True,
+    ]
 
 
 def test_sizes_of_a_layer_that_was_not_swept():
     assert variant(7).defines(OTHER) == {
-        "FIXED_K": 5, "FIXED_H": 20, "FIXED_W": 31, "ROWS": 8, "MAPS": 4, "THREADS": 54, "GROUPS": 3, "CHANNELS": 3,
+        "FIXED_K": 5,
+        "FIXED_H": 20,
+        "FIXED_W": 31,
+        "ROWS": 8,
+        "MAPS": 4,
+        "THREADS": 54,
+        "GROUPS": 3,
+        "CHANNELS": 3,
         "UNROLL": 5,
     }
     one = variant(7).defines(Layer("one", 1, 1, 1, 1, 1))
-    assert (one["ROWS"], one["MAPS"], one["THREADS"], one["GROUPS"], one["CHANNELS"]) == (1, 1, 1, 1, 1)
+    assert (one["ROWS"], one["MAPS"], one["THREADS"], one["GROUPS"], one["CHANNELS"]) == (
+        1,
+        1,
+        1,
+        1,
+        1,
+    )
 
 
 def test_a_chosen_size_wins_and_the_others_stay():
@@ -281,10 +361,19 @@ def test_a_chosen_size_wins_and_the_others_stay():
 
 
 def test_sizes_that_are_none():
-    for name, value in (("rows", 0), ("maps", -1), ("channels", 2.5), ("rows", "4"), ("maps", True), ("unroll", 0)):
+    for name, value in (
+        ("rows", 0),
+        ("maps", -1),
+        ("channels", 2.5),
+        ("rows", "4"),
+        ("maps", True),
+        ("unroll", 0),
+    ):
         with pytest.raises(LabError, match=rf"{name}=.*: it has to be a positive integer"):
             variant(7, **{name: value})
-    with pytest.raises(LabError, match=r"50,176 bytes of shared memory per block .* limit is 49,152"):
+    with pytest.raises(
+        LabError, match=r"50,176 bytes of shared memory per block .* limit is 49,152"
+    ):
         variant(7, maps=8, block=(32, 4), channels=8).supports(LENET86[1])
 
 

@@ -23,7 +23,10 @@ def test_kernels_copies_and_calls_are_seen():
             plan.result()
     records = trace.records
     first, second = records[records["kind"] == "kernel"].to_dict("records")
-    assert first["name"] == second["name"] == "conv" and min(first["duration_ms"], second["duration_ms"]) > 0
+    assert (
+        first["name"] == second["name"] == "conv"
+        and min(first["duration_ms"], second["duration_ms"]) > 0
+    )
     assert second["start_ms"] >= first["start_ms"] + first["duration_ms"]
     assert records["start_ms"].is_monotonic_increasing
     copies = records[records["kind"] == "copy"].set_index("name")["bytes"]
@@ -51,8 +54,14 @@ def test_recording_ends_even_if_a_kernel_of_the_block_failed(monkeypatch):
 def test_summary_adds_each_side_up_by_itself():
     trace = Trace()
     trace.records = pd.DataFrame(
-        [("kernel", "conv", 0.0, 6.0), ("kernel", "conv", 6.0, 2.0), ("copy", "HtoD", 8.0, 1.5),
-         ("kernel", "fc", 9.5, 0.5), ("api", "cuLaunchKernel", 0.0, 1.0), ("api", "cuMemcpyHtoD", 1.0, 3.0)],
+        [
+            ("kernel", "conv", 0.0, 6.0),
+            ("kernel", "conv", 6.0, 2.0),
+            ("copy", "HtoD", 8.0, 1.5),
+            ("kernel", "fc", 9.5, 0.5),
+            ("api", "cuLaunchKernel", 0.0, 1.0),
+            ("api", "cuMemcpyHtoD", 1.0, 3.0),
+        ],
         columns=["kind", "name", "start_ms", "duration_ms"],
     )
     table = trace.summary()

@@ -49,7 +49,10 @@ def test_finite_differences():
     assert np.isnan(differences["b"]).sum() == 7
     np.testing.assert_allclose(differences["b"][~np.isnan(differences["b"])], 1, rtol=1e-8)
     assert (weights["a"] == [1.0, -2.0, 0.5]).all()
-    with pytest.raises(LabError, match="element 0 of a: it has no gradient"), np.errstate(invalid="ignore"):
+    with (
+        pytest.raises(LabError, match="element 0 of a: it has no gradient"),
+        np.errstate(invalid="ignore"),
+    ):
         finite_differences(lambda w: float(np.log(w["a"][0])), {"a": np.zeros(1)})
 
 
@@ -63,6 +66,7 @@ def random_sizes(seed):
 
 def poisoned(new):
     """Fill new device buffers with 0xFF: floats are NaN, and the place of a winner is 255, which no window has."""
+
     def filled(self, shape, dtype=np.float32):
         buffer = new(self, shape, dtype)
         hostcuda.driver.memset_d8(buffer, 0xFF, int(np.prod(shape)) * np.dtype(dtype).itemsize)
@@ -75,11 +79,22 @@ def sample(image, affine, H, W):
     """Sample an image bilinearly, with 0 outside; return also where rounding does not decide what is outside."""
     from scipy.ndimage import map_coordinates  # here: it takes long to import
 
-    down, across = np.meshgrid((np.arange(H) + 0.5) / H - 0.5, (np.arange(W) + 0.5) / W - 0.5, indexing="ij")
-    places = [(a * down + b * across + c + 0.5) * length - 0.5
-              for (a, b, c), length in zip(affine.astype(np.float64).reshape(2, 3), image.shape, strict=True)]
-    beyond = np.max([np.maximum(-place, place - length + 1) for place, length in zip(places, image.shape, strict=True)],
-                    axis=0)
+    down, across = np.meshgrid(
+        (np.arange(H) + 0.5) / H - 0.5, (np.arange(W) + 0.5) / W - 0.5, indexing="ij"
+    )
+    places = [
+        (a * down + b * across + c + 0.5) * length - 0.5
+        for (a, b, c), length in zip(
+            affine.astype(np.float64).reshape(2, 3), image.shape, strict=True
+        )
+    ]
+    beyond = np.max(
+        [
+            np.maximum(-place, place - length + 1)
+            for place, length in zip(places, image.shape, strict=True)
+        ],
+        axis=0,
+    )
     values = map_coordinates(image.astype(np.float64), places, order=1, mode="nearest")
     return np.where(beyond > 0.5, 0, values), np.abs(beyond - 0.5) > 1e-4
 
@@ -93,15 +108,20 @@ def check_step(sizes, count, monkeypatch):
     small = rng.random((4, *rng.integers(3, 12, 2)), np.float32)
     images = rng.random((B, 1, sizes.H, sizes.W), np.float32)  # no two pixels of a window alike
     maps = (np.float32(backprop.IDENTITY) + rng.uniform(-0.3, 0.3, (B, 6))).astype(np.float32)
-    chosen, labels = (rng.integers(0, most).astype(np.int32) for most in ([4] * B, [sizes.classes] * 4))
+    chosen, labels = (
+        rng.integers(0, most).astype(np.int32) for most in ([4] * B, [sizes.classes] * 4)
+    )
     monkeypatch.setattr(Buffers, "new", poisoned(Buffers.new))
     with Lenet86(B + 1, sizes=sizes) as model:  # room for one image more than there are
         model.weights = weights
         model.momentum.write(momentum)
         order = model.memory.copy_in(chosen)
-        model.sample(model.memory.copy_in(small), order, model.memory.copy_in(maps), B, *small.shape[1:])
-        for sampled, number, affine in zip(model.memory.copy_out(model.x[0], images[:, 0].shape), chosen, maps,
-                                           strict=True):
+        model.sample(
+            model.memory.copy_in(small), order, model.memory.copy_in(maps), B, *small.shape[1:]
+        )
+        for sampled, number, affine in zip(
+            model.memory.copy_out(model.x[0], images[:, 0].shape), chosen, maps, strict=True
+        ):
             expected, certain = sample(small[number], affine, sizes.H, sizes.W)
             np.testing.assert_allclose(sampled[certain], expected[certain], atol=1e-4)
         hostcuda.driver.memcpy_htod(model.x[0], images)
@@ -122,15 +142,25 @@ def check_step(sizes, count, monkeypatch):
         assert most > 0, name
         compared = ~np.isnan(by_differences[name])
         assert compared.sum() == min(count, compared.size)
-        np.testing.assert_allclose(gradient[compared], by_differences[name][compared], rtol=1e-3, atol=2e-4 * most)
+        np.testing.assert_allclose(
+            gradient[compared], by_differences[name][compared], rtol=1e-3, atol=2e-4 * most
+        )
         assert np.isfinite(gradient).all()
-        np.testing.assert_allclose(velocity[name], 0.9 * momentum[name] + gradient, rtol=1e-5, atol=1e-6 * most)
-        np.testing.assert_allclose(after[name], weights[name] - 0.03 * velocity[name], rtol=1e-5, atol=1e-6 * most)
+        np.testing.assert_allclose(
+            velocity[name], 0.9 * momentum[name] + gradient, rtol=1e-5, atol=1e-6 * most
+        )
+        np.testing.assert_allclose(
+            after[name], weights[name] - 0.03 * velocity[name], rtol=1e-5, atol=1e-6 * most
+        )
 
 
 # ------------------------------------------------------------------------------------------------------------ kernels
-@pytest.mark.parametrize(("sizes", "count"), [(LENET86, 3), (random_sizes(1), 40), (random_sizes(2), 40)])
-def test_a_step_is_that_of_float64_and_its_gradients_are_finite_differences(sizes, count, monkeypatch):
+@pytest.mark.parametrize(
+    ("sizes", "count"), [(LENET86, 3), (random_sizes(1), 40), (random_sizes(2), 40)]
+)
+def test_a_step_is_that_of_float64_and_its_gradients_are_finite_differences(
+    sizes, count, monkeypatch
+):
     check_step(sizes, count, monkeypatch)
 
 
@@ -182,7 +212,9 @@ def test_a_few_steps_reduce_the_loss(small):
 
 def test_the_rate_rises_and_falls(small):
     for count, epochs, rise in ((10, 2, 3), (1437, 40, 90)):
-        with Trainer(cycle(small, count), epochs=epochs, batch=4 if count == 10 else 32, rate=0.5) as trainer:
+        with Trainer(
+            cycle(small, count), epochs=epochs, batch=4 if count == 10 else 32, rate=0.5
+        ) as trainer:
             steps = trainer.steps
             rates = [trainer.rate(step) for step in range(steps)]
         assert np.argmax(rates) == rise - 1
@@ -192,17 +224,27 @@ def test_the_rate_rises_and_falls(small):
 
 def test_the_same_settings_give_the_same_bits(small):
     images = cycle(small, 10)  # batches of 4, 4 and 2
-    with of(images) as first, of(images, epochs=np.int64(2), rate=np.float64(training.RATE)) as second:
+    with (
+        of(images) as first,
+        of(images, epochs=np.int64(2), rate=np.float64(training.RATE)) as second,
+    ):
         assert list(first.run()) == list(second.run())
-        assert all((second.model.weights[name] == w).all() for name, w in first.model.weights.items())
+        assert all(
+            (second.model.weights[name] == w).all() for name, w in first.model.weights.items()
+        )
 
 
 # ------------------------------------------------------------------------------------------------------ what can fail
 def test_a_loss_of_nan_stops_and_writes_nothing(small, tmp_path):
-    with of(cycle(small, 8), rate=1e9, epochs=20) as trainer, pytest.raises(LabError, match="lower rate than"):
+    with (
+        of(cycle(small, 8), rate=1e9, epochs=20) as trainer,
+        pytest.raises(LabError, match="lower rate than"),
+    ):
         train_to_end(trainer, small, tmp_path)
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
-    poisoned = Dataset(np.full((4, 1, 8, 8), np.nan, np.float32), small.labels[:4], "own", "own", "own", "own")
+    poisoned = Dataset(
+        np.full((4, 1, 8, 8), np.nan, np.float32), small.labels[:4], "own", "own", "own", "own"
+    )
     with of(poisoned) as trainer, pytest.raises(LabError, match="loss is nan at step 1 of 2"):
         next(trainer.run())
 
@@ -212,8 +254,11 @@ def test_files_that_no_training_has_written_are_refused_before_the_first_step(sm
     for name in ("npz", "json"):
         (tmp_path / name / "weights").mkdir(parents=True)
         (tmp_path / name / "weights" / f"lenet86-digits.{name}").write_text("mine")
-    for folder, message in (("file", r"cannot write to .*file"), ("npz", r"digits\.npz, or its record"),
-                            ("json", r"digits\.npz, or its record")):
+    for folder, message in (
+        ("file", r"cannot write to .*file"),
+        ("npz", r"digits\.npz, or its record"),
+        ("json", r"digits\.npz, or its record"),
+    ):
         with of(cycle(small, 4)) as trainer:
             with pytest.raises(EngineError, match=message):
                 train_to_end(trainer, small, tmp_path / folder)
@@ -234,10 +279,17 @@ def test_weights_without_their_record_do_not_stay(small, tmp_path, monkeypatch):
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
-@pytest.mark.parametrize(("setting", "message"), [
-    ({"epochs": 0}, "epochs = 0 makes no sense: give a whole number, 1 or more"), ({"epochs": 1.5}, r"epochs = 1\.5"),
-    ({"batch": 0}, "batch = 0"), ({"rate": float("nan")}, "rate = nan"), ({"momentum": 1.0}, r"momentum = 1\.0"),
-    ({"seed": -1}, "seed = -1")])
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ({"epochs": 0}, "epochs = 0 makes no sense: give a whole number, 1 or more"),
+        ({"epochs": 1.5}, r"epochs = 1\.5"),
+        ({"batch": 0}, "batch = 0"),
+        ({"rate": float("nan")}, "rate = nan"),
+        ({"momentum": 1.0}, r"momentum = 1\.0"),
+        ({"seed": -1}, "seed = -1"),
+    ],
+)
 def test_senseless_settings_are_refused(small, setting, message):
     with pytest.raises(LabError, match=message):
         of(cycle(small, 4), **setting)
@@ -255,17 +307,40 @@ def test_the_command_writes_weights_and_their_record(small, monkeypatch, tmp_pat
     few = {"train": cycle(small, 10), "test": cycle(small, 5)}
     monkeypatch.setattr(training, "dataset", lambda name, split: few[split])
     out = tmp_path / "new" / "weights" / "lenet86-digits.npz"
-    options = ["train", "--epochs", "2", "--batch", "4", "--seed", "2", "--out", str(tmp_path / "new")]
+    options = [
+        "train",
+        "--epochs",
+        "2",
+        "--batch",
+        "4",
+        "--seed",
+        "2",
+        "--out",
+        str(tmp_path / "new"),
+    ]
     result = CliRunner().invoke(app, options, catch_exceptions=False)
     assert result.exit_code == 0
-    assert "on the 5 held-out ones (the last 360 of the 1797 images are held out, as a block)" in result.output
-    assert sorted(path.name for path in out.parent.iterdir()) == ["lenet86-digits.json", "lenet86-digits.npz"]
+    assert (
+        "on the 5 held-out ones (the last 360 of the 1797 images are held out, as a block)"
+        in result.output
+    )
+    assert sorted(path.name for path in out.parent.iterdir()) == [
+        "lenet86-digits.json",
+        "lenet86-digits.npz",
+    ]
     record = provenance(out)
-    assert (record["seed"], record["epochs"], record["training images"], record["momentum"]) == (2, 2, 10, 0.9)
+    assert (record["seed"], record["epochs"], record["training images"], record["momentum"]) == (
+        2,
+        2,
+        10,
+        0.9,
+    )
     assert len(record["first losses"]) == 5
     assert record["device"].endswith(f"({labkit.device().engine})")
     first, initial = load_weights(out), initial_weights(2)
-    assert (first["conv1"] != initial["conv1"]).all() and (initial["conv2"] == initial_weights(2)["conv2"]).all()
+    assert (first["conv1"] != initial["conv1"]).all() and (
+        initial["conv2"] == initial_weights(2)["conv2"]
+    ).all()
     assert {name: w.shape for name, w in initial.items()} == WEIGHT_SHAPES
     assert abs(initial["fc1"].std() / np.sqrt(2 / 1296) - 1) < 0.02
 

@@ -67,21 +67,35 @@ class Event:
 
 def fake_torch(log=None):
     """Return a stand-in for PyTorch with what the opponents use; `log` gets the limits of plans that conv2d saw."""
+
     def conv2d(x, k):
         if log is not None:
             log.append(torch.backends.cudnn.benchmark_limit)
         return labkit.conv_numpy(np.asarray(x), np.asarray(k)).view(Tensor)
 
     torch = SimpleNamespace(
-        float16=np.float16, float32=np.float32, contiguous_format="NCHW", channels_last="NHWC",
+        float16=np.float16,
+        float32=np.float32,
+        contiguous_format="NCHW",
+        channels_last="NHWC",
         from_numpy=lambda array: array.view(Tensor),
-        uint8=np.uint8, __version__="2.11.0", version=SimpleNamespace(cuda="13.0"),
-        empty=lambda shape, dtype, device, memory_format=None: np.full(shape, 77, dtype).view(Tensor),
-        compile=lambda function, dynamic, mode: function, _dynamo=SimpleNamespace(reset=lambda: None),
+        uint8=np.uint8,
+        __version__="2.11.0",
+        version=SimpleNamespace(cuda="13.0"),
+        empty=lambda shape, dtype, device, memory_format=None: np.full(shape, 77, dtype).view(
+            Tensor
+        ),
+        compile=lambda function, dynamic, mode: function,
+        _dynamo=SimpleNamespace(reset=lambda: None),
         nn=SimpleNamespace(functional=SimpleNamespace(conv2d=conv2d)),
         backends=SimpleNamespace(cudnn=SimpleNamespace(version=lambda: 91900)),
-        cuda=SimpleNamespace(Event=Event, synchronize=lambda: None, is_available=lambda: True, empty_cache=lambda: None,
-                             get_device_properties=lambda index: SimpleNamespace(L2_cache_size=64)),
+        cuda=SimpleNamespace(
+            Event=Event,
+            synchronize=lambda: None,
+            is_available=lambda: True,
+            empty_cache=lambda: None,
+            get_device_properties=lambda index: SimpleNamespace(L2_cache_size=64),
+        ),
     )
     return torch
 
@@ -89,7 +103,10 @@ def fake_torch(log=None):
 @pytest.fixture
 def given():
     rng = np.random.default_rng(1)
-    inputs = [rng.random(LAYER.x_shape(versus.CHECKED_IMAGES), dtype=np.float32) for _ in range(versus.INPUTS)]
+    inputs = [
+        rng.random(LAYER.x_shape(versus.CHECKED_IMAGES), dtype=np.float32)
+        for _ in range(versus.INPUTS)
+    ]
     return Given(fake_torch(), LAYER, inputs, rng.random(LAYER.k_shape, dtype=np.float32))
 
 
@@ -102,41 +119,78 @@ def test_a_wrong_result_of_either_input_ends_the_run(monkeypatch, given):
         for contestant in several:
             right = contestant.result
             contestant.result = lambda i, right=right: right(0)  # the second input's is not it
-            with pytest.raises(LabError, match=f"{contestant.label}, NCHW, on {LAYER}: wrong after the timed runs"):
+            with pytest.raises(
+                LabError, match=f"{contestant.label}, NCHW, on {LAYER}: wrong after the timed runs"
+            ):
                 versus._select_correct(several, given, "after")
             contestant.result = right
 
 
 def test_the_run_measures_everyone_and_keeps_a_table(monkeypatch, tmp_path, capsys):
-    here = SimpleNamespace(engine="gpu", name="NVIDIA Test", slug="nvidia-test", software="CUDA 13.0")
+    here = SimpleNamespace(
+        engine="gpu", name="NVIDIA Test", slug="nvidia-test", software="CUDA 13.0"
+    )
     monkeypatch.setattr(devices, "device", lambda: here)
     monkeypatch.setattr(versus, "OURS", ((1, None), (10, None)))
-    monkeypatch.setattr(options, "LAYERS", [labkit.Layer("lenet86 layer 1", C=1, H=9, W=8, M=3, K=3), LAYER])
+    monkeypatch.setattr(
+        options, "LAYERS", [labkit.Layer("lenet86 layer 1", C=1, H=9, W=8, M=3, K=3), LAYER]
+    )
     monkeypatch.setitem(sys.modules, "torch", fake_torch())
     without = ["triton", "cutile", "cutlass"]
     versus.versus(repeat=2, batch=[6, 4], without=without, out=tmp_path)
     table = pd.read_csv(tmp_path / "versus" / "nvidia-test.csv", keep_default_na=False)
     assert list(table["label"].unique()) == [
-        "01 baseline", "10 speed of light", "10 speed of light, again", "cuDNN FP32", "cuDNN TF32", "cuDNN FP16",
-        "torch.compile FP16", "torch.compile TF32"]
+        "01 baseline",
+        "10 speed of light",
+        "10 speed of light, again",
+        "cuDNN FP32",
+        "cuDNN TF32",
+        "cuDNN FP16",
+        "torch.compile FP16",
+        "torch.compile TF32",
+    ]
     assert list(table[["layer", "batch"]].drop_duplicates().itertuples(index=False, name=None)) == [
-        (1, 4), (1, 6), (2, 4), (2, 6)]  # measured with the largest batch first
+        (1, 4),
+        (1, 6),
+        (2, 4),
+        (2, 6),
+    ]  # measured with the largest batch first
     assert len(table) == 4 * (3 + 6 + 2)
     assert (table[["min_ms", "q1_ms", "median_ms", "q3_ms", "max_ms"]].to_numpy() == 1.0).all()
     assert "again" not in versus.to_markdown(table)
-    assert "lenet86 layer 1, 6 images: measured; so far cudnn 0 s, compile 0 s" in capsys.readouterr().out
-    with pytest.raises(LabError, match="--without cudn: it is one of cudnn, compile, triton, cutile, cutlass"):
+    assert (
+        "lenet86 layer 1, 6 images: measured; so far cudnn 0 s, compile 0 s"
+        in capsys.readouterr().out
+    )
+    with pytest.raises(
+        LabError, match="--without cudn: it is one of cudnn, compile, triton, cutile, cutlass"
+    ):
         versus.versus(without=["cudn"])
-    with pytest.raises(LabError, match=r"--layer lenet86 layer 3: it is one of lenet86 layer 1, lenet86 layer 2$"):
+    with pytest.raises(
+        LabError, match=r"--layer lenet86 layer 3: it is one of lenet86 layer 1, lenet86 layer 2$"
+    ):
         versus.versus(only=["lenet86 layer 3"])
-    versus.versus(repeat=2, batch=[6], only=[LAYER.name], without=[*without, "compile"], out=tmp_path)
-    table = pd.read_csv(tmp_path / "versus" / "nvidia-test.csv", keep_default_na=False)  # only those rows are new
-    assert table.groupby(["layer", "batch"]).size().to_dict() == {(1, 4): 11, (1, 6): 11, (2, 4): 11, (2, 6): 9}
+    versus.versus(
+        repeat=2, batch=[6], only=[LAYER.name], without=[*without, "compile"], out=tmp_path
+    )
+    table = pd.read_csv(
+        tmp_path / "versus" / "nvidia-test.csv", keep_default_na=False
+    )  # only those rows are new
+    assert table.groupby(["layer", "batch"]).size().to_dict() == {
+        (1, 4): 11,
+        (1, 6): 11,
+        (2, 4): 11,
+        (2, 6): 9,
+    }
 
 
 def test_the_contestants_take_turns_in_random_order(monkeypatch, given):
     monkeypatch.setattr(versus, "OURS", ((1, None), (10, None)))
-    monkeypatch.setattr(versus, "_select_correct", lambda runs, *more: [log_runs(n, run) for n, run in enumerate(runs)])
+    monkeypatch.setattr(
+        versus,
+        "_select_correct",
+        lambda runs, *more: [log_runs(n, run) for n, run in enumerate(runs)],
+    )
     log = []
 
     def log_runs(n, contestant):
@@ -145,7 +199,9 @@ def test_the_contestants_take_turns_in_random_order(monkeypatch, given):
 
     versus.measure_all(given, 20, ["cudnn"])
     turns = [log[first : first + 9] for first in range(0, len(log), 9)]
-    assert len(turns) == 20 + versus.WARM_UP and all(sorted(n for n, _ in turn) == list(range(9)) for turn in turns)
+    assert len(turns) == 20 + versus.WARM_UP and all(
+        sorted(n for n, _ in turn) == list(range(9)) for turn in turns
+    )
     assert len({tuple(n for n, _ in turn) for turn in turns}) == len(turns)
     assert all(len({i for _, i in turn}) == 1 for turn in turns)  # all compute the same input
 
@@ -155,18 +211,26 @@ def test_cudnn_has_all_plans_until_its_time_is_over(given, monkeypatch):
     given.torch = fake_torch(limits)
     several = list(opponents.list_cudnn(given))
     assert [(contestant.label, contestant.layout) for contestant in several] == [
-        (f"cuDNN {mode}", layout) for mode in ("FP32", "TF32", "FP16") for layout in ("NCHW", "NHWC")]
+        (f"cuDNN {mode}", layout)
+        for mode in ("FP32", "TF32", "FP16")
+        for layout in ("NCHW", "NHWC")
+    ]
     assert {contestant.how for contestant in several} == {"all plans"} and limits == [0] * 6
     assert 0 < given.spent["cudnn"] < 40
     assert versus._select_correct(several, given, "before") == several
     monkeypatch.setitem(opponents.SECONDS, "cudnn", 0)
     limits.clear()
-    assert {contestant.how for contestant in opponents.list_cudnn(given)} == {"10 plans"} and limits == [10] * 6
+    assert {contestant.how for contestant in opponents.list_cudnn(given)} == {
+        "10 plans"
+    } and limits == [10] * 6
 
 
 def test_the_compiler_stops_when_its_time_is_over(given, monkeypatch):
     several = list(opponents.list_compiled(given))
-    assert [contestant.label for contestant in several] == ["torch.compile FP16", "torch.compile TF32"]
+    assert [contestant.label for contestant in several] == [
+        "torch.compile FP16",
+        "torch.compile TF32",
+    ]
     assert versus._select_correct(several, given, "before") == several
     monkeypatch.setitem(opponents.SECONDS, "compile", 0)
     assert list(opponents.list_compiled(given)) == []
@@ -177,7 +241,9 @@ def test_of_triton_the_fastest_tile_is_taken(given, monkeypatch):
 
     class Kernel:
         def __getitem__(self, grid):
-            def run(x, k, y, pixels, C, H, W, M, K, size, terms, maps, precision, num_warps, num_stages):
+            def run(
+                x, k, y, pixels, C, H, W, M, K, size, terms, maps, precision, num_warps, num_stages
+            ):
                 assert (pixels, maps) == (versus.CHECKED_IMAGES * LAYER.Ho * LAYER.Wo, 16)
                 assert grid == (-(-pixels // size),) and x.dtype == k.dtype == y.dtype
                 if size == 256:
@@ -185,28 +251,47 @@ def test_of_triton_the_fastest_tile_is_taken(given, monkeypatch):
                 y[...] = labkit.conv_numpy(np.asarray(x), np.asarray(k))
                 Event.clock += 1.0 if terms == 64 else 2.0
                 calls.append((size, terms, num_warps, num_stages, precision))
+
             return run
 
-    monkeypatch.setitem(sys.modules, "recording.implicit_gemm", SimpleNamespace(convolution=Kernel()))
+    monkeypatch.setitem(
+        sys.modules, "recording.implicit_gemm", SimpleNamespace(convolution=Kernel())
+    )
     several = list(opponents.list_triton(given))
-    assert [contestant.label for contestant in several] == ["Triton TF32", "Triton 3×TF32", "Triton FP16"]
+    assert [contestant.label for contestant in several] == [
+        "Triton TF32",
+        "Triton 3×TF32",
+        "Triton FP16",
+    ]
     assert {contestant.how for contestant in several} == {"128 pixels, 64 terms, 4 warps, 2 stages"}
     calls.clear()
     assert versus._select_correct(several, given, "before") == several
     assert {call[:4] for call in calls} == {opponents.TILES[2]}
-    assert [call[4] for call in calls[:4]] == ["tf32", "tf32", "tf32x3", "tf32x3"]  # first those in float
+    assert [call[4] for call in calls[:4]] == [
+        "tf32",
+        "tf32",
+        "tf32x3",
+        "tf32x3",
+    ]  # first those in float
 
 
 def test_of_cutile_the_fastest_tile_is_taken(given, monkeypatch):
     def launch(stream, grid, kernel, arguments):
         x, k, y, C, H, W, M, K, size, _terms, maps = arguments
         assert (C, H, W, M, K, maps) == (2, 9, 8, 3, 3, 16) and x.ndim == k.ndim == y.ndim == 1
-        assert grid == (-(-versus.CHECKED_IMAGES * LAYER.Ho * LAYER.Wo // size), 1, 1) and kernel == "the kernel"
-        y[...] = labkit.conv_numpy(np.asarray(x).reshape(-1, C, H, W), np.asarray(k).reshape(M, C, K, K)).ravel()
+        assert (
+            grid == (-(-versus.CHECKED_IMAGES * LAYER.Ho * LAYER.Wo // size), 1, 1)
+            and kernel == "the kernel"
+        )
+        y[...] = labkit.conv_numpy(
+            np.asarray(x).reshape(-1, C, H, W), np.asarray(k).reshape(M, C, K, K)
+        ).ravel()
         Event.clock += 1.0 if size == 256 else 2.0
 
     monkeypatch.setitem(sys.modules, "cuda.tile", SimpleNamespace(launch=launch))
-    monkeypatch.setitem(sys.modules, "recording.implicit_gemm_cutile", SimpleNamespace(convolution="the kernel"))
+    monkeypatch.setitem(
+        sys.modules, "recording.implicit_gemm_cutile", SimpleNamespace(convolution="the kernel")
+    )
     given.torch.cuda.current_stream = lambda: 0
     several = list(opponents.list_cutile(given))
     assert [(one.label, one.how) for one in several] == [("cuTile FP16", "256 pixels, 32 terms")]
@@ -220,18 +305,26 @@ def test_triton_s_interpreter_computes_the_convolution():
         "import torch, recording.implicit_gemm as gemm\n"
         "x, k, y = torch.rand(3, 2, 9, 8), torch.rand(3, 2, 3, 3), torch.full((3, 3, 7, 6), float('nan'))\n"
         "gemm.convolution[(8,)](x, k, y, 126, 2, 9, 8, 3, 3, 16, 16, 16, 'ieee')\n"
-        "assert torch.allclose(y, torch.nn.functional.conv2d(x, k), atol=1e-4)\n")
-    subprocess.run([sys.executable, "-c", program], cwd=Path(__file__).parent.parent, check=True,
-                   env={**os.environ, "TRITON_INTERPRET": "1"})
+        "assert torch.allclose(y, torch.nn.functional.conv2d(x, k), atol=1e-4)\n"
+    )
+    subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=Path(__file__).parent.parent,
+        check=True,
+        env={**os.environ, "TRITON_INTERPRET": "1"},
+    )
 
 
 def test_a_stale_output_is_left_out(given, monkeypatch, capsys):
     """A kernel that computes nothing leaves NaN, or the other input's results."""
+
     class Kernel:
         def __getitem__(self, grid):
             return lambda *arguments, **options: None
 
-    monkeypatch.setitem(sys.modules, "recording.implicit_gemm", SimpleNamespace(convolution=Kernel()))
+    monkeypatch.setitem(
+        sys.modules, "recording.implicit_gemm", SimpleNamespace(convolution=Kernel())
+    )
     versus._print_left_out.cache_clear()
     assert versus._select_correct(list(opponents.list_triton(given)), given, "before") == []
     out = capsys.readouterr().out
@@ -251,9 +344,13 @@ def test_cutlass_is_called_with_addresses(given, monkeypatch):
         dtype = np.float16 if mode == 0 else np.float32
 
         def at(address, shape):
-            return np.ctypeslib.as_array(ctypes.cast(address, ctypes.POINTER(kind)), shape).view(dtype)
+            return np.ctypeslib.as_array(ctypes.cast(address, ctypes.POINTER(kind)), shape).view(
+                dtype
+            )
 
-        at(y, LAYER.y_shape(B))[...] = labkit.conv_numpy(at(x, LAYER.x_shape(B)), at(k, LAYER.k_shape))
+        at(y, LAYER.y_shape(B))[...] = labkit.conv_numpy(
+            at(x, LAYER.x_shape(B)), at(k, LAYER.k_shape)
+        )
         Event.clock += pixels
         return 0
 
@@ -261,11 +358,15 @@ def test_cutlass_is_called_with_addresses(given, monkeypatch):
     monkeypatch.setattr(opponents, "CUTLASS_MODES", {"fp16": 0, "3xtf32": 2})
     several = list(opponents.list_cutlass(given))
     assert [(contestant.label, contestant.how) for contestant in several] == [
-        ("CUTLASS FP16", "128 pixels, 32 maps"), ("CUTLASS 3×TF32", "128 pixels, 32 maps")]
+        ("CUTLASS FP16", "128 pixels, 32 maps"),
+        ("CUTLASS 3×TF32", "128 pixels, 32 maps"),
+    ]
     assert versus._select_correct(several, given, "before") == several
     assert {mode for mode, _ in called} == {0, 2}
     monkeypatch.setattr(opponents, "CUTLASS_MODES", {"tf32": 1})
-    with pytest.raises(LabError, match="no tile size works: CUTLASS in tf32 on lenet86 layer 2: status 7"):
+    with pytest.raises(
+        LabError, match="no tile size works: CUTLASS in tf32 on lenet86 layer 2: status 7"
+    ):
         list(opponents.list_cutlass(given))
 
 
@@ -276,24 +377,53 @@ def test_who_is_not_installed_is_left_out_and_said_so_once(given, monkeypatch, c
     versus._print_left_out.cache_clear()
     for _ in range(2):
         contestants = list(versus._list_opponents(given, ("triton", "cutlass", "compile")))
-        assert [contestant.label for contestant in contestants] == ["torch.compile FP16", "torch.compile TF32"]
+        assert [contestant.label for contestant in contestants] == [
+            "torch.compile FP16",
+            "torch.compile TF32",
+        ]
     out = capsys.readouterr().out
     assert out.count("triton is left out: ModuleNotFoundError") == 1
-    assert out.count("cutlass is left out: LabError: the environment variable CUTLASS names no checkout") == 1
+    assert (
+        out.count(
+            "cutlass is left out: LabError: the environment variable CUTLASS names no checkout"
+        )
+        == 1
+    )
 
 
 def rows(*several):
-    about = {"date": "2026-01-01", "device": "GPU", "software": "CUDA 1, PyTorch 2, cuDNN 3", "network": "lenet86",
-             "layer": 1, "layout": "NCHW", "min_ms": 1, "max_ms": 1, "repeat": 20}
-    return pd.DataFrame([about | {"label": label, "batch": batch, "median_ms": ms, "how": how}
-                         for label, batch, ms, how in several])
+    about = {
+        "date": "2026-01-01",
+        "device": "GPU",
+        "software": "CUDA 1, PyTorch 2, cuDNN 3",
+        "network": "lenet86",
+        "layer": 1,
+        "layout": "NCHW",
+        "min_ms": 1,
+        "max_ms": 1,
+        "repeat": 20,
+    }
+    return pd.DataFrame(
+        [
+            about | {"label": label, "batch": batch, "median_ms": ms, "how": how}
+            for label, batch, ms, how in several
+        ]
+    )
 
 
 def test_the_table_says_what_was_not_measured_and_from_what_cudnn_chose():
-    table = rows(("07 tuning", 10, 2.0, ""), ("07 tuning", 1000, 4.0, ""), ("CUTLASS FP16", 1000, 3.0, "128"),
-                 ("cuDNN TF32", 10, 1.0, "10 plans"), ("cuDNN TF32", 1000, 5.0, "all plans"))
+    table = rows(
+        ("07 tuning", 10, 2.0, ""),
+        ("07 tuning", 1000, 4.0, ""),
+        ("CUTLASS FP16", 1000, 3.0, "128"),
+        ("cuDNN TF32", 10, 1.0, "10 plans"),
+        ("cuDNN TF32", 1000, 5.0, "all plans"),
+    )
     page = versus.to_markdown(table)
     assert "with 10 · 1,000 images" in page and "the fastest of 10 plans or all plans," in page
-    assert page.splitlines()[-3:] == ["| 07 tuning | 2.00 · **4.00** |", "| CUTLASS FP16 | – · **3.00** |",
-                                      "| cuDNN TF32 | **1.00** · 5.00 |"]
+    assert page.splitlines()[-3:] == [
+        "| 07 tuning | 2.00 · **4.00** |",
+        "| CUTLASS FP16 | – · **3.00** |",
+        "| cuDNN TF32 | **1.00** · 5.00 |",
+    ]
     assert "the fastest of all plans," in versus.to_markdown(table[table["batch"] == 1000])

@@ -18,8 +18,12 @@ pytestmark = pytest.mark.thorough("tools of the repository")
 
 ROOT = Path(labkit.__file__).resolve().parent.parent
 MAIN = "from labkit.cli import main; main()"
-FOLDERS = {"cuda_convolution_lab": ("labkit", "data"), "hostcuda": ("engine/hostcuda",),
-           "labkit_classroom": ("classroom/labkit_classroom",), "labkit_playground": ("playground/labkit_playground",)}
+FOLDERS = {
+    "cuda_convolution_lab": ("labkit", "data"),
+    "hostcuda": ("engine/hostcuda",),
+    "labkit_classroom": ("classroom/labkit_classroom",),
+    "labkit_playground": ("playground/labkit_playground",),
+}
 
 
 @pytest.fixture(scope="module")
@@ -28,14 +32,19 @@ def installed(tmp_path_factory):
     tmp = tmp_path_factory.mktemp("wheel")
     for project, folders in FOLDERS.items():
         for folder in folders:
-            shutil.copytree(ROOT / folder, tmp / project / Path(folder).name,
-                            ignore=shutil.ignore_patterns("__pycache__"))
+            shutil.copytree(
+                ROOT / folder,
+                tmp / project / Path(folder).name,
+                ignore=shutil.ignore_patterns("__pycache__"),
+            )
         for name in ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE"):
             if (file := (ROOT / folder).parent / name).is_file():
                 shutil.copy(file, tmp / project)
     pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
     projects = [tmp / project for project in FOLDERS]
-    subprocess.run([*pip, "wheel", "--no-build-isolation", "--no-deps", "-w", tmp, *projects], check=True)
+    subprocess.run(
+        [*pip, "wheel", "--no-build-isolation", "--no-deps", "-w", tmp, *projects], check=True
+    )
     wheels = {wheel.name.partition("-")[0]: wheel for wheel in tmp.glob("*.whl")}
     assert wheels.keys() == FOLDERS.keys()
     for project, wheel in wheels.items():
@@ -54,11 +63,19 @@ def installed(tmp_path_factory):
         Where it is to be alone, no package of the checkout is installed, either.
         """
         hide = f"import sys; sys.modules[{hidden!r}] = None; " if hidden else ""
-        places = [tmp / "site" / project for project in ("cuda_convolution_lab", "hostcuda", *beside)]
+        places = [
+            tmp / "site" / project for project in ("cuda_convolution_lab", "hostcuda", *beside)
+        ]
         places += [registry] * alone
         return subprocess.run(
-            [sys.executable, *["-S"] * alone, "-c", f"{hide}{program}", *arguments], cwd=elsewhere, capture_output=True,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, places)), "HOSTCUDA_ENGINE": "cpu"},
+            [sys.executable, *["-S"] * alone, "-c", f"{hide}{program}", *arguments],
+            cwd=elsewhere,
+            capture_output=True,
+            env={
+                **os.environ,
+                "PYTHONPATH": os.pathsep.join(map(str, places)),
+                "HOSTCUDA_ENGINE": "cpu",
+            },
             text=True,
         )
 
@@ -71,14 +88,19 @@ def test_the_doctor_of_an_installed_package_finds_its_data(installed):
     findings = {finding["what"]: finding for finding in report["findings"]}
     assert report["ready"] and process.returncode == 0
     assert "an installed package" in findings["labkit"]["found"]
-    assert findings["data"]["found"].endswith(os.path.join("cuda_convolution_lab", "labkit", "data"))
+    assert findings["data"]["found"].endswith(
+        os.path.join("cuda_convolution_lab", "labkit", "data")
+    )
 
 
-@pytest.mark.parametrize(("arguments", "status", "message"), [
-    (["check", "1"], 0, "PASS 01 baseline"),
-    (["bench", "1", "--layer", "lenet86-1", "--batch", "1"], 0, "baseline"),
-    (["report"], 1, "they belong to the repository"),
-])
+@pytest.mark.parametrize(
+    ("arguments", "status", "message"),
+    [
+        (["check", "1"], 0, "PASS 01 baseline"),
+        (["bench", "1", "--layer", "lenet86-1", "--batch", "1"], 0, "baseline"),
+        (["report"], 1, "they belong to the repository"),
+    ],
+)
 def test_commands_of_an_installed_package(installed, arguments, status, message):
     ended = installed(*arguments)
     assert ended.returncode == status, ended.stderr
@@ -89,7 +111,11 @@ def test_kernels_need_no_package_of_the_notebooks(installed):
     assert installed("check", "1", hidden="matplotlib").returncode == 0
     ended = installed("report", hidden="nbformat")
     assert ended.returncode == 1
-    assert "nbformat" in ended.stderr and "[notebooks]" in ended.stderr and "Traceback" not in ended.stderr
+    assert (
+        "nbformat" in ended.stderr
+        and "[notebooks]" in ended.stderr
+        and "Traceback" not in ended.stderr
+    )
 
 
 def test_the_commands_of_a_class_come_with_their_wheel(installed):
@@ -99,23 +125,34 @@ def test_the_commands_of_a_class_come_with_their_wheel(installed):
     beside = ("labkit_classroom",)
     assert names <= {*installed("--help", beside=beside, alone=True).stdout.split()}
     ended = installed("grade", "nothing.cu", beside=beside)
-    assert ended.returncode == 1 and "nothing.cu" in ended.stderr and "Traceback" not in ended.stderr
-    program = "from labkit_classroom import autograder, grades; grades._environment().get_template('grades.html.j2');" \
-              "print(*(path.name for path in autograder._CONTAINER.iterdir()))"
+    assert (
+        ended.returncode == 1 and "nothing.cu" in ended.stderr and "Traceback" not in ended.stderr
+    )
+    program = (
+        "from labkit_classroom import autograder, grades; grades._environment().get_template('grades.html.j2');"
+        "print(*(path.name for path in autograder._CONTAINER.iterdir()))"
+    )
     ended = installed(program=program, beside=beside)
-    assert {"Containerfile", "enter", "run_autograder", "setup.sh"} == {*ended.stdout.split()}, ended.stderr
+    assert {"Containerfile", "enter", "run_autograder", "setup.sh"} == {*ended.stdout.split()}, (
+        ended.stderr
+    )
 
 
 def test_the_data_of_the_playground_come_with_their_wheel(installed):
     program = "from labkit_playground import data, site; print(len(data.collect()[0]) > 1000, *site.python_files())"
     ended = installed(program=program, beside=("labkit_playground",))
-    assert ended.stdout.startswith("True ") and "labkit_playground/judging.py" in ended.stdout.split(), ended.stderr
+    assert (
+        ended.stdout.startswith("True ") and "labkit_playground/judging.py" in ended.stdout.split()
+    ), ended.stderr
 
 
-@pytest.mark.parametrize(("direct", "command"), [
-    (None, '"cuda-convolution-lab"'),
-    ('{"url": "file:///w/lab.whl"}', '"cuda-convolution-lab @ file:///w/lab.whl"'),
-])
+@pytest.mark.parametrize(
+    ("direct", "command"),
+    [
+        (None, '"cuda-convolution-lab"'),
+        ('{"url": "file:///w/lab.whl"}', '"cuda-convolution-lab @ file:///w/lab.whl"'),
+    ],
+)
 def test_an_installed_package_is_restored_from_where_it_came(monkeypatch, direct, command):
     class Distribution:
         read_text = staticmethod(lambda name: direct)
@@ -123,4 +160,6 @@ def test_an_installed_package_is_restored_from_where_it_came(monkeypatch, direct
     monkeypatch.setattr(installation.metadata, "distribution", lambda name: Distribution)
     assert installation.write_restore_command("data").startswith("git -C ")
     monkeypatch.setattr(installation, "find_checkout", lambda: None)
-    assert installation.write_restore_command("data").endswith(f"--force-reinstall --no-deps {command}")
+    assert installation.write_restore_command("data").endswith(
+        f"--force-reinstall --no-deps {command}"
+    )

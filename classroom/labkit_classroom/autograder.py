@@ -24,23 +24,36 @@ from labkit_classroom.submissions import Submission, submissions
 
 HERE = PACKAGE.parent
 _CONTAINER = Path(__file__).parent / "container"
-_ASKED = HERE / "asked"  # the exercises of a container: a line for each, with its number or its folder
+_ASKED = (
+    HERE / "asked"
+)  # the exercises of a container: a line for each, with its number or its folder
 _LAB = ("labkit/", "data/", "engine/hostcuda/", "classroom/labkit_classroom/")
 _OF_EACH = ("pyproject.toml", "README.md", "LICENSE")  # of each package
-_ROOT = (*_OF_EACH, "setup.py", "MANIFEST.in", "requirements.lock",
-         *(f"{folder}/{name}" for folder in ("engine", "classroom") for name in _OF_EACH))
+_ROOT = (
+    *_OF_EACH,
+    "setup.py",
+    "MANIFEST.in",
+    "requirements.lock",
+    *(f"{folder}/{name}" for folder in ("engine", "classroom") for name in _OF_EACH),
+)
 
 
 def write_zip(path: Path, tasks: Iterable[Exercise]) -> Path:
     """Write Gradescope's zip for these exercises; LabError outside of a checkout, or if the path is another file's."""
     existing = path.read_bytes() if path.is_file() else b""
-    if os.path.lexists(path) and not (existing.startswith(b"PK") and b"run_autograder" in existing):  # an earlier zip
-        raise LabError(f"{path} is there, and is no grader: remove it, or choose another name with --out")
+    if os.path.lexists(path) and not (
+        existing.startswith(b"PK") and b"run_autograder" in existing
+    ):  # an earlier zip
+        raise LabError(
+            f"{path} is there, and is no grader: remove it, or choose another name with --out"
+        )
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as file:
         for name, data in _list_files(tasks):
             entry = zipfile.ZipInfo(name)  # without the time: the same grader is the same file
-            entry.external_attr = (0o755 if name in ("setup.sh", "run_autograder") else 0o644) << 16  # Unix permissions
+            entry.external_attr = (
+                0o755 if name in ("setup.sh", "run_autograder") else 0o644
+            ) << 16  # Unix permissions
             file.writestr(entry, data, zipfile.ZIP_DEFLATED)
     return write(path, content.getvalue())
 
@@ -62,7 +75,9 @@ def _list_files(tasks: Iterable[Exercise]) -> Iterator[tuple[str, bytes]]:
         if not task.of_series:  # the lab does not have its files
             for path in sorted(filter(Path.is_file, task.folder.iterdir())):
                 yield from _without_solution(f"{keys[-1]}/{path.name}", path)
-    yield from ((path.name, path.read_bytes()) for path in sorted(_CONTAINER.iterdir()) if path.is_file())
+    yield from (
+        (path.name, path.read_bytes()) for path in sorted(_CONTAINER.iterdir()) if path.is_file()
+    )
     for path in student.list_files():
         name = path.relative_to(HERE).as_posix()
         if path.is_relative_to(SERIES):
@@ -74,7 +89,11 @@ def _list_files(tasks: Iterable[Exercise]) -> Iterator[tuple[str, bytes]]:
 
 def _without_solution(name: str, path: Path) -> Iterator[tuple[str, bytes]]:
     """Yield (name, content) of an exercise's file without its solution, if anything is left of it."""
-    data = student.remove_solution(path).encode() if path.suffix in (".cu", ".py", ".toml") else path.read_bytes()
+    data = (
+        student.remove_solution(path).encode()
+        if path.suffix in (".cu", ".py", ".toml")
+        else path.read_bytes()
+    )
     if data:
         yield name, data
 
@@ -92,13 +111,22 @@ def gradescope(root: Path) -> Path:
     The student is named by the e-mail address of the first one who hands in, as Gradescope knows it. An exercise of
     the assignment that is not in the submission gets no points; other exercises that are in it are ignored.
     """
-    users = json.loads((root / "submission_metadata.json").read_text(encoding="utf-8")).get("users") or [{}]
+    users = json.loads((root / "submission_metadata.json").read_text(encoding="utf-8")).get(
+        "users"
+    ) or [{}]
     name = str(users[0].get("email") or users[0].get("name") or "student")
     numbers = read_exercises()
-    by_number = {submission.exercise: submission for submission in submissions([root / "submission"], name)}
-    handed_in = [by_number.get(number) or Submission(name, number, problem="there is nothing to this exercise")
-                 for number in numbers]
-    handed_in += [by_number[""]] if "" in by_number else []  # files that name no exercise: its `problem` is shown
+    by_number = {
+        submission.exercise: submission for submission in submissions([root / "submission"], name)
+    }
+    handed_in = [
+        by_number.get(number)
+        or Submission(name, number, problem="there is nothing to this exercise")
+        for number in numbers
+    ]
+    handed_in += (
+        [by_number[""]] if "" in by_number else []
+    )  # files that name no exercise: its `problem` is shown
     out = root / "graded"
     grading.grade_all(handed_in, out)
     files = grades.write_all(out, formats=["gradescope"]).files  # one student has one results.json

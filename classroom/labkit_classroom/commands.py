@@ -16,44 +16,110 @@ import typer
 
 from labkit.base.errors import LabError
 
-Named = Annotated[list[str] | None, typer.Option(
-    "--exercise", metavar="EXERCISE", help="A folder of your own; or 04a: then only those named count.")]
+Named = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--exercise",
+        metavar="EXERCISE",
+        help="A folder of your own; or 04a: then only those named count.",
+    ),
+]
 
 
 def grade(
-    submissions: Annotated[list[str] | None, typer.Argument(
-        metavar="SUBMISSION...", help="Notebooks, .cu files (04a.cu in a student's folder, or alice_04a.cu), or "
-        "folders of them. Without any, show earlier results again.")] = None,
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="The folder to write to.")] = Path("grades"),
-    formats: Annotated[list[str] | None, typer.Option(
-        "--format", metavar="NAME", help="Also write for gradescope, classroom50, canvas or moodle.")] = None,
-    roster: Annotated[Path | None, typer.Option(
-        "--roster", metavar="CSV", help="The class: name, id, email, and extension.")] = None,
-    student: Annotated[str, typer.Option(
-        "--student", metavar="NAME", help="The student of all files, whatever the names.")] = "",
-    due: Annotated[list[str] | None, typer.Option(
-        "--due", metavar="[EXERCISE=]TIME", help="When hand-ins are due: 2026-12-01T23:59+01:00.")] = None,
-    rules: Annotated[Path | None, typer.Option(
-        "--rules", metavar="TOML", help="Late points, groups, and marks that you have given.")] = None,
-    points: Annotated[list[str] | None, typer.Option(
-        "--points", metavar="[EXERCISE=]N", help="The points of an exercise.")] = None,
-    partial: Annotated[str | None, typer.Option(
-        "--partial", metavar="SHARE", help="Share of the points if only the goal is missed.")] = None,
-    again: Annotated[bool, typer.Option(
-        "--again", help="Grade again what an earlier version of exercise or lab graded.")] = False,
-    prune: Annotated[bool, typer.Option(
-        "--prune", help="Remove results whose hand-in is no longer among these.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON, too.")] = False,
-    ranking: Annotated[bool, typer.Option("--ranking", help="Write a page that ranks who met a goal.")] = False,
-    jobs: Annotated[int | None, typer.Option(
-        "--jobs", metavar="N", min=1, help="Submissions at a time; by default one per core.")] = None,
-    dask: Annotated[str | None, typer.Option(
-        "--dask", metavar="ADDRESS", help="Grade on the workers of this Dask scheduler.")] = None,
+    submissions: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="SUBMISSION...",
+            help="Notebooks, .cu files (04a.cu in a student's folder, or alice_04a.cu), or "
+            "folders of them. Without any, show earlier results again.",
+        ),
+    ] = None,
+    out: Annotated[
+        Path, typer.Option("--out", metavar="DIR", help="The folder to write to.")
+    ] = Path("grades"),
+    formats: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--format",
+            metavar="NAME",
+            help="Also write for gradescope, classroom50, canvas or moodle.",
+        ),
+    ] = None,
+    roster: Annotated[
+        Path | None,
+        typer.Option("--roster", metavar="CSV", help="The class: name, id, email, and extension."),
+    ] = None,
+    student: Annotated[
+        str,
+        typer.Option(
+            "--student", metavar="NAME", help="The student of all files, whatever the names."
+        ),
+    ] = "",
+    due: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--due",
+            metavar="[EXERCISE=]TIME",
+            help="When hand-ins are due: 2026-12-01T23:59+01:00.",
+        ),
+    ] = None,
+    rules: Annotated[
+        Path | None,
+        typer.Option(
+            "--rules", metavar="TOML", help="Late points, groups, and marks that you have given."
+        ),
+    ] = None,
+    points: Annotated[
+        list[str] | None,
+        typer.Option("--points", metavar="[EXERCISE=]N", help="The points of an exercise."),
+    ] = None,
+    partial: Annotated[
+        str | None,
+        typer.Option(
+            "--partial", metavar="SHARE", help="Share of the points if only the goal is missed."
+        ),
+    ] = None,
+    again: Annotated[
+        bool,
+        typer.Option(
+            "--again", help="Grade again what an earlier version of exercise or lab graded."
+        ),
+    ] = False,
+    prune: Annotated[
+        bool, typer.Option("--prune", help="Remove results whose hand-in is no longer among these.")
+    ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the results as JSON, too.")
+    ] = False,
+    ranking: Annotated[
+        bool, typer.Option("--ranking", help="Write a page that ranks who met a goal.")
+    ] = False,
+    jobs: Annotated[
+        int | None,
+        typer.Option(
+            "--jobs", metavar="N", min=1, help="Submissions at a time; by default one per core."
+        ),
+    ] = None,
+    dask: Annotated[
+        str | None,
+        typer.Option(
+            "--dask", metavar="ADDRESS", help="Grade on the workers of this Dask scheduler."
+        ),
+    ] = None,
     named: Named = None,
-    seed: Annotated[str, typer.Option(
-        "--seed", metavar="TEXT", help="Seed of inputs and hidden shapes; each result has its own.")] = "",
-    unsafe: Annotated[bool, typer.Option(
-        "--unsafe", help="Run others' kernels without a sandbox where there is none.")] = False,
+    seed: Annotated[
+        str,
+        typer.Option(
+            "--seed",
+            metavar="TEXT",
+            help="Seed of inputs and hidden shapes; each result has its own.",
+        ),
+    ] = "",
+    unsafe: Annotated[
+        bool,
+        typer.Option("--unsafe", help="Run others' kernels without a sandbox where there is none."),
+    ] = False,
 ) -> None:
     """Grade what students have handed in: a table, a page for each.
 
@@ -75,14 +141,22 @@ def grade(
     only = _add_exercises(named)
     people = read_roster(roster) if roster else None
     terms = grades.Terms(
-        _convert_each(points, _parse_number), None if partial is None else _parse_number(partial, 1),
-        _convert_each(due, parse_time), people, only, read_rules(rules, people) if rules else Rules(),
+        _convert_each(points, _parse_number),
+        None if partial is None else _parse_number(partial, 1),
+        _convert_each(due, parse_time),
+        people,
+        only,
+        read_rules(rules, people) if rules else Rules(),
     )
     gradebooks.require_formats(formats or (), terms.roster, 0)  # before minutes of work
     _require_folders(out, submissions or [], prune)
-    if lost := {result.exercise for result in grading.read_results(out) if result.lines} - {*terms.exercises}:
-        raise LabError(f"{out} holds results of {', '.join(sorted(lost))}, which is no exercise of the lab: give the "
-                       "folder of the exercise with --exercise")
+    if lost := {result.exercise for result in grading.read_results(out) if result.lines} - {
+        *terms.exercises
+    }:
+        raise LabError(
+            f"{out} holds results of {', '.join(sorted(lost))}, which is no exercise of the lab: give the "
+            "folder of the exercise with --exercise"
+        )
     everything = terms.rules.share_groups(handed_in(submissions, student)) if submissions else []
     to_grade = [submission for submission in everything if terms.counts(submission)]
     starts = grading.list_changed_starts(out, to_grade)
@@ -97,57 +171,95 @@ def grade(
     removed = grades.prune(out, everything) if prune else []
     keys = [(submission.student, submission.exercise) for submission in to_grade]
     output = grades.write_all(out, terms, ranking, formats or ())  # results of earlier runs, too
-    results = (grading.read_result(out, *name) for name in keys) if keys else filter(
-        terms.counts, grading.read_results(out))
-    here = map(terms.apply_marks, filter(None, results))  # what is printed below: of these hand-ins, if any are given
+    results = (
+        (grading.read_result(out, *name) for name in keys)
+        if keys
+        else filter(terms.counts, grading.read_results(out))
+    )
+    here = map(
+        terms.apply_marks, filter(None, results)
+    )  # what is printed below: of these hand-ins, if any are given
     if as_json:
         print(json.dumps([asdict(result) for result in here], indent=1))
         return
-    here = [replace(result, lines=result.lines[:1]) for result in here]  # few bytes each: whether there are lines
+    here = [
+        replace(result, lines=result.lines[:1]) for result in here
+    ]  # few bytes each: whether there are lines
     counts, changed, stopped, ungraded = _sort_results(here)
-    ungraded += [f"{one.student} {one.exercise}: {one.verdict}; the earlier result stands" for one in failed]
+    ungraded += [
+        f"{one.student} {one.exercise}: {one.verdict}; the earlier result stands" for one in failed
+    ]
     gone = [f"{result.student} {result.exercise}".strip() for result in removed]
     changes = (("verdicts changed", changed), ("points changed", output.changed)) if again else ()
-    for what, lines in (*changes, ("marks without a hand-in", output.unused), ("removed", gone),
-                        ("no points, because", stopped), ("not graded", ungraded)):
+    for what, lines in (
+        *changes,
+        ("marks without a hand-in", output.unused),
+        ("removed", gone),
+        ("no points, because", stopped),
+        ("not graded", ungraded),
+    ):
         if what == "no points, because":
             for verdict, count in counts.most_common():
                 print(f"{count:5}  {verdict}")
         if lines:
             print("\n".join([f"{len(lines):5}  {what}:", *(f"{'':7}{line}" for line in lines)]))
     students, tasks = {result.student for result in here}, grading.digest_tasks()
-    earlier = sum(bool(result.lines) and result.grader != tasks.get(result.exercise) for result in here)
+    earlier = sum(
+        bool(result.lines) and result.grader != tasks.get(result.exercise) for result in here
+    )
     for line in terms.roster.report(students, terms.exercises) if terms.roster else ():
         print(escape(line))
     if to_grade and (besides := len(grading.list_orphans(out, everything))):
-        print(f"{besides:5}  of earlier hand-ins that are not among these count, too: --prune removes them")
+        print(
+            f"{besides:5}  of earlier hand-ins that are not among these count, too: --prune removes them"
+        )
     if len(everything) > len(to_grade):
-        print(f"{len(everything) - len(to_grade):5}  of exercises that --exercise does not name: left out")
-    if lines := list_unused_entries(Path(submissions[0])) if len(submissions or ()) == 1 and not student else []:
+        print(
+            f"{len(everything) - len(to_grade):5}  of exercises that --exercise does not name: left out"
+        )
+    if (
+        lines := list_unused_entries(Path(submissions[0]))
+        if len(submissions or ()) == 1 and not student
+        else []
+    ):
         print(f"{len(lines):5}  in manifest.csv without a file: {escape(', '.join(lines))}")
     if starts:
-        print(f"{len(starts):5}  changed starting code since the last grading: {', '.join(starts)}. A hand-in "
-              "that equals an earlier one counts as the starting code, too")
+        print(
+            f"{len(starts):5}  changed starting code since the last grading: {', '.join(starts)}. A hand-in "
+            "that equals an earlier one counts as the starting code, too"
+        )
     if output.late:
         print(f"{output.late:5}  late")
     if earlier:
-        print(f"{earlier:5}  graded with an earlier version of the exercise or the lab: --again grades them again")
-    table, *others = dict.fromkeys(path if path.name != "results.json" else path.parents[1] for path in output.files)
+        print(
+            f"{earlier:5}  graded with an earlier version of the exercise or the lab: --again grades them again"
+        )
+    table, *others = dict.fromkeys(
+        path if path.name != "results.json" else path.parents[1] for path in output.files
+    )
     for path in others:
         print(path)
-    print(f"{table}, and a page for {f'each of {len(students)} students' if len(students) > 1 else 'one student'}")
+    print(
+        f"{table}, and a page for {f'each of {len(students)} students' if len(students) > 1 else 'one student'}"
+    )
 
 
 def _require_folders(out: Path, submissions: list[str], prune: bool) -> None:
     """Raise LabError if `out` has no results to show, or other files; or to `prune`, if a whole class is not given."""
     if not submissions and not (out / "results").is_dir():
-        raise LabError(f"there are no results in {out}: give notebooks, .cu files, or folders of them")
+        raise LabError(
+            f"there are no results in {out}: give notebooks, .cu files, or folders of them"
+        )
     others = {path.name for path in out.iterdir()} - {"similarity.html"} if out.is_dir() else set()
     if others and not (out / "results").is_dir():
-        raise LabError(f"{out} has files that `labkit grade` did not write: {', '.join(sorted(others)[:3])}. Give it a "
-                       "new folder with --out, or move these away")
+        raise LabError(
+            f"{out} has files that `labkit grade` did not write: {', '.join(sorted(others)[:3])}. Give it a "
+            "new folder with --out, or move these away"
+        )
     if prune and not (submissions and all(Path(path).is_dir() for path in submissions)):
-        raise LabError("--prune removes the results of all hand-ins that are not given: give the folder of the class")
+        raise LabError(
+            "--prune removes the results of all hand-ins that are not given: give the folder of the class"
+        )
 
 
 def _sort_results(results: list) -> tuple[Counter, list[str], list[str], list[str]]:
@@ -161,7 +273,9 @@ def _sort_results(results: list) -> tuple[Counter, list[str], list[str], list[st
     counts, changed, stopped, ungraded = Counter(), [], [], []
     for result in results:
         fault = result.verdict.startswith(NO_RESULT)
-        counts.update([result.verdict.partition(":")[0] if fault else result.verdict] if result.lines else [])
+        counts.update(
+            [result.verdict.partition(":")[0] if fault else result.verdict] if result.lines else []
+        )
         name = " ".join(filter(None, [result.student, result.exercise]))
         if result.before:
             changed.append(f"{name}: {result.before} -> {result.verdict} ({result.regraded})")
@@ -183,7 +297,11 @@ def _add_exercises(given: list[str] | None) -> frozenset[str]:
     for task in tasks:
         if not task.of_series:
             add(task.folder)
-    return frozenset(task.number for task in tasks) if any(task.of_series for task in tasks) else frozenset()
+    return (
+        frozenset(task.number for task in tasks)
+        if any(task.of_series for task in tasks)
+        else frozenset()
+    )
 
 
 def _convert_each(given: list[str] | None, convert: Callable) -> dict:
@@ -227,10 +345,15 @@ def _open_executor(dask: str | None, jobs: int | None, most: int) -> Iterator[Ex
 
 
 def similarity(
-    submissions: Annotated[list[str], typer.Argument(metavar="SUBMISSION...", help="As `labkit grade` takes them.")],
-    out: Annotated[Path, typer.Option(
-        "--out", metavar="FILE", help="The page to write.")] = Path("grades/similarity.html"),
-    most: Annotated[int, typer.Option("--most", metavar="N", min=1, help="Pairs to show for each exercise.")] = 20,
+    submissions: Annotated[
+        list[str], typer.Argument(metavar="SUBMISSION...", help="As `labkit grade` takes them.")
+    ],
+    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="The page to write.")] = Path(
+        "grades/similarity.html"
+    ),
+    most: Annotated[
+        int, typer.Option("--most", metavar="N", min=1, help="Pairs to show for each exercise.")
+    ] = 20,
     named: Named = None,
 ) -> None:
     """Show hand-ins that are alike, side by side.
@@ -241,26 +364,42 @@ def similarity(
     from labkit_classroom.submissions import submissions as handed_in
 
     only = _add_exercises(named)
-    given = [submission for submission in handed_in(submissions) if not only or submission.exercise in only]
+    given = [
+        submission
+        for submission in handed_in(submissions)
+        if not only or submission.exercise in only
+    ]
     compared = [submission for submission in given if not submission.problem]
     if not compared:
-        raise LabError(f"there is nothing to compare: {given[0].problem if given else 'no hand-in to these exercises'}")
+        raise LabError(
+            f"there is nothing to compare: {given[0].problem if given else 'no hand-in to these exercises'}"
+        )
     alike = similarity.find_pairs(compared, most)
     page = similarity.write_page(out, alike)
     for pair in alike[:most]:
         print(f"{100 * pair.alike:4.0f} %  {pair.exercise}  {' and '.join(pair.students)}")
     print(*(f"        {line}\n" for line in similarity.report_short(compared)), sep="", end="")
-    print(*(f"        not compared: {one.student}: {one.problem}\n" for one in given if one.problem), sep="", end="")
+    print(
+        *(f"        not compared: {one.student}: {one.problem}\n" for one in given if one.problem),
+        sep="",
+        end="",
+    )
     print(f"{page}: a reason to look, not a verdict")
 
 
 def autograder(
-    asked: Annotated[list[str] | None, typer.Argument(
-        metavar="EXERCISE...", help="Numbers, or folders of your own.")] = None,
-    gradescope: Annotated[bool, typer.Option("--gradescope", help="Gradescope's zip for these exercises.")] = False,
+    asked: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="EXERCISE...", help="Numbers, or folders of your own."),
+    ] = None,
+    gradescope: Annotated[
+        bool, typer.Option("--gradescope", help="Gradescope's zip for these exercises.")
+    ] = False,
     image: Annotated[bool, typer.Option("--image", help="A folder with a Containerfile.")] = False,
-    out: Annotated[Path | None, typer.Option(
-        "--out", metavar="PATH", help="By default build/grader.zip or build/grader.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="PATH", help="By default build/grader.zip or build/grader."),
+    ] = None,
 ) -> None:
     """Write a grader that runs in a container."""
     from labkit.exercises.exercise import exercise
@@ -271,15 +410,23 @@ def autograder(
     tasks = [exercise(key) for key in dict.fromkeys(asked or ())]
     if gradescope:
         points = float(sum(task.points for task in tasks))
-        print(f"{autograder.write_zip(out or Path('build/grader.zip'), tasks)}: {points:g} points in all")
+        print(
+            f"{autograder.write_zip(out or Path('build/grader.zip'), tasks)}: {points:g} points in all"
+        )
     else:
         folder = out or Path("build/grader")
-        print(f"{folder}: {len(autograder.write_image(folder, tasks))} files; podman build -t grader {folder}")
+        print(
+            f"{folder}: {len(autograder.write_image(folder, tasks))} files; podman build -t grader {folder}"
+        )
 
 
 def student(
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="A new folder.")] = Path("build/student"),
-    nbgrader: Annotated[bool, typer.Option("--nbgrader", help="Mark the exercises' cells for nbgrader.")] = False,
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="A new folder.")] = Path(
+        "build/student"
+    ),
+    nbgrader: Annotated[
+        bool, typer.Option("--nbgrader", help="Mark the exercises' cells for nbgrader.")
+    ] = False,
 ) -> None:
     """Write an edition of the lab without solutions."""
     from labkit_classroom import student

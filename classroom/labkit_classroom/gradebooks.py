@@ -30,9 +30,15 @@ from labkit_classroom.submissions import escape
 
 FORMATS = ("csv", "gradescope", "classroom50", "canvas", "moodle")
 # The variables of Classroom 50's runner, by the field of a result that they give.
-_RUNNER = {"classroom": ("CLASSROOM",), "assignment": ("ASSIGNMENT",), "owner": ("OWNER", "USERNAME"),
-           "submission": ("SUBMISSION_TAG",), "commit": ("COMMIT_URL",), "release": ("RELEASE_URL",),
-           "review": ("REVIEW_URL", "COMMIT_URL")}
+_RUNNER = {
+    "classroom": ("CLASSROOM",),
+    "assignment": ("ASSIGNMENT",),
+    "owner": ("OWNER", "USERNAME"),
+    "submission": ("SUBMISSION_TAG",),
+    "commit": ("COMMIT_URL",),
+    "release": ("RELEASE_URL",),
+    "review": ("REVIEW_URL", "COMMIT_URL"),
+}
 _SECONDS = "%Y-%m-%dT%H:%M:%SZ"
 
 
@@ -53,14 +59,23 @@ def require_formats(formats: Iterable[str], roster: Roster | None, students: int
         if name not in FORMATS:
             raise LabError(f"there is no format {name!r}; there are {', '.join(FORMATS)}")
         if name in ("canvas", "moodle") and roster is None:
-            raise LabError(f"--format {name} needs --roster: the gradebook knows students by the ids that stand there")
+            raise LabError(
+                f"--format {name} needs --roster: the gradebook knows students by the ids that stand there"
+            )
         if name == "classroom50" and students > 1:
-            raise LabError(f"a result of Classroom 50 is of one student, and here are those of {students}: it is "
-                           "written by the autograder that runs in each student's repository")
+            raise LabError(
+                f"a result of Classroom 50 is of one student, and here are those of {students}: it is "
+                "written by the autograder that runs in each student's repository"
+            )
 
 
-def write_student(formats: Iterable[str], out: Path, name: str, results: Sequence[Result],
-                  questions: Mapping[str, Sequence[Question]]) -> list[Path]:
+def write_student(
+    formats: Iterable[str],
+    out: Path,
+    name: str,
+    results: Sequence[Result],
+    questions: Mapping[str, Sequence[Question]],
+) -> list[Path]:
     """Write the results of one student to `out`, and return the files, of those `formats` that have one per student.
 
     They are ``gradescope/NAME/results.json`` and ``result.json`` for Classroom 50. `questions` are by the exercise.
@@ -68,81 +83,162 @@ def write_student(formats: Iterable[str], out: Path, name: str, results: Sequenc
     """
     contents = {}
     if "gradescope" in formats:
-        contents[out / "gradescope" / name / "results.json"] = make_gradescope_result(results, questions)
+        contents[out / "gradescope" / name / "results.json"] = make_gradescope_result(
+            results, questions
+        )
     if "classroom50" in formats:
         contents[out / "result.json"] = make_classroom50_result(results, questions, os.environ)
     return [write(path, json.dumps(content, indent=1) + "\n") for path, content in contents.items()]
 
 
-def make_gradescope_result(results: Sequence[Result], questions: Mapping[str, Sequence[Question]]) -> dict:
+def make_gradescope_result(
+    results: Sequence[Result], questions: Mapping[str, Sequence[Question]]
+) -> dict:
     """Return a student's results for Gradescope's JSON: a test per question, visible to the student at once."""
-    tests = [{"name": item.name, "number": f"{place}.{part}", "score": float(item.points), "max_score": float(item.of),
-              "status": "passed" if item.right else "failed", "output": item.text, "output_format": "text",
-              "visibility": "visible"} for place, result in enumerate(results, 1)
-             for part, item in enumerate(questions[result.exercise], 1)]
-    verdicts = "\n".join(f"{result.exercise} {result.verdict}. {result.advice}".strip() for result in results)
+    tests = [
+        {
+            "name": item.name,
+            "number": f"{place}.{part}",
+            "score": float(item.points),
+            "max_score": float(item.of),
+            "status": "passed" if item.right else "failed",
+            "output": item.text,
+            "output_format": "text",
+            "visibility": "visible",
+        }
+        for place, result in enumerate(results, 1)
+        for part, item in enumerate(questions[result.exercise], 1)
+    ]
+    verdicts = "\n".join(
+        f"{result.exercise} {result.verdict}. {result.advice}".strip() for result in results
+    )
     seconds = round(sum(result.seconds for result in results), 1)
-    return {"score": sum(test["score"] for test in tests), "execution_time": seconds, "output": verdicts,
-            "output_format": "text", "visibility": "visible", "tests": tests}
+    return {
+        "score": sum(test["score"] for test in tests),
+        "execution_time": seconds,
+        "output": verdicts,
+        "output_format": "text",
+        "visibility": "visible",
+        "tests": tests,
+    }
 
 
-def make_classroom50_result(results: Sequence[Result], questions: Mapping[str, Sequence[Question]],
-                            runner: Mapping[str, str]) -> dict:
+def make_classroom50_result(
+    results: Sequence[Result],
+    questions: Mapping[str, Sequence[Question]],
+    runner: Mapping[str, str],
+) -> dict:
     """Return a student's results for Classroom 50's JSON. `runner` are environment variables; LabError if one lacks.
 
     Its points are whole numbers, so all points are multiplied by the least number that makes them whole.
     """
-    identity = {name: next((runner[key] for key in keys if runner.get(key)), "") for name, keys in _RUNNER.items()}
+    identity = {
+        name: next((runner[key] for key in keys if runner.get(key)), "")
+        for name, keys in _RUNNER.items()
+    }
     if missing := [_RUNNER[name][0] for name, value in identity.items() if not value]:
-        raise LabError(f"--format classroom50 runs in an autograder of Classroom 50, which sets {', '.join(missing)}: "
-                       "they say whose result it is")
+        raise LabError(
+            f"--format classroom50 runs in an autograder of Classroom 50, which sets {', '.join(missing)}: "
+            "they say whose result it is"
+        )
     items = [item for result in results for item in questions[result.exercise]]
     whole = math.lcm(*(value.denominator for item in items for value in (item.points, item.of)))
-    tests = [{"test-name": item.name, "passed": item.right, "score": int(item.points * whole),
-              "max-score": int(item.of * whole), "output": item.text} for item in items]
+    tests = [
+        {
+            "test-name": item.name,
+            "passed": item.right,
+            "score": int(item.points * whole),
+            "max-score": int(item.of * whole),
+            "output": item.text,
+        }
+        for item in items
+    ]
     now = datetime.now(UTC)
-    handed_in = max((parse_time(result.submitted_at) for result in results if result.submitted_at), default=now)
-    return {"schema": "classroom50/result/v1", **identity,
-            "assignment_type": runner.get("ASSIGNMENT_TYPE") or "individual",
-            "datetime": handed_in.astimezone(UTC).strftime(_SECONDS), "graded_at": now.strftime(_SECONDS),
-            "score": sum(test["score"] for test in tests), "max-score": sum(test["max-score"] for test in tests),
-            "tests": tests}
+    handed_in = max(
+        (parse_time(result.submitted_at) for result in results if result.submitted_at), default=now
+    )
+    return {
+        "schema": "classroom50/result/v1",
+        **identity,
+        "assignment_type": runner.get("ASSIGNMENT_TYPE") or "individual",
+        "datetime": handed_in.astimezone(UTC).strftime(_SECONDS),
+        "graded_at": now.strftime(_SECONDS),
+        "score": sum(test["score"] for test in tests),
+        "max-score": sum(test["max-score"] for test in tests),
+        "tests": tests,
+    }
 
 
-def write_class(formats: Iterable[str], out: Path, roster: Roster, columns: Mapping[str, tuple[str, Fraction]],
-                book: Mapping[tuple[str, str], tuple[Fraction, str]]) -> list[Path]:
+def write_class(
+    formats: Iterable[str],
+    out: Path,
+    roster: Roster,
+    columns: Mapping[str, tuple[str, Fraction]],
+    book: Mapping[tuple[str, str], tuple[Fraction, str]],
+) -> list[Path]:
     """Write the tables of a class to `out`, and return the files: ``canvas.csv``, ``moodle.csv``.
 
     `columns` maps the number of an exercise to its title and its points. `book` maps the id of a student and the number
     of an exercise to the points reached and what is said of them; an exercise that is not graded is not in it.
     """
     makers = {"canvas": list_canvas_rows, "moodle": list_moodle_rows}
-    return [write(out / f"{name}.csv", _format_csv(make(roster, columns, book)))
-            for name, make in makers.items() if name in formats]
+    return [
+        write(out / f"{name}.csv", _format_csv(make(roster, columns, book)))
+        for name, make in makers.items()
+        if name in formats
+    ]
 
 
 def list_canvas_rows(roster: Roster, columns: Mapping, book: Mapping) -> list[list[str]]:
     """Return the rows of Canvas's table, from what `write_class` gets; a cell is empty if not graded."""
     # Canvas takes a number in parentheses at the end for its own number of an assignment.
-    titles = [re.sub(r"\s*\((\d+)\)$", r" \1", f"{number} {title}") for number, (title, _) in columns.items()]
-    rows = [["Student", "ID", "SIS User ID", "SIS Login ID", "Section", *titles],
-            ["    Points Possible", "", "", "", "", *(decimal(points) for _, points in columns.values())]]
-    return rows + [[shown(row.name), "", row.id, row.email, "", *_list_cells(row.id, columns, book, "")]
-                   for row in roster.people]
+    titles = [
+        re.sub(r"\s*\((\d+)\)$", r" \1", f"{number} {title}")
+        for number, (title, _) in columns.items()
+    ]
+    rows = [
+        ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", *titles],
+        [
+            "    Points Possible",
+            "",
+            "",
+            "",
+            "",
+            *(decimal(points) for _, points in columns.values()),
+        ],
+    ]
+    return rows + [
+        [shown(row.name), "", row.id, row.email, "", *_list_cells(row.id, columns, book, "")]
+        for row in roster.people
+    ]
 
 
 def list_moodle_rows(roster: Roster, columns: Mapping, book: Mapping) -> list[list[str]]:
     """Return the rows of Moodle's table, from what `write_class` gets; "-" is not graded; notes follow."""
-    noted = [number for number in columns if any(of == number and notes for (_, of), (_, notes) in book.items())]
+    noted = [
+        number
+        for number in columns
+        if any(of == number and notes for (_, of), (_, notes) in book.items())
+    ]
     titles = [f"{number} {title}" for number, (title, _) in columns.items()]
     titles += [f"{number} {columns[number][0]} (feedback)" for number in noted]
     return [["ID number", "Email address", "Name", *titles]] + [
-        [row.id, row.email, shown(row.name), *_list_cells(row.id, columns, book, "-"),
-         *(shown(book.get((row.id, number), (0, ""))[1]) for number in noted)] for row in roster.people]
+        [
+            row.id,
+            row.email,
+            shown(row.name),
+            *_list_cells(row.id, columns, book, "-"),
+            *(shown(book.get((row.id, number), (0, ""))[1]) for number in noted),
+        ]
+        for row in roster.people
+    ]
 
 
 def _list_cells(student_id: str, columns: Mapping, book: Mapping, none: str) -> list[str]:
-    return [decimal(book[student_id, number][0]) if (student_id, number) in book else none for number in columns]
+    return [
+        decimal(book[student_id, number][0]) if (student_id, number) in book else none
+        for number in columns
+    ]
 
 
 def _format_csv(rows: Iterable[Sequence[str]]) -> str:
@@ -153,7 +249,9 @@ def _format_csv(rows: Iterable[Sequence[str]]) -> str:
 
 
 # Where a spreadsheet reads a formula: at the beginning of a cell, and after a character that may separate cells.
-_FORMULA = re.compile(r"(?:^(?= *{0})|(?<=[;,\t|])(?={0}))".format(r"[-=+@\t\r\uff0b\uff0d\uff1d\uff20]"))
+_FORMULA = re.compile(
+    r"(?:^(?= *{0})|(?<=[;,\t|])(?={0}))".format(r"[-=+@\t\r\uff0b\uff0d\uff1d\uff20]")
+)
 
 
 def shown(cell: object) -> object:

@@ -32,8 +32,19 @@ from labkit_classroom.rules import Rules
 from labkit_classroom.submissions import Submission
 
 _TEMPLATES = Path(__file__).parent / "template"
-_COLUMNS = ("student", "exercise", "points", "of", "verdict", "why", "submitted_at", "clock", "late_h", "seconds",
-            "notes")
+_COLUMNS = (
+    "student",
+    "exercise",
+    "points",
+    "of",
+    "verdict",
+    "why",
+    "submitted_at",
+    "clock",
+    "late_h",
+    "seconds",
+    "notes",
+)
 INVALID = "invalid"  # the verdict of a hand-in that a mark of the instructor excludes
 
 
@@ -81,14 +92,22 @@ class Terms:
         """Return, as one text, why points are less than the grader's, and the comments of a person."""
         late_h, (invalid, comment) = self.late_h(result), self.rules.find_mark(result)
         lost = self.rules.lost_share(late_h)
-        late = f"{late_h:.1f} h late: {gradebooks.decimal(100 * lost)} % of the points lost" if lost else ""
+        late = (
+            f"{late_h:.1f} h late: {gradebooks.decimal(100 * lost)} % of the points lost"
+            if lost
+            else ""
+        )
         return "; ".join(filter(None, [invalid and f"{INVALID}, because {invalid}", late, comment]))
 
     def worth(self, number: str) -> Fraction:
         """Return the points that an exercise, by its number, counts for: the instructor's, or else its own."""
         exercise = self.exercises.get(number)
         points = self.points.get(number, self.points.get(""))
-        return Fraction(exercise.points if exercise else 1).limit_denominator(1000) if points is None else points
+        return (
+            Fraction(exercise.points if exercise else 1).limit_denominator(1000)
+            if points is None
+            else points
+        )
 
     def questions(self, result: Result) -> list[gradebooks.Question]:
         """Return the questions of a result, with the points for each answer.
@@ -100,28 +119,55 @@ class Terms:
         exercise = self.exercises.get(result.exercise, Exercise("", None))
         total = self.worth(result.exercise) if result.exercise else Fraction(0)
         if not result.lines:
-            return [gradebooks.Question(f"{result.exercise} handed in".strip(), Fraction(0), total, result.verdict)]
+            return [
+                gradebooks.Question(
+                    f"{result.exercise} handed in".strip(), Fraction(0), total, result.verdict
+                )
+            ]
         # A line: whether it is met (None: not counted), its text, and its part: a goal's name, `BUDGET` or "".
         first = [(ok, text) for ok, text, part in result.lines if not part]  # clean and right
         budget = [(ok, text) for ok, text, part in result.lines if part == BUDGET]  # changed lines
         goals = [(ok, text, part) for ok, text, part in result.lines if part not in ("", BUDGET)]
-        share = Fraction(exercise.partial).limit_denominator(1000) if self.partial is None else self.partial
+        share = (
+            Fraction(exercise.partial).limit_denominator(1000)
+            if self.partial is None
+            else self.partial
+        )
         share = (share if goals else 1) if first else 0
-        weight_of = {goal.what: Fraction(goal.weight).limit_denominator(1000) for goal in exercise.goals}
+        weight_of = {
+            goal.what: Fraction(goal.weight).limit_denominator(1000) for goal in exercise.goals
+        }
         weights = [weight_of.get(part, Fraction(1)) for _, _, part in goals]
         right = not result.untouched and all(ok for ok, _ in first)
         short = all(ok is not False for ok, _ in budget)  # not more changed lines than allowed
         met = right and (short or bool(goals))
-        rows = [(f"{result.exercise} clean and right", met, share, [text for _, text in first])] if first else []
+        rows = (
+            [(f"{result.exercise} clean and right", met, share, [text for _, text in first])]
+            if first
+            else []
+        )
         for (ok, text, part), weight in zip(goals, weights, strict=True):
             part_of_rest = (1 - share) * weight / (sum(weights) or 1)
-            rows.append((f"{result.exercise} {part}", right and short and ok, part_of_rest,
-                         [text, *(more for _, more in budget)]))
+            rows.append(
+                (
+                    f"{result.exercise} {part}",
+                    right and short and ok,
+                    part_of_rest,
+                    [text, *(more for _, more in budget)],
+                )
+            )
         rows[0][3].extend(filter(None, [self.notes(result)]))
         kept = (result.verdict != INVALID) * (1 - self.rules.lost_share(self.late_h(result)))
-        return [gradebooks.Question(name, Fraction(total * of * kept if met else 0), Fraction(total * of),
-                                    "\n".join(texts), bool(met and total * of and result.verdict != INVALID))
-                for name, met, of, texts in rows]
+        return [
+            gradebooks.Question(
+                name,
+                Fraction(total * of * kept if met else 0),
+                Fraction(total * of),
+                "\n".join(texts),
+                bool(met and total * of and result.verdict != INVALID),
+            )
+            for name, met, of, texts in rows
+        ]
 
     def late_h(self, result: Result) -> float | None:
         """Return how many hours after this student's deadline it came; None if in time or if nobody knows."""
@@ -151,7 +197,9 @@ class Written(NamedTuple):
     unused: list[str]
 
 
-def write_all(out: Path, terms: Terms | None = None, ranking: bool = False, formats: Iterable[str] = ()) -> Written:
+def write_all(
+    out: Path, terms: Terms | None = None, ranking: bool = False, formats: Iterable[str] = ()
+) -> Written:
     """Write ``grades.csv``, a page per student, and the files that `ranking` and `formats` ask for.
 
     Parameters
@@ -173,10 +221,15 @@ def write_all(out: Path, terms: Terms | None = None, ranking: bool = False, form
             numbers_of[result.student].append(result.exercise)
     gradebooks.require_formats(formats, terms.roster, len(numbers_of))
     text, late, before, changed = io.StringIO(), 0, _read_earlier_points(out / "grades.csv"), []
-    met, ungraded = [], []  # results for the ranking: those that have passed, and those that could not be graded
+    met, ungraded = (
+        [],
+        [],
+    )  # results for the ranking: those that have passed, and those that could not be graded
     sheet = csv.writer(text, lineterminator="\n")
     sheet.writerow([*(["id"] if terms.roster else []), *_COLUMNS])
-    book: dict[tuple[str, str], tuple[Fraction, str]] = {}  # the points of a person at an exercise, and the notes
+    book: dict[
+        tuple[str, str], tuple[Fraction, str]
+    ] = {}  # the points of a person at an exercise, and the notes
     other_files, names = [], _choose_file_names(numbers_of)
     for student in sorted(numbers_of):
         graded = (read_result(out, student, number) for number in sorted(numbers_of[student]))
@@ -188,12 +241,17 @@ def write_all(out: Path, terms: Terms | None = None, ranking: bool = False, form
         late += sum(hour is not None for hour in hours.values())
         for result in results:
             points, of = _sum_points(questions[result.exercise])
-            row = [*([person.id if person else ""] if terms.roster else []), *_make_row(result, points, of, hours)]
+            row = [
+                *([person.id if person else ""] if terms.roster else []),
+                *_make_row(result, points, of, hours),
+            ]
             sheet.writerow(map(gradebooks.shown, [*row, notes[result.exercise]]))
             old, new = before.get(_result_key(result)), gradebooks.decimal(points)
             if result.lines and old and old != new:
                 changed.append(f"{student} {result.exercise}: {old} -> {new}")
-            if person and result.lines:  # what is not graded is an empty cell, and not zero; of two names the better
+            if (
+                person and result.lines
+            ):  # what is not graded is an empty cell, and not zero; of two names the better
                 key = person.id, result.exercise
                 book[key] = max(book.get(key, (points, "")), (points, notes[result.exercise]))
             if result.passed:
@@ -203,27 +261,65 @@ def write_all(out: Path, terms: Terms | None = None, ranking: bool = False, form
         other_files += gradebooks.write_student(formats, out, names[student], results, questions)
         titles = {name: exercise.title for name, exercise in terms.exercises.items()}
         render_page(
-            out / f"{names[student]}.html", "student.html.j2", student=student, results=results, asked=questions,
-            tried=sum(bool(result.exercise) for result in results), passed=sum(result.passed for result in results),
-            titles=titles, points=_format_points, hours=hours, notes=notes, budget=BUDGET)
+            out / f"{names[student]}.html",
+            "student.html.j2",
+            student=student,
+            results=results,
+            asked=questions,
+            tried=sum(bool(result.exercise) for result in results),
+            passed=sum(result.passed for result in results),
+            titles=titles,
+            points=_format_points,
+            hours=hours,
+            notes=notes,
+            budget=BUDGET,
+        )
     for person in terms.roster.missing(numbers_of) if terms.roster else ():
-        row = [person.id, person.name, "", "", "", "nothing handed in", "", "", "", "", 0, ""]  # id, then `_COLUMNS`
+        row = [
+            person.id,
+            person.name,
+            "",
+            "",
+            "",
+            "nothing handed in",
+            "",
+            "",
+            "",
+            "",
+            0,
+            "",
+        ]  # id, then `_COLUMNS`
         sheet.writerow(map(gradebooks.shown, row))
     if terms.roster:
-        columns = {key: (exercise.title, terms.worth(key)) for key, exercise in terms.exercises.items()
-                   if key in terms.only or any(key in numbers for numbers in numbers_of.values())}
+        columns = {
+            key: (exercise.title, terms.worth(key))
+            for key, exercise in terms.exercises.items()
+            if key in terms.only or any(key in numbers for numbers in numbers_of.values())
+        }
         other_files += gradebooks.write_class(formats, out, terms.roster, columns, book)
     files = [write(out / "grades.csv", text.getvalue()), *other_files]
     if ranking:
         tables = rank_students(met)
-        files.append(render_page(out / "ranking.html", "ranking.html.j2", rankings=tables, ungraded=ungraded))
-    handed_in = {(terms.rules.student_key(name), number) for name, numbers in numbers_of.items() for number in numbers}
-    return Written(files, late, changed, [" ".join(key) for key in terms.rules.marks if key not in handed_in])
+        files.append(
+            render_page(out / "ranking.html", "ranking.html.j2", rankings=tables, ungraded=ungraded)
+        )
+    handed_in = {
+        (terms.rules.student_key(name), number)
+        for name, numbers in numbers_of.items()
+        for number in numbers
+    }
+    return Written(
+        files, late, changed, [" ".join(key) for key in terms.rules.marks if key not in handed_in]
+    )
 
 
 def _result_key(result: Result) -> tuple:
     """Return the cells that identify a result in ``grades.csv``, as they are shown there."""
-    return tuple(map(gradebooks.shown, (result.student, result.exercise, result.verdict, result.submitted_at)))
+    return tuple(
+        map(
+            gradebooks.shown, (result.student, result.exercise, result.verdict, result.submitted_at)
+        )
+    )
 
 
 def _read_earlier_points(path: Path) -> dict[tuple, str]:
@@ -231,14 +327,19 @@ def _read_earlier_points(path: Path) -> dict[tuple, str]:
     try:
         with path.open(newline="", encoding="utf-8") as file:
             rows = [*csv.DictReader(file)]
-        return {(row["student"], row["exercise"], row["verdict"], row["submitted_at"]): row["points"] for row in rows}
+        return {
+            (row["student"], row["exercise"], row["verdict"], row["submitted_at"]): row["points"]
+            for row in rows
+        }
     except (OSError, ValueError, KeyError, csv.Error):  # there is no table, or it was edited
         return {}
 
 
 def _sum_points(questions: Sequence[gradebooks.Question]) -> tuple[Fraction, Fraction]:
     """Return the sums of the points reached and of the points there are."""
-    return sum((part.points for part in questions), Fraction(0)), sum((part.of for part in questions), Fraction(0))
+    return sum((part.points for part in questions), Fraction(0)), sum(
+        (part.of for part in questions), Fraction(0)
+    )
 
 
 def _format_points(questions: Sequence[gradebooks.Question]) -> str:
@@ -247,13 +348,26 @@ def _format_points(questions: Sequence[gradebooks.Question]) -> str:
     return f"{points} of {of} point{'s' * (of != '1')}"
 
 
-def _make_row(result: Result, points: Fraction, of: Fraction, hours: Mapping[str, float | None]) -> list:
+def _make_row(
+    result: Result, points: Fraction, of: Fraction, hours: Mapping[str, float | None]
+) -> list:
     """Return the cells of `_COLUMNS`, without the notes; `hours` is how late the student was, by the exercise."""
-    why = next((text[:1000].replace("\n", "; ") for ok, text, _ in result.lines if ok is False), "")  # first failure
+    why = next(
+        (text[:1000].replace("\n", "; ") for ok, text, _ in result.lines if ok is False), ""
+    )  # first failure
     late = hours[result.exercise]
-    return [result.student, result.exercise, gradebooks.decimal(points) if result.lines else "",
-            gradebooks.decimal(of), result.verdict, why, result.submitted_at, result.clock,
-            "" if late is None else f"{late:.2f}", result.seconds]
+    return [
+        result.student,
+        result.exercise,
+        gradebooks.decimal(points) if result.lines else "",
+        gradebooks.decimal(of),
+        result.verdict,
+        why,
+        result.submitted_at,
+        result.clock,
+        "" if late is None else f"{late:.2f}",
+        result.seconds,
+    ]
 
 
 def rank_students(results: Sequence[Result]) -> list[dict]:
@@ -268,24 +382,41 @@ def rank_students(results: Sequence[Result]) -> list[dict]:
             continue
         first = exercise.goals[0]
         sign = -1 if first.at_least is not None else 1  # more is better, or less
-        met.sort(key=lambda result: (sign * result.reached.get(first.what, math.inf), result.student))
+        met.sort(
+            key=lambda result: (sign * result.reached.get(first.what, math.inf), result.student)
+        )
         rows, rank, last = [], 0, None
         for place, result in enumerate(met, 1):
             best = result.reached.get(first.what)
-            rank, last = (rank, last) if best == last else (place, best)  # an equal number shares the rank
-            reached = [format_number(result.reached.get(goal.what, math.nan)) for goal in exercise.goals]
+            rank, last = (
+                (rank, last) if best == last else (place, best)
+            )  # an equal number shares the rank
+            reached = [
+                format_number(result.reached.get(goal.what, math.nan)) for goal in exercise.goals
+            ]
             rows.append({"rank": rank, "student": result.student, "reached": reached})
         goals = [goal.what for goal in exercise.goals]
-        tables.append({"number": exercise.number, "title": exercise.title, "goals": goals, "rows": rows})
+        tables.append(
+            {"number": exercise.number, "title": exercise.title, "goals": goals, "rows": rows}
+        )
     return tables
 
 
 def _choose_file_names(students: Iterable[str]) -> dict[str, str]:
     """Map each student to a file name that no other student and no other page has, even in another case."""
-    safe = {name: "".join(c if c.isalnum() or c in "-_. " else "_" for c in name).strip(". ")[:50] for name in students}
-    count = Counter([*(file_name.casefold() for file_name in safe.values()), "ranking", "similarity"])
-    return {name: file_name if file_name and file_name == name and count[file_name.casefold()] == 1 else
-            f"{file_name}-{hashlib.sha256(name.encode()).hexdigest()[:6]}" for name, file_name in safe.items()}
+    safe = {
+        name: "".join(c if c.isalnum() or c in "-_. " else "_" for c in name).strip(". ")[:50]
+        for name in students
+    }
+    count = Counter(
+        [*(file_name.casefold() for file_name in safe.values()), "ranking", "similarity"]
+    )
+    return {
+        name: file_name
+        if file_name and file_name == name and count[file_name.casefold()] == 1
+        else f"{file_name}-{hashlib.sha256(name.encode()).hexdigest()[:6]}"
+        for name, file_name in safe.items()
+    }
 
 
 def prune(out: Path, handed_in: Iterable[Submission]) -> list[Result]:
@@ -302,13 +433,22 @@ def prune(out: Path, handed_in: Iterable[Submission]) -> list[Result]:
 def render_page(path: Path, template: str, **values) -> Path:
     """Write a page from one of the templates, with these values, and return its path."""
     today = datetime.date.today().isoformat()
-    return write(path, _environment().get_template(template).render(today=today, version=labkit.__version__, **values))
+    return write(
+        path,
+        _environment()
+        .get_template(template)
+        .render(today=today, version=labkit.__version__, **values),
+    )
 
 
 @functools.cache
 def _environment() -> jinja2.Environment:
     """Return Jinja's environment for this package's templates, with the style sheet as ``style``."""
-    environment = jinja2.Environment(loader=jinja2.FileSystemLoader(_TEMPLATES), autoescape=True, trim_blocks=True,
-                                     lstrip_blocks=True)
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(_TEMPLATES),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
     environment.globals["style"] = STYLE.read_text(encoding="utf-8")
     return environment

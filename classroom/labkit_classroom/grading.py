@@ -53,7 +53,9 @@ FORMAT = 2  # of a result file
 NO_RESULT = "not right yet: "  # begins the verdict of a submission that by its own fault could not be graded
 # Threads of one process feed about 20 child processes: each takes seconds, and 0.02 to 0.08 s of this process.
 _THREADS = 16
-_TEXT = 8_000  # characters of a line of a grade: messages repeat lines of the kernel, which may be long
+_TEXT = (
+    8_000  # characters of a line of a grade: messages repeat lines of the kernel, which may be long
+)
 _IN_FLIGHT = 256  # submissions that an executor has at a time
 _SHOWN = ("cli", "draw", "notebooks", "page")  # packages that decide no grade
 _DECIDE = ("grading.py", "sandbox.py", "seccomp.py")  # files of this package that do
@@ -114,8 +116,15 @@ class Result:
 
 
 # -------------------------------------------------------------------------------------------------------------- A class
-def grade_all(handed_in: Sequence[Submission], out: Path, executor: Executor | None = None, unsafe: bool = False,
-              again: bool = False, done: Callable[[int], object] = lambda count: None, seed: str = "") -> list[Result]:
+def grade_all(
+    handed_in: Sequence[Submission],
+    out: Path,
+    executor: Executor | None = None,
+    unsafe: bool = False,
+    again: bool = False,
+    done: Callable[[int], object] = lambda count: None,
+    seed: str = "",
+) -> list[Result]:
     """Grade submissions. Each result is kept in a file as soon as it is known, and not computed again.
 
     Parameters
@@ -160,14 +169,24 @@ def grade_all(handed_in: Sequence[Submission], out: Path, executor: Executor | N
         _choose_path(folder, Submission(student, "")).unlink(missing_ok=True)
 
     # Of any student, by exercise, text and version: an equal text needs no grading.
-    graded = {(old.exercise, old.answer, old.grader): path for path, old in _read_all(folder) if old.answer}
+    graded = {
+        (old.exercise, old.answer, old.grader): path
+        for path, old in _read_all(folder)
+        if old.answer
+    }
     numbers = {submission.exercise for submission in handed_in if not submission.problem}
     tasks = {number: digest_task(number) for number in numbers}
     starts = _note_starts(folder, numbers)
-    waiting: dict[tuple, list[Submission]] = {}  # groups of the same text, each of which is graded once
+    waiting: dict[
+        tuple, list[Submission]
+    ] = {}  # groups of the same text, each of which is graded once
     for submission in handed_in:
         earlier, number = _read(_choose_path(folder, submission)), submission.exercise
-        key = number, _digest_answer(submission), _digest_lab() if submission.problem else tasks[number]
+        key = (
+            number,
+            _digest_answer(submission),
+            _digest_lab() if submission.problem else tasks[number],
+        )
         if earlier and earlier.answer == key[1] and (earlier.grader == key[2] or not again):
             _keep(folder, submission, earlier, earlier)  # its time may have changed
         elif key in graded and (result := _read(graded[key])):
@@ -180,10 +199,18 @@ def grade_all(handed_in: Sequence[Submission], out: Path, executor: Executor | N
 
     def finish(group: list[Submission], result: Result) -> None:
         """Keep the result of a text for all who have handed it in, and report progress."""
-        digests = starts.get(group[0].exercise, ())  # of the starting code, of earlier versions, too
-        if result.lines and len(digests) > 1 and _digest_code(result.exercise, group[0].answer) in digests:
+        digests = starts.get(
+            group[0].exercise, ()
+        )  # of the starting code, of earlier versions, too
+        if (
+            result.lines
+            and len(digests) > 1
+            and _digest_code(result.exercise, group[0].answer) in digests
+        ):
             result = _mark_as_start(result)
-        failed.extend(replace(result, student=one.student) for one in group if not _keep(folder, one, result))
+        failed.extend(
+            replace(result, student=one.student) for one in group if not _keep(folder, one, result)
+        )
         done(len(group))
 
     kernels = [group for group in waiting.values() if _is_kernel(group[0])]
@@ -195,16 +222,22 @@ def grade_all(handed_in: Sequence[Submission], out: Path, executor: Executor | N
         with contextlib.ExitStack() as stack:
             pool = executor or stack.enter_context(start_workers(None, len(kernels)))
             # Closed when Ctrl-C ends the loop, too: then the generator waits for what still runs, and finishes it.
-            ended = stack.enter_context(contextlib.closing(_grade_parallel(pool, kernels, unsafe, added, finish)))
+            ended = stack.enter_context(
+                contextlib.closing(_grade_parallel(pool, kernels, unsafe, added, finish))
+            )
             for group, future in ended:
                 finish(group, _get_result(group[0], future))
     except KeyboardInterrupt:
         finished = sum(_choose_path(folder, submission).is_file() for submission in handed_in)
-        raise Interrupted(f"stopped: {finished} of {len(handed_in)} are graded; the same command goes on") from None
+        raise Interrupted(
+            f"stopped: {finished} of {len(handed_in)} are graded; the same command goes on"
+        ) from None
     return failed
 
 
-def _keep(folder: Path, submission: Submission, result: Result, earlier: Result | None = None) -> bool:
+def _keep(
+    folder: Path, submission: Submission, result: Result, earlier: Result | None = None
+) -> bool:
     """Write a submission's result to its file; return False if it could not be graded, and an earlier result stands."""
     earlier = earlier or _read(_choose_path(folder, submission))
     same_text = earlier is not None and earlier.answer == _digest_answer(submission)
@@ -215,7 +248,9 @@ def _keep(folder: Path, submission: Submission, result: Result, earlier: Result 
     if same_text and earlier.grader != result.grader:
         changed = earlier.verdict != result.verdict
         today = datetime.datetime.now(datetime.UTC).date().isoformat()
-        result = replace(result, before=earlier.verdict if changed else "", regraded=today if changed else "")
+        result = replace(
+            result, before=earlier.verdict if changed else "", regraded=today if changed else ""
+        )
     at, clock = _choose_time(submission, earlier if same_text else None)
     result = replace(result, student=submission.student, submitted_at=at, clock=clock)
     if result != earlier:
@@ -224,7 +259,10 @@ def _keep(folder: Path, submission: Submission, result: Result, earlier: Result 
 
 
 def _grade_parallel(
-    pool: Executor, groups: Sequence[list[Submission]], unsafe: bool, added: Mapping[str, Path],
+    pool: Executor,
+    groups: Sequence[list[Submission]],
+    unsafe: bool,
+    added: Mapping[str, Path],
     finish: Callable[[list[Submission], Result], None],
 ) -> Iterator[tuple[list[Submission], Future]]:
     """Grade the first of each group in a pool, at most `_IN_FLIGHT` at a time; yield (group, its future) as they end.
@@ -243,7 +281,10 @@ def _grade_parallel(
                 yield running.pop(future), future
     finally:
         begun = {future: group for future, group in running.items() if not future.cancel()}
-        for future, group in begun.items():  # Ctrl-C: the running ones come to their end, and are kept
+        for (
+            future,
+            group,
+        ) in begun.items():  # Ctrl-C: the running ones come to their end, and are kept
             with contextlib.suppress(Exception, KeyboardInterrupt):
                 finish(group, future.result())
 
@@ -253,9 +294,16 @@ def _get_result(submission: Submission, future: Future) -> Result:
     try:
         return future.result()
     except futures.BrokenExecutor as error:
-        raise LabError(f"the executor broke: {error}. What is graded is kept: the same command goes on") from error
+        raise LabError(
+            f"the executor broke: {error}. What is graded is kept: the same command goes on"
+        ) from error
     except Exception as error:  # a worker that was lost, or could not import the lab
-        return Result(submission.student, submission.exercise, False, f"not graded: {type(error).__name__}: {error}")
+        return Result(
+            submission.student,
+            submission.exercise,
+            False,
+            f"not graded: {type(error).__name__}: {error}",
+        )
 
 
 def start_workers(jobs: int | None, most: int) -> Executor:
@@ -290,13 +338,24 @@ def read_result(out: Path, student: str, exercise: str) -> Result | None:
 def list_orphans(out: Path, handed_in: Iterable[Submission]) -> list[tuple[Path, Result]]:
     """Return (file, result) of the results in `out` whose student and exercise are not among these hand-ins."""
     here = {(submission.student, submission.exercise) for submission in handed_in}
-    return [(path, item) for path, item in _read_all(out / "results") if (item.student, item.exercise) not in here]
+    return [
+        (path, item)
+        for path, item in _read_all(out / "results")
+        if (item.student, item.exercise) not in here
+    ]
 
 
 def list_changed_starts(out: Path, handed_in: Iterable[Submission]) -> list[str]:
     """Return the numbers of the exercises whose starting code has changed since the last grading."""
-    starts, numbers = _read_starts(out / "results"), {item.exercise for item in handed_in if not item.problem}
-    return [number for number in sorted(numbers) if starts[number] and starts[number][-1] != _digest_code(number)]
+    starts, numbers = (
+        _read_starts(out / "results"),
+        {item.exercise for item in handed_in if not item.problem},
+    )
+    return [
+        number
+        for number in sorted(numbers)
+        if starts[number] and starts[number][-1] != _digest_code(number)
+    ]
 
 
 def _read_starts(folder: Path) -> defaultdict[str, list[str]]:
@@ -316,7 +375,9 @@ def _note_starts(folder: Path, numbers: Iterable[str]) -> dict[str, list[str]]:
         now = _digest_code(number)
         starts[number] = [*(code for code in starts[number] if code != now), now]
     if numbers:
-        lines = (f"{number} {code}\n" for number, digests in sorted(starts.items()) for code in digests)
+        lines = (
+            f"{number} {code}\n" for number, digests in sorted(starts.items()) for code in digests
+        )
         write(folder / _STARTS, "".join(lines))
     return starts
 
@@ -332,7 +393,11 @@ def _digest_code(number: str, answer: str | tuple | None = None) -> str:
 
 def _mark_as_start(result: Result) -> Result:
     """Return a result as that of the starting code, not passed; as it is if it could not be graded: it has no lines."""
-    return replace(result, passed=False, untouched=True, verdict=UNTOUCHED, advice="") if result.lines else result
+    return (
+        replace(result, passed=False, untouched=True, verdict=UNTOUCHED, advice="")
+        if result.lines
+        else result
+    )
 
 
 def _read_all(folder: Path) -> Iterator[tuple[Path, Result]]:
@@ -344,7 +409,9 @@ def _read(path: Path) -> Result | None:
     try:
         values = json.loads(path.read_bytes())
         if values["format"] == FORMAT:
-            return Result(**{one.name: values[one.name] for one in fields(Result) if one.name in values})
+            return Result(
+                **{one.name: values[one.name] for one in fields(Result) if one.name in values}
+            )
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
     raise LabError(f"{path} is a result of another version of the lab: grade into a new folder")
@@ -359,8 +426,11 @@ def _choose_path(folder: Path, submission: Submission) -> Path:
 
 def _choose_time(submission: Submission, earlier: Result | None) -> tuple[str, str]:
     """Return (time, clock) of a submission or an `earlier` one of the same text: a manifest's, or else the first."""
-    times = [(other.clock != MANIFEST, other.submitted_at, other.clock) for other in (submission, earlier)
-             if other and other.submitted_at]  # False is less than True
+    times = [
+        (other.clock != MANIFEST, other.submitted_at, other.clock)
+        for other in (submission, earlier)
+        if other and other.submitted_at
+    ]  # False is less than True
     return min(times)[1:] if times else ("", "")
 
 
@@ -372,7 +442,10 @@ def _digest_answer(submission: Submission) -> str:
 def digest_task(number: str | Path) -> str:
     """Return the digest of what decides an exercise's grades, without wrong.toml, which has answers for tests."""
     folder = number if isinstance(number, Path) else by_name(number).folder
-    return digest(_digest_lab(), *_read_files(folder, (p for p in folder.rglob("*") if p.name != "wrong.toml")))[:16]
+    return digest(
+        _digest_lab(),
+        *_read_files(folder, (p for p in folder.rglob("*") if p.name != "wrong.toml")),
+    )[:16]
 
 
 def digest_tasks() -> dict[str, str]:
@@ -386,9 +459,14 @@ def _digest_lab() -> str:
     code = {path for path in PACKAGE.rglob("*") if not path.is_relative_to(SERIES)}
     code -= {path for path in code if path.relative_to(PACKAGE).parts[0] in _SHOWN}
     engine, data, here = Path(hostcuda.__file__).parent, data_dir(), Path(__file__).parent
-    return digest(FORMAT, labkit.__version__, *_read_files(engine, engine.rglob("*")),
-                  *_read_files(data, data.rglob("*")), *_read_files(PACKAGE, code),
-                  *_read_files(here, (here / name for name in _DECIDE)))[:16]
+    return digest(
+        FORMAT,
+        labkit.__version__,
+        *_read_files(engine, engine.rglob("*")),
+        *_read_files(data, data.rglob("*")),
+        *_read_files(PACKAGE, code),
+        *_read_files(here, (here / name for name in _DECIDE)),
+    )[:16]
 
 
 def _read_files(folder: Path, paths: Iterable[Path]) -> Iterator[str | bytes]:
@@ -404,13 +482,21 @@ def _is_kernel(submission: Submission) -> bool:
     return not submission.problem and not isinstance(by_name(submission.exercise).subject, Numbers)
 
 
-def _grade(submission: Submission, unsafe: bool, added: Mapping[str, Path] = MappingProxyType({})) -> Result:
+def _grade(
+    submission: Submission, unsafe: bool, added: Mapping[str, Path] = MappingProxyType({})
+) -> Result:
     """Grade a submission in any process on any machine; never raise. `added` maps added exercises to their folders."""
     began = time.monotonic()
     try:
         if submission.problem:
-            return Result(submission.student, submission.exercise, False, submission.problem,
-                          answer=_digest_answer(submission), grader=_digest_lab())
+            return Result(
+                submission.student,
+                submission.exercise,
+                False,
+                submission.problem,
+                answer=_digest_answer(submission),
+                grader=_digest_lab(),
+            )
         if submission.exercise in added:
             add(added[submission.exercise])
         exercise = by_name(submission.exercise).with_seed(submission.seed or secrets.token_hex(8))
@@ -421,20 +507,42 @@ def _grade(submission: Submission, unsafe: bool, added: Mapping[str, Path] = Map
             reason = str(error).removeprefix("there is no result: ")
             graded = grade.Grade(exercise, (grade.GradeLine(False, f"can be graded\n{reason}"),))
             verdict = f"{NO_RESULT}{reason.splitlines()[0]}"
-        goals = [goal.what for goal in exercise.goals if graded.reached]  # those of the last lines, if there are any
-        reached = {what: float(got) for what, got in zip(goals, graded.reached, strict=False) if math.isfinite(got)}
+        goals = [
+            goal.what for goal in exercise.goals if graded.reached
+        ]  # those of the last lines, if there are any
+        reached = {
+            what: float(got)
+            for what, got in zip(goals, graded.reached, strict=False)
+            if math.isfinite(got)
+        }
         before = graded.lines[: len(graded.lines) - len(goals)]
         parts = [*(BUDGET if line.kind == BUDGET else "" for line in before), *goals]
         return Result(
-            submission.student, exercise.number, graded.passed, verdict, graded.untouched,
-            [[line.ok, line.text[:_TEXT], part] for line, part in zip(graded.lines, parts, strict=False)],
-            graded.mistake, reached, round(time.monotonic() - began, 2),
-            answer=_digest_answer(submission), grader=digest_task(exercise.number), seed=exercise.seed,
+            submission.student,
+            exercise.number,
+            graded.passed,
+            verdict,
+            graded.untouched,
+            [
+                [line.ok, line.text[:_TEXT], part]
+                for line, part in zip(graded.lines, parts, strict=False)
+            ],
+            graded.mistake,
+            reached,
+            round(time.monotonic() - began, 2),
+            answer=_digest_answer(submission),
+            grader=digest_task(exercise.number),
+            seed=exercise.seed,
         )
     except EngineError as error:  # without a digest: the next run tries again
         return Result(submission.student, submission.exercise, False, f"not graded: {error}")
     except Exception as error:  # nothing that a student hands in may stop the class
-        return Result(submission.student, submission.exercise, False, f"not graded: {type(error).__name__}: {error}")
+        return Result(
+            submission.student,
+            submission.exercise,
+            False,
+            f"not graded: {type(error).__name__}: {error}",
+        )
 
 
 def _grade_answer(exercise: Exercise, answer: str | tuple, unsafe: bool) -> grade.Grade:
@@ -446,7 +554,9 @@ def _grade_answer(exercise: Exercise, answer: str | tuple, unsafe: bool) -> grad
         source = exercise.attempt(answer)
     except EngineError as error:
         if numbers:
-            exercise.subject.counts(exercise.subject.start)  # raises if the exercise itself fails here
+            exercise.subject.counts(
+                exercise.subject.start
+            )  # raises if the exercise itself fails here
         elif not exercise.start:  # the exercise is at fault
             raise
         raise sandbox.NoResultError(str(error)) from None
@@ -466,12 +576,18 @@ def grade_in_sandbox(exercise: Exercise, source: str, unsafe: bool = False) -> g
         command, environment = grade.write_job(exercise, source, folder)
         word = sandbox.make_nonce()
         child = sandbox.run(
-            [*command, "--untrusted"], folder, check=environment["HOSTCUDA_CHECK"],
-            environment={"HOSTCUDA_CHECK_OUT": environment["HOSTCUDA_CHECK_OUT"]}, stdin=word, unsafe=unsafe,
+            [*command, "--untrusted"],
+            folder,
+            check=environment["HOSTCUDA_CHECK"],
+            environment={"HOSTCUDA_CHECK_OUT": environment["HOSTCUDA_CHECK_OUT"]},
+            stdin=word,
+            unsafe=unsafe,
         )
         record = sandbox.read_answer(child, folder / "answer", word)
     status = processes.Ended(child.status, child.seconds)
-    arrays = {name: np.load(io.BytesIO(base64.b64decode(text)), allow_pickle=False)
-              for name, text in record["arrays"].items()}
+    arrays = {
+        name: np.load(io.BytesIO(base64.b64decode(text)), allow_pickle=False)
+        for name, text in record["arrays"].items()
+    }
     results = grade.ChildResult(status, record["events"], grade.sort_by_case(exercise, arrays))
     return grade.judge(exercise, source, results)

@@ -19,7 +19,13 @@ from pathlib import Path
 
 _FORBIDDEN = (errno.ENOSYS, errno.EPERM)
 # Numbers from 424 on are the same on every processor.
-_CALLS = {"io_uring_setup": 425, "open_tree": 428, "fsopen": 430, "pidfd_getfd": 438, "landlock_create_ruleset": 444}
+_CALLS = {
+    "io_uring_setup": 425,
+    "open_tree": 428,
+    "fsopen": 430,
+    "pidfd_getfd": 438,
+    "landlock_create_ruleset": 444,
+}
 
 
 def probe_network(port: int, name: str) -> Iterator[str]:
@@ -28,14 +34,19 @@ def probe_network(port: int, name: str) -> Iterator[str]:
     They are another machine (IPv4 and IPv6), the server at a TCP `port` of this one, and that at the abstract Unix
     socket `name`.
     """
-    tries = [(socket.AF_INET, socket.SOCK_DGRAM, ("192.0.2.1", 9)), (socket.AF_INET6, socket.SOCK_DGRAM,
-             ("2001:db8::1", 9)), (socket.AF_INET, socket.SOCK_STREAM, ("127.0.0.1", port)),
-             (socket.AF_UNIX, socket.SOCK_STREAM, "\0" + name)]
+    tries = [
+        (socket.AF_INET, socket.SOCK_DGRAM, ("192.0.2.1", 9)),
+        (socket.AF_INET6, socket.SOCK_DGRAM, ("2001:db8::1", 9)),
+        (socket.AF_INET, socket.SOCK_STREAM, ("127.0.0.1", port)),
+        (socket.AF_UNIX, socket.SOCK_STREAM, "\0" + name),
+    ]
     for family, kind, address in tries:
         with contextlib.suppress(OSError), socket.socket(family, kind) as connection:
             connection.settimeout(2)
             connection.connect(address)  # a datagram's only looks up the route
-            yield f"reaches {address if isinstance(address, str) else address[0]}".replace("\0", "@")
+            yield f"reaches {address if isinstance(address, str) else address[0]}".replace(
+                "\0", "@"
+            )
 
 
 def probe_files(hidden: list[str], unwritable: list[str]) -> Iterator[str]:
@@ -60,8 +71,11 @@ def probe_processes(pid: int, started: str, most: int) -> Iterator[str]:
     grader = Path(f"/proc/{pid}")
     with contextlib.suppress(OSError):
         if grader.joinpath("stat").read_text().rpartition(")")[2].split()[19] == started:
-            for what, attempt in (("signals", lambda: os.kill(pid, 0)), ("reads the memory of", lambda: open(
-                    grader / "mem", "rb").close()), ("reads the variables of", grader.joinpath("environ").read_bytes)):
+            for what, attempt in (
+                ("signals", lambda: os.kill(pid, 0)),
+                ("reads the memory of", lambda: open(grader / "mem", "rb").close()),
+                ("reads the variables of", grader.joinpath("environ").read_bytes),
+            ):
                 with contextlib.suppress(OSError):
                     attempt()
                     yield f"{what} the grader"
@@ -89,8 +103,13 @@ def probe_calls() -> Iterator[str]:
     """Yield "calls NAME" for each system call that a sandbox has to block; their arguments do nothing."""
     libc = ctypes.CDLL(None, use_errno=True)
     attempts = {name: (libc.syscall, number, 0, 0, 0, 0, 0) for name, number in _CALLS.items()}
-    attempts |= {"unshare": (libc.unshare, 0), "setns": (libc.setns, -1, 0), "ptrace": (libc.ptrace, 16, 0, 0, 0),
-                 "mount": (libc.mount, None, b"/", None, 0, None), "socket": (libc.socket, 1, 1, 0)}
+    attempts |= {
+        "unshare": (libc.unshare, 0),
+        "setns": (libc.setns, -1, 0),
+        "ptrace": (libc.ptrace, 16, 0, 0, 0),
+        "mount": (libc.mount, None, b"/", None, 0, None),
+        "socket": (libc.socket, 1, 1, 0),
+    }
     for name, (call, *arguments) in attempts.items():
         if call(*arguments) != -1 or ctypes.get_errno() not in _FORBIDDEN:
             yield f"calls {name}"
@@ -98,5 +117,7 @@ def probe_calls() -> Iterator[str]:
 
 if __name__ == "__main__":
     attempts = json.load(sys.stdin)
-    holes = {wall: list(globals()[f"probe_{wall}"](*arguments)) for wall, arguments in attempts.items()}
+    holes = {
+        wall: list(globals()[f"probe_{wall}"](*arguments)) for wall, arguments in attempts.items()
+    }
     print(json.dumps(holes))

@@ -54,7 +54,11 @@ class Roster:
         for row, person in enumerate(self.people):
             for name in (person.id, person.email, person.email.partition("@")[0], person.name):
                 rows[normalize_name(name)].add(row)
-        return {name: self.people[min(places)] if len(places) == 1 else None for name, places in rows.items() if name}
+        return {
+            name: self.people[min(places)] if len(places) == 1 else None
+            for name, places in rows.items()
+            if name
+        }
 
     def find_student(self, name: str) -> Person | None:
         """Return the student whom an id, an e-mail address or its first part, or a name identifies, or None."""
@@ -64,7 +68,10 @@ class Roster:
         """Return a hand-in's name with the student whom its first words may name: "ada lab 4 (of Ada Lovelace?)"."""
         words = normalize_name(student).split()
         begins = (" ".join(words[:count]) for count in range(len(words), 0, -1))
-        person = next((self._students_by_name[name] for name in begins if name in self._students_by_name), None)
+        person = next(
+            (self._students_by_name[name] for name in begins if name in self._students_by_name),
+            None,
+        )
         return f"{student} (of {person.name}?)" if person else student
 
     def missing(self, students: Iterable[str]) -> list[Person]:
@@ -78,18 +85,30 @@ class Roster:
         for student in sorted({*students}):
             person = self.find_student(student)
             names[person.id if person else ""].append(student)
-        twice = [f"{person.name} ({', '.join(names[person.id])})" for person in self.people
-                 if len(names.get(person.id, ())) > 1]
-        problems = (("nothing handed in", [person.name for person in self.missing(students)]),
-                    ("handed in under two names", twice),
-                    ("not in the roster", [self._add_likely_owner(name) for name in names.get("", ())]),
-                    ("extension of no exercise: columns of the roster", self._list_unknown_extensions(exercises)))
+        twice = [
+            f"{person.name} ({', '.join(names[person.id])})"
+            for person in self.people
+            if len(names.get(person.id, ())) > 1
+        ]
+        problems = (
+            ("nothing handed in", [person.name for person in self.missing(students)]),
+            ("handed in under two names", twice),
+            ("not in the roster", [self._add_likely_owner(name) for name in names.get("", ())]),
+            (
+                "extension of no exercise: columns of the roster",
+                self._list_unknown_extensions(exercises),
+            ),
+        )
         return [f"{len(who):5}  {what}: {', '.join(who)}" for what, who in problems if who]
 
     def _list_unknown_extensions(self, exercises: Iterable[str]) -> list[str]:
         """Return the names of the roster's columns, such as "extension 99z", that name none of these exercises."""
         numbers = {"", *(number.lower() for number in exercises)}
-        return [column for column in self.extensions if column.removeprefix(_EXTENSION).strip() not in numbers]
+        return [
+            column
+            for column in self.extensions
+            if column.removeprefix(_EXTENSION).strip() not in numbers
+        ]
 
 
 def read_roster(path: Path) -> Roster:
@@ -101,7 +120,11 @@ def read_roster(path: Path) -> Roster:
     """
     people, columns = {}, {}
     for line, row in read_table(path, ("name", "id", "email")):
-        columns = {name: name.removeprefix(_EXTENSION).strip() for name in row if name.startswith(_EXTENSION)}
+        columns = {
+            name: name.removeprefix(_EXTENSION).strip()
+            for name in row
+            if name.startswith(_EXTENSION)
+        }
         extensions = {columns[name]: row[name] for name in columns if row[name]}
         if not row["id"] or row["id"] in people:
             what = f"the id {row['id']!r} is there twice" if row["id"] else "there is no id"
@@ -126,12 +149,23 @@ def read_table(path: Path, needed: Iterable[str]) -> list[tuple[int, dict[str, s
             file.seek(0)
             reader = csv.reader(file, delimiter=";" if head.count(";") > head.count(",") else ",")
             names = [name.strip().lower() for name in next(reader, [])]
-            rows = [(reader.line_num, dict(zip(names, map(str.strip, row), strict=False))) for row in reader]
+            rows = [
+                (reader.line_num, dict(zip(names, map(str.strip, row), strict=False)))
+                for row in reader
+            ]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        remedy = "Save it as CSV UTF-8" if isinstance(error, UnicodeDecodeError) else "It has to be a CSV file in UTF-8"
-        raise LabError(f"{path} cannot be read: {getattr(error, 'strerror', error)}. {remedy}") from None
+        remedy = (
+            "Save it as CSV UTF-8"
+            if isinstance(error, UnicodeDecodeError)
+            else "It has to be a CSV file in UTF-8"
+        )
+        raise LabError(
+            f"{path} cannot be read: {getattr(error, 'strerror', error)}. {remedy}"
+        ) from None
     if missing := [name for name in needed if name not in names]:
-        raise LabError(f"{path} has no column {missing[0]!r}: it needs {', '.join(needed)}, and has {', '.join(names)}")
+        raise LabError(
+            f"{path} has no column {missing[0]!r}: it needs {', '.join(needed)}, and has {', '.join(names)}"
+        )
     return [(line, dict.fromkeys(names, "") | row) for line, row in rows if any(row.values())]
 
 
@@ -141,7 +175,9 @@ def parse_time(text: str) -> datetime:
         time = datetime.fromisoformat(text.strip())
         if time.tzinfo:
             return time.astimezone(UTC)
-    raise LabError(f"{text!r} is no time with an offset from UTC: write it like 2026-12-01T23:59+01:00")
+    raise LabError(
+        f"{text!r} is no time with an offset from UTC: write it like 2026-12-01T23:59+01:00"
+    )
 
 
 def extend_deadline(text: str, due: datetime) -> datetime:

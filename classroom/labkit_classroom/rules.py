@@ -54,15 +54,26 @@ class Rules:
         items = [(self.student_key(item.student), item) for item in handed_in]
         names = {key: item.student for key, item in items}
         own = {(key, item.exercise) for key, item in items}
-        groups = {self.student_key(group): {self.student_key(member): member for member in members}
-                  for group, members in self.groups.items()}
+        groups = {
+            self.student_key(group): {self.student_key(member): member for member in members}
+            for group, members in self.groups.items()
+        }
         shared = []
         for group, members in groups.items():
-            theirs = [item for key, item in items if item.exercise and (key in members or key == group)]
+            theirs = [
+                item for key, item in items if item.exercise and (key in members or key == group)
+            ]
             # Later items replace earlier ones: those with a problem come first.
-            last = {item.exercise: item for item in sorted(theirs, key=lambda it: (not it.problem, it.submitted_at))}
-            shared += [replace(item, student=names.get(key, member)) for key, member in members.items()
-                       for number, item in last.items() if (key, number) not in own]
+            last = {
+                item.exercise: item
+                for item in sorted(theirs, key=lambda it: (not it.problem, it.submitted_at))
+            }
+            shared += [
+                replace(item, student=names.get(key, member))
+                for key, member in members.items()
+                for number, item in last.items()
+                if (key, number) not in own
+            ]
         return [item for key, item in items if key not in groups] + shared
 
 
@@ -78,27 +89,59 @@ def read_rules(path: Path, roster: Roster | None = None) -> Rules:
         if not right:
             raise LabError(f"{path}: {sentence}")
 
-    late, groups, marks = (given.get(name, empty) for name, empty in (("late", {}), ("groups", {}), ("marks", [])))
-    require(given.keys() <= {"late", "groups", "marks"}, "its tables are late, groups and marks, and no others")
-    require(isinstance(late, dict) and late.keys() <= _LATE.keys() and all(
-        type(value) in (int, float) and 0 <= value <= _LATE[name] for name, value in late.items()),
-        "late has lost_per_day and at_most, which are shares from 0 to 1, and grace_hours")
-    require(isinstance(groups, dict) and all(
-        isinstance(members, list) and all(isinstance(name, str) for name in members) for members in groups.values()),
-        'a group is a list of names: blue = ["alice", "bob"]')
-    require(isinstance(marks, list) and all(
-        isinstance(mark, dict) and {*mark} - {"invalid", "comment"} == {"student", "exercise"}
-        and all(isinstance(text, str) for text in mark.values()) for mark in marks),
-        "each of marks has the texts student and exercise, and invalid or comment")
-    rules, students = Rules(late, groups, {}, roster), [name for members in groups.values() for name in members]
+    late, groups, marks = (
+        given.get(name, empty) for name, empty in (("late", {}), ("groups", {}), ("marks", []))
+    )
+    require(
+        given.keys() <= {"late", "groups", "marks"},
+        "its tables are late, groups and marks, and no others",
+    )
+    require(
+        isinstance(late, dict)
+        and late.keys() <= _LATE.keys()
+        and all(
+            type(value) in (int, float) and 0 <= value <= _LATE[name]
+            for name, value in late.items()
+        ),
+        "late has lost_per_day and at_most, which are shares from 0 to 1, and grace_hours",
+    )
+    require(
+        isinstance(groups, dict)
+        and all(
+            isinstance(members, list) and all(isinstance(name, str) for name in members)
+            for members in groups.values()
+        ),
+        'a group is a list of names: blue = ["alice", "bob"]',
+    )
+    require(
+        isinstance(marks, list)
+        and all(
+            isinstance(mark, dict)
+            and {*mark} - {"invalid", "comment"} == {"student", "exercise"}
+            and all(isinstance(text, str) for text in mark.values())
+            for mark in marks
+        ),
+        "each of marks has the texts student and exercise, and invalid or comment",
+    )
+    rules, students = (
+        Rules(late, groups, {}, roster),
+        [name for members in groups.values() for name in members],
+    )
     named = [*students, *groups, *(name for name in groups if roster and roster.find_student(name))]
     doubled = [name for name, count in Counter(map(rules.student_key, named)).items() if count > 1]
-    require(not doubled, f"{''.join(doubled[:1])} is there twice: a student has one group, and no student has its name")
+    require(
+        not doubled,
+        f"{''.join(doubled[:1])} is there twice: a student has one group, and no student has its name",
+    )
     for mark in marks:
         for name in groups.get(mark["student"], [mark["student"]]):
             students.append(name)
             key = rules.student_key(name), by_name(mark["exercise"]).number
-            both = zip(rules.marks.get(key, ("", "")), (mark.get("invalid"), mark.get("comment")), strict=True)
+            both = zip(
+                rules.marks.get(key, ("", "")),
+                (mark.get("invalid"), mark.get("comment")),
+                strict=True,
+            )
             rules.marks[key] = tuple("; ".join(filter(None, texts)) for texts in both)
     unknown = [name for name in students if roster and not roster.find_student(name)]
     require(not unknown, f"the roster has no student {''.join(unknown[:1])}")

@@ -55,7 +55,10 @@ _HERE = Path(__file__).resolve().parent
 _POLL_S, _MOST_VALUES = 0.05, 1_000_000  # between two looks at a command; of the JSON of a result
 # The users who run commands that root starts: a limit on processes does not bind root, and counts all of a user's.
 _NOBODY, _USERS = 65534, range(60001, 61001)
-_CACHE, _MADE = "/tmp/labkit", "/tmp/labkit-made"  # the cache inside belongs to the command, what is in it does not
+_CACHE, _MADE = (
+    "/tmp/labkit",
+    "/tmp/labkit-made",
+)  # the cache inside belongs to the command, what is in it does not
 
 
 @dataclass(frozen=True)
@@ -122,8 +125,13 @@ class NoResultError(LabError):
 # Whether there is a sandbox
 
 # The walls, and what each protects. Without the last one it is still a sandbox.
-WALLS = {"network": "network", "files": "file system", "processes": "processes", "memory": "memory",
-         "calls": "system calls"}
+WALLS = {
+    "network": "network",
+    "files": "file system",
+    "processes": "processes",
+    "memory": "memory",
+    "calls": "system calls",
+}
 _HOW_TO_WALL = {
     "network": "sudo apt install libseccomp2",
     "files": "show the container nothing but the lab and what is handed in, with folders that only root can write",
@@ -172,7 +180,17 @@ def try_walls() -> dict[str, str]:
     dict
         For each key of `WALLS` empty, if the wall stands; else what the program could do, and the remedy.
     """
-    places = ("/", "/dev/shm", "/dev/mqueue", "/run/lock", "/var/tmp", sys.prefix, PACKAGE, _HERE, SERIES.parent)
+    places = (
+        "/",
+        "/dev/shm",
+        "/dev/mqueue",
+        "/run/lock",
+        "/var/tmp",
+        sys.prefix,
+        PACKAGE,
+        _HERE,
+        SERIES.parent,
+    )
     unwritable = [*map(str, (*Path("/").glob("*/"), *places))]
     hidden = [SERIES]  # the solutions
     if in_container():
@@ -193,17 +211,34 @@ def try_walls() -> dict[str, str]:
             "network": [server.getsockname()[1], name],
             "files": [[*map(str, (*hidden, other / "handed-in.cu"))], unwritable],
             "processes": [os.getpid(), started, limits.processes],
-            "memory": [limits.memory + _RESERVED + (1 << 30)], "calls": [],  # 1 GiB too much
+            "memory": [limits.memory + _RESERVED + (1 << 30)],
+            "calls": [],  # 1 GiB too much
         }
-        child = _run([sys.executable, "-I", "-S", probe.__file__], folder, stdin=json.dumps(attempts), limits=limits)
+        child = _run(
+            [sys.executable, "-I", "-S", probe.__file__],
+            folder,
+            stdin=json.dumps(attempts),
+            limits=limits,
+        )
         hog = "import time; kept = b'1' * (128 << 20); time.sleep(2)"
-        trial = _run([sys.executable, "-I", "-S", "-c", hog], folder, limits=Limits(seconds=20, memory=64 * MIB))
+        trial = _run(
+            [sys.executable, "-I", "-S", "-c", hog],
+            folder,
+            limits=Limits(seconds=20, memory=64 * MIB),
+        )
     # The probe prints a dict: wall -> phrases for what it could do, such as "reaches 127.0.0.1"; none if it stands.
-    holes = json.loads(child.stdout) if not child.problem else {wall: [f"the probe {child.problem}"] for wall in WALLS}
+    holes = (
+        json.loads(child.stdout)
+        if not child.problem
+        else {wall: [f"the probe {child.problem}"] for wall in WALLS}
+    )
     if "of memory" not in trial.problem:
         holes["memory"].append("uses more than it may")
     remedies = {wall: f": {_HOW_TO_WALL[wall]}" if wall in _HOW_TO_WALL else "" for wall in WALLS}
-    return {wall: f"a kernel {', '.join(holes[wall])}{remedies[wall]}" if holes[wall] else "" for wall in WALLS}
+    return {
+        wall: f"a kernel {', '.join(holes[wall])}{remedies[wall]}" if holes[wall] else ""
+        for wall in WALLS
+    }
 
 
 def describe_walls() -> str:
@@ -233,10 +268,17 @@ def _make_environment(check: str) -> dict[str, str]:
     """Return the environment of a command, with these tools of check mode; it has little of this process's own."""
     inherited = {name: os.environ[name] for name in ("CXX", "LANG", "LC_ALL") if name in os.environ}
     return inherited | {
-        "PATH": os.pathsep.join([str(Path(sys.executable).parent), "/usr/local/bin", "/usr/bin", "/bin"]),
-        "PYTHONPATH": PYTHONPATH, "PYTHONDONTWRITEBYTECODE": "1", "OPENBLAS_NUM_THREADS": "1",
-        "HOME": "/tmp", "TMPDIR": "/tmp",
-        "HOSTCUDA_ENGINE": "cpu", "HOSTCUDA_CHECK": check, "HOSTCUDA_CACHE_DIR": _CACHE,
+        "PATH": os.pathsep.join(
+            [str(Path(sys.executable).parent), "/usr/local/bin", "/usr/bin", "/bin"]
+        ),
+        "PYTHONPATH": PYTHONPATH,
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "OPENBLAS_NUM_THREADS": "1",
+        "HOME": "/tmp",
+        "TMPDIR": "/tmp",
+        "HOSTCUDA_ENGINE": "cpu",
+        "HOSTCUDA_CHECK": check,
+        "HOSTCUDA_CACHE_DIR": _CACHE,
     }
 
 
@@ -247,7 +289,9 @@ def precompile(check: str) -> tuple[Path, ...]:
     child = subprocess.run(
         [sys.executable, "-c", program, *NVCC_OPTIONS],
         env={**os.environ, "PYTHONPATH": PYTHONPATH, "HOSTCUDA_CHECK": check},
-        stdin=subprocess.DEVNULL, capture_output=True, text=True,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
     )
     if child.returncode:
         last = (child.stderr.strip().splitlines() or [""])[-1]
@@ -265,27 +309,62 @@ def _with_limits(command: Sequence[str], limits: Limits) -> list[str]:
         "prlimit",
         f"--cpu={limits.processor_seconds}:{limits.processor_seconds + 1}",  # SIGXCPU, then SIGKILL
         f"--as={limits.memory + _RESERVED}",  # address space
-        f"--fsize={limits.file}", f"--nofile={limits.open_files}", "--core=0", "--", *command,
+        f"--fsize={limits.file}",
+        f"--nofile={limits.open_files}",
+        "--core=0",
+        "--",
+        *command,
     ]
 
 
-def _in_bubblewrap(command: Sequence[str], scratch: Path, readable: Iterable[Path], cached: Sequence[Path],
-                   limits: Limits) -> list[str]:
+def _in_bubblewrap(
+    command: Sequence[str],
+    scratch: Path,
+    readable: Iterable[Path],
+    cached: Sequence[Path],
+    limits: Limits,
+) -> list[str]:
     """Return the command line that runs a command in bubblewrap: it can write to `scratch`, and read `readable`.
 
     `cached` are compiled files of the engine, which the cache inside gets links to.
     """
-    line = ["bwrap", "--die-with-parent", "--new-session", "--unshare-ipc", "--unshare-pid", "--unshare-net"]
-    line += ["--unshare-uts", "--unshare-cgroup-try", "--proc", "/proc", "--dev", "/dev", "--remount-ro", "/dev"]
+    line = [
+        "bwrap",
+        "--die-with-parent",
+        "--new-session",
+        "--unshare-ipc",
+        "--unshare-pid",
+        "--unshare-net",
+    ]
+    line += [
+        "--unshare-uts",
+        "--unshare-cgroup-try",
+        "--proc",
+        "/proc",
+        "--dev",
+        "/dev",
+        "--remount-ro",
+        "/dev",
+    ]
     line += ["--perms", "1777", "--size", str(limits.scratch), "--tmpfs", "/tmp"]
     line += ["--perms", "0755", "--dir", _MADE, *processes.bind_system()]
     line += ["--perms", "0755", "--dir", "/etc"]
     for name in ("alternatives", "ld.so.cache", "ld.so.conf", "ld.so.conf.d"):
         line += ["--ro-bind-try", f"/etc/{name}", f"/etc/{name}"]
-    visible = [Path(path) for path in (sys.base_prefix, sys.prefix, PACKAGE, _HERE, HOME / "hostcuda", *readable)]
+    visible = [
+        Path(path)
+        for path in (sys.base_prefix, sys.prefix, PACKAGE, _HERE, HOME / "hostcuda", *readable)
+    ]
     visible = [path for path in visible if not path.is_relative_to("/usr")]
-    for folder in dict.fromkeys(folder for path in (*visible, scratch) for folder in reversed(path.parents[:-1])):
-        line += ["--perms", "0755", "--dir", str(folder)]  # bubblewrap would make them for their owner alone
+    for folder in dict.fromkeys(
+        folder for path in (*visible, scratch) for folder in reversed(path.parents[:-1])
+    ):
+        line += [
+            "--perms",
+            "0755",
+            "--dir",
+            str(folder),
+        ]  # bubblewrap would make them for their owner alone
     for path in visible:
         line += ["--ro-bind", str(path), str(path)]
     line += ["--tmpfs", str(SERIES), "--remount-ro", str(SERIES)]  # the solutions
@@ -300,13 +379,17 @@ def _in_bubblewrap(command: Sequence[str], scratch: Path, readable: Iterable[Pat
     return [*line, "--remount-ro", "/", "--", *command]
 
 
-def _with_filter(command: Sequence[str], cached: Sequence[Path | str], cache: str, limits: Limits) -> list[str]:
+def _with_filter(
+    command: Sequence[str], cached: Sequence[Path | str], cache: str, limits: Limits
+) -> list[str]:
     """Return the command line that runs a command under the filter of system calls and all limits.
 
     It first makes the folder `cache` with links to the engine's compiled files `cached`, if there are any.
     """
     if cached:
-        link_and_run = f'mkdir -m 700 {cache} && ln -s {" ".join(map(str, cached))} {cache} && exec "$@"'
+        link_and_run = (
+            f'mkdir -m 700 {cache} && ln -s {" ".join(map(str, cached))} {cache} && exec "$@"'
+        )
         command = ["sh", "-c", link_and_run, "sh", *command]
     if seccomp.find_library():
         command = [sys.executable, "-I", "-S", seccomp.__file__, *command]
@@ -315,14 +398,35 @@ def _with_filter(command: Sequence[str], cached: Sequence[Path | str], cache: st
 
 def _as_user(user: int, command: Sequence[str]) -> list[str]:
     """Return the command line by which root runs a command as a user, by number, without any privilege."""
-    ids = [f"--reuid={user}", f"--regid={user}", "--clear-groups", "--pdeathsig=KILL"]  # it ends with the grader
-    return ["setpriv", *ids, "--inh-caps=-all", "--bounding-set=-all", "--no-new-privs", "--", *command]
+    ids = [
+        f"--reuid={user}",
+        f"--regid={user}",
+        "--clear-groups",
+        "--pdeathsig=KILL",
+    ]  # it ends with the grader
+    return [
+        "setpriv",
+        *ids,
+        "--inh-caps=-all",
+        "--bounding-set=-all",
+        "--no-new-privs",
+        "--",
+        *command,
+    ]
 
 
 # -------------------------------------------------------------------------------------------------------------- Running
-def run(command: Sequence[str], scratch: Path, *, readable: Iterable[Path] = (), check: str | None = None,
-        environment: Mapping[str, str] | None = None, stdin: str = "", limits: Limits | None = None,
-        unsafe: bool = False) -> SandboxEnded:
+def run(
+    command: Sequence[str],
+    scratch: Path,
+    *,
+    readable: Iterable[Path] = (),
+    check: str | None = None,
+    environment: Mapping[str, str] | None = None,
+    stdin: str = "",
+    limits: Limits | None = None,
+    unsafe: bool = False,
+) -> SandboxEnded:
     """Run a command in the sandbox to its end or to a limit.
 
     LabError if there is no sandbox and `unsafe` is False, or the CPU engine cannot be compiled.
@@ -350,21 +454,31 @@ def run(command: Sequence[str], scratch: Path, *, readable: Iterable[Path] = (),
     return _run(command, scratch, readable, check, environment, stdin, limits, available())
 
 
-def _run(command, scratch, readable=(), check=None, environment=None, stdin="", limits=None, walled=True):
+def _run(
+    command, scratch, readable=(), check=None, environment=None, stdin="", limits=None, walled=True
+):
     """Run a command as `run` does, without asking whether there is a sandbox; under limits alone if not `walled`."""
     limits = limits or Limits()
     scratch = Path(scratch).resolve()
     variables = _make_environment(check or "")
-    scratch_variables = {"HOME": str(scratch), "TMPDIR": str(scratch), "HOSTCUDA_CACHE_DIR": str(scratch / "cache")}
+    scratch_variables = {
+        "HOME": str(scratch),
+        "TMPDIR": str(scratch),
+        "HOSTCUDA_CACHE_DIR": str(scratch / "cache"),
+    }
     user = None
     if walled:
         cached = () if check is None else precompile(check)
         if os.geteuid() == 0:
-            user = _USERS[threading.get_native_id() % len(_USERS)]  # another one in each process that grades
+            user = _USERS[
+                threading.get_native_id() % len(_USERS)
+            ]  # another one in each process that grades
             os.chown(scratch, user, user)
         if in_container():
             variables |= scratch_variables
-            line = _as_user(user, _with_filter(command, cached, scratch_variables["HOSTCUDA_CACHE_DIR"], limits))
+            line = _as_user(
+                user, _with_filter(command, cached, scratch_variables["HOSTCUDA_CACHE_DIR"], limits)
+            )
         else:
             line = _in_bubblewrap(command, scratch, map(Path, readable), cached, limits)
     else:
@@ -372,18 +486,30 @@ def _run(command, scratch, readable=(), check=None, environment=None, stdin="", 
         variables |= scratch_variables
     began = time.monotonic()
     process = subprocess.Popen(
-        line, env={**variables, **(environment or {})}, cwd=scratch, start_new_session=True,
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        line,
+        env={**variables, **(environment or {})},
+        cwd=scratch,
+        start_new_session=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
     )
     with process.stdout, process.stderr:
         try:
-            with contextlib.suppress(BrokenPipeError), process.stdin:  # a pipe: what was read cannot be read again
+            with (
+                contextlib.suppress(BrokenPipeError),
+                process.stdin,
+            ):  # a pipe: what was read cannot be read again
                 process.stdin.write(stdin.encode())
-            problem, peak, texts = _watch(process, scratch, limits, began, user if in_container() else None)
+            problem, peak, texts = _watch(
+                process, scratch, limits, began, user if in_container() else None
+            )
         finally:
             _kill(process)
             if in_container() and user:  # what has left the session
-                subprocess.run(_as_user(user, ["sh", "-c", "kill -KILL -1"]), stderr=subprocess.DEVNULL)
+                subprocess.run(
+                    _as_user(user, ["sh", "-c", "kill -KILL -1"]), stderr=subprocess.DEVNULL
+                )
     seconds = time.monotonic() - began
     status = None if problem else process.returncode
     if status is not None and status > 128:  # bubblewrap's status for a signal
@@ -391,8 +517,9 @@ def _run(command, scratch, readable=(), check=None, environment=None, stdin="", 
     return SandboxEnded(status, problem or _describe_status(status, limits), seconds, peak, *texts)
 
 
-def _watch(process: subprocess.Popen, scratch: Path, limits: Limits, began: float,
-           user: int | None) -> tuple[str, int, list[str]]:
+def _watch(
+    process: subprocess.Popen, scratch: Path, limits: Limits, began: float, user: int | None
+) -> tuple[str, int, list[str]]:
     """Read a command's outputs until it ends, or kill it when it exceeds a limit.
 
     Return the limit's sentence or "", the peak of its memory in bytes, and its two outputs. `began` is the time of its
@@ -415,7 +542,9 @@ def _watch(process: subprocess.Popen, scratch: Path, limits: Limits, began: floa
             return bool(ready)
 
         # WNOWAIT: the process stays a zombie, so that nobody else gets its number before it is killed.
-        while not problem and not os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+        while not problem and not os.waitid(
+            os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT
+        ):
             read(_POLL_S if selector.get_map() else 0)
             if not selector.get_map():  # it has closed its outputs
                 time.sleep(_POLL_S)
@@ -423,7 +552,11 @@ def _watch(process: subprocess.Popen, scratch: Path, limits: Limits, began: floa
             if now < next_look:
                 continue
             next_look = now + _POLL_S
-            memory = processes.measure_memory(process.pid) if user is None else _measure_user_memory(user)
+            memory = (
+                processes.measure_memory(process.pid)
+                if user is None
+                else _measure_user_memory(user)
+            )
             peak = max(peak, memory)
             if now - began > limits.seconds:
                 problem = f"took longer than {limits.seconds:g} s"
@@ -433,7 +566,9 @@ def _watch(process: subprocess.Popen, scratch: Path, limits: Limits, began: floa
                 problem = f"wrote more than {limits.scratch // MIB} MB of files"
         _kill(process)
         until = time.monotonic() + 1
-        while selector.get_map() and time.monotonic() < until and read(_POLL_S):  # what is left in the pipes
+        while (
+            selector.get_map() and time.monotonic() < until and read(_POLL_S)
+        ):  # what is left in the pipes
             pass
     return problem, peak, [text.decode("utf-8", "replace") for text in texts.values()]
 
@@ -462,7 +597,9 @@ def _holds_more(folder: Path, most: int) -> bool:
     for place, folders, files in os.walk(folder):
         for name in folders + files:
             with contextlib.suppress(OSError):
-                total += max(4096, 512 * os.lstat(os.path.join(place, name)).st_blocks)  # blocks of 512 bytes
+                total += max(
+                    4096, 512 * os.lstat(os.path.join(place, name)).st_blocks
+                )  # blocks of 512 bytes
             if total > most:
                 return True
     return False
@@ -488,7 +625,9 @@ def make_nonce() -> str:
 
 def parse_json(data: bytes, most: int) -> object:
     """Return the value of an untrusted JSON text. ValueError if it is no JSON, or may have more than `most` values."""
-    if sum(map(data.count, (b"{", b"[", b","))) > most:  # before it is parsed: before each value stands one of these
+    if (
+        sum(map(data.count, (b"{", b"[", b","))) > most
+    ):  # before it is parsed: before each value stands one of these
         raise ValueError(f"it has more than {most:,} values")
     return json.loads(data)
 
@@ -516,19 +655,27 @@ def read_answer(ended: SandboxEnded, path: Path, word: str, most: int = 64 * MIB
     """
     if ended.problem:
         own_fault = ended.status is None or (ended.status < 0 and ended.status != -signal.SIGKILL)
-        raise (NoResultError if own_fault else LabError)(f"there is no result: the program {ended.problem}")
+        raise (NoResultError if own_fault else LabError)(
+            f"there is no result: the program {ended.problem}"
+        )
     try:
         # A link would be followed with the rights of this process, and a pipe would be waited for.
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         with open(handle, "rb") as file:
             status = os.fstat(handle)
-            data = file.read(most + 1) if stat.S_ISREG(status.st_mode) and status.st_nlink == 1 else b""
+            data = (
+                file.read(most + 1)
+                if stat.S_ISREG(status.st_mode) and status.st_nlink == 1
+                else b""
+            )
         values = parse_json(data, _MOST_VALUES) if len(data) <= most else None
     except (OSError, ValueError, RecursionError):
         values = None
     claimed = str(values.get("nonce")) if isinstance(values, dict) else ""
     right = secrets.compare_digest(claimed.encode("utf-8", "replace"), word.encode())
     if not right or not isinstance(values.get("record"), dict):
-        raise NoResultError("there is no result: the program ended before it could write one, or another one was put "
-                            "there")
+        raise NoResultError(
+            "there is no result: the program ended before it could write one, or another one was put "
+            "there"
+        )
     return values["record"]

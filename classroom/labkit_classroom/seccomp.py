@@ -16,10 +16,20 @@ import os
 import sys
 
 _LIBRARY = "libseccomp.so.2"
-_ALLOW, _FAIL = 0x7FFF0000, 0x00050000 | errno.ENOSYS  # ENOSYS: the C library then tries what came before
+_ALLOW, _FAIL = (
+    0x7FFF0000,
+    0x00050000 | errno.ENOSYS,
+)  # ENOSYS: the C library then tries what came before
 _MASKED_EQUAL, _EQUAL = 7, 4  # libseccomp's SCMP_CMP_MASKED_EQ and SCMP_CMP_EQ
 _NEW = 0x7E020000  # the flags by which clone makes namespaces
-_IOCTLS = (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)  # TCGETS TIOCGWINSZ FIONREAD FIONBIO FIONCLEX FIOCLEX
+_IOCTLS = (
+    0x5401,
+    0x5413,
+    0x541B,
+    0x5421,
+    0x5450,
+    0x5451,
+)  # TCGETS TIOCGWINSZ FIONREAD FIONBIO FIONCLEX FIOCLEX
 
 # clone3 is missing: its flags are in memory, where no filter sees them. The C library falls back to clone.
 ALLOWED = """
@@ -40,8 +50,12 @@ unlink unlinkat utime utimensat vfork wait4 waitid write writev
 
 
 class _Comparison(ctypes.Structure):
-    _fields_ = (("argument", ctypes.c_uint), ("operator", ctypes.c_int), ("a", ctypes.c_uint64),
-                ("b", ctypes.c_uint64))
+    _fields_ = (
+        ("argument", ctypes.c_uint),
+        ("operator", ctypes.c_int),
+        ("a", ctypes.c_uint64),
+        ("b", ctypes.c_uint64),
+    )
 
 
 def find_library() -> ctypes.CDLL | None:
@@ -64,13 +78,20 @@ def load() -> None:
         """Add a rule that allows a system call, by its name, if its arguments pass all comparisons."""
         number = seccomp.seccomp_syscall_resolve_name(name.encode())
         if number >= 0:  # this processor has it
-            status = seccomp.seccomp_rule_add_array(rules, ctypes.c_uint32(_ALLOW), number, len(comparisons),
-                                                    (_Comparison * len(comparisons))(*comparisons))
+            status = seccomp.seccomp_rule_add_array(
+                rules,
+                ctypes.c_uint32(_ALLOW),
+                number,
+                len(comparisons),
+                (_Comparison * len(comparisons))(*comparisons),
+            )
             _require(status, name)
 
     for name in ALLOWED.split():
         allow(name)
-    allow("clone", _Comparison(0, _MASKED_EQUAL, _NEW, 0))  # without any flag that makes a namespace
+    allow(
+        "clone", _Comparison(0, _MASKED_EQUAL, _NEW, 0)
+    )  # without any flag that makes a namespace
     for request in _IOCTLS:
         allow("ioctl", _Comparison(1, _EQUAL, request))
     _require(seccomp.seccomp_load(rules), "the filter")

@@ -33,8 +33,12 @@ _TITLE = b"<title>Similar hand-ins</title>"  # of the page
 _FLOOR = 0.1  # the least likeness of a pair that is listed
 _COLUMNS = 4096  # runs at a time: a class of 1,000 takes 33 MB
 
-_TOKEN = re.compile(r"[A-Za-z_]\w*|\.?\d(?:[eEpP][+-]|[\w.])*|<<=|>>=|[-+*/%&|^!=<>]=|&&|\|\||\+\+|--|->|::|<<|>>|\S")
-_DEFINED = re.compile(r"(?<!\breturn)(?<!\belse)(?<=[\w*&>])\s+(\w+)\s*\(")  # with a type before its name
+_TOKEN = re.compile(
+    r"[A-Za-z_]\w*|\.?\d(?:[eEpP][+-]|[\w.])*|<<=|>>=|[-+*/%&|^!=<>]=|&&|\|\||\+\+|--|->|::|<<|>>|\S"
+)
+_DEFINED = re.compile(
+    r"(?<!\breturn)(?<!\belse)(?<=[\w*&>])\s+(\w+)\s*\("
+)  # with a type before its name
 _BRACES = "{}"  # not compared: around a single statement they are a matter of layout
 _WORDS = """
 auto bool break case char const constexpr continue default do double else enum extern float for if inline int long
@@ -69,8 +73,12 @@ def tokenize(source: str) -> list[tuple[str, int, int]]:
         if word in _BRACES:
             continue
         member = word in "xyzw" and code[begin - 1 : begin] == "."  # threadIdx.x is not threadIdx.y
-        if (word[0].isalpha() or word[0] == "_") and not (member or word in _KEPT or word.startswith("__")):
-            is_library = word not in defined and code[end : end + 4].lstrip().startswith("(")  # of CUDA or C++
+        if (word[0].isalpha() or word[0] == "_") and not (
+            member or word in _KEPT or word.startswith("__")
+        ):
+            is_library = word not in defined and code[end : end + 4].lstrip().startswith(
+                "("
+            )  # of CUDA or C++
             word = word if is_library else "name"
         words.append((word, begin, end))
     return words
@@ -88,7 +96,9 @@ def _find_runs(source: str) -> dict[Run, list[tuple[int, int]]]:
 
 def find_pairs(handed_in: Sequence[Submission], most: int = 50) -> list[Pair]:
     """Return the pairs of kernels that are most alike, at most `most` per exercise, the most alike first."""
-    alike = [pair for number, texts in _group_texts(handed_in) for pair in _pair_up(number, texts, most)]
+    alike = [
+        pair for number, texts in _group_texts(handed_in) for pair in _pair_up(number, texts, most)
+    ]
     return sorted(alike, key=lambda pair: -pair.alike)
 
 
@@ -97,12 +107,18 @@ def report_short(handed_in: Sequence[Submission]) -> list[str]:
     lines = []
     for number, by_student in _group_texts(handed_in):
         start_runs = _find_runs(start := by_name(number).start).keys()
-        texts = [text for text in by_student.values() if len(_find_runs(text).keys() - start_runs) < LEAST]
+        texts = [
+            text
+            for text in by_student.values()
+            if len(_find_runs(text).keys() - start_runs) < LEAST
+        ]
         start, *texts = ((*_TOKEN.findall(code_only(text)),) for text in (start, *texts))
         count = Counter(words for words in texts if words != start)
         if count:
             same = sum(copies for copies in count.values() if copies > 1)
-            lines.append(f"{number}: {count.total()} too short to compare, {same} of them equal to another")
+            lines.append(
+                f"{number}: {count.total()} too short to compare, {same} of them equal to another"
+            )
     return lines
 
 
@@ -111,7 +127,11 @@ def _group_texts(handed_in: Sequence[Submission]) -> list[tuple[str, dict[str, s
     texts: dict[str, dict[str, str]] = defaultdict(dict)
     for item in handed_in:
         # Not numbers, which are a tuple, nor a text that was cut when it was read, one character behind the limit.
-        if isinstance(item.answer, str) and not item.problem and len(item.answer) <= SOURCE_CHARACTERS:
+        if (
+            isinstance(item.answer, str)
+            and not item.problem
+            and len(item.answer) <= SOURCE_CHARACTERS
+        ):
             texts[item.exercise][item.student] = item.answer
     return sorted(texts.items())
 
@@ -120,7 +140,9 @@ def write_page(path: Path, pairs: Sequence[Pair]) -> Path:
     """Write a page that shows each pair side by side; LabError if something other than an earlier page is there."""
     existing = path.read_bytes() if path.is_file() and not path.is_symlink() else b""
     if os.path.lexists(path) and _TITLE not in existing:
-        raise LabError(f"{path} is there, and is no page of an earlier run: name another file with --out")
+        raise LabError(
+            f"{path} is there, and is no page of an earlier run: name another file with --out"
+        )
     return render_page(path, "similarity.html.j2", pairs=pairs, least=LEAST)
 
 
@@ -142,11 +164,15 @@ def _pair_up(number: str, texts: dict[str, str], most: int) -> Iterator[Pair]:
 def _weigh_common_runs(runs_by_text: Sequence[set[Run]]) -> tuple[np.ndarray, np.ndarray]:
     """Return two matrices over pairs of texts: the weight of their common runs, and of all runs of the lighter text."""
     texts, count = len(runs_by_text), Counter(run for runs in runs_by_text for run in runs)
-    weight = {run: math.log((texts + 1) / number) for run, number in count.items()}  # little if many have it
+    weight = {
+        run: math.log((texts + 1) / number) for run, number in count.items()
+    }  # little if many have it
     total = np.array([sum(map(weight.__getitem__, runs)) for runs in runs_by_text])
     common = np.zeros((texts, texts))
     shared = [run for run, number in count.items() if number > 1]
-    for begin in range(0, len(shared), _COLUMNS):  # a slice of the runs at a time, so that it fits in memory
+    for begin in range(
+        0, len(shared), _COLUMNS
+    ):  # a slice of the runs at a time, so that it fits in memory
         place = {run: column for column, run in enumerate(shared[begin : begin + _COLUMNS])}
         part = np.zeros((texts, len(place)))
         for row, runs in enumerate(runs_by_text):
@@ -163,4 +189,8 @@ def _mark_pieces(text: str, runs: Set[Run], start_runs: Set[Run]) -> list[tuple[
         for begin, end in (place for run in chosen & places.keys() for place in places[run]):
             marks[begin:end] = mark * (end - begin)
     edges = [0, *(at for at in range(1, len(text)) if marks[at] != marks[at - 1]), len(text)]
-    return [(text[begin:end], bool(marks[begin])) for begin, end in itertools.pairwise(edges) if begin < end]
+    return [
+        (text[begin:end], bool(marks[begin]))
+        for begin, end in itertools.pairwise(edges)
+        if begin < end
+    ]

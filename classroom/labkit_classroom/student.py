@@ -22,10 +22,21 @@ from labkit.ladder.source import read, without_solution
 from labkit_classroom.submissions import find_exercise_name
 
 # Tests hold solutions. The recordings of edits and of textbook programs come close to solutions.
-_LEFT_OUT = ("tests/", "engine/tests/", "classroom/tests/", "playground/tests/", "conftest.py", ".ci/",
-             "recording/edits/", "recording/programs/", "recording/textbook.cu")
+_LEFT_OUT = (
+    "tests/",
+    "engine/tests/",
+    "classroom/tests/",
+    "playground/tests/",
+    "conftest.py",
+    ".ci/",
+    "recording/edits/",
+    "recording/programs/",
+    "recording/textbook.cu",
+)
 # What does not belong to the lab in a checkout without git.
-_UNTRACKED = re.compile(r"\.git|\.venv.*|\.lab|__pycache__|.*\.egg-info|\.\w+_cache|\.ipynb_checkpoints|reports|build")
+_UNTRACKED = re.compile(
+    r"\.git|\.venv.*|\.lab|__pycache__|.*\.egg-info|\.\w+_cache|\.ipynb_checkpoints|reports|build"
+)
 _SOLUTION = re.compile(r"\blab\.solution\(")
 _GRADE = re.compile(r'(lab\.grade\("([^"]+)",.*\));?[ \t]*(#.*)?')
 
@@ -79,24 +90,33 @@ def list_files() -> Iterator[Path]:
     """
     checkout = PACKAGE.parent
     if not (checkout / "notebooks").is_dir():
-        raise LabError(f"there are no notebooks beside {PACKAGE}: run labkit from a checkout of the lab")
+        raise LabError(
+            f"there are no notebooks beside {PACKAGE}: run labkit from a checkout of the lab"
+        )
     if (checkout / ".git").exists():
         try:
-            child = subprocess.run(["git", "ls-files", "-z"], cwd=checkout, capture_output=True, text=True, check=True)
+            child = subprocess.run(
+                ["git", "ls-files", "-z"], cwd=checkout, capture_output=True, text=True, check=True
+            )
         except (OSError, subprocess.CalledProcessError) as error:
             reason = (getattr(error, "stderr", "") or str(error)).strip().splitlines()[0]
             raise LabError(f"git cannot list the files of {checkout}: {reason}") from None
         paths = [checkout / name for name in child.stdout.split("\0") if name]
     else:
         paths = [*_walk_checkout(checkout)]
-    yield from (path for path in paths
-                if path.is_file() and not path.relative_to(checkout).as_posix().startswith(_LEFT_OUT))
+    yield from (
+        path
+        for path in paths
+        if path.is_file() and not path.relative_to(checkout).as_posix().startswith(_LEFT_OUT)
+    )
 
 
 def _walk_checkout(checkout: Path) -> Iterator[Path]:
     """Yield the files in a checkout and its folders, without those that belong to git or that a run makes."""
     for folder, folders, files in os.walk(checkout):
-        folders[:] = [name for name in folders if not _UNTRACKED.fullmatch(name)]  # os.walk does not enter the others
+        folders[:] = [
+            name for name in folders if not _UNTRACKED.fullmatch(name)
+        ]  # os.walk does not enter the others
         yield from (Path(folder, name) for name in files)
 
 
@@ -106,7 +126,9 @@ def remove_solution(path: Path) -> str:
         return without_solution(read(path))
     if path.suffix == ".py":
         return remove_answers(read(path))
-    return "" if path.name == "wrong.toml" else read(path)  # wrong.toml: wrong answers, close to right ones
+    return (
+        "" if path.name == "wrong.toml" else read(path)
+    )  # wrong.toml: wrong answers, close to right ones
 
 
 def remove_answers(module: str) -> str:
@@ -115,22 +137,43 @@ def remove_answers(module: str) -> str:
     The function or lambda that `labkit.exercises.subjects.Numbers` gets as its solution then returns an empty tuple.
     """
     tree, lines = ast.parse(module), module.encode().splitlines(keepends=True)
-    calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call) and ast.unparse(node.func) == "Numbers")
-    solutions = [option.value for call in calls for option in call.keywords if option.arg == "solution"]
+    calls = (
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "Numbers"
+    )
+    solutions = [
+        option.value for call in calls for option in call.keywords if option.arg == "solution"
+    ]
     names = {solution.id for solution in solutions if isinstance(solution, ast.Name)}
-    parts = [(solution.body, solution.body, b"()") for solution in solutions if isinstance(solution, ast.Lambda)]
-    parts += [(node.body[0], node.body[-1], b"return ()") for node in tree.body
-              if isinstance(node, ast.FunctionDef) and node.name in names]
-    for first, last, instead in sorted(parts, key=lambda part: -part[0].lineno):  # upwards: lines above keep numbers
+    parts = [
+        (solution.body, solution.body, b"()")
+        for solution in solutions
+        if isinstance(solution, ast.Lambda)
+    ]
+    parts += [
+        (node.body[0], node.body[-1], b"return ()")
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef) and node.name in names
+    ]
+    for first, last, instead in sorted(
+        parts, key=lambda part: -part[0].lineno
+    ):  # upwards: lines above keep numbers
         begin, end = first.lineno - 1, last.end_lineno - 1
-        lines[begin : end + 1] = [lines[begin][: first.col_offset] + instead + lines[end][last.end_col_offset :]]
+        lines[begin : end + 1] = [
+            lines[begin][: first.col_offset] + instead + lines[end][last.end_col_offset :]
+        ]
     return b"".join(lines).decode()
 
 
 def _remove_solution_cells(path: Path, nbgrader: bool) -> str:
     """Return the text of a notebook without cells that show a solution, marked for nbgrader if asked for."""
     nb = nbformat.read(path, 4)
-    nb.cells = [cell for cell in nb.cells if not (cell.cell_type == "code" and _SOLUTION.search(cell.source))]
+    nb.cells = [
+        cell
+        for cell in nb.cells
+        if not (cell.cell_type == "code" and _SOLUTION.search(cell.source))
+    ]
     if nbgrader:
         mark_cells(nb)
     return nbformat.writes(nb) + "\n"
@@ -151,13 +194,24 @@ def mark_cells(nb: NotebookNode) -> None:
         elif not (call := _GRADE.fullmatch(cell.source)):
             continue
         elif isinstance(exercise(call[2]).subject, Numbers):
-            cell.metadata["nbgrader"] = _make_metadata(f"answer-{call[2]}", grade=True, solution=True, points=1)
+            cell.metadata["nbgrader"] = _make_metadata(
+                f"answer-{call[2]}", grade=True, solution=True, points=1
+            )
         else:
             cell.source = f"assert {call[1]}.passed"
-            cell.metadata["nbgrader"] = _make_metadata(f"grade-{Path(call[2]).name}", grade=True, locked=True, points=1)
+            cell.metadata["nbgrader"] = _make_metadata(
+                f"grade-{Path(call[2]).name}", grade=True, locked=True, points=1
+            )
 
 
 def _make_metadata(name: str, **values: bool | int) -> dict:
     """Return nbgrader's metadata of a cell, in the third version of its schema."""
-    return {"schema_version": 3, "grade_id": name, "grade": False, "solution": False, "locked": False, "task": False,
-            **values}
+    return {
+        "schema_version": 3,
+        "grade_id": name,
+        "grade": False,
+        "solution": False,
+        "locked": False,
+        "task": False,
+        **values,
+    }

@@ -24,7 +24,9 @@ from labkit_classroom.sandbox import parse_json
 
 _CELL = re.compile(r"\s*%%(?:kernel|cuda)\b[^\n]*?--exercise[= ]+(\S+)[^\n]*")
 _KINDS = (".ipynb", ".cu")
-MANIFEST = "manifest.csv"  # beside the hand-ins: their students and their times, as a platform knows them
+MANIFEST = (
+    "manifest.csv"  # beside the hand-ins: their students and their times, as a platform knows them
+)
 # The most that is read of a student. The rest is not looked at, and the student's page says so.
 _BYTES = 20 * 2**20  # of a file: a notebook with figures has one or two million
 _VALUES = 500_000  # of a notebook's JSON
@@ -69,9 +71,15 @@ class Submission:
 
 def _match_name(stem: str) -> re.Match | None:
     """Return the match, with the groups `before`, `number` and `after`, of a name like 04a or alice_04a; or None."""
-    added = "|".join(re.escape(number) for number, task in exercises().items() if not task.of_series)
+    added = "|".join(
+        re.escape(number) for number, task in exercises().items() if not task.of_series
+    )
     number = rf"\d\d?[a-z]|P\d[a-z]{'|' * bool(added)}{added}"
-    return re.fullmatch(rf"(?:(?P<before>.+)[_. -])?(?P<number>{number})(?:[_. -](?P<after>.+))?", stem, re.IGNORECASE)
+    return re.fullmatch(
+        rf"(?:(?P<before>.+)[_. -])?(?P<number>{number})(?:[_. -](?P<after>.+))?",
+        stem,
+        re.IGNORECASE,
+    )
 
 
 def find_exercise_name(source: str) -> str:
@@ -109,22 +117,37 @@ def submissions(paths: Iterable[Path | str], student: str = "") -> list[Submissi
     if student and not files:
         return [Submission(student, "", problem="there is no .ipynb or .cu file")]
     if not files:
-        raise LabError("there is nothing to grade: give notebooks, .cu files, or folders that have some")
+        raise LabError(
+            "there is nothing to grade: give notebooks, .cu files, or folders that have some"
+        )
     texts: dict[str, str] = {}  # of a large class many are equal
     bytes_of, exercises_of = Counter(), Counter()  # by the student, to limit what is read
     for file, path in files:
-        known = _read_time(file, path, manifest)  # fields of a submission: its time, and the manifest's student
+        known = _read_time(
+            file, path, manifest
+        )  # fields of a submission: its time, and the manifest's student
         folder, nested = _find_student_folder(file, path)
         owner = student or (folder if nested else file.stem)
         bytes_of[owner] += _count_quota(file)
         more = f"there are more than {_FILES} files, or {_ALL_BYTES // 2**20} MB: the rest was not read"
         too_many = [Submission(owner, "", problem=more)] if bytes_of[owner] > _ALL_BYTES else []
         for item in too_many or _read_or_explain(file, folder, nested):
-            text = item.answer if isinstance(item.answer, tuple) else texts.setdefault(item.answer, item.answer)
+            text = (
+                item.answer
+                if isinstance(item.answer, tuple)
+                else texts.setdefault(item.answer, item.answer)
+            )
             item = replace(item, answer=text, **{"student": item.student, **known})
-            item = replace(item, student=student or escape(item.student), exercise=escape(item.exercise),
-                           problem=escape(item.problem)[:_PROBLEM])
-            if (item.student, item.exercise) not in latest:  # an exercise of this student that was not seen yet
+            item = replace(
+                item,
+                student=student or escape(item.student),
+                exercise=escape(item.exercise),
+                problem=escape(item.problem)[:_PROBLEM],
+            )
+            if (
+                item.student,
+                item.exercise,
+            ) not in latest:  # an exercise of this student that was not seen yet
                 exercises_of[item.student] += 1
                 if exercises_of[item.student] > _EXERCISES:
                     more = f"more than {_EXERCISES} exercises are named: the rest was not read"
@@ -144,7 +167,9 @@ def submissions(paths: Iterable[Path | str], student: str = "") -> list[Submissi
     if student:
         return handed_in
     students = {item.student for item in handed_in}
-    return handed_in + [item for path in paths if path.is_dir() for item in _report_unread(path, students, files)]
+    return handed_in + [
+        item for path in paths if path.is_dir() for item in _report_unread(path, students, files)
+    ]
 
 
 def _read_manifest(path: Path) -> dict[str, dict[str, str]]:
@@ -164,8 +189,11 @@ def _read_manifest(path: Path) -> dict[str, dict[str, str]]:
 def list_unused_entries(path: Path) -> list[str]:
     """Return the paths in a folder's manifest that name no file in it, and no folder of a student."""
     entries = _read_manifest(path) if path.is_dir() else {}
-    return [name for name in entries
-            if not os.path.lexists(path / name) or ("/" in name and os.path.isdir(path / name))]
+    return [
+        name
+        for name in entries
+        if not os.path.lexists(path / name) or ("/" in name and os.path.isdir(path / name))
+    ]
 
 
 def _read_time(file: Path, path: Path, manifest: dict) -> dict[str, str]:
@@ -188,30 +216,47 @@ def escape(text: str) -> str:
     """Return a text with invalid bytes, controls and invisible letters as escapes, so that a terminal obeys none."""
     if text.isprintable():
         return text
-    return "".join(letter if letter.isprintable() or letter in _SPACES else ascii(letter)[1:-1].replace(r"\udc", r"\x")
-                   for letter in text)  # Python keeps an invalid byte 0x9f of a file's name as \udc9f
+    return "".join(
+        letter
+        if letter.isprintable() or letter in _SPACES
+        else ascii(letter)[1:-1].replace(r"\udc", r"\x")
+        for letter in text
+    )  # Python keeps an invalid byte 0x9f of a file's name as \udc9f
 
 
-def _report_unread(path: Path, students: set[str], files: Iterable[tuple[Path, Path]]) -> Iterator[Submission]:
+def _report_unread(
+    path: Path, students: set[str], files: Iterable[tuple[Path, Path]]
+) -> Iterator[Submission]:
     """Yield a submission with a `problem` for each student of whom the folder `path` has only other files.
 
     `students` have submissions; `files` are those that were read, each with the folder that it was found in.
     """
-    if path.resolve().name in students:  # one student's own folder: the rest of it belongs to the same
+    if (
+        path.resolve().name in students
+    ):  # one student's own folder: the rest of it belongs to the same
         return
     graded = {file.relative_to(path).parts[0] for file, folder in files if folder == path}
     if not graded:  # named beside others that have some: a student's, too
-        yield Submission(path.resolve().name, "", problem="there is no .ipynb or .cu file in the folder")
+        yield Submission(
+            path.resolve().name, "", problem="there is no .ipynb or .cu file in the folder"
+        )
         return
     others: dict[str, list[str]] = {}
     for entry in sorted(path.iterdir()):
-        if entry.name in {*graded, MANIFEST} or entry.name.startswith((".", "__")):  # __MACOSX, __pycache__
+        if entry.name in {*graded, MANIFEST} or entry.name.startswith(
+            (".", "__")
+        ):  # __MACOSX, __pycache__
             continue
         is_folder = os.path.isdir(entry)
         parts = None if is_folder else _match_name(entry.stem)
-        student = _strip_suffix(entry.name) if is_folder else (
-            parts and (parts["before"] or parts["after"])) or entry.stem
-        others.setdefault(escape(student), []).append(escape(f"{'the folder ' * is_folder}{entry.name}"))
+        student = (
+            _strip_suffix(entry.name)
+            if is_folder
+            else (parts and (parts["before"] or parts["after"])) or entry.stem
+        )
+        others.setdefault(escape(student), []).append(
+            escape(f"{'the folder ' * is_folder}{entry.name}")
+        )
     for student, names in others.items():
         if student not in students:
             problem = f"there is no .ipynb or .cu file, only {' and '.join(names)}"
@@ -242,13 +287,17 @@ def _count_quota(file: Path) -> int:
 
 def _read_content(file: Path) -> bytes:
     """Return the content of a plain file of the folder's owner; LabError for another, or for more than `_BYTES`."""
-    flags = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)  # a pipe would be waited for
+    flags = getattr(os, "O_NOFOLLOW", 0) | getattr(
+        os, "O_NONBLOCK", 0
+    )  # a pipe would be waited for
     with open(file, "rb", opener=lambda path, read: os.open(path, read | flags)) as opened:
         status = os.fstat(opened.fileno())
         if not stat.S_ISREG(status.st_mode):
             raise LabError(f"{file.name} is no plain file")
         if status.st_nlink > 1 and status.st_uid != file.parent.stat().st_uid:
-            raise LabError(f"{file.name} is a second name of a file that belongs to somebody else: hand in a copy")
+            raise LabError(
+                f"{file.name} is a second name of a file that belongs to somebody else: hand in a copy"
+            )
         data = opened.read(_BYTES + 1)
     if len(data) > _BYTES:
         raise LabError(f"{file.name} has more than {_BYTES // 2**20} MB")
@@ -264,14 +313,18 @@ def _find_files(path: Path) -> list[Path]:
     files, waiting = [], [(path, 0)]
     while waiting:
         folder, depth = waiting.pop()
-        with contextlib.suppress(OSError), os.scandir(folder) as inside:  # a folder that must not be read
+        with (
+            contextlib.suppress(OSError),
+            os.scandir(folder) as inside,
+        ):  # a folder that must not be read
             for entry in inside:
                 if entry.name.startswith("."):
                     continue
                 if entry.is_dir(follow_symlinks=False):
                     waiting += [(folder / entry.name, depth + 1)] if depth < _FOLDERS else []
                 elif Path(entry.name).suffix.lower() in _KINDS and (
-                        entry.is_symlink() or entry.is_file(follow_symlinks=False)):
+                    entry.is_symlink() or entry.is_file(follow_symlinks=False)
+                ):
                     files.append(folder / entry.name)
     return sorted(files)
 
@@ -279,7 +332,9 @@ def _find_files(path: Path) -> list[Path]:
 def _find_student_folder(file: Path, given: Path) -> tuple[str, bool]:
     """Return the name of the folder that may name the student, and whether it is a subfolder of the given one."""
     below = file.relative_to(given).parts
-    return (_strip_suffix(below[0]), True) if len(below) > 1 else (file.resolve().parent.name, False)
+    return (
+        (_strip_suffix(below[0]), True) if len(below) > 1 else (file.resolve().parent.name, False)
+    )
 
 
 def _strip_suffix(folder: str) -> str:
@@ -298,7 +353,9 @@ def _read_file(file: Path, folder: str, nested: bool) -> Iterator[Submission]:
             student = parts["before"] or parts["after"] or folder
         if not number:
             remedy = "name it NAME_04a.cu, or 04a.cu in a folder with the student's name"
-            yield Submission(student, "", problem=f"{file.name} does not say which exercise it answers: {remedy}")
+            yield Submission(
+                student, "", problem=f"{file.name} does not say which exercise it answers: {remedy}"
+            )
             return
         yield _read_kernel(student, number, file)
     elif file.suffix.lower() == ".ipynb":
@@ -310,7 +367,9 @@ def _read_file(file: Path, folder: str, nested: bool) -> Iterator[Submission]:
 def _read_kernel(student: str, number: str, file: Path) -> Submission:
     """Return the submission in a .cu file to the exercise `number`, with a `problem` if it cannot be graded."""
     try:
-        text = decode(_read_content(file), file.name).rstrip() + "\n"  # so it is never taken for another file's path
+        text = (
+            decode(_read_content(file), file.name).rstrip() + "\n"
+        )  # so it is never taken for another file's path
         problem = "" if text.strip() else f"{file.name} is empty: hand in the whole kernel"
         return Submission(student, by_name(number).number, _clip(text), problem)
     except EngineError as error:
@@ -329,11 +388,15 @@ def _read_sources(file: Path) -> list[str]:
         cells = parse_json(data, _VALUES)["cells"]
         texts = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
     except (ValueError, RecursionError, TypeError, KeyError) as error:
-        what = {KeyError: f"it has no {error}", TypeError: "it has other JSON"}.get(type(error), str(error)[:120])
+        what = {KeyError: f"it has no {error}", TypeError: "it has other JSON"}.get(
+            type(error), str(error)[:120]
+        )
         raise LabError(f"{file.name} is not a notebook of format 4: {what}") from None
     if len(cells) > _CELLS:
         raise LabError(f"{file.name} has more than {_CELLS:,} cells")
-    return [text.encode("utf-8", "backslashreplace").decode() for text in texts]  # JSON may hold half of a character
+    return [
+        text.encode("utf-8", "backslashreplace").decode() for text in texts
+    ]  # JSON may hold half of a character
 
 
 def _read_cells(student: str, file: Path) -> Iterator[Submission]:
@@ -346,7 +409,9 @@ def _read_cells(student: str, file: Path) -> Iterator[Submission]:
     for place, source in enumerate(_read_sources(file), 1):
         if match := _CELL.match(source):
             any_answer = True
-            above = source[: len(source) - len(source.lstrip())].count("\n")  # empty lines above the magic
+            above = source[: len(source) - len(source.lstrip())].count(
+                "\n"
+            )  # empty lines above the magic
             head, _, body = source.lstrip().partition("\n")
             try:
                 exercise, text = by_name(match[1]), _clip(f"{chr(10) * above}// {head}\n{body}")
@@ -357,22 +422,37 @@ def _read_cells(student: str, file: Path) -> Iterator[Submission]:
                 yield Submission(student, match[1][:_NAME], problem=str(error))
         elif len(source) > SOURCE_CHARACTERS:
             any_answer = True
-            yield Submission(student, "", problem=f"code cell {place} of {file.name} has more than "
-                                                  f"{SOURCE_CHARACTERS:,} characters: it was not read")
+            yield Submission(
+                student,
+                "",
+                problem=f"code cell {place} of {file.name} has more than "
+                f"{SOURCE_CHARACTERS:,} characters: it was not read",
+            )
         else:
             for number, answer in _find_answers(source):
                 any_answer = True
-                problem = "" if answer is not None else f"{number}: write the numbers into the call of lab.grade"
+                problem = (
+                    ""
+                    if answer is not None
+                    else f"{number}: write the numbers into the call of lab.grade"
+                )
                 yield Submission(student, number, answer or (), problem)
     if not any_answer:
-        yield Submission(student, "", problem=f"{file.name} has no kernel cell with --exercise: hand in the notebook "
-                                              "with its first lines of cells as they were")
+        yield Submission(
+            student,
+            "",
+            problem=f"{file.name} has no kernel cell with --exercise: hand in the notebook "
+            "with its first lines of cells as they were",
+        )
 
 
 _LONGEST_ANSWER = 1000  # characters
 # A comment, a string, or what may end a statement. They match possessively, so no text is read twice.
-_PIECE = re.compile(r"""\#[^\n]*+|(?s:'''(?:(?!''')(?:\\.|[^\\]))*+(?:''')?|\"{3}(?:(?!\"{3})(?:\\.|[^\\]))*+(?:\"{3})?)
-                    |'(?:\\.|[^'\\\n])*+'?|"(?:\\.|[^"\\\n])*+"?|\\\n|[][(){};\n]""", re.VERBOSE)
+_PIECE = re.compile(
+    r"""\#[^\n]*+|(?s:'''(?:(?!''')(?:\\.|[^\\]))*+(?:''')?|\"{3}(?:(?!\"{3})(?:\\.|[^\\]))*+(?:\"{3})?)
+                    |'(?:\\.|[^'\\\n])*+'?|"(?:\\.|[^"\\\n])*+"?|\\\n|[][(){};\n]""",
+    re.VERBOSE,
+)
 _ASSIGNED = re.compile(r"\s*(\w+)\s*=(?!=)")
 _GRADES = re.compile(r"\bgrade\s*\(\s*[\"'](\w+)[\"']")
 
@@ -390,11 +470,21 @@ def _split_statements(source: str) -> Iterator[str]:
 
 def _find_answers(source: str) -> Iterator[tuple[str, tuple | None]]:
     """Yield (exercise, numbers) handed to the grader in a cell; None unless they are literals or names set once."""
-    code = "\n".join(line for line in source.splitlines() if not line.lstrip().startswith(("%", "!")))
+    code = "\n".join(
+        line for line in source.splitlines() if not line.lstrip().startswith(("%", "!"))
+    )
     statements = [*_split_statements(code)] if "grade" in code else []
-    assigned = [(match[1], match.string[match.end() :]) for match in map(_ASSIGNED.match, statements) if match]
+    assigned = [
+        (match[1], match.string[match.end() :])
+        for match in map(_ASSIGNED.match, statements)
+        if match
+    ]
     count = Counter(name for name, _ in assigned)
-    values = {name: value for name, value in assigned if count[name] == 1 and len(value) <= _LONGEST_ANSWER}
+    values = {
+        name: value
+        for name, value in assigned
+        if count[name] == 1 and len(value) <= _LONGEST_ANSWER
+    }
     for statement in statements:
         for number, arguments in _find_calls(statement):
             try:
@@ -416,7 +506,10 @@ def _find_calls(statement: str) -> Iterator[tuple[str, list[ast.expr] | None]]:
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and getattr(node.func, "attr", getattr(node.func, "id", "")) == "grade":
+        if (
+            isinstance(node, ast.Call)
+            and getattr(node.func, "attr", getattr(node.func, "id", "")) == "grade"
+        ):
             first, *arguments = node.args or [None]
             if isinstance(first, ast.Constant) and isinstance(first.value, str):
                 yield first.value, arguments
@@ -425,7 +518,12 @@ def _find_calls(statement: str) -> Iterator[tuple[str, list[ast.expr] | None]]:
 def _evaluate_literals(arguments: list[ast.expr] | None, values: Mapping[str, str]) -> tuple | None:
     """Return the values of arguments that are literals or names of such, whose texts are in `values`; else None."""
     try:
-        answer = tuple(ast.literal_eval(values.get(getattr(argument, "id", ""), argument)) for argument in arguments)
-        return answer if len(repr(answer)) <= _LONGEST_ANSWER else None  # a number of 4,300 digits has no repr at all
+        answer = tuple(
+            ast.literal_eval(values.get(getattr(argument, "id", ""), argument))
+            for argument in arguments
+        )
+        return (
+            answer if len(repr(answer)) <= _LONGEST_ANSWER else None
+        )  # a number of 4,300 digits has no repr at all
     except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
         return None

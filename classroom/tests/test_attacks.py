@@ -74,8 +74,10 @@ def together():
     """Return one program made of all attacks, which takes the name of the one to run."""
     headers = {line for text in PROGRAMS.values() for line in re.findall(r"(?m)^#include.*", text)}
     spaces = [f"namespace {name} {{\n{text}}}\n" for name, text in PROGRAMS.items()]
-    cases = [f'    if (!strcmp(names[1], "{name}")) return puts({name}::reached() ? "REACHED" : "held"), 0;\n'
-             for name in PROGRAMS]
+    cases = [
+        f'    if (!strcmp(names[1], "{name}")) return puts({name}::reached() ? "REACHED" : "held"), 0;\n'
+        for name in PROGRAMS
+    ]
     main = f"int main(int, char **names)\n{{\n{''.join(cases)}    return 2;\n}}\n"
     includes = "\n".join(sorted({*headers, "#include <cstdio>", "#include <cstring>"}))
     return f"{includes}\n{''.join(spaces)}{main}"
@@ -83,8 +85,10 @@ def together():
 
 def compiled(folder):
     (folder / "attacks.cpp").write_text(together())
-    subprocess.run([*toolchain.find(), "-std=c++20", "-w", "-o", folder / "attacks", folder / "attacks.cpp"],
-                   check=True)
+    subprocess.run(
+        [*toolchain.find(), "-std=c++20", "-w", "-o", folder / "attacks", folder / "attacks.cpp"],
+        check=True,
+    )
     return folder / "attacks"
 
 
@@ -116,8 +120,14 @@ def test_without_a_sandbox_they_reach_it(attacks):
     """Only those run that harm nothing."""
     for name in ("descriptors", "limits", "students", "solutions"):
         with open("/dev/null") as left_open:
-            process = subprocess.run([attacks, name], cwd=attacks.parent, capture_output=True, text=True,
-                                     pass_fds=[left_open.fileno()], env={"PYTHONPATH": PYTHONPATH})
+            process = subprocess.run(
+                [attacks, name],
+                cwd=attacks.parent,
+                capture_output=True,
+                text=True,
+                pass_fds=[left_open.fileno()],
+                env={"PYTHONPATH": PYTHONPATH},
+            )
         assert process.stdout == "REACHED\n", name
 
 
@@ -127,27 +137,41 @@ def test_without_a_sandbox_they_reach_it(attacks):
 @needs_sandbox
 def test_the_walls_stand():
     assert sandbox.try_walls() == dict.fromkeys(sandbox.WALLS, "")
-    assert sandbox.describe_walls() == ("Walls that stand (bubblewrap): network, file system, processes, memory, "
-                                        "system calls")
+    assert sandbox.describe_walls() == (
+        "Walls that stand (bubblewrap): network, file system, processes, memory, system calls"
+    )
 
 
 @pytest.mark.skipif(not sandbox.available(), reason=sandbox.why_not())
 def test_a_missing_wall_is_found(tmp_path, monkeypatch):
     """Outside of the sandbox the probe reaches what each wall should keep from it."""
+
     def outside(command, scratch, stdin="", limits=None):
-        return run(command, scratch, stdin=stdin, limits=Limits(memory=8 << 40, processes=99), walled=False)
+        return run(
+            command, scratch, stdin=stdin, limits=Limits(memory=8 << 40, processes=99), walled=False
+        )
 
     run = sandbox._run
     monkeypatch.setattr(sandbox, "_run", outside)
     walls = sandbox.try_walls.__wrapped__()
-    assert "reaches 127.0.0.1, reaches @labkit-" in walls["network"] and "libseccomp2" in walls["network"]
+    assert (
+        "reaches 127.0.0.1, reaches @labkit-" in walls["network"]
+        and "libseccomp2" in walls["network"]
+    )
     assert f"reads {SERIES}" in walls["files"] and "writes to" in walls["files"]
-    assert "signals the grader" in walls["processes"] and "starts more than 16 processes" in walls["processes"]
+    assert (
+        "signals the grader" in walls["processes"]
+        and "starts more than 16 processes" in walls["processes"]
+    )
     assert "uses more than it may" in walls["memory"]
     assert "calls socket" in walls["calls"]
     monkeypatch.setattr(sandbox, "try_walls", lambda: {**walls, "network": ""})
-    assert sandbox.why_not.__wrapped__().startswith("the wall around the file system is missing: a kernel reads ")
-    monkeypatch.setattr(sandbox, "try_walls", lambda: {**dict.fromkeys(walls, ""), "calls": walls["calls"]})
+    assert sandbox.why_not.__wrapped__().startswith(
+        "the wall around the file system is missing: a kernel reads "
+    )
+    monkeypatch.setattr(
+        sandbox, "try_walls", lambda: {**dict.fromkeys(walls, ""), "calls": walls["calls"]}
+    )
     assert sandbox.why_not.__wrapped__() == ""
     assert "memory; missing: system calls (a kernel calls " in sandbox.describe_walls()
 

@@ -29,10 +29,15 @@ def none_added(monkeypatch):
 @pytest.fixture(scope="module")
 def zipped(tmp_path_factory):
     out = tmp_path_factory.mktemp("zip") / "grader.zip"
-    result = CliRunner().invoke(app, ["autograder", "--gradescope", "--out", str(out), "04a", "12a", str(SMOOTH)])
+    result = CliRunner().invoke(
+        app, ["autograder", "--gradescope", "--out", str(out), "04a", "12a", str(SMOOTH)]
+    )
     assert result.stdout.strip() == f"{out}: 3 points in all", result.output
     with zipfile.ZipFile(out) as file:
-        return {member.filename: (member.external_attr >> 16, file.read(member)) for member in file.infolist()}
+        return {
+            member.filename: (member.external_attr >> 16, file.read(member))
+            for member in file.infolist()
+        }
 
 
 def test_the_zip_has_scripts_the_lab_and_no_solution(zipped):
@@ -41,28 +46,48 @@ def test_the_zip_has_scripts_the_lab_and_no_solution(zipped):
         assert subprocess.run(["sh", "-n"], input=text, check=True)
         assert bool(mode & stat.S_IXUSR) == (script != "enter")
     assert zipped["asked"][1] == b"04a\n12a\nexercises/smooth\n"
-    assert {"classroom/labkit_classroom/sandbox.py", "engine/hostcuda/__init__.py", "requirements.lock",
-            "pyproject.toml", "engine/pyproject.toml", "classroom/pyproject.toml"} <= {*zipped}
+    assert {
+        "classroom/labkit_classroom/sandbox.py",
+        "engine/hostcuda/__init__.py",
+        "requirements.lock",
+        "pyproject.toml",
+        "engine/pyproject.toml",
+        "classroom/pyproject.toml",
+    } <= {*zipped}
     assert "-e ./engine -e . -e ./classroom\n" in zipped["setup.sh"][1].decode()
-    assert not [name for name in zipped if name.startswith(("tests/", "classroom/tests/", "notebooks/"))]
+    assert not [
+        name for name in zipped if name.startswith(("tests/", "classroom/tests/", "notebooks/"))
+    ]
     assert not [name for name in zipped if "series/" in name and name.endswith("wrong.toml")]
-    texts = {name: data.decode() for name, (_, data) in zipped.items() if name.endswith((".cu", "exercise.py"))}
+    texts = {
+        name: data.decode()
+        for name, (_, data) in zipped.items()
+        if name.endswith((".cu", "exercise.py"))
+    }
     for asked in (exercise("04a"), exercise(SMOOTH)):
         (line,) = (line for line in asked.solution.splitlines() if "__shared__" in line)
         assert line not in asked.start
-        own = [text for name, text in texts.items() if name.endswith(f"{asked.folder.name}/{asked.folder.name}.cu")]
+        own = [
+            text
+            for name, text in texts.items()
+            if name.endswith(f"{asked.folder.name}/{asked.folder.name}.cu")
+        ]
         assert own and not any(line in text for text in own)
 
 
 def test_the_same_grader_is_the_same_file(tmp_path):
-    first, second = (autograder.write_zip(tmp_path / name, [exercise("04a")]).read_bytes() for name in "ab")
+    first, second = (
+        autograder.write_zip(tmp_path / name, [exercise("04a")]).read_bytes() for name in "ab"
+    )
     assert first == second
 
 
 def test_an_image_is_a_folder_with_a_containerfile(tmp_path):
     result = CliRunner().invoke(app, ["autograder", "--image", "--out", str(tmp_path / "image")])
     assert "podman build" in result.stdout
-    assert {"Containerfile", "setup.sh", "enter", "asked"} <= {path.name for path in (tmp_path / "image").iterdir()}
+    assert {"Containerfile", "setup.sh", "enter", "asked"} <= {
+        path.name for path in (tmp_path / "image").iterdir()
+    }
 
 
 @needs_sandbox
@@ -77,13 +102,19 @@ def test_gradescopes_folder_is_graded(tmp_path, monkeypatch):
     (tmp_path / "submission" / "smooth.cu").write_text(exercise(SMOOTH).solution)
     (tmp_path / "submission" / "essay.pdf").write_text("")
     (tmp_path / "submission" / "04a.cu").symlink_to("/etc/hostname")
-    (tmp_path / "submission_metadata.json").write_text('{"users": [{"email": "alice@example.org"}]}')
+    (tmp_path / "submission_metadata.json").write_text(
+        '{"users": [{"email": "alice@example.org"}]}'
+    )
     path = autograder.gradescope(tmp_path)
     assert path == tmp_path / "results" / "results.json"
     report = json.loads(path.read_text())
     points = {test["name"]: (test["score"], test["max_score"]) for test in report["tests"]}
     assert points["04a handed in"] == points["12a handed in"] == (0, 1)
-    assert sum(score for name, (score, _) in points.items() if name.startswith("smooth")) == 1 == report["score"]
+    assert (
+        sum(score for name, (score, _) in points.items() if name.startswith("smooth"))
+        == 1
+        == report["score"]
+    )
 
 
 def test_a_container_needs_a_root_and_its_walls(monkeypatch):
@@ -93,8 +124,14 @@ def test_a_container_needs_a_root_and_its_walls(monkeypatch):
     monkeypatch.setattr(sandbox.os, "geteuid", lambda: 0)
     failed = sandbox.SandboxEnded(126, "failed", 0.0, 0, "", "no setpriv\n")
     monkeypatch.setattr(sandbox, "_run", lambda *_, **__: failed)
-    assert sandbox.why_not.__wrapped__() == "this container does not let commands run as other users (no setpriv)"
+    assert (
+        sandbox.why_not.__wrapped__()
+        == "this container does not let commands run as other users (no setpriv)"
+    )
     monkeypatch.setattr(sandbox, "_run", lambda *_, **__: replace(failed, status=0, problem=""))
     walls = dict.fromkeys(sandbox.WALLS, "") | {"files": "a kernel writes to /tmp"}
     monkeypatch.setattr(sandbox, "try_walls", lambda: walls)
-    assert sandbox.why_not.__wrapped__() == "the wall around the file system is missing: a kernel writes to /tmp"
+    assert (
+        sandbox.why_not.__wrapped__()
+        == "the wall around the file system is missing: a kernel writes to /tmp"
+    )

@@ -45,15 +45,23 @@ def walled(tmp_path, monkeypatch):
 def all_pass(walled, monkeypatch):
     """Let every kernel meet its goal without being run; the fixture is the list of those who were graded."""
     graded = []
-    monkeypatch.setattr(grading, "_grade", lambda item, *args: graded.append(item.student) or result(item))
+    monkeypatch.setattr(
+        grading, "_grade", lambda item, *args: graded.append(item.student) or result(item)
+    )
     return graded
 
 
 def result(submission, verdict="goal met"):
     """Return a result as if the submission had been graded."""
-    return grading.Result(submission.student, submission.exercise, verdict == "goal met", verdict,
-                          lines=[[True, "is right", ""]], answer=grading._digest_answer(submission),
-                          grader=grading.digest_task(submission.exercise))
+    return grading.Result(
+        submission.student,
+        submission.exercise,
+        verdict == "goal met",
+        verdict,
+        lines=[[True, "is right", ""]],
+        answer=grading._digest_answer(submission),
+        grader=grading.digest_task(submission.exercise),
+    )
 
 
 def hand_in(*names, text="// a kernel"):
@@ -93,22 +101,35 @@ def test_who_is_not_graded_is_named_in_the_summary_the_table_and_the_pages(walle
     assert "<h2>Not graded: there is no" in page and "met their goal" not in page
     assert "<td>frank</td><td></td><td>there is no" in Path("grades/ranking.html").read_text()
 
-    write_notebook(Path("in/carol.ipynb"), "lab.grade('12a', 2, 2)")  # the row of the other file goes
+    write_notebook(
+        Path("in/carol.ipynb"), "lab.grade('12a', 2, 2)"
+    )  # the row of the other file goes
     grade_class("in")
     assert [*pd.read_csv("grades/grades.csv")["student"]] == ["alice", "carol", "frank"]
-    assert grade_class("in/alice.ipynb", "--out", "one").endswith("one/grades.csv, and a page for one student\n")
+    assert grade_class("in/alice.ipynb", "--out", "one").endswith(
+        "one/grades.csv, and a page for one student\n"
+    )
 
 
 def test_a_ranking_is_ordered_by_the_first_goal_and_leaves_out_who_missed_it():
     numbers = {"alice": (True, 1.05), "bob": (True, 1), "carol": (True, 1), "dave": (False, 2)}
-    (ranking,) = grades.rank_students([grading.Result(name, "04a", met, "", reached={TILING.goals[0].what: number})
-                                  for name, (met, number) in numbers.items()])
+    (ranking,) = grades.rank_students(
+        [
+            grading.Result(name, "04a", met, "", reached={TILING.goals[0].what: number})
+            for name, (met, number) in numbers.items()
+        ]
+    )
     assert [(row["rank"], row["student"], row["reached"]) for row in ranking["rows"]] == [
-        (1, "bob", ["1"]), (1, "carol", ["1"]), (3, "alice", ["1.05"])]
+        (1, "bob", ["1"]),
+        (1, "carol", ["1"]),
+        (3, "alice", ["1.05"]),
+    ]
 
 
 def test_a_stopped_run_goes_on_where_it_was(walled, tmp_path, monkeypatch):
-    handed_in = [Submission(name, "04a", f"// {name}") for name in ("alice", "bob", "carol", "dave")]
+    handed_in = [
+        Submission(name, "04a", f"// {name}") for name in ("alice", "bob", "carol", "dave")
+    ]
     graded = []
 
     def counting(submission, *args):
@@ -130,12 +151,19 @@ def test_a_stopped_run_goes_on_where_it_was(walled, tmp_path, monkeypatch):
     assert len(graded) - 3 == len(handed_in) - len(kept)  # nothing has changed
 
 
-def test_a_text_is_graded_once_and_never_in_place_of_another_version(all_pass, tmp_path, monkeypatch):
-    handed_in = [Submission(name, "04a", text, submitted_at=f"2026-11-0{day}T00:00:00+00:00", clock="file")
-                 for day, (name, text) in enumerate((("alice", "one"), ("bob", "one"), ("carol", "two")), 1)]
+def test_a_text_is_graded_once_and_never_in_place_of_another_version(
+    all_pass, tmp_path, monkeypatch
+):
+    handed_in = [
+        Submission(name, "04a", text, submitted_at=f"2026-11-0{day}T00:00:00+00:00", clock="file")
+        for day, (name, text) in enumerate((("alice", "one"), ("bob", "one"), ("carol", "two")), 1)
+    ]
     grading.grade_all(handed_in, tmp_path)
     assert sorted(all_pass) == ["alice", "carol"]
-    dave = Submission("dave", "04a", "two"), Submission("erin", "04b", "two")  # the same text, for another exercise
+    dave = (
+        Submission("dave", "04a", "two"),
+        Submission("erin", "04b", "two"),
+    )  # the same text, for another exercise
     grading.grade_all(dave, tmp_path)
     assert sorted(all_pass) == ["alice", "carol", "erin"]
     monkeypatch.setattr(grading, "digest_task", lambda number: "changed")
@@ -143,7 +171,13 @@ def test_a_text_is_graded_once_and_never_in_place_of_another_version(all_pass, t
     assert all_pass[3:] == ["frank"]
     kept = {result.student: result for result in grading.read_results(tmp_path)}
     assert {name: result.submitted_at[:10] for name, result in kept.items()} == {
-        "alice": "2026-11-01", "bob": "2026-11-02", "carol": "2026-11-03", "dave": "", "erin": "", "frank": ""}
+        "alice": "2026-11-01",
+        "bob": "2026-11-02",
+        "carol": "2026-11-03",
+        "dave": "",
+        "erin": "",
+        "frank": "",
+    }
     assert kept["bob"].answer == kept["alice"].answer != kept["dave"].answer == kept["carol"].answer
 
 
@@ -158,10 +192,14 @@ def test_an_executor_has_a_bounded_number_of_submissions_at_a_time(walled, tmp_p
             future.add_done_callback(running.discard)
             return future
 
-    monkeypatch.setattr(grading, "_grade", lambda submission, *args: time.sleep(0.01) or result(submission))
+    monkeypatch.setattr(
+        grading, "_grade", lambda submission, *args: time.sleep(0.01) or result(submission)
+    )
     monkeypatch.setattr(grading, "_IN_FLIGHT", 3)
     with Counting(2) as pool:
-        grading.grade_all([Submission(f"s{index}", "04a", f"// {index}") for index in range(20)], tmp_path, pool)
+        grading.grade_all(
+            [Submission(f"s{index}", "04a", f"// {index}") for index in range(20)], tmp_path, pool
+        )
     assert len(most) == 20 and max(most) == 3
     assert len([*grading.read_results(tmp_path)]) == 20
 
@@ -180,7 +218,9 @@ with grading.start_workers(1, 9) as pool:
     grading.grade_all([Submission("alice", "04a", {REFUSED!r})], Path("."), pool)
     os.kill(os.getpid(), signal.SIGKILL)
 """
-    process = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False)
+    process = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
     assert process.returncode == -signal.SIGKILL, process.stderr
     (kept,) = grading.read_results(tmp_path)
     assert "asks for the kernel conv, and this has other" in kept.verdict
@@ -202,10 +242,14 @@ def test_dask_grades_and_a_lost_executor_loses_nothing(walled):
 
     for name in ("alice", "bob"):
         Path(f"{name}_04a.cu").write_text(f"// {name}\n{REFUSED}")
-    with Client(processes=False, n_workers=1, threads_per_worker=2, dashboard_address=None) as client:
+    with Client(
+        processes=False, n_workers=1, threads_per_worker=2, dashboard_address=None
+    ) as client:
         output = grade_class("alice_04a.cu", "bob_04a.cu", "--dask", client.scheduler.address)
     assert [result.student for result in grading.read_results(Path("grades"))] == ["alice", "bob"]
-    assert output.startswith("    2  not right yet\n    2  no points, because:\n       alice 04a: exercise")
+    assert output.startswith(
+        "    2  not right yet\n    2  no points, because:\n       alice 04a: exercise"
+    )
 
     class Broken(ThreadPoolExecutor):
         def submit(self, *args):
@@ -214,7 +258,10 @@ def test_dask_grades_and_a_lost_executor_loses_nothing(walled):
     def broken():
         raise BrokenExecutor("a process was killed")
 
-    with Broken(1) as pool, pytest.raises(LabError, match="the executor broke: a process was killed"):
+    with (
+        Broken(1) as pool,
+        pytest.raises(LabError, match="the executor broke: a process was killed"),
+    ):
         grading.grade_all([Submission("carol", "04a", REFUSED)], Path("grades"), pool)
     assert len([*grading.read_results(Path("grades"))]) == 2
 
@@ -224,22 +271,37 @@ def test_a_regrade_that_fails_leaves_the_earlier_result(all_pass, tmp_path, monk
     grading.grade_all(both, tmp_path)
     monkeypatch.setattr(grading, "digest_task", lambda number: "changed")
     full = "not graded: OSError: no space"
-    monkeypatch.setattr(grading, "_grade", lambda entry, *args: grading.Result(entry.student, "04a", False, full))
+    monkeypatch.setattr(
+        grading, "_grade", lambda entry, *args: grading.Result(entry.student, "04a", False, full)
+    )
     assert grading.grade_all(both, tmp_path) == []  # it was not asked to
     failed = grading.grade_all(both, tmp_path, again=True)
-    assert [(result.student, result.verdict) for result in failed] == [("alice", full), ("bob", full)]
-    assert [(result.verdict, result.grader == "changed") for result in grading.read_results(tmp_path)] == [
-        ("goal met", False)] * 2
+    assert [(result.student, result.verdict) for result in failed] == [
+        ("alice", full),
+        ("bob", full),
+    ]
+    assert [
+        (result.verdict, result.grader == "changed") for result in grading.read_results(tmp_path)
+    ] == [("goal met", False)] * 2
 
 
 def test_a_regrade_draws_what_the_first_grading_drew(walled, tmp_path, monkeypatch):
     """Another text draws anew, and `--seed` says what to draw from."""
     seeds, states = [], iter("abcd")
     graded = Grade(TILING, (GradeLine(True, "wavefronts"),), (1.0,))
-    monkeypatch.setattr(grading, "grade_in_sandbox", lambda asked, *_: (seeds.append(asked.seed), graded)[1])
-    for text, seed in ((TILING.solution, ""), (TILING.solution, ""), (TILING.start, ""), (TILING.start, "given")):
+    monkeypatch.setattr(
+        grading, "grade_in_sandbox", lambda asked, *_: (seeds.append(asked.seed), graded)[1]
+    )
+    for text, seed in (
+        (TILING.solution, ""),
+        (TILING.solution, ""),
+        (TILING.start, ""),
+        (TILING.start, "given"),
+    ):
         now = next(states)
-        monkeypatch.setattr(grading, "digest_task", lambda number, now=now: now)  # the lab has changed
+        monkeypatch.setattr(
+            grading, "digest_task", lambda number, now=now: now
+        )  # the lab has changed
         grading.grade_all([Submission("alice", "04a", text)], tmp_path, again=True, seed=seed)
         assert grading.read_result(tmp_path, "alice", "04a").seed == seeds[-1]
     assert len(seeds) == 4 and len(seeds[0]) == 16
@@ -264,7 +326,9 @@ def test_what_decides_a_grade_is_the_exercise_and_the_engine(tmp_path, monkeypat
 def test_the_earlier_time_of_a_text_counts_and_that_of_a_manifest_most(all_pass, tmp_path):
     def handed_in(day, clock="file", text="one"):
         at = f"2026-11-{day:02}T00:00:00+00:00"
-        grading.grade_all([Submission("alice", "04a", text, submitted_at=at, clock=clock)], tmp_path)
+        grading.grade_all(
+            [Submission("alice", "04a", text, submitted_at=at, clock=clock)], tmp_path
+        )
         kept = grading.read_result(tmp_path, "alice", "04a")
         return int(kept.submitted_at[8:10]), kept.clock
 
@@ -284,7 +348,14 @@ def test_results_of_another_version_are_refused_and_damaged_ones_are_graded_agai
         assert [result.student for result in grading.read_results(tmp_path)] == ["bob"]
     grading.grade_all(broken, tmp_path)
     assert [result.student for result in grading.read_results(tmp_path)] == ["alice", "bob"]
-    earlier = {"student": "alice", "exercise": "04a", "passed": True, "verdict": "goal met", "format": 2, "peak_mb": 80}
+    earlier = {
+        "student": "alice",
+        "exercise": "04a",
+        "passed": True,
+        "verdict": "goal met",
+        "format": 2,
+        "peak_mb": 80,
+    }
     file.write_text(json.dumps(earlier))  # before a field came, and before one went
     assert [result.passed for result in grading.read_results(tmp_path)] == [True, False]
     file.write_text('{"format": 1}')
@@ -293,20 +364,32 @@ def test_results_of_another_version_are_refused_and_damaged_ones_are_graded_agai
 
 
 def test_without_a_sandbox_kernels_of_others_are_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(sandbox, "why_not", lambda: "bubblewrap is missing: sudo apt install bubblewrap")
+    monkeypatch.setattr(
+        sandbox, "why_not", lambda: "bubblewrap is missing: sudo apt install bubblewrap"
+    )
     with pytest.raises(LabError, match="not run without a sandbox: bubblewrap is missing"):
         grading.grade_all([Submission("alice", "04a", TILING.solution)], tmp_path)
 
 
-def test_whatever_goes_wrong_with_one_the_others_are_graded_and_it_is_tried_again(walled, tmp_path, monkeypatch):
+def test_whatever_goes_wrong_with_one_the_others_are_graded_and_it_is_tried_again(
+    walled, tmp_path, monkeypatch
+):
     def broken(*args):
         raise OSError("no memory")
 
     monkeypatch.setattr(grading, "grade_in_sandbox", broken)
-    handed_in = [Submission("alice", "04a", TILING.solution), Submission("bob", "04a", problem="empty")]
+    handed_in = [
+        Submission("alice", "04a", TILING.solution),
+        Submission("bob", "04a", problem="empty"),
+    ]
     grading.grade_all(handed_in, tmp_path)
-    assert [result.verdict for result in grading.read_results(tmp_path)] == ["not graded: OSError: no memory", "empty"]
-    monkeypatch.setattr(grading, "grade_in_sandbox", lambda *args: Grade(TILING, None, None))  # damaged itself
+    assert [result.verdict for result in grading.read_results(tmp_path)] == [
+        "not graded: OSError: no memory",
+        "empty",
+    ]
+    monkeypatch.setattr(
+        grading, "grade_in_sandbox", lambda *args: Grade(TILING, None, None)
+    )  # damaged itself
     grading.grade_all(handed_in, tmp_path)
     assert grading.read_result(tmp_path, "alice", "04a").verdict.startswith("not graded: TypeError")
     monkeypatch.setattr(grading, "grade_in_sandbox", lambda *args: Grade(TILING, ()))
@@ -317,9 +400,14 @@ def test_whatever_goes_wrong_with_one_the_others_are_graded_and_it_is_tried_agai
 def test_names_of_files_are_of_one_student_each():
     names = ["Ranking", "a/b", "a_b", "ä" * 300, "Alice", "alice", "bob"]
     files = grades._choose_file_names(names)
-    assert len({file.casefold() for file in files.values()}) == 7 and max(map(len, files.values())) < 60
+    assert (
+        len({file.casefold() for file in files.values()}) == 7
+        and max(map(len, files.values())) < 60
+    )
     assert files["bob"] == "bob" and files["Ranking"].lower() != "ranking"
-    assert all(grades._choose_file_names(["", ".", "..", "/", "a"]).values())  # a student without a name has a page
+    assert all(
+        grades._choose_file_names(["", ".", "..", "/", "a"]).values()
+    )  # a student without a name has a page
 
 
 def test_results_of_hand_ins_that_are_gone_are_told_and_removed_when_asked(all_pass):
@@ -329,19 +417,26 @@ def test_results_of_hand_ins_that_are_gone_are_told_and_removed_when_asked(all_p
     assert "alice" in ranking and "bob" in ranking
     Path("in/alice/04b.cu").unlink()
     shutil.rmtree("in/bob")
-    assert "    3  of earlier hand-ins that are not among these count, too: --prune removes them\n" in grade_class("in")
+    assert (
+        "    3  of earlier hand-ins that are not among these count, too: --prune removes them\n"
+        in grade_class("in")
+    )
     assert len(pd.read_csv("grades/grades.csv")) == 4
     output = grade_class("in", "--prune")
     assert output.startswith("    3  removed:\n       alice 04b\n       bob 04a\n       bob 04b\n")
     assert [*pd.read_csv("grades/grades.csv")["exercise"]] == ["04a"]
     assert Path("grades/alice.html").is_file() and not Path("grades/bob.html").exists()
-    assert isinstance(CliRunner().invoke(app, ["grade", "--prune"]).exception, LabError)  # without a class
+    assert isinstance(
+        CliRunner().invoke(app, ["grade", "--prune"]).exception, LabError
+    )  # without a class
 
 
 def test_cells_that_begin_like_formulas_are_texts(tmp_path):
     bob = Person("=cmd|'/C calc'!A1", "-1", "+1@uni.example")
     roster = Roster((bob, Person("Ann", "2")))
-    grading.grade_all([Submission("@SUM(A1)", "", problem="=1+1"), Submission("2", "", problem="none")], tmp_path)
+    grading.grade_all(
+        [Submission("@SUM(A1)", "", problem="=1+1"), Submission("2", "", problem="none")], tmp_path
+    )
     grades.write_all(tmp_path, grades.Terms(roster=roster), formats=["canvas", "moodle"])
     for name in ("grades", "canvas", "moodle"):
         with open(tmp_path / f"{name}.csv", newline="") as file:
@@ -352,23 +447,40 @@ def test_cells_that_begin_like_formulas_are_texts(tmp_path):
         assert "'=cmd|'/C calc'!A1" in (cell for row in rows for cell in row)
 
 
-@pytest.mark.parametrize(("cell", "shown"), [
-    ("a;=1+1", "a;'=1+1"), ("  =1+1", "'  =1+1"), ("\uff1d1+1", "'\uff1d1+1"), ("\n=1", r"\n=1"),
-    ("a\t@SUM(A1)", r"a\t@SUM(A1)"), ("\x1b]0;x\x07", r"\x1b]0;x\x07"),
-    ("x,-2", "x,'-2"), ("cmd|'/C calc'!A1", "cmd|'/C calc'!A1"), ("Anne-Marie", "Anne-Marie"), ("a; b - c", "a; b - c"),
-])
+@pytest.mark.parametrize(
+    ("cell", "shown"),
+    [
+        ("a;=1+1", "a;'=1+1"),
+        ("  =1+1", "'  =1+1"),
+        ("\uff1d1+1", "'\uff1d1+1"),
+        ("\n=1", r"\n=1"),
+        ("a\t@SUM(A1)", r"a\t@SUM(A1)"),
+        ("\x1b]0;x\x07", r"\x1b]0;x\x07"),
+        ("x,-2", "x,'-2"),
+        ("cmd|'/C calc'!A1", "cmd|'/C calc'!A1"),
+        ("Anne-Marie", "Anne-Marie"),
+        ("a; b - c", "a; b - c"),
+    ],
+)
 def test_no_part_of_a_cell_is_a_formula_and_no_terminal_obeys_it(cell, shown):
     assert gradebooks.shown(cell) == shown and gradebooks.shown(3) == 3
 
 
-@pytest.mark.parametrize(("answer", "says"), [
-    (TILING.start.replace("void conv(", "void other("), "the kernel must be called conv, as in the starting code"),
-    (TILING.start + "//" * 40_000, "this has more than 65,536 characters"),
-    (TILING.start + "//\n" * 1000, "lines and"),
-    (None, "the program used more than 2048 MB of memory"),
-])
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [
+        (
+            TILING.start.replace("void conv(", "void other("),
+            "the kernel must be called conv, as in the starting code",
+        ),
+        (TILING.start + "//" * 40_000, "this has more than 65,536 characters"),
+        (TILING.start + "//\n" * 1000, "lines and"),
+        (None, "the program used more than 2048 MB of memory"),
+    ],
+)
 def test_what_cannot_be_graded_by_its_own_fault_gets_no_points_and_is_not_tried_again(
-        walled, monkeypatch, answer, says):
+    walled, monkeypatch, answer, says
+):
     tried = []
 
     def stopped(*args):
@@ -380,7 +492,9 @@ def test_what_cannot_be_graded_by_its_own_fault_gets_no_points_and_is_not_tried_
     Path("mallory_04a.cu").write_text(answer or TILING.solution)
     for _ in range(2):
         output = grade_class("mallory_04a.cu", "--roster", "class.csv", "--format", "canvas")
-        assert output.startswith("    1  not right yet\n    1  no points, because:\n       mallory 04a: ")
+        assert output.startswith(
+            "    1  not right yet\n    1  no points, because:\n       mallory 04a: "
+        )
         assert says in output
         (row,) = csv.DictReader(Path("grades/grades.csv").read_text().splitlines())
         assert (row["points"], row["of"]) == ("0", "1") and says in row["why"]
@@ -388,8 +502,22 @@ def test_what_cannot_be_graded_by_its_own_fault_gets_no_points_and_is_not_tried_
     assert len(tried) == (answer is None)
 
 
-@pytest.mark.parametrize("answer", [(), (1,), (10**900, 1), (-1, 1), (1e999, 1), ("a", b""), (None, ...), ({}, [()]),
-                                    (True, 1j), (float("nan"), 1), (1, 2, 3)])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        (),
+        (1,),
+        (10**900, 1),
+        (-1, 1),
+        (1e999, 1),
+        ("a", b""),
+        (None, ...),
+        ({}, [()]),
+        (True, 1j),
+        (float("nan"), 1),
+        (1, 2, 3),
+    ],
+)
 @pytest.mark.parametrize("number", ["11a", "11b", "12a", "12b", "13a", "13b", "14b"])
 def test_an_answer_by_numbers_that_is_none_gets_no_points(number, answer):
     grade = grading._grade(Submission("mallory", number, answer), unsafe=False)
@@ -397,15 +525,24 @@ def test_an_answer_by_numbers_that_is_none_gets_no_points(number, answer):
 
 
 def test_what_is_not_the_fault_of_a_hand_in_is_tried_again(monkeypatch):
-    for status, own in ((None, True), (-signal.SIGSEGV, True), (-signal.SIGKILL, False), (1, False)):
+    for status, own in (
+        (None, True),
+        (-signal.SIGSEGV, True),
+        (-signal.SIGKILL, False),
+        (1, False),
+    ):
         with pytest.raises(LabError) as raised:
-            sandbox.read_answer(sandbox.SandboxEnded(status, "ended", 1, 1, "", ""), Path("none"), "word")
+            sandbox.read_answer(
+                sandbox.SandboxEnded(status, "ended", 1, 1, "", ""), Path("none"), "word"
+            )
         assert isinstance(raised.value, sandbox.NoResultError) == own
 
 
 def test_what_is_not_graded_is_an_empty_cell_everywhere(walled, monkeypatch):
     grade_one = grading._grade
-    monkeypatch.setattr(grading, "_grade", lambda one, *args: grade_one(one, *args) if one.problem else result(one))
+    monkeypatch.setattr(
+        grading, "_grade", lambda one, *args: grade_one(one, *args) if one.problem else result(one)
+    )
     Path("class.csv").write_text("name,id,email\nAnn,1,\nBob,2,\n")
     hand_in("ann_04a.cu", "04a_ann.cu", "bob_04a.cu")
     output = grade_class("in", "--roster", "class.csv", "--format", "canvas", "--format", "moodle")
@@ -423,7 +560,9 @@ def test_only_what_is_assigned_is_graded_and_exported(all_pass):
     everything = "in", "--roster", "class.csv", "--format", "canvas"
     grade_class(*everything)
     text = grade_class(*everything, "--exercise", "04a", "--exercise", "1a", "--exercise", "p1a")
-    assert text.startswith("    2  goal met\n    1  nothing handed in: Bob\n    1  of exercises that --exercise")
+    assert text.startswith(
+        "    2  goal met\n    1  nothing handed in: Bob\n    1  of exercises that --exercise"
+    )
     head, _, *rows = rows_of("canvas")
     assert [title.split()[0] for title in head[5:]] == ["01a", "04a", "P1a"]
     assert [row[5:] for row in rows] == [["", "1", "1"], ["", "", ""]]
@@ -435,18 +574,30 @@ def test_results_of_an_exercise_that_is_not_named_are_not_taken_for_names_of_stu
     kept = grading.Result("ann", "saxpy", True, "goal met", lines=[[True, "right", ""]])
     Path("grades/results/ann.json").write_text(json.dumps(asdict(kept)))
     error = CliRunner().invoke(app, ["grade"]).exception
-    assert isinstance(error, LabError) and "grades holds results of saxpy, which is no exercise" in str(error)
+    assert isinstance(
+        error, LabError
+    ) and "grades holds results of saxpy, which is no exercise" in str(error)
 
 
-def test_a_page_says_what_too_many_lines_cost_and_has_the_first_line_of_an_error_as_its_heading(tmp_path):
-    lines = [[True, "right", ""], [False, "changed lines: 9, wanted at most 2", "changed lines"], [True, "one", "one"]]
+def test_a_page_says_what_too_many_lines_cost_and_has_the_first_line_of_an_error_as_its_heading(
+    tmp_path,
+):
+    lines = [
+        [True, "right", ""],
+        [False, "changed lines: 9, wanted at most 2", "changed lines"],
+        [True, "one", "one"],
+    ]
     (tmp_path / "results").mkdir()
-    for stored in (grading.Result("ann", "04a", False, "goal missed", lines=lines),
-                   grading.Result("ann", "04b", False, "not graded: <first>\nsecond")):
+    for stored in (
+        grading.Result("ann", "04a", False, "goal missed", lines=lines),
+        grading.Result("ann", "04b", False, "not graded: <first>\nsecond"),
+    ):
         grading._choose_path(tmp_path / "results", stored).write_text(json.dumps(asdict(stored)))
     grades.write_all(tmp_path)
     page = (tmp_path / "ann.html").read_text()
-    assert "at most 2\nWith more changed lines than that, the goals count for nothing.</span>" in page
+    assert (
+        "at most 2\nWith more changed lines than that, the goals count for nothing.</span>" in page
+    )
     assert page.count("count for nothing") == 1
     assert ": not graded: &lt;first&gt;</h2>" in page and ">second</pre>" in page
 
@@ -485,13 +636,26 @@ PEOPLE = (("Ann Ode", "1"), ("Bob", "2"), ("Eve", "3"), ("Cem", "4"), ("Dora", "
 
 def test_marks_late_points_and_groups_survive_a_regrade(all_pass, monkeypatch):
     hand_in("ann/04a.cu", "cem/04a.cu", "dora/04a.cu", "bob/04b.cu")
-    Path("in/manifest.csv").write_text("file,submitted_at\nann,2026-12-01T10:00Z\nbob,2026-12-03T10:00Z\n"
-                                       "cem,2026-12-01T10:00Z\ndora,2026-12-02T00:30Z\n")
+    Path("in/manifest.csv").write_text(
+        "file,submitted_at\nann,2026-12-01T10:00Z\nbob,2026-12-03T10:00Z\n"
+        "cem,2026-12-01T10:00Z\ndora,2026-12-02T00:30Z\n"
+    )
     Path("rules.toml").write_text(RULES)
-    Path("class.csv").write_text("name,id,email\n" + "".join(
-        f"{name},{number},{name.split()[0].lower()}@uni.example\n" for name, number in PEOPLE))
-    known = ["--rules", "rules.toml", "--roster", "class.csv", "--due", "2026-12-02T00:00Z",
-             *(word for name in ("canvas", "moodle", "gradescope") for word in ("--format", name))]
+    Path("class.csv").write_text(
+        "name,id,email\n"
+        + "".join(
+            f"{name},{number},{name.split()[0].lower()}@uni.example\n" for name, number in PEOPLE
+        )
+    )
+    known = [
+        "--rules",
+        "rules.toml",
+        "--roster",
+        "class.csv",
+        "--due",
+        "2026-12-02T00:00Z",
+        *(word for name in ("canvas", "moodle", "gradescope") for word in ("--format", name)),
+    ]
 
     def grade(*words):
         output = grade_class(*words, *known)
@@ -502,25 +666,41 @@ def test_marks_late_points_and_groups_survive_a_regrade(all_pass, monkeypatch):
     comment = "=A good idea: see section 3."
     late = "34.0 h late: 40 % of the points lost"
     assert {key: (row["points"], row["verdict"], row["notes"]) for key, row in rows.items()} == {
-        ("1", "04a"): ("1", "goal met", f"'{comment}"), ("1", "04b"): ("0.6", "goal met", late),
-        ("2", "04a"): ("1", "goal met", f"'{comment}; You did not take part."), ("2", "04b"): ("0.6", "goal met", late),
-        ("3", "04a"): ("1", "goal met", f"'{comment}"), ("3", "04b"): ("0.6", "goal met", late),
+        ("1", "04a"): ("1", "goal met", f"'{comment}"),
+        ("1", "04b"): ("0.6", "goal met", late),
+        ("2", "04a"): ("1", "goal met", f"'{comment}; You did not take part."),
+        ("2", "04b"): ("0.6", "goal met", late),
+        ("3", "04a"): ("1", "goal met", f"'{comment}"),
+        ("3", "04b"): ("0.6", "goal met", late),
         ("4", "04a"): ("0", "invalid", "invalid, because it is Ann's kernel"),
         ("5", "04a"): ("1", "goal met", ""),  # late, within the grace
     }
-    assert "    1  marks without a hand-in:\n       5 04b\n" in output and "    1  invalid\n" in output
+    assert (
+        "    1  marks without a hand-in:\n       5 04b\n" in output and "    1  invalid\n" in output
+    )
     assert "nothing handed in" not in output and "two names" not in output
-    before = {path: path.read_bytes() for path in Path("grades").rglob("*") if path.suffix in (".csv", ".html")}
+    before = {
+        path: path.read_bytes()
+        for path in Path("grades").rglob("*")
+        if path.suffix in (".csv", ".html")
+    }
     assert "invalid, because it is Ann&#39;s kernel" in before[Path("grades/cem.html")].decode()
     report = json.loads(Path("grades/gradescope/cem/results.json").read_text())
     assert report["score"] == 0 and report["tests"][0]["status"] == "failed"
     assert report["tests"][0]["output"].endswith("\ninvalid, because it is Ann's kernel")
     report = json.loads(Path("grades/gradescope/bob/results.json").read_text())
     assert report["score"] == 1.6 and {test["status"] for test in report["tests"]} == {"passed"}
-    moodle = {row["ID number"]: row for row in csv.DictReader(before[Path("grades/moodle.csv")].decode().splitlines())}
-    assert moodle["4"]["04a Rows apart"] == "0" and moodle["4"]["04a Rows apart (feedback)"].endswith("Ann's kernel")
+    moodle = {
+        row["ID number"]: row
+        for row in csv.DictReader(before[Path("grades/moodle.csv")].decode().splitlines())
+    }
+    assert moodle["4"]["04a Rows apart"] == "0" and moodle["4"][
+        "04a Rows apart (feedback)"
+    ].endswith("Ann's kernel")
     assert moodle["1"]["04a Rows apart (feedback)"] == f"'{comment}"
-    assert "feedback" not in before[Path("grades/canvas.csv")].decode()  # Canvas imports points alone
+    assert (
+        "feedback" not in before[Path("grades/canvas.csv")].decode()
+    )  # Canvas imports points alone
 
     monkeypatch.setattr(grading, "digest_task", lambda number: "another lab")
     for words in (["in", "--again"], []):
@@ -534,40 +714,58 @@ def test_marks_late_points_and_groups_survive_a_regrade(all_pass, monkeypatch):
 def test_the_last_hand_in_of_a_group_counts_for_those_who_have_none(tmp_path):
     text = '[groups]\nblue = ["ann", "bob", "cem"]\n'
     (tmp_path / "rules.toml").write_text(text)
-    shared = read_rules(tmp_path / "rules.toml").share_groups([
-        Submission("Ann", "04a", "early", submitted_at="2026-12-01T00:00:00+00:00"),
-        Submission("bob", "04a", "late", submitted_at="2026-12-02T00:00:00+00:00"),
-        Submission("bob", "", problem="there is no .cu file"),
-        Submission("blue", "04b", "of the group"), Submission("dora", "04a", "hers"),
-        Submission("cem", "04b", problem="handed in twice"),
-    ])
+    shared = read_rules(tmp_path / "rules.toml").share_groups(
+        [
+            Submission("Ann", "04a", "early", submitted_at="2026-12-01T00:00:00+00:00"),
+            Submission("bob", "04a", "late", submitted_at="2026-12-02T00:00:00+00:00"),
+            Submission("bob", "", problem="there is no .cu file"),
+            Submission("blue", "04b", "of the group"),
+            Submission("dora", "04a", "hers"),
+            Submission("cem", "04b", problem="handed in twice"),
+        ]
+    )
     assert sorted((item.student, item.exercise, item.answer) for item in shared) == [
-        ("Ann", "04a", "early"), ("Ann", "04b", "of the group"), ("bob", "", ""), ("bob", "04a", "late"),
-        ("bob", "04b", "of the group"), ("cem", "04a", "late"), ("cem", "04b", ""), ("dora", "04a", "hers")]
+        ("Ann", "04a", "early"),
+        ("Ann", "04b", "of the group"),
+        ("bob", "", ""),
+        ("bob", "04a", "late"),
+        ("bob", "04b", "of the group"),
+        ("cem", "04a", "late"),
+        ("cem", "04b", ""),
+        ("dora", "04a", "hers"),
+    ]
 
 
-@pytest.mark.parametrize(("text", "says"), [
-    ("late =", "cannot be read"),
-    ("points = 3", "its tables are late, groups and marks"),
-    ("[late]\nlost_per_day = 10", "shares from 0 to 1"),
-    ("[late]\nlost_per_day = nan", "shares from 0 to 1"),
-    ("[late]\nper_week = 1", "shares from 0 to 1"),
-    ("late = 0.1", "shares from 0 to 1"),
-    ("groups = 1", "a group is a list of names"),
-    ("[groups]\nblue = [1]", "a group is a list of names"),
-    ("[groups]\nblue = ['1']\nred = ['Ann Ode']", "1 is there twice"),
-    ("[groups]\nbob = ['ann']", "2 is there twice: a student has one group, and no student has its name"),
-    ("[groups]\nblue = ['zoe']", "the roster has no student zoe"),
-    ("marks = 'no'", "each of marks has"),
-    ("[[marks]]\nstudent = 'ann'", "each of marks has"),
-    ("[[marks]]\nstudent = 'ann'\nexercise = '04a'\ncoment = ''", "each of marks has"),
-    ("[[marks]]\nstudent = 'ann'\nexercise = '04a'\ncomment = 3", "each of marks has"),
-    ("[[marks]]\nstudent = 'ann'\nexercise = '99z'", "99z"),
-    ("[[marks]]\nstudent = 'zoe'\nexercise = '04a'", "the roster has no student zoe"),
-])
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("late =", "cannot be read"),
+        ("points = 3", "its tables are late, groups and marks"),
+        ("[late]\nlost_per_day = 10", "shares from 0 to 1"),
+        ("[late]\nlost_per_day = nan", "shares from 0 to 1"),
+        ("[late]\nper_week = 1", "shares from 0 to 1"),
+        ("late = 0.1", "shares from 0 to 1"),
+        ("groups = 1", "a group is a list of names"),
+        ("[groups]\nblue = [1]", "a group is a list of names"),
+        ("[groups]\nblue = ['1']\nred = ['Ann Ode']", "1 is there twice"),
+        (
+            "[groups]\nbob = ['ann']",
+            "2 is there twice: a student has one group, and no student has its name",
+        ),
+        ("[groups]\nblue = ['zoe']", "the roster has no student zoe"),
+        ("marks = 'no'", "each of marks has"),
+        ("[[marks]]\nstudent = 'ann'", "each of marks has"),
+        ("[[marks]]\nstudent = 'ann'\nexercise = '04a'\ncoment = ''", "each of marks has"),
+        ("[[marks]]\nstudent = 'ann'\nexercise = '04a'\ncomment = 3", "each of marks has"),
+        ("[[marks]]\nstudent = 'ann'\nexercise = '99z'", "99z"),
+        ("[[marks]]\nstudent = 'zoe'\nexercise = '04a'", "the roster has no student zoe"),
+    ],
+)
 def test_rules_that_are_wrong_are_one_sentence(tmp_path, text, says):
     (tmp_path / "rules.toml").write_text(text)
-    roster = Roster(tuple(Person(name, number, f"{name.split()[0].lower()}@x") for name, number in PEOPLE))
+    roster = Roster(
+        tuple(Person(name, number, f"{name.split()[0].lower()}@x") for name, number in PEOPLE)
+    )
     with pytest.raises(LabError, match=says) as error:
         read_rules(tmp_path / "rules.toml", roster)
     assert "\n" not in str(error.value)

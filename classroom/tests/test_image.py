@@ -18,8 +18,13 @@ from labkit_classroom import autograder
 
 pytestmark = pytest.mark.thorough("a class of hand-ins: minutes")
 TOOL = next(filter(None, map(shutil.which, ("podman", "docker"))), None)
-BASE = os.environ.get("LABKIT_TEST_BASE") or re.search(
-    r"ARG BASE=(\S+)", Path(autograder.__file__).with_name("container").joinpath("Containerfile").read_text())[1]
+BASE = (
+    os.environ.get("LABKIT_TEST_BASE")
+    or re.search(
+        r"ARG BASE=(\S+)",
+        Path(autograder.__file__).with_name("container").joinpath("Containerfile").read_text(),
+    )[1]
+)
 IMAGE = "localhost/labkit-grader-test"
 AS_DOCUMENTED = ("run", "--rm", "--init", "--network", "none")
 
@@ -54,10 +59,14 @@ def tool(*arguments, check=True):
 @pytest.fixture(scope="module")
 def image(tmp_path_factory):
     if not TOOL:
-        pytest.skip("no container runtime is installed, neither Podman nor Docker: sudo apt install podman")
+        pytest.skip(
+            "no container runtime is installed, neither Podman nor Docker: sudo apt install podman"
+        )
     tried = tool(*AS_DOCUMENTED, BASE, "true", check=False)
     if tried.returncode:
-        pytest.skip(f"{Path(TOOL).name} runs no container from {BASE} here: {tried.stderr.strip().splitlines()[-1]}")
+        pytest.skip(
+            f"{Path(TOOL).name} runs no container from {BASE} here: {tried.stderr.strip().splitlines()[-1]}"
+        )
     folder = tmp_path_factory.mktemp("image") / "grader"
     autograder.write_image(folder, [])
     tool("build", "--network", "host", "--build-arg", f"BASE={BASE}", "-t", IMAGE, str(folder))
@@ -72,7 +81,9 @@ def test_programs_that_attack_are_held(image, tmp_path):
         (tmp_path / name).parent.mkdir(parents=True)
         (tmp_path / name).write_text("bob's")
     mounts = [word for path in tmp_path.iterdir() for word in ("-v", f"{path}:/work/{path.name}")]
-    process = tool(*AS_DOCUMENTED, *mounts, "--entrypoint", "sh", image, "-c", ENTERED, "sh", *PROGRAMS)
+    process = tool(
+        *AS_DOCUMENTED, *mounts, "--entrypoint", "sh", image, "-c", ENTERED, "sh", *PROGRAMS
+    )
     outcomes = json.loads(process.stdout)
     assert not any(outcomes.pop("walls").values())
     assert outcomes.keys() == PROGRAMS.keys() and len(outcomes) == len([*ATTACKS.glob("*.cpp")])
@@ -80,8 +91,11 @@ def test_programs_that_attack_are_held(image, tmp_path):
         assert "REACHED" not in output, name
         assert "held" in output or status is None or status < 0, (name, problem)
         assert stopped, name
-    assert {path.name: path.read_text() for path in tmp_path.rglob("*") if path.suffix in (".json", ".cu")} == {
-        "04a.cu": "bob's", "bob-04a.json": "bob's"}
+    assert {
+        path.name: path.read_text()
+        for path in tmp_path.rglob("*")
+        if path.suffix in (".json", ".cu")
+    } == {"04a.cu": "bob's", "bob-04a.json": "bob's"}
 
 
 def test_kernels_that_attack_do_not_pass_and_an_honest_one_does(image, tmp_path):
@@ -92,7 +106,10 @@ def test_kernels_that_attack_do_not_pass_and_an_honest_one_does(image, tmp_path)
     before = {path: path.read_bytes() for path in (tmp_path / "in").rglob("*.cu")}
     mounts = "-v", f"{tmp_path}/in:/work/handed-in:ro", "-v", f"{tmp_path}/grades:/work/grades"
     process = tool(*AS_DOCUMENTED, *mounts, image, "handed-in", "--out", "grades")
-    assert "Walls that stand (the container): network, file system, processes, memory, system calls\n" in process.stderr
+    assert (
+        "Walls that stand (the container): network, file system, processes, memory, system calls\n"
+        in process.stderr
+    )
     with open(tmp_path / "grades" / "grades.csv", newline="") as file:
         verdicts = {row["student"]: (row["verdict"], row["points"]) for row in csv.DictReader(file)}
     assert verdicts.pop("honest") == ("goal met", "1")

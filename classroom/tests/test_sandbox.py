@@ -45,7 +45,9 @@ write_answer("answer", nonce, dict(y=y.tolist()))
 
 
 def python(program, scratch, *arguments, **options):
-    return sandbox.run([sys.executable, "-I", "-c", program, *map(str, arguments)], scratch, **options)
+    return sandbox.run(
+        [sys.executable, "-I", "-c", program, *map(str, arguments)], scratch, **options
+    )
 
 
 def shell(line, scratch, **options):
@@ -62,7 +64,12 @@ def test_it_sees_no_files_but_those_that_it_needs(tmp_path, monkeypatch):
     for folder in (scratch, other, granted):
         folder.mkdir()
         (folder / "kernel.cu").write_text("mine")
-    hidden = [*map(str, (other, "/etc/passwd", "/etc/shadow", "/home", Path.home() / ".ssh", Path(__file__)))]
+    hidden = [
+        *map(
+            str,
+            (other, "/etc/passwd", "/etc/shadow", "/home", Path.home() / ".ssh", Path(__file__)),
+        )
+    ]
     program = (
         "import os, sys\n"
         "assert not [path for path in sys.argv[2:] if os.path.exists(path)]\n"
@@ -74,19 +81,35 @@ def test_it_sees_no_files_but_those_that_it_needs(tmp_path, monkeypatch):
     ended = python(program, scratch, granted / "kernel.cu", *hidden, readable=[granted])
     assert (ended.status, ended.problem, ended.stderr) == (0, "", "")
     names, processes = map(eval, ended.stdout.splitlines())
-    assert set(names) <= {"CXX", "HOME", "HOSTCUDA_CACHE_DIR", "HOSTCUDA_CHECK", "HOSTCUDA_ENGINE",
-                          "OPENBLAS_NUM_THREADS", "PATH", "PWD", "PYTHONDONTWRITEBYTECODE", "PYTHONPATH", "TMPDIR"}
+    assert set(names) <= {
+        "CXX",
+        "HOME",
+        "HOSTCUDA_CACHE_DIR",
+        "HOSTCUDA_CHECK",
+        "HOSTCUDA_ENGINE",
+        "OPENBLAS_NUM_THREADS",
+        "PATH",
+        "PWD",
+        "PYTHONDONTWRITEBYTECODE",
+        "PYTHONPATH",
+        "TMPDIR",
+    }
     assert len(processes) < 5 and os.getpid() not in processes
     assert (scratch / "result").read_text() == "kept" and not Path("/tmp/private").exists()
 
 
 @needs_sandbox
-@pytest.mark.parametrize("asked", [exercise("04a"), exercise(SAXPY)], ids=lambda asked: asked.number)
+@pytest.mark.parametrize(
+    "asked", [exercise("04a"), exercise(SAXPY)], ids=lambda asked: asked.number
+)
 def test_it_gets_no_solution(tmp_path, asked):
     hand_over(asked, asked.start, tmp_path)
     names = {path.name for path in (tmp_path / "exercise").iterdir()}
     assert "exercise.py" in names and not names & {"wrong.toml", asked.file.name}
-    assert python(f"import os; print(os.path.exists({str(asked.folder)!r}))", tmp_path).stdout == "False\n"
+    assert (
+        python(f"import os; print(os.path.exists({str(asked.folder)!r}))", tmp_path).stdout
+        == "False\n"
+    )
 
 
 @needs_sandbox
@@ -102,7 +125,15 @@ def test_it_can_write_nothing_else(tmp_path):
     granted.mkdir()
     granted.chmod(0o777)
     (tmp_path / "one").mkdir()
-    ended = python(program, tmp_path / "one", cuda_src(), sys.prefix, sys.base_prefix, granted, readable=[granted])
+    ended = python(
+        program,
+        tmp_path / "one",
+        cuda_src(),
+        sys.prefix,
+        sys.base_prefix,
+        granted,
+        readable=[granted],
+    )
     assert (ended.status, ended.stdout) == (0, "")
 
 
@@ -121,19 +152,47 @@ HOG = "kept = []\nwhile True: kept.append(b'1' * (8 << 20))"
 FILLED = "i=0; while :; do i=$((i+1)); head -c 1000000 /dev/zero > $i; done"
 
 
-@pytest.mark.parametrize(("program", "limits", "problem"), [
-    ("while True: pass", Limits(seconds=0.5), "took longer than 0.5 s"),
-    ("import signal, time\nsignal.signal(15, signal.SIG_IGN)\ntime.sleep(99)", Limits(seconds=0.5), "took longer "),
-    ("while True: pass", Limits(processor_seconds=1), "used more than 1 s of processor time"),
-    (HOG, Limits(memory=200 << 20), "used more than 200 MB of memory"),
-    ("import os\nos.execlp('sh', 'sh', '-c', " + repr(FILLED) + ")", Limits(scratch=20 << 20),
-     "wrote more than 20 MB of files"),
-    ("i = 0\nwhile True:\n  open(str(i), 'w').close(); i += 1", Limits(scratch=4 << 20), "wrote more than 4 MB"),
-    ("import signal\nsignal.signal(signal.SIGXFSZ, signal.SIG_DFL)\nopen('big', 'wb').write(bytes(9 << 20))",
-     Limits(file=1 << 20), "wrote a file of more than 1 MB"),
-    ("import os; os.abort()", None, "was ended by SIGABRT"),
-    ("raise SystemExit(3)", None, "ended with exit status 3"),
-], ids=["loop", "deaf", "processor", "memory", "files", "empty files", "one file", "abort", "exit"])
+@pytest.mark.parametrize(
+    ("program", "limits", "problem"),
+    [
+        ("while True: pass", Limits(seconds=0.5), "took longer than 0.5 s"),
+        (
+            "import signal, time\nsignal.signal(15, signal.SIG_IGN)\ntime.sleep(99)",
+            Limits(seconds=0.5),
+            "took longer ",
+        ),
+        ("while True: pass", Limits(processor_seconds=1), "used more than 1 s of processor time"),
+        (HOG, Limits(memory=200 << 20), "used more than 200 MB of memory"),
+        (
+            "import os\nos.execlp('sh', 'sh', '-c', " + repr(FILLED) + ")",
+            Limits(scratch=20 << 20),
+            "wrote more than 20 MB of files",
+        ),
+        (
+            "i = 0\nwhile True:\n  open(str(i), 'w').close(); i += 1",
+            Limits(scratch=4 << 20),
+            "wrote more than 4 MB",
+        ),
+        (
+            "import signal\nsignal.signal(signal.SIGXFSZ, signal.SIG_DFL)\nopen('big', 'wb').write(bytes(9 << 20))",
+            Limits(file=1 << 20),
+            "wrote a file of more than 1 MB",
+        ),
+        ("import os; os.abort()", None, "was ended by SIGABRT"),
+        ("raise SystemExit(3)", None, "ended with exit status 3"),
+    ],
+    ids=[
+        "loop",
+        "deaf",
+        "processor",
+        "memory",
+        "files",
+        "empty files",
+        "one file",
+        "abort",
+        "exit",
+    ],
+)
 @needs_sandbox
 def test_a_limit_stops_it(tmp_path, program, limits, problem):
     ended = python(program, tmp_path, limits=limits)
@@ -186,19 +245,29 @@ def test_the_first_kernel_of_a_new_cache_finds_all_that_the_engine_compiles(tmp_
 
 @needs_sandbox
 def test_it_cannot_change_the_cache_of_who_runs_it(tmp_path):
-    files = [file for path in sandbox.precompile(CHECK) for file in ([path] if path.is_file() else path.iterdir())]
+    files = [
+        file
+        for path in sandbox.precompile(CHECK)
+        for file in ([path] if path.is_file() else path.iterdir())
+    ]
     assert len(files) > 1
-    before = [file.read_bytes() for file in files]  # not their times: other tests use the same files meanwhile
+    before = [
+        file.read_bytes() for file in files
+    ]  # not their times: other tests use the same files meanwhile
     made = "/tmp/labkit-made"
     attempt = f"for f in /tmp/labkit/* {made}/*; do echo >> $f; touch $f; done; rm -rf {made}/*; ls /tmp/labkit {made}"
     ended = shell(attempt, tmp_path, check=CHECK)
-    assert len(ended.stdout.split()) == 3 + 1 + 3 + 1 and f"rm: cannot remove '{made}/" in ended.stderr
+    assert (
+        len(ended.stdout.split()) == 3 + 1 + 3 + 1 and f"rm: cannot remove '{made}/" in ended.stderr
+    )
     assert [file.read_bytes() for file in files] == before
 
 
 FORGED = {
-    "leaves": ("#include <cstdlib>\n" + KERNEL.replace("{", '{ printf("PASS\\n"); exit(0); '),
-               "calls exit, which is no function of CUDA"),
+    "leaves": (
+        "#include <cstdlib>\n" + KERNEL.replace("{", '{ printf("PASS\\n"); exit(0); '),
+        "calls exit, which is no function of CUDA",
+    ),
     "writes it": (
         "#include <cstdio>\n#include <unistd.h>\n"
         'static int before = [] { FILE *f = fopen("answer", "w"); '
@@ -207,7 +276,8 @@ FORGED = {
         "which is no function of CUDA",
     ),
     "finds a function by its address": (
-        KERNEL.replace("{", "{ ((void (*)(int))((char *)&expf + 64))(0); "), "line 1: the kernel calls a function by a"
+        KERNEL.replace("{", "{ ((void (*)(int))((char *)&expf + 64))(0); "),
+        "line 1: the kernel calls a function by a",
     ),
 }
 
@@ -224,12 +294,19 @@ def test_a_forged_result_is_none(tmp_path, source, sentence):
 @needs_sandbox
 def test_without_the_check_of_symbols_a_forged_result_has_no_nonce(tmp_path):
     source, _ = FORGED["writes it"]
-    ended, word = graded(tmp_path, source.replace("_exit(0); ", ""), CHILD.replace("untrusted.guard(source)", "") + "\n"
-                         "import os; os.rename('answer', 'right')\n"
-                         "SourceModule(source + ' ', no_extern_c=True)")
+    ended, word = graded(
+        tmp_path,
+        source.replace("_exit(0); ", ""),
+        CHILD.replace("untrusted.guard(source)", "") + "\n"
+        "import os; os.rename('answer', 'right')\n"
+        "SourceModule(source + ' ', no_extern_c=True)",
+    )
     assert ended.status == 0 and (tmp_path / "answer").exists()
     assert sandbox.read_answer(ended, tmp_path / "right", word) == {"y": [0, 2, 4, 6]}
-    with pytest.raises(LabError, match="there is no result: the program ended before it could write one, or another"):
+    with pytest.raises(
+        LabError,
+        match="there is no result: the program ended before it could write one, or another",
+    ):
         sandbox.read_answer(ended, tmp_path / "answer", word)
 
 
@@ -249,7 +326,19 @@ def test_an_answer_is_a_plain_file_with_the_nonce(tmp_path):
     (tmp_path / "deep").write_text("[" * 100_000)
     write_answer(tmp_path / "other", sandbox.make_nonce(), {"y": [1.5]})
     write_answer(tmp_path / "none", word, [1.5])
-    for name in ("answer", "hard", "link", "pipe", "folder", "text", "list", "deep", "other", "none", "missing"):
+    for name in (
+        "answer",
+        "hard",
+        "link",
+        "pipe",
+        "folder",
+        "text",
+        "list",
+        "deep",
+        "other",
+        "none",
+        "missing",
+    ):
         with pytest.raises(LabError, match="there is no result: the program ended before"):
             sandbox.read_answer(RIGHT, tmp_path / name, word)
     (tmp_path / "hard").unlink()
@@ -267,11 +356,18 @@ def tried_anew():
 
 def test_without_a_sandbox_it_says_why_and_refuses(tmp_path, monkeypatch, tried_anew):
     monkeypatch.setattr(sandbox.shutil, "which", lambda name: None)
-    assert sandbox.why_not() == "bubblewrap is missing: sudo apt install bubblewrap" and not sandbox.available()
-    with pytest.raises(LabError, match=r"not run without a sandbox: bubblewrap is missing: .* With --unsafe they"):
+    assert (
+        sandbox.why_not() == "bubblewrap is missing: sudo apt install bubblewrap"
+        and not sandbox.available()
+    )
+    with pytest.raises(
+        LabError, match=r"not run without a sandbox: bubblewrap is missing: .* With --unsafe they"
+    ):
         sandbox.run(["touch", "ran"], tmp_path)
     assert not (tmp_path / "ran").exists()
-    ended = sandbox.run([sys.executable, "-c", HOG], tmp_path, limits=Limits(memory=200 << 20), unsafe=True)
+    ended = sandbox.run(
+        [sys.executable, "-c", HOG], tmp_path, limits=Limits(memory=200 << 20), unsafe=True
+    )
     assert ended.problem == "used more than 200 MB of memory"
     ended = sandbox.run(["sh", "-c", "echo $HOSTCUDA_CACHE_DIR"], tmp_path, unsafe=True)
     assert ended == SandboxEnded(0, "", ended.seconds, ended.peak_memory, f"{tmp_path}/cache\n", "")
@@ -283,4 +379,7 @@ def test_a_sandbox_that_does_not_work_says_so(tmp_path, monkeypatch, tried_anew)
     fake.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     monkeypatch.setattr(sandbox, "_make_environment", lambda check: {"PATH": os.environ["PATH"]})
-    assert "does not work here (bwrap: No permissions to create new namespace): allow" in sandbox.why_not()
+    assert (
+        "does not work here (bwrap: No permissions to create new namespace): allow"
+        in sandbox.why_not()
+    )

@@ -35,7 +35,10 @@ Ann Ode,1001,ann@uni.example,,A
 "Bee, Bob",1002,bob@uni.example,,A
 Cem Cay,1003,cem@uni.example,48,B
 Dee Day,1004,dee@uni.example,,B
-""" + "".join(f"{name},{2000 + place},{name}@uni.example,,B\n" for place, name in enumerate([*WRITTEN, *COPIED]))
+""" + "".join(
+    f"{name},{2000 + place},{name}@uni.example,,B\n"
+    for place, name in enumerate([*WRITTEN, *COPIED])
+)
 DUE = "--due", "saxpy=2026-11-01T23:59+01:00", "--due", "P5a=2026-12-01T23:59+01:00"
 
 
@@ -49,7 +52,9 @@ def course(tmp_path, monkeypatch):
 
 
 def labkit(*arguments):
-    outcome = CliRunner().invoke(app, ["grade", *arguments, "--exercise", "saxpy", "--roster", "class.csv"])
+    outcome = CliRunner().invoke(
+        app, ["grade", *arguments, "--exercise", "saxpy", "--roster", "class.csv"]
+    )
     assert outcome.exit_code == 0, outcome.output
     return outcome.stdout
 
@@ -71,8 +76,14 @@ def test_a_semester(course, monkeypatch):
     """Eighteen hand-ins, sixteen different texts; it takes half a minute to compile, run and count the kernels."""
     saxpy, softmax = exercise(course / "saxpy"), exercise("P5a")
     graded, grade_one = [], grading._grade
-    monkeypatch.setattr(grading, "_grade", lambda sent, *rest: graded.append(sent.exercise) or grade_one(sent, *rest))
-    right = saxpy.start.replace("i < min(first + part, n)", "i < n && i < first + part")  # right, and as slow as before
+    monkeypatch.setattr(
+        grading,
+        "_grade",
+        lambda sent, *rest: graded.append(sent.exercise) or grade_one(sent, *rest),
+    )
+    right = saxpy.start.replace(
+        "i < min(first + part, n)", "i < n && i < first + part"
+    )  # right, and as slow as before
 
     hand_in("1001/saxpy.cu", saxpy.solution, "2026-11-01T20:00+01:00")
     hand_in("bob_saxpy.cu", right, "2026-11-02T02:59+01:00")  # three hours late
@@ -82,14 +93,30 @@ def test_a_semester(course, monkeypatch):
     assert sorted(graded) == ["saxpy"] * 3  # Cem's text is Ann's
     absent = ", ".join(["Dee Day", *WRITTEN, *COPIED])
     assert output.splitlines() == [
-        "    2  goal met", "    1  goal missed", "    1  goal missed: this is the starting code",
-        f"   12  nothing handed in: {absent}", "    1  not in the roster: zoe", "    1  late",
-        "grades/grades.csv, and a page for each of 4 students"]
+        "    2  goal met",
+        "    1  goal missed",
+        "    1  goal missed: this is the starting code",
+        f"   12  nothing handed in: {absent}",
+        "    1  not in the roster: zoe",
+        "    1  late",
+        "grades/grades.csv, and a page for each of 4 students",
+    ]
     rows = table()
     assert "1 of 1 exercises met" in Path("grades/1001.html").read_text()
-    assert {key[0]: (row["id"], row["points"], row["late_h"]) for key, row in rows.items() if row["exercise"]} == {
-        "1001": ("1001", "1", ""), "bob": ("1002", "0.25", "3.00"), "cem": ("1003", "1", ""), "zoe": ("", "0", "")}
-    assert rows["Dee Day", ""]["verdict"] == "nothing handed in" and rows["bob", "saxpy"]["clock"] == "file"
+    assert {
+        key[0]: (row["id"], row["points"], row["late_h"])
+        for key, row in rows.items()
+        if row["exercise"]
+    } == {
+        "1001": ("1001", "1", ""),
+        "bob": ("1002", "0.25", "3.00"),
+        "cem": ("1003", "1", ""),
+        "zoe": ("", "0", ""),
+    }
+    assert (
+        rows["Dee Day", ""]["verdict"] == "nothing handed in"
+        and rows["bob", "saxpy"]["clock"] == "file"
+    )
     assert "3.0 h late" in Path("grades/bob.html").read_text()
 
     # The second exercise. Ann hands hers in under another name, too; Dora is two hours late; three have copied.
@@ -99,11 +126,16 @@ def test_a_semester(course, monkeypatch):
         hand_in(f"{name}/P5a.cu", text, f"2026-12-0{2 if name == 'dora' else 1}T01:59+01:00")
     output = labkit("in", *DUE)
     assert sorted(graded[3:]) == ["P5a"] * 13
-    assert "    1  handed in under two names: Ann Ode (1001, ann)" in output and "    2  late" in output
+    assert (
+        "    1  handed in under two names: Ann Ode (1001, ann)" in output
+        and "    2  late" in output
+    )
     assert table()["dora", "P5a"]["late_h"] == "2.00"
 
     # Similarity finds the copies: renamed, reordered, reformatted. No pair of others is as much alike.
-    outcome = CliRunner().invoke(app, ["similarity", "in", "--exercise", "saxpy", "--out", "grades/similarity.html"])
+    outcome = CliRunner().invoke(
+        app, ["similarity", "in", "--exercise", "saxpy", "--out", "grades/similarity.html"]
+    )
     assert outcome.exit_code == 0, outcome.output
     *lines, short, last = outcome.stdout.splitlines()
     assert short.strip() == "saxpy: 1 too short to compare, 0 of them equal to another"
@@ -112,7 +144,10 @@ def test_a_semester(course, monkeypatch):
     copies = {frozenset((how, how.partition("_")[2])) for how in COPIED}
     assert [how.partition("_")[0] for how in COPIED] == ["reformatted", "renamed", "reordered"]
     assert {*list(alike)[:3]} == copies and len(alike) > 3
-    assert min(alike[pair] for pair in copies) > max(share for pair, share in alike.items() if pair not in copies) + 10
+    assert (
+        min(alike[pair] for pair in copies)
+        > max(share for pair, share in alike.items() if pair not in copies) + 10
+    )
     assert last.endswith("a reason to look, not a verdict")
 
     # Lateness is another question to the same results: nothing is graded, and no hand-in is needed.
@@ -123,33 +158,69 @@ def test_a_semester(course, monkeypatch):
     path = course / "saxpy" / "exercise.py"
     path.write_text(path.read_text().replace("lines=3", "lines=2"))
     output = labkit("in", *DUE)
-    assert len(graded) == 16 and "    4  graded with an earlier version of the exercise or the lab: --again" in output
+    assert (
+        len(graded) == 16
+        and "    4  graded with an earlier version of the exercise or the lab: --again" in output
+    )
     today = datetime.now(UTC).date()
     for _ in range(2):  # the second time it has nothing to do, and says the same
         output = labkit("in", "--again", *DUE).splitlines()
-        assert output[:3] == ["    2  verdicts changed:", f"       1001 saxpy: goal met -> goal missed ({today})",
-                              f"       cem saxpy: goal met -> goal missed ({today})"]
+        assert output[:3] == [
+            "    2  verdicts changed:",
+            f"       1001 saxpy: goal met -> goal missed ({today})",
+            f"       cem saxpy: goal met -> goal missed ({today})",
+        ]
         assert sorted(graded[16:]) == ["saxpy"] * 3
 
     # Zoe takes hers back. It counts until the instructor says so.
     Path("in/zoe_saxpy.cu").unlink()
-    assert "    1  of earlier hand-ins that are not among these count, too: --prune" in labkit("in", *DUE)
-    assert "       zoe saxpy" in labkit("in", *DUE, "--prune").splitlines() and ("zoe", "saxpy") not in table()
+    assert "    1  of earlier hand-ins that are not among these count, too: --prune" in labkit(
+        "in", *DUE
+    )
+    assert (
+        "       zoe saxpy" in labkit("in", *DUE, "--prune").splitlines()
+        and ("zoe", "saxpy") not in table()
+    )
 
     # Every gradebook gets the same points; those of goals are worth nothing with more lines than allowed.
-    labkit(*DUE, *(word for name in gradebooks.FORMATS if name != "classroom50" for word in ("--format", name)),
-           "--points", "saxpy=4", "--points", "P5a=16")
+    labkit(
+        *DUE,
+        *(
+            word
+            for name in gradebooks.FORMATS
+            if name != "classroom50"
+            for word in ("--format", name)
+        ),
+        "--points",
+        "saxpy=4",
+        "--points",
+        "P5a=16",
+    )
     rows = table()
-    wanted = {"1001": {"saxpy": 1, "P5a": 16}, "1002": {"saxpy": 1}, "1003": {"saxpy": 1}, "1004": {}}
+    wanted = {
+        "1001": {"saxpy": 1, "P5a": 16},
+        "1002": {"saxpy": 1},
+        "1003": {"saxpy": 1},
+        "1004": {},
+    }
     for place, name in enumerate([*WRITTEN, *COPIED]):
-        wanted[str(2000 + place)] = {"P5a": 16 if rows[name, "P5a"]["verdict"] == "goal met" else 13}
-    assert wanted["2000"] == {"P5a": 13} and wanted["2003"] == {"P5a": 16}  # Ada misses a goal, Dora none
+        wanted[str(2000 + place)] = {
+            "P5a": 16 if rows[name, "P5a"]["verdict"] == "goal met" else 13
+        }
+    assert wanted["2000"] == {"P5a": 13} and wanted["2003"] == {
+        "P5a": 16
+    }  # Ada misses a goal, Dora none
     assert canvas_reads("grades/canvas.csv", ROSTER) == (wanted, {"saxpy": 4, "P5a": 16})
     assert moodle_reads("grades/moodle.csv", ROSTER) == wanted
     assert csv_reads("grades/grades.csv") == {person: own for person, own in wanted.items() if own}
-    scores = {path.parent.name: gradescope_reads(path) for path in Path("grades/gradescope").glob("*/results.json")}
+    scores = {
+        path.parent.name: gradescope_reads(path)
+        for path in Path("grades/gradescope").glob("*/results.json")
+    }
     assert scores == {"1001": (1, 20), "ann": (16, 16), "bob": (1, 4), "cem": (1, 4)} | {
-        name: (wanted[str(2000 + place)]["P5a"], 16) for place, name in enumerate([*WRITTEN, *COPIED])}
+        name: (wanted[str(2000 + place)]["P5a"], 16)
+        for place, name in enumerate([*WRITTEN, *COPIED])
+    }
 
     # Classroom 50's autograder grades one student, in a job that says who it is.
     for name, value in JOB.items():
@@ -160,7 +231,11 @@ def test_a_semester(course, monkeypatch):
     labkit("--out", "one", "--format", "classroom50", "--points", "2")
     record = json.loads(Path("one/result.json").read_text())
     assert (record["owner"], record["score"], record["max-score"], record["datetime"]) == (
-        "ann", record["max-score"], record["max-score"], "2026-12-01T20:00:00Z")
+        "ann",
+        record["max-score"],
+        record["max-score"],
+        "2026-12-01T20:00:00Z",
+    )
 
 
 @pytest.mark.skipif(not sandbox.available(), reason=sandbox.why_not())
@@ -172,19 +247,25 @@ def test_a_start_stays_a_start_and_points_that_change_are_told(course):
     hand_in("bee_saxpy.cu", right, "2026-11-01T20:00+01:00")
     assert "starting code since" not in labkit("in")
     path = course / "saxpy" / "saxpy.cu"
-    path.write_text(path.read_text().replace("i < min(first + part, n)", "i < n && i < first + part"))
+    path.write_text(
+        path.read_text().replace("i < min(first + part, n)", "i < n && i < first + part")
+    )
     text = (course / "saxpy" / "exercise.py").read_text()
     (course / "saxpy" / "exercise.py").write_text(text.replace("lines=3", "lines=3, partial=0.5"))
     hand_in("bee_saxpy.cu", right + "\n__device__ int more;\n", "2026-11-01T20:00+01:00")
     hand_in("cem_saxpy.cu", f"// mine\n{saxpy.start}", "2026-11-01T20:00+01:00")
     output = labkit("in", "--again")
     assert "    1  changed starting code since the last grading: saxpy. A hand-in" in output
-    assert {key[0]: (row["verdict"], row["points"]) for key, row in table().items() if row["exercise"]} == {
-        "ann": (untouched, "0"), "cem": (untouched, "0"), "bee": ("goal missed", "0.5")}
+    assert {
+        key[0]: (row["verdict"], row["points"]) for key, row in table().items() if row["exercise"]
+    } == {"ann": (untouched, "0"), "cem": (untouched, "0"), "bee": ("goal missed", "0.5")}
     text = (course / "saxpy" / "exercise.py").read_text()
     (course / "saxpy" / "exercise.py").write_text(text.replace("partial=0.5", "partial=0.4"))
     output = labkit("in", "--again")
-    assert output.startswith("    1  points changed:\n       bee saxpy: 0.5 -> 0.4\n") and "code since" not in output
+    assert (
+        output.startswith("    1  points changed:\n       bee saxpy: 0.5 -> 0.4\n")
+        and "code since" not in output
+    )
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -196,7 +277,9 @@ def csv_reads(path):
     best = {}
     with open(path, newline="", encoding="utf-8") as file:
         for row in csv.DictReader(file):
-            assert None not in row and not any(cell.startswith(("=", "+", "-", "@")) for cell in row.values())
+            assert None not in row and not any(
+                cell.startswith(("=", "+", "-", "@")) for cell in row.values()
+            )
             if row["id"] and row["exercise"]:
                 own = best.setdefault(row["id"], {})
                 own[row["exercise"]] = max(own.get(row["exercise"], 0), float(row["points"]))
@@ -209,7 +292,10 @@ def canvas_reads(path, roster):
         head, *rows = csv.reader(file)
     assert "Student" in head[0] and "ID" in head[1] and re.search(r"SIS\s+User\s+ID", head[2])
     assert re.search(r"SIS\s+Login\s+ID", head[3]) and "Section" in head[4]
-    assert not any(re.search(r"Current|Final|Override", title) or re.search(r"\(\d+\)$", title) for title in head[5:])
+    assert not any(
+        re.search(r"Current|Final|Override", title) or re.search(r"\(\d+\)$", title)
+        for title in head[5:]
+    )
     titles = [title.split()[0] for title in head[5:]]
     students, points, possible = {row["ID"] for row in csv.DictReader(roster.splitlines())}, {}, {}
     for row in rows:
@@ -217,8 +303,12 @@ def canvas_reads(path, roster):
         if "Points Possible" in row[0]:
             possible = dict(zip(titles, map(float, row[5:]), strict=True))
             continue
-        assert row[1] == "" and row[2] in students  # an ID of Canvas's own would be another student's
-        points[row[2]] = {title: float(cell) for title, cell in zip(titles, row[5:], strict=True) if cell}
+        assert (
+            row[1] == "" and row[2] in students
+        )  # an ID of Canvas's own would be another student's
+        points[row[2]] = {
+            title: float(cell) for title, cell in zip(titles, row[5:], strict=True) if cell
+        }
     return points, possible
 
 
@@ -230,9 +320,15 @@ def moodle_reads(path, roster):
         students, points = {row["ID"] for row in csv.DictReader(roster.splitlines())}, {}
         for row in reader:
             assert row["ID number"] in students
-            grades = {name.split()[0]: cell for name, cell in row.items() if name.split()[0] in ("saxpy", "P5a")}
+            grades = {
+                name.split()[0]: cell
+                for name, cell in row.items()
+                if name.split()[0] in ("saxpy", "P5a")
+            }
             assert all(cell == "-" or 0 <= float(cell) <= 100 for cell in grades.values())
-            points[row["ID number"]] = {name: float(cell) for name, cell in grades.items() if cell != "-"}
+            points[row["ID number"]] = {
+                name: float(cell) for name, cell in grades.items() if cell != "-"
+            }
     return points
 
 
@@ -240,29 +336,68 @@ def gradescope_reads(path):
     """Return score and points of Gradescope's ``results.json``; the score has to be the sum of the tests' scores."""
     report = json.loads(Path(path).read_text())
     assert report["score"] == pytest.approx(sum(test["score"] for test in report["tests"]))
-    assert all(test["score"] <= test["max_score"] and test["name"] and test["output"] for test in report["tests"])
+    assert all(
+        test["score"] <= test["max_score"] and test["name"] and test["output"]
+        for test in report["tests"]
+    )
     return report["score"], sum(test["max_score"] for test in report["tests"])
 
 
 JOB = {
-    "CLASSROOM": "cuda", "ASSIGNMENT": "week-4", "OWNER": "ann", "SUBMISSION_TAG": "submit/2026-12-01T20-00-09Z-0a1b",
-    "COMMIT_URL": "https://git.example/c", "RELEASE_URL": "https://git.example/r", "ASSIGNMENT_TYPE": "individual",
+    "CLASSROOM": "cuda",
+    "ASSIGNMENT": "week-4",
+    "OWNER": "ann",
+    "SUBMISSION_TAG": "submit/2026-12-01T20-00-09Z-0a1b",
+    "COMMIT_URL": "https://git.example/c",
+    "RELEASE_URL": "https://git.example/r",
+    "ASSIGNMENT_TYPE": "individual",
 }
-RESULT = grading.Result("ann", "04a", False, "goal missed", advice="Pad.", seconds=2.25,
-                        submitted_at="2026-12-01T21:00:00+01:00")
-QUESTIONS = {"04a": [Question("04a clean and right", Fraction(1, 4), Fraction(1, 4), "right", True),
-                     Question("04a loads", Fraction(0), Fraction(3, 4), "loads: 9")]}
+RESULT = grading.Result(
+    "ann",
+    "04a",
+    False,
+    "goal missed",
+    advice="Pad.",
+    seconds=2.25,
+    submitted_at="2026-12-01T21:00:00+01:00",
+)
+QUESTIONS = {
+    "04a": [
+        Question("04a clean and right", Fraction(1, 4), Fraction(1, 4), "right", True),
+        Question("04a loads", Fraction(0), Fraction(3, 4), "loads: 9"),
+    ]
+}
 
 
 def test_a_result_has_the_form_that_gradescope_documents():
     """Its "Autograder Specifications" name these keys, and these values of status, format and visibility."""
     shown = {"output_format": "text", "visibility": "visible"}
     assert gradebooks.make_gradescope_result([RESULT], QUESTIONS) == {
-        "score": 0.25, "execution_time": 2.2, "output": "04a goal missed. Pad.", **shown, "tests": [
-            {"name": "04a clean and right", "number": "1.1", "score": 0.25, "max_score": 0.25, "status": "passed",
-             "output": "right", **shown},
-            {"name": "04a loads", "number": "1.2", "score": 0, "max_score": 0.75, "status": "failed",
-             "output": "loads: 9", **shown}]}
+        "score": 0.25,
+        "execution_time": 2.2,
+        "output": "04a goal missed. Pad.",
+        **shown,
+        "tests": [
+            {
+                "name": "04a clean and right",
+                "number": "1.1",
+                "score": 0.25,
+                "max_score": 0.25,
+                "status": "passed",
+                "output": "right",
+                **shown,
+            },
+            {
+                "name": "04a loads",
+                "number": "1.2",
+                "score": 0,
+                "max_score": 0.75,
+                "status": "failed",
+                "output": "loads: 9",
+                **shown,
+            },
+        ],
+    }
 
 
 def test_a_result_has_the_form_that_classroom50_documents():
@@ -270,43 +405,78 @@ def test_a_result_has_the_form_that_classroom50_documents():
     report = gradebooks.make_classroom50_result([RESULT], QUESTIONS, JOB)
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", report.pop("graded_at"))
     assert report == {
-        "schema": "classroom50/result/v1", "classroom": "cuda", "assignment": "week-4", "assignment_type": "individual",
-        "owner": "ann", "submission": JOB["SUBMISSION_TAG"], "commit": JOB["COMMIT_URL"],
-        "release": JOB["RELEASE_URL"], "review": JOB["COMMIT_URL"], "datetime": "2026-12-01T20:00:00Z",
-        "score": 1, "max-score": 4, "tests": [
-            {"test-name": "04a clean and right", "passed": True, "score": 1, "max-score": 1, "output": "right"},
-            {"test-name": "04a loads", "passed": False, "score": 0, "max-score": 3, "output": "loads: 9"}]}
+        "schema": "classroom50/result/v1",
+        "classroom": "cuda",
+        "assignment": "week-4",
+        "assignment_type": "individual",
+        "owner": "ann",
+        "submission": JOB["SUBMISSION_TAG"],
+        "commit": JOB["COMMIT_URL"],
+        "release": JOB["RELEASE_URL"],
+        "review": JOB["COMMIT_URL"],
+        "datetime": "2026-12-01T20:00:00Z",
+        "score": 1,
+        "max-score": 4,
+        "tests": [
+            {
+                "test-name": "04a clean and right",
+                "passed": True,
+                "score": 1,
+                "max-score": 1,
+                "output": "right",
+            },
+            {
+                "test-name": "04a loads",
+                "passed": False,
+                "score": 0,
+                "max-score": 3,
+                "output": "loads: 9",
+            },
+        ],
+    }
 
 
 def test_a_result_of_classroom50_needs_one_student_and_its_runner():
     with pytest.raises(LabError, match="is of one student, and here are those of 3"):
         gradebooks.require_formats(["classroom50"], None, 3)
     runner = {name: JOB[name] for name in JOB if name not in ("OWNER", "SUBMISSION_TAG")}
-    with pytest.raises(LabError, match="which sets OWNER, SUBMISSION_TAG: they say whose result it is"):
+    with pytest.raises(
+        LabError, match="which sets OWNER, SUBMISSION_TAG: they say whose result it is"
+    ):
         gradebooks.make_classroom50_result([], {}, runner)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Points, rosters, times
 
-LINES = [[True, "clean", ""], [True, "right", ""], [True, "changed lines: 2", "changed lines"],
-         [True, "loads: 1", "loads"], [False, "stores: 9", "stores"]]
+LINES = [
+    [True, "clean", ""],
+    [True, "right", ""],
+    [True, "changed lines: 2", "changed lines"],
+    [True, "loads: 1", "loads"],
+    [False, "stores: 9", "stores"],
+]
 
 
-@pytest.mark.parametrize(("change", "points"), [
-    ({}, "5/8"),  # a quarter, and half of the rest
-    ({4: True}, "1"),
-    ({3: False}, "1/4"),
-    ({1: False, 3: None, 4: None}, "0"),  # not right: nothing is counted
-    ({2: False}, "1/4"),  # too many lines: no goal counts
-])
+@pytest.mark.parametrize(
+    ("change", "points"),
+    [
+        ({}, "5/8"),  # a quarter, and half of the rest
+        ({4: True}, "1"),
+        ({3: False}, "1/4"),
+        ({1: False, 3: None, 4: None}, "0"),  # not right: nothing is counted
+        ({2: False}, "1/4"),  # too many lines: no goal counts
+    ],
+)
 def test_points_of_a_kernel(change, points):
     lines = [[change.get(place, ok), text, part] for place, (ok, text, part) in enumerate(LINES)]
     result = grading.Result("ann", "none such", False, "goal missed", lines=lines)
     questions = Terms().questions(result)
     assert sum(question.points for question in questions) == Fraction(points)
     assert sum(question.of for question in questions) == 1 and len(questions) == 3
-    untouched = Terms().questions(grading.Result("ann", "none such", False, "", untouched=True, lines=lines))
+    untouched = Terms().questions(
+        grading.Result("ann", "none such", False, "", untouched=True, lines=lines)
+    )
     assert sum(question.points for question in untouched) == 0
 
 
@@ -314,7 +484,9 @@ def test_points_are_chosen_and_goals_have_weights(course):
     path = course / "saxpy" / "exercise.py"
     text = path.read_text().replace("lines=3", "lines=3, points=8, partial=0.5")
     other = "counted('barriers', '2,048 elements', at_most=0)"
-    path.write_text(text.replace("unique_bytes\": 2 * 4 * 2048}),)", f"unique_bytes\": 1}}, weight=3), {other})"))
+    path.write_text(
+        text.replace('unique_bytes": 2 * 4 * 2048}),)', f'unique_bytes": 1}}, weight=3), {other})')
+    )
     module.add(course / "saxpy")
     goals = [goal.what for goal in exercise("saxpy").goals]
     lines = [[True, "right", ""], [True, "", goals[0]], [False, "", goals[1]]]
@@ -324,15 +496,28 @@ def test_points_are_chosen_and_goals_have_weights(course):
         return [(question.points, question.of) for question in terms.questions(result)]
 
     assert points(Terms()) == [(4, 4), (3, 3), (0, 1)]
-    assert points(Terms({"": Fraction(4)})) == [(2, 2), (Fraction(3, 2), Fraction(3, 2)), (0, Fraction(1, 2))]
-    assert points(Terms({"": Fraction(4), "saxpy": Fraction(16)}, Fraction(0))) == [(0, 0), (12, 12), (0, 4)]
+    assert points(Terms({"": Fraction(4)})) == [
+        (2, 2),
+        (Fraction(3, 2), Fraction(3, 2)),
+        (0, Fraction(1, 2)),
+    ]
+    assert points(Terms({"": Fraction(4), "saxpy": Fraction(16)}, Fraction(0))) == [
+        (0, 0),
+        (12, 12),
+        (0, 4),
+    ]
 
 
 def test_an_answer_by_numbers_has_goals_alone():
     lines = [[True, "one", "one"], [False, "two", "two"]]
     questions = Terms().questions(grading.Result("ann", "11a", False, "goal missed", lines=lines))
-    assert [(question.points, question.of) for question in questions] == [(Fraction(1, 2),) * 2, (0, Fraction(1, 2))]
-    (nothing,) = Terms({"": Fraction(3)}).questions(grading.Result("ann", "04a", False, "not graded: no memory"))
+    assert [(question.points, question.of) for question in questions] == [
+        (Fraction(1, 2),) * 2,
+        (0, Fraction(1, 2)),
+    ]
+    (nothing,) = Terms({"": Fraction(3)}).questions(
+        grading.Result("ann", "04a", False, "not graded: no memory")
+    )
     assert (nothing.points, nothing.of) == (0, 3)
 
 
@@ -346,23 +531,36 @@ def test_names_of_hand_ins_are_found_in_the_roster():
 def test_a_name_that_nobody_has_is_held_against_those_that_it_begins_with():
     roster = Roster((Person("Ann Ode", "1", "ann@a.org"), Person("Rob", "3", "rob@a.org")))
     assert roster.report(["ann_my_kernel", "robin", "3"])[1] == (
-        "    2  not in the roster: ann_my_kernel (of Ann Ode?), robin")
+        "    2  not in the roster: ann_my_kernel (of Ann Ode?), robin"
+    )
 
 
 def test_two_students_of_one_name_are_not_taken_for_each_other():
     roster = Roster((Person("Bo Li", "2", "bo@a.org"), Person("Bo Li", "3", "li@a.org")))
     assert roster.find_student("Bo Li") is None and roster.find_student("bo").id == "2"
-    assert roster.report(["Bo Li", "2"]) == ["    1  nothing handed in: Bo Li", "    1  not in the roster: Bo Li"]
+    assert roster.report(["Bo Li", "2"]) == [
+        "    1  nothing handed in: Bo Li",
+        "    1  not in the roster: Bo Li",
+    ]
 
 
-@pytest.mark.parametrize(("text", "says"), [
-    ("name,mail\n", "has no column 'id': it needs name, id, email, and has name, mail"),
-    ("name,id,email\nAnn,,\n", "line 2: there is no id"),
-    ("name,id,email\nAnn,1,\n\nBob,1,\n", "line 4: the id '1' is there twice"),
-    ("name,id,email,extension\nAnn,1,,tomorrow\n", "line 2: 'tomorrow' is no time with an offset"),
-    ("name;id;email;extension 04a\nAnn;1;;2026-12-01T23:59\n", "line 2: .* is no time with an offset"),
-    (b"name,id,email\n\xff,1,\n", "Save it as CSV UTF-8"),
-])
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("name,mail\n", "has no column 'id': it needs name, id, email, and has name, mail"),
+        ("name,id,email\nAnn,,\n", "line 2: there is no id"),
+        ("name,id,email\nAnn,1,\n\nBob,1,\n", "line 4: the id '1' is there twice"),
+        (
+            "name,id,email,extension\nAnn,1,,tomorrow\n",
+            "line 2: 'tomorrow' is no time with an offset",
+        ),
+        (
+            "name;id;email;extension 04a\nAnn;1;;2026-12-01T23:59\n",
+            "line 2: .* is no time with an offset",
+        ),
+        (b"name,id,email\n\xff,1,\n", "Save it as CSV UTF-8"),
+    ],
+)
 def test_a_damaged_roster_is_told(tmp_path, text, says):
     path = tmp_path / "class.csv"
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
@@ -372,17 +570,26 @@ def test_a_damaged_roster_is_told(tmp_path, text, says):
 
 def test_an_extension_of_no_exercise_is_told(tmp_path):
     path = tmp_path / "class.csv"
-    path.write_text("Name,ID,Email,Extension,Extension 04A,Extension 4z,Extensions\nAnn,1,,24,24,24,24\n")
+    path.write_text(
+        "Name,ID,Email,Extension,Extension 04A,Extension 4z,Extensions\nAnn,1,,24,24,24,24\n"
+    )
     assert read_roster(path).report(["1"], ["04a"]) == [
-        "    2  extension of no exercise: columns of the roster: extension 4z, extensions"]
+        "    2  extension of no exercise: columns of the roster: extension 4z, extensions"
+    ]
 
 
 def test_extensions(tmp_path):
     path = tmp_path / "class.csv"
-    path.write_text("\ufeffID,Name,Email,Extension,Extension 04a,Extension P1a\n1,Ann,,24,2026-12-09T00:00Z,72\n"
-                    "2,Bob,,,,\n", "utf-8")
+    path.write_text(
+        "\ufeffID,Name,Email,Extension,Extension 04a,Extension P1a\n1,Ann,,24,2026-12-09T00:00Z,72\n"
+        "2,Bob,,,,\n",
+        "utf-8",
+    )
     roster = read_roster(path)
-    due = {"04a": datetime.fromisoformat("2026-12-01T00:00Z"), "": datetime.fromisoformat("2026-12-20T00:00Z")}
+    due = {
+        "04a": datetime.fromisoformat("2026-12-01T00:00Z"),
+        "": datetime.fromisoformat("2026-12-20T00:00Z"),
+    }
     terms = Terms(due=due, roster=roster)
 
     def late(student, exercise, at):

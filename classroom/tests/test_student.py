@@ -42,12 +42,24 @@ def notebook_text(path):
         yield "".join(cell["source"])
         for output in cell.get("outputs", ()):
             yield "".join(output.get("text", ()))
-            yield from ("".join(data) for kind, data in output.get("data", {}).items() if kind.startswith("text/"))
+            yield from (
+                "".join(data)
+                for kind, data in output.get("data", {}).items()
+                if kind.startswith("text/")
+            )
 
 
 def test_no_line_of_a_solution_is_in_it(edition):
-    template = PACKAGE / "exercises" / "template"  # of an exercise of one's own: no answer to one of the lab's
-    taught = set().union(*(lines(path.read_text()) for where in (cuda_src(), template) for path in where.rglob("*.cu")))
+    template = (
+        PACKAGE / "exercises" / "template"
+    )  # of an exercise of one's own: no answer to one of the lab's
+    taught = set().union(
+        *(
+            lines(path.read_text())
+            for where in (cuda_src(), template)
+            for path in where.rglob("*.cu")
+        )
+    )
     public_lines = set()
     for path in edition.rglob("*"):
         if path.suffix in (".cu", ".md", ".py", ".toml"):
@@ -80,14 +92,30 @@ TRIED = """
 """
 
 
-@pytest.mark.parametrize(("kernel", "verdict"), [
-    ("", ""), ("start", "goal missed: this is the starting code"), (exercise("04a").solution, "goal met"),
-], ids=["nothing", "start", "solution"])
+@pytest.mark.parametrize(
+    ("kernel", "verdict"),
+    [
+        ("", ""),
+        ("start", "goal missed: this is the starting code"),
+        (exercise("04a").solution, "goal met"),
+    ],
+    ids=["nothing", "start", "solution"],
+)
 def test_its_exercises_are_graded_and_have_no_solution(edition, kernel, verdict):
-    environment = {**os.environ, "PYTHONPATH": str(edition), "HOSTCUDA_ENGINE": "cpu",
-                   "LABKIT_PROGRESS": str(edition / "progress.json")}
-    process = subprocess.run([sys.executable, "-c", textwrap.dedent(TRIED), str(edition)], input=kernel, cwd=edition,
-                             env=environment, capture_output=True, text=True)
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(edition),
+        "HOSTCUDA_ENGINE": "cpu",
+        "LABKIT_PROGRESS": str(edition / "progress.json"),
+    }
+    process = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(TRIED), str(edition)],
+        input=kernel,
+        cwd=edition,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
     assert process.stdout.splitlines() == [
         *([f"{verdict} False"] if verdict else []),
         "this edition of the lab has no solutions: lab.grade gives a hint after each attempt",
@@ -117,7 +145,9 @@ def _fewest() -> tuple:
 A = Numbers(_count, start=(2, 2), solution=_fewest)
 B = Numbers(_count, solution=lambda: (0.3,))
 """
-    assert student.remove_answers(module) == """
+    assert (
+        student.remove_answers(module)
+        == """
 def _fewest() -> tuple:
     return ()
 
@@ -125,27 +155,40 @@ def _fewest() -> tuple:
 A = Numbers(_count, start=(2, 2), solution=_fewest)
 B = Numbers(_count, solution=lambda: ())
 """
+    )
 
 
 def test_tests_and_cells_with_a_solution_are_left_out(edition):
     assert not (edition / "tests").exists()
     assert (edition / "labkit" / "exercises" / "grade.py").is_file()
-    assert not any("lab.solution(" in text for path in edition.rglob("*.ipynb") for text in notebook_text(path))
+    assert not any(
+        "lab.solution(" in text for path in edition.rglob("*.ipynb") for text in notebook_text(path)
+    )
 
 
 @pytest.fixture
 def checkout(tmp_path, monkeypatch):
     """Write a small checkout without git."""
     root = tmp_path / "lab"
-    for name in ("README.md", "tests/test_it.py", ".venv/lib/x.py", "labkit/__pycache__/x.pyc", "reports/index.html"):
+    for name in (
+        "README.md",
+        "tests/test_it.py",
+        ".venv/lib/x.py",
+        "labkit/__pycache__/x.pyc",
+        "reports/index.html",
+    ):
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(name)
     folder = root / "labkit" / "exercises" / "series" / "04_tiling" / "a_no_conflicts"
     folder.mkdir(parents=True)
     for path in exercise("04a").folder.glob("*.*"):
         (folder / path.name).write_text(path.read_text())
-    write_notebook(root / "notebooks" / "04_tiling.ipynb", new_markdown_cell("# 04 · Tiling"),
-                   'lab.show(lab.solution("04a"))', 'lab.grade("04a", mine);')
+    write_notebook(
+        root / "notebooks" / "04_tiling.ipynb",
+        new_markdown_cell("# 04 · Tiling"),
+        'lab.show(lab.solution("04a"))',
+        'lab.grade("04a", mine);',
+    )
     monkeypatch.setattr(student, "PACKAGE", root / "labkit")
     return root
 
@@ -154,9 +197,13 @@ def test_without_git_what_a_run_has_made_is_left_out(checkout, tmp_path):
     out = tmp_path / "out"
     files = student.write_edition(out)
     assert {path.relative_to(out).as_posix() for path in files} == {
-        "README.md", "notebooks/04_tiling.ipynb",
-        *(f"labkit/exercises/series/04_tiling/a_no_conflicts/{name}"
-          for name in ("a_no_conflicts.cu", "exercise.py", "hints.md"))}
+        "README.md",
+        "notebooks/04_tiling.ipynb",
+        *(
+            f"labkit/exercises/series/04_tiling/a_no_conflicts/{name}"
+            for name in ("a_no_conflicts.cu", "exercise.py", "hints.md")
+        ),
+    }
     nb = nbformat.read(out / "notebooks" / "04_tiling.ipynb", 4)
     assert [cell.source for cell in nb.cells] == ["# 04 · Tiling", 'lab.grade("04a", mine);']
     assert not any(cell.metadata for cell in nb.cells)
@@ -186,12 +233,14 @@ def nbgrader_accepts(nb):
 
 
 def test_cells_of_exercises_are_marked_for_nbgrader():
-    nb = new_notebook(cells=[
-        new_code_cell("%%kernel 04 --exercise 04a --name mine_a\n__global__ void conv() {}"),
-        new_code_cell('lab.grade("04a", mine_a);'),
-        new_code_cell("%%kernel 04\n__global__ void conv() {}"),
-        new_code_cell('lab.grade("12a", 2, 2);   # chunks'),
-    ])
+    nb = new_notebook(
+        cells=[
+            new_code_cell("%%kernel 04 --exercise 04a --name mine_a\n__global__ void conv() {}"),
+            new_code_cell('lab.grade("04a", mine_a);'),
+            new_code_cell("%%kernel 04\n__global__ void conv() {}"),
+            new_code_cell('lab.grade("12a", 2, 2);   # chunks'),
+        ]
+    )
     student.mark_cells(nb)
     assert nbgrader_accepts(nb) == ["kernel-04a", "grade-04a", "answer-12a"]
     answer = nb.cells[3].metadata["nbgrader"]
@@ -207,6 +256,12 @@ def test_every_exercise_of_the_notebooks_is_marked_for_nbgrader(edition):
     for path in edition.glob("notebooks/*.ipynb"):
         nb = nbformat.read(path, 4)
         marked = nbgrader_accepts(nb)
-        graded = {match[1] for cell in nb.cells if cell.cell_type == "code"
-                  and (match := re.search(r'lab\.grade\("(\w+)"', cell.source))}
-        assert {name.partition("-")[2] for name in marked if not name.startswith("kernel-")} == graded, path.name
+        graded = {
+            match[1]
+            for cell in nb.cells
+            if cell.cell_type == "code"
+            and (match := re.search(r'lab\.grade\("(\w+)"', cell.source))
+        }
+        assert {
+            name.partition("-")[2] for name in marked if not name.startswith("kernel-")
+        } == graded, path.name

@@ -46,7 +46,7 @@ OTHER_FILES = {
     "behind a quote as a character": "auto a = '\"';\n#include \"/etc/passwd\"\nauto b = '\"';",
     "behind a form feed": '\x0c#\x0binclude "/etc/passwd"',
     "behind the end of starting code": '#ifdef SKELETON\n#endif\n#include "/etc/passwd"',
-    "a name from a macro with an argument": '#define Q(x) #x\n#define I(x) Q(x)\n#include I(/etc/passwd)',
+    "a name from a macro with an argument": "#define Q(x) #x\n#define I(x) Q(x)\n#include I(/etc/passwd)",
     "whether a file is newer": '#pragma GCC dependency "/etc/passwd"',
     "a precompiled header": '#pragma GCC pch_preprocess "/etc/passwd"',
 }
@@ -56,7 +56,7 @@ ASSEMBLER = {
     "another function's name": 'extern "C" int run(const char *) asm("system");',
     "inline, which is not rewritten": '__device__ void f() { asm inline ("nop"); }',
     "goto": '__device__ void f() { asm goto ("jmp %l0" : : : : end); end:; }',
-    "by a macro": "#define A asm\nA(\"nop\");",
+    "by a macro": '#define A asm\nA("nop");',
     "by joined words": '#define A as##m("nop");\nA',
     "by joined arguments": '#define C(a, b) a##b\nC(a, sm)(".global main");',
     "by the C library's macro": '__CONCAT(as, m)("nop");',
@@ -91,8 +91,11 @@ COMPILER = {
 }
 
 
-@pytest.mark.parametrize("attack", [*OTHER_FILES.values(), *ASSEMBLER.values(), *COMPILER.values()],
-                         ids=[*OTHER_FILES, *ASSEMBLER, *COMPILER])
+@pytest.mark.parametrize(
+    "attack",
+    [*OTHER_FILES.values(), *ASSEMBLER.values(), *COMPILER.values()],
+    ids=[*OTHER_FILES, *ASSEMBLER, *COMPILER],
+)
 def test_a_source_that_is_more_than_a_kernel_is_refused(attack):
     with pytest.raises(EngineError, match=r"line \d+: a submitted kernel \w+"):
         untrusted.refuse(KERNEL + attack + "\n" + KERNEL.replace("conv", "other"))
@@ -101,7 +104,9 @@ def test_a_source_that_is_more_than_a_kernel_is_refused(attack):
 
 def test_the_message_names_the_line_as_submitted():
     source = f'#define LONG \\\n  1\n/* two\nlines */ int n = LONG;\n#inc\\\nlude "/etc/passwd"\n{KERNEL}'
-    with pytest.raises(EngineError, match="line 5: a submitted kernel must not include /etc/passwd: allowed are"):
+    with pytest.raises(
+        EngineError, match="line 5: a submitted kernel must not include /etc/passwd: allowed are"
+    ):
         untrusted.refuse(source)
 
 
@@ -109,7 +114,9 @@ def test_the_ladders_kernels_are_allowed():
     paths = [path for path in cuda_src().rglob("*.cu") if "training" not in path.parts]
     assert len(paths) > 30
     for path in paths:
-        untrusted.refuse(path.read_text(), ("tensor.cuh", "warpgroups.cuh", "network.cuh"))  # the lab's own
+        untrusted.refuse(
+            path.read_text(), ("tensor.cuh", "warpgroups.cuh", "network.cuh")
+        )  # the lab's own
 
 
 def test_ordinary_cuda_is_allowed():
@@ -137,26 +144,59 @@ def test_an_exercises_own_header_is_allowed():
 
 
 CALLS = {
-    "shell": ('extern "C" __device__ int execl(const char *, const char *, ...);', 'if (!x) execl("/bin/id", "");',
-              "line 1: the kernel calls execl,"),
+    "shell": (
+        'extern "C" __device__ int execl(const char *, const char *, ...);',
+        'if (!x) execl("/bin/id", "");',
+        "line 1: the kernel calls execl,",
+    ),
     "exit": ("#include <cstdlib>", "exit(0);", "line 2: the kernel calls exit,"),
-    "write": ('extern "C" long write(int, const void *, unsigned long);', 'write(1, "PASS", 4);', "calls write,"),
-    "a symbol": ('extern "C" void *dlsym(void *, const char *);', 'y[0] = !dlsym(0, "PyRun_SimpleString");', "dlsym,"),
-    "a file": ('extern "C" __device__ int unlink(const char *);', 'y[0] = unlink("/etc/passwd");', "calls unlink,"),
-    "an undeclared call": ("#include <cstdio>", 'y[0] = fopen("/etc/passwd", "r") != nullptr;',
-                           'calling a __host__ function("fopen")'),
-    "a pointer": ("#include <cstdlib>", "auto f = &getenv; y[0] = *f(\"HOME\");", "calls getenv,"),
-    "atexit": ("struct After { ~After(); float v; }; After::~After() { v = 1; }", "static After after; y[0] = after.v;",
-               "the kernel has a static variable with a destructor"),
+    "write": (
+        'extern "C" long write(int, const void *, unsigned long);',
+        'write(1, "PASS", 4);',
+        "calls write,",
+    ),
+    "a symbol": (
+        'extern "C" void *dlsym(void *, const char *);',
+        'y[0] = !dlsym(0, "PyRun_SimpleString");',
+        "dlsym,",
+    ),
+    "a file": (
+        'extern "C" __device__ int unlink(const char *);',
+        'y[0] = unlink("/etc/passwd");',
+        "calls unlink,",
+    ),
+    "an undeclared call": (
+        "#include <cstdio>",
+        'y[0] = fopen("/etc/passwd", "r") != nullptr;',
+        'calling a __host__ function("fopen")',
+    ),
+    "a pointer": ("#include <cstdlib>", 'auto f = &getenv; y[0] = *f("HOME");', "calls getenv,"),
+    "atexit": (
+        "struct After { ~After(); float v; }; After::~After() { v = 1; }",
+        "static After after; y[0] = after.v;",
+        "the kernel has a static variable with a destructor",
+    ),
     "throw": ("", "throw 1;", "device code does not support exception handling"),
-    "a constructor": ("struct Before { Before() { v = clock(); } long v; }; static __device__ Before before;",
-                      "y[0] = before.v;", "runs code while it is loaded"),
-    "a call": ("__device__ float f(float x) { return x + clock(); } static __device__ float v = f(1);",
-               "y[0] = v;", "runs code "),
-    "an ifunc": ('__attribute__((target_clones("avx2", "default"))) float f(float x) { return x + 1; }',
-                 "y[0] = f(*x);", "is chosen while it is loaded"),
-    "a barrier anywhere": ("#include <cuda_pipeline.h>", "init((cuda::barrier<cuda::thread_scope_block> *)y, 7);",
-                           "calls hostcuda::begin_phases"),
+    "a constructor": (
+        "struct Before { Before() { v = clock(); } long v; }; static __device__ Before before;",
+        "y[0] = before.v;",
+        "runs code while it is loaded",
+    ),
+    "a call": (
+        "__device__ float f(float x) { return x + clock(); } static __device__ float v = f(1);",
+        "y[0] = v;",
+        "runs code ",
+    ),
+    "an ifunc": (
+        '__attribute__((target_clones("avx2", "default"))) float f(float x) { return x + 1; }',
+        "y[0] = f(*x);",
+        "is chosen while it is loaded",
+    ),
+    "a barrier anywhere": (
+        "#include <cuda_pipeline.h>",
+        "init((cuda::barrier<cuda::thread_scope_block> *)y, 7);",
+        "calls hostcuda::begin_phases",
+    ),
 }
 
 
@@ -187,7 +227,7 @@ def test_a_module_of_cuda_alone_is_allowed(compiled):
             "__global__ void math(float *y) { __shared__ float tile[32]; tile[threadIdx.x] = sinf(y[0]) * mask[1];\n"
             "cooperative_groups::tiled_partition<64>(cooperative_groups::this_thread_block()).sync();\n"
             "__syncthreads(); atomicAdd(y, expf(tile[0]) + __shfl_down_sync(0xffffffff, powf(y[1], 3), 1));\n"
-            "assert(y[0] > 0); float *more = (float *)malloc(4); free(more); printf(\"%f\", y[0]); }\n"
+            'assert(y[0] > 0); float *more = (float *)malloc(4); free(more); printf("%f", y[0]); }\n'
         )
     )
 
@@ -213,14 +253,20 @@ def assembly(tmp_path):
     return make
 
 
-@pytest.mark.parametrize("code", [
-    "typedef int (*Run)(const char *);\nint f(long at) {\n  return ((Run)at)(\"id\") + 1;\n}",
-    "typedef int (*Run)(const char *);\nint f(long at) {\n  return ((Run)at)(\"id\");\n}",
-    "void f(long at) {\n  void *to = (void *)at;\n  goto *to;\n}",
-    "struct A { virtual int f(); };\nint g(A *a) {\n  return a->f();\n}",
-], ids=["call", "last call", "goto", "virtual"])
+@pytest.mark.parametrize(
+    "code",
+    [
+        'typedef int (*Run)(const char *);\nint f(long at) {\n  return ((Run)at)("id") + 1;\n}',
+        'typedef int (*Run)(const char *);\nint f(long at) {\n  return ((Run)at)("id");\n}',
+        "void f(long at) {\n  void *to = (void *)at;\n  goto *to;\n}",
+        "struct A { virtual int f(); };\nint g(A *a) {\n  return a->f();\n}",
+    ],
+    ids=["call", "last call", "goto", "virtual"],
+)
 def test_code_that_computes_where_it_goes_is_refused(assembly, code):
-    with pytest.raises(EngineError, match="line 3: the kernel calls a function by a pointer, which a submission"):
+    with pytest.raises(
+        EngineError, match="line 3: the kernel calls a function by a pointer, which a submission"
+    ):
         untrusted.refuse_calls(assembly(code))
 
 
@@ -243,7 +289,9 @@ def test_a_guarded_process_does_not_load_what_is_refused(tmp_path, monkeypatch):
         'extern "C" __global__ void conv(float *y) { y[0] = before; }\n'
     )
     untrusted.guard(source)
-    with pytest.raises(EngineError, match="line 1: the kernel calls creat, which is no function of CUDA"):
+    with pytest.raises(
+        EngineError, match="line 1: the kernel calls creat, which is no function of CUDA"
+    ):
         compiler.SourceModule(source, no_extern_c=True)
     assert not mark.exists()
     compiler.SourceModule(KERNEL, no_extern_c=True).get_function("conv")

@@ -36,7 +36,9 @@ def serve(batch):
         layer = labkit.LENET86[int(index)]
         if (name, index) not in plans:
             plan = plans[name, index] = labkit.variant(name).plan(layer, batch)
-            plan.load(np.zeros(layer.x_shape(batch), np.float32), np.zeros(layer.k_shape, np.float32))
+            plan.load(
+                np.zeros(layer.x_shape(batch), np.float32), np.zeros(layer.k_shape, np.float32)
+            )
             plan.run()  # warms up
             plan.result()
         plan, best = plans[name, index], float("inf")
@@ -50,9 +52,16 @@ def serve(batch):
 
 def start(batch, tools):
     """Start the child process of one mode; `tools` is the value of HOSTCUDA_CHECK, empty for run mode."""
-    environment = {**os.environ, "HOSTCUDA_ENGINE": "cpu", "HOSTCUDA_WORKERS": "1", "HOSTCUDA_CHECK": tools}
+    environment = {
+        **os.environ,
+        "HOSTCUDA_ENGINE": "cpu",
+        "HOSTCUDA_WORKERS": "1",
+        "HOSTCUDA_CHECK": tools,
+    }
     command = [sys.executable, __file__, "--serve", str(batch)]
-    return subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
 
 
 def ask(child, name, index):
@@ -81,7 +90,9 @@ def measure(children):
 
 def main(batch):
     """Print the table on stderr and the sentence on stdout."""
-    say(f"batch {batch}, one worker; processor time of an op in ms, and how many times slower than run mode\n")
+    say(
+        f"batch {batch}, one worker; processor time of an op in ms, and how many times slower than run mode\n"
+    )
     say(f"{'rung, layer':24}{'run':>9}{'counters':>10}{'':>8}{'checks':>10}")
     ratios = []
     for rung, layer, best in measure({mode: start(batch, tools) for mode, tools in MODES.items()}):

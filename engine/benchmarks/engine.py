@@ -36,7 +36,13 @@ from labkit.spec.reference import conv_float64, error_scale
 HERE = Path(__file__).resolve().parent
 BATCH = 4
 FLAGS = (  # a kernel's flags: hostcuda/build/options.py
-    "-std=gnu++17", "-O3", "-march=native", "-fPIC", "-fno-strict-aliasing", "-fno-math-errno", "-fno-trapping-math",
+    "-std=gnu++17",
+    "-O3",
+    "-march=native",
+    "-fPIC",
+    "-fno-strict-aliasing",
+    "-fno-math-errno",
+    "-fno-trapping-math",
 )
 WALL, PROCESSOR = 0, 1  # the two clocks
 LAUNCHES = (1, 1), (200, 1), (1, 1000)  # rounds, launches in each
@@ -76,10 +82,19 @@ class LoopNest:
         from hostcuda.host import toolchain
 
         library = folder / "loop_nest.so"
-        command = [*toolchain.find(), *FLAGS, "-shared", "-o", str(library), str(HERE / "loop_nest.cpp")]
+        command = [
+            *toolchain.find(),
+            *FLAGS,
+            "-shared",
+            "-o",
+            str(library),
+            str(HERE / "loop_nest.cpp"),
+        ]
         subprocess.run(command, check=True)
         self.conv = ctypes.CDLL(str(library)).conv
-        self.arrays = [(*inputs(layer), np.empty(layer.y_shape(BATCH), np.float32)) for layer in LENET86]
+        self.arrays = [
+            (*inputs(layer), np.empty(layer.y_shape(BATCH), np.float32)) for layer in LENET86
+        ]
         for index, layer in enumerate(LENET86):
             self(index)
             verify("the loop nest", layer, self.arrays[index][2], variant(3))
@@ -97,8 +112,12 @@ class Worker:
     """The engine in a process of its own: its number of workers, its cache folder and its gear are fixed."""
 
     def __init__(self, workers: int, cache: Path, gear: str = "loops"):
-        changed = {"HOSTCUDA_ENGINE": "cpu", "HOSTCUDA_WORKERS": str(workers), "HOSTCUDA_CACHE_DIR": str(cache),
-                   "HOSTCUDA_GEAR": gear}
+        changed = {
+            "HOSTCUDA_ENGINE": "cpu",
+            "HOSTCUDA_WORKERS": str(workers),
+            "HOSTCUDA_CACHE_DIR": str(cache),
+            "HOSTCUDA_GEAR": gear,
+        }
         before = {name: os.environ.get(name) for name in changed}
         os.environ.update(changed)
         context = multiprocessing.get_context("spawn")
@@ -165,7 +184,9 @@ class _Engine:
     def gears(self, number):
         """Return the gears of a rung's kernels: "loops", "fibers" or both."""
         module = variant(number).module(LENET86[0])
-        return " and ".join(sorted({module.get_function(name).gear for name in variant(number).kernels}))
+        return " and ".join(
+            sorted({module.get_function(name).gear for name in variant(number).kernels})
+        )
 
     def prepare(self, number):
         """Make the plans of a rung ready, and check their results."""
@@ -200,7 +221,9 @@ class _Engine:
 # ------------------------------------------------------------------------------------------------------------- tables
 def measure(rounds: int) -> str:
     """Run everything; return the tables as Markdown."""
-    processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    processors = (
+        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    )
     load = os.getloadavg()[0]
     with tempfile.TemporaryDirectory(prefix="labkit-bench-") as folder:
         folder = Path(folder)
@@ -208,7 +231,11 @@ def measure(rounds: int) -> str:
         first = engines[1]("start")
         engines["fibers"] = Worker(1, folder / "cache", "fibers")
         engines["fibers"]("start")
-        compiled = {(rung.number, how): engines[how]("compile", rung.number) for rung in LADDER for how in engines}
+        compiled = {
+            (rung.number, how): engines[how]("compile", rung.number)
+            for rung in LADDER
+            for how in engines
+        }
         engines[2] = Worker(2, folder / "cache")
         engines[2]("start")
         gears = {rung.number: engines[1]("gears", rung.number) for rung in LADDER}
@@ -237,7 +264,9 @@ def measure(rounds: int) -> str:
         "These are not GPU times.",
         "",
         "| kernel | gear | "
-        + " | ".join(f"{layer.name}: MMAC/s, × loop nest | × fibers | two workers" for layer in LENET86)
+        + " | ".join(
+            f"{layer.name}: MMAC/s, × loop nest | × fibers | two workers" for layer in LENET86
+        )
         + " | compile, s | on fibers |",
         "|---|---|" + "---:|" * 3 * len(LENET86) + "---:|---:|",
     ]
@@ -262,7 +291,10 @@ def measure(rounds: int) -> str:
         f"The first kernel on a fresh machine compiles the engine's runtime, too: {first:.1f} s, once.",
     ]
     if load > processors / 4:
-        text += ["", f"Other processes were running: the load average was {load:.1f} before the start."]
+        text += [
+            "",
+            f"Other processes were running: the load average was {load:.1f} before the start.",
+        ]
     return "\n".join(text)
 
 

@@ -17,7 +17,9 @@ from labkit.spec.layers import LENET86
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "gears.md"
-_KERNEL = re.compile(r'HOSTCUDA_KERNEL_(?:LOOPS|WARPS|GROUPS)\(.*?, \((.*)\), "(.*)", (.*)\)$', re.MULTILINE)
+_KERNEL = re.compile(
+    r'HOSTCUDA_KERNEL_(?:LOOPS|WARPS|GROUPS)\(.*?, \((.*)\), "(.*)", (.*)\)$', re.MULTILINE
+)
 _PLACE = re.compile(r"(?<=<!-- table -->\n).*(?=<!-- end -->)", re.DOTALL)
 
 
@@ -43,9 +45,16 @@ def table() -> str:
         sources[path.name] = gears(source=path.read_text(encoding="utf-8"), no_extern_c=True)
     lines = ["| source | thread loops | fibers, and why | no barrier |", "|---|---|---|---|"]
     for name, kernels in sources.items():
-        cells = [", ".join(kernels["loops"]), "; ".join(kernels["fibers"]), str(len(kernels["none"]) or "")]
+        cells = [
+            ", ".join(kernels["loops"]),
+            "; ".join(kernels["fibers"]),
+            str(len(kernels["none"]) or ""),
+        ]
         lines.append(f"| {' | '.join([name, *cells])} |")
-    total = {gear: sum(len(kernels[gear]) for kernels in sources.values()) for gear in ("loops", "fibers", "none")}
+    total = {
+        gear: sum(len(kernels[gear]) for kernels in sources.values())
+        for gear in ("loops", "fibers", "none")
+    }
     lines.append(f"| all | {total['loops']} | {total['fibers']} | {total['none']} |")
     return re.sub(r" +", " ", "\n".join(lines)) + "\n"
 
@@ -54,6 +63,8 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--write", action="store_true", help="write the table into docs/gears.md")
     if parser.parse_args().write:
-        PAGE.write_text(_PLACE.sub(lambda _: table(), PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+        PAGE.write_text(
+            _PLACE.sub(lambda _: table(), PAGE.read_text(encoding="utf-8")), encoding="utf-8"
+        )
     else:
         print(table(), end="")

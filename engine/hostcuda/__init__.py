@@ -37,8 +37,10 @@ def why_no_gpu() -> str | None:
     except ModuleNotFoundError as error:
         if not (error.name or "").startswith("pycuda"):
             return f"PyCUDA lacks the package {error.name!r}: pip install {error.name}"
-        return (f"{'' if _driver_answers() else 'no NVIDIA driver answers here (libcuda.so.1), and '}PyCUDA is not "
-                "installed: pip install pycuda (it needs the CUDA toolkit)")
+        return (
+            f"{'' if _driver_answers() else 'no NVIDIA driver answers here (libcuda.so.1), and '}PyCUDA is not "
+            "installed: pip install pycuda (it needs the CUDA toolkit)"
+        )
     except ImportError as error:
         if "libcuda" in str(error) or "nvcuda" in str(error):
             return f"NVIDIA's driver library is missing ({error}): install the NVIDIA driver, then see nvidia-smi"
@@ -49,7 +51,9 @@ def why_no_gpu() -> str | None:
             return None
         return "no NVIDIA device is visible: check nvidia-smi and CUDA_VISIBLE_DEVICES"
     except driver.Error as error:
-        return f"the NVIDIA driver answers {str(error)!r}: check nvidia-smi and CUDA_VISIBLE_DEVICES"
+        return (
+            f"the NVIDIA driver answers {str(error)!r}: check nvidia-smi and CUDA_VISIBLE_DEVICES"
+        )
 
 
 def _driver_answers() -> bool:
@@ -77,14 +81,18 @@ def engine() -> str:
     name, value = settings.variable("ENGINE")
     wanted = value.strip().lower() or "auto"
     if wanted not in ("auto", "gpu", "cpu"):
-        raise EngineError(f"{name}={value!r} is none of auto, gpu, cpu: set one of these, or unset it (auto takes the "
-                          "GPU if there is one)")
+        raise EngineError(
+            f"{name}={value!r} is none of auto, gpu, cpu: set one of these, or unset it (auto takes the "
+            "GPU if there is one)"
+        )
     if wanted == "cpu":
         return "cpu"
     missing = why_no_gpu()
     if missing and wanted == "gpu":
-        raise EngineError(f"{name}=gpu, but there is no GPU to use: {missing}. {name}=cpu (or unset) runs the kernels "
-                          "on this machine's processor.")
+        raise EngineError(
+            f"{name}=gpu, but there is no GPU to use: {missing}. {name}=cpu (or unset) runs the kernels "
+            "on this machine's processor."
+        )
     return "cpu" if missing else "gpu"
 
 
@@ -123,7 +131,9 @@ def ensure_context() -> Any:
         return driver.Context
     number = os.environ.get("CUDA_DEVICE", "0")
     if not number.isdigit():
-        raise EngineError(f"CUDA_DEVICE={number!r} is not a device number: set 0, 1, ..., or unset it")
+        raise EngineError(
+            f"CUDA_DEVICE={number!r} is not a device number: set 0, 1, ..., or unset it"
+        )
     with _making:
         if _context is None:
             _context = driver.Device(int(number) if gpu else 0).retain_primary_context()

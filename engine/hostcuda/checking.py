@@ -19,7 +19,15 @@ from hostcuda.host import cache, toolchain
 from hostcuda.runtime import native
 
 __all__ = [
-    "TOOLS", "Finding", "LaunchRecord", "engine_files", "fills_variables", "fingerprint", "follow", "launches", "take",
+    "TOOLS",
+    "Finding",
+    "LaunchRecord",
+    "engine_files",
+    "fills_variables",
+    "fingerprint",
+    "follow",
+    "launches",
+    "take",
 ]
 
 
@@ -46,4 +54,8 @@ def engine_files(options: Sequence[str] = ()) -> list[Path]:
     """
     plain = make_unit("", options, no_extern_c=True)
     runtime = native.build()
-    return [runtime, cache.digest_of(runtime), Path(make_prelude(plain.command, plain.flags, WITHOUT_MACROS)).parent]
+    return [
+        runtime,
+        cache.digest_of(runtime),
+        Path(make_prelude(plain.command, plain.flags, WITHOUT_MACROS)).parent,
+    ]

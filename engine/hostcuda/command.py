@@ -56,30 +56,80 @@ def pycuda() -> None:
     print(pycuda.fetch())
 
 
-Program = Annotated[str, typer.Argument(metavar="PROGRAM",
-                                        help="A Python program that uses hostcuda, or a .cu file with a main.")]
-Options = Annotated[str, typer.Option("--options", metavar="OPTIONS",
-                                      help='nvcc\'s for a .cu file: "-DN=4 -I include more.cpp".')]
-Arguments = Annotated[list[str] | None, typer.Argument(metavar="ARGUMENT", help="Its arguments, or -- and these.")]
-Engine = Annotated[str | None, typer.Option("--engine", metavar="cpu|gpu", autocompletion=among("cpu", "gpu"),
-                                            help="Where to run it; the engine in use by default.")]
-Timeout = Annotated[float | None, typer.Option("--timeout", metavar="S", help="Stop the program after S seconds.")]
-Most = Annotated[int | None, typer.Option(
-    "--output-limit", metavar="BYTES", min=0, envvar="HOSTCUDA_OUTPUT_LIMIT", show_envvar=False,
-    help="Print at most BYTES of the program's output.")]
-Csv = Annotated[Path | None, typer.Option("--csv", metavar="FILE",
-                                          help="Write one row per launch, or per finding, to FILE.")]
-Tool = Annotated[str, typer.Option("--tool", metavar="NAME", help="memcheck, racecheck, initcheck, synccheck or all.",
-                                   autocompletion=among("memcheck", "racecheck", "initcheck", "synccheck", "all"))]
-_PROGRAM = {"allow_interspersed_args": False, "ignore_unknown_options": True}  # arguments after PROGRAM belong to it
+Program = Annotated[
+    str,
+    typer.Argument(
+        metavar="PROGRAM", help="A Python program that uses hostcuda, or a .cu file with a main."
+    ),
+]
+Options = Annotated[
+    str,
+    typer.Option(
+        "--options", metavar="OPTIONS", help='nvcc\'s for a .cu file: "-DN=4 -I include more.cpp".'
+    ),
+]
+Arguments = Annotated[
+    list[str] | None, typer.Argument(metavar="ARGUMENT", help="Its arguments, or -- and these.")
+]
+Engine = Annotated[
+    str | None,
+    typer.Option(
+        "--engine",
+        metavar="cpu|gpu",
+        autocompletion=among("cpu", "gpu"),
+        help="Where to run it; the engine in use by default.",
+    ),
+]
+Timeout = Annotated[
+    float | None, typer.Option("--timeout", metavar="S", help="Stop the program after S seconds.")
+]
+Most = Annotated[
+    int | None,
+    typer.Option(
+        "--output-limit",
+        metavar="BYTES",
+        min=0,
+        envvar="HOSTCUDA_OUTPUT_LIMIT",
+        show_envvar=False,
+        help="Print at most BYTES of the program's output.",
+    ),
+]
+Csv = Annotated[
+    Path | None,
+    typer.Option(
+        "--csv", metavar="FILE", help="Write one row per launch, or per finding, to FILE."
+    ),
+]
+Tool = Annotated[
+    str,
+    typer.Option(
+        "--tool",
+        metavar="NAME",
+        help="memcheck, racecheck, initcheck, synccheck or all.",
+        autocompletion=among("memcheck", "racecheck", "initcheck", "synccheck", "all"),
+    ),
+]
+_PROGRAM = {
+    "allow_interspersed_args": False,
+    "ignore_unknown_options": True,
+}  # arguments after PROGRAM belong to it
 
 
 @app.command(context_settings=_PROGRAM)
 def run(
-    context: typer.Context, script: Program, args: Arguments = None, options: Options = "", engine: Engine = None,
-    timeout: Timeout = None, most: Most = None,
-    strict: Annotated[bool, typer.Option(
-        "--strict", help="Exit status 1 if the program ignores an error and ends with 0.")] = False,
+    context: typer.Context,
+    script: Program,
+    args: Arguments = None,
+    options: Options = "",
+    engine: Engine = None,
+    timeout: Timeout = None,
+    most: Most = None,
+    strict: Annotated[
+        bool,
+        typer.Option(
+            "--strict", help="Exit status 1 if the program ignores an error and ends with 0."
+        ),
+    ] = False,
 ) -> None:
     """Run a program, on either engine.
 
@@ -93,7 +143,9 @@ def run(
     args = _prepare(context, script, args or [], most)
     on = processes.engine(engine)
     environment = {"HOSTCUDA_ENGINE": on, **({"HOSTCUDA_STRICT": "1"} if strict else {})}
-    ended = processes.run(processes.program(script, args, on, processes.split_options(options)), environment, timeout)
+    ended = processes.run(
+        processes.program(script, args, on, processes.split_options(options)), environment, timeout
+    )
     if ended.status is None:
         print(f"hostcuda: {script} {ended.problem}", file=sys.stderr)
     if ended.status != 0:
@@ -102,14 +154,30 @@ def run(
 
 @app.command(context_settings=_PROGRAM)
 def profile(
-    context: typer.Context, script: Program, args: Arguments = None, csv: Csv = None, json: Json = False,
-    engine: Engine = None, timeout: Timeout = None,
-    nvcc: Annotated[bool, typer.Option(
-        "--nvcc/--no-nvcc", help="Without a GPU: registers and occupancy from nvcc, if it is there.")] = True,
-    estimate: Annotated[str | None, typer.Option(
-        "--estimate", metavar="CARD", help="Estimate the kernels' times on a GPU: H200.")] = None,
+    context: typer.Context,
+    script: Program,
+    args: Arguments = None,
+    csv: Csv = None,
+    json: Json = False,
+    engine: Engine = None,
+    timeout: Timeout = None,
+    nvcc: Annotated[
+        bool,
+        typer.Option(
+            "--nvcc/--no-nvcc",
+            help="Without a GPU: registers and occupancy from nvcc, if it is there.",
+        ),
+    ] = True,
+    estimate: Annotated[
+        str | None,
+        typer.Option(
+            "--estimate", metavar="CARD", help="Estimate the kernels' times on a GPU: H200."
+        ),
+    ] = None,
     options: Options = "",
-    lines: Annotated[bool, typer.Option("--lines", help="Count each source line with accesses by itself.")] = False,
+    lines: Annotated[
+        bool, typer.Option("--lines", help="Count each source line with accesses by itself.")
+    ] = False,
     most: Most = None,
 ) -> None:
     """Run a program and count the memory accesses of its launches.
@@ -124,21 +192,37 @@ def profile(
     files.require_place(csv)
     if estimate is not None:
         if lines or engine not in (None, "cpu"):
-            context.fail("--estimate runs on the CPU engine and has one row per launch: no --lines, no other --engine")
+            context.fail(
+                "--estimate runs on the CPU engine and has one row per launch: no --lines, no other --engine"
+            )
         _estimate(script, args, estimate, timeout, csv, json, words, nvcc)
         return
     profile = profile_script(script, args, engine, timeout, capture=json, nvcc=nvcc, options=words)
     table = profile.lines() if lines else profile.table
-    _print(profile.ended, table.to_json(orient="records", indent=2, default_handler=str) if json else
-           f"{profile.note}\n{table.to_string(index=False)}" if lines else profile)
+    _print(
+        profile.ended,
+        table.to_json(orient="records", indent=2, default_handler=str)
+        if json
+        else f"{profile.note}\n{table.to_string(index=False)}"
+        if lines
+        else profile,
+    )
     _write(csv, table, json)
     _exit_on_failure(profile.ended, script)
 
 
 @app.command(context_settings=_PROGRAM)
 def sanitize(
-    context: typer.Context, script: Program, args: Arguments = None, tool: Tool = "all", csv: Csv = None,
-    json: Json = False, engine: Engine = None, timeout: Timeout = None, options: Options = "", most: Most = None,
+    context: typer.Context,
+    script: Program,
+    args: Arguments = None,
+    tool: Tool = "all",
+    csv: Csv = None,
+    json: Json = False,
+    engine: Engine = None,
+    timeout: Timeout = None,
+    options: Options = "",
+    most: Most = None,
 ) -> None:
     """Run a program and find the errors of its kernels.
 
@@ -156,9 +240,14 @@ def sanitize(
     _write(csv, findings.table, json)
     verdict, reason = findings.outcome
     if findings.ended.problem:
-        print(f"hostcuda: {script} {findings.ended.problem}; above is what was seen before", file=sys.stderr)
+        print(
+            f"hostcuda: {script} {findings.ended.problem}; above is what was seen before",
+            file=sys.stderr,
+        )
     if not json:
-        first = next((line for line in reason.splitlines() if "error: " in line), reason.partition("\n")[0])
+        first = next(
+            (line for line in reason.splitlines() if "error: " in line), reason.partition("\n")[0]
+        )
         detail = "" if reason.startswith(findings.verdict()) else f": {first}"
         print(f"verdict: {verdict} (exit status {findings.status}){detail}")
     raise typer.Exit(findings.status)
@@ -166,17 +255,36 @@ def sanitize(
 
 @app.command()
 def check(
-    source: Annotated[Path, typer.Argument(metavar="KERNEL.cu", help="Kernels alone, or a program with a main.")],
-    cases: Annotated[Path | None, typer.Option(
-        "--cases", metavar="FILE", help="The cases; KERNEL.json if there.")] = None,
-    reference: Annotated[Path | None, typer.Option(
-        "--reference", metavar="FILE", help="def reference(**arguments); KERNEL.py if there.")] = None,
-    previous: Annotated[Path | None, typer.Option(
-        "--previous", metavar="FILE", help="An earlier report (--json) to compare with.")] = None,
-    kernel: Annotated[str, typer.Option("--kernel", metavar="NAME", help="Which kernel, if there are several.")] = "",
-    options: Options = "", json: Json = False,
-    repairs: Annotated[bool, typer.Option("--repairs/--no-repairs", help="Try repairs of what is found.")] = True,
-    seconds: Annotated[int, typer.Option("--seconds", metavar="S", min=5, max=300, help="For all of it.")] = 60,
+    source: Annotated[
+        Path, typer.Argument(metavar="KERNEL.cu", help="Kernels alone, or a program with a main.")
+    ],
+    cases: Annotated[
+        Path | None,
+        typer.Option("--cases", metavar="FILE", help="The cases; KERNEL.json if there."),
+    ] = None,
+    reference: Annotated[
+        Path | None,
+        typer.Option(
+            "--reference", metavar="FILE", help="def reference(**arguments); KERNEL.py if there."
+        ),
+    ] = None,
+    previous: Annotated[
+        Path | None,
+        typer.Option(
+            "--previous", metavar="FILE", help="An earlier report (--json) to compare with."
+        ),
+    ] = None,
+    kernel: Annotated[
+        str, typer.Option("--kernel", metavar="NAME", help="Which kernel, if there are several.")
+    ] = "",
+    options: Options = "",
+    json: Json = False,
+    repairs: Annotated[
+        bool, typer.Option("--repairs/--no-repairs", help="Try repairs of what is found.")
+    ] = True,
+    seconds: Annotated[
+        int, typer.Option("--seconds", metavar="S", min=5, max=300, help="For all of it.")
+    ] = 60,
 ) -> None:
     """Check a kernel on its cases, and print one report.
 
@@ -187,18 +295,35 @@ def check(
     from hostcuda.tools import sanitize
 
     text = _read(source)
-    beside = [path if path.is_file() else None for path in (source.with_suffix(".json"), source.with_suffix(".py"))]
+    beside = [
+        path if path.is_file() else None
+        for path in (source.with_suffix(".json"), source.with_suffix(".py"))
+    ]
     cases, reference = cases or beside[0], reference or beside[1]
-    given, before = _read(cases, loads) if cases else [], _read(previous, loads) if previous else None
+    given, before = (
+        _read(cases, loads) if cases else [],
+        _read(previous, loads) if previous else None,
+    )
     if previous and not (isinstance(before, dict) and "verdict" in before):
         terminal.fail("hostcuda", f"{previous} is no report of an earlier check --json")
     job = {"cases": given} if isinstance(given, list) else given
-    if not isinstance(job, dict) or (unknown := job.keys() - {"cases", "kernel", "options", "rtol", "atol"}):
+    if not isinstance(job, dict) or (
+        unknown := job.keys() - {"cases", "kernel", "options", "rtol", "atol"}
+    ):
         known = f"no {min(unknown)}" if isinstance(job, dict) else "nothing else"
-        terminal.fail("hostcuda", f"the file of cases has a list, or cases, kernel, options, rtol, atol, and {known}")
+        terminal.fail(
+            "hostcuda",
+            f"the file of cases has a list, or cases, kernel, options, rtol, atol, and {known}",
+        )
     job |= {name: value for name, value in (("kernel", kernel), ("options", options)) if value}
-    report = agent.check(text, reference=_read(reference) if reference else "", previous=before, repairs=repairs,
-                         seconds=seconds, **job)
+    report = agent.check(
+        text,
+        reference=_read(reference) if reference else "",
+        previous=before,
+        repairs=repairs,
+        seconds=seconds,
+        **job,
+    )
     print(dumps(report, ensure_ascii=False) if json else agent.as_text(report))
     raise typer.Exit(sanitize.STATUS[report["verdict"].replace("_", " ")])
 
@@ -223,19 +348,31 @@ def mcp() -> None:
     try:
         from hostcuda.agent.server import server
     except ModuleNotFoundError as error:
-        terminal.fail("hostcuda", f"the server needs the package {error.name}: pip install 'hostcuda[mcp]'")
+        terminal.fail(
+            "hostcuda", f"the server needs the package {error.name}: pip install 'hostcuda[mcp]'"
+        )
     server.run("stdio")
 
 
-def _estimate(script: str, args: list[str], device: str, timeout: float | None, csv: Path | None, json: bool,
-              options: list[str], nvcc: bool) -> None:
+def _estimate(
+    script: str,
+    args: list[str],
+    device: str,
+    timeout: float | None,
+    csv: Path | None,
+    json: bool,
+    options: list[str],
+    nvcc: bool,
+) -> None:
     """Run a program on the CPU engine, and print how long its launches would take on the GPU `device`."""
     from hostcuda.estimate import card, estimate
     from hostcuda.tools import processes
     from hostcuda.tools.profile import recorded
 
     card(device)  # refused before minutes of work
-    records, modules, ended = recorded(processes.program(script, args, "cpu", options), timeout, capture=json)
+    records, modules, ended = recorded(
+        processes.program(script, args, "cpu", options), timeout, capture=json
+    )
     _print(ended, "")
     if not records or any(record["error"] for record in records):
         _exit_on_failure(ended, script)
@@ -268,10 +405,17 @@ def _prepare(context: typer.Context, script: str, args: list[str], most: int | N
         os.environ["HOSTCUDA_OUTPUT_LIMIT"] = str(most)
     if args[:1] == ["--"]:
         return args[1:]
-    own = {name for param in context.command.params for name in (*param.opts, *param.secondary_opts) if name[:1] == "-"}
+    own = {
+        name
+        for param in context.command.params
+        for name in (*param.opts, *param.secondary_opts)
+        if name[:1] == "-"
+    }
     if both := [argument for argument in args if argument.partition("=")[0] in own]:
-        context.fail(f"{', '.join(both)} behind {script}: put options of {context.command_path} in front of the "
-                     "program, and -- in front of its own arguments if they have such names")
+        context.fail(
+            f"{', '.join(both)} behind {script}: put options of {context.command_path} in front of the "
+            "program, and -- in front of its own arguments if they have such names"
+        )
     return args
 
 
@@ -284,4 +428,6 @@ def _exit_on_failure(ended, script: str) -> None:
 
 def _find_shell_status(ended) -> int:
     """Return the exit status of `ended`, of `processes.run`, as a shell has it: 124: time-out; 128 + n: signal n."""
-    return 124 if ended.status is None else ended.status if ended.status >= 0 else 128 - ended.status
+    return (
+        124 if ended.status is None else ended.status if ended.status >= 0 else 128 - ended.status
+    )

@@ -21,8 +21,11 @@ class ShortTraceback:
     def _render_traceback_(self) -> list[str]:
         """Return the lines that IPython, which calls this, shows: the cells' lines on the way, and the message."""
         name = f"{type(self).__name__}: {self}"
-        cells = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(self.__traceback__)
-                 if "ipykernel" in frame.f_code.co_filename]
+        cells = [
+            (frame.f_code.co_filename, line)
+            for frame, line in traceback.walk_tb(self.__traceback__)
+            if "ipykernel" in frame.f_code.co_filename
+        ]
         lines = [f"line {line}: {linecache.getline(file, line).strip()}" for file, line in cells]
         # The call of a cell magic holds the whole cell; the message has its lines.
         lines = [line for line in lines if ": get_ipython()." not in line]
@@ -80,8 +83,13 @@ class CompileError(Error):
         The compiler's output, with the user's own files and lines.
     """
 
-    def __init__(self, msg: str, command_line: Iterable[str] = (), stdout: str | None = None,
-                 stderr: str | None = None):
+    def __init__(
+        self,
+        msg: str,
+        command_line: Iterable[str] = (),
+        stdout: str | None = None,
+        stderr: str | None = None,
+    ):
         super().__init__(msg, list(command_line), stdout, stderr)
         self.msg, self.command_line, self.stdout, self.stderr = self.args  # the four above
 

@@ -9,11 +9,17 @@ from hostcuda.frontend.scan import Scan, find_function_name
 
 __all__ = ["of", "of_warnings"]
 
-_UNSET = re.compile(r"(?m)^(.+):(\d+):\d+: warning: '(\w+)(\.[^'[]+)?(?:\[.*\])?' (is|may be) used uninitialized")
-_GONE = re.compile(r"(?m)^(.+):(\d+):\d+: warning: (?:function returns address of local variable|"
-                   r"(?:address of|reference to) local variable '\w+' returned)")
+_UNSET = re.compile(
+    r"(?m)^(.+):(\d+):\d+: warning: '(\w+)(\.[^'[]+)?(?:\[.*\])?' (is|may be) used uninitialized"
+)
+_GONE = re.compile(
+    r"(?m)^(.+):(\d+):\d+: warning: (?:function returns address of local variable|"
+    r"(?:address of|reference to) local variable '\w+' returned)"
+)
 # An engine's own function, into which a kernel was inlined, has no name here.
-_FUNCTION = re.compile(r"[Ii]n (?:static )?(?:member )?function '(?:[^'(]*\bhostcuda::|[^'(]*?(\w+)(?: *<.*>)?\()")
+_FUNCTION = re.compile(
+    r"[Ii]n (?:static )?(?:member )?function '(?:[^'(]*\bhostcuda::|[^'(]*?(\w+)(?: *<.*>)?\()"
+)
 
 
 def of_warnings(warnings: str, source: str) -> list[dict]:
@@ -33,8 +39,13 @@ def of_warnings(warnings: str, source: str) -> list[dict]:
     rows: dict[tuple, dict] = {}
     for warning in _UNSET.finditer(warnings):
         file, line, name, member, how = warning.groups()
-        declared = re.compile(rf"^{re.escape(file)}:(\d+):\d+: note: '{name}\b[^']*' (?:was )?declared here", re.M)
-        note, after = declared.search(warnings, warning.end()), _UNSET.search(warnings, warning.end())
+        declared = re.compile(
+            rf"^{re.escape(file)}:(\d+):\d+: note: '{name}\b[^']*' (?:was )?declared here", re.M
+        )
+        note, after = (
+            declared.search(warnings, warning.end()),
+            _UNSET.search(warnings, warning.end()),
+        )
         number = int(note[1] if note and (not after or note.start() < after.start()) else line)
         member = re.sub(r"\w+::", "", member or "")  # of ".P::a.In::x" it is ".a.x"
         is_read = _is_member_always_read if member else _is_always_read
@@ -48,11 +59,18 @@ def of_warnings(warnings: str, source: str) -> list[dict]:
         if rows.get((file, number, name), {}).get("kernel"):
             continue
         message = f"the variable {name} has no value when {used}: give it one where it is declared"
-        rows[file, number, name] = _make_row("initcheck", "uninitialized variable", functions, file, number, message)
+        rows[file, number, name] = _make_row(
+            "initcheck", "uninitialized variable", functions, file, number, message
+        )
     for warning in _GONE.finditer(warnings):
         message = "the function returns the address of a local variable, which ends with it: use an array of the caller"
-        where, functions = (warning[1], int(warning[2])), _FUNCTION.findall(warnings[: warning.start()])
-        rows[where] = _make_row("memcheck", "address of a local variable", functions, *where, message)
+        where, functions = (
+            (warning[1], int(warning[2])),
+            _FUNCTION.findall(warnings[: warning.start()]),
+        )
+        rows[where] = _make_row(
+            "memcheck", "address of a local variable", functions, *where, message
+        )
     return list(rows.values())
 
 
@@ -64,12 +82,27 @@ def _function_around(scan: Scan, line: int, name: str) -> str:
     return "" if brace is None else find_function_name(scan.code, scan.declaration_start(brace))
 
 
-def _make_row(tool: str, kind: str, functions: Sequence[str], file: str, line: int, message: str) -> dict:
+def _make_row(
+    tool: str, kind: str, functions: Sequence[str], file: str, line: int, message: str
+) -> dict:
     """Return the finding in a compiler's warning, a row as of `of`; it is in the last of the named functions."""
     return {
-        "tool": tool, "kind": kind, "kernel": functions[-1] if functions else "", "file": file, "line": line,
-        "block": None, "thread": None, "other": None, "address": 0, "size": 0, "buffer": None, "count": 1,
-        "launches": None, "op": "", "source": "compiler", "message": message,
+        "tool": tool,
+        "kind": kind,
+        "kernel": functions[-1] if functions else "",
+        "file": file,
+        "line": line,
+        "block": None,
+        "thread": None,
+        "other": None,
+        "address": 0,
+        "size": 0,
+        "buffer": None,
+        "count": 1,
+        "launches": None,
+        "op": "",
+        "source": "compiler",
+        "message": message,
     }
 
 
@@ -89,7 +122,9 @@ def _is_always_read(name: str, lines: Sequence[str], number: int) -> bool:
     scope = _cut_scope(name, lines, number)
     # ``name[…].member = value``; taking its address, or reading a stream into it, may set it, too.
     sets = re.finditer(rf"\b{name}\b\s*(?:\[[^]]*\]\s*)*(?:\.\w+\s*)*=(?!=)([^;]*)", scope)
-    return not re.search(rf"(?:&|>>)\s*{name}\b", scope) and all(re.search(rf"\b{name}\b", match[1]) for match in sets)
+    return not re.search(rf"(?:&|>>)\s*{name}\b", scope) and all(
+        re.search(rf"\b{name}\b", match[1]) for match in sets
+    )
 
 
 # What takes a number by its value; a function of the reader's may take a reference.
@@ -109,16 +144,23 @@ def _is_member_always_read(path: str, lines: Sequence[str], number: int) -> bool
         before, after = scope[: use.start()].rstrip(), scope[use.end() :].lstrip()
         if not use[1] or after.startswith("("):  # the variable as a whole, or a call of its method
             return False
-        if use[2] != member or re.match(r"(?:[-+*/%&|^]|<<|>>)=", after):  # another member, or ``v.x += …``
+        if use[2] != member or re.match(
+            r"(?:[-+*/%&|^]|<<|>>)=", after
+        ):  # another member, or ``v.x += …``
             continue
         if assigned := re.match(r"=(?!=)([^;?]*);", after):  # ``v.x = …;``, which has to read v.x
-            if not re.search(rf"\b{name}\s*\.\s*{member}\b", assigned[1]) or not re.search(r"[;{})]$", before):
+            if not re.search(rf"\b{name}\s*\.\s*{member}\b", assigned[1]) or not re.search(
+                r"[;{})]$", before
+            ):
                 return False
         elif re.match("[,)]", after):  # an argument
             if not _BY_VALUE.search(before):
                 return False
-        elif not re.match(r"[-+*/;\]]", after) or not re.search(r"[-+*/=\[]$|\breturn$", before) \
-                or re.search(r"&\s*\w+\s*=$", before):  # no operand, or bound to a reference: ``float &a = v.x``
+        elif (
+            not re.match(r"[-+*/;\]]", after)
+            or not re.search(r"[-+*/=\[]$|\breturn$", before)
+            or re.search(r"&\s*\w+\s*=$", before)
+        ):  # no operand, or bound to a reference: ``float &a = v.x``
             return False
     return True
 
@@ -136,9 +178,14 @@ def of(records: Sequence[dict]) -> list[dict]:
         seen = set()
         for finding in record["findings"]:
             other = finding["other"] or {}
-            key = (*(finding[name] for name in ("tool", "kind", "kernel", "file", "line")),
-                   other.get("file"), other.get("line"))
-            row = rows.setdefault(key, {**finding, "count": 0, "launches": 0, "source": "CPU engine"})
+            key = (
+                *(finding[name] for name in ("tool", "kind", "kernel", "file", "line")),
+                other.get("file"),
+                other.get("line"),
+            )
+            row = rows.setdefault(
+                key, {**finding, "count": 0, "launches": 0, "source": "CPU engine"}
+            )
             row["count"] += finding["count"]
             row["launches"] += key not in seen
             seen.add(key)
@@ -148,15 +195,23 @@ def of(records: Sequence[dict]) -> list[dict]:
 def _follows(row: dict, key: tuple, races: dict[tuple, set], exited: list[tuple]) -> bool:
     """Return whether a finding follows from another: a read of unset memory from a race, an absent lane."""
     place = (row["file"], row["line"])
-    too_early = row["kind"] == "uninitialized" and place in races.get(key[1:], ())  # by kernel and array
+    too_early = row["kind"] == "uninitialized" and place in races.get(
+        key[1:], ()
+    )  # by kernel and array
     return too_early or (row["kind"] == "absent lane" and (row["kernel"], *place) in exited)
 
 
 def _fold(rows: Sequence[dict]) -> list[dict]:
     """Return the rows without those that follow from others, and one row for all races on an array that share lines."""
-    groups: list[tuple[tuple, set, list]] = []  # (kind, kernel, array's address); places (file, line); rows
+    groups: list[
+        tuple[tuple, set, list]
+    ] = []  # (kind, kernel, array's address); places (file, line); rows
     for row in rows:
-        accesses = [row, row["other"]] if row["tool"] == "racecheck" and row["other"] and row["buffer"] else []
+        accesses = (
+            [row, row["other"]]
+            if row["tool"] == "racecheck" and row["other"] and row["buffer"]
+            else []
+        )
         places = {(access["file"], access["line"]) for access in accesses if access["line"]}
         key = (row["kind"], row["kernel"], (row["buffer"] or {}).get("base"))
         joined = [group for group in groups if group[0] == key and group[1] & places]
@@ -169,8 +224,12 @@ def _fold(rows: Sequence[dict]) -> list[dict]:
         joined[0][1].update(places)
         joined[0][2].append(row)
         groups = [group for group in groups if all(group is not other for other in joined[1:])]
-    races = {key[1:]: places for key, places, members in groups if members[0]["tool"] == "racecheck"}
-    exited = [(row["kernel"], row["file"], row["line"]) for row in rows if row["kind"] == "exited lanes"]
+    races = {
+        key[1:]: places for key, places, members in groups if members[0]["tool"] == "racecheck"
+    }
+    exited = [
+        (row["kernel"], row["file"], row["line"]) for row in rows if row["kind"] == "exited lanes"
+    ]
     groups = [group for group in groups if not _follows(group[2][0], group[0], races, exited)]
     for _, places, (first, *others) in groups:
         if not others:

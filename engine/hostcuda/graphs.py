@@ -49,7 +49,9 @@ class Graph:
             status = library.cuStreamEndCapture(handle, ctypes.byref(graph))
         _check(status, "cuStreamEndCapture")
         try:
-            status = library.cuGraphInstantiateWithFlags(ctypes.byref(executable), graph, ctypes.c_ulonglong(0))
+            status = library.cuGraphInstantiateWithFlags(
+                ctypes.byref(executable), graph, ctypes.c_ulonglong(0)
+            )
             _check(status, "cuGraphInstantiate")
         finally:
             library.cuGraphDestroy(graph)
@@ -78,5 +80,7 @@ class Graph:
 def _check(status: int, call: str) -> None:
     """Raise an EngineError if a driver's `call`, by its name, has returned a status other than 0, success."""
     if status:
-        raise EngineError(f"{call} failed: {libcuda.error(status)}. A graph records asynchronous copies of page-locked "
-                          "memory and launches, on one stream")
+        raise EngineError(
+            f"{call} failed: {libcuda.error(status)}. A graph records asynchronous copies of page-locked "
+            "memory and launches, on one stream"
+        )

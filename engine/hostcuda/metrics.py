@@ -30,23 +30,44 @@ class Counter(NamedTuple):
 
 
 _MEMORY = "l1tex__t_{}_pipe_lsu_mem_{}_op_{}.sum"  # requests or sectors; memory space; operation
-_SHARED, _WAVEFRONTS = "smsp__inst_executed_op_shared_{}.sum", "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{}.sum"
+_SHARED, _WAVEFRONTS = (
+    "smsp__inst_executed_op_shared_{}.sum",
+    "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{}.sum",
+)
 _CONFLICTS = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_{}.sum"
 COUNTERS = (
-    *(Counter(f"{name}_{unit}", _MEMORY.format(unit, "global", op), "global", op, figure)
-      for name, op in (("global_load", "ld"), ("global_store", "st"), ("atomic", "atom"), ("reduction", "red"))
-      for unit, figure in (("requests", "requests"), ("sectors", "units"))),
-    *(Counter(f"shared_{name}_{unit}", metric.format(op), "shared", op, figure)
-      for unit, metric, figure in (("instructions", _SHARED, "requests"), ("wavefronts", _WAVEFRONTS, "units"),
-                                   ("conflicts", _CONFLICTS, "extra"))
-      for name, op in (("load", "ld"), ("store", "st"))),
+    *(
+        Counter(f"{name}_{unit}", _MEMORY.format(unit, "global", op), "global", op, figure)
+        for name, op in (
+            ("global_load", "ld"),
+            ("global_store", "st"),
+            ("atomic", "atom"),
+            ("reduction", "red"),
+        )
+        for unit, figure in (("requests", "requests"), ("sectors", "units"))
+    ),
+    *(
+        Counter(f"shared_{name}_{unit}", metric.format(op), "shared", op, figure)
+        for unit, metric, figure in (
+            ("instructions", _SHARED, "requests"),
+            ("wavefronts", _WAVEFRONTS, "units"),
+            ("conflicts", _CONFLICTS, "extra"),
+        )
+        for name, op in (("load", "ld"), ("store", "st"))
+    ),
     Counter("shared_atomic_requests", _SHARED.format("atom"), "shared", "atom", "requests"),
     Counter("shared_atomic_wavefronts", _WAVEFRONTS.format("atom"), "shared", "atom", "units"),
     Counter("constant_requests", "lab__constant_requests.sum", "constant", "", "requests"),
     Counter("constant_serialized", "lab__constant_serialized.sum", "constant", "", "extra"),
     Counter("barriers", "lab__barriers.sum", "", "", "barriers"),
     # Requests of variables whose address is taken: the CPU engine cannot count other local requests.
-    Counter("local_requests_address_taken", "lab__local_requests_address_taken.sum", "local", "", "requests"),
+    Counter(
+        "local_requests_address_taken",
+        "lab__local_requests_address_taken.sum",
+        "local",
+        "",
+        "requests",
+    ),
     Counter("unique_bytes", "lab__unique_bytes_global.sum", "", "", "unique_bytes"),
     Counter("busiest_warp", "lab__instructions_of_busiest_warp.max", "", "", "busiest_warp"),
     Counter("overlapped_bytes", "lab__bytes_of_overlapped_copies.sum", "", "", "overlapped_bytes"),
@@ -63,7 +84,9 @@ MEASURED = {
     "dram_bytes": "dram__bytes.sum",
     "instructions": "smsp__inst_executed.sum",
     "matrix_load_instructions": "smsp__inst_executed_op_ldsm.sum",  # the CPU engine counts them as loads
-    "local_load_requests": _MEMORY.format("requests", "local", "ld"),  # spills too, which the CPU engine does not have
+    "local_load_requests": _MEMORY.format(
+        "requests", "local", "ld"
+    ),  # spills too, which the CPU engine does not have
     "local_store_requests": _MEMORY.format("requests", "local", "st"),
     "constant_cache_requests": "idc__requests.sum",  # one per word that a warp asks for
     "registers": "launch__registers_per_thread",
@@ -90,7 +113,10 @@ RECORDED = {
     "tensor_busy_pct": "sm__pipe_tensor_cycles_active" + _ACTIVE,
     "half_instructions": "sm__inst_executed_pipe_fma_type_fp16.sum",
     "thread_instructions": "smsp__thread_inst_executed.sum",
-    **{f"thread_{kind}_instructions": _THREADS.format(kind) for kind in ("ffma", "integer", "control", "memory")},
+    **{
+        f"thread_{kind}_instructions": _THREADS.format(kind)
+        for kind in ("ffma", "integer", "control", "memory")
+    },
 }
 # And for kernels whose loops are unrolled in many ways: how instructions come to a multiprocessor.
 FETCHED = {
@@ -109,11 +135,31 @@ NAMES = {
     "spill_load_bytes": "spill_load_bytes",
 }
 # Means over the launches of a variant; all others are sums.
-NOT_ADDITIVE = ("l1_hit_pct", "registers", "shared_bytes", "static_shared_bytes", "local_bytes", "spill_store_bytes",
-                "spill_load_bytes", "occupancy_pct", "unique_bytes", "busiest_warp")
+NOT_ADDITIVE = (
+    "l1_hit_pct",
+    "registers",
+    "shared_bytes",
+    "static_shared_bytes",
+    "local_bytes",
+    "spill_store_bytes",
+    "spill_load_bytes",
+    "occupancy_pct",
+    "unique_bytes",
+    "busiest_warp",
+)
 SUMS = {
-    "global_requests": ("global_load_requests", "global_store_requests", "atomic_requests", "reduction_requests"),
-    "global_sectors": ("global_load_sectors", "global_store_sectors", "atomic_sectors", "reduction_sectors"),
+    "global_requests": (
+        "global_load_requests",
+        "global_store_requests",
+        "atomic_requests",
+        "reduction_requests",
+    ),
+    "global_sectors": (
+        "global_load_sectors",
+        "global_store_sectors",
+        "atomic_sectors",
+        "reduction_sectors",
+    ),
     "local_requests": ("local_load_requests", "local_store_requests"),
     "shared_instructions": ("shared_load_instructions", "shared_store_instructions"),
     "shared_wavefronts": ("shared_load_wavefronts", "shared_store_wavefronts"),

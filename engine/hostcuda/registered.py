@@ -31,8 +31,10 @@ def registered(*arrays: np.ndarray) -> Iterator[None]:
     """
     for array in arrays:
         if not (array.flags.c_contiguous and array.flags.writeable):
-            raise EngineError(f"an array of the shape {array.shape} cannot be page-locked: it has to be contiguous, "
-                              "in C order, and writable")
+            raise EngineError(
+                f"an array of the shape {array.shape} cannot be page-locked: it has to be contiguous, "
+                "in C order, and writable"
+            )
     hostcuda.ensure_context()
     with ExitStack() as stack:
         for array in arrays:
@@ -47,6 +49,8 @@ def _lock(array: np.ndarray) -> Callable[[], object]:
     library, address = libcuda.library(), ctypes.c_void_p(array.ctypes.data)
     status = library.cuMemHostRegister_v2(address, ctypes.c_size_t(array.nbytes), ctypes.c_uint(0))
     if status:
-        raise EngineError(f"cuMemHostRegister cannot page-lock {array.nbytes / 1e9:.2f} GB: {libcuda.error(status)}. "
-                          "Take a smaller batch, and arrays that share no page and are not page-locked already")
+        raise EngineError(
+            f"cuMemHostRegister cannot page-lock {array.nbytes / 1e9:.2f} GB: {libcuda.error(status)}. "
+            "Take a smaller batch, and arrays that share no page and are not page-locked already"
+        )
     return functools.partial(library.cuMemHostUnregister, address)

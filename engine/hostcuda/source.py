@@ -21,8 +21,15 @@ from hostcuda.frontend.scan import Scan, without_comments
 from hostcuda.host import cache
 
 __all__ = [
-    "code_only", "constant_arrays", "has_dynamic_shared", "headers", "kernel_names", "loops", "rewritten",
-    "warnings_about", "without_comments",
+    "code_only",
+    "constant_arrays",
+    "has_dynamic_shared",
+    "headers",
+    "kernel_names",
+    "loops",
+    "rewritten",
+    "warnings_about",
+    "without_comments",
 ]
 
 # ------------------------------------------------------------------------------------------------------------ The text
@@ -35,7 +42,9 @@ def code_only(source: str) -> str:
 
 
 _BOUNDS = r"__launch_bounds__\s*\([^)]*\)"
-_KERNEL = re.compile(rf"\b__global__\s(?:(?!__global__)[^;{{}}()]|{_BOUNDS})*?\bvoid\s+(?:{_BOUNDS}\s*)?(\w+)\s*\(")
+_KERNEL = re.compile(
+    rf"\b__global__\s(?:(?!__global__)[^;{{}}()]|{_BOUNDS})*?\bvoid\s+(?:{_BOUNDS}\s*)?(\w+)\s*\("
+)
 _CONSTANT = re.compile(r"\b__constant__\s+(?:(?!__constant__)\w+\s+)*?(\w+)\s*\[")
 _DYNAMIC_SHARED = re.compile(r"\bextern\b(?:(?!\bextern\b)[^;{])*\b__shared__\b")
 
@@ -68,16 +77,22 @@ def headers(source: str, *folders: Path) -> dict[Path, str]:
     return result
 
 
-def _add_headers(source: str, beside: Sequence[Path], folders: Sequence[Path], result: dict[Path, str]) -> None:
+def _add_headers(
+    source: str, beside: Sequence[Path], folders: Sequence[Path], result: dict[Path, str]
+) -> None:
     """Add the headers that a source includes, and those that they include, from `beside` or `folders`, to `result`."""
     for directive in _scan(source).directives:
         if directive["word"] != "include":
             continue
-        name = _INCLUDE.match(source, directive.start("rest"))  # in the source: the match has no strings
+        name = _INCLUDE.match(
+            source, directive.start("rest")
+        )  # in the source: the match has no strings
         places = (folder / name[1] for folder in (*beside, *folders)) if name else ()
         path = next((place for place in places if place.is_file()), None)
         if path and path.resolve() not in result:
-            text = result[path.resolve()] = path.read_text(encoding="utf-8", errors="surrogateescape")
+            text = result[path.resolve()] = path.read_text(
+                encoding="utf-8", errors="surrogateescape"
+            )
             _add_headers(text, (path.parent,), folders, result)
 
 
@@ -94,16 +109,28 @@ def loops(source: str) -> Iterator[str]:
 
 
 # ----------------------------------------------------------------------------------------------- The compiler's answers
-def rewritten(source: str, options: str | Sequence = (), no_extern_c: bool = False, arch: str | None = None,
-              include_dirs: Iterable | None = None) -> str:
+def rewritten(
+    source: str,
+    options: str | Sequence = (),
+    no_extern_c: bool = False,
+    arch: str | None = None,
+    include_dirs: Iterable | None = None,
+) -> str:
     """Return the C++ text that the host's compiler gets for a CUDA source. Parameters: see `warnings_about`."""
     whole = make_unit(source, options, no_extern_c, arch, include_dirs)
     with tempfile.TemporaryDirectory(dir=cache.scratch()) as folder:
-        return whole.write_text(whole.rewrite(whole.preprocess(Path(folder)).text).text, whole.why_fibers)
+        return whole.write_text(
+            whole.rewrite(whole.preprocess(Path(folder)).text).text, whole.why_fibers
+        )
 
 
-def warnings_about(source: str, options: str | Sequence = (), no_extern_c: bool = False, arch: str | None = None,
-                   include_dirs: Iterable | None = None) -> str:
+def warnings_about(
+    source: str,
+    options: str | Sequence = (),
+    no_extern_c: bool = False,
+    arch: str | None = None,
+    include_dirs: Iterable | None = None,
+) -> str:
     """Return the host compiler's warnings about a source, as text, with the source's own files and lines.
 
     `options` are nvcc's, `arch` its architecture ("sm_90"); `no_extern_c`: do not put the source into ``extern "C"``.

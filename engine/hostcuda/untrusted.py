@@ -30,9 +30,13 @@ def _split(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-_STANDARD = _split("array cassert cfloat climits cmath cstddef cstdint cstdio cstdlib limits tuple type_traits "
-                   "utility assert.h float.h limits.h math.h stddef.h stdint.h stdio.h stdlib.h")
-_DIRECTIVES = _split("define undef if ifdef ifndef elif else endif error warning include pragma") | {""}
+_STANDARD = _split(
+    "array cassert cfloat climits cmath cstddef cstdint cstdio cstdlib limits tuple type_traits "
+    "utility assert.h float.h limits.h math.h stddef.h stdint.h stdio.h stdlib.h"
+)
+_DIRECTIVES = _split(
+    "define undef if ifdef ifndef elif else endif error warning include pragma"
+) | {""}
 _PRAGMA = re.compile(r"\s*(?:unroll\b|once\b|nv_\w+|diag_\w+).*", re.S)
 _INCLUDE = re.compile(r'\s*(?:<([\w./]+)>|"([\w./]+)")\s*')
 
@@ -50,26 +54,38 @@ _SPLICE = re.compile(r"\\[ \t]*\n")  # a backslash at a line's end: the next lin
 _DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(\w*)([^\n]*)", re.M)  # word, rest
 
 # Words that C++ reserves and CUDA does not use: they lead to the host, its assembler or the compiler's additions.
-_CAPITALS = _split("__CUDACC__ __CUDA_ARCH__ __CUDA_ARCH_LIST__ __CUDACC_VER_MAJOR__ __CUDACC_VER_MINOR__ __NVCC__ "
-                   "__FILE__ __LINE__ __COUNTER__ __VA_ARGS__ __VA_OPT__ _Float16 _Bool _Static_assert HOSTCUDA_CPU")
-_BUILTINS = _split("__builtin_align__ __builtin_assume __builtin_assume_aligned __builtin_expect __builtin_unreachable")
+_CAPITALS = _split(
+    "__CUDACC__ __CUDA_ARCH__ __CUDA_ARCH_LIST__ __CUDACC_VER_MAJOR__ __CUDACC_VER_MINOR__ __NVCC__ "
+    "__FILE__ __LINE__ __COUNTER__ __VA_ARGS__ __VA_OPT__ _Float16 _Bool _Static_assert HOSTCUDA_CPU"
+)
+_BUILTINS = _split(
+    "__builtin_align__ __builtin_assume __builtin_assume_aligned __builtin_expect __builtin_unreachable"
+)
 _RESERVED = re.compile(
     r"__builtin_\w+|__(?:sync|atomic|tsan|sanitizer|asan|ubsan|real|wrap|has|glibc|libc|gcc|cxa|gnu|attr|warn|error|cyg)"
     r"_\w*|__pragma|__declspec|__label__|__extension__|_[A-Z]\w*|__\w*[A-Z]\w*"
 )
 _ENGINE = re.compile(r"(?i:hostcuda\w*)|hc_\w+")
 # Functions of the C library that write to an address which they are given.
-_UNWATCHED = re.compile(r"w?mem(?:p?cpy|ccpy|move|set)|(?:st[rp]|wc[sp])n?(?:cpy|cat)|bcopy|bzero|alloca|v?sn?printf|"
-                        r"(?:frexp|modf|remquo|sincos)[fl]?")
+_UNWATCHED = re.compile(
+    r"w?mem(?:p?cpy|ccpy|move|set)|(?:st[rp]|wc[sp])n?(?:cpy|cat)|bcopy|bzero|alloca|v?sn?printf|"
+    r"(?:frexp|modf|remquo|sincos)[fl]?"
+)
 _ATTRIBUTE = re.compile(r"__attribute(?:__)?\s*\(\s*\(\s*([^()]*)(?:\(\s*\w*\s*\))?\s*\)\s*\)")
-_ATTRIBUTES = _split("aligned always_inline const hot may_alias noinline packed pure unused fallthrough likely "
-                     "maybe_unused nodiscard noreturn unlikely")
+_ATTRIBUTES = _split(
+    "aligned always_inline const hot may_alias noinline packed pure unused fallthrough likely "
+    "maybe_unused nodiscard noreturn unlikely"
+)
 _STANDARD_ATTRIBUTE = re.compile(r"\[\s*\[\s*(\w+)\s*\]\s*\]")
 _ASM = re.compile(r"\b(?:asm|__asm|__asm__)\b")
-_BARRIER = re.compile(r'\w+\s*(?:(?:__)?volatile(?:__)?\s*)?\(\s*""\s*(?:::\s*"memory"\s*|:\s*:\s*:\s*"memory"\s*)?\)')
+_BARRIER = re.compile(
+    r'\w+\s*(?:(?:__)?volatile(?:__)?\s*)?\(\s*""\s*(?:::\s*"memory"\s*|:\s*:\s*:\s*"memory"\s*)?\)'
+)
 _DYNAMIC_SHARED = re.compile(r'\w+\("hostcuda_dynamic_shared"\)')  # how `rewrite` declares it
-_NO_ASM = ("has {0} outside of functions, in a macro, or in another form than {0} volatile(…): only inline PTX in a "
-           "function is allowed")
+_NO_ASM = (
+    "has {0} outside of functions, in a macro, or in another form than {0} volatile(…): only inline PTX in a "
+    "function is allowed"
+)
 
 
 def _blank(text: str) -> str:
@@ -87,10 +103,14 @@ class _Text:
     def __init__(self, source: str):
         """Read a source, with lines joined; raise an EngineError where compilers could read it in two ways."""
         pieces = _SPLICE.split(source.replace("\r\n", "\n").removeprefix("\ufeff"))
-        self._splices = [*accumulate(map(len, pieces[:-1]))]  # where a line of the source ends inside a joined one
+        self._splices = [
+            *accumulate(map(len, pieces[:-1]))
+        ]  # where a line of the source ends inside a joined one
         self.joined = "".join(pieces)
         if character := re.search(r"\\[ \t]*\n|[^\n\t -~\x80-\U0010ffff]", self.joined):
-            raise self.error(character.start(), "has a character or a line's end that compilers read differently")
+            raise self.error(
+                character.start(), "has a character or a line's end that compilers read differently"
+            )
         self.words = []  # (position, word)
         for match in _LEXEME.finditer(self.joined):
             if match["raw"]:
@@ -99,7 +119,9 @@ class _Text:
                 self.words.append((match.start(), match[0]))
         # Without comments, and without literals, too; positions stay the same.
         self.text = _LEXEME.sub(lambda m: _blank(m[0]) if m["comment"] else m[0], self.joined)
-        self.code = _LEXEME.sub(lambda m: _blank(m[0]) if m["comment"] or m["literal"] else m[0], self.joined)
+        self.code = _LEXEME.sub(
+            lambda m: _blank(m[0]) if m["comment"] or m["literal"] else m[0], self.joined
+        )
 
     def error(self, at: int, what: str) -> EngineError:
         """Return the error "line 3: a submitted kernel {what}" about a position in `joined`, to be raised."""
@@ -131,7 +153,9 @@ def refuse(source: str, headers: Collection[str] = ()) -> None:
     sign = re.search(r"\\|[^\x00-\x7f]|\?\?[=/'()!<>-]|%:|<:(?!:(?![:>]))|##", text.code)
     if sign:
         words = {"##": "joins words with ##: write the names out", "\\": "has a stray backslash"}
-        raise text.error(sign.start(), words.get(sign[0], f"has {sign[0]!r} outside of comments and strings"))
+        raise text.error(
+            sign.start(), words.get(sign[0], f"has {sign[0]!r} outside of comments and strings")
+        )
     _refuse_directives(text, headers)
     for at, word in text.words:
         if _ENGINE.fullmatch(word) and word != "HOSTCUDA_CPU":
@@ -139,8 +163,11 @@ def refuse(source: str, headers: Collection[str] = ()) -> None:
         if _RESERVED.fullmatch(word) and word not in _CAPITALS | _BUILTINS:
             raise text.error(at, f"must not use {word}, which is no word of CUDA C++")
         if _UNWATCHED.fullmatch(word):
-            raise text.error(at, f"must not use {word}, whose accesses check mode does not see: assign the elements "
-                                 "yourself")
+            raise text.error(
+                at,
+                f"must not use {word}, whose accesses check mode does not see: assign the elements "
+                "yourself",
+            )
     _refuse_attributes(text)
     _refuse_asm(source)
 
@@ -150,18 +177,31 @@ def _refuse_directives(text: _Text, headers: Collection[str]) -> None:
     for match in _DIRECTIVE.finditer(text.text):
         word, rest = match[1], match[2]
         if word not in _DIRECTIVES or (not word and rest.strip()):
-            raise text.error(match.start(), f"must not use #{word or rest.strip()}: remove the line")
+            raise text.error(
+                match.start(), f"must not use #{word or rest.strip()}: remove the line"
+            )
         if word == "pragma" and not _PRAGMA.fullmatch(rest):
-            raise text.error(match.start(), f"must not use #pragma{rest.rstrip()}: #pragma unroll is allowed")
-        if word == "define" and (name := re.match(r"\s*(\w+)", rest)) and name[1].strip("_") in _ATTRIBUTES:
-            raise text.error(match.start(), f"must not define {name[1]}, which is an attribute's name: rename it")
+            raise text.error(
+                match.start(), f"must not use #pragma{rest.rstrip()}: #pragma unroll is allowed"
+            )
+        if (
+            word == "define"
+            and (name := re.match(r"\s*(\w+)", rest))
+            and name[1].strip("_") in _ATTRIBUTES
+        ):
+            raise text.error(
+                match.start(), f"must not define {name[1]}, which is an attribute's name: rename it"
+            )
         if word == "include":
             name = _INCLUDE.fullmatch(rest)
             name = name and (name[1] or name[2])
             if name not in _STANDARD | _list_cuda_headers() | set(headers):
-                raise text.error(match.start(), f"must not include {name or rest.strip()}: allowed are CUDA's headers, "
-                                 "such as cuda_fp16.h and mma.h, and those of C++ for numbers and types, such as cmath "
-                                 "and cstdint")
+                raise text.error(
+                    match.start(),
+                    f"must not include {name or rest.strip()}: allowed are CUDA's headers, "
+                    "such as cuda_fp16.h and mma.h, and those of C++ for numbers and types, such as cmath "
+                    "and cstdint",
+                )
 
 
 def _list_cuda_headers() -> set[str]:
@@ -188,7 +228,9 @@ def _refuse_asm(source: str) -> None:
     """Refuse assembler that `rewrite` has not replaced by functions of the engine."""
     text = _Text(rewrite(source).text)
     for at, word in text.words:
-        if _ASM.fullmatch(word) and not any(p.match(text.text, at) for p in (_BARRIER, _DYNAMIC_SHARED)):
+        if _ASM.fullmatch(word) and not any(
+            p.match(text.text, at) for p in (_BARRIER, _DYNAMIC_SHARED)
+        ):
             raise text.error(at, _NO_ASM.format(word))
 
 
@@ -216,28 +258,77 @@ _MATH = (
 _IMPORTED = frozenset(
     [
         *(name + suffix for name in _MATH.split() for suffix in ("", "f")),
-        "fegetround", "fesetround", "_ZSt20__throw_domain_errorPKc", "_ZSt21__throw_runtime_errorPKc",
+        "fegetround",
+        "fesetround",
+        "_ZSt20__throw_domain_errorPKc",
+        "_ZSt21__throw_runtime_errorPKc",
         # For copies of structs, and for the engine's headers; `refuse` finds them in a source.
-        "memcpy", "memmove", "memset", "malloc", "free", "_Znwm", "_Znam", "_ZdlPv", "_ZdaPv", "_ZdlPvm", "_ZdaPvm",
+        "memcpy",
+        "memmove",
+        "memset",
+        "malloc",
+        "free",
+        "_Znwm",
+        "_Znam",
+        "_ZdlPv",
+        "_ZdaPv",
+        "_ZdlPvm",
+        "_ZdaPvm",
         # The compiler's: the start and end of a library, cleaning up, variables of functions with a constructor.
-        "__gmon_start__", "_ITM_registerTMCloneTable", "_ITM_deregisterTMCloneTable", "__cxa_finalize",
-        "__tls_get_addr", "__gxx_personality_v0", "__cxa_guard_acquire", "__cxa_guard_release", "__cxa_pure_virtual",
+        "__gmon_start__",
+        "_ITM_registerTMCloneTable",
+        "_ITM_deregisterTMCloneTable",
+        "__cxa_finalize",
+        "__tls_get_addr",
+        "__gxx_personality_v0",
+        "__cxa_guard_acquire",
+        "__cxa_guard_release",
+        "__cxa_pure_virtual",
         # What a function without exceptions does with one: it ends its process, which is the sandbox's own.
-        "_ZSt9terminatev", "__cxa_call_terminate",
+        "_ZSt9terminatev",
+        "__cxa_call_terminate",
         # The engine's variables and functions, and the functions that report to check mode.
-        "threadIdx", "blockIdx", "blockDim", "gridDim",
-        "hostcuda_dynamic_shared", "hostcuda_spins", "hostcuda_turn", "hostcuda_voters", "hostcuda_votes",
-        "_Z11__nanosleepj", "_ZN8hostcuda10add_kernelEPKNS_6KernelE", "_ZN8hostcuda6arriveEiPKcS1_i",
-        "_ZN8hostcuda4meetEjPvPFvPKS0_jEPKcS6_i", "_ZN8hostcuda4failEPKcz", "_ZN8hostcuda7lane_idEv",
-        "_ZN8hostcuda5printEPKcz", "_ZN8hostcuda6gatherEPKci", "_ZN8hostcuda8gatheredEv",
-        "_ZN8hostcuda14let_others_runEv", "_ZN8hostcuda14missing_sourceEii",
+        "threadIdx",
+        "blockIdx",
+        "blockDim",
+        "gridDim",
+        "hostcuda_dynamic_shared",
+        "hostcuda_spins",
+        "hostcuda_turn",
+        "hostcuda_voters",
+        "hostcuda_votes",
+        "_Z11__nanosleepj",
+        "_ZN8hostcuda10add_kernelEPKNS_6KernelE",
+        "_ZN8hostcuda6arriveEiPKcS1_i",
+        "_ZN8hostcuda4meetEjPvPFvPKS0_jEPKcS6_i",
+        "_ZN8hostcuda4failEPKcz",
+        "_ZN8hostcuda7lane_idEv",
+        "_ZN8hostcuda5printEPKcz",
+        "_ZN8hostcuda6gatherEPKci",
+        "_ZN8hostcuda8gatheredEv",
+        "_ZN8hostcuda14let_others_runEv",
+        "_ZN8hostcuda14missing_sourceEii",
         # Barriers with a number. Those in a kernel's memory (cuda::barrier) would write there unwatched.
-        "_ZN8hostcuda7meet_atEjjjPvPFvPKS0_jEPKcS6_i", "_ZN8hostcuda16arrive_at_numberEjjPKcS1_i",
-        "_ZN8hostcuda11block_phaseEj", "_ZN8hostcuda8wait_forERKNS_5PhaseEjPKcS4_i", "_ZN8hostcuda8space_ofEPKv",
-        "hostcuda_reads", "hostcuda_writes", "hostcuda_in_shared", "hostcuda_log_full", "hostcuda_atomic_begin",
-        "hostcuda_atomic_end", "hostcuda_atomic_result", "hostcuda_copy_begins", "hostcuda_copies_committed",
-        "hostcuda_copies_awaited", "__ubsan_handle_type_mismatch_v1", "__sanitizer_cov_trace_pc",
-        "__tsan_init", "__tsan_vptr_read", "__tsan_vptr_update",
+        "_ZN8hostcuda7meet_atEjjjPvPFvPKS0_jEPKcS6_i",
+        "_ZN8hostcuda16arrive_at_numberEjjPKcS1_i",
+        "_ZN8hostcuda11block_phaseEj",
+        "_ZN8hostcuda8wait_forERKNS_5PhaseEjPKcS4_i",
+        "_ZN8hostcuda8space_ofEPKv",
+        "hostcuda_reads",
+        "hostcuda_writes",
+        "hostcuda_in_shared",
+        "hostcuda_log_full",
+        "hostcuda_atomic_begin",
+        "hostcuda_atomic_end",
+        "hostcuda_atomic_result",
+        "hostcuda_copy_begins",
+        "hostcuda_copies_committed",
+        "hostcuda_copies_awaited",
+        "__ubsan_handle_type_mismatch_v1",
+        "__sanitizer_cov_trace_pc",
+        "__tsan_init",
+        "__tsan_vptr_read",
+        "__tsan_vptr_update",
     ]
 )
 _IMPORTED_FAMILIES = re.compile(
@@ -245,7 +336,10 @@ _IMPORTED_FAMILIES = re.compile(
     # The compiler's own cleaning up, which the linker may list.
     r"|_Unwind_(?:Resume(?:_or_Rethrow)?|(?:Raise|Delete)Exception|[GS]et\w+)"
 )
-_EXPLAINED = {"__cxa_throw": "throws an exception", "__cxa_atexit": "has a static variable with a destructor"}
+_EXPLAINED = {
+    "__cxa_throw": "throws an exception",
+    "__cxa_atexit": "has a static variable with a destructor",
+}
 
 
 def refuse_symbols(path: Path | str, source: str = "") -> None:
@@ -256,27 +350,41 @@ def refuse_symbols(path: Path | str, source: str = "") -> None:
     module = elf.Elf(path)
     dynamic, own = module.symbols(elf.SHT_DYNSYM), module.symbols(elf.SHT_SYMTAB)
     # Imported symbols have no section. The linker puts __wrap_ before C functions that the engine replaces.
-    imported = {name.removeprefix("__wrap_") for name, _, section, *_ in dynamic if name and not section}
+    imported = {
+        name.removeprefix("__wrap_") for name, _, section, *_ in dynamic if name and not section
+    }
     for name, what in _EXPLAINED.items():
         if name in imported:
             raise EngineError(f"the kernel {what}: CUDA does not allow it")
     for name in sorted(imported):
         if name not in _IMPORTED and not _IMPORTED_FAMILIES.fullmatch(name):
             callee = toolchain.demangle(name).partition("(")[0]
-            raise EngineError(f"{_name_line(source, callee)}the kernel calls {callee}, which is no function of CUDA")
+            raise EngineError(
+                f"{_name_line(source, callee)}the kernel calls {callee}, which is no function of CUDA"
+            )
     if indirect := [symbol.name for symbol in own + dynamic if symbol.kind == elf.STT_GNU_IFUNC]:
-        raise EngineError(f"the kernel's function {indirect[0]} is chosen while it is loaded: remove its attribute")
+        raise EngineError(
+            f"the kernel's function {indirect[0]} is chosen while it is loaded: remove its attribute"
+        )
     functions = [symbol.name for symbol in own if symbol.section and symbol.kind == elf.STT_FUNC]
     registered = sum("hostcuda_register_" in name for name in functions)
-    initializers = sum(section.bytes for section in module.sections if section.kind == elf.SHT_INIT_ARRAY) // 8
-    allowed = 1 + registered + ("__tsan_init" in imported)  # 1: the C library's; one per registered kernel
+    initializers = (
+        sum(section.bytes for section in module.sections if section.kind == elf.SHT_INIT_ARRAY) // 8
+    )
+    allowed = (
+        1 + registered + ("__tsan_init" in imported)
+    )  # 1: the C library's; one per registered kernel
     if initializers > allowed:
-        raise EngineError("the kernel file runs code while it is loaded: give no variable outside of functions a "
-                          "constructor or a value that is computed by a call")
+        raise EngineError(
+            "the kernel file runs code while it is loaded: give no variable outside of functions a "
+            "constructor or a value that is computed by a call"
+        )
 
 
 # Jumps to an address from memory or a register, except to find a thread-local variable.
-_INDIRECT = re.compile(r"\t(?:notrack |bnd )?(?:call|jmp)q?\t\*(?!\S*@TLSCALL)|\tblra?\w*\t(?!\S*@TLS)|\tbra?\w*\t")
+_INDIRECT = re.compile(
+    r"\t(?:notrack |bnd )?(?:call|jmp)q?\t\*(?!\S*@TLSCALL)|\tblra?\w*\t(?!\S*@TLS)|\tbra?\w*\t"
+)
 _PLACE = re.compile(r"\t\.loc \d+ (\d+)")
 
 
@@ -287,13 +395,17 @@ def refuse_calls(assembly: str) -> None:
     """
     line, in_asm = "", False
     for text in assembly.splitlines():
-        if text.startswith(("#APP", "#NO_APP")):  # the compiler's marks around an assembler statement
+        if text.startswith(
+            ("#APP", "#NO_APP")
+        ):  # the compiler's marks around an assembler statement
             in_asm = text.startswith("#APP")
         elif place := _PLACE.match(text):
             line = place[1]
         elif not in_asm and _INDIRECT.match(text):
-            raise EngineError(f"line {line}: the kernel calls a function by a pointer, which a submission may not do: "
-                              "call it by its name, or choose with if")
+            raise EngineError(
+                f"line {line}: the kernel calls a function by a pointer, which a submission may not do: "
+                "call it by its name, or choose with if"
+            )
 
 
 def _name_line(source: str, name: str) -> str:

@@ -18,8 +18,12 @@ from hostcuda.api import compiler, driver
 if not settings.variable("ENGINE")[1]:
     os.environ["HOSTCUDA_ENGINE"] = "cpu"
 if not settings.variable("CACHE_DIR")[1]:
-    os.environ["HOSTCUDA_CACHE_DIR"] = str(Path(tempfile.gettempdir()) / f"hostcuda-tests-{os.getuid()}")
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a shell's background, and what is started inherits it
+    os.environ["HOSTCUDA_CACHE_DIR"] = str(
+        Path(tempfile.gettempdir()) / f"hostcuda-tests-{os.getuid()}"
+    )
+if (
+    signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+):  # as in a shell's background, and what is started inherits it
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 

@@ -5,9 +5,19 @@ import numpy as np
 import hostcuda
 
 INTEGERS = {
-    "short": np.int16, "ushort": np.uint16, "int": np.int32, "uint": np.uint32, "ll": np.int64, "ull": np.uint64,
+    "short": np.int16,
+    "ushort": np.uint16,
+    "int": np.int32,
+    "uint": np.uint32,
+    "ll": np.int64,
+    "ull": np.uint64,
 }
-C_NAMES = {"ushort": "unsigned short", "uint": "unsigned int", "ll": "long long", "ull": "unsigned long long"}
+C_NAMES = {
+    "ushort": "unsigned short",
+    "uint": "unsigned int",
+    "ll": "long long",
+    "ull": "unsigned long long",
+}
 MODES = ["rn", "rz", "ru", "rd"]
 ROUND = {"rn": np.rint, "rz": np.trunc, "ru": np.ceil, "rd": np.floor}
 
@@ -38,5 +48,11 @@ def evaluate(module, name, which, dtype, *arrays):
     y = np.empty(n, dtype)
     grid = ((n + 127) // 128, 1)
     module.get_function(name)(
-        np.int32(which), np.int32(n), *map(cuda.In, arrays), cuda.Out(y), block=(128, 1, 1), grid=grid)
+        np.int32(which),
+        np.int32(n),
+        *map(cuda.In, arrays),
+        cuda.Out(y),
+        block=(128, 1, 1),
+        grid=grid,
+    )
     return y

@@ -34,7 +34,9 @@ def run_python(program, *arguments, timeout=60, **variables):
     """Run a Python program on the CPU engine, with these environment variables; return the completed process."""
     environment = {**os.environ, "HOSTCUDA_ENGINE": "cpu", **variables}
     command = [sys.executable, "-c", textwrap.dedent(program), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=timeout, env=environment, check=False)
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=timeout, env=environment, check=False
+    )
 
 
 def run_script(script, *arguments, tools="profile"):

@@ -25,7 +25,8 @@ RNG = np.random.default_rng(14)
 pytestmark = [
     pytest.mark.thorough("another processor, under emulation"),
     pytest.mark.skipif(
-        not (QEMU and shutil.which(CXX)), reason="on Debian: apt install g++-aarch64-linux-gnu qemu-user"
+        not (QEMU and shutil.which(CXX)),
+        reason="on Debian: apt install g++-aarch64-linux-gnu qemu-user",
     ),
 ]
 
@@ -35,9 +36,22 @@ class Aarch64:
 
     def __init__(self, folder, check="", cxx=CXX):
         self.folder = folder
-        self.environment = environment = {**os.environ, "CXX": cxx, "HOSTCUDA_CHECK": check, "PYTHONPATH": str(ROOT)}
+        self.environment = environment = {
+            **os.environ,
+            "CXX": cxx,
+            "HOSTCUDA_CHECK": check,
+            "PYTHONPATH": str(ROOT),
+        }
         self.drive = [QEMU, "-L", "/usr/aarch64-linux-gnu", str(folder / "drive")]
-        line = [CXX, "-std=gnu++17", f"-I{toolchain.RUNTIME}", "-o", self.drive[-1], str(HERE / "drive.cpp"), "-ldl"]
+        line = [
+            CXX,
+            "-std=gnu++17",
+            f"-I{toolchain.RUNTIME}",
+            "-o",
+            self.drive[-1],
+            str(HERE / "drive.cpp"),
+            "-ldl",
+        ]
         subprocess.run(line, check=True)
         command = [sys.executable, str(HERE / "build.py"), str(HERE / "kernels.cu"), *self.drive]
         built = subprocess.run(command, env=environment, capture_output=True, text=True)
@@ -50,7 +64,9 @@ class Aarch64:
         for i, argument in enumerate(arguments):
             if isinstance(argument, np.ndarray):
                 argument.tofile(self.folder / f"array{i}")
-            words.append(str(self.folder / f"array{i}" if isinstance(argument, np.ndarray) else argument))
+            words.append(
+                str(self.folder / f"array{i}" if isinstance(argument, np.ndarray) else argument)
+            )
         command = [*self.drive, *self.built, kernel, *map(str, (*grid, *block, shared)), *words]
         done = subprocess.run(command, env=self.environment, capture_output=True, text=True)
         for i, argument in enumerate(arguments):
@@ -70,7 +86,9 @@ def here():
 
 
 def launched_here(module, kernel, *arguments, grid=(1, 1, 1), block=(64, 1, 1), shared=0):
-    values = [cuda.InOut(item) if isinstance(item, np.ndarray) else np.int32(item) for item in arguments]
+    values = [
+        cuda.InOut(item) if isinstance(item, np.ndarray) else np.int32(item) for item in arguments
+    ]
     module.get_function(kernel)(*values, grid=grid, block=block, shared=shared)
 
 
@@ -80,7 +98,8 @@ CASES = {
     "barriers": ((INTS, np.zeros(64, np.int32), 10), {"grid": (4, 1, 1)}),
     "lanes": ((INTS[:32], np.zeros(32, np.int32)), {"block": (32, 1, 1)}),
     "atomics": (
-        (INTS[:64], np.zeros(8, np.int32), np.zeros(1, np.float32), np.zeros(1, np.uint64)), {"grid": (6, 1, 1)},
+        (INTS[:64], np.zeros(8, np.int32), np.zeros(1, np.float32), np.zeros(1, np.uint64)),
+        {"grid": (6, 1, 1)},
     ),
     "halves": ((FLOATS, np.zeros(64, np.float16), np.zeros(128, np.float32)), {}),
     "dynamic": ((INTS[:64], np.zeros(64, np.int32)), {"shared": 256}),
@@ -90,7 +109,9 @@ CASES = {
 @pytest.mark.parametrize("kernel", CASES)
 def test_results_are_those_of_this_machine(aarch64, here, kernel):
     arguments, geometry = CASES[kernel]
-    ours, theirs = ([a.copy() if isinstance(a, np.ndarray) else a for a in arguments] for _ in range(2))
+    ours, theirs = (
+        [a.copy() if isinstance(a, np.ndarray) else a for a in arguments] for _ in range(2)
+    )
     launched_here(here, kernel, *ours, **geometry)
     assert aarch64.launch(kernel, *theirs, **geometry) == ("", "")
     assert all(map(np.array_equal, ours, theirs))
@@ -117,7 +138,9 @@ def test_printf(aarch64):
 
 def as_words(text):
     """Return an error without addresses, and without the kind of access (read or write), which qemu does not report."""
-    return re.sub(r"0x[0-9a-f]+", "0x", re.sub(r"an access to|a read of|a write to", "an access to", text)).strip()
+    return re.sub(
+        r"0x[0-9a-f]+", "0x", re.sub(r"an access to|a read of|a write to", "an access to", text)
+    ).strip()
 
 
 @pytest.mark.parametrize("which", range(7))
@@ -143,5 +166,7 @@ def test_check_mode(tmp_path, check):
         shared = [("shared", "ld", 2)] * 3 + [("shared", "st", 1)] * 2 + [("shared", "st", 2)]
         assert sorted(accesses) == [("global", "ld", 2), ("global", "st", 2), *shared]
     _, message = aarch64.launch("faults", y, 1)
-    place = "byte 68" if check == "profile" else "element 17"  # memcheck knows the size of an access
+    place = (
+        "byte 68" if check == "profile" else "element 17"
+    )  # memcheck knows the size of an access
     assert f"{place} of the __shared__ array s" in message

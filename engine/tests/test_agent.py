@@ -43,8 +43,10 @@ slow = pytest.mark.thorough("each check is a process, and compiles")
 
 def launch(grid, block, **arguments):
     """Return a case; an argument is a number, or the shape of an array of float32."""
-    specs = {name: {"shape": value, "dtype": "float32"} if isinstance(value, list) else value
-             for name, value in arguments.items()}
+    specs = {
+        name: {"shape": value, "dtype": "float32"} if isinstance(value, list) else value
+        for name, value in arguments.items()
+    }
     return {"grid": [grid], "block": [block], "arguments": specs}
 
 
@@ -56,7 +58,9 @@ def inspect(kernel, source=SOURCE, **more):
     report = check(source, kernel, **more)
     text = as_text(report)
     assert len(json.dumps(report).encode()) <= MOST_JSON and len(text.encode()) <= MOST_TEXT
-    assert not re.search(r"0x[0-9a-f]{5,}|hostcuda/|g\+\+|-fsanitize|Traceback", json.dumps(report) + text)
+    assert not re.search(
+        r"0x[0-9a-f]{5,}|hostcuda/|g\+\+|-fsanitize|Traceback", json.dumps(report) + text
+    )
     assert all(row["value"] or row.get("before") for row in report["counts"])
     return report
 
@@ -84,19 +88,29 @@ def test_counts_that_moved_have_their_line():
 
 
 @slow
-@pytest.mark.parametrize(("kernel", "verdict", "kind", "says"), [
-    ("no_barrier", "unsafe", "race", "without a barrier"),
-    ("no_guard", "unsafe", "out of bounds", "x[300], one past the end of 300 floats"),
-    ("unset_shared", "unsafe", "uninitialized", "uninitialized shared memory"),
-    ("global_race", "unsafe", "race", ""),
-    ("shifted", "wrong_result", None, "element i has the right value of element i + 1"),
-    ("nothing_written", "wrong_result", None, "every element, none of them written"),
-    ("part_written", "wrong_result", None, "elements 256 to 299 (the last 44), none of them written"),
-    ("overflow", "wrong_result", None, "none of them written"),
-])
+@pytest.mark.parametrize(
+    ("kernel", "verdict", "kind", "says"),
+    [
+        ("no_barrier", "unsafe", "race", "without a barrier"),
+        ("no_guard", "unsafe", "out of bounds", "x[300], one past the end of 300 floats"),
+        ("unset_shared", "unsafe", "uninitialized", "uninitialized shared memory"),
+        ("global_race", "unsafe", "race", ""),
+        ("shifted", "wrong_result", None, "element i has the right value of element i + 1"),
+        ("nothing_written", "wrong_result", None, "every element, none of them written"),
+        (
+            "part_written",
+            "wrong_result",
+            None,
+            "elements 256 to 299 (the last 44), none of them written",
+        ),
+        ("overflow", "wrong_result", None, "none of them written"),
+    ],
+)
 def test_a_broken_kernel_has_its_verdict(kernel, verdict, kind, says):
     report = inspect(kernel)
-    line = 3 + SOURCE.splitlines().index(f"__global__ void {kernel}(const float *x, float *y, int n) {{")
+    line = 3 + SOURCE.splitlines().index(
+        f"__global__ void {kernel}(const float *x, float *y, int n) {{"
+    )
     assert report["verdict"] == verdict
     if kind:
         first = next(one for one in report["findings"] if one["kind"].startswith(kind))
@@ -104,7 +118,10 @@ def test_a_broken_kernel_has_its_verdict(kernel, verdict, kind, says):
         assert first["text"][first["caret"].index("^")] in "xys", "the caret is below the array"
     else:
         assert not report["findings"] and says in report["results"][0]["pattern"]
-        assert report["results"][0]["of"] == N and f"Look at line {line}, which writes it, " in report["next"]
+        assert (
+            report["results"][0]["of"] == N
+            and f"Look at line {line}, which writes it, " in report["next"]
+        )
 
 
 DOUBTFUL = """__global__ void other(float *unused) {}
@@ -134,16 +151,31 @@ def test_a_wrong_result_names_an_unused_parameter_and_a_cut_integer():
 
 
 @slow
-@pytest.mark.parametrize(("body", "verdict", "line", "says"), [
-    ("y[i] = 2 * x[i];", "unsafe", 1, "unused parameter 'n': the launch passes it"),
-    ("if (i < 300) y[i] = x[i];", "wrong_result", 1, "unused parameter 'n'"),
-    ("int k = i; if (i < n) y[i] = x[i] + k / n;", "wrong_result", 3, "a quotient of integers has no fraction"),
-    ("short at = i * 512; if (i < n) y[i] = x[at / 512];", "unsafe", 3, "'short int' may change value: take a type"),
-])
+@pytest.mark.parametrize(
+    ("body", "verdict", "line", "says"),
+    [
+        ("y[i] = 2 * x[i];", "unsafe", 1, "unused parameter 'n': the launch passes it"),
+        ("if (i < 300) y[i] = x[i];", "wrong_result", 1, "unused parameter 'n'"),
+        (
+            "int k = i; if (i < n) y[i] = x[i] + k / n;",
+            "wrong_result",
+            3,
+            "a quotient of integers has no fraction",
+        ),
+        (
+            "short at = i * 512; if (i < n) y[i] = x[at / 512];",
+            "unsafe",
+            3,
+            "'short int' may change value: take a type",
+        ),
+    ],
+)
 def test_the_first_lines_name_an_ignored_parameter_and_a_cut_integer(body, verdict, line, says):
     report = inspect("", write_kernel(body))
     assert report["verdict"] == verdict
-    assert any(one["line"] == line and says in one["says"] for one in report["findings"]), report["findings"]
+    assert any(one["line"] == line and says in one["says"] for one in report["findings"]), report[
+        "findings"
+    ]
     assert f"line {line}" in report["next"] and says in "\n".join(as_text(report).splitlines()[:9])
 
 
@@ -160,7 +192,9 @@ def test_a_hang_ends_in_time_and_has_its_line():
     report = inspect("forever", seconds=40)
     assert report["verdict"] == "hang" and not report["checked"]["complete"]
     lines, line = SOURCE.splitlines(), report["findings"][0]["line"]
-    assert any("while (p[0] > 0)" in text for text in lines[line - 2 : line]), "g++ 13 names the line after"
+    assert any("while (p[0] > 0)" in text for text in lines[line - 2 : line]), (
+        "g++ 13 names the line after"
+    )
 
 
 def change_x(x):
@@ -168,17 +202,28 @@ def change_x(x):
 
 
 @slow
-@pytest.mark.parametrize(("more", "verdict", "words"), [
-    ({"reference": ""}, "not_checked", "no reference"),
-    ({"cases": []}, "not_checked", ""),
-    ({"cases": [{**CASE, "block": [2048]}]}, "refused", "must be 1 to 1024"),
-    (change_x(140737), "refused", "takes an array"),
-    (change_x({"shape": [N], "dtype": "float64"}), "refused", "has the dtype float64"),
-    (change_x({"shape": [N], "dtype": "real"}), "refused", "none of this name"),
-    (change_x({"shape": [N], "hi": 3}), "refused", "hi of x means nothing"),
-    ({"reference": "def reference(**k):\n    while True: pass\n", "seconds": 20}, "not_checked", "in time"),
-    ({"reference": "def reference(**k):\n    return k['z']\n"}, "refused", "the reference fails in case 1: KeyError"),
-])
+@pytest.mark.parametrize(
+    ("more", "verdict", "words"),
+    [
+        ({"reference": ""}, "not_checked", "no reference"),
+        ({"cases": []}, "not_checked", ""),
+        ({"cases": [{**CASE, "block": [2048]}]}, "refused", "must be 1 to 1024"),
+        (change_x(140737), "refused", "takes an array"),
+        (change_x({"shape": [N], "dtype": "float64"}), "refused", "has the dtype float64"),
+        (change_x({"shape": [N], "dtype": "real"}), "refused", "none of this name"),
+        (change_x({"shape": [N], "hi": 3}), "refused", "hi of x means nothing"),
+        (
+            {"reference": "def reference(**k):\n    while True: pass\n", "seconds": 20},
+            "not_checked",
+            "in time",
+        ),
+        (
+            {"reference": "def reference(**k):\n    return k['z']\n"},
+            "refused",
+            "the reference fails in case 1: KeyError",
+        ),
+    ],
+)
 def test_what_was_not_checked_does_not_pass(more, verdict, words):
     report = inspect("right", **more)
     assert report["verdict"] == verdict and words in report["next"]
@@ -245,17 +290,41 @@ DIFFUSION = f"""__global__ void k(const float *x, float *y, int n) {{
 
 
 @slow
-@pytest.mark.parametrize(("source", "case", "reference", "line"), [
-    (TREE, ONE_SUM, SUM, "+    __syncthreads();"),
-    (TILES, launch(1, 64, x=[192], y=[64], n=192), "def reference(x, y, n):\n    return np.full(64, x.sum())\n",
-     "+    __syncthreads();"),
-    (ACCUMULATOR, ONE_SUM, SUM, "+  float sum = 0;"),
-    (write_kernel("y[i] = x[i] + 1;"), CASE, REFERENCE, "+  if (i >= n) return;"),
-    (PARTLY, CASE, "def reference(x, y, n):\n    return x[np.arange(n) ^ 1]\n", "+  __syncthreads();"),
-    (DIFFUSION, launch(1, 64, x=[64], y=[64], n=64),
-     "def reference(x, y, n):\n    for _ in range(3):\n        x[1:-1] += np.float32(0.25) * (x[:-2] + x[2:])\n"
-     "    return x\n", "+      if (0 < i && i < n - 1) s[i] += value;"),
-], ids=["barriers", "loop's end", "initial value", "guard", "out of the branch", "read, then write"])
+@pytest.mark.parametrize(
+    ("source", "case", "reference", "line"),
+    [
+        (TREE, ONE_SUM, SUM, "+    __syncthreads();"),
+        (
+            TILES,
+            launch(1, 64, x=[192], y=[64], n=192),
+            "def reference(x, y, n):\n    return np.full(64, x.sum())\n",
+            "+    __syncthreads();",
+        ),
+        (ACCUMULATOR, ONE_SUM, SUM, "+  float sum = 0;"),
+        (write_kernel("y[i] = x[i] + 1;"), CASE, REFERENCE, "+  if (i >= n) return;"),
+        (
+            PARTLY,
+            CASE,
+            "def reference(x, y, n):\n    return x[np.arange(n) ^ 1]\n",
+            "+  __syncthreads();",
+        ),
+        (
+            DIFFUSION,
+            launch(1, 64, x=[64], y=[64], n=64),
+            "def reference(x, y, n):\n    for _ in range(3):\n        x[1:-1] += np.float32(0.25) * (x[:-2] + x[2:])\n"
+            "    return x\n",
+            "+      if (0 < i && i < n - 1) s[i] += value;",
+        ),
+    ],
+    ids=[
+        "barriers",
+        "loop's end",
+        "initial value",
+        "guard",
+        "out of the branch",
+        "read, then write",
+    ],
+)
 def test_a_repair_was_run(source, case, reference, line):
     report = inspect("", source, cases=[case], reference=reference, repairs=True, seconds=200)
     assert report["verdict"] == "unsafe", "of what was given"
@@ -267,14 +336,19 @@ def test_a_repair_was_run(source, case, reference, line):
 def test_what_parts_a_statement_that_races_with_itself():
     report = inspect("", DIFFUSION, cases=[launch(1, 32, x=[32], y=[32], n=32)], reference="")
     remedy = next(one["remedy"] for one in report["findings"] if one["kind"] == "race")
-    assert remedy.startswith("read the element into a variable, put a barrier") and "and write then" in remedy
+    assert (
+        remedy.startswith("read the element into a variable, put a barrier")
+        and "and write then" in remedy
+    )
     assert "within one warp __syncwarp() is enough" in remedy
 
 
 @slow
 def test_no_repair_without_right_results():
     report = inspect("", write_kernel("y[i] = x[i] + 2;"), repairs=True, seconds=120)
-    assert report["verdict"] == "unsafe" and "repair" not in report and "Apply" not in report["next"]
+    assert (
+        report["verdict"] == "unsafe" and "repair" not in report and "Apply" not in report["next"]
+    )
 
 
 @slow
@@ -298,7 +372,9 @@ def test_a_long_walk_is_cut_and_says_how_to_go_on():
     assert len(json.dumps(first)) <= MOST_TEXT and 5 < shown < 60 and shown + rest >= 2 * N
     assert first["next"] == f"{rest} more were cut: ask again with start = {shown}"
     after = look("step", LOOP, "k", case, start=shown)
-    assert after["steps"][0] not in first["steps"] and after["omitted"] == rest - len(after["steps"])
+    assert after["steps"][0] not in first["steps"] and after["omitted"] == rest - len(
+        after["steps"]
+    )
 
 
 PROGRAM = """#include <cstdio>
@@ -327,39 +403,85 @@ WANT, SQUARES = np.arange(1.0, 101.0), np.arange(60_000, 60_100, dtype=np.int64)
 PLACES = np.arange(100)
 
 
-@pytest.mark.parametrize(("got", "want", "shape", "words"), [
-    (np.trunc(WANT**2 + 0.5), WANT**2 + 0.5, (100,),
-     "every element, the right values without their fractions, as if integers were divided"),
-    (SQUARES.astype(np.int32), SQUARES, (100,), "every element, off by multiples of 2^32"),
-    (np.roll(WANT, 1), WANT, (100,), "every element, element i has the right value of element i - 1"),
-    (WANT[::-1], WANT, (100,), "every element, in reverse order"),
-    (3 * WANT, WANT, (100,), "every element, 3 times the right value"),
-    (WANT.reshape(10, 10).T.ravel(), WANT, (10, 10), "90 elements from 1 to 98, transposed"),
-    (np.where(PLACES % 25 < 5, 0, WANT), WANT, (100,),
-     "elements 0 to 4 of each 25 (a block's threads), all of them 0"),
-    (np.where(PLACES % 10 == 4, -1, WANT), WANT, (10, 10), "all of columns 4, all of them -1"),
-    (np.where(PLACES >= 90, np.nan, WANT), WANT, (100,), "elements 90 to 99 (the last 10), 10 of them NaN or infinite"),
-])
+@pytest.mark.parametrize(
+    ("got", "want", "shape", "words"),
+    [
+        (
+            np.trunc(WANT**2 + 0.5),
+            WANT**2 + 0.5,
+            (100,),
+            "every element, the right values without their fractions, as if integers were divided",
+        ),
+        (SQUARES.astype(np.int32), SQUARES, (100,), "every element, off by multiples of 2^32"),
+        (
+            np.roll(WANT, 1),
+            WANT,
+            (100,),
+            "every element, element i has the right value of element i - 1",
+        ),
+        (WANT[::-1], WANT, (100,), "every element, in reverse order"),
+        (3 * WANT, WANT, (100,), "every element, 3 times the right value"),
+        (WANT.reshape(10, 10).T.ravel(), WANT, (10, 10), "90 elements from 1 to 98, transposed"),
+        (
+            np.where(PLACES % 25 < 5, 0, WANT),
+            WANT,
+            (100,),
+            "elements 0 to 4 of each 25 (a block's threads), all of them 0",
+        ),
+        (np.where(PLACES % 10 == 4, -1, WANT), WANT, (10, 10), "all of columns 4, all of them -1"),
+        (
+            np.where(PLACES >= 90, np.nan, WANT),
+            WANT,
+            (100,),
+            "elements 90 to 99 (the last 10), 10 of them NaN or infinite",
+        ),
+    ],
+)
 def test_patterns_lead_to_the_index(got, want, shape, words):
     got, want = got.astype(float), want.astype(float)
     assert describe_errors(got, want, got != want, np.zeros(100, bool), shape, 25).startswith(words)
 
 
-@pytest.mark.parametrize(("verdict", "findings", "sentence"), [
-    ("unsafe", [{"line": 9, "other": {"line": 5}}], "Lines 5 and 9 access the same element: order them."),
-    ("unsafe", [{"line": 5, "other": {"line": 5}, "remedy": "use an atomic operation"}],
-     "Two threads at line 5 access the same element: use an atomic operation."),
-    ("unsafe", [{"line": 5}], "Look at line 5 first, and at the lines that its values come from."),
-    ("unsafe", [{"line": 5, "remedy": "leave the branch"}], "Look at line 5: leave the branch."),
-    ("wrong_result", [], "y is wrong. Look at where it is written and at what is read for it."),
-])
+@pytest.mark.parametrize(
+    ("verdict", "findings", "sentence"),
+    [
+        (
+            "unsafe",
+            [{"line": 9, "other": {"line": 5}}],
+            "Lines 5 and 9 access the same element: order them.",
+        ),
+        (
+            "unsafe",
+            [{"line": 5, "other": {"line": 5}, "remedy": "use an atomic operation"}],
+            "Two threads at line 5 access the same element: use an atomic operation.",
+        ),
+        (
+            "unsafe",
+            [{"line": 5}],
+            "Look at line 5 first, and at the lines that its values come from.",
+        ),
+        (
+            "unsafe",
+            [{"line": 5, "remedy": "leave the branch"}],
+            "Look at line 5: leave the branch.",
+        ),
+        ("wrong_result", [], "y is wrong. Look at where it is written and at what is read for it."),
+    ],
+)
 def test_what_comes_next_does_not_accuse_the_line_that_shows_a_fault(verdict, findings, sentence):
     results = [{"array": "y", "pattern": "every element"}]
     assert _say_next({"verdict": verdict, "findings": findings, "results": results}, "") == sentence
 
 
-@pytest.mark.parametrize("more", [{"seconds": 301}, {"cases": [CASE] * 9}, {"options": "-include /etc/passwd"},
-                                  {"cases": [{"grid": [1]}]}])
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"seconds": 301},
+        {"cases": [CASE] * 9},
+        {"options": "-include /etc/passwd"},
+        {"cases": [{"grid": [1]}]},
+    ],
+)
 def test_a_request_beyond_the_limits_is_refused(more):
     with pytest.raises(EngineError):
         check(SOURCE, **more)
@@ -390,16 +512,22 @@ def test_the_server_answers_over_stdio():
     async def talk():
         names = ("HOSTCUDA_CACHE_DIR", "PYTHONPATH", "CXX")
         environment = {name: os.environ[name] for name in names if name in os.environ}
-        server = mcp.StdioServerParameters(command=sys.executable, args=["-m", "hostcuda", "mcp"], env=environment)
+        server = mcp.StdioServerParameters(
+            command=sys.executable, args=["-m", "hostcuda", "mcp"], env=environment
+        )
         async with mcp.Client(mcp.stdio_client(server)) as client:
             tools = {tool.name for tool in (await client.list_tools()).tools}
             request = {"source": SOURCE, "kernel": "right", "cases": [CASE], "reference": REFERENCE}
             first = await client.call_tool("check", request)
             broken = {**request, "kernel": "no_guard", "repairs": False}
-            again = await client.call_tool("check", {**broken, "previous": first.structured_content["report"]})
+            again = await client.call_tool(
+                "check", {**broken, "previous": first.structured_content["report"]}
+            )
             spy = "import socket\ndef reference(**k):\n    socket.create_connection(('127.0.0.1', 22), 1)\n"
             walled = await client.call_tool("check", {**request, "reference": spy})
-            late = asyncio.create_task(client.call_tool("check", {**request, "kernel": "forever", "seconds": 300}))
+            late = asyncio.create_task(
+                client.call_tool("check", {**request, "kernel": "forever", "seconds": 300})
+            )
             await asyncio.sleep(2)
             late.cancel()
             after = await client.call_tool("capabilities", {})
@@ -408,7 +536,9 @@ def test_the_server_answers_over_stdio():
 
     tools, first, again, walled, after, unknown = asyncio.run(talk())
     assert tools == {"check", "run_program", "lines", "step", "capabilities"}
-    assert first.structured_content["verdict"] == "pass" and first.content[0].text.startswith("pass")
+    assert first.structured_content["verdict"] == "pass" and first.content[0].text.startswith(
+        "pass"
+    )
     assert first.content[0].text.endswith(f"report: {first.structured_content['report']}")
     assert again.structured_content["verdict"] == "unsafe"
     assert "OSError" in walled.content[0].text or "Error" in walled.content[0].text

@@ -48,8 +48,20 @@ def test_atomic_objects(module):
     x = np.random.default_rng(5).integers(-100, 1000, 1000).astype(np.int32)
     for _ in range(2):  # the counter of blocks is reset
         out, most = np.zeros(4, np.int32), np.full(1, -1e9)
-        launch(module, "atomics", cuda.In(x), cuda.InOut(out), cuda.InOut(most), np.int32(1000), threads=128, blocks=8)
-        assert list(out) == [x.sum(), (x & 1).sum(), x.sum(), np.bitwise_xor.reduce(x)] and most == x.max()
+        launch(
+            module,
+            "atomics",
+            cuda.In(x),
+            cuda.InOut(out),
+            cuda.InOut(most),
+            np.int32(1000),
+            threads=128,
+            blocks=8,
+        )
+        assert (
+            list(out) == [x.sum(), (x & 1).sum(), x.sum(), np.bitwise_xor.reduce(x)]
+            and most == x.max()
+        )
 
 
 def test_a_loop_that_waits_for_an_atomic_object_ends(module):

@@ -32,23 +32,37 @@ def test_every_command_explains_itself(hostcuda_command, name):
 
 
 def test_help_has_a_short_form_and_shells_complete_commands(hostcuda_command, monkeypatch):
-    monkeypatch.setenv("_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION", "1")  # it would find that of `make`
+    monkeypatch.setenv(
+        "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION", "1"
+    )  # it would find that of `make`
     assert hostcuda_command("run", "-h") == hostcuda_command("run", "--help")
     status, out, _ = hostcuda_command("--show-completion", "bash")
     assert status == 0
     assert "_HOSTCUDA_COMPLETE=complete_bash" in out
 
 
-@pytest.mark.parametrize(("shell", "typed", "found", "other"), [
-    ("bash", {"COMP_WORDS": "hostcuda sani", "COMP_CWORD": "1"}, "sanitize", "profile"),
-    ("zsh", {"_TYPER_COMPLETE_ARGS": "hostcuda sani"}, "sanitize", "profile"),
-    ("zsh", {"_TYPER_COMPLETE_ARGS": "hostcuda run --engine g"}, "gpu", "cpu"),
-    ("bash", {"COMP_WORDS": "hostcuda sanitize --tool r", "COMP_CWORD": "3"}, "racecheck", "memcheck"),
-])
+@pytest.mark.parametrize(
+    ("shell", "typed", "found", "other"),
+    [
+        ("bash", {"COMP_WORDS": "hostcuda sani", "COMP_CWORD": "1"}, "sanitize", "profile"),
+        ("zsh", {"_TYPER_COMPLETE_ARGS": "hostcuda sani"}, "sanitize", "profile"),
+        ("zsh", {"_TYPER_COMPLETE_ARGS": "hostcuda run --engine g"}, "gpu", "cpu"),
+        (
+            "bash",
+            {"COMP_WORDS": "hostcuda sanitize --tool r", "COMP_CWORD": "3"},
+            "racecheck",
+            "memcheck",
+        ),
+    ],
+)
 def test_what_a_shell_asks_when_a_word_is_completed(shell, typed, found, other):
     environment = {**os.environ, **typed, "_HOSTCUDA_COMPLETE": f"complete_{shell}"}
     done = subprocess.run(
-        [sys.executable, "-m", "hostcuda"], env=environment, capture_output=True, text=True, check=False
+        [sys.executable, "-m", "hostcuda"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert found in done.stdout and other not in done.stdout
 
@@ -59,19 +73,38 @@ def test_json_is_alone_on_the_standard_output(hostcuda_command, tmp_path, write_
     status, out, err = hostcuda_command(name, "--engine", "cpu", "--json", "--csv", csv, program)
     report = json.loads(out)
     assert (status, err) == (0 if name == "profile" else 6, f"hello\n{csv}\n")
-    assert report == [] if name == "profile" else (report["verdict"], report["status"]) == ("not_checked", 6)
+    assert (
+        report == []
+        if name == "profile"
+        else (report["verdict"], report["status"]) == ("not_checked", 6)
+    )
     assert csv.is_file()
 
 
-@pytest.mark.parametrize(("arguments", "words"), [
-    (["run", "no-such-program.cu"], "no-such-program.cu"),
-    (["profile", "--engine", "cpu", "--timeout", "0", __file__], "a time limit of 0 s: give"),
-    (["sanitize", "--engine", "cpu", "--timeout", "-1", __file__], "a time limit of -1 s: give"),
-    (["sanitize", "--engine", "cpu", "--tool", "lint", __file__], "memcheck, racecheck"),
-    (["profile", "--csv", "no-such-folder/x.csv", __file__], "there is no folder no-such-folder for x.csv"),
-    (["profile", "--csv", __file__, __file__], "test_command.py is there, and is no table of an earlier run"),
-    (["sanitize", "--csv", __file__, __file__], "test_command.py is there, and is no table of an earlier run"),
-])
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["run", "no-such-program.cu"], "no-such-program.cu"),
+        (["profile", "--engine", "cpu", "--timeout", "0", __file__], "a time limit of 0 s: give"),
+        (
+            ["sanitize", "--engine", "cpu", "--timeout", "-1", __file__],
+            "a time limit of -1 s: give",
+        ),
+        (["sanitize", "--engine", "cpu", "--tool", "lint", __file__], "memcheck, racecheck"),
+        (
+            ["profile", "--csv", "no-such-folder/x.csv", __file__],
+            "there is no folder no-such-folder for x.csv",
+        ),
+        (
+            ["profile", "--csv", __file__, __file__],
+            "test_command.py is there, and is no table of an earlier run",
+        ),
+        (
+            ["sanitize", "--csv", __file__, __file__],
+            "test_command.py is there, and is no table of an earlier run",
+        ),
+    ],
+)
 def test_refusals_are_one_line(hostcuda_command, arguments, words):
     status, out, err = hostcuda_command(*arguments)
     assert status == 1
@@ -97,26 +130,47 @@ def test_a_bug_keeps_its_traceback(monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["run", "profile", "sanitize"])
-def test_an_option_of_the_command_behind_the_program_is_refused(name, hostcuda_command, write_program):
+def test_an_option_of_the_command_behind_the_program_is_refused(
+    name, hostcuda_command, write_program
+):
     program = write_program("import sys\nprint(*sys.argv[1:])\n", "program.py")
-    status, out, err = hostcuda_command(name, "--engine", "cpu", program, "--timeout", "3", "--options=-G", "--other")
+    status, out, err = hostcuda_command(
+        name, "--engine", "cpu", program, "--timeout", "3", "--options=-G", "--other"
+    )
     assert status == 2 and not out
-    assert f"--timeout, --options=-G behind {program}: put options of hostcuda {name} in front" in " ".join(err.split())
+    assert (
+        f"--timeout, --options=-G behind {program}: put options of hostcuda {name} in front"
+        in " ".join(err.split())
+    )
 
 
 def test_a_warning_is_one_line_without_the_engines_own_source(write_program):
     line = [sys.executable, "-m", "hostcuda", "run", "--engine", "cpu", "--options", "--nope"]
-    ended = subprocess.run([*line, write_program("int main() { return 0; }\n")], capture_output=True, text=True)
-    assert ended.stderr == "hostcuda: warning: the CPU engine ignores the unknown nvcc option '--nope'\n"
+    ended = subprocess.run(
+        [*line, write_program("int main() { return 0; }\n")], capture_output=True, text=True
+    )
+    assert (
+        ended.stderr
+        == "hostcuda: warning: the CPU engine ignores the unknown nvcc option '--nope'\n"
+    )
 
 
-@pytest.mark.parametrize(("behind", "given", "status"), [
-    (["0"], ["0"], 0), (["7"], ["7"], 7), (["--epochs", "3", "-x"], ["--epochs", "3", "-x"], 0),
-    (["--", "--csv", "out.csv", "--", "--other"], ["--csv", "out.csv", "--", "--other"], 0),
-])
-def test_the_program_gets_its_arguments_and_gives_the_status(hostcuda_command, write_program, behind, given, status):
+@pytest.mark.parametrize(
+    ("behind", "given", "status"),
+    [
+        (["0"], ["0"], 0),
+        (["7"], ["7"], 7),
+        (["--epochs", "3", "-x"], ["--epochs", "3", "-x"], 0),
+        (["--", "--csv", "out.csv", "--", "--other"], ["--csv", "out.csv", "--", "--other"], 0),
+    ],
+)
+def test_the_program_gets_its_arguments_and_gives_the_status(
+    hostcuda_command, write_program, behind, given, status
+):
     program = write_program(
-        "import sys\nprint(*sys.argv[1:], flush=True)\nsys.exit(sys.argv[1] == '7' and 7)\n", "program.py")
+        "import sys\nprint(*sys.argv[1:], flush=True)\nsys.exit(sys.argv[1] == '7' and 7)\n",
+        "program.py",
+    )
     ended, out, _ = hostcuda_command("run", "--engine", "cpu", program, *behind)
     assert (ended, out.split()) == (status, given)
 

@@ -67,23 +67,42 @@ def compiled_files(folder):
 
 
 @pytest.mark.thorough("a module per option")
-@pytest.mark.parametrize(("expression", "options", "expected"), [
-    ("N", ["-DN=7"], 7),
-    ("N", ["-D", "N=8"], 8),
-    ("N", ["--define-macro=N=9"], 9),
-    ("N", ["-DN"], 1),
-    ("TWICE(4)", ["-DTWICE(x)=((x) + (x))"], 8),
-    ("N", ["-DN=1", "-UN", "-DN=2"], 2),
-    ("__CUDA_ARCH__", [], 900),
-    ("__CUDA_ARCH__", ["-arch=sm_80"], 800),
-    ("__CUDA_ARCH__", ["--gpu-architecture", "compute_75"], 750),
-    ("__cplusplus >= 202002", ["-std=c++20"], 1),
-    ("__cplusplus >= 201703", ["--std", "c++11"], 1),
-    ("isnan(__int_as_float(-1))", ["--use_fast_math"], 1),
-    ("6", ["-O3", "-lineinfo", "-Xptxas", "-v,-O3", "-Xcompiler=-Wall", "--maxrregcount=32", "-w", "-m64",
-           "-gencode", "arch=compute_80,code=sm_80", "--expt-relaxed-constexpr", "-rdc=true"], 6),
-    ("5", ["-G"], 5),
-])
+@pytest.mark.parametrize(
+    ("expression", "options", "expected"),
+    [
+        ("N", ["-DN=7"], 7),
+        ("N", ["-D", "N=8"], 8),
+        ("N", ["--define-macro=N=9"], 9),
+        ("N", ["-DN"], 1),
+        ("TWICE(4)", ["-DTWICE(x)=((x) + (x))"], 8),
+        ("N", ["-DN=1", "-UN", "-DN=2"], 2),
+        ("__CUDA_ARCH__", [], 900),
+        ("__CUDA_ARCH__", ["-arch=sm_80"], 800),
+        ("__CUDA_ARCH__", ["--gpu-architecture", "compute_75"], 750),
+        ("__cplusplus >= 202002", ["-std=c++20"], 1),
+        ("__cplusplus >= 201703", ["--std", "c++11"], 1),
+        ("isnan(__int_as_float(-1))", ["--use_fast_math"], 1),
+        (
+            "6",
+            [
+                "-O3",
+                "-lineinfo",
+                "-Xptxas",
+                "-v,-O3",
+                "-Xcompiler=-Wall",
+                "--maxrregcount=32",
+                "-w",
+                "-m64",
+                "-gencode",
+                "arch=compute_80,code=sm_80",
+                "--expt-relaxed-constexpr",
+                "-rdc=true",
+            ],
+            6,
+        ),
+        ("5", ["-G"], 5),
+    ],
+)
 def test_options(expression, options, expected):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -105,9 +124,13 @@ def test_an_unknown_option_warns_once():
 
 def test_a_full_disk_is_not_the_compilers_fault(tmp_path):
     full = tmp_path / "g++"
-    full.write_text("#!/bin/sh\necho 'fatal error: error writing to /tmp/x.s: No space left on device' >&2; exit 1\n")
+    full.write_text(
+        "#!/bin/sh\necho 'fatal error: error writing to /tmp/x.s: No space left on device' >&2; exit 1\n"
+    )
     full.chmod(0o755)
-    with pytest.raises(EngineError, match=r"^the disk of .*, where g\+\+ writes, is full: free some space there"):
+    with pytest.raises(
+        EngineError, match=r"^the disk of .*, where g\+\+ writes, is full: free some space there"
+    ):
         toolchain.run([str(full), "-c", "a.cpp"])
 
 
@@ -143,7 +166,9 @@ def test_include_options(tmp_path):
 
 
 def test_errors_have_the_users_line():
-    error = message("__global__ void f(float *x)\n{\n  extern __shared__\n    float s[];\n  x[0] = s[0] + missing;\n}")
+    error = message(
+        "__global__ void f(float *x)\n{\n  extern __shared__\n    float s[];\n  x[0] = s[0] + missing;\n}"
+    )
     assert error.msg.startswith("compilation of kernel.cu failed:\nkernel.cu:")
     assert str(error).count("kernel.cu:5:17: error: ") == 1 and "missing" in error.msg
     assert "hostcuda" not in error.stderr and "kernel.cpp" not in error.stderr
@@ -152,7 +177,9 @@ def test_errors_have_the_users_line():
 
 
 def test_errors_honour_line_directives():
-    error = message('#line 40 "lesson/01_baseline.cu"\n#include <math.h>\n__global__ void f() { missing(); }')
+    error = message(
+        '#line 40 "lesson/01_baseline.cu"\n#include <math.h>\n__global__ void f() { missing(); }'
+    )
     assert error.msg.startswith("compilation of lesson/01_baseline.cu failed:")
     assert "lesson/01_baseline.cu:41:23: error:" in error.msg
 
@@ -170,17 +197,30 @@ def test_many_errors_end():
 # -- limits that ptxas checks
 
 
-TOO_MUCH_SHARED = "__shared__ int s[64 * 1024 / 4]; s[threadIdx.x] = 1; __syncthreads(); y[0] = s[1];"
+TOO_MUCH_SHARED = (
+    "__shared__ int s[64 * 1024 / 4]; s[threadIdx.x] = 1; __syncthreads(); y[0] = s[1];"
+)
 TOO_MUCH_CONSTANT = "__constant__ float a[16000], b[1000]; __global__ void f(float *y) { *y = a[threadIdx.x] + b[0]; }"
 
 
-@pytest.mark.parametrize(("source", "options", "words"), [
-    (WRITE % 1, ["-D"], "the nvcc option -D has no value"),
-    ("template <int N> __global__ void f() {}", [], "no_extern_c=True"),
-    ("__device__ int g(int); __global__ void f(int *y) { y[0] = g(1); }", [], "g is declared and used, but not"),
-    (f"__global__ void f(int *y) {{ {TOO_MUCH_SHARED} }}", [], "kernel 'f' uses too much shared data: 65536 bytes"),
-    (TOO_MUCH_CONSTANT, [], "too much global constant data: 68000 bytes"),
-])
+@pytest.mark.parametrize(
+    ("source", "options", "words"),
+    [
+        (WRITE % 1, ["-D"], "the nvcc option -D has no value"),
+        ("template <int N> __global__ void f() {}", [], "no_extern_c=True"),
+        (
+            "__device__ int g(int); __global__ void f(int *y) { y[0] = g(1); }",
+            [],
+            "g is declared and used, but not",
+        ),
+        (
+            f"__global__ void f(int *y) {{ {TOO_MUCH_SHARED} }}",
+            [],
+            "kernel 'f' uses too much shared data: 65536 bytes",
+        ),
+        (TOO_MUCH_CONSTANT, [], "too much global constant data: 68000 bytes"),
+    ],
+)
 def test_what_nvcc_or_ptxas_would_refuse(source, options, words):
     assert words in message(source, options=options).msg
 
@@ -228,21 +268,29 @@ def test_modules_of_one_source_have_their_own_variables():
 
 def test_modules_of_one_source_may_be_loaded_by_many_threads_at_once(monkeypatch):
     source = "__device__ int n; __global__ void f(int *y) { y[0] = ++n; } // from threads"
-    copyfile, started = shutil.copyfile, threading.Barrier(5)  # all but the first thread make a copy
+    copyfile, started = (
+        shutil.copyfile,
+        threading.Barrier(5),
+    )  # all but the first thread make a copy
 
     def copy_all_at_once(*paths):
         with suppress(threading.BrokenBarrierError):
             started.wait(timeout=5)
         copyfile(*paths)
 
-    monkeypatch.setattr(module_cache, "shutil", SimpleNamespace(copyfile=copy_all_at_once, rmtree=shutil.rmtree))
+    monkeypatch.setattr(
+        module_cache, "shutil", SimpleNamespace(copyfile=copy_all_at_once, rmtree=shutil.rmtree)
+    )
     cuda.init()
     with ThreadPoolExecutor(6) as pool:
         modules = list(pool.map(SourceModule, [source] * 6))
     assert len({module.module._path for module in modules}) == 6
     for _ in range(2):
         y = np.zeros(1, np.int32)
-        seen = [module.get_function("f")(cuda.Out(y), block=(1, 1, 1)) or int(y[0]) for module in modules]
+        seen = [
+            module.get_function("f")(cuda.Out(y), block=(1, 1, 1)) or int(y[0])
+            for module in modules
+        ]
     assert seen == [2] * 6
 
 
@@ -287,7 +335,9 @@ def test_a_damaged_runtime_or_header_is_made_again(tmp_path, monkeypatch):
             assert path.read_bytes() == b"compiled"
     names = [path.name.partition(".")[2] for path in made]
     assert names.count("so") == 4
-    assert sum(name.endswith("ch") for name in names) == 4 + 1  # and once that of sources without options
+    assert (
+        sum(name.endswith("ch") for name in names) == 4 + 1
+    )  # and once that of sources without options
 
 
 def test_an_entry_in_the_place_of_another_is_not_run(fresh_cache, tmp_path):
@@ -298,14 +348,20 @@ def test_an_entry_in_the_place_of_another_is_not_run(fresh_cache, tmp_path):
         source.rename(target)
     assert (value(WRITE % "58"), value(WRITE % "59")) == (58, 59)
     manifest = one / "manifest.json"
-    manifest.write_text(manifest.read_text().replace('"headers": [', '"headers": [["/dev/null", "0"], ', 1))
+    manifest.write_text(
+        manifest.read_text().replace('"headers": [', '"headers": [["/dev/null", "0"], ', 1)
+    )
     assert (value(WRITE % "58"), value(WRITE % "59")) == (58, 59)
     assert "/dev/null" not in manifest.read_text()
 
-    paths = [cache.obtain(name, lambda path: path.write_text(path.name)) for name in ("a.so", "b.so")]
+    paths = [
+        cache.obtain(name, lambda path: path.write_text(path.name)) for name in ("a.so", "b.so")
+    ]
     for path, ending in ((paths[0], ""), (cache.digest_of(paths[0]), ".sha256")):
         path.write_bytes((fresh_cache / f"b.so{ending}").read_bytes())
-    assert cache.obtain("a.so", lambda path: path.write_text("made again")).read_text() == "made again"
+    assert (
+        cache.obtain("a.so", lambda path: path.write_text("made again")).read_text() == "made again"
+    )
 
 
 def check_that_the_cache_alone_is_lost(words):
@@ -326,7 +382,9 @@ def test_a_full_disk_costs_the_cache_and_nothing_else(fresh_cache, monkeypatch):
         publish(source, target)
 
     monkeypatch.setattr(cache, "publish", full)
-    check_that_the_cache_alone_is_lost(r"cannot be written \(No space left on device\): set HOSTCUDA_CACHE_DIR")
+    check_that_the_cache_alone_is_lost(
+        r"cannot be written \(No space left on device\): set HOSTCUDA_CACHE_DIR"
+    )
 
 
 def test_a_full_temporary_folder_is_named(fresh_cache, monkeypatch):
@@ -336,7 +394,9 @@ def test_a_full_temporary_folder_is_named(fresh_cache, monkeypatch):
     monkeypatch.setattr(cache, "publish", full)
     with pytest.warns(UserWarning, match="cannot be written"), pytest.raises(EngineError) as caught:
         compile(WRITE % "57")
-    assert re.fullmatch(r"cannot write to \S+: No space left on device. Free some space there", str(caught.value))
+    assert re.fullmatch(
+        r"cannot write to \S+: No space left on device. Free some space there", str(caught.value)
+    )
 
 
 def test_others_cannot_plant_what_is_run(tmp_path, monkeypatch):
@@ -374,7 +434,12 @@ def test_two_processes_compile_the_same_kernel_at_once(fresh_cache):
     code = f"from hostcuda.api.compiler import compile; print(len(compile({WRITE % 46!r})))"
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     started = [
-        subprocess.Popen([sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        subprocess.Popen(
+            [sys.executable, "-c", code],
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
         for _ in range(3)
     ]
     outputs = [process.communicate(timeout=60) for process in started]
@@ -429,7 +494,9 @@ def test_old_entries_are_trimmed(fresh_cache):
         (folder / "file").write_text("")
         os.utime(folder, times=(time.time() - (age - 8.5) * day,) * 2)
     cache.trim("entry-*", keep=5)
-    assert [p.name for p in sorted(fresh_cache.glob("entry-*"))] == [f"entry-{age:02}" for age in range(10)]
+    assert [p.name for p in sorted(fresh_cache.glob("entry-*"))] == [
+        f"entry-{age:02}" for age in range(10)
+    ]
 
 
 def test_modules_unused_for_a_month_are_removed_once_a_day(fresh_cache):
@@ -473,12 +540,15 @@ def test_keep(capsys, tmp_path, monkeypatch):
 # -- no compiler
 
 
-@pytest.mark.parametrize(("variable", "content", "words"), [
-    ("PATH", "/nowhere", "none of g++, clang++, c++ is on the path"),
-    ("PATH", "/nowhere", "sudo apt install g++"),
-    ("CXX", "no-such-compiler -O3", "CXX='no-such-compiler -O3'"),
-    ("CXX", "false", "false --version failed"),
-])
+@pytest.mark.parametrize(
+    ("variable", "content", "words"),
+    [
+        ("PATH", "/nowhere", "none of g++, clang++, c++ is on the path"),
+        ("PATH", "/nowhere", "sudo apt install g++"),
+        ("CXX", "no-such-compiler -O3", "CXX='no-such-compiler -O3'"),
+        ("CXX", "false", "false --version failed"),
+    ],
+)
 def test_a_compiler_that_is_missing_or_does_not_work(monkeypatch, variable, content, words):
     monkeypatch.delenv("CXX", raising=False)
     monkeypatch.setenv(variable, content)
@@ -497,12 +567,14 @@ def test_systems_without_elf_files(monkeypatch):
 def test_a_kernel_may_have_a_name_that_the_engine_or_the_c_library_uses(name):
     y = np.zeros(1, np.int32)
     SourceModule(f"__global__ void {name}(int *x) {{ x[threadIdx.x] = 3; }}").get_function(name)(
-        cuda.Out(y), block=(1, 1, 1))
+        cuda.Out(y), block=(1, 1, 1)
+    )
     assert y[0] == 3
 
 
 def test_commands_run_at_the_same_time_without_semaphores(monkeypatch):
     """A sandbox without shared memory has no semaphores."""
+
     def refuse(*_):
         raise OSError(errno.EROFS, os.strerror(errno.EROFS))
 
@@ -516,8 +588,10 @@ def test_commands_run_at_the_same_time_without_semaphores(monkeypatch):
 @pytest.mark.parametrize("static", [False, True])
 def test_the_shared_library_is_taken_where_the_compiler_has_only_the_static_one(tmp_path, static):
     compiler_ = tmp_path / "g++"
-    compiler_.write_text("#!/bin/sh\ncase $1 in *.6) echo /lib/libstdc++.so.6;; *) echo "
-                         f"{'' if static else '/lib/'}libstdc++.so;; esac\n")
+    compiler_.write_text(
+        "#!/bin/sh\ncase $1 in *.6) echo /lib/libstdc++.so.6;; *) echo "
+        f"{'' if static else '/lib/'}libstdc++.so;; esac\n"
+    )
     compiler_.chmod(0o755)
     flags = toolchain.link_flags([str(compiler_)])
     assert any("-l:libstdc++.so.6" in flag for flag in flags) == static

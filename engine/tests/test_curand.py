@@ -16,9 +16,18 @@ SOURCE = kernel_source("curand")
 def draw(module):
     def draw(generator, seed=0, offset=0, threads=1, n=16):
         """Draw integers, uniform and normal floats, and doubles, from `threads` subsequences."""
-        kinds = [np.zeros((threads, n), dtype) for dtype in (np.uint32, np.float32, np.float32, np.float64)]
+        kinds = [
+            np.zeros((threads, n), dtype)
+            for dtype in (np.uint32, np.float32, np.float32, np.float64)
+        ]
         launch(
-            module, generator, np.uint64(seed), np.uint64(offset), *map(cuda.Out, kinds), np.int32(n), threads=threads
+            module,
+            generator,
+            np.uint64(seed),
+            np.uint64(offset),
+            *map(cuda.Out, kinds),
+            np.int32(n),
+            threads=threads,
         )
         return kinds
 
@@ -30,12 +39,36 @@ def test_xorwow_begins_as_published(draw):
     _, uniform, *_ = draw("xorwow", threads=8)
     np.testing.assert_allclose(
         uniform[0],
-        [0.7402193546, 0.4384511411, 0.5170126557, 0.1569886208, 0.0713675097, 0.4625083804, 0.2276432663,
-         0.3293584883, 0.1440653056, 0.1877991110, 0.9153834581, 0.5401248336, 0.9746608734, 0.5474692583,
-         0.6531602740, 0.2302378118],
+        [
+            0.7402193546,
+            0.4384511411,
+            0.5170126557,
+            0.1569886208,
+            0.0713675097,
+            0.4625083804,
+            0.2276432663,
+            0.3293584883,
+            0.1440653056,
+            0.1877991110,
+            0.9153834581,
+            0.5401248336,
+            0.9746608734,
+            0.5474692583,
+            0.6531602740,
+            0.2302378118,
+        ],
         rtol=1e-6,
     )
-    firsts = [0.74021935, 0.9209938, 0.03902049, 0.9689629, 0.92514056, 0.4463501, 0.6673192, 0.10993068]
+    firsts = [
+        0.74021935,
+        0.9209938,
+        0.03902049,
+        0.9689629,
+        0.92514056,
+        0.4463501,
+        0.6673192,
+        0.10993068,
+    ]
     np.testing.assert_allclose(uniform[:, 0], firsts, rtol=1e-6)
     _, uniform, *_ = draw("xorwow", 1234, threads=10)
     manual = [0.1455, 0.8202, 0.5504, 0.2948, 0.9147, 0.8690, 0.3219, 0.7829, 0.0113, 0.2855]
@@ -44,7 +77,9 @@ def test_xorwow_begins_as_published(draw):
 
 def test_philox_gives_the_known_answers(module):
     """The answers are those of Random123 for Philox4x32-10."""
-    counters = np.array([[0] * 4, [2**32 - 1] * 4, [0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344]], np.uint32)
+    counters = np.array(
+        [[0] * 4, [2**32 - 1] * 4, [0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344]], np.uint32
+    )
     keys = np.array([[0] * 2, [2**32 - 1] * 2, [0xA4093822, 0x299F31D0]], np.uint32)
     out = np.zeros((3, 4), np.uint32)
     launch(module, "block_cipher", cuda.In(counters), cuda.In(keys), cuda.Out(out), threads=3)
@@ -74,7 +109,9 @@ def test_four_numbers_of_philox_at_once(module, draw):
         integers, uniform = np.zeros((2, 4), np.uint32), np.zeros(4, np.float32)
         launch(module, "fours", np.uint64(offset), cuda.Out(integers), cuda.Out(uniform), threads=1)
         expected = draw("philox", 7, offset, 4, 12)
-        assert (integers.ravel() == expected[0][3, :8]).all() and (uniform == expected[1][3, 8:]).all()
+        assert (integers.ravel() == expected[0][3, :8]).all() and (
+            uniform == expected[1][3, 8:]
+        ).all()
 
 
 @pytest.mark.parametrize("generator", ["xorwow", "philox"])
@@ -85,7 +122,11 @@ def test_distributions_follow_from_the_integers(draw, generator):
     radius, angle = np.sqrt(-2 * np.log(x[:, ::2])), 2 * np.pi * x[:, 1::2]
     np.testing.assert_allclose(normal[:, ::2], radius * np.sin(angle), atol=2e-5)
     np.testing.assert_allclose(normal[:, 1::2], radius * np.cos(angle), atol=2e-5)
-    assert abs(normal.mean()) < 0.03 and abs(normal.std() - 1) < 0.03 and abs(uniform.mean() - 0.5) < 0.01
+    assert (
+        abs(normal.mean()) < 0.03
+        and abs(normal.std() - 1) < 0.03
+        and abs(uniform.mean() - 0.5) < 0.01
+    )
 
 
 @pytest.mark.parametrize(("generator", "first"), [("xorwow", 2), ("philox", 1)])

@@ -41,7 +41,13 @@ FLOAT_CASES = [
     ("exp10f(x)", lambda x: 10.0**x, SMALL, 5e-7, 0),
     ("exp2f(x)", np.exp2, SMALL, 3e-7, 0),
     ("erfinvf(x)", special.erfinv, UNIT, 1e-6, 0),
-    ("erfcinvf(x + 1.0f)", lambda x: special.erfcinv(np.float64(np.float32(1) + x.astype(np.float32))), UNIT, 1e-6, 0),
+    (
+        "erfcinvf(x + 1.0f)",
+        lambda x: special.erfcinv(np.float64(np.float32(1) + x.astype(np.float32))),
+        UNIT,
+        1e-6,
+        0,
+    ),
     ("erfcxf(x)", special.erfcx, over(-2, 40), 1e-6, 0),
     ("normcdff(x)", special.ndtr, SMALL, 1e-6, 0),
     ("normcdfinvf(x)", special.ndtri, PROBABILITY, 3e-6, 1e-7),
@@ -74,7 +80,13 @@ FLOAT_CASES = [
     ("max(x, 0.0f)", lambda x: np.maximum(x, 0), EVERYWHERE, 0, 0),
     ("fminf(x, 1.0f)", lambda x: np.minimum(x, 1), EVERYWHERE, 0, 0),
     ("abs(x)", np.abs, EVERYWHERE, 0, 0),
-    ("roundf(x)", vectorized(lambda x: math.copysign(math.floor(abs(x) + 0.5), x)), EVERYWHERE, 0, 0),
+    (
+        "roundf(x)",
+        vectorized(lambda x: math.copysign(math.floor(abs(x) + 0.5), x)),
+        EVERYWHERE,
+        0,
+        0,
+    ),
     ("rintf(x)", np.rint, EVERYWHERE, 0, 0),
     ("copysignf(2.0f, x)", lambda x: np.copysign(2, x), EVERYWHERE, 0, 0),
 ]
@@ -89,7 +101,13 @@ DOUBLE_CASES = [
     ("erfcx(x)", special.erfcx, over(-2, 40), 1e-13, 0),
     ("cyl_bessel_i0(x)", special.i0, EVERYWHERE, 2e-15, 0),
     ("cyl_bessel_i1(x)", special.i1, EVERYWHERE, 2e-15, 0),
-    ("cyl_bessel_i0(1e4 / x)", lambda x: special.i0(1e4 / x), over(14.1, 500), 1e-14, 0),  # up to 1e306
+    (
+        "cyl_bessel_i0(1e4 / x)",
+        lambda x: special.i0(1e4 / x),
+        over(14.1, 500),
+        1e-14,
+        0,
+    ),  # up to 1e306
     ("cyl_bessel_i1(1e8 * x)", lambda x: np.copysign(np.inf, x), EVERYWHERE, 0, 0),
     ("norm3d(x, 2.0, 3.0)", lambda x: np.sqrt(x * x + 13), EVERYWHERE, 1e-15, 0),
     ("exp10(x)", lambda x: 10.0**x, SMALL, 1e-14, 0),
@@ -105,11 +123,17 @@ def math_module():
     )
 
 
-@pytest.mark.parametrize(("kernel", "which", "dtype", "case"), [
-    pytest.param(kernel, which, dtype, case, id=f"{dtype.__name__}-{case[0]}")
-    for kernel, dtype, cases in (("on_float", np.float32, FLOAT_CASES), ("on_double", np.float64, DOUBLE_CASES))
-    for which, case in enumerate(cases)
-])
+@pytest.mark.parametrize(
+    ("kernel", "which", "dtype", "case"),
+    [
+        pytest.param(kernel, which, dtype, case, id=f"{dtype.__name__}-{case[0]}")
+        for kernel, dtype, cases in (
+            ("on_float", np.float32, FLOAT_CASES),
+            ("on_double", np.float64, DOUBLE_CASES),
+        )
+        for which, case in enumerate(cases)
+    ],
+)
 def test_function(math_module, kernel, which, dtype, case):
     _, reference, x, rtol, atol = case
     got = evaluate(math_module, kernel, which, dtype, x.astype(dtype))
@@ -151,7 +175,11 @@ def square_root(x, mode, dtype):
     square = Fraction(float(near)) ** 2
     if square == x:
         return near
-    low, high = (near, np.nextafter(near, dtype(np.inf))) if square < x else (np.nextafter(near, dtype(0)), near)
+    low, high = (
+        (near, np.nextafter(near, dtype(np.inf)))
+        if square < x
+        else (np.nextafter(near, dtype(0)), near)
+    )
     if mode == "rn":
         return low if x < ((Fraction(float(low)) + Fraction(float(high))) / 2) ** 2 else high
     return high if mode == "ru" else low
@@ -180,8 +208,12 @@ def rounding_module():
 
     three = ["a", "b", "c"]
     return SourceModule(
-        write_kernel("on_float", [("float", p) for p in three], expressions("__f", "__fmaf"), "float")
-        + write_kernel("on_double", [("double", p) for p in three], expressions("__d", "__fma"), "double")
+        write_kernel(
+            "on_float", [("float", p) for p in three], expressions("__f", "__fmaf"), "float"
+        )
+        + write_kernel(
+            "on_double", [("double", p) for p in three], expressions("__d", "__fma"), "double"
+        )
     )
 
 
@@ -197,8 +229,14 @@ def test_rounding_mode(rounding_module, name, mode, dtype):
     got = evaluate(rounding_module, kernel, which, dtype, a, b, c)
     for g, *values in zip(got, a, b, c, strict=True):
         exact = [Fraction(float(v)) for v in values]
-        want = square_root(exact[0], mode, dtype) if name == "sqrt" else rounded(ROUNDED[name](*exact), mode, dtype)
-        assert g == want, f"{name}_{mode}{tuple(map(float, values))} = {g!r}, exactly rounded {want!r}"
+        want = (
+            square_root(exact[0], mode, dtype)
+            if name == "sqrt"
+            else rounded(ROUNDED[name](*exact), mode, dtype)
+        )
+        assert g == want, (
+            f"{name}_{mode}{tuple(map(float, values))} = {g!r}, exactly rounded {want!r}"
+        )
 
 
 def test_products_with_stated_rounding_are_not_fused():
@@ -213,31 +251,58 @@ def test_products_with_stated_rounding_are_not_fused():
 # ---- Conversions -----------------------------------------------------------------------------------------------------
 
 DTYPES = INTEGERS | {"float": np.float32, "double": np.float64}
-TO_INTEGER = [(source, target) for source in ("float", "double") for target in ("int", "uint", "ll", "ull")]
+TO_INTEGER = [
+    (source, target) for source in ("float", "double") for target in ("int", "uint", "ll", "ull")
+]
 TO_FLOAT = [(source, "float") for source in ("int", "uint", "ll", "ull", "double")]
 TO_FLOAT += [("ll", "double"), ("ull", "double")]
 
 
 @pytest.fixture(scope="module")
 def conversions():
-    return SourceModule("".join(
-        write_kernel(f"{source}2{target}", [(C_NAMES.get(source, source), "x")],
-                     [f"__{source}2{target}_{mode}(x)" for mode in MODES], C_NAMES.get(target, target))
-        for source, target in TO_INTEGER + TO_FLOAT
-    ))
+    return SourceModule(
+        "".join(
+            write_kernel(
+                f"{source}2{target}",
+                [(C_NAMES.get(source, source), "x")],
+                [f"__{source}2{target}_{mode}(x)" for mode in MODES],
+                C_NAMES.get(target, target),
+            )
+            for source, target in TO_INTEGER + TO_FLOAT
+        )
+    )
 
 
 @pytest.mark.parametrize(("source", "target"), TO_INTEGER)
 def test_conversion_to_integer_saturates(conversions, source, target):
     dtype, info = DTYPES[target], np.iinfo(DTYPES[target])
     x = np.array(
-        [0, -0.0, 0.5, 1.5, 2.5, -0.5, -1.5, -2.5, 1e6 + 0.5, 2.0**31, -(2.0**31), 2.0**31 - 128, 2.0**32, 2.0**63]
+        [
+            0,
+            -0.0,
+            0.5,
+            1.5,
+            2.5,
+            -0.5,
+            -1.5,
+            -2.5,
+            1e6 + 0.5,
+            2.0**31,
+            -(2.0**31),
+            2.0**31 - 128,
+            2.0**32,
+            2.0**63,
+        ]
         + [-(2.0**63), 2.0**64, 1e30, -1e30, np.inf, -np.inf, 123456.7, -123456.7],
         DTYPES[source],
     )
     for which, mode in enumerate(MODES):
         want = [
-            info.max if v == np.inf else info.min if v == -np.inf else max(info.min, min(info.max, int(v)))
+            info.max
+            if v == np.inf
+            else info.min
+            if v == -np.inf
+            else max(info.min, min(info.max, int(v)))
             for v in ROUND[mode](x.astype(np.float64))
         ]
         assert evaluate(conversions, f"{source}2{target}", which, dtype, x).tolist() == want, mode
@@ -295,7 +360,10 @@ INTEGER_CASES = [
     ("__clz((int)a)", lambda a, b, c: 32 - a.bit_length()),
     ("__ffs((int)a)", lambda a, b, c: (a & -a).bit_length()),
     ("__brev(a)", lambda a, b, c: int(f"{a:032b}"[::-1], 2)),
-    ("__byte_perm(a, b, c)", lambda a, b, c: word([(b << 32 | a) >> 8 * (c >> 4 * i & 7) & 255 for i in range(4)])),
+    (
+        "__byte_perm(a, b, c)",
+        lambda a, b, c: word([(b << 32 | a) >> 8 * (c >> 4 * i & 7) & 255 for i in range(4)]),
+    ),
     ("__funnelshift_l(a, b, c & 63)", lambda a, b, c: funnel(a, b, c & 31, True)),
     ("__funnelshift_r(a, b, c & 63)", lambda a, b, c: funnel(a, b, c & 31, False)),
     ("__funnelshift_lc(a, b, c & 63)", lambda a, b, c: funnel(a, b, min(c & 63, 32), True)),
@@ -316,12 +384,24 @@ INTEGER_CASES = [
     ("__clzll((unsigned long long)a << 32 | b)", lambda a, b, c: 64 - (a << 32 | b).bit_length()),
     ("__ffsll((unsigned long long)a << 32)", lambda a, b, c: ((a & -a) << 32).bit_length()),
     ("(unsigned int)(__brevll(a) >> 32)", lambda a, b, c: int(f"{a:032b}"[::-1], 2)),
-    ("(unsigned int)__umul64hi((unsigned long long)a << 32, b)", lambda a, b, c: (a << 32) * b >> 64),
-    ("(unsigned int)__mul64hi((long long)(int)a << 32, (int)b)", lambda a, b, c: (signed(a) << 32) * signed(b) >> 64),
+    (
+        "(unsigned int)__umul64hi((unsigned long long)a << 32, b)",
+        lambda a, b, c: (a << 32) * b >> 64,
+    ),
+    (
+        "(unsigned int)__mul64hi((long long)(int)a << 32, (int)b)",
+        lambda a, b, c: (signed(a) << 32) * signed(b) >> 64,
+    ),
     ("__float_as_uint(__uint_as_float(a))", lambda a, b, c: a),
     ("(unsigned)__float_as_int(__int_as_float((int)a))", lambda a, b, c: a),
-    ("(unsigned)__double2hiint(__hiloint2double((int)(a & 0x7fefffff), (int)b))", lambda a, b, c: a & 0x7FEFFFFF),
-    ("(unsigned)__double2loint(__hiloint2double((int)(a & 0x7fefffff), (int)b))", lambda a, b, c: b),
+    (
+        "(unsigned)__double2hiint(__hiloint2double((int)(a & 0x7fefffff), (int)b))",
+        lambda a, b, c: a & 0x7FEFFFFF,
+    ),
+    (
+        "(unsigned)__double2loint(__hiloint2double((int)(a & 0x7fefffff), (int)b))",
+        lambda a, b, c: b,
+    ),
 ]
 
 
@@ -341,9 +421,17 @@ def test_integer_intrinsics():
 # ---- Vector types ----------------------------------------------------------------------------------------------------
 
 BASES = {
-    "char": (1, [1, 2, 1, 4]), "uchar": (1, [1, 2, 1, 4]), "short": (2, [2, 4, 2, 8]), "ushort": (2, [2, 4, 2, 8]),
-    "int": (4, [4, 8, 4, 16]), "uint": (4, [4, 8, 4, 16]), "float": (4, [4, 8, 4, 16]), "long": (8, [8, 16, 8, 16]),
-    "ulong": (8, [8, 16, 8, 16]), "longlong": (8, [8, 16, 8, 16]), "ulonglong": (8, [8, 16, 8, 16]),
+    "char": (1, [1, 2, 1, 4]),
+    "uchar": (1, [1, 2, 1, 4]),
+    "short": (2, [2, 4, 2, 8]),
+    "ushort": (2, [2, 4, 2, 8]),
+    "int": (4, [4, 8, 4, 16]),
+    "uint": (4, [4, 8, 4, 16]),
+    "float": (4, [4, 8, 4, 16]),
+    "long": (8, [8, 16, 8, 16]),
+    "ulong": (8, [8, 16, 8, 16]),
+    "longlong": (8, [8, 16, 8, 16]),
+    "ulonglong": (8, [8, 16, 8, 16]),
     "double": (8, [8, 16, 8, 16]),
 }
 
@@ -365,7 +453,11 @@ def test_vector_types_have_cudas_sizes_and_alignments():
 def test_float4_casts_shared_arrays_and_hinted_loads(module):
     x, d, i = RNG.random(128, np.float32), RNG.random(64), np.arange(32, dtype=np.int32)
     y, e, j = np.empty_like(x), np.empty_like(d), np.empty_like(i)
-    launch(module, "move", *[f(a) for a, b in ((x, y), (d, e), (i, j)) for f, a in ((cuda.In, a), (cuda.Out, b))])
+    launch(
+        module,
+        "move",
+        *[f(a) for a, b in ((x, y), (d, e), (i, j)) for f, a in ((cuda.In, a), (cuda.Out, b))],
+    )
     x[3::4] += 1
     assert (y == x).all() and (e == d).all() and (j == 3 * i).all()
 
@@ -374,13 +466,22 @@ def test_float4_casts_shared_arrays_and_hinted_loads(module):
 
 ATOMIC = {
     # name: types
-    "Add": ["int", "uint", "ull", "float", "double"], "Sub": ["int", "uint"], "Min": ["int", "uint", "ull", "ll"],
-    "Max": ["int", "uint", "ull", "ll"], "And": ["int", "uint", "ull"], "Or": ["int", "uint", "ull"],
+    "Add": ["int", "uint", "ull", "float", "double"],
+    "Sub": ["int", "uint"],
+    "Min": ["int", "uint", "ull", "ll"],
+    "Max": ["int", "uint", "ull", "ll"],
+    "And": ["int", "uint", "ull"],
+    "Or": ["int", "uint", "ull"],
     "Xor": ["int", "uint", "ull"],
 }
 REDUCE = {
-    "Add": np.add, "Sub": np.add, "Min": np.minimum, "Max": np.maximum,
-    "And": np.bitwise_and, "Or": np.bitwise_or, "Xor": np.bitwise_xor,
+    "Add": np.add,
+    "Sub": np.add,
+    "Min": np.minimum,
+    "Max": np.maximum,
+    "And": np.bitwise_and,
+    "Or": np.bitwise_or,
+    "Xor": np.bitwise_xor,
 }
 
 
@@ -402,14 +503,18 @@ __global__ void {name}_{kind}(const {type_} *x, {type_} *global, {type_} *shared
 
 @pytest.fixture(scope="module")
 def atomic_module():
-    return SourceModule("".join(write_atomic(name, kind) for name, kinds in ATOMIC.items() for kind in kinds))
+    return SourceModule(
+        "".join(write_atomic(name, kind) for name, kinds in ATOMIC.items() for kind in kinds)
+    )
 
 
 @pytest.mark.parametrize(("name", "kind"), [(n, k) for n, ks in ATOMIC.items() for k in ks])
 def test_atomic_on_global_and_shared_memory(atomic_module, name, kind):
     dtype, blocks, threads = DTYPES[kind], 24, 96
     if np.issubdtype(dtype, np.floating):
-        x = RNG.integers(-50, 50, blocks * threads).astype(dtype)  # sums of small integers are exact in any order
+        x = RNG.integers(-50, 50, blocks * threads).astype(
+            dtype
+        )  # sums of small integers are exact in any order
         first = dtype(3)
     else:
         info = np.iinfo(dtype)
@@ -417,12 +522,16 @@ def test_atomic_on_global_and_shared_memory(atomic_module, name, kind):
         first = RNG.integers(info.min, info.max, None, dtype, endpoint=True)
     whole, parts = np.array([first], dtype), np.zeros(blocks, dtype)
     outputs = cuda.InOut(whole), cuda.Out(parts)
-    launch(atomic_module, f"{name}_{kind}", cuda.In(x), *outputs, first, threads=threads, blocks=blocks)
+    launch(
+        atomic_module, f"{name}_{kind}", cuda.In(x), *outputs, first, threads=threads, blocks=blocks
+    )
     combine = REDUCE[name]
     with np.errstate(over="ignore"):
         x = (0 - x).astype(dtype) if name == "Sub" else x
         assert whole[0] == combine(first, combine.reduce(x, dtype=dtype))
-        assert (parts == combine(first, combine.reduce(x.reshape(blocks, threads), axis=1, dtype=dtype))).all()
+        assert (
+            parts == combine(first, combine.reduce(x.reshape(blocks, threads), axis=1, dtype=dtype))
+        ).all()
 
 
 def test_atomics_return_the_old_value_and_count(module):
@@ -480,15 +589,22 @@ def shuffled(kind, x, operand, width):
 
 
 SHUFFLED_TYPES = {
-    "int": np.int32, "unsigned int": np.uint32, "long long": np.int64, "unsigned long long": np.uint64,
-    "long": np.int64, "unsigned long": np.uint64, "float": np.float32, "double": np.float64, "half": np.float16,
+    "int": np.int32,
+    "unsigned int": np.uint32,
+    "long long": np.int64,
+    "unsigned long long": np.uint64,
+    "long": np.int64,
+    "unsigned long": np.uint64,
+    "float": np.float32,
+    "double": np.float64,
+    "half": np.float16,
 }
 
 
 @pytest.fixture(scope="module")
 def shuffle_module():
     kernels = "".join(
-        f"extern \"C\" __global__ void shfl{kind}_{i}(const {t} *x, {t} *y, int operand, int width) {{\n"
+        f'extern "C" __global__ void shfl{kind}_{i}(const {t} *x, {t} *y, int operand, int width) {{\n'
         f"    y[threadIdx.x] = __shfl{kind}_sync(0xffffffffu, x[threadIdx.x], operand, width);\n}}\n"
         for i, t in enumerate(SHUFFLED_TYPES)
         for kind in ["", "_up", "_down", "_xor"]
@@ -504,7 +620,14 @@ def test_shuffle(shuffle_module, kind, type_index):
     y = np.empty_like(x)
     for width in (2, 4, 8, 16, 32):
         for operand in (0, 1, 3, 7, 16, 31):
-            function(cuda.In(x), cuda.Out(y), np.int32(operand), np.int32(width), block=(32, 1, 1), grid=(1, 1))
+            function(
+                cuda.In(x),
+                cuda.Out(y),
+                np.int32(operand),
+                np.int32(width),
+                block=(32, 1, 1),
+                grid=(1, 1),
+            )
             assert (y == shuffled(kind, x, operand, width)).all(), (width, operand)
 
 
@@ -518,8 +641,24 @@ def test_votes_match_and_reduce(module):
         return sum(1 << i for i, c in enumerate(condition) if c)
 
     for lane in range(32):
-        want = [mask(x & 1), 7 in x, True, mask(x % 4 == x[lane] % 4), mask(z == z[lane]), 0, 0, M32, 1]
-        want += [x.sum(), -int(x.max()), x.max(), np.bitwise_and.reduce(x | 64), np.bitwise_or.reduce(x)]
+        want = [
+            mask(x & 1),
+            7 in x,
+            True,
+            mask(x % 4 == x[lane] % 4),
+            mask(z == z[lane]),
+            0,
+            0,
+            M32,
+            1,
+        ]
+        want += [
+            x.sum(),
+            -int(x.max()),
+            x.max(),
+            np.bitwise_and.reduce(x | 64),
+            np.bitwise_or.reduce(x),
+        ]
         want += [np.bitwise_xor.reduce(x), M32]
         assert y[lane].tolist() == [int(w) & M32 for w in want]
 
@@ -542,9 +681,29 @@ def test_divergent_lanes_and_a_partial_last_warp(module):
 @pytest.mark.usefixtures("cpu_engine")
 def test_every_header_inside_extern_c():
     """PyCUDA wraps a source in extern "C" as it stands, includes and all."""
-    headers = ["cuda_runtime.h", "cuda.h", "cuda_fp16.h", "cuda_bf16.h", "mma.h", "math_constants.h", "vector_types.h"]
-    headers += ["device_launch_parameters.h", "vector_functions.h", "cuda_runtime_api.h", "cooperative_groups.h"]
-    headers += ["cooperative_groups/reduce.h", "stdio.h", "math.h", "stdint.h", "assert.h", "vector"]
+    headers = [
+        "cuda_runtime.h",
+        "cuda.h",
+        "cuda_fp16.h",
+        "cuda_bf16.h",
+        "mma.h",
+        "math_constants.h",
+        "vector_types.h",
+    ]
+    headers += [
+        "device_launch_parameters.h",
+        "vector_functions.h",
+        "cuda_runtime_api.h",
+        "cooperative_groups.h",
+    ]
+    headers += [
+        "cooperative_groups/reduce.h",
+        "stdio.h",
+        "math.h",
+        "stdint.h",
+        "assert.h",
+        "vector",
+    ]
     kernel = "__global__ void one(float *y) { y[threadIdx.x] = fmaf(1, 2, 3); }"
     module = SourceModule("".join(f"#include <{h}>\n" for h in headers) + kernel)
     y = np.zeros(3, np.float32)
@@ -553,7 +712,8 @@ def test_every_header_inside_extern_c():
 
 
 def test_common_names_stay_free_for_the_program():
-    module = SourceModule("""
+    module = SourceModule(
+        """
         #include <cuda_fp16.h>
         #define TILE_WIDTH 16
         #define N 7
@@ -588,7 +748,9 @@ def test_common_names_stay_free_for_the_program():
                 + (float)square(2) + down(3) + rounded(0.6f) + sigmoid(0) + lerp(0, 1, 0.5f) + MAX(1, 2)
                 + warpReduceSum(1);
         }
-    """, no_extern_c=True)
+    """,
+        no_extern_c=True,
+    )
     y = np.zeros(32, np.float32)
     launch(module, "use", cuda.Out(y))
     want = 10 + 3 + 2 + 3 + 0 + 4 + 5 + 6 + 5 + 2 + 4 + 2 + 1 + 0.5 + 0.5 + 2 + 32
@@ -607,7 +769,11 @@ def test_cooperative_groups(module):
     for t in range(128):
         eight, warp = range(t // 8 * 8, t // 8 * 8 + 8), range(t // 32 * 32, t // 32 * 32 + 32)
         want = [127 - t, sum(eight), sum(warp), max(i % 5 for i in eight)]
-        want += [sum(1 << i for i, u in enumerate(eight) if u % 3 == 0), t ^ 3, (17 in eight) + 2 * (t < 64)]
+        want += [
+            sum(1 << i for i, u in enumerate(eight) if u % 3 == 0),
+            t ^ 3,
+            (17 in eight) + 2 * (t < 64),
+        ]
         want += [t % 8 + 100 * (t % 32 // 8) + 4000 + 10000 * (t // 32) + 400000]
         want += [(t % 32 // 4 + 800 + 1000 * (warp[0] + 5)) if t % 4 == 1 else -1]
         want += [t - 2 if t % 32 >= 2 else t, 128 + t // 64, 2]
@@ -647,5 +813,7 @@ def test_warp_functions_without_a_mask():
     """)
     y = np.zeros(64, np.int32)
     launch(module, "old", cuda.Out(y))
-    assert y[:32].tolist() == [sum(range(32)) + 1000 * max(t - 1, 0) + 100000 * (t ^ 1) for t in range(32)]
+    assert y[:32].tolist() == [
+        sum(range(32)) + 1000 * max(t - 1, 0) + 100000 * (t ^ 1) for t in range(32)
+    ]
     assert y[32:].tolist() == [0b101010101010 + (1 << 20) + (1 << 21)] * 12 + [0] * 20

@@ -11,13 +11,19 @@ from differential.minimize import without_some
 
 pytestmark = pytest.mark.thorough("gears against each other: minutes")
 
-KERNELS = int(os.environ.get("HOSTCUDA_RANDOM_KERNELS", 200))  # random ones of each kind, by their seeds
+KERNELS = int(
+    os.environ.get("HOSTCUDA_RANDOM_KERNELS", 200)
+)  # random ones of each kind, by their seeds
 FILES = sorted(CASES.glob("*.cu"))
 
 
 def all_agree(results):
     """Check that both gears are right and that the reference refuses no kernel."""
-    wrong = [f"{result.case.name} {result.verdict}: {result.detail}" for result in results if result.verdict != "same"]
+    wrong = [
+        f"{result.case.name} {result.verdict}: {result.detail}"
+        for result in results
+        if result.verdict != "same"
+    ]
     assert not wrong, f"{len(wrong)} of {len(results)} kernels are wrong:\n" + "\n".join(wrong)
     return True
 
@@ -38,7 +44,9 @@ def test_cases(path):
 def test_random_kernels(number):
     results = legal(compare(batch(number), cache_dir=False))
     assert all_agree(results)
-    assert sum(result.gear == "loops" for result in results) > BATCH // 10  # else nothing was tested
+    assert (
+        sum(result.gear == "loops" for result in results) > BATCH // 10
+    )  # else nothing was tested
 
 
 @pytest.mark.parametrize("number", range(KERNELS // BATCH))
@@ -55,13 +63,24 @@ def one(body, **launch):
 
 TWO_BLOCKS = {"block": (40, 1, 1), "grid": (2, 1, 1)}
 UNDEFINED = {
-    "order": ("__shared__ unsigned s; s = threadIdx.x; __syncthreads(); out[threadIdx.x] = s;", "order of threads"),
-    "garbage": ("__shared__ unsigned s[64]; if (threadIdx.x) s[threadIdx.x] = 1; __syncthreads(); out[0] = s[0];",
-                "garbage"),
+    "order": (
+        "__shared__ unsigned s; s = threadIdx.x; __syncthreads(); out[threadIdx.x] = s;",
+        "order of threads",
+    ),
+    "garbage": (
+        "__shared__ unsigned s[64]; if (threadIdx.x) s[threadIdx.x] = 1; __syncthreads(); out[0] = s[0];",
+        "garbage",
+    ),
     "blocks": ("out[0] = blockIdx.x;", "order of threads"),
     "lanes": ("out[threadIdx.x] = __shfl_down_sync(0xffffffff, n, 1);", "does not take part"),
-    "warps": ("if (threadIdx.x & 1) __syncwarp(); out[threadIdx.x] = 1; __syncthreads();", "do not come"),
-    "barriers": ("if (threadIdx.x & 1)\n__syncthreads(); else\n__syncthreads();", "different barriers"),
+    "warps": (
+        "if (threadIdx.x & 1) __syncwarp(); out[threadIdx.x] = 1; __syncthreads();",
+        "do not come",
+    ),
+    "barriers": (
+        "if (threadIdx.x & 1)\n__syncthreads(); else\n__syncthreads();",
+        "different barriers",
+    ),
     "outside": ("out[4100 + threadIdx.x] = 1;", "outside of its output"),
 }
 
@@ -70,29 +89,39 @@ UNDEFINED = {
 def undefined():
     """Return the reference's verdicts on these, by their names: compiled together, which takes most of the time."""
     text = "__global__ void {}(unsigned *out, const unsigned *in, int n) {{ {} }}\n"
-    cases = [Case(name, text.format(name, body), **TWO_BLOCKS) for name, (body, _) in UNDEFINED.items()]
+    cases = [
+        Case(name, text.format(name, body), **TWO_BLOCKS) for name, (body, _) in UNDEFINED.items()
+    ]
     return {result.case.name: result for result in compare(Batch("", cases))}
 
 
 @pytest.mark.parametrize("name", UNDEFINED)
 def test_the_reference_refuses_what_is_undefined(name, undefined):
-    assert undefined[name].verdict == "illegal" and re.search(UNDEFINED[name][1], undefined[name].detail)
+    assert undefined[name].verdict == "illegal" and re.search(
+        UNDEFINED[name][1], undefined[name].detail
+    )
 
 
-@pytest.mark.parametrize(("body", "why"), [
-    ("while (in[0] == in[0] + out[0]);", "does not end"),
-    ("out[threadIdx.x] = nothing;", "nothing. was not declared"),
-])
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        ("while (in[0] == in[0] + out[0]);", "does not end"),
+        ("out[threadIdx.x] = nothing;", "nothing. was not declared"),
+    ],
+)
 def test_the_reference_refuses_what_cannot_run(body, why):
     result = one(body, **TWO_BLOCKS)
     assert result.verdict == "illegal" and re.search(why, result.detail)
 
 
-@pytest.mark.parametrize(("only", "verdict"), [
-    ("out[threadIdx.x] = HOSTCUDA;", "differs"),
-    ("*(int *)nullptr = HOSTCUDA;", "fails"),
-    ("HOSTCUDA += ;", "does not compile"),
-])
+@pytest.mark.parametrize(
+    ("only", "verdict"),
+    [
+        ("out[threadIdx.x] = HOSTCUDA;", "differs"),
+        ("*(int *)nullptr = HOSTCUDA;", "fails"),
+        ("HOSTCUDA += ;", "does not compile"),
+    ],
+)
 def test_an_engine_that_is_wrong_is_told(only, verdict):
     body = f"\n#ifdef __CUDACC__\n#define HOSTCUDA 7\n{only}\n#endif\n__syncthreads(); out[threadIdx.x] += threadIdx.x;"
     result = one(body)
@@ -100,7 +129,12 @@ def test_an_engine_that_is_wrong_is_told(only, verdict):
 
 
 def test_what_a_wrong_kernel_does_not_need_is_removed():
-    nodes = [Node("a;"), Node("if (n) {", [Node("b;"), Node("bad;"), Node("c;")]), Node("d;"), Node("also;")]
+    nodes = [
+        Node("a;"),
+        Node("if (n) {", [Node("b;"), Node("bad;"), Node("c;")]),
+        Node("d;"),
+        Node("also;"),
+    ]
 
     def wrong():
         text = "".join(node.text() for node in nodes)

@@ -42,7 +42,9 @@ AS_BEFORE = {
 
 def source(bodies):
     head = "const float *x, const float *k, float *y, int n"
-    kernels = "\n".join(f"__global__ void {name}_({head}) {{ {body} }}" for name, body in bodies.items())
+    kernels = "\n".join(
+        f"__global__ void {name}_({head}) {{ {body} }}" for name, body in bodies.items()
+    )
     return f"__device__ float twice(float v) {{ return 2 * v; }}\n{kernels}\n"
 
 
@@ -50,14 +52,18 @@ def test_kernels_are_direct_or_run_as_before():
     text = rewritten(source=source(DIRECT | AS_BEFORE), no_extern_c=True)
     rows = re.findall(r'HOSTCUDA_KERNEL_(\w+)\(.*"(.*)", (\w+)_\)', text)
     assert {name: why for kind, why, name in rows if kind == "GROUPS"} == dict.fromkeys(DIRECT, "")
-    assert {name: why for kind, why, name in rows if kind != "GROUPS"} == dict.fromkeys(AS_BEFORE, "it has no barrier")
+    assert {name: why for kind, why, name in rows if kind != "GROUPS"} == dict.fromkeys(
+        AS_BEFORE, "it has no barrier"
+    )
 
 
 def launched(monkeypatch, gear, bodies, options=()):
     """Map (name, width of the blocks) to what kernels compute, with rows too short for groups and longer ones."""
     monkeypatch.setenv("HOSTCUDA_GEAR", gear)
     x, k = np.random.default_rng(5).uniform(-1, 1, (2, 4096)).astype(np.float32)
-    module = compiler.SourceModule(f'extern "C" {{ {source(bodies)} }}', options=list(options), no_extern_c=True)
+    module = compiler.SourceModule(
+        f'extern "C" {{ {source(bodies)} }}', options=list(options), no_extern_c=True
+    )
     results = {}
     for name in bodies:
         function = module.get_function(f"{name}_")
@@ -65,12 +71,16 @@ def launched(monkeypatch, gear, bodies, options=()):
         for width in (5, 16, 21, 64):
             y = results[name, width] = np.ones(512, np.float32)
             block = (width, 1 + (name == "by_row"), 1)
-            function(driver.In(x), driver.In(k), driver.InOut(y), np.int32(39), block=block, grid=(2, 1))
+            function(
+                driver.In(x), driver.In(k), driver.InOut(y), np.int32(39), block=block, grid=(2, 1)
+            )
     return results
 
 
 def test_without_fusing_both_gears_give_the_same_bits(monkeypatch):
-    np.testing.assert_equal(*(launched(monkeypatch, gear, DIRECT, ["-fmad=false"]) for gear in ("loops", "fibers")))
+    np.testing.assert_equal(
+        *(launched(monkeypatch, gear, DIRECT, ["-fmad=false"]) for gear in ("loops", "fibers"))
+    )
 
 
 def test_each_product_is_fused_with_its_sum(monkeypatch):
@@ -92,7 +102,9 @@ def test_each_product_is_fused_with_its_sum(monkeypatch):
 def test_a_fault_names_its_thread(monkeypatch):
     monkeypatch.setenv("HOSTCUDA_GEAR", "loops")
     body = "const int i = threadIdx.x; for (int j = 0; j < 3; ++j) y[i] += x[(j / 2) * n + i];"
-    function = compiler.SourceModule(f'extern "C" {{ {source({"f": body})} }}', no_extern_c=True).get_function("f_")
+    function = compiler.SourceModule(
+        f'extern "C" {{ {source({"f": body})} }}', no_extern_c=True
+    ).get_function("f_")
     assert function.gear == "loops"
     memory, unmapped = driver.mem_alloc(256), np.uintp(4096)  # an address that no allocation has
     function(unmapped, memory, memory, np.int32(16), block=(16, 2, 1))
@@ -110,5 +122,13 @@ def test_an_unsigned_that_is_subtracted_from_a_long():
     }"""
     function = compiler.SourceModule(code).get_function("m")
     x, y = np.arange(200, dtype=np.float32), np.zeros(100, np.float32)
-    function(driver.In(x), driver.InOut(y), np.int64(100), np.int64(9), np.uint32(3), block=(64, 1, 1), grid=(2, 1))
+    function(
+        driver.In(x),
+        driver.InOut(y),
+        np.int64(100),
+        np.int64(9),
+        np.uint32(3),
+        block=(64, 1, 1),
+        grid=(2, 1),
+    )
     assert y.tolist() == [sum(x[c + i - 3] for c in range(4, 9)) for i in range(100)]

@@ -49,7 +49,10 @@ def python_says(monkeypatch):
     answers = {}
 
     def ask(code, *seconds, **environment):
-        return next(((0, text) for word, text in answers.items() if word in code), (1, "ImportError: not here"))
+        return next(
+            ((0, text) for word, text in answers.items() if word in code),
+            (1, "ImportError: not here"),
+        )
 
     monkeypatch.setattr(doctor, "_ask_python", ask)
     return answers
@@ -59,7 +62,9 @@ def test_an_empty_machine_gets_a_remedy_for_each_thing(path, python_says, monkey
     monkeypatch.setenv("HOSTCUDA_ENGINE", "gpu")
     path("apt-get", "exit 0")
     report = doctor.examine()
-    missing = {finding.what: finding.remedy for finding in report.findings if finding.state == MISSING}
+    missing = {
+        finding.what: finding.remedy for finding in report.findings if finding.state == MISSING
+    }
     assert missing.keys() >= {"C++ compiler", "NVIDIA driver", "GPU", "nvcc", "PyCUDA", "CUPTI"}
     assert all(missing.values())
     assert all("\n" not in remedy for remedy in missing.values())
@@ -79,44 +84,102 @@ def test_a_container_is_told_from_a_machine(tmp_path, monkeypatch):
 COMPILER, ON_CPU = {"g++": f'exec {GXX} "$@"'}, {"hostcuda.engine()": "cpu", "__global__": ""}
 
 
-@pytest.mark.parametrize(("programs", "answers", "engine", "why", "facts"), [
-    (COMPILER, ON_CPU, "cpu", "there is no NVIDIA GPU here", {
-        "C++ compiler": OK, **dict.fromkeys(("NVIDIA driver", "GPU", "nvcc", "PyCUDA", "CUPTI"), UNUSED)}),
-    ({"nvidia-smi": SMI, "nvcc": NVCC}, {"pycuda": "2026.1", "cupti": "13.4.0", "hostcuda.engine()": "gpu"}, "gpu",
-     "PyCUDA imports and a GPU answers", {
-         "NVIDIA driver": "580.65.06", "GPU": "2 × NVIDIA H200", "nvcc": "release 13.0, ",
-         "C++ compiler": MISSING}),  # said, though the GPU does without
-    ({"nvidia-smi": SMI, **COMPILER}, ON_CPU, "cpu", "missing for the GPU: PyCUDA", {
-        "PyCUDA": MISSING, "nvcc": MISSING}),
-    ({"dnf": "exit 0"}, {"hostcuda.engine()": "cpu"}, None, "there is neither a GPU that PyCUDA can use nor ", {
-        "C++ compiler": MISSING}),
-], ids=["no GPU", "GPU", "GPU without PyCUDA", "neither compiler nor GPU"])
-def test_the_engine_follows_from_what_is_there(path, python_says, programs, answers, engine, why, facts):
+@pytest.mark.parametrize(
+    ("programs", "answers", "engine", "why", "facts"),
+    [
+        (
+            COMPILER,
+            ON_CPU,
+            "cpu",
+            "there is no NVIDIA GPU here",
+            {
+                "C++ compiler": OK,
+                **dict.fromkeys(("NVIDIA driver", "GPU", "nvcc", "PyCUDA", "CUPTI"), UNUSED),
+            },
+        ),
+        (
+            {"nvidia-smi": SMI, "nvcc": NVCC},
+            {"pycuda": "2026.1", "cupti": "13.4.0", "hostcuda.engine()": "gpu"},
+            "gpu",
+            "PyCUDA imports and a GPU answers",
+            {
+                "NVIDIA driver": "580.65.06",
+                "GPU": "2 × NVIDIA H200",
+                "nvcc": "release 13.0, ",
+                "C++ compiler": MISSING,
+            },
+        ),  # said, though the GPU does without
+        (
+            {"nvidia-smi": SMI, **COMPILER},
+            ON_CPU,
+            "cpu",
+            "missing for the GPU: PyCUDA",
+            {"PyCUDA": MISSING, "nvcc": MISSING},
+        ),
+        (
+            {"dnf": "exit 0"},
+            {"hostcuda.engine()": "cpu"},
+            None,
+            "there is neither a GPU that PyCUDA can use nor ",
+            {"C++ compiler": MISSING},
+        ),
+    ],
+    ids=["no GPU", "GPU", "GPU without PyCUDA", "neither compiler nor GPU"],
+)
+def test_the_engine_follows_from_what_is_there(
+    path, python_says, programs, answers, engine, why, facts
+):
     for name, script in programs.items():
         path(name, script)
     python_says.update(answers)
     report = doctor.examine()
-    assert (report.engine, report.ready) == (engine, engine is not None) and report.why.startswith(why)
+    assert (report.engine, report.ready) == (engine, engine is not None) and report.why.startswith(
+        why
+    )
     for what, fact in facts.items():
         finding = report[what]
-        assert finding.state == fact or (finding.state == OK and finding.found.startswith(fact)), what
+        assert finding.state == fact or (finding.state == OK and finding.found.startswith(fact)), (
+            what
+        )
         assert bool(finding.remedy) == (finding.state == MISSING)
 
 
-@pytest.mark.parametrize(("programs", "environment", "system", "found", "remedy"), [
-    ({"apt-get": "exit 0"}, {}, "linux", "", "sudo apt-get install g++"),
-    ({"dnf": "exit 0"}, {}, "linux", "", "sudo dnf install gcc-c++"),
-    ({"pacman": "exit 0"}, {}, "linux", "", "sudo pacman -S gcc"),
-    ({"zypper": "exit 0"}, {}, "linux", "", "sudo zypper install gcc-c++"),
-    ({"apk": "exit 0"}, {}, "linux", "", "sudo apk add g++"),
-    ({}, {}, "linux", "", "conda install -c conda-forge cxx-compiler"),
-    ({"apt-get": "exit 0"}, {"CONDA_PREFIX": "/opt/conda"}, "linux", "", "conda install -c conda-forge cxx-compiler"),
-    ({}, {}, "darwin", "", 'docker run -it --rm -v "$PWD":/here -w /here python:3.13 bash'),  # the engine needs Linux
-    ({}, {"CXX": "no-such-compiler -O2"}, "linux", "no-such-compiler", "unset CXX"),
-    ({"g++": "echo 'cannot execute cc1plus' >&2; exit 1", "apt-get": "exit 0"}, {}, "linux", "cannot execute cc1plus",
-     "sudo apt-get install g++"),
-])
-def test_the_compilers_remedy_is_the_systems_own(path, monkeypatch, programs, environment, system, found, remedy):
+@pytest.mark.parametrize(
+    ("programs", "environment", "system", "found", "remedy"),
+    [
+        ({"apt-get": "exit 0"}, {}, "linux", "", "sudo apt-get install g++"),
+        ({"dnf": "exit 0"}, {}, "linux", "", "sudo dnf install gcc-c++"),
+        ({"pacman": "exit 0"}, {}, "linux", "", "sudo pacman -S gcc"),
+        ({"zypper": "exit 0"}, {}, "linux", "", "sudo zypper install gcc-c++"),
+        ({"apk": "exit 0"}, {}, "linux", "", "sudo apk add g++"),
+        ({}, {}, "linux", "", "conda install -c conda-forge cxx-compiler"),
+        (
+            {"apt-get": "exit 0"},
+            {"CONDA_PREFIX": "/opt/conda"},
+            "linux",
+            "",
+            "conda install -c conda-forge cxx-compiler",
+        ),
+        (
+            {},
+            {},
+            "darwin",
+            "",
+            'docker run -it --rm -v "$PWD":/here -w /here python:3.13 bash',
+        ),  # the engine needs Linux
+        ({}, {"CXX": "no-such-compiler -O2"}, "linux", "no-such-compiler", "unset CXX"),
+        (
+            {"g++": "echo 'cannot execute cc1plus' >&2; exit 1", "apt-get": "exit 0"},
+            {},
+            "linux",
+            "cannot execute cc1plus",
+            "sudo apt-get install g++",
+        ),
+    ],
+)
+def test_the_compilers_remedy_is_the_systems_own(
+    path, monkeypatch, programs, environment, system, found, remedy
+):
     for name, script in programs.items():
         path(name, script)
     for name, value in environment.items():
@@ -138,8 +201,13 @@ def test_a_trial_that_does_not_end_in_time_is_slow_and_not_missing(path, python_
     path("apt-get", "exit 0")
     python_says["hostcuda.engine()"] = "cpu"
     ask = doctor._ask_python
-    monkeypatch.setattr(doctor, "_ask_python", lambda code, *seconds, **environment: (
-        doctor._run(["sleep", "5"], 0.01) if code == doctor._KERNEL else ask(code)))
+    monkeypatch.setattr(
+        doctor,
+        "_ask_python",
+        lambda code, *seconds, **environment: (
+            doctor._run(["sleep", "5"], 0.01) if code == doctor._KERNEL else ask(code)
+        ),
+    )
     path("sleep", "exec sleep 5")
     report = doctor.examine()
     finding = report["C++ compiler"]
@@ -149,7 +217,9 @@ def test_a_trial_that_does_not_end_in_time_is_slow_and_not_missing(path, python_
 
 
 def test_a_compiler_without_a_version(path, monkeypatch):
-    monkeypatch.setattr(doctor, "_find_failure", lambda tools: "")  # another compiler: nothing would be in the cache
+    monkeypatch.setattr(
+        doctor, "_find_failure", lambda tools: ""
+    )  # another compiler: nothing would be in the cache
     path("g++", f'[ "$1" = --version ] || exec {GXX} "$@"')
     finding = doctor._examine_compiler()
     assert (finding.state, finding.found.split(",")[0]) == (OK, "no version")
@@ -159,7 +229,9 @@ def test_what_estimates_lack_is_named(path, monkeypatch):
     monkeypatch.setattr(estimate, "nvcc_available", lambda: True)
     monkeypatch.setattr(estimate.nsight, "find", lambda tool: None)
     finding = doctor._examine_estimates()
-    assert finding.state == UNUSED and finding.found.startswith("nvdisasm is missing: estimates are coarse")
+    assert finding.state == UNUSED and finding.found.startswith(
+        "nvdisasm is missing: estimates are coarse"
+    )
     assert "pip install nvidia-cuda-nvdisasm (4 MB)" in finding.found
 
 
@@ -200,7 +272,10 @@ def test_a_terminal_without_check_marks(monkeypatch):
     findings = [doctor.Requirement("a", OK, "1"), doctor.Requirement("b", MISSING, "2", "r")]
     doctor.show(doctor.Report(findings, None, "b"))
     printed.flush()
-    assert [line[:4] for line in printed.buffer.getvalue().decode("latin-1").splitlines()[:2]] == ["+  a", "x  b"]
+    assert [line[:4] for line in printed.buffer.getvalue().decode("latin-1").splitlines()[:2]] == [
+        "+  a",
+        "x  b",
+    ]
 
 
 def test_the_engine_is_the_one_that_runs(monkeypatch):

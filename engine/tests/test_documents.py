@@ -17,7 +17,9 @@ PAGE = (ROOT / "docs" / "environment.md").read_text(encoding="utf-8")
 def test_every_variable_that_is_read_is_on_the_page():
     """The variables that the page names are read somewhere, too."""
     sources = [path.read_text(encoding="utf-8") for path in (ROOT / "hostcuda").rglob("*.py")]
-    text = "\n".join([*sources, *(path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("*.py"))])
+    text = "\n".join(
+        [*sources, *(path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("*.py"))]
+    )
     read = set(re.findall(r"""environ(?:\.get\(|\[)["'](HOSTCUDA_\w+)""", text))
     read |= {f"HOSTCUDA_{name}" for name in re.findall(r"""variable\("(\w+)"\)""", text)}
     read |= set(re.findall(r"""= "(HOSTCUDA_PYTEST_\w+)\"""", text))

@@ -46,7 +46,11 @@ def scale(module):
 @pytest.fixture
 def held_back(module):
     """Return a stream whose first kernel waits, the memory that this kernel sets to 1 then, and what lets it go on."""
-    flag, y, stream = cuda.to_device(np.zeros(1, np.int32)), cuda.to_device(np.zeros(1, np.int32)), cuda.Stream()
+    flag, y, stream = (
+        cuda.to_device(np.zeros(1, np.int32)),
+        cuda.to_device(np.zeros(1, np.int32)),
+        cuda.Stream(),
+    )
     module.get_function("wait_for")(flag, np.int32(1), y, block=(1, 1, 1), stream=stream)
     return stream, y, lambda: cuda.memset_d32_async(flag, 1, 1, cuda.Stream(flags=1))
 
@@ -106,7 +110,10 @@ def test_copies_and_pointer_arithmetic():
 
 def test_orders():
     x = np.asfortranarray(np.arange(6, dtype=np.int32).reshape(2, 3))
-    assert (cuda.from_device_like(cuda.to_device(np.ascontiguousarray(x)), x) == x.T.reshape(2, 3, order="F")).all()
+    assert (
+        cuda.from_device_like(cuda.to_device(np.ascontiguousarray(x)), x)
+        == x.T.reshape(2, 3, order="F")
+    ).all()
     d = cuda.mem_alloc_like(x)
     cuda.memcpy_htod(d, x)  # as it lies in memory
     assert (cuda.from_device(d, (2, 3), np.int32, order="F") == x).all()
@@ -114,12 +121,15 @@ def test_orders():
 
 
 @pytest.mark.parametrize(
-    ("fill", "dtype"), [("memset_d8", np.uint8), ("memset_d16", np.uint16), ("memset_d32", np.uint32)]
+    ("fill", "dtype"),
+    [("memset_d8", np.uint8), ("memset_d16", np.uint16), ("memset_d32", np.uint32)],
 )
 def test_fills(fill, dtype):
     d = cuda.mem_alloc(16 * np.dtype(dtype).itemsize)
     getattr(cuda, fill)(d, 1, 16)
-    getattr(cuda, fill + "_async")(int(d) + np.dtype(dtype).itemsize, np.iinfo(dtype).max, 3, cuda.Stream())
+    getattr(cuda, fill + "_async")(
+        int(d) + np.dtype(dtype).itemsize, np.iinfo(dtype).max, 3, cuda.Stream()
+    )
     cuda.Context.synchronize()
     assert cuda.from_device(d, 16, dtype).tolist() == [1] + 3 * [np.iinfo(dtype).max] + 12 * [1]
 
@@ -140,7 +150,12 @@ def test_memory_as_a_buffer():
 
 
 def test_host_arrays():
-    for make in (cuda.pagelocked_empty, cuda.pagelocked_zeros, cuda.aligned_empty, cuda.aligned_zeros):
+    for make in (
+        cuda.pagelocked_empty,
+        cuda.pagelocked_zeros,
+        cuda.aligned_empty,
+        cuda.aligned_zeros,
+    ):
         array = make((3, 4), np.float32, order="F")
         assert array.shape == (3, 4) and array.dtype == np.float32 and array.flags.f_contiguous
         assert array.ctypes.data % 4096 == 0
@@ -205,11 +220,28 @@ def test_arguments(scale):
     d_x, d_y = cuda.to_device(x), cuda.mem_alloc(x.nbytes)
     scale(d_y, d_x, np.float32(2), np.int32(x.size), grid=(8, 1), block=(128, 1, 1))
     assert (cuda.from_device_like(d_y, x) == 2 * x).all()
-    scale(np.uintp(int(d_y)), np.intp(int(d_x)), np.float32(3), np.uint32(x.size), grid=(8,), block=(128, 1, 1))
+    scale(
+        np.uintp(int(d_y)),
+        np.intp(int(d_x)),
+        np.float32(3),
+        np.uint32(x.size),
+        grid=(8,),
+        block=(128, 1, 1),
+    )
     assert (cuda.from_device_like(d_y, x) == 3 * x).all()
-    scale(cuda.Out(y), cuda.In(x), np.float32(4), np.int32(x.size), grid=(8, 1, 1), block=(128, 1, 1))
+    scale(
+        cuda.Out(y), cuda.In(x), np.float32(4), np.int32(x.size), grid=(8, 1, 1), block=(128, 1, 1)
+    )
     assert (y == 4 * x).all()
-    scale(cuda.InOut(y), cuda.In(x), np.float32(5), np.int32(10), grid=(8, 1), block=(128, 1, 1), stream=cuda.Stream())
+    scale(
+        cuda.InOut(y),
+        cuda.In(x),
+        np.float32(5),
+        np.int32(10),
+        grid=(8, 1),
+        block=(128, 1, 1),
+        stream=cuda.Stream(),
+    )
     assert (y[:10] == 5 * x[:10]).all() and (y[10:] == 4 * x[10:]).all()
 
 
@@ -269,7 +301,11 @@ def test_time_kernel(module):
 def test_prepared_calls(scale):
     x = np.arange(100, dtype=np.float32)
     d_x, d_y = cuda.to_device(x), cuda.mem_alloc(x.nbytes)
-    for types in ("PPfi", [np.intp, np.uintp, np.float32, np.int32], ["P", "P", np.dtype(np.float32), "i"]):
+    for types in (
+        "PPfi",
+        [np.intp, np.uintp, np.float32, np.int32],
+        ["P", "P", np.dtype(np.float32), "i"],
+    ):
         assert scale.prepare(types) is scale
         scale.prepared_call((1, 1), (128, 1, 1), d_y, int(d_x), 2.5, 100)
         assert (cuda.from_device_like(d_y, x) == 2.5 * x).all()
@@ -283,7 +319,9 @@ def test_prepared_calls(scale):
 
 
 def test_types_for_prepared_calls_in_one_string_and_complex_numbers():
-    f = SourceModule("struct Z { float re, im; }; __global__ void f(Z *y, Z z, int i) { y[i] = z; }").get_function("f")
+    f = SourceModule(
+        "struct Z { float re, im; }; __global__ void f(Z *y, Z z, int i) { y[i] = z; }"
+    ).get_function("f")
     y = cuda.to_device(np.zeros(3, np.complex64))
     for types in ("P8si", ["P", "", np.dtype(np.complex64), "i"], ["P", "F", np.int32]):
         f.prepare(types)
@@ -295,7 +333,11 @@ def test_types_for_prepared_calls_in_one_string_and_complex_numbers():
 
 def test_function_attributes(module):
     shared = module.get_function("shared")
-    assert shared.shared_size_bytes == shared.get_attribute(cuda.function_attribute.SHARED_SIZE_BYTES) == 1024
+    assert (
+        shared.shared_size_bytes
+        == shared.get_attribute(cuda.function_attribute.SHARED_SIZE_BYTES)
+        == 1024
+    )
     assert shared.max_threads_per_block == 1024
     bounded = module.get_function("bounded")
     assert (bounded.max_threads_per_block, bounded.shared_size_bytes) == (64, 0)
@@ -364,7 +406,9 @@ def test_the_default_stream_waits_for_the_others(module):
 def test_printf_comes_through_pythons_stdout(module, capsys):
     module.get_function("say")(np.int32(3), block=(3, 1, 1))
     cuda.Context.synchronize()
-    assert sorted(capsys.readouterr().out.splitlines()) == [f"thread {i} of 3: 1.50 text    42%" for i in range(3)]
+    assert sorted(capsys.readouterr().out.splitlines()) == [
+        f"thread {i} of 3: 1.50 text    42%" for i in range(3)
+    ]
 
 
 # -- traces
@@ -386,7 +430,10 @@ def test_calls_and_device_work_are_traced(scale):
     calls = [record[1:4] for record in records if record[0] == "api"]
     assert [name for name, _, _ in calls] == ["cuMemcpyHtoD", "cuLaunchKernel", "cuCtxSynchronize"]
     work = [record for record in records if record[0] != "api"]
-    assert [(*record[:2], record[4]) for record in work] == [("copy", "HtoD", 32), ("kernel", "scale", 0)]
+    assert [(*record[:2], record[4]) for record in work] == [
+        ("copy", "HtoD", 32),
+        ("kernel", "scale", 0),
+    ]
     for at, duration in [record[2:4] for record in records]:
         assert start <= at and duration >= 0 and at + duration <= end
     assert activity.stop() == []

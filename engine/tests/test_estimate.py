@@ -81,17 +81,25 @@ def _sites(record, space, op):
 def test_each_request_has_its_passes_lines_and_new_sectors(records):
     load = _sites(records["copy"], "global", "ld")
     assert (load["requests"], load["passes"], load["lines"], load["loaded"]) == (16, 16, 16, 64)
-    load = _sites(records["strided"], "global", "ld")  # 32 lanes, 128 bytes apart: one bank, 32 lines
+    load = _sites(
+        records["strided"], "global", "ld"
+    )  # 32 lanes, 128 bytes apart: one bank, 32 lines
     assert (load["requests"], load["passes"], load["lines"], load["loaded"]) == (2, 64, 64, 64)
 
 
 def test_a_sector_is_new_once_per_block(records):
-    load = _sites(records["loop"], "global", "ld")  # 100 words are 13 sectors, for two warps of each of two blocks
+    load = _sites(
+        records["loop"], "global", "ld"
+    )  # 100 words are 13 sectors, for two warps of each of two blocks
     assert (load["requests"], load["loaded"]) == (400, 2 * 13)
 
 
 def test_requests_of_one_or_two_addresses_are_counted(records):
-    load = [site for site in records["shared"]["sites"] if (site["space"], site["op"]) == ("shared", "ld")]
+    load = [
+        site
+        for site in records["shared"]["sites"]
+        if (site["space"], site["op"]) == ("shared", "ld")
+    ]
     assert sum(site["broadcast"] for site in load) == 4  # s[blockIdx.x], by 4 warps
 
 
@@ -109,7 +117,11 @@ def test_constant_requests_are_traced_in_order(records):
     traces = records["loop"]["constant_traces"]
     assert len(traces) == 2  # a warp of each block
     for trace in traces:
-        lines = [(line, times) for piece in trace for line, times in zip(piece[::2], piece[1::2], strict=True)]
+        lines = [
+            (line, times)
+            for piece in trace
+            for line, times in zip(piece[::2], piece[1::2], strict=True)
+        ]
         assert sum(times for _, times in lines) == 100
         assert [line for line, _ in lines] == sorted(line for line, _ in lines)
         assert len({line for line, _ in lines}) == 7  # 400 bytes, 64 per line
@@ -120,9 +132,19 @@ def _march(lines):
     return [[line, 16] for line in range(lines)]
 
 
-@pytest.mark.parametrize(("traces", "warps", "blocks", "least", "most"), [
-    ([_march(12)] * 4, 4, 4, 0, 0.002), ([_march(200)], 1, 1, 0.8 / 16, 1.2 / 16), ([], 8, 8, 0, 0),
-], ids=["a table that fits is loaded once", "a large one misses once per line", "no requests miss nothing"])
+@pytest.mark.parametrize(
+    ("traces", "warps", "blocks", "least", "most"),
+    [
+        ([_march(12)] * 4, 4, 4, 0, 0.002),
+        ([_march(200)], 1, 1, 0.8 / 16, 1.2 / 16),
+        ([], 8, 8, 0, 0),
+    ],
+    ids=[
+        "a table that fits is loaded once",
+        "a large one misses once per line",
+        "no requests miss nothing",
+    ],
+)
 def test_the_rate_of_misses(traces, warps, blocks, least, most):
     assert least <= constants.miss_rate(traces, warps=warps, blocks=blocks) <= most
 
@@ -162,7 +184,9 @@ SASS = """
 def test_blocks_and_what_may_follow_them():
     (blocks,) = sass.read(SASS).values()
     assert [[instruction.name for instruction in block.code] for block in blocks] == [
-        ["LDC", "ISETP", "BRA"], ["LDG", "FFMA", "BRA"], ["STG", "EXIT"],
+        ["LDC", "ISETP", "BRA"],
+        ["LDG", "FFMA", "BRA"],
+        ["STG", "EXIT"],
     ]
     assert [block.next for block in blocks] == [[2, 1], [1, 2], []]
     load = blocks[1].code[0]
@@ -194,7 +218,10 @@ def test_executions_follow_from_the_requests_of_each_line():
 
 
 def test_counts_that_do_not_fit_the_code_are_told():
-    code = [Instruction(word, "", "R0, R0, R0, R0", (("f.cu", 5),)) for word in ("LDG.E", "STG.E", "EXIT")]
+    code = [
+        Instruction(word, "", "R0, R0, R0, R0", (("f.cu", 5),))
+        for word in ("LDG.E", "STG.E", "EXIT")
+    ]
     record = _record([(5, "global", "ld", 4, 100), (5, "global", "st", 4, 1)])
     assert flow.solve([Block("entry", code)], record, []).missed > 0.3
 
@@ -218,7 +245,13 @@ def _work(records, kernel):
 def _with_code(own, **more):
     """Return work with the figures of a machine code that fits it and limits nothing."""
     hosts = sum(own[name] for name in ("arithmetic", "integer", "branches", "memory_instructions"))
-    code = {"instructions": hosts, "occupancy": 1.0, "missed": 0.0, "warp_cycles": 1.0, "warp_cycles_l2": 1.0}
+    code = {
+        "instructions": hosts,
+        "occupancy": 1.0,
+        "missed": 0.0,
+        "warp_cycles": 1.0,
+        "warp_cycles_l2": 1.0,
+    }
     return own | {f"{CODE}{name}": value for name, value in {**code, **more}.items()}
 
 
@@ -228,15 +261,21 @@ def copy(records):
     return _with_code(merged([_work(records, "copy")], 2**18)) | {"kernel": "copy"}
 
 
-KNOWN = dataclasses.replace(H200, intervals={"DRAM": (0.9, 1.2)})  # the card, as if copies had been timed well
+KNOWN = dataclasses.replace(
+    H200, intervals={"DRAM": (0.9, 1.2)}
+)  # the card, as if copies had been timed well
 
 
 def test_a_copy_takes_as_long_as_its_bytes(copy):
     bytes_moved = 2 * 4 * 64 * 2**21
     assert copy["unique_bytes"] == bytes_moved
-    assert model.time_ms(copy, H200) == pytest.approx(bytes_moved / (H200.dram_tb_s * 1e9) + H200.launch_ms, rel=0.02)
+    assert model.time_ms(copy, H200) == pytest.approx(
+        bytes_moved / (H200.dram_tb_s * 1e9) + H200.launch_ms, rel=0.02
+    )
     estimated = estimate.estimated([copy], "fine", KNOWN)
-    assert estimated.busiest == "DRAM" and not estimated.why_not and "not measured" in estimated.note
+    assert (
+        estimated.busiest == "DRAM" and not estimated.why_not and "not measured" in estimated.note
+    )
     assert "the launch itself" in estimated.units and "launch" not in estimated.units
 
 
@@ -250,9 +289,13 @@ def test_only_an_interval_of_two_digits_is_shown(copy):
 
 
 def test_a_limit_that_was_not_predicted_well_gets_no_time(copy):
-    estimated = estimate.estimated([copy], "fine", dataclasses.replace(H200, intervals={"L1 data pipe": (0.9, 1.2)}))
+    estimated = estimate.estimated(
+        [copy], "fine", dataclasses.replace(H200, intervals={"L1 data pipe": (0.9, 1.2)})
+    )
     assert estimated.busiest == "DRAM" and math.isnan(estimated.interval[0])
-    assert "limited by DRAM" in estimated.why_not and str(estimated).startswith("no time (copy: it is limited")
+    assert "limited by DRAM" in estimated.why_not and str(estimated).startswith(
+        "no time (copy: it is limited"
+    )
 
 
 def test_without_machine_code_there_is_a_unit_and_no_time(copy, monkeypatch):
@@ -262,23 +305,41 @@ def test_without_machine_code_there_is_a_unit_and_no_time(copy, monkeypatch):
     assert estimated.busiest == "DRAM"
     assert str(estimated) == "no time. Busiest: DRAM"  # the reason is told once, in the note
     text = f"{estimated.against(estimated)}. {estimated.note}"
-    assert text.count("counts alone (nvdisasm is missing: pip install nvidia-cuda-nvdisasm (4 MB))") == 1
+    assert (
+        text.count("counts alone (nvdisasm is missing: pip install nvidia-cuda-nvdisasm (4 MB))")
+        == 1
+    )
     assert text.count("nvdisasm is missing") == 1 and "coarse" not in text
 
 
 def test_few_blocks_fill_little_of_the_card_and_wait(copy):
-    one = copy | {"blocks": 1, "warps": 8, "block_warps": 8, f"{CODE}warp_cycles": 1e7, f"{CODE}warp_cycles_l2": 1e7}
-    many = one | {"blocks": 1056, "warps": 8448, f"{CODE}warp_cycles": 1e4, f"{CODE}warp_cycles_l2": 1e4}
+    one = copy | {
+        "blocks": 1,
+        "warps": 8,
+        "block_warps": 8,
+        f"{CODE}warp_cycles": 1e7,
+        f"{CODE}warp_cycles_l2": 1e7,
+    }
+    many = one | {
+        "blocks": 1056,
+        "warps": 8448,
+        f"{CODE}warp_cycles": 1e4,
+        f"{CODE}warp_cycles_l2": 1e4,
+    }
     assert model.time_ms(one, KNOWN) > 10 * model.time_ms(many, KNOWN)  # the same bytes
     assert estimate.estimated([one], "fine", KNOWN).busiest == "latency"
-    assert "the warps of its 1 blocks are 0.095 % of what the card holds" in estimate.why_not(one, KNOWN)
+    assert "the warps of its 1 blocks are 0.095 % of what the card holds" in estimate.why_not(
+        one, KNOWN
+    )
     assert not estimate.why_not(many, KNOWN)
 
 
 def test_sectors_written_in_part_take_longer(records):
     own = _work(records, "copy") | {"stored_sectors": 1e6, "unique_bytes": 0}
     full, half = ({**own, "stored_bytes": share * 32e6} for share in (1.0, 0.5))
-    assert model.unit_times(half, H200)["L2 writes"] == pytest.approx(1.5 * model.unit_times(full, H200)["L2 writes"])
+    assert model.unit_times(half, H200)["L2 writes"] == pytest.approx(
+        1.5 * model.unit_times(full, H200)["L2 writes"]
+    )
 
 
 def test_what_was_not_validated_gets_a_unit_but_no_time(copy):
@@ -295,7 +356,10 @@ def test_what_was_not_validated_gets_a_unit_but_no_time(copy):
         ({"lane_bytes": 3 * (loaded + stored)}, "few lanes"),
         ({"loaded_bytes": loaded / 8}, "gathers, or reads with a stride"),
         ({f"{CODE}xu": 1e9}, "slow functions"),
-        ({"loaded_sectors": 2 * copy["loaded_sectors"], "loaded_bytes": 2 * loaded}, "as a stencil's do"),
+        (
+            {"loaded_sectors": 2 * copy["loaded_sectors"], "loaded_bytes": 2 * loaded},
+            "as a stencil's do",
+        ),
     ):
         assert words in estimate.why_not(copy | more, KNOWN), more
     estimated = estimate.estimated([copy | {"atomic_sectors": 100.0}], "fine", KNOWN)
@@ -303,20 +367,33 @@ def test_what_was_not_validated_gets_a_unit_but_no_time(copy):
 
 
 def test_an_edit_is_told_beside_what_was_before(copy):
-    after = copy | {name: 0.6 * copy[name] for name in copy if name.endswith(("_bytes", "_sectors"))}
+    after = copy | {
+        name: 0.6 * copy[name] for name in copy if name.endswith(("_bytes", "_sectors"))
+    }
 
     def both(one, other):
-        return estimate.estimated([one], "fine", KNOWN).against(estimate.estimated([other], "fine", KNOWN))
+        return estimate.estimated([one], "fine", KNOWN).against(
+            estimate.estimated([other], "fine", KNOWN)
+        )
+
     assert both(after, copy) == "0.14 to 0.19 ms; before 0.23 to 0.32 ms. Busiest: DRAM, as before"
     atomic = {"atomic_sectors": 100.0}
-    for now, before, words in ((after, copy, "less time than"), (copy, after, "more time than"),
-                               (copy, copy, "about as much time as")):
+    for now, before, words in (
+        (after, copy, "less time than"),
+        (copy, after, "more time than"),
+        (copy, copy, "about as much time as"),
+    ):
         text = both(now | atomic, before)
-        assert text.startswith("no time (copy: its atomic operations") and f"busiest unit needs {words} before" in text
+        assert (
+            text.startswith("no time (copy: its atomic operations")
+            and f"busiest unit needs {words} before" in text
+        )
 
 
 def test_an_unknown_card_is_refused():
-    with pytest.raises(EngineError, match="no estimate for 'A100': times were recorded on NVIDIA H200"):
+    with pytest.raises(
+        EngineError, match="no estimate for 'A100': times were recorded on NVIDIA H200"
+    ):
         model.card("A100")
 
 
@@ -327,7 +404,9 @@ def test_the_command_estimates_each_kernel(program, tmp_path, hostcuda_command):
     assert status == 0, err
     rows = json.loads(out)
     assert [row["kernel"] for row in rows] == ["copy", "strided", "shared", "loop"]
-    assert all(row["busiest"] and row["why_not"] and row["low_ms"] is None for row in rows)  # few blocks, or no nvcc
+    assert all(
+        row["busiest"] and row["why_not"] and row["low_ms"] is None for row in rows
+    )  # few blocks, or no nvcc
     assert (tmp_path / "out.csv").read_text().count("\n") == 5
 
 
@@ -340,4 +419,7 @@ def test_the_command_refuses_what_it_cannot_estimate(write_program, hostcuda_com
 def test_the_flow_is_in_the_file_and_not_in_memory(records):
     sections = {section.name: section for section in Elf(records["copy"]["module"]).sections}
     assert sections[FLOW].flags == 0
-    assert np.frombuffer(Elf(records["copy"]["module"]).content(FLOW), np.uint8).size == sections[FLOW].bytes
+    assert (
+        np.frombuffer(Elf(records["copy"]["module"]).content(FLOW), np.uint8).size
+        == sections[FLOW].bytes
+    )

@@ -64,8 +64,12 @@ def test_a_folder_or_link_of_another_user_is_no_cache(tmp_path, link):
 
 def python(code, **environment):
     """Start a process that runs `code`."""
-    return subprocess.Popen([sys.executable, "-c", code], env={**os.environ, **environment},
-                            stdout=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        [sys.executable, "-c", code],
+        env={**os.environ, **environment},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
 
 
 def test_the_folders_of_a_killed_process_go_with_the_next_one(tmp_path):
@@ -78,7 +82,10 @@ print(cache.scratch(), flush=True)
 time.sleep(60)
 """
     killed, alive = (python(code, TMPDIR=str(tmp_path)) for _ in range(2))
-    folders = {process: [Path(process.stdout.readline().strip()) for _ in range(2)] for process in (killed, alive)}
+    folders = {
+        process: [Path(process.stdout.readline().strip()) for _ in range(2)]
+        for process in (killed, alive)
+    }
     killed.send_signal(signal.SIGKILL)
     killed.wait()
     (tmp_path / "labkit-of-another-kind").mkdir()

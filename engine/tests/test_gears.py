@@ -14,7 +14,9 @@ pytestmark = pytest.mark.thorough("gears against each other: minutes")
 def test_the_page_says_which_kernel_runs_in_which_gear():
     pytest.importorskip("labkit", reason="the page has the ladder's kernels, too")
     benchmark = runpy.run_path(str(Path(__file__).parents[1] / "benchmarks" / "gears.py"))
-    assert benchmark["table"]() in benchmark["PAGE"].read_text(encoding="utf-8"), "run benchmarks/gears.py --write"
+    assert benchmark["table"]() in benchmark["PAGE"].read_text(encoding="utf-8"), (
+        "run benchmarks/gears.py --write"
+    )
 
 
 @pytest.mark.thorough
@@ -22,7 +24,9 @@ def test_the_page_says_which_kernel_runs_in_which_gear():
 def test_textbook_kernels_run_on_fibers(monkeypatch, file):
     """Kernels that can run as thread loops do so by default, in test_textbook_corpus.py."""
     monkeypatch.setenv("HOSTCUDA_GEAR", "fibers")
-    module = compiler.SourceModule((textbook.CORPUS / file).read_text(), options=["-fmad=false"], no_extern_c=True)
+    module = compiler.SourceModule(
+        (textbook.CORPUS / file).read_text(), options=["-fmad=false"], no_extern_c=True
+    )
     monkeypatch.setattr(textbook, "module", lambda _: module)
     monkeypatch.setattr(textbook, "cuda", driver)
     for case in textbook.CASES:

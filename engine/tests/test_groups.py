@@ -29,7 +29,10 @@ def test_partitions_by_label_and_predicate(module):
     launch(module, "partitions", cuda.In(label), cuda.Out(out))
     firsts = sorted({np.flatnonzero(label == value)[0] for value in label})
     for thread, row in enumerate(out):
-        same, odd = np.flatnonzero(label == label[thread]), np.flatnonzero((label & 1) == (label[thread] & 1))
+        same, odd = (
+            np.flatnonzero(label == label[thread]),
+            np.flatnonzero((label & 1) == (label[thread] & 1)),
+        )
         number = firsts.index(same[0])
         assert tuple(row[:4]) == ((same < thread).sum(), same.size, number, len(firsts))
         rank = (odd < thread).sum()
@@ -50,7 +53,9 @@ def test_exchanges_and_scans_of_a_tile(module):
     assert (out[:, 5] == tiles.sum(1).repeat(16)).all()
     assert (out[:, 6] == tiles[:, 0].repeat(16)).all()
     assert (out[:, 7] == np.arange(64) // 16 * 100 + 4).all()
-    assert (pairs[:, 0] == tiles.min(1).repeat(16)).all() and (pairs[:, 1] == tiles.max(1).repeat(16)).all()
+    assert (pairs[:, 0] == tiles.min(1).repeat(16)).all() and (
+        pairs[:, 1] == tiles.max(1).repeat(16)
+    ).all()
     assert (pairs[:, 2] == 16).all() and (pairs[:, 3] == tiles[:, 0].repeat(16)).all()
 
 
@@ -62,10 +67,14 @@ def test_tiles_of_several_warps(module):
     launch(module, "large_tiles", cuda.In(x), cuda.Out(out), threads=256)
     tiles, halves = x.reshape(2, 128), x.reshape(4, 64)
     assert (out[:, 0] == tiles.sum(1).repeat(128)).all()
-    assert (out[:128, 1] == halves[:2].sum(1).repeat(64)).all() and (out[128:, 1] == tiles[1, 100]).all()
+    assert (out[:128, 1] == halves[:2].sum(1).repeat(64)).all() and (
+        out[128:, 1] == tiles[1, 100]
+    ).all()
     assert (out[:, 2] == (halves.cumsum(1) - halves).ravel()).all()
     assert (out[:128, 3] == 1).all() and (out[128:, 3] == 3).all()
-    assert (out[:, 4] == np.arange(256) % 128).all() and (out[:, 5] == np.arange(256) % 128 // 64).all()
+    assert (out[:, 4] == np.arange(256) % 128).all() and (
+        out[:, 5] == np.arange(256) % 128 // 64
+    ).all()
 
 
 def test_copies_of_a_group(module):
@@ -83,10 +92,19 @@ def test_ranks_in_the_grid(module):
 
 
 @pytest.mark.usefixtures("cpu_engine")
-@pytest.mark.parametrize(("name", "words"), [
-    ("grid_sync", r"grid.sync\(\) at groups.cu:\d+: .* not cooperative, .*; end the kernel here and launch"),
-    ("lonely", r"deadlock, all 6 threads wait: thread \(64,0,0\) and 5 more at sync \(groups.cu:\d+\)"),
-])
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        (
+            "grid_sync",
+            r"grid.sync\(\) at groups.cu:\d+: .* not cooperative, .*; end the kernel here and launch",
+        ),
+        (
+            "lonely",
+            r"deadlock, all 6 threads wait: thread \(64,0,0\) and 5 more at sync \(groups.cu:\d+\)",
+        ),
+    ],
+)
 def test_a_group_that_cannot_meet(module, name, words):
     launch(SourceModule(SOURCE, no_extern_c=True), name, np.uintp(0), threads=96)
     with pytest.raises(cuda.LaunchError, match=words):

@@ -47,23 +47,50 @@ MIN, MAX = extreme(np.minimum, True), extreme(np.maximum, False)
 # hides it.
 OPERATORS = {"a + b": np.add, "a - b": np.subtract, "a * b": np.multiply, "a / b": np.divide}
 BINARY = OPERATORS | {
-    "__hmin(a, b)": MIN, "__hmax(a, b)": MAX, "__hmin_nan(a, b)": or_nan(MIN), "__hmax_nan(a, b)": or_nan(MAX),
-    "__hadd_sat(a, b)": lambda a, b: saturate(a + b), "__hsub_sat(a, b)": lambda a, b: saturate(a - b),
-    "__hmul_sat(a, b)": lambda a, b: saturate(a * b), "__hadd_rn(a, b)": np.add, "__hdiv(a, b)": np.divide,
+    "__hmin(a, b)": MIN,
+    "__hmax(a, b)": MAX,
+    "__hmin_nan(a, b)": or_nan(MIN),
+    "__hmax_nan(a, b)": or_nan(MAX),
+    "__hadd_sat(a, b)": lambda a, b: saturate(a + b),
+    "__hsub_sat(a, b)": lambda a, b: saturate(a - b),
+    "__hmul_sat(a, b)": lambda a, b: saturate(a * b),
+    "__hadd_rn(a, b)": np.add,
+    "__hdiv(a, b)": np.divide,
 }
 PAIR = OPERATORS | {
-    "__hadd2(a, b)": np.add, "__hsub2(a, b)": np.subtract, "__hmul2(a, b)": np.multiply, "__h2div(a, b)": np.divide,
-    "__hmin2(a, b)": MIN, "__hmax2(a, b)": MAX, "__hadd2_sat(a, b)": lambda a, b: saturate(a + b),
+    "__hadd2(a, b)": np.add,
+    "__hsub2(a, b)": np.subtract,
+    "__hmul2(a, b)": np.multiply,
+    "__h2div(a, b)": np.divide,
+    "__hmin2(a, b)": MIN,
+    "__hmax2(a, b)": MAX,
+    "__hadd2_sat(a, b)": lambda a, b: saturate(a + b),
     "__hmul2_sat(a, b)": lambda a, b: saturate(a * b),
 }
 FUNCTIONS = {
-    "sqrt": np.sqrt, "rsqrt": lambda x: 1 / np.sqrt(x), "rcp": lambda x: 1 / x, "exp": np.exp, "exp2": np.exp2,
-    "exp10": lambda x: 10**x, "log": np.log, "log2": np.log2, "log10": np.log10, "sin": np.sin, "cos": np.cos,
-    "floor": np.floor, "ceil": np.ceil, "rint": np.rint, "trunc": np.trunc,
+    "sqrt": np.sqrt,
+    "rsqrt": lambda x: 1 / np.sqrt(x),
+    "rcp": lambda x: 1 / x,
+    "exp": np.exp,
+    "exp2": np.exp2,
+    "exp10": lambda x: 10**x,
+    "log": np.log,
+    "log2": np.log2,
+    "log10": np.log10,
+    "sin": np.sin,
+    "cos": np.cos,
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "rint": np.rint,
+    "trunc": np.trunc,
 }
 EXACT = ["sqrt", "floor", "ceil", "rint", "trunc"]
-SIGNS = {"-a": lambda bits: bits ^ 0x8000, "__hneg(a)": lambda bits: bits ^ 0x8000,
-         "__habs(a)": lambda bits: bits & 0x7FFF, "+a": lambda bits: bits}
+SIGNS = {
+    "-a": lambda bits: bits ^ 0x8000,
+    "__hneg(a)": lambda bits: bits ^ 0x8000,
+    "__habs(a)": lambda bits: bits & 0x7FFF,
+    "+a": lambda bits: bits,
+}
 UNARY = [*(f"h{name}(a)" for name in FUNCTIONS), *SIGNS]
 RELATIONS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 SOURCE = f"""
@@ -99,11 +126,17 @@ extern "C" __global__ void relations(int n, const half *x, const half *y, unsign
 SOURCE += write_kernel("binary", [("half", "a"), ("half", "b")], BINARY, "half")
 SOURCE += write_kernel("pair", [("half2", "a"), ("half2", "b")], PAIR, "half2")
 SOURCE += write_kernel("unary", [("half", "a")], UNARY, "half")
-SOURCE += write_kernel("from_float", [("float", "x")], [f"__float2half_{mode}(x)" for mode in MODES], "half")
+SOURCE += write_kernel(
+    "from_float", [("float", "x")], [f"__float2half_{mode}(x)" for mode in MODES], "half"
+)
 for kind in INTEGERS:
     name = C_NAMES.get(kind, kind)
-    SOURCE += write_kernel(f"from_{kind}", [(name, "x")], [f"__{kind}2half_{mode}(x)" for mode in MODES], "half")
-    SOURCE += write_kernel(f"to_{kind}", [("half", "x")], [f"__half2{kind}_{mode}(x)" for mode in MODES], name)
+    SOURCE += write_kernel(
+        f"from_{kind}", [(name, "x")], [f"__{kind}2half_{mode}(x)" for mode in MODES], "half"
+    )
+    SOURCE += write_kernel(
+        f"to_{kind}", [("half", "x")], [f"__half2{kind}_{mode}(x)" for mode in MODES], name
+    )
 SOURCE += write_kernel("from_double", [("double", "x")], ["__double2half(x)"], "half")
 SOURCE += write_kernel("to_float", [("half", "x")], ["__half2float(x)"], "float")
 SOURCE += kernel_source("half")
@@ -149,18 +182,31 @@ def tricky(count):
     return bits
 
 
-@pytest.mark.parametrize(("kernel", "expression", "reference"), [
-    *(("binary", *operation) for operation in BINARY.items()), *(("pair", *operation) for operation in PAIR.items())
-])
+@pytest.mark.parametrize(
+    ("kernel", "expression", "reference"),
+    [
+        *(("binary", *operation) for operation in BINARY.items()),
+        *(("pair", *operation) for operation in PAIR.items()),
+    ],
+)
 def test_operation(module, kernel, expression, reference):
     a, b = tricky(60_000), RNG.permutation(tricky(60_000))
     a[-4:], b[-4:] = [0, 0x8000, 0, 0x8000], [0x8000, 0, 0, 0x8000]
     dtype, expressions = (np.uint16, BINARY) if kernel == "binary" else (np.uint32, PAIR)
-    z = evaluate(module, kernel, [*expressions].index(expression), dtype, a.view(dtype), b.view(dtype)).view(np.uint16)
+    z = evaluate(
+        module, kernel, [*expressions].index(expression), dtype, a.view(dtype), b.view(dtype)
+    ).view(np.uint16)
     with np.errstate(all="ignore"):
         want = reference(halves(a).astype(float), halves(b).astype(float)).astype(np.float16)
-    zero = (halves(z) == 0) & (want == 0) & ("sat" in expression)  # the sign of a saturated zero is not specified
-    assert_same(np.where(zero, 0, z).astype(np.uint16), np.where(zero, 0, want.view(np.uint16)), halves(a), halves(b))
+    zero = (
+        (halves(z) == 0) & (want == 0) & ("sat" in expression)
+    )  # the sign of a saturated zero is not specified
+    assert_same(
+        np.where(zero, 0, z).astype(np.uint16),
+        np.where(zero, 0, want.view(np.uint16)),
+        halves(a),
+        halves(b),
+    )
 
 
 def fused(module, a, b, c):
@@ -173,9 +219,13 @@ def fused(module, a, b, c):
 
 def check_fused(module, a, b, c):
     one, two, saturated = fused(module, a, b, c)
-    want = np.array([
-        round_half(exact(x) * exact(y) + (exact(z) << 24)) for x, y, z in zip(a, b, c, strict=True)
-    ], np.uint16)
+    want = np.array(
+        [
+            round_half(exact(x) * exact(y) + (exact(z) << 24))
+            for x, y, z in zip(a, b, c, strict=True)
+        ],
+        np.uint16,
+    )
     nonzero = want & 0x7FFF != 0  # the sign of an exact zero follows other rules, tested below
     assert_same(one[nonzero], want[nonzero], *(halves(x)[nonzero] for x in (a, b, c)))
     assert (one[~nonzero] & 0x7FFF == 0).all()
@@ -232,9 +282,17 @@ def test_fused_multiply_add_of_any_halves(module, triples):
 def test_fused_multiply_add_of_special_values(module):
     inf, nan, one, zero, minus = 0x7C00, 0x7E00, 0x3C00, 0, 0x8000
     cases = [
-        (inf, one, one, inf), (inf, zero, one, nan), (inf, one, inf | minus, nan), (nan, one, one, nan),
-        (one, one, nan, nan), (inf | minus, one, 0x7BFF, inf | minus), (0x7BFF, 0x7BFF, 0xFBFF, inf),
-        (zero, one, zero, zero), (minus, one, minus, minus), (minus, one, zero, zero), (one, one, one | minus, zero),
+        (inf, one, one, inf),
+        (inf, zero, one, nan),
+        (inf, one, inf | minus, nan),
+        (nan, one, one, nan),
+        (one, one, nan, nan),
+        (inf | minus, one, 0x7BFF, inf | minus),
+        (0x7BFF, 0x7BFF, 0xFBFF, inf),
+        (zero, one, zero, zero),
+        (minus, one, minus, minus),
+        (minus, one, zero, zero),
+        (one, one, one | minus, zero),
     ]
     a, b, c, want = np.array(cases, np.uint16).T.copy()
     got, two, _ = fused(module, a, b, c)
@@ -269,7 +327,9 @@ def ordered(bits):
 
 @pytest.mark.parametrize("expression", SIGNS)
 def test_sign_operations_touch_the_sign_only(module, expression):
-    assert_same(evaluate(module, "unary", UNARY.index(expression), np.uint16, ALL), SIGNS[expression](ALL))
+    assert_same(
+        evaluate(module, "unary", UNARY.index(expression), np.uint16, ALL), SIGNS[expression](ALL)
+    )
 
 
 def test_comparisons(module):
@@ -285,10 +345,21 @@ def test_comparisons(module):
     assert (outputs[0] == word).all()
     assert (outputs[1] == np.where(unordered, 63, word)).all()
     assert (outputs[2] == np.where(unordered, 2, word)).all()  # only != holds with a NaN
-    swapped = [truth[0], truth[1], truth[4], truth[5], truth[2], truth[3]]  # the upper halves compare b with a
-    both = sum((t & s).astype(np.uint32) << k for k, (t, s) in enumerate(zip(truth, swapped, strict=True)))
+    swapped = [
+        truth[0],
+        truth[1],
+        truth[4],
+        truth[5],
+        truth[2],
+        truth[3],
+    ]  # the upper halves compare b with a
+    both = sum(
+        (t & s).astype(np.uint32) << k for k, (t, s) in enumerate(zip(truth, swapped, strict=True))
+    )
     both += word << 8
-    both += np.where(unordered, 63, sum(s.astype(np.uint32) << k for k, s in enumerate(swapped))) << 16
+    both += (
+        np.where(unordered, 63, sum(s.astype(np.uint32) << k for k, s in enumerate(swapped))) << 16
+    )
     both += np.isnan(x).astype(np.uint32) << 24
     both += (x == np.inf).astype(np.uint32) << 25
     both += (x == -np.inf).astype(np.uint32) << 26
@@ -299,17 +370,24 @@ def test_comparisons(module):
 def test_every_half_becomes_its_float(module):
     y = evaluate(module, "to_float", 0, np.float32, ALL)
     want = halves(ALL).astype(np.float32)
-    assert np.array_equal(y, want, equal_nan=True) and (np.signbit(y) == np.signbit(want))[~np.isnan(want)].all()
+    assert (
+        np.array_equal(y, want, equal_nan=True)
+        and (np.signbit(y) == np.signbit(want))[~np.isnan(want)].all()
+    )
 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_float_to_half(module, mode):
     x = RNG.integers(0, 2**32, 100_000, np.uint32).view(np.float32)
-    near = halves(RNG.integers(0, 0x7BFF, 100_000, np.uint16)).astype(np.float32)  # at and around halfway points
+    near = halves(RNG.integers(0, 0x7BFF, 100_000, np.uint16)).astype(
+        np.float32
+    )  # at and around halfway points
     step = np.spacing(near.astype(np.float16)).astype(np.float32)
     around = (near + step / 2).view(np.uint32) + RNG.integers(-1, 2, near.size).astype(np.uint32)
     edges = [65519.996, 65520, -65520, 1e-10, -1e-40, 3e38]
-    x = np.concatenate([x[np.isfinite(x)], around.view(np.float32), -near, edges]).astype(np.float32)
+    x = np.concatenate([x[np.isfinite(x)], around.view(np.float32), -near, edges]).astype(
+        np.float32
+    )
     y = evaluate(module, "from_float", MODES.index(mode), np.uint16, x)
     if mode == "rn":
         with np.errstate(over="ignore"):
@@ -320,7 +398,13 @@ def test_float_to_half(module, mode):
         nearest = x.astype(np.float16)
         below = np.where(nearest > x, np.nextafter(nearest, np.float16(-np.inf)), nearest)
         above = np.where(nearest < x, np.nextafter(nearest, np.float16(np.inf)), nearest)
-    down = np.signbit(x) if mode == "rz" else np.zeros(x.size, bool) if mode == "rd" else np.ones(x.size, bool)
+    down = (
+        np.signbit(x)
+        if mode == "rz"
+        else np.zeros(x.size, bool)
+        if mode == "rd"
+        else np.ones(x.size, bool)
+    )
     assert (halves(y) == np.where(down, above, below)).all()
 
 
@@ -355,10 +439,29 @@ def test_integers_to_half_and_back(module, kind):
 
 def test_packing(module):
     x = np.array([1.5, -2.25], np.float32)
-    pairs, floats, bits = np.zeros((13, 2), np.float16), np.zeros(7, np.float32), np.zeros(6, np.int16)
-    launch(module, "packing", cuda.In(x), cuda.Out(pairs), cuda.Out(floats), cuda.Out(bits), threads=1)
+    pairs, floats, bits = (
+        np.zeros((13, 2), np.float16),
+        np.zeros(7, np.float32),
+        np.zeros(6, np.int16),
+    )
+    launch(
+        module, "packing", cuda.In(x), cuda.Out(pairs), cuda.Out(floats), cuda.Out(bits), threads=1
+    )
     a, b = x
-    want = [(a, b), (b, a), (a, 3), (b, 4), (a, a), (b, b), (b, a), (a, a), (5, 5), (b, 7), (b, b), (-a, b)]
+    want = [
+        (a, b),
+        (b, a),
+        (a, 3),
+        (b, 4),
+        (a, a),
+        (b, b),
+        (b, a),
+        (a, a),
+        (5, 5),
+        (b, 7),
+        (b, b),
+        (-a, b),
+    ]
     product = (a + 1j * b) * (3 + 4j) + (a + 1j * b)
     assert pairs.tolist() == [list(map(float, w)) for w in want] + [[product.real, product.imag]]
     assert floats.tolist() == [a, b, a, b, a, a, b]
@@ -393,7 +496,16 @@ def test_atomic_add_and_shuffles(module):
 def test_bfloat16(module):
     x, y = RNG.normal(size=(2, 5000)).astype(np.float32)
     outputs = [np.empty(5000, np.float32) for _ in range(4)]
-    launch(module, "ops", cuda.In(x), cuda.In(y), *map(cuda.Out, outputs), np.int32(5000), threads=256, blocks=20)
+    launch(
+        module,
+        "ops",
+        cuda.In(x),
+        cuda.In(y),
+        *map(cuda.Out, outputs),
+        np.int32(5000),
+        threads=256,
+        blocks=20,
+    )
 
     def bf16(v):
         """Round float64 to bfloat16, once, to nearest even."""
@@ -462,9 +574,15 @@ def near_halfway(rng, size):
     a, b, c = rng.integers(0, 2**32, (3, size), np.uint32)
     with np.errstate(all="ignore"):
         product = (a.view(np.float16) * b.view(np.float16)).view(np.uint32)
-    near = product ^ (rng.integers(0, 4, size, np.uint32) * 0x00010001 << rng.integers(0, 12, size, np.uint32))
-    c = np.where(rng.integers(0, 2, size), c, near ^ rng.choice(np.array([0, 0x80008000], np.uint32), size))
-    few = np.where(rng.integers(0, 4, size), 0xFFFFFFFF, 0xFE00FE00).astype(np.uint32)  # few significant bits
+    near = product ^ (
+        rng.integers(0, 4, size, np.uint32) * 0x00010001 << rng.integers(0, 12, size, np.uint32)
+    )
+    c = np.where(
+        rng.integers(0, 2, size), c, near ^ rng.choice(np.array([0, 0x80008000], np.uint32), size)
+    )
+    few = np.where(rng.integers(0, 4, size), 0xFFFFFFFF, 0xFE00FE00).astype(
+        np.uint32
+    )  # few significant bits
     return a & few, b & few, c
 
 
@@ -478,7 +596,9 @@ def test_thread_loops_round_as_fibers(monkeypatch, kernel):
         assert modules[gear].gear == gear
     for width in (61, 16, 8, 5):  # whole vectors, rests of them, and fewer
         bits = np.uint32 if kernel == "pairs" else np.uint16
-        data = [array.view(bits) for array in near_halfway(np.random.default_rng(width), 200 * width)]
+        data = [
+            array.view(bits) for array in near_halfway(np.random.default_rng(width), 200 * width)
+        ]
         out = {}
         for gear, function in modules.items():
             out[gear] = np.zeros(data[0].size, bits), np.zeros(data[0].size, np.float32)
@@ -496,7 +616,9 @@ def test_the_versions_for_vectors_agree_with_those_for_one_value(size):
     data = near_halfway(np.random.default_rng(size), size // 16 * 16)
     data[0][:65536] = np.arange(size)[:65536]  # every half
     wrong = np.zeros(6, np.int32)
-    compare(*map(cuda.In, data), np.int32(data[0].size), cuda.InOut(wrong), block=(1, 1, 1), grid=(1, 1))
+    compare(
+        *map(cuda.In, data), np.int32(data[0].size), cuda.InOut(wrong), block=(1, 1, 1), grid=(1, 1)
+    )
     if wrong[0] < 0:
         pytest.skip("half arithmetic has versions for vectors with g++ and AVX2, F16C and FMA")
     assert not wrong.any()
@@ -505,8 +627,18 @@ def test_the_versions_for_vectors_agree_with_those_for_one_value(size):
 def test_the_processors_own_half_arithmetic_compiles(tmp_path):
     """AVX512-FP16, which few machines have: the runtime's functions assemble, and a product and a sum stay apart."""
     command = toolchain.find()
-    flags = ["-std=gnu++17", "-O2", "-march=sapphirerapids", "-ffp-contract=fast", "-w", f"-I{toolchain.INCLUDE}"]
-    if toolchain.is_clang(command) or toolchain.run([*command, *flags, "-fsyntax-only", "-xc++", os.devnull])[0]:
+    flags = [
+        "-std=gnu++17",
+        "-O2",
+        "-march=sapphirerapids",
+        "-ffp-contract=fast",
+        "-w",
+        f"-I{toolchain.INCLUDE}",
+    ]
+    if (
+        toolchain.is_clang(command)
+        or toolchain.run([*command, *flags, "-fsyntax-only", "-xc++", os.devnull])[0]
+    ):
         pytest.skip("g++ 12 or newer for x86-64 compiles AVX512-FP16")
     source, assembly = tmp_path / "source.cpp", tmp_path / "source.s"
     source.write_text("""#include "hostcuda.h"
@@ -543,7 +675,14 @@ def test_conversions_without_the_processors_are_exact(tmp_path):
     """WebAssembly uses them: the short ones equal those in integer arithmetic, on every half and 17 million floats."""
     source, program = tmp_path / "source.cpp", tmp_path / "program"
     source.write_text(CONVERSIONS)
-    flags = ["-std=gnu++17", "-O2", "-mno-f16c", "-w", f"-I{toolchain.INCLUDE}", "-Wl,--unresolved-symbols=ignore-all"]
+    flags = [
+        "-std=gnu++17",
+        "-O2",
+        "-mno-f16c",
+        "-w",
+        f"-I{toolchain.INCLUDE}",
+        "-Wl,--unresolved-symbols=ignore-all",
+    ]
     status, _, error = toolchain.run([*toolchain.find(), *flags, str(source), "-o", str(program)])
     if "unrecognized" in error or "unknown argument" in error:
         pytest.skip("this processor has its conversions in any case")

@@ -34,13 +34,22 @@ def test_a_templates_parameter_bounds_its_blocks(module):
     assert first(module, "_Z7boundedILi128EEvPi", (64, 1, 1)) == 128
 
 
-@pytest.mark.parametrize(("symbol", "dtype", "expected"), [
-    ("_Z5scaleIiLi3EEvPT_", np.int32, 3), ("_Z5scaleIfLi4EEvPT_", np.float32, 4), ("plain", np.int32, 10),
-    ("_Z5scaleIdLi2EEvPT_", np.float64, 6), ("_Z5shiftPdi", np.float64, 7), ("_Z5shiftPf", np.float32, 8),
-    ("_ZN3lab5inner5shiftEPi", np.int32, 9), ("_Z5scalePx", np.int64, 11),
-])
+@pytest.mark.parametrize(
+    ("symbol", "dtype", "expected"),
+    [
+        ("_Z5scaleIiLi3EEvPT_", np.int32, 3),
+        ("_Z5scaleIfLi4EEvPT_", np.float32, 4),
+        ("plain", np.int32, 10),
+        ("_Z5scaleIdLi2EEvPT_", np.float64, 6),
+        ("_Z5shiftPdi", np.float64, 7),
+        ("_Z5shiftPf", np.float32, 8),
+        ("_ZN3lab5inner5shiftEPi", np.int32, 9),
+        ("_Z5scalePx", np.int64, 11),
+    ],
+)
 def test_overloads_are_found_by_their_mangled_names(symbol, dtype, expected):
-    overloads = SourceModule("""
+    overloads = SourceModule(
+        """
         template <typename T, int N = (3 > 2)> __global__ void scale(T *x) { x[threadIdx.x] *= N; }
         template __global__ void scale<int, 3>(int *x);
         template <> __global__ void scale<double, 2>(double *x) { x[threadIdx.x] *= 6; }
@@ -50,7 +59,9 @@ def test_overloads_are_found_by_their_mangled_names(symbol, dtype, expected):
         __global__ void shift(float *x) { x[threadIdx.x] *= 8; }
         namespace lab { inline namespace inner { __global__ void shift(int *x) { x[threadIdx.x] *= 9; } } }
         extern "C" { __global__ void plain(int *x) { x[threadIdx.x] *= 10; } }
-    """, no_extern_c=True)
+    """,
+        no_extern_c=True,
+    )
     x, more = np.arange(8, dtype=dtype), [np.int32(7)] * symbol.endswith("Pdi")
     overloads.get_function(symbol)(driver.InOut(x), *more, block=(8, 1, 1))
     assert (x == expected * np.arange(8)).all()
@@ -69,7 +80,10 @@ def test_variables_that_only_the_host_writes(module):
         return module.get_global(names[-1])
 
     # g++ 15 marks the second name as that of one file.
-    for names in ("only_host_writes",), ("_ZN12_GLOBAL__N_18namelessE", "_ZN12_GLOBAL__N_1L8namelessE"):
+    for names in (
+        ("only_host_writes",),
+        ("_ZN12_GLOBAL__N_18namelessE", "_ZN12_GLOBAL__N_1L8namelessE"),
+    ):
         address, size = find(*names)
         driver.memcpy_htod(address, np.int32([9]))
         assert size == 4
@@ -89,7 +103,11 @@ def test_an_argument_with_its_own_copy_constructor(module):
 def test_prepared_calls_with_structs(module):
     copied, y = module.get_function("copied"), driver.to_device(np.zeros(1, np.float32))
     copied.prepare([PAIR, "P"])
-    for pair, difference in ((np.array((9, 2), PAIR)[()], 7), (np.array((9, 1), PAIR), 8), (b"\0" * 8, 0)):
+    for pair, difference in (
+        (np.array((9, 2), PAIR)[()], 7),
+        (np.array((9, 1), PAIR), 8),
+        (b"\0" * 8, 0),
+    ):
         copied.prepared_call((1, 1), (1, 1, 1), pair, y)
         assert driver.from_device(y, 1, np.float32) == difference
     with pytest.raises(TypeError, match="prepared for 2 arguments, and 1 were given"):
@@ -124,7 +142,8 @@ def test_several_arrays_in_one_dynamic_buffer():
 
 
 def test_a_lambda_in_a_kernel_takes_a_struct_along():
-    apply = SourceModule("""
+    apply = SourceModule(
+        """
         struct Affine {
             float scale, shift;
             __device__ float operator()(float x) const { return scale * x + shift; }
@@ -136,8 +155,14 @@ def test_a_lambda_in_a_kernel_takes_a_struct_along():
             float bias = 1.0f;
             auto h = [=] __device__ (float v) { return g(v) + bias; };
             each(x, n, h);
-        }""", no_extern_c=True, options=["--extended-lambda"]).get_function("apply")
-    y, affine = np.arange(50, dtype=np.float32), np.array([(2, 3)], np.dtype([("scale", "f4"), ("shift", "f4")]))
+        }""",
+        no_extern_c=True,
+        options=["--extended-lambda"],
+    ).get_function("apply")
+    y, affine = (
+        np.arange(50, dtype=np.float32),
+        np.array([(2, 3)], np.dtype([("scale", "f4"), ("shift", "f4")])),
+    )
     apply(driver.InOut(y), np.int32(50), affine[0], block=(16, 1, 1))
     assert (y == 2 * np.arange(50) + 4).all()
 
@@ -149,12 +174,16 @@ def test_ptx_in_a_macro_of_several_lines(module):
     assert (x == 8 + 100 * line).all()
 
 
-@pytest.mark.parametrize(("options", "fused"), [(["-fmad=false"], False), ([], True), (["-fmad", "true"], True)])
+@pytest.mark.parametrize(
+    ("options", "fused"), [(["-fmad=false"], False), ([], True), (["-fmad", "true"], True)]
+)
 def test_fused_multiplications_can_be_switched_off(options, fused):
     source = 'extern "C" __global__ void rounded(float *x) { x[3] = x[0] * x[1] + x[2]; }'
     a = np.float32(1 + 2**-12)
     x = np.array([a, a, -(a * a), 9], np.float32)
-    SourceModule(source, no_extern_c=True, options=options).get_function("rounded")(driver.InOut(x), block=(1, 1, 1))
+    SourceModule(source, no_extern_c=True, options=options).get_function("rounded")(
+        driver.InOut(x), block=(1, 1, 1)
+    )
     assert x[3] == (2**-24 if fused else 0)
 
 
@@ -171,4 +200,8 @@ def test_the_shared_memory_of_a_kernel_is_its_own():
             __shared__ float tile[8000]; tile[threadIdx.x] = x[0]; __syncthreads(); x[1] = tile[0]; }
         __global__ void f(float *x) {
             __shared__ float s[8000]; s[threadIdx.x] = 2; __syncthreads(); x[1] = s[0]; }""")
-    assert module.get_function("f").shared_size_bytes == module.get_function("conv1f").shared_size_bytes == 32000
+    assert (
+        module.get_function("f").shared_size_bytes
+        == module.get_function("conv1f").shared_size_bytes
+        == 32000
+    )

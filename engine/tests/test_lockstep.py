@@ -33,7 +33,9 @@ __global__ void sum(const int *x, int *y) {
 
 
 def test_a_reduction_that_needs_lanes_in_step_is_told_with_its_line():
-    says = r"reduction.cu:3: sums\[i\+16\] is read after sums\[i\] was written, without a __syncwarp"
+    says = (
+        r"reduction.cu:3: sums\[i\+16\] is read after sums\[i\] was written, without a __syncwarp"
+    )
     with pytest.warns(UserWarning, match=says):
         module = SourceModule(REDUCTION.replace("SYNC", ""))
     y = np.zeros(1, np.int32)
@@ -50,25 +52,31 @@ def test_with_syncwarp_it_is_right_and_silent():
     assert y[0] == 64
 
 
-@pytest.mark.parametrize("body", [
-    "volatile __shared__ int s[64]; for (int k = 32; k; k /= 2) if (t < k) s[t] += s[t + k];",
-    "__shared__ int a[64]; volatile int *s = a; s[t] = OP(s[t], s[t + 32]); s[t] = OP(s[t], s[t + 16]);",
-    "extern __shared__ volatile int s[]; s[t] = x[t]; s[t] += s[t - 1];",
-    "__shared__ volatile int s[32][2]; s[t][0] = x[t]; x[t] = s[t ^ 1][0];",
-])
+@pytest.mark.parametrize(
+    "body",
+    [
+        "volatile __shared__ int s[64]; for (int k = 32; k; k /= 2) if (t < k) s[t] += s[t + k];",
+        "__shared__ int a[64]; volatile int *s = a; s[t] = OP(s[t], s[t + 32]); s[t] = OP(s[t], s[t + 16]);",
+        "extern __shared__ volatile int s[]; s[t] = x[t]; s[t] += s[t - 1];",
+        "__shared__ volatile int s[32][2]; s[t][0] = x[t]; x[t] = s[t ^ 1][0];",
+    ],
+)
 def test_each_form_is_found(body):
     (place,) = find_unsynchronized(f"__global__ void f(int *x) {{ int t = threadIdx.x;\n{body} }}")
     assert place[1] == 2
 
 
-@pytest.mark.parametrize("body", [
-    "__shared__ volatile int s[64]; s[t] = x[t]; s[t] += 1; x[t] = s[t];",  # a lane's own word
-    "__shared__ volatile int s[64]; s[t] = x[t]; __syncthreads(); x[t] = s[63 - t];",
-    "__shared__ volatile int s[64]; for (int k = 32; k; k /= 2) { s[t] += s[t + k]; tile.sync(); }",
-    "volatile int *flag = x; x[t + 9] = 1; flag[0] = 1; while (flag[1] == 0) {}",  # global memory
-    "__shared__ volatile int ready; __shared__ int s[64]; s[t] = ready; x[t] = s[t + 1];",  # not volatile
-    "/* volatile __shared__ int s[64]; s[t] = 1; s[t] = s[t + 1]; */",
-])
+@pytest.mark.parametrize(
+    "body",
+    [
+        "__shared__ volatile int s[64]; s[t] = x[t]; s[t] += 1; x[t] = s[t];",  # a lane's own word
+        "__shared__ volatile int s[64]; s[t] = x[t]; __syncthreads(); x[t] = s[63 - t];",
+        "__shared__ volatile int s[64]; for (int k = 32; k; k /= 2) { s[t] += s[t + k]; tile.sync(); }",
+        "volatile int *flag = x; x[t + 9] = 1; flag[0] = 1; while (flag[1] == 0) {}",  # global memory
+        "__shared__ volatile int ready; __shared__ int s[64]; s[t] = ready; x[t] = s[t + 1];",  # not volatile
+        "/* volatile __shared__ int s[64]; s[t] = 1; s[t] = s[t + 1]; */",
+    ],
+)
 def test_what_is_in_order_or_not_shared_is_silent(body):
     assert find_unsynchronized(f"__global__ void f(int *x) {{ int t = threadIdx.x; {body} }}") == []
 
@@ -91,5 +99,13 @@ template <class T> struct Memory {
 
 
 def test_a_second_dynamic_array_of_a_block_is_told_to_begin_where_the_first_does():
-    (warning,) = [line for line in warnings_about(SHARED, no_extern_c=True).splitlines() if "begins where" in line]
-    assert warning.startswith("kernel.cu:3:") and "deprecated" not in warning and "hostcuda" not in warning
+    (warning,) = [
+        line
+        for line in warnings_about(SHARED, no_extern_c=True).splitlines()
+        if "begins where" in line
+    ]
+    assert (
+        warning.startswith("kernel.cu:3:")
+        and "deprecated" not in warning
+        and "hostcuda" not in warning
+    )

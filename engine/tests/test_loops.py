@@ -21,11 +21,21 @@ FILES = {  # kernels that can all be split: the values of `in`, the blocks and t
     "barrier_loops": (np.arange(1, 41, dtype=np.float32) ** 1.5, [(16, 1, 1)], (16, 8)),
     "warp_loops": (
         np.random.default_rng(7).integers(1, 100, 4096).astype(np.float32),
-        [(96, 1, 1), (20, 1, 1), (75, 1, 1), (32, 2, 2), (16, 4, 1)],  # whole warps or not; the last one on fibers
+        [
+            (96, 1, 1),
+            (20, 1, 1),
+            (75, 1, 1),
+            (32, 2, 2),
+            (16, 4, 1),
+        ],  # whole warps or not; the last one on fibers
         (16, 7),
     ),
 }
-KERNELS = [(file, name) for file in FILES for name in re.findall(r"__global__ void (\w+)\(float", kernel_source(file))]
+KERNELS = [
+    (file, name)
+    for file in FILES
+    for name in re.findall(r"__global__ void (\w+)\(float", kernel_source(file))
+]
 
 
 @functools.cache
@@ -33,8 +43,13 @@ def functions(file, gear):
     """Map the names of a file's kernels to their functions. Without fused operations: docs/gears.md tells why."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HOSTCUDA_GEAR", gear)
-        module = compiler.SourceModule(kernel_source(file), options=["-fmad=false"], no_extern_c=True).module
-    return {re.match(r"\w+", kernel.name)[0]: module.get_function(kernel.symbol) for kernel in module.kernels()}
+        module = compiler.SourceModule(
+            kernel_source(file), options=["-fmad=false"], no_extern_c=True
+        ).module
+    return {
+        re.match(r"\w+", kernel.name)[0]: module.get_function(kernel.symbol)
+        for kernel in module.kernels()
+    }
 
 
 def result(function, values, n, block):
@@ -53,7 +68,9 @@ def test_both_gears_give_the_same_bits(file, name):
         for n in numbers:
             expected = result(fibers, values, n, block)
             assert not np.isnan(expected).any()
-            np.testing.assert_array_equal(result(loops, values, n, block), expected, err_msg=f"{block}, n={n}")
+            np.testing.assert_array_equal(
+                result(loops, values, n, block), expected, err_msg=f"{block}, n={n}"
+            )
 
 
 def test_guarded_loads_of_a_row_are_written_for_the_vectorizer():
@@ -91,154 +108,340 @@ def test_a_block_whose_indexes_may_wrap_runs_on_fibers(monkeypatch, n):
     thread = np.arange(32)
     column = (n + thread).astype(np.uint32).view(np.int32)
     tile = column + sum((n - k + thread).astype(np.uint32).view(np.int32) > 0 for k in (1, 2, 3))
-    expected = column.view(np.uint32) + tile[::-1].astype(np.uint32) + (column < 0) + 2 * (column < n)
+    expected = (
+        column.view(np.uint32) + tile[::-1].astype(np.uint32) + (column < 0) + 2 * (column < n)
+    )
     np.testing.assert_array_equal(out, expected.astype(np.uint32))
 
 
 def why(body, before=""):
     """Return the reason why a kernel with this body runs on fibers; empty if it does not."""
-    source = f'{before}\nextern "C" __global__ void f(float *out, const float *in, int n) {{ {body} }}\n'
+    source = (
+        f'{before}\nextern "C" __global__ void f(float *out, const float *in, int n) {{ {body} }}\n'
+    )
     text = rewritten(source, no_extern_c=True)
     return re.search(r'HOSTCUDA_KERNEL_(?:LOOPS|WARPS)\(\d+, \(\w*\), "(.*)", f\)', text)[1]
 
 
-@pytest.mark.parametrize(("body", "reason"), [
-    ("out[0] = n;", "no barrier"),
-    ("if (threadIdx.x < 4) __syncthreads();", "in the if of line 2"),
-    ("for (int i = 0; i < in[0]; i++) __syncthreads();", "in the loop of line 2"),
-    ("int k = threadIdx.x; while (k--) __syncthreads();", "in the loop of line 2"),
-    ("int k = n; k += threadIdx.x; if (k > 3) { __syncthreads(); }", "in the if of line 2"),
-    ("int k = n; if (threadIdx.x) k = 2; if (k > 3) { __syncthreads(); }", "in the if of line 2"),
-    ("int k = n, *p = &k; *p += threadIdx.x; if (k > 3) { __syncthreads(); }", "in the if of line 2"),
-    ("int k = n; int &r = k; r += threadIdx.x; if (k > 3) { __syncthreads(); }", "r may refer to something"),
-    ("int k = n; unknown(k); if (k > 3) { __syncthreads(); }", "calls unknown, which thread loops do not know"),
-    ("int k = n; (threadIdx.x ? k : n) = 1; if (k > 3) { __syncthreads(); }", "in the if of line 2"),
-    ("int k = (int)*in; if (k > 3) { __syncthreads(); }", "in the if of line 2"),
-    ("for (int i = 0; i < n; i++) { __syncthreads(); if (in[i] > 0) break; }", "the jump of line 2"),
-    ("for (int i = 0; i < n; i++) { __syncthreads(); if (threadIdx.x) continue; out[i] = 1; }", "the jump"),
-    ("int any = __syncthreads_or(n);", "no barrier"),
-    ("__syncthreads(); int any = __syncthreads_or(n);", "it uses __syncthreads_or"),
-    ("switch (n) { case 1: __syncthreads(); }", "in a switch"),
-    ("again: __syncthreads(); if (n) goto again;", "label again"),
-    ("auto f = [&] { out[0] = n; }; __syncthreads(); f();", "lambda"),
-    ("__syncthreads(); out[0] = __match_any_sync(-1, n);", "it uses __match_any_sync"),
-    ('__syncthreads(); printf("%d", n);', "it uses printf"),
-    ("__syncthreads(); while (atomicAdd((int *)out, 1) < n) ;", "result of atomicAdd"),
-    ("__syncthreads(); for (;;) if (!atomicCAS((int *)out, 0, 1)) break;", "it uses atomicCAS"),
-    ("volatile int k = n; __syncthreads();", "it uses volatile"),
-    ("float *volatile p = out; __syncthreads(); *p = n;", "it uses volatile"),
-    ("volatile float *p = out; __syncthreads(); *p = *(volatile const float *)in;", ""),
-    ("static int k; __syncthreads();", "static"),
-    ("auto v = in[threadIdx.x]; __syncthreads(); out[threadIdx.x] = v;", "is not understood"),
-    ("float s[2][2] = {}; __syncthreads(); out[0] = s[1][threadIdx.x];", "faster on fibers"),
-    ("\n#if 1\n __syncthreads();\n#endif\n", ""),
-    ("__syncthreads(); if (int k = n; k > 3) *out = k;", "declares a variable in a condition"),
-    ("union { int i; float f; }; i = n; __syncthreads(); *out = f;", "it declares a type"),
-    ("struct { int i; } s; __syncthreads();", "it declares a type"),
-    ("struct S { int me() { return threadIdx.x; } }; S s; __syncthreads();", "it declares a type"),
-    ("typedef int T; __syncthreads();", "it declares a type"),
-    ("for (int i = 0; i < 3; i++, in += threadIdx.x) __syncthreads();", "in the loop of line 2"),
-    ("volatile int *p = (int *)out; __syncthreads(); while (!*p) ;", "loop that looks at volatile p"),
-    ("__syncthreads(); while (true) if (__ldcg((int *)out)) break;", "loop that looks at volatile __ldcg"),
-    ("int k = n; __syncthreads(); (int &)k += threadIdx.x; if (k > 3) { __syncthreads(); }", "in the if of line 2"),
-    ("int k = n; k xor_eq threadIdx.x; if (k > 3) { __syncthreads(); }", "in the if of line 2"),
-    ("__shared__ int k; k = n; __syncthreads(); if (k > 3) { __syncthreads(); }", "in the if of line 2"),
-    ("__syncthreads(); out[0] = in[n == 3];", "a comparison as an index"),
-    ("int late = *in > *out; __syncthreads(); out[0] = in[8 * late];", "a comparison as an index"),
-    # warp functions
-    ("if (threadIdx.x < 16) *out = __shfl_xor_sync(~0u, *in, 1);", "in the if of line 2 depends on values"),
-    ("if (threadIdx.x % 32 == 0) __syncwarp();", "may differ between the lanes of a warp"),
-    ("for (int i = threadIdx.x; i < n; i += 32) __syncwarp();", "in the loop of line 2 depends"),
-    ("int k = 0; for (int i = 9; i > 0; i--, k += threadIdx.x) __syncwarp();", "in the loop of line 2 depends"),
-    ("for (int i = 9; i > 0; i--, out[i] = 1) __syncwarp();", "is not understood"),
-    ("int t = threadIdx.y * blockDim.x + threadIdx.x; if (t / 32) __syncwarp();", "in the if of line 2 depends"),
-    ("if (-threadIdx.x / 32 > n) __syncwarp();", "in the if of line 2 depends"),
-    ("if (threadIdx.x < 0160) __syncwarp();", "in the if of line 2 depends"),  # octal: 112
-    ("int v = *in; __syncwarp(); { *out = v; int v = threadIdx.x; __syncwarp(); *out = v; }", "two variables v"),
-    ("int k = *in; while (k--) __syncwarp();", "in the loop of line 2 depends"),
-    ("int t = threadIdx.x; t++; if (t / 32 == 0) __syncwarp();", "in the if of line 2 depends"),
-    ("if (n + threadIdx.x >> 5) __syncwarp();", "in the if of line 2 depends"),
-    ("if (3 * threadIdx.x / 32) __syncwarp();", "in the if of line 2 depends"),
-    ("int i = blockIdx.x * blockDim.x + threadIdx.x; if (i / 32 < n) __syncwarp();", "in the if of line 2 depends"),
-    ("for (int w = threadIdx.x / 32; w < n; w++) { __syncwarp(); if (in[w] > 1) break; }", "the jump of line 2"),
-    ("for (int i = 0; i < 9; i++) { __syncwarp(); if (i == n) return; }", ""),
-    ("if (threadIdx.x / 32) __syncthreads();", "values that may differ between threads"),
-    ("*out = __shfl_sync(__activemask(), *in, 0);", "the mask of __shfl_sync"),
-    ("*out = __shfl_sync(0xffff, *in, 0);", "the mask of __shfl_sync"),
-    ("unsigned m = n ? ~0u : 1; __syncwarp(m);", "the mask of __syncwarp"),
-    ("const unsigned m = ~0u; __syncwarp(m); m = 3;", "the mask of __syncwarp"),
-    ("int v = threadIdx.x; *out = n > 1 ? __shfl_sync(~0u, v, 0) : 0;", "expression whose order matters"),
-    ("int v = threadIdx.x; if (n && __any_sync(~0u, v)) *out = 1;", "expression whose order matters"),
-    ("int v = threadIdx.x; v = v++ + __shfl_sync(~0u, v, 0);", "expression whose order matters"),
-    ("int v = threadIdx.x; *out = atomicAdd(out, 1) + __shfl_sync(~0u, v, 0);", "expression whose order matters"),
-    ("*out = *in + __shfl_sync(~0u, n, 0);", ""),
-    ("if (__any_sync(~0u, n) && n > 3) n = n >> 1;", ""),
-    ("if (in[0] > __shfl_sync(~0u, n, 0)) *out = 1;", "beside an access to memory"),
-    ("int v = 1; *out = __shfl_sync(~0u, __shfl_sync(~0u, v, 1), 0);", "expression whose order matters"),
-    ("int v = 3; while (__any_sync(~0u, v > 0)) v--;", "it uses __any_sync"),
-    ("int k = 16; while (k > 0) { __syncwarp(); k /= 2; }", "in the loop of line 2 depends"),  # each warp would
-    ("switch (n) { case 1: __syncwarp(); }", "it has a warp function in a switch"),
-    ("\n#pragma unroll\nfor (int i = 0; i < n; i++) __syncwarp();", ""),
-])
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ("out[0] = n;", "no barrier"),
+        ("if (threadIdx.x < 4) __syncthreads();", "in the if of line 2"),
+        ("for (int i = 0; i < in[0]; i++) __syncthreads();", "in the loop of line 2"),
+        ("int k = threadIdx.x; while (k--) __syncthreads();", "in the loop of line 2"),
+        ("int k = n; k += threadIdx.x; if (k > 3) { __syncthreads(); }", "in the if of line 2"),
+        (
+            "int k = n; if (threadIdx.x) k = 2; if (k > 3) { __syncthreads(); }",
+            "in the if of line 2",
+        ),
+        (
+            "int k = n, *p = &k; *p += threadIdx.x; if (k > 3) { __syncthreads(); }",
+            "in the if of line 2",
+        ),
+        (
+            "int k = n; int &r = k; r += threadIdx.x; if (k > 3) { __syncthreads(); }",
+            "r may refer to something",
+        ),
+        (
+            "int k = n; unknown(k); if (k > 3) { __syncthreads(); }",
+            "calls unknown, which thread loops do not know",
+        ),
+        (
+            "int k = n; (threadIdx.x ? k : n) = 1; if (k > 3) { __syncthreads(); }",
+            "in the if of line 2",
+        ),
+        ("int k = (int)*in; if (k > 3) { __syncthreads(); }", "in the if of line 2"),
+        (
+            "for (int i = 0; i < n; i++) { __syncthreads(); if (in[i] > 0) break; }",
+            "the jump of line 2",
+        ),
+        (
+            "for (int i = 0; i < n; i++) { __syncthreads(); if (threadIdx.x) continue; out[i] = 1; }",
+            "the jump",
+        ),
+        ("int any = __syncthreads_or(n);", "no barrier"),
+        ("__syncthreads(); int any = __syncthreads_or(n);", "it uses __syncthreads_or"),
+        ("switch (n) { case 1: __syncthreads(); }", "in a switch"),
+        ("again: __syncthreads(); if (n) goto again;", "label again"),
+        ("auto f = [&] { out[0] = n; }; __syncthreads(); f();", "lambda"),
+        ("__syncthreads(); out[0] = __match_any_sync(-1, n);", "it uses __match_any_sync"),
+        ('__syncthreads(); printf("%d", n);', "it uses printf"),
+        ("__syncthreads(); while (atomicAdd((int *)out, 1) < n) ;", "result of atomicAdd"),
+        ("__syncthreads(); for (;;) if (!atomicCAS((int *)out, 0, 1)) break;", "it uses atomicCAS"),
+        ("volatile int k = n; __syncthreads();", "it uses volatile"),
+        ("float *volatile p = out; __syncthreads(); *p = n;", "it uses volatile"),
+        ("volatile float *p = out; __syncthreads(); *p = *(volatile const float *)in;", ""),
+        ("static int k; __syncthreads();", "static"),
+        ("auto v = in[threadIdx.x]; __syncthreads(); out[threadIdx.x] = v;", "is not understood"),
+        ("float s[2][2] = {}; __syncthreads(); out[0] = s[1][threadIdx.x];", "faster on fibers"),
+        ("\n#if 1\n __syncthreads();\n#endif\n", ""),
+        ("__syncthreads(); if (int k = n; k > 3) *out = k;", "declares a variable in a condition"),
+        ("union { int i; float f; }; i = n; __syncthreads(); *out = f;", "it declares a type"),
+        ("struct { int i; } s; __syncthreads();", "it declares a type"),
+        (
+            "struct S { int me() { return threadIdx.x; } }; S s; __syncthreads();",
+            "it declares a type",
+        ),
+        ("typedef int T; __syncthreads();", "it declares a type"),
+        (
+            "for (int i = 0; i < 3; i++, in += threadIdx.x) __syncthreads();",
+            "in the loop of line 2",
+        ),
+        (
+            "volatile int *p = (int *)out; __syncthreads(); while (!*p) ;",
+            "loop that looks at volatile p",
+        ),
+        (
+            "__syncthreads(); while (true) if (__ldcg((int *)out)) break;",
+            "loop that looks at volatile __ldcg",
+        ),
+        (
+            "int k = n; __syncthreads(); (int &)k += threadIdx.x; if (k > 3) { __syncthreads(); }",
+            "in the if of line 2",
+        ),
+        ("int k = n; k xor_eq threadIdx.x; if (k > 3) { __syncthreads(); }", "in the if of line 2"),
+        (
+            "__shared__ int k; k = n; __syncthreads(); if (k > 3) { __syncthreads(); }",
+            "in the if of line 2",
+        ),
+        ("__syncthreads(); out[0] = in[n == 3];", "a comparison as an index"),
+        (
+            "int late = *in > *out; __syncthreads(); out[0] = in[8 * late];",
+            "a comparison as an index",
+        ),
+        # warp functions
+        (
+            "if (threadIdx.x < 16) *out = __shfl_xor_sync(~0u, *in, 1);",
+            "in the if of line 2 depends on values",
+        ),
+        ("if (threadIdx.x % 32 == 0) __syncwarp();", "may differ between the lanes of a warp"),
+        (
+            "for (int i = threadIdx.x; i < n; i += 32) __syncwarp();",
+            "in the loop of line 2 depends",
+        ),
+        (
+            "int k = 0; for (int i = 9; i > 0; i--, k += threadIdx.x) __syncwarp();",
+            "in the loop of line 2 depends",
+        ),
+        ("for (int i = 9; i > 0; i--, out[i] = 1) __syncwarp();", "is not understood"),
+        (
+            "int t = threadIdx.y * blockDim.x + threadIdx.x; if (t / 32) __syncwarp();",
+            "in the if of line 2 depends",
+        ),
+        ("if (-threadIdx.x / 32 > n) __syncwarp();", "in the if of line 2 depends"),
+        ("if (threadIdx.x < 0160) __syncwarp();", "in the if of line 2 depends"),  # octal: 112
+        (
+            "int v = *in; __syncwarp(); { *out = v; int v = threadIdx.x; __syncwarp(); *out = v; }",
+            "two variables v",
+        ),
+        ("int k = *in; while (k--) __syncwarp();", "in the loop of line 2 depends"),
+        ("int t = threadIdx.x; t++; if (t / 32 == 0) __syncwarp();", "in the if of line 2 depends"),
+        ("if (n + threadIdx.x >> 5) __syncwarp();", "in the if of line 2 depends"),
+        ("if (3 * threadIdx.x / 32) __syncwarp();", "in the if of line 2 depends"),
+        (
+            "int i = blockIdx.x * blockDim.x + threadIdx.x; if (i / 32 < n) __syncwarp();",
+            "in the if of line 2 depends",
+        ),
+        (
+            "for (int w = threadIdx.x / 32; w < n; w++) { __syncwarp(); if (in[w] > 1) break; }",
+            "the jump of line 2",
+        ),
+        ("for (int i = 0; i < 9; i++) { __syncwarp(); if (i == n) return; }", ""),
+        ("if (threadIdx.x / 32) __syncthreads();", "values that may differ between threads"),
+        ("*out = __shfl_sync(__activemask(), *in, 0);", "the mask of __shfl_sync"),
+        ("*out = __shfl_sync(0xffff, *in, 0);", "the mask of __shfl_sync"),
+        ("unsigned m = n ? ~0u : 1; __syncwarp(m);", "the mask of __syncwarp"),
+        ("const unsigned m = ~0u; __syncwarp(m); m = 3;", "the mask of __syncwarp"),
+        (
+            "int v = threadIdx.x; *out = n > 1 ? __shfl_sync(~0u, v, 0) : 0;",
+            "expression whose order matters",
+        ),
+        (
+            "int v = threadIdx.x; if (n && __any_sync(~0u, v)) *out = 1;",
+            "expression whose order matters",
+        ),
+        (
+            "int v = threadIdx.x; v = v++ + __shfl_sync(~0u, v, 0);",
+            "expression whose order matters",
+        ),
+        (
+            "int v = threadIdx.x; *out = atomicAdd(out, 1) + __shfl_sync(~0u, v, 0);",
+            "expression whose order matters",
+        ),
+        ("*out = *in + __shfl_sync(~0u, n, 0);", ""),
+        ("if (__any_sync(~0u, n) && n > 3) n = n >> 1;", ""),
+        ("if (in[0] > __shfl_sync(~0u, n, 0)) *out = 1;", "beside an access to memory"),
+        (
+            "int v = 1; *out = __shfl_sync(~0u, __shfl_sync(~0u, v, 1), 0);",
+            "expression whose order matters",
+        ),
+        ("int v = 3; while (__any_sync(~0u, v > 0)) v--;", "it uses __any_sync"),
+        (
+            "int k = 16; while (k > 0) { __syncwarp(); k /= 2; }",
+            "in the loop of line 2 depends",
+        ),  # each warp would
+        ("switch (n) { case 1: __syncwarp(); }", "it has a warp function in a switch"),
+        ("\n#pragma unroll\nfor (int i = 0; i < n; i++) __syncwarp();", ""),
+    ],
+)
 def test_other_kernels_stay_on_fibers(body, reason):
     assert reason in why(body) if reason else not why(body)
 
 
-@pytest.mark.parametrize(("before", "body", "reason"), [
-    ("__device__ int me() { return threadIdx.x; }", "__syncthreads(); out[me()] = 1;", "me uses threadIdx"),
-    ("__device__ int wait() { __syncthreads(); return 1; }", "while (wait()) *out = 1;", "wait uses __syncthreads"),
-    ("__device__ int wait() { __syncthreads(); return 1; }", "if (wait()) *out = 1;", ""),
-    ("__device__ void f(int n) { if (n) return; __syncthreads(); }", "f(n);", "f uses __syncthreads"),
-    ("__device__ void f(int *p) { __syncthreads(); *p = i; }\nint i;", "int i; f(&i);", "f uses __syncthreads"),
-    ("__device__ int f() { __syncthreads(); return 1; }", "auto v = f();", "f uses __syncthreads"),
-    ("__device__ void f() { __shared__ int s; __syncthreads(); }", "f(); f();", "f uses __syncthreads"),
-    ("__device__ void go(int n) { for (; n; n--) __syncthreads(); }", "go(threadIdx.x);", "in the loop of line 1"),
-    ("struct S { __device__ int me() { return threadIdx.x; } };", "S s; __syncthreads(); s.me();", "S uses"),
-    (
-        "__device__ int a() { return threadIdx.x; }\n__device__ int b() { return a(); }",
-        "__syncthreads(); b();",
-        "b uses",
-    ),
-    ("#define WAIT __syncthreads()", "out[0] = 1; WAIT; out[1] = 1;", ""),
-    ("#define COUNT(n) atomicAdd(&(n), 1)", "__syncthreads(); while (COUNT(*out) < n) ;", "result of atomicAdd"),
-    ("#define OF(n) *&(n)", "int k = n; *out = OF((k)); if (k > 3) { __syncthreads(); }", "in the if of line 2"),
-    ("#define SET(v) v = threadIdx.x", "int k = 1; SET(k); if (k) { __syncthreads(); }", "in the if of line 2"),
-    ("#define DEFINE(name) int name;\nDEFINE(before)", "__syncthreads();", ""),
-    ("enum { N = 3 };\n__device__ int M;", "if (n > N) { __syncthreads(); }", ""),
-    ("enum { N = 3 };\n__device__ int M;", "if (n > M) { __syncthreads(); }", "in the if of line 3"),
-    ("__device__ int max(int &a, int b) { return a = b; }", "if (max(n, 3)) { __syncthreads(); }", "in the if"),
-    ("__device__ void set(int &a) { a = 1; }", "set(n); if (n) { __syncthreads(); }", "in the if of line 2"),
-    ("__device__ int get(int a) { return a; }", "*out = get(n); if (n) { __syncthreads(); }", ""),
-    ("struct I { int i; };\n__device__ int operator>>(I a, int &b) { return b = a.i; }",
-     "I i = {2}; *out = i >> n; if (n) { __syncthreads(); }", "I uses operators of the source"),
-    ("struct I { int i; };\n__device__ int operator>>(I a, int &b) { return b = a.i; }",
-     "if (n >> 1) { __syncthreads(); }", ""),
-    ("struct I { int i; };\nusing R = I &;\n__device__ int operator+(R a, int b) { return a.i += b; }",
-     "I i = {2}; *out = i + 1; __syncthreads();", "I uses operators of the source"),
-    ("struct I { int &i; I(int &i) : i(i) {} };", "I i(n); i.i = *out; if (n) { __syncthreads(); }",
-     "it uses the class I"),
-    ("struct I { int i; int me() { return i; } };", "I i = {2}; __syncthreads(); *out = i.me();", "it uses the"),
-    ("__device__ void f(const float &v) { __syncthreads(); }", "f(n);", "f uses __syncthreads"),
-    ("__device__ void f(float const& v) { __syncthreads(); }", "f(n);", "f uses __syncthreads"),
-    ("using R = const float;\n__device__ void f(R &v) { __syncthreads(); }", "f(n);", "f uses __syncthreads"),
-    ("struct I { int n; };", "I i = {n}; if (i.n > 3) { __syncthreads(); }", "in the if of line 2"),
-    ("struct I { int n, m; };\n__device__ I one();", "I i = one(); __syncthreads(); *out = i.m;", ""),
-    ("using R = int &;", "R r = n; r = threadIdx.x; if (n) { __syncthreads(); }", "r may refer to something"),
-    (
-        "__device__ float pick(const float *p, bool second) { return p[second]; }",
-        "__syncthreads(); *out = pick(in, n);",
-        "pick uses a comparison",
-    ),
-])
+@pytest.mark.parametrize(
+    ("before", "body", "reason"),
+    [
+        (
+            "__device__ int me() { return threadIdx.x; }",
+            "__syncthreads(); out[me()] = 1;",
+            "me uses threadIdx",
+        ),
+        (
+            "__device__ int wait() { __syncthreads(); return 1; }",
+            "while (wait()) *out = 1;",
+            "wait uses __syncthreads",
+        ),
+        ("__device__ int wait() { __syncthreads(); return 1; }", "if (wait()) *out = 1;", ""),
+        (
+            "__device__ void f(int n) { if (n) return; __syncthreads(); }",
+            "f(n);",
+            "f uses __syncthreads",
+        ),
+        (
+            "__device__ void f(int *p) { __syncthreads(); *p = i; }\nint i;",
+            "int i; f(&i);",
+            "f uses __syncthreads",
+        ),
+        (
+            "__device__ int f() { __syncthreads(); return 1; }",
+            "auto v = f();",
+            "f uses __syncthreads",
+        ),
+        (
+            "__device__ void f() { __shared__ int s; __syncthreads(); }",
+            "f(); f();",
+            "f uses __syncthreads",
+        ),
+        (
+            "__device__ void go(int n) { for (; n; n--) __syncthreads(); }",
+            "go(threadIdx.x);",
+            "in the loop of line 1",
+        ),
+        (
+            "struct S { __device__ int me() { return threadIdx.x; } };",
+            "S s; __syncthreads(); s.me();",
+            "S uses",
+        ),
+        (
+            "__device__ int a() { return threadIdx.x; }\n__device__ int b() { return a(); }",
+            "__syncthreads(); b();",
+            "b uses",
+        ),
+        ("#define WAIT __syncthreads()", "out[0] = 1; WAIT; out[1] = 1;", ""),
+        (
+            "#define COUNT(n) atomicAdd(&(n), 1)",
+            "__syncthreads(); while (COUNT(*out) < n) ;",
+            "result of atomicAdd",
+        ),
+        (
+            "#define OF(n) *&(n)",
+            "int k = n; *out = OF((k)); if (k > 3) { __syncthreads(); }",
+            "in the if of line 2",
+        ),
+        (
+            "#define SET(v) v = threadIdx.x",
+            "int k = 1; SET(k); if (k) { __syncthreads(); }",
+            "in the if of line 2",
+        ),
+        ("#define DEFINE(name) int name;\nDEFINE(before)", "__syncthreads();", ""),
+        ("enum { N = 3 };\n__device__ int M;", "if (n > N) { __syncthreads(); }", ""),
+        (
+            "enum { N = 3 };\n__device__ int M;",
+            "if (n > M) { __syncthreads(); }",
+            "in the if of line 3",
+        ),
+        (
+            "__device__ int max(int &a, int b) { return a = b; }",
+            "if (max(n, 3)) { __syncthreads(); }",
+            "in the if",
+        ),
+        (
+            "__device__ void set(int &a) { a = 1; }",
+            "set(n); if (n) { __syncthreads(); }",
+            "in the if of line 2",
+        ),
+        (
+            "__device__ int get(int a) { return a; }",
+            "*out = get(n); if (n) { __syncthreads(); }",
+            "",
+        ),
+        (
+            "struct I { int i; };\n__device__ int operator>>(I a, int &b) { return b = a.i; }",
+            "I i = {2}; *out = i >> n; if (n) { __syncthreads(); }",
+            "I uses operators of the source",
+        ),
+        (
+            "struct I { int i; };\n__device__ int operator>>(I a, int &b) { return b = a.i; }",
+            "if (n >> 1) { __syncthreads(); }",
+            "",
+        ),
+        (
+            "struct I { int i; };\nusing R = I &;\n__device__ int operator+(R a, int b) { return a.i += b; }",
+            "I i = {2}; *out = i + 1; __syncthreads();",
+            "I uses operators of the source",
+        ),
+        (
+            "struct I { int &i; I(int &i) : i(i) {} };",
+            "I i(n); i.i = *out; if (n) { __syncthreads(); }",
+            "it uses the class I",
+        ),
+        (
+            "struct I { int i; int me() { return i; } };",
+            "I i = {2}; __syncthreads(); *out = i.me();",
+            "it uses the",
+        ),
+        ("__device__ void f(const float &v) { __syncthreads(); }", "f(n);", "f uses __syncthreads"),
+        ("__device__ void f(float const& v) { __syncthreads(); }", "f(n);", "f uses __syncthreads"),
+        (
+            "using R = const float;\n__device__ void f(R &v) { __syncthreads(); }",
+            "f(n);",
+            "f uses __syncthreads",
+        ),
+        (
+            "struct I { int n; };",
+            "I i = {n}; if (i.n > 3) { __syncthreads(); }",
+            "in the if of line 2",
+        ),
+        (
+            "struct I { int n, m; };\n__device__ I one();",
+            "I i = one(); __syncthreads(); *out = i.m;",
+            "",
+        ),
+        (
+            "using R = int &;",
+            "R r = n; r = threadIdx.x; if (n) { __syncthreads(); }",
+            "r may refer to something",
+        ),
+        (
+            "__device__ float pick(const float *p, bool second) { return p[second]; }",
+            "__syncthreads(); *out = pick(in, n);",
+            "pick uses a comparison",
+        ),
+    ],
+)
 def test_what_a_kernel_calls_can_need_fibers(before, body, reason):
     assert reason in why(body, before) if reason else not why(body, before)
 
 
-@pytest.mark.parametrize(("gear", "options", "reason"), [
-    ("loops", [], ""),
-    ("fibers", [], "HOSTCUDA_GEAR=fibers asks for them"),
-    ("loops", ["-G"], "it is compiled for a debugger"),
-])
+@pytest.mark.parametrize(
+    ("gear", "options", "reason"),
+    [
+        ("loops", [], ""),
+        ("fibers", [], "HOSTCUDA_GEAR=fibers asks for them"),
+        ("loops", ["-G"], "it is compiled for a debugger"),
+    ],
+)
 def test_every_kernel_on_fibers_has_a_reason(monkeypatch, gear, options, reason):
     monkeypatch.setenv("HOSTCUDA_GEAR", gear)
     source = "#define BODY { __syncthreads(); }\n#define KERNEL(name) __global__ void name() BODY\n"
@@ -250,16 +453,24 @@ def test_every_kernel_on_fibers_has_a_reason(monkeypatch, gear, options, reason)
 
 def test_thread_loops_are_the_default(monkeypatch):
     monkeypatch.delenv("HOSTCUDA_GEAR", raising=False)
-    assert compiler.SourceModule("__global__ void f() { __syncthreads(); }").get_function("f").gear == "loops"
+    assert (
+        compiler.SourceModule("__global__ void f() { __syncthreads(); }").get_function("f").gear
+        == "loops"
+    )
 
 
 @pytest.mark.parametrize(("size", "gear"), [(500, "loops"), (3000, "fibers")])
 def test_large_arrays_of_each_thread_stay_on_fibers(monkeypatch, size, gear):
     """All threads of a block keep them on one stack."""
     monkeypatch.setenv("HOSTCUDA_GEAR", "loops")
-    text = "".join(f"int a{i}[{size}]; for (int j = 0; j < {size}; ++j) a{i}[j] = threadIdx.x + j;\n" for i in range(7))
+    text = "".join(
+        f"int a{i}[{size}]; for (int j = 0; j < {size}; ++j) a{i}[j] = threadIdx.x + j;\n"
+        for i in range(7)
+    )
     total = "+".join(f"a{i}[threadIdx.x]" for i in range(7))
-    source = f"__global__ void f(int *out) {{ {text} __syncthreads(); out[threadIdx.x] = {total}; }}"
+    source = (
+        f"__global__ void f(int *out) {{ {text} __syncthreads(); out[threadIdx.x] = {total}; }}"
+    )
     function = compiler.SourceModule(source).get_function("f")
     assert function.gear == gear
     assert function.why_fibers == ("" if gear == "loops" else "its thread loops do not compile")
@@ -282,7 +493,9 @@ def test_a_fault_in_a_thread_loop_names_its_thread(monkeypatch):
     assert function.gear == "loops"
     out = driver.mem_alloc(256)
     function(out, np.int32(1 << 15), grid=(3, 1), block=(8, 8, 1))  # 128 KB further: in the guard
-    with pytest.raises(driver.LaunchError, match=r"kernel f, block \(2,0,0\), thread \(5,1,0\): a write to"):
+    with pytest.raises(
+        driver.LaunchError, match=r"kernel f, block \(2,0,0\), thread \(5,1,0\): a write to"
+    ):
         driver.Context.synchronize()
 
 
@@ -293,7 +506,9 @@ def test_ctrl_c_ends_an_endless_thread_loop(monkeypatch):
     assert function.gear == "loops"
     memory = driver.mem_alloc(256)
     function(memory, np.int32(1), block=(64, 1, 1))
-    threading.Timer(0.2, signal.pthread_kill, (threading.main_thread().ident, signal.SIGINT)).start()
+    threading.Timer(
+        0.2, signal.pthread_kill, (threading.main_thread().ident, signal.SIGINT)
+    ).start()
     with pytest.raises(Interrupted):
         driver.Context.synchronize()
     function(memory, np.int32(0), block=(64, 1, 1))
@@ -328,7 +543,7 @@ def test_an_unknown_gear_is_refused(monkeypatch):
 def test_a_function_of_a_header_can_have_warp_functions(tmp_path):
     header = "#pragma once\n__device__ inline float swap(float v) { v = __shfl_xor_sync(~0u, v, 1); return v; }\n"
     (tmp_path / "swap.h").write_text(header)
-    kernel = '__global__ void f(float *out) { out[threadIdx.x] = swap(out[threadIdx.x]); }'
+    kernel = "__global__ void f(float *out) { out[threadIdx.x] = swap(out[threadIdx.x]); }"
     source = f'#include "swap.h"\nextern "C" {kernel}'
     text = rewritten(source, no_extern_c=True, include_dirs=[tmp_path])
     assert 'HOSTCUDA_KERNEL_WARPS(1024, (hostcuda_loops_f), "", f)' in text
@@ -362,7 +577,9 @@ def test_a_function_that_changes_its_callers_array_is_called(monkeypatch):
 
 
 def test_each_kernel_is_registered_once():
-    source = "".join(f"__global__ void k{i}(int *p) {{ p[0] = 1; {'__syncthreads();' * i} }}\n" for i in range(3))
+    source = "".join(
+        f"__global__ void k{i}(int *p) {{ p[0] = 1; {'__syncthreads();' * i} }}\n" for i in range(3)
+    )
     text = add_loops(rewrite(source).text)
     assert re.findall(r"HOSTCUDA_KERNEL\w*\(\d+, \((\w*)\), .*, (\w+)\)", text) == [
         ("", "k0"),

@@ -85,7 +85,11 @@ def test_host_arrays_may_have_gaps():
 
 
 def test_a_queued_copy_reads_pageable_memory_during_the_call(module):
-    flag, stream, a = cuda.to_device(np.zeros(1, np.int32)), cuda.Stream(), np.ones((2, 4), np.int32)
+    flag, stream, a = (
+        cuda.to_device(np.zeros(1, np.int32)),
+        cuda.Stream(),
+        np.ones((2, 4), np.int32),
+    )
     to = cuda.mem_alloc(a.nbytes)
     module.get_function("wait_for")(flag, np.int32(1), block=(1, 1, 1), stream=stream)
     copy = rectangle(cuda.Memcpy2D(), 16, 2, (0, 0, 16), (0, 0, 16))
@@ -99,14 +103,26 @@ def test_a_queued_copy_reads_pageable_memory_during_the_call(module):
     assert (cuda.from_device_like(to, a) == 1).all()
 
 
-@pytest.mark.parametrize(("change", "words"), [
-    (lambda copy: copy.set_src_device(None), "there is no src: call set_src_host or set_src_device"),
-    (lambda copy: setattr(copy, "src_pitch", 12), "src_pitch = 12, but a row reaches to byte 16"),
-    (lambda copy: setattr(copy, "src_y", 1), "the box ends at byte 48, the host array of src at 32"),
-    (lambda copy: setattr(copy, "dst_x_in_bytes", 16), "64 bytes do not fit in the 32"),
-    (lambda copy: copy.set_dst_host(np.zeros(8, np.int32)), "both ends are on the host"),
-    (lambda copy: copy.set_src_array(object()), "no CUDA arrays"),
-])
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (
+            lambda copy: copy.set_src_device(None),
+            "there is no src: call set_src_host or set_src_device",
+        ),
+        (
+            lambda copy: setattr(copy, "src_pitch", 12),
+            "src_pitch = 12, but a row reaches to byte 16",
+        ),
+        (
+            lambda copy: setattr(copy, "src_y", 1),
+            "the box ends at byte 48, the host array of src at 32",
+        ),
+        (lambda copy: setattr(copy, "dst_x_in_bytes", 16), "64 bytes do not fit in the 32"),
+        (lambda copy: copy.set_dst_host(np.zeros(8, np.int32)), "both ends are on the host"),
+        (lambda copy: copy.set_src_array(object()), "no CUDA arrays"),
+    ],
+)
 def test_what_does_not_fit_is_refused(change, words):
     copy = rectangle(cuda.Memcpy2D(), 16, 2, (0, 0, 16), (0, 0, 32 if "64" in words else 16))
     copy.set_src_host(np.zeros((2, 4), np.int32))
@@ -129,9 +145,14 @@ def test_a_misspelt_size_is_an_error():
         cuda.Memcpy2D().width = 4
 
 
-@pytest.mark.parametrize(("fill", "dtype"), [
-    (cuda.memset_d2d8, np.uint8), (cuda.memset_d2d16, np.uint16), (cuda.memset_d2d32, np.uint32),
-])
+@pytest.mark.parametrize(
+    ("fill", "dtype"),
+    [
+        (cuda.memset_d2d8, np.uint8),
+        (cuda.memset_d2d16, np.uint16),
+        (cuda.memset_d2d32, np.uint32),
+    ],
+)
 def test_fills_of_rectangles(fill, dtype):
     a = np.zeros((3, 8), dtype)
     d = cuda.to_device(a)
@@ -194,5 +215,10 @@ def test_limits_are_kept():
 
 
 def test_streams_have_handles_of_their_own():
-    handles = {cuda.Stream().handle, (kept := cuda.Stream()).handle, cuda.Stream().handle, kept.handle}
+    handles = {
+        cuda.Stream().handle,
+        (kept := cuda.Stream()).handle,
+        cuda.Stream().handle,
+        kept.handle,
+    }
     assert all(isinstance(handle, int) for handle in handles) and len(handles) >= 2

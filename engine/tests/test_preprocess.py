@@ -42,48 +42,94 @@ struct Table { Kernel kernel; Kernel get() { return kernel; } } table[] = {{one}
 """
 
 
-@pytest.mark.parametrize(("before", "launch", "printed"), [
-    ("#define LAUNCH(kernel, ...) kernel<<<1, 1>>>(__VA_ARGS__)", "LAUNCH(set, x, 3)", 3),
-    ("#define CHECK(call) do { call; if (cudaGetLastError()) return 1; } while (0)", "CHECK((set<<<1, 1>>>(x, 4)))", 4),
-    ("#define MADE(a, b) __global__ void a##_##b(int *x) { *x = 5; }\nMADE(f, g)", "f_g<<<1, 1>>>(x)", 5),
-    ("__global__ void f(int *x,\n#ifdef NOTHING\nint, int n\n#else\nint n\n#endif\n) { *x = n; }",
-     "f<<<1, 1>>>(x, 6)", 6),
-    ('#define HEADER "add.cuh"\n#include HEADER', "add<<<1, 1>>>(x, 7)", 7),
-    ("#define SHARED(T, s) extern __shared__ T s[]\n__global__ void f(int *x) { SHARED(int, s); s[0] = 8; *x = s[0]; }",
-     "f<<<1, 1, 4>>>(x)", 8),
-    ('#define LANE(x) asm("mov.u32 %0, %%laneid;" : "=r"(x))\n'
-     "__global__ void f(int *x) { unsigned n; LANE(n); x[n] = 9; }", "f<<<1, 1>>>(x)", 9),
-    ("template <class T, typename = std::enable_if_t<(sizeof(T) > 2)>> __global__ void f(T *x) { *x = 10; }",
-     "f<<<1, 1>>>(x)", 10),
-    ("template <class T, std::enable_if_t<std::is_integral<T>::value, int> = 0> __global__ void f(T *x) { *x = 11; }\n"
-     "template <class T, std::enable_if_t<!std::is_integral<T>::value, int> = 0> __global__ void f(T *x) { *x = 0; }",
-     "f<<<1, 1>>>(x)", 11),
-    ("template <bool B = (3 < 4), int N = (5 > 4) ? 12 : 0> __global__ void f(int *x) { *x = B ? N : 0; }",
-     "f < (3 < 4) > <<< 2 >> 1, dim3(1) >>> (x)", 12),
-    ("template <bool B = (3 < 4), int N = (5 > 4) ? 12 : 0> __global__ void f(int *x) { *x = B ? N : 0; }",
-     "f<><<<1, 1>>>(x)", 12),
-    ("__global__ void f(int *f) { *f = 13; }", "f<<<1, 1>>>(x)", 13),
-    ("", "pick(true)<<<1, 1>>>(x)", 1),
-    ("", "if (x) (*pick(false))<<<1, 1>>>(x)", 2),
-    ("", "table[1].get()<<<1, 1>>>(x)", 2),
-    ("", "(x ? one : two)<<<1, 1>>>(x)", 1),
-    ("", "set<<<1, 1, 0, NULL>>>(x, int{INT32_MAX})", 2**31 - 1),
-    ("#undef NULL\nconst int NULL = 13;", "set<<<1, 1>>>(x, NULL)", 13),
-    ("#define __forceinline__ inline\n#ifndef __global__\n#define __global__\n#endif\n"
-     "__global__ void f(int *x) { *x = 15; }", "f<<<1, 1>>>(x)", 15),
-    ('const char *text = R"(\n#define two 2\n# 1 "nowhere.cu" 1 3\n)";',
-     "set<<<1, 1>>>(x, text[1] + __LINE__)", ord("#") + 15),
-])
+@pytest.mark.parametrize(
+    ("before", "launch", "printed"),
+    [
+        ("#define LAUNCH(kernel, ...) kernel<<<1, 1>>>(__VA_ARGS__)", "LAUNCH(set, x, 3)", 3),
+        (
+            "#define CHECK(call) do { call; if (cudaGetLastError()) return 1; } while (0)",
+            "CHECK((set<<<1, 1>>>(x, 4)))",
+            4,
+        ),
+        (
+            "#define MADE(a, b) __global__ void a##_##b(int *x) { *x = 5; }\nMADE(f, g)",
+            "f_g<<<1, 1>>>(x)",
+            5,
+        ),
+        (
+            "__global__ void f(int *x,\n#ifdef NOTHING\nint, int n\n#else\nint n\n#endif\n) { *x = n; }",
+            "f<<<1, 1>>>(x, 6)",
+            6,
+        ),
+        ('#define HEADER "add.cuh"\n#include HEADER', "add<<<1, 1>>>(x, 7)", 7),
+        (
+            "#define SHARED(T, s) extern __shared__ T s[]\n__global__ void f(int *x) { SHARED(int, s); s[0] = 8; *x = s[0]; }",
+            "f<<<1, 1, 4>>>(x)",
+            8,
+        ),
+        (
+            '#define LANE(x) asm("mov.u32 %0, %%laneid;" : "=r"(x))\n'
+            "__global__ void f(int *x) { unsigned n; LANE(n); x[n] = 9; }",
+            "f<<<1, 1>>>(x)",
+            9,
+        ),
+        (
+            "template <class T, typename = std::enable_if_t<(sizeof(T) > 2)>> __global__ void f(T *x) { *x = 10; }",
+            "f<<<1, 1>>>(x)",
+            10,
+        ),
+        (
+            "template <class T, std::enable_if_t<std::is_integral<T>::value, int> = 0> __global__ void f(T *x) { *x = 11; }\n"
+            "template <class T, std::enable_if_t<!std::is_integral<T>::value, int> = 0> __global__ void f(T *x) { *x = 0; }",
+            "f<<<1, 1>>>(x)",
+            11,
+        ),
+        (
+            "template <bool B = (3 < 4), int N = (5 > 4) ? 12 : 0> __global__ void f(int *x) { *x = B ? N : 0; }",
+            "f < (3 < 4) > <<< 2 >> 1, dim3(1) >>> (x)",
+            12,
+        ),
+        (
+            "template <bool B = (3 < 4), int N = (5 > 4) ? 12 : 0> __global__ void f(int *x) { *x = B ? N : 0; }",
+            "f<><<<1, 1>>>(x)",
+            12,
+        ),
+        ("__global__ void f(int *f) { *f = 13; }", "f<<<1, 1>>>(x)", 13),
+        ("", "pick(true)<<<1, 1>>>(x)", 1),
+        ("", "if (x) (*pick(false))<<<1, 1>>>(x)", 2),
+        ("", "table[1].get()<<<1, 1>>>(x)", 2),
+        ("", "(x ? one : two)<<<1, 1>>>(x)", 1),
+        ("", "set<<<1, 1, 0, NULL>>>(x, int{INT32_MAX})", 2**31 - 1),
+        ("#undef NULL\nconst int NULL = 13;", "set<<<1, 1>>>(x, NULL)", 13),
+        (
+            "#define __forceinline__ inline\n#ifndef __global__\n#define __global__\n#endif\n"
+            "__global__ void f(int *x) { *x = 15; }",
+            "f<<<1, 1>>>(x)",
+            15,
+        ),
+        (
+            'const char *text = R"(\n#define two 2\n# 1 "nowhere.cu" 1 3\n)";',
+            "set<<<1, 1>>>(x, text[1] + __LINE__)",
+            ord("#") + 15,
+        ),
+    ],
+)
 def test_what_the_compiler_sees_is_found(run, before, launch, printed):
     text = f"{START}{before}\nint main() {{ cudaMallocManaged(&x, 4); {launch}; shown(); }}\n"
     assert run(text, add_cuh="__global__ void add(int *x, int n) { *x = n; }\n") == f"{printed}\n"
 
 
-@pytest.mark.parametrize(("kernel", "printed"), [
-    ("template <class T> requires (sizeof(T) > 2) && std::integral<T> __global__ void f(T *x) { *x = 1; }", 1),
-    ("template <class T> __global__ void f(T *x) requires std::integral<T> { *x = 2; }", 2),
-    ("template <std::integral T> __global__ void f(T *x) { *x = 3; }", 3),
-])
+@pytest.mark.parametrize(
+    ("kernel", "printed"),
+    [
+        (
+            "template <class T> requires (sizeof(T) > 2) && std::integral<T> __global__ void f(T *x) { *x = 1; }",
+            1,
+        ),
+        ("template <class T> __global__ void f(T *x) requires std::integral<T> { *x = 2; }", 2),
+        ("template <std::integral T> __global__ void f(T *x) { *x = 3; }", 3),
+    ],
+)
 def test_kernels_can_have_requirements(run, kernel, printed):
     main = "int main() { cudaMallocManaged(&x, 4); f<<<1, 1>>>(x); shown(); }\n"
     assert run(f"#include <concepts>\n{START}{kernel}\n{main}", "-std=c++20") == f"{printed}\n"
@@ -97,7 +143,15 @@ def lines(text, **options):
 
 def test_lines_without_macros_are_as_written():
     text = "int  a; // one\n#define N 3\nint /* two\n three */\n   b;  int c;\nint   d[N];\n\tint\te  = 1;\n"
-    assert lines(text)[1:] == ["int  a;", "", "int", "", "   b;  int c;", "int d[3];", "\tint\te  = 1;"]
+    assert lines(text)[1:] == [
+        "int  a;",
+        "",
+        "int",
+        "",
+        "   b;  int c;",
+        "int d[3];",
+        "\tint\te  = 1;",
+    ]
 
 
 def test_no_line_moves():
@@ -120,7 +174,10 @@ def test_errors_name_the_line_in_a_header(tmp_path):
     message = refusal('#include "a.cuh"\n', include_dirs=[tmp_path])
     assert f"{tmp_path}/b.cuh:3:13: error: " in message
     (tmp_path / "b.cuh").write_text("#include <map>\n")
-    message = refusal('#line 7 "mine.cu"\n#define E wrong\n#include "b.cuh"\nint x = E;\n', include_dirs=[tmp_path])
+    message = refusal(
+        '#line 7 "mine.cu"\n#define E wrong\n#include "b.cuh"\nint x = E;\n',
+        include_dirs=[tmp_path],
+    )
     assert "mine.cu:9:9: error: " in message
 
 
@@ -133,7 +190,9 @@ def test_only_the_users_headers_are_read(tmp_path):
 
 
 def test_macros_in_an_unroll_pragma_are_expanded():
-    text = "#define N M\n#define M 4\nvoid f() {\n#pragma unroll N\nfor (int i = 0; i < 9; i++) ;\n}\n"
+    text = (
+        "#define N M\n#define M 4\nvoid f() {\n#pragma unroll N\nfor (int i = 0; i < 9; i++) ;\n}\n"
+    )
     assert "#pragma unroll 4" in lines(text)
 
 
@@ -143,7 +202,9 @@ def test_a_header_that_appears_is_seen(tmp_path):
 
     def result():
         x = np.zeros(1, np.int32)
-        compiler.SourceModule(source, include_dirs=[tmp_path]).get_function("f")(driver.Out(x), block=(1, 1, 1))
+        compiler.SourceModule(source, include_dirs=[tmp_path]).get_function("f")(
+            driver.Out(x), block=(1, 1, 1)
+        )
         return x[0]
 
     assert result() == 1
@@ -165,7 +226,13 @@ def test_a_cached_module_knows_its_kernels_parameters_without_preprocessing(monk
 def test_a_program_of_another_kind_is_not_run_as_python(tmp_path):
     path = tmp_path / "main.cpp"
     path.write_text("int main() { return 07 + 0x1p3; }\n")
-    assert child.program(str(path), (), "cpu")[:3] == [sys.executable, "-m", "hostcuda.programs.program"]
+    assert child.program(str(path), (), "cpu")[:3] == [
+        sys.executable,
+        "-m",
+        "hostcuda.programs.program",
+    ]
     path = path.rename(tmp_path / "main.cuh")
-    with pytest.raises(EngineError, match=r"main\.cuh is no program: give a Python script \(\.py\), or CUDA C\+\+"):
+    with pytest.raises(
+        EngineError, match=r"main\.cuh is no program: give a Python script \(\.py\), or CUDA C\+\+"
+    ):
         child.program(str(path), (), "cpu")

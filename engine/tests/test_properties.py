@@ -10,7 +10,9 @@ import hostcuda.driver as cuda
 
 pytestmark = pytest.mark.thorough("gears against each other: minutes")
 
-quick = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+quick = settings(
+    deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 
 SOURCE = r"""
 // Every thread writes who it is.
@@ -55,7 +57,9 @@ def test_every_thread_of_every_block_runs_once(module, grid, block):
     blocks_, threads = int(np.prod(grid)), int(np.prod(block))
     y = np.full(blocks_ * threads, -1, np.int32)
     module.get_function("identify")(cuda.Out(y), grid=grid, block=block)
-    assert (y.reshape(blocks_, threads) == np.arange(blocks_)[:, None] * 1024 + np.arange(threads)).all()
+    assert (
+        y.reshape(blocks_, threads) == np.arange(blocks_)[:, None] * 1024 + np.arange(threads)
+    ).all()
 
 
 @quick
@@ -69,7 +73,10 @@ def test_every_thread_of_every_block_runs_once(module, grid, block):
 def test_barriers_and_dynamic_shared_memory(module, n, threads, by, rounds, spare):
     y = np.arange(n, dtype=np.int32)
     module.get_function("rotate")(
-        cuda.InOut(y), *map(np.int32, (n, by, rounds)), grid=(-(-n // threads), 1), block=(threads, 1, 1),
+        cuda.InOut(y),
+        *map(np.int32, (n, by, rounds)),
+        grid=(-(-n // threads), 1),
+        block=(threads, 1, 1),
         shared=4 * (threads + spare),
     )
     expected = np.arange(n)
@@ -82,7 +89,13 @@ def test_barriers_and_dynamic_shared_memory(module, n, threads, by, rounds, spar
 @given(
     sizes=st.lists(st.integers(1, 3000), min_size=1, max_size=5),
     steps=st.lists(
-        st.tuples(st.integers(0, 4), st.integers(-3, 3), st.integers(-5, 5), st.integers(1, 4), st.integers(1, 300)),
+        st.tuples(
+            st.integers(0, 4),
+            st.integers(-3, 3),
+            st.integers(-5, 5),
+            st.integers(1, 4),
+            st.integers(1, 300),
+        ),
         max_size=25,
     ),
 )
@@ -94,7 +107,9 @@ def test_streams_keep_their_own_order(module, sizes, steps):
     buffers = [cuda.to_device(x) for x in expected]
     for which, a, b, grid, threads in steps:
         s = which % len(sizes)
-        affine.prepared_async_call((grid, 1), (threads, 1, 1), streams[s], buffers[s], sizes[s], a, b)
+        affine.prepared_async_call(
+            (grid, 1), (threads, 1, 1), streams[s], buffers[s], sizes[s], a, b
+        )
         expected[s] = a * expected[s] + b
     results = [cuda.pagelocked_empty(n, np.int64) for n in sizes]
     for stream, buffer, result in zip(streams, buffers, results, strict=True):

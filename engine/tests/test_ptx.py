@@ -39,14 +39,24 @@ def mma(k, kind, separate=False):
     letter, count = ("f", 4) if kind == "f32" else ("r", 2)
     sizes = [count, k // 4, k // 8, count]
     first = [0, count, count + k // 4, sum(sizes[:3]) if separate else 0]
-    groups = ["{" + ", ".join(f"%{at + i}" for i in range(n)) + "}" for at, n in zip(first, sizes, strict=True)]
-    outputs = ", ".join(f'"{"=" if separate else "+"}{letter}"({"e" if separate else "d"}[{i}])' for i in range(count))
+    groups = [
+        "{" + ", ".join(f"%{at + i}" for i in range(n)) + "}"
+        for at, n in zip(first, sizes, strict=True)
+    ]
+    outputs = ", ".join(
+        f'"{"=" if separate else "+"}{letter}"({"e" if separate else "d"}[{i}])'
+        for i in range(count)
+    )
     inputs = [f'"r"({name}[{i}])' for name, n in (("fa", k // 4), ("fb", k // 8)) for i in range(n)]
     inputs += [f'"{letter}"(d[{i}])' for i in range(count)] if separate else []
     word = "float" if kind == "f32" else "unsigned"
     name = f"mma.sync.aligned.m16n8k{k}.row.col.{kind}.f16.f16.{kind}"
     text = f'asm volatile("{name} {", ".join(groups)};" : {outputs} : {", ".join(inputs)});'
-    return f"{word} e[{count}]; {text} for (int i = 0; i < {count}; i++) d[i] = e[i];" if separate else text
+    return (
+        f"{word} e[{count}]; {text} for (int i = 0; i < {count}; i++) d[i] = e[i];"
+        if separate
+        else text
+    )
 
 
 FORMS = list(itertools.product((16, 8), ("f32", "f16"), (False, True)))
@@ -66,15 +76,26 @@ def run(function, a, b, c, turns, warps):
     word = np.float32 if c.dtype == np.float32 else np.uint32
     d = c.copy()
     function(
-        cuda.In(a.view(np.uint32)), cuda.In(b.view(np.uint32)), cuda.InOut(d.view(word)), np.int32(turns),
-        block=(32 * warps, 1, 1), grid=(1, 1),
+        cuda.In(a.view(np.uint32)),
+        cuda.In(b.view(np.uint32)),
+        cuda.InOut(d.view(word)),
+        np.int32(turns),
+        block=(32 * warps, 1, 1),
+        grid=(1, 1),
     )
     return d
 
 
 def operands(k, kind, warps):
-    a, b = RNG.normal(size=(16 * warps, k)).astype(np.float16), RNG.normal(size=(8, k)).astype(np.float16)
-    return a, b, RNG.normal(size=(16 * warps, 8)).astype(np.float32 if kind == "f32" else np.float16)
+    a, b = (
+        RNG.normal(size=(16 * warps, k)).astype(np.float16),
+        RNG.normal(size=(8, k)).astype(np.float16),
+    )
+    return (
+        a,
+        b,
+        RNG.normal(size=(16 * warps, 8)).astype(np.float32 if kind == "f32" else np.float16),
+    )
 
 
 def assert_close(d, a, b, c, turns):
@@ -89,8 +110,10 @@ def assert_close(d, a, b, c, turns):
 
 @pytest.fixture(scope="module")
 def module():
-    return SourceModule("".join(kernel(k, kind, mma(k, kind, s), name(k, kind, s)) for k, kind, s in FORMS),
-                        no_extern_c=True)
+    return SourceModule(
+        "".join(kernel(k, kind, mma(k, kind, s), name(k, kind, s)) for k, kind, s in FORMS),
+        no_extern_c=True,
+    )
 
 
 @pytest.mark.parametrize("form", FORMS, ids=[name(*form) for form in FORMS])
@@ -113,7 +136,11 @@ def test_every_element_has_its_place(module):
 
 
 def test_half_sums_are_rounded_once(module):
-    a, b, c = np.zeros((16, 16), np.float16), np.zeros((8, 16), np.float16), np.zeros((16, 8), np.float16)
+    a, b, c = (
+        np.zeros((16, 16), np.float16),
+        np.zeros((8, 16), np.float16),
+        np.zeros((16, 8), np.float16),
+    )
     a[0], b[0], c[0, 0] = 1, 1 / 16, 2048  # whose neighbours are 2 away
     b[0, 0] += 1
     a[1, 0], b[1, 0] = 60000, 2
@@ -158,16 +185,25 @@ def test_ways_to_write_it(way, ways):
 def test_two_products_in_one_statement():
     text = mma(16, "f32")
     one = text.split('"')[1]
-    function = SourceModule(kernel(16, "f32", text.replace(one, one * 2)), no_extern_c=True).get_function("f")
+    function = SourceModule(
+        kernel(16, "f32", text.replace(one, one * 2)), no_extern_c=True
+    ).get_function("f")
     a, b, c = operands(16, "f32", 1)
     assert_close(run(function, a, b, c, 1, 1), a, b, c, 2)
 
 
 def test_in_a_macro():
     text = mma(16, "f32").replace("d[", "D[").replace(":", "\\\n :").replace(";)", ';" \\\n ")')
-    source = "#define MMA(D, fa, fb) \\\n" + text.rstrip(";") + "\n" + kernel(16, "f32", "MMA(d, fa, fb);")
+    source = (
+        "#define MMA(D, fa, fb) \\\n"
+        + text.rstrip(";")
+        + "\n"
+        + kernel(16, "f32", "MMA(d, fa, fb);")
+    )
     a, b, c = operands(16, "f32", 1)
-    assert_close(run(SourceModule(source, no_extern_c=True).get_function("f"), a, b, c, 1, 1), a, b, c, 1)
+    assert_close(
+        run(SourceModule(source, no_extern_c=True).get_function("f"), a, b, c, 1, 1), a, b, c, 1
+    )
 
 
 @pytest.mark.usefixtures("cpu_engine")
@@ -176,12 +212,20 @@ def test_a_warp_that_is_not_whole_is_refused():
     function = SourceModule(source).get_function("f")
     line = source[: source.index("asm")].count("\n") + 1
     for threads, taking_part in ((16, 16), (32, 31)):
-        function(*[cuda.to_device(np.zeros(256, np.uint32))] * 3, np.int32(1), block=(threads, 1, 1), grid=(1, 1))
-        with pytest.raises(cuda.LaunchError, match=rf"mma.sync at .*:{line} needs the 32 .* but {taking_part} take"):
+        function(
+            *[cuda.to_device(np.zeros(256, np.uint32))] * 3,
+            np.int32(1),
+            block=(threads, 1, 1),
+            grid=(1, 1),
+        )
+        with pytest.raises(
+            cuda.LaunchError, match=rf"mma.sync at .*:{line} needs the 32 .* but {taking_part} take"
+        ):
             cuda.Context.synchronize()
 
 
 # -- instructions other than mma of half
+
 
 @pytest.fixture(scope="module")
 def others():
@@ -194,14 +238,19 @@ def test_functions_of_three_operands():
         0xE8: lambda a, b, c: a & b | a & c | b & c,
         0xCA: lambda a, b, c: a & b | ~a & c,
     }
-    lines = "".join(f'asm("lop3.b32 %0, %1, %2, %3, {table:#x};" : "=r"(at[{i}]) : "r"(x[0]), "r"(x[1]), "r"(x[2]));'
-                    for i, table in enumerate(tables))
+    lines = "".join(
+        f'asm("lop3.b32 %0, %1, %2, %3, {table:#x};" : "=r"(at[{i}]) : "r"(x[0]), "r"(x[1]), "r"(x[2]));'
+        for i, table in enumerate(tables)
+    )
     lines += 'asm("vabsdiff4.u32.u32.u32.add %0, %1, %2, %3;" : "=r"(at[3]) : "r"(x[0]), "r"(x[1]), "r"(x[2]));'
     module = SourceModule(f"__global__ void f(unsigned *at, const unsigned *x) {{ {lines} }}")
     x, out = RNG.integers(0, 2**31, 3, np.uint32), np.zeros(4, np.uint32)
     launch(module, "f", cuda.Out(out), cuda.In(x), threads=1)
     bytes_ = x.view(np.uint8).reshape(3, 4).astype(int)
-    assert out.tolist() == [*(function(*x) for function in tables.values()), abs(bytes_[0] - bytes_[1]).sum() + x[2]]
+    assert out.tolist() == [
+        *(function(*x) for function in tables.values()),
+        abs(bytes_[0] - bytes_[1]).sum() + x[2],
+    ]
 
 
 @pytest.mark.usefixtures("cpu_engine")  # a GPU's context would be lost, and all tests after it
@@ -222,11 +271,15 @@ def test_registers_and_arithmetic(others):
     sums = (3 * (lane - 7)).astype(np.uint32)
     wide = (2**33 + 9) * 0x100000001 + 5 & 2**64 - 1
     assert (out[:, 0] == lane).all() and (out[:, 2] == 64).all()
-    assert (out[:, 1].reshape(2, 32) == out[::32, 1, None]).all()  # %warpid: on a GPU, that of a place for a warp
+    assert (
+        out[:, 1].reshape(2, 32) == out[::32, 1, None]
+    ).all()  # %warpid: on a GPU, that of a place for a warp
     assert (out[:, 3] == sums).all() and (out[:, 4] == (sums << 16 | sums >> 16)).all()
     assert (out[:, 5] == wide % 2**32).all() and (out[:, 6] == wide >> 32).all()
     assert (out[:, 7] == np.where(lane < 16, lane << 4, 0)).all()
-    np.testing.assert_allclose(out[:, 8].copy().view(np.float32), x * x + np.float32(0.5), rtol=1e-6)
+    np.testing.assert_allclose(
+        out[:, 8].copy().view(np.float32), x * x + np.float32(0.5), rtol=1e-6
+    )
     assert (out[:, 9] == np.where(x >= 0, 7, 9)).all() and (out[:, 10] == (1 << lane) - 1).all()
     np.testing.assert_allclose(out[:, 11].copy().view(np.float32), 4.0**x, rtol=1e-5)
     assert (out[:, 12] == (x.view(np.uint32) + 0x1000 & 0xFFFFE000)).all()
@@ -257,7 +310,9 @@ def bfloat16(x):
 def test_matrices_of_bfloat16(others):
     a, b = RNG.integers(-60, 60, (16, 16)), RNG.integers(-60, 60, (16, 8))  # exact in bfloat16
     c, raw = np.zeros((16, 8), np.float32), np.zeros(32, np.uint32)
-    launch(others, "matrices", cuda.In(bfloat16(a)), cuda.In(bfloat16(b)), cuda.Out(c), cuda.Out(raw))
+    launch(
+        others, "matrices", cuda.In(bfloat16(a)), cuda.In(bfloat16(b)), cuda.Out(c), cuda.Out(raw)
+    )
     assert (c == a @ b + a[:, :8] @ b[:8]).all()
     assert (raw.view(np.uint16).reshape(8, 8) == bfloat16(b[8:])).all()
 
@@ -265,7 +320,9 @@ def test_matrices_of_bfloat16(others):
 def test_matrices_of_tf32(others):
     a, b = RNG.integers(-1000, 1000, (16, 8)), RNG.integers(-1000, 1000, (8, 8))  # exact in tf32
     c = np.zeros((16, 8), np.float32)
-    bits = [cuda.In(matrix.astype(np.float32).view(np.uint32) | np.uint32(0x1FFF)) for matrix in (a, b)]  # is not read
+    bits = [
+        cuda.In(matrix.astype(np.float32).view(np.uint32) | np.uint32(0x1FFF)) for matrix in (a, b)
+    ]  # is not read
     launch(others, "tf32", *bits, cuda.Out(c))
     assert (c == a @ b + a[:, :4] @ b[:4]).all()
 
@@ -276,30 +333,71 @@ def test_matrices_of_tf32(others):
 def refusal(text):
     """Return the compiler's message about a kernel whose line 4 begins with `text`."""
     with pytest.raises(cuda.CompileError) as caught:
-        SourceModule(f"__global__ void f(float *x)\n{{\n    unsigned d[2], fa[4], fb[2];\n    {text}\n}}\n")
+        SourceModule(
+            f"__global__ void f(float *x)\n{{\n    unsigned d[2], fa[4], fb[2];\n    {text}\n}}\n"
+        )
     return caught.value.msg
 
 
 @pytest.mark.usefixtures("cpu_engine")
-@pytest.mark.parametrize(("text", "words"), [
-    ('asm("ex2.approx.f16x2 %0, %1;" : "=f"(x[0]) : "f"(x[1]));', "not know the inline PTX ex2.approx.f16x2; it"),
-    ('asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");', "cp.async.bulk.wait_group; it knows mma.sync.al"),
-    ('asm("bar.red 0;");', "Write it in CUDA C++, for this engine only between #ifdef HOSTCUDA_CPU and #else, or"),
-    ('asm("add.u32 %0, %1, %2;" :: "r"(d[0]), "r"(d[1]), "r"(d[0]));', "writes %0, which is not an output of its"),
-    ('asm("add.u32 %0, %0;" : "+r"(d[0]));', "add.u32 takes 3 operands, not 2"),
-    ('asm("mov.u32 %0, %%gridid;" : "=r"(d[0]));', "cannot read the operand %gridid of inline PTX"),
-    ('asm("@p mov.u32 %0, 1;" : "=r"(d[0]));', "the predicate p of inline PTX is not declared in its asm"),
-    ('asm("cp.async.cg.shared.global %0, [%1], 16;" :: "r"(0), "l"(x));', "an address of inline PTX is in bracke"),
-    (mma(8, "f16").replace(".f16 {", ".f32 {"), "inline PTX mma.sync.aligned.m16n8k8.row.col.f16.f16.f16.f32;"),
-    ('asm("mma.sync" SHAPE ";");', "the CPU engine reads inline PTX from string literals, and SHAPE is not one"),
-    (mma(8, "f16").replace('"r"(fb[0])', '"f"(x[0])'), 'takes the registers {"r", "r"}, {"r", "r"}, {"r"}, {"r", '),
-    (mma(8, "f16").replace("%3", "%7"), "takes the registers"),
-    (mma(8, "f16").replace("%1}, {%2", "%1, %2"), "takes the registers"),
-    (mma(8, "f16").replace("{%0, %1}, {%2, %3}", "{%2, %3}, {%2, %3}"), "of which the first group are outputs"),
-    (mma(8, "f16").replace('"+r"(d[0])', '[d] "+r"(d[0])'), 'is "constraint"(expression), not [d] "+r"(d[0])'),
-    (mma(8, "f16").replace("d[0]", "x[0]"), '"r" is for an int or an unsigned int'),
-    (mma(8, "f32").replace("d[0]", "fa[0]"), '"f" is for a float'),
-])
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (
+            'asm("ex2.approx.f16x2 %0, %1;" : "=f"(x[0]) : "f"(x[1]));',
+            "not know the inline PTX ex2.approx.f16x2; it",
+        ),
+        (
+            'asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");',
+            "cp.async.bulk.wait_group; it knows mma.sync.al",
+        ),
+        (
+            'asm("bar.red 0;");',
+            "Write it in CUDA C++, for this engine only between #ifdef HOSTCUDA_CPU and #else, or",
+        ),
+        (
+            'asm("add.u32 %0, %1, %2;" :: "r"(d[0]), "r"(d[1]), "r"(d[0]));',
+            "writes %0, which is not an output of its",
+        ),
+        ('asm("add.u32 %0, %0;" : "+r"(d[0]));', "add.u32 takes 3 operands, not 2"),
+        (
+            'asm("mov.u32 %0, %%gridid;" : "=r"(d[0]));',
+            "cannot read the operand %gridid of inline PTX",
+        ),
+        (
+            'asm("@p mov.u32 %0, 1;" : "=r"(d[0]));',
+            "the predicate p of inline PTX is not declared in its asm",
+        ),
+        (
+            'asm("cp.async.cg.shared.global %0, [%1], 16;" :: "r"(0), "l"(x));',
+            "an address of inline PTX is in bracke",
+        ),
+        (
+            mma(8, "f16").replace(".f16 {", ".f32 {"),
+            "inline PTX mma.sync.aligned.m16n8k8.row.col.f16.f16.f16.f32;",
+        ),
+        (
+            'asm("mma.sync" SHAPE ";");',
+            "the CPU engine reads inline PTX from string literals, and SHAPE is not one",
+        ),
+        (
+            mma(8, "f16").replace('"r"(fb[0])', '"f"(x[0])'),
+            'takes the registers {"r", "r"}, {"r", "r"}, {"r"}, {"r", ',
+        ),
+        (mma(8, "f16").replace("%3", "%7"), "takes the registers"),
+        (mma(8, "f16").replace("%1}, {%2", "%1, %2"), "takes the registers"),
+        (
+            mma(8, "f16").replace("{%0, %1}, {%2, %3}", "{%2, %3}, {%2, %3}"),
+            "of which the first group are outputs",
+        ),
+        (
+            mma(8, "f16").replace('"+r"(d[0])', '[d] "+r"(d[0])'),
+            'is "constraint"(expression), not [d] "+r"(d[0])',
+        ),
+        (mma(8, "f16").replace("d[0]", "x[0]"), '"r" is for an int or an unsigned int'),
+        (mma(8, "f32").replace("d[0]", "fa[0]"), '"f" is for a float'),
+    ],
+)
 def test_what_the_engine_cannot_run(text, words):
     error = refusal(text)
     assert "kernel.cu:4:" in error and words in error
@@ -333,8 +431,36 @@ def test_operands_stay_on_their_lines():
 
 
 PRODUCT = '"mma.sync.aligned.m16n8k8.row.col.f16.f16.f16.f16 {%0, %1}, {%2, %3}, {%4}, {%0, %1};"'
-WORDS = ["asm", "volatile", "(", ")", "{", "}", ":", "::", ",", ";", PRODUCT, '"ex2"', '""', '"+r"', '"r"', "(x)", "x"]
-LINES = ["\n", "\\\n", "\n#define M ", "\n#if A\n", "\n#endif\n", "// c\n", "/* c */", 'R"(mma)"', '"']
+WORDS = [
+    "asm",
+    "volatile",
+    "(",
+    ")",
+    "{",
+    "}",
+    ":",
+    "::",
+    ",",
+    ";",
+    PRODUCT,
+    '"ex2"',
+    '""',
+    '"+r"',
+    '"r"',
+    "(x)",
+    "x",
+]
+LINES = [
+    "\n",
+    "\\\n",
+    "\n#define M ",
+    "\n#if A\n",
+    "\n#endif\n",
+    "// c\n",
+    "/* c */",
+    'R"(mma)"',
+    '"',
+]
 
 
 @given(st.lists(st.sampled_from(WORDS + LINES), max_size=40))
@@ -344,14 +470,17 @@ def test_no_text_is_too_strange(words):
     assert rewrite(text).text.count("\n") == text.count("\n")
 
 
-@pytest.mark.parametrize("text", [
-    'int x asm("y");',
-    '__device__ void f() { asm volatile("" ::: "memory"); asm(""); }',
-    '__device__ void f() { asm("mma',
-    "__device__ void f() { asm",
-    '// asm("mma")',
-    '#if asm("mma.sync")\n#endif',
-])
+@pytest.mark.parametrize(
+    "text",
+    [
+        'int x asm("y");',
+        '__device__ void f() { asm volatile("" ::: "memory"); asm(""); }',
+        '__device__ void f() { asm("mma',
+        "__device__ void f() { asm",
+        '// asm("mma")',
+        '#if asm("mma.sync")\n#endif',
+    ],
+)
 def test_left_alone(text):
     assert rewrite(text).text == text
 
@@ -380,7 +509,9 @@ extern "C" __global__ void f(const unsigned *a, float *c)
     LAST
     c[threadIdx.x] = d[0] + d[1] + d[2] + d[3];
 }
-""".replace("FIRST", mma(16, "f32")).replace("LAST", mma(8, "f32").replace("fa[1]", "s[threadIdx.x]"))
+""".replace("FIRST", mma(16, "f32")).replace(
+    "LAST", mma(8, "f32").replace("fa[1]", "s[threadIdx.x]")
+)
 
 SCRIPT = """
 a, c = np.zeros(64, np.uint32), np.empty(64, np.float32)
@@ -397,9 +528,16 @@ def test_check_mode_counts_only_the_operands(tools):
     """An operand in memory is a load; what the lanes hand each other is none."""
     sites, findings = run_script(SCRIPT, CHECKED, tools=tools)
     line = {text.strip(): number for number, text in enumerate(CHECKED.splitlines(), 1)}
-    copy, store = line["s[threadIdx.x] = a[threadIdx.x];"], line["c[threadIdx.x] = d[0] + d[1] + d[2] + d[3];"]
-    sites = [site for site in sites if site["space"] != "local"]  # whether d is in memory depends on the host compiler
-    assert sorted((site["line"], site["space"], site["op"], site["requests"]) for site in sites) == [
+    copy, store = (
+        line["s[threadIdx.x] = a[threadIdx.x];"],
+        line["c[threadIdx.x] = d[0] + d[1] + d[2] + d[3];"],
+    )
+    sites = [
+        site for site in sites if site["space"] != "local"
+    ]  # whether d is in memory depends on the host compiler
+    assert sorted(
+        (site["line"], site["space"], site["op"], site["requests"]) for site in sites
+    ) == [
         (copy, "global", "ld", 2),
         (copy, "shared", "st", 2),
         (store - 1, "shared", "ld", 2),
@@ -419,4 +557,7 @@ def test_assembly_in_host_code_is_left_to_the_hosts_compiler():
     assert rewrite(host).text == host
     assert "static_assert" in rewrite("__device__ " + host.removeprefix("static ")).text
     body = host[host.index("{") :].replace("return low", "*out = low")
-    assert "static_assert" in rewrite(f"void f(unsigned long long *out) {{ each([=] __device__ () {body}); }}").text
+    assert (
+        "static_assert"
+        in rewrite(f"void f(unsigned long long *out) {{ each([=] __device__ () {body}); }}").text
+    )

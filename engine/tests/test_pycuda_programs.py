@@ -82,14 +82,20 @@ threading.Thread(target=work).start()
 """
 
 
-def test_a_thread_compiles_a_module_of_two_sources_after_the_main_thread_has_ended(program, tmp_path, monkeypatch):
-    monkeypatch.setenv("HOSTCUDA_CACHE_DIR", str(tmp_path / "cache"))  # the runtime, too, of several files
+def test_a_thread_compiles_a_module_of_two_sources_after_the_main_thread_has_ended(
+    program, tmp_path, monkeypatch
+):
+    monkeypatch.setenv(
+        "HOSTCUDA_CACHE_DIR", str(tmp_path / "cache")
+    )  # the runtime, too, of several files
     ended = run_program(program(LATE))
     assert (ended.stdout, ended.stderr) == ("8\n", "")
 
 
 def test_sanitize_takes_it(program):
-    findings = sanitize_script(str(program(PLAIN.replace("BLOCK", "65"))), (), "memcheck", "cpu", capture=True)
+    findings = sanitize_script(
+        str(program(PLAIN.replace("BLOCK", "65"))), (), "memcheck", "cpu", capture=True
+    )
     assert findings.table["kind"].tolist() == ["out of bounds"]
 
 

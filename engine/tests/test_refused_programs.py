@@ -12,7 +12,10 @@ from hostcuda.compiler import SourceModule
 from hostcuda.frontend import sides
 from hostcuda.host import toolchain
 
-pytestmark = [pytest.mark.thorough("whole programs: a process each"), pytest.mark.usefixtures("cpu_engine")]
+pytestmark = [
+    pytest.mark.thorough("whole programs: a process each"),
+    pytest.mark.usefixtures("cpu_engine"),
+]
 
 PROGRAMS = Path(__file__).parent / "programs"
 PROGRAM = """#include <cuda_runtime.h>
@@ -37,7 +40,9 @@ REFERENCE = """texture<float, 2> picture;
 texture<float> line;
 __global__ void f(float *x) { x[0] = tex2D(picture, 1.0f, 2.0f); }
 """
-LIBRARY = "#include <cuda_runtime.h>\n#include <cub/cub.cuh>\n__global__ void f(float *x) { x[0] = 1; }\n"
+LIBRARY = (
+    "#include <cuda_runtime.h>\n#include <cub/cub.cuh>\n__global__ void f(float *x) { x[0] = 1; }\n"
+)
 GENERATOR = "#include <curand_kernel.h>\n__global__ void f(int *x)\n{\n    curandStateSobol32_t s;\n    x[0] = 1;\n}\n"
 LAYERED = "__global__ void f(float *x, cudaTextureObject_t t)\n{\n    x[0] = tex2DLayered<float>(t, 1, 2, 3);\n}\n"
 KEPT = """static
@@ -50,47 +55,84 @@ __global__ void f(float *x) { x[0] = given(1); }
 OF_A_THREAD = "__global__ void f(float *x)\n{\n    static __thread int n; x[n++] = 0;\n}\n"
 
 
-@pytest.mark.parametrize(("source", "line", "words"), [
-    (PROGRAM, 7, "no host code: keep the kernels, and launch them from Python"),
-    (NESTED, 4, "no launches by kernels (dynamic parallelism): launch the kernel from the host"),
-    (REFERENCE, 1, "no texture references, which CUDA 12 has removed: use a texture object"),
-    (LIBRARY, 2, "no header cub/cub.cuh: write the loop yourself, or run it on a GPU"),
-    (GENERATOR, 4, "no generators of cuRAND but XORWOW (curandState) and Philox (curandStatePhilox4_32_10_t)"),
-    (KEPT, 1, "no thread_local variables, and nvcc has none for the device: declare a thread's variable in the"),
-    (OF_A_THREAD, 3, "no thread_local variables, and nvcc has none"),
-    (LAYERED, 3, "no layered textures, cubemaps and levels of detail: use a texture per layer"),
-], ids=["host", "nested", "reference", "library", "generator", "kept", "of a thread", "layered"])
+@pytest.mark.parametrize(
+    ("source", "line", "words"),
+    [
+        (PROGRAM, 7, "no host code: keep the kernels, and launch them from Python"),
+        (
+            NESTED,
+            4,
+            "no launches by kernels (dynamic parallelism): launch the kernel from the host",
+        ),
+        (REFERENCE, 1, "no texture references, which CUDA 12 has removed: use a texture object"),
+        (LIBRARY, 2, "no header cub/cub.cuh: write the loop yourself, or run it on a GPU"),
+        (
+            GENERATOR,
+            4,
+            "no generators of cuRAND but XORWOW (curandState) and Philox (curandStatePhilox4_32_10_t)",
+        ),
+        (
+            KEPT,
+            1,
+            "no thread_local variables, and nvcc has none for the device: declare a thread's variable in the",
+        ),
+        (OF_A_THREAD, 3, "no thread_local variables, and nvcc has none"),
+        (LAYERED, 3, "no layered textures, cubemaps and levels of detail: use a texture per layer"),
+    ],
+    ids=["host", "nested", "reference", "library", "generator", "kept", "of a thread", "layered"],
+)
 def test_one_sentence(source, line, words):
     with pytest.raises(cuda.CompileError) as caught:
         SourceModule(source, no_extern_c=True)
-    assert f"kernel.cu:{line}:" in caught.value.msg and f"the CPU engine has {words}" in caught.value.msg
+    assert (
+        f"kernel.cu:{line}:" in caught.value.msg
+        and f"the CPU engine has {words}" in caught.value.msg
+    )
     assert caught.value.msg.count("error:") == 1
 
 
 def test_thread_local_variables_of_the_host_are_its_own():
     SourceModule(
         "#include <mutex>\nstatic thread_local int last;\nint host() { return ++last; }\n"
-        "__global__ void f(float *x) { float kept = x[1]; x[0] = kept; }\n", no_extern_c=True)
+        "__global__ void f(float *x) { float kept = x[1]; x[0] = kept; }\n",
+        no_extern_c=True,
+    )
 
 
 def test_a_kernel_that_is_a_member():
-    with pytest.raises(cuda.CompileError, match=r"kernel.cu:2:.*a __global__ function cannot be a member of a class"):
-        SourceModule("struct S {\n    __global__ void f(float *x) { x[0] = 1; }\n};\n", no_extern_c=True)
+    with pytest.raises(
+        cuda.CompileError,
+        match=r"kernel.cu:2:.*a __global__ function cannot be a member of a class",
+    ):
+        SourceModule(
+            "struct S {\n    __global__ void f(float *x) { x[0] = 1; }\n};\n", no_extern_c=True
+        )
 
 
-@pytest.mark.parametrize(("source", "line"), [
-    ("\n__global__ void f(float *y,\n                  const int &x)\n{\n    y[0] = x;\n}\n", 2),
-    ("__global__ void f(int &&x)\n{\n}\n", 1),
-    ("__global__ void f(const float (&x)[4])\n{\n}\n", 1),
-])
+@pytest.mark.parametrize(
+    ("source", "line"),
+    [
+        (
+            "\n__global__ void f(float *y,\n                  const int &x)\n{\n    y[0] = x;\n}\n",
+            2,
+        ),
+        ("__global__ void f(int &&x)\n{\n}\n", 1),
+        ("__global__ void f(const float (&x)[4])\n{\n}\n", 1),
+    ],
+)
 def test_a_reference_as_a_parameter(source, line):
-    with pytest.raises(cuda.CompileError, match=rf"kernel.cu:{line}:.*a __global__ function takes no ref") as caught:
+    with pytest.raises(
+        cuda.CompileError, match=rf"kernel.cu:{line}:.*a __global__ function takes no ref"
+    ) as caught:
         SourceModule(source, no_extern_c=True)
     assert caught.value.msg.count("error:") == 1
 
 
 def test_host_code_between_conditionals_is_passed_over():
-    SourceModule(PROGRAM.replace("int main", "#ifndef __CUDA_ARCH__\nint main") + "#endif\n", no_extern_c=True)
+    SourceModule(
+        PROGRAM.replace("int main", "#ifndef __CUDA_ARCH__\nint main") + "#endif\n",
+        no_extern_c=True,
+    )
 
 
 CROSSINGS = (PROGRAMS / "crossings.cu").read_text()
@@ -138,16 +180,27 @@ def test_host_code_does_not_see_the_devices_macro(tmp_path):
 
 def test_what_belongs_to_a_kernel_may_depend_on_the_architecture():
     device = "int a;\n__global__ void __attribute__((launch_bounds(1024, 2)))\nk(int *x) {\n *x = 2;\n}\n"
-    assert sides.merge_sides(device, device.replace("1024, 2", "1024, 1").replace("= 2", "= 1")) == device
-    with pytest.raises(ValueError, match=r"kernel\.cu:1: error: a declaration that depends on __CUDA_ARCH__"):
+    assert (
+        sides.merge_sides(device, device.replace("1024, 2", "1024, 1").replace("= 2", "= 1"))
+        == device
+    )
+    with pytest.raises(
+        ValueError, match=r"kernel\.cu:1: error: a declaration that depends on __CUDA_ARCH__"
+    ):
         sides.merge_sides(device.replace("int a", "float a"), device)
 
 
 @pytest.mark.parametrize("address", ["", " @0x7ff57c784440"], ids=["g++ 13", "g++ 12"])
 def test_the_list_of_calls_is_read_as_each_compiler_writes_it(address):
     text = "__device__ void device_only() {}\nint main()\n{\n  device_only();\n}\n"
-    listed = "".join(f"{symbol} ({shown}){address}\n  Type: function definition analyzed\n  Calls: {calls}\n"
-                     for symbol, shown, calls in (("main/1", "int main()", "_Z11device_onlyv/0 "),
-                                                  ("_Z11device_onlyv/0", "void device_only()", "")))
-    ((_, line), sentence), = sides.find_side_errors(text, listed, True)
-    assert line == 4 and sentence.startswith('error: calling a __device__ function("device_only")'), sentence
+    listed = "".join(
+        f"{symbol} ({shown}){address}\n  Type: function definition analyzed\n  Calls: {calls}\n"
+        for symbol, shown, calls in (
+            ("main/1", "int main()", "_Z11device_onlyv/0 "),
+            ("_Z11device_onlyv/0", "void device_only()", ""),
+        )
+    )
+    (((_, line), sentence),) = sides.find_side_errors(text, listed, True)
+    assert line == 4 and sentence.startswith(
+        'error: calling a __device__ function("device_only")'
+    ), sentence

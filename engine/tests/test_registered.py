@@ -60,13 +60,19 @@ def stand_in(monkeypatch):
 def test_the_drivers_calls(stand_in):
     one, two = arrays()
     with registered.registered(one, two):
-        assert stand_in.log == [("register", one.ctypes.data, 60, 0), ("register", two.ctypes.data, 28, 0)]
+        assert stand_in.log == [
+            ("register", one.ctypes.data, 60, 0),
+            ("register", two.ctypes.data, 28, 0),
+        ]
     assert stand_in.log[2:] == [("unregister", two.ctypes.data), ("unregister", one.ctypes.data)]
 
 
 def test_a_registration_that_fails_unlocks_the_others(stand_in):
     one, two = arrays()
     stand_in.status = 2
-    with pytest.raises(EngineError, match=r"0\.00 GB: CUDA_ERROR_OUT_OF_MEMORY \(2\)"), registered.registered(one, two):
+    with (
+        pytest.raises(EngineError, match=r"0\.00 GB: CUDA_ERROR_OUT_OF_MEMORY \(2\)"),
+        registered.registered(one, two),
+    ):
         pass
     assert stand_in.log[-1] == ("unregister", one.ctypes.data)

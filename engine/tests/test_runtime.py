@@ -33,7 +33,12 @@ def values(allocation, like):
 
 # ---- Barriers and warps --------------------------------------------------------------------------------------------
 
-@pytest.fixture(scope="module", autouse=True, params=["fibers", pytest.param("loops", marks=pytest.mark.thorough)])
+
+@pytest.fixture(
+    scope="module",
+    autouse=True,
+    params=["fibers", pytest.param("loops", marks=pytest.mark.thorough)],
+)
 def _gear(request):
     """Choose fibers: these tests are about the turns that fibers take; test_loops.py has those of thread loops."""
     with pytest.MonkeyPatch.context() as patch:
@@ -47,13 +52,19 @@ def blocks():
 
 
 @few
-@given(st.tuples(st.integers(1, 40), st.integers(1, 5), st.integers(1, 4)), st.integers(1, 3), st.data())
+@given(
+    st.tuples(st.integers(1, 40), st.integers(1, 5), st.integers(1, 4)),
+    st.integers(1, 3),
+    st.data(),
+)
 def test_threads_may_leave_before_a_barrier(blocks, block, grid, data):
     threads, most = int(np.prod(block)), 4
     seed = data.draw(st.integers(0, 2**32 - 1))
     rounds = np.random.default_rng(seed).integers(0, most + 1, threads).astype(np.int32)
     seen = on_device(np.zeros((grid, threads, most), np.int32))
-    blocks.get_function("leaving")(on_device(rounds), seen, np.int32(most), grid=(grid, 1), block=block)
+    blocks.get_function("leaving")(
+        on_device(rounds), seen, np.int32(most), grid=(grid, 1), block=block
+    )
     left = np.array([(rounds > r).sum() for r in range(most)])
     expected = np.where(np.arange(most) < rounds[:, None], left, 0)
     assert (values(seen, np.empty((grid, threads, most), np.int32)) == expected).all()
@@ -64,7 +75,9 @@ def test_threads_may_leave_before_a_barrier(blocks, block, grid, data):
 def test_a_barrier_in_a_device_function(blocks, threads, grid, seed):
     numbers = np.random.default_rng(seed).integers(-1000, 1000, (grid, threads)).astype(np.int32)
     out = on_device(np.zeros_like(numbers))
-    blocks.get_function("running_totals")(on_device(numbers), out, grid=(grid, 1), block=(threads, 1, 1))
+    blocks.get_function("running_totals")(
+        on_device(numbers), out, grid=(grid, 1), block=(threads, 1, 1)
+    )
     assert (values(out, numbers) == np.cumsum(numbers, 1) - np.arange(1, threads + 1)).all()
 
 
@@ -75,7 +88,11 @@ def test_barriers_that_vote(blocks, threads, share, seed):
     out = on_device(np.full((3, threads), -1, np.int32))
     blocks.get_function("votes")(on_device(message), out, block=(threads, 1, 1))
     count, every, some = values(out, np.empty((3, threads), np.int32))
-    assert (count == message.sum()).all() and (every == message.all()).all() and (some == message.any()).all()
+    assert (
+        (count == message.sum()).all()
+        and (every == message.all()).all()
+        and (some == message.any()).all()
+    )
 
 
 def test_half_warps_meet_by_themselves(blocks):
@@ -113,7 +130,9 @@ def test_barriers_hold_whatever_the_warps_do_between_them(blocks, warps, rounds,
                 partner = np.where(live[warp, lane ^ 5], lane ^ 5, lane)
                 expected[warp] += np.where(live[warp], 32 * warp + partner + r, 0)
             if what == 4:
-                expected[warp] += np.where(live[warp], np.where(lane < 16, min(r, 16), live[warp, 16:].sum()), 0)
+                expected[warp] += np.where(
+                    live[warp], np.where(lane < 16, min(r, 16), live[warp, 16:].sum()), 0
+                )
             if what in (5, 8):
                 live[warp, 21 if what == 5 else 31 :] = False
         if r % 2 == 0:
@@ -127,7 +146,11 @@ def test_diverged_lanes_find_each_other(blocks, threads):
     out = on_device(np.zeros(threads, np.uint32))
     blocks.get_function("diverged")(out, block=(threads, 1, 1))
     expected = [
-        sum(1 << (j % 32) for j in range(threads) if j // 32 == i // 32 and (j % 3 == 0) == (i % 3 == 0))
+        sum(
+            1 << (j % 32)
+            for j in range(threads)
+            if j // 32 == i // 32 and (j % 3 == 0) == (i % 3 == 0)
+        )
         for i in range(threads)
     ]
     assert values(out, np.empty(threads, np.uint32)).tolist() == expected
@@ -150,7 +173,11 @@ def test_shared_memory_is_not_zero_at_first(blocks):
 def test_variables_of_every_kind(blocks):
     pairs = np.array([(0, (0, 0)), (1.5, (7, 20))], np.dtype([("low", "f4"), ("high", "i4", 2)]))
     counter = np.full(1, 40, np.int32)
-    for name, value in {"hidden": np.full(5, 2.5, np.float32), "pairs": pairs, "counter": counter}.items():
+    for name, value in {
+        "hidden": np.full(5, 2.5, np.float32),
+        "pairs": pairs,
+        "counter": counter,
+    }.items():
         address, size = blocks.get_global(name)
         assert size == value.nbytes
         driver.memcpy_htod(address, value)
@@ -191,8 +218,16 @@ def test_kernels_of_every_kind_are_described():
     assert kernels["local"] == ("_ZN5innerL5localEy", [("u", 8, 0)], 8)
     symbol, parameters, size = kernels["typed<16, float>"]
     assert symbol.startswith("_ZN5inner5typedILi16EfEEv")
-    assert parameters == [("P", 8, 0), ("s", 16, 8), ("u", 1, 24), ("i", 1, 25), ("u", 2, 26), ("f", 8, 32),
-                          ("f", 2, 40), ("i", 2, 42)]
+    assert parameters == [
+        ("P", 8, 0),
+        ("s", 16, 8),
+        ("u", 1, 24),
+        ("i", 1, 25),
+        ("u", 2, 26),
+        ("f", 8, 32),
+        ("f", 2, 40),
+        ("i", 2, 42),
+    ]
     assert size == 48
 
 
@@ -206,28 +241,48 @@ def faults():
     return SourceModule(FAULTS, no_extern_c=True)
 
 
-x86 = pytest.mark.skipif(platform.machine() != "x86_64", reason="this processor loads from any address")
+x86 = pytest.mark.skipif(
+    platform.machine() != "x86_64", reason="this processor loads from any address"
+)
 WRONGS = [
     (0, r"thread \(3,0,0\): a write to 0x10, a null pointer"),
-    (1, r"divergent barrier, its threads wait at different ones: "
+    (
+        1,
+        r"divergent barrier, its threads wait at different ones: "
         r"thread \(0,0,0\) and 4 more at __syncthreads \(faults.cu:12\); "
-        r"thread \(5,0,0\) and 58 more at __syncthreads \(faults.cu:13\)"),
-    (2, r"deadlock, all 8 threads wait: thread \(0,0,0\) and 4 more at __syncthreads \(faults.cu:14\); "
-        r"thread \(5,0,0\) and 2 more at __syncwarp \(faults.cu:15\)"),
+        r"thread \(5,0,0\) and 58 more at __syncthreads \(faults.cu:13\)",
+    ),
+    (
+        2,
+        r"deadlock, all 8 threads wait: thread \(0,0,0\) and 4 more at __syncthreads \(faults.cu:14\); "
+        r"thread \(5,0,0\) and 2 more at __syncwarp \(faults.cu:15\)",
+    ),
     (3, r"thread \(7,0,0\): assertion .i != 7' failed at faults.cu:16"),
-    (4, r"integer division by zero: it ends the launch here, while a GPU goes on with a number that has no meaning"),
+    (
+        4,
+        r"integer division by zero: it ends the launch here, while a GPU goes on with a number that has no meaning",
+    ),
     (5, r"stack overflow: its local arrays and calls need more than 512 KB"),
     (6, r"thread \(9,0,0\): __trap\(\) at faults.cu:19"),
     (7, r"a read of 0x"),
     (9, r"a write to byte \d+ of dynamic shared memory, of which the launch has 1024 bytes"),
-    (10, r"__shfl_sync at faults.cu:22 with mask 0x0000000f, which does not name the calling lane 4"),
+    (
+        10,
+        r"__shfl_sync at faults.cu:22 with mask 0x0000000f, which does not name the calling lane 4",
+    ),
     (11, r"a misaligned address .*, or one that does not exist"),
     pytest.param(12, r"thread \(0,0,0\): a misaligned address \(that of a float4", marks=x86),
-    (13, r"divergent barrier, its threads wait at different ones: "
-         r"thread \(0,0,0\) and 39 more at __syncthreads \(faults.cu:26\); "
-         r"thread \(5,0,0\) and 23 more at __syncthreads \(faults.cu:27\)"),
-    (14, r"deadlock, all 32 threads wait: thread \(0,0,0\) and 4 more at __syncthreads \(faults.cu:29\); "
-         r"thread \(5,0,0\) and 26 more at __syncwarp \(faults.cu:30\)"),
+    (
+        13,
+        r"divergent barrier, its threads wait at different ones: "
+        r"thread \(0,0,0\) and 39 more at __syncthreads \(faults.cu:26\); "
+        r"thread \(5,0,0\) and 23 more at __syncthreads \(faults.cu:27\)",
+    ),
+    (
+        14,
+        r"deadlock, all 32 threads wait: thread \(0,0,0\) and 4 more at __syncthreads \(faults.cu:29\); "
+        r"thread \(5,0,0\) and 26 more at __syncwarp \(faults.cu:30\)",
+    ),
 ]
 
 
@@ -250,7 +305,9 @@ def test_endless_kernels_can_be_abandoned(faults, how):
     flag = on_device(np.zeros(64, np.int32))
     stream = driver.Stream()
     for _ in range(3):
-        faults.get_function("endless")(flag, np.int32(how), grid=(3, 1), block=(64, 1, 1), stream=stream)
+        faults.get_function("endless")(
+            flag, np.int32(how), grid=(3, 1), block=(64, 1, 1), stream=stream
+        )
     after = driver.Event().record(stream)
     time.sleep(0.02)
     assert not stream.is_done() and not after.query()
@@ -269,7 +326,9 @@ def test_faults_of_the_program_itself_stay_its_own():
         faulthandler.enable()
         ctypes.string_at(0)
     """)
-    assert done.returncode < 0 and "Segmentation fault" in done.stderr and "string_at" in done.stderr
+    assert (
+        done.returncode < 0 and "Segmentation fault" in done.stderr and "string_at" in done.stderr
+    )
 
 
 def test_a_handler_installed_later_does_not_hide_a_kernels_fault():
@@ -330,7 +389,9 @@ def test_random_streams_and_events_keep_cudas_order(streams):
         count = 60
         log = on_device(np.zeros(count + 1, np.int32))
         before = {}  # operation -> the operations that must be done before it
-        last = {queue: set() for queue in range(5)}  # what the next operation of a stream comes after
+        last = {
+            queue: set() for queue in range(5)
+        }  # what the next operation of a stream comes after
         for number in range(count):
             queue = int(rng.integers(5))
             if rng.random() < 0.3:
@@ -398,18 +459,26 @@ def overrun():
     return module.get_function("write"), module.get_function("write_there")
 
 
-@pytest.mark.parametrize(("offset", "words"), [
-    (-1, "up to 4 bytes before an allocation of 400 bytes: is an index negative"),
-    (-64, "up to 256 bytes before an allocation of 400 bytes"),
-    (100, r"up to 4 bytes past the end of an allocation of 400 bytes: is a guard such as `if \(i < n\)` missing"),
-    (163, "up to 256 bytes past the end of an allocation of 400 bytes"),
-])
+@pytest.mark.parametrize(
+    ("offset", "words"),
+    [
+        (-1, "up to 4 bytes before an allocation of 400 bytes: is an index negative"),
+        (-64, "up to 256 bytes before an allocation of 400 bytes"),
+        (
+            100,
+            r"up to 4 bytes past the end of an allocation of 400 bytes: is a guard such as `if \(i < n\)` missing",
+        ),
+        (163, "up to 256 bytes past the end of an allocation of 400 bytes"),
+    ],
+)
 def test_a_red_zone_tells(faults, overrun, offset, words):
     write, write_there = overrun
     address = native.mem_alloc(400)
     inside = np.uintp(address + 8)  # a pointer into the allocation
     write(inside, np.int32(offset - 2), block=(1, 1, 1))
-    with pytest.raises(driver.LaunchError, match=f"cuCtxSynchronize failed: kernel write wrote {words}"):
+    with pytest.raises(
+        driver.LaunchError, match=f"cuCtxSynchronize failed: kernel write wrote {words}"
+    ):
         driver.Context.synchronize()
     driver.Context.synchronize()  # it is told once
     pointer = driver.to_device(np.array([address], np.uint64))
@@ -421,13 +490,20 @@ def test_a_red_zone_tells(faults, overrun, offset, words):
 
 def test_a_red_zone_names_its_kernel_at_the_first_call_that_waits(overrun):
     write, _ = overrun
-    count, words = np.int32(100), "kernel write wrote up to 4 bytes past the end of an allocation of 400 bytes"
+    count, words = (
+        np.int32(100),
+        "kernel write wrote up to 4 bytes past the end of an allocation of 400 bytes",
+    )
     array = np.zeros(100, np.int32)
     for handler in (driver.Out(array), driver.InOut(array)):
         with pytest.raises(driver.LaunchError, match=words):
             write(handler, count, block=(1, 1, 1))
     device = driver.to_device(array)
-    for wait in (lambda: driver.memcpy_dtoh(array, device), lambda: values(device, array), device.free):
+    for wait in (
+        lambda: driver.memcpy_dtoh(array, device),
+        lambda: values(device, array),
+        device.free,
+    ):
         write(device, count, block=(1, 1, 1))
         with pytest.raises(driver.LaunchError, match=words):
             wait()
@@ -452,15 +528,22 @@ write(y, np.int32(100), block=(1, 1, 1))
 del y  # waits for the kernel
 """)
     assert done.returncode == 0 and len(done.stderr.splitlines()) == 1
-    assert "kernel write wrote up to 4 bytes past the end of an allocation of 400 bytes" in done.stderr
+    assert (
+        "kernel write wrote up to 4 bytes past the end of an allocation of 400 bytes" in done.stderr
+    )
 
 
-@pytest.mark.parametrize(("stride", "words"), [(-13, "before"), (13, "past the end of"), (-100_000, "before")])
+@pytest.mark.parametrize(
+    ("stride", "words"), [(-13, "before"), (13, "past the end of"), (-100_000, "before")]
+)
 def test_a_loop_that_runs_away_reaches_nothing_else(stride, words):
     address = native.mem_alloc(400)
     source = "__global__ void run(volatile int *p, int stride) { for (long i = 0;; i += stride) p[i] = 7; }"
     SourceModule(source).get_function("run")(np.uintp(address), np.int32(stride), block=(1, 1, 1))
-    with pytest.raises(driver.LaunchError, match=rf"run, .* a write to .* bytes {words} the allocation of 400 bytes"):
+    with pytest.raises(
+        driver.LaunchError,
+        match=rf"run, .* a write to .* bytes {words} the allocation of 400 bytes",
+    ):
         driver.Context.synchronize()
     with contextlib.suppress(driver.LaunchError):  # its red zones
         native.mem_free(address)
@@ -493,7 +576,8 @@ def test_the_limit_is_kept(streams):
 
 
 def test_too_little_memory_for_a_worker_is_an_error():
-    done = run_python("""
+    done = run_python(
+        """
         import resource
         from hostcuda.api import driver
         from hostcuda.runtime import native
@@ -504,7 +588,9 @@ def test_too_little_memory_for_a_worker_is_an_error():
             driver.init()
         except driver.MemoryError as error:
             print(error)
-    """, HOSTCUDA_WORKERS="2")
+    """,
+        HOSTCUDA_WORKERS="2",
+    )
     assert "cuInit failed: there is no memory for a worker" in done.stdout, done.stderr
 
 
@@ -514,7 +600,11 @@ def test_a_long_print_keeps_both_ends_and_says_how_much_is_missing(capsys):
     driver.Context.synchronize()
     lines = capsys.readouterr().out.splitlines()
     (gap,) = (i for i, line in enumerate(lines) if line.startswith("["))
-    missing = int(re.fullmatch(r"\[(\d+) bytes of printf are missing here: its buffer holds 1 MB\]", lines[gap])[1])
+    missing = int(
+        re.fullmatch(
+            r"\[(\d+) bytes of printf are missing here: its buffer holds 1 MB\]", lines[gap]
+        )[1]
+    )
     numbers = [int(line.split()[1]) for line in (*lines[:gap], *lines[gap + 1 :])]
     assert (numbers[0], numbers[-1]) == (0, 99_999)
     assert numbers == [*range(gap), *range(100_000 - (len(lines) - gap - 1), 100_000)]

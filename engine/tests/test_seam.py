@@ -72,9 +72,13 @@ IMPORTS = """
 """
 
 
-@pytest.mark.parametrize(("engine", "out"), [
-    ("cpu", "cpu hostcuda.api.driver hostcuda.api.compiler"), ("gpu", "gpu pycuda.driver pycuda.compiler"),
-])
+@pytest.mark.parametrize(
+    ("engine", "out"),
+    [
+        ("cpu", "cpu hostcuda.api.driver hostcuda.api.compiler"),
+        ("gpu", "gpu pycuda.driver pycuda.compiler"),
+    ],
+)
 def test_the_modules_are_those_of_the_engine(fake_pycuda, engine, out):
     code = IMPORTS + ("    assert 'pycuda' not in sys.modules" if engine == "cpu" else "")
     assert python(code, fake_pycuda(), HOSTCUDA_ENGINE=engine)[:2] == (0, out)
@@ -95,37 +99,62 @@ def choose(monkeypatch):
     return choose
 
 
-@pytest.mark.parametrize(("engine", "chosen"), [
-    ("gpu", "gpu"), ("auto", "gpu"), ("", "gpu"), (" GPU", "gpu"), ("cpu", "cpu"),
-])
+@pytest.mark.parametrize(
+    ("engine", "chosen"),
+    [
+        ("gpu", "gpu"),
+        ("auto", "gpu"),
+        ("", "gpu"),
+        (" GPU", "gpu"),
+        ("cpu", "cpu"),
+    ],
+)
 def test_choice_where_pycuda_answers(fake_pycuda, choose, engine, chosen):
     assert choose(engine, fake_pycuda()) == chosen
 
 
-@pytest.mark.parametrize(("driver", "missing"), [
-    ("COUNT = 0", "no NVIDIA device is visible"),
-    ("ANSWER = 'cuInit failed: no CUDA-capable device is detected'", "no CUDA-capable device is detected"),
-    ("raise ImportError('libcuda.so.1: cannot open shared object file')", "driver library is missing"),
-    ("raise ImportError('undefined symbol: cuCtxCreate_v9')", "does not load"),
-    ("import pytools_of_another_name", "lacks the package 'pytools_of_another_name'"),
-])
+@pytest.mark.parametrize(
+    ("driver", "missing"),
+    [
+        ("COUNT = 0", "no NVIDIA device is visible"),
+        (
+            "ANSWER = 'cuInit failed: no CUDA-capable device is detected'",
+            "no CUDA-capable device is detected",
+        ),
+        (
+            "raise ImportError('libcuda.so.1: cannot open shared object file')",
+            "driver library is missing",
+        ),
+        ("raise ImportError('undefined symbol: cuCtxCreate_v9')", "does not load"),
+        ("import pytools_of_another_name", "lacks the package 'pytools_of_another_name'"),
+    ],
+)
 def test_what_is_missing_for_the_gpu(fake_pycuda, choose, driver, missing):
     folder = fake_pycuda(driver)
     assert choose("auto", folder) == "cpu"
-    with pytest.raises(EngineError, match=rf"HOSTCUDA_ENGINE=gpu, but .*{missing}.*HOSTCUDA_ENGINE=cpu"):
+    with pytest.raises(
+        EngineError, match=rf"HOSTCUDA_ENGINE=gpu, but .*{missing}.*HOSTCUDA_ENGINE=cpu"
+    ):
         choose("gpu", folder)
 
 
 def test_gpu_without_pycuda(tmp_path, choose, monkeypatch):
-    (tmp_path / "pycuda.py").write_text("raise ModuleNotFoundError(\"No module named 'pycuda'\", name='pycuda')")
+    (tmp_path / "pycuda.py").write_text(
+        "raise ModuleNotFoundError(\"No module named 'pycuda'\", name='pycuda')"
+    )
     assert choose("auto", tmp_path) == "cpu"
-    for driver, words in ((True, "use: PyCUDA"), (False, r"use: no NVIDIA driver answers here \(.*\), and PyCUDA")):
+    for driver, words in (
+        (True, "use: PyCUDA"),
+        (False, r"use: no NVIDIA driver answers here \(.*\), and PyCUDA"),
+    ):
         monkeypatch.setattr(hostcuda, "_driver_answers", lambda driver=driver: driver)
         with pytest.raises(EngineError, match=f"{words} is not installed: pip install pycuda"):
             choose("gpu", tmp_path)
 
 
-@pytest.mark.parametrize("use", ["hostcuda.engine()", "hostcuda.driver", "import hostcuda.compiler"])
+@pytest.mark.parametrize(
+    "use", ["hostcuda.engine()", "hostcuda.driver", "import hostcuda.compiler"]
+)
 def test_an_error_of_choice_ends_the_first_use(use):
     status, out, err = python(f"import hostcuda; print('imported'); {use}", HOSTCUDA_ENGINE="tpu")
     assert (status, out) == (1, "imported")
@@ -148,7 +177,9 @@ def test_no_other_module_chooses_an_engine():
 
 
 def test_an_unknown_tool_to_check_with():
-    status, _, err = python("import hostcuda.driver", HOSTCUDA_ENGINE="cpu", HOSTCUDA_CHECK="profile,valgrind")
+    status, _, err = python(
+        "import hostcuda.driver", HOSTCUDA_ENGINE="cpu", HOSTCUDA_CHECK="profile,valgrind"
+    )
     last = err.splitlines()[-1]
     assert status == 1
     assert last.startswith("hostcuda.errors.EngineError: HOSTCUDA_CHECK: 'valgrind' is not one of ")
@@ -182,11 +213,18 @@ CURRENT = """
 OF_THREADS = ["retain 0", "push", "pop", "push", "pop"]
 
 
-@pytest.mark.parametrize(("code", "printed"), [
-    (RETAINED, [["retain 0", "push"], ["retain 0", "push", "pop"]]),
-    (THREADS, [OF_THREADS, [*OF_THREADS, "push", "pop"]]),  # a thread that ends with a context aborts the process
-    (CURRENT, [[]]),
-], ids=["retained and released", "of each thread as long as it runs", "current, and left alone"])
+@pytest.mark.parametrize(
+    ("code", "printed"),
+    [
+        (RETAINED, [["retain 0", "push"], ["retain 0", "push", "pop"]]),
+        (
+            THREADS,
+            [OF_THREADS, [*OF_THREADS, "push", "pop"]],
+        ),  # a thread that ends with a context aborts the process
+        (CURRENT, [[]]),
+    ],
+    ids=["retained and released", "of each thread as long as it runs", "current, and left alone"],
+)
 def test_contexts_on_a_gpu(fake_pycuda, code, printed):
     status, out, err = python(code, fake_pycuda(), HOSTCUDA_ENGINE="gpu", CUDA_DEVICE="0")
     assert status == 0, err
@@ -201,6 +239,8 @@ AUTOINIT = """
 IMPORT = "import hostcuda.driver, hostcuda.compiler, os; print(os.listdir(os.environ['HOSTCUDA_CACHE_DIR']))"
 
 
-@pytest.mark.parametrize(("code", "out"), [(AUTOINIT, "(9, 0) True"), (IMPORT, "[]")], ids=["autoinit", "import"])
+@pytest.mark.parametrize(
+    ("code", "out"), [(AUTOINIT, "(9, 0) True"), (IMPORT, "[]")], ids=["autoinit", "import"]
+)
 def test_the_context_is_made_by_autoinit_and_not_by_an_import(tmp_path, code, out):
     assert python(code, HOSTCUDA_ENGINE="cpu", HOSTCUDA_CACHE_DIR=str(tmp_path))[:2] == (0, out)

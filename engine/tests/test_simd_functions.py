@@ -53,12 +53,39 @@ def expected(name, x, y, z):
     return word(result)
 
 
-OF_TWO = ["__vadd2", "__vadd4", "__vsub2", "__vsub4", "__vmaxu4", "__vmaxs4", "__vminu4", "__vmins2", "__vavgu4",
-          "__vabsdiffu4", "__vabsdiffs4", "__vcmpeq4", "__vcmpgtu4", "__vcmpgts2", "__vavgs2", "__vavgs4",
-          "__vhaddu2", "__vhaddu4", "__vsads2", "__vsads4", "__vsadu2", "__vsadu4", "__vimax_s32_relu",
-          "__vimin_s32_relu", "__vimax_s16x2_relu", "__vimin_s16x2_relu"]
-OF_THREE = [f"__{name}_{kind}" for name in ("vimax3", "vimin3", "viaddmax", "viaddmin")
-            for kind in ("s32", "u32", "s16x2", "u16x2", "s32_relu", "s16x2_relu")]
+OF_TWO = [
+    "__vadd2",
+    "__vadd4",
+    "__vsub2",
+    "__vsub4",
+    "__vmaxu4",
+    "__vmaxs4",
+    "__vminu4",
+    "__vmins2",
+    "__vavgu4",
+    "__vabsdiffu4",
+    "__vabsdiffs4",
+    "__vcmpeq4",
+    "__vcmpgtu4",
+    "__vcmpgts2",
+    "__vavgs2",
+    "__vavgs4",
+    "__vhaddu2",
+    "__vhaddu4",
+    "__vsads2",
+    "__vsads4",
+    "__vsadu2",
+    "__vsadu4",
+    "__vimax_s32_relu",
+    "__vimin_s32_relu",
+    "__vimax_s16x2_relu",
+    "__vimin_s16x2_relu",
+]
+OF_THREE = [
+    f"__{name}_{kind}"
+    for name in ("vimax3", "vimin3", "viaddmax", "viaddmin")
+    for kind in ("s32", "u32", "s16x2", "u16x2", "s32_relu", "s16x2_relu")
+]
 WHICH = ["__vibmax_s32", "__vibmin_s32", "__vibmax_u32", "__vibmin_u32"]
 WHICH_HALF = ["__vibmax_s16x2", "__vibmin_s16x2", "__vibmax_u16x2", "__vibmin_u16x2"]
 NAMES = [*OF_TWO, *OF_THREE, *WHICH, *WHICH_HALF]
@@ -69,7 +96,10 @@ COUNT = 512
 def words():
     rng = np.random.default_rng(4)
     x, y, z = rng.integers(0, 2**32, (3, COUNT), np.uint32)
-    edges = np.array([0, 0x80808080, 0x80008000, 0x7FFF7FFF, 0xFFFFFFFF, 0x80000000, 0x7FFFFFFF, 0x00010001], np.uint32)
+    edges = np.array(
+        [0, 0x80808080, 0x80008000, 0x7FFF7FFF, 0xFFFFFFFF, 0x80000000, 0x7FFFFFFF, 0x00010001],
+        np.uint32,
+    )
     x[:64], y[:64], z[:64] = np.repeat(edges, 8), np.tile(edges, 8), np.tile(edges[::-1], 8)
     y[64:128] = x[64:128] ^ 0x00010000  # halves that are the same, and some that nearly are
     return x, y, z
@@ -78,7 +108,9 @@ def words():
 @pytest.fixture(scope="module")
 def results(words):
     calls = [f"{name}(a, b)" for name in OF_TWO] + [f"{name}(a, b, c)" for name in OF_THREE]
-    calls += [f"{name}(a, b, first)" for name in WHICH] + [f"{name}(a, b, first + 1, first)" for name in WHICH_HALF]
+    calls += [f"{name}(a, b, first)" for name in WHICH] + [
+        f"{name}(a, b, first + 1, first)" for name in WHICH_HALF
+    ]
     lines = "\n".join(
         f"first[0] = first[1] = false;\nout[{2 * i} * {COUNT} + i] = {call};\n"
         f"out[{2 * i + 1} * {COUNT} + i] = first[0] | first[1] << 1;"

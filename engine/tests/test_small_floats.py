@@ -17,7 +17,9 @@ def values(exponent_bits, mantissa_bits):
     code, bias = np.arange(128), 2 ** (exponent_bits - 1) - 1
     exponent, mantissa = code >> mantissa_bits, code % 2**mantissa_bits
     fraction = mantissa / 2.0**mantissa_bits
-    value = np.where(exponent > 0, (1 + fraction) * 2.0 ** (exponent - bias), fraction * 2.0 ** (1 - bias))
+    value = np.where(
+        exponent > 0, (1 + fraction) * 2.0 ** (exponent - bias), fraction * 2.0 ** (1 - bias)
+    )
     if exponent_bits == 4:
         value[127] = np.nan
     else:
@@ -40,7 +42,14 @@ def nearest(x, table, largest):
 def test_all_codes_as_floats(module):
     out = np.zeros((2, 256), np.float32)
     halves = np.zeros(256, np.float16)
-    launch(module, "widen", cuda.Out(out[0]), cuda.Out(out[1]), cuda.Out(halves.view(np.uint16)), threads=256)
+    launch(
+        module,
+        "widen",
+        cuda.Out(out[0]),
+        cuda.Out(out[1]),
+        cuda.Out(halves.view(np.uint16)),
+        threads=256,
+    )
     for row, table in zip(out, (E4M3, E5M2), strict=True):
         np.testing.assert_array_equal(row, np.r_[table, -table])
     np.testing.assert_array_equal(halves, np.r_[E4M3, -E4M3])
@@ -49,17 +58,33 @@ def test_all_codes_as_floats(module):
 def test_rounding_is_to_the_nearest_even(module):
     """All values of both formats, the points halfway between them, their neighbours among the floats, and others."""
     tables = [np.unique(table[np.isfinite(table)]) for table in (E4M3, E5M2)]
-    points = np.concatenate([np.r_[t, (t[1:] + t[:-1]) / 2] for t in tables] + [[464, 480, 61440, 65536, 1e30, np.inf]])
+    points = np.concatenate(
+        [np.r_[t, (t[1:] + t[:-1]) / 2] for t in tables] + [[464, 480, 61440, 65536, 1e30, np.inf]]
+    )
     points = points.astype(np.float32)
-    points = np.r_[points, np.nextafter(points, np.float32(0)), np.nextafter(points, np.float32(np.inf))]
+    points = np.r_[
+        points, np.nextafter(points, np.float32(0)), np.nextafter(points, np.float32(np.inf))
+    ]
     rng = np.random.default_rng(1)
-    points = np.r_[points, np.exp2(rng.uniform(-20, 18, 3000)).astype(np.float32), np.float32(2**-149)]
+    points = np.r_[
+        points, np.exp2(rng.uniform(-20, 18, 3000)).astype(np.float32), np.float32(2**-149)
+    ]
     x = np.r_[points, -points]
     codes = np.zeros((7, x.size), np.uint8)
-    launch(module, "narrow", cuda.In(x), cuda.Out(codes), np.int32(x.size), threads=256, blocks=x.size // 256 + 1)
+    launch(
+        module,
+        "narrow",
+        cuda.In(x),
+        cuda.Out(codes),
+        np.int32(x.size),
+        threads=256,
+        blocks=x.size // 256 + 1,
+    )
     sign = np.where(np.signbit(x), 128, 0)
     e4m3, e5m2 = nearest(x.astype(np.float64), E4M3, 126), nearest(x.astype(np.float64), E5M2, 123)
-    assert (codes[0] == sign + np.minimum(e4m3, 127)).all() and (codes[1] == sign + np.minimum(e5m2, 124)).all()
+    assert (codes[0] == sign + np.minimum(e4m3, 127)).all() and (
+        codes[1] == sign + np.minimum(e5m2, 124)
+    ).all()
     assert (codes[[2, 5]] == sign + np.minimum(e4m3, 126)).all()
     assert (codes[[3, 4]] == sign + np.minimum(e5m2, 123)).all()
     with np.errstate(over="ignore"):
@@ -85,7 +110,13 @@ def test_bfloat16_rounds_in_every_direction(module):
     x = x[np.isfinite(x) & (abs(x) < 3.3e38)]
     out = np.zeros((3, x.size), np.uint16)
     launch(
-        module, "brain_roundings", cuda.In(x), cuda.Out(out), np.int32(x.size), threads=256, blocks=x.size // 256 + 1
+        module,
+        "brain_roundings",
+        cuda.In(x),
+        cuda.Out(out),
+        np.int32(x.size),
+        threads=256,
+        blocks=x.size // 256 + 1,
     )
     below, above, inner = (out.astype(np.uint32) << 16).view(np.float32)
     assert (below <= x).all() and (x <= above).all() and (abs(inner) <= abs(x)).all()
@@ -115,18 +146,32 @@ def test_bytes_and_shorts(module):
 
     def word(values, dtype, clip=False):
         limits = np.iinfo(dtype)
-        return (np.clip(values, limits.min, limits.max) if clip else values).astype(dtype).view(np.uint32)
+        return (
+            (np.clip(values, limits.min, limits.max) if clip else values)
+            .astype(dtype)
+            .view(np.uint32)
+        )
 
-    (a8, b8), (u8, v8), (a16, b16), (u16, v16) = map(parts, (np.int8, np.uint8, np.int16, np.uint16))
+    (a8, b8), (u8, v8), (a16, b16), (u16, v16) = map(
+        parts, (np.int8, np.uint8, np.int16, np.uint16)
+    )
     pairs = [a16.reshape(32, 2), b8.reshape(32, 4), u16.reshape(32, 2), v8.reshape(32, 4)]
     set_bits = [[i for i in range(3, 32) if word_ >> i & 1] for word_ in x.tolist()]
     expected = [
-        word(a8 + b8, np.int8, True), word(u8 - v8, np.uint8, True), word(u16 + v16, np.uint16, True),
-        word(a16 - b16, np.int16, True), word(abs(a8), np.int8), word(abs(a16), np.int16), word(-a8, np.int8),
-        word(abs(a8), np.int8, True), word(u8 > v8, np.uint8), word(a16 == b16, np.int16),
+        word(a8 + b8, np.int8, True),
+        word(u8 - v8, np.uint8, True),
+        word(u16 + v16, np.uint16, True),
+        word(a16 - b16, np.int16, True),
+        word(abs(a8), np.int8),
+        word(abs(a16), np.int16),
+        word(-a8, np.int8),
+        word(abs(a8), np.int8, True),
+        word(u8 > v8, np.uint8),
+        word(a16 == b16, np.int16),
         (7 + (pairs[0] * pairs[1][:, :2]).sum(1)).astype(np.uint32),
         (7 + (pairs[2] * pairs[3][:, 2:]).sum(1)).astype(np.uint32),
-        np.maximum(np.maximum(x.view(np.int32), y.view(np.int32)), 5).view(np.uint32), np.minimum(x + y, 2**31),
+        np.maximum(np.maximum(x.view(np.int32), y.view(np.int32)), 5).view(np.uint32),
+        np.minimum(x + y, 2**31),
         np.array([bits[1] if len(bits) > 1 else 2**32 - 1 for bits in set_bits], np.uint32),
     ]
     for i, (row, values) in enumerate(zip(out, expected, strict=True)):

@@ -15,20 +15,26 @@ pytestmark = pytest.mark.core("every source passes through it")
 def registered(text):
     """Return the registrations that the rewritten text gained, in order."""
     new = rewrite(text).text
-    return [part.split("\n")[0] for part in new.replace(" HOSTCUDA_KERNEL", "\0HOSTCUDA_KERNEL").split("\0")[1:]]
+    return [
+        part.split("\n")[0]
+        for part in new.replace(" HOSTCUDA_KERNEL", "\0HOSTCUDA_KERNEL").split("\0")[1:]
+    ]
 
 
-@pytest.mark.parametrize("head", [
-    "__global__ void f(float *x, int n)",
-    "void __global__ f(float *x, int n)",
-    "static __global__ inline void f(float *x, int n)",
+@pytest.mark.parametrize(
+    "head",
+    [
+        "__global__ void f(float *x, int n)",
+        "void __global__ f(float *x, int n)",
+        "static __global__ inline void f(float *x, int n)",
         'extern "C" __global__ void f(float *x, int n)',
-    "__global__ void __launch_bounds__(256) f(float *x, int n)",
-    "__global__ __launch_bounds__(256, 2) void f(float *x, int n)",
-    "__global__ void f(float *x, int n) __attribute__((cold))",
-    "__global__\nvoid\nf(\n  float *x, // the data {\n  int n /* ) */\n)",
-    "[[maybe_unused]] __global__ void f(float *x, int n)",
-])
+        "__global__ void __launch_bounds__(256) f(float *x, int n)",
+        "__global__ __launch_bounds__(256, 2) void f(float *x, int n)",
+        "__global__ void f(float *x, int n) __attribute__((cold))",
+        "__global__\nvoid\nf(\n  float *x, // the data {\n  int n /* ) */\n)",
+        "[[maybe_unused]] __global__ void f(float *x, int n)",
+    ],
+)
 def test_kernel_heads(head):
     result = rewrite(head + " { if (n) { x[0] = '}'; } }")
     (kernel,) = result.kernels
@@ -38,18 +44,21 @@ def test_kernel_heads(head):
     assert result.text.endswith("} HOSTCUDA_KERNEL" + bounds)
 
 
-@pytest.mark.parametrize("text", [
-    "// __global__ void f() {}",
-    "/* __global__ void f() {}\n */",
-    "// continued \\\n__global__ void f() {}",
-    'const char *s = "__global__ void f() {}";',
-    'const char *s = "\\"__global__ void f() {}";',
-    'const char *s = R"(__global__ void f() {} ")";',
-    'const char *s = u8R"end(__global__ void f() {} )" )end";',
-    "__global__ void f(int);",
-    "#error __global__ void f() {}",
-    "extern template __global__ void f(int *);",
-])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "// __global__ void f() {}",
+        "/* __global__ void f() {}\n */",
+        "// continued \\\n__global__ void f() {}",
+        'const char *s = "__global__ void f() {}";',
+        'const char *s = "\\"__global__ void f() {}";',
+        'const char *s = R"(__global__ void f() {} ")";',
+        'const char *s = u8R"end(__global__ void f() {} )" )end";',
+        "__global__ void f(int);",
+        "#error __global__ void f() {}",
+        "extern template __global__ void f(int *);",
+    ],
+)
 def test_no_kernel_here(text):
     assert registered(text) == []
     assert rewrite(text).text == text
@@ -61,34 +70,60 @@ def test_literals_hide_no_braces():
 
 
 def test_parameters_with_commas_inside():
-    (kernel,) = rewrite("__global__ void f(Pair<int, float> p, void (*g)(int, int), int (&a)[2]) {}").kernels
+    (kernel,) = rewrite(
+        "__global__ void f(Pair<int, float> p, void (*g)(int, int), int (&a)[2]) {}"
+    ).kernels
     assert kernel.parameters == ("Pair<int, float> p", "void (*g)(int, int)", "int (&a)[2]")
 
 
-@pytest.mark.parametrize(("declaration", "expected"), [
-    ("extern __shared__ float s[];", "float *s = (float *)hostcuda::dynamic_shared();"),
-    ("extern __shared__ __align__(16) unsigned char s[];",
-     "unsigned char *s = (unsigned char *)hostcuda::dynamic_shared();"),
-    ("extern __align__(8) __shared__ float4 s[ ];", "float4 *s = (float4 *)hostcuda::dynamic_shared();"),
-    ("extern __shared__ alignas(128) char s[];", "char *s = (char *)hostcuda::dynamic_shared();"),
-    ("__shared__ extern float s[];", "float *s = (float *)hostcuda::dynamic_shared();"),
-    ("extern volatile __shared__ int s[];", "volatile int *s = (volatile int *)hostcuda::dynamic_shared();"),
-    ("extern __shared__ Pair<int, float> s[];",
-     "Pair<int, float> *s = (Pair<int, float> *)hostcuda::dynamic_shared();"),
-    ("extern __shared__ float s[][32];", "float (*s)[32] = (float (*)[32])hostcuda::dynamic_shared();"),
-    ("extern __shared__ float *s[];", "float * *s = (float * *)hostcuda::dynamic_shared();"),
-    ("extern __shared__ float a[], b[];",
-     "float *a = (float *)hostcuda::dynamic_shared(); float *b = (float *)hostcuda::dynamic_shared(0);"),
-    ("if (n) extern __shared__ int s[];", "if (n) int *s = (int *)hostcuda::dynamic_shared();"),
-    ("__shared__ float s[32];", "__shared__ float s[32];"),
-])
+@pytest.mark.parametrize(
+    ("declaration", "expected"),
+    [
+        ("extern __shared__ float s[];", "float *s = (float *)hostcuda::dynamic_shared();"),
+        (
+            "extern __shared__ __align__(16) unsigned char s[];",
+            "unsigned char *s = (unsigned char *)hostcuda::dynamic_shared();",
+        ),
+        (
+            "extern __align__(8) __shared__ float4 s[ ];",
+            "float4 *s = (float4 *)hostcuda::dynamic_shared();",
+        ),
+        (
+            "extern __shared__ alignas(128) char s[];",
+            "char *s = (char *)hostcuda::dynamic_shared();",
+        ),
+        ("__shared__ extern float s[];", "float *s = (float *)hostcuda::dynamic_shared();"),
+        (
+            "extern volatile __shared__ int s[];",
+            "volatile int *s = (volatile int *)hostcuda::dynamic_shared();",
+        ),
+        (
+            "extern __shared__ Pair<int, float> s[];",
+            "Pair<int, float> *s = (Pair<int, float> *)hostcuda::dynamic_shared();",
+        ),
+        (
+            "extern __shared__ float s[][32];",
+            "float (*s)[32] = (float (*)[32])hostcuda::dynamic_shared();",
+        ),
+        ("extern __shared__ float *s[];", "float * *s = (float * *)hostcuda::dynamic_shared();"),
+        (
+            "extern __shared__ float a[], b[];",
+            "float *a = (float *)hostcuda::dynamic_shared(); float *b = (float *)hostcuda::dynamic_shared(0);",
+        ),
+        ("if (n) extern __shared__ int s[];", "if (n) int *s = (int *)hostcuda::dynamic_shared();"),
+        ("__shared__ float s[32];", "__shared__ float s[32];"),
+    ],
+)
 def test_dynamic_shared_in_a_function(declaration, expected):
     assert f"{{ {expected} }}" in rewrite(f"__device__ void f(int n) {{ {declaration} }}").text
 
 
 def test_dynamic_shared_whose_address_is_taken():
     text = "__device__ void f() { extern __shared__ char s[], t[]; g((float *)&s, &t[0], a && t); }"
-    assert "{ char (&s)[] = *(char (*)[])hostcuda::dynamic_shared(); char *t = (char *)" in rewrite(text).text
+    assert (
+        "{ char (&s)[] = *(char (*)[])hostcuda::dynamic_shared(); char *t = (char *)"
+        in rewrite(text).text
+    )
 
 
 def test_dynamic_shared_at_namespace_scope():
@@ -100,11 +135,28 @@ def test_dynamic_shared_at_namespace_scope():
     )
 
 
-@pytest.mark.parametrize("text", [
-    "", "{", "}", "}}}{{{", '"', "'", "/*", 'R"(', "#", "#if\n#else\n#endif\n#endif", "__global__",
-    "__global__ void f(", "__global__ void f(int", "__global__ = (", "extern __shared__", "template <",
-    "#pragma unroll",
-])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{",
+        "}",
+        "}}}{{{",
+        '"',
+        "'",
+        "/*",
+        'R"(',
+        "#",
+        "#if\n#else\n#endif\n#endif",
+        "__global__",
+        "__global__ void f(",
+        "__global__ void f(int",
+        "__global__ = (",
+        "extern __shared__",
+        "template <",
+        "#pragma unroll",
+    ],
+)
 def test_broken_sources_are_left_to_the_compiler(text):
     assert rewrite(text).text == text
 
@@ -115,14 +167,27 @@ def test_deep_nesting_is_read():
     scan = Scan("namespace n { void f() " + "{" * depth + "}" * depth + "}")
     first, innermost = sorted(scan.closing)[1], max(scan.closing)
     assert len(scan.closing) == depth + 1
-    assert scan.scope(first) == "n" and scan.scope(first + 1) is None and scan.scope(innermost + 1) is None
+    assert (
+        scan.scope(first) == "n"
+        and scan.scope(first + 1) is None
+        and scan.scope(innermost + 1) is None
+    )
     assert scan.function(innermost + 1) == first
     assert scan.scope(scan.closing[first] + 1) == "n"
 
 
 WORDS = """__global__ void f g ( ) { } ; , < > [ ] = & * template extern __shared__ __align__(8) float s[]
     "C" " ' // /* */ R"( )" # __launch_bounds__(9) 1'0"""
-LINES = ["namespace n", "\n", "\\\n", "\n#if A", "\n#else\n", "\n#endif\n", "\n#define M ", "\n#include <x>\n"]
+LINES = [
+    "namespace n",
+    "\n",
+    "\\\n",
+    "\n#if A",
+    "\n#else\n",
+    "\n#endif\n",
+    "\n#define M ",
+    "\n#include <x>\n",
+]
 
 
 @given(st.lists(st.sampled_from(WORDS.split() + LINES), max_size=40))

@@ -52,7 +52,9 @@ def case(file, block, grid=1, shared=0, kernel="", **constants):
 
     def add(arguments):
         name = kernel or arguments.__name__
-        CASES.append((name, f"{file}.cu", _three(block), _three(grid), shared, arguments, constants))
+        CASES.append(
+            (name, f"{file}.cu", _three(block), _three(grid), shared, arguments, constants)
+        )
         return arguments
 
     return add
@@ -125,7 +127,9 @@ def rgb_to_gray(rng):
 def box_blur(rng):
     x = uniform(rng, 29, 37)
     padded, ones = np.pad(x, 2), np.pad(np.ones_like(x), 2)
-    windows = [p[i : i + 29, j : j + 37] for p in (padded, ones) for i in range(5) for j in range(5)]
+    windows = [
+        p[i : i + 29, j : j + 37] for p in (padded, ones) for i in range(5) for j in range(5)
+    ]
     return x, Out(sum(windows[:25]) / sum(windows[25:])), 37, 29, 2
 
 
@@ -141,7 +145,11 @@ def sobel(rng):
 @case("elementwise", (16, 16), (4, 3))
 def mandelbrot(rng):
     pixel = np.float32(0.05)
-    c = -2 + np.arange(60) * float(pixel) + 1j * (float(np.float32(1.2)) - np.arange(48) * float(pixel))[:, None]
+    c = (
+        -2
+        + np.arange(60) * float(pixel)
+        + 1j * (float(np.float32(1.2)) - np.arange(48) * float(pixel))[:, None]
+    )
     z, steps = np.zeros_like(c), np.zeros(c.shape, np.int32)
     for _ in range(50):
         inside = z.real * z.real + z.imag * z.imag <= 4
@@ -374,7 +382,10 @@ def outer_product(rng):
 # ---------------------------------------------------------------------------------------------------------------------
 # Stencils
 
-WEIGHTS, MASK = np.linspace(-1, 2, 7, dtype=np.float32), np.arange(25, dtype=np.float32).reshape(5, 5) / 25
+WEIGHTS, MASK = (
+    np.linspace(-1, 2, 7, dtype=np.float32),
+    np.arange(25, dtype=np.float32).reshape(5, 5) / 25,
+)
 
 
 @case("stencil", 256, 4)
@@ -399,7 +410,12 @@ def convolution_2d(rng):
 @case("stencil", 64, 9, shared=4 * 76, weights=WEIGHTS)
 def convolution_rows(rng):
     x = uniform(rng, 9, 70)
-    return x, Out(np.array([np.convolve(row, WEIGHTS[::-1], "same") for row in x]), rtol=1e-5), 9, 70
+    return (
+        x,
+        Out(np.array([np.convolve(row, WEIGHTS[::-1], "same") for row in x]), rtol=1e-5),
+        9,
+        70,
+    )
 
 
 @case("stencil", (16, 8), (3, 4))
@@ -415,15 +431,24 @@ def laplace_3d(rng):
     x, y = uniform(rng, 6, 14, 17), np.zeros((6, 14, 17), np.float32)
     inner = x[1:-1, 1:-1, 1:-1]
     y[1:-1, 1:-1, 1:-1] = (
-        x[:-2, 1:-1, 1:-1] + x[2:, 1:-1, 1:-1] + x[1:-1, :-2, 1:-1] + x[1:-1, 2:, 1:-1] + x[1:-1, 1:-1, :-2]
-        + x[1:-1, 1:-1, 2:] - 6 * inner
+        x[:-2, 1:-1, 1:-1]
+        + x[2:, 1:-1, 1:-1]
+        + x[1:-1, :-2, 1:-1]
+        + x[1:-1, 2:, 1:-1]
+        + x[1:-1, 1:-1, :-2]
+        + x[1:-1, 1:-1, 2:]
+        - 6 * inner
     )
     return x, Out(y, atol=5e-6), 17, 14, 6
 
 
 @case("stencil", 64)
 def jacobi(rng):
-    a, b, x = normal(rng, 50, 50) + 50 * np.eye(50, dtype=np.float32), normal(rng, 50), normal(rng, 50)
+    a, b, x = (
+        normal(rng, 50, 50) + 50 * np.eye(50, dtype=np.float32),
+        normal(rng, 50),
+        normal(rng, 50),
+    )
     off = a - np.diag(a.diagonal())
     return a, b, x, Out((b - off @ x) / a.diagonal(), rtol=1e-5, atol=1e-5), 50
 
@@ -435,7 +460,9 @@ def red_black(rng):
     for y in range(1, 14):
         for x in range(1, 19):
             if (x + y) % 2 == 1:
-                after[y, x] = 0.25 * (u[y, x - 1] + u[y, x + 1] + u[y - 1, x] + u[y + 1, x] - f[y, x])
+                after[y, x] = 0.25 * (
+                    u[y, x - 1] + u[y, x + 1] + u[y - 1, x] + u[y + 1, x] - f[y, x]
+                )
     return Out(after, u), f, 20, 15, 1
 
 
@@ -488,7 +515,10 @@ def merge_path(rng):
 
 @case("sort", 64, 2)
 def binary_search(rng):
-    x, keys = np.sort(rng.integers(0, 500, 300)).astype(np.int32), rng.integers(-5, 505, 100).astype(np.int32)
+    x, keys = (
+        np.sort(rng.integers(0, 500, 300)).astype(np.int32),
+        rng.integers(-5, 505, 100).astype(np.int32),
+    )
     return x, 300, keys, Out(np.searchsorted(x, keys).astype(np.int32)), 100
 
 
@@ -517,7 +547,14 @@ def sparse(rng, rows=90, columns=70):
     dense = normal(rng, rows, columns) * (rng.random((rows, columns)) < 0.1)
     where = np.nonzero(dense)
     first = np.r_[0, (dense != 0).sum(1).cumsum()].astype(np.int32)
-    return dense, where, first, where[1].astype(np.int32), dense[where].astype(np.float32), normal(rng, columns)
+    return (
+        dense,
+        where,
+        first,
+        where[1].astype(np.int32),
+        dense[where].astype(np.float32),
+        normal(rng, columns),
+    )
 
 
 @case("sparse", 128, 23, kernel="spmv_csr_vector")
@@ -540,7 +577,14 @@ def spmv_ell(rng):
 @case("sparse", 64, 2)
 def spmv_coo(rng):
     dense, (row, _), _, column, value, x = sparse(rng)
-    return row.astype(np.int32), column, value, x, Out((dense @ x).astype(np.float32), atol=1e-5), value.size
+    return (
+        row.astype(np.int32),
+        column,
+        value,
+        x,
+        Out((dense @ x).astype(np.float32), atol=1e-5),
+        value.size,
+    )
 
 
 class AnyOrder(Out):
@@ -553,7 +597,10 @@ class AnyOrder(Out):
 @case("sparse", 32)
 def bfs_level(rng):
     near = rng.random((60, 60)) < 0.05
-    first, neighbour = np.r_[0, near.sum(1).cumsum()].astype(np.int32), np.nonzero(near)[1].astype(np.int32)
+    first, neighbour = (
+        np.r_[0, near.sum(1).cumsum()].astype(np.int32),
+        np.nonzero(near)[1].astype(np.int32),
+    )
     frontier = np.array([0, 7, 11], np.int32)
     distance = np.full(60, -1, np.int32)
     distance[frontier] = 4
@@ -569,7 +616,11 @@ def bfs_level(rng):
 @case("sparse", 64, 4)
 def relax_edges(rng):
     """All edges start at nodes that have a distance and end at others: one pass gives the least."""
-    start, end, length = rng.integers(0, 20, 200), rng.integers(20, 40, 200), rng.integers(1, 50, 200)
+    start, end, length = (
+        rng.integers(0, 20, 200),
+        rng.integers(20, 40, 200),
+        rng.integers(1, 50, 200),
+    )
     distance = np.r_[rng.integers(0, 30, 20), np.full(20, 2**31 - 1)].astype(np.int32)
     after = distance.copy()
     np.minimum.at(after, end, distance[start] + length)
@@ -581,9 +632,20 @@ def relax_edges(rng):
 def pagerank_step(rng):
     links = rng.random((50, 50)) < 0.1  # [to, from]
     links[0] = True
-    first, source = np.r_[0, links.sum(1).cumsum()].astype(np.int32), np.nonzero(links)[1].astype(np.int32)
+    first, source = (
+        np.r_[0, links.sum(1).cumsum()].astype(np.int32),
+        np.nonzero(links)[1].astype(np.int32),
+    )
     degree, rank = links.sum(0).astype(np.int32), uniform(rng, 50)
-    return first, source, degree, rank, Out((0.15 / 50 + 0.85 * links @ (rank / degree)).astype(np.float32)), 50, 0.85
+    return (
+        first,
+        source,
+        degree,
+        rank,
+        Out((0.15 / 50 + 0.85 * links @ (rank / degree)).astype(np.float32)),
+        50,
+        0.85,
+    )
 
 
 @case("sparse", 64, (1, 40))
@@ -655,13 +717,26 @@ def rms_norm(rng):
 def attention_row(rng):
     q, k, v = normal(rng, 6, 32), normal(rng, 50, 32), normal(rng, 50, 32)
     scale = np.float32(32**-0.5)
-    return q, k, v, Out((softmax(q @ k.T * scale) @ v).astype(np.float32), rtol=1e-4, atol=1e-5), 50, scale
+    return (
+        q,
+        k,
+        v,
+        Out((softmax(q @ k.T * scale) @ v).astype(np.float32), rtol=1e-4, atol=1e-5),
+        50,
+        scale,
+    )
 
 
 @case("networks", 32, 2)
 def cross_entropy(rng):
     x, label = normal(rng, 40, 10), rng.integers(0, 10, 40).astype(np.int32)
-    return x, label, Out(-np.log(softmax(x)[np.arange(40), label]).astype(np.float32), rtol=1e-5, atol=1e-5), 10, 40
+    return (
+        x,
+        label,
+        Out(-np.log(softmax(x)[np.arange(40), label]).astype(np.float32), rtol=1e-5, atol=1e-5),
+        10,
+        40,
+    )
 
 
 @case("networks", 32, 20)
@@ -679,14 +754,21 @@ def max_pool(rng):
 @case("networks", 64, 3)
 def im2col(rng):
     x = uniform(rng, 2, 9, 11)
-    windows = np.lib.stride_tricks.sliding_window_view(x, (3, 3), (1, 2))  # [channel, row, column, p, q]
+    windows = np.lib.stride_tricks.sliding_window_view(
+        x, (3, 3), (1, 2)
+    )  # [channel, row, column, p, q]
     return x, Out(windows.transpose(0, 3, 4, 1, 2).reshape(18, 63), rtol=0), 2, 9, 11, 3
 
 
 @case("networks", 32, 5)
 def int8_dot(rng):
     a, b = rng.integers(-128, 128, (2, 5, 160)).astype(np.int8)
-    return a.view(np.int32), b.view(np.int32), Out((a.astype(np.int32) * b).sum(1, dtype=np.int32)), 40
+    return (
+        a.view(np.int32),
+        b.view(np.int32),
+        Out((a.astype(np.int32) * b).sum(1, dtype=np.int32)),
+        40,
+    )
 
 
 @case("networks", 64, 2)
@@ -724,7 +806,12 @@ def nbody_forces(rng):
     body = uniform(rng, 100, 4)
     d = body[None, :, :3] - body[:, None, :3]
     weight = body[:, 3] / ((d**2).sum(2) + 0.01) ** 1.5
-    return body, Out((d * weight[:, :, None]).sum(1).astype(np.float32), rtol=1e-4, atol=1e-3), 100, 0.01
+    return (
+        body,
+        Out((d * weight[:, :, None]).sum(1).astype(np.float32), rtol=1e-4, atol=1e-3),
+        100,
+        0.01,
+    )
 
 
 @case("simulation", 64, 2)
@@ -746,9 +833,15 @@ class Near(Out):
 @case("simulation", 32, 4)
 def monte_carlo_pi(rng):
     state = cuda.mem_alloc(48 * 128)
-    module("simulation.cu").get_function("random_setup")(state, np.uint64(7), block=(32, 1, 1), grid=(4, 1))
+    module("simulation.cu").get_function("random_setup")(
+        state, np.uint64(7), block=(32, 1, 1), grid=(4, 1)
+    )
     samples = 128 * 200
-    return state, Near(np.array([samples * np.pi / 4]).astype(np.uint64), rtol=np.sqrt(samples * 0.169)), 200
+    return (
+        state,
+        Near(np.array([samples * np.pi / 4]).astype(np.uint64), rtol=np.sqrt(samples * 0.169)),
+        200,
+    )
 
 
 def philox(key, subsequences):
@@ -769,12 +862,22 @@ def dropout(rng):
     x, keep = normal(rng, 1000), np.float32(0.8)
     kept = philox(42, np.arange(1000, dtype=np.uint64)) * 2.0**-32 <= keep
     assert 700 < kept.sum() < 900
-    return x, Out(np.where(kept, x / keep, 0).astype(np.float32)), Out(kept.astype(np.uint8)), keep, 1000
+    return (
+        x,
+        Out(np.where(kept, x / keep, 0).astype(np.float32)),
+        Out(kept.astype(np.uint8)),
+        keep,
+        1000,
+    )
 
 
 @case("simulation", 64, 2)
 def black_scholes(rng):
-    price, strike, years = rng.uniform(5, 30, 100), rng.uniform(1, 100, 100), rng.uniform(0.25, 10, 100)
+    price, strike, years = (
+        rng.uniform(5, 30, 100),
+        rng.uniform(1, 100, 100),
+        rng.uniform(0.25, 10, 100),
+    )
     price, strike, years = (array.astype(np.float32) for array in (price, strike, years))
     cdf = np.vectorize(lambda d: 0.5 * (1 + erf(d / 2**0.5)))
     d1 = (np.log(price / strike) + (0.02 + 0.5 * 0.3**2) * years) / (0.3 * np.sqrt(years))
@@ -790,7 +893,15 @@ def kmeans_assign(rng):
     nearest = ((points[:, None] - centres) ** 2).sum(2).argmin(1).astype(np.int32)
     sums = [np.bincount(nearest, points[:, i], 6).astype(np.float32) for i in (0, 1)]
     count = np.bincount(nearest, minlength=6).astype(np.int32)
-    return points, centres, Out(nearest), *(Out(total, rtol=1e-5) for total in sums), Out(count), 300, 6
+    return (
+        points,
+        centres,
+        Out(nearest),
+        *(Out(total, rtol=1e-5) for total in sums),
+        Out(count),
+        300,
+        6,
+    )
 
 
 @case("simulation", 32)
@@ -799,7 +910,11 @@ def common_subsequence(rng):
     table = np.zeros((61, 48), np.int32)
     for i in range(1, 61):
         for j in range(1, 48):
-            table[i, j] = table[i - 1, j - 1] + 1 if a[i - 1] == b[j - 1] else max(table[i - 1, j], table[i, j - 1])
+            table[i, j] = (
+                table[i - 1, j - 1] + 1
+                if a[i - 1] == b[j - 1]
+                else max(table[i - 1, j], table[i, j - 1])
+            )
     return a, 60, b, 47, Out(table)
 
 
@@ -840,7 +955,12 @@ def rotate(rng):
 def aggregated_atomics(rng):
     x = rng.integers(1, 1000, 500).astype(np.int32)
     kept = x[x % 3 == 0]
-    return x, AnyOrder(np.pad(kept, (0, 500 - kept.size))), Out(np.array([kept.size], np.int32)), 500
+    return (
+        x,
+        AnyOrder(np.pad(kept, (0, 500 - kept.size))),
+        Out(np.array([kept.size], np.int32)),
+        500,
+    )
 
 
 @case("threads", 64)
@@ -866,7 +986,9 @@ def spin_lock(rng):
 @case("threads", 1)
 def sum_of_stack(rng):
     nodes, top = cuda.mem_alloc(16 * 300), cuda.to_device(np.zeros(1, np.uint64))
-    module("threads.cu").get_function("push_nodes")(nodes, top, np.int32(300), block=(64, 1, 1), grid=(5, 1))
+    module("threads.cu").get_function("push_nodes")(
+        nodes, top, np.int32(300), block=(64, 1, 1), grid=(5, 1)
+    )
     return nodes, top, Out(np.array([300 * 299 // 2, 300], np.int64))
 
 

@@ -16,7 +16,10 @@ WRAP, CLAMP, MIRROR, BORDER = range(4)
 FLOATS = (np.arange(W * H * D * 4) * 37 % 101 - 40).astype(np.float32)
 BYTES = (np.arange(W * H * D * 4) * 53 % 256).astype(np.uint8)
 COLOUR = 0.5 + np.arange(4)
-PLACES = [(np.arange(N) * step % most - 24576) / 8192 for step, most in ((1201, 114688), (907, 81920), (541, 65536))]
+PLACES = [
+    (np.arange(N) * step % most - 24576) / 8192
+    for step, most in ((1201, 114688), (907, 81920), (541, 65536))
+]
 
 
 def texels(data, indices, mode, normalized):
@@ -32,8 +35,12 @@ def texels(data, indices, mode, normalized):
             i = np.where(i < n, i, 2 * n - 1 - i)
         places.append(np.clip(i, 0, n - 1))
     places += [np.zeros(N, int)] * (3 - len(places))
-    colour = np.minimum(COLOUR, 1) if data.dtype == np.float64 and data.max() <= 1 else COLOUR  # of fractions
-    return np.where(outside[:, None], colour[: data.shape[3]], data[places[2], places[1], places[0]])
+    colour = (
+        np.minimum(COLOUR, 1) if data.dtype == np.float64 and data.max() <= 1 else COLOUR
+    )  # of fractions
+    return np.where(
+        outside[:, None], colour[: data.shape[3]], data[places[2], places[1], places[0]]
+    )
 
 
 def sampled(data, dimensions, linear, normalized, mode):
@@ -43,7 +50,9 @@ def sampled(data, dimensions, linear, normalized, mode):
         return texels(data, [np.floor(x).astype(int) for x in places], mode, normalized)
     base = [np.floor(x - 0.5).astype(int) for x in places]
     total = 0
-    for corner, weight in enumerate(weights([x - 0.5 - i for x, i in zip(places, base, strict=True)])):
+    for corner, weight in enumerate(
+        weights([x - 0.5 - i for x, i in zip(places, base, strict=True)])
+    ):
         near = [i + (corner >> d & 1) for d, i in enumerate(base)]
         total = total + weight[:, None] / 256 * texels(data, near, mode, normalized)
     return total
@@ -67,7 +76,11 @@ def read(tmp_path_factory):
     out = tmp_path_factory.mktemp("textures") / "read.bin"
     ended = run_program(PROGRAM, str(out))
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
-    sizes = {f"{mode} {kind}": 4 * N * (4 if kind in (2, 3) else 1) for mode in range(16) for kind in range(5)}
+    sizes = {
+        f"{mode} {kind}": 4 * N * (4 if kind in (2, 3) else 1)
+        for mode in range(16)
+        for kind in range(5)
+    }
     sizes |= {"elements": 4 * N, "fetched": 256, "fractions": 512, "surface": 4 * W * H}
     data, values = out.read_bytes(), {}
     assert len(data) == sum(sizes.values())
@@ -85,7 +98,9 @@ SOURCES = [  # the texels, and the number of dimensions
 ]
 
 
-@pytest.mark.parametrize("kind", range(5), ids=["line", "plane", "float4 with a pitch", "bytes as fractions", "box"])
+@pytest.mark.parametrize(
+    "kind", range(5), ids=["line", "plane", "float4 with a pitch", "bytes as fractions", "box"]
+)
 @pytest.mark.parametrize("address", range(4), ids=["wrap", "clamp", "mirror", "border"])
 @pytest.mark.parametrize("normalized", [0, 1])
 @pytest.mark.parametrize("linear", [0, 1])
@@ -137,25 +152,69 @@ int main()
 """
 
 
-@pytest.mark.parametrize(("call", "texel", "filter", "words"), [
-    ("*out = tex2D<float>(t, 0, 0)", "uchar4", "Point", "tex2D: the type of its result is not that of the texels, 1 b"),
-    ("*out = tex1Dfetch<float>(t, 0)", "float", "Point", "tex1Dfetch: the object is a texture of rows or of an array"),
-    ("*out = tex3D<float>(t, 0, 0, 0)", "float", "Point", "tex3D: the object has 2 dimensions"),
-    ("*out = tex2D<float>(0, 0, 0)", "float", "Point", "tex2D: there is no such object: create it"),
-    ("*out = tex2D<float>(t, 0, 0)", "int", "Linear", "cudaFilterModeLinear needs results in float"),
-    ("surf2Dwrite(1.0f, s, 32, 0)", "float", "Point", "surf2Dwrite: x = 32 bytes is outside of the surface, whose last "
-     "place is 28: x counts bytes, not texels"),
-    ("*out = surf2Dread<float>(s, 2, 0)", "float", "Point", "x = 2 bytes is no multiple of the 4 bytes"),
-    ("*out = tex2DLod<float>(t, 0, 0, 0)", "float", "Point", "has no layered textures, cubemaps and levels of detail"),
-])
+@pytest.mark.parametrize(
+    ("call", "texel", "filter", "words"),
+    [
+        (
+            "*out = tex2D<float>(t, 0, 0)",
+            "uchar4",
+            "Point",
+            "tex2D: the type of its result is not that of the texels, 1 b",
+        ),
+        (
+            "*out = tex1Dfetch<float>(t, 0)",
+            "float",
+            "Point",
+            "tex1Dfetch: the object is a texture of rows or of an array",
+        ),
+        ("*out = tex3D<float>(t, 0, 0, 0)", "float", "Point", "tex3D: the object has 2 dimensions"),
+        (
+            "*out = tex2D<float>(0, 0, 0)",
+            "float",
+            "Point",
+            "tex2D: there is no such object: create it",
+        ),
+        (
+            "*out = tex2D<float>(t, 0, 0)",
+            "int",
+            "Linear",
+            "cudaFilterModeLinear needs results in float",
+        ),
+        (
+            "surf2Dwrite(1.0f, s, 32, 0)",
+            "float",
+            "Point",
+            "surf2Dwrite: x = 32 bytes is outside of the surface, whose last "
+            "place is 28: x counts bytes, not texels",
+        ),
+        (
+            "*out = surf2Dread<float>(s, 2, 0)",
+            "float",
+            "Point",
+            "x = 2 bytes is no multiple of the 4 bytes",
+        ),
+        (
+            "*out = tex2DLod<float>(t, 0, 0, 0)",
+            "float",
+            "Point",
+            "has no layered textures, cubemaps and levels of detail",
+        ),
+    ],
+)
 @pytest.mark.thorough
 def test_wrong_uses_are_told_in_a_sentence(write_program, call, texel, filter, words):
-    text = WRONG.replace("CALL", call).replace("TEXEL", texel).replace("FILTER", f"cudaFilterMode{filter}")
+    text = (
+        WRONG.replace("CALL", call)
+        .replace("TEXEL", texel)
+        .replace("FILTER", f"cudaFilterMode{filter}")
+    )
     ended = run_program(write_program(text))
     assert ended.returncode == 1 and words in ended.stderr
 
 
 @pytest.mark.thorough
 def test_a_program_with_textures_is_clean_in_check_mode(tmp_path):
-    findings = sanitize_script(str(PROGRAM), [str(tmp_path / "read.bin")], "all", "cpu", capture=True)
+    findings = sanitize_script(
+        str(PROGRAM), [str(tmp_path / "read.bin")], "all", "cpu", capture=True
+    )
     assert findings.clean, findings.table

@@ -11,6 +11,7 @@ from hostcuda.api.compiler import SourceModule
 
 pytestmark = pytest.mark.thorough("gears against each other: minutes")
 
+
 @pytest.fixture(scope="module")
 def kernels():
     return SourceModule(kernel_source("waiting"), no_extern_c=True)
@@ -35,7 +36,9 @@ def test_a_thread_waits_for_a_later_one(kernels, name, block):
 @pytest.mark.parametrize("block", [2, 33, 97])
 def test_all_threads_wait_in_turn_and_keep_their_registers(kernels, block):
     t = np.arange(block, dtype=np.float32)
-    assert (run(kernels, "all_wait", np.zeros(block, np.float32), block=block) == 4 * t + t * t).all()
+    assert (
+        run(kernels, "all_wait", np.zeros(block, np.float32), block=block) == 4 * t + t * t
+    ).all()
 
 
 def test_two_threads_hand_a_word_back_and_forth(kernels):
@@ -44,32 +47,45 @@ def test_two_threads_hand_a_word_back_and_forth(kernels):
 
 
 def test_threads_wait_between_barriers_in_several_blocks(kernels):
-    assert run(kernels, "between_barriers", np.zeros(1, np.int32), np.int32(9), block=96, grid=6)[0] == 9 * 96 * 6
+    assert (
+        run(kernels, "between_barriers", np.zeros(1, np.int32), np.int32(9), block=96, grid=6)[0]
+        == 9 * 96 * 6
+    )
 
 
 def test_lanes_of_a_warp_wait_for_each_other(kernels):
-    assert (run(kernels, "in_a_warp", np.zeros(32, np.int32), block=32) == (np.arange(32) ^ 1)).all()
+    assert (
+        run(kernels, "in_a_warp", np.zeros(32, np.int32), block=32) == (np.arange(32) ^ 1)
+    ).all()
 
 
 # ---- Loops that never end -------------------------------------------------------------------------------------------
+
 
 @pytest.fixture(scope="module")
 def endless():
     return SourceModule(kernel_source("endless"), no_extern_c=True)
 
 
-@pytest.mark.parametrize(("name", "block", "grid", "reason"), [
-    ("nobody_writes", 64, 1, "nobody writes any more"),
-    ("nobody_writes", 1, 1, "nobody writes any more"),
-    ("never_released", 256, 3, "nobody writes any more"),
-    ("all_blocks_meet", 64, 64, "Of the 64 blocks of its grid"),
-])
+@pytest.mark.parametrize(
+    ("name", "block", "grid", "reason"),
+    [
+        ("nobody_writes", 64, 1, "nobody writes any more"),
+        ("nobody_writes", 1, 1, "nobody writes any more"),
+        ("never_released", 256, 3, "nobody writes any more"),
+        ("all_blocks_meet", 64, 64, "Of the 64 blocks of its grid"),
+    ],
+)
 def test_a_loop_that_never_ends_is_refused(endless, name, block, grid, reason):
     start = time.monotonic()
-    with pytest.raises(driver.LaunchError, match=f"kernel {name}, block .*thread .*it waits in a loop.*{reason}"):
+    with pytest.raises(
+        driver.LaunchError, match=f"kernel {name}, block .*thread .*it waits in a loop.*{reason}"
+    ):
         endless.get_function(name)(word(), block=(block, 1, 1), grid=(grid, 1))
     assert time.monotonic() - start < 60  # 3 to 4 s on an idle machine
-    assert endless.get_function("all_blocks_meet")(word(), block=(64, 1, 1)) is None  # the engine goes on
+    assert (
+        endless.get_function("all_blocks_meet")(word(), block=(64, 1, 1)) is None
+    )  # the engine goes on
 
 
 @pytest.mark.parametrize("name", ["counts_slowly", "counts_in_a_register"])

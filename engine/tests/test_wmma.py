@@ -19,7 +19,12 @@ pytestmark = pytest.mark.core("the products of page 09")
 RNG = np.random.default_rng(161616)
 SHAPES = [(16, 16, 16), (32, 8, 16), (8, 32, 16)]
 LAYOUTS = ["row_major", "col_major"]
-ACCUMULATORS = [("float", "float"), ("half", "half"), ("float", "half"), ("half", "float")]  # of c and of d
+ACCUMULATORS = [
+    ("float", "float"),
+    ("half", "half"),
+    ("float", "half"),
+    ("half", "float"),
+]  # of c and of d
 DTYPE = {"float": np.float32, "half": np.float16}
 
 PRODUCT = """
@@ -44,7 +49,9 @@ def product_cases():
     for shape in SHAPES:
         for a, b in itertools.product(LAYOUTS, LAYOUTS):
             yield shape, a, b, "float", "float"
-        for (c, d), (a, b) in zip(ACCUMULATORS[1:], itertools.product(LAYOUTS, LAYOUTS), strict=False):
+        for (c, d), (a, b) in zip(
+            ACCUMULATORS[1:], itertools.product(LAYOUTS, LAYOUTS), strict=False
+        ):
             yield shape, a, b, c, d
 
 
@@ -60,7 +67,9 @@ def module():
     source = "#include <mma.h>\nusing namespace nvcuda;\n"
     for shape, a, b, c, d in CASES:
         m, n, k = shape
-        source += PRODUCT.format(tag=tag(shape, a, b, c, d), m=m, n=n, k=k, a_layout=a, b_layout=b, c_type=c, d_type=d)
+        source += PRODUCT.format(
+            tag=tag(shape, a, b, c, d), m=m, n=n, k=k, a_layout=a, b_layout=b, c_type=c, d_type=d
+        )
     return SourceModule(source, no_extern_c=True)
 
 
@@ -90,8 +99,13 @@ def test_product(module, case):
         c_memory, ldc = in_memory(c, c_layout, 8)
         d_memory, ldd = in_memory(np.full((m, n), np.nan, DTYPE[d_type]), d_layout, 8)
         module.get_function("mma_" + tag(*case))(
-            cuda.In(a_memory), cuda.In(b_memory), cuda.In(c_memory), cuda.InOut(d_memory),
-            *map(np.int32, (lda, ldb, ldc, c_layout, ldd, d_layout)), block=(32, 1, 1), grid=(1, 1),
+            cuda.In(a_memory),
+            cuda.In(b_memory),
+            cuda.In(c_memory),
+            cuda.InOut(d_memory),
+            *map(np.int32, (lda, ldb, ldc, c_layout, ldd, d_layout)),
+            block=(32, 1, 1),
+            grid=(1, 1),
         )
         lines = d_memory[:, :-8]
         got = lines if d_layout == 0 else lines.T
@@ -101,7 +115,8 @@ def test_product(module, case):
 
 def test_tiled_product_with_fragment_arrays_and_functions():
     """A 48x32 = 48x64 @ 64x32 product: two warps a block, arrays of fragments, shared memory, a device function."""
-    module = SourceModule(r"""
+    module = SourceModule(
+        r"""
 #include <cuda_fp16.h>
 #include <mma.h>
 using namespace nvcuda;
@@ -137,8 +152,13 @@ extern "C" __global__ void gemm(const __half *a, const __half *b, float *c, floa
         wmma::store_matrix_sync(c + i * 16 * 32 + warp * 16, sums[i], 32, wmma::mem_row_major);
     }
 }
-""", no_extern_c=True)
-    a, b = RNG.normal(size=(48, 64)).astype(np.float16), RNG.normal(size=(64, 32)).astype(np.float16)
+""",
+        no_extern_c=True,
+    )
+    a, b = (
+        RNG.normal(size=(48, 64)).astype(np.float16),
+        RNG.normal(size=(64, 32)).astype(np.float16),
+    )
     c = np.full((48, 32), np.nan, np.float32)
     gemm = module.get_function("gemm")
     gemm(cuda.In(a), cuda.In(b), cuda.Out(c), np.float32(0.5), block=(64, 1, 1), grid=(1, 1))
@@ -148,14 +168,19 @@ extern "C" __global__ void gemm(const __half *a, const __half *b, float *c, floa
 
 def test_half_sums_are_rounded_once(module):
     a, b, c = np.zeros((3, 16, 16), np.float16)
-    a[0], b[:, 0] = 1, 1 / 16  # sixteen terms of 1/16 next to 2048, whose neighbours are 2 away, but in float add up
+    a[0], b[:, 0] = (
+        1,
+        1 / 16,
+    )  # sixteen terms of 1/16 next to 2048, whose neighbours are 2 away, but in float add up
     c[0, 0] = 2048
     b[0, 0] += 1
     a[1, 0], b[0, 1] = 60000, 2  # overflow, both ways
     a[2, 0] = -60000
     a[3, 0], b[0, 2] = np.inf, 0  # NaN
     d = np.empty((16, 16), np.float16)
-    product = module.get_function("mma_" + tag((16, 16, 16), "row_major", "row_major", "half", "half"))
+    product = module.get_function(
+        "mma_" + tag((16, 16, 16), "row_major", "row_major", "half", "half")
+    )
     strides = map(np.int32, (16, 16, 16, 0, 16, 0))
     product(*map(cuda.In, (a, b, c)), cuda.Out(d), *strides, block=(32, 1, 1), grid=(1, 1))
     assert d[0, 0] == 2050
@@ -164,7 +189,8 @@ def test_half_sums_are_rounded_once(module):
 
 def test_warp_runs_in_step_at_loads_and_stores():
     """One warp, no barriers: a load sees what all lanes wrote before it, and later writes do not disturb it."""
-    module = SourceModule(r"""
+    module = SourceModule(
+        r"""
 #include <mma.h>
 using namespace nvcuda;
 extern "C" __global__ void transpose_sum(const half *x, float *y)
@@ -184,7 +210,9 @@ extern "C" __global__ void transpose_sum(const half *x, float *y)
     wmma::store_matrix_sync(out, fc, 16, wmma::mem_col_major);
     for (int i = threadIdx.x; i < 256; i += 32) y[i] = out[255 - i];
 }
-""", no_extern_c=True)
+""",
+        no_extern_c=True,
+    )
     x, y = RNG.normal(size=(16, 16)).astype(np.float16), np.empty((16, 16), np.float32)
     module.get_function("transpose_sum")(cuda.In(x), cuda.Out(y), block=(32, 1, 1), grid=(1, 1))
     assert (y == 2 * x.astype(np.float32).T.ravel()[::-1].reshape(16, 16)).all()
@@ -213,7 +241,8 @@ extern "C" __global__ void load(const half *x)
 
 @pytest.mark.usefixtures("cpu_engine")  # a GPU says nothing of them
 def test_strides_that_cuda_forbids_are_refused():
-    module = SourceModule("""
+    module = SourceModule(
+        """
 #include <mma.h>
 using namespace nvcuda;
 extern "C" __global__ void halves(const half *x, int stride)
@@ -227,9 +256,14 @@ extern "C" __global__ void floats(float *y, int stride)
     wmma::fill_fragment(sum, 0.0f);
     wmma::store_matrix_sync(y, sum, stride, wmma::mem_row_major);
 }
-""", no_extern_c=True)
+""",
+        no_extern_c=True,
+    )
     message = r"_sync at .*: the stride is {} elements, .* multiple of {} for"
-    for name, dtype, legal, multiple in (("halves", np.float16, (16, 24), 8), ("floats", np.float32, (16, 20), 4)):
+    for name, dtype, legal, multiple in (
+        ("halves", np.float16, (16, 24), 8),
+        ("floats", np.float32, (16, 20), 4),
+    ):
         memory = cuda.to_device(np.zeros((16, 32), dtype))
         for stride in (*legal, legal[0] + multiple // 2):
             module.get_function(name)(memory, np.int32(stride), block=(32, 1, 1), grid=(1, 1))

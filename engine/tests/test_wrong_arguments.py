@@ -14,7 +14,10 @@ def test_no_wrong_argument_ends_the_process():
     done = run_program(PROGRAMS / "wrong_arguments.cu")
     assert done.returncode == 0, done.stderr[-2000:]
     assert done.stdout.splitlines() == [
-        "accepted: 0", "cudaErrorMemoryAllocation", "cudaErrorInvalidValue", "goes on: 63, no error",
+        "accepted: 0",
+        "cudaErrorMemoryAllocation",
+        "cudaErrorInvalidValue",
+        "goes on: 63, no error",
     ]
     assert "Traceback" not in done.stderr
     assert all(line.startswith("hostcuda: ") for line in done.stderr.splitlines())
@@ -46,17 +49,29 @@ LAUNCHES = "for (int i = 0; i < 2; i++) fill<<<1, 64>>>(nullptr, x, 1);"
 OF_HOST = {"hostcuda: kernel fill: ": 1, "`float *x`": 1, "a pointer to memory of the host": 1}
 
 
-@pytest.mark.parametrize(("body", "printed", "words"), [
-    (f"std::vector<float> host(64); float *x = host.data(); {LAUNCHES}", "", OF_HOST),
-    (f"float host[64], *x = host; {LAUNCHES}", "", OF_HOST),
-    (OTHER_POINTERS, "", {}),
-    (COPIES.replace("COUNT", "50"), "0 0 ", {}),
-    (COPIES.replace("COUNT", "64"), "0 1 ", {
-        "hostcuda: cudaMemcpy: its source has 200 bytes, from malloc or new, and 256 were asked for": 1,
-        "cudaMemcpy failed: its destination has 200 bytes": 2}),  # again at the end
-    (SYMBOLS, "0 13 13 13 ", {
-        "hostcuda: cudaMemcpyToSymbol failed: its symbol is no __device__ or __constant__": 3}),
-], ids=["vector", "stack", "other pointers", "copies that fit", "copies that do not", "symbols"])
+@pytest.mark.parametrize(
+    ("body", "printed", "words"),
+    [
+        (f"std::vector<float> host(64); float *x = host.data(); {LAUNCHES}", "", OF_HOST),
+        (f"float host[64], *x = host; {LAUNCHES}", "", OF_HOST),
+        (OTHER_POINTERS, "", {}),
+        (COPIES.replace("COUNT", "50"), "0 0 ", {}),
+        (
+            COPIES.replace("COUNT", "64"),
+            "0 1 ",
+            {
+                "hostcuda: cudaMemcpy: its source has 200 bytes, from malloc or new, and 256 were asked for": 1,
+                "cudaMemcpy failed: its destination has 200 bytes": 2,
+            },
+        ),  # again at the end
+        (
+            SYMBOLS,
+            "0 13 13 13 ",
+            {"hostcuda: cudaMemcpyToSymbol failed: its symbol is no __device__ or __constant__": 3},
+        ),
+    ],
+    ids=["vector", "stack", "other pointers", "copies that fit", "copies that do not", "symbols"],
+)
 def test_a_wrong_argument(write_program, body, printed, words):
     path = write_program(
         "#include <cstdio>\n#include <cstdlib>\n#include <vector>\n"
@@ -65,4 +80,6 @@ def test_a_wrong_argument(write_program, body, printed, words):
     )
     done = run_program(path)
     assert (done.stdout, done.returncode) == (printed, 0), done.stderr
-    assert {sentence: done.stderr.count(sentence) for sentence in words} == words and bool(words) == bool(done.stderr)
+    assert {sentence: done.stderr.count(sentence) for sentence in words} == words and bool(
+        words
+    ) == bool(done.stderr)

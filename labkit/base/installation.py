@@ -15,7 +15,15 @@ _PIP_INSTALL = f'"{sys.executable}" -m pip install'
 
 # Packages that only figures, the notebooks and their reports import: the extra "notebooks".
 NOTEBOOKS = (
-    "IPython", "jinja2", "jupyter_client", "latex2mathml", "matplotlib", "nbclient", "nbconvert", "nbformat", "nh3",
+    "IPython",
+    "jinja2",
+    "jupyter_client",
+    "latex2mathml",
+    "matplotlib",
+    "nbclient",
+    "nbconvert",
+    "nbformat",
+    "nh3",
     "pygments",
 )
 

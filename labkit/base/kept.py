@@ -36,12 +36,21 @@ def state() -> str:
     from hostcuda.checking import fingerprint  # here, because it loads the engine
 
     folders = (PACKAGE, Path(hostcuda.__file__).parent, data_dir())
-    files = sorted(path for folder in folders for path in folder.rglob("*")
-                   if path.is_file() and path.suffix not in (".pyc", ".lock"))
+    files = sorted(
+        path
+        for folder in folders
+        for path in folder.rglob("*")
+        if path.is_file() and path.suffix not in (".pyc", ".lock")
+    )
     places = map(Path, filter(os.path.isdir, sys.path))
-    packages = sorted(info.name for place in places for info in place.glob("*-[0-9]*-info"))  # "numpy-2.1.0.dist-info"
-    settings = sorted((name, value) for name, value in os.environ.items()
-                      if name.startswith(("HOSTCUDA_", "LABKIT_", "CUDA_")) and name not in _ENGINE)
+    packages = sorted(
+        info.name for place in places for info in place.glob("*-[0-9]*-info")
+    )  # "numpy-2.1.0.dist-info"
+    settings = sorted(
+        (name, value)
+        for name, value in os.environ.items()
+        if name.startswith(("HOSTCUDA_", "LABKIT_", "CUDA_")) and name not in _ENGINE
+    )
     contents = (part for path in files for part in (path, path.read_bytes()))
     return digest(fingerprint(), sys.version, packages, settings, *contents)
 
@@ -74,7 +83,9 @@ class Kept:
     def trim(self) -> None:
         """Remove the files of results that nobody has read for `IDLE_DAYS`."""
         oldest = time.time() - IDLE_DAYS * 24 * 3600
-        for path in self.folder.glob("?" * 64):  # the names that `_path` gives, SHA-256 in hexadecimal digits
+        for path in self.folder.glob(
+            "?" * 64
+        ):  # the names that `_path` gives, SHA-256 in hexadecimal digits
             with contextlib.suppress(OSError):
                 if path.stat().st_mtime < oldest:
                     path.unlink()

@@ -23,10 +23,14 @@ def read(path: Path) -> bytes:
     try:
         content, root = path.read_bytes(), _find_root(path)
         if root and not _is_listed(root, path, content):
-            with files.locked(root / NAME):  # `write` of another process may have written the file, but not its line
+            with files.locked(
+                root / NAME
+            ):  # `write` of another process may have written the file, but not its line
                 content = path.read_bytes()
                 if not _is_listed(root, path, content):
-                    raise LabError(f"{path} is damaged: its SHA-256 is not that of {NAME}. {_remedy(root, path)}")
+                    raise LabError(
+                        f"{path} is damaged: its SHA-256 is not that of {NAME}. {_remedy(root, path)}"
+                    )
         return content
     except OSError as error:
         remedy = f". {_remedy(root, path)}" if (root := _find_root(path)) else ""
@@ -50,8 +54,11 @@ def problems(root: Path | None = None) -> list[str]:
     """Return "NAME is missing" or the like for each file of a folder, by default `data/`, that is not as listed."""
     root = root or data_dir()
     listed, present = digests(root), _hash_files(root)
-    return [f"{name} {'is missing' if name not in present else 'is damaged' if name in listed else f'is not in {NAME}'}"
-            for name in sorted(listed.keys() | present.keys()) if listed.get(name) != present.get(name)]
+    return [
+        f"{name} {'is missing' if name not in present else 'is damaged' if name in listed else f'is not in {NAME}'}"
+        for name in sorted(listed.keys() | present.keys())
+        if listed.get(name) != present.get(name)
+    ]
 
 
 def renew(root: Path | None = None) -> None:
@@ -64,13 +71,19 @@ def renew(root: Path | None = None) -> None:
 def digests(root: Path) -> dict[str, str]:
     """Return file name -> SHA-256 as the manifest of a folder lists them. Raises LabError if it is damaged."""
     try:
-        lines = [_LINE.fullmatch(line) for line in (root / NAME).read_text(encoding="utf-8").splitlines()]
+        lines = [
+            _LINE.fullmatch(line) for line in (root / NAME).read_text(encoding="utf-8").splitlines()
+        ]
     except (OSError, ValueError) as error:
-        raise LabError(f"cannot read {root / NAME} ({error}). {_remedy(root, root / NAME)}") from None
+        raise LabError(
+            f"cannot read {root / NAME} ({error}). {_remedy(root, root / NAME)}"
+        ) from None
     if not all(lines):
         number = lines.index(None) + 1
-        raise LabError(f"{root / NAME} is damaged: line {number} is not a digest and a file. "
-                       f"{_remedy(root, root / NAME)}")
+        raise LabError(
+            f"{root / NAME} is damaged: line {number} is not a digest and a file. "
+            f"{_remedy(root, root / NAME)}"
+        )
     return {line[2]: line[1] for line in lines}
 
 
@@ -78,7 +91,11 @@ def _find_root(path: Path) -> Path | None:
     """Return the folder whose manifest a file belongs to; None for files of folders that have none."""
     parents, own = path.resolve().parents, data_dir().resolve()
     # Any depth of data/; of another folder, as in a test or for a reader's own records, the nearest manifest.
-    return own if own in parents else next((folder for folder in parents[:_DEEPEST] if (folder / NAME).is_file()), None)
+    return (
+        own
+        if own in parents
+        else next((folder for folder in parents[:_DEEPEST] if (folder / NAME).is_file()), None)
+    )
 
 
 def _relative_name(root: Path, path: Path | str) -> str:
@@ -91,18 +108,30 @@ def _is_listed(root: Path, path: Path, content: bytes) -> bool:
 
 def _hash_files(root: Path) -> dict[str, str]:
     """Return file name -> SHA-256 of all files in a folder, without hidden ones and README.md, for people only."""
-    return {_relative_name(root, path): hashlib.sha256(path.read_bytes()).hexdigest() for path in root.rglob("*")
-            if path.is_file() and path.name not in (NAME, "README.md") and not path.name.startswith(".")}
+    return {
+        _relative_name(root, path): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in root.rglob("*")
+        if path.is_file() and path.name not in (NAME, "README.md") and not path.name.startswith(".")
+    }
 
 
 def _write_manifest(root: Path, recorded: dict[str, str]) -> None:
-    files.write(root / NAME, "".join(f"{digest}  {name}\n" for name, digest in sorted(recorded.items())))
+    files.write(
+        root / NAME, "".join(f"{digest}  {name}\n" for name, digest in sorted(recorded.items()))
+    )
 
 
 def _remedy(root: Path, path: Path) -> str:
     """Return the sentence that says how to restore a file that is not what the manifest says."""
     name = f"data/{_relative_name(root, path)}"
     own = root.resolve() == data_dir().resolve()
-    accept = "; if it was recorded on purpose, accept it with `python -m recording manifest`" if find_checkout() else ""
-    return (f"Restore it with `{write_restore_command(name)}`{accept}" if own else
-            f"Copy it there again from a good one; the lab's own comes back with `{write_restore_command(name)}`")
+    accept = (
+        "; if it was recorded on purpose, accept it with `python -m recording manifest`"
+        if find_checkout()
+        else ""
+    )
+    return (
+        f"Restore it with `{write_restore_command(name)}`{accept}"
+        if own
+        else f"Copy it there again from a good one; the lab's own comes back with `{write_restore_command(name)}`"
+    )

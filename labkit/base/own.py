@@ -34,9 +34,17 @@ def claim_folder(folder: Path, command: str, written: Iterable[Path] = ()) -> No
     with locked(mark):
         files = sorted(path.name for path in folder.iterdir() if MARK not in path.name)
         # Without a mark, an empty folder is taken as the command's, and one with files as nobody's.
-        lines = mark.read_text(encoding="utf-8").splitlines() if mark.is_file() else [] if files else [command]
+        lines = (
+            mark.read_text(encoding="utf-8").splitlines()
+            if mark.is_file()
+            else []
+            if files
+            else [command]
+        )
         if lines[:1] != [command]:
-            raise LabError(f"{folder} has files that `{command}` did not write: {', '.join(files[:3] or lines)}. Give "
-                           "it an empty folder or a new one with --out, or move these away")
+            raise LabError(
+                f"{folder} has files that `{command}` did not write: {', '.join(files[:3] or lines)}. Give "
+                "it an empty folder or a new one with --out, or move these away"
+            )
         names = {*lines[1:], *(path.relative_to(folder).as_posix() for path in written)}
         write(mark, "\n".join([command, *sorted(names)]) + "\n")

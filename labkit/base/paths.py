@@ -7,8 +7,12 @@ from hostcuda.files import private
 from hostcuda.settings import HOME, of_user
 
 PACKAGE = Path(__file__).resolve().parent.parent
-SERIES = PACKAGE / "exercises" / "series"  # the exercises: a folder per page, and in it one per exercise
-PYTHONPATH = os.pathsep.join(dict.fromkeys([str(PACKAGE.parent), str(HOME)]))  # for processes that find no package
+SERIES = (
+    PACKAGE / "exercises" / "series"
+)  # the exercises: a folder per page, and in it one per exercise
+PYTHONPATH = os.pathsep.join(
+    dict.fromkeys([str(PACKAGE.parent), str(HOME)])
+)  # for processes that find no package
 
 
 def data_dir() -> Path:

@@ -18,7 +18,13 @@ app = terminal.application(
     "GPU.",
 )
 for command in (
-    machine.doctor, machine.device, reports.report, reports.site, reports.store, measure.check, measure.bench,
+    machine.doctor,
+    machine.device,
+    reports.report,
+    reports.site,
+    reports.store,
+    measure.check,
+    measure.bench,
 ):
     app.command()(command)
 app.add_typer(exercise.app)
@@ -33,5 +39,8 @@ def main() -> None:
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in installation.NOTEBOOKS:
             raise
-        terminal.fail("labkit", f"this needs {error.name}, which comes with the lab's extra for notebooks: "
-                      f"{installation.write_install_command()}")
+        terminal.fail(
+            "labkit",
+            f"this needs {error.name}, which comes with the lab's extra for notebooks: "
+            f"{installation.write_install_command()}",
+        )

@@ -32,7 +32,14 @@ def examine() -> LabReport:
     engines = doctor.examine()
     engine_findings = [_adapt_remedy(finding) for finding in engines.findings]
     fetched = map(_check_fetched, ("fashion-mnist", "mnist"))
-    findings = [_check_lab(), *engine_findings, _check_shipped(), _check_packages(), *fetched, _check_cache()]
+    findings = [
+        _check_lab(),
+        *engine_findings,
+        _check_shipped(),
+        _check_packages(),
+        *fetched,
+        _check_cache(),
+    ]
     return LabReport(findings, engines.engine, engines.why)
 
 
@@ -45,7 +52,12 @@ def _adapt_remedy(finding: Requirement) -> Requirement:
     if finding.what == "C++ compiler" and finding.remedy and root and sys.platform == "darwin":
         container = f'docker run -it --rm -v "{root}":/lab -w /lab python:3.13'
         return dataclasses.replace(finding, remedy=f"{container} make report")
-    if finding.what in ("PyCUDA", "CUPTI") and finding.remedy and root and Path(sys.prefix) == root / ".venv":
+    if (
+        finding.what in ("PyCUDA", "CUPTI")
+        and finding.remedy
+        and root
+        and Path(sys.prefix) == root / ".venv"
+    ):
         return dataclasses.replace(finding, remedy="make gpu")
     return finding
 
@@ -78,7 +90,9 @@ def _check_packages() -> Requirement:
     command = installation.write_install_command()
     if installation.find_checkout():
         return Requirement("notebooks", MISSING, f"not here: {', '.join(lacking)}", command)
-    return Requirement("notebooks", UNUSED, f"for figures, the notebooks and their reports: {command}")
+    return Requirement(
+        "notebooks", UNUSED, f"for figures, the notebooks and their reports: {command}"
+    )
 
 
 def _check_fetched(name: str) -> Requirement:
@@ -97,4 +111,6 @@ def _check_cache() -> Requirement:
     try:
         return Requirement("data cache", OK, str(paths.private_cache()))
     except EngineError as error:
-        return Requirement("data cache", MISSING, str(error), 'export LABKIT_CACHE_DIR="$(mktemp -d)"')
+        return Requirement(
+            "data cache", MISSING, str(error), 'export LABKIT_CACHE_DIR="$(mktemp -d)"'
+        )

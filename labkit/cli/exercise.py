@@ -6,11 +6,15 @@ from typing import Annotated
 
 import typer
 
-app = typer.Typer(name="exercise", help="Exercises of your own: a folder each.", no_args_is_help=True)
+app = typer.Typer(
+    name="exercise", help="Exercises of your own: a folder each.", no_args_is_help=True
+)
 
 
 @app.command()
-def new(folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="It must not exist.")]) -> None:
+def new(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="It must not exist.")],
+) -> None:
     """Write an exercise to begin with, which passes its test."""
     from labkit.exercises.trial import write_template
 
@@ -19,7 +23,9 @@ def new(folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="It must n
 
 
 @app.command()
-def start(which: Annotated[str, typer.Argument(metavar="EXERCISE", help="A folder, or a number: 04a.")]) -> None:
+def start(
+    which: Annotated[str, typer.Argument(metavar="EXERCISE", help="A folder, or a number: 04a.")],
+) -> None:
     """Print what is asked and the starting code: the file to hand out."""
     from labkit.exercises.exercise import exercise
 
@@ -29,7 +35,8 @@ def start(which: Annotated[str, typer.Argument(metavar="EXERCISE", help="A folde
 @app.command("test")
 def try_out(
     which: Annotated[
-        list[str] | None, typer.Argument(metavar="[EXERCISE]...", help="Folders, or numbers; by default the series.")
+        list[str] | None,
+        typer.Argument(metavar="[EXERCISE]...", help="Folders, or numbers; by default the series."),
     ] = None,
 ) -> None:
     """Grade an exercise's own attempts.
@@ -46,12 +53,21 @@ def try_out(
     failed = 0
     for task in map(exercise, which or exercises()):
         attempts, tried = [*list_trials(task)], set()
-        for trial in chain(attempts, list_cheats(attempts)):  # cheats are made when the others were graded
+        for trial in chain(
+            attempts, list_cheats(attempts)
+        ):  # cheats are made when the others were graded
             problem = trial.find_problem()
             failed += bool(problem)
-            print(f"{'✗' if problem else '✓'} {task.number} {trial.about}{' ' * bool(problem)}{problem}", flush=True)
-            tried.add(trial.about.partition(": ")[2])  # "no load" of "a cheat: no load"; "" of other trials
+            print(
+                f"{'✗' if problem else '✓'} {task.number} {trial.about}{' ' * bool(problem)}{problem}",
+                flush=True,
+            )
+            tried.add(
+                trial.about.partition(": ")[2]
+            )  # "no load" of "a cheat: no load"; "" of other trials
         if missing := {*CHEATS} - tried:
             print(f"– {task.number} cheats that cannot be made of it: {', '.join(sorted(missing))}")
     if failed:
-        sys.exit(f"labkit: {failed} attempt{'s' * (failed != 1)} did not get the answer that was expected")
+        sys.exit(
+            f"labkit: {failed} attempt{'s' * (failed != 1)} did not get the answer that was expected"
+        )

@@ -29,7 +29,9 @@ def device(engine: Use = None, as_json: Json = False) -> None:
     in_use = labkit.device()  # `engine` was used when the option was read: `Use`
     if as_json:
         facts = dataclasses.asdict(in_use)
-        shown = {name: None if value == math.inf else value for name, value in facts.items()}  # JSON has no infinity
+        shown = {
+            name: None if value == math.inf else value for name, value in facts.items()
+        }  # JSON has no infinity
         print(json.dumps(shown, indent=2, ensure_ascii=False, default=str))
     else:
         print(in_use)

@@ -22,6 +22,11 @@ def _use(engine: str | None) -> str | None:
 
 Use = Annotated[
     str | None,
-    typer.Option("--engine", metavar="cpu|gpu", autocompletion=among("cpu", "gpu"), callback=_use,
-                 help="The GPU, where there is one, by default."),
+    typer.Option(
+        "--engine",
+        metavar="cpu|gpu",
+        autocompletion=among("cpu", "gpu"),
+        callback=_use,
+        help="The GPU, where there is one, by default.",
+    ),
 ]

@@ -10,20 +10,36 @@ from labkit.cli.options import Use
 
 Notebooks = Annotated[
     list[str] | None,
-    typer.Argument(metavar="NOTEBOOK", help='A file, a name ("01_baseline") or a number ("1"); all by default.'),
+    typer.Argument(
+        metavar="NOTEBOOK", help='A file, a name ("01_baseline") or a number ("1"); all by default.'
+    ),
 ]
 
 
 def report(
     notebook: Notebooks = None,
-    stored: Annotated[bool, typer.Option(
-        "--stored", help="Export the outputs stored in the notebooks; execute nothing.")] = False,
-    fresh: Annotated[bool, typer.Option(
-        "--fresh", help="Execute notebooks that have not changed since the last time, too.")] = False,
-    companions: Annotated[bool, typer.Option(
-        "--all", help="Execute the closer looks, too; else their pages show the stored outputs.")] = False,
-    out: Annotated[Path | None, typer.Option(
-        "--out", metavar="DIR", help="The folder to write to; reports/ by default.")] = None,
+    stored: Annotated[
+        bool,
+        typer.Option(
+            "--stored", help="Export the outputs stored in the notebooks; execute nothing."
+        ),
+    ] = False,
+    fresh: Annotated[
+        bool,
+        typer.Option(
+            "--fresh", help="Execute notebooks that have not changed since the last time, too."
+        ),
+    ] = False,
+    companions: Annotated[
+        bool,
+        typer.Option(
+            "--all", help="Execute the closer looks, too; else their pages show the stored outputs."
+        ),
+    ] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="DIR", help="The folder to write to; reports/ by default."),
+    ] = None,
     engine: Use = None,
 ) -> None:
     """Execute the notebooks and write pages that need no network.
@@ -34,16 +50,24 @@ def report(
     from labkit.notebooks import html
 
     with _Bar() as bar:
-        pages = html.make(notebook or (), out, stored=stored, progress=bar, fresh=fresh, companions=companions)
+        pages = html.make(
+            notebook or (), out, stored=stored, progress=bar, fresh=fresh, companions=companions
+        )
     print(pages[0].path.parent / "index.html")
     if any(page.failure for page in pages):
         raise typer.Exit(1)
 
 
 def site(
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="The folder to write to.")] = Path("build/site"),
-    repository: Annotated[str | None, typer.Option(
-        "--repository", metavar="OWNER/NAME", help="Where the lab is published on GitHub.")] = None,
+    out: Annotated[
+        Path, typer.Option("--out", metavar="DIR", help="The folder to write to.")
+    ] = Path("build/site"),
+    repository: Annotated[
+        str | None,
+        typer.Option(
+            "--repository", metavar="OWNER/NAME", help="Where the lab is published on GitHub."
+        ),
+    ] = None,
 ) -> None:
     """Write the site: stored report, documents, API reference.
 
@@ -58,8 +82,9 @@ def site(
 
 def store(
     notebook: Notebooks = None,
-    as_is: Annotated[bool, typer.Option(
-        "--as-is", help="Execute nothing; rewrite the files in canonical form.")] = False,
+    as_is: Annotated[
+        bool, typer.Option("--as-is", help="Execute nothing; rewrite the files in canonical form.")
+    ] = False,
     engine: Use = None,
 ) -> None:
     """Execute the notebooks and store their outputs in them.
@@ -93,13 +118,24 @@ class _Bar:
     def __enter__(self):
         """Draw the bars on the standard error output if that is a terminal; return self."""
         from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            Progress,
+            TextColumn,
+            TimeElapsedColumn,
+        )
 
         self.tasks = {}
         self.console = Console(highlight=False, stderr=True)
         self.bar = Progress(
-            TextColumn("  {task.description}"), BarColumn(30), MofNCompleteColumn(), TextColumn("cells"),
-            TimeElapsedColumn(), console=self.console, transient=True,
+            TextColumn("  {task.description}"),
+            BarColumn(30),
+            MofNCompleteColumn(),
+            TextColumn("cells"),
+            TimeElapsedColumn(),
+            console=self.console,
+            transient=True,
         )
         if self.console.is_terminal:
             self.bar.start()
@@ -123,6 +159,8 @@ class _Bar:
             took = f"  unchanged since its execution of {notebook.since}"
         if notebook.failure:
             self.console.print(f"[red]✗[/] {notebook.name}{took}")
-            self.console.print(f"  {notebook.failure.message}", markup=False, style="red", soft_wrap=True)
+            self.console.print(
+                f"  {notebook.failure.message}", markup=False, style="red", soft_wrap=True
+            )
         else:
             self.console.print(f"[green]✓[/] {notebook.name}{took}")

@@ -11,8 +11,11 @@ from labkit.ladder.variants import Variant
 from labkit.spec.layers import Layer
 
 _VERBS = {"ld": "load of", "st": "store to", "atom": "atomic operation on"}
-_KEYS = {"global": "a box: a sector, its used bytes blue", "shared": "a wavefront: 32 banks, conflicts orange",
-         "constant": "a turn: 32 lanes"}
+_KEYS = {
+    "global": "a box: a sector, its used bytes blue",
+    "shared": "a wavefront: 32 banks, conflicts orange",
+    "constant": "a turn: 32 lanes",
+}
 _ROW, _MAX_TURNS = 27, 8  # pixels of an access in the strip; wavefronts of it that are drawn
 
 
@@ -32,20 +35,26 @@ def accesses(page: Page, of: Variant | int, layer: Layer, line: int | None = Non
         A line of the kernel's file or cell, from 1; the magic's line counts. By default the line with the most sectors
         or wavefronts above what its bytes need.
     """
-    site = evidence.accesses(of, layer, line)  # a `WarpLine`: the place, the warp, its worst access and those following
+    site = evidence.accesses(
+        of, layer, line
+    )  # a `WarpLine`: the place, the warp, its worst access and those following
     first = site.worst
     turns = _find_turns(first)
     height = turns.height if turns else warps.HIGH
     about = f"kernel {site.kernel}, block {site.block}, warp {site.warp}"
-    page.open(92 + height + (30 + _ROW * len(site.following)) * bool(site.following),
-              f"Line {site.line}: a warp’s {_name(first)} takes {_count_units(first)}",
-              style.join_parts(site.variant, layer.name, about))
+    page.open(
+        92 + height + (30 + _ROW * len(site.following)) * bool(site.following),
+        f"Line {site.line}: a warp’s {_name(first)} takes {_count_units(first)}",
+        style.join_parts(site.variant, layer.name, about),
+    )
     page.code(12, 66, site.text, page.width - 24)
     if turns:
         words = turns.words
         warps.draw_turns(page, 74, "", turns)
     else:
-        origin = first.base // SECTOR * SECTOR  # so that sectors are numbered from the array's first one
+        origin = (
+            first.base // SECTOR * SECTOR
+        )  # so that sectors are numbered from the array's first one
         offsets = {lane: address - origin for lane, address in first.lanes.items()}
         words = warps.draw_sector_panel(page, 74, "", offsets, first.size)
     page.alt = f"Line {site.line} of {site.file}, “{site.text}”. The worst {_name(first)}, by {about}: {words}."
@@ -54,7 +63,9 @@ def accesses(page: Page, of: Variant | int, layer: Layer, line: int | None = Non
     top = 90 + height
     spaces = dict.fromkeys(access.space for access in site.following)
     page.text(12, top + 12, "What this warp does next at the line", weight="bold")
-    page.small(page.width - 12, top + 12, "   ·   ".join(_KEYS[space] for space in spaces), ha="right")
+    page.small(
+        page.width - 12, top + 12, "   ·   ".join(_KEYS[space] for space in spaces), ha="right"
+    )
     for i, access in enumerate(site.following):
         _draw_row(page, top + 24 + _ROW * i, access)
     next_ones = [f"{_name(access)}: {_count_units(access)}" for access in site.following]
@@ -75,15 +86,23 @@ def _count_units(access: WarpAccess) -> str:
 def _find_turns(access: WarpAccess) -> warps.Turns | None:
     """Return an access's wavefronts of shared memory or turns of constant memory; None for global memory."""
     if access.space == "constant":  # the addresses are written as elements: "mask[7]"
-        return warps.constant_turns(access.lanes, lambda at: f"{access.name}[{(at - access.base) // access.size}]")
-    return warps.shared_turns(access.lanes, access.size, access.op == "ld") if access.space == "shared" else None
+        return warps.constant_turns(
+            access.lanes, lambda at: f"{access.name}[{(at - access.base) // access.size}]"
+        )
+    return (
+        warps.shared_turns(access.lanes, access.size, access.op == "ld")
+        if access.space == "shared"
+        else None
+    )
 
 
 def _draw_row(page: Page, top: float, access: WarpAccess) -> None:
     """Draw an access as a row from y = `top`: its name, its sectors or wavefronts in small, and their number."""
     left, right = 150, page.width - 118
     page.small(12, top + 13, _name(access), style.INK)
-    page.small(right + 14, top + 13, _count_units(access), style.AMBER if access.units > 1 else style.MUTED)
+    page.small(
+        right + 14, top + 13, _count_units(access), style.AMBER if access.units > 1 else style.MUTED
+    )
     turns = _find_turns(access)
     if turns is None:
         used, _ = warps.bytes_used(access.lanes, access.size)
@@ -97,4 +116,6 @@ def _draw_row(page: Page, top: float, access: WarpAccess) -> None:
         page.rect(x, top + 3, w, 12, style.HAIR)
         for column in columns:
             cell, color = w / BANKS, style.ORANGE if is_conflict else style.BLUE
-            page.rect(x + column * cell, top + 3, cell - 0.5 * (w > 60), 12, color)  # with a gap if there is room
+            page.rect(
+                x + column * cell, top + 3, cell - 0.5 * (w > 60), 12, color
+            )  # with a gap if there is room

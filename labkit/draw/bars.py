@@ -14,21 +14,53 @@ from labkit.draw.style import SMALL, Page, figure, ink_on, percent, wide, widest
 from labkit.spec.layers import Layer
 
 _MAX_LETTERS = 34  # of a kernel's name; a longer one, such as a template's, is cut in the middle
-_COPIES = {"HtoD": "copy host → device", "DtoH": "copy device → host", "DtoD": "copy device → device"}
+_COPIES = {
+    "HtoD": "copy host → device",
+    "DtoH": "copy device → host",
+    "DtoD": "copy device → device",
+}
 _TRAFFIC = {  # counter -> its panel's title, and what is counted
-    "global_load_sectors": ("global loads", "sectors"), "global_store_sectors": ("global stores", "sectors"),
-    "shared_wavefronts": ("shared memory", "wavefronts"), "shared_conflicts": ("of these conflicts", "wavefronts"),
+    "global_load_sectors": ("global loads", "sectors"),
+    "global_store_sectors": ("global stores", "sectors"),
+    "shared_wavefronts": ("shared memory", "wavefronts"),
+    "shared_conflicts": ("of these conflicts", "wavefronts"),
     "constant_requests": ("constant memory", "requests"),
 }
 _KIND_COLORS = (style.BLUE, style.SKY, style.ORANGE, style.PALE, style.RUST, style.FAINT)
-_STALL_COLORS = dict(zip(STALLS, (
-    style.BLUE, style.SKY, style.ORANGE, style.BROWN, style.GREEN, style.RUST, style.VIOLET, style.MUTED, style.ROSE,
-    style.OLIVE, style.WARM, style.PALE,
-), strict=True))
+_STALL_COLORS = dict(
+    zip(
+        STALLS,
+        (
+            style.BLUE,
+            style.SKY,
+            style.ORANGE,
+            style.BROWN,
+            style.GREEN,
+            style.RUST,
+            style.VIOLET,
+            style.MUTED,
+            style.ROSE,
+            style.OLIVE,
+            style.WARM,
+            style.PALE,
+        ),
+        strict=True,
+    )
+)
 
 
-def _draw_bars(page: Page, left: float, top: float, step: float, scale: float, names: Sequence[str],
-               values: Sequence[float], strong: Sequence[bool], weak=(style.PALE, style.INK), **font) -> list[float]:
+def _draw_bars(
+    page: Page,
+    left: float,
+    top: float,
+    step: float,
+    scale: float,
+    names: Sequence[str],
+    values: Sequence[float],
+    strong: Sequence[bool],
+    weak=(style.PALE, style.INK),
+    **font,
+) -> list[float]:
     """Draw horizontal bars from x = `left`, with their names to the left; return the baselines (y) of the names.
 
     A bar has `step` pixels in height, and in width `scale` pixels per unit. Bars that are not `strong` have the colours
@@ -43,8 +75,15 @@ def _draw_bars(page: Page, left: float, top: float, step: float, scale: float, n
     return baselines
 
 
-def _draw_stacks(page: Page, top: float, frame: pd.DataFrame, colors: Mapping[str, str], write: Callable[[float], str],
-                 highlight: str | None = None, beside: bool = False) -> str:
+def _draw_stacks(
+    page: Page,
+    top: float,
+    frame: pd.DataFrame,
+    colors: Mapping[str, str],
+    write: Callable[[float], str],
+    highlight: str | None = None,
+    beside: bool = False,
+) -> str:
     """Draw a stacked bar, with its total, per row of `frame`; return them in words, for the alternative text.
 
     The index of `frame` is (group, label): a group is a heading, or "". Its columns are the parts, drawn in `colors`.
@@ -53,14 +92,18 @@ def _draw_stacks(page: Page, top: float, frame: pd.DataFrame, colors: Mapping[st
     """
     totals, step, words = frame.sum(axis=1), 27, []
     left = 26 + widest(frame.index.get_level_values(1), weight="bold")
-    room = 70 + (20 + widest((f"{name} 0.000 ms" for name in frame), SMALL) if beside else 0)  # right of the bars
+    room = 70 + (
+        20 + widest((f"{name} 0.000 ms" for name in frame), SMALL) if beside else 0
+    )  # right of the bars
     scale = (page.width - left - room) / totals.max()
     for group, rows in frame.groupby(level=0, sort=False):
         page.text(26, top + 18, group, weight="bold")
         top += 32 * bool(group)
         for (_, label), row in rows.iterrows():
             x, y, unlabelled, total, row = left, top + 15, [], write(row.sum()), row.dropna()
-            page.text(left - 10, y, label, ha="right", weight="bold" if label == highlight else "normal")
+            page.text(
+                left - 10, y, label, ha="right", weight="bold" if label == highlight else "normal"
+            )
             for name, value in row.items():
                 width = value * scale
                 page.rect(x, top + 1, width, 20, colors[name], style.PAPER, 0.8)
@@ -92,18 +135,31 @@ def time(page: Page, trace) -> None:
     require_columns(table, ["kind", "name", "calls", "total_ms"], "draw.time")
     groups = {"On the device": ("kernel", "copy"), "API calls": ("api",)}
     # With the columns that `_rank_rows` adds: "vital" are the fewest rows that make up 90 % of a group's time.
-    groups = {where: _rank_rows(rows) for where, kinds in groups.items()
-              if (rows := table[table["kind"].isin(kinds)])["total_ms"].sum() > 0}
+    groups = {
+        where: _rank_rows(rows)
+        for where, kinds in groups.items()
+        if (rows := table[table["kind"].isin(kinds)])["total_ms"].sum() > 0
+    }
     if not groups:
-        raise LabError('draw.time got no time of the kinds "kernel", "copy" and "api": trace something first')
+        raise LabError(
+            'draw.time got no time of the kinds "kernel", "copy" and "api": trace something first'
+        )
     (where, rows), step, top = next(iter(groups.items())), 25, 62
     what = "of the device’s time" if where == "On the device" else "of the time in API calls"
     message = f"{rows['shown'].iloc[0]} takes {percent(rows['share'].iloc[0])} {what}"
-    page.open(80 + sum(56 + step * len(rows) for rows in groups.values()), message, "", table.attrs.get("note", ""))
+    page.open(
+        80 + sum(56 + step * len(rows) for rows in groups.values()),
+        message,
+        "",
+        table.attrs.get("note", ""),
+    )
     # 6.95 pixels: the width of a letter of the monospaced font in which the names are written.
     left = max(150, 34 + 6.95 * max(rows["shown"].str.len().max() for rows in groups.values()))
     columns, scale = (page.width - 158, page.width - 76, page.width - 14), page.width - 222 - left
-    page.alt, page.plain = "Bar chart, where the time goes.", "Figure: where the time goes, kernels and API calls"
+    page.alt, page.plain = (
+        "Bar chart, where the time goes.",
+        "Figure: where the time goes, kernels and API calls",
+    )
     for where, rows in groups.items():
         total, members = ms(rows["total_ms"].sum()), rows["members"].sum()
         few = f"{rows['vital'].sum()} of {members} take 90 % of {total}"
@@ -111,18 +167,40 @@ def time(page: Page, trace) -> None:
         for x, name in zip(columns, ("share", "time", "calls"), strict=True):
             page.small(x, top + 24, name, ha="right")
         top, bottom, weak = top + 36, top + 36 + step * len(rows), (style.FAINT, style.MUTED)
-        ys = _draw_bars(page, left, top, step, scale, rows["shown"], rows["share"], rows["vital"], weak,
-                        family=style.MONO)
+        ys = _draw_bars(
+            page,
+            left,
+            top,
+            step,
+            scale,
+            rows["shown"],
+            rows["share"],
+            rows["vital"],
+            weak,
+            family=style.MONO,
+        )
         for y, row in zip(ys, rows.itertuples(), strict=True):
-            for x, text in zip(columns, (percent(row.share), ms(row.total_ms), f"{row.calls:,}"), strict=True):
+            for x, text in zip(
+                columns, (percent(row.share), ms(row.total_ms), f"{row.calls:,}"), strict=True
+            ):
                 page.small(x, y, text, style.INK if row.vital else style.MUTED, ha="right")
         if len(rows) > 1:
             end = left + 0.9 * scale
             page.line([end, end], [top, bottom], style.ORANGE, 1.2, ls=style.DASHED)
             page.small(end, top - 4, "90 %", style.AMBER, ha="center")
-            page.line(left + rows["share"].cumsum() * scale, [y - 4 for y in ys], style.INK, 1.2, marker="o", ms=4,
-                      mfc=style.PAPER, mec=style.INK)
-        texts = (f"{row.name} {percent(row.share)} ({ms(row.total_ms)})" for row in rows.itertuples())
+            page.line(
+                left + rows["share"].cumsum() * scale,
+                [y - 4 for y in ys],
+                style.INK,
+                1.2,
+                marker="o",
+                ms=4,
+                mfc=style.PAPER,
+                mec=style.INK,
+            )
+        texts = (
+            f"{row.name} {percent(row.share)} ({ms(row.total_ms)})" for row in rows.itertuples()
+        )
         page.alt += f" {where}: {', '.join(texts)}."
         top = bottom + 20
     rings = "     rings: shares so far, summed" * (max(map(len, groups.values())) > 1)
@@ -138,13 +216,25 @@ def _rank_rows(rows: pd.DataFrame) -> pd.DataFrame:
     rows = rows.sort_values("total_ms", ascending=False, kind="stable").assign(members=1)
     rows["name"] = rows["name"].replace(_COPIES).astype(str)
     total, so_far = rows["total_ms"].sum(), rows["total_ms"].cumsum()
-    rows["vital"] = so_far - rows["total_ms"] < 0.9 * total * (1 - 1e-9)  # 1e-9: sums of floats are not exact
+    rows["vital"] = so_far - rows["total_ms"] < 0.9 * total * (
+        1 - 1e-9
+    )  # 1e-9: sums of floats are not exact
     separate = max(7, rows["vital"].sum())
     if len(rest := rows[separate:]) > 1:
         sums = {name: rest[name].sum() for name in ("calls", "total_ms", "members")}
-        rows = pd.concat([rows[:separate], pd.DataFrame([{"name": f"{len(rest)} others", "vital": False, **sums}])])
-    names = [name if len(name) <= _MAX_LETTERS else f"{name[: _MAX_LETTERS - 9]}…{name[-8:]}" for name in rows["name"]]
-    return rows.assign(share=rows["total_ms"] / total, shown=pd.Series(names, rows.index, dtype=str))
+        rows = pd.concat(
+            [
+                rows[:separate],
+                pd.DataFrame([{"name": f"{len(rest)} others", "vital": False, **sums}]),
+            ]
+        )
+    names = [
+        name if len(name) <= _MAX_LETTERS else f"{name[: _MAX_LETTERS - 9]}…{name[-8:]}"
+        for name in rows["name"]
+    ]
+    return rows.assign(
+        share=rows["total_ms"] / total, shown=pd.Series(names, rows.index, dtype=str)
+    )
 
 
 @figure
@@ -156,25 +246,42 @@ def traffic(page: Page, profile) -> None:
     profile : Profile
         As `labkit.profile` gives it, of variants in the order of the ladder.
     """
-    counts = profile.counts  # a row per variant, or, of a program's profile, per kernel; a column per counter
-    panels = {name: words for name, words in _TRAFFIC.items() if name in counts and counts[name].max() > 0}
+    counts = (
+        profile.counts
+    )  # a row per variant, or, of a program's profile, per kernel; a column per counter
+    panels = {
+        name: words for name, words in _TRAFFIC.items() if name in counts and counts[name].max() > 0
+    }
     if not panels:
         raise LabError(f"draw.traffic: this profile has no counters of traffic. {profile.note}")
-    labels, step, top = counts[counts.columns[0]].tolist(), 22, 58  # the first column names the variant; pixels
+    labels, step, top = (
+        counts[counts.columns[0]].tolist(),
+        22,
+        58,
+    )  # the first column names the variant; pixels
     message = "What the kernels ask of the memory"
     if len(labels) > 1 and "global_sectors" in counts:
         before, after = counts["global_sectors"].iloc[-2:]
-        change = "as many" if before == after or not (before and after) else _describe_change(after, before)
+        change = (
+            "as many"
+            if before == after or not (before and after)
+            else _describe_change(after, before)
+        )
         message = f"{labels[-1]} moves {change} global sectors {'than' if 'fewer' in change else 'as'} {labels[-2]}"
     page.open(76 + (46 + step * len(labels)) * len(panels), message, profile.note)
-    page.alt, page.plain = f"Bar chart, memory traffic. {profile.note}", "Figure: memory traffic, a bar per variant"
+    page.alt, page.plain = (
+        f"Bar chart, memory traffic. {profile.note}",
+        "Figure: memory traffic, a bar per variant",
+    )
     left, last = 24 + widest(labels, SMALL), [label == labels[-1] for label in labels]
     for name, (level, unit) in panels.items():
         values = counts[name].fillna(0).tolist()
         page.caption(12, top + 26, level, unit)
         scale = (page.width - 196 - left) / max(values)
         baselines = _draw_bars(page, left, top + 36, step, scale, labels, values, last)
-        for y, label, value, before in zip(baselines, labels, values, [None, *values], strict=False):
+        for y, label, value, before in zip(
+            baselines, labels, values, [None, *values], strict=False
+        ):
             change = "" if before is None else _describe_change(value, before)
             page.small(page.width - 118, y, f"{value:,.0f}", style.INK, ha="right")
             page.small(page.width - 14, y, change, ha="right")
@@ -203,25 +310,36 @@ def bank_conflicts(page: Page, profile) -> None:
     sites = profile.sites  # a row per access in the source and launch; empty if a GPU counted
     shared = sites[sites["space"] == "shared"] if len(sites) else sites
     if not len(shared):
-        raise LabError("draw.bank_conflicts: no access to shared memory in this profile, which the CPU engine makes "
-                       f"(engine=\"cpu\"). {profile.note}")
-    shared = shared.astype({"line": "Int64"}).fillna({"file": "", "line": 0})  # a compiler may give neither
+        raise LabError(
+            "draw.bank_conflicts: no access to shared memory in this profile, which the CPU engine makes "
+            f'(engine="cpu"). {profile.note}'
+        )
+    shared = shared.astype({"line": "Int64"}).fillna(
+        {"file": "", "line": 0}
+    )  # a compiler may give neither
     by = [name for name in ("variant", "kernel", "file", "line", "op") if name in shared]
     lines = shared.groupby(by, sort=False, as_index=False)[["requests", "wavefronts"]].sum()
     ratios = lines["wavefronts"] / lines["requests"]
     conflicts = ratios >= 1.005  # what is written as 1.01 or more
     places = [f"line {line or 'unknown'}" for line in lines["line"]]
     verbs = lines["op"].map({"ld": "load", "st": "store", "atom": "atomic"})
-    names = [f"{name}  {place}  {verb}" for name, place, verb in zip(lines[by[0]], places, verbs, strict=True)]
+    names = [
+        f"{name}  {place}  {verb}"
+        for name, place, verb in zip(lines[by[0]], places, verbs, strict=True)
+    ]
     left, step, top = 24 + widest(names, SMALL), 24, 64
-    message = f"{places[ratios.argmax()].capitalize()} takes {ratios.max():.3g} wavefronts per access"
+    message = (
+        f"{places[ratios.argmax()].capitalize()} takes {ratios.max():.3g} wavefronts per access"
+    )
     free = "No access to shared memory has a bank conflict"
     page.open(96 + step * len(names), message if conflicts.any() else free, profile.note)
     scale = (page.width - 90 - left) / max(2.0, ratios.max()) / 1.02
     baselines = _draw_bars(page, left, top, step, scale, names, ratios, conflicts)
     for y, value in zip(baselines, ratios, strict=True):
         page.small(page.width - 14, y, f"{value:.3g}", style.INK, ha="right")
-    page.line([left + scale] * 2, [top, top + step * len(names)], style.ORANGE, 1.2, ls=style.DASHED)
+    page.line(
+        [left + scale] * 2, [top, top + step * len(names)], style.ORANGE, 1.2, ls=style.DASHED
+    )
     page.small(left, top + step * len(names) + 16, "wavefronts per access; dashed: 1, no conflict")
     texts = ", ".join(f"{name} {value:.3g}" for name, value in zip(names, ratios, strict=True))
     page.alt = f"Bar chart, wavefronts per shared access: {texts}. {profile.note}"
@@ -239,15 +357,22 @@ def kernels(page: Page, table) -> None:
     data = Measured(table, ["kernel", "op_ms"], "draw.kernels")
     rows, batches = data.rows, data.rows["batch"].unique()
     if len(batches) > 1:
-        raise LabError(f"draw.kernels got batches {', '.join(map(str, batches))}: it draws one; take its rows")
+        raise LabError(
+            f"draw.kernels got batches {', '.join(map(str, batches))}: it draws one; take its rows"
+        )
     names = list(dict.fromkeys(rows["kernel"]))
-    times = rows.pivot_table(index=["layer", "label"], columns="kernel", values="op_ms", sort=False)[names]
+    times = rows.pivot_table(
+        index=["layer", "label"], columns="kernel", values="op_ms", sort=False
+    )[names]
     share = times[names[0]] / times.sum(axis=1)
     spread = " to ".join(dict.fromkeys((percent(share.min()), percent(share.max()))))
     about = data.subtitle(f"batch {batches[0]:,}")
     height = 98 + 32 * len(times.index.unique(0)) + 27 * len(times)
     page.open(height, f"{names[0]} takes {spread} of the op time", about, data.note)
-    colors = {name: (style.ORANGE, style.BLUE, style.SKY, style.GREEN)[i % 4] for i, name in enumerate(names)}
+    colors = {
+        name: (style.ORANGE, style.BLUE, style.SKY, style.GREEN)[i % 4]
+        for i, name in enumerate(names)
+    }
     page.legend(26, 69, colors)
     bars = _draw_stacks(page, 80, times, colors, ms, beside=True)
     page.alt = f"Bar chart, op time kernel by kernel. {bars} {data.note}".strip()
@@ -265,15 +390,28 @@ def instructions(page: Page, mixes: Mapping[str, Mapping[str, float]]) -> None:
     """
     kinds = list(dict.fromkeys(kind for mix in mixes.values() for kind in mix))
     if not 0 < len(kinds) <= len(_KIND_COLORS):
-        raise LabError(f"draw.instructions: {len(kinds)} kinds of instructions; it draws 1 to {len(_KIND_COLORS)}")
+        raise LabError(
+            f"draw.instructions: {len(kinds)} kinds of instructions; it draws 1 to {len(_KIND_COLORS)}"
+        )
     if any(not value >= 0 for mix in mixes.values() for value in mix.values()):
         raise LabError(f"draw.instructions: a count is negative or not a number in {mixes}")
-    frame = pd.DataFrame(mixes.values(), pd.MultiIndex.from_product([[""], mixes]), kinds)  # one group, no heading
+    frame = pd.DataFrame(
+        mixes.values(), pd.MultiIndex.from_product([[""], mixes]), kinds
+    )  # one group, no heading
     totals, first = {label: sum(mix.values()) for label, mix in mixes.items()}, next(iter(mixes))
-    unit, highlight, colors = "instructions per product", [*mixes][-1], dict(zip(kinds, _KIND_COLORS, strict=False))
-    page.open(102 + 27 * len(mixes), f"{highlight}: {totals[highlight]:.3g} {unit}, {first} {totals[first]:.3g}")
+    unit, highlight, colors = (
+        "instructions per product",
+        [*mixes][-1],
+        dict(zip(kinds, _KIND_COLORS, strict=False)),
+    )
+    page.open(
+        102 + 27 * len(mixes),
+        f"{highlight}: {totals[highlight]:.3g} {unit}, {first} {totals[first]:.3g}",
+    )
     page.legend(26 + widest(mixes, weight="bold"), 74, colors)
-    page.alt = f"Bar chart, {unit}. {_draw_stacks(page, 90, frame, colors, '{:.2f}'.format, highlight)}"
+    page.alt = (
+        f"Bar chart, {unit}. {_draw_stacks(page, 90, frame, colors, '{:.2f}'.format, highlight)}"
+    )
     page.plain = f"Figure: {unit}, kind by kind"
 
 
@@ -305,16 +443,28 @@ def units(page: Page, estimate, before=None) -> None:
     scale = (page.width - 120 - left) / max(now.max(), old.max())
     for i, name in enumerate(names):
         y = top + i * step
-        page.small(left - 10, y + 13, name, style.INK, ha="right", weight="bold" if name in near else "normal")
+        page.small(
+            left - 10,
+            y + 13,
+            name,
+            style.INK,
+            ha="right",
+            weight="bold" if name in near else "normal",
+        )
         page.rect(left, y + 2, now[name] * scale, 15, style.BLUE if name in near else style.PALE)
-        page.small(left + now[name] * scale + 8, y + 13, f"{now[name] / one_percent:.0f} %", style.INK)
+        page.small(
+            left + now[name] * scale + 8, y + 13, f"{now[name] / one_percent:.0f} %", style.INK
+        )
         if before is not None:
             page.rect(left, y + 18, old.get(name, 0.0) * scale, 6, style.ORANGE)
     page.line([left, left], [top, top + step * len(names)], style.FAINT)
     words = "how long each unit is busy; bold: the busiest, and those within 10 % of it"
     words += "; thin: before, its busiest is 100 %" * (before is not None)
     page.small(12, top + step * len(names) + 18, words)
-    earlier = {name: f" (before {old.get(name, 0.0) / one_percent:.0f} %)" * (before is not None) for name in names}
+    earlier = {
+        name: f" (before {old.get(name, 0.0) / one_percent:.0f} %)" * (before is not None)
+        for name in names
+    }
     texts = ", ".join(f"{name} {now[name] / one_percent:.0f} %{earlier[name]}" for name in names)
     page.alt = f"Bar chart, how long each unit is busy: {texts}. {estimate.time}. {estimate.note}"
     page.plain = "Figure: how long each unit of the GPU is busy, estimated"
@@ -336,11 +486,15 @@ def stalls(page: Page, counters: pd.DataFrame) -> None:
     waits = rows[[*map(STALLED.format, STALLS)]].set_axis([*STALLS], axis=1).astype(float).round(6)
     totals = waits.sum(axis=1) + 1  # and the cycle in which the instruction is issued
     visible = [reason for reason in STALLS if (waits[reason] / totals).max() >= 0.02]
-    colors = {STALLS[reason]: _STALL_COLORS[reason] for reason in visible}  # STALLS: reason -> its explanation
+    colors = {
+        STALLS[reason]: _STALL_COLORS[reason] for reason in visible
+    }  # STALLS: reason -> its explanation
     colors |= {"other reasons": style.FAINT, "nothing: it is issued": style.HAIR}
     parts = waits[visible].assign(others=waits.drop(columns=visible).sum(axis=1), issued=1.0)
     parts = parts.set_axis([*colors], axis=1)
-    parts.index = pd.MultiIndex.from_arrays([[""] * len(rows), rows["label"] + ", " + rows["layer"]])
+    parts.index = pd.MultiIndex.from_arrays(
+        [[""] * len(rows), rows["label"] + ", " + rows["layer"]]
+    )
     device = f"{rows['device'].iloc[0]}, recorded {rows['date'].max()}" if "device" in rows else ""
     top = 84 + 18 * -(-len(colors) // 2)  # below the key, which has two columns
     about = style.join_parts("what a warp waits for, by Nsight Compute’s names", device)
@@ -352,8 +506,11 @@ def stalls(page: Page, counters: pd.DataFrame) -> None:
         page.small(x + 16, y, name, style.INK, weight="bold")
         page.small(x + 16 + wide(f"{name}  ", SMALL, "bold") * bool(name), y, words)
     bars = _draw_stacks(page, top - 6, parts, colors, "{:.1f}".format)
-    page.small(26 + widest(parts.index.get_level_values(1), weight="bold"), top + 27 * len(rows) + 12,
-               "cycles of a warp from one instruction to its next")
+    page.small(
+        26 + widest(parts.index.get_level_values(1), weight="bold"),
+        top + 27 * len(rows) + 12,
+        "cycles of a warp from one instruction to its next",
+    )
     page.plain = f"Bar chart, cycles of a warp from one instruction to its next, by what it waits for. {device}. {bars}"
     meanings = (f"{name} is {words}" for name, words in zip(names, colors, strict=True) if name)
     page.alt = f"{page.plain} In Nsight Compute’s names, {', '.join(meanings)}."
@@ -361,7 +518,9 @@ def stalls(page: Page, counters: pd.DataFrame) -> None:
 
 def stall_name(reason: str) -> str:
     """Return Nsight Compute's name of a stall reason, such as "MIO Throttle" of mio_throttle."""
-    return " ".join(word.upper() if word in ("mio", "lg", "imc") else word.title() for word in reason.split("_"))
+    return " ".join(
+        word.upper() if word in ("mio", "lg", "imc") else word.title() for word in reason.split("_")
+    )
 
 
 def _summarize_stalls(rows: pd.DataFrame, waits: pd.DataFrame) -> str:
@@ -397,21 +556,40 @@ def constant_budget(page: Page, layers: Sequence[Layer]) -> None:
         raise LabError("draw.constant_budget got no layer: give at least one")
     masks = [4 * layer.M * layer.C * layer.K**2 for layer in layers]
     fit = sum(mask <= CONSTANT_BYTES for mask in masks)
-    message = f"{fit} of {len(masks)} masks fit" if fit < len(masks) else (
-        f"All {fit} masks fit" if fit > 1 else "The mask fits")
-    page.open(100 + 30 * len(layers), f"{message} into constant memory", "M·C·K·K elements of 4 bytes against 64 KB")
+    message = (
+        f"{fit} of {len(masks)} masks fit"
+        if fit < len(masks)
+        else (f"All {fit} masks fit" if fit > 1 else "The mask fits")
+    )
+    page.open(
+        100 + 30 * len(layers),
+        f"{message} into constant memory",
+        "M·C·K·K elements of 4 bytes against 64 KB",
+    )
     formulas = [f"{layer.M}·{layer.C}·{layer.K}·{layer.K}" for layer in layers]
     names = 14 + widest(layer.name for layer in layers)
     left = names + 26 + widest(formulas, SMALL)
     scale = (page.width - left - 160) / max(CONSTANT_BYTES, *masks)
     page.alt = f"Bar chart, masks against the {CONSTANT_BYTES:,} bytes of constant memory."
-    for i, (layer, formula, mask) in enumerate(zip(layers, formulas, masks, strict=True)):  # mask: its bytes
-        y, fits, share = 97 + 30 * i, mask <= CONSTANT_BYTES, f"{mask:,} bytes, {percent(mask / CONSTANT_BYTES)}"
+    for i, (layer, formula, mask) in enumerate(
+        zip(layers, formulas, masks, strict=True)
+    ):  # mask: its bytes
+        y, fits, share = (
+            97 + 30 * i,
+            mask <= CONSTANT_BYTES,
+            f"{mask:,} bytes, {percent(mask / CONSTANT_BYTES)}",
+        )
         page.text(names, y, layer.name, ha="right")
         page.small(names + 14, y, formula)
         page.rect(left, y - 13, max(1.5, mask * scale), 18, style.BLUE if fits else style.ORANGE)
-        page.small(page.width - 12, y, share, style.INK if fits else style.AMBER, ha="right",
-                   weight="normal" if fits else "bold")
+        page.small(
+            page.width - 12,
+            y,
+            share,
+            style.INK if fits else style.AMBER,
+            ha="right",
+            weight="normal" if fits else "bold",
+        )
         page.alt += f" {layer.name}: {formula} elements, {share}{'' if fits else ', too many'}."
     x = left + CONSTANT_BYTES * scale
     page.line([x, x], [76, 82 + 30 * len(layers)], style.GREEN, 2.2, zorder=4)

@@ -18,10 +18,20 @@ _BY_NIGHT = (1, 0.95, 0.77, 0.67, 0.54, 0.51)  # and, last, that of the ground
 
 # OKLab: B. Ottosson, "A perceptual color space for image processing", 2020. Linear sRGB to cone responses, and the
 # cube roots of these to lightness L, green-red a, blue-yellow b.
-_CONES = np.array([[0.4122214708, 0.5363325363, 0.0514459929], [0.2119034982, 0.6806995451, 0.1073969566],
-                   [0.0883024619, 0.2817188376, 0.6299787005]])
-_LAB = np.array([[0.2104542553, 0.7936177850, -0.0040720468], [1.9779984951, -2.4285922050, 0.4505937099],
-                 [0.0259040371, 0.7827717662, -0.8086757660]])
+_CONES = np.array(
+    [
+        [0.4122214708, 0.5363325363, 0.0514459929],
+        [0.2119034982, 0.6806995451, 0.1073969566],
+        [0.0883024619, 0.2817188376, 0.6299787005],
+    ]
+)
+_LAB = np.array(
+    [
+        [0.2104542553, 0.7936177850, -0.0040720468],
+        [1.9779984951, -2.4285922050, 0.4505937099],
+        [0.0259040371, 0.7827717662, -0.8086757660],
+    ]
+)
 
 
 def dark(picture: bytes) -> bytes | None:
@@ -62,8 +72,12 @@ def darken(colors: np.ndarray) -> np.ndarray:
     ndarray of uint8 [n, 3]
     """
     lab, ground = _to_oklab(colors), _to_oklab(list(bytes.fromhex(GROUND[1:])))
-    light = np.interp(lab[:, 0], _BY_DAY, (*_BY_NIGHT, ground[0]))  # from lightness by day to lightness by night
-    lab[:, 1:] += lab[:, :1] * ground[1:]  # the ground is a grey with a little blue: the lighter a colour was, the more
+    light = np.interp(
+        lab[:, 0], _BY_DAY, (*_BY_NIGHT, ground[0])
+    )  # from lightness by day to lightness by night
+    lab[:, 1:] += (
+        lab[:, :1] * ground[1:]
+    )  # the ground is a grey with a little blue: the lighter a colour was, the more
     return _to_srgb(np.column_stack([light, lab[:, 1:]]))
 
 

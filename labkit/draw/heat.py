@@ -13,8 +13,13 @@ from labkit.draw.style import SMALL, Page, figure, ink_on, widest
 _STEP = 26  # pixels: the height of a row of cells
 _FADE = math.log(4)  # four times the best time is as pale as it gets
 _COLORS = LinearSegmentedColormap.from_list("pale to blue", [style.HAIR, style.BLUE])
-_WORDS = {"op_ms": "op time (ms)", "x_reference": "op time over reference time", "registers": "registers per thread",
-          "local_bytes": "bytes of local memory per thread", "threads": "threads per block"}
+_WORDS = {
+    "op_ms": "op time (ms)",
+    "x_reference": "op time over reference time",
+    "registers": "registers per thread",
+    "local_bytes": "bytes of local memory per thread",
+    "threads": "threads per block",
+}
 
 
 @figure  # makes `page`, in CSS pixels, and shows it or saves it as `path`: callers give the other arguments
@@ -31,37 +36,71 @@ def heatmap(page: Page, sweep: pd.DataFrame, x: str, y: str, value: str = "op_ms
         The column whose values the cells show: of the fastest point, if other options were swept, too.
     """
     if missing := [name for name in (x, y, value) if name not in sweep]:
-        raise LabError(f"draw.heatmap: the sweep has no column {missing[0]!r}; it has {', '.join(sweep.columns)}")
+        raise LabError(
+            f"draw.heatmap: the sweep has no column {missing[0]!r}; it has {', '.join(sweep.columns)}"
+        )
     for name in ("device", "batch"):
         if sweep[name].nunique() > 1:
             several = ", ".join(map(str, sweep[name].unique()))
-            raise LabError(f"draw.heatmap: the sweep has several of {name} ({several}): select one of them first")
+            raise LabError(
+                f"draw.heatmap: the sweep has several of {name} ({several}): select one of them first"
+            )
     if not sweep["op_ms"].notna().any():
-        raise LabError("draw.heatmap: no point of this sweep has a time; its column 'reason' says why")
-    panels = [(layer, rows, _select_fastest(rows, x, y)) for layer, rows in sweep.groupby("layer", sort=False)]
+        raise LabError(
+            "draw.heatmap: no point of this sweep has a time; its column 'reason' says why"
+        )
+    panels = [
+        (layer, rows, _select_fastest(rows, x, y))
+        for layer, rows in sweep.groupby("layer", sort=False)
+    ]
     across = min(2, len(panels))
     lines = [rows[y].nunique() for _, rows, _ in panels]
     heights = [58 + _STEP * max(lines[i : i + 2]) for i in range(0, len(panels), 2)]
     first, unit = sweep.iloc[0], _WORDS.get(value, value)
     fixed = ", the fastest of all other options" if sweep.duplicated(["layer", x, y]).any() else ""
-    page.open(84 + sum(heights), _write_message([best for _, _, best in panels]),
-              f"{unit}, {y} down, {x} across{fixed}; {first['device']}, batch {first['batch']:,}",
-              sweep.attrs.get("note", "") if first["engine"] == "cpu" else "")  # the note: these are not GPU times
-    page.alt, page.plain = f"Heat maps, {unit} by {y} and {x}.", f"Figure: heat maps of a sweep, {y} against {x}"
+    page.open(
+        84 + sum(heights),
+        _write_message([best for _, _, best in panels]),
+        f"{unit}, {y} down, {x} across{fixed}; {first['device']}, batch {first['batch']:,}",
+        sweep.attrs.get("note", "") if first["engine"] == "cpu" else "",
+    )  # the note: these are not GPU times
+    page.alt, page.plain = (
+        f"Heat maps, {unit} by {y} and {x}.",
+        f"Figure: heat maps of a sweep, {y} against {x}",
+    )
     for i, (layer, rows, best) in enumerate(panels):
-        left, wide, top = i % 2 * page.width / across, page.width / across, 58 + sum(heights[: i // 2])
+        left, wide, top = (
+            i % 2 * page.width / across,
+            page.width / across,
+            58 + sum(heights[: i // 2]),
+        )
         page.text(left + 12, top + 16, layer, weight="bold")
         words = _draw_panel(page, left, top, wide, rows, best, x, y, value)
-        cells = ", ".join(f"{y} {line} {x} {column}: {text}" for (column, line), text in words.items())
+        cells = ", ".join(
+            f"{y} {line} {x} {column}: {text}" for (column, line), text in words.items()
+        )
         column, line = best["op_ms"].idxmin() if len(best) else ("", "")
         fastest = f"{layer}, fastest at {y} {line}, {x} {column}. {cells}."
         page.alt += f" {fastest}" if len(best) else f" {layer}: nothing runs."
-    hatched = " Hatched: cannot run." if sweep.groupby(["layer", x, y])["op_ms"].max().isna().any() else ""
+    hatched = (
+        " Hatched: cannot run."
+        if sweep.groupby(["layer", x, y])["op_ms"].max().isna().any()
+        else ""
+    )
     page.small(12, 70 + sum(heights), f"Framed: the fastest. Bluer is faster.{hatched}")
 
 
-def _draw_panel(page: Page, left: float, top: float, wide: float, rows: pd.DataFrame, best: pd.DataFrame, x: str,
-                y: str, value: str) -> dict[tuple, str]:
+def _draw_panel(
+    page: Page,
+    left: float,
+    top: float,
+    wide: float,
+    rows: pd.DataFrame,
+    best: pd.DataFrame,
+    x: str,
+    y: str,
+    value: str,
+) -> dict[tuple, str]:
     """Draw a layer's cells, `wide` pixels with the names of its rows; return their texts by their values of (x, y).
 
     `rows` are all points, `best` those of `_select_fastest`: a cell without one is hatched, because nothing runs there.
@@ -69,21 +108,47 @@ def _draw_panel(page: Page, left: float, top: float, wide: float, rows: pd.DataF
     columns, lines, times = _sort_values(rows[x]), _sort_values(rows[y]), best["op_ms"]
     names = left + 20 + widest(lines, SMALL)
     cell = (left + wide - 14 - names) / len(columns)
-    integers = all(isinstance(v, str) or v != v or float(v).is_integer() for v in best[value])  # v != v: NaN
+    integers = all(
+        isinstance(v, str) or v != v or float(v).is_integer() for v in best[value]
+    )  # v != v: NaN
     words = {at: _write_cell(v, integers) for at, v in best[value].items()}
-    size, head = (SMALL * min(1, 0.86 * cell / widest([" ", *texts], SMALL)) for texts in (words.values(), columns))
+    size, head = (
+        SMALL * min(1, 0.86 * cell / widest([" ", *texts], SMALL))
+        for texts in (words.values(), columns)
+    )
     for n, column in enumerate(columns):
-        page.text(names + (n + 0.5) * cell, top + 36, str(column), ha="center", size=head, color=style.MUTED)
+        page.text(
+            names + (n + 0.5) * cell,
+            top + 36,
+            str(column),
+            ha="center",
+            size=head,
+            color=style.MUTED,
+        )
     for m, line in enumerate(lines):
         page.small(names - 8, top + 59 + m * _STEP, str(line), style.INK, ha="right")
     for column, line in dict.fromkeys(zip(rows[x], rows[y], strict=True)):
-        box = names + columns.index(column) * cell + 1, top + 43 + lines.index(line) * _STEP, cell - 2, _STEP - 2
+        box = (
+            names + columns.index(column) * cell + 1,
+            top + 43 + lines.index(line) * _STEP,
+            cell - 2,
+            _STEP - 2,
+        )
         if (column, line) not in best.index:
             page.rect(*box, style.PAPER, style.FAINT, hatch="////")
             continue
-        face = _COLORS(1 - math.log(times[column, line] / times.min()) / _FADE)  # 1: blue, the best time; 0: pale
+        face = _COLORS(
+            1 - math.log(times[column, line] / times.min()) / _FADE
+        )  # 1: blue, the best time; 0: pale
         page.rect(*box, face)
-        page.text(box[0] + box[2] / 2, box[1] + 16, words[column, line], ha="center", size=size, color=ink_on(face))
+        page.text(
+            box[0] + box[2] / 2,
+            box[1] + 16,
+            words[column, line],
+            ha="center",
+            size=size,
+            color=ink_on(face),
+        )
         if (column, line) == times.idxmin():
             page.frame(*box, style.ORANGE, 2.5)
     return words
@@ -98,9 +163,19 @@ def _select_fastest(rows: pd.DataFrame, x: str, y: str) -> pd.DataFrame:
 def _write_message(tables: list[pd.DataFrame]) -> str:
     """Return a title: the largest ratio of ``op_ms`` within a layer's table, and whether the best cells agree."""
     tables = [best["op_ms"] for best in tables if len(best)]
-    spread, places = max(times.max() / times.min() for times in tables), {times.idxmin() for times in tables}
-    agree = "the same choice is best on every layer" if len(places) == 1 else (
-        "each layer has a best choice of its own" if len(places) == len(tables) else "no choice is best on every layer")
+    spread, places = (
+        max(times.max() / times.min() for times in tables),
+        {times.idxmin() for times in tables},
+    )
+    agree = (
+        "the same choice is best on every layer"
+        if len(places) == 1
+        else (
+            "each layer has a best choice of its own"
+            if len(places) == len(tables)
+            else "no choice is best on every layer"
+        )
+    )
     return f"Up to {spread:.3g} times between the cells" + (f"; {agree}" if len(tables) > 1 else "")
 
 
@@ -113,5 +188,10 @@ def _write_cell(value: str | float, integers: bool) -> str:
 
 def _sort_values(values: pd.Series) -> list:
     """Return the different values of an option in order: numbers before words, "32x8" before "160x1"."""
-    return sorted(values.dropna().unique(), key=lambda value: [
-        (0, float(part), "") if part.replace(".", "", 1).isdigit() else (1, 0, part) for part in str(value).split("x")])
+    return sorted(
+        values.dropna().unique(),
+        key=lambda value: [
+            (0, float(part), "") if part.replace(".", "", 1).isdigit() else (1, 0, part)
+            for part in str(value).split("x")
+        ],
+    )

@@ -24,16 +24,32 @@ def constant_divergence(page: Page, series: Mapping[str, Mapping[int, float]]) -
     series : mapping of str to mapping of int to float
         Kind of memory -> elements asked for at once -> milliseconds. The last kind is highlighted.
     """
-    table = pd.DataFrame({name: dict(values) for name, values in series.items() if values}).sort_index()
+    table = pd.DataFrame(
+        {name: dict(values) for name, values in series.items() if values}
+    ).sort_index()
     if not len(table):
         raise LabError("draw.constant_divergence got no measurement: give each series at least one")
     last = table[table.columns[-1]].dropna()
-    few, many, top = last.index[0], last.index[-1], table.max().max() * 1.08  # top: the end of the axis
-    page.open(342, f"{last.name}: {last[many] / last[few]:.2g} times as long with {many} elements as with {few}")
+    few, many, top = (
+        last.index[0],
+        last.index[-1],
+        table.max().max() * 1.08,
+    )  # top: the end of the axis
+    page.open(
+        342,
+        f"{last.name}: {last[many] / last[few]:.2g} times as long with {many} elements as with {few}",
+    )
     page.small(12, 66, "op time (ms)")
     right = page.width - 18 - widest(table.columns, weight="bold")
-    ax = page.axes(62, 80, right, 290, xlim=(0, table.index[-1] + 0.4), ylim=(0, top),
-                   xlabel="different mask elements that a warp asks for at once")
+    ax = page.axes(
+        62,
+        80,
+        right,
+        290,
+        xlim=(0, table.index[-1] + 0.4),
+        ylim=(0, top),
+        xlabel="different mask elements that a warp asks for at once",
+    )
     number(ax.xaxis, table.index)  # sets the ticks and their numbers
     number(ax.yaxis, (tick for tick in ax.get_yticks() if tick <= top))
     colors = {name: style.BLUE if name == last.name else style.PALE for name in table}
@@ -42,8 +58,13 @@ def constant_divergence(page: Page, series: Mapping[str, Mapping[int, float]]) -
     for name, color in colors.items():
         values = table[name].dropna()
         ax.plot(values.index, values, color=color, marker="o", ms=6)
-        page.alt += f" {name}: {', '.join(f'{value:.3g} with {key}' for key, value in values.items())}."
-    ends = {name: (table[name].dropna().iloc[-1], style.INK if name != last.name else style.BLUE) for name in table}
+        page.alt += (
+            f" {name}: {', '.join(f'{value:.3g} with {key}' for key, value in values.items())}."
+        )
+    ends = {
+        name: (table[name].dropna().iloc[-1], style.INK if name != last.name else style.BLUE)
+        for name in table
+    }
     name_ends(page, ax, right, ends, [last.name])
 
 
@@ -63,26 +84,45 @@ def occupancy(page: Page, registers: Mapping[str, int], threads: int = 256) -> N
     arch, counts = "sm_90", range(16, 256)
     limits = MULTIPROCESSOR[arch]
     most = limits["warps"]
-    share = {used: share_of_warps(threads, used, 0, limits) for used in {*counts, *registers.values()}}  # 0 B shared
-    full = max(used for used in counts if share[used] == share[16])  # as many warps as with the fewest registers
+    share = {
+        used: share_of_warps(threads, used, 0, limits) for used in {*counts, *registers.values()}
+    }  # 0 B shared
+    full = max(
+        used for used in counts if share[used] == share[16]
+    )  # as many warps as with the fewest registers
     points: dict[int, list[str]] = {}
     for label, used in registers.items():
         points.setdefault(int(used), []).append(label)
-    page.open(340, f"Up to {full} registers per thread, {percent(share[16])} of the warps can be resident",
-              f"{arch}   ·   blocks of {threads} threads   ·   {limits['registers']:,} registers and {most} warps per "
-              "multiprocessor")
+    page.open(
+        340,
+        f"Up to {full} registers per thread, {percent(share[16])} of the warps can be resident",
+        f"{arch}   ·   blocks of {threads} threads   ·   {limits['registers']:,} registers and {most} warps per "
+        "multiprocessor",
+    )
     page.small(12, 66, "resident warps")
-    ax = page.axes(52, 80, page.width - 20, 290, xlim=(14, 256), ylim=(0, most * 1.1), xlabel="registers per thread")
+    ax = page.axes(
+        52,
+        80,
+        page.width - 20,
+        290,
+        xlim=(14, 256),
+        ylim=(0, most * 1.1),
+        xlabel="registers per thread",
+    )
     ax.step(list(counts), [most * share[used] for used in counts], where="mid", color=style.PALE)
     number(ax.xaxis, [16, 32, 64, 96, 128, 160, 192, 224, 255])  # sets the ticks and their numbers
     number(ax.yaxis, range(0, most + 1, 16))
     page.alt = f"Staircase, resident warps over registers per thread, {arch}."
-    for row, (used, labels) in enumerate(sorted(points.items())):  # named in a list: the points lie too close
+    for row, (used, labels) in enumerate(
+        sorted(points.items())
+    ):  # named in a list: the points lie too close
         ax.plot(used, most * share[used], "o", ms=7, color=style.BLUE, mew=1.2, zorder=5)
         clear = {"facecolor": style.PAPER, "edgecolor": "none", "pad": 2}
         page.text(312, 108 + 18 * row, f"{used}", ha="right", weight="bold", bbox=clear)
         page.text(324, 108 + 18 * row, ";  ".join(labels), bbox=clear)
-        page.alt += f" {'; '.join(labels)}: {used} registers, {percent(share[used])} of {most} warps."
+        page.alt += (
+            f" {'; '.join(labels)}: {used} registers, {percent(share[used])} of {most} warps."
+        )
 
 
 @figure
@@ -100,19 +140,36 @@ def running_sum(page: Page, terms: int = 4096, part: int = 16) -> None:
         raise LabError(f"draw.running_sum: {terms} terms in parts of {part}; at least one of each")
     halves, levels, exact = sum_ones(terms, 0), sum_ones(terms, part), np.arange(1, terms + 1)
     stop = int(halves.max())
-    message = f"Counting in half stops at {stop:,}" if stop < terms else f"Half counts to {terms:,} without an error"
-    page.open(330, message, f"ones summed one by one   ·   in two levels: {part} in half, then the parts in float")
-    ax = page.axes(72, 66, page.width - 150, 282, xlim=(0, terms), ylim=(0, terms * 1.04), xlabel="ones summed")
+    message = (
+        f"Counting in half stops at {stop:,}"
+        if stop < terms
+        else f"Half counts to {terms:,} without an error"
+    )
+    page.open(
+        330,
+        message,
+        f"ones summed one by one   ·   in two levels: {part} in half, then the parts in float",
+    )
+    ax = page.axes(
+        72, 66, page.width - 150, 282, xlim=(0, terms), ylim=(0, terms * 1.04), xlabel="ones summed"
+    )
     ax.plot(exact, exact, color=style.ORANGE, lw=5, alpha=0.55, solid_capstyle="butt")
     ax.plot(exact, levels, color=style.BLUE, lw=1.8)
     ax.plot(exact, halves, color=style.INK, lw=2.2, ls=(0, (5, 2)))
     for axis in (ax.xaxis, ax.yaxis):
-        number(axis, np.linspace(0, terms, 5).astype(int).tolist())  # sets the ticks and their numbers
-    ends = {"true sum": (exact[-1], style.ORANGE), "two levels": (levels[-1], style.BLUE),
-            "half": (halves[-1], style.INK)}
+        number(
+            axis, np.linspace(0, terms, 5).astype(int).tolist()
+        )  # sets the ticks and their numbers
+    ends = {
+        "true sum": (exact[-1], style.ORANGE),
+        "two levels": (levels[-1], style.BLUE),
+        "half": (halves[-1], style.INK),
+    }
     name_ends(page, ax, page.width - 150, ends, ends)
-    page.alt = (f"{terms:,} ones, summed one by one. The sum in half ends at {halves[-1]:,.0f}, that in two levels, "
-                f"parts of {part} in half and the parts in float, at {levels[-1]:,.0f}; the true sum is {terms:,}.")
+    page.alt = (
+        f"{terms:,} ones, summed one by one. The sum in half ends at {halves[-1]:,.0f}, that in two levels, "
+        f"parts of {part} in half and the parts in float, at {levels[-1]:,.0f}; the true sum is {terms:,}."
+    )
 
 
 def sum_ones(terms: int, part: int) -> np.ndarray:
@@ -143,16 +200,32 @@ def rounding(page: Page, table: pd.DataFrame) -> None:
     if len(lengths) < 2:
         raise LabError("draw.rounding: errors over the length of the sum need two lengths or more")
     lines = {label: rows.sort_values("terms") for label, rows in table.groupby("label", sort=False)}
-    growth = {label: rows["largest"].iloc[-1] / rows["largest"].iloc[0] for label, rows in lines.items()}
+    growth = {
+        label: rows["largest"].iloc[-1] / rows["largest"].iloc[0] for label, rows in lines.items()
+    }
     # `ends`: label -> (last error, colour), for the names on the right of the axes, whose edge is `right`.
-    worst, ends, right = max(growth, key=growth.get), {}, style.WIDTH - 22 - widest(lines, SMALL, "bold")
-    page.open(400, f"From {lengths[0]:,} to {lengths[-1]:,} products: {worst} is off by {growth[worst]:.2g} times more",
-              "largest error as a part of Σ|x||k|, in halves’ unit roundoff 2⁻¹¹   ·   dashed: the checker’s bound")
+    worst, ends, right = (
+        max(growth, key=growth.get),
+        {},
+        style.WIDTH - 22 - widest(lines, SMALL, "bold"),
+    )
+    page.open(
+        400,
+        f"From {lengths[0]:,} to {lengths[-1]:,} products: {worst} is off by {growth[worst]:.2g} times more",
+        "largest error as a part of Σ|x||k|, in halves’ unit roundoff 2⁻¹¹   ·   dashed: the checker’s bound",
+    )
     ax = page.axes(64, 66, right, 350, log="xy", xlabel="products per sum (log scale)")
-    page.alt = "Line chart, largest rounding error in units of 2⁻¹¹ of what was summed, over its length."
-    page.plain = "Figure: the largest rounding error over the length of the sum, a line for each variant"
+    page.alt = (
+        "Line chart, largest rounding error in units of 2⁻¹¹ of what was summed, over its length."
+    )
+    page.plain = (
+        "Figure: the largest rounding error over the length of the sum, a line for each variant"
+    )
     for i, (label, rows) in enumerate(lines.items()):
-        color, largest = (*style.CYCLE, style.GREEN, style.MUTED)[i % 7], (rows["largest"] / _HALF_ULP).tolist()
+        color, largest = (
+            (*style.CYCLE, style.GREEN, style.MUTED)[i % 7],
+            (rows["largest"] / _HALF_ULP).tolist(),
+        )
         ax.plot(rows["terms"], rows["bound"] / _HALF_ULP, color=color, lw=1.1, ls=style.DASHED)
         ax.plot(rows["terms"], largest, color=color, marker="o", ms=6)
         ends[label] = largest[-1], color

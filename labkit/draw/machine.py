@@ -23,54 +23,116 @@ def threads(page: Page, n: int = 1000, threads: int = 256, block: int = 2, threa
         The block and the thread to follow; the thread is one of its block's first 8.
     """
     if not 8 < threads <= MAX_THREADS or n < 1:
-        raise LabError(f"draw.threads: {n} elements in blocks of {threads}; a block has 9 to {MAX_THREADS}")
+        raise LabError(
+            f"draw.threads: {n} elements in blocks of {threads}; a block has 9 to {MAX_THREADS}"
+        )
     blocks, i = -(-n // threads), block * threads + thread  # i: the element
     if not (0 <= block < blocks <= 8 and 0 <= thread < 8 and i < n):
-        raise LabError(f"draw.threads: thread {thread} of block {block}, of {count(blocks, 'block')}: a figure "
-                       "has at most 8 blocks, and follows one of a block's first 8 threads, with an element")
+        raise LabError(
+            f"draw.threads: thread {thread} of block {block}, of {count(blocks, 'block')}: a figure "
+            "has at most 8 blocks, and follows one of a block's first 8 threads, with an element"
+        )
     idle = blocks * threads - n  # threads without an element
-    page.open(356, f"Thread {thread} of block {block} computes element {i}",
-              f"{n:,} elements   ·   {count(blocks, 'block')} of {threads} threads   ·   one thread per element")
+    page.open(
+        356,
+        f"Thread {thread} of block {block} computes element {i}",
+        f"{n:,} elements   ·   {count(blocks, 'block')} of {threads} threads   ·   one thread per element",
+    )
     left, right = 26, page.width - 26
-    wide_block, cell = (right - left) / blocks, (right - left) / 13  # pixels: a block; a thread, of 13 drawn
+    wide_block, cell = (
+        (right - left) / blocks,
+        (right - left) / 13,
+    )  # pixels: a block; a thread, of 13 drawn
     page.caption(left, 84, "grid", f"{count(blocks, 'block')}: gridDim.x = {blocks}")
     for b in range(blocks):
         x, first = left + b * wide_block, b * threads
         page.rect(x, 94, wide_block, 44, style.BLUE if b == block else style.TINT, style.PAPER, 2)
         ink = style.PAPER if b == block else style.INK
         page.text(x + wide_block / 2, 113, f"block {b}", ha="center", weight="bold", color=ink)
-        page.small(x + wide_block / 2, 130, f"{first} to {min(first + threads, n) - 1}", ink, ha="center")
+        page.small(
+            x + wide_block / 2, 130, f"{first} to {min(first + threads, n) - 1}", ink, ha="center"
+        )
     if idle:
         w = max(idle / threads * wide_block, 4)
         page.rect(right - w, 94, w, 44, style.WARM, style.ORANGE, 0, hatch="//////", zorder=2)
-        page.small(right, 84, f"{count(idle, 'thread')} without an element", style.AMBER, ha="right", weight="bold")
+        page.small(
+            right,
+            84,
+            f"{count(idle, 'thread')} without an element",
+            style.AMBER,
+            ha="right",
+            weight="bold",
+        )
     for near, far in ((left + block * wide_block, left), (left + (block + 1) * wide_block, right)):
         page.line([near, far], [138, 196], style.BLUE, 1, ls=style.DASHED)
     clear, name = {"facecolor": style.PAPER, "edgecolor": "none", "pad": 2}, f"block {block}"
     page.text(left, 180, name, weight="bold", bbox=clear)
-    page.text(left + wide(f"{name}  ", weight="bold"), 180, f"{threads} threads: blockIdx.x = {block}, "
-              f"blockDim.x = {threads}", color=style.MUTED, bbox=clear)
-    numbers = [*range(8), None, *range(threads - 4, threads)]  # the first 8 threads of the block, a gap, the last 4
+    page.text(
+        left + wide(f"{name}  ", weight="bold"),
+        180,
+        f"{threads} threads: blockIdx.x = {block}, blockDim.x = {threads}",
+        color=style.MUTED,
+        bbox=clear,
+    )
+    numbers = [
+        *range(8),
+        None,
+        *range(threads - 4, threads),
+    ]  # the first 8 threads of the block, a gap, the last 4
     for k, t in enumerate(numbers):
         x, followed = left + k * cell, t == thread
-        page.rect(x, 196, cell, 34, style.ORANGE if followed else style.TINT if t is not None else style.PAPER,
-                  style.PAPER, 2)
-        page.small(x + cell / 2, 217, "…" if t is None else str(t), style.INK, ha="center",
-                   weight="bold" if followed else "normal")
+        page.rect(
+            x,
+            196,
+            cell,
+            34,
+            style.ORANGE if followed else style.TINT if t is not None else style.PAPER,
+            style.PAPER,
+            2,
+        )
+        page.small(
+            x + cell / 2,
+            217,
+            "…" if t is None else str(t),
+            style.INK,
+            ha="center",
+            weight="bold" if followed else "normal",
+        )
     x = left + (thread + 0.5) * cell
     page.line([x, x], [230, 262], style.ORANGE, 2)
     page.small(x + 8, 250, f"threadIdx.x = {thread}", style.AMBER, weight="bold")
     page.text(right, 256, "the arrays", ha="right", weight="bold")
     for k in range(13):  # the elements of the block's first 13 threads
         element, followed = i - thread + k, k == thread
-        page.rect(left + k * cell, 266, cell, 26, style.ORANGE if followed else style.PAPER, style.FAINT, 1)
-        page.small(left + (k + 0.5) * cell, 283, str(element) if element < n else "", style.INK, ha="center",
-                   weight="bold" if followed else "normal")
-    page.text(left, 326, f"i = blockIdx.x · blockDim.x + threadIdx.x = {block} · {threads} + {thread} = {i}",
-              family=style.MONO, size=10)
-    page.alt = (f"A grid of {count(blocks, 'block')} with {threads} threads each covers {n:,} elements. Thread "
-                f"{thread} of block {block} computes element {block} times {threads} plus {thread}, which is {i}. "
-                f"{count(idle, 'thread')} of the last block have no element.")
+        page.rect(
+            left + k * cell,
+            266,
+            cell,
+            26,
+            style.ORANGE if followed else style.PAPER,
+            style.FAINT,
+            1,
+        )
+        page.small(
+            left + (k + 0.5) * cell,
+            283,
+            str(element) if element < n else "",
+            style.INK,
+            ha="center",
+            weight="bold" if followed else "normal",
+        )
+    page.text(
+        left,
+        326,
+        f"i = blockIdx.x · blockDim.x + threadIdx.x = {block} · {threads} + {thread} = {i}",
+        family=style.MONO,
+        size=10,
+    )
+    page.alt = (
+        f"A grid of {count(blocks, 'block')} with {threads} threads each covers {n:,} elements. Thread "
+        f"{thread} of block {block} computes element {block} times {threads} plus {thread}, which is {i}. "
+        f"{count(idle, 'thread')} of the last block have no element."
+    )
 
 
 @figure
@@ -81,14 +143,22 @@ def memories(page: Page) -> None:
     rate, link = gpu.ceilings["reference_bandwidth"] / 1e12, gpu.ceilings["to_device_pinned"] / 1e9
     rows = (  # name, shared by, size, wait
         ("registers", "one thread", f"{registers} KB per multiprocessor", "not at all"),
-        ("shared memory, L1", "the threads of a block", "256 KB per multiprocessor", "tens of cycles"),
+        (
+            "shared memory, L1",
+            "the threads of a block",
+            "256 KB per multiprocessor",
+            "tens of cycles",
+        ),
         ("L2 cache", "all threads", "60 MB", "hundreds of cycles"),
         ("device memory", "all threads, and the host", f"140 GB, {rate:.3g} TB/s", "hundreds more"),
         ("host memory", "the host", f"link: {link:.3g} GB/s", "for a copy"),
     )
     left, top, high = 26, 104, 44
-    page.open(top + high * len(rows) + 12, "The farther a memory, the more threads share it, the longer a load waits",
-              f"NVIDIA H200, {gpu.multiprocessors} multiprocessors   ·   the rates are those that programs reach")
+    page.open(
+        top + high * len(rows) + 12,
+        "The farther a memory, the more threads share it, the longer a load waits",
+        f"NVIDIA H200, {gpu.multiprocessors} multiprocessors   ·   the rates are those that programs reach",
+    )
     columns = (left + 254, left + 432, left + 606)
     for x, text in zip(columns, ("shared by", "size and rate", "a load waits"), strict=True):
         page.small(x, top - 12, text, weight="bold")
@@ -101,7 +171,8 @@ def memories(page: Page) -> None:
             page.small(x, y + 22, text, style.INK)
     page.alt = "The memories of an NVIDIA H200, from near to far. " + " ".join(
         f"{name[0].upper()}{name[1:]}: shared by {who}; {size}; a load waits: {wait}."
-        for name, who, size, wait in rows)
+        for name, who, size, wait in rows
+    )
 
 
 def simulate_issue(warps: int, work: int, latency: int, cycles: int) -> list[list[str]]:
@@ -111,12 +182,18 @@ def simulate_issue(warps: int, work: int, latency: int, cycles: int) -> list[lis
     instructions, the last of which is a load; the next one needs its word, `latency` cycles later, and so on. The
     scheduler takes the warp that has been ready for longest.
     """
-    ready_at, left, states = [0] * warps, [work] * warps, [[] for _ in range(warps)]  # left: until its load, inclusive
+    ready_at, left, states = (
+        [0] * warps,
+        [work] * warps,
+        [[] for _ in range(warps)],
+    )  # left: until its load, inclusive
     for cycle in range(cycles):
         ready = [warp for warp in range(warps) if ready_at[warp] <= cycle]
         chosen = min(ready, key=lambda warp: (ready_at[warp], warp), default=None)
         for warp in range(warps):
-            states[warp].append("issues" if warp == chosen else "ready" if warp in ready else "waits")
+            states[warp].append(
+                "issues" if warp == chosen else "ready" if warp in ready else "waits"
+            )
         if chosen is not None:
             left[chosen] -= 1
             if left[chosen] == 0:
@@ -139,25 +216,43 @@ def hiding(page: Page, warps: Sequence[int] = (1, 4, 9), work: int = 3, latency:
     """
     warps, cycles = list(warps), 60  # the cycles that are drawn
     if not warps or min(warps) < 1 or max(warps) > 16 or work < 1 or latency < 1:
-        raise LabError(f"draw.hiding: {warps} warps, {work} instructions, {latency} cycles: 1 to 16 warps, and at "
-                       "least one of the others")
+        raise LabError(
+            f"draw.hiding: {warps} warps, {work} instructions, {latency} cycles: 1 to 16 warps, and at "
+            "least one of the others"
+        )
     left, right, step = 108, style.WIDTH - 26, 13
     pitch, texts = (right - left) / cycles, []
     top, period = 96, work + latency  # the share is taken over many periods, without the beginning
     panels = [simulate_issue(number, work, latency, max(cycles, 40 * period)) for number in warps]
-    shares = [sum(states[-20 * period :].count("issues") for states in lanes) / (20 * period) for lanes in panels]
-    panels = [[states[:cycles] for states in lanes] for lanes in panels]  # panel -> warp -> its state in each cycle
-    page.open(top + sum(number * step + 74 for number in warps) - 8,
-              f"With {count(warps[-1], 'warp')} the scheduler is busy in {percent(shares[-1])} of the cycles, "
-              f"with {count(warps[0], 'warp')} in {percent(shares[0])}",
-              f"one scheduler, {cycles} cycles   ·   {count(work, 'instruction')}, the last one a load that takes "
-              f"{latency} cycles")
-    page.legend(left, 74, {"issues an instruction": style.BLUE, "waits for its load": style.WARM,
-                           "is ready, another warp issues": style.SKY})
+    shares = [
+        sum(states[-20 * period :].count("issues") for states in lanes) / (20 * period)
+        for lanes in panels
+    ]
+    panels = [
+        [states[:cycles] for states in lanes] for lanes in panels
+    ]  # panel -> warp -> its state in each cycle
+    page.open(
+        top + sum(number * step + 74 for number in warps) - 8,
+        f"With {count(warps[-1], 'warp')} the scheduler is busy in {percent(shares[-1])} of the cycles, "
+        f"with {count(warps[0], 'warp')} in {percent(shares[0])}",
+        f"one scheduler, {cycles} cycles   ·   {count(work, 'instruction')}, the last one a load that takes "
+        f"{latency} cycles",
+    )
+    page.legend(
+        left,
+        74,
+        {
+            "issues an instruction": style.BLUE,
+            "waits for its load": style.WARM,
+            "is ready, another warp issues": style.SKY,
+        },
+    )
     faces = {"issues": style.BLUE, "waits": style.WARM, "ready": style.SKY}
     for number, share, lanes in zip(warps, shares, panels, strict=True):
         texts.append(f"{count(number, 'warp')}: {percent(share)} of the issue slots are used")
-        page.caption(26, top + 14, count(number, "warp"), f"{percent(share)} of the issue slots are used")
+        page.caption(
+            26, top + 14, count(number, "warp"), f"{percent(share)} of the issue slots are used"
+        )
         top += 24
         for warp, states in enumerate(lanes):
             y = top + warp * step
@@ -168,10 +263,18 @@ def hiding(page: Page, warps: Sequence[int] = (1, 4, 9), work: int = 3, latency:
         top += number * step + 6
         page.small(left - 8, top + 11, "scheduler", style.INK, ha="right", weight="bold")
         for cycle, states in enumerate(zip(*lanes, strict=True)):
-            page.rect(left + cycle * pitch, top, pitch, 14, style.INK if "issues" in states else style.EMPTY)
+            page.rect(
+                left + cycle * pitch,
+                top,
+                pitch,
+                14,
+                style.INK if "issues" in states else style.EMPTY,
+            )
         top += 44
-    page.alt = (f"A scheduler over {cycles} cycles. Each warp issues {count(work, 'instruction')}, the last of which "
-                f"is a load, and waits {latency} cycles for its word. {'. '.join(texts)}.")
+    page.alt = (
+        f"A scheduler over {cycles} cycles. Each warp issues {count(work, 'instruction')}, the last of which "
+        f"is a load, and waits {latency} cycles for its word. {'. '.join(texts)}."
+    )
 
 
 @figure
@@ -184,13 +287,18 @@ def shuffle(page: Page, lanes: int = 16) -> None:
         A power of two, from 2 to 32.
     """
     if lanes not in (2, 4, 8, 16, 32):
-        raise LabError(f"draw.shuffle: {lanes} lanes; a warp's are halved in each step: 2, 4, 8, 16 or 32")
+        raise LabError(
+            f"draw.shuffle: {lanes} lanes; a warp's are halved in each step: 2, 4, 8, 16 or 32"
+        )
     steps, left, top, high = lanes.bit_length() - 1, 118, 92, 58  # log2(lanes); pixels
     pitch = (style.WIDTH - 26 - left) / lanes
     size = min(pitch - 6, 26)
-    page.open(top + steps * high + 62, f"{count(steps, 'shuffle')} instead of {lanes} atomic additions to one address",
-              "each number: of how many lanes the register holds the sum"
-              + f"   ·   drawn for {lanes} of a warp's {WARP} lanes" * (lanes < WARP))
+    page.open(
+        top + steps * high + 62,
+        f"{count(steps, 'shuffle')} instead of {lanes} atomic additions to one address",
+        "each number: of how many lanes the register holds the sum"
+        + f"   ·   drawn for {lanes} of a warp's {WARP} lanes" * (lanes < WARP),
+    )
 
     xs = [left + (lane + 0.5) * pitch for lane in range(lanes)]  # the middle of each lane
     page.small(left - 12, top - 16, "lane", ha="right")
@@ -200,16 +308,47 @@ def shuffle(page: Page, lanes: int = 16) -> None:
         y, needed, offset = top + row * high, lanes >> row, lanes >> row + 1
         for lane, x in enumerate(xs):
             useful = lane < needed
-            page.rect(x - size / 2, y - size / 2 + 8, size, size, style.BLUE if useful else style.EMPTY, zorder=2)
-            page.small(x, y + 12, str(1 << row) if useful else "", style.PAPER, ha="center", weight="bold", zorder=4)
+            page.rect(
+                x - size / 2,
+                y - size / 2 + 8,
+                size,
+                size,
+                style.BLUE if useful else style.EMPTY,
+                zorder=2,
+            )
+            page.small(
+                x,
+                y + 12,
+                str(1 << row) if useful else "",
+                style.PAPER,
+                ha="center",
+                weight="bold",
+                zorder=4,
+            )
         if row < steps:
             y += 8 + size / 2
             below = y + high - size  # the upper edges of the next row
-            for x, other_x in zip(xs[:offset], xs[offset:], strict=False):  # a lane, and the one whose sum it adds
+            for x, other_x in zip(
+                xs[:offset], xs[offset:], strict=False
+            ):  # a lane, and the one whose sum it adds
                 page.line([x, x], [y, below], style.BLUE, 1.6)
                 page.line([other_x, x], [y, below], style.ORANGE, 1.6)
-            page.small(left - 12, y + (high - size) / 2 + 4, f"offset {offset}", style.AMBER, ha="right", weight="bold")
-    page.text(26, top + steps * high + 46, "sum += __shfl_down_sync(0xffffffff, sum, offset);", family=style.MONO)
-    page.alt = (f"{lanes} lanes of a warp add their values in {count(steps, 'step')}. In a step each lane of the first "
-                f"half adds the value of the lane that is offset further on; the offsets are "
-                f"{', '.join(str(lanes >> row + 1) for row in range(steps))}. In the end lane 0 has the sum of all.")
+            page.small(
+                left - 12,
+                y + (high - size) / 2 + 4,
+                f"offset {offset}",
+                style.AMBER,
+                ha="right",
+                weight="bold",
+            )
+    page.text(
+        26,
+        top + steps * high + 46,
+        "sum += __shfl_down_sync(0xffffffff, sum, offset);",
+        family=style.MONO,
+    )
+    page.alt = (
+        f"{lanes} lanes of a warp add their values in {count(steps, 'step')}. In a step each lane of the first "
+        f"half adds the value of the lane that is offset further on; the offsets are "
+        f"{', '.join(str(lanes >> row + 1) for row in range(steps))}. In the end lane 0 has the sum of all."
+    )

@@ -10,12 +10,22 @@ from labkit.draw import style
 from labkit.draw.style import SMALL, Page, count, figure, percent, wide
 from labkit.spec.layers import Layer
 
-WIDE, SIDE, MAPS = 8, 2, 4  # in `squares`: inputs in a row of a window; outputs along a square; maps of a product
+WIDE, SIDE, MAPS = (
+    8,
+    2,
+    4,
+)  # in `squares`: inputs in a row of a window; outputs along a square; maps of a product
 
 
 @figure  # makes `page`, in CSS pixels, and shows it or saves it as `path`: callers give the other arguments
-def im2col(page: Page, H: int = 5, W: int = 5, K: int = 3, window: tuple[int, int] = (1, 1),
-           element: tuple[int, int] = (2, 2)) -> None:
+def im2col(
+    page: Page,
+    H: int = 5,
+    W: int = 5,
+    K: int = 3,
+    window: tuple[int, int] = (1, 1),
+    element: tuple[int, int] = (2, 2),
+) -> None:
     """Draw how im2col turns a convolution into a matrix product: windows become columns, masks rows. One channel.
 
     Parameters
@@ -29,46 +39,80 @@ def im2col(page: Page, H: int = 5, W: int = 5, K: int = 3, window: tuple[int, in
     """
     Ho, Wo, size = H - K + 1, W - K + 1, K * K
     if K < 1 or Ho < 1 or Wo < 1 or Ho * Wo > 30 or size > 16:
-        raise LabError(f"draw.im2col: {H}×{W} and K = {K} make {max(Ho, 0)}×{max(Wo, 0)} outputs of windows of {K}×{K}"
-                       "; a figure that can be read has 1 to 30 outputs and at most 16 elements per window")
+        raise LabError(
+            f"draw.im2col: {H}×{W} and K = {K} make {max(Ho, 0)}×{max(Wo, 0)} outputs of windows of {K}×{K}"
+            "; a figure that can be read has 1 to 30 outputs and at most 16 elements per window"
+        )
     if not (0 <= window[0] < Ho and 0 <= window[1] < Wo):
         raise LabError(f"draw.im2col: there is no window {window}; the outputs are {Ho}×{Wo}")
     if not (0 <= element[0] < H and 0 <= element[1] < W):
         raise LabError(f"draw.im2col: there is no input {element}; the input is {H}×{W}")
     x = np.arange(H * W).reshape(H, W)  # the inputs' numbers in place of their values
-    u = np.lib.stride_tricks.sliding_window_view(x, (K, K)).transpose(2, 3, 0, 1).reshape(size, Ho * Wo)
+    u = (
+        np.lib.stride_tricks.sliding_window_view(x, (K, K))
+        .transpose(2, 3, 0, 1)
+        .reshape(size, Ho * Wo)
+    )
     column, followed = window[0] * Wo + window[1], element[0] * W + element[1]
     copies, maps = np.argwhere(u == followed).tolist(), 2  # two maps of the mask show what a row is
     cell = min(26.0, 300 / (Ho * Wo), 300 / size)
-    x0, x1, top = 26, 26 + max(size * cell + 108, W * cell + 150), 104  # left edges of x and k, of u and y; top of x, u
+    x0, x1, top = (
+        26,
+        26 + max(size * cell + 108, W * cell + 150),
+        104,
+    )  # left edges of x and k, of u and y; top of x, u
     low = top + max(size * cell, (H + 1) * cell) + 44  # top of k and y
     n, below = len(copies), low + maps * cell + 24
     places_text = f"{n} of them" if n > 1 else "one"
-    page.open(low + maps * cell + 52, f"Every window becomes a column; input {followed} is in {places_text}",
-              f"one channel of {H}×{W}, K = {K}   ·   x has {H * W} elements, u has {size} × {Ho * Wo} = {u.size}")
+    page.open(
+        low + maps * cell + 52,
+        f"Every window becomes a column; input {followed} is in {places_text}",
+        f"one channel of {H}×{W}, K = {K}   ·   x has {H * W} elements, u has {size} × {Ho * Wo} = {u.size}",
+    )
 
-    def draw_elements(left: float, numbers: np.ndarray, places: list) -> None:  # those at places (i, j) in orange
+    def draw_elements(
+        left: float, numbers: np.ndarray, places: list
+    ) -> None:  # those at places (i, j) in orange
         for i, j in places:
             page.rect(left + j * cell, top + i * cell, cell, cell, style.ORANGE)
         page.cells(left, top, *numbers.shape, cell)
         for (i, j), element_number in np.ndenumerate(numbers):
             look = ("bold", style.INK) if element_number == followed else ("normal", style.MUTED)
-            page.text(left + (j + 0.5) * cell, top + (i + 0.5) * cell, str(element_number), ha="center", va="center",
-                      size=min(SMALL, cell * 0.34), weight=look[0], color=look[1], zorder=4)
+            page.text(
+                left + (j + 0.5) * cell,
+                top + (i + 0.5) * cell,
+                str(element_number),
+                ha="center",
+                va="center",
+                size=min(SMALL, cell * 0.34),
+                weight=look[0],
+                color=look[1],
+                zorder=4,
+            )
 
-    def highlight(x: float, y: float, w: float, h: float, color: str = style.BLUE, face: str = style.TINT) -> None:
+    def highlight(
+        x: float, y: float, w: float, h: float, color: str = style.BLUE, face: str = style.TINT
+    ) -> None:
         page.rect(x, y, w, h, face, zorder=0.5)
         page.frame(x, y, w, h, color, 2.6)
 
     page.caption(x0, top - 14, "x", f"{H}×{W}")
     highlight(x0 + window[1] * cell, top + window[0] * cell, K * cell, K * cell)
     draw_elements(x0, x, [element])
-    page.small(x0, top + H * cell + 18, f"window ({window[0]}, {window[1]})", style.BLUE, weight="bold")
+    page.small(
+        x0, top + H * cell + 18, f"window ({window[0]}, {window[1]})", style.BLUE, weight="bold"
+    )
     page.caption(x1, top - 14, "u", f"{size} × {Ho * Wo}: one column per window, one row per place")
     highlight(x1 + column * cell, top, cell, size * cell)
     draw_elements(x1, u, copies)
-    for row in range(-1, size):  # on the left of u: a heading, then the place in the window of each row
-        y, place = (top + (row + 0.5) * cell + 4, f"({row // K}, {row % K})") if row >= 0 else (top - 14, "(p, q)")
+    for row in range(
+        -1, size
+    ):  # on the left of u: a heading, then the place in the window of each row
+        y, place = (
+            (top + (row + 0.5) * cell + 4, f"({row // K}, {row % K})")
+            if row >= 0
+            else (top - 14, "(p, q)")
+        )
         page.text(x1 - 8, y, place, ha="right", size=7, color=style.MUTED)
     start, end = x0 + W * cell + 22, x1 - 48
     page.arrow(start, end, top + 1.5 * cell, style.MUTED, 1.4)
@@ -80,16 +124,31 @@ def im2col(page: Page, H: int = 5, W: int = 5, K: int = 3, window: tuple[int, in
     page.caption(x1, low - 12, "y = k u", f"{maps} maps × {Ho * Wo} outputs")
     page.rect(x1 + column * cell, low, cell, cell, style.BLUE)
     page.cells(x1, low, maps, Ho * Wo, cell)
-    page.text((x0 + size * cell + x1) / 2, low + cell / 2 + 7, "× u =", ha="center", size=13, color=style.MUTED)
+    page.text(
+        (x0 + size * cell + x1) / 2,
+        low + cell / 2 + 7,
+        "× u =",
+        ha="center",
+        size=13,
+        color=style.MUTED,
+    )
     words = f"Row of k times column of u: {count(size, 'product')}, one output."
     page.small(x0, below, words, style.INK)
     page.rect(x0 + wide(words, SMALL) + 40, below - 9, 10, 10, style.ORANGE)
     copies_text = f"{n} cop{'ies' if n > 1 else 'y'}"
-    page.small(x0 + wide(words, SMALL) + 57, below, f"input {followed}: {copies_text}", style.AMBER, weight="bold")
+    page.small(
+        x0 + wide(words, SMALL) + 57,
+        below,
+        f"input {followed}: {copies_text}",
+        style.AMBER,
+        weight="bold",
+    )
     places = ", ".join(f"row {row} column {n}" for row, n in copies)
-    page.alt = (f"An input of {H}×{W} and the matrix u of {size}×{Ho * Wo} that im2col makes of it. The window of "
-                f"output {tuple(window)} is column {column} of u. Input {followed} is in {count(n, 'place')}: "
-                f"{places}. Below, a row of k times that column is output {column} of a map.")
+    page.alt = (
+        f"An input of {H}×{W} and the matrix u of {size}×{Ho * Wo} that im2col makes of it. The window of "
+        f"output {tuple(window)} is column {column} of u. Input {followed} is in {count(n, 'place')}: "
+        f"{places}. Below, a row of k times that column is output {column} of a map."
+    )
 
 
 @figure
@@ -110,18 +169,37 @@ def fused_index(page: Page, layer: Layer, row: int, column: int) -> None:
     h, w = divmod(column, layer.Wo)
     side, x0, top = 190.0 / max(layer.H, layer.W), 470, 96  # side: pixels per input
     width, height = layer.W * side, layer.H * side
-    page.open(top + max(height, 190) + 62, "Divisions with remainder lead from u back to x",
-              f"{layer.name}   ·   element ({row}, {column:,}) of u, [{layer.terms} × {pixels:,}]")
+    page.open(
+        top + max(height, 190) + 62,
+        "Divisions with remainder lead from u back to x",
+        f"{layer.name}   ·   element ({row}, {column:,}) of u, [{layer.terms} × {pixels:,}]",
+    )
     offset = (c * layer.H + h + p) * layer.W + w + q
-    for i, (color, name, formula, meaning, remark) in enumerate((
-        (style.BLUE, "row", f"{row} = ({c} · {K} + {p}) · {K} + {q}", f"channel c = {c}, place (p, q) = ({p}, {q})",
-         f"K = {K} is known to the compiler"),
-        (style.AMBER, "column", f"{column:,} = {h} · {layer.Wo} + {w}", f"window (h, w) = ({h}, {w})",
-         "once per thread: its column stays the same"),
-        (style.GREEN, "x", f"[{c}, {h} + {p}, {w} + {q}] = [{c}, {h + p}, {w + q}]",
-         f"offset ({c} · {layer.H} + {h + p}) · {layer.W} + {w + q} = {offset:,}",
-         "the element that u would have held a copy of"),
-    )):
+    for i, (color, name, formula, meaning, remark) in enumerate(
+        (
+            (
+                style.BLUE,
+                "row",
+                f"{row} = ({c} · {K} + {p}) · {K} + {q}",
+                f"channel c = {c}, place (p, q) = ({p}, {q})",
+                f"K = {K} is known to the compiler",
+            ),
+            (
+                style.AMBER,
+                "column",
+                f"{column:,} = {h} · {layer.Wo} + {w}",
+                f"window (h, w) = ({h}, {w})",
+                "once per thread: its column stays the same",
+            ),
+            (
+                style.GREEN,
+                "x",
+                f"[{c}, {h} + {p}, {w} + {q}] = [{c}, {h + p}, {w + q}]",
+                f"offset ({c} · {layer.H} + {h + p}) · {layer.W} + {w + q} = {offset:,}",
+                "the element that u would have held a copy of",
+            ),
+        )
+    ):
         y = top + 10 + i * 72
         page.text(26, y, name, weight="bold", color=color)
         page.text(96, y, formula, family=style.MONO, size=9.6)
@@ -130,11 +208,17 @@ def fused_index(page: Page, layer: Layer, row: int, column: int) -> None:
     page.caption(x0, top - 14, f"x, channel {c}", f"{layer.H}×{layer.W}")
     page.rect(x0, top, width, height, style.FOG, style.FAINT, 1)
     page.rect(x0 + w * side, top + h * side, K * side, K * side, style.WARM, style.ORANGE, 2)
-    page.rect(x0 + (w + q) * side, top + (h + p) * side, max(side, 5), max(side, 5), style.GREEN, zorder=4)
+    page.rect(
+        x0 + (w + q) * side, top + (h + p) * side, max(side, 5), max(side, 5), style.GREEN, zorder=4
+    )
     page.small(x0, top + height + 20, f"window ({h}, {w})", style.AMBER, weight="bold")
-    page.small(x0 + 130, top + height + 20, f"element ({h + p}, {w + q})", style.GREEN, weight="bold")
-    page.alt = (f"{layer.name}: row {row} of u is channel {c}, place ({p}, {q}) of the window; column {column} is the "
-                f"window ({h}, {w}); so the element is x[{c}, {h + p}, {w + q}].")
+    page.small(
+        x0 + 130, top + height + 20, f"element ({h + p}, {w + q})", style.GREEN, weight="bold"
+    )
+    page.alt = (
+        f"{layer.name}: row {row} of u is channel {c}, place ({p}, {q}) of the window; column {column} is the "
+        f"window ({h}, {w}); so the element is x[{c}, {h + p}, {w + q}]."
+    )
 
 
 @figure
@@ -149,14 +233,20 @@ def outputs_per_thread(page: Page, rows: int, maps: int, K: int) -> None:
         Side of the mask, at most 7.
     """
     if not (1 <= rows <= 20 and 1 <= maps <= 8 and 1 <= K <= 7):
-        raise LabError(f"draw.outputs_per_thread: rows, maps, K = {rows}, {maps}, {K}: at most 20, 8 and 7, at least 1")
+        raise LabError(
+            f"draw.outputs_per_thread: rows, maps, K = {rows}, {maps}, {K}: at most 20, 8 and 7, at least 1"
+        )
     inputs, products = rows + K - 1, rows * maps * K
     loads, left, top = inputs + maps * K, 96, 138
-    cell = min(30, 268 / rows, (style.WIDTH - 26 - left - 24 * (maps > 1)) / inputs)  # 24: the other maps, behind
-    page.open(top + rows * cell + 84 + 20 * (maps > 1),
-              f"{loads} numbers loaded, {products:,} products: each is used {products / loads:.3g} times",
-              f"one thread, {count(rows, 'row')} in {count(maps, 'map')}, at one of the {K} columns of the mask   ·   "
-              "in a cell: which weight")
+    cell = min(
+        30, 268 / rows, (style.WIDTH - 26 - left - 24 * (maps > 1)) / inputs
+    )  # 24: the other maps, behind
+    page.open(
+        top + rows * cell + 84 + 20 * (maps > 1),
+        f"{loads} numbers loaded, {products:,} products: each is used {products / loads:.3g} times",
+        f"one thread, {count(rows, 'row')} in {count(maps, 'map')}, at one of the {K} columns of the mask   ·   "
+        "in a cell: which weight",
+    )
     i, p = min(K - 1 + rows // 2, inputs - 1), K // 2  # the input and the weight that are followed
     page.caption(left, 86, f"{inputs} inputs of a column of x", "each loaded once, into a register")
     for back in reversed(range(min(maps, 4))):  # the other maps lie behind
@@ -166,27 +256,49 @@ def outputs_per_thread(page: Page, rows: int, maps: int, K: int) -> None:
         if 0 <= q - r < K:
             face = style.ORANGE if q == i else style.PALE if q - r == p else style.TINT
             page.rect(left + q * cell, top + r * cell, cell, cell, face, style.PAPER, 1)
-            page.text(left + (q + 0.5) * cell, top + (r + 0.5) * cell + 3, f"{q - r}", ha="center",
-                      size=min(SMALL, cell * 0.42))
+            page.text(
+                left + (q + 0.5) * cell,
+                top + (r + 0.5) * cell + 3,
+                f"{q - r}",
+                ha="center",
+                size=min(SMALL, cell * 0.42),
+            )
     for q in range(inputs):
-        page.small(left + (q + 0.5) * cell, top - 10, str(q), style.AMBER if q == i else style.MUTED, ha="center",
-                   weight="bold" if q == i else "normal")
+        page.small(
+            left + (q + 0.5) * cell,
+            top - 10,
+            str(q),
+            style.AMBER if q == i else style.MUTED,
+            ha="center",
+            weight="bold" if q == i else "normal",
+        )
     page.small(left - 10, top - 10, "input", ha="right")
     for r in range(0, rows, 1 if cell > 13 else 2):
         page.small(left - 10, top + (r + 0.5) * cell + 4, f"sum[{r}]", style.INK, ha="right")
     served = sum(0 <= i - r < K for r in range(rows))
     y = top + rows * cell + 24 + 20 * (maps > 1)
-    for n, (face, words) in enumerate((
-        (style.ORANGE, f"input {i} is used for {count(served, 'sum')}" + f" in each of {maps} maps" * (maps > 1)),
-        (style.PALE, f"weight {p}, loaded once per map, is used for {count(rows, 'sum')}"),
-        (style.TINT, f"sum[r] += input[r + p] * weight[p], for all {K} weights p of the column"),
-    )):
+    for n, (face, words) in enumerate(
+        (
+            (
+                style.ORANGE,
+                f"input {i} is used for {count(served, 'sum')}"
+                + f" in each of {maps} maps" * (maps > 1),
+            ),
+            (style.PALE, f"weight {p}, loaded once per map, is used for {count(rows, 'sum')}"),
+            (
+                style.TINT,
+                f"sum[r] += input[r + p] * weight[p], for all {K} weights p of the column",
+            ),
+        )
+    ):
         page.rect(left, y + 18 * n - 9, 10, 10, face)
         page.small(left + 16, y + 18 * n, words, style.INK)
-    page.alt = (f"A thread at one column of the mask: {count(rows, 'sum')} in a column, {inputs} inputs and {K} "
-                f"weights per map. Input r + p times weight p goes to sum r. Input {i} is used for "
-                f"{count(served, 'sum')}, weight {p} for {count(rows, 'sum')}, in each of {count(maps, 'map')}; "
-                f"{loads} numbers loaded for {products} products.")
+    page.alt = (
+        f"A thread at one column of the mask: {count(rows, 'sum')} in a column, {inputs} inputs and {K} "
+        f"weights per map. Input r + p times weight p goes to sum r. Input {i} is used for "
+        f"{count(served, 'sum')}, weight {p} for {count(rows, 'sum')}, in each of {count(maps, 'map')}; "
+        f"{loads} numbers loaded for {products} products."
+    )
 
 
 def place_weights(K: int) -> np.ndarray:
@@ -214,22 +326,37 @@ def squares(page: Page, K: int = 7, lane: int = 5) -> None:
         The lane whose registers are marked.
     """
     if not (1 <= K <= WIDE - 1 and 0 <= lane < WARP):
-        raise LabError(f"draw.squares: K, lane = {K}, {lane}: K from 1 to {WIDE - 1}, lane from 0 to {WARP - 1}")
+        raise LabError(
+            f"draw.squares: K, lane = {K}, {lane}: K from 1 to {WIDE - 1}, lane from 0 to {WARP - 1}"
+        )
     where = place_weights(K)
-    high, small, cell, x0, x1, top = where.shape[1] // WIDE, 13, 16, 24, 468, 116  # high: rows of a window; pixels
-    page.open(top + 17 * cell + 40,
-              f"Four outputs share {high} × {WIDE} inputs; {percent(where.mean())} of the terms are weights",
-              f"K = {K}   ·   blue: weights, white: zeros   ·   orange: what lane {lane} holds")
+    high, small, cell, x0, x1, top = (
+        where.shape[1] // WIDE,
+        13,
+        16,
+        24,
+        468,
+        116,
+    )  # high: rows of a window; pixels
+    page.open(
+        top + 17 * cell + 40,
+        f"Four outputs share {high} × {WIDE} inputs; {percent(where.mean())} of the terms are weights",
+        f"K = {K}   ·   blue: weights, white: zeros   ·   orange: what lane {lane} holds",
+    )
     page.caption(x0, top - 36, "A square", "the mask in its window, for A to D")
     page.caption(x1 - 84, top - 36, "a, in k-step 0", "rows 0 and 1 of the window")
 
-    def draw_weights(x: float, y: float, weights: np.ndarray, cell: float) -> None:  # those that are True in blue
+    def draw_weights(
+        x: float, y: float, weights: np.ndarray, cell: float
+    ) -> None:  # those that are True in blue
         for i, j in np.argwhere(weights):
             page.rect(x + j * cell, y + i * cell, cell, cell, style.BLUE)
         page.cells(x, y, *weights.shape, cell)
 
     for i, name in enumerate("ABCD"):
-        h, w = divmod(i, 2)  # an output's row and column in the square; a register's row of the window, and half of a
+        h, w = divmod(
+            i, 2
+        )  # an output's row and column in the square; a register's row of the window, and half of a
         x, y = x0 + w * (WIDE * small + 50), top + h * (WIDE * small + 48)
         page.caption(x, y - 6, name, f"row {h}, column {w}")
         draw_weights(x, y, where[8 * w + h].reshape(high, WIDE), small)
@@ -240,10 +367,12 @@ def squares(page: Page, K: int = 7, lane: int = 5) -> None:
         # Row 8 w + 2 m + h of the operand is the output (h, w) of map m.
         outputs = "\n".join(f"map {row // 2}, {'ACBD'[2 * w + row % 2]}" for row in range(8))
         page.small(x1 - 8, y + 12, outputs * (1 - h), ha="right")
-    page.alt = (f"For each output of a square, A to D, the mask of {K} by {K} lies at the output's row and column in a "
-                f"window of {high} by {WIDE} inputs, among zeros. Beside it the operand a of k-step 0, 16 by 16. Its "
-                "rows: A and C of maps 0 to 3, then B and D. Its columns: row 0 of the window, then row 1. "
-                f"Lane {lane} holds two terms per quarter: a[0] upper left, a[1] lower left, a[2] upper right, a[3].")
+    page.alt = (
+        f"For each output of a square, A to D, the mask of {K} by {K} lies at the output's row and column in a "
+        f"window of {high} by {WIDE} inputs, among zeros. Beside it the operand a of k-step 0, 16 by 16. Its "
+        "rows: A and C of maps 0 to 3, then B and D. Its columns: row 0 of the window, then row 1. "
+        f"Lane {lane} holds two terms per quarter: a[0] upper left, a[1] lower left, a[2] upper right, a[3]."
+    )
 
 
 @figure
@@ -259,17 +388,38 @@ def stack(page: Page, down: int = 2, tall: int = 4) -> None:
     """
     if down not in (1, 2) or not 1 <= tall <= 7:
         raise LabError(f"draw.stack: down, tall = {down}, {tall}: down is 1 or 2, tall from 1 to 7")
-    channels, high, cell, broad, top = 3 - down, 6 + down, 16, 26 * down, 124 - 20 * down  # high: rows of a window
+    channels, high, cell, broad, top = (
+        3 - down,
+        6 + down,
+        16,
+        26 * down,
+        124 - 20 * down,
+    )  # high: rows of a window
     rows = high + down * (tall - 1)
-    numbers = np.full((channels, rows, 5 + tall), -1)  # lanes of four words, a gap, a k-step per window
+    numbers = np.full(
+        (channels, rows, 5 + tall), -1
+    )  # lanes of four words, a gap, a k-step per window
     numbers[:, :, :4] = range(4)
-    for channel, row, window in np.ndindex(channels, high, tall):  # two rows per k-step; rows from 6: the last step
-        numbers[channel, down * window + row, 5 + window] = 3 * channel + row // 2 if row < 6 else 3 * channels
-    message, marked = "Seven rows are three k-steps and a half: two channels share the last", numbers == 6
+    for channel, row, window in np.ndindex(
+        channels, high, tall
+    ):  # two rows per k-step; rows from 6: the last step
+        numbers[channel, down * window + row, 5 + window] = (
+            3 * channel + row // 2 if row < 6 else 3 * channels
+        )
+    message, marked = (
+        "Seven rows are three k-steps and a half: two channels share the last",
+        numbers == 6,
+    )
     if down == 2:
-        message = f"A pair of rows, b[0] and b[1], is loaded once for {count(min(tall, 4), 'window')}"
+        message = (
+            f"A pair of rows, b[0] and b[1], is loaded once for {count(min(tall, 4), 'window')}"
+        )
         marked[:, (rows - 1) // 4 * 2 + np.arange(2)] = True  # in the middle
-    page.open(top + rows * cell + 14, message, f"{count(tall, 'window')} of {high} rows   ·   orange: what is shared")
+    page.open(
+        top + rows * cell + 14,
+        message,
+        f"{count(tall, 'window')} of {high} rows   ·   orange: what is shared",
+    )
     for channel in range(channels):
         x = 74 + 352 * channel
         page.caption(x, top - 30, f"Channel {channel}" * (down == 1))
@@ -277,8 +427,10 @@ def stack(page: Page, down: int = 2, tall: int = 4) -> None:
         page.small(x + 5 * broad, top - 10, f"k-step, in window 0{f' to {tall - 1}' * (tall > 1)}")
         page.small(x - 10, top + 12, "\n".join(f"row {row}" for row in range(rows)), ha="right")
         _draw_numbers(page, x, top, numbers[channel], marked[channel], broad, cell)
-    page.alt = (f"Rows of an image, each of four words, for lanes 0 to 3. Window 0 has rows 0 to {high - 1}; a further "
-                f"one begins {count(down, 'row')} below the one before. Two rows make a k-step. {message}.")
+    page.alt = (
+        f"Rows of an image, each of four words, for lanes 0 to 3. Window 0 has rows 0 to {high - 1}; a further "
+        f"one begins {count(down, 'row')} below the one before. Two rows make a k-step. {message}."
+    )
 
 
 @figure
@@ -293,25 +445,45 @@ def lanes(page: Page, matrices: Mapping[str, np.ndarray], lane: int = 5) -> None
         The lane whose elements are orange. The others have a colour for each of the four lanes of a row.
     """
     panels = {name: np.asarray(matrix) for name, matrix in matrices.items()}
-    columns = sum(panel.shape[-1] for panel in panels.values() if panel.ndim == 2 and panel.dtype.kind in "iu")
-    if not all(panel.ndim == 2 and 1 <= panel.size <= 256 for panel in panels.values()) or not 1 <= columns <= 48:
-        raise LabError("draw.lanes: give matrices of lanes, of at most 256 elements each and 48 columns together")
+    columns = sum(
+        panel.shape[-1] for panel in panels.values() if panel.ndim == 2 and panel.dtype.kind in "iu"
+    )
+    if (
+        not all(panel.ndim == 2 and 1 <= panel.size <= 256 for panel in panels.values())
+        or not 1 <= columns <= 48
+    ):
+        raise LabError(
+            "draw.lanes: give matrices of lanes, of at most 256 elements each and 48 columns together"
+        )
     cell = min(24, (style.WIDTH - 24 * (len(panels) + 1)) / columns)
-    page.open(112 + cell * max(map(len, panels.values())), f"Who has which element: lane {lane} has the orange ones")
+    page.open(
+        112 + cell * max(map(len, panels.values())),
+        f"Who has which element: lane {lane} has the orange ones",
+    )
     x, places = 24, []
     for name, panel in panels.items():
         page.caption(x, 76, name)
         _draw_numbers(page, x, 88, panel, panel == lane, cell, cell)
         places.append(f"{name}: {', '.join(f'({i}, {j})' for i, j in np.argwhere(panel == lane))}")
         x += panel.shape[1] * cell + 24
-    page.alt = f"Matrices with the lane of each element. Lane {lane} has these: {'; '.join(places)}."
+    page.alt = (
+        f"Matrices with the lane of each element. Lane {lane} has these: {'; '.join(places)}."
+    )
 
 
-def _draw_numbers(page: Page, x: float, y: float, numbers: np.ndarray, marked: np.ndarray, w: float, h: float) -> None:
+def _draw_numbers(
+    page: Page, x: float, y: float, numbers: np.ndarray, marked: np.ndarray, w: float, h: float
+) -> None:
     """Draw a matrix of integers in cells of w × h, orange where `marked` is True; negative ones leave a cell empty."""
     for (i, j), number in np.ndenumerate(numbers):
         if number >= 0:
             # A colour for each of the four lanes that share a row.
-            face = style.ORANGE if marked[i, j] else (style.TINT, style.PALE, style.WARM, style.HAIR)[number % 4]
+            face = (
+                style.ORANGE
+                if marked[i, j]
+                else (style.TINT, style.PALE, style.WARM, style.HAIR)[number % 4]
+            )
             page.rect(x + j * w, y + i * h, w, h, face, style.PAPER, 1)
-            page.small(x + (j + 0.5) * w, y + (i + 0.5) * h + 4, str(number), style.INK, ha="center")
+            page.small(
+                x + (j + 0.5) * w, y + (i + 0.5) * h + 4, str(number), style.INK, ha="center"
+            )

@@ -15,10 +15,21 @@ class Measured:
     of layers, without those of a whole network; ``note`` says that the times are not a GPU's, or is empty.
     """
 
-    def __init__(self, table: pd.DataFrame, columns: Iterable[str], figure_name: str, device: str = "", date: str = ""):
+    def __init__(
+        self,
+        table: pd.DataFrame,
+        columns: Iterable[str],
+        figure_name: str,
+        device: str = "",
+        date: str = "",
+    ):
         rows = table[table["layer"] != ""] if "layer" in table else table  # "": a whole network
         require_columns(rows, ["label", "layer", "batch", *columns], figure_name)
-        self.rows, self.figure_name, self.note = rows, figure_name, table.attrs.get("note", "")  # as `bench` sets it
+        self.rows, self.figure_name, self.note = (
+            rows,
+            figure_name,
+            table.attrs.get("note", ""),
+        )  # as `bench` sets it
         if not self.note and "engine" in rows and (rows["engine"] == "cpu").any():
             self.note = "Not GPU times: measured on the CPU engine."
         devices = rows["device"].unique() if "device" in rows else ()
@@ -29,7 +40,9 @@ class Measured:
         rows = self.rows[self.rows[column] == value]
         if not len(rows):
             values = ", ".join(map(str, self.rows[column].unique()))
-            raise LabError(f"{self.figure_name} found no row with {column} = {value!r}; the table has {values}")
+            raise LabError(
+                f"{self.figure_name} found no row with {column} = {value!r}; the table has {values}"
+            )
         self.rows = rows
 
     def keep_largest_batch(self) -> int:
@@ -40,12 +53,18 @@ class Measured:
 
     def subtitle(self, *parts: object) -> str:
         """Return a figure's subtitle: the parts that are not empty, the device and the date, in one line."""
-        return join_parts(*parts, "" if self.note else self.device, self.date)  # the note names the device
+        return join_parts(
+            *parts, "" if self.note else self.device, self.date
+        )  # the note names the device
 
 
 def require_columns(table: pd.DataFrame, columns: Iterable[str], figure_name: str) -> None:
     """Raise LabError, which names the figure, if a table lacks one of these columns or has no row."""
     if missing := [column for column in columns if column not in table]:
-        raise LabError(f"{figure_name} needs the columns {', '.join(columns)}; the table lacks {', '.join(missing)}")
+        raise LabError(
+            f"{figure_name} needs the columns {', '.join(columns)}; the table lacks {', '.join(missing)}"
+        )
     if not len(table):
-        raise LabError(f"{figure_name} got a table without a row: measure, record or trace something first")
+        raise LabError(
+            f"{figure_name} got a table without a row: measure, record or trace something first"
+        )

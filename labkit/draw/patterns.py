@@ -13,7 +13,9 @@ _HIGH, _GAP, _TOP = 26, 40, 62  # pixels: a cell, the way between two rows, the 
 
 
 @figure  # makes `page`, in CSS pixels, and shows it or saves it as `path`: callers give the other arguments
-def steps(page: Page, rows: Mapping[str, Sequence[object]], moves: Sequence[Sequence[tuple[int, int]]]) -> None:
+def steps(
+    page: Page, rows: Mapping[str, Sequence[object]], moves: Sequence[Sequence[tuple[int, int]]]
+) -> None:
     """Draw rows of cells, one under the other, with lines from each cell to those that use it in the next row.
 
     Parameters
@@ -26,33 +28,50 @@ def steps(page: Page, rows: Mapping[str, Sequence[object]], moves: Sequence[Sequ
     """
     sizes = [len(cells) for cells in rows.values()]
     if not sizes or not all(1 <= size <= WARP for size in sizes) or len(moves) != len(sizes) - 1:
-        raise LabError(f"draw.steps: give rows of 1 to {WARP} cells, and a list of moves from each to the next; got "
-                       f"rows of {sizes} cells and {count(len(moves), 'list')} of moves")
+        raise LabError(
+            f"draw.steps: give rows of 1 to {WARP} cells, and a list of moves from each to the next; got "
+            f"rows of {sizes} cells and {count(len(moves), 'list')} of moves"
+        )
     for (size, next_size), pairs in zip(pairwise(sizes), moves, strict=True):
         if not all(0 <= a < size and 0 <= b < next_size for a, b in pairs):
-            raise LabError(f"draw.steps: a move leads beyond a row of {size} or of {next_size} cells")
+            raise LabError(
+                f"draw.steps: a move leads beyond a row of {size} or of {next_size} cells"
+            )
     left = 34 + widest(rows)
     pitch = min(64, (WIDTH - 16 - left) / max(sizes))
     height = _TOP + len(sizes) * (_HIGH + _GAP) - _GAP + 16
-    arrivals = [Counter(), *(Counter(b for _, b in pairs) for pairs in moves)]  # per row: cell -> values that arrive
+    arrivals = [
+        Counter(),
+        *(Counter(b for _, b in pairs) for pairs in moves),
+    ]  # per row: cell -> values that arrive
     meets = any(times > 1 for places in arrivals for times in places.values())
-    page.open(height, count(len(moves), "step"), "orange: a place where several values meet" * meets)
+    page.open(
+        height, count(len(moves), "step"), "orange: a place where several values meet" * meets
+    )
     begins = [left + (max(sizes) - size) * pitch / 2 for size in sizes]
     for i, (name, cells) in enumerate(rows.items()):
         y = _TOP + i * (_HIGH + _GAP)
         page.small(12, y + 17, name, style.INK)
         for column, text in enumerate(cells):
-            x, face = begins[i] + column * pitch, style.ORANGE if arrivals[i][column] > 1 else style.TINT
+            x, face = (
+                begins[i] + column * pitch,
+                style.ORANGE if arrivals[i][column] > 1 else style.TINT,
+            )
             if text is None:
                 page.rect(x + 1, y, pitch - 2, _HIGH, style.PAPER, style.HAIR, 1)
                 continue
             page.rect(x + 1, y, pitch - 2, _HIGH, face)
-            page.text(x + pitch / 2, y + 17, str(text), ha="center", color=ink_on(face), size=style.SMALL)
+            page.text(
+                x + pitch / 2, y + 17, str(text), ha="center", color=ink_on(face), size=style.SMALL
+            )
         for a, b in moves[i] if i < len(moves) else ():
             xs = begins[i] + (a + 0.5) * pitch, begins[i + 1] + (b + 0.5) * pitch
             color = style.BLUE if arrivals[i + 1][b] > 1 else style.PALE
             page.line(xs, [y + _HIGH, y + _HIGH + _GAP], color, 1.2, zorder=0.5)
-    alts = (f"{name}: {' '.join('-' if text is None else str(text) for text in cells)}" for name, cells in rows.items())
+    alts = (
+        f"{name}: {' '.join('-' if text is None else str(text) for text in cells)}"
+        for name, cells in rows.items()
+    )
     page.alt = f"Rows of values, with lines from each to where it is used in the next row. {'; '.join(alts)}."
 
 
@@ -77,11 +96,16 @@ def teams(page: Page, fetch: float = 3, compute: float = 4, store: float = 2) ->
         start = passed[0]
         for team, time in enumerate(needed.values()):
             bars.append((team, image, start, start + time))
-            start = passed[team] = max(start + time, passed[team + 1])  # a barrier: both teams are there
+            start = passed[team] = max(
+                start + time, passed[team + 1]
+            )  # a barrier: both teams are there
             barriers += [(team, start)] * (team < 2)
     slowest = max(needed, key=needed.get)
-    page.open(316, f"The {slowest} warps set the pace: {needed[slowest]:g} per image, not {sum(needed.values()):g}",
-              "time from left to right   ·   numbered by image   ·   thin lines: a team waits")
+    page.open(
+        316,
+        f"The {slowest} warps set the pace: {needed[slowest]:g} per image, not {sum(needed.values()):g}",
+        "time from left to right   ·   numbered by image   ·   thin lines: a team waits",
+    )
     left, lane, high, names = 128, 78, 30, ("fetch warps", "compute warps", "store warps")
     scale = (page.width - left - 16) / passed[2]
     for i, name in enumerate(names):
@@ -89,17 +113,34 @@ def teams(page: Page, fetch: float = 3, compute: float = 4, store: float = 2) ->
         page.small(12, y + 19, name, style.INK, weight="bold")
         page.line([left, left + passed[2] * scale], [y + high / 2] * 2, style.HAIR)
     for team, image, start, end in bars:
-        x, y, face = left + start * scale, 76 + team * lane, (style.SKY, style.BLUE, style.ORANGE)[team]
+        x, y, face = (
+            left + start * scale,
+            76 + team * lane,
+            (style.SKY, style.BLUE, style.ORANGE)[team],
+        )
         page.rect(x + 1, y, (end - start) * scale - 2, high, face, zorder=2)
-        page.text(x + (end - start) * scale / 2, y + 20, str(image), ha="center", color=ink_on(face), zorder=3)
+        page.text(
+            x + (end - start) * scale / 2,
+            y + 20,
+            str(image),
+            ha="center",
+            color=ink_on(face),
+            zorder=3,
+        )
     for gap, moment in barriers:
         x, y = left + moment * scale, 76 + high + gap * lane
         page.arrow(x, x, y, style.INK, 1.4, y + lane - high, "<|-|>")
     for gap, name in enumerate(("IMAGE", "OUTPUT")):
         page.small(12, 76 + high + gap * lane + 30, f"barrier {name}")
-    page.small(12, 306, "An arrow is a barrier: both teams arrive, then both go on. This buffer is full, the other one "
-                        "is free.")
-    texts = "; ".join(f"{names[team]}, image {image}: {start:g} to {end:g}" for team, image, start, end in bars)
+    page.small(
+        12,
+        306,
+        "An arrow is a barrier: both teams arrive, then both go on. This buffer is full, the other one "
+        "is free.",
+    )
+    texts = "; ".join(
+        f"{names[team]}, image {image}: {start:g} to {end:g}" for team, image, start, end in bars
+    )
     page.alt = f"Timeline of three teams of warps, with barriers between neighbours where an image passes on. {texts}."
 
 
@@ -114,37 +155,58 @@ def descriptor(page: Page, columns: int = 16, at: int = 1024) -> None:
     at : int
         Where they begin in shared memory, a multiple of 16 bytes.
     """
-    if columns not in (8, 16) or at % 16 or not 0 <= at < 1 << 18:  # a field of 14 bits, in units of 16 bytes
-        raise LabError(f"draw.descriptor: 8 or 16 columns at a multiple of 16 below 262,144; got {columns} at {at}")
-    page.open(432, "Eight columns of 16 bytes are a block; three numbers say where the blocks are",
-              "shared memory, addresses downwards   ·   a row of cells: 16 bytes, eight terms of a column")
+    if (
+        columns not in (8, 16) or at % 16 or not 0 <= at < 1 << 18
+    ):  # a field of 14 bits, in units of 16 bytes
+        raise LabError(
+            f"draw.descriptor: 8 or 16 columns at a multiple of 16 below 262,144; got {columns} at {at}"
+        )
+    page.open(
+        432,
+        "Eight columns of 16 bytes are a block; three numbers say where the blocks are",
+        "shared memory, addresses downwards   ·   a row of cells: 16 bytes, eight terms of a column",
+    )
     cell, high, blocks = 15, 12, columns // 8
     for half, color in enumerate((style.BLUE, style.ORANGE)):
         for block in range(blocks):
             x, y = 120 + half * 330, 92 + block * 124
             page.cells(x, y, 8, 8, cell, style.TINT, style.HAIR, high=high)
             page.rect(x, y, 8 * cell, high, color, alpha=0.85)
-            page.small(x - 8, y + 11, f"{at + 16 * (half * columns + 8 * block):,}", style.INK, ha="right")
+            page.small(
+                x - 8, y + 11, f"{at + 16 * (half * columns + 8 * block):,}", style.INK, ha="right"
+            )
             page.small(x + 8 * cell + 8, y + 11, f"column {8 * block}", style.INK)
             page.small(x + 8 * cell + 8, y + 8 * high - 2, f"column {8 * block + 7}", style.INK)
-        page.small(120 + half * 330, 82, f"terms {8 * half} to {8 * half + 7}", style.INK, weight="bold")
+        page.small(
+            120 + half * 330, 82, f"terms {8 * half} to {8 * half + 7}", style.INK, weight="bold"
+        )
     if blocks > 1:
         page.arrow(60, 60, 108, style.INK, 1.4, 216)
         page.small(12, 166, "NEXT")
     page.arrow(330, 440, 140, style.INK, 1.4)
     page.small(362, 132, "APART")
     # Name and value, the first bit, the bit after the last.
-    fields = (("swizzle: 0", 62, 64, style.HAIR), ("NEXT: 8", 32, 46, style.SKY),
-              (f"APART: {columns}", 16, 30, style.ORANGE), (f"address: {at // 16}", 0, 14, style.BLUE))
+    fields = (
+        ("swizzle: 0", 62, 64, style.HAIR),
+        ("NEXT: 8", 32, 46, style.SKY),
+        (f"APART: {columns}", 16, 30, style.ORANGE),
+        (f"address: {at // 16}", 0, 14, style.BLUE),
+    )
     left, wide_bit = 24, (page.width - 48) / 64
-    page.small(left, 338, "the descriptor, bit 63 on the left; all three in units of 16 bytes", style.INK)
+    page.small(
+        left, 338, "the descriptor, bit 63 on the left; all three in units of 16 bytes", style.INK
+    )
     page.cells(left, 362, 1, 64, wide_bit, style.TINT, style.HAIR, high=28)
     for name, low, end, color in fields:
         x, w = left + (64 - end) * wide_bit, (end - low) * wide_bit
         page.rect(x, 362, w, 28, color, zorder=2)
-        page.small(x + w / 2 if w > 40 else x, 410, name, style.INK, ha="center" if w > 40 else "left")
+        page.small(
+            x + w / 2 if w > 40 else x, 410, name, style.INK, ha="center" if w > 40 else "left"
+        )
         page.small(x + w, 356, str(low), ha="right")
-    page.alt = (f"Shared memory: blocks of eight columns with 16 bytes each, first those of terms 0 to 7, then those "
-                f"of terms 8 to 15. The descriptor: bits 0 to 13 the address over 16, {at // 16}; bits 16 to 29 APART, "
-                f"{columns}, from a block to the other terms of its columns; bits 32 to 45 NEXT, 8, from a block to "
-                "the next eight columns; bits 62 and 63 the swizzle, 0.")
+    page.alt = (
+        f"Shared memory: blocks of eight columns with 16 bytes each, first those of terms 0 to 7, then those "
+        f"of terms 8 to 15. The descriptor: bits 0 to 13 the address over 16, {at // 16}; bits 16 to 29 APART, "
+        f"{columns}, from a block to the other terms of its columns; bits 32 to 45 NEXT, 8, from a block to "
+        "the next eight columns; bits 62 and 63 the swizzle, 0."
+    )

@@ -24,26 +24,52 @@ def race(page: Page, found: Findings) -> None:
     """
     if not isinstance(found, Findings):
         raise LabError(f"draw.race takes what lab.sanitize gives, and got {type(found).__name__}")
-    rows = [row for row in found.table.to_dict("records")
-            if row["tool"] == "racecheck" and isinstance(row["other"], dict)]
+    rows = [
+        row
+        for row in found.table.to_dict("records")
+        if row["tool"] == "racecheck" and isinstance(row["other"], dict)
+    ]
     if not rows:
         raise LabError(f"there is no race of two known accesses to draw. {found.verdict()}")
     row, between_blocks = rows[0], rows[0]["kind"] == "race between blocks"
     missing = {  # for the title, and for the line between the accesses
-        "race between blocks": ("nothing orders two blocks",
-                                "no order: the blocks of a launch run in any order"),
-        "race with a copy": ("the copy is not waited for", "no wait for the copy here: it may come after the read"),
-    }.get(row["kind"], ("no barrier between two accesses", "no __syncthreads() here: either access may come first"))
+        "race between blocks": (
+            "nothing orders two blocks",
+            "no order: the blocks of a launch run in any order",
+        ),
+        "race with a copy": (
+            "the copy is not waited for",
+            "no wait for the copy here: it may come after the read",
+        ),
+    }.get(
+        row["kind"],
+        (
+            "no barrier between two accesses",
+            "no __syncthreads() here: either access may come first",
+        ),
+    )
     buffer = row["buffer"] if isinstance(row["buffer"], dict) else {}
     where = buffer.get("name") or ("shared or global memory" if not buffer else "the same array")
-    element = f"element {buffer['offset'] // row['size']:,}" if "offset" in buffer else "the same bytes"
+    element = (
+        f"element {buffer['offset'] // row['size']:,}" if "offset" in buffer else "the same bytes"
+    )
     title = f"Race on {where}: {missing[0]}"
     block = "" if row["block"] is None else f"block {tuple(row['block'])}   ·   "
-    page.open(322, title, f"kernel {row['kernel']}   ·   {block}racecheck counted {row['count']:,} of these")
+    page.open(
+        322,
+        title,
+        f"kernel {row['kernel']}   ·   {block}racecheck counted {row['count']:,} of these",
+    )
     texts = []
-    for lane, (access, top) in enumerate(((row["other"], 92), (row, 236))):  # lane 0 on the left, lane 1 on the right
+    for lane, (access, top) in enumerate(
+        ((row["other"], 92), (row, 236))
+    ):  # lane 0 on the left, lane 1 on the right
         x = 14 + lane * (page.width - 28 - _WIDE)
-        who = f"thread {tuple(access['thread'])}" if access.get("thread") is not None else "another thread"
+        who = (
+            f"thread {tuple(access['thread'])}"
+            if access.get("thread") is not None
+            else "another thread"
+        )
         who += " of another block" * (between_blocks and not lane)
         edge = x + lane * _WIDE  # the box's outer edge
         page.line([edge + (1 - 2 * lane) * 22] * 2, [84, 312], style.FAINT, 3, zorder=0)
@@ -58,9 +84,18 @@ def race(page: Page, found: Findings) -> None:
         texts.append(f"{who} {does}, at {place}: {code}")
     middle = (92 + _HIGH + 236) / 2
     page.line([14, page.width - 14], [middle, middle], style.RUST, 1.6, ls=style.DASHED)
-    page.text(page.width / 2, middle + 4, missing[1], color=style.RUST, weight="bold", ha="center",
-              bbox={"facecolor": style.PAPER, "edgecolor": "none", "pad": 4})
-    page.alt = f"Timeline of a race. First, {texts[0]}. Then, {texts[1]}. Between the two: {missing[1]}."
+    page.text(
+        page.width / 2,
+        middle + 4,
+        missing[1],
+        color=style.RUST,
+        weight="bold",
+        ha="center",
+        bbox={"facecolor": style.PAPER, "edgecolor": "none", "pad": 4},
+    )
+    page.alt = (
+        f"Timeline of a race. First, {texts[0]}. Then, {texts[1]}. Between the two: {missing[1]}."
+    )
 
 
 def _read_line(found: Findings, access: dict) -> str:
@@ -70,4 +105,6 @@ def _read_line(found: Findings, access: dict) -> str:
     if text is None and Path(file).is_file():
         text = Path(file).read_text(errors="replace")
     lines = (text or "").splitlines()
-    return lines[access["line"] - 1].split("//")[0].strip() if 0 < access["line"] <= len(lines) else ""
+    return (
+        lines[access["line"] - 1].split("//")[0].strip() if 0 < access["line"] <= len(lines) else ""
+    )

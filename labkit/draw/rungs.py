@@ -11,14 +11,25 @@ from labkit.draw.measured import Measured
 from labkit.draw.style import SMALL, Page, figure, log_ticks, number, wide, widest
 
 _COLUMNS = ("op_ms", "x_reference")  # what a table needs besides those of `Measured`
-_TOP, _STEP, _FOOT, _GAP = 76, 27, 44, 22  # pixels: heading and key, a bar, under the bars, between panels
+_TOP, _STEP, _FOOT, _GAP = (
+    76,
+    27,
+    44,
+    22,
+)  # pixels: heading and key, a bar, under the bars, between panels
 _UNITS = {"float32": "FP32", "float16": "FP16"}
 _SAME = 1.02  # two times with a smaller ratio are called the same
 
 
 @figure  # makes `page`, in CSS pixels, and shows it or saves it as `path`: callers give the other arguments
-def ladder(page: Page, table: pd.DataFrame, device: str = "", date: str = "", library: pd.DataFrame | None = None,
-           highlight: str | None = None) -> None:
+def ladder(
+    page: Page,
+    table: pd.DataFrame,
+    device: str = "",
+    date: str = "",
+    library: pd.DataFrame | None = None,
+    highlight: str | None = None,
+) -> None:
     """Draw op times on a logarithmic scale, a row per rung: how far each kernel is from what the machine can do.
 
     The green line of a row is the reference time in its kernel's precision. A ring marks the time of the row above, the
@@ -44,7 +55,10 @@ def ladder(page: Page, table: pd.DataFrame, device: str = "", date: str = "", li
         rows = pd.concat([rows, _read_library(library, layers, batch, data.device)])
     rows = _compare_rows(rows, rungs)
     labels, highlight = list(rows["label"].unique()), rungs[-1] if highlight is None else highlight
-    across, head = min(2, len(layers)), 26 + 24 * (len(layers) > 1)  # panels in a line; pixels above a panel's rows
+    across, head = (
+        min(2, len(layers)),
+        26 + 24 * (len(layers) > 1),
+    )  # panels in a line; pixels above a panel's rows
     tall = head + _STEP * len(labels) + _FOOT
     subtitle = data.subtitle(layers[0] if len(layers) == 1 else "", f"batch {batch:,}")
     message = _write_verdict(highlight, rows[rows["label"] == highlight])
@@ -61,11 +75,15 @@ def ladder(page: Page, table: pd.DataFrame, device: str = "", date: str = "", li
         if len(layers) > 1:
             page.text(x, y - 26, name, weight="bold")
         panel = rows[rows["layer"] == name].set_index("label")
-        words = _draw_panel(page, panel, x, y, width, room, labels, rungs, highlight, is_first=i % across == 0)
+        words = _draw_panel(
+            page, panel, x, y, width, room, labels, rungs, highlight, is_first=i % across == 0
+        )
         page.alt += f" {name}: {words}"
 
 
-def _read_library(library: pd.DataFrame, layers: list[str], batch: int, device: str) -> pd.DataFrame:
+def _read_library(
+    library: pd.DataFrame, layers: list[str], batch: int, device: str
+) -> pd.DataFrame:
     """Return the library's rows for these layers and this batch; LabError if they are of another device."""
     others = Measured(library, _COLUMNS, "draw.ladder(library=)")
     others.keep("batch", batch)
@@ -87,11 +105,15 @@ def _compare_rows(rows: pd.DataFrame, rungs: list[str]) -> pd.DataFrame:
         raise LabError(f"draw.ladder got several rows of {label} for {layer}: it draws one each")
     units = rows["dtype"].map(_UNITS).fillna("FP32") if "dtype" in rows else "FP32"
     rows = rows.assign(unit=units, reference=rows["op_ms"] / rows["x_reference"])
-    rows["text"] = [f"{ms(row.op_ms)}  {times(row.x_reference)}{'  FP16' if row.unit == 'FP16' else ''}"
-                    for row in rows.itertuples()]
+    rows["text"] = [
+        f"{ms(row.op_ms)}  {times(row.x_reference)}{'  FP16' if row.unit == 'FP16' else ''}"
+        for row in rows.itertuples()
+    ]
     own = rows[rows["label"].isin(rungs)]
     # The row before in the same layer; rather one with the same data type, if there is one.
-    before, alike = (own.groupby(keys)[["op_ms", "label"]].shift() for keys in (["layer"], ["layer", "unit"]))
+    before, alike = (
+        own.groupby(keys)[["op_ms", "label"]].shift() for keys in (["layer"], ["layer", "unit"])
+    )
     rows[["above", "before"]] = alike.fillna(before)
     return rows
 
@@ -100,7 +122,10 @@ def _draw_key(page: Page, compared: bool) -> None:
     """Draw the chart's key: the green line of a reference time and, if rungs are compared, time saved and time lost."""
     page.line([22, 22], [58, 72], style.GREEN, 2.2)
     page.small(30, 69, "reference time in the kernel's precision")
-    saved, lost = (270, style.BLUE, "time saved against the row above (ring)"), (584, style.ORANGE, "time lost")
+    saved, lost = (
+        (270, style.BLUE, "time saved against the row above (ring)"),
+        (584, style.ORANGE, "time lost"),
+    )
     for x, color, words in (saved, lost) if compared else ():
         page.line([x, x + 26], [65, 65], color, 2.4)
         page.line([x + 26], [65], color, 1.4, marker="o", ms=6, mfc=style.PAPER, mec=color)
@@ -108,21 +133,43 @@ def _draw_key(page: Page, compared: bool) -> None:
         page.small(x + 38, 69, words)
 
 
-def _draw_panel(page: Page, panel: pd.DataFrame, x: float, y0: float, width: float, room: float, labels: list[str],
-                rungs: list[str], highlight: str, is_first: bool) -> str:
+def _draw_panel(
+    page: Page,
+    panel: pd.DataFrame,
+    x: float,
+    y0: float,
+    width: float,
+    room: float,
+    labels: list[str],
+    rungs: list[str],
+    highlight: str,
+    is_first: bool,
+) -> str:
     """Draw the panel of a layer, with its upper left corner at (x, y0), and return it in words.
 
     `panel` has the layer's rows of `_compare_rows`, indexed by label. A line is drawn for each of `labels`, some of
     them `rungs`; if `is_first`, their names stand on the left. The times as text take `room` pixels of the `width`.
     """
     drawn = panel[["op_ms", "above", "reference"]]
-    low, reach = drawn.min(axis=None) / 1.25, drawn.max(axis=None) * 1.1  # the ends of what is drawn, in ms
+    low, reach = (
+        drawn.min(axis=None) / 1.25,
+        drawn.max(axis=None) * 1.1,
+    )  # the ends of what is drawn, in ms
     # The axis goes on to `right`, so that the texts have room; at least a third of it is for what is drawn.
     right = low * (reach / low) ** (width / max(width - room, width / 3))
     decade = width / math.log10(right / low)  # pixels of a factor of ten
     ticks = log_ticks(low, reach, (1, 2, 5) if decade > 180 else (1, 3) if decade > 90 else (1,))
-    ax = page.axes(x, y0, x + width, y0 + _STEP * len(labels), log="x", xlim=(low, right), yticks=[],
-                   ylim=(len(labels) - 0.5, -0.5), xlabel="op time (ms, log scale)")
+    ax = page.axes(
+        x,
+        y0,
+        x + width,
+        y0 + _STEP * len(labels),
+        log="x",
+        xlim=(low, right),
+        yticks=[],
+        ylim=(len(labels) - 0.5, -0.5),
+        xlabel="op time (ms, log scale)",
+    )
     number(ax.xaxis, ticks)  # sets the ticks and their numbers
     ax.grid(axis="x")
     ax.spines[:].set_visible(False)
@@ -140,15 +187,28 @@ def _draw_panel(page: Page, panel: pd.DataFrame, x: float, y0: float, width: flo
             page.small(x + 8, y, "not measured", bbox=clear)
             continue
         time, before, best, text = panel.loc[label, ["op_ms", "above", "reference", "text"]]
-        ax.plot([best, best], [row - 0.5, row + 0.5], color=style.GREEN, lw=2.2, zorder=2, solid_capstyle="butt")
-        if not time / _SAME <= before <= time * _SAME and not math.isnan(before):  # 2 % apart, or more
+        ax.plot(
+            [best, best],
+            [row - 0.5, row + 0.5],
+            color=style.GREEN,
+            lw=2.2,
+            zorder=2,
+            solid_capstyle="butt",
+        )
+        if not time / _SAME <= before <= time * _SAME and not math.isnan(
+            before
+        ):  # 2 % apart, or more
             color = style.ORANGE if time > before else style.BLUE
             ax.plot([before, time], [row, row], color=color, lw=2.4, zorder=3)
             ax.plot([before], [row], "o", ms=6, mfc=style.PAPER, mec=color, mew=1.4, zorder=3)
         ax.plot([time], [row], "o", ms=9 if label == highlight else 7, color=dot, zorder=4)
         end = max(time, best, 0 if math.isnan(before) else before)
-        page.text(x + decade * math.log10(end / low) + 9, y, text, weight=weight, color=ink, bbox=clear)
-    times_text = ", ".join(f"{label} {ms(row.op_ms)} ({times(row.x_reference)})" for label, row in panel.iterrows())
+        page.text(
+            x + decade * math.log10(end / low) + 9, y, text, weight=weight, color=ink, bbox=clear
+        )
+    times_text = ", ".join(
+        f"{label} {ms(row.op_ms)} ({times(row.x_reference)})" for label, row in panel.iterrows()
+    )
     references = ", ".join(f"{unit} units {ms(value)}" for unit, value in reference.items())
     return f"{times_text}; reference time of the {references}."
 
@@ -162,7 +222,10 @@ def _write_verdict(label: str, rows: pd.DataFrame) -> str:
     if not len(gain):
         return f"{label}: {reference}"
     before = rows["before"].dropna().iloc[0]
-    faster, slower = (gain > _SAME).sum(), (gain < 1 / _SAME).sum()  # layers with a difference of 2 % or more
+    faster, slower = (
+        (gain > _SAME).sum(),
+        (gain < 1 / _SAME).sum(),
+    )  # layers with a difference of 2 % or more
     if faster == len(gain):
         verdict = f"{_write_spread(gain)} times as fast as {before}"
     elif slower == len(gain):
@@ -170,7 +233,9 @@ def _write_verdict(label: str, rows: pd.DataFrame) -> str:
     elif not faster + slower:
         verdict = f"as fast as {before}"
     else:
-        (first, count), *others = ((word, n) for word, n in (("faster", faster), ("slower", slower)) if n)
+        (first, count), *others = (
+            (word, n) for word, n in (("faster", faster), ("slower", slower)) if n
+        )
         verdict = f"{first} than {before} on {count} of {len(gain)} layers"
         verdict += "".join(f", {word} on {n}" for word, n in others)
     return f"{label}: {verdict}; {reference}"

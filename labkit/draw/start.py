@@ -13,16 +13,31 @@ from labkit.spec.layers import Layer
 # The rest of a preset's network: the activation; and the steps after the last convolution, each (name, detail, side of
 # the window, multiply-adds, maps and side of what it makes).
 _NETWORKS = {
-    "lenet86": (", ReLU", [("max-pool", "4×4", 4, 0, 16, 9), ("FC", "1296→32", 0, 1296 * 32, 32, 1),
-                           ("FC", "32→10", 0, 32 * 10, 10, 1)]),
-    "lenet28": (", sigmoid", [("filter", "4×4, stride 4", 4, 6 * 6 * 6 * 4 * 4, 6, 6),
-                              ("FC", "216→10", 0, 216 * 10, 10, 1)]),
+    "lenet86": (
+        ", ReLU",
+        [
+            ("max-pool", "4×4", 4, 0, 16, 9),
+            ("FC", "1296→32", 0, 1296 * 32, 32, 1),
+            ("FC", "32→10", 0, 32 * 10, 10, 1),
+        ],
+    ),
+    "lenet28": (
+        ", sigmoid",
+        [
+            ("filter", "4×4, stride 4", 4, 6 * 6 * 6 * 4 * 4, 6, 6),
+            ("FC", "216→10", 0, 216 * 10, 10, 1),
+        ],
+    ),
 }
 
 
 @figure  # makes `page`, in CSS pixels, and shows it or saves it as `path`: callers give the other arguments
-def network(page: Page, preset: Sequence[Layer], times: Mapping[str, float] | None = None,
-            image: np.ndarray | None = None) -> None:
+def network(
+    page: Page,
+    preset: Sequence[Layer],
+    times: Mapping[str, float] | None = None,
+    image: np.ndarray | None = None,
+) -> None:
     """Draw the network as a row of feature maps, with the share of each step in the multiply-adds, and in the time.
 
     Parameters
@@ -36,7 +51,10 @@ def network(page: Page, preset: Sequence[Layer], times: Mapping[str, float] | No
     """
     layers, name = list(preset), getattr(preset, "name", "the network")  # a list has no name
     activation, tail = _NETWORKS.get(name, ("", []))
-    stages, steps = [(layers[0].C, layers[0].H)], []  # (maps, side); (name, detail, side of the window, multiply-adds)
+    stages, steps = (
+        [(layers[0].C, layers[0].H)],
+        [],
+    )  # (maps, side); (name, detail, side of the window, multiply-adds)
     for i, layer in enumerate(layers):
         steps.append((f"conv{i + 1}", f"{layer.K}×{layer.K}{activation}", layer.K, layer.macs(1)))
         stages.append((layer.M, layer.Ho))
@@ -50,16 +68,27 @@ def network(page: Page, preset: Sequence[Layer], times: Mapping[str, float] | No
     shares = {step: macs for step, *_, macs in steps if step.startswith("conv")}
     shares |= {"everything else": total - convolved} if total > convolved else {}
     many = {1: "convolution", 2: "two convolutions"}.get(len(layers), f"{len(layers)} convolutions")
-    amount = f"{total / 1e6:.2f} million per image" if total >= 1e6 else f"{total:,} per image"  # of multiply-adds
-    page.open(318 + 54 * bool(times), f"{name}: {percent(convolved / total)} of the multiply-adds are in its {many}"
-              if total > convolved else f"{name}: {many}, {amount.replace(' per', ' multiply-adds per')}",
-              "one image through the network   ·   orange: what one value of the next map is made of")
+    amount = (
+        f"{total / 1e6:.2f} million per image" if total >= 1e6 else f"{total:,} per image"
+    )  # of multiply-adds
+    page.open(
+        318 + 54 * bool(times),
+        f"{name}: {percent(convolved / total)} of the multiply-adds are in its {many}"
+        if total > convolved
+        else f"{name}: {many}, {amount.replace(' per', ' multiply-adds per')}",
+        "one image through the network   ·   orange: what one value of the next map is made of",
+    )
     # A stage's front map, with 0.8 so that small ones stay visible, and how far the stack reaches behind it.
-    sizes = [(12 + 52 * (side / 86) ** 0.8, 3.5 * (min(maps, 8) - 1)) if side > 1 else (9, 0) for maps, side in stages]
+    sizes = [
+        (12 + 52 * (side / 86) ** 0.8, 3.5 * (min(maps, 8) - 1)) if side > 1 else (9, 0)
+        for maps, side in stages
+    ]
     spare, middle = page.width - 64 - sum(map(sum, sizes)), 152
     gap = min(104, spare / len(steps))
     x, page.alt = 32 + (spare - gap * len(steps)) / 2, f"{name} as a row of feature maps: "
-    for i, ((maps, side), (w, d)) in enumerate(zip(stages, sizes, strict=True)):  # w, d: width and depth in pixels
+    for i, ((maps, side), (w, d)) in enumerate(
+        zip(stages, sizes, strict=True)
+    ):  # w, d: width and depth in pixels
         shape = f"{maps}×{side}×{side}" if side > 1 else f"{maps}"
         _draw_maps(page, x, middle, maps, side, w, d)
         page.small(x + (w + d) / 2, 226, shape, style.INK, ha="center", weight="bold")
@@ -87,11 +116,15 @@ def network(page: Page, preset: Sequence[Layer], times: Mapping[str, float] | No
     page.alt += f". Shares of the {'; of the '.join(bars)}."
 
 
-def _draw_maps(page: Page, x: float, middle: float, maps: int, side: int, w: float, depth: float) -> None:
+def _draw_maps(
+    page: Page, x: float, middle: float, maps: int, side: int, w: float, depth: float
+) -> None:
     """Draw maps, w pixels wide, one behind the other, to `depth` pixels right and up; a vector (side 1) as cells."""
     if side == 1:
         rows, high = min(maps, 36), 9 * min(maps, 12)
-        page.cells(x, middle - high / 2, rows, 1, w, style.TINT, style.BLUE, high=high / rows, lw=0.5)
+        page.cells(
+            x, middle - high / 2, rows, 1, w, style.TINT, style.BLUE, high=high / rows, lw=0.5
+        )
         page.frame(x, middle - high / 2, w, high, style.BLUE, 1)
         return
     for i in reversed(range(min(maps, 8))):  # from behind; at most eight are drawn
@@ -107,7 +140,9 @@ def _draw_shares(page: Page, y: float, what: str, parts: Mapping[str, float], am
     total, left, right = sum(parts.values()), 26, page.width - 26
     names = {part: f"{part}  {percent(value / total)}" for part, value in parts.items()}
     # A part too small for its name is named behind the bar. That makes the bar shorter, which 0.8 allows for.
-    behind = [p for p in parts if wide(names[p], SMALL) + 14 > (right - left) * 0.8 * parts[p] / total]
+    behind = [
+        p for p in parts if wide(names[p], SMALL) + 14 > (right - left) * 0.8 * parts[p] / total
+    ]
     note = ",  ".join(names[part] for part in behind)
     right -= wide(note, SMALL) + 10 if note else 0
     page.small(left, y + 2, what, style.INK, weight="bold")
@@ -117,14 +152,23 @@ def _draw_shares(page: Page, y: float, what: str, parts: Mapping[str, float], am
         w = (right - left) * value / total
         face = (style.BLUE, style.STEEL)[i % 2] if part.startswith("conv") else style.FAINT
         page.rect(x, y + 10, max(w, 1), 22, face, style.PAPER, 1)
-        page.small(x + w / 2, y + 25.5, "" if part in behind else names[part], ink_on(face), ha="center")
+        page.small(
+            x + w / 2, y + 25.5, "" if part in behind else names[part], ink_on(face), ha="center"
+        )
         x += w
     page.small(right + 8, y + 25.5, note)
-    return f"{what}: " + ", ".join(f"{part} {percent(value / total)}" for part, value in parts.items())
+    return f"{what}: " + ", ".join(
+        f"{part} {percent(value / total)}" for part, value in parts.items()
+    )
 
 
 @figure
-def images(page: Page, pictures: np.ndarray, labels: Sequence[int], predictions: Sequence[int] | None = None) -> None:
+def images(
+    page: Page,
+    pictures: np.ndarray,
+    labels: Sequence[int],
+    predictions: Sequence[int] | None = None,
+) -> None:
     """Draw a strip of images with their labels; wrong predictions are framed and spelled out.
 
     Parameters
@@ -135,25 +179,41 @@ def images(page: Page, pictures: np.ndarray, labels: Sequence[int], predictions:
     """
     pictures = np.asarray(pictures, dtype=np.float32)
     pictures = pictures[:, 0] if pictures.ndim == 4 else pictures
-    counts = {"labels": len(labels)} | ({"predictions": len(predictions)} if predictions is not None else {})
+    counts = {"labels": len(labels)} | (
+        {"predictions": len(predictions)} if predictions is not None else {}
+    )
     if pictures.ndim != 3 or not len(pictures) or any(n != len(pictures) for n in counts.values()):
-        raise LabError(f"draw.images got pictures of shape {pictures.shape}, {counts}: one each per image")
+        raise LabError(
+            f"draw.images got pictures of shape {pictures.shape}, {counts}: one each per image"
+        )
     n, answers = len(pictures), labels if predictions is None else predictions
     words, others = ([str(int(i)) for i in classes] for classes in (labels, answers))
     wrong = [word != other for word, other in zip(words, others, strict=True)]
     message, note = "What the network gets to see", f"{n} images, each with its label"
     if predictions is not None:
-        message = f"{n - sum(wrong)} of these {n} are read correctly" if any(wrong) else f"All {n} are read correctly"
-        note = "each with its label" + "   ·   framed: label → what the network read instead" * any(wrong)
+        message = (
+            f"{n - sum(wrong)} of these {n} are read correctly"
+            if any(wrong)
+            else f"All {n} are read correctly"
+        )
+        note = "each with its label" + "   ·   framed: label → what the network read instead" * any(
+            wrong
+        )
     columns = min(10, n)
-    pitch = (style.WIDTH - 16) / max(columns, 7)  # as for seven, so that few images are not too large
+    pitch = (style.WIDTH - 16) / max(
+        columns, 7
+    )  # as for seven, so that few images are not too large
     side = pitch - 8
     page.open(70 + -(-n // columns) * (side + 26), message, note)
     for i, (picture, text) in enumerate(zip(pictures, words, strict=True)):
         x, y, edge = 12 + i % columns * pitch, 66 + i // columns * (side + 26), (style.HAIR, 1)
         look = {"color": style.INK, "weight": "normal"}
         if wrong[i]:
-            text, look, edge = f"{text} → {others[i]}", {"color": style.AMBER, "weight": "bold"}, (style.ORANGE, 2.5)
+            text, look, edge = (
+                f"{text} → {others[i]}",
+                {"color": style.AMBER, "weight": "bold"},
+                (style.ORANGE, 2.5),
+            )
         page.picture(x, y, side, side, picture)
         page.frame(x, y, side, side, *edge)
         size = SMALL * min(1, (pitch - 2) / wide(text, SMALL, look["weight"]))
@@ -174,14 +234,28 @@ def convolution(page: Page, layer: Layer) -> None:
     K, C, M = layer.K, layer.C, layer.M
     shared, window = C * K * (K - 1), f"{'' if C == 1 else f'{C} × '}{K}×{K}"
     outputs, inputs = M * layer.Ho * layer.Wo, C * layer.H * layer.W
-    rows, columns, r, c = K + 3, K + 5, 1, 2  # the part of the image that is drawn; the window's place in it
-    cell, h, y = min(22.0, 210 / rows), 4 if rows > 4 else rows, 104  # h: rows of the output that are drawn
+    rows, columns, r, c = (
+        K + 3,
+        K + 5,
+        1,
+        2,
+    )  # the part of the image that is drawn; the window's place in it
+    cell, h, y = (
+        min(22.0, 210 / rows),
+        4 if rows > 4 else rows,
+        104,
+    )  # h: rows of the output that are drawn
     top = y + r * cell  # the windows' upper edge
     middle = top + K * cell / 2
-    oy = middle - (r + 0.5) * cell  # the output's upper edge: its row r is at the middle of the window
+    oy = (
+        middle - (r + 0.5) * cell
+    )  # the output's upper edge: its row r is at the middle of the window
     height = max(y + rows * cell, top + K * cell + 40, oy + h * cell + 42) + 50
-    page.open(height, f"Neighbouring threads read {shared} of the same {layer.terms} inputs",
-              f"{layer.name}   ·   a thread computes one output from {window} inputs")
+    page.open(
+        height,
+        f"Neighbouring threads read {shared} of the same {layer.terms} inputs",
+        f"{layer.name}   ·   a thread computes one output from {window} inputs",
+    )
     size = f"{M}×{layer.Ho}×{layer.Wo}"
     across = (columns + K) * cell + max(7 * cell, wide("output y  ", weight="bold") + wide(size))
     gap = min(120, (page.width - 52 - across) / 2)
@@ -190,14 +264,26 @@ def convolution(page: Page, layer: Layer) -> None:
 
     page.caption(x0, y - 14, "input x", f"{C}×{layer.H}×{layer.W}, a corner")
     # Columns of one window, of both, of the other.
-    for column, across, face in ((0, 1, style.OVERLAP), (1, K - 1, style.STONE), (K, 1, style.SAND)):
+    for column, across, face in (
+        (0, 1, style.OVERLAP),
+        (1, K - 1, style.STONE),
+        (K, 1, style.SAND),
+    ):
         page.rect(first + column * cell, top, across * cell, K * cell, face)
     page.cells(x0, y, rows, columns, cell)
     page.frame(first, top, K * cell, K * cell, style.BLUE, 2.5)
     page.frame(first + cell, top + 4, K * cell - 2, K * cell - 8, style.ORANGE, 2.5)
     if K > 1:
-        page.small(first + (K + 1) / 2 * cell, middle, f"{K}×{K - 1} shared" if K > 4 else "shared", style.INK,
-                   ha="center", va="center", zorder=4, bbox={"facecolor": style.STONE, "edgecolor": "none", "pad": 2})
+        page.small(
+            first + (K + 1) / 2 * cell,
+            middle,
+            f"{K}×{K - 1} shared" if K > 4 else "shared",
+            style.INK,
+            ha="center",
+            va="center",
+            zorder=4,
+            bbox={"facecolor": style.STONE, "edgecolor": "none", "pad": 2},
+        )
 
     page.caption(x1, y - 14, "mask k", f"{M}×{C}×{K}×{K}")
     page.cells(x1, top, K, K, cell, style.LEAF, style.SAGE)
@@ -209,21 +295,30 @@ def convolution(page: Page, layer: Layer) -> None:
     page.text(x2 - gap / 2 - 1, middle - 9, "Σ", ha="center", size=14, color=style.MUTED)
     page.caption(x2, y - 14, "output y", size)
     page.cells(x2, oy, h, 7, cell, style.PAPER)
-    threads = (style.BLUE, "thread (h, w)", style.BLUE), (style.ORANGE, "thread (h, w+1)", style.AMBER)
+    threads = (
+        (style.BLUE, "thread (h, w)", style.BLUE),
+        (style.ORANGE, "thread (h, w+1)", style.AMBER),
+    )
     for i, (face, name, ink) in enumerate(threads):
         page.rect(x2 + (c + i) * cell, oy + r * cell, cell, cell, face, style.PAPER, 1, zorder=3)
         page.rect(x2, oy + h * cell + 11 + 18 * i, 10, 10, face)
         page.small(x2 + 16, oy + h * cell + 20 + 18 * i, name, ink, weight="bold")
-    text = (f"An image has {inputs:,} inputs. Its {outputs:,} threads ask for {outputs * layer.terms:,}: each input "
-            f"{outputs * layer.terms / inputs:.0f} times.")
+    text = (
+        f"An image has {inputs:,} inputs. Its {outputs:,} threads ask for {outputs * layer.terms:,}: each input "
+        f"{outputs * layer.terms / inputs:.0f} times."
+    )
     page.text(26, height - 14, text)
-    page.alt = (f"{layer.name}: a thread multiplies a window of {window.replace(' ×', ' times')} inputs with the mask "
-                f"and sums the {layer.terms} products into one output. The thread beside it reads a window one column "
-                f"further, {shared} of the same {layer.terms} inputs. {text}")
+    page.alt = (
+        f"{layer.name}: a thread multiplies a window of {window.replace(' ×', ' times')} inputs with the mask "
+        f"and sums the {layer.terms} products into one output. The thread beside it reads a window one column "
+        f"further, {shared} of the same {layer.terms} inputs. {text}"
+    )
 
 
 @figure
-def grid(page: Page, layer: Layer, block: tuple[int, int] = (16, 16), batch: int | None = None) -> None:
+def grid(
+    page: Page, layer: Layer, block: tuple[int, int] = (16, 16), batch: int | None = None
+) -> None:
     """Draw how blocks and threads cover a layer's output, and the share of threads without an output.
 
     Parameters
@@ -236,26 +331,47 @@ def grid(page: Page, layer: Layer, block: tuple[int, int] = (16, 16), batch: int
     """
     bx, by = block[:2]
     if bx < 1 or by < 1 or bx * by > MAX_THREADS:
-        raise LabError(f"draw.grid: a block of {bx}×{by} has {bx * by} threads; a GPU takes 1 to {MAX_THREADS}")
+        raise LabError(
+            f"draw.grid: a block of {bx}×{by} has {bx * by} threads; a GPU takes 1 to {MAX_THREADS}"
+        )
     nx, ny = -(-layer.Wo // bx), -(-layer.Ho // by)
     launched, blocks = nx * bx * ny * by, nx * ny * layer.M
     idle = launched - layer.Ho * layer.Wo
     total = f"{nx} × {ny} blocks × {layer.M} maps"
-    total += f" × {batch:,} images = {blocks * batch:,} blocks" if batch else f" = {blocks:,} blocks per image"
-    scale, cell = 236 / max(nx * bx, ny * by), 176 / max(bx, by)  # pixels per thread: in the grid, in the large block
+    total += (
+        f" × {batch:,} images = {blocks * batch:,} blocks"
+        if batch
+        else f" = {blocks:,} blocks per image"
+    )
+    scale, cell = (
+        236 / max(nx * bx, ny * by),
+        176 / max(bx, by),
+    )  # pixels per thread: in the grid, in the large block
     high, x0, x1, x2, y = ny * by * scale, 26, 26 + max(nx * bx * scale + 78, 180), 590, 104
     height = y + max(high, by * cell + 40, 200) + 58
-    page.open(height, f"{percent(idle / launched)} of the threads have no output to compute" if idle else
-              f"Every thread has an output: {layer.Wo}×{layer.Ho} is a multiple of {bx}×{by}",
-              f"{layer.name}   ·   blocks of {bx}×{by} threads   ·   one thread per output")
+    page.open(
+        height,
+        f"{percent(idle / launched)} of the threads have no output to compute"
+        if idle
+        else f"Every thread has an output: {layer.Wo}×{layer.Ho} is a multiple of {bx}×{by}",
+        f"{layer.name}   ·   blocks of {bx}×{by} threads   ·   one thread per output",
+    )
 
     page.caption(x0, y - 14, "output map", f"{layer.Ho}×{layer.Wo}")
     draw_cover(page, x0, y, layer, bx, by, scale, 0.9)
-    px = x0 + max(0, layer.Wo // bx - 1) * bx * scale  # the last block of the first row that lies in the map
+    px = (
+        x0 + max(0, layer.Wo // bx - 1) * bx * scale
+    )  # the last block of the first row that lies in the map
     page.rect(px, y, bx * scale, by * scale, style.BLUE, style.PAPER, 1, zorder=3)
     if idle:
         page.rect(x0, y + high + 11, 10, 10, style.WARM, style.ORANGE, 0, hatch="//////")
-        page.small(x0 + 16, y + high + 20, f"idle: {idle:,} of {launched:,} threads", style.AMBER, weight="bold")
+        page.small(
+            x0 + 16,
+            y + high + 20,
+            f"idle: {idle:,} of {launched:,} threads",
+            style.AMBER,
+            weight="bold",
+        )
     else:
         page.small(x0, y + high + 20, f"{launched:,} threads, none idle")
     for near, far in ((y, y), (y + by * scale, y + by * cell)):
@@ -267,10 +383,22 @@ def grid(page: Page, layer: Layer, block: tuple[int, int] = (16, 16), batch: int
     page.picture(x1, y, bx * cell, by * cell, shades[warps % 2])
     if cell >= 4:
         page.cells(x1, y, by, bx, cell, edge=style.PAPER, zorder=3)
-    page.small(x1, y + by * cell + 20, f"{count(warps.max() + 1, 'warp')}, in alternating shades:", style.INK)
+    page.small(
+        x1,
+        y + by * cell + 20,
+        f"{count(warps.max() + 1, 'warp')}, in alternating shades:",
+        style.INK,
+    )
     in_rows = f"{WARP // bx} rows of {bx}" if bx < WARP else f"a row of {WARP}"
-    page.small(x1, y + by * cell + 36, in_rows if WARP % bx == 0 else
-               f"{WARP} of a row" if bx % WARP == 0 else f"{WARP} threads, row after row")
+    page.small(
+        x1,
+        y + by * cell + 36,
+        in_rows
+        if WARP % bx == 0
+        else f"{WARP} of a row"
+        if bx % WARP == 0
+        else f"{WARP} threads, row after row",
+    )
 
     page.caption(x2, y - 14, "maps and images")
     behind = min(layer.M, 5) - 1
@@ -279,11 +407,15 @@ def grid(page: Page, layer: Layer, block: tuple[int, int] = (16, 16), batch: int
     images_ = f"\n{batch:,} images" if batch else ""
     page.small(x2, y + 104 + 9 * behind, f"{layer.M} maps per image{images_}", style.INK)
     page.text(26, height - 14, f"{total}, {bx * by} threads each")
-    page.alt = (f"{layer.name}: blocks of {bx}×{by} threads cover an output map of {layer.Ho}×{layer.Wo}, {nx} across "
-                f"and {ny} down. {percent(idle / launched)} of the threads lie outside of the map. {total}.")
+    page.alt = (
+        f"{layer.name}: blocks of {bx}×{by} threads cover an output map of {layer.Ho}×{layer.Wo}, {nx} across "
+        f"and {ny} down. {percent(idle / launched)} of the threads lie outside of the map. {total}."
+    )
 
 
-def draw_cover(page: Page, x: float, y: float, layer: Layer, bx: int, by: int, scale: float, lw: float) -> None:
+def draw_cover(
+    page: Page, x: float, y: float, layer: Layer, bx: int, by: int, scale: float, lw: float
+) -> None:
     """Draw an output map under blocks or tiles of bx × by, hatched outside of the map; `scale`: pixels per output."""
     nx, ny, w, h = -(-layer.Wo // bx), -(-layer.Ho // by), layer.Wo * scale, layer.Ho * scale
     if (nx * bx, ny * by) != (layer.Wo, layer.Ho):

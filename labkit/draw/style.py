@@ -38,11 +38,38 @@ DENSITY = 2  # device pixels per CSS pixel
 # Colours that stay apart for colour-blind readers (tests/test_draw.py computes by how much), and the greys. Colour
 # never carries a message alone: each figure also says it in words, by position or by a mark.
 BLUE, ORANGE, GREEN, RUST, SKY = "#1f64ad", "#e8961e", "#0b7d61", "#8c2d19", "#6fc3ef"
-INK, MUTED, FAINT, HAIR, EMPTY, PAPER = "#1d2733", "#5b6775", "#c3cbd4", "#e6eaee", "#eef1f4", "#ffffff"
-PALE, TINT, WARM = "#9db9d9", "#dce8f5", "#fbe3c0"  # blue that is context; blue and orange as a ground
-STEEL, BROWN, VIOLET, ROSE, OLIVE = "#4f86c2", "#b8650a", "#7a4fa3", "#e3b7c8", "#d9d28a"  # more kinds of a thing
-HALO, OVERLAP, STONE, SAND = "#cfe2f4", "#bcd3ec", "#e6dfd6", "#f9d39a"  # grounds of inputs: which output needs them
-MOSS, MINT, LEAF, SAGE = "#cfe8df", "#e2f2ec", "#e3f3ee", "#9fd0c1"  # grounds and edges beside GREEN
+INK, MUTED, FAINT, HAIR, EMPTY, PAPER = (
+    "#1d2733",
+    "#5b6775",
+    "#c3cbd4",
+    "#e6eaee",
+    "#eef1f4",
+    "#ffffff",
+)
+PALE, TINT, WARM = (
+    "#9db9d9",
+    "#dce8f5",
+    "#fbe3c0",
+)  # blue that is context; blue and orange as a ground
+STEEL, BROWN, VIOLET, ROSE, OLIVE = (
+    "#4f86c2",
+    "#b8650a",
+    "#7a4fa3",
+    "#e3b7c8",
+    "#d9d28a",
+)  # more kinds of a thing
+HALO, OVERLAP, STONE, SAND = (
+    "#cfe2f4",
+    "#bcd3ec",
+    "#e6dfd6",
+    "#f9d39a",
+)  # grounds of inputs: which output needs them
+MOSS, MINT, LEAF, SAGE = (
+    "#cfe8df",
+    "#e2f2ec",
+    "#e3f3ee",
+    "#9fd0c1",
+)  # grounds and edges beside GREEN
 MIST, FOG = "#f4f7fa", "#f6f8fa"  # grounds behind text
 AMBER = "#8a5504"  # orange dark enough for text
 CYCLE = (BLUE, ORANGE, INK, SKY, RUST)
@@ -53,7 +80,9 @@ MONO = "DejaVu Sans Mono"
 DASHED = (0, (4, 3))
 
 STYLE = {
-    **dict.fromkeys(("figure.facecolor", "savefig.facecolor", "axes.facecolor", "lines.markeredgecolor"), PAPER),
+    **dict.fromkeys(
+        ("figure.facecolor", "savefig.facecolor", "axes.facecolor", "lines.markeredgecolor"), PAPER
+    ),
     **dict.fromkeys(("axes.labelcolor", "legend.labelcolor"), MUTED),
     **dict.fromkeys(("axes.labelsize", "legend.fontsize"), SMALL),
     **dict.fromkeys(("axes.linewidth", "grid.linewidth"), 1.0),
@@ -68,8 +97,17 @@ STYLE = {
     "axes.grid": True,
     "axes.grid.axis": "y",
     "grid.color": HAIR,
-    **{f"{axis}tick.{name}": value for axis in "xy" for name, value in (
-        ("color", FAINT), ("labelcolor", MUTED), ("labelsize", SMALL), ("major.size", 0), ("minor.size", 0))},
+    **{
+        f"{axis}tick.{name}": value
+        for axis in "xy"
+        for name, value in (
+            ("color", FAINT),
+            ("labelcolor", MUTED),
+            ("labelsize", SMALL),
+            ("major.size", 0),
+            ("minor.size", 0),
+        )
+    },
     "lines.linewidth": 2.0,
     "lines.solid_capstyle": "round",
     "legend.frameon": False,
@@ -105,8 +143,12 @@ def figure(draw: Callable[..., None]) -> Callable[..., None]:
 
     # The signature and the docstring for help() and the API reference: without `page`, with the shared arguments.
     own = list(inspect.signature(draw).parameters.values())[1:]
-    shared = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation="str | None")
-              for name in ("title", "subtitle", "path")]
+    shared = [
+        inspect.Parameter(
+            name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation="str | None"
+        )
+        for name in ("title", "subtitle", "path")
+    ]
     draw_figure.__signature__ = inspect.Signature([*own, *shared], return_annotation=None)
     doc = inspect.cleandoc(draw.__doc__)
     heading = "" if "\nParameters\n" in doc else "\n\nParameters\n----------"
@@ -122,10 +164,15 @@ class Page:
     """
 
     def __init__(self, title: str | None = None, subtitle: str | None = None):
-        self._title, self._subtitle = title, subtitle  # for `open`: in place of the figure's own, before its own
+        self._title, self._subtitle = (
+            title,
+            subtitle,
+        )  # for `open`: in place of the figure's own, before its own
         self.alt = self.plain = ""
 
-    def open(self, height: float, title: str, subtitle: str = "", note: str = "", width: float = WIDTH) -> None:
+    def open(
+        self, height: float, title: str, subtitle: str = "", note: str = "", width: float = WIDTH
+    ) -> None:
         """Make the figure `fig`, `width` × `height` CSS pixels, with its heading: the title and, in grey, the subtitle.
 
         A note, such as that these are not GPU times, is a third line: it adds to the height and moves all else down.
@@ -142,14 +189,18 @@ class Page:
             (44, join_parts(self._subtitle, subtitle), NORMAL, "normal", MUTED),
             (63, note, NORMAL, "bold", AMBER),
         ):
-            while size > 5 and wide(text, size, weight) > width - 24:  # 12 pixels of margin on each side
+            while (
+                size > 5 and wide(text, size, weight) > width - 24
+            ):  # 12 pixels of margin on each side
                 size *= 0.96
             self.text(12, y - self._down, text, size=size, weight=weight, color=color)
 
     def axes(self, left: float, top: float, right: float, bottom: float, log: str = "", **options):
         """Add and return axes between these edges; `log`: the logarithmic axes, "x" or "xy"; options: of `Axes.set`."""
         w, h = self.width, self.height
-        ax = self.fig.add_axes((left / w, 1 - (bottom + self._down) / h, (right - left) / w, (bottom - top) / h))
+        ax = self.fig.add_axes(
+            (left / w, 1 - (bottom + self._down) / h, (right - left) / w, (bottom - top) / h)
+        )
         for axis in log:
             ax.set(**{f"{axis}scale": "log"})
         ax.set(**options)
@@ -171,10 +222,16 @@ class Page:
 
     def code(self, x: float, y: float, text: str, max_width: float) -> None:
         """Write a line of source, at most `max_width` wide: smaller, to 6 points, then cut off with an ellipsis."""
-        letter = 0.625 * DPI / 72  # pixels per point of size: the width of a letter of DejaVu Sans Mono
+        letter = (
+            0.625 * DPI / 72
+        )  # pixels per point of size: the width of a letter of DejaVu Sans Mono
         size = max(6, min(SMALL, max_width / letter / max(1, len(text))))
-        fits = int(max_width / letter / size + 1e-6)  # 1e-6: the quotient may be rounded to just below a whole number
-        self.text(x, y, text if len(text) <= fits else text[: fits - 1] + "…", size=size, family=MONO)
+        fits = int(
+            max_width / letter / size + 1e-6
+        )  # 1e-6: the quotient may be rounded to just below a whole number
+        self.text(
+            x, y, text if len(text) <= fits else text[: fits - 1] + "…", size=size, family=MONO
+        )
 
     def caption(self, x: float, y: float, name: str, detail: str = "") -> None:
         """Write the name of a part of a figure in bold, and its size in grey."""
@@ -193,52 +250,124 @@ class Page:
             x += width + 18
         return x, y
 
-    def rect(self, x: float, y: float, w: float, h: float, face: str, edge: str = "none", lw: float = 0.0,
-             **options) -> None:
+    def rect(
+        self,
+        x: float,
+        y: float,
+        w: float,
+        h: float,
+        face: str,
+        edge: str = "none",
+        lw: float = 0.0,
+        **options,
+    ) -> None:
         """Draw a rectangle with its upper left corner at (x, y); `lw`, the width of its edge, is in points."""
-        box = Rectangle((x, y), w, h, facecolor=face, edgecolor=edge, linewidth=lw, transform=self.pixels, **options)
+        box = Rectangle(
+            (x, y),
+            w,
+            h,
+            facecolor=face,
+            edgecolor=edge,
+            linewidth=lw,
+            transform=self.pixels,
+            **options,
+        )
         self.fig.add_artist(box)
 
-    def frame(self, x: float, y: float, w: float, h: float, color: str, lw: float = 2, **options) -> None:
+    def frame(
+        self, x: float, y: float, w: float, h: float, color: str, lw: float = 2, **options
+    ) -> None:
         """Draw the outline of a rectangle, above its content; its width `lw` is in points."""
         self.rect(x, y, w, h, "none", color, lw, zorder=3, **options)
 
-    def line(self, xs: Iterable[float], ys: Iterable[float], color: str, lw: float = 1.0, **options) -> None:
+    def line(
+        self, xs: Iterable[float], ys: Iterable[float], color: str, lw: float = 1.0, **options
+    ) -> None:
         """Draw a line through these points; its width `lw` is in points."""
         self.fig.add_artist(Line2D(xs, ys, color=color, lw=lw, transform=self.pixels, **options))
 
-    def cells(self, x: float, y: float, rows: int, columns: int, cell: float, face: str = "none", edge: str = FAINT,
-              high: float | None = None, lw: float | None = None, zorder: float = 1.5) -> None:
+    def cells(
+        self,
+        x: float,
+        y: float,
+        rows: int,
+        columns: int,
+        cell: float,
+        face: str = "none",
+        edge: str = FAINT,
+        high: float | None = None,
+        lw: float | None = None,
+        zorder: float = 1.5,
+    ) -> None:
         """Draw a grid of cells, `cell` pixels wide and `high` pixels high (square by default), from (x, y)."""
         high = cell if high is None else high
         right, bottom = x + columns * cell, y + rows * high
         self.rect(x, y, right - x, bottom - y, face)
         lines = [[(x + i * cell, y), (x + i * cell, bottom)] for i in range(columns + 1)]
         lines += [[(x, y + i * high), (right, y + i * high)] for i in range(rows + 1)]
-        lw = min(0.7, cell / 14) if lw is None else lw  # thin in small cells, so that their colours stay visible
-        self.fig.add_artist(LineCollection(lines, colors=edge, linewidths=lw, capstyle="butt", zorder=zorder,
-                                           transform=self.pixels))
+        lw = (
+            min(0.7, cell / 14) if lw is None else lw
+        )  # thin in small cells, so that their colours stay visible
+        self.fig.add_artist(
+            LineCollection(
+                lines,
+                colors=edge,
+                linewidths=lw,
+                capstyle="butt",
+                zorder=zorder,
+                transform=self.pixels,
+            )
+        )
 
-    def arrow(self, x0: float, x1: float, y: float, color: str, lw: float, y1: float | None = None,
-              style: str = "-|>") -> None:
+    def arrow(
+        self,
+        x0: float,
+        x1: float,
+        y: float,
+        color: str,
+        lw: float,
+        y1: float | None = None,
+        style: str = "-|>",
+    ) -> None:
         """Draw an arrow from (x0, y) to (x1, y), or to (x1, y1); `style` is Matplotlib's, `lw` is in points."""
         ends = (x0, y), (x1, y if y1 is None else y1)
-        self.fig.add_artist(FancyArrowPatch(*ends, arrowstyle=style, mutation_scale=NORMAL, color=color, lw=lw,
-                                            shrinkA=0, shrinkB=0, transform=self.pixels))
+        self.fig.add_artist(
+            FancyArrowPatch(
+                *ends,
+                arrowstyle=style,
+                mutation_scale=NORMAL,
+                color=color,
+                lw=lw,
+                shrinkA=0,
+                shrinkB=0,
+                transform=self.pixels,
+            )
+        )
 
     def picture(self, x: float, y: float, w: float, h: float, image: np.ndarray) -> None:
         """Draw an image, w × h pixels: an array [rows, columns] of grey levels, 0 as white, or [rows, columns, 3]."""
         ax = self.axes(x, y, x + w, y + h, zorder=2)
         ax.axis("off")
-        ax.imshow(image, cmap="gray_r", vmin=0, vmax=image.max() or 1, aspect="auto", interpolation="nearest")
+        ax.imshow(
+            image,
+            cmap="gray_r",
+            vmin=0,
+            vmax=image.max() or 1,
+            aspect="auto",
+            interpolation="nearest",
+        )
 
 
 def save(page: Page, path: str | Path) -> None:
     """Write the page as PNG, whole or not at all; LabError if `path` is no .png or is a file of someone else."""
     if Path(path).suffix != ".png":
         raise LabError(f"cannot save a figure as {Path(path).name}: name it .png")
-    if Path(path).is_file() and b"iTXtDescription" not in Path(path).read_bytes():  # the mark that `png` leaves
-        raise LabError(f"{path} is there, and is no figure of the lab: remove it, or choose another name")
+    if (
+        Path(path).is_file() and b"iTXtDescription" not in Path(path).read_bytes()
+    ):  # the mark that `png` leaves
+        raise LabError(
+            f"{path} is there, and is no figure of the lab: remove it, or choose another name"
+        )
     write(path, png(page))
 
 
@@ -259,7 +388,10 @@ def _show(page: Page) -> None:
     if _find_kernel() is not None:
         from IPython.display import display
 
-        data = {"image/png": base64.b64encode(png(page)).decode(), "text/plain": page.plain or page.alt}
+        data = {
+            "image/png": base64.b64encode(png(page)).decode(),
+            "text/plain": page.plain or page.alt,
+        }
         metadata = {"alt": page.alt, "width": round(page.width), "height": round(page.height)}
         display(data, metadata={"image/png": metadata}, raw=True)
     elif matplotlib.get_backend().lower() == "agg":  # no screen: plt.show() would only warn
@@ -286,19 +418,31 @@ def number(axis, ticks: Iterable[float]) -> None:
 
 def log_ticks(low: float, high: float, digits: tuple[int, ...]) -> list[float]:
     """Return the ticks of a logarithmic axis: the numbers from low to high that are a digit times a power of ten."""
-    return [tick for tick in LogLocator(subs=digits, numticks=99).tick_values(low, high) if low <= tick <= high]
+    return [
+        tick
+        for tick in LogLocator(subs=digits, numticks=99).tick_values(low, high)
+        if low <= tick <= high
+    ]
 
 
-def name_ends(page: Page, ax, right: float, ends: Mapping[str, tuple[float, str]], bold: Iterable[str]) -> None:
+def name_ends(
+    page: Page, ax, right: float, ends: Mapping[str, tuple[float, str]], bold: Iterable[str]
+) -> None:
     """Write the names of lines, from x = `right`, at the height of their right ends, but at least 16 pixels apart.
 
     `ends` maps the name of each line to its last value and its colour; the names in `bold` are bold.
     """
-    low, *heights = page.locate(ax, [(1, ax.get_ylim()[0]), *((1, value) for value, _ in ends.values())])[:, 1]
-    names, places = zip(*sorted(zip(ends, heights, strict=True), key=lambda end: end[1]), strict=True)  # from the top
+    low, *heights = page.locate(
+        ax, [(1, ax.get_ylim()[0]), *((1, value) for value, _ in ends.values())]
+    )[:, 1]
+    names, places = zip(
+        *sorted(zip(ends, heights, strict=True), key=lambda end: end[1]), strict=True
+    )  # from the top
     down = accumulate(places, lambda above, place: max(place, above + 16))
     # Then from the bottom up: the lowest baseline (place + 4) is at most on the x axis, above the axis's numbers.
-    up = accumulate(reversed([*down]), lambda below, place: min(place, below - 16), initial=low + 12)
+    up = accumulate(
+        reversed([*down]), lambda below, place: min(place, below - 16), initial=low + 12
+    )
     for name, place in zip(reversed(names), [*up][1:], strict=True):
         color = READABLE.get(ends[name][1], ends[name][1])
         page.small(right, place + 4, name, color=color, weight="bold" if name in bold else "normal")
@@ -306,7 +450,9 @@ def name_ends(page: Page, ax, right: float, ends: Mapping[str, tuple[float, str]
 
 def ink_on(face: str) -> str:
     """Return the colour, light or dark, of text on a ground of this colour."""
-    return PAPER if np.dot(to_rgb(face), (0.3, 0.59, 0.11)) < 0.5 else INK  # the weights of luma, ITU-R BT.601
+    return (
+        PAPER if np.dot(to_rgb(face), (0.3, 0.59, 0.11)) < 0.5 else INK
+    )  # the weights of luma, ITU-R BT.601
 
 
 @functools.cache
@@ -323,7 +469,9 @@ def widest(texts: Iterable[object], size: float = NORMAL, weight: str = "normal"
 
 def percent(share: float) -> str:
     """Return a share from 0 to 1 as text: "42 %", or "3.1 %" below 10 %."""
-    return f"{share * 100:.0f} %" if share >= 0.0995 or share == 0 else f"{share * 100:.1f} %"  # 9.95 % is "10 %"
+    return (
+        f"{share * 100:.0f} %" if share >= 0.0995 or share == 0 else f"{share * 100:.1f} %"
+    )  # 9.95 % is "10 %"
 
 
 def count(number: int, word: str) -> str:

@@ -25,14 +25,21 @@ def tile(page: Page, T: int = 16, K: int = 7) -> None:
         Side of the mask.
     """
     if T < 1 or K < 1 or T * T > MAX_THREADS:
-        raise LabError(f"draw.tile: T = {T}, K = {K}; T is 1 to 32 (a block has at most {MAX_THREADS} threads) and K "
-                       "at least 1")
+        raise LabError(
+            f"draw.tile: T = {T}, K = {K}; T is 1 to 32 (a block has at most {MAX_THREADS} threads) and K "
+            "at least 1"
+        )
     side = T + K - 1
     asked, loaded, cell = T * T * K * K, side * side, min(13.0, 276 / side)
-    corners = [(i, j) for i in range(0, side, T) for j in range(0, side, T)]  # of the passes: row, column
+    corners = [
+        (i, j) for i in range(0, side, T) for j in range(0, side, T)
+    ]  # of the passes: row, column
     x0, y, tall = 26, 104, max(side * cell, 66)
-    page.open(y + tall + 56, f"Load {loaded:,} inputs once instead of asking for {asked:,}",
-              f"a tile of {T}×{T} outputs, one channel, K = {K}   ·   {asked / loaded:.1f} times fewer loads")
+    page.open(
+        y + tall + 56,
+        f"Load {loaded:,} inputs once instead of asking for {asked:,}",
+        f"a tile of {T}×{T} outputs, one channel, K = {K}   ·   {asked / loaded:.1f} times fewer loads",
+    )
     page.rect(x0, y, side * cell, side * cell, style.HALO)
     page.rect(x0, y, T * cell, T * cell, style.BLUE)  # the halo is below it and to its right
     page.cells(x0, y, side, side, cell, edge=style.PAPER)
@@ -40,8 +47,16 @@ def tile(page: Page, T: int = 16, K: int = 7) -> None:
         h, w = min(T, side - i) * cell, min(T, side - j) * cell
         page.frame(x0 + j * cell, y + i * cell, w, h, style.INK, 1)
         if min(h, w) > 22 and len(corners) <= 9:  # room for the number of the pass
-            page.text(x0 + j * cell + w / 2, y + i * cell + h / 2, str(n + 1), ha="center", va="center", zorder=4,
-                      weight="bold", bbox={"facecolor": style.PAPER, "edgecolor": "none", "pad": 2.5})
+            page.text(
+                x0 + j * cell + w / 2,
+                y + i * cell + h / 2,
+                str(n + 1),
+                ha="center",
+                va="center",
+                zorder=4,
+                weight="bold",
+                bbox={"facecolor": style.PAPER, "edgecolor": "none", "pad": 2.5},
+            )
     page.frame(x0, y, K * cell, K * cell, style.ORANGE, 3)  # the window of the first output
     page.rect(x0, y, cell, cell, style.ORANGE, style.PAPER, 1, zorder=3)
     size = f"{T} + {K} − 1 = {side} wide, {loaded * 4:,} bytes shared"
@@ -55,7 +70,9 @@ def tile(page: Page, T: int = 16, K: int = 7) -> None:
     page.cells(x1, y, T, T, cell, style.TINT, style.PAPER)
     page.rect(x1, y, cell, cell, style.ORANGE, style.PAPER, 1, zorder=3)
     page.frame(x0 + 1, y + tall + 11, 10, 10, style.ORANGE)
-    page.small(x0 + 18, y + tall + 20, f"the window of one output, {K}×{K}", style.AMBER, weight="bold")
+    page.small(
+        x0 + 18, y + tall + 20, f"the window of one output, {K}×{K}", style.AMBER, weight="bold"
+    )
     key = x0 + 40 + wide(f"the window of one output, {K}×{K}", weight="bold")
     for face, what in ((style.BLUE, "the tile"), (style.HALO, "the halo")):
         page.rect(key, y + tall + 11, 10, 10, face)
@@ -63,9 +80,13 @@ def tile(page: Page, T: int = 16, K: int = 7) -> None:
         key += 40 + wide(what)
     passes = f"{len(corners)} passes" if len(corners) > 1 else "one pass"
     many = f"The block’s {T * T} threads load the tile in {passes}"
-    page.small(x0, y + tall + 40, f"{many}{', numbered' if 1 < len(corners) <= 9 else ''}.", style.INK)
-    page.alt = (f"A tile of {T}×{T} outputs needs {side}×{side} = {loaded:,} inputs per channel, halo included. "
-                f"{many}; without the tile its outputs would ask for {asked:,}.")
+    page.small(
+        x0, y + tall + 40, f"{many}{', numbered' if 1 < len(corners) <= 9 else ''}.", style.INK
+    )
+    page.alt = (
+        f"A tile of {T}×{T} outputs needs {side}×{side} = {loaded:,} inputs per channel, halo included. "
+        f"{many}; without the tile its outputs would ask for {asked:,}."
+    )
 
 
 @figure
@@ -79,7 +100,9 @@ def tilings(page: Page, layer: Layer) -> None:
     widths = (8, 16, 27, 32)  # sides of square tiles, one thread per output
     rows = [compute_costs(layer, width) for width in widths]
     idle = [row["idle"] for row in rows]
-    message = f"{percent(max(idle))} of the threads idle under tiles of {widths[idle.index(max(idle))]}"
+    message = (
+        f"{percent(max(idle))} of the threads idle under tiles of {widths[idle.index(max(idle))]}"
+    )
     message += f", {percent(min(idle))} under tiles of {widths[idle.index(min(idle))]}"
     left, y, pitch = 200, 92, (style.WIDTH - 200) / len(widths)
     reach = max(width * -(-max(layer.Wo, layer.Ho) // width) for width in widths)
@@ -90,14 +113,19 @@ def tilings(page: Page, layer: Layer) -> None:
         "shared memory per block": [f"{row['bytes']:,} B" for row in rows],
         "wavefronts per shared load": [f"{row['wavefronts']:.2f}" for row in rows],
     }
-    page.open(y + reach * scale + 34 + 21 * len(lines), message,
-              f"{layer.name}   ·   an output map of {layer.Ho}×{layer.Wo}, K = {layer.K}")
+    page.open(
+        y + reach * scale + 34 + 21 * len(lines),
+        message,
+        f"{layer.name}   ·   an output map of {layer.Ho}×{layer.Wo}, K = {layer.K}",
+    )
     page.alt = f"{layer.name}, an output map of {layer.Ho}×{layer.Wo} under square tiles."
     for i, (width, row) in enumerate(zip(widths, rows, strict=True)):
         page.caption(left + i * pitch, y - 12, f"tile {width}", f"{row['down']}×{row['across']}")
         draw_cover(page, left + i * pitch, y, layer, width, width, scale, 0.7)
         for n, (name, values) in enumerate(lines.items()):
-            ink, weight = (style.INK, "normal") if n else (style.AMBER, "bold")  # the first line is the message
+            ink, weight = (
+                (style.INK, "normal") if n else (style.AMBER, "bold")
+            )  # the first line is the message
             baseline = y + reach * scale + 28 + 21 * n
             page.small(12, baseline, "" if i else name, style.MUTED if n else style.AMBER)
             page.small(left + i * pitch, baseline, values[i], ink, weight=weight)
@@ -111,12 +139,19 @@ def compute_costs(layer: Layer, width: int) -> dict[str, float]:
     across, down (tiles), idle (share of the threads without an output), loaded (inputs loaded per input of the image),
     bytes (shared memory per block), wavefronts (mean of a warp's shared load, with the tile's rows one after another).
     """
-    across, down, side = -(-layer.Wo // width), -(-layer.Ho // width), width + layer.K - 1  # side: of an input tile
+    across, down, side = (
+        -(-layer.Wo // width),
+        -(-layer.Ho // width),
+        width + layer.K - 1,
+    )  # side: of an input tile
     columns = sum(min(side, layer.W - width * i) for i in range(across))
     rows = sum(min(side, layer.H - width * i) for i in range(down))
     return {
-        "across": across, "down": down, "bytes": 4 * side**2,
-        "idle": 1 - layer.Wo * layer.Ho / (across * down * width**2), "loaded": columns * rows / (layer.W * layer.H),
+        "across": across,
+        "down": down,
+        "bytes": 4 * side**2,
+        "idle": 1 - layer.Wo * layer.Ho / (across * down * width**2),
+        "loaded": columns * rows / (layer.W * layer.H),
         "wavefronts": float(np.mean(count_wavefronts(width, side))),
     }
 
@@ -124,8 +159,13 @@ def compute_costs(layer: Layer, width: int) -> dict[str, float]:
 def count_wavefronts(width: int, distance: int) -> list[int]:
     """Return the wavefronts of each warp of width × width threads, where thread (x, y) loads word y · distance + x."""
     threads = np.arange(width**2)
-    words = threads // width * distance + threads % width  # all different, so the lanes of a bank take a wavefront each
-    return [int(np.bincount(words[first : first + WARP] % BANKS).max()) for first in range(0, width**2, WARP)]
+    words = (
+        threads // width * distance + threads % width
+    )  # all different, so the lanes of a bank take a wavefront each
+    return [
+        int(np.bincount(words[first : first + WARP] % BANKS).max())
+        for first in range(0, width**2, WARP)
+    ]
 
 
 @figure
@@ -139,29 +179,66 @@ def gemm_tiles(page: Page, layer: Layer, tile: int = 16) -> None:
         Side of the square tiles: a block computes one tile of y.
     """
     if not (isinstance(tile, int) and tile > 0):
-        raise LabError(f"draw.gemm_tiles: tile = {tile!r}; the side of a tile is a positive integer")
+        raise LabError(
+            f"draw.gemm_tiles: tile = {tile!r}; the side of a tile is a positive integer"
+        )
     M, depth, pixels = layer.M, layer.terms, layer.Ho * layer.Wo
     down, steps, across = (-(-size // tile) for size in (M, depth, pixels))  # in tiles
     useful = M * depth * pixels / (down * steps * across * tile**3)
     visible = min(across, 4)  # tiles side by side, the rest as dots
     # Pixels: the height of a tile of y, of a tile of u, the width of a tile of k, of a tile of y.
-    tall, deep, slim, broad = 76 if down == 1 else 46, min(46.0, 170 / steps), min(60.0, 240 / steps), 66.0
+    tall, deep, slim, broad = (
+        76 if down == 1 else 46,
+        min(46.0, 170 / steps),
+        min(60.0, 240 / steps),
+        66.0,
+    )
     x0, y0 = 40, 98
     x1, y1 = x0 + steps * slim + 60, y0 + steps * deep + 46
     below, end = y1 + down * tall + 24, x1 + visible * broad
-    page.open(below + 34, f"{percent(useful)} of the multiply-adds are useful", f"{layer.name}, tiles of {tile}×{tile}"
-              f"   ·   y [{M} × {pixels:,}] = k [{M} × {depth}] u [{depth} × {pixels:,}]")
+    page.open(
+        below + 34,
+        f"{percent(useful)} of the multiply-adds are useful",
+        f"{layer.name}, tiles of {tile}×{tile}"
+        f"   ·   y [{M} × {pixels:,}] = k [{M} × {depth}] u [{depth} × {pixels:,}]",
+    )
     columns_drawn = min(pixels, visible * tile)
     # Each matrix: its corner, name and size; the rows and columns that exist; its tiles down and across; their size.
     for x, y, name, size, rows, columns, n, m, high, w, face in (
-        (x1, y0, "u", f"{depth} × {pixels:,}", depth, columns_drawn, steps, visible, deep, broad, style.TINT),
+        (
+            x1,
+            y0,
+            "u",
+            f"{depth} × {pixels:,}",
+            depth,
+            columns_drawn,
+            steps,
+            visible,
+            deep,
+            broad,
+            style.TINT,
+        ),
         (x0, y1, "k", f"{M} × {depth}", M, depth, down, steps, tall, slim, style.MOSS),
-        (x1, y1, "y", f"{M} × {pixels:,}", M, columns_drawn, down, visible, tall, broad, style.PALE),
+        (
+            x1,
+            y1,
+            "y",
+            f"{M} × {pixels:,}",
+            M,
+            columns_drawn,
+            down,
+            visible,
+            tall,
+            broad,
+            style.PALE,
+        ),
     ):
         page.caption(x, y - 12, name, size)
         page.rect(x, y, m * w, n * high, style.PAPER, style.FAINT, 0.8, hatch="////")
         page.rect(x, y, columns * w / tile, rows * high / tile, face)
-        page.cells(x, y, n, m, w, edge=style.PAPER, high=high, lw=1.6 if deep > 8 else 0.5, zorder=3)
+        page.cells(
+            x, y, n, m, w, edge=style.PAPER, high=high, lw=1.6 if deep > 8 else 0.5, zorder=3
+        )
         page.frame(x, y, m * w, n * high, style.MUTED, 1)
     # the block of one tile of y: the row of tiles of k and the column of tiles of u that it walks along
     page.frame(x1, y1, broad, tall, style.BLUE, 2.6)
@@ -171,7 +248,11 @@ def gemm_tiles(page: Page, layer: Layer, tile: int = 16) -> None:
         for y in (y0 + steps * deep / 2, y1 + down * tall / 2):
             page.text(end + 10, y, "…", size=13, color=style.MUTED, va="center")
         page.small(end + 30, y0 + 14, f"{across:,} tiles across")
-    sides = {"rows": (M, down * tile), "depth": (depth, steps * tile), "columns": (pixels, across * tile)}
+    sides = {
+        "rows": (M, down * tile),
+        "depth": (depth, steps * tile),
+        "columns": (pixels, across * tile),
+    }
     for i, (what, (size, covered)) in enumerate(sides.items()):
         page.text(x0, y0 + 24 + 25 * i, what, weight="bold")
         page.text(x0 + 78, y0 + 24 + 25 * i, f"{size:,} of {covered:,}")
@@ -185,9 +266,11 @@ def gemm_tiles(page: Page, layer: Layer, tile: int = 16) -> None:
     right = x0 + 42 + wide(words, SMALL)
     page.rect(right, below - 9, 16, 10, style.PAPER, style.FAINT, 0.8, hatch="////")
     page.small(right + 24, below, "does not exist: filled with zeros and multiplied", style.INK)
-    page.alt = (f"{layer.name} as a matrix product in tiles of {tile}×{tile}: y of {M}×{pixels:,} takes {down}×"
-                f"{across:,} tiles, {steps} steps each. Of the tiles' rows {M} of {down * tile} exist, of the depth "
-                f"{depth} of {steps * tile}; {percent(useful)} of the multiply-adds are useful.")
+    page.alt = (
+        f"{layer.name} as a matrix product in tiles of {tile}×{tile}: y of {M}×{pixels:,} takes {down}×"
+        f"{across:,} tiles, {steps} steps each. Of the tiles' rows {M} of {down * tile} exist, of the depth "
+        f"{depth} of {steps * tile}; {percent(useful)} of the multiply-adds are useful."
+    )
 
 
 @figure
@@ -200,15 +283,24 @@ def wmma_fill(page: Page, maps: Sequence[int]) -> None:
         Output maps of the layers, one column per number.
     """
     maps = list(maps)
-    shapes = {"×".join(map(str, shape)): shape for shape in sorted(WMMA_SHAPES)}  # "16×16×16": maps, pixels, depth
+    shapes = {
+        "×".join(map(str, shape)): shape for shape in sorted(WMMA_SHAPES)
+    }  # "16×16×16": maps, pixels, depth
     if not maps or min(maps) < 1:
         raise LabError(f"draw.wmma_fill: maps = {maps}; at least one, of 1 or more")
-    rows = [max(count_tiles(m, shape)[0] for m in maps) * shape[0] for shape in shapes.values()]  # of maps, with zeros
+    rows = [
+        max(count_tiles(m, shape)[0] for m in maps) * shape[0] for shape in shapes.values()
+    ]  # of maps, with zeros
     unit, left, top = min(4.0, 128 / max(rows)), 138, 100  # unit: pixels per map
     pitch = (style.WIDTH - left - 14) / len(maps)
-    low, m, name = min((count_tiles(m, shape)[1], m, name) for m in maps for name, shape in shapes.items())
-    page.open(90 + sum(rows) * unit + 54 * len(rows), f"With {count(m, 'map')} a {name} tile is {percent(low)} full",
-              "blue: maps of the layer   ·   hatched: rows of zeros   ·   each further tile reads all inputs again")
+    low, m, name = min(
+        (count_tiles(m, shape)[1], m, name) for m in maps for name, shape in shapes.items()
+    )
+    page.open(
+        90 + sum(rows) * unit + 54 * len(rows),
+        f"With {count(m, 'map')} a {name} tile is {percent(low)} full",
+        "blue: maps of the layer   ·   hatched: rows of zeros   ·   each further tile reads all inputs again",
+    )
     page.alt = "How full the tiles of a WMMA are."
     for j, m in enumerate(maps):
         page.text(left + j * pitch, 84, f"{m} maps", weight="bold")
@@ -219,8 +311,12 @@ def wmma_fill(page: Page, maps: Sequence[int]) -> None:
         for j, m in enumerate(maps):
             (tiles, share), x = count_tiles(m, shape), left + j * pitch
             for n in range(tiles):
-                page.rect(x, top + n * high, across, high, style.TINT, style.FAINT, 0.8, hatch="////")
-                page.rect(x, top + n * high, across, min(shape[0], m - n * shape[0]) * unit, style.BLUE)
+                page.rect(
+                    x, top + n * high, across, high, style.TINT, style.FAINT, 0.8, hatch="////"
+                )
+                page.rect(
+                    x, top + n * high, across, min(shape[0], m - n * shape[0]) * unit, style.BLUE
+                )
                 page.frame(x, top + n * high, across, high, style.INK, 1)
             below, full = top + tiles * high + 15, f"{percent(share)} full"
             page.small(x, below, full, style.INK if share > 0.5 else style.AMBER, weight="bold")

@@ -33,12 +33,16 @@ def kernel_times(page: Page, table: pd.DataFrame, device: str = "") -> None:
     """
     require_columns(table, ["kernel", "label", "us", "published_us"], "draw.kernel_times")
     groups = dict(iter(table.groupby("kernel", sort=False)))
-    worst = max(groups, key=lambda name: groups[name]["us"].max() / groups[name]["us"].min())  # the title names it
+    worst = max(
+        groups, key=lambda name: groups[name]["us"].max() / groups[name]["us"].min()
+    )  # the title names it
     rows = groups[worst].sort_values("us")
     ratio = rows["us"].iloc[-1] / rows["us"].iloc[0]
-    page.open(96 + sum(40 + _ROW * len(rows) for rows in groups.values()),
-              f"{worst}: {rows['label'].iloc[-1]} take {_write_ratio(ratio)} times as long as {rows['label'].iloc[0]}",
-              "microseconds per launch, one image   ·   each kernel with a scale of its own")
+    page.open(
+        96 + sum(40 + _ROW * len(rows) for rows in groups.values()),
+        f"{worst}: {rows['label'].iloc[-1]} take {_write_ratio(ratio)} times as long as {rows['label'].iloc[0]}",
+        "microseconds per launch, one image   ·   each kernel with a scale of its own",
+    )
     page.legend(26, 70, {device or "measured": style.BLUE, "published, on another GPU": style.PALE})
     left, top = 30 + widest(table["label"]), 84
     page.alt = "Bar chart, microseconds per launch."
@@ -50,13 +54,22 @@ def kernel_times(page: Page, table: pd.DataFrame, device: str = "") -> None:
         page.line([left, left], [top, top + _ROW * len(rows)], style.FAINT)
         for row in rows.itertuples():
             page.text(left - 10, top + 21, row.label, ha="right")
-            published = "" if pd.isna(row.published_us) else f", published {three(row.published_us)}"
+            published = (
+                "" if pd.isna(row.published_us) else f", published {three(row.published_us)}"
+            )
             page.alt += f" {name}, {row.label}: {three(row.us)}{published}."
-            for i, (value, color) in enumerate(((row.us, style.BLUE), (row.published_us, style.PALE))):
+            for i, (value, color) in enumerate(
+                ((row.us, style.BLUE), (row.published_us, style.PALE))
+            ):
                 if not pd.isna(value):
                     y = top + 5 + (_BAR + 2) * i + (_BAR + 2) / 2 * pd.isna(row.published_us)
                     page.rect(left, y, value * scale, _BAR, color)
-                    page.small(left + value * scale + 6, y + 9, three(value), style.INK if i == 0 else style.MUTED)
+                    page.small(
+                        left + value * scale + 6,
+                        y + 9,
+                        three(value),
+                        style.INK if i == 0 else style.MUTED,
+                    )
             top += _ROW
         top += 10
 
@@ -94,8 +107,12 @@ def accuracies(page: Page, curves: Mapping[str, pd.Series]) -> None:
 
 
 @figure
-def epoch_times(page: Page, lines: Mapping[str, pd.Series], levels: Mapping[str, float] | None = None,
-                device: str = "") -> None:
+def epoch_times(
+    page: Page,
+    lines: Mapping[str, pd.Series],
+    levels: Mapping[str, float] | None = None,
+    device: str = "",
+) -> None:
     """Draw the time of an epoch over the images per step, on logarithmic scales.
 
     Parameters
@@ -111,11 +128,17 @@ def epoch_times(page: Page, lines: Mapping[str, pd.Series], levels: Mapping[str,
         raise LabError("draw.epoch_times: each line needs two batches or more")
     name, line = next(iter(lines.items()))
     gain = _write_ratio(line.iloc[0] / line.min())
-    page.open(360, f"Steps of {line.idxmin():,} images: an epoch {gain} times as fast as with {line.index[0]}",
-              style.join_parts("seconds per epoch, both scales logarithmic", device))
+    page.open(
+        360,
+        f"Steps of {line.idxmin():,} images: an epoch {gain} times as fast as with {line.index[0]}",
+        style.join_parts("seconds per epoch, both scales logarithmic", device),
+    )
     right = page.width - 18 - widest([*lines, *levels], SMALL, "bold")
     ax = page.axes(62, 66, right - 8, 312, log="xy", xlabel="images per step")
-    page.alt, page.plain = "Line chart, seconds per epoch.", "Figure: the time of an epoch over the images per step"
+    page.alt, page.plain = (
+        "Line chart, seconds per epoch.",
+        "Figure: the time of an epoch over the images per step",
+    )
     ends = {}  # a line's name -> its last value and its colour, for `name_ends`
     for (label, seconds), color in zip(lines.items(), style.CYCLE, strict=False):
         ax.plot(seconds.index, seconds, color=color, marker="o", ms=5)
@@ -146,8 +169,12 @@ def contention(page: Page, table: pd.DataFrame, device: str = "") -> None:
     if len(table) < 2 or not len(table.columns):
         raise LabError("draw.contention needs two numbers of threads per address or more")
     growth = table.iloc[-1] / table.iloc[0]
-    page.open(350, f"{table.index[-1]:,} threads per address: {_write_ratio(growth.max())} times as long as with "
-              f"{table.index[0]}", style.join_parts("the same number of additions", "both scales logarithmic", device))
+    page.open(
+        350,
+        f"{table.index[-1]:,} threads per address: {_write_ratio(growth.max())} times as long as with "
+        f"{table.index[0]}",
+        style.join_parts("the same number of additions", "both scales logarithmic", device),
+    )
     page.small(12, 66, "time (µs)")
     right = page.width - 18 - widest(table.columns, SMALL, "bold")
     ax = page.axes(72, 76, right - 8, 302, log="xy", xlabel="threads per address")
@@ -157,7 +184,9 @@ def contention(page: Page, table: pd.DataFrame, device: str = "") -> None:
     for (name, line), color in zip(table.items(), style.CYCLE, strict=False):
         ax.plot(line.index, line, color=color, marker="o", ms=5)
         ends[name] = line.iloc[-1], color
-        page.alt += f" {name}: {', '.join(f'{value:.3g} with {share:,}' for share, value in line.items())}."
+        page.alt += (
+            f" {name}: {', '.join(f'{value:.3g} with {share:,}' for share, value in line.items())}."
+        )
     number(ax.xaxis, log_ticks(*ax.get_xlim(), (1,)))  # sets the ticks and their numbers
     number(ax.yaxis, log_ticks(*ax.get_ylim(), (1, 2, 5)))
     name_ends(page, ax, right, ends, table.columns[:1])

@@ -22,8 +22,12 @@ def _require_panels(given: object, figure_name: str, what: str) -> dict[str, dic
     panels = {}
     for name, values in (given if isinstance(given, Mapping) else {"": given}).items():
         values = np.asarray(values)
-        if values.ndim != 1 or not 1 <= len(values) <= WARP or values.dtype.kind not in "iu":  # (un)signed integers
-            raise LabError(f"{figure_name}: a warp has {WARP} lanes; got {values.dtype} {what} of shape {values.shape}")
+        if (
+            values.ndim != 1 or not 1 <= len(values) <= WARP or values.dtype.kind not in "iu"
+        ):  # (un)signed integers
+            raise LabError(
+                f"{figure_name}: a warp has {WARP} lanes; got {values.dtype} {what} of shape {values.shape}"
+            )
         panels[name] = {lane: value for lane, value in enumerate(values.tolist()) if value >= 0}
         if not panels[name]:
             raise LabError(f"{figure_name}: no lane takes part (all {what} are negative)")
@@ -38,7 +42,9 @@ def _write_counts(counts: Iterable[int], noun: str) -> str:
 
 def _write_alt(about: str, names: Iterable[str], texts: Iterable[str]) -> str:
     """Return the alternative text of a figure: `about`, then a sentence for the name and the text of each panel."""
-    sentences = (f"{name + ': ' if name else ''}{words}." for name, words in zip(names, texts, strict=True))
+    sentences = (
+        f"{name + ': ' if name else ''}{words}." for name, words in zip(names, texts, strict=True)
+    )
     return " ".join([about, *sentences])
 
 
@@ -70,18 +76,35 @@ def coalescing(page: Page, layer: Layer, block: tuple[int, int] = (16, 16)) -> N
     lanes = np.arange(min(WARP, block[0] * block[1]))
     y, x = lanes // block[0], lanes % block[0]
     # The addresses of the lanes' inputs, of 4 bytes each.
-    along = {"threadIdx.x along w": (y * layer.W + x) * 4, "threadIdx.x along h": (x * layer.W + y) * 4}
-    _draw_panels(page, along, 4, f"{layer.name}   ·   first warp of a block of {block[0]}×{block[1]}   ·   an image "
-                                 f"row is {layer.W * 4} bytes")
+    along = {
+        "threadIdx.x along w": (y * layer.W + x) * 4,
+        "threadIdx.x along h": (x * layer.W + y) * 4,
+    }
+    _draw_panels(
+        page,
+        along,
+        4,
+        f"{layer.name}   ·   first warp of a block of {block[0]}×{block[1]}   ·   an image "
+        f"row is {layer.W * 4} bytes",
+    )
 
 
 def _draw_panels(page: Page, addresses: object, size: int, subtitle: str = "") -> None:
     """Draw a panel of lanes and sectors for each array of `addresses`; the parameters are those of `sectors`."""
     panels = _require_panels(addresses, "draw.sectors", "addresses")
     moved = [len(bytes_used(lanes, size)[1]) for lanes in panels.values()]
-    page.open(62 + HIGH * len(panels), f"One request of a warp moves {_write_counts(moved, 'sector')}", subtitle)
-    texts = [draw_sector_panel(page, 58 + HIGH * i, *panel, size) for i, panel in enumerate(panels.items())]
-    page.alt = _write_alt("A warp's 32 lanes and the 32-byte sectors of memory that they touch.", panels, texts)
+    page.open(
+        62 + HIGH * len(panels),
+        f"One request of a warp moves {_write_counts(moved, 'sector')}",
+        subtitle,
+    )
+    texts = [
+        draw_sector_panel(page, 58 + HIGH * i, *panel, size)
+        for i, panel in enumerate(panels.items())
+    ]
+    page.alt = _write_alt(
+        "A warp's 32 lanes and the 32-byte sectors of memory that they touch.", panels, texts
+    )
 
 
 def bytes_used(lanes: Mapping[int, int], size: int) -> tuple[np.ndarray, np.ndarray]:
@@ -93,8 +116,16 @@ def bytes_used(lanes: Mapping[int, int], size: int) -> tuple[np.ndarray, np.ndar
     return used, np.unique(used // SECTOR)
 
 
-def draw_sectors(page: Page, left: float, right: float, y: float, height: float, used: np.ndarray,
-                 max_width: float = 150, centered: bool = True) -> tuple[dict[int, float], float]:
+def draw_sectors(
+    page: Page,
+    left: float,
+    right: float,
+    y: float,
+    height: float,
+    used: np.ndarray,
+    max_width: float = 150,
+    centered: bool = True,
+) -> tuple[dict[int, float], float]:
     """Draw sectors in a row as boxes with the bytes at the addresses `used` in blue, between `left` and `right`.
 
     The gap between two is wide where memory is left out. Return a dict, from the number of a sector (its address / 32)
@@ -103,22 +134,32 @@ def draw_sectors(page: Page, left: float, right: float, y: float, height: float,
     sectors = np.unique(used // SECTOR)
     distance, n = np.diff(sectors, prepend=sectors[0]), len(sectors)
     wide_gap, gap = (18, 5) if n <= 12 else (5, 3)  # pixels
-    gaps = np.cumsum(np.select([distance > 1, distance == 1], [wide_gap, gap]))  # all those to the left of each box
+    gaps = np.cumsum(
+        np.select([distance > 1, distance == 1], [wide_gap, gap])
+    )  # all those to the left of each box
     w = min(max_width, (right - left - gaps[-1]) / n)
     margin = (right - left - w * n - gaps[-1]) / 2 if centered else 0
-    place = dict(zip(sectors.tolist(), (left + margin + gaps + w * np.arange(n)).tolist(), strict=True))
+    place = dict(
+        zip(sectors.tolist(), (left + margin + gaps + w * np.arange(n)).tolist(), strict=True)
+    )
     for sector, x in place.items():
         page.rect(x, y, w, height, style.EMPTY)
         inside = used[used // SECTOR == sector] % SECTOR
-        for run in np.split(inside, np.flatnonzero(np.diff(inside) > 1) + 1):  # runs of neighbouring bytes
+        for run in np.split(
+            inside, np.flatnonzero(np.diff(inside) > 1) + 1
+        ):  # runs of neighbouring bytes
             page.rect(x + w * run[0] / SECTOR, y, w * len(run) / SECTOR, height, style.BLUE)
-        for word in range(1, 8 if w > 60 else 1):  # lines between the eight words, if there is room for them
+        for word in range(
+            1, 8 if w > 60 else 1
+        ):  # lines between the eight words, if there is room for them
             page.line([x + w * word / 8] * 2, [y, y + height], style.PAPER, 0.8)
         page.frame(x, y, w, height, style.INK, min(1.6, w / 10))
     return place, w
 
 
-def draw_sector_panel(page: Page, top: float, name: str, lanes: Mapping[int, int], size: int) -> str:
+def draw_sector_panel(
+    page: Page, top: float, name: str, lanes: Mapping[int, int], size: int
+) -> str:
     """Draw a warp's lanes and the sectors that they touch; return the request in words: "4 sectors, 128 of …".
 
     `lanes` maps a lane to the address of its `size` bytes.
@@ -135,9 +176,17 @@ def draw_sector_panel(page: Page, top: float, name: str, lanes: Mapping[int, int
         page.small(x + w / 2, y + 39, str(sector) * numbered, style.INK, ha="center")
     for lane in range(WARP):
         x, face = left + lane * pitch, style.BLUE if lane in lanes else style.PAPER
-        page.rect(x + 1, top + 30, pitch - 2, 18, face, style.BLUE if lane in lanes else style.FAINT, 1)
-        page.text(x + pitch / 2, top + 42.5, str(lane), ha="center", size=6.6,
-                  color=style.PAPER if lane in lanes else style.MUTED)
+        page.rect(
+            x + 1, top + 30, pitch - 2, 18, face, style.BLUE if lane in lanes else style.FAINT, 1
+        )
+        page.text(
+            x + pitch / 2,
+            top + 42.5,
+            str(lane),
+            ha="center",
+            size=6.6,
+            color=style.PAPER if lane in lanes else style.MUTED,
+        )
         if lane in lanes:
             to = place[lanes[lane] // SECTOR] + w * (lanes[lane] % SECTOR + size / 2) / SECTOR
             page.line([x + pitch / 2, to], [top + 50, y - 2], style.PALE, 0.9, zorder=0.5)
@@ -156,7 +205,9 @@ class Turns:
     column: str  # what a column is: "lane" or "bank"
     line: str  # what a line is: "turn" of constant memory, or "wavefront"
     step: float  # pixels of a line
-    groups: list[list[dict[int, str]]]  # group -> turn -> column -> text; turns after a group's first are conflicts
+    groups: list[
+        list[dict[int, str]]
+    ]  # group -> turn -> column -> text; turns after a group's first are conflicts
     words: str  # the request in words, for the caption
     notes: Sequence[str] = ()  # beside the lines, one each
 
@@ -178,29 +229,63 @@ def draw_turns(page: Page, top: float, name: str, request: Turns) -> None:
     page.caption(12, top + 16, name, request.words)
     page.small(left - 10, top + 37, request.column, ha="right")
     for i in range(32):
-        page.text(left + (i + 0.5) * pitch, top + 37, str(i), ha="center", size=6.4, color=style.MUTED)
-    page.cells(left, top + 42, request.number, 32, pitch, style.EMPTY, style.PAPER, high=step, lw=2, zorder=3)
+        page.text(
+            left + (i + 0.5) * pitch, top + 37, str(i), ha="center", size=6.4, color=style.MUTED
+        )
+    page.cells(
+        left,
+        top + 42,
+        request.number,
+        32,
+        pitch,
+        style.EMPTY,
+        style.PAPER,
+        high=step,
+        lw=2,
+        zorder=3,
+    )
     turns = [(turn, bool(i)) for group in request.groups for i, turn in enumerate(group)]
     for i, (turn, is_conflict) in enumerate(turns):
         y = top + 42 + step * i
         if i < 3 or i == len(turns) - 1:
             page.small(left - 10, y + step / 2 + 4, f"{request.line} {i + 1}", ha="right")
         for column, text in turn.items():
-            page.rect(left + column * pitch, y, pitch, step, style.ORANGE if is_conflict else style.BLUE, zorder=2)
-            page.text(left + (column + 0.5) * pitch, y + step / 2 + 3, text, ha="center", size=6.4, zorder=4,
-                      color=style.INK if is_conflict else style.PAPER)
+            page.rect(
+                left + column * pitch,
+                y,
+                pitch,
+                step,
+                style.ORANGE if is_conflict else style.BLUE,
+                zorder=2,
+            )
+            page.text(
+                left + (column + 0.5) * pitch,
+                y + step / 2 + 3,
+                text,
+                ha="center",
+                size=6.4,
+                zorder=4,
+                color=style.INK if is_conflict else style.PAPER,
+            )
         for note in request.notes[i : i + 1]:
             page.text(right + 8, y + step / 2 + 3, note, size=6.8, family=style.MONO)
 
 
-def _draw_requests(page: Page, kind: str, requests: Mapping[str, Turns], about: str, top: int, below: int) -> None:
+def _draw_requests(
+    page: Page, kind: str, requests: Mapping[str, Turns], about: str, top: int, below: int
+) -> None:
     """Draw a panel per request, by its name, with `top` pixels above and `below` pixels below all of them.
 
     `kind` is "access" or "read", for the title; `about` begins the alternative text.
     """
-    counts, line = [request.number for request in requests.values()], next(iter(requests.values())).line
-    page.open(top + below + sum(request.height for request in requests.values()),
-              f"One {kind} of a warp takes {_write_counts(counts, line)}")
+    counts, line = (
+        [request.number for request in requests.values()],
+        next(iter(requests.values())).line,
+    )
+    page.open(
+        top + below + sum(request.height for request in requests.values()),
+        f"One {kind} of a warp takes {_write_counts(counts, line)}",
+    )
     page.alt = _write_alt(about, requests, [request.words for request in requests.values()])
     for name, request in requests.items():
         draw_turns(page, top, name, request)
@@ -218,8 +303,13 @@ def banks(page: Page, words) -> None:
         mapping draws a panel per array.
     """
     panels = _require_panels(words, "draw.banks", "words")
-    requests = {name: shared_turns({lane: 4 * word for lane, word in lanes.items()}) for name, lanes in panels.items()}
-    _draw_requests(page, "access", requests, "A map of the 32 banks of shared memory.", top=58, below=4)
+    requests = {
+        name: shared_turns({lane: 4 * word for lane, word in lanes.items()})
+        for name, lanes in panels.items()
+    }
+    _draw_requests(
+        page, "access", requests, "A map of the 32 banks of shared memory.", top=58, below=4
+    )
 
 
 @figure
@@ -243,13 +333,18 @@ def constant_turns(lanes: Mapping[int, int], write: Callable[[int], str]) -> Tur
 
     `lanes` maps a lane to its element, or to the element's address; `write` returns the name of such an element.
     """
-    turns = {element: [lane for lane in lanes if lanes[lane] == element] for element in dict.fromkeys(lanes.values())}
+    turns = {
+        element: [lane for lane in lanes if lanes[lane] == element]
+        for element in dict.fromkeys(lanes.values())
+    }
     sizes = [*map(len, turns.values())]
     words = f"{len(sizes)} turns of {'up to ' * (len({*sizes}) > 1)}{count(max(sizes), 'lane')}"
     if len(sizes) == 1:
         words = f"1 turn serves {'all 32' if sizes == [WARP] else sizes[0]} lanes"
     texts = [dict.fromkeys(served, "") for served in turns.values()]
-    return Turns(column="lane", line="turn", step=14, groups=[texts], words=words, notes=[*map(write, turns)])
+    return Turns(
+        column="lane", line="turn", step=14, groups=[texts], words=words, notes=[*map(write, turns)]
+    )
 
 
 def shared_turns(lanes: Mapping[int, int], size: int = 4, load: bool = True) -> Turns:
@@ -287,8 +382,18 @@ def list_wavefronts(lanes: Mapping[int, int], size: int, load: bool) -> list[lis
         for lane in range(first, min(first + group, WARP)):
             for word in range(lanes[lane] // 4, lanes[lane] // 4 + words) if lane in lanes else ():
                 queues.setdefault(word % BANKS, {}).setdefault(word, []).append(lane)
-        texts = {bank: [str(served[0]) if len(served) == 1 else f"{len(served)}×" for served in queue.values()]
-                 for bank, queue in queues.items()}
+        texts = {
+            bank: [
+                str(served[0]) if len(served) == 1 else f"{len(served)}×"
+                for served in queue.values()
+            ]
+            for bank, queue in queues.items()
+        }
         longest = max(map(len, texts.values()), default=0)
-        groups.append([{bank: queue[i] for bank, queue in texts.items() if i < len(queue)} for i in range(longest)])
+        groups.append(
+            [
+                {bank: queue[i] for bank, queue in texts.items() if i < len(queue)}
+                for i in range(longest)
+            ]
+        )
     return [fronts for fronts in groups if fronts]

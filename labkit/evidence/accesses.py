@@ -27,7 +27,9 @@ class WarpAccess:
     space: str  # "global", "shared" or "constant"
     op: str  # "ld", "st" or "atom"
     size: int  # bytes per lane
-    units: int  # what the engine counted for it: sectors of global memory, wavefronts of the other two
+    units: (
+        int  # what the engine counted for it: sectors of global memory, wavefronts of the other two
+    )
     name: str  # the array's name; empty if it has none
     base: int  # the array's address
     lanes: dict[int, int]  # lane to address; without the lanes that take no part
@@ -60,17 +62,35 @@ def accesses(of: Variant | int, layer: Layer, line: int | None = None) -> WarpLi
     if line is not None and not (isinstance(line, int) and 1 <= line <= len(lines)):
         raise LabError(f"line = {line!r}: {variant.file_name} has the lines 1 to {len(lines)}")
     # The rows that `_list_accesses` has returned in the child process.
-    where, *records = child.trace(variant, layer, __name__, "profile", "drawing the accesses", line=line)
+    where, *records = child.trace(
+        variant, layer, __name__, "profile", "drawing the accesses", line=line
+    )
     if not records:
-        lines_text, which = ", ".join(map(str, where["lines"])) or "none", f"line {line} of " if line else ""
-        raise LabError(f"{which}{variant.file_name} accesses no global, shared or constant memory; lines that do: "
-                       f"{lines_text}")
+        lines_text, which = (
+            ", ".join(map(str, where["lines"])) or "none",
+            f"line {line} of " if line else "",
+        )
+        raise LabError(
+            f"{which}{variant.file_name} accesses no global, shared or constant memory; lines that do: "
+            f"{lines_text}"
+        )
     # JSON has made the lanes' numbers texts.
-    worst, *following = (WarpAccess(**record | {"lanes": {int(lane): at for lane, at in record["lanes"].items()}})
-                         for record in records)
+    worst, *following = (
+        WarpAccess(**record | {"lanes": {int(lane): at for lane, at in record["lanes"].items()}})
+        for record in records
+    )
     text = lines[where["line"] - 1].strip()
-    return WarpLine(variant.label, where["kernel"], variant.file_name, text, where["line"], tuple(where["block"]),
-                    where["warp"], worst, following)
+    return WarpLine(
+        variant.label,
+        where["kernel"],
+        variant.file_name,
+        text,
+        where["line"],
+        tuple(where["block"]),
+        where["warp"],
+        worst,
+        following,
+    )
 
 
 _FOLLOWING = 8  # accesses that are kept after the worst one
@@ -78,13 +98,23 @@ _FOLLOWING = 8  # accesses that are kept after the worst one
 
 def _count_excess(site: dict) -> int:
     """Return the sectors or wavefronts of a site, an access in the source, above those that its bytes need."""
-    return site["conflicts"] if "conflicts" in site else max(0, site["sectors"] - -(-site["bytes"] // SECTOR))
+    return (
+        site["conflicts"]
+        if "conflicts" in site
+        else max(0, site["sectors"] - -(-site["bytes"] // SECTOR))
+    )
 
 
 def _select_rows(rows: Iterable[dict], file_name: str, line: int | None) -> list[dict]:
     """Return the sites or requests in this file, and at this line if one is given, without those of local memory."""
-    return [row for row in rows if row["space"] in ("global", "shared", "constant") and row["file"]
-            and Path(row["file"]).name == file_name and line in (None, row["line"])]
+    return [
+        row
+        for row in rows
+        if row["space"] in ("global", "shared", "constant")
+        and row["file"]
+        and Path(row["file"]).name == file_name
+        and line in (None, row["line"])
+    ]
 
 
 def _list_accesses(plan: Plan, line: int | None) -> list[dict]:
@@ -96,37 +126,69 @@ def _list_accesses(plan: Plan, line: int | None) -> list[dict]:
 
     def run():  # returns the records of the plan's launches, the last ones of this process: kernel, sites, requests
         child.run_and_wait(plan)
-        return checking.launches()[-len(plan.launches):]
+        return checking.launches()[-len(plan.launches) :]
 
     checking.follow()  # from here on the engine notes at each site which warp made the worst request
     records = run()
-    sites = [(number, site) for number, record in enumerate(records)
-             for site in _select_rows(record.sites, file_name, line)]
+    sites = [
+        (number, site)
+        for number, record in enumerate(records)
+        for site in _select_rows(record.sites, file_name, line)
+    ]
     if not sites:
-        lines = {site["line"] for record in records for site in _select_rows(record.sites, file_name, None)}
+        lines = {
+            site["line"]
+            for record in records
+            for site in _select_rows(record.sites, file_name, None)
+        }
         return [{"lines": sorted(lines)}]
     excess = Counter()  # of each line, as (number of the launch, line)
     for number, site in sites:
         excess[number, site["line"]] += _count_excess(site)
     chosen = excess.most_common(1)[0][0]
-    number, site = max((pair for pair in sites if (pair[0], pair[1]["line"]) == chosen),
-                       key=lambda pair: (pair[1]["worst"]["units"], _count_excess(pair[1])))
+    number, site = max(
+        (pair for pair in sites if (pair[0], pair[1]["line"]) == chosen),
+        key=lambda pair: (pair[1]["worst"]["units"], _count_excess(pair[1])),
+    )
     worst = site["worst"]
-    checking.follow(tuple(worst["block"]), worst["warp"])  # the next run keeps each request of this warp
+    checking.follow(
+        tuple(worst["block"]), worst["warp"]
+    )  # the next run keeps each request of this warp
     record = run()[number]
     requests = _select_rows(record.requests, file_name, site["line"])
     # The op is compared loosely: an atomic whose result is not used is "red" among the sites, "atom" in requests.
-    first = next(i for i, request in enumerate(requests)
-                 if all(request[name] == site[name] for name in ("space", "size"))
-                 and request["units"] == worst["units"] and (request["op"] == "ld") == (site["op"] == "ld"))
-    names = {address: name for name, address in plan.buffers.items()}  # x, k, y: arrays that the engine has no name of
-    where = {"kernel": record.kernel, "line": site["line"], "block": worst["block"], "warp": worst["warp"]}
-    return [where, *({
-        **{name: request[name] for name in ("space", "op", "size", "units", "base")},
-        "name": request["name"] or names.get(request["base"], ""),
-        # A lane that takes no part has a negative address.
-        "lanes": {lane: address for lane, address in enumerate(request["addresses"]) if address >= 0},
-    } for request in requests[first : first + 1 + _FOLLOWING])]
+    first = next(
+        i
+        for i, request in enumerate(requests)
+        if all(request[name] == site[name] for name in ("space", "size"))
+        and request["units"] == worst["units"]
+        and (request["op"] == "ld") == (site["op"] == "ld")
+    )
+    names = {
+        address: name for name, address in plan.buffers.items()
+    }  # x, k, y: arrays that the engine has no name of
+    where = {
+        "kernel": record.kernel,
+        "line": site["line"],
+        "block": worst["block"],
+        "warp": worst["warp"],
+    }
+    return [
+        where,
+        *(
+            {
+                **{name: request[name] for name in ("space", "op", "size", "units", "base")},
+                "name": request["name"] or names.get(request["base"], ""),
+                # A lane that takes no part has a negative address.
+                "lanes": {
+                    lane: address
+                    for lane, address in enumerate(request["addresses"])
+                    if address >= 0
+                },
+            }
+            for request in requests[first : first + 1 + _FOLLOWING]
+        ),
+    ]
 
 
 if __name__ == "__main__":

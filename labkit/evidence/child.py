@@ -23,16 +23,27 @@ from labkit.ladder.variants import Variant, as_variants
 from labkit.spec.layers import Layer
 
 
-def watch_variants(watch: Callable, variants: Variant | int | Iterable[Variant | int], layer: Layer, batch: int,
-                   engine: str | None, timeout: float | None, **options: object) -> tuple[Any, list[dict]]:
+def watch_variants(
+    watch: Callable,
+    variants: Variant | int | Iterable[Variant | int],
+    layer: Layer,
+    batch: int,
+    engine: str | None,
+    timeout: float | None,
+    **options: object,
+) -> tuple[Any, list[dict]]:
     """Run variants in a child process that is watched; return what `watch` returns, and the dicts of `read_runs`.
 
     `watch` is `hostcuda.profile.watch`, or that of `hostcuda.sanitize`: it runs a command under such a tool, with
     `engine`, `timeout` [s] and the options. The other parameters, and the errors, are those of `prepare_command`.
     """
     with temporary.folder() as folder:
-        command = prepare_command(folder, variants, layer, batch)  # the child writes what `read_runs` reads
-        return watch(command, engine=engine, timeout=timeout, capture=True, **options), read_runs(folder)
+        command = prepare_command(
+            folder, variants, layer, batch
+        )  # the child writes what `read_runs` reads
+        return watch(command, engine=engine, timeout=timeout, capture=True, **options), read_runs(
+            folder
+        )
 
 
 def require_one(variant: Variant | int, caller: str) -> Variant:
@@ -43,7 +54,9 @@ def require_one(variant: Variant | int, caller: str) -> Variant:
     return chosen[0]
 
 
-def trace(variant: Variant, layer: Layer, module: str, check: str, purpose: str, **arguments) -> list[dict]:
+def trace(
+    variant: Variant, layer: Layer, module: str, check: str, purpose: str, **arguments
+) -> list[dict]:
     """Run a variant on one image in a child process, on the CPU engine; return the rows that the child has written.
 
     The child runs `module`, which calls `trace_plans`, under the tool `check` of the engine's check mode; `arguments`
@@ -52,7 +65,9 @@ def trace(variant: Variant, layer: Layer, module: str, check: str, purpose: str,
     """
     with temporary.folder() as folder:
         command = prepare_command(folder, variant, layer, 1, module, **arguments)
-        ended = processes.run(command, {"HOSTCUDA_ENGINE": "cpu", "HOSTCUDA_CHECK": check}, timeout=600, capture=True)
+        ended = processes.run(
+            command, {"HOSTCUDA_ENGINE": "cpu", "HOSTCUDA_CHECK": check}, timeout=600, capture=True
+        )
         read_runs(folder)  # called because it raises CompileError
         rows = processes.lines(folder / "rows")
     if rows and "refused" in rows[0]:
@@ -61,8 +76,14 @@ def trace(variant: Variant, layer: Layer, module: str, check: str, purpose: str,
     return rows
 
 
-def prepare_command(folder: Path, variants: Variant | int | Iterable[Variant | int], layer: Layer, batch: int,
-                    module: str = "labkit.evidence.child", **arguments) -> list[str]:
+def prepare_command(
+    folder: Path,
+    variants: Variant | int | Iterable[Variant | int],
+    layer: Layer,
+    batch: int,
+    module: str = "labkit.evidence.child",
+    **arguments,
+) -> list[str]:
     """Write the file job to `folder`; return the command, a list of words, that does the job in a child process.
 
     It runs each variant once on random images. Another `module` does something else with the plans and the `arguments`
@@ -80,7 +101,9 @@ def prepare_command(folder: Path, variants: Variant | int | Iterable[Variant | i
 
 def read_runs(folder: Path) -> list[dict]:
     """Return a dict per variant that the child ran: label, rung, launches (how many). CompileError if one could not."""
-    if (folder / "refused").is_file():  # `load_plans` writes both files: a list of CompileError's arguments, and dicts
+    if (
+        folder / "refused"
+    ).is_file():  # `load_plans` writes both files: a list of CompileError's arguments, and dicts
         raise hostcuda.driver.CompileError(*json.loads((folder / "refused").read_text()))
     return processes.lines(folder / "ran")
 
@@ -99,13 +122,21 @@ def load_plans(folder: Path) -> Iterator[tuple[Plan, dict]]:
             try:
                 plan = variant.plan(layer, batch)
             except hostcuda.driver.CompileError as error:
-                (folder / "refused").write_text(json.dumps([error.msg, error.command_line, error.stdout, error.stderr]))
+                (folder / "refused").write_text(
+                    json.dumps([error.msg, error.command_line, error.stdout, error.stderr])
+                )
                 return
             with plan:
                 plan.load(x, k)
                 hostcuda.driver.Context.synchronize()
-                record = {"label": variant.label, "rung": variant.rung.number, "launches": len(plan.launches)}
-                log.write(json.dumps(record) + "\n")  # before it runs, so that a fault is attributed to this variant
+                record = {
+                    "label": variant.label,
+                    "rung": variant.rung.number,
+                    "launches": len(plan.launches),
+                }
+                log.write(
+                    json.dumps(record) + "\n"
+                )  # before it runs, so that a fault is attributed to this variant
                 yield plan, arguments
 
 

@@ -19,7 +19,9 @@ from labkit.spec import devices
 from labkit.spec.layers import Layer
 
 BATCH = 10_000  # images of an estimate
-_COUNTED_IMAGES = 2  # images whose accesses are counted for it; counts are proportional to their number
+_COUNTED_IMAGES = (
+    2  # images whose accesses are counted for it; counts are proportional to their number
+)
 
 
 @dataclass(repr=False)
@@ -68,8 +70,14 @@ class VariantProfile(hostcuda.profile.Profile):
         return rows if len(rows) < 2 else rows[~rows["variant"].str.contains(",")]
 
 
-def profile(variants: Variant | int | Iterable[Variant | int], layer: Layer | None = None, batch: int = 1,
-            engine: str | None = None, timeout: float | None = 600, estimate: str | None = None) -> VariantProfile:
+def profile(
+    variants: Variant | int | Iterable[Variant | int],
+    layer: Layer | None = None,
+    batch: int = 1,
+    engine: str | None = None,
+    timeout: float | None = 600,
+    estimate: str | None = None,
+) -> VariantProfile:
     """Count the memory accesses of variants on one layer, in a process of their own.
 
     Registers, spills and occupancy follow from the compiler alone: see `labkit.evidence.resources.resources`.
@@ -98,25 +106,47 @@ def profile(variants: Variant | int | Iterable[Variant | int], layer: Layer | No
     """
     on = card(estimate) if estimate else None  # an unknown card is refused before minutes of work
     # `result.table` has a row per launch, `runs` a dict per variant with the number of its launches, in the same order.
-    result, runs = child.watch_variants(watch, variants, layer, batch, engine="cpu" if on else engine, timeout=timeout,
-                                        nvcc=False, estimate=on is not None)
+    result, runs = child.watch_variants(
+        watch,
+        variants,
+        layer,
+        batch,
+        engine="cpu" if on else engine,
+        timeout=timeout,
+        nvcc=False,
+        estimate=on is not None,
+    )
     result.ended.require("profiling")
-    owners = [run for run in runs for _ in range(run["launches"])]  # of each launch, the run of its variant
+    owners = [
+        run for run in runs for _ in range(run["launches"])
+    ]  # of each launch, the run of its variant
     if len(owners) != len(result.table):
-        raise LabError(f"{len(owners)} launches were made, but {len(result.table)} counted: they cannot be matched. "
-                       f"{result.note}")
+        raise LabError(
+            f"{len(owners)} launches were made, but {len(result.table)} counted: they cannot be matched. "
+            f"{result.note}"
+        )
     estimates = {}
     if on:
-        kind, works = result.works  # the kind of estimate, "fine" or "coarse", and the work of each launch
+        kind, works = (
+            result.works
+        )  # the kind of estimate, "fine" or "coarse", and the work of each launch
         for variant in as_variants(variants):
-            own = [work for work, owner in zip(works, owners, strict=True) if owner["label"] == variant.label]
-            of_batch = scale_work(variant, layer, own, batch, BATCH, devices.device(on.name).memory_bytes)
+            own = [
+                work
+                for work, owner in zip(works, owners, strict=True)
+                if owner["label"] == variant.label
+            ]
+            of_batch = scale_work(
+                variant, layer, own, batch, BATCH, devices.device(on.name).memory_bytes
+            )
             estimates[variant.label] = estimated(of_batch, kind, on)
     result = VariantProfile(**vars(result), layer=layer, batch=batch, estimates=estimates)
     result.table.insert(0, "variant", [owner["label"] for owner in owners])
     result.table.insert(1, "rung", [owner["rung"] for owner in owners])
     if len(result.sites):
-        result.sites.insert(0, "variant", [owners[launch]["label"] for launch in result.sites["launch"]])
+        result.sites.insert(
+            0, "variant", [owners[launch]["label"] for launch in result.sites["launch"]]
+        )
     return result
 
 
@@ -148,5 +178,7 @@ def estimate(variant: Variant | int, layer: Layer | None = None, device: str = "
     """
     (chosen,) = as_variants([variant])
     if chosen.library or chosen.architecture_specific:
-        raise LabError(f"no estimate of {chosen.label}: the CPU engine cannot run it, so its accesses are not counted")
+        raise LabError(
+            f"no estimate of {chosen.label}: the CPU engine cannot run it, so its accesses are not counted"
+        )
     return profile(chosen, layer, _COUNTED_IMAGES, estimate=device).estimates[chosen.label]

@@ -15,7 +15,9 @@ from labkit.ladder.variants import Variant, as_variants
 from labkit.spec.layers import Layer
 
 
-def resources(variants: Variant | int | Iterable[Variant | int], layer: Layer, arch: str = ARCH) -> pd.DataFrame:
+def resources(
+    variants: Variant | int | Iterable[Variant | int], layer: Layer, arch: str = ARCH
+) -> pd.DataFrame:
     """Compile variants with nvcc, for a GPU that need not be in this machine.
 
     Parameters
@@ -44,14 +46,22 @@ def resources(variants: Variant | int | Iterable[Variant | int], layer: Layer, a
     rows = []
     for variant in as_variants(variants):
         target = choose_arch(variant, arch)
-        used = nvcc.read_ptxas(nvcc.compile(*prepare(variant, layer), target, "-Xptxas", "-v"))  # kernel -> its figures
+        used = nvcc.read_ptxas(
+            nvcc.compile(*prepare(variant, layer), target, "-Xptxas", "-v")
+        )  # kernel -> its figures
         for launch in variant.launches(layer):
             # ptxas counts static shared memory only; `launch.shared` of other variants is static, and counted.
             facts, dynamic = used[launch.kernel], launch.shared if variant.dynamic_shared else 0
-            rows.append({"variant": variant.label, "kernel": launch.kernel, **facts,
-                         "shared_bytes": facts["shared_bytes"] + dynamic,
-                         "occupancy": nvcc.occupancy_of(facts, launch.block, dynamic, arch),
-                         "source": f"nvcc, {target}"})
+            rows.append(
+                {
+                    "variant": variant.label,
+                    "kernel": launch.kernel,
+                    **facts,
+                    "shared_bytes": facts["shared_bytes"] + dynamic,
+                    "occupancy": nvcc.occupancy_of(facts, launch.block, dynamic, arch),
+                    "source": f"nvcc, {target}",
+                }
+            )
     return pd.DataFrame(rows)
 
 

@@ -17,6 +17,7 @@ from labkit.spec.layers import Layer
 # Two tiles of 16 x 16 outputs each way, and channels enough that a kernel uses its tile again.
 SMALL = Layer("small", C=3, H=23, W=24, M=4, K=7)
 
+
 @dataclass(repr=False)
 class VariantFindings(hostcuda.sanitize.Findings):
     """The findings in variants.
@@ -32,8 +33,14 @@ class VariantFindings(hostcuda.sanitize.Findings):
     sources: dict[str, str] = field(default_factory=dict)
 
 
-def sanitize(variants: Variant | int | Iterable[Variant | int], layer: Layer = SMALL, batch: int = 1,
-             tool: str = "all", engine: str | None = None, timeout: float | None = 600) -> VariantFindings:
+def sanitize(
+    variants: Variant | int | Iterable[Variant | int],
+    layer: Layer = SMALL,
+    batch: int = 1,
+    tool: str = "all",
+    engine: str | None = None,
+    timeout: float | None = 600,
+) -> VariantFindings:
     """Check the memory accesses and barriers of variants on one layer, in a process of their own.
 
     Parameters
@@ -56,10 +63,14 @@ def sanitize(variants: Variant | int | Iterable[Variant | int], layer: Layer = S
     CompileError
         If a variant does not compile.
     """
-    findings, runs = child.watch_variants(watch, variants, layer, batch, engine=engine, timeout=timeout, tool=tool)
+    findings, runs = child.watch_variants(
+        watch, variants, layer, batch, engine=engine, timeout=timeout, tool=tool
+    )
     if findings.launches is None:  # compute-sanitizer, on a GPU, does not count them
         findings.launches = sum(run["launches"] for run in runs)
-    if findings.table.empty or findings.ended.interrupted:  # a finding explains why the process failed
+    if (
+        findings.table.empty or findings.ended.interrupted
+    ):  # a finding explains why the process failed
         findings.ended.require("sanitizing", findings.note)
     sources = {variant.file_name: variant.source for variant in as_variants(variants)}
     return VariantFindings(**vars(findings), sources=sources)

@@ -19,8 +19,13 @@ from labkit.ladder.variants import Variant
 from labkit.spec.layers import Layer
 
 
-def follow_thread(of: Variant | int, layer: Layer, thread: Sequence[int], block: Sequence[int] = (0, 0, 0),
-                  kernel: str | None = None) -> list[dict]:
+def follow_thread(
+    of: Variant | int,
+    layer: Layer,
+    thread: Sequence[int],
+    block: Sequence[int] = (0, 0, 0),
+    kernel: str | None = None,
+) -> list[dict]:
     """Follow one thread line by line, on one image of a layer.
 
     Parameters
@@ -57,9 +62,14 @@ def follow_thread(of: Variant | int, layer: Layer, thread: Sequence[int], block:
     if kernel is not None and kernel not in names:
         raise LabError(f"kernel = {kernel!r}: {variant.label} launches {' and '.join(names)}")
     number = names.index(kernel) if kernel else 0
-    where = {"number": number, "thread": _require_index("thread", thread, launches[number].block),
-             "block": _require_index("block", block, launches[number].grid)}
-    return child.trace(variant, layer, __name__, "step", "following a thread", **where)  # of `_follow_thread`
+    where = {
+        "number": number,
+        "thread": _require_index("thread", thread, launches[number].block),
+        "block": _require_index("block", block, launches[number].grid),
+    }
+    return child.trace(
+        variant, layer, __name__, "step", "following a thread", **where
+    )  # of `_follow_thread`
 
 
 def _require_index(name: str, index: Sequence[int], sizes: Sequence[int]) -> tuple[int, ...]:
@@ -75,26 +85,45 @@ def _require_index(name: str, index: Sequence[int], sizes: Sequence[int]) -> tup
     return three
 
 
-def _follow_thread(plan: Plan, number: int, thread: Sequence[int], block: Sequence[int]) -> list[dict]:
+def _follow_thread(
+    plan: Plan, number: int, thread: Sequence[int], block: Sequence[int]
+) -> list[dict]:
     """Follow a thread of launch `number`; return its steps in the variant's file as the dicts of `follow_thread`."""
     layer, variant = plan.layer, plan.variant
-    shapes = {"x": layer.x_shape(1), "k": layer.k_shape, "y": layer.y_shape(1)}  # of the buffers whose shape is known
+    shapes = {
+        "x": layer.x_shape(1),
+        "k": layer.k_shape,
+        "y": layer.y_shape(1),
+    }  # of the buffers whose shape is known
     # `plan.buffers`: "x", "k", "y" and, of some rungs, "u" or "a", to their addresses; 0 without one.
-    buffers = {address: (name, shapes.get(name, ())) for name, address in plan.buffers.items() if address}
+    buffers = {
+        address: (name, shapes.get(name, ())) for name, address in plan.buffers.items() if address
+    }
 
     def launch():  # twice, by `follow`: y is filled with NaN, so that both runs begin alike
-        hostcuda.driver.memset_d8(plan.y, 0xFF, int(np.prod(shapes["y"])) * variant.io_dtype.itemsize)
+        hostcuda.driver.memset_d8(
+            plan.y, 0xFF, int(np.prod(shapes["y"])) * variant.io_dtype.itemsize
+        )
         child.run_and_wait(plan)
 
     function = plan.functions[plan.launches[number].kernel]
     steps = stepping.follow(launch, function, thread, block, number)
-    return [{
-        "line": step.line, "function": step.function, "call": step.frame,
-        "values": {name: _to_json(value, buffers) for name, value in step.after.items()},
-        "changed": [name for name, value in step.after.items()
-                    if value is not None and str(value) != str(step.before.get(name))],
-        "accesses": [_describe_access(access, buffers) for access in step.accesses],
-    } for step in steps if Path(step.file).name == variant.file_name]
+    return [
+        {
+            "line": step.line,
+            "function": step.function,
+            "call": step.frame,
+            "values": {name: _to_json(value, buffers) for name, value in step.after.items()},
+            "changed": [
+                name
+                for name, value in step.after.items()
+                if value is not None and str(value) != str(step.before.get(name))
+            ],
+            "accesses": [_describe_access(access, buffers) for access in step.accesses],
+        }
+        for step in steps
+        if Path(step.file).name == variant.file_name
+    ]
 
 
 def _to_json(value: object, buffers: Mapping[int, tuple]) -> object:
@@ -105,7 +134,9 @@ def _to_json(value: object, buffers: Mapping[int, tuple]) -> object:
         return {name: _to_json(member, buffers) for name, member in value.items()}
     if not isinstance(value, stepping.Pointer):
         return value
-    base = max((address for address in buffers if address <= value.address), default=None)  # the last one before it
+    base = max(
+        (address for address in buffers if address <= value.address), default=None
+    )  # the last one before it
     if base is None or value.target is None:
         return f"{value.address:#x}"
     name, shape = buffers[base]
@@ -116,7 +147,9 @@ def _to_json(value: object, buffers: Mapping[int, tuple]) -> object:
 def _describe_access(access: stepping.Access, buffers: Mapping[int, tuple]) -> dict:
     """Return an access as a dict for JSON: op, space, name, index, value; `buffers`: address -> (name, shape)."""
     name, shape = buffers.get(access.base, (access.name or f"{access.space} memory", access.shape))
-    element_bytes = (len(shape) and access.bytes // int(np.prod(shape))) or access.size  # if the shape is not known
+    element_bytes = (
+        len(shape) and access.bytes // int(np.prod(shape))
+    ) or access.size  # if the shape is not known
     index = _unravel((access.address - access.base) // element_bytes, shape)
     value = _to_json(access.value, buffers)
     return {"op": access.op, "space": access.space, "name": name, "index": index, "value": value}

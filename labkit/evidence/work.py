@@ -11,8 +11,9 @@ from labkit.ladder.variants import Variant
 from labkit.spec.layers import Layer
 
 
-def scale_work(variant: Variant, layer: Layer, works: Sequence[Mapping], images: int, batch: int,
-               memory: int) -> list[dict]:
+def scale_work(
+    variant: Variant, layer: Layer, works: Sequence[Mapping], images: int, batch: int, memory: int
+) -> list[dict]:
     """Return the work of each kernel for `batch` images, all its launches together, from that for a few images.
 
     `works` are dicts of `hostcuda.estimate.works`, one per launch of a run with `images` images; the result has one per
@@ -28,8 +29,19 @@ def scale_work(variant: Variant, layer: Layer, works: Sequence[Mapping], images:
     # Bytes of the weights in global memory. They are left out, because a larger batch does not multiply them.
     weights = 0 if variant.constant else math.prod(layer.k_shape) * variant.io_dtype.itemsize
     rows = []
-    for kernel, grids in blocks.items():  # `merged` adds up the counts of the kernel's launches, times batch / images
-        net = [work | {"unique_bytes": max(work["unique_bytes"] - weights, 0)}
-               for work in works if work["kernel"] == kernel]
-        rows.append(merged(net, batch / images) | {"kernel": kernel, "launches": len(grids), "blocks": sum(grids)})
+    for (
+        kernel,
+        grids,
+    ) in (
+        blocks.items()
+    ):  # `merged` adds up the counts of the kernel's launches, times batch / images
+        net = [
+            work | {"unique_bytes": max(work["unique_bytes"] - weights, 0)}
+            for work in works
+            if work["kernel"] == kernel
+        ]
+        rows.append(
+            merged(net, batch / images)
+            | {"kernel": kernel, "launches": len(grids), "blocks": sum(grids)}
+        )
     return rows

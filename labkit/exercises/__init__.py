@@ -5,7 +5,20 @@ What the ``exercise.py`` of such a folder needs comes from here, see `labkit.exe
 
 import lazy_loader
 
-__getattr__, __dir__, __all__ = lazy_loader.attach(__name__, submod_attrs={
-    "exercise": ["SOURCE", "Attempt", "Case", "Exercise", "Goal", "Mistake", "counted"],
-    "subjects": ["HIDDEN", "LAYERS", "LAYER_1", "InPlaceOf", "Kernels", "Numbers", "Output", "launch", "whole_number"],
-})
+__getattr__, __dir__, __all__ = lazy_loader.attach(
+    __name__,
+    submod_attrs={
+        "exercise": ["SOURCE", "Attempt", "Case", "Exercise", "Goal", "Mistake", "counted"],
+        "subjects": [
+            "HIDDEN",
+            "LAYERS",
+            "LAYER_1",
+            "InPlaceOf",
+            "Kernels",
+            "Numbers",
+            "Output",
+            "launch",
+            "whole_number",
+        ],
+    },
+)

@@ -17,11 +17,21 @@ STORED, GRADED = "seed of stored results", "seed of the grading"
 # A kernel's head; groups: name, parameters. `code_only` blanks strings, so extern "C" is extern " " here.
 _KERNEL = re.compile(r"""(?:extern\s*"\s*"\s*)?__global__\s+void\s+(\w+)\s*\(([^()]*)\)\s*\{""")
 # What threads of a block or a warp use to work together.
-_WORK_TOGETHER = re.compile(r"__shared__|__sync|__shfl|__ballot|\basm\b|mma|\bbarrier\b|cooperative_groups")
-_TYPES = {"float32": "float", "float64": "double", "int32": "int", "uint32": "unsigned", "uint8": "unsigned char"}
+_WORK_TOGETHER = re.compile(
+    r"__shared__|__sync|__shfl|__ballot|\basm\b|mma|\bbarrier\b|cooperative_groups"
+)
+_TYPES = {
+    "float32": "float",
+    "float64": "double",
+    "int32": "int",
+    "uint32": "unsigned",
+    "uint8": "unsigned char",
+}
 # A thread's number in the whole grid, and the number of all threads, in C++.
-_THREAD = ("((((blockIdx.z * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x) * blockDim.z + threadIdx.z) * blockDim.y"
-           " + threadIdx.y) * blockDim.x + threadIdx.x")
+_THREAD = (
+    "((((blockIdx.z * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x) * blockDim.z + threadIdx.z) * blockDim.y"
+    " + threadIdx.y) * blockDim.x + threadIdx.x"
+)
 _THREADS = "gridDim.x * gridDim.y * gridDim.z * blockDim.x * blockDim.y * blockDim.z"
 
 
@@ -30,9 +40,15 @@ def make_cheats(exercise: Exercise, right: Iterable[str]) -> Iterator[tuple[str,
     right = list(dict.fromkeys(right))
     if isinstance(exercise.subject, Kernels):
         yield from _store_answers(exercise, right[0])
-    yield from [("all by one thread", text) for source in right if (text := _use_one_thread(source))][:1]
+    yield from [
+        ("all by one thread", text) for source in right if (text := _use_one_thread(source))
+    ][:1]
     # Not from the solution, which may meet the goals with atomics, too.
-    yield from [("atomics for loads", text) for source in right[1:] if (text := _load_by_atomics(source)) != source][:2]
+    yield from [
+        ("atomics for loads", text)
+        for source in right[1:]
+        if (text := _load_by_atomics(source)) != source
+    ][:2]
 
 
 def _find_head(source: str) -> re.Match | None:
@@ -52,7 +68,10 @@ def _wrap_in_function(source: str, head: re.Match, more_parameters: str = "") ->
 
 def _parameter_names(parameters: str) -> list[str]:
     """Return the names in a C++ parameter list, "const float *x, int n"; "0" for a parameter without a name."""
-    return [words[-1] if len(words := re.findall(r"\w+", part)) > 1 else "0" for part in parameters.split(",")]
+    return [
+        words[-1] if len(words := re.findall(r"\w+", part)) > 1 else "0"
+        for part in parameters.split(",")
+    ]
 
 
 def _store_answers(exercise: Exercise, honest: str) -> Iterator[tuple[str, str]]:
@@ -67,17 +86,31 @@ def _store_answers(exercise: Exercise, honest: str) -> Iterator[tuple[str, str]]
         return
     # The parameters' names in the source; a name that occurs twice, such as "0", leaves fewer than there are arguments.
     arguments = dict(zip(names := _parameter_names(head[2]), launches[0].arguments, strict=False))
-    outputs = {name: argument.expected.ravel() for name, argument in arguments.items() if isinstance(argument, Output)}
+    outputs = {
+        name: argument.expected.ravel()
+        for name, argument in arguments.items()
+        if isinstance(argument, Output)
+    }
     # Parameters without a name, or elements without a literal in C++: no such cheat.
-    if len(arguments) < len(launches[0].arguments) or {output.dtype.name for output in outputs.values()} - {*_TYPES}:
+    if len(arguments) < len(launches[0].arguments) or {
+        output.dtype.name for output in outputs.values()
+    } - {*_TYPES}:
         return
-    tests = [f"gridDim.x == {launches[0].grid[0]}",  # of the counted shape
-             *(f"{name} == {value}" for name, value in arguments.items() if isinstance(value, int) and name != "0")]
+    tests = [
+        f"gridDim.x == {launches[0].grid[0]}",  # of the counted shape
+        *(
+            f"{name} == {value}"
+            for name, value in arguments.items()
+            if isinstance(value, int) and name != "0"
+        ),
+    ]
     tables, copies, stores = _write_results(outputs)
     honest_call = f"if (!({' && '.join(tests)})) {{ honest({', '.join(names)}); return; }}\n"  # on other shapes
     begin = f"{_wrap_in_function(honest, head)}{honest_call}"
-    for cheat, source in (("stored answers", "".join([*tables, begin, *copies, "}\n"])),
-                          ("no load", "".join([begin, f"if ({_THREAD}) return;\n", *stores, "}\n"]))):
+    for cheat, source in (
+        ("stored answers", "".join([*tables, begin, *copies, "}\n"])),
+        ("no load", "".join([begin, f"if ({_THREAD}) return;\n", *stores, "}\n"])),
+    ):
         if len(source) <= SOURCE_CHARACTERS:
             yield cheat, source
 
@@ -90,7 +123,10 @@ def _write_results(outputs: dict[str, np.ndarray]) -> tuple[list[str], list[str]
     """
     tables, copies, stores = [], [], []
     for name, values in outputs.items():
-        literals = [f"{value!r}f" if values.dtype == np.float32 else repr(value) for value in values.tolist()]
+        literals = [
+            f"{value!r}f" if values.dtype == np.float32 else repr(value)
+            for value in values.tolist()
+        ]
         c_type, pointer = _TYPES[values.dtype.name], f"to_{name}"
         tables.append(f"__device__ const {c_type} of_{name}[] = {{{', '.join(literals)}}};\n")
         loop = f"for (int i = {_THREAD}; i < {len(values)}; i += {_THREADS})"
@@ -108,16 +144,23 @@ def _use_one_thread(source: str) -> str:
     if not (head := _find_head(source)) or _WORK_TOGETHER.search(code_only(source)):
         return ""
     # Loops over bz, by, bx, tz, ty and tx: the indices of the block and the thread whose work is done.
-    loops = "".join(f"for (unsigned {word}{axis} = 0; {word}{axis} < {size}.{axis}; ++{word}{axis})\n"
-                    for word, size in (("b", "gridDim"), ("t", "blockDim")) for axis in "zyx")
+    loops = "".join(
+        f"for (unsigned {word}{axis} = 0; {word}{axis} < {size}.{axis}; ++{word}{axis})\n"
+        for word, size in (("b", "gridDim"), ("t", "blockDim"))
+        for axis in "zyx"
+    )
     function = _wrap_in_function(source, head, ", uint3 at_thread, uint3 at_block")
-    return (f"#define threadIdx at_thread\n#define blockIdx at_block\n{function}if ({_THREAD}) return;\n{loops}honest("
-            f"{', '.join(_parameter_names(head[2]))}, make_uint3(tx, ty, tz), make_uint3(bx, by, bz));\n}}\n")
+    return (
+        f"#define threadIdx at_thread\n#define blockIdx at_block\n{function}if ({_THREAD}) return;\n{loops}honest("
+        f"{', '.join(_parameter_names(head[2]))}, make_uint3(tx, ty, tz), make_uint3(bx, by, bz));\n}}\n"
+    )
 
 
 def _load_by_atomics(source: str) -> str:
     """Return the kernel's source with an atomic addition of 0 in place of each load of an input."""
-    inputs = re.findall(r"\bconst\s+(float|int|unsigned)\s*\*\s*(?:__restrict__\s*)?(\w+)", code_only(source))
+    inputs = re.findall(
+        r"\bconst\s+(float|int|unsigned)\s*\*\s*(?:__restrict__\s*)?(\w+)", code_only(source)
+    )
     for c_type, name in inputs:
         element = rf"(?<![\w.&]){name}(\[(?:[^\[\]]|\[[^\[\]]*\])*\])"  # x[i], also x[order[i]]
         source = re.sub(element, rf"atomicAdd(({c_type} *)&{name}\1, 0)", source)

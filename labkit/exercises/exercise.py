@@ -118,14 +118,22 @@ class Goal:
         """The goal in words: "at most 1.05"."""
         if self.words:
             return self.words
-        for words, value in (("exactly", self.exactly), ("at most", self.at_most), ("at least", self.at_least)):
+        for words, value in (
+            ("exactly", self.exactly),
+            ("at most", self.at_most),
+            ("at least", self.at_least),
+        ):
             if value is not None:
                 return f"{words} {format_number(value)}"
         raise ValueError(f"the goal {self.what!r} wants nothing")
 
 
 def counted(
-    name: str, on: str, per: str | float = 1, what: str | None = None, least: Mapping[str, float] | None = None,
+    name: str,
+    on: str,
+    per: str | float = 1,
+    what: str | None = None,
+    least: Mapping[str, float] | None = None,
     **wanted: float | str,
 ) -> Goal:
     """Return a goal for one counter: ``counted("global_store_requests", "layer 1", per=800, exactly=1)``.
@@ -154,8 +162,10 @@ def counted(
             return -math.inf if "at_least" in wanted else math.inf
         return counts[on].get(name, 0.0) / (counts[on][per] if isinstance(per, str) else per)
 
-    work = " and ".join(f"at least {format_number(value)} {counter.replace('_', ' ')}"
-                        for counter, value in least.items())
+    work = " and ".join(
+        f"at least {format_number(value)} {counter.replace('_', ' ')}"
+        for counter, value in least.items()
+    )
     return Goal(f"{what or name.replace('_', ' ')}, {on}", compute_number, least=work, **wanted)
 
 
@@ -163,7 +173,13 @@ def format_number(value: float) -> str:
     """Return a count or a ratio as text: "39,200", "1.05" (three digits below 100), "123.4"; "none" for NaN."""
     if math.isnan(value):
         return "none"
-    return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.3g}" if abs(value) < 100 else f"{value:,.1f}"
+    return (
+        f"{value:,.0f}"
+        if float(value).is_integer()
+        else f"{value:,.3g}"
+        if abs(value) < 100
+        else f"{value:,.1f}"
+    )
 
 
 @dataclass(frozen=True)
@@ -199,7 +215,9 @@ class Attempt:
     @property
     def runs_wrong(self) -> bool:
         """Whether it runs, and the sanitizer has findings or the results are wrong."""
-        return bool(self.findings) or self.wrong.startswith("right")  # "right" begins the line about results
+        return bool(self.findings) or self.wrong.startswith(
+            "right"
+        )  # "right" begins the line about results
 
 
 @dataclass(frozen=True)
@@ -294,26 +312,40 @@ class Exercise:
         LabError if it is none of these, is too long, has other kernels than the starting code, or if there is no start.
         """
         if not self.start:
-            raise LabError(f"{self.folder} has no starting code: write it into {self.folder.name}.cu, between #ifdef "
-                           "SKELETON and #else")
+            raise LabError(
+                f"{self.folder} has no starting code: write it into {self.folder.name}.cu, between #ifdef "
+                "SKELETON and #else"
+            )
         if isinstance(answer, str):
-            _require_short(answer)  # first, because `source` looks whether a text is the path of a file
+            _require_short(
+                answer
+            )  # first, because `source` looks whether a text is the path of a file
         text = _require_short(self.subject.source(answer))
         start, kernels = (kernel_names(code_only(source)) for source in (self.start, text))
         if set(kernels) != set(start):
-            wanted, given = (" and ".join(names) or "no __global__ void function" for names in (start, kernels))
-            must = f"kernel{'s' * (len(start) > 1)} must be called {wanted}, as in the starting code"
-            raise LabError(f"exercise {self.number} asks for the kernel {wanted}, and this has {given}: the {must}")
+            wanted, given = (
+                " and ".join(names) or "no __global__ void function" for names in (start, kernels)
+            )
+            must = (
+                f"kernel{'s' * (len(start) > 1)} must be called {wanted}, as in the starting code"
+            )
+            raise LabError(
+                f"exercise {self.number} asks for the kernel {wanted}, and this has {given}: the {must}"
+            )
         return text
 
 
 def _require_short(text: str) -> str:
     """Return the text unchanged; LabError if it has more characters or lines than an attempt may have."""
     if len(text) > SOURCE_CHARACTERS:
-        raise LabError(f"this has more than {SOURCE_CHARACTERS:,} characters: an attempt may not have more")
+        raise LabError(
+            f"this has more than {SOURCE_CHARACTERS:,} characters: an attempt may not have more"
+        )
     if (lines := text.count("\n")) > SOURCE_LINES:
-        raise LabError(f"this has {lines:,} lines and {len(text):,} characters: an attempt may have {SOURCE_LINES:,} "
-                       f"and {SOURCE_CHARACTERS:,}")
+        raise LabError(
+            f"this has {lines:,} lines and {len(text):,} characters: an attempt may have {SOURCE_LINES:,} "
+            f"and {SOURCE_CHARACTERS:,}"
+        )
     return text
 
 
@@ -328,7 +360,9 @@ def _compose_number(folder: Path) -> str:
 @functools.cache
 def _series() -> dict[str, Path]:
     """Map the numbers of the lab's own exercises, such as "04a", to their folders, in the order of the pages."""
-    files = SERIES.glob("*_*/[a-z]_*/exercise.py")  # git leaves a folder with a __pycache__ of an exercise that is gone
+    files = SERIES.glob(
+        "*_*/[a-z]_*/exercise.py"
+    )  # git leaves a folder with a __pycache__ of an exercise that is gone
     return {_compose_number(path.parent): path.parent for path in sorted(files)}
 
 
@@ -343,9 +377,13 @@ def load(folder: Path) -> Exercise:
     """Execute a folder's ``exercise.py``; return its EXERCISE. LabError if there is none, or executing it fails."""
     path = folder.expanduser().resolve() / "exercise.py"
     if not path.is_file():
-        raise LabError(f"{folder} is no exercise: it has no exercise.py. `labkit exercise new {folder}` writes one")
+        raise LabError(
+            f"{folder} is no exercise: it has no exercise.py. `labkit exercise new {folder}` writes one"
+        )
     spec = importlib.util.spec_from_file_location(f"exercise of {path.parent}", path)
-    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)  # dataclasses look their module up there
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(
+        spec
+    )  # dataclasses look their module up there
     try:
         spec.loader.exec_module(module)
     except EngineError:  # its message says already what to do
@@ -354,12 +392,18 @@ def load(folder: Path) -> Exercise:
         raise LabError(f"{path} fails: {type(error).__name__}: {error}") from error
     if not isinstance(defined := getattr(module, "EXERCISE", None), Exercise):
         raise LabError(f"{path} defines no exercise: write EXERCISE = Exercise(...)")
-    return replace(defined, folder=path.parent, hints=defined.hints or _read_hints(path.with_name("hints.md")))
+    return replace(
+        defined, folder=path.parent, hints=defined.hints or _read_hints(path.with_name("hints.md"))
+    )
 
 
 def _read_hints(path: Path) -> tuple[str, ...]:
     """Return the paragraphs of a file, each as one line; none if there is no such file."""
-    return tuple(" ".join(part.split()) for part in read(path).strip().split("\n\n")) if path.is_file() else ()
+    return (
+        tuple(" ".join(part.split()) for part in read(path).strip().split("\n\n"))
+        if path.is_file()
+        else ()
+    )
 
 
 _load_of_series = functools.cache(load)
@@ -367,8 +411,10 @@ _load_of_series = functools.cache(load)
 
 def exercises() -> dict[str, Exercise]:
     """Map numbers to exercises: those of the series in the order of the pages, then the added ones by folder name."""
-    return {**{name: _load_of_series(folder) for name, folder in _series().items()},
-            **{name: load(folder) for name, folder in _added.items()}}
+    return {
+        **{name: _load_of_series(folder) for name, folder in _series().items()},
+        **{name: load(folder) for name, folder in _added.items()},
+    }
 
 
 def _find_folder(name: str) -> Path | None:
@@ -381,7 +427,9 @@ def _find_folder(name: str) -> Path | None:
     if folder := _series().get(f"{parts[1].upper():0>2}{parts[2].lower()}" if parts else ""):
         return folder
     last_name = PurePath(name.strip()).name.casefold()
-    return next((folder for number, folder in _added.items() if number.casefold() == last_name), None)
+    return next(
+        (folder for number, folder in _added.items() if number.casefold() == last_name), None
+    )
 
 
 def by_name(name: str) -> Exercise:
@@ -393,7 +441,9 @@ def by_name(name: str) -> Exercise:
     if folder := _find_folder(name):
         # One of the series is loaded once per process, an added one each time: its author may be changing it.
         return _load_of_series(folder) if folder in _series().values() else load(folder)
-    raise LabError(f"there is no exercise {name[:60]!r}; there are {', '.join((*_series(), *_added))}")
+    raise LabError(
+        f"there is no exercise {name[:60]!r}; there are {', '.join((*_series(), *_added))}"
+    )
 
 
 def exercise(which: str | Path) -> Exercise:
@@ -403,10 +453,16 @@ def exercise(which: str | Path) -> Exercise:
     exist), or if the folder's fails.
     """
     name = str(which).strip()
-    is_path = bool(name) and (isinstance(which, Path) or "/" in name or os.sep in name or Path(name).is_dir())
+    is_path = bool(name) and (
+        isinstance(which, Path) or "/" in name or os.sep in name or Path(name).is_dir()
+    )
     named = _find_folder(name)
     # A number of the series wins over a folder of that name; an existing folder over an added exercise.
-    if is_path and named not in _series().values() and (named is None or Path(name).expanduser().is_dir()):
+    if (
+        is_path
+        and named not in _series().values()
+        and (named is None or Path(name).expanduser().is_dir())
+    ):
         return load(Path(name))
     try:
         return by_name(name)
@@ -433,7 +489,9 @@ def hand_over(exercise: Exercise, source: str, folder: Path) -> None:
             (folder / "exercise" / path.name).write_bytes(path.read_bytes())
     (folder / "attempt.cu").write_text(source, encoding="utf-8")
     (folder / "shapes").write_text(_hash_for_shapes(exercise.seed), encoding="utf-8")
-    (folder / "inputs").write_bytes(pickle.dumps([*map(exercise.subject.inputs, exercise.subject.cases)]))
+    (folder / "inputs").write_bytes(
+        pickle.dumps([*map(exercise.subject.inputs, exercise.subject.cases)])
+    )
 
 
 def receive(folder: Path) -> tuple[Exercise, str]:

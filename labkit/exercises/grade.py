@@ -21,7 +21,16 @@ from labkit.base.numerals import three
 from labkit.evidence.profile import estimate
 from labkit.exercises import progress
 from labkit.exercises.exercise import ATTEMPT_S, Exercise, exercise, format_number, hand_over
-from labkit.exercises.judge import TOOLS, ChildResult, Grade, GradeLine, code_lines, judge, judge_numbers, write_advice
+from labkit.exercises.judge import (
+    TOOLS,
+    ChildResult,
+    Grade,
+    GradeLine,
+    code_lines,
+    judge,
+    judge_numbers,
+    write_advice,
+)
 from labkit.exercises.subjects import InPlaceOf, Numbers
 from labkit.ladder.variants import solution, variant, variants
 from labkit.measure.check import check
@@ -35,7 +44,11 @@ CHECKS = ",".join(("profile", *TOOLS))  # the tools of check mode in the child
 
 
 def grade(
-    which: str | Path, *attempt: object, quiet: bool = False, record: bool = True, seed: str = "",
+    which: str | Path,
+    *attempt: object,
+    quiet: bool = False,
+    record: bool = True,
+    seed: str = "",
 ) -> Grade:
     """Grade an attempt at an exercise, print the answer, and note it in the reader's progress.
 
@@ -75,7 +88,9 @@ def grade(
         result = judge_numbers(task, attempt)
     else:
         if len(attempt) != 1:
-            raise LabError(f"exercise {task.number} is answered by one kernel: grade(\"{task.key}\", mine)")
+            raise LabError(
+                f'exercise {task.number} is answered by one kernel: grade("{task.key}", mine)'
+            )
         source = task.attempt(attempt[0])
         result = grade_source(task, source, seed)
         if result.passed and isinstance(task.subject, InPlaceOf) and device().engine == "gpu":
@@ -96,35 +111,60 @@ def _require_prediction(result: Grade) -> Grade:
     `goal.predicted`, or "". A grade that is not passed stays as it is.
     """
     goals = [*zip(result.exercise.goals, result.reached, strict=True)]
-    for place, (goal, got) in enumerate(goals, len(result.lines) - len(goals)):  # the last lines are the goals'
-        predicted = progress.predicted.get(goal.predicted, got)  # `got` if there is none: nothing is asked
+    for place, (goal, got) in enumerate(
+        goals, len(result.lines) - len(goals)
+    ):  # the last lines are the goals'
+        predicted = progress.predicted.get(
+            goal.predicted, got
+        )  # `got` if there is none: nothing is asked
         if not result.passed or predicted == got:
             continue
-        not_shown = predicted is ...  # the page's cell has `name=...` until the reader writes a number there
-        state = "not shown yet" if not_shown else f"{format_number(got)}, and you predicted {predicted}"
+        not_shown = (
+            predicted is ...
+        )  # the page's cell has `name=...` until the reader writes a number there
+        state = (
+            "not shown yet" if not_shown else f"{format_number(got)}, and you predicted {predicted}"
+        )
         line = GradeLine(False, f"{goal.what}: {state}; wanted {goal.wanted}")
         remedy = "count before you look" if not_shown else "count again"
-        result = replace(result, lines=(*result.lines[:place], line, *result.lines[place + 1 :]), mistake=(
-            f"The kernel is right. Now {remedy}, write your number into lab.predict({goal.predicted}=...), run that "
-            "cell, and grade again."))
+        result = replace(
+            result,
+            lines=(*result.lines[:place], line, *result.lines[place + 1 :]),
+            mistake=(
+                f"The kernel is right. Now {remedy}, write your number into lab.predict({goal.predicted}=...), run that "
+                "cell, and grade again."
+            ),
+        )
     return result
 
 
 def _describe_estimates(exercise: Exercise, source: str) -> str:
     """Return a sentence that compares the estimated times of an attempt and the starting code; "" without estimates."""
-    known_layers = (*LENET86, *LENET72)  # of other layers no times were recorded, so there is nothing to compare with
-    layer = next((layer for layer in reversed(exercise.subject.layers.values()) if layer in known_layers), None)
+    known_layers = (
+        *LENET86,
+        *LENET72,
+    )  # of other layers no times were recorded, so there is nothing to compare with
+    layer = next(
+        (layer for layer in reversed(exercise.subject.layers.values()) if layer in known_layers),
+        None,
+    )
     if layer is None or not exercise.start or device().engine == "gpu":
         return ""
     try:
-        mine, start = (estimate(exercise.subject.variant(text), layer, _RECORDED) for text in (source, exercise.start))
+        mine, start = (
+            estimate(exercise.subject.variant(text), layer, _RECORDED)
+            for text in (source, exercise.start)
+        )
     except EngineError:
         return ""
     # A sentence, "1.9 to 2.3 ms; before 3.1 to 3.6 ms. Busiest: ...". If no time can be estimated, `why_not` says why,
     # `time` repeats it, and the sentence goes on with the busiest unit: then only that part is shown.
     change = mine.against(start)
-    return (f"By its counts on {layer.name}, {change.removeprefix(f'{mine.time}; ')}.\n" if mine.why_not else
-            f"On {layer.name}: {change}. {mine.note}\n")
+    return (
+        f"By its counts on {layer.name}, {change.removeprefix(f'{mine.time}; ')}.\n"
+        if mine.why_not
+        else f"On {layer.name}: {change}. {mine.note}\n"
+    )
 
 
 def _write_advice(result: Grade, source: str, record: bool) -> str:
@@ -132,9 +172,15 @@ def _write_advice(result: Grade, source: str, record: bool) -> str:
     exercise = result.exercise
     if result.untouched:
         return ""
-    hints = 0 if result.thread_advice else 1  # the number of the hint that is due; without a record, the first
-    solved = exercise.solution or (isinstance(exercise.subject, Numbers) and exercise.subject.solution())
-    shown_lines = code_lines(exercise.solution or repr(solved)) if exercise.folder in progress.shown else None
+    hints = (
+        0 if result.thread_advice else 1
+    )  # the number of the hint that is due; without a record, the first
+    solved = exercise.solution or (
+        isinstance(exercise.subject, Numbers) and exercise.subject.solution()
+    )
+    shown_lines = (
+        code_lines(exercise.solution or repr(solved)) if exercise.folder in progress.shown else None
+    )
     if record and code_lines(source) == shown_lines:  # `lab.solution` has shown it in this process
         return "This is the lab's own solution: your progress counts what you write yourself."
     if record:
@@ -142,11 +188,17 @@ def _write_advice(result: Grade, source: str, record: bool) -> str:
         try:
             key = exercise.number if exercise.of_series else str(exercise.folder)
             # An attempt uses up no hint if its grade says what to do, as in the sentence for a typical mistake.
-            hints = progress.note(key, digest, result.passed, result.wants_hint, first=not result.thread_advice)
+            hints = progress.note(
+                key, digest, result.passed, result.wants_hint, first=not result.thread_advice
+            )
         except EngineError as error:
             return f"Not noted in your progress: {error}"
-    solution_call = f'lab.solution("{exercise.key}")' if solved else ""  # the students' edition has none
-    return write_advice(result, hints, solution_call, describe_times(exercise) if result.passed else "")
+    solution_call = (
+        f'lab.solution("{exercise.key}")' if solved else ""
+    )  # the students' edition has none
+    return write_advice(
+        result, hints, solution_call, describe_times(exercise) if result.passed else ""
+    )
 
 
 def describe_times(exercise: Exercise) -> str:
@@ -155,7 +207,9 @@ def describe_times(exercise: Exercise) -> str:
     On a GPU the sentence says how to measure instead.
     """
     subject = exercise.subject
-    layers = [layer for layer in getattr(subject, "layers", {}).values() if layer in (*LENET86, *LENET72)]
+    layers = [
+        layer for layer in getattr(subject, "layers", {}).values() if layer in (*LENET86, *LENET72)
+    ]
     if not layers or not exercise.of_series:
         return ""
     if device().engine == "gpu":
@@ -163,16 +217,30 @@ def describe_times(exercise: Exercise) -> str:
     # Of the series only a kernel in place of a rung's has `layers`: `page` is that rung, `base` the one before it.
     page, layer, records = variant(subject.name, **subject.options), layers[-1], recorded(_RECORDED)
     base = variant(page.rung.base) if page.rung.base else page  # 03a begins with rung 02
-    start = next((code for code in (page, base) if code_lines(code.source) == code_lines(exercise.start)), page)
+    start = next(
+        (code for code in (page, base) if code_lines(code.source) == code_lines(exercise.start)),
+        page,
+    )
     try:
-        kernels = (*variants(subject.name), solution(subject.name, subject.letter))  # a step of the rung, or of its own
-        solved_kernel = next(code for code in kernels if code_lines(code.source) == code_lines(exercise.solution))
-        start_ms, solution_ms, rung_ms = (records.op_ms(kernel, layer) for kernel in (start, solved_kernel, page))
+        kernels = (
+            *variants(subject.name),
+            solution(subject.name, subject.letter),
+        )  # a step of the rung, or of its own
+        solved_kernel = next(
+            code for code in kernels if code_lines(code.source) == code_lines(exercise.solution)
+        )
+        start_ms, solution_ms, rung_ms = (
+            records.op_ms(kernel, layer) for kernel in (start, solved_kernel, page)
+        )
     except (EngineError, StopIteration):  # not recorded, or the solution is no variant
         return ""
-    sentence = "" if start is page else f" The kernel of the page, {page.label}: {three(rung_ms)} ms."
-    return (f"On the NVIDIA {_RECORDED}, {layer.name}: {start.label}, where you began, {three(start_ms)} ms; the "
-            f"solution {three(solution_ms)} ms.{sentence}")
+    sentence = (
+        "" if start is page else f" The kernel of the page, {page.label}: {three(rung_ms)} ms."
+    )
+    return (
+        f"On the NVIDIA {_RECORDED}, {layer.name}: {start.label}, where you began, {three(start_ms)} ms; the "
+        f"solution {three(solution_ms)} ms.{sentence}"
+    )
 
 
 def _check_on_gpu(result: Grade, source: str) -> Grade:
@@ -192,7 +260,9 @@ def grade_source(exercise: Exercise, source: str, seed: str = "") -> Grade:
     By default the seed of its inputs is a hash of the text without comments and blank line ends.
     """
     text = "\n".join(map(str.rstrip, without_comments(source).splitlines())).rstrip()
-    exercise = exercise.with_seed(seed or hashlib.sha256(f"{exercise.number}\n{text}".encode()).hexdigest()[:16])
+    exercise = exercise.with_seed(
+        seed or hashlib.sha256(f"{exercise.number}\n{text}".encode()).hexdigest()[:16]
+    )
     with temporary.folder() as folder:
         command, environment = write_job(exercise, source, folder)
         child = processes.run(command, environment, ATTEMPT_S, capture=True)
@@ -204,7 +274,11 @@ def grade_source(exercise: Exercise, source: str, seed: str = "") -> Grade:
 def write_job(exercise: Exercise, source: str, folder: Path) -> tuple[list[str], dict[str, str]]:
     """Write the child process's input into an empty folder; return its command and its environment variables."""
     hand_over(exercise, source, folder)
-    environment = {"HOSTCUDA_ENGINE": "cpu", "HOSTCUDA_CHECK": CHECKS, "HOSTCUDA_CHECK_OUT": str(folder / "events")}
+    environment = {
+        "HOSTCUDA_ENGINE": "cpu",
+        "HOSTCUDA_CHECK": CHECKS,
+        "HOSTCUDA_CHECK_OUT": str(folder / "events"),
+    }
     return [sys.executable, "-m", _GRADER, str(folder)], environment
 
 
@@ -212,12 +286,16 @@ def collect_result(exercise: Exercise, folder: Path, child: processes.Ended) -> 
     """Return the arrays and events that a child process has left in its folder; `child` says how it ended."""
     arrays = {}
     for path in folder.glob("*.npy"):
-        with contextlib.suppress(ValueError, OSError, EOFError):  # incomplete: the child was stopped while it wrote
+        with contextlib.suppress(
+            ValueError, OSError, EOFError
+        ):  # incomplete: the child was stopped while it wrote
             arrays[path.stem] = np.load(path, allow_pickle=False)
     return ChildResult(child, processes.lines(folder / "events"), sort_by_case(exercise, arrays))
 
 
-def sort_by_case(exercise: Exercise, arrays: Mapping[str, np.ndarray]) -> list[list[dict[str, np.ndarray]]]:
+def sort_by_case(
+    exercise: Exercise, arrays: Mapping[str, np.ndarray]
+) -> list[list[dict[str, np.ndarray]]]:
     """Return arrays named "CASE-RUN-NAME" as `ChildResult.arrays`: per case, a list per run of name -> array."""
     by_run: list[dict[int, dict[str, np.ndarray]]] = [{} for _ in exercise.subject.cases]
     for label, array in arrays.items():

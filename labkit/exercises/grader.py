@@ -36,7 +36,9 @@ _MESSAGE = 1 << 16  # characters that are kept of a message of the compiler or t
 def main(folder: Path, untrusted: bool = False) -> None:
     """Run the attempt that `hand_over` has written into a folder, and write its arrays and events there."""
     exercise, source = receive(folder)
-    word = sys.stdin.read() if untrusted else ""  # a secret of the parent: no attempt can write an answer with it
+    word = (
+        sys.stdin.read() if untrusted else ""
+    )  # a secret of the parent: no attempt can write an answer with it
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # an attempt must not read the standard input
     finish = functools.partial(_pack, folder, word) if untrusted else lambda: None
     if not untrusted:  # a sandbox has limits of its own
@@ -45,7 +47,9 @@ def main(folder: Path, untrusted: bool = False) -> None:
     finish()
 
 
-def _run(exercise: Exercise, source: str, folder: Path, untrusted: bool, finish: Callable[[], None]) -> None:
+def _run(
+    exercise: Exercise, source: str, folder: Path, untrusted: bool, finish: Callable[[], None]
+) -> None:
     """Run the attempt on each case until one has a finding; write arrays, and marks for `labkit.exercises.judge`.
 
     The arrays of run 1 of case 0 go to "0-1-y.npy". `finish` is called if a case does not end, as `_watch_case` says.
@@ -57,7 +61,9 @@ def _run(exercise: Exercise, source: str, folder: Path, untrusted: bool, finish:
             guard(source)  # from here on, the process loads no module that calls the host
         hostcuda.ensure_context()
         subject.prepare(source)
-        _mark("warnings", text=subject.warnings(source)[:_MESSAGE], filled=checking.fills_variables())
+        _mark(
+            "warnings", text=subject.warnings(source)[:_MESSAGE], filled=checking.fills_variables()
+        )
         inputs = pickle.loads((folder / "inputs").read_bytes())
         for number, case in enumerate(subject.cases):
             with _watch_case(case.name, finish):
@@ -69,7 +75,12 @@ def _run(exercise: Exercise, source: str, folder: Path, untrusted: bool, finish:
         _mark("done")
     except hostcuda.driver.CompileError as error:
         _mark("compile", text=f"{error.stderr or ''}\n{error.stdout or ''}"[:_MESSAGE])
-    except (EngineError, hostcuda.driver.Error, MemoryError, TypeError) as error:  # TypeError: of a kernel's arguments
+    except (
+        EngineError,
+        hostcuda.driver.Error,
+        MemoryError,
+        TypeError,
+    ) as error:  # TypeError: of a kernel's arguments
         checking.take()  # writes the records of the launches up to now
         _mark("failed", text=str(error)[:_MESSAGE], fault=isinstance(error, hostcuda.driver.Error))
 
@@ -84,7 +95,9 @@ def _limit_process() -> None:
 
 def _pack(folder: Path, word: str) -> None:
     """Collect a folder's arrays and events in its file `answer`, marked by `word`: a sandbox returns one file."""
-    arrays = {path.stem: base64.b64encode(path.read_bytes()).decode() for path in folder.glob("*.npy")}
+    arrays = {
+        path.stem: base64.b64encode(path.read_bytes()).decode() for path in folder.glob("*.npy")
+    }
     events = processes.lines(Path(os.environ["HOSTCUDA_CHECK_OUT"]))
     write_answer(folder / "answer", word, {"events": events, "arrays": arrays})
 
@@ -105,7 +118,9 @@ def _watch_case(name: str, finish: Callable[[], None]) -> Iterator[None]:
         while not case_ended.wait(0.2):
             seconds = time.monotonic() - start
             # Processor time counts, because a right kernel takes long on a busy machine; but it may also wait forever.
-            if seconds > RUN_S and (time.process_time() - processor_start > RUN_S or seconds > 5 * RUN_S):
+            if seconds > RUN_S and (
+                time.process_time() - processor_start > RUN_S or seconds > 5 * RUN_S
+            ):
                 _mark("endless", case=name)
                 finish()
                 os._exit(0)

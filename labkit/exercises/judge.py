@@ -28,7 +28,12 @@ if TYPE_CHECKING:
 
     from hostcuda.processes import Ended
 
-TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")  # the sanitizer's tools that look at an attempt
+TOOLS = (
+    "memcheck",
+    "racecheck",
+    "initcheck",
+    "synccheck",
+)  # the sanitizer's tools that look at an attempt
 _MARKS = {True: "✓", False: "✗", None: "–"}
 _DIVERGENT = "divergent barrier"
 # The indices in the first row of the table of wrong outputs, below its heading: "  b  m  h  w  …\n  0  2  5  7  …".
@@ -36,29 +41,31 @@ _FIRST_OUTPUT = re.compile(r"\n *b +m +h +w .*\n +(\d+) +(\d+) +(\d+) +(\d+) ")
 # A question that helps to find the cause, by the kind of the sanitizer's finding.
 _LOOK = {
     "race": "Two threads use the same place, and nothing orders them: is a barrier missing between these lines, or do "
-            "two threads compute the same index?",
+    "two threads compute the same index?",
     "race with a copy": "A copy in the background is complete when its own thread has waited for it: does the wait "
-                        "stand before the barrier, and for all groups but those that may still be under way?",
+    "stand before the barrier, and for all groups but those that may still be under way?",
     "race between blocks": "Threads of different blocks use the same place: does an index leave out the block, or "
-                           "exchange two of its factors?",
+    "exchange two of its factors?",
     "lost update": "Two threads read a place and write it back, and one change is lost: should it be an atomic?",
     "uninitialized": "It is read before it is written: is a barrier missing, a zero at the beginning, or an element "
-                     "that no thread fills?",
+    "that no thread fills?",
     "out of bounds": "Put this thread's and this block's numbers into the index: which element of the array is that? "
-                     "If the thread has nothing to do here, its guard is missing or compares with the wrong number. If "
-                     "it has, the index is wrong.",
+    "If the thread has nothing to do here, its guard is missing or compares with the wrong number. If "
+    "it has, the index is wrong.",
     "misaligned": "A vector access needs an address that is a multiple of its size: for which rows is it one?",
     _DIVERGENT: "All threads of a block have to reach the barrier: does a thread return, or skip it, before?",
     "absent lane": "A lane gets a number only from a lane that executes the same shuffle: which lanes do, and from "
-                   "which one does this lane read?",
+    "which one does this lane read?",
     "freed memory": "This memory was given back: which pointer still leads there?",
     "host pointer": "A kernel cannot read the host's memory: did this argument get what cudaMalloc returned?",
     "local memory of another thread": "A local variable is its thread's alone: hand others its value by shared memory, "
-                                      "or by a shuffle.",
+    "or by a shuffle.",
     "null pointer": "This address is no element of an array that the kernel got: where does the pointer come from?",
 }
-_LOOK_SHARED = ("Does the array in shared memory have an element for each index? Compare its size with the "
-                "largest index of any thread.")
+_LOOK_SHARED = (
+    "Does the array in shared memory have an element for each index? Compare its size with the "
+    "largest index of any thread."
+)
 BUDGET = "changed lines"
 UNTOUCHED = "goal missed: this is the starting code"
 
@@ -115,7 +122,9 @@ class Grade:
             return "goal met"
         if self.untouched:
             return UNTOUCHED
-        before_goals = self.lines[: len(self.lines) - len(self.exercise.goals)]  # the last lines are the goals'
+        before_goals = self.lines[
+            : len(self.lines) - len(self.exercise.goals)
+        ]  # the last lines are the goals'
         wrong = any(line.ok is False and line.kind != BUDGET for line in before_goals)
         return "not right yet" if wrong else "goal missed"
 
@@ -133,11 +142,15 @@ class Grade:
     @property
     def wants_hint(self) -> bool:
         """Whether the attempt needs a hint: nothing else says what to do."""
-        return bool(self.thread_advice) or not (self.verdict == "not right yet" or self.long or self.mistake)
+        return bool(self.thread_advice) or not (
+            self.verdict == "not right yet" or self.long or self.mistake
+        )
 
     def __repr__(self) -> str:
         head = f"{self.exercise.number} {self.exercise.title}: {self.verdict}"
-        return "\n".join([head, *map(str, self.lines), *filter(None, [self.mistake or self.advice])])
+        return "\n".join(
+            [head, *map(str, self.lines), *filter(None, [self.mistake or self.advice])]
+        )
 
     def _repr_html_(self) -> str:
         return f"<pre>{html.escape(repr(self))}</pre>"
@@ -171,7 +184,9 @@ def judge(exercise: Exercise, source: str, result: ChildResult) -> Grade:
     changed = changed_lines(code_lines(exercise.start), code_lines(source))
     if exercise.lines is not None and counts:
         wanted = f"at most {exercise.lines}"
-        budget = [GradeLine(changed <= exercise.lines, f"{BUDGET}: {changed}, wanted {wanted}", BUDGET)]
+        budget = [
+            GradeLine(changed <= exercise.lines, f"{BUDGET}: {changed}, wanted {wanted}", BUDGET)
+        ]
     lines += [*budget, *list_goal_lines(exercise, reached)]
     mistake = find_mistake(exercise, attempt, lines) if changed else ""
     return Grade(exercise, tuple(lines), reached, changed == 0, mistake)
@@ -200,12 +215,16 @@ def list_goal_lines(exercise: Exercise, reached: Sequence[float]) -> Iterator[Gr
     """Yield the grade's line for each goal; `reached` has a number per goal, NaN for one that was not counted."""
     for goal, got in zip(exercise.goals, reached, strict=True):
         if math.isnan(got):
-            yield GradeLine(None, f"{goal.what}: not counted, because of the above; wanted {goal.wanted}")
+            yield GradeLine(
+                None, f"{goal.what}: not counted, because of the above; wanted {goal.wanted}"
+            )
         elif math.isinf(got):  # a goal returns infinity for an attempt that does less than the work
             why = f"not counted, because the work takes {goal.least}"
             yield GradeLine(False, f"{goal.what}: {why}; wanted {goal.wanted}")
         else:
-            yield GradeLine(goal.met(got), f"{goal.what}: {format_number(got)}, wanted {goal.wanted}")
+            yield GradeLine(
+                goal.met(got), f"{goal.what}: {format_number(got)}, wanted {goal.wanted}"
+            )
 
 
 def find_mistake(exercise: Exercise, attempt: Attempt, lines: Sequence[GradeLine]) -> str:
@@ -244,7 +263,9 @@ def _answer_questions(exercise: Exercise, source: str, result: ChildResult) -> l
     messages = parse_messages(host_warnings.get("text", ""), text)
     unset = [message for message in messages if "uninitialized" in message.text]
     # "may be used uninitialized" is a guess: with the pattern, a wrong result shows whether the variable was read.
-    is_doubtful = host_warnings.get("filled") and all("may be used" in warning.text for warning in unset)
+    is_doubtful = host_warnings.get("filled") and all(
+        "may be used" in warning.text for warning in unset
+    )
     if problem := _find_problem(source, result, [] if is_doubtful else unset):
         return [problem]
     clean_line = GradeLine(True, f"clean under {', '.join(TOOLS)}")
@@ -255,11 +276,19 @@ def _answer_questions(exercise: Exercise, source: str, result: ChildResult) -> l
             parts = filter(None, ["right", _shorten(str(wrong)), format_messages(unset, text)])
             return [clean_line, GradeLine(False, "\n".join(parts))]
         except (ValueError, KeyError, IndexError):  # a run has left no array, or a damaged one
-            return [clean_line, GradeLine(False, f"runs to its end\nit left no result for {case.name}: grade it again")]
+            return [
+                clean_line,
+                GradeLine(
+                    False, f"runs to its end\nit left no result for {case.name}: grade it again"
+                ),
+            ]
     hidden = sum(not case.counted for case in exercise.subject.cases)
     counted = [case.name for case in exercise.subject.cases if case.counted]
     *others, last = [*([f"{hidden} hidden shape{'s' * (hidden != 1)}"] if hidden else []), *counted]
-    return [clean_line, GradeLine(True, f"right on {' and '.join(filter(None, [', '.join(others), last]))}")]
+    return [
+        clean_line,
+        GradeLine(True, f"right on {' and '.join(filter(None, [', '.join(others), last]))}"),
+    ]
 
 
 def _find_problem(source: str, result: ChildResult, unset: Sequence[Message]) -> GradeLine | None:
@@ -273,24 +302,45 @@ def _find_problem(source: str, result: ChildResult, unset: Sequence[Message]) ->
         output = notes["compile"]["text"]
         return GradeLine(False, f"compiles\n{format_errors(output, text) or output.strip()}")
     if unset:
-        return GradeLine(False, f"every variable has a value before it is read\n{format_messages(unset, text)}")
+        return GradeLine(
+            False, f"every variable has a value before it is read\n{format_messages(unset, text)}"
+        )
     if sums := find_unset_sums(code_only(source)):
         line = next((n for n, row in enumerate(text, 1) if sums[0] in row), 0)
-        message = f"line {line}: it is added to, but nothing sets it to zero: write = {{}}\n    {sums[0]}"
+        message = (
+            f"line {line}: it is added to, but nothing sets it to zero: write = {{}}\n    {sums[0]}"
+        )
         return GradeLine(False, f"every variable has a value before it is read\n{message}")
     if found := findings.of(_records(result)):
-        finding = min(found, key=lambda one: one["kind"] != _DIVERGENT)  # a divergent barrier first, it causes others
+        finding = min(
+            found, key=lambda one: one["kind"] != _DIVERGENT
+        )  # a divergent barrier first, it causes others
         finding["line"] = finding["line"] or 0  # None where the place in the source is not known
-        return GradeLine(False, f"clean under {', '.join(TOOLS)}\n{_describe_finding(finding, text)}", finding["kind"])
+        return GradeLine(
+            False,
+            f"clean under {', '.join(TOOLS)}\n{_describe_finding(finding, text)}",
+            finding["kind"],
+        )
     if "endless" in notes:
         where = f"on {notes['endless']['case']} it was still running after {RUN_S:.0f} s"
-        return GradeLine(False, f"ends\n{where}: a loop does not end, or prints or "
-                          "allocates too much, or threads wait for each other")
+        return GradeLine(
+            False,
+            f"ends\n{where}: a loop does not end, or prints or "
+            "allocates too much, or threads wait for each other",
+        )
     if "failed" in notes:
-        failed = notes["failed"]  # "fault": a kernel or the driver failed; else the lab has refused the attempt
-        return GradeLine(False, f"{'runs' if failed['fault'] else 'is what the exercise asks for'}\n{failed['text']}")
+        failed = notes[
+            "failed"
+        ]  # "fault": a kernel or the driver failed; else the lab has refused the attempt
+        return GradeLine(
+            False,
+            f"{'runs' if failed['fault'] else 'is what the exercise asks for'}\n{failed['text']}",
+        )
     if "done" not in notes:
-        problem = result.ended.problem or "ended before the grader had finished: a kernel may not call exit"
+        problem = (
+            result.ended.problem
+            or "ended before the grader had finished: a kernel may not call exit"
+        )
         return GradeLine(False, f"runs to its end\nit {problem}")
     return None
 
@@ -298,7 +348,9 @@ def _find_problem(source: str, result: ChildResult, unset: Sequence[Message]) ->
 def _describe_finding(finding: Mapping, text: list[str]) -> str:
     """Return a sanitizer's finding as text: kind, line, message, code, thread; `text` lists the lines of the source."""
     place = f"line {finding['line']}" if finding["line"] else f"in {finding['kernel']}"
-    lines = [f"{finding['kind']}, {place}: {finding['message'].removeprefix(finding['kind'] + ', ')}"]
+    lines = [
+        f"{finding['kind']}, {place}: {finding['message'].removeprefix(finding['kind'] + ', ')}"
+    ]
     if 1 <= finding["line"] <= len(text):
         lines.append(f"    {text[finding['line'] - 1].strip()}")
     if isinstance(finding["thread"], (tuple, list)):
@@ -306,7 +358,11 @@ def _describe_finding(finding: Mapping, text: list[str]) -> str:
         lines.append(f"  thread ({thread}) of block ({block})")
     other_access = finding["other"]  # of a race
     if isinstance(other_access, dict) and (line := other_access.get("line")):
-        lines.append(f"  and line {line}: {text[line - 1].strip()}" if line <= len(text) else f"  and line {line}")
+        lines.append(
+            f"  and line {line}: {text[line - 1].strip()}"
+            if line <= len(text)
+            else f"  and line {line}"
+        )
     return "\n".join(lines)
 
 
@@ -353,7 +409,9 @@ def _sum_counters(exercise: Exercise, events: Sequence[dict]) -> dict[str, dict[
             counters[name] = sum(counters[part] for part in parts)
         _add_atomics(counters)
         for name, (dividend, divisor) in QUOTIENTS.items():
-            counters[name] = counters[dividend] / counters[divisor] if counters[divisor] else float("nan")
+            counters[name] = (
+                counters[dividend] / counters[divisor] if counters[divisor] else float("nan")
+            )
     return sums
 
 
@@ -385,51 +443,80 @@ def write_advice(grade: Grade, hints: int, solution_call: str, times: str) -> st
     exercise, to_follow = grade.exercise, grade.thread_advice
     if grade.untouched:
         return ""
-    if grade.verdict == "not right yet" and not (to_follow and hints):  # no hint, but what to look at
-        return to_follow or next((_choose_question(line) for line in grade.lines if line.kind in _LOOK), "")
+    if grade.verdict == "not right yet" and not (
+        to_follow and hints
+    ):  # no hint, but what to look at
+        return to_follow or next(
+            (_choose_question(line) for line in grade.lines if line.kind in _LOOK), ""
+        )
     if grade.long:
-        return "The goal is met, with more lines than it takes: which of them can stay as they were?"
+        return (
+            "The goal is met, with more lines than it takes: which of them can stay as they were?"
+        )
     if grade.passed:
-        return " ".join(filter(None, [f"The lab's own: {solution_call}." if solution_call else "", times]))
+        return " ".join(
+            filter(None, [f"The lab's own: {solution_call}." if solution_call else "", times])
+        )
     if not exercise.hints:
         return to_follow
     due, count = min(hints, len(exercise.hints)), len(exercise.hints)
-    end = f" There is no other; {solution_call} is the lab's own." if solution_call and due == count else ""
-    return f"{to_follow}{to_follow and chr(10)}Hint {due} of {count}: {exercise.hints[due - 1]}{end}"
+    end = (
+        f" There is no other; {solution_call} is the lab's own."
+        if solution_call and due == count
+        else ""
+    )
+    return (
+        f"{to_follow}{to_follow and chr(10)}Hint {due} of {count}: {exercise.hints[due - 1]}{end}"
+    )
 
 
 def _suggest_thread(grade: Grade) -> str:
     """Return advice for wrong results: which thread or element to follow, and how; "" for any other grade."""
     # Below "right", such a line has the message of the subject's comparison: a table of outputs b, m, h, w for a
     # kernel in place of a rung's; "y, 3 rows of 100, is wrong: 4 of 300 elements. The first, [2, 31]: nan" for others.
-    text = next((line.text for line in grade.lines if line.ok is False and line.text.startswith("right\n")), "")
+    text = next(
+        (line.text for line in grade.lines if line.ok is False and line.text.startswith("right\n")),
+        "",
+    )
     if match := _FIRST_OUTPUT.search(text):
         b, m, h, w = map(int, match.groups())
         launch = grade.exercise.subject.last_launch(text)
         # An image beyond the first, or another mapping than the starting code's: the thread is not known.
         if b > 0 or grade.exercise.subject.moves or not (owner := _find_owner(launch, m, h, w)):
-            return (f"Which thread of which block should store y[{b}, {m}, {h}, {w}]? Follow it through the kernel: "
-                    "lab.step(mine, thread=(x, y), block=(x, y)) shows a thread line by line.")
+            return (
+                f"Which thread of which block should store y[{b}, {m}, {h}, {w}]? Follow it through the kernel: "
+                "lab.step(mine, thread=(x, y), block=(x, y)) shows a thread line by line."
+            )
         thread, block = owner
         kernel = f', kernel="{launch.kernel}"' if launch.kernel != "conv" else ""
-        return (f"By the starting code's indices, thread {thread} of block {block} computes the first of these. Follow "
-                f"it: what should it load and store?\nlab.step(mine, thread={thread}, block={block}, "
-                f"layer=lab.{launch.layer}{kernel})")
+        return (
+            f"By the starting code's indices, thread {thread} of block {block} computes the first of these. Follow "
+            f"it: what should it load and store?\nlab.step(mine, thread={thread}, block={block}, "
+            f"layer=lab.{launch.layer}{kernel})"
+        )
     if "1 of 1 elements" in text:  # a sum of all inputs
-        return ("Which threads take part in this one result, and which inputs does each of them take? Try it with a "
-                "few inputs more than there are threads: is each input taken exactly once?")
+        return (
+            "Which threads take part in this one result, and which inputs does each of them take? Try it with a "
+            "few inputs more than there are threads: is each input taken exactly once?"
+        )
     match = re.search(r"The first, (\[[\d, ]+\]): ([-\w.]+)", text)
     if match and match[2] in ("nan", "inf", "-inf") and "no thread has stored" not in text:
-        return (f"A thread stores {match[2]} to element {match[1]}. x / 0 and exp of a large number are inf; 0 / 0, "
-                "inf - inf and inf / inf are nan. Go through the kernel for this element: which number is the first "
-                "that is 0, inf or nan and should not be?")
+        return (
+            f"A thread stores {match[2]} to element {match[1]}. x / 0 and exp of a large number are inf; 0 / 0, "
+            "inf - inf and inf / inf are nan. Go through the kernel for this element: which number is the first "
+            "that is 0, inf or nan and should not be?"
+        )
     if match:
-        return (f"Which thread should store element {match[1]}, or add to it? Write down blockIdx and threadIdx, and "
-                "go through the kernel with these numbers: what does it load, and where does it store?")
+        return (
+            f"Which thread should store element {match[1]}, or add to it? Write down blockIdx and threadIdx, and "
+            "go through the kernel with these numbers: what does it load, and where does it store?"
+        )
     return ""
 
 
-def _find_owner(launch: LastLaunch, m: int, h: int, w: int) -> tuple[tuple[int, int], tuple[int, int]] | None:
+def _find_owner(
+    launch: LastLaunch, m: int, h: int, w: int
+) -> tuple[tuple[int, int], tuple[int, int]] | None:
     """Return (thread, block), each as (x, y), of the output m, h, w of the first image.
 
     The mapping is recognized by the size of the grid. None if it is neither of these two: a block is a tile of a map,
@@ -446,5 +533,7 @@ def _find_owner(launch: LastLaunch, m: int, h: int, w: int) -> tuple[tuple[int, 
 
 def _choose_question(line: GradeLine) -> str:
     """Return the question that helps to find the cause of a line's finding; shared memory has one of its own."""
-    shared = line.kind == "out of bounds" and re.search("__shared__ array|dynamic shared memory", line.text)
+    shared = line.kind == "out of bounds" and re.search(
+        "__shared__ array|dynamic shared memory", line.text
+    )
     return _LOOK_SHARED if shared else _LOOK[line.kind]

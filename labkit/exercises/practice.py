@@ -10,28 +10,44 @@ def transpose(random: np.random.Generator, rows: int, columns: int):
     """Return the launch of a transpose of `in` [rows,columns]: a block of 32 x 32 threads for 32 x 32 elements."""
     matrix = random.permutation(rows * columns).astype(np.float32).reshape(rows, columns)
     out = Output("out", np.ascontiguousarray(matrix.T))
-    return launch("transpose", matrix, out, rows, columns, grid=(-(-columns // 32), -(-rows // 32)), block=(32, 32))
+    return launch(
+        "transpose",
+        matrix,
+        out,
+        rows,
+        columns,
+        grid=(-(-columns // 32), -(-rows // 32)),
+        block=(32, 32),
+    )
 
 
-TRANSPOSE = Kernels(transpose, (
-    Case("a matrix of 33 x 70", (33, 70)),
-    Case("a matrix of 5 x 40", (5, 40)),
-    Case("a matrix of 70 x 33", (70, 33)),
-    Case("a matrix of 64 x 96", (64, 96), counted=True),
-), hidden=(range(1, 100), range(1, 100)))
+TRANSPOSE = Kernels(
+    transpose,
+    (
+        Case("a matrix of 33 x 70", (33, 70)),
+        Case("a matrix of 5 x 40", (5, 40)),
+        Case("a matrix of 70 x 33", (70, 33)),
+        Case("a matrix of 64 x 96", (64, 96), counted=True),
+    ),
+    hidden=(range(1, 100), range(1, 100)),
+)
 
 
 def histogram(random: np.random.Generator, n: int, blocks: int, threads: int):
     """Return the launch of a histogram of n pixels, most of them dark as in many images, in 256 bins, zero before."""
     pixels = random.exponential(30, n).clip(0, 255).astype(np.uint8)
     bins = np.bincount(pixels, minlength=256).astype(np.uint32)
-    return launch("histogram", pixels, n, Output("bins", bins, before=0), grid=blocks, block=threads)
+    return launch(
+        "histogram", pixels, n, Output("bins", bins, before=0), grid=blocks, block=threads
+    )
 
 
 def total(random: np.random.Generator, n: int, blocks: int, threads: int):
     """Return the launch of a sum of n whole numbers, which is exact in any order; the total is zero before."""
     x = random.integers(-9, 10, n).astype(np.float32)
-    return launch("sum", x, n, Output("total", x.sum(keepdims=True), before=0), grid=blocks, block=threads)
+    return launch(
+        "sum", x, n, Output("total", x.sum(keepdims=True), before=0), grid=blocks, block=threads
+    )
 
 
 def scan(random: np.random.Generator, rows: int, columns: int):
@@ -41,13 +57,17 @@ def scan(random: np.random.Generator, rows: int, columns: int):
     return launch("scan", x, y, columns, grid=rows, block=32 * -(-columns // 32))
 
 
-SCAN = Kernels(scan, (
-    Case("3 rows of 100", (3, 100)),
-    Case("2 rows of 7", (2, 7)),
-    Case("5 rows of 1", (5, 1)),
-    Case("2 rows of 225", (2, 225)),
-    Case("4 rows of 256", (4, 256), counted=True),
-), hidden=(range(1, 6), range(1, 257)))
+SCAN = Kernels(
+    scan,
+    (
+        Case("3 rows of 100", (3, 100)),
+        Case("2 rows of 7", (2, 7)),
+        Case("5 rows of 1", (5, 1)),
+        Case("2 rows of 225", (2, 225)),
+        Case("4 rows of 256", (4, 256), counted=True),
+    ),
+    hidden=(range(1, 6), range(1, 257)),
+)
 
 
 def softmax(random: np.random.Generator, rows: int, columns: int, highest: int):
@@ -55,7 +75,9 @@ def softmax(random: np.random.Generator, rows: int, columns: int, highest: int):
     x = (highest - random.exponential(3, (rows, columns))).astype(np.float32)
     powers = np.exp(x.astype(np.float64) - x.max(axis=1, keepdims=True))
     exact = powers / powers.sum(axis=1, keepdims=True)
-    y = Output("y", exact.astype(np.float32), allowed=1e-5 * exact + 1e-12)  # 1e-5: about 170 roundings
+    y = Output(
+        "y", exact.astype(np.float32), allowed=1e-5 * exact + 1e-12
+    )  # 1e-5: about 170 roundings
     return launch("softmax", x, y, rows, columns, grid=-(-rows // 4), block=(32, 4))
 
 
@@ -66,11 +88,15 @@ def ranks(random: np.random.Generator, n: int, threads: int):
     return launch("ranks", x, n, rank, grid=-(-n // threads), block=threads)
 
 
-RANKS = Kernels(ranks, (
-    Case("200 numbers, blocks of 64", (200, 64)),
-    Case("33 numbers, a block of 128", (33, 128)),
-    Case("512 numbers", (512, 128), counted=True),  # 16 warps and 4 tiles
-), hidden=(range(1, 600), [32, 64, 128]))
+RANKS = Kernels(
+    ranks,
+    (
+        Case("200 numbers, blocks of 64", (200, 64)),
+        Case("33 numbers, a block of 128", (33, 128)),
+        Case("512 numbers", (512, 128), counted=True),  # 16 warps and 4 tiles
+    ),
+    hidden=(range(1, 600), [32, 64, 128]),
+)
 
 
 def make_ranks_goals(barriers: int, overlap: bool = False) -> tuple[Goal, ...]:
@@ -79,19 +105,48 @@ def make_ranks_goals(barriers: int, overlap: bool = False) -> tuple[Goal, ...]:
     With `overlap` a last goal is added: the copies of all tiles but the first are under way while the block compares
     with another tile.
     """
-    on = "512 numbers"  # the counted case: 16 warps, each of which loads its own numbers and 4 tiles
+    on = (
+        "512 numbers"  # the counted case: 16 warps, each of which loads its own numbers and 4 tiles
+    )
     return (
-        Goal("calls of __pipeline_memcpy_async", lambda counts: counts[SOURCE]["async_copies"], at_least=1),
-        counted("global_load_requests", on, what="load requests", at_most=16 * 5, least={"unique_bytes": 2 * 4 * 512}),
-        counted("barriers", on, per=16, what="barriers per warp", at_most=barriers, weight=3,
-                least={"shared_load_instructions": 16 * 512 / 4, "barriers": 16 * 4}),
-        *overlap * (counted("overlapped_bytes", on, per=4, at_least=3 * 4 * 128, weight=3,
-                            what="bytes per block that are copied while it compares"),),
+        Goal(
+            "calls of __pipeline_memcpy_async",
+            lambda counts: counts[SOURCE]["async_copies"],
+            at_least=1,
+        ),
+        counted(
+            "global_load_requests",
+            on,
+            what="load requests",
+            at_most=16 * 5,
+            least={"unique_bytes": 2 * 4 * 512},
+        ),
+        counted(
+            "barriers",
+            on,
+            per=16,
+            what="barriers per warp",
+            at_most=barriers,
+            weight=3,
+            least={"shared_load_instructions": 16 * 512 / 4, "barriers": 16 * 4},
+        ),
+        *overlap
+        * (
+            counted(
+                "overlapped_bytes",
+                on,
+                per=4,
+                at_least=3 * 4 * 128,
+                weight=3,
+                what="bytes per block that are copied while it compares",
+            ),
+        ),
     )
 
 
 def make_uneven_rows(with_counter: bool) -> Kernels:
     """Return a subject: sums of rows, most short and few long; `with_counter` adds an argument, a counter that is 0."""
+
     def launches(random: np.random.Generator, rows: int, blocks: int, threads: int):
         """Return the launch of a sum per row; of the rows, which have 0 to 600 numbers, most are short."""
         lengths = random.permutation((600 * np.linspace(0, 1, rows) ** 6).astype(np.int32))
@@ -99,13 +154,19 @@ def make_uneven_rows(with_counter: bool) -> Kernels:
         x = random.integers(-9, 10, starts[-1]).astype(np.int32)
         total = np.diff(np.append(0, x.cumsum())[starts]).astype(np.int32)
         arguments = x, starts, rows, Output("total", total, before=0), np.zeros(1, np.int32)
-        return launch("sums", *(arguments if with_counter else arguments[:-1]), grid=blocks, block=threads)
+        return launch(
+            "sums", *(arguments if with_counter else arguments[:-1]), grid=blocks, block=threads
+        )
 
-    return Kernels(launches, (
-        Case("7 rows, 3 blocks", (7, 3, 64)),
-        Case("3 rows, 5 blocks", (3, 5, 128)),
-        Case("48 rows", (48, 4, 64), counted=True),
-    ), hidden=(range(2, 60), range(1, 9), [32, 64, 128]))
+    return Kernels(
+        launches,
+        (
+            Case("7 rows, 3 blocks", (7, 3, 64)),
+            Case("3 rows, 5 blocks", (3, 5, 128)),
+            Case("48 rows", (48, 4, 64), counted=True),
+        ),
+        hidden=(range(2, 60), range(1, 9), [32, 64, 128]),
+    )
 
 
 def make_row_goals(taken: int = 0) -> tuple[Goal, ...]:
@@ -122,9 +183,20 @@ def products(random: np.random.Generator, count: int, K: int, rows: bool):
 
     The second matrix is stored row by row if `rows`, or else column by column.
     """
-    a, b = (random.integers(-4, 5, shape).astype(np.float16) for shape in ((count, 16, K), (count, K, 8)))
+    a, b = (
+        random.integers(-4, 5, shape).astype(np.float16)
+        for shape in ((count, 16, K), (count, K, 8))
+    )
     c = Output("c", a.astype(np.float32) @ b.astype(np.float32))
-    return launch("multiply", a, b if rows else np.ascontiguousarray(b.transpose(0, 2, 1)), c, K, grid=count, block=32)
+    return launch(
+        "multiply",
+        a,
+        b if rows else np.ascontiguousarray(b.transpose(0, 2, 1)),
+        c,
+        K,
+        grid=count,
+        block=32,
+    )
 
 
 def make_product_goals(on: str, loads: int, moved: int) -> tuple[Goal, ...]:
@@ -134,6 +206,18 @@ def make_product_goals(on: str, loads: int, moved: int) -> tuple[Goal, ...]:
     """
     stores = 2 * int(on.partition(" ")[0])
     return (
-        counted("global_load_requests", on, what="load requests", at_most=loads, least={"unique_bytes": moved}),
-        counted("global_store_requests", on, what="store requests", at_most=stores, least={"unique_bytes": moved}),
+        counted(
+            "global_load_requests",
+            on,
+            what="load requests",
+            at_most=loads,
+            least={"unique_bytes": moved},
+        ),
+        counted(
+            "global_store_requests",
+            on,
+            what="store requests",
+            at_most=stores,
+            least={"unique_bytes": moved},
+        ),
     )

@@ -36,7 +36,9 @@ def read() -> dict[str, dict]:
         return {
             number: {
                 "failed": [*map(str, notes["failed"])],
-                "hinted": [*map(str, notes.get("hinted", notes["failed"]))],  # older files have those alone
+                "hinted": [
+                    *map(str, notes.get("hinted", notes["failed"]))
+                ],  # older files have those alone
                 "met": notes["met"],
             }
             for number, notes in file_notes.items()
@@ -60,7 +62,9 @@ def note(number: str, digest: str, met: bool, hint: bool = True, first: bool = T
         notes = all_notes.setdefault(number, {"failed": [], "hinted": [], "met": None})
         if met:
             notes["met"] = notes["met"] or datetime.date.today().isoformat()
-        hint = hint and (first or any(failed != digest for failed in notes["failed"]))  # others have failed before
+        hint = hint and (
+            first or any(failed != digest for failed in notes["failed"])
+        )  # others have failed before
         for list_name in () if met else ("failed", "hinted") if hint else ("failed",):
             if digest not in notes[list_name]:
                 notes[list_name].append(digest)
@@ -74,8 +78,19 @@ def progress() -> HTML:
     rows = []
     for number, task in exercises().items():
         notes = all_notes.get(number, {"failed": [], "met": None})
-        state = f"goal met on {notes['met']}" if notes["met"] else "tried" if notes["failed"] else ""
-        rows.append({"exercise": number, "title": task.title, "state": state, "failed attempts": len(notes["failed"])})
+        state = (
+            f"goal met on {notes['met']}" if notes["met"] else "tried" if notes["failed"] else ""
+        )
+        rows.append(
+            {
+                "exercise": number,
+                "title": task.title,
+                "state": state,
+                "failed attempts": len(notes["failed"]),
+            }
+        )
     met_count = sum(row["state"].startswith("goal met") for row in rows)
     frame = pd.DataFrame(rows)
-    return table(frame, f"Exercises: {met_count} of {len(rows)} done", {name: name for name in frame})
+    return table(
+        frame, f"Exercises: {met_count} of {len(rows)} done", {name: name for name in frame}
+    )

@@ -23,7 +23,14 @@ from labkit.exercises.exercise import Case, Counts, LastLaunch
 from labkit.ladder.rungs import rung
 from labkit.ladder.source import as_path, cell_arguments, read
 from labkit.ladder.variants import Variant, variant
-from labkit.measure.compare import compare, compare_array, draw_integers, draw_reals, poison, tolerance
+from labkit.measure.compare import (
+    compare,
+    compare_array,
+    draw_integers,
+    draw_reals,
+    poison,
+    tolerance,
+)
 from labkit.spec.layers import LENET86, Layer
 from labkit.spec.reference import conv_float64, error_scale
 
@@ -78,7 +85,9 @@ class InPlaceOf:
     @cached_property
     def options(self) -> dict:
         """The options of the rung for this exercise."""
-        return dict(rung(self.name).solved.get(self.letter, {}) if self.chosen is None else self.chosen)
+        return dict(
+            rung(self.name).solved.get(self.letter, {}) if self.chosen is None else self.chosen
+        )
 
     def draw(self, shapes: str, values: str = "") -> Self:
         """Return a copy with a hidden shape drawn from `shapes`, and inputs from `values`.
@@ -90,7 +99,10 @@ class InPlaceOf:
         for _ in range(_TRIES if shapes and self.hidden else 0):
             K = int(random.choice([layer.K for layer, _ in self.hidden]))
             # A small shape: up to 4 channels, 41 x 41 inputs, 18 maps and 3 images.
-            C, H, W, M, batch = (int(random.integers(*limit)) for limit in ((1, 5), (K, 42), (K, 42), (1, 19), (1, 4)))
+            C, H, W, M, batch = (
+                int(random.integers(*limit))
+                for limit in ((1, 5), (K, 42), (K, 42), (1, 19), (1, 4))
+            )
             if _supports(rung_variant, layer := Layer("a drawn shape", C=C, H=H, W=W, M=M, K=K)):
                 return replace(self, hidden=(*self.hidden, (layer, batch)), seed=values)
         return replace(self, seed=values)
@@ -99,8 +111,15 @@ class InPlaceOf:
     def cases(self) -> tuple[Case, ...]:
         """The hidden shapes, then the layers that are counted."""
         rung_variant = variant(self.name, **self.options)
-        hidden = [Case(layer.name, (layer, batch)) for layer, batch in self.hidden if _supports(rung_variant, layer)]
-        return (*hidden, *(Case(name, (layer, 1), counted=True) for name, layer in self.layers.items()))
+        hidden = [
+            Case(layer.name, (layer, batch))
+            for layer, batch in self.hidden
+            if _supports(rung_variant, layer)
+        ]
+        return (
+            *hidden,
+            *(Case(name, (layer, 1), counted=True) for name, layer in self.layers.items()),
+        )
 
     def variant(self, source: str) -> Variant:
         """Return the source of an attempt as a variant of the rung, with the options of this exercise."""
@@ -114,10 +133,14 @@ class InPlaceOf:
         if isinstance(attempt, Variant):
             asked = self.variant(attempt.source)
             if (attempt.rung.name, dict(attempt.options)) != (asked.rung.name, dict(asked.options)):
-                raise LabError(f"this is {attempt.label}, but the exercise asks for {asked.label}: give it the kernel "
-                               "of the cell that names this exercise in its first line")
+                raise LabError(
+                    f"this is {attempt.label}, but the exercise asks for {asked.label}: give it the kernel "
+                    "of the cell that names this exercise in its first line"
+                )
         text = _text(attempt)
-        self.variant(text)  # made only because it raises LabError if the text has other kernels than the rung
+        self.variant(
+            text
+        )  # made only because it raises LabError if the text has other kernels than the rung
         return text
 
     def prepare(self, source: str) -> None:
@@ -126,17 +149,24 @@ class InPlaceOf:
 
     def inputs(self, case: Case) -> list[tuple[np.ndarray, np.ndarray]]:
         """Return x and k of each run: integers; then real numbers, unless the case is counted."""
-        rung_variant, random = variant(self.name, **self.options), make_generator(self.seed, case.name)
+        rung_variant, random = (
+            variant(self.name, **self.options),
+            make_generator(self.seed, case.name),
+        )
         draws = (draw_integers,) if case.counted else (draw_integers, draw_reals)
         return [draw(rung_variant, *case.what, random) for draw in draws]
 
-    def execute(self, source: str, case: Case, inputs: list[tuple]) -> Iterator[dict[str, np.ndarray]]:
+    def execute(
+        self, source: str, case: Case, inputs: list[tuple]
+    ) -> Iterator[dict[str, np.ndarray]]:
         """Run a source on what `inputs` returned for the case; yield {"y": outputs [B,M,Ho,Wo]} of each run."""
         attempt, (layer, batch) = self.variant(source), case.what
         with attempt.plan(layer, batch) as plan:
             for x, k in inputs:
                 plan.load(x, k)
-                poison(plan, layer, batch, attempt.io_dtype)  # fill y with NaN: an output that is not stored is wrong
+                poison(
+                    plan, layer, batch, attempt.io_dtype
+                )  # fill y with NaN: an output that is not stored is wrong
                 plan.run()
                 yield {"y": plan.result()}
 
@@ -157,13 +187,19 @@ class InPlaceOf:
         if case.counted:  # it has no run with real numbers
             return {}
         _, (x, k) = self.inputs(case)  # the second run has real numbers
-        return {"largest_error": float((np.abs(runs[-1]["y"] - conv_float64(x, k)) / error_scale(x, k)).max())}
+        return {
+            "largest_error": float(
+                (np.abs(runs[-1]["y"] - conv_float64(x, k)) / error_scale(x, k)).max()
+            )
+        }
 
     def last_launch(self, message: str) -> LastLaunch:
         """Return the last launch of the rung's kernels, on the layer in a message of `compare`: "on LAYER, B = 2"."""
         layer = next(case.what[0] for case in self.cases if f"on {case.what[0]}, B" in message)
         launch = variant(self.name, **self.options).launches(layer)[-1]
-        return LastLaunch(launch.kernel, launch.grid, launch.block, (layer.M, layer.Ho, layer.Wo), repr(layer))
+        return LastLaunch(
+            launch.kernel, launch.grid, launch.block, (layer.M, layer.Ho, layer.Wo), repr(layer)
+        )
 
     def warnings(self, source: str) -> str:
         """Return the warnings of the host's compiler about a source, as text."""
@@ -197,10 +233,16 @@ class Output:
         """Return a new array with the values before the launch."""
         dtype, before = self.expected.dtype, self.before
         if before is None and dtype.kind == "f":  # a NaN with all bits set
-            return np.full(self.expected.nbytes, 0xFF, np.uint8).view(dtype).reshape(self.expected.shape)
+            return (
+                np.full(self.expected.nbytes, 0xFF, np.uint8)
+                .view(dtype)
+                .reshape(self.expected.shape)
+            )
         if before is None:  # the largest integer that is not expected
             info, values = np.iinfo(dtype), {*self.expected.ravel().tolist()}
-            before = next((value for value in range(info.max, info.min, -1) if value not in values), info.max)
+            before = next(
+                (value for value in range(info.max, info.min, -1) if value not in values), info.max
+            )
         return np.array(np.broadcast_to(before, self.expected.shape), dtype, order="C")
 
     def compare(self, got: np.ndarray, where: str) -> None:
@@ -209,7 +251,11 @@ class Output:
             compare_array(f"{self.name}, {where},", got, self.expected, self.allowed)
         except CheckFailed as wrong:
             words = f"u{self.expected.itemsize}"  # compare bits: a NaN is not equal to itself
-            untouched = int((got.view(words) == self.make_before().view(words)).sum()) if self.before is None else 0
+            untouched = (
+                int((got.view(words) == self.make_before().view(words)).sum())
+                if self.before is None
+                else 0
+            )
             unset = f"\n{untouched:,} of its elements hold what they held before the launch: no thread has stored them"
             raise CheckFailed(f"{wrong}{unset if untouched else ''}") from None
 
@@ -231,7 +277,9 @@ class ArrayLaunch(NamedTuple):
     shared: int
 
 
-def launch(kernel: str, *arguments: object, grid: int | tuple, block: int | tuple, shared: int = 0) -> ArrayLaunch:
+def launch(
+    kernel: str, *arguments: object, grid: int | tuple, block: int | tuple, shared: int = 0
+) -> ArrayLaunch:
     """Return a launch for `Kernels`: ``launch("fill", n, Output("y", np.ones(n)), grid=4, block=128)``.
 
     Parameters
@@ -307,33 +355,59 @@ class Kernels:
 
     def inputs(self, case: Case) -> list[ArrayLaunch]:
         """Return the launches of a case, with a `Before` in place of each `Output`."""
-        launches, handed_over = self.make_launches(case), {}  # id of an Output -> its Before: launches may share one
+        launches, handed_over = (
+            self.make_launches(case),
+            {},
+        )  # id of an Output -> its Before: launches may share one
 
-        def hide_expected(argument: object) -> object:  # a Before for an Output; any other argument unchanged
+        def hide_expected(
+            argument: object,
+        ) -> object:  # a Before for an Output; any other argument unchanged
             if not isinstance(argument, Output):
                 return argument
-            return handed_over.setdefault(id(argument), Before(argument.name, argument.make_before()))
+            return handed_over.setdefault(
+                id(argument), Before(argument.name, argument.make_before())
+            )
 
-        return [call._replace(arguments=tuple(map(hide_expected, call.arguments))) for call in launches]
+        return [
+            call._replace(arguments=tuple(map(hide_expected, call.arguments))) for call in launches
+        ]
 
-    def execute(self, source: str, case: Case, inputs: list[ArrayLaunch]) -> Iterator[dict[str, np.ndarray]]:
+    def execute(
+        self, source: str, case: Case, inputs: list[ArrayLaunch]
+    ) -> Iterator[dict[str, np.ndarray]]:
         """Do the launches that `inputs` returned for the case; yield once: name of an `Output` -> its array on exit."""
         module = self._module(source, case)
         arguments_of_all = (argument for call in inputs for argument in call.arguments)
         # By id, because launches that share an array share its memory on the device.
-        arrays = {id(array): array for array in arguments_of_all if isinstance(array, (np.ndarray, Before))}
-        on_device = {key: hostcuda.driver.to_device(
-            array.array if isinstance(array, Before) else np.ascontiguousarray(array)) for key, array in arrays.items()}
+        arrays = {
+            id(array): array
+            for array in arguments_of_all
+            if isinstance(array, (np.ndarray, Before))
+        }
+        on_device = {
+            key: hostcuda.driver.to_device(
+                array.array if isinstance(array, Before) else np.ascontiguousarray(array)
+            )
+            for key, array in arrays.items()
+        }
         for kernel, arguments, grid, block, shared in inputs:
-            parameters = [on_device.get(id(argument), _as_scalar(argument)) for argument in arguments]
+            parameters = [
+                on_device.get(id(argument), _as_scalar(argument)) for argument in arguments
+            ]
             module.get_function(kernel)(*parameters, grid=grid, block=block, shared=shared)
-        yield {output.name: hostcuda.driver.from_device_like(on_device[key], output.array)
-               for key, output in arrays.items() if isinstance(output, Before)}
+        yield {
+            output.name: hostcuda.driver.from_device_like(on_device[key], output.array)
+            for key, output in arrays.items()
+            if isinstance(output, Before)
+        }
 
     def compare(self, source: str, case: Case, runs: Sequence[Mapping[str, np.ndarray]]) -> None:
         """Raise CheckFailed if an array of `execute`, which yields once, has a wrong element."""
         (got,) = runs
-        for output in (argument for call in self.make_launches(case) for argument in call.arguments):
+        for output in (
+            argument for call in self.make_launches(case) for argument in call.arguments
+        ):
             if isinstance(output, Output):
                 output.compare(got[output.name], case.name)
 
@@ -346,9 +420,11 @@ class Kernels:
         try:
             launches = self.launches(make_generator(self.seed, case.name), *case.what)
         except TypeError as error:
-            raise LabError(f"the launches fail on {case.name}: {error}. Their function gets `random` first, a "
-                           "numpy.random.Generator from which it draws the inputs, then the values of the case; this "
-                           f"one has the parameters {inspect.signature(self.launches)}") from error
+            raise LabError(
+                f"the launches fail on {case.name}: {error}. Their function gets `random` first, a "
+                "numpy.random.Generator from which it draws the inputs, then the values of the case; this "
+                f"one has the parameters {inspect.signature(self.launches)}"
+            ) from error
         return [launches] if isinstance(launches, ArrayLaunch) else launches
 
     def arguments(self, source: str, case: Case | None = None) -> dict:
@@ -391,7 +467,9 @@ class Numbers:
             inspect.signature(self.count).bind(*answer)
         except TypeError:
             names = ", ".join(inspect.signature(self.count).parameters)
-            raise LabError(f"the answer is {names}; this has {len(answer)} value{'s' * (len(answer) != 1)}") from None
+            raise LabError(
+                f"the answer is {names}; this has {len(answer)} value{'s' * (len(answer) != 1)}"
+            ) from None
         return self.count(*answer)
 
 
@@ -404,7 +482,13 @@ def whole_number(value: object, what: str, least: int, most: int) -> int:
 
 def _as_scalar(value: object) -> object:
     """Return a scalar as the kernel's parameter takes it: Python's int and float are 64 bits wide, C's 32."""
-    return np.int32(value) if isinstance(value, int) else np.float32(value) if isinstance(value, float) else value
+    return (
+        np.int32(value)
+        if isinstance(value, int)
+        else np.float32(value)
+        if isinstance(value, float)
+        else value
+    )
 
 
 def _supports(kernel: Variant, layer: Layer) -> bool:
@@ -422,4 +506,6 @@ def _text(attempt: object) -> str:
     if isinstance(text, Path) or (isinstance(text, str) and text.strip()):
         path = as_path(text)
         return read(path) if path else text
-    raise LabError(f"an attempt is a kernel cell's variant or module, a .cu file or its text, not {attempt!r}")
+    raise LabError(
+        f"an attempt is a kernel cell's variant or module, a .cu file or its text, not {attempt!r}"
+    )

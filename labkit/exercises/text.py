@@ -7,37 +7,58 @@ from hostcuda.source import loops
 from labkit.exercises.exercise import Attempt
 
 # The operators, and functions that divide.
-_DIVISION = re.compile(r"[/%]|\b(?:l{0,2}div|f?mod[fl]?|divides|modulus|remainder[fl]?|__f?div\w*)\b(?= *[({<])")
+_DIVISION = re.compile(
+    r"[/%]|\b(?:l{0,2}div|f?mod[fl]?|divides|modulus|remainder[fl]?|__f?div\w*)\b(?= *[({<])"
+)
 _MACRO = re.compile(r"(?m)^[ \t]*#[ \t]*define[ \t]+(\w+).*")
 # The heads of functions, "load(int i) {", and of lambdas, "load = [&](int i) {"; groups: either name.
-_FUNCTION = re.compile(r"\b(\w+)\s*\([^(){};]{0,1000}\)\s*(?:const\s*)?\{|"
-                       r"\b(\w+)\s*=\s*\[[^\[\]{}]{0,200}\]\s*(?:\([^(){};]{0,1000}\))?[^(){};]{0,200}\{")
+_FUNCTION = re.compile(
+    r"\b(\w+)\s*\([^(){};]{0,1000}\)\s*(?:const\s*)?\{|"
+    r"\b(\w+)\s*=\s*\[[^\[\]{}]{0,200}\]\s*(?:\([^(){};]{0,1000}\))?[^(){};]{0,200}\{"
+)
 _DEEPEST = 8  # the deepest braces in which functions are looked for
 _JUMP = re.compile(r"\bgoto\s+(\w+)")
 _LABEL = re.compile(r"(?m)(?<![?\w])\b([A-Za-z_]\w*)\s*:(?!:)")
-_ARRAY = re.compile(r"(?m)^[ \t]*(?:float|double|int) (\w+)(?:\[[^\]]*\])+;")  # "  float sum[4][2];"
+_ARRAY = re.compile(
+    r"(?m)^[ \t]*(?:float|double|int) (\w+)(?:\[[^\]]*\])+;"
+)  # "  float sum[4][2];"
 # Sources of floats: their types, functions that return or convert to them, and constants except in a half's value.
-_FLOATS = re.compile(r"\b(?!__float)\w*(?:float|double)\w*|\b__f(?!loat)\w+_r[nzud]\b|\bfma\b|##"
-                     r"|\b(?!(?:if|half|sizeof)\b)[a-z]\w*f(?= *\()|(?<![\w.])(?:\d+\.\d*|\.\d+|\d+(?=[fFeE]))[\w.]*")
-_HALF_CONSTANT = re.compile(r"\b__(?:float|double)2half\w*\([-+\d.fFeE ]*\)")  # "__float2half(0.5f)"
+_FLOATS = re.compile(
+    r"\b(?!__float)\w*(?:float|double)\w*|\b__f(?!loat)\w+_r[nzud]\b|\bfma\b|##"
+    r"|\b(?!(?:if|half|sizeof)\b)[a-z]\w*f(?= *\()|(?<![\w.])(?:\d+\.\d*|\.\d+|\d+(?=[fFeE]))[\w.]*"
+)
+_HALF_CONSTANT = re.compile(
+    r"\b__(?:float|double)2half\w*\([-+\d.fFeE ]*\)"
+)  # "__float2half(0.5f)"
 # A quotient that rounds down the work per thread: "n / (gridDim.x * blockDim.x)", "columns / 32".
-_DROPPED = re.compile(r"\b(?:n|rows|columns) / (?:\([^()]*Dim[^()]*\)|\w*threads\b|warpSize\b|32\b)")
+_DROPPED = re.compile(
+    r"\b(?:n|rows|columns) / (?:\([^()]*Dim[^()]*\)|\w*threads\b|warpSize\b|32\b)"
+)
 _EXCHANGED = str.maketrans("/%", "%/")
 EXPLAINED = 20_000  # the most characters of a text whose mistakes are explained: the rungs have up to 12,000
 # A loop without braces whose body begins with a declaration, and so ends there.
-_BODY = re.compile(r"\b(?:for|while) \([^{}]{0,300}?\)\s{0,300}(?:const )?(?:int|unsigned|float) \w+ = ")
+_BODY = re.compile(
+    r"\b(?:for|while) \([^{}]{0,300}?\)\s{0,300}(?:const )?(?:int|unsigned|float) \w+ = "
+)
 
 
 def count_features(code: str) -> dict[str, float]:
     """Return ``divisions_in_loops`` (with remainders), ``floats`` (types, conversions, constants), ``async_copies``."""
     divisions = len(_DIVISION.findall(_find_repeated_code(code)))
-    return {"divisions_in_loops": divisions, "floats": len(_FLOATS.findall(_HALF_CONSTANT.sub("", code))),
-            "async_copies": len(re.findall(r"\b__pipeline_memcpy_async *\(", code))}
+    return {
+        "divisions_in_loops": divisions,
+        "floats": len(_FLOATS.findall(_HALF_CONSTANT.sub("", code))),
+        "async_copies": len(re.findall(r"\b__pipeline_memcpy_async *\(", code)),
+    }
 
 
 def _find_repeated_code(code: str) -> str:
     """Return the code that may run many times: loops, also by goto, and all functions and macros that they name."""
-    code, open_braces, ends = code.replace("\\\n", " "), [], {}  # position of { -> position behind its }
+    code, open_braces, ends = (
+        code.replace("\\\n", " "),
+        [],
+        {},
+    )  # position of { -> position behind its }
     for brace in re.finditer(r"[{}]", code):
         if brace[0] == "{":
             open_braces.append(brace.start())
@@ -46,21 +67,29 @@ def _find_repeated_code(code: str) -> str:
             if len(open_braces) < _DEEPEST:
                 ends[begin] = brace.end()
     definitions = {macro[1]: macro[0] for macro in _MACRO.finditer(code)}
-    definitions |= {function[1] or function[2]: code[function.end() : ends.get(function.end() - 1, 0)]
-                    for function in _FUNCTION.finditer(code)}  # a match ends with the { of the body
+    definitions |= {
+        function[1] or function[2]: code[function.end() : ends.get(function.end() - 1, 0)]
+        for function in _FUNCTION.finditer(code)
+    }  # a match ends with the { of the body
     last_jumps = {jump[1]: jump.start() for jump in _JUMP.finditer(code)}
     texts, end = [*loops(code)], 0
-    for label in _LABEL.finditer(code):  # the code from a label to the last jump to it, once if such loops overlap
+    for label in _LABEL.finditer(
+        code
+    ):  # the code from a label to the last jump to it, once if such loops overlap
         begin, end = max(label.end(), end), max(last_jumps.get(label[1], 0), end)
         texts.append(code[begin:end])
     for text in texts:  # it grows by the functions and macros that a text names, each once
-        texts += [definitions.pop(name) for name in {*re.findall(r"\w+", text)} & definitions.keys()]
+        texts += [
+            definitions.pop(name) for name in {*re.findall(r"\w+", text)} & definitions.keys()
+        ]
     return "\n".join(texts)
 
 
 def find_unset_sums(code: str) -> list[str]:
     """Return declarations, "float sum[4];", of arrays that are added to and never set; compilers do not warn there."""
-    return [array[0].strip() for array in _ARRAY.finditer(code) if _is_only_added_to(array[1], code)]
+    return [
+        array[0].strip() for array in _ARRAY.finditer(code) if _is_only_added_to(array[1], code)
+    ]
 
 
 def _is_only_added_to(name: str, code: str) -> bool:
@@ -68,7 +97,9 @@ def _is_only_added_to(name: str, code: str) -> bool:
     if re.search(rf"(?:\.|->)\s*{name}\b", code):  # a member of a struct
         return False
     element = rf"\b{name}(?:\[(?:[^\[\]]|\[[^\[\]]*\])*\])+"  # sum[i], also sum[i][index[j]]
-    elsewhere = len(re.findall(rf"\b{name}\b", code)) > len(re.findall(element, code))  # a call may set it: f(sum)
+    elsewhere = len(re.findall(rf"\b{name}\b", code)) > len(
+        re.findall(element, code)
+    )  # a call may set it: f(sum)
     added, assigned = re.search(rf"{element}\s*\+=", code), re.search(rf"{element}\s*=(?!=)", code)
     return bool(added) and not assigned and not elsewhere
 
@@ -83,14 +114,20 @@ def list_causes(attempt: Attempt, right_lines: Iterable[str]) -> Iterator[str]:
     if attempt.wrong.startswith("compiles"):
         yield from _find_syntax(code)
     if "__shfl" in attempt.wrong and {"divergent barrier", "exited lanes"} & {*attempt.findings}:
-        yield ("Every lane that the mask of a shuffle names has to execute it: with 0xffffffff all 32 lanes. Move the "
-               "shuffle out of the if or the loop that only some lanes run, and let the if decide who uses its result.")
+        yield (
+            "Every lane that the mask of a shuffle names has to execute it: with 0xffffffff all 32 lanes. Move the "
+            "shuffle out of the if or the loop that only some lanes run, and let the if decide who uses its result."
+        )
     if match := re.search(r"'(\w+)' (?:may be|is) used uninitialized", attempt.wrong):
-        yield (f"`{match[1]}` may be read before it has a value: a local variable begins undefined. initcheck looks at "
-               "memory, not at registers. Set it where it is declared; a sum begins at 0.")
+        yield (
+            f"`{match[1]}` may be read before it has a value: a local variable begins undefined. initcheck looks at "
+            "memory, not at registers. Set it where it is declared; a sum begins at 0."
+        )
     if not attempt.runs_wrong:
         return
-    if "nothing was written" in attempt.wrong and not re.search(r"(?<!\.)\by(?:\[| \+ )", code):  # no y[...] or y + ...
+    if "nothing was written" in attempt.wrong and not re.search(
+        r"(?<!\.)\by(?:\[| \+ )", code
+    ):  # no y[...] or y + ...
         yield "No result is stored: a local variable ends with its thread. Store its value to y when it is complete."
     yield from _find_exchanged(code, right_lines)
     if attempt.wrong.startswith("right"):
@@ -104,8 +141,10 @@ def _find_syntax(code: str) -> Iterator[str]:
     if re.search(r"\brestrict\b", code):
         yield "`restrict` is a word of C. CUDA C++ spells it __restrict__, with two underscores on each side."
     if match := _BODY.search(code):
-        yield (f"The loop in line {code.count(chr(10), 0, match.start()) + 1} has no braces, so only the first "
-               "statement belongs to its body. Write { before the body and } behind it.")
+        yield (
+            f"The loop in line {code.count(chr(10), 0, match.start()) + 1} has no braces, so only the first "
+            "statement belongs to its body. Write { before the body and } behind it."
+        )
     if code.count("{") != code.count("}"):
         yield f"There are {code.count('{')} {{ and {code.count('}')} }}: each {{ needs a }}. Which one is missing?"
 
@@ -115,21 +154,34 @@ def _find_exchanged(code: str, right_lines: Iterable[str]) -> Iterator[str]:
     right = {"".join(line.split()) for line in right_lines}  # without blanks
     for number, line in enumerate(code.splitlines(), 1):
         text = "".join(line.split())
-        if text not in right and text != (exchanged := text.translate(_EXCHANGED)) and exchanged in right:
-            yield (f"Line {number} has / and % exchanged: the quotient says which row or group an element is in, the "
-                   "remainder its place there.")
+        if (
+            text not in right
+            and text != (exchanged := text.translate(_EXCHANGED))
+            and exchanged in right
+        ):
+            yield (
+                f"Line {number} has / and % exchanged: the quotient says which row or group an element is in, the "
+                "remainder its place there."
+            )
 
 
 def _find_lost(code: str) -> Iterator[str]:
     """Yield sentences for what makes results too small: a remainder that no thread takes, or an int for a fraction."""
     if match := _DROPPED.search(code):
-        yield (f"`{match[0]}` drops the remainder: what is left after the last whole round belongs to no thread. "
-               "Let each thread's index grow by the number of threads as long as it is below the end.")
-    for name in dict.fromkeys(re.findall(r"(?<!\()\bint (\w+) = 0\b", code)):  # not the counter of a for
+        yield (
+            f"`{match[0]}` drops the remainder: what is left after the last whole round belongs to no thread. "
+            "Let each thread's index grow by the number of threads as long as it is below the end."
+        )
+    for name in dict.fromkeys(
+        re.findall(r"(?<!\()\bint (\w+) = 0\b", code)
+    ):  # not the counter of a for
         added = re.findall(rf"\b{name} \+= ([^;{{}}]{{0,300}});", code)
         # Floats are added: products of elements, in balanced parentheses (else it is the step of a loop), or powers.
-        if any(("*" in term and "[" in term and term.count("(") == term.count(")"))
-               or term.startswith(("exp(", "expf(")) for term in added):
+        if any(
+            ("*" in term and "[" in term and term.count("(") == term.count(")"))
+            or term.startswith(("exp(", "expf("))
+            for term in added
+        ):
             yield f"`{name}` is an int, so whatever is added loses its fraction: sum floats in a float."
 
 
@@ -138,5 +190,7 @@ def _find_copies_of_itself(code: str) -> Iterator[str]:
     for name in dict.fromkeys(re.findall(r"__shared__ \w+ (\w+)\[", code)):
         filled = re.findall(rf"\b{name}\[[^=;]{{0,300}}\]\s*=(?!=)([^;]{{0,300}});", code)
         if filled and all(f"{name}[" in term for term in filled):
-            yield (f"`{name}` is filled from itself: inside the kernel this name is the shared array's, which "
-                   "hides any array of that name outside. Copy from the pointer that the kernel gets.")
+            yield (
+                f"`{name}` is filled from itself: inside the kernel this name is the shared array's, which "
+                "hides any array of that name outside. Copy from the pointer that the kernel gets."
+            )

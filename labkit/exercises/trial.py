@@ -39,7 +39,9 @@ class Trial:
     about: str  # `START`, `SOLUTION`, or the name of a wrong answer or a cheat
     attempt: tuple  # the arguments of `grade` after the exercise
     says: str = ""  # a part of the answer to a wrong attempt
-    seed: str = ""  # the seed of the grading, which cheats alone have: it tells them from other trials
+    seed: str = (
+        ""  # the seed of the grading, which cheats alone have: it tells them from other trials
+    )
 
     @cached_property
     def graded(self) -> Grade | LabError:
@@ -52,12 +54,26 @@ class Trial:
     def find_problem(self) -> str:
         """Return what is wrong with the grader's answer, followed by that answer; "" if it is the expected one."""
         graded = self.graded
-        if isinstance(graded, LabError):  # expected of a cheat, or of a wrong answer with a part of this message
-            return "" if self.seed or (self.says and self.says in str(graded)) else f"is refused: {graded}"
+        if isinstance(
+            graded, LabError
+        ):  # expected of a cheat, or of a wrong answer with a part of this message
+            return (
+                ""
+                if self.seed or (self.says and self.says in str(graded))
+                else f"is refused: {graded}"
+            )
         if self.seed:  # a cheat
-            return f"meets every goal, also those that it should not:\n{graded}" if graded.passed or graded.long else ""
+            return (
+                f"meets every goal, also those that it should not:\n{graded}"
+                if graded.passed or graded.long
+                else ""
+            )
         if self.about == SOLUTION:
-            return "" if graded.passed and not graded.mistake else f"does not pass, or not in silence:\n{graded}"
+            return (
+                ""
+                if graded.passed and not graded.mistake
+                else f"does not pass, or not in silence:\n{graded}"
+            )
         if graded.passed:
             return f"passes:\n{graded}"
         return "" if self.says in str(graded) else f"is not told {self.says!r}:\n{graded}"
@@ -67,8 +83,13 @@ def write_template(folder: Path) -> list[Path]:
     """Copy the template of an exercise, a kernel on arrays, to a folder; return its files. LabError if it exists."""
     if folder.exists() or folder.is_symlink():
         raise LabError(f"{folder} exists: name a new folder")
-    files = sorted(path for path in (Path(__file__).parent / "template").iterdir() if path.is_file())
-    return [write(folder / path.name.replace("template", folder.resolve().name), read(path)) for path in files]
+    files = sorted(
+        path for path in (Path(__file__).parent / "template").iterdir() if path.is_file()
+    )
+    return [
+        write(folder / path.name.replace("template", folder.resolve().name), read(path))
+        for path in files
+    ]
 
 
 def list_cheats(tried: list[Trial]) -> Iterator[Trial]:
@@ -76,8 +97,13 @@ def list_cheats(tried: list[Trial]) -> Iterator[Trial]:
     exercise = tried[0].exercise
     if not isinstance(exercise.subject, Numbers):
         # Wrong answers may compute the right results, with too many accesses: a grade then has "✓ right on ...".
-        right_trials = [trial for trial in tried if trial.about != SOLUTION and isinstance(trial.graded, Grade)
-                        and any(line.ok and line.text.startswith("right") for line in trial.graded.lines)]
+        right_trials = [
+            trial
+            for trial in tried
+            if trial.about != SOLUTION
+            and isinstance(trial.graded, Grade)
+            and any(line.ok and line.text.startswith("right") for line in trial.graded.lines)
+        ]
         texts = [exercise.subject.source(trial.attempt[0]) for trial in right_trials]
         for about, text in make_cheats(exercise, [exercise.solution, *texts]):
             yield Trial(exercise, f"a cheat: {about}", (text,), seed=GRADED)
@@ -90,7 +116,9 @@ def list_trials(exercise: Exercise) -> Iterator[Trial]:
     """
     numbers = isinstance(exercise.subject, Numbers)
     yield Trial(exercise, START, exercise.subject.start if numbers else (exercise.start,))
-    yield Trial(exercise, SOLUTION, exercise.subject.solution() if numbers else (exercise.solution,))
+    yield Trial(
+        exercise, SOLUTION, exercise.subject.solution() if numbers else (exercise.solution,)
+    )
     path = exercise.folder / "wrong.toml"
     if not path.is_file():
         return
@@ -100,7 +128,9 @@ def list_trials(exercise: Exercise) -> Iterator[Trial]:
         raise LabError(f"{path} is no TOML: {error}") from None
     for about, entry in wrong.items():
         if not isinstance(entry, dict) or not entry.get("says") or {*entry} - _KEYS:
-            raise LabError(f"{path}, {about!r}: give it says, and edits, file or answer, and nothing else but of")
+            raise LabError(
+                f"{path}, {about!r}: give it says, and edits, file or answer, and nothing else but of"
+            )
         yield Trial(exercise, about, _make_attempt(exercise, about, entry), entry["says"])
 
 
@@ -113,7 +143,9 @@ def _make_attempt(exercise: Exercise, about: str, entry: dict) -> tuple:
     text = exercise.solution if entry.get("of") == "solution" else exercise.start
     for old, new in entry.get("edits", ()):
         if (count := text.count(old)) != 1:
-            raise LabError(f"{exercise.folder / 'wrong.toml'}, {about!r}: {old!r} occurs {count} times, and an edit "
-                           "needs a text that occurs once")
+            raise LabError(
+                f"{exercise.folder / 'wrong.toml'}, {about!r}: {old!r} occurs {count} times, and an edit "
+                "needs a text that occurs once"
+            )
         text = text.replace(old, new)
     return (text,)

@@ -73,15 +73,21 @@ class CompiledKernels:
         hostcuda.ensure_context()
         self._threads = threads
         path = cuda_src() / file
-        self._module = hostcuda.compiler.SourceModule(**module_arguments(path.read_text(), path, *options))
-        self._functions = {name: self._module.get_function(name).prepare(signature)
-                           for name, signature in signatures.items()}
+        self._module = hostcuda.compiler.SourceModule(
+            **module_arguments(path.read_text(), path, *options)
+        )
+        self._functions = {
+            name: self._module.get_function(name).prepare(signature)
+            for name, signature in signatures.items()
+        }
 
     def __getattr__(self, name: str) -> Callable[..., None]:
         return functools.partial(self._launch, self._functions[name])
 
     def _launch(self, function, outputs, *arguments):
-        function.prepared_call((tiles(outputs, self._threads), 1, 1), (self._threads, 1, 1), *arguments)
+        function.prepared_call(
+            (tiles(outputs, self._threads), 1, 1), (self._threads, 1, 1), *arguments
+        )
 
 
 @functools.cache
@@ -98,5 +104,7 @@ def images_with_nan(y, shape: tuple[int, ...], dtype) -> np.ndarray:
     with Buffers() as buffers:
         flags = buffers.copy_in(np.zeros(shape[0], np.int32))
         # The first `size` is the number of threads, one per element; the kernel's own arguments follow.
-        _compile_kernels().nan_images(size, y, flags, size, size // shape[0], np.dtype(dtype).itemsize)
+        _compile_kernels().nan_images(
+            size, y, flags, size, size // shape[0], np.dtype(dtype).itemsize
+        )
         return np.flatnonzero(buffers.copy_out(flags, shape[:1], np.int32))

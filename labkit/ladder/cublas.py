@@ -41,17 +41,36 @@ def product(grid, block, stream, u, k, y, B, C, H, W, M, K, shared_size=0):
     u [B, C K K, Ho Wo], k [M, C K K] and y [B, M, Ho Wo] are addresses on the device, of float32 in row-major order.
     grid, block and shared_size are ignored: cuBLAS chooses its own. Raises LabError if cuBLAS reports an error.
     """
-    u, k, y, B, C, H, W, M, K = map(int, (u, k, y, B, C, H, W, M, K))  # ctypes takes no numbers of NumPy
+    u, k, y, B, C, H, W, M, K = map(
+        int, (u, k, y, B, C, H, W, M, K)
+    )  # ctypes takes no numbers of NumPy
     pixels, depth = (H - K + 1) * (W - K + 1), C * K * K
     library, handle = _handle()
-    _check(library.cublasSetStream_v2(handle, ctypes.c_void_p(stream.handle if stream else None)), "cublasSetStream")
+    _check(
+        library.cublasSetStream_v2(handle, ctypes.c_void_p(stream.handle if stream else None)),
+        "cublasSetStream",
+    )
     # cuBLAS's matrices are column-major. A column-major [pixels, depth] matrix is u in row-major order, so the call
     # computes the transposed product y' = u' k'. A stride of 0 gives every image the same k.
     status = library.cublasSgemmStridedBatched(
-        handle, _NO_TRANSPOSE, _NO_TRANSPOSE, pixels, M, depth,
-        ctypes.byref(_ONE), ctypes.c_void_p(u), pixels, ctypes.c_longlong(depth * pixels),
-        ctypes.c_void_p(k), depth, ctypes.c_longlong(0),
-        ctypes.byref(_ZERO), ctypes.c_void_p(y), pixels, ctypes.c_longlong(M * pixels), B,
+        handle,
+        _NO_TRANSPOSE,
+        _NO_TRANSPOSE,
+        pixels,
+        M,
+        depth,
+        ctypes.byref(_ONE),
+        ctypes.c_void_p(u),
+        pixels,
+        ctypes.c_longlong(depth * pixels),
+        ctypes.c_void_p(k),
+        depth,
+        ctypes.c_longlong(0),
+        ctypes.byref(_ZERO),
+        ctypes.c_void_p(y),
+        pixels,
+        ctypes.c_longlong(M * pixels),
+        B,
     )
     _check(status, "cublasSgemmStridedBatched")
 
@@ -67,7 +86,7 @@ def prepare() -> None:
     Raises LabError if there is no GPU or no library, or it does not start.
     """
     if reason := missing():
-        raise LabError(f"{reason}: omit gemm=\"cublas\" to use the rung's own kernel")
+        raise LabError(f'{reason}: omit gemm="cublas" to use the rung\'s own kernel')
     _handle()
 
 
@@ -77,7 +96,9 @@ def _handle():
     hostcuda.ensure_context()
     library, handle = _library(), ctypes.c_void_p()
     _check(library.cublasCreate_v2(ctypes.byref(handle)), "cublasCreate")
-    atexit.register(library.cublasDestroy_v2, handle)  # registered after the context, so destroyed before it
+    atexit.register(
+        library.cublasDestroy_v2, handle
+    )  # registered after the context, so destroyed before it
     _check(library.cublasSetMathMode(handle, _PEDANTIC), "cublasSetMathMode")
     return library, handle
 
@@ -95,15 +116,21 @@ def _library():
         except OSError as error:
             failures.append(f"{path}: {error}")
     reason = "; ".join(failures) or "neither in the CUDA toolkit nor in a wheel"
-    raise LabError("cuBLAS cannot be loaded: install the CUDA toolkit (libcublas.so), or for CUDA 13 `pip install "
-                   f"nvidia-cublas` ({reason})")
+    raise LabError(
+        "cuBLAS cannot be loaded: install the CUDA toolkit (libcublas.so), or for CUDA 13 `pip install "
+        f"nvidia-cublas` ({reason})"
+    )
 
 
 def _candidates():
     """Yield the paths and names of libcublas to try: in CUDA toolkits, in NVIDIA's wheels, on the loader's path."""
     folders = []
     nvcc = shutil.which("nvcc")
-    homes = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), nvcc and Path(nvcc).resolve().parent.parent]
+    homes = [
+        os.environ.get("CUDA_HOME"),
+        os.environ.get("CUDA_PATH"),
+        nvcc and Path(nvcc).resolve().parent.parent,
+    ]
     for home in [*filter(None, homes), "/usr/local/cuda"]:
         folders += [Path(home) / "lib64", *Path(home).glob("targets/*/lib"), Path(home) / "lib"]
     wheels = importlib.util.find_spec("nvidia")

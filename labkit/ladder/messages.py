@@ -13,7 +13,9 @@ _HOST = re.compile(
     r"(?P<file>[^\s:][^:]*):(?P<line>\d+)(?::(?P<column>\d+))?: "
     r"(?P<kind>[a-z ]*error|warning|note(?=: .* was declared here)): (?P<text>.*)"
 )
-_NVCC = re.compile(r"(?P<file>[^\s(][^(]*)\((?P<line>\d+)\): (?P<kind>[a-z ]*error|warning)(?: #[\w-]+)?: (?P<text>.*)")
+_NVCC = re.compile(
+    r"(?P<file>[^\s(][^(]*)\((?P<line>\d+)\): (?P<kind>[a-z ]*error|warning)(?: #[\w-]+)?: (?P<text>.*)"
+)
 
 # ptxas, of instructions that the architecture lacks, "Instruction 'wgmma' requires .target sm_90 or higher", and nvcc,
 # of functions that its headers then leave out.
@@ -52,7 +54,9 @@ def parse_messages(output: str, lines: list[str]) -> Iterator[Message]:
             line, column = int(match["line"]), int(match.groupdict().get("column") or 0)
             if match.re is _NVCC and 1 <= line <= len(lines):
                 column = _find_column(output_lines[index + 1 : index + 3], lines[line - 1])
-            words = re.sub(r" \[-W[\w=-]+\]$", "", match["text"])  # without the option's name, " [-Wunused-variable]"
+            words = re.sub(
+                r" \[-W[\w=-]+\]$", "", match["text"]
+            )  # without the option's name, " [-Wunused-variable]"
             yield Message(line, column, match["kind"], words)
 
 
@@ -78,7 +82,9 @@ def format_messages(messages: Iterable[Message], lines: list[str]) -> str:
 
 def format_errors(output: str, lines: list[str]) -> str:
     """Return the errors among a compiler's messages, as `format_messages` shows them."""
-    return format_messages((message for message in parse_messages(output, lines) if "error" in message.kind), lines)
+    return format_messages(
+        (message for message in parse_messages(output, lines) if "error" in message.kind), lines
+    )
 
 
 def find_lacking(output: str) -> str:
@@ -86,7 +92,9 @@ def find_lacking(output: str) -> str:
     if not (match := _LACKING.search(output)):
         return ""
     if match["major"] or match["function"]:
-        capability = f"{match['major']}.{match['minor']}" if match["major"] else "8.0"  # of __reduce_..._sync
+        capability = (
+            f"{match['major']}.{match['minor']}" if match["major"] else "8.0"
+        )  # of __reduce_..._sync
         return f"{match['instruction'] or match['function']}, which needs compute capability {capability}"
     return f"{match['instruction']}, which its architecture does not have"
 

@@ -17,7 +17,9 @@ class Option:
 
     default: object
     about: str  # what it means
-    validate: Callable[[str, object], object]  # takes a name and a value; returns the value or raises LabError
+    validate: Callable[
+        [str, object], object
+    ]  # takes a name and a value; returns the value or raises LabError
     least: tuple = ()  # values of which one needs the least shared memory; () if it does not depend on the option
 
 
@@ -29,7 +31,9 @@ def format_option(value) -> str:
 def block_size(name: str, value) -> tuple[int, int]:
     """Return the value of an option, two positive integers, as a block of threads (x, y); else raise LabError."""
     if not (isinstance(value, (tuple, list)) and len(value) == 2 and all(map(is_whole, value))):
-        raise LabError(f"{name}={value!r}: a block is a pair of positive integers (x, y), such as (32, 8)")
+        raise LabError(
+            f"{name}={value!r}: a block is a pair of positive integers (x, y), such as (32, 8)"
+        )
     x, y = map(int, value)
     if x * y > MAX_THREADS:
         raise LabError(f"{name}={(x, y)} has {x * y} threads; a block has at most {MAX_THREADS}")
@@ -39,10 +43,14 @@ def block_size(name: str, value) -> tuple[int, int]:
 def tile_side(name: str, value) -> int:
     """Return the value of an option as the side of a square tile with a thread per element; else raise LabError."""
     if not is_whole(value):
-        raise LabError(f"{name}={value!r}: the side of a tile is a positive integer, for example 16")
+        raise LabError(
+            f"{name}={value!r}: the side of a tile is a positive integer, for example 16"
+        )
     if value * value > MAX_THREADS:
-        raise LabError(f"{name}={value} makes a block of {value}x{value} = {value * value} threads; a block has at "
-                       f"most {MAX_THREADS}: take {name} <= 32")
+        raise LabError(
+            f"{name}={value} makes a block of {value}x{value} = {value * value} threads; a block has at "
+            f"most {MAX_THREADS}: take {name} <= 32"
+        )
     return int(value)
 
 

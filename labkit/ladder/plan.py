@@ -23,10 +23,17 @@ if TYPE_CHECKING:
     from labkit.ladder.variants import Variant
 
 SIGNATURE = "PPPiiiiii"  # x, k, y, B, C, H, W, M, K: every kernel of the ladder
-BATCH = {"gpu": 10_000, "cpu": 10}  # images of a plan by default: its run takes milliseconds on either engine
-MAX_SCRATCH_BYTES = 2**30  # of a plan's buffers between kernels; more images than fit are computed in chunks
+BATCH = {
+    "gpu": 10_000,
+    "cpu": 10,
+}  # images of a plan by default: its run takes milliseconds on either engine
+MAX_SCRATCH_BYTES = (
+    2**30
+)  # of a plan's buffers between kernels; more images than fit are computed in chunks
 _masks: dict[int, bytes] = {}  # address of a __constant__ array -> digest of the mask in it
-_constant_lock = threading.RLock()  # held from the copy into such an array to the launch of the kernels that read it
+_constant_lock = (
+    threading.RLock()
+)  # held from the copy into such an array to the launch of the kernels that read it
 
 
 def images_per_launch(batch: int, scratch: int, free: int, limit: int | None = None) -> int:
@@ -44,7 +51,9 @@ def images_per_launch(batch: int, scratch: int, free: int, limit: int | None = N
 
 def draw_inputs(x: np.ndarray, layer: Layer, rng: np.random.Generator) -> np.ndarray:
     """Fill x [B, C, H, W] with random images, 0 to 1; return random masks k, -0.25 to 0.75, of the same data type."""
-    for part in np.array_split(x, tiles(len(x), 1000)):  # in parts: no second array of all images in float32
+    for part in np.array_split(
+        x, tiles(len(x), 1000)
+    ):  # in parts: no second array of all images in float32
         part[...] = rng.random(part.shape, dtype=np.float32)
     return (rng.random(layer.k_shape, dtype=np.float32) - np.float32(0.25)).astype(x.dtype)
 
@@ -70,7 +79,9 @@ class PreparedLaunch(Launch):
 
     function: Any  # of the module, prepared; cuBLAS's product in place of a kernel
     arguments: tuple  # addresses of x, k and y as np.intp, then B, C, H, W, M and K as np.int32
-    dynamic_shared: int  # bytes per block that the launch asks for, beside those that the kernel declares
+    dynamic_shared: (
+        int  # bytes per block that the launch asks for, beside those that the kernel declares
+    )
 
 
 class Plan(Closing):
@@ -111,7 +122,16 @@ class Plan(Closing):
         If the device has too little memory.
     """
 
-    def __init__(self, variant: Variant, layer: Layer, batch: int | None = None, x=None, y=None, k=None, module=None):
+    def __init__(
+        self,
+        variant: Variant,
+        layer: Layer,
+        batch: int | None = None,
+        x=None,
+        y=None,
+        k=None,
+        module=None,
+    ):
         variant.supports(layer)
         batch = BATCH[hostcuda.engine()] if batch is None else batch
         layer.x_shape(batch)  # raises if it is not a number of images
@@ -137,7 +157,9 @@ class Plan(Closing):
         self._constant = self._find_constant(module)
         self._mask = None  # digest of the mask that was loaded
         same_type = self._constant is None or variant.mask_dtype == dtype
-        self._factors = self.k if same_type else new(layer.k_shape, variant.mask_dtype)  # what the array is filled from
+        self._factors = (
+            self.k if same_type else new(layer.k_shape, variant.mask_dtype)
+        )  # what the array is filled from
 
         scratch, arranged = variant.rung.scratch(s), variant.rung.arranged(s)
         free = hostcuda.driver.mem_get_info()[0]
@@ -160,18 +182,34 @@ class Plan(Closing):
         launches = []
         for start in range(0, self.batch, self.images):
             images = min(self.images, self.batch - start)
-            addresses = {**self.buffers, "x": int(self.x) + start * x_bytes, "y": int(self.y) + start * y_bytes}
-            sizes = [np.int32(size) for size in (images, layer.C, layer.H, layer.W, layer.M, layer.K)]
-            for launch, call in zip(variant.geometry(layer, images), variant.calls, strict=True):  # one for each call
+            addresses = {
+                **self.buffers,
+                "x": int(self.x) + start * x_bytes,
+                "y": int(self.y) + start * y_bytes,
+            }
+            sizes = [
+                np.int32(size) for size in (images, layer.C, layer.H, layer.W, layer.M, layer.K)
+            ]
+            for launch, call in zip(
+                variant.geometry(layer, images), variant.calls, strict=True
+            ):  # one for each call
                 arguments = (*(np.intp(addresses[name]) for name in call.buffers), *sizes)
-                dynamic = launch.shared if variant.dynamic_shared else 0  # else the kernel declares all of it
+                dynamic = (
+                    launch.shared if variant.dynamic_shared else 0
+                )  # else the kernel declares all of it
                 # cuBLAS's product has the same method, `prepared_async_call`, and the same arguments as the kernel.
                 function = cublas.GEMM if call.library(s) else self.functions[launch.kernel]
                 if dynamic > SHARED_BYTES:  # a kernel has to opt in to more than 48 KB
                     attribute = hostcuda.driver.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES
                     function.set_attribute(attribute, dynamic)
-                launches.append(PreparedLaunch(**vars(launch), function=function, arguments=arguments,
-                                               dynamic_shared=dynamic))
+                launches.append(
+                    PreparedLaunch(
+                        **vars(launch),
+                        function=function,
+                        arguments=arguments,
+                        dynamic_shared=dynamic,
+                    )
+                )
         self.launches = tuple(launches)
 
     def _find_function(self, module, name):
@@ -191,8 +229,10 @@ class Plan(Closing):
         address, size = module.get_global(self.variant.constant)
         needed = int(np.prod(self.layer.k_shape)) * self.variant.mask_dtype.itemsize
         if needed > size:
-            raise LabError(f"{self.variant.label}: the __constant__ array {self.variant.constant} has {size:,} bytes, "
-                           f"the mask of {self.layer} {needed:,}: make the array larger")
+            raise LabError(
+                f"{self.variant.label}: the __constant__ array {self.variant.constant} has {size:,} bytes, "
+                f"the mask of {self.layer} {needed:,}: make the array larger"
+            )
         return int(address)
 
     def load(self, x: np.ndarray | None = None, k: np.ndarray | None = None) -> None:
@@ -206,7 +246,9 @@ class Plan(Closing):
             array: `run` copies again if another plan, perhaps of another thread, has loaded another mask since.
         """
         if x is not None:
-            hostcuda.driver.memcpy_htod(self.x, self._require_input("x", x, self.layer.x_shape(self.batch)))
+            hostcuda.driver.memcpy_htod(
+                self.x, self._require_input("x", x, self.layer.x_shape(self.batch))
+            )
         if k is not None:
             k = self._require_input("k", k, self.layer.k_shape)
             hostcuda.driver.memcpy_htod(self.k, k)
@@ -228,7 +270,9 @@ class Plan(Closing):
         """Return an array in C order and `variant.io_dtype`; LabError, with its name, if it has another shape."""
         array = np.ascontiguousarray(array, self.variant.io_dtype)
         if array.shape != shape:
-            raise LabError(f"{name} has the shape {array.shape}; {self.layer}, batch {self.batch}, needs {shape}")
+            raise LabError(
+                f"{name} has the shape {array.shape}; {self.layer}, batch {self.batch}, needs {shape}"
+            )
         return array
 
     def run(self, stream=None, mark: Callable[[], None] | None = None) -> None:
@@ -240,7 +284,9 @@ class Plan(Closing):
         mark : callable, optional
             Called before each launch and after the last one, for example to time them separately.
         """
-        with nullcontext() if self._constant is None else _constant_lock:  # plans of a module share the mask's array
+        with (
+            nullcontext() if self._constant is None else _constant_lock
+        ):  # plans of a module share the mask's array
             if self._constant is not None and self._mask not in (None, _masks.get(self._constant)):
                 # Another plan of the module has loaded its mask there since.
                 size = int(np.prod(self.layer.k_shape)) * self.variant.mask_dtype.itemsize
@@ -250,7 +296,12 @@ class Plan(Closing):
                 if mark:
                     mark()
                 launch.function.prepared_async_call(
-                    launch.grid, launch.block, stream, *launch.arguments, shared_size=launch.dynamic_shared)
+                    launch.grid,
+                    launch.block,
+                    stream,
+                    *launch.arguments,
+                    shared_size=launch.dynamic_shared,
+                )
             if mark:
                 mark()
 

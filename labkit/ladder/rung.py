@@ -67,11 +67,17 @@ class Call:
 class Rounding:
     """How a kernel rounds, for the checker's error bound."""
 
-    storage: np.dtype = FLOAT  # of x, k and y: inputs are rounded to it before the kernel runs, outputs after
+    storage: np.dtype = (
+        FLOAT  # of x, k and y: inputs are rounded to it before the kernel runs, outputs after
+    )
     accumulate: np.dtype = FLOAT  # type of the running sum
-    part: np.dtype | None = None  # type of the partial sums of `part_terms` products each, if it sums in two levels
+    part: np.dtype | None = (
+        None  # type of the partial sums of `part_terms` products each, if it sums in two levels
+    )
     part_terms: int = 0
-    operands: np.dtype | None = None  # type of the factors, if the op itself rounds x and k before it multiplies them
+    operands: np.dtype | None = (
+        None  # type of the factors, if the op itself rounds x and k before it multiplies them
+    )
     # How many numbers of that type add up to a factor, 1 or 2. With 2, the product of the two low parts is left out.
     parts: int = 1
 
@@ -84,7 +90,9 @@ class Rung:
     name: str  # key of the records in `data/`
     idea: str  # one sentence
     calls: tuple[Call, ...]  # the kernels, in the order of their launches
-    base: str | None = None  # the rung that the diffs begin from; None: a new program, whose page shows the kernel
+    base: str | None = (
+        None  # the rung that the diffs begin from; None: a new program, whose page shows the kernel
+    )
     # The sub-steps that lead from the base to the rung, one idea each, in order. The other sub-steps are experiments
     # beside the path.
     path: tuple[str, ...] = ()
@@ -94,14 +102,18 @@ class Rung:
     sizes: Callable[[Scope], dict] = lambda s: {}
     # The text of the measured sizes that `sizes` chooses from, if these options make it do so. It is part of the code.
     recorded: Callable[[Mapping], str] = lambda options: ""
-    defines: Callable[[Scope], dict[str, int]] = lambda s: {}  # compile-time parameters: -DNAME=value
+    defines: Callable[[Scope], dict[str, int]] = (
+        lambda s: {}
+    )  # compile-time parameters: -DNAME=value
     rounding: Callable[[Mapping], Rounding] = lambda options: Rounding()
     constant: str | None = None  # the __constant__ array that holds the mask
     scratch: Callable[[Scope], int] = lambda s: 0  # bytes of the buffer "u" per image
     # the most images per launch; None if only the grid and the scratch buffer limit them
     images: Callable[[Scope], int | None] = lambda s: None
     arranged: Callable[[Scope], int] = lambda s: 0  # bytes of the buffer "a", the arranged mask
-    limit: Callable[[Scope], str] = lambda s: ""  # why the rung cannot compute the layer; "" if it can
+    limit: Callable[[Scope], str] = lambda s: (
+        ""
+    )  # why the rung cannot compute the layer; "" if it can
     min_capability: tuple[int, int] = (5, 0)  # the compute capability that its instructions need
     # The sub-steps: name and sentence. Each is a kernel file `steps/<rung>/<step>.cu` and is chosen by the option
     # `step`. The scope has it as `s.step`; that is None for the rung itself.
@@ -112,13 +124,19 @@ class Rung:
     solved: dict[str, dict] = field(default_factory=dict)
 
     def __post_init__(self):
-        if self.steps:  # a rung with sub-steps has the option `step`, which its file does not write down
+        if (
+            self.steps
+        ):  # a rung with sub-steps has the option `step`, which its file does not write down
             about = "a sub-step in place of the rung: " + ", ".join(self.steps)
-            object.__setattr__(self, "options", {**self.options, "step": Option(None, about, self._validate_step)})
+            object.__setattr__(
+                self, "options", {**self.options, "step": Option(None, about, self._validate_step)}
+            )
 
     def _validate_step(self, name, value):
         """Return the value of the option `step` if it is a sub-step of the rung or None; else raise LabError."""
-        if value is not None and value not in tuple(self.steps):  # a tuple: the value may not be hashable
+        if value is not None and value not in tuple(
+            self.steps
+        ):  # a tuple: the value may not be hashable
             raise LabError(f"{name}={value!r}: {self.label} has the steps {', '.join(self.steps)}")
         return value
 
@@ -131,8 +149,15 @@ class Rung:
         images = layer.x_shape(images)[0]  # raises if it is not a number of images
         dimensions = {name: getattr(layer, name) for name in ("C", "H", "W", "M", "K", "Ho", "Wo")}
         multiprocessors, shared_opt_in = read_launch_limits()
-        s = Scope(**dimensions, B=images, pixels=layer.Ho * layer.Wo, depth=layer.terms,
-                  multiprocessors=multiprocessors, shared_opt_in=shared_opt_in, **options)
+        s = Scope(
+            **dimensions,
+            B=images,
+            pixels=layer.Ho * layer.Wo,
+            depth=layer.terms,
+            multiprocessors=multiprocessors,
+            shared_opt_in=shared_opt_in,
+            **options,
+        )
         vars(s).update(self.sizes(s))
         return s
 

@@ -50,7 +50,9 @@ def as_path(source: str | Path) -> Path | None:
         return None
     path = Path(source).expanduser()
     if not path.is_file():
-        raise LabError(f"there is no kernel file {path}; give the path of a .cu file or the kernel's text")
+        raise LabError(
+            f"there is no kernel file {path}; give the path of a .cu file or the kernel's text"
+        )
     return path.resolve()
 
 
@@ -62,43 +64,62 @@ def read(path: Path) -> str:
 def decode(data: bytes, name: Path | str) -> str:
     r"""Return the bytes of a kernel file as text, each line ended by "\n"; LabError, with `name`, if not UTF-8."""
     try:
-        return io.TextIOWrapper(io.BytesIO(data), encoding="utf-8").read()  # as `open` does, also with "\r\n"
+        return io.TextIOWrapper(
+            io.BytesIO(data), encoding="utf-8"
+        ).read()  # as `open` does, also with "\r\n"
     except UnicodeDecodeError as error:
         line = 1 + error.object[: error.start].count(b"\n")
-        raise LabError(f"{name}, line {line}: {error.object[error.start]:#x} is no UTF-8; save it as UTF-8") from None
+        raise LabError(
+            f"{name}, line {line}: {error.object[error.start]:#x} is no UTF-8; save it as UTF-8"
+        ) from None
 
 
 def changed_lines(a: list[str], b: list[str]) -> int:
     """Return how many lines differ between two sources, given as lines: a replaced line counts once, blanks do not."""
     a, b = ([" ".join(line.split()) for line in source] for source in (a, b))
     matcher = difflib.SequenceMatcher(None, a, b, autojunk=False)
-    return sum(max(i2 - i1, j2 - j1) for tag, i1, i2, j1, j2 in matcher.get_opcodes() if tag != "equal")
+    return sum(
+        max(i2 - i1, j2 - j1) for tag, i1, i2, j1, j2 in matcher.get_opcodes() if tag != "equal"
+    )
 
 
 def find_functions(text: str) -> dict[str, tuple[int, int]]:
     """Return where each function of a source is: its name to (first, end) character, with the comment right above."""
     # `code` has blanks in place of comments; `begin` is where the present declaration begins, `brace` its first {.
     code, spans, depth, begin, brace = code_only(text), {}, 0, 0, 0
-    for mark in re.finditer(r"[{};]|^[ \t]*#.*$", code, re.MULTILINE):  # braces, semicolons, preprocessor lines
+    for mark in re.finditer(
+        r"[{};]|^[ \t]*#.*$", code, re.MULTILINE
+    ):  # braces, semicolons, preprocessor lines
         depth += {"{": 1, "}": -1}.get(mark[0], 0)
         if mark[0] == "{" and depth == 1:
             brace = mark.start()
         if depth or mark[0] == "{":  # inside of braces: a declaration ends outside of all
             continue
-        head = _remove_parentheses(code[begin:brace]) if mark[0] == "}" else ""  # "void f\0 " of "void f(int i) {...}"
-        if names := re.findall(r"\b(\w++)\s*+\0", head):  # the last name before parentheses is the function's
+        head = (
+            _remove_parentheses(code[begin:brace]) if mark[0] == "}" else ""
+        )  # "void f\0 " of "void f(int i) {...}"
+        if names := re.findall(
+            r"\b(\w++)\s*+\0", head
+        ):  # the last name before parentheses is the function's
             first_word = begin + len(code[begin:brace]) - len(code[begin:brace].lstrip())
             blank_line = text.rfind("\n\n", begin, first_word)  # above the function and its comment
             start = begin if blank_line < 0 else blank_line + 2
-            spans[names[-1]] = start + len(text[start:]) - len(text[start:].lstrip("\n")), mark.end()  # no blank lines
+            spans[names[-1]] = (
+                start + len(text[start:]) - len(text[start:].lstrip("\n")),
+                mark.end(),
+            )  # no blank lines
         begin = mark.end()
     return spans
 
 
 def parameter_names(code: str, function: str) -> list[str]:
     """Return the names of a function's parameters, in order; `code` has no comments, as `code_only` gives it."""
-    match = re.search(rf"\b{re.escape(function)}\s*\(([^()]*)\)\s*{{", code)  # the definition: name (...) {
-    return re.findall(r"(\w+)\s*(?:\[\w*\]\s*)*(?:,|$)", match[1].strip()) if match else []  # x of "float x[3],"
+    match = re.search(
+        rf"\b{re.escape(function)}\s*\(([^()]*)\)\s*{{", code
+    )  # the definition: name (...) {
+    return (
+        re.findall(r"(\w+)\s*(?:\[\w*\]\s*)*(?:,|$)", match[1].strip()) if match else []
+    )  # x of "float x[3],"
 
 
 def _remove_parentheses(code: str) -> str:
@@ -123,13 +144,17 @@ def with_functions(source: str, cell: str) -> str:
     old_places, new_places = find_functions(source), find_functions(cell)
     names = [name for name in new_places if name in old_places]
     if not names:
-        raise LabError(f"the cell has to define one of the kernel's functions, {', '.join(old_places)}, "
-                       f"but it defines {', '.join(new_places) or 'none'}")
+        raise LabError(
+            f"the cell has to define one of the kernel's functions, {', '.join(old_places)}, "
+            f"but it defines {', '.join(new_places) or 'none'}"
+        )
     # A text is all from the end of the function before to its own end; the last has the rest of the cell, too.
     ends = [*(new_places[name][1] for name in names[:-1]), len(cell)]
     texts = [cell[begin:end].strip("\n") for begin, end in zip([0, *ends], ends, strict=False)]
     # From the last to the first, so that the places before stay valid.
-    for (begin, end), text in sorted(zip(map(old_places.get, names), texts, strict=True), reverse=True):
+    for (begin, end), text in sorted(
+        zip(map(old_places.get, names), texts, strict=True), reverse=True
+    ):
         source = source[:begin] + text + source[end:]
     return source
 
@@ -145,8 +170,12 @@ def select_view(text: str, skeleton: bool) -> str:
     """
     if not skeleton:
         return _SKELETON_BLOCK.sub(lambda match: match[2] or "", text)  # what follows #else
-    without_comment = re.sub(r"\A(?://[^\n]*\n)+\n*", "", text)  # lines of // at the top, and blank lines
-    return _SKELETON_BLOCK.sub(lambda match: match[1], without_comment)  # what follows #ifdef SKELETON
+    without_comment = re.sub(
+        r"\A(?://[^\n]*\n)+\n*", "", text
+    )  # lines of // at the top, and blank lines
+    return _SKELETON_BLOCK.sub(
+        lambda match: match[1], without_comment
+    )  # what follows #ifdef SKELETON
 
 
 def without_solution(text: str) -> str:

@@ -6,15 +6,37 @@ import pandas as pd
 
 # A sweep: a row per point. `with_options` adds a column per option.
 SWEEP = (
-    "date", "device", "engine", "software", "rung", "label", "options", "code", "layer", "batch", "dtype", "op_ms",
-    "op_min_ms", "op_max_ms", "x_reference", "repeat", "registers", "local_bytes", "shared_bytes", "threads", "reason",
+    "date",
+    "device",
+    "engine",
+    "software",
+    "rung",
+    "label",
+    "options",
+    "code",
+    "layer",
+    "batch",
+    "dtype",
+    "op_ms",
+    "op_min_ms",
+    "op_max_ms",
+    "x_reference",
+    "repeat",
+    "registers",
+    "local_bytes",
+    "shared_bytes",
+    "threads",
+    "reason",
 )
 
 
 def sweep_table(rows: list[dict] | pd.DataFrame) -> pd.DataFrame:
     """Return the rows of a sweep, by column, as a table with the columns `SWEEP` and one per option."""
     frame = pd.DataFrame(rows).reindex(columns=SWEEP)
-    for name in ("code", "reason"):  # missing in older records and in rows of combinations that are no variants
+    for name in (
+        "code",
+        "reason",
+    ):  # missing in older records and in rows of combinations that are no variants
         frame[name] = frame[name].astype(object).fillna("")
     return with_options(frame)
 
@@ -22,7 +44,9 @@ def sweep_table(rows: list[dict] | pd.DataFrame) -> pd.DataFrame:
 def with_options(frame: pd.DataFrame) -> pd.DataFrame:
     """Return a copy of a table with a column for each option in its texts "options", such as "rows=8 block=32x8"."""
     frame = frame.copy()
-    rows = [_split_words(text) for text in frame["options"].astype(object).fillna("")]  # a dict of texts per row
+    rows = [
+        _split_words(text) for text in frame["options"].astype(object).fillna("")
+    ]  # a dict of texts per row
     for name in dict.fromkeys(name for options in rows for name in options):
         values = [int(row[name]) if row.get(name, "").isdigit() else row.get(name) for row in rows]
         frame[name] = pd.Series(values, frame.index, dtype=object).infer_objects()
@@ -36,7 +60,11 @@ def as_options(text: str) -> dict[str, int | str | tuple[int, ...]]:
 
 def parse_kernel_times(text: str | float) -> dict[str, float]:
     """Return the time of each kernel [ms] in a text such as "im2col=1.2 gemm=3.4"; nothing for a missing value."""
-    return {name: float(ms) for name, ms in _split_words(text).items()} if isinstance(text, str) else {}
+    return (
+        {name: float(ms) for name, ms in _split_words(text).items()}
+        if isinstance(text, str)
+        else {}
+    )
 
 
 def _split_words(text: str) -> dict[str, str]:

@@ -72,14 +72,18 @@ class Variant:
     def __init__(self, rung: Rung, options: dict, text: str, path: Path | None, own: bool):
         self.rung, self.source, self.path, self.own = rung, text, path, own
         self.options = MappingProxyType(options)
-        self.calls = tuple(call for call in rung.calls if call.used(Scope(**options)))  # a step may leave calls out
+        self.calls = tuple(
+            call for call in rung.calls if call.used(Scope(**options))
+        )  # a step may leave calls out
         code = code_only(text)
         self.kernels = self._choose_kernels(kernel_names(code))
         if own:
             self._require_order(code)
         self.constant = rung.constant
         arrays = constant_arrays(code)
-        if (own or self.step) and rung.constant not in arrays:  # another name for the mask's array, or no such array
+        if (
+            own or self.step
+        ) and rung.constant not in arrays:  # another name for the mask's array, or no such array
             self.constant = arrays[0] if len(arrays) == 1 else None
         self.dynamic_shared = has_dynamic_shared(code)
 
@@ -90,25 +94,36 @@ class Variant:
             return names
         if set(expected) <= set(names):
             return expected
-        raise LabError(f"{self.file_name} takes the place of {self.rung.label} and has to define "
-                       f"{' and '.join(expected)}; it defines {', '.join(names) or 'no __global__ void function'}. A "
-                       f"cell with %%kernel {self.rung.number} --part --name mine takes some functions: grade mine")
+        raise LabError(
+            f"{self.file_name} takes the place of {self.rung.label} and has to define "
+            f"{' and '.join(expected)}; it defines {', '.join(names) or 'no __global__ void function'}. A "
+            f"cell with %%kernel {self.rung.number} --part --name mine takes some functions: grade mine"
+        )
 
     def _require_order(self, code: str) -> None:
         """Raise LabError if a kernel in `code` has the parameters of the lab's kernel, but in another order."""
-        lab_code = code_only(kernel_files.read(self.rung.step_file(self.step) if self.step else self.rung.file))
-        for call, kernel in zip(self.calls, self.kernels, strict=True):  # `_choose_kernels` has one for each call
+        lab_code = code_only(
+            kernel_files.read(self.rung.step_file(self.step) if self.step else self.rung.file)
+        )
+        for call, kernel in zip(
+            self.calls, self.kernels, strict=True
+        ):  # `_choose_kernels` has one for each call
             own_names = kernel_files.parameter_names(code, kernel)
             lab_names = kernel_files.parameter_names(lab_code, call.kernel)
             if own_names != lab_names and sorted(own_names) == sorted(lab_names):
-                raise LabError(f"{self.file_name}: {kernel} has the parameters ({', '.join(own_names)}), but "
-                               f"{self.rung.label} passes ({', '.join(lab_names)}): put them in this order")
+                raise LabError(
+                    f"{self.file_name}: {kernel} has the parameters ({', '.join(own_names)}), but "
+                    f"{self.rung.label} passes ({', '.join(lab_names)}): put them in this order"
+                )
 
     @property
     def label(self) -> str:
         """The variant as tables and plots write it: "01 baseline", "03 registers, sum", "04 tiling, tile=32"."""
-        options = [f"{name}={format_option(value)}" for name, value in self.options.items()
-                   if name != "step" and value != self.rung.options[name].default]
+        options = [
+            f"{name}={format_option(value)}"
+            for name, value in self.options.items()
+            if name != "step" and value != self.rung.options[name].default
+        ]
         step_name = [self.step] if self.step else []
         own_name = [self.path.name if self.path else "own source"] if self.own else []
         return ", ".join([self.rung.label, *step_name, *own_name, *options])
@@ -165,14 +180,22 @@ class Variant:
     @property
     def identity(self) -> str:
         """A digest of the source, its headers, the options and the recorded sizes that take the place of options."""
-        parts = [self.rung.name, dict(self.options), self.rung.recorded(self.options), self.source, *self.headers]
+        parts = [
+            self.rung.name,
+            dict(self.options),
+            self.rung.recorded(self.options),
+            self.source,
+            *self.headers,
+        ]
         text = json.dumps(parts, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     @functools.cached_property
     def code(self) -> str:
         """A short digest of the source, its headers and the recorded sizes: another kernel has another one."""
-        return kernel_files.digest(self.source + "".join(self.headers) + self.rung.recorded(self.options))
+        return kernel_files.digest(
+            self.source + "".join(self.headers) + self.rung.recorded(self.options)
+        )
 
     def __eq__(self, other) -> bool:
         return isinstance(other, Variant) and self.identity == other.identity
@@ -180,7 +203,9 @@ class Variant:
     def __hash__(self) -> int:
         return hash((self.source, self.options_text))  # without the headers, which may change
 
-    def __reduce__(self):  # a rung holds functions, which cannot be pickled: it is found again by its name
+    def __reduce__(
+        self,
+    ):  # a rung holds functions, which cannot be pickled: it is found again by its name
         return _restore, (self.rung.name, dict(self.options), self.source, self.path, self.own)
 
     def __repr__(self) -> str:
@@ -194,8 +219,10 @@ class Variant:
     def geometry(self, layer: Layer, images: int) -> tuple[Launch, ...]:
         """Return a launch per kernel for `images` images of `layer`, without checking any limit."""
         s = self.scope(layer, images)
-        return tuple(Launch(kernel, call.grid(s), call.block(s), call.shared(s))
-                     for kernel, call in zip(self.kernels, self.calls, strict=True))
+        return tuple(
+            Launch(kernel, call.grid(s), call.block(s), call.shared(s))
+            for kernel, call in zip(self.kernels, self.calls, strict=True)
+        )
 
     def defines(self, layer: Layer) -> dict[str, int]:
         """Return the compile-time parameters for `layer`."""
@@ -216,21 +243,33 @@ class Variant:
         if self.constant:
             size = int(np.prod(layer.k_shape)) * self.mask_dtype.itemsize
             if size > CONSTANT_BYTES:
-                raise LabError(f"{self.label} keeps the mask in constant memory, {CONSTANT_BYTES:,} bytes; the mask of "
-                               f"{layer} has {size:,}: take a rung that does not, such as 1 or 6")
+                raise LabError(
+                    f"{self.label} keeps the mask in constant memory, {CONSTANT_BYTES:,} bytes; the mask of "
+                    f"{layer} has {size:,}: take a rung that does not, such as 1 or 6"
+                )
         s = self.scope(layer)
         for name, value in self.options.items():
             # The rung's `sizes` may replace a reader's value, too, where the step or the layer decides it: refuse that.
             if value is not None and (actual := getattr(s, name)) != value:
-                raise LabError(f"{self.label}: {name} is {format_option(actual)} for {layer}; leave "
-                               f"{name}={format_option(value)} out")
+                raise LabError(
+                    f"{self.label}: {name} is {format_option(actual)} for {layer}; leave "
+                    f"{name}={format_option(value)} out"
+                )
         if reason := self.rung.limit(s):
-            raise LabError(f"{self.label} cannot compute {layer}: {reason}; take a rung that can, such as 7")
-        for array, size in (("input", layer.C * layer.H * layer.W), ("output", layer.M * s.pixels),
-                            ("mask", layer.M * s.depth), ("unrolled", self.rung.scratch(s) // 4)):
+            raise LabError(
+                f"{self.label} cannot compute {layer}: {reason}; take a rung that can, such as 7"
+            )
+        for array, size in (
+            ("input", layer.C * layer.H * layer.W),
+            ("output", layer.M * s.pixels),
+            ("mask", layer.M * s.depth),
+            ("unrolled", self.rung.scratch(s) // 4),
+        ):
             if size > MAX_OFFSET:
-                raise LabError(f"{self.label} counts inside one image with 32-bit integers, up to {MAX_OFFSET:,}; the "
-                               f"{array} of {layer} has {size:,} elements")
+                raise LabError(
+                    f"{self.label} counts inside one image with 32-bit integers, up to {MAX_OFFSET:,}; the "
+                    f"{array} of {layer} has {size:,} elements"
+                )
         self._require_launchable(layer)
 
     def _require_launchable(self, layer):
@@ -238,14 +277,22 @@ class Variant:
         for launch, call in zip(self.geometry(layer, 1), self.calls, strict=True):
             threads = int(np.prod(launch.block))
             if threads > MAX_THREADS:
-                raise LabError(f"{self.label}: {threads} threads in a block; the limit is {MAX_THREADS}")
-            if (shared := launch.shared + call.static) > (shared_limit := self._find_shared_limit()):
-                raise LabError(f"{self.label} needs {shared:,} bytes of shared memory per block for {layer}; the limit "
-                               f"is {shared_limit:,}: {self._suggest_less_shared(layer)}")
+                raise LabError(
+                    f"{self.label}: {threads} threads in a block; the limit is {MAX_THREADS}"
+                )
+            if (shared := launch.shared + call.static) > (
+                shared_limit := self._find_shared_limit()
+            ):
+                raise LabError(
+                    f"{self.label} needs {shared:,} bytes of shared memory per block for {layer}; the limit "
+                    f"is {shared_limit:,}: {self._suggest_less_shared(layer)}"
+                )
             for axis, size, limit in zip("xyz", launch.grid, MAX_GRID, strict=True):
                 if size > limit:
-                    raise LabError(f"{self.label}: {launch.kernel} for {layer} takes {size:,} blocks in {axis}; the "
-                                   f"limit of a grid is {limit:,}")
+                    raise LabError(
+                        f"{self.label}: {launch.kernel} for {layer} takes {size:,} blocks in {axis}; the "
+                        f"limit of a grid is {limit:,}"
+                    )
 
     def _find_shared_limit(self) -> int:
         """Return how many bytes of shared memory a block can have: if dynamic, as many as it can opt in to."""
@@ -261,9 +308,16 @@ class Variant:
             return max(call.shared(s) + call.static for call in self.calls)
 
         # Of each option the value that needs least; `least` holds the candidates.
-        smallest = {name: min(option.least, key=lambda value: shared_bytes(**{name: value}))
-                    for name, option in self.rung.options.items() if option.least}
-        remedies = {name: value for name, value in smallest.items() if shared_bytes(**{name: value}) < shared_bytes()}
+        smallest = {
+            name: min(option.least, key=lambda value: shared_bytes(**{name: value}))
+            for name, option in self.rung.options.items()
+            if option.least
+        }
+        remedies = {
+            name: value
+            for name, value in smallest.items()
+            if shared_bytes(**{name: value}) < shared_bytes()
+        }
         if shared_bytes(**remedies) > self._find_shared_limit():
             return "take a rung that needs less, such as 1"
         return f"take a smaller {' or '.join(remedies)}"
@@ -282,7 +336,9 @@ class Variant:
             with self._name_missing_instruction(), warnings.catch_warnings():
                 # "wgmma is serialized": ptxas warns of it, in the lab's kernels only for shapes that the tests have.
                 if self.path and self.path.is_relative_to(PACKAGE):
-                    warnings.filterwarnings("ignore", "(?s).*Potential Performance Loss", UserWarning)
+                    warnings.filterwarnings(
+                        "ignore", "(?s).*Potential Performance Loss", UserWarning
+                    )
                 _modules[key] = hostcuda.compiler.SourceModule(**self.compiler_arguments(defines))
         return _modules[key]
 
@@ -292,8 +348,14 @@ class Variant:
         Equal compile-time parameters are compiled once. Any number of threads may call this. Raises as `module` does.
         """
         self._require_instructions()
-        missing = [defines for defines in map(self.defines, layers) if self._make_module_key(defines) not in _modules]
-        jobs = {tuple(defines.items()): self.compiler_arguments(defines) for defines in missing}.values()
+        missing = [
+            defines
+            for defines in map(self.defines, layers)
+            if self._make_module_key(defines) not in _modules
+        ]
+        jobs = {
+            tuple(defines.items()): self.compiler_arguments(defines) for defines in missing
+        }.values()
         with ThreadPoolExecutor(min(len(jobs), os.cpu_count() or 1) or 1) as pool:
             for future in [pool.submit(hostcuda.compiler.compile, **job) for job in jobs]:
                 with self._name_missing_instruction():
@@ -304,10 +366,14 @@ class Variant:
         """Why the GPU in use lacks instructions of the lab's kernel, or ""; the CPU engine runs every kernel."""
         gpu, needed = device(), self.rung.min_capability
         capability = gpu.compute_capability
-        from_lab = self.path and self.path.is_relative_to(PACKAGE)  # a reader's own kernel may need less
+        from_lab = self.path and self.path.is_relative_to(
+            PACKAGE
+        )  # a reader's own kernel may need less
         if capability and from_lab and capability < needed:
-            return (f"{self.label} needs compute capability {needed[0]}.{needed[1]}; the {gpu.name} has "
-                    f"{capability[0]}.{capability[1]}: take {self._suggest_older_rung()}, or {ON_CPU}")
+            return (
+                f"{self.label} needs compute capability {needed[0]}.{needed[1]}; the {gpu.name} has "
+                f"{capability[0]}.{capability[1]}: take {self._suggest_older_rung()}, or {ON_CPU}"
+            )
         if capability and from_lab and self.architecture_specific and capability != WGMMA:
             return f"{self.label} {describe_missing_wgmma(gpu)}: take {self.rung.label} itself, or {ON_CPU}"
         return ""
@@ -315,12 +381,18 @@ class Variant:
     def _suggest_older_rung(self):
         """Return the label of the last rung before this one, in the same precision, that the GPU in use runs."""
         earlier = [rung for rung in LADDER if rung.number < self.rung.number]
-        older = [rung.label for rung in earlier if rung.min_capability <= device().compute_capability
-                 and variant(rung.number).io_dtype == self.io_dtype]
+        older = [
+            rung.label
+            for rung in earlier
+            if rung.min_capability <= device().compute_capability
+            and variant(rung.number).io_dtype == self.io_dtype
+        ]
         return (older or ["another rung"])[-1]
 
     def _name_missing_instruction(self):
-        return name_missing_instruction(self.label, lambda: f"take {self._suggest_older_rung()}, or {ON_CPU}")
+        return name_missing_instruction(
+            self.label, lambda: f"take {self._suggest_older_rung()}, or {ON_CPU}"
+        )
 
     def _require_instructions(self):
         if missing := self.missing:
@@ -331,8 +403,14 @@ class Variant:
 
     def compiler_arguments(self, defines: dict[str, int]) -> dict:
         """Return the keyword arguments of `SourceModule` for the source; `defines` becomes options -Dname=value."""
-        options, file = (f"-D{name}={value}" for name, value in defines.items()), self.path or self.file_name
-        return {**kernel_files.module_arguments(self.source, file, *options), "arch": self._choose_arch()}
+        options, file = (
+            (f"-D{name}={value}" for name, value in defines.items()),
+            self.path or self.file_name,
+        )
+        return {
+            **kernel_files.module_arguments(self.source, file, *options),
+            "arch": self._choose_arch(),
+        }
 
     @property
     def architecture_specific(self) -> bool:
@@ -344,17 +422,24 @@ class Variant:
         capability = device().compute_capability
         if not capability:
             return None
-        return "sm_{}{}".format(*capability) + ("a" if self.architecture_specific and capability == WGMMA else "")
+        return "sm_{}{}".format(*capability) + (
+            "a" if self.architecture_specific and capability == WGMMA else ""
+        )
 
-    def plan(self, layer: Layer, batch: int | None = None, x=None, y=None, k=None, module=None) -> Plan:
+    def plan(
+        self, layer: Layer, batch: int | None = None, x=None, y=None, k=None, module=None
+    ) -> Plan:
         """Return the variant made ready for `batch` images of `layer`; the parameters are those of `Plan`."""
         return Plan(self, as_layer(layer), batch, x, y, k, module)
 
 
 def describe_missing_wgmma(gpu: Device) -> str:
     """Return the predicate of a message on a kernel that needs wgmma, products of four warps: `gpu` has none."""
-    return ("multiplies with wgmma, which only compute capability {}.{} has; the {} has {}.{}"
-            .format(*WGMMA, gpu.name, *gpu.compute_capability))
+    return (
+        "multiplies with wgmma, which only compute capability {}.{} has; the {} has {}.{}".format(
+            *WGMMA, gpu.name, *gpu.compute_capability
+        )
+    )
 
 
 @contextmanager
@@ -367,14 +452,21 @@ def name_missing_instruction(label: str, suggest: Callable[[], str]) -> Iterator
         yield
     except hostcuda.driver.CompileError as error:
         gpu = device()
-        if gpu.compute_capability and (instruction := find_lacking(f"{error.stderr}\n{error.stdout}")):
-            raise LabError("{} uses {}; the {} has {}.{}: {}".format(
-                label, instruction, gpu.name, *gpu.compute_capability, suggest())) from None
+        if gpu.compute_capability and (
+            instruction := find_lacking(f"{error.stderr}\n{error.stdout}")
+        ):
+            raise LabError(
+                "{} uses {}; the {} has {}.{}: {}".format(
+                    label, instruction, gpu.name, *gpu.compute_capability, suggest()
+                )
+            ) from None
         raise
 
 
 def _join_options(options: Mapping) -> str:
-    return " ".join(f"{name}={format_option(value)}" for name, value in options.items() if value is not None)
+    return " ".join(
+        f"{name}={format_option(value)}" for name, value in options.items() if value is not None
+    )
 
 
 def _restore(name, options, text, path, own) -> Variant:
@@ -401,20 +493,26 @@ def variant(which: int | str, source: str | Path | None = None, **options) -> Va
         For an unknown rung, an unknown option or a value outside its limits; the message lists the valid ones.
     """
     if which in ("streams", PAGES["streams"]):
-        raise LabError("12 streams has no kernel of its own: labkit.Pipeline runs those of any other rung on streams")
+        raise LabError(
+            "12 streams has no kernel of its own: labkit.Pipeline runs those of any other rung on streams"
+        )
     chosen_rung = rung(which)
     values: dict[str, Any] = {name: option.default for name, option in chosen_rung.options.items()}
     for name, value in options.items():
         if name not in values:
-            valid = "; ".join(f"{valid_name}={format_option(option.default)} ({option.about})"
-                              for valid_name, option in chosen_rung.options.items())
+            valid = "; ".join(
+                f"{valid_name}={format_option(option.default)} ({option.about})"
+                for valid_name, option in chosen_rung.options.items()
+            )
             raise LabError(f"{chosen_rung.label} has no option {name!r}; it has {valid}")
         values[name] = chosen_rung.options[name].validate(name, value)
     if source is None:
         file = chosen_rung.step_file(values["step"]) if values.get("step") else chosen_rung.file
         return Variant(chosen_rung, values, file.read_text(), file, own=False)
     path = kernel_files.as_path(source)
-    return Variant(chosen_rung, values, kernel_files.read(path) if path else str(source), path, own=True)
+    return Variant(
+        chosen_rung, values, kernel_files.read(path) if path else str(source), path, own=True
+    )
 
 
 def as_variants(items) -> list[Variant]:
@@ -425,11 +523,15 @@ def as_variants(items) -> list[Variant]:
     items = [variant(item) if isinstance(item, (int, str)) else item for item in items]
     for item in items:
         if hasattr(item, "get_function"):  # a compiled module, such as the name in %%cuda NAME
-            raise LabError("a module of %%cuda has no launch of its own: put its kernel and your launches into a cell "
-                           "of %%program NAME.py, then `%hostcuda profile NAME.py` (--estimate H200 for a time there) "
-                           "or `%hostcuda sanitize NAME.py`. What takes a rung's place belongs into a %%kernel cell")
+            raise LabError(
+                "a module of %%cuda has no launch of its own: put its kernel and your launches into a cell "
+                "of %%program NAME.py, then `%hostcuda profile NAME.py` (--estimate H200 for a time there) "
+                "or `%hostcuda sanitize NAME.py`. What takes a rung's place belongs into a %%kernel cell"
+            )
         if not hasattr(item, "supports"):  # a text or a layer, for example
-            raise LabError(f"{item!r} is not a variant: take labkit.variant(1), or the number or name of a rung")
+            raise LabError(
+                f"{item!r} is not a variant: take labkit.variant(1), or the number or name of a rung"
+            )
     return items
 
 
@@ -440,7 +542,11 @@ def variants(which: int | str) -> list[Variant]:
     """
     chosen_rung = rung(which)
     # `compared` has options, {"gemm": "cublas"}; {} is the rung itself.
-    options_to_compare = [{}, *({"step": step} for step in chosen_rung.steps), *chosen_rung.compared]
+    options_to_compare = [
+        {},
+        *({"step": step} for step in chosen_rung.steps),
+        *chosen_rung.compared,
+    ]
     compared = [variant(which, **options) for options in options_to_compare]
     compared = [one for one in compared if not (one.architecture_specific and one.missing)]
     if any(one.library for one in compared) and cublas.missing():
@@ -457,9 +563,17 @@ def solution(which: int | str, exercise: str, **options) -> Variant:
     chosen_rung = rung(which)
     files = kernel_files.solution_files(chosen_rung.name)
     if exercise not in files:
-        available = f"; there are solutions of {', '.join(files)}" if files else ": no exercise of this rung has one"
-        raise LabError(f"there is no solution of exercise {exercise!r} of {chosen_rung.label}{available}")
-    all_options = variant(chosen_rung.name, **{**chosen_rung.solved.get(exercise, {}), **options}).options  # validated
+        available = (
+            f"; there are solutions of {', '.join(files)}"
+            if files
+            else ": no exercise of this rung has one"
+        )
+        raise LabError(
+            f"there is no solution of exercise {exercise!r} of {chosen_rung.label}{available}"
+        )
+    all_options = variant(
+        chosen_rung.name, **{**chosen_rung.solved.get(exercise, {}), **options}
+    ).options  # validated
     path = files[exercise]
     text = kernel_files.select_view(kernel_files.read(path), skeleton=False)
     if not text:  # the students' edition: its files have nothing after #else
@@ -470,6 +584,9 @@ def solution(which: int | str, exercise: str, **options) -> Variant:
 def solutions(which: int | str | None = None) -> list[Variant]:
     """Return the kernels that solve exercises: all of them, or those of the rung with the number or name `which`."""
     rungs = LADDER if which is None else [rung(which)]
-    return [solution(chosen.name, letter) for chosen in rungs
-            for letter, path in kernel_files.solution_files(chosen.name).items()
-            if kernel_files.select_view(kernel_files.read(path), skeleton=False)]  # empty: an edition without solutions
+    return [
+        solution(chosen.name, letter)
+        for chosen in rungs
+        for letter, path in kernel_files.solution_files(chosen.name).items()
+        if kernel_files.select_view(kernel_files.read(path), skeleton=False)
+    ]  # empty: an edition without solutions

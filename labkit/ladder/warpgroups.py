@@ -24,19 +24,27 @@ def _count_bytes(s: Scope, sizes: dict) -> int:
     parts, down, tall, maps = (sizes[name] for name in ("parts", "down", "tall", "maps"))
     window = s.K + down - 1  # rows of inputs
     rows = down * tall * tiles(s.Ho, down * tall) - down + window  # of inputs that all windows need
-    pixels = ((sizes["turns"] * sizes["channels"] - 1) * s.H + rows) * s.W  # only the last channel is extended
+    pixels = (
+        (sizes["turns"] * sizes["channels"] - 1) * s.H + rows
+    ) * s.W  # only the last channel is extended
     # An image, and the maps of a buffer, in pieces of 16 bytes: eight halves in rung 10, four floats in rung 11.
     if parts == 1:
-        words = 1 + s.W % 2  # of four bytes for two pixels: if W is odd, each pixel has a word, with the next one
+        words = (
+            1 + s.W % 2
+        )  # of four bytes for two pixels: if W is odd, each pixel has a word, with the next one
         image, out = tiles(pixels * words // 2 + 4 * words, 4), tiles(maps * s.pixels, 8)
     else:
         image, out = (pixels + 11) // 4, tiles(maps // sizes["stages"] * s.pixels, 4)
-    weights = parts * sizes["turns"] * sizes["steps"] * 4 * down * maps  # 2 halves of a step, 2 x down x maps columns
+    weights = (
+        parts * sizes["turns"] * sizes["steps"] * 4 * down * maps
+    )  # 2 halves of a step, 2 x down x maps columns
     exponents = 4 * maps * (parts - 1)  # one per map in rung 11
     return 16 * (weights + sizes["images"] * image + sizes["outs"] * out) + exponents
 
 
-def _find_sizes(s: Scope, parts: int, down: int, groups: int, outs: int = 1, images: int = 2, stages: int = 1) -> dict:
+def _find_sizes(
+    s: Scope, parts: int, down: int, groups: int, outs: int = 1, images: int = 2, stages: int = 1
+) -> dict:
     """Return a dict of all sizes that follow from the layer in `s` and from the arguments, which are among them.
 
     parts                  halves that stand for a number: 1 in rung 10, 2 in rung 11
@@ -49,14 +57,30 @@ def _find_sizes(s: Scope, parts: int, down: int, groups: int, outs: int = 1, ima
     """
     window = s.K + down - 1  # rows of inputs
     channels = 2 if s.C > 1 and window % 2 else 1  # of a turn: two share a step for their last rows
-    maps = 4 // down * tiles(tiles(s.M, groups), 4 // down)  # down x maps is a multiple of 4: 8 columns of a product
+    maps = (
+        4 // down * tiles(tiles(s.M, groups), 4 // down)
+    )  # down x maps is a multiple of 4: 8 columns of a product
     tallest = min(tiles(s.Ho, down), MAX_TALL, MAX_SUMS // (down * maps))
     tall = min(  # for the least time: the number of units, times what one takes
-        range(1, tallest + 1), key=lambda height: _count_units(s, down, height) * (height + OVERHEAD_ROWS))
-    chosen = {"parts": parts, "down": down, "maps": maps, "groups": groups, "turns": tiles(s.C, channels),
-             "steps": tiles(channels * window, 2), "tall": tall, "outs": outs, "images": images, "stages": stages}
+        range(1, tallest + 1),
+        key=lambda height: _count_units(s, down, height) * (height + OVERHEAD_ROWS),
+    )
+    chosen = {
+        "parts": parts,
+        "down": down,
+        "maps": maps,
+        "groups": groups,
+        "turns": tiles(s.C, channels),
+        "steps": tiles(channels * window, 2),
+        "tall": tall,
+        "outs": outs,
+        "images": images,
+        "stages": stages,
+    }
     shared = _count_bytes(s, chosen | {"channels": channels})
-    room = count_blocks_at_once(shared, s.shared_opt_in, most=3 - parts)  # registers allow 2 of rung 10, 1 of rung 11
+    room = count_blocks_at_once(
+        shared, s.shared_opt_in, most=3 - parts
+    )  # registers allow 2 of rung 10, 1 of rung 11
     units = _count_units(s, down, tall)
     if parts == 2:  # of the four warps that do not multiply, one stores for each image
         warpgroups, store = min(units, 2), images
@@ -64,8 +88,15 @@ def _find_sizes(s: Scope, parts: int, down: int, groups: int, outs: int = 1, ima
     else:  # with room for one block, up to three groups of four warps, equally busy
         warpgroups, store = 1 if room == 2 else tiles(units, tiles(units, 3)), 1
         fetch = 3 if s.W % 2 or down == room == 2 else 1
-    return {**chosen, "warps": 4 * warpgroups, "fetch": fetch, "store": store, "room": room,
-            "at_once": units == warpgroups, "shared": shared}
+    return {
+        **chosen,
+        "warps": 4 * warpgroups,
+        "fetch": fetch,
+        "store": store,
+        "room": room,
+        "at_once": units == warpgroups,
+        "shared": shared,
+    }
 
 
 def _fits(s: Scope, sizes: dict) -> bool:
@@ -79,12 +110,18 @@ def sizes(s: Scope, parts: int) -> dict:
     multiprocessor rather than two buffers for maps, those rather than one, and in rung 11 all maps in one block, stored
     in few stages, rather than two images.
     """
-    down = 2 if parts == 1 and s.C == 1 else 1  # of two channels, windows of an odd height waste less
-    for groups in range(tiles(s.M, MAX_COLUMNS // (2 * down)), s.M + 1):  # the fewest groups whose sizes fit
+    down = (
+        2 if parts == 1 and s.C == 1 else 1
+    )  # of two channels, windows of an odd height waste less
+    for groups in range(
+        tiles(s.M, MAX_COLUMNS // (2 * down)), s.M + 1
+    ):  # the fewest groups whose sizes fit
         one_buffer = _find_sizes(s, parts, down, groups)
         if _fits(s, one_buffer) or one_buffer["maps"] == 4 // down:  # the fewest maps of a block
             break
-        for stages in range(2, 7 if parts == 2 and one_buffer["at_once"] else 2):  # what rung 11 stores in stages
+        for stages in range(
+            2, 7 if parts == 2 and one_buffer["at_once"] else 2
+        ):  # what rung 11 stores in stages
             staged = _find_sizes(s, parts, down, groups, outs=2, images=1, stages=stages)
             if staged["maps"] % (4 * stages) == 0 and _fits(s, staged):
                 return staged
@@ -95,8 +132,19 @@ def sizes(s: Scope, parts: int) -> dict:
 
 def defines(s: Scope) -> dict:
     """Return the compile-time parameters, name to value, for the `sizes` in `s`, without those of the layer."""
-    common = {"MAPS": s.maps, "TALL": s.tall, "COMPUTE": s.warps, "FETCH": s.fetch, "STORE": s.store, "OUTS": s.outs}
-    return common | ({"DOWN": s.down, "ROOM": s.room} if s.parts == 1 else {"IMAGES": s.images, "STAGES": s.stages})
+    common = {
+        "MAPS": s.maps,
+        "TALL": s.tall,
+        "COMPUTE": s.warps,
+        "FETCH": s.fetch,
+        "STORE": s.store,
+        "OUTS": s.outs,
+    }
+    return common | (
+        {"DOWN": s.down, "ROOM": s.room}
+        if s.parts == 1
+        else {"IMAGES": s.images, "STAGES": s.stages}
+    )
 
 
 def grid(s: Scope, multiprocessors: int) -> Extent:

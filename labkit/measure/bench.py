@@ -46,8 +46,13 @@ _UNITS = {  # words by which a source that uses the unit is recognized, the fast
 }
 
 
-def bench(variants: Variant | int | Iterable[Variant | int], layer: Layer | Iterable[Layer],
-          batch: int | Iterable[int] | None = None, repeat: int | None = None, layer_time: bool = True) -> pd.DataFrame:
+def bench(
+    variants: Variant | int | Iterable[Variant | int],
+    layer: Layer | Iterable[Layer],
+    batch: int | Iterable[int] | None = None,
+    repeat: int | None = None,
+    layer_time: bool = True,
+) -> pd.DataFrame:
     """Measure op time and layer time of variants that `check` has verified.
 
     The op time is the time of the kernels between two events: the median of `repeat` runs. The runs of the variants
@@ -97,9 +102,13 @@ def keep_inputs() -> Iterator[None]:
         _inputs.cache_clear()
 
 
-def measure(variants: Variant | int | Iterable[Variant | int], layer: Layer | Iterable[Layer],
-            batch: int | Iterable[int] | None = None, repeat: int | None = None,
-            layer_time: bool = True) -> pd.DataFrame:
+def measure(
+    variants: Variant | int | Iterable[Variant | int],
+    layer: Layer | Iterable[Layer],
+    batch: int | Iterable[int] | None = None,
+    repeat: int | None = None,
+    layer_time: bool = True,
+) -> pd.DataFrame:
     """Do the work of `bench`, whose caller is inside of `keep_inputs`: the calls of a sweep share their inputs."""
     variants = as_variants(variants)
     batches = as_list(BATCH[device().engine] if batch is None else batch)
@@ -113,7 +122,9 @@ def measure(variants: Variant | int | Iterable[Variant | int], layer: Layer | It
             for case in cases:
                 rows += _bench_case(variants, *case, repeat, layer_time, progress)
         except KeyboardInterrupt:
-            raise Interrupted(f"bench was stopped after {progress.n} of {length} measurements") from None
+            raise Interrupted(
+                f"bench was stopped after {progress.n} of {length} measurements"
+            ) from None
     table = pd.DataFrame(rows)
     table.attrs["note"] = device().note
     return table
@@ -136,22 +147,39 @@ def as_list(one_or_many) -> list:
     return list(one_or_many) if many else [one_or_many]
 
 
-def _bench_case(variants: list[Variant], layer: Layer, batch: int, repeat: int | None, layer_time: bool,
-                progress: tqdm) -> list[dict]:
+def _bench_case(
+    variants: list[Variant],
+    layer: Layer,
+    batch: int,
+    repeat: int | None,
+    layer_time: bool,
+    progress: tqdm,
+) -> list[dict]:
     """Measure variants on one layer and batch; return their rows of the table of `bench`, as dicts."""
     try:
         inputs, sampled = _inputs(layer, batch, frozenset(variant.io_dtype for variant in variants))
     except MemoryError as error:
         raise LabError(f"a batch of {batch}: {error}. Take a smaller one") from None
     try:
-        op_ms, kernel_medians = _measure_op(variants, layer, batch, repeat, inputs, sampled, progress)
-        layer_ms = [_measure_layer(variant, layer, batch, *inputs[variant.io_dtype]) if layer_time else np.nan
-                    for variant in variants]
+        op_ms, kernel_medians = _measure_op(
+            variants, layer, batch, repeat, inputs, sampled, progress
+        )
+        layer_ms = [
+            _measure_layer(variant, layer, batch, *inputs[variant.io_dtype])
+            if layer_time
+            else np.nan
+            for variant in variants
+        ]
     except hostcuda.driver.MemoryError as error:
         size = layer.bytes(batch, max(inputs, key=lambda dtype: dtype.itemsize)) / 1e9
-        raise LabError(f"{layer} at B = {batch} needs more than {size:.2f} GB on the device, which does not have that "
-                       f"much: take a smaller batch ({error})") from error
-    return [_make_row(*values, layer, batch) for values in zip(variants, op_ms, kernel_medians, layer_ms, strict=True)]
+        raise LabError(
+            f"{layer} at B = {batch} needs more than {size:.2f} GB on the device, which does not have that "
+            f"much: take a smaller batch ({error})"
+        ) from error
+    return [
+        _make_row(*values, layer, batch)
+        for values in zip(variants, op_ms, kernel_medians, layer_ms, strict=True)
+    ]
 
 
 @functools.lru_cache(maxsize=1)
@@ -164,8 +192,15 @@ def _inputs(layer: Layer, batch: int, dtypes: frozenset[np.dtype]) -> tuple[dict
     return inputs, SampledImages(layer, batch, inputs, rng)
 
 
-def _measure_op(variants: list[Variant], layer: Layer, batch: int, repeat: int | None, inputs: dict,
-                sampled: SampledImages, progress: tqdm) -> tuple[list[np.ndarray], list[dict[str, float]]]:
+def _measure_op(
+    variants: list[Variant],
+    layer: Layer,
+    batch: int,
+    repeat: int | None,
+    inputs: dict,
+    sampled: SampledImages,
+    progress: tqdm,
+) -> tuple[list[np.ndarray], list[dict[str, float]]]:
     """Return two lists, per variant its op times [ms] and a dict of each kernel's median time [ms] if it has several.
 
     `inputs` maps a data type to (x, k). The first and the last output are checked; `progress` advances by a variant.
@@ -175,15 +210,23 @@ def _measure_op(variants: list[Variant], layer: Layer, batch: int, repeat: int |
         flush = stack.enter_context(flushing())
         plans, warm_up_ms = _load_plans(stack, variants, layer, batch, inputs), []
         for variant, plan in zip(variants, plans, strict=True):
-            poison(plan, layer, batch, variant.io_dtype)  # y becomes NaN: an output that is not written is found
+            poison(
+                plan, layer, batch, variant.io_dtype
+            )  # y becomes NaN: an output that is not written is found
             plan.run()
             _check_on_device(sampled, plan, variant, "before timing")
             warm_up_ms.append(_warm_up(plan))
         runs = [repeat or int(np.clip(SECONDS / (ms / 1e3), *RUNS)) for ms in warm_up_ms]
 
-        op_ms, kernel_runs, rng = [[] for _ in variants], [[] for _ in variants], np.random.default_rng(0)
+        op_ms, kernel_runs, rng = (
+            [[] for _ in variants],
+            [[] for _ in variants],
+            np.random.default_rng(0),
+        )
         for run in range(max(runs)):
-            for i in rng.permutation(len(variants)):  # see `bench`: a changing clock affects all variants alike
+            for i in rng.permutation(
+                len(variants)
+            ):  # see `bench`: a changing clock affects all variants alike
                 if run >= runs[i]:
                     continue
                 variant, plan = variants[i], plans[i]
@@ -196,15 +239,24 @@ def _measure_op(variants: list[Variant], layer: Layer, batch: int, repeat: int |
                 if run < KERNEL_RUNS and len({launch.kernel for launch in plan.launches}) > 1:
                     flush()
                     kernel_runs[i].append(_time_kernels(plan))
-    return [np.array(series) for series in op_ms], [pd.DataFrame(series).median().to_dict() for series in kernel_runs]
+    return [np.array(series) for series in op_ms], [
+        pd.DataFrame(series).median().to_dict() for series in kernel_runs
+    ]
 
 
-def _load_plans(stack: ExitStack, variants: list[Variant], layer: Layer, batch: int, inputs: dict) -> list[Plan]:
+def _load_plans(
+    stack: ExitStack, variants: list[Variant], layer: Layer, batch: int, inputs: dict
+) -> list[Plan]:
     """Return a plan per variant, with its inputs, which `stack` closes. Plans of one data type share x and y."""
-    plans, first_plans = [], {}  # data type -> the plan that owns x and y: several plans take no more memory
+    plans, first_plans = (
+        [],
+        {},
+    )  # data type -> the plan that owns x and y: several plans take no more memory
     for variant in variants:
         shared = first_plans.get(variant.io_dtype)
-        plan = variant.plan(layer, batch, *((shared.x, shared.y) if shared else ()))  # else it makes its own
+        plan = variant.plan(
+            layer, batch, *((shared.x, shared.y) if shared else ())
+        )  # else it makes its own
         plans.append(stack.enter_context(plan))
         first_plans.setdefault(variant.io_dtype, plan)
         plan.load(*inputs[variant.io_dtype])
@@ -224,7 +276,9 @@ def time_run(run: Callable[[], object], stream: object = None) -> float:
 def _time_kernels(plan: Plan) -> dict[str, float]:
     """Run once with an event between any two launches; return a dict: kernel to the total time of its launches [ms]."""
     events, times = [], {}
-    plan.run(mark=lambda: events.append(hostcuda.driver.Event().record()))  # before each launch and after the last
+    plan.run(
+        mark=lambda: events.append(hostcuda.driver.Event().record())
+    )  # before each launch and after the last
     events[-1].synchronize()
     for launch, (start, end) in zip(plan.launches, pairwise(events), strict=True):
         times[launch.kernel] = times.get(launch.kernel, 0.0) + start.time_till(end)
@@ -239,7 +293,9 @@ def _warm_up(plan: Plan) -> float:
     return max(shortest, 1e-3)  # a clock may show 0, by which the caller divides
 
 
-def _measure_layer(variant: Variant, layer: Layer, batch: int, x: np.ndarray, k: np.ndarray) -> float:
+def _measure_layer(
+    variant: Variant, layer: Layer, batch: int, x: np.ndarray, k: np.ndarray
+) -> float:
     """Return the median time [ms] to allocate, copy in, compute and copy back, with kernels compiled already."""
     y = np.empty(layer.y_shape(batch), variant.io_dtype)
     y.fill(0)  # allocates its pages, before the clock runs
@@ -261,8 +317,14 @@ class SampledImages:
     `inputs` are x and k of the whole batch in each data type. A batch of fewer than `count` images is taken whole.
     """
 
-    def __init__(self, layer: Layer, batch: int, inputs: Mapping[np.dtype, tuple[np.ndarray, np.ndarray]],
-                 rng: np.random.Generator, count: int = CHECKED_IMAGES):
+    def __init__(
+        self,
+        layer: Layer,
+        batch: int,
+        inputs: Mapping[np.dtype, tuple[np.ndarray, np.ndarray]],
+        rng: np.random.Generator,
+        count: int = CHECKED_IMAGES,
+    ):
         ends = {0, batch - 1}
         inner = rng.permutation(np.arange(1, batch - 1))[: count - len(ends)]
         self.images = np.array(sorted({*ends, *inner.tolist()}))
@@ -282,7 +344,9 @@ class SampledImages:
         allowed = tolerance(variant.rounding, self.scale[dtype], self.layer.terms)
         compare(y, self.expected[dtype], allowed, dtype, title, self.inputs[dtype])
         if len(with_nan):
-            raise CheckFailed(f"{title}: NaN in {len(with_nan)} images, {with_nan[0]} to {with_nan[-1]}")
+            raise CheckFailed(
+                f"{title}: NaN in {len(with_nan)} images, {with_nan[0]} to {with_nan[-1]}"
+            )
 
 
 def _check_on_device(sampled: SampledImages, plan: Plan, variant: Variant, when: str) -> None:
@@ -290,7 +354,9 @@ def _check_on_device(sampled: SampledImages, plan: Plan, variant: Variant, when:
     dtype, shape = variant.io_dtype, sampled.layer.y_shape(sampled.batch)
     y = np.empty((len(sampled.images), *shape[1:]), dtype)
     for i, image in enumerate(sampled.images.tolist()):
-        hostcuda.driver.memcpy_dtoh(y[i], int(plan.y) + image * y[i].nbytes)  # from the image's address
+        hostcuda.driver.memcpy_dtoh(
+            y[i], int(plan.y) + image * y[i].nbytes
+        )  # from the image's address
     sampled.check(variant, when, y, images_with_nan(plan.y, shape, dtype))
 
 
@@ -308,7 +374,9 @@ def flushing() -> Iterator[Callable[[], None]]:
         buffer.free()
 
 
-def _make_row(variant: Variant, op_ms: np.ndarray, medians: dict, layer_ms: float, layer: Layer, batch: int) -> dict:
+def _make_row(
+    variant: Variant, op_ms: np.ndarray, medians: dict, layer_ms: float, layer: Layer, batch: int
+) -> dict:
     """Return a row of the table of `bench`, a dict; LabError for an op time that the device cannot reach.
 
     `op_ms` are the times of all runs, `medians` maps each kernel to its median time [ms]; it may be empty.
@@ -318,11 +386,23 @@ def _make_row(variant: Variant, op_ms: np.ndarray, medians: dict, layer_ms: floa
     op_times = quartiles(op_ms)
     median = op_times.pop("median_ms")
     return {
-        "rung": variant.rung.number, "label": variant.label, "layer": layer.name, "batch": batch, "dtype": dtype.name,
-        "op_ms": median, **{f"op_{name}": ms for name, ms in op_times.items()}, "layer_ms": layer_ms,
-        **compute_rates(layer, batch, dtype, median, in_use), "engine": in_use.engine, "device": in_use.name,
-        "options": variant.options_on(layer), "code": variant.code, "repeat": len(op_ms),
-        "kernels_ms": " ".join(f"{kernel}={ms:.5g}" for kernel, ms in medians.items()),  # "im2col=1.2 gemm=3.4"
+        "rung": variant.rung.number,
+        "label": variant.label,
+        "layer": layer.name,
+        "batch": batch,
+        "dtype": dtype.name,
+        "op_ms": median,
+        **{f"op_{name}": ms for name, ms in op_times.items()},
+        "layer_ms": layer_ms,
+        **compute_rates(layer, batch, dtype, median, in_use),
+        "engine": in_use.engine,
+        "device": in_use.name,
+        "options": variant.options_on(layer),
+        "code": variant.code,
+        "repeat": len(op_ms),
+        "kernels_ms": " ".join(
+            f"{kernel}={ms:.5g}" for kernel, ms in medians.items()
+        ),  # "im2col=1.2 gemm=3.4"
     }
 
 
@@ -332,7 +412,9 @@ def quartiles(ms: np.ndarray) -> dict[str, float]:
     return dict(zip(names, np.quantile(ms, np.arange(5) / 4).tolist(), strict=True))
 
 
-def compute_rates(layer: Layer, batch: int, dtype: DTypeLike, op_ms: float, on: Device | str) -> dict[str, float]:
+def compute_rates(
+    layer: Layer, batch: int, dtype: DTypeLike, op_ms: float, on: Device | str
+) -> dict[str, float]:
     """Return a dict of the rates that follow from an op time on the device `on`, named as in the table of `bench`."""
     return {
         "gflop_s": layer.flops(batch) / op_ms / 1e6,
@@ -366,25 +448,37 @@ def kernel_times(table: pd.DataFrame) -> pd.DataFrame:
     """
     rows = []
     for row in table.to_dict("records"):
-        kernel_medians = parse_kernel_times(row.get("kernels_ms"))  # {"im2col": 1.2, "gemm": 3.4}; {} for one kernel
+        kernel_medians = parse_kernel_times(
+            row.get("kernels_ms")
+        )  # {"im2col": 1.2, "gemm": 3.4}; {} for one kernel
         total = sum(kernel_medians.values())
         variant_columns = {name: row[name] for name in ("label", "layer", "batch", "device")}
-        rows += [{**variant_columns, "kernel": kernel, "op_ms": ms, "share": ms / total}
-                 for kernel, ms in kernel_medians.items()]
+        rows += [
+            {**variant_columns, "kernel": kernel, "op_ms": ms, "share": ms / total}
+            for kernel, ms in kernel_medians.items()
+        ]
     if not rows:
         labels = ", ".join(dict.fromkeys(table["label"])) or "no variant"
-        raise LabError(f"no times of single kernels: the table has {labels}, and each of these has one kernel")
-    times = pd.DataFrame(rows, columns=["label", "layer", "batch", "kernel", "op_ms", "share", "device"])
+        raise LabError(
+            f"no times of single kernels: the table has {labels}, and each of these has one kernel"
+        )
+    times = pd.DataFrame(
+        rows, columns=["label", "layer", "batch", "kernel", "op_ms", "share", "device"]
+    )
     times.attrs["note"] = table.attrs.get("note", "")
     return times
 
 
 def fastest_unit(variant: Variant) -> str:
     """Return the fastest unit that a variant's source uses: "tensor cores", "half2" or "FP32"."""
-    if variant.library:  # cuBLAS chooses its kernel: assume the fastest, because `refuse_impossible` needs a floor
+    if (
+        variant.library
+    ):  # cuBLAS chooses its kernel: assume the fastest, because `refuse_impossible` needs a floor
         return "tensor cores"
     code = without_comments("\n".join([variant.source, *variant.headers]))
-    return next((unit for unit, words in _UNITS.items() if words.search(code)), "FP32")  # the fastest unit is first
+    return next(
+        (unit for unit, words in _UNITS.items() if words.search(code)), "FP32"
+    )  # the fastest unit is first
 
 
 def refuse_impossible(variant: Variant, layer: Layer, batch: int, op_ms: float, on: Device) -> None:
@@ -399,6 +493,8 @@ def refuse_impossible(variant: Variant, layer: Layer, batch: int, op_ms: float, 
     read = layer.bytes(batch, variant.io_dtype) - written
     shortest = 1e3 * on.shortest_s(read, written, layer.flops(batch), unit)
     if not op_ms >= shortest:
-        raise LabError(f"{variant.label} on {layer}, B = {batch}: {op_ms:.4g} ms, but {on.name} cannot move the bytes "
-                       f"and compute the products ({unit}, the fastest unit in the source) in less than {shortest:.4g} "
-                       "ms. The measurement is wrong: check that the kernel runs and that the clock stops after it")
+        raise LabError(
+            f"{variant.label} on {layer}, B = {batch}: {op_ms:.4g} ms, but {on.name} cannot move the bytes "
+            f"and compute the products ({unit}, the fastest unit in the source) in less than {shortest:.4g} "
+            "ms. The measurement is wrong: check that the kernel runs and that the clock stops after it"
+        )

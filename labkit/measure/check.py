@@ -76,21 +76,21 @@ def _shape(about: str, B: int, C: int, H: int, W: int, M: int, K: int) -> tuple[
 
 TEST_SHAPES: tuple[tuple[Layer, int], ...] = (
     #                            B   C   H   W   M  K
-    _shape("small and odd",      2,  3,  9, 12,  4, 3),
-    _shape("one pixel",          1,  1,  1,  1,  1, 1),
-    _shape("one window",         3,  2,  5,  6,  4, 5),
-    _shape("one row",            2,  1,  3, 40,  5, 3),
-    _shape("one column",         2,  3, 37,  2,  6, 2),
-    _shape("pointwise",          2,  5,  9, 13,  3, 1),
-    _shape("whole tiles",        1,  1, 70, 70, 16, 7),
-    _shape("one past a tile",    1,  2, 23, 39, 17, 7),
+    _shape("small and odd", 2, 3, 9, 12, 4, 3),
+    _shape("one pixel", 1, 1, 1, 1, 1, 1),
+    _shape("one window", 3, 2, 5, 6, 4, 5),
+    _shape("one row", 2, 1, 3, 40, 5, 3),
+    _shape("one column", 2, 3, 37, 2, 6, 2),
+    _shape("pointwise", 2, 5, 9, 13, 3, 1),
+    _shape("whole tiles", 1, 1, 70, 70, 16, 7),
+    _shape("one past a tile", 1, 2, 23, 39, 17, 7),
     _shape("one short of a tile", 3, 4, 18, 34, 15, 4),
-    _shape("wide",               1,  1, 10, 75,  3, 6),
-    _shape("tall",               1,  3, 71,  9,  2, 5),
-    _shape("many maps",          2,  2,  8, 11, 33, 3),
-    _shape("many channels",      2, 19,  9, 12,  5, 3),
-    _shape("many images",       37,  1,  6,  8,  2, 3),
-    _shape("long sums",          1, 12, 17, 13, 24, 7),
+    _shape("wide", 1, 1, 10, 75, 3, 6),
+    _shape("tall", 1, 3, 71, 9, 2, 5),
+    _shape("many maps", 2, 2, 8, 11, 33, 3),
+    _shape("many channels", 2, 19, 9, 12, 5, 3),
+    _shape("many images", 37, 1, 6, 8, 2, 3),
+    _shape("long sums", 1, 12, 17, 13, 24, 7),
 )
 """Shapes for the check, other than the layers that are timed: odd, not square, C != M, with tails for every tile."""
 
@@ -104,7 +104,9 @@ class CheckReport:
     refused: tuple[str, ...] = ()
     tools: tuple[str, ...] = ()  # the sanitizer's tools, which found nothing
     sanitized: str = ""  # the shape that it looked at
-    warning: str = ""  # the compiler's, about a reader's own kernel whose result may be right by luck
+    warning: str = (
+        ""  # the compiler's, about a reader's own kernel whose result may be right by luck
+    )
     own: bool = False  # whether the kernel is a reader's own
 
     @property
@@ -134,8 +136,13 @@ class ModelReport(CheckReport):
         return f"PASS {self.label}: {arrays} of {self.table['kernel'].nunique()} kernels, within rounding"
 
 
-def check(variant: Variant | int | str | Comparable, layers: Layer | Iterable[Layer | tuple[Layer, int]] = TEST_SHAPES,
-          seed: int = 1, quiet: bool = False, sanitize: bool = False) -> CheckReport:
+def check(
+    variant: Variant | int | str | Comparable,
+    layers: Layer | Iterable[Layer | tuple[Layer, int]] = TEST_SHAPES,
+    seed: int = 1,
+    quiet: bool = False,
+    sanitize: bool = False,
+) -> CheckReport:
     """Check a variant, print one PASS line, and record it as verified, so that `bench` will time it.
 
     On each shape one plan runs on new random inputs: small integers, real numbers, and large integers. Before each run
@@ -173,34 +180,50 @@ def check(variant: Variant | int | str | Comparable, layers: Layer | Iterable[La
     """
     if isinstance(variant, Comparable):
         if layers is not TEST_SHAPES:
-            raise LabError(f"{_label(variant)} is a model, which has its own shapes: check it without `layers`")
+            raise LabError(
+                f"{_label(variant)} is a model, which has its own shapes: check it without `layers`"
+            )
         if sanitize:
-            raise LabError(f"{_label(variant)} is a model: for its program there is hostcuda.sanitize.sanitize_script")
+            raise LabError(
+                f"{_label(variant)} is a model: for its program there is hostcuda.sanitize.sanitize_script"
+            )
         _raise_pending_fault(_label(variant))
         return _check_model(variant, seed, quiet)
     (variant,) = as_variants(variant)
     _raise_pending_fault(variant.label)
-    shapes, refused = _choose_shapes(variant, [layers] if isinstance(layers, (Layer, str)) else layers)
+    shapes, refused = _choose_shapes(
+        variant, [layers] if isinstance(layers, (Layer, str)) else layers
+    )
     if len(shapes) > 1:  # for a single shape, the plan compiles the kernel
         with suppress(hostcuda.driver.CompileError):  # the plan raises it again
             variant.precompile(*(layer for layer, _ in shapes.values()))
     if not shapes:
         first_refusal = refused[0] if refused else "none was given"
         raise LabError(f"{variant.label} takes none of the shapes; the first: {first_refusal}")
-    with ThreadPoolExecutor(1) as pool:  # the compiler looks for warnings, on the first shape, meanwhile
+    with ThreadPoolExecutor(
+        1
+    ) as pool:  # the compiler looks for warnings, on the first shape, meanwhile
         warning = pool.submit(_compiler_warning, variant, next(iter(shapes.values()))[0])
         # With its place in the seed, a shape has the same random inputs whether others are refused or not.
-        rows = [_check_shape(variant, layer, batch, np.random.default_rng([seed, index]))
-                for index, (layer, batch) in shapes.items()]
+        rows = [
+            _check_shape(variant, layer, batch, np.random.default_rng([seed, index]))
+            for index, (layer, batch) in shapes.items()
+        ]
     sanitized = _sanitize_one(variant, shapes.values()) if sanitize else ((), "")
-    report = CheckReport(variant.label, pd.DataFrame(rows), tuple(refused), *sanitized, warning.result(), variant.own)
-    _verified.add(_key(variant))  # for `require_verified`: `bench` and `bench_streams` call it first
+    report = CheckReport(
+        variant.label, pd.DataFrame(rows), tuple(refused), *sanitized, warning.result(), variant.own
+    )
+    _verified.add(
+        _key(variant)
+    )  # for `require_verified`: `bench` and `bench_streams` call it first
     if not quiet:
         print(report)
     return report
 
 
-def _choose_shapes(variant: Variant, layers: Iterable[Layer | tuple]) -> tuple[dict[int, tuple[Layer, int]], list[str]]:
+def _choose_shapes(
+    variant: Variant, layers: Iterable[Layer | tuple]
+) -> tuple[dict[int, tuple[Layer, int]], list[str]]:
     """Return ({place in `layers`: (layer, batch)} of what a variant supports, its reasons to refuse the others)."""
     shapes, refused = {}, []
     for place, shape in enumerate(layers):
@@ -219,7 +242,9 @@ def _raise_pending_fault(label: str) -> None:
     try:
         hostcuda.driver.Context.synchronize()
     except hostcuda.driver.Error as fault:
-        raise LabError(f"{label} was not checked: there is a fault from an earlier launch: {fault}") from fault
+        raise LabError(
+            f"{label} was not checked: there is a fault from an earlier launch: {fault}"
+        ) from fault
 
 
 def _compiler_warning(variant: Variant, layer: Layer) -> str:
@@ -227,22 +252,34 @@ def _compiler_warning(variant: Variant, layer: Layer) -> str:
     if not variant.own:
         return ""
     output = warnings_about(**variant.compiler_arguments(variant.defines(layer)))
-    warnings = [one for one in parse_messages(output, variant.source.splitlines()) if re.search(_UNDEFINED, one.text)]
+    warnings = [
+        one
+        for one in parse_messages(output, variant.source.splitlines())
+        if re.search(_UNDEFINED, one.text)
+    ]
     return f"line {warnings[0].line}: {warnings[0].text}" if warnings else ""
 
 
-def _sanitize_one(variant: Variant, shapes: Iterable[tuple[Layer, int]]) -> tuple[tuple[str, ...], str]:
+def _sanitize_one(
+    variant: Variant, shapes: Iterable[tuple[Layer, int]]
+) -> tuple[tuple[str, ...], str]:
     """Sanitize a variant on one of the shapes; return (tools, name of the shape), or raise CheckFailed."""
 
     def preference(shape):
         """Return a sort key: first several tiles of 16 outputs each way, then several channels, then few products."""
         layer, batch = shape
-        return min(layer.Ho, layer.Wo) <= 16, layer.C == 1, layer.macs(batch)  # False sorts before True
+        return (
+            min(layer.Ho, layer.Wo) <= 16,
+            layer.C == 1,
+            layer.macs(batch),
+        )  # False sorts before True
 
     layer, batch = min(shapes, key=preference)
     findings = sanitizer.sanitize(variant, layer, batch)
     if not findings.clean:
-        raise CheckFailed(f"{variant.label} computes what it should, but on {layer}, B = {batch}:\n{findings}")
+        raise CheckFailed(
+            f"{variant.label} computes what it should, but on {layer}, B = {batch}:\n{findings}"
+        )
     return findings.tools, layer.name
 
 
@@ -256,11 +293,21 @@ def _check_model(model: Comparable, seed: int, quiet: bool) -> ModelReport:
     Raises CheckFailed at the first wrong array, LabError if there is none to compare.
     """
     label = _label(model)
-    with _report_if_slow(label):  # `comparisons` yields as it computes, so the block contains all launches
+    with _report_if_slow(
+        label
+    ):  # `comparisons` yields as it computes, so the block contains all launches
         # `kernel` is "bp_f, gradient of f_bias": the kernel, then its array.
-        rows = [{"kernel": kernel.split(",")[0], "array": kernel, "elements": np.size(result),
-                 "worst_of_allowed": compare.compare_array(f"{label}: {kernel}", result, expected, bound)}
-                for kernel, result, expected, bound in model.comparisons(seed)]
+        rows = [
+            {
+                "kernel": kernel.split(",")[0],
+                "array": kernel,
+                "elements": np.size(result),
+                "worst_of_allowed": compare.compare_array(
+                    f"{label}: {kernel}", result, expected, bound
+                ),
+            }
+            for kernel, result, expected, bound in model.comparisons(seed)
+        ]
     if not rows:
         raise LabError(f"{label} compares nothing: its `comparisons` yields no array")
     report = ModelReport(label, pd.DataFrame(rows))
@@ -271,7 +318,9 @@ def _check_model(model: Comparable, seed: int, quiet: bool) -> ModelReport:
 
 def _check_shape(variant: Variant, layer: Layer, batch: int, rng: np.random.Generator) -> dict:
     """Check a variant on one shape; return its row of the report, a dict. Raises CheckFailed, also for a fault."""
-    plan = variant.plan(layer, batch)  # a kernel that does not compile is not wrong: its error is raised as it is
+    plan = variant.plan(
+        layer, batch
+    )  # a kernel that does not compile is not wrong: its error is raised as it is
     try:
         with _report_if_slow(f"{variant.label} on {layer}, B = {batch}"), plan:
             worst = _run_inputs(plan, variant, layer, batch, rng)
@@ -280,9 +329,15 @@ def _check_shape(variant: Variant, layer: Layer, batch: int, rng: np.random.Gene
     except hostcuda.driver.Error as fault:
         # Freeing the buffers may find that the kernel wrote past them, after its result was found wrong.
         wrong = fault.__context__ if isinstance(fault.__context__, CheckFailed) else None
-        message = f"{wrong}\nAnd it faults" if wrong else f"{variant.label} faults on {layer}, B = {batch}"
+        message = (
+            f"{wrong}\nAnd it faults"
+            if wrong
+            else f"{variant.label} faults on {layer}, B = {batch}"
+        )
         raise CheckFailed(f"{message}: {fault}{_explain(variant, layer, batch)}") from fault
-    dimensions = dict(zip("BCHWMK", (batch, layer.C, layer.H, layer.W, layer.M, layer.K), strict=True))
+    dimensions = dict(
+        zip("BCHWMK", (batch, layer.C, layer.H, layer.W, layer.M, layer.K), strict=True)
+    )
     return {"shape": layer.name, **dimensions, "terms": layer.terms, "worst_of_allowed": worst}
 
 
@@ -298,19 +353,28 @@ def _explain(variant: Variant, layer: Layer, batch: int) -> str:
     try:
         findings = sanitizer.sanitize(variant, layer, batch, engine="cpu", timeout=SANITIZER_S)
     except (EngineError, Interrupted):
-        return (f"\nNext: lab.sanitize({name}, lab.{layer!r}, {batch}) looks for invalid addresses, races "
-                "and uninitialized memory.")
+        return (
+            f"\nNext: lab.sanitize({name}, lab.{layer!r}, {batch}) looks for invalid addresses, races "
+            "and uninitialized memory."
+        )
     if findings.table.empty:
-        return ("\nThe sanitizer finds no invalid address, race or uninitialized memory on this shape, so the kernel "
-                f"computes something else than the convolution.\nNext: lab.step({name}, layer=lab.{layer!r}) "
-                "shows what one thread reads and computes, line by line.")
+        return (
+            "\nThe sanitizer finds no invalid address, race or uninitialized memory on this shape, so the kernel "
+            f"computes something else than the convolution.\nNext: lab.step({name}, layer=lab.{layer!r}) "
+            "shows what one thread reads and computes, line by line."
+        )
     return f"\nThe sanitizer says why:\n{findings}"
 
 
 def _find_name(variant: Variant) -> str:
     """Return the name of the global variable of the reader's program that holds a variant, else "variant"."""
-    variables = tuple(vars(sys.modules["__main__"]).items())  # a notebook's cells run in this module, too
-    return next((name for name, value in variables if value is variant and not name.startswith("_")), "variant")
+    variables = tuple(
+        vars(sys.modules["__main__"]).items()
+    )  # a notebook's cells run in this module, too
+    return next(
+        (name for name, value in variables if value is variant and not name.startswith("_")),
+        "variant",
+    )
 
 
 @contextmanager
@@ -320,9 +384,15 @@ def _report_if_slow(task: str) -> Iterator[None]:
     A kernel that does not end prints nothing itself. The line goes to the process's own standard error, which is no
     output of the cell: a slow machine changes no page. With TQDM_DISABLE, as in a report, it is left out.
     """
-    advice = "interrupt it to stop it" if device().engine == "cpu" else "if it does not end, restart Python"
+    advice = (
+        "interrupt it to stop it"
+        if device().engine == "cpu"
+        else "if it does not end, restart Python"
+    )
     line = f"{task} has been running for {PATIENCE_S} s: {advice}"
-    timer = threading.Timer(PATIENCE_S, lambda: os.environ.get("TQDM_DISABLE") or print(line, file=sys.__stderr__))
+    timer = threading.Timer(
+        PATIENCE_S, lambda: os.environ.get("TQDM_DISABLE") or print(line, file=sys.__stderr__)
+    )
     timer.daemon = True
     timer.start()
     try:
@@ -333,7 +403,9 @@ def _report_if_slow(task: str) -> Iterator[None]:
         timer.cancel()
 
 
-def _run_inputs(plan: Plan, variant: Variant, layer: Layer, batch: int, rng: np.random.Generator) -> float:
+def _run_inputs(
+    plan: Plan, variant: Variant, layer: Layer, batch: int, rng: np.random.Generator
+) -> float:
     """Run a plan on each kind of inputs; return the largest error, as a fraction of its bound, or raise CheckFailed."""
     worst = 0.0
     for about, draw in _INPUTS.items():
@@ -343,18 +415,26 @@ def _run_inputs(plan: Plan, variant: Variant, layer: Layer, batch: int, rng: np.
             allowed = compare.tolerance(variant.rounding, error_scale(x, k), layer.terms)
         else:
             allowed = 0.0
-            expected = expected.astype(variant.io_dtype).astype(np.float64)  # the output is rounded once
+            expected = expected.astype(variant.io_dtype).astype(
+                np.float64
+            )  # the output is rounded once
         plan.load(x, k)
         compare.poison(plan, layer, batch, variant.io_dtype)
         plan.run()
         title = f"{variant.label} is wrong on {layer}, B = {batch} ({about})"
         y = plan.result()
         try:
-            worst = max(worst, compare.compare(y, expected, allowed, variant.io_dtype, title, (x, k)))
+            worst = max(
+                worst, compare.compare(y, expected, allowed, variant.io_dtype, title, (x, k))
+            )
         except CheckFailed as wrong:
             # y += ... without y = 0 before makes NaN of the poison; with zeros there, it would go unnoticed.
-            if np.isnan(y).any() and _is_right_after_zeros(plan, layer, batch, variant, expected, allowed):
-                hint = "With zeros in y before, it is right: the kernel adds to y without setting it."
+            if np.isnan(y).any() and _is_right_after_zeros(
+                plan, layer, batch, variant, expected, allowed
+            ):
+                hint = (
+                    "With zeros in y before, it is right: the kernel adds to y without setting it."
+                )
                 raise CheckFailed(f"{wrong}\n{hint}") from None
             raise
     return worst
@@ -380,8 +460,10 @@ _verified: set[tuple[str, str]] = set()  # (engine, identity of the variant)
 def require_verified(variant: Variant) -> None:
     """Raise LabError if a variant, with its present source and options, has not passed `check` in this process."""
     if not is_verified(variant):
-        raise LabError(f"{variant.label} is not verified in this session: the time of a wrong kernel means nothing. "
-                       "Run labkit.check on this variant first")
+        raise LabError(
+            f"{variant.label} is not verified in this session: the time of a wrong kernel means nothing. "
+            "Run labkit.check on this variant first"
+        )
 
 
 def is_verified(variant: Variant) -> bool:

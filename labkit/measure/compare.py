@@ -56,9 +56,13 @@ def tolerance(rounding: Rounding, scale: np.ndarray, terms: int) -> np.ndarray:
         terms = tiles(terms, rounding.part_terms)  # partial sums, which are added next
     # Products of half values summed in float32: the sums may be those of tensor cores.
     half_into_float = factor_type == np.float16 and np.dtype(rounding.accumulate) == np.float32
-    growth *= 1 + terms * (_TENSOR_ROUNDOFF if half_into_float else _ROUNDOFF[np.dtype(rounding.accumulate).name])
+    growth *= 1 + terms * (
+        _TENSOR_ROUNDOFF if half_into_float else _ROUNDOFF[np.dtype(rounding.accumulate).name]
+    )
     growth *= 1 + _ROUNDOFF[np.dtype(rounding.storage).name]
-    if rounding.operands is not None:  # of x and k, and in two parts of the product that is left out
+    if (
+        rounding.operands is not None
+    ):  # of x and k, and in two parts of the product that is left out
         growth *= (1 + _ROUNDOFF[factor_type.name] ** rounding.parts) ** (1 + rounding.parts)
     return (growth - 1) * scale + (_HALF_UNDERFLOW if is_half else 0.0)
 
@@ -66,33 +70,47 @@ def tolerance(rounding: Rounding, scale: np.ndarray, terms: int) -> np.ndarray:
 def largest_exact_integer(rounding: Rounding) -> int:
     """Return the largest integer up to which all integers are exact in every format of `rounding`."""
     formats = (rounding.storage, rounding.accumulate, rounding.part)
-    return min(_EXACT_INTEGERS[np.dtype(number_format).name] for number_format in formats if number_format is not None)
+    return min(
+        _EXACT_INTEGERS[np.dtype(number_format).name]
+        for number_format in formats
+        if number_format is not None
+    )
 
 
-def draw_integers(variant: Variant, layer: Layer, batch: int,
-                  rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+def draw_integers(
+    variant: Variant, layer: Layer, batch: int, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
     """Return random x and k [float32] of nonzero integers, so small that every partial sum is exact in any order."""
     limit = largest_exact_integer(variant.rounding)
     for largest in (8, 4, 2, 1):
-        x, k = ((rng.integers(1, largest, shape, endpoint=True) * rng.choice([-1, 1], shape)).astype(np.float32)
-                for shape in (layer.x_shape(batch), layer.k_shape))
+        x, k = (
+            (rng.integers(1, largest, shape, endpoint=True) * rng.choice([-1, 1], shape)).astype(
+                np.float32
+            )
+            for shape in (layer.x_shape(batch), layer.k_shape)
+        )
         if error_scale(x, k).max() <= limit:
             return x, k
     # Too many terms even for ones: some of the products are zero.
     return x, k * (rng.random(layer.k_shape) < limit / (2 * layer.terms))
 
 
-def draw_large_integers(variant: Variant, layer: Layer, batch: int,
-                        rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+def draw_large_integers(
+    variant: Variant, layer: Layer, batch: int, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
     """Return random x and k [float32] of integers as large as exact sums permit, mostly of one sign for large sums.
 
     Every product and sum is exact in the formats that the variant promises for them, and the output is rounded once.
     """
     rounding, terms = variant.rounding, layer.terms  # `terms` products per output
-    product_limits = [_EXACT_INTEGERS[np.dtype(rounding.accumulate).name] // terms]  # each keeps a sum exact
+    product_limits = [
+        _EXACT_INTEGERS[np.dtype(rounding.accumulate).name] // terms
+    ]  # each keeps a sum exact
     product_limits.append(int(np.finfo(rounding.storage).max) // terms)  # and the output finite
     if rounding.part is not None:
-        product_limits.append(_EXACT_INTEGERS[np.dtype(rounding.part).name] // min(terms, rounding.part_terms))
+        product_limits.append(
+            _EXACT_INTEGERS[np.dtype(rounding.part).name] // min(terms, rounding.part_terms)
+        )
     largest_factor = _EXACT_INTEGERS[np.dtype(rounding.operands or rounding.storage).name]
     largest = min(math.isqrt(min(product_limits)), largest_factor)
     if largest < 2:  # there are too many terms
@@ -100,13 +118,19 @@ def draw_large_integers(variant: Variant, layer: Layer, batch: int,
     largest_x = largest_k = largest
     if rounding.parts == 2 and min(product_limits) // 4 > largest_factor:
         # Only one factor needs both of its parts: the product of two low ones would be missing.
-        largest_x, largest_k = rng.permuted([min(min(product_limits) // 2, int(np.finfo(rounding.operands).max)), 2])
+        largest_x, largest_k = rng.permuted(
+            [min(min(product_limits) // 2, int(np.finfo(rounding.operands).max)), 2]
+        )
     x = rng.integers(1, largest_x, layer.x_shape(batch), endpoint=True)
-    k = rng.integers(1, largest_k, layer.k_shape, endpoint=True) * rng.choice([-1, 1, 1, 1], layer.k_shape)
+    k = rng.integers(1, largest_k, layer.k_shape, endpoint=True) * rng.choice(
+        [-1, 1, 1, 1], layer.k_shape
+    )
     return x.astype(np.float32), k.astype(np.float32)
 
 
-def draw_reals(variant: Variant, layer: Layer, batch: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+def draw_reals(
+    variant: Variant, layer: Layer, batch: int, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
     """Return random x and k [float32] of real numbers that are exact in the variant's data type."""
     # Images are positive, masks have both signs; no number is so small that a product underflows in half.
     x = rng.uniform(0.25, 1, layer.x_shape(batch))
@@ -116,7 +140,10 @@ def draw_reals(variant: Variant, layer: Layer, batch: int, rng: np.random.Genera
     return x, k
 
 
-_UNWRITTEN = {2: np.uint16(0x7E5D), 4: np.uint32(0x7FC05EED)}  # a NaN by its bits, for each size of a number
+_UNWRITTEN = {
+    2: np.uint16(0x7E5D),
+    4: np.uint32(0x7FC05EED),
+}  # a NaN by its bits, for each size of a number
 
 
 def unwritten(dtype: DTypeLike) -> np.ndarray:
@@ -128,10 +155,14 @@ def unwritten(dtype: DTypeLike) -> np.ndarray:
     return np.array(_UNWRITTEN[np.dtype(dtype).itemsize]).view(dtype)
 
 
-def poison(plan: Plan, layer: Layer, batch: int, dtype: DTypeLike, with_zeros: bool = False) -> None:
+def poison(
+    plan: Plan, layer: Layer, batch: int, dtype: DTypeLike, with_zeros: bool = False
+) -> None:
     """Fill a plan's output, [batch, M, Ho, Wo] of `dtype` on the device, with the NaN of `unwritten`, or with zeros."""
     bits = np.uint32(0) if with_zeros else _UNWRITTEN[np.dtype(dtype).itemsize]
-    fill = hostcuda.driver.memset_d16 if np.dtype(dtype).itemsize == 2 else hostcuda.driver.memset_d32
+    fill = (
+        hostcuda.driver.memset_d16 if np.dtype(dtype).itemsize == 2 else hostcuda.driver.memset_d32
+    )
     fill(plan.y, int(bits), int(np.prod(layer.y_shape(batch))))
 
 
@@ -141,8 +172,14 @@ def _poisoned(y: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(y).view(bits.dtype) == bits
 
 
-def compare(y: ArrayLike, expected: np.ndarray, allowed: float | np.ndarray = 0.0, dtype: DTypeLike = np.float32,
-            title: str = "the result is wrong", inputs: tuple[np.ndarray, np.ndarray] | None = None) -> float:
+def compare(
+    y: ArrayLike,
+    expected: np.ndarray,
+    allowed: float | np.ndarray = 0.0,
+    dtype: DTypeLike = np.float32,
+    title: str = "the result is wrong",
+    inputs: tuple[np.ndarray, np.ndarray] | None = None,
+) -> float:
     """Compare an output with the reference, element by element.
 
     Parameters
@@ -172,7 +209,9 @@ def compare(y: ArrayLike, expected: np.ndarray, allowed: float | np.ndarray = 0.
     """
     y = np.asarray(y)
     if y.shape != expected.shape:
-        raise CheckFailed(f"{title}: its shape is {y.shape}, but [B, M, Ho, Wo] is {expected.shape}")
+        raise CheckFailed(
+            f"{title}: its shape is {y.shape}, but [B, M, Ho, Wo] is {expected.shape}"
+        )
     if y.dtype != np.dtype(dtype):
         raise CheckFailed(f"{title}: its dtype is {y.dtype}, but it must be {np.dtype(dtype)}")
     allowed = np.broadcast_to(np.asarray(allowed, np.float64), expected.shape)
@@ -180,7 +219,9 @@ def compare(y: ArrayLike, expected: np.ndarray, allowed: float | np.ndarray = 0.
         error = np.abs(y.astype(np.float64) - expected)
         within_bound = error <= allowed  # false for NaN, as it must be
     if not within_bound.all():
-        raise CheckFailed(_describe_mismatch(title, y, expected, error, allowed, ~within_bound, inputs))
+        raise CheckFailed(
+            _describe_mismatch(title, y, expected, error, allowed, ~within_bound, inputs)
+        )
     return float(np.max(error[allowed > 0] / allowed[allowed > 0], initial=0.0))
 
 
@@ -193,19 +234,25 @@ def _describe_mismatch(title: str, y, expected, error, allowed, wrong, inputs) -
 
     indices = np.argwhere(wrong)
     shown = [tuple(index) for index in indices[:_SHOWN_MISMATCHES]]
-    table = pd.DataFrame({
-        **{name: [index[axis] for index in shown] for axis, name in enumerate("bmhw")},
-        "got": [y[index] for index in shown],
-        "expected": [expected[index] for index in shown],
-        "error": [error[index] for index in shown],
-        "allowed": [allowed[index] for index in shown],
-    })
-    ranges = ", ".join(f"{name} {low}" if low == high else f"{name} {low} to {high}"
-                       for name, low, high in zip("bmhw", indices.min(axis=0), indices.max(axis=0), strict=True))
+    table = pd.DataFrame(
+        {
+            **{name: [index[axis] for index in shown] for axis, name in enumerate("bmhw")},
+            "got": [y[index] for index in shown],
+            "expected": [expected[index] for index in shown],
+            "error": [error[index] for index in shown],
+            "allowed": [allowed[index] for index in shown],
+        }
+    )
+    ranges = ", ".join(
+        f"{name} {low}" if low == high else f"{name} {low} to {high}"
+        for name, low, high in zip("bmhw", indices.min(axis=0), indices.max(axis=0), strict=True)
+    )
     lines = [f"{title}: {len(indices)} of {y.size} outputs, at {ranges}"]
     lines += [f"It looks as if {hint}." for hint in _find_hints(y, expected, allowed.max(), inputs)]
     heading = f"The first {len(shown)}:" if len(indices) > len(shown) else "These:"
-    return "\n".join([*lines, heading, table.to_string(index=False, float_format=lambda v: f"{v:.6g}")])
+    return "\n".join(
+        [*lines, heading, table.to_string(index=False, float_format=lambda v: f"{v:.6g}")]
+    )
 
 
 def _find_hints(y, expected, allowed, inputs) -> Iterator[str]:
@@ -218,17 +265,23 @@ def _find_hints(y, expected, allowed, inputs) -> Iterator[str]:
     def equals(result, other):
         return bool((np.abs(result - other) <= allowed).all())
 
-    if equals(y, expected):  # so small an error shows no mistake: `allowed` is the largest one of all elements
+    if equals(
+        y, expected
+    ):  # so small an error shows no mistake: `allowed` is the largest one of all elements
         return
     unwritten_count = int(_poisoned(y).sum())
     new_nans = int(np.isnan(y).sum()) - unwritten_count
     infinite = int(np.isinf(y).sum())
     if unwritten_count:
-        share = "nothing was" if unwritten_count == y.size else f"{unwritten_count} outputs were not"
+        share = (
+            "nothing was" if unwritten_count == y.size else f"{unwritten_count} outputs were not"
+        )
         yield f"{share} written (the output held NaN before)"
     if new_nans:
-        yield (f"{new_nans} outputs became NaN in the kernel: by memory that it read before anything was written "
-               "there, by 0 / 0 or by inf - inf")
+        yield (
+            f"{new_nans} outputs became NaN in the kernel: by memory that it read before anything was written "
+            "there, by 0 / 0 or by inf - inf"
+        )
     if infinite:
         yield f"{infinite} outputs are infinite: larger than {np.finfo(y.dtype).max:.6g}, the largest {y.dtype}"
     if not y.any():
@@ -239,7 +292,9 @@ def _find_hints(y, expected, allowed, inputs) -> Iterator[str]:
     for axis, name in enumerate("bmhw"):
         moved_y, moved_expected = np.moveaxis(y, axis, 0), np.moveaxis(expected, axis, 0)
         # Of one or two planes, one pair that agrees would say little.
-        if len(moved_y) > 2 and (equals(moved_y[1:], moved_expected[:-1]) or equals(moved_y[:-1], moved_expected[1:])):
+        if len(moved_y) > 2 and (
+            equals(moved_y[1:], moved_expected[:-1]) or equals(moved_y[:-1], moved_expected[1:])
+        ):
             yield f"y is shifted by one along {name}"
     if inputs is not None:
         x, k = inputs
@@ -270,14 +325,18 @@ def compare_array(title: str, result: ArrayLike, expected: np.ndarray, bound: np
         raise CheckFailed(f"{title}: its shape is {result.shape}, but {expected.shape} is expected")
     bound = np.broadcast_to(np.asarray(bound, np.float64), expected.shape)
     if not (np.isfinite(bound) & (bound >= 0)).all():
-        raise LabError(f"{title}: a bound is negative, infinite or NaN; give every element a number")
+        raise LabError(
+            f"{title}: a bound is negative, infinite or NaN; give every element a number"
+        )
     with np.errstate(invalid="ignore"):
         error = np.abs(result.astype(np.float64) - expected)
         within_bound = error <= bound  # false for NaN, as it must be
     if not within_bound.all():
         wrong = np.argwhere(~within_bound)
         index = tuple(map(int, wrong[0]))
-        raise CheckFailed(f"{title} is wrong: {len(wrong)} of {result.size} elements. The first, "
-                          f"[{', '.join(map(str, index))}]: {result[index]:.6g}, expected {expected[index]:.6g}, error "
-                          f"{error[index]:.3g}, bound {bound[index]:.3g}")
+        raise CheckFailed(
+            f"{title} is wrong: {len(wrong)} of {result.size} elements. The first, "
+            f"[{', '.join(map(str, index))}]: {result[index]:.6g}, expected {expected[index]:.6g}, error "
+            f"{error[index]:.3g}, bound {bound[index]:.3g}"
+        )
     return float(np.max(error[bound > 0] / bound[bound > 0], initial=0.0))

@@ -45,7 +45,9 @@ def chunk_sizes(batch: int, chunk: int | Sequence[int]) -> tuple[int, ...]:
     if not isinstance(chunk, Iterable):
         return tuple(min(chunk, batch - start) for start in range(0, batch, chunk))
     if sum(sizes) != batch:
-        raise LabError(f"the {len(sizes)} chunks have {sum(sizes):,} images in total; the batch has {batch:,}")
+        raise LabError(
+            f"the {len(sizes)} chunks have {sum(sizes):,} images in total; the batch has {batch:,}"
+        )
     return tuple(map(int, sizes))
 
 
@@ -66,13 +68,16 @@ def issue_order(chunks: int, streams: int, order: str = "depth") -> list[tuple[i
 def _require_stream_count(streams: int) -> int:
     """Return a number of streams as an int; LabError if it is none from 1 to `MAX_STREAMS`."""
     if not is_whole(streams, most=MAX_STREAMS):
-        raise LabError(f"streams={streams!r}: an integer from 1 to {MAX_STREAMS}; a GPU has no more than {MAX_STREAMS} "
-                       "queues")
+        raise LabError(
+            f"streams={streams!r}: an integer from 1 to {MAX_STREAMS}; a GPU has no more than {MAX_STREAMS} "
+            "queues"
+        )
     return int(streams)
 
 
-def host_arrays(layer: Layer, batch: int, dtype: DTypeLike = np.float32,
-                pinned: bool = True) -> tuple[np.ndarray, np.ndarray]:
+def host_arrays(
+    layer: Layer, batch: int, dtype: DTypeLike = np.float32, pinned: bool = True
+) -> tuple[np.ndarray, np.ndarray]:
     """Return zeroed arrays for x [B,C,H,W] and y [B,M,Ho,Wo] in host memory, page-locked if they are `pinned`.
 
     Page-locked pages stay where they are, so that the device can copy them while the host does other work. Locking a
@@ -82,11 +87,17 @@ def host_arrays(layer: Layer, batch: int, dtype: DTypeLike = np.float32,
     hostcuda.ensure_context()
     empty = hostcuda.driver.pagelocked_empty if pinned else np.empty
     try:
-        x, y = (empty(shape, np.dtype(dtype)) for shape in (layer.x_shape(batch), layer.y_shape(batch)))
+        x, y = (
+            empty(shape, np.dtype(dtype)) for shape in (layer.x_shape(batch), layer.y_shape(batch))
+        )
     except (hostcuda.driver.MemoryError, hostcuda.driver.LogicError, MemoryError) as error:
-        memory = f"{layer.bytes(batch, dtype) / 1e9:.2f} GB of {'page-locked ' if pinned else ''}memory"
-        raise LabError(f"cannot allocate {memory} for {layer}, B = {batch} ({error}): take a smaller batch"
-                       + (", or pinned=False" if pinned else "")) from error
+        memory = (
+            f"{layer.bytes(batch, dtype) / 1e9:.2f} GB of {'page-locked ' if pinned else ''}memory"
+        )
+        raise LabError(
+            f"cannot allocate {memory} for {layer}, B = {batch} ({error}): take a smaller batch"
+            + (", or pinned=False" if pinned else "")
+        ) from error
     x.fill(0)  # allocates the pages
     y.fill(0)
     return x, y
@@ -128,9 +139,17 @@ class Pipeline(Closing):
         or if the memory of the host or of the device does not suffice.
     """
 
-    def __init__(self, variant: Variant | int | str, layer: Layer, batch: int, chunk: int | Sequence[int] = CHUNK,
-                 streams: int = 3, pinned: bool = True, order: str = "depth",
-                 host: tuple[np.ndarray, np.ndarray] | None = None):
+    def __init__(
+        self,
+        variant: Variant | int | str,
+        layer: Layer,
+        batch: int,
+        chunk: int | Sequence[int] = CHUNK,
+        streams: int = 3,
+        pinned: bool = True,
+        order: str = "depth",
+        host: tuple[np.ndarray, np.ndarray] | None = None,
+    ):
         (variant,) = as_variants(variant)
         variant.supports(layer)
         self.batch = layer.x_shape(batch)[0]
@@ -141,23 +160,33 @@ class Pipeline(Closing):
         self.x, self.y = self._choose_host_arrays(host)
         self._k = None
         self._events = None
-        self._plans: list[dict] = [{} for _ in range(self.streams)]  # of each stream: images of a chunk -> plan
+        self._plans: list[dict] = [
+            {} for _ in range(self.streams)
+        ]  # of each stream: images of a chunk -> plan
         try:
             self._allocate()
         except BaseException:
             self.close()
             raise
 
-    def _choose_host_arrays(self, host: tuple[np.ndarray, np.ndarray] | None) -> tuple[np.ndarray, np.ndarray]:
+    def _choose_host_arrays(
+        self, host: tuple[np.ndarray, np.ndarray] | None
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Return the caller's x and y, or new ones for None; LabError if the caller's have another shape or type."""
         dtype = self.variant.io_dtype
         if host is None:
             return host_arrays(self.layer, self.batch, dtype, self.pinned)
-        for name, array, shape in zip("xy", host, (self.layer.x_shape(self.batch), self.layer.y_shape(self.batch)),
-                                      strict=True):
+        for name, array, shape in zip(
+            "xy",
+            host,
+            (self.layer.x_shape(self.batch), self.layer.y_shape(self.batch)),
+            strict=True,
+        ):
             if array.shape != shape or array.dtype != dtype or not array.flags.c_contiguous:
-                raise LabError(f"the host's {name} is {array.dtype} of the shape {array.shape}; {self.layer}, batch "
-                               f"{self.batch}, needs {dtype} of {shape} in C order: see host_arrays")
+                raise LabError(
+                    f"the host's {name} is {array.dtype} of the shape {array.shape}; {self.layer}, batch "
+                    f"{self.batch}, needs {dtype} of {shape} in C order: see host_arrays"
+                )
         return host
 
     def _allocate(self) -> None:
@@ -174,32 +203,44 @@ class Pipeline(Closing):
                 for images in sizes:
                     largest = plans_by_size.get(sizes[0])  # None at first: this plan is the largest
                     buffers = (largest.x, largest.y) if largest else (None, None)
-                    plans_by_size[images] = self.variant.plan(self.layer, images, *buffers, k=shared_k)
+                    plans_by_size[images] = self.variant.plan(
+                        self.layer, images, *buffers, k=shared_k
+                    )
                     shared_k = plans_by_size[images].k
         except hostcuda.driver.MemoryError as error:
-            raise LabError(f"{self.streams} streams of {max(self.chunks):,} images need more than "
-                           f"{self.device_bytes / 1e9:.2f} GB on the device, which does not have that much: take a "
-                           f"smaller chunk or fewer streams ({error})") from error
+            raise LabError(
+                f"{self.streams} streams of {max(self.chunks):,} images need more than "
+                f"{self.device_bytes / 1e9:.2f} GB on the device, which does not have that much: take a "
+                f"smaller chunk or fewer streams ({error})"
+            ) from error
 
     @property
     def device_bytes(self) -> int:
         """Bytes of the buffers on the device: per stream, x and y of its largest chunk, not of the whole batch."""
         size = self.variant.io_dtype.itemsize
-        elements = sum(int(np.prod(shape)) for shape in (self.layer.x_shape(1), self.layer.y_shape(1)))
-        return sum(size * elements * max(self.chunks[i :: self.streams]) for i in range(self.streams))
+        elements = sum(
+            int(np.prod(shape)) for shape in (self.layer.x_shape(1), self.layer.y_shape(1))
+        )
+        return sum(
+            size * elements * max(self.chunks[i :: self.streams]) for i in range(self.streams)
+        )
 
     def _load(self, x: np.ndarray | None, k: np.ndarray | None) -> None:
         """Copy x into `self.x`, and keep a copy of k for this and later runs; None leaves either as it was."""
         for name, array, shape in (("x", x, self.x.shape), ("k", k, self.layer.k_shape)):
             if array is not None and np.shape(array) != shape:
-                raise LabError(f"{name} has the shape {np.shape(array)}; {self.layer}, batch {self.batch}, needs "
-                               f"{shape}")
+                raise LabError(
+                    f"{name} has the shape {np.shape(array)}; {self.layer}, batch {self.batch}, needs "
+                    f"{shape}"
+                )
         if x is not None and x is not self.x:
             np.copyto(self.x, x, casting="same_kind")
         if k is not None:
             self._k = np.array(k, self.variant.io_dtype)
 
-    def run(self, x: np.ndarray | None = None, k: np.ndarray | None = None, events: bool = True) -> np.ndarray:
+    def run(
+        self, x: np.ndarray | None = None, k: np.ndarray | None = None, events: bool = True
+    ) -> np.ndarray:
         """Compute the layer: copy k to the device, then process all chunks.
 
         Raises LabError if a shape is not the pipeline's, no k was given yet, or the pipeline is closed.
@@ -225,9 +266,13 @@ class Pipeline(Closing):
         # plan of the same module may have overwritten it in constant memory.
         next(iter(self._plans[0].values())).load(k=self._k)
         self._events = None
-        step_events = None  # else (chunk, step) -> (event before it, event after it), for `timeline`
+        step_events = (
+            None  # else (chunk, step) -> (event before it, event after it), for `timeline`
+        )
         if events:
-            step_events = {key: (hostcuda.driver.Event(), hostcuda.driver.Event()) for key in self._order}
+            step_events = {
+                key: (hostcuda.driver.Event(), hostcuda.driver.Event()) for key in self._order
+            }
             self._begin_event = hostcuda.driver.Event().record(self._streams[0])
         self.issue(step_events)
         for stream in self._streams:
@@ -240,12 +285,20 @@ class Pipeline(Closing):
 
         `step_events` maps (chunk, step) to two events to record: one for reaching the step, one for its end.
         """
-        copy_to_device, copy_to_host = hostcuda.driver.memcpy_htod_async, hostcuda.driver.memcpy_dtoh_async
+        copy_to_device, copy_to_host = (
+            hostcuda.driver.memcpy_htod_async,
+            hostcuda.driver.memcpy_dtoh_async,
+        )
         ends = [0, *itertools.accumulate(self.chunks)]
         for chunk, step in self._order:
             stream_index = chunk % self.streams
-            stream, plan = self._streams[stream_index], self._plans[stream_index][self.chunks[chunk]]
-            images = slice(ends[chunk], ends[chunk + 1])  # of the chunk; the plan is made for so many
+            stream, plan = (
+                self._streams[stream_index],
+                self._plans[stream_index][self.chunks[chunk]],
+            )
+            images = slice(
+                ends[chunk], ends[chunk + 1]
+            )  # of the chunk; the plan is made for so many
             if step_events:
                 step_events[chunk, step][0].record(stream)
             if step == "copy in":
@@ -276,8 +329,17 @@ class Pipeline(Closing):
         rows = []
         for i, step in itertools.product(range(len(self.chunks)), STEPS):
             ready, end = (event.time_since(self._begin_event) for event in self._events[i, step])
-            rows.append({"stream": i % self.streams, "what": step, "chunk": i, "images": self.chunks[i],
-                         "ready_ms": ready, "start_ms": ready, "end_ms": end})
+            rows.append(
+                {
+                    "stream": i % self.streams,
+                    "what": step,
+                    "chunk": i,
+                    "images": self.chunks[i],
+                    "ready_ms": ready,
+                    "start_ms": ready,
+                    "end_ms": end,
+                }
+            )
         table = pd.DataFrame(rows)
         if device().engine == "gpu":
             one_at_a_time(table)
@@ -292,20 +354,26 @@ class Pipeline(Closing):
 
     def __repr__(self) -> str:
         memory = "page-locked" if self.pinned else "ordinary"
-        return (f"<Pipeline {self.variant.label}, {self.layer.name}, batch {self.batch}, {len(self.chunks)} chunks on "
-                f"{self.streams} streams, {memory} memory>")
+        return (
+            f"<Pipeline {self.variant.label}, {self.layer.name}, batch {self.batch}, {len(self.chunks)} chunks on "
+            f"{self.streams} streams, {memory} memory>"
+        )
 
 
 def one_at_a_time(timeline: pd.DataFrame) -> None:
     """Change `start_ms` in place as on a GPU: a step starts at the end of the step of its kind that ended before it."""
     for _, group in timeline.groupby("what"):
         previous_end = group.sort_values("end_ms")["end_ms"].shift().fillna(-np.inf)
-        timeline.loc[group.index, "start_ms"] = np.maximum(group["ready_ms"], previous_end.loc[group.index])
+        timeline.loc[group.index, "start_ms"] = np.maximum(
+            group["ready_ms"], previous_end.loc[group.index]
+        )
 
 
 def busy_ms(timeline: pd.DataFrame) -> pd.Series:
     """Return a Series: each kind of step to the time during which at least one such step ran [ms]."""
-    return pd.Series({step: _union_ms(timeline.loc[timeline["what"] == step]) for step in STEPS}, name="busy_ms")
+    return pd.Series(
+        {step: _union_ms(timeline.loc[timeline["what"] == step]) for step in STEPS}, name="busy_ms"
+    )
 
 
 def overlap(timeline: pd.DataFrame) -> float:
@@ -330,9 +398,17 @@ def _union_ms(timeline: pd.DataFrame) -> float:
     return total
 
 
-def schedule(layer: Layer, batch: int, kernel_ms: float, chunk: int | Sequence[int] = CHUNK, streams: int = 3,
-             pinned: bool = True, order: str = "depth", dtype: DTypeLike = np.float32,
-             on: Device | str | None = None) -> pd.DataFrame:
+def schedule(
+    layer: Layer,
+    batch: int,
+    kernel_ms: float,
+    chunk: int | Sequence[int] = CHUNK,
+    streams: int = 3,
+    pinned: bool = True,
+    order: str = "depth",
+    dtype: DTypeLike = np.float32,
+    on: Device | str | None = None,
+) -> pd.DataFrame:
     """Return the timeline that follows from the rates of the link and the kernel.
 
     Three engines, one per kind of step, take the steps in the order in which the host issues them. A step waits for its
@@ -366,15 +442,26 @@ def schedule(layer: Layer, batch: int, kernel_ms: float, chunk: int | Sequence[i
         engine_free[step] = stream_free[i % streams] = end
         if not pinned and step != "kernel":  # the host waits for such a copy
             host_free = end
-        rows.append({"stream": i % streams, "what": step, "chunk": i, "images": sizes[i],
-                     "ready_ms": ready, "start_ms": start, "end_ms": end})
+        rows.append(
+            {
+                "stream": i % streams,
+                "what": step,
+                "chunk": i,
+                "images": sizes[i],
+                "ready_ms": ready,
+                "start_ms": start,
+                "end_ms": end,
+            }
+        )
     table = pd.DataFrame(rows).sort_values(["chunk", "start_ms"], kind="stable", ignore_index=True)
     table.attrs["note"] = ""
     table.attrs["device"] = device(on).name
     return table
 
 
-def excess_pct(layer: Layer, batch: int, kernel_ms: float, chunk: int | Sequence[int], streams: int, on: str) -> float:
+def excess_pct(
+    layer: Layer, batch: int, kernel_ms: float, chunk: int | Sequence[int], streams: int, on: str
+) -> float:
     """Return by how many per cent a layer time is above the link's reference time; the parameters are `schedule`'s."""
     planned = span_ms(schedule(layer, batch, kernel_ms, chunk, streams, on=on))
     return 100 * (float(planned / layer.link_reference_ms(batch, device=on)) - 1)

@@ -13,8 +13,11 @@ from labkit.spec.layers import Layer
 from labkit.spec.reference import conv_float64, error_scale
 
 
-def rounding_errors(variants: Variant | int | Iterable[Variant | int], layers: Layer | Iterable[Layer],
-                    batch: int = 4) -> pd.DataFrame:
+def rounding_errors(
+    variants: Variant | int | Iterable[Variant | int],
+    layers: Layer | Iterable[Layer],
+    batch: int = 4,
+) -> pd.DataFrame:
     """Measure the rounding errors of variants, relative to sum |x| |k| of each output.
 
     The inputs are drawn as in `labkit.check`: real numbers of the size of pixels and weights, rounded to the variant's
@@ -44,9 +47,14 @@ def rounding_errors(variants: Variant | int | Iterable[Variant | int], layers: L
                 y = plan.result()
             scale = error_scale(x, k)
             error = np.abs(y - conv_float64(x, k)) / scale
-            rows.append({
-                "label": variant.label, "layer": layer.name, "terms": layer.terms,
-                "largest": float(error.max()), "typical": float(np.sqrt(np.mean(error**2))),
-                "bound": float((tolerance(variant.rounding, scale, layer.terms) / scale).max()),
-            })
+            rows.append(
+                {
+                    "label": variant.label,
+                    "layer": layer.name,
+                    "terms": layer.terms,
+                    "largest": float(error.max()),
+                    "typical": float(np.sqrt(np.mean(error**2))),
+                    "bound": float((tolerance(variant.rounding, scale, layer.terms) / scale).max()),
+                }
+            )
     return pd.DataFrame(rows)

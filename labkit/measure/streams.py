@@ -26,9 +26,16 @@ FRESH = 3  # timed runs that allocate their buffers on the device
 CHECKED_IMAGES = 4
 
 
-def bench_streams(variant: Variant, layer: Layer, batch: int | None = None, chunk: int | Sequence[int] | list = CHUNK,
-                  streams: int | Iterable[int] = 3, pinned: bool | Iterable[bool] = True,
-                  order: str | Iterable[str] = "depth", repeat: int | None = None) -> pd.DataFrame:
+def bench_streams(
+    variant: Variant,
+    layer: Layer,
+    batch: int | None = None,
+    chunk: int | Sequence[int] | list = CHUNK,
+    streams: int | Iterable[int] = 3,
+    pinned: bool | Iterable[bool] = True,
+    order: str | Iterable[str] = "depth",
+    repeat: int | None = None,
+) -> pd.DataFrame:
     """Measure the layer time of pipelines: every combination of the given chunks, streams, memories and orders.
 
     There are two layer times, both on the host's clock. `layer_ms` is the one of the course: it includes making the
@@ -68,19 +75,24 @@ def bench_streams(variant: Variant, layer: Layer, batch: int | None = None, chun
     batch = BATCH[device().engine] if batch is None else batch
     chunks = chunk if isinstance(chunk, list) else [chunk]
     names = ("chunk", "streams", "pinned", "order")  # parameters of `Pipeline`
-    cases = [dict(zip(names, case, strict=True))
-             for case in itertools.product(chunks, *map(as_list, (streams, pinned, order)))]
+    cases = [
+        dict(zip(names, case, strict=True))
+        for case in itertools.product(chunks, *map(as_list, (streams, pinned, order)))
+    ]
     return bench_cases(variant, layer, batch, cases, repeat)
 
 
-def bench_cases(variant: Variant, layer: Layer, batch: int, cases: Sequence[dict],
-                repeat: int | None = None) -> pd.DataFrame:
+def bench_cases(
+    variant: Variant, layer: Layer, batch: int, cases: Sequence[dict], repeat: int | None = None
+) -> pd.DataFrame:
     """Do the work of `bench_streams` for a list of configurations: dicts with chunk, streams, pinned and order."""
     require_verified(variant)
     require_runs(repeat)
     rows: dict[int, dict] = {}
     with show_progress(len(cases)) as progress:
-        for pinned in dict.fromkeys(case["pinned"] for case in cases):  # the host's arrays are made once for each kind
+        for pinned in dict.fromkeys(
+            case["pinned"] for case in cases
+        ):  # the host's arrays are made once for each kind
             host = _Host(variant, layer, batch, pinned)
             for i, case in enumerate(cases):
                 if case["pinned"] == pinned:
@@ -102,10 +114,16 @@ class _Host:
         self.pin_ms = 1e3 * (time.perf_counter() - start) if pinned else 0.0
         self.register_ms = _time_registration(self.x, self.y) if pinned else 0.0
         self.k = draw_inputs(self.x, layer, rng)
-        self.stage_ms = _time_copy(self.x, self.x.copy()) + _time_copy(np.ones_like(self.y), self.y) if pinned else 0.0
+        self.stage_ms = (
+            _time_copy(self.x, self.x.copy()) + _time_copy(np.ones_like(self.y), self.y)
+            if pinned
+            else 0.0
+        )
         self.variant = variant
         self.sampled = SampledImages(layer, batch, {dtype: (self.x, self.k)}, rng, CHECKED_IMAGES)
-        self.nan_sample = self.y.reshape(batch, -1)[:, :: max(1, self.y[0].size // 16)]  # about 16 per image
+        self.nan_sample = self.y.reshape(batch, -1)[
+            :, :: max(1, self.y[0].size // 16)
+        ]  # about 16 per image
 
     def poison(self) -> None:
         """Fill the elements of y that `check` looks at with NaN, so that it notices outputs that were not written."""
@@ -135,7 +153,9 @@ def _time_copy(target: np.ndarray, source: np.ndarray) -> float:
     return 1e3 * (time.perf_counter() - start)
 
 
-def _bench_case(variant: Variant, layer: Layer, batch: int, case: dict, repeat: int | None, host: _Host) -> dict:
+def _bench_case(
+    variant: Variant, layer: Layer, batch: int, case: dict, repeat: int | None, host: _Host
+) -> dict:
     """Measure one configuration, the arguments `case` of `Pipeline`; return its row of the table, a dict."""
     first_batch_ms = _time_first_batches(variant, layer, batch, case, host)
     layer_ms, further_batch_ms = float(np.median(first_batch_ms[1:])), []
@@ -153,18 +173,32 @@ def _bench_case(variant: Variant, layer: Layer, batch: int, case: dict, repeat: 
         timeline, sizes = pipeline.timeline, pipeline.chunks
     refuse_impossible(variant, layer, batch, min(first_batch_ms + further_batch_ms), device())
     return {
-        "rung": variant.rung.number, "label": variant.label, "layer": layer.name, "batch": batch,
-        "dtype": variant.io_dtype.name, **{name: case[name] for name in ("pinned", "streams", "order")},
-        "chunk": max(sizes), "chunks": len(sizes), "sizes": "equal" if np.ndim(case["chunk"]) == 0 else "growing",
-        "layer_ms": layer_ms, "steady_ms": float(np.median(further_batch_ms)), "steady_min_ms": min(further_batch_ms),
+        "rung": variant.rung.number,
+        "label": variant.label,
+        "layer": layer.name,
+        "batch": batch,
+        "dtype": variant.io_dtype.name,
+        **{name: case[name] for name in ("pinned", "streams", "order")},
+        "chunk": max(sizes),
+        "chunks": len(sizes),
+        "sizes": "equal" if np.ndim(case["chunk"]) == 0 else "growing",
+        "layer_ms": layer_ms,
+        "steady_ms": float(np.median(further_batch_ms)),
+        "steady_min_ms": min(further_batch_ms),
         # `busy_ms` has the steps in this order: copy in, kernel, copy out.
-        **dict(zip(("in_ms", "kernel_ms", "out_ms"), busy_ms(timeline), strict=True)), "overlap": overlap(timeline),
-        "pin_ms": host.pin_ms, "register_ms": host.register_ms, "stage_ms": host.stage_ms,
-        "engine": device().engine, "device": device().name,
+        **dict(zip(("in_ms", "kernel_ms", "out_ms"), busy_ms(timeline), strict=True)),
+        "overlap": overlap(timeline),
+        "pin_ms": host.pin_ms,
+        "register_ms": host.register_ms,
+        "stage_ms": host.stage_ms,
+        "engine": device().engine,
+        "device": device().name,
     }
 
 
-def _time_first_batches(variant: Variant, layer: Layer, batch: int, case: dict, host: _Host) -> list[float]:
+def _time_first_batches(
+    variant: Variant, layer: Layer, batch: int, case: dict, host: _Host
+) -> list[float]:
     """Return `FRESH` + 1 layer times [ms], each with a new pipeline; the first is a warm-up. Check the last output."""
     times = []
     for run in range(FRESH + 1):
@@ -179,15 +213,22 @@ def _time_first_batches(variant: Variant, layer: Layer, batch: int, case: dict, 
     return times
 
 
-def refuse_impossible(variant: Variant, layer: Layer, batch: int, layer_ms: float, on: Device) -> None:
+def refuse_impossible(
+    variant: Variant, layer: Layer, batch: int, layer_ms: float, on: Device
+) -> None:
     """Raise LabError if `layer_ms` is NaN, or too short for the link of the device `on` at its theoretical rate.
 
     The link carries both directions at once, so the larger of x and y gives the shortest possible time.
     """
     size = variant.io_dtype.itemsize
-    largest = max(int(np.prod(shape, dtype=np.int64)) for shape in (layer.x_shape(batch), layer.y_shape(batch)))
+    largest = max(
+        int(np.prod(shape, dtype=np.int64))
+        for shape in (layer.x_shape(batch), layer.y_shape(batch))
+    )
     shortest = 1e3 * size * largest / on.peak_link
     if not layer_ms >= shortest or not layer_ms > 0:
-        raise LabError(f"{variant.label} on {layer}, B = {batch}: a layer time of {layer_ms:.4g} ms, but the link of "
-                       f"{on.name} takes at least {shortest:.4g} ms. The measurement is wrong: check that all of y is "
-                       "copied back and that the clock stops after it")
+        raise LabError(
+            f"{variant.label} on {layer}, B = {batch}: a layer time of {layer_ms:.4g} ms, but the link of "
+            f"{on.name} takes at least {shortest:.4g} ms. The measurement is wrong: check that all of y is "
+            "copied back and that the clock stops after it"
+        )

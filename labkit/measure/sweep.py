@@ -37,8 +37,13 @@ from labkit.spec.devices import device
 from labkit.spec.layers import Layer
 
 
-def sweep(variants: Variant | Iterable[Variant] | Mapping[str, Any], layers: Layer | Iterable[Layer],
-          batch: int | None = None, path: Path | str | None = None, repeat: int | None = None) -> pd.DataFrame:
+def sweep(
+    variants: Variant | Iterable[Variant] | Mapping[str, Any],
+    layers: Layer | Iterable[Layer],
+    batch: int | None = None,
+    path: Path | str | None = None,
+    repeat: int | None = None,
+) -> pd.DataFrame:
     """Check and time every variant on every layer, except for the points that are finished already.
 
     Threads compile ahead, and this process times the points one after the other.
@@ -82,43 +87,75 @@ def sweep(variants: Variant | Iterable[Variant] | Mapping[str, Any], layers: Lay
         layers[0].x_shape(batch)  # refuses an invalid batch
     in_use = device()
     batch = BATCH[in_use.engine] if batch is None else batch
-    points = [_Point(one_variant, one_layer, batch, repeat) for one_layer in layers for one_variant in accepted]
-    finished = _FinishedPoints(Path(path or private_cache() / "sweeps" / f"{in_use.slug}.jsonl"), in_use.name)
+    points = [
+        _Point(one_variant, one_layer, batch, repeat)
+        for one_layer in layers
+        for one_variant in accepted
+    ]
+    finished = _FinishedPoints(
+        Path(path or private_cache() / "sweeps" / f"{in_use.slug}.jsonl"), in_use.name
+    )
     rows = finished.read()
     missing = [point for point in dict.fromkeys(points) if point.key not in rows]
     with show_progress(len(missing), "sweeping") as progress, keep_inputs():
         for point, row in _measure_all(missing):
-            lost = row.pop("lost")  # `_measure` says so beside the columns: whether the device is out of use
+            lost = row.pop(
+                "lost"
+            )  # `_measure` says so beside the columns: whether the device is out of use
             rows[point.key] = row
             finished.append(point.key, row)
             if lost:  # the driver fails every later call
-                raise LabError(f"after {row['label']} on {point.layer}, {in_use.name} does not respond: "
-                               f"{row['reason']}. The point is recorded in {finished.path}: call again in a new "
-                               "process to continue with the next one")
+                raise LabError(
+                    f"after {row['label']} on {point.layer}, {in_use.name} does not respond: "
+                    f"{row['reason']}. The point is recorded in {finished.path}: call again in a new "
+                    "process to continue with the next one"
+                )
             progress.update()
     # Two variants with the same kernel have one key: it is measured once, and each gets its row with its own label.
-    measured = [{**rows[point.key], "label": point.variant.label, "code": point.variant.code, "layer": point.layer.name}
-                for point in points]
-    common = {"device": in_use.name, "engine": in_use.engine, "software": in_use.software, "batch": batch}
-    refused = [{**row, **common, "layer": one_layer.name} for one_layer in layers for row in refused]
+    measured = [
+        {
+            **rows[point.key],
+            "label": point.variant.label,
+            "code": point.variant.code,
+            "layer": point.layer.name,
+        }
+        for point in points
+    ]
+    common = {
+        "device": in_use.name,
+        "engine": in_use.engine,
+        "software": in_use.software,
+        "batch": batch,
+    }
+    refused = [
+        {**row, **common, "layer": one_layer.name} for one_layer in layers for row in refused
+    ]
     table = sweep_table([*measured, *refused])
-    table.attrs.update(note=in_use.note, measured=len(missing), resumed=len(set(points)) - len(missing))
+    table.attrs.update(
+        note=in_use.note, measured=len(missing), resumed=len(set(points)) - len(missing)
+    )
     return table
 
 
-def _list_variants(variants: Variant | Iterable[Variant] | Mapping[str, Any]) -> tuple[list[Variant], list[dict]]:
+def _list_variants(
+    variants: Variant | Iterable[Variant] | Mapping[str, Any],
+) -> tuple[list[Variant], list[dict]]:
     """Return the variants of a sweep, and a row, with the reason, for each combination of a grid that is no variant."""
     if not isinstance(variants, Mapping):
         return as_list(variants), []
     grid = {str(name): as_list(value) for name, value in variants.items()}
     if "rung" not in grid:
-        raise LabError(f"a grid needs a rung: {{'rung': 7, ...}}; this one has {', '.join(grid) or 'nothing'}")
+        raise LabError(
+            f"a grid needs a rung: {{'rung': 7, ...}}; this one has {', '.join(grid) or 'nothing'}"
+        )
     first_rung, *other_rungs = grid.pop("rung")
     base = rung(first_rung)
     unknown = [name for name in grid if name not in base.options]
     if other_rungs or unknown:
         mistake = f"{1 + len(other_rungs)} rungs" if other_rungs else f"no option {unknown[0]!r}"
-        raise LabError(f"a grid of {base.label} with {mistake}: one rung, and options of {', '.join(base.options)}")
+        raise LabError(
+            f"a grid of {base.label} with {mistake}: one rung, and options of {', '.join(base.options)}"
+        )
     accepted, refused = [], []
     for values in itertools.product(*grid.values()):
         options = dict(zip(grid, values, strict=True))
@@ -127,8 +164,14 @@ def _list_variants(variants: Variant | Iterable[Variant] | Mapping[str, Any]) ->
         except EngineError as error:
             text = " ".join(f"{name}={format_option(value)}" for name, value in options.items())
             # As a variant would write it: "07 tuning, rows=8, maps=4" and, in "options", "rows=8 maps=4".
-            refused.append({"rung": base.number, "label": f"{base.label}, {text.replace(' ', ', ')}",
-                            "options": text, "reason": str(error)})
+            refused.append(
+                {
+                    "rung": base.number,
+                    "label": f"{base.label}, {text.replace(' ', ', ')}",
+                    "options": text,
+                    "reason": str(error),
+                }
+            )
     return accepted, refused
 
 
@@ -145,7 +188,9 @@ class _Point:
     def key(self) -> str:
         """The point's key in the file: the kernel, the sizes that it is compiled with, the layer, the batch."""
         shape = f"{self.layer.C}x{self.layer.H}x{self.layer.W} {self.layer.M}x{self.layer.K}"
-        sizes = " ".join(f"{name}={value}" for name, value in self.variant.defines(self.layer).items())
+        sizes = " ".join(
+            f"{name}={value}" for name, value in self.variant.defines(self.layer).items()
+        )
         return f"{self.variant.identity} {shape} B={self.batch} {sizes}".strip()
 
 
@@ -155,7 +200,9 @@ def _measure_all(points: list[_Point]) -> Iterator[tuple[_Point, dict]]:
         compilations = [pool.submit(_compile, point) for point in points]
         try:
             if points and device().engine == "cpu":
-                wait(compilations)  # otherwise the compiler and the kernels would share this processor
+                wait(
+                    compilations
+                )  # otherwise the compiler and the kernels would share this processor
             for point, compilation in zip(points, compilations, strict=True):
                 compilation.result()  # waits; `_compile` raises nothing that the measurement would not
                 yield point, _measure(point)
@@ -177,10 +224,18 @@ def _measure(point: _Point) -> dict:
     """
     in_use = device()
     row = {
-        "date": datetime.date.today().isoformat(), "device": in_use.name, "engine": in_use.engine,
-        "software": in_use.software, "rung": point.variant.rung.number, "label": point.variant.label,
-        "options": point.variant.options_text, "layer": point.layer.name, "batch": point.batch,
-        "dtype": point.variant.io_dtype.name, "reason": "", "lost": False,
+        "date": datetime.date.today().isoformat(),
+        "device": in_use.name,
+        "engine": in_use.engine,
+        "software": in_use.software,
+        "rung": point.variant.rung.number,
+        "label": point.variant.label,
+        "options": point.variant.options_text,
+        "layer": point.layer.name,
+        "batch": point.batch,
+        "dtype": point.variant.io_dtype.name,
+        "reason": "",
+        "lost": False,
     }
     try:
         point.variant.supports(point.layer)
@@ -199,11 +254,18 @@ def _measure_columns(point: _Point) -> dict:
         functions, launches = plan.functions.values(), plan.launches
         on_gpu = times["engine"] == "gpu"
         return {
-            **{name: times[name] for name in ("op_ms", "op_min_ms", "op_max_ms", "x_reference", "repeat")},
+            **{
+                name: times[name]
+                for name in ("op_ms", "op_min_ms", "op_max_ms", "x_reference", "repeat")
+            },
             "registers": max(function.num_regs for function in functions) if on_gpu else None,
-            "local_bytes": max(function.local_size_bytes for function in functions) if on_gpu else None,
+            "local_bytes": max(function.local_size_bytes for function in functions)
+            if on_gpu
+            else None,
             "shared_bytes": max(launch.shared for launch in launches),
-            "threads": max(launch.block[0] * launch.block[1] * launch.block[2] for launch in launches),
+            "threads": max(
+                launch.block[0] * launch.block[1] * launch.block[2] for launch in launches
+            ),
         }
 
 
@@ -222,7 +284,9 @@ class _FinishedPoints:
 
     def __init__(self, path: Path, device_name: str):
         self.path, self.device = path, device_name
-        files.require_writable(path.parent)  # creates it; raises EngineError now, not after the first point
+        files.require_writable(
+            path.parent
+        )  # creates it; raises EngineError now, not after the first point
 
     def read(self) -> dict[str, dict]:
         """Return the rows of this device's points by their keys. An incomplete or damaged line is ignored."""
@@ -243,6 +307,8 @@ class _FinishedPoints:
             size = file.seek(0, os.SEEK_END)
             if size:
                 file.seek(-1, os.SEEK_END)
-                line = line if file.read(1) == b"\n" else "\n" + line  # after an incomplete line, start a new one
+                line = (
+                    line if file.read(1) == b"\n" else "\n" + line
+                )  # after an incomplete line, start a new one
             file.write(line.encode())
             os.fsync(file.fileno())

@@ -41,10 +41,14 @@ class Trace:
             hostcuda.driver.Context.synchronize()
         finally:  # the recording ends also if a kernel of the block has failed
             events = hostcuda.activity.stop()
-        events.sort(key=lambda record: record[2])  # (kind, name, start [s], duration [s], bytes, stream): by start
+        events.sort(
+            key=lambda record: record[2]
+        )  # (kind, name, start [s], duration [s], bytes, stream): by start
         first_start = events[0][2] if events else 0.0
-        rows = [(kind, name, (start - first_start) * 1e3, duration * 1e3, *rest)
-                for kind, name, start, duration, *rest in events]
+        rows = [
+            (kind, name, (start - first_start) * 1e3, duration * 1e3, *rest)
+            for kind, name, start, duration, *rest in events
+        ]
         self.records = pd.DataFrame(rows, columns=COLUMNS)
 
     def summary(self) -> pd.DataFrame:
@@ -59,7 +63,9 @@ class Trace:
         """
         sided = self.records.assign(side=np.where(self.records["kind"] == "api", "api", "device"))
         table = sided.groupby(["side", "kind", "name"], as_index=False).agg(
-            calls=("duration_ms", "size"), total_ms=("duration_ms", "sum"), mean_ms=("duration_ms", "mean")
+            calls=("duration_ms", "size"),
+            total_ms=("duration_ms", "sum"),
+            mean_ms=("duration_ms", "mean"),
         )
         table = table.sort_values(["side", "total_ms"], ascending=[False, False], ignore_index=True)
         by_side = table.groupby("side")["total_ms"]
@@ -75,7 +81,9 @@ class Trace:
         """
         table = self.summary()
         share_before = table.groupby("side")["cumulative"].shift(fill_value=0.0)
-        needed = table.loc[(table["side"] == side) & (share_before < share)]  # the rows before do not reach it yet
+        needed = table.loc[
+            (table["side"] == side) & (share_before < share)
+        ]  # the rows before do not reach it yet
         return needed.drop(columns="side").reset_index(drop=True)
 
 

@@ -64,11 +64,16 @@ class Entry:
             start = time.perf_counter()
             self.run()
             return 1e3 * (time.perf_counter() - start)
-        return time_run(self.run, self.stream) / self.passes  # a run on the device may be a graph of several passes
+        return (
+            time_run(self.run, self.stream) / self.passes
+        )  # a run on the device may be a graph of several passes
 
 
-def bench_network(batch: int | Iterable[int] | None = None, repeat: int | None = None,
-                  opponents: Callable[[Images], Iterable[Entry]] = lambda images: ()) -> pd.DataFrame:
+def bench_network(
+    batch: int | Iterable[int] | None = None,
+    repeat: int | None = None,
+    opponents: Callable[[Images], Iterable[Entry]] = lambda images: (),
+) -> pd.DataFrame:
     """Measure the forward pass of lenet86 on the digits: `Network`, `FusedNetwork`, and any other way that is given.
 
     The runs of all cases alternate, so that a changing clock rate affects all of them. On the device the time is that
@@ -129,9 +134,19 @@ def make_row(case: Entry, B: int) -> dict:
     """Return a measured case, for B images, as a row of the table of `bench_network`: a dict by column."""
     median = float(np.median(case.times))
     return {
-        "label": case.label, "dtype": case.dtype, "batch": B, "where": case.where, "pixels": case.pixels,
-        "ms": median, "min_ms": min(case.times), "max_ms": max(case.times), "images_s": 1e3 * B / median,
-        "error": case.error, "repeat": len(case.times), "engine": device().engine, "device": device().name,
+        "label": case.label,
+        "dtype": case.dtype,
+        "batch": B,
+        "where": case.where,
+        "pixels": case.pixels,
+        "ms": median,
+        "min_ms": min(case.times),
+        "max_ms": max(case.times),
+        "images_s": 1e3 * B / median,
+        "error": case.error,
+        "repeat": len(case.times),
+        "engine": device().engine,
+        "device": device().name,
     }
 
 
@@ -141,12 +156,19 @@ class Images:
     def __init__(self, B: int):
         self.weights = load_weights("digits")
         floats = cycle(dataset(size=86), B).images
-        bytes_8 = np.rint(dataset().images[:, 0] * WHITE).astype(np.uint8)[np.arange(B) % len(dataset())]
+        bytes_8 = np.rint(dataset().images[:, 0] * WHITE).astype(np.uint8)[
+            np.arange(B) % len(dataset())
+        ]
         bytes_86 = np.rint(floats[:, 0] * 255).astype(np.uint8)
         # Pixels: the array, height and width of bytes, and the byte that stands for 1.
-        self.forms = {"float32": (np.ascontiguousarray(floats), None, 255.0),
-                      "uint8 86x86": (bytes_86, (86, 86), 255.0), "uint8 8x8": (bytes_8, (8, 8), WHITE)}
-        between = np.random.default_rng(2).permutation(np.arange(1, max(B - 1, 1)))[: CHECKED_IMAGES - 2]
+        self.forms = {
+            "float32": (np.ascontiguousarray(floats), None, 255.0),
+            "uint8 86x86": (bytes_86, (86, 86), 255.0),
+            "uint8 8x8": (bytes_8, (8, 8), WHITE),
+        }
+        between = np.random.default_rng(2).permutation(np.arange(1, max(B - 1, 1)))[
+            : CHECKED_IMAGES - 2
+        ]
         self.checked, self._expected = np.unique([0, *between, B - 1]), {}
 
     def check(self, case: Entry, when: str, again: bool = True) -> None:
@@ -160,14 +182,18 @@ class Images:
         key = case.pixels, case.bound
         if key not in self._expected:
             images, source, white = self.forms[case.pixels]
-            images = images[self.checked] if source is None else resize(images[self.checked], 86, white)
+            images = (
+                images[self.checked] if source is None else resize(images[self.checked], 86, white)
+            )
             self._expected[key] = bounded(images, self.weights, case.bound)
         expected, bound = self._expected[key]
         error = np.abs(case.result(self.checked) - expected)
         case.error = max(case.error, float(error.max()))
         if not (error <= bound).all():
-            raise CheckFailed(f"{case.label} in {case.dtype} is wrong {when}: a probability of {len(self.checked)} "
-                              f"images is off by {error.max():.1e}, and roundings explain {bound.max():.1e}")
+            raise CheckFailed(
+                f"{case.label} in {case.dtype} is wrong {when}: a probability of {len(self.checked)} "
+                f"images is off by {error.max():.1e}, and roundings explain {bound.max():.1e}"
+            )
 
 
 def list_steps() -> list[str | None]:
@@ -177,16 +203,25 @@ def list_steps() -> list[str | None]:
 
 def count_passes(B: int) -> int:
     """Return how many passes of B images a graph should hold, so that its launch does not dominate the time."""
-    return max(1, min(50, 5000 // B)) if hostcuda.engine() == "gpu" else 1  # 5000 images take an H200 a millisecond
+    return (
+        max(1, min(50, 5000 // B)) if hostcuda.engine() == "gpu" else 1
+    )  # 5000 images take an H200 a millisecond
 
 
 def _list_own_cases(stack: ExitStack, images: Images) -> Iterator[Entry]:
     """Yield the cases of the plain network, from the host, and of the fused one; `stack` closes what they use."""
     memory, floats = stack.enter_context(Buffers()), images.forms["float32"][0]
     plain, last_run = Network(images.weights, conv=PLAIN), {}
-    yield Entry(label="plain", dtype="float32", where=HOST, pixels="float32", bound="float32",
-                run=lambda: last_run.update(y=plain.forward(floats)),
-                result=lambda numbers: last_run["y"][numbers], before=last_run.clear)
+    yield Entry(
+        label="plain",
+        dtype="float32",
+        where=HOST,
+        pixels="float32",
+        bound="float32",
+        run=lambda: last_run.update(y=plain.forward(floats)),
+        result=lambda numbers: last_run["y"][numbers],
+        before=last_run.clear,
+    )
     on_device = {name: memory.copy_in(array) for name, (array, _, _) in images.forms.items()}
     for dtype, step in itertools.product(PRECISIONS, list_steps()):
         network = stack.enter_context(FusedNetwork(images.weights, dtype, step))
@@ -194,8 +229,9 @@ def _list_own_cases(stack: ExitStack, images: Images) -> Iterator[Entry]:
             yield from _list_fused_cases(stack, memory, network, pixels, form, on_device[pixels])
 
 
-def _list_fused_cases(stack: ExitStack, memory: Buffers, network: FusedNetwork, pixels: str, form: tuple,
-                      x) -> Iterator[Entry]:
+def _list_fused_cases(
+    stack: ExitStack, memory: Buffers, network: FusedNetwork, pixels: str, form: tuple, x
+) -> Iterator[Entry]:
     """Yield the cases of a fused network for one entry (`pixels`, `form`) of `Images.forms`; x has it on the device.
 
     They are a launch, for float32 pixels a graph of launches, and a batch from the host.
@@ -203,16 +239,36 @@ def _list_fused_cases(stack: ExitStack, memory: Buffers, network: FusedNetwork, 
     array, source, white = form
     label, dtype = f"fused, {network.step}" if network.step else "fused", network.dtype.name
     B, y = len(array), memory.new((len(array), 10))
-    read = {"result": lambda numbers: memory.copy_out(y, (B, 10))[numbers],
-            "before": functools.partial(hostcuda.driver.memset_d8, y, 0xFF, 4 * 10 * B)}  # NaN before each run
+    read = {
+        "result": lambda numbers: memory.copy_out(y, (B, 10))[numbers],
+        "before": functools.partial(hostcuda.driver.memset_d8, y, 0xFF, 4 * 10 * B),
+    }  # NaN before each run
     launch = functools.partial(network.launch, x, y, B, source, white)
     yield Entry(label, dtype, DEVICE, pixels, dtype, launch, **read)
     if source is None:
         stream, passes = hostcuda.driver.Stream(), count_passes(B)
         graph = Graph(lambda: [launch(stream=stream) for _ in range(passes)], stream)
         stack.enter_context(closing(graph))
-        yield Entry(f"{label}, graph", dtype, DEVICE, pixels, dtype, graph.launch, **read, stream=stream, passes=passes)
+        yield Entry(
+            f"{label}, graph",
+            dtype,
+            DEVICE,
+            pixels,
+            dtype,
+            graph.launch,
+            **read,
+            stream=stream,
+            passes=passes,
+        )
     batch = stack.enter_context(network.batch(B, source, white))
     batch.x[...] = array
-    yield Entry(label, dtype, HOST, pixels, dtype, batch.run, result=lambda numbers: batch.y[numbers],
-                before=lambda: batch.y.fill(np.nan))
+    yield Entry(
+        label,
+        dtype,
+        HOST,
+        pixels,
+        dtype,
+        batch.run,
+        result=lambda numbers: batch.y[numbers],
+        before=lambda: batch.y.fill(np.nan),
+    )

@@ -37,13 +37,21 @@ LIMIT = 16.0  # the largest absolute value of a pixel: no map then exceeds the l
 MOST_HALF = 65504.0  # the largest finite half
 CHUNK, STREAMS = 1000, 3
 DEVIATIONS = 6  # standard deviations that an error may reach
-_K_STEPS, _PADDING = 4, ((0, 0), (0, 0), (1, 1), (1, 2))  # k-steps of products per mask; the zeros around it
+_K_STEPS, _PADDING = (
+    4,
+    ((0, 0), (0, 0), (1, 1), (1, 2)),
+)  # k-steps of products per mask; the zeros around it
 _SUM_ROUNDOFF = 2.0**-22  # of 16 products: tensor cores truncate
-_FLOAT_ROUNDOFF, _HALF_UNDERFLOW = 2.0**-24, 2.0**-25  # of a float; what is lost below the least half
+_FLOAT_ROUNDOFF, _HALF_UNDERFLOW = (
+    2.0**-24,
+    2.0**-25,
+)  # of a float; what is lost below the least half
 _LEAST_WEIGHT = 2.0**-20  # stands for weights that are zero or nearly so: a scale has to be finite
 _SIGNATURE = "PPPPPPifffff"  # the types of the kernel's arguments: a pointer, an int, a float
 _CAPABILITY = (8, 0)  # the least compute capability: halves on tensor cores, by mma.m16n8k16
-_BLOCK_BYTES = 49_128  # of shared memory per part of the numbers: an image, maps, the features of 8 images
+_BLOCK_BYTES = (
+    49_128  # of shared memory per part of the numbers: an image, maps, the features of 8 images
+)
 
 
 @dataclass(frozen=True)
@@ -55,14 +63,26 @@ class Precision:
     roundoff: float  # largest relative error of a number as the kernel keeps it, beside that of a subnormal low part
     # The kernel's warps, blocks (per multiprocessor, at most), and what a warp computes at once of each convolution.
     sizes: dict[str, int]
-    teams: dict[str, int]  # of the step warpgroups: teams of four warps, images whose features wait for the product
+    teams: dict[
+        str, int
+    ]  # of the step warpgroups: teams of four warps, images whose features wait for the product
 
 
 PRECISIONS = {
-    "float16": Precision(1, 1, 2.0**-11, {"WARPS": 7, "BLOCKS": 4, "PAIRS_1": 5, "PAIRS_2": 6, "GROUPS_2": 1},
-                         {"TEAMS": 3, "SLOTS": 8}),
-    "float32": Precision(3, 2, 2.0**-22, {"WARPS": 10, "BLOCKS": 2, "PAIRS_1": 5, "PAIRS_2": 6, "GROUPS_2": 1},
-                         {"TEAMS": 2, "SLOTS": 4}),
+    "float16": Precision(
+        1,
+        1,
+        2.0**-11,
+        {"WARPS": 7, "BLOCKS": 4, "PAIRS_1": 5, "PAIRS_2": 6, "GROUPS_2": 1},
+        {"TEAMS": 3, "SLOTS": 8},
+    ),
+    "float32": Precision(
+        3,
+        2,
+        2.0**-22,
+        {"WARPS": 10, "BLOCKS": 2, "PAIRS_1": 5, "PAIRS_2": 6, "GROUPS_2": 1},
+        {"TEAMS": 2, "SLOTS": 4},
+    ),
 }
 
 
@@ -82,19 +102,29 @@ class Scales:
     @classmethod
     def of(cls, weights: dict[str, np.ndarray]) -> Scales:
         """Return the scales for these weights, by name, with which no half overflows if no pixel exceeds `LIMIT`."""
-        largest_value, maps = LIMIT, []  # a bound of the inputs of a layer, then of its outputs; the maps' scales
+        largest_value, maps = (
+            LIMIT,
+            [],
+        )  # a bound of the inputs of a layer, then of its outputs; the maps' scales
         for name in ("conv1", "conv2"):
-            sums = np.abs(weights[name]).astype(np.float64).sum(axis=(1, 2, 3))  # an output: sum |k| largest inputs
+            sums = (
+                np.abs(weights[name]).astype(np.float64).sum(axis=(1, 2, 3))
+            )  # an output: sum |k| largest inputs
             largest_value *= max(float(sums.max()), _LEAST_WEIGHT)
             maps.append(_choose_power(largest_value))
-        largest_weights = (max(float(np.abs(weights[name]).max()), _LEAST_WEIGHT) for name in ("conv1", "conv2", "fc1"))
+        largest_weights = (
+            max(float(np.abs(weights[name]).max()), _LEAST_WEIGHT)
+            for name in ("conv1", "conv2", "fc1")
+        )
         return cls(_choose_power(LIMIT), tuple(maps), tuple(map(_choose_power, largest_weights)))
 
     @property
     def factors(self) -> tuple[float, float, float]:
         """For conv1, conv2 and fc1 the factor that turns a sum of scaled products into the output at its own scale."""
         inputs, outputs = (self.pixels, *self.maps), (*self.maps, 1.0)
-        return tuple(output / (x * w) for x, w, output in zip(inputs, self.weights, outputs, strict=True))
+        return tuple(
+            output / (x * w) for x, w, output in zip(inputs, self.weights, outputs, strict=True)
+        )
 
 
 def _split(numbers: np.ndarray, parts: int) -> np.ndarray:
@@ -112,10 +142,17 @@ def arrange_convolution(k: np.ndarray) -> np.ndarray:
     and column 0 of a square of 2 x 2 outputs; row r + 8 is the one beside it. A k-step has two rows of the square's
     window of 8 x 8 inputs. A lane has rows lane / 4 and lane / 4 + 8, columns 2 (lane % 4) and the next.
     """
-    group, c, k_step, lane, register, column = np.indices((len(k) // 4, k.shape[1], _K_STEPS, 32, 4, 2), sparse=True)
+    group, c, k_step, lane, register, column = np.indices(
+        (len(k) // 4, k.shape[1], _K_STEPS, 32, 4, 2), sparse=True
+    )
     # The mask's element is the input's place in the window minus the output's in the square; outside it, a zero.
-    mask_row, mask_column = 2 * k_step - lane // 4 % 2 + register // 2, lane % 4 * 2 - register % 2 + column
-    return np.pad(k, _PADDING)[4 * group + lane // 8, c, mask_row + 1, mask_column + 1]  # + 1: of the padding
+    mask_row, mask_column = (
+        2 * k_step - lane // 4 % 2 + register // 2,
+        lane % 4 * 2 - register % 2 + column,
+    )
+    return np.pad(k, _PADDING)[
+        4 * group + lane // 8, c, mask_row + 1, mask_column + 1
+    ]  # + 1: of the padding
 
 
 def arrange_windows(k: np.ndarray) -> np.ndarray:
@@ -124,7 +161,9 @@ def arrange_windows(k: np.ndarray) -> np.ndarray:
     Its 4 M columns are the outputs of a square of 2 x 2: by row of the square, then map, then column of the square.
     Half a k-step has 8 terms: the inputs of one row of the square's window of 8 x 8.
     """
-    c, k_step, half, output_row, m, column, term = np.indices((k.shape[1], _K_STEPS, 2, 2, len(k), 2, 8), sparse=True)
+    c, k_step, half, output_row, m, column, term = np.indices(
+        (k.shape[1], _K_STEPS, 2, 2, len(k), 2, 8), sparse=True
+    )
     # The mask's element is the input's place in the window minus the output's in the square; + 1: of the padding.
     return np.pad(k, _PADDING)[m, c, 2 * k_step + half - output_row + 1, term - column + 1]
 
@@ -135,9 +174,13 @@ def arrange_rows(k: np.ndarray) -> np.ndarray:
     Rows lane / 4 and lane / 4 + 8 of a warp are the two outputs beside each other in map lane / 8, row lane / 4 % 2 of
     a square of 2 x 2. A k-step has 4 columns of a row of its window: two in each of the four channels, then two more.
     """
-    k_step, warp, lane, register, column = np.indices((4 * _K_STEPS, len(k) // 4, 32, 4, 2), sparse=True)
+    k_step, warp, lane, register, column = np.indices(
+        (4 * _K_STEPS, len(k) // 4, 32, 4, 2), sparse=True
+    )
     mask_column = k_step % 2 * 4 + register // 2 * 2 - register % 2 + column
-    return np.pad(k, _PADDING)[4 * warp + lane // 8, lane % 4, k_step // 2 - lane // 4 % 2 + 1, mask_column + 1]
+    return np.pad(k, _PADDING)[
+        4 * warp + lane // 8, lane % 4, k_step // 2 - lane // 4 % 2 + 1, mask_column + 1
+    ]
 
 
 def arrange_matrix(w: np.ndarray) -> np.ndarray:
@@ -145,8 +188,13 @@ def arrange_matrix(w: np.ndarray) -> np.ndarray:
 
     It is, transposed, the left matrix of products of 16 x 16 by 16 x 8; PTX fixes a lane's elements (mma.m16n8k16).
     """
-    k_step, group, lane, register, column = np.indices((w.shape[0] // 16, w.shape[1] // 16, 32, 4, 2), sparse=True)
-    return w[16 * k_step + register // 2 * 8 + lane % 4 * 2 + column, 16 * group + lane // 4 + register % 2 * 8]
+    k_step, group, lane, register, column = np.indices(
+        (w.shape[0] // 16, w.shape[1] // 16, 32, 4, 2), sparse=True
+    )
+    return w[
+        16 * k_step + register // 2 * 8 + lane % 4 * 2 + column,
+        16 * group + lane // 4 + register % 2 * 8,
+    ]
 
 
 @dataclass(frozen=True)
@@ -154,7 +202,9 @@ class FusedKernel:
     """One of the kernels: all that the host needs to launch it."""
 
     path: Path
-    arrange: tuple[Callable[[np.ndarray], np.ndarray], ...]  # of each convolution: arranges the mask
+    arrange: tuple[
+        Callable[[np.ndarray], np.ndarray], ...
+    ]  # of each convolution: arranges the mask
     sizes: Callable[[Precision], dict[str, int]]  # the compile-time parameters
     blocks: Callable[[Precision], int]  # per multiprocessor of the device in use
     warps: Callable[[Precision], int]  # per block
@@ -169,8 +219,13 @@ def _count_team_bytes(p: Precision) -> int:
     # Pieces have 16 bytes. Weights: k-steps x halves x columns of conv1, k-steps x warps x lanes of conv2.
     weight_pieces = 4 * 2 * 16 + 16 * 4 * 32
     map_pieces = 4 * 20 * (11 if p.parts == 1 else 10) + 8 * 20  # `Second::MAP_PIECES`
-    image_words, feature_words = SIZE * SIZE // 2, 1296 // 2 + 4  # of two halves; 4 more: rows in different banks
-    team = 4 * p.parts * (image_words + 4 * map_pieces + p.teams["SLOTS"] * feature_words) + 4  # + 4: `refused`
+    image_words, feature_words = (
+        SIZE * SIZE // 2,
+        1296 // 2 + 4,
+    )  # of two halves; 4 more: rows in different banks
+    team = (
+        4 * p.parts * (image_words + 4 * map_pieces + p.teams["SLOTS"] * feature_words) + 4
+    )  # + 4: `refused`
     return 16 * (p.parts * weight_pieces + p.teams["TEAMS"] * tiles(team, 16))
 
 
@@ -179,11 +234,22 @@ def _count_blocks(p: Precision) -> int:  # per multiprocessor of the device in u
 
 
 KERNELS = {
-    None: FusedKernel(cuda_src() / "13_network.cu", (arrange_convolution,) * 2,
-                      lambda p: {**p.sizes, "BLOCKS": _count_blocks(p)}, _count_blocks,
-                      lambda p: p.sizes["WARPS"], lambda p: p.parts * _BLOCK_BYTES),
-    "warpgroups": FusedKernel(cuda_src() / "steps/network/warpgroups.cu", (arrange_windows, arrange_rows),
-                              lambda p: p.teams, lambda p: 1, lambda p: 4 * p.teams["TEAMS"], _count_team_bytes),
+    None: FusedKernel(
+        cuda_src() / "13_network.cu",
+        (arrange_convolution,) * 2,
+        lambda p: {**p.sizes, "BLOCKS": _count_blocks(p)},
+        _count_blocks,
+        lambda p: p.sizes["WARPS"],
+        lambda p: p.parts * _BLOCK_BYTES,
+    ),
+    "warpgroups": FusedKernel(
+        cuda_src() / "steps/network/warpgroups.cu",
+        (arrange_windows, arrange_rows),
+        lambda p: p.teams,
+        lambda p: 1,
+        lambda p: 4 * p.teams["TEAMS"],
+        _count_team_bytes,
+    ),
 }
 
 
@@ -191,11 +257,17 @@ def require_gpu(step: str | None) -> None:
     """Raise LabError if the GPU in use lacks instructions of the kernel of `step`, or of 13_network.cu for None."""
     gpu = device()  # the CPU engine has no compute capability: None
     if gpu.compute_capability and gpu.compute_capability < _CAPABILITY:
-        needed, has = (".".join(map(str, version)) for version in (_CAPABILITY, gpu.compute_capability))
-        raise LabError(f"the fused network needs a GPU of compute capability {needed}, and {gpu.name} has {has}: "
-                       "take labkit.Network")
+        needed, has = (
+            ".".join(map(str, version)) for version in (_CAPABILITY, gpu.compute_capability)
+        )
+        raise LabError(
+            f"the fused network needs a GPU of compute capability {needed}, and {gpu.name} has {has}: "
+            "take labkit.Network"
+        )
     if step and gpu.compute_capability not in (None, WGMMA):
-        raise LabError(f"the fused network's step {step} {describe_missing_wgmma(gpu)}: leave step={step!r} out")
+        raise LabError(
+            f"the fused network's step {step} {describe_missing_wgmma(gpu)}: leave step={step!r} out"
+        )
 
 
 class FusedNetwork(Closing):
@@ -221,12 +293,21 @@ class FusedNetwork(Closing):
         is not listed here, or the weights are not those of a lenet86.
     """
 
-    def __init__(self, weights: str | Path | dict = "digits", dtype: DTypeLike = "float32", step: str | None = None):
+    def __init__(
+        self,
+        weights: str | Path | dict = "digits",
+        dtype: DTypeLike = "float32",
+        step: str | None = None,
+    ):
         self.dtype, self.step = np.dtype(dtype), step
         if step not in KERNELS:
-            raise LabError(f"step={step!r}: the fused network has the step {', '.join(filter(None, KERNELS))}")
+            raise LabError(
+                f"step={step!r}: the fused network has the step {', '.join(filter(None, KERNELS))}"
+            )
         if self.dtype.name not in PRECISIONS:
-            raise LabError(f"dtype={self.dtype.name}: the fused network computes in {' or '.join(PRECISIONS)}")
+            raise LabError(
+                f"dtype={self.dtype.name}: the fused network computes in {' or '.join(PRECISIONS)}"
+            )
         require_gpu(step)
         self.weights = lenet86.load_weights(weights)
         self.precision = PRECISIONS[self.dtype.name]
@@ -236,9 +317,13 @@ class FusedNetwork(Closing):
         arrangers = (*self._kernel.arrange, arrange_matrix)
         arranged = [  # in the order of the fragments, scaled into the range of half, and split into halves
             _split(arrange(self.weights[name]) * np.float32(scale), self.precision.parts)
-            for name, arrange, scale in zip(("conv1", "conv2", "fc1"), arrangers, self.scales.weights, strict=True)
+            for name, arrange, scale in zip(
+                ("conv1", "conv2", "fc1"), arrangers, self.scales.weights, strict=True
+            )
         ]
-        self._weights = [self._memory.copy_in(np.ascontiguousarray(part)) for part in arranged]  # three device buffers
+        self._weights = [
+            self._memory.copy_in(np.ascontiguousarray(part)) for part in arranged
+        ]  # three device buffers
         dense = [self.weights[name].ravel() for name in ("fc1_bias", "fc2", "fc2_bias")]
         self._dense = self._memory.copy_in(np.concatenate(dense))
 
@@ -258,18 +343,27 @@ class FusedNetwork(Closing):
         if byte_size not in self._functions:
             height, width = byte_size or (SIZE, SIZE)
             if (height, width) != (SIZE, SIZE) and not (height >= 1 and 1 <= width <= 39):
-                raise LabError(f"pixels of {height} x {width}: the device resizes images of at most 39 columns, "
-                               f"and takes those of {SIZE} x {SIZE} as they are; resize others with labkit.dataset")
-            defines = {"PRODUCTS": self.precision.products, "LIMIT": f"{LIMIT}f",
-                       **self._kernel.sizes(self.precision)}
+                raise LabError(
+                    f"pixels of {height} x {width}: the device resizes images of at most 39 columns, "
+                    f"and takes those of {SIZE} x {SIZE} as they are; resize others with labkit.dataset"
+                )
+            defines = {
+                "PRODUCTS": self.precision.products,
+                "LIMIT": f"{LIMIT}f",
+                **self._kernel.sizes(self.precision),
+            }
             if byte_size is not None:
                 defines |= {"SOURCE_H": height, "SOURCE_W": width}
             path, capability = self._kernel.path, device().compute_capability
             options = (f"-D{name}={value}" for name, value in defines.items())
             arch = "sm_90a" if self.step and capability == WGMMA else None  # which alone has wgmma
-            module = hostcuda.compiler.SourceModule(**module_arguments(path.read_text(), path, *options), arch=arch)
+            module = hostcuda.compiler.SourceModule(
+                **module_arguments(path.read_text(), path, *options), arch=arch
+            )
             function = module.get_function("network").prepare(_SIGNATURE)
-            function.set_attribute(hostcuda.driver.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES, self.shared_bytes)
+            function.set_attribute(
+                hostcuda.driver.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES, self.shared_bytes
+            )
             self._functions[byte_size] = function
         return self._functions[byte_size]
 
@@ -280,14 +374,18 @@ class FusedNetwork(Closing):
         `labkit.show` takes it. Raises LabError if there is none.
         """
         path = KERNELS[step].path
-        return KernelSource.of(path, beginning, f"13 network{', ' + step if step else ''}", path.name)
+        return KernelSource.of(
+            path, beginning, f"13 network{', ' + step if step else ''}", path.name
+        )
 
     @property
     def shared_bytes(self) -> int:
         """Bytes of shared memory per block."""
         return self._kernel.shared_bytes(self.precision)
 
-    def launch(self, x, y, B: int, source: tuple[int, int] | None = None, white: float = 255.0, stream=None) -> None:
+    def launch(
+        self, x, y, B: int, source: tuple[int, int] | None = None, white: float = 255.0, stream=None
+    ) -> None:
         """Launch the kernel without waiting: images in device buffer x, probabilities to device buffer y [B, 10].
 
         x is float32 [B, 1, 86, 86], or uint8 [B, *source] if `source`, a height and a width, is given. `white` is the
@@ -295,11 +393,29 @@ class FusedNetwork(Closing):
         """
         blocks = min(B, self._kernel.blocks(self.precision) * device().multiprocessors)
         self.function(source).prepared_async_call(
-            (blocks, 1, 1), (32, self._kernel.warps(self.precision), 1), stream, x, *self._weights, self._dense, y, B,
-            self.scales.pixels, np.float32(1 / white), *self.scales.factors, shared_size=self.shared_bytes)
+            (blocks, 1, 1),
+            (32, self._kernel.warps(self.precision), 1),
+            stream,
+            x,
+            *self._weights,
+            self._dense,
+            y,
+            B,
+            self.scales.pixels,
+            np.float32(1 / white),
+            *self.scales.factors,
+            shared_size=self.shared_bytes,
+        )
 
-    def batch(self, B: int, source: tuple[int, int] | None = None, white: float = 255.0, x: np.ndarray | None = None,
-              chunk: int = CHUNK, streams: int = STREAMS) -> Batch:
+    def batch(
+        self,
+        B: int,
+        source: tuple[int, int] | None = None,
+        white: float = 255.0,
+        x: np.ndarray | None = None,
+        chunk: int = CHUNK,
+        streams: int = STREAMS,
+    ) -> Batch:
         """Return page-locked arrays and device buffers for B images, to run many times; parameters as for `Batch`."""
         return Batch(self, B, source, white, x, chunk, streams)
 
@@ -339,8 +455,10 @@ def as_pixels(images: np.ndarray) -> tuple[np.ndarray, tuple[int, int] | None]:
     if getattr(images, "dtype", None) == np.uint8 and len(shape) == 3 and shape[0]:
         return np.ascontiguousarray(images), shape[1:]
     if len(shape) != 4 or shape[1:] != (1, SIZE, SIZE) or not shape[0]:
-        raise LabError(f"the images are {getattr(images, 'dtype', 'no array')} of the shape {shape}; the fused network "
-                       f"takes float32 [B, 1, {SIZE}, {SIZE}] or uint8 [B, h, w]")
+        raise LabError(
+            f"the images are {getattr(images, 'dtype', 'no array')} of the shape {shape}; the fused network "
+            f"takes float32 [B, 1, {SIZE}, {SIZE}] or uint8 [B, h, w]"
+        )
     return np.ascontiguousarray(images, np.float32), None
 
 
@@ -367,12 +485,23 @@ class Batch(Closing):
         Page-locked. The next run writes into it again.
     """
 
-    def __init__(self, network: FusedNetwork, B: int, source=None, white=255.0, x=None, chunk=CHUNK, streams=STREAMS):
+    def __init__(
+        self,
+        network: FusedNetwork,
+        B: int,
+        source=None,
+        white=255.0,
+        x=None,
+        chunk=CHUNK,
+        streams=STREAMS,
+    ):
         if B < 1 or chunk < 1 or streams < 1:
             raise LabError(f"B={B}, chunk={chunk}, streams={streams}: each is at least 1")
         self.network, self.source, self.white, self._graph = network, source, white, None
         network.function(source)  # compiles it, or refuses the size
-        shape, dtype = ((B, 1, SIZE, SIZE), np.float32) if source is None else ((B, *source), np.uint8)
+        shape, dtype = (
+            ((B, 1, SIZE, SIZE), np.float32) if source is None else ((B, *source), np.uint8)
+        )
         self._memory = Buffers()
         try:
             from_caller = x is not None
@@ -380,9 +509,17 @@ class Batch(Closing):
             self.y = _allocate_page_locked((B, CLASSES), np.float32)
             self.chunk = min(B, chunk)
             # Of each stream: itself, and device buffers for a chunk's images and probabilities.
-            self._lanes = [(hostcuda.driver.Stream(), self._memory.new((self.chunk, *shape[1:]), dtype),
-                            self._memory.new((self.chunk, CLASSES))) for _ in range(min(streams, tiles(B, self.chunk)))]
-            if len(self._lanes) == 1 and not from_caller:  # a graph keeps the addresses, and needs page-locked memory
+            self._lanes = [
+                (
+                    hostcuda.driver.Stream(),
+                    self._memory.new((self.chunk, *shape[1:]), dtype),
+                    self._memory.new((self.chunk, CLASSES)),
+                )
+                for _ in range(min(streams, tiles(B, self.chunk)))
+            ]
+            if (
+                len(self._lanes) == 1 and not from_caller
+            ):  # a graph keeps the addresses, and needs page-locked memory
                 self._graph = Graph(self.issue, self._lanes[0][0])
         except BaseException:
             self.close()
@@ -393,7 +530,9 @@ class Batch(Closing):
         htod, dtoh = hostcuda.driver.memcpy_htod_async, hostcuda.driver.memcpy_dtoh_async
         starts = range(0, len(self.y), self.chunk)
         for start, (stream, x, y) in zip(starts, itertools.cycle(self._lanes), strict=False):
-            images = slice(start, start + self.chunk)  # the last slice may end beyond the batch: NumPy shortens it
+            images = slice(
+                start, start + self.chunk
+            )  # the last slice may end beyond the batch: NumPy shortens it
             htod(x, self.x[images], stream)
             self.network.launch(x, y, len(self.y[images]), self.source, self.white, stream)
             dtoh(self.y[images], y, stream)
@@ -411,9 +550,11 @@ class Batch(Closing):
             stream.synchronize()
         refused = np.flatnonzero(np.isnan(self.y[:, 0]))  # the kernel gives such an image ten NaN
         if len(refused):
-            raise LabError(f"image {refused[0]} has a pixel that is a NaN or beyond -{LIMIT:g} to {LIMIT:g}: the fused "
-                           "network keeps its maps as halves, and chose their scales for these limits. Scale the "
-                           f"pixels to 0 to 1, or take labkit.Network ({len(refused)} of {len(self.y)} images)")
+            raise LabError(
+                f"image {refused[0]} has a pixel that is a NaN or beyond -{LIMIT:g} to {LIMIT:g}: the fused "
+                "network keeps its maps as halves, and chose their scales for these limits. Scale the "
+                f"pixels to 0 to 1, or take labkit.Network ({len(refused)} of {len(self.y)} images)"
+            )
         return self.y
 
     def close(self) -> None:
@@ -430,11 +571,15 @@ def _allocate_page_locked(shape: tuple[int, ...], dtype: DTypeLike) -> np.ndarra
         return hostcuda.driver.pagelocked_zeros(shape, dtype)
     except (hostcuda.driver.MemoryError, hostcuda.driver.LogicError, MemoryError) as error:
         size = np.prod(shape, dtype=np.int64) * np.dtype(dtype).itemsize / 1e9
-        raise LabError(f"cannot allocate {size:.2f} GB of page-locked memory for {shape[0]:,} images ({error}): take "
-                       "a smaller batch, or FusedNetwork.forward, which takes ordinary memory") from error
+        raise LabError(
+            f"cannot allocate {size:.2f} GB of page-locked memory for {shape[0]:,} images ({error}): take "
+            "a smaller batch, or FusedNetwork.forward, which takes ordinary memory"
+        ) from error
 
 
-def bounded(images: np.ndarray, weights: dict[str, np.ndarray], dtype: DTypeLike) -> tuple[np.ndarray, np.ndarray]:
+def bounded(
+    images: np.ndarray, weights: dict[str, np.ndarray], dtype: DTypeLike
+) -> tuple[np.ndarray, np.ndarray]:
     """Return the probabilities in float64, and how far off a correct kernel's may be.
 
     The standard deviation of every rounding's error goes through the network, and the bound is `DEVIATIONS` of them at
@@ -468,9 +613,15 @@ def bounded(images: np.ndarray, weights: dict[str, np.ndarray], dtype: DTypeLike
         """
         factors = w[name]
         # Per addition, one for 16 products; with two parts one more, for the product of low parts that is left out.
-        growth = np.sqrt(tiles(precision.products * terms, 16) + precision.parts - 1) * _SUM_ROUNDOFF
-        from_factors = product(x * x, rounding_variance(factors, scale)) + product(variance, factors * factors)
-        return product(x, factors), from_factors + (growth * product(np.abs(x), np.abs(factors))) ** 2
+        growth = (
+            np.sqrt(tiles(precision.products * terms, 16) + precision.parts - 1) * _SUM_ROUNDOFF
+        )
+        from_factors = product(x * x, rounding_variance(factors, scale)) + product(
+            variance, factors * factors
+        )
+        return product(x, factors), from_factors + (
+            growth * product(np.abs(x), np.abs(factors))
+        ) ** 2
 
     x, scale = np.asarray(images, np.float64), scales.pixels
     variance = rounding_variance(x, scale)
@@ -484,7 +635,11 @@ def bounded(images: np.ndarray, weights: dict[str, np.ndarray], dtype: DTypeLike
     x = relu(y + w["fc1_bias"])
     scores = x @ w["fc2"] + w["fc2_bias"]
     magnitude = x @ np.abs(w["fc2"]) + np.abs(w["fc2_bias"])
-    deviation = np.sqrt(variance @ w["fc2"] ** 2 + (len(w["fc2"]) * _FLOAT_ROUNDOFF * magnitude) ** 2)
-    error = DEVIATIONS * deviation.max(axis=1, keepdims=True) + 2.0**-22  # of a score, and of exp and the quotient
+    deviation = np.sqrt(
+        variance @ w["fc2"] ** 2 + (len(w["fc2"]) * _FLOAT_ROUNDOFF * magnitude) ** 2
+    )
+    error = (
+        DEVIATIONS * deviation.max(axis=1, keepdims=True) + 2.0**-22
+    )  # of a score, and of exp and the quotient
     probabilities = softmax(scores)
     return probabilities, np.minimum(probabilities * np.expm1(2 * error), 1.0) + _FLOAT_ROUNDOFF

@@ -84,8 +84,12 @@ _SETS = {
     "fashion-mnist": _Published(
         source="H. Xiao, K. Rasul, R. Vollgraf: Fashion-MNIST, arXiv:1708.07747",
         licence="MIT",
-        files=_name_files("8d4fb7e6c68d591d4c3dfef9ec88bf0d", "25c81989df183df01b3e8a0aad5dffbe",
-                          "bef4ecab320f06d8554ea6380940ec79", "bb300cfdad3c16e7a12a480ee83cd310"),
+        files=_name_files(
+            "8d4fb7e6c68d591d4c3dfef9ec88bf0d",
+            "25c81989df183df01b3e8a0aad5dffbe",
+            "bef4ecab320f06d8554ea6380940ec79",
+            "bb300cfdad3c16e7a12a480ee83cd310",
+        ),
         mirrors=(
             "https://github.com/zalandoresearch/fashion-mnist/raw/master/data/fashion/",
             "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",
@@ -95,8 +99,12 @@ _SETS = {
     "mnist": _Published(
         source="Y. LeCun, C. Cortes, C. Burges: The MNIST database of handwritten digits",
         licence="CC BY-SA 3.0",
-        files=_name_files("f68b3c2dcbeaaa9fbdd348bbdeb94873", "d53e105ee54ea40749a09fcbcd1e9432",
-                          "9fb629c4189551a2d022fa330f9573f3", "ec29112dd5afa0611ce80d1b7f02629c"),
+        files=_name_files(
+            "f68b3c2dcbeaaa9fbdd348bbdeb94873",
+            "d53e105ee54ea40749a09fcbcd1e9432",
+            "9fb629c4189551a2d022fa330f9573f3",
+            "ec29112dd5afa0611ce80d1b7f02629c",
+        ),
         mirrors=(
             "https://ossci-datasets.s3.amazonaws.com/mnist/",
             "https://storage.googleapis.com/cvdf-datasets/mnist/",
@@ -109,7 +117,9 @@ _SETS = {
 _DIGITS_TRAIN = 1437
 
 
-def dataset(name: str = "digits", split: str = "test", size: int | tuple[int, int] | None = None) -> Dataset:
+def dataset(
+    name: str = "digits", split: str = "test", size: int | tuple[int, int] | None = None
+) -> Dataset:
     """Load a set of images.
 
     Parameters
@@ -141,9 +151,17 @@ def dataset(name: str = "digits", split: str = "test", size: int | tuple[int, in
         paths = (data_dir() / f"digits-{kind}-ubyte.gz" for kind in ("images-idx3", "labels-idx1"))
         images, labels = (_read_idx(path)[numbers] for path in paths)
     else:
-        images, labels = (_read_idx(_find(name, *file) or _fetch(name, *file)) for file in origin.files[split])
-    return Dataset(resize(images, size, origin.white), labels.astype(np.int64), name, split, origin.source,
-                   origin.licence)
+        images, labels = (
+            _read_idx(_find(name, *file) or _fetch(name, *file)) for file in origin.files[split]
+        )
+    return Dataset(
+        resize(images, size, origin.white),
+        labels.astype(np.int64),
+        name,
+        split,
+        origin.source,
+        origin.licence,
+    )
 
 
 def find_stored(name: str) -> Path | None:
@@ -187,7 +205,9 @@ def resize(images, size=None, white=255.0):
     for start in range(0, len(images), CHUNK):
         block = images[start : start + CHUNK] * np.float32(1 / white)
         rows = block[:, top] * (1 - weight_below) + block[:, bottom] * weight_below
-        result[start : start + CHUNK, 0] = rows[:, :, left] * (1 - weight_right) + rows[:, :, right] * weight_right
+        result[start : start + CHUNK, 0] = (
+            rows[:, :, left] * (1 - weight_right) + rows[:, :, right] * weight_right
+        )
     return result
 
 
@@ -219,15 +239,23 @@ def _find_neighbours(length, new_length):
 def _read_idx(path: Path) -> np.ndarray:
     """Return the array of uint8 in a gzipped idx file; LabError with a remedy if the file is missing or damaged."""
     if not path.is_file():
-        raise LabError(f"{path} is missing; it is part of the lab. Restore it with "
-                       f"`{write_restore_command(f'data/{path.name}')}`.")
+        raise LabError(
+            f"{path} is missing; it is part of the lab. Restore it with "
+            f"`{write_restore_command(f'data/{path.name}')}`."
+        )
     try:
         content = gzip.decompress(manifest.read(path))
-        header_end = 4 + 4 * content[3]  # byte 3: the number of dimensions, whose sizes follow as uint32
-        return np.frombuffer(content, np.uint8, offset=header_end).reshape(np.frombuffer(content[4:header_end], ">u4"))
+        header_end = (
+            4 + 4 * content[3]
+        )  # byte 3: the number of dimensions, whose sizes follow as uint32
+        return np.frombuffer(content, np.uint8, offset=header_end).reshape(
+            np.frombuffer(content[4:header_end], ">u4")
+        )
     except (EOFError, zlib.error, gzip.BadGzipFile, ValueError, IndexError) as error:
-        raise LabError(f"{path} is damaged ({error}). Restore it with "
-                       f"`{write_restore_command(f'data/{path.name}')}`.") from None
+        raise LabError(
+            f"{path} is damaged ({error}). Restore it with "
+            f"`{write_restore_command(f'data/{path.name}')}`."
+        ) from None
 
 
 def _find(name: str, file: str, md5: str) -> Path | None:
@@ -237,15 +265,21 @@ def _find(name: str, file: str, md5: str) -> Path | None:
     """
     chosen = os.environ.get("LABKIT_DATA_DIR")
     folder = Path(chosen).expanduser() if chosen else cache_dir() / "data"
-    path = next((path for path in (folder / name / file, folder / file) if os.path.isfile(path)), None)
+    path = next(
+        (path for path in (folder / name / file, folder / file) if os.path.isfile(path)), None
+    )
     if path and hashlib.md5(path.read_bytes()).hexdigest() == md5:
         return path
     if chosen and path:
-        raise LabError(f"{path} is not the published file of {name}: its MD5 is another one. The files of MNIST and "
-                       f"Fashion-MNIST have the same names: keep each in a subfolder, mnist and fashion-mnist.")
+        raise LabError(
+            f"{path} is not the published file of {name}: its MD5 is another one. The files of MNIST and "
+            f"Fashion-MNIST have the same names: keep each in a subfolder, mnist and fashion-mnist."
+        )
     if chosen:
-        raise LabError(f"LABKIT_DATA_DIR names {folder}, which has no {file}. Put it there or in {folder / name}, or "
-                       "unset LABKIT_DATA_DIR to have it fetched.")
+        raise LabError(
+            f"LABKIT_DATA_DIR names {folder}, which has no {file}. Put it there or in {folder / name}, or "
+            "unset LABKIT_DATA_DIR to have it fetched."
+        )
     return None
 
 
@@ -259,17 +293,35 @@ def _fetch(name: str, file: str, md5: str) -> Path:
     try:
         require_writable(folder := private_cache() / "data" / name)
     except EngineError as error:
-        raise LabError(f"{error}. {name} would be kept there; or set LABKIT_DATA_DIR to one that has {file}.") from None
+        raise LabError(
+            f"{error}. {name} would be kept there; or set LABKIT_DATA_DIR to one that has {file}."
+        ) from None
     failures = []
     for mirror in _SETS[name].mirrors:
         try:
             # pooch fills a temporary file, compares the checksum, and only then puts the file in its place.
-            return Path(pooch.retrieve(mirror + file, f"md5:{md5}", fname=file, path=folder,
-                                       downloader=pooch.HTTPDownloader(progressbar=True, timeout=20)))
-        except (OSError, ValueError) as error:  # OSError: requests' errors; ValueError: a wrong checksum
+            return Path(
+                pooch.retrieve(
+                    mirror + file,
+                    f"md5:{md5}",
+                    fname=file,
+                    path=folder,
+                    downloader=pooch.HTTPDownloader(progressbar=True, timeout=20),
+                )
+            )
+        except (
+            OSError,
+            ValueError,
+        ) as error:  # OSError: requests' errors; ValueError: a wrong checksum
             failures.append(f"  {mirror}{file}: {' '.join(str(error).split())[:160]}")
     files = ", ".join(file for pair in _SETS[name].files.values() for file, _ in pair)
-    raise LabError("\n".join([
-        f"cannot fetch {name}; no mirror gave its files:", *failures,
-        f"Without a network: copy {files} to {folder}, or set LABKIT_DATA_DIR to a folder that has them. The data set "
-        "'digits' needs no network."]))
+    raise LabError(
+        "\n".join(
+            [
+                f"cannot fetch {name}; no mirror gave its files:",
+                *failures,
+                f"Without a network: copy {files} to {folder}, or set LABKIT_DATA_DIR to a folder that has them. The data set "
+                "'digits' needs no network.",
+            ]
+        )
+    )

@@ -33,7 +33,14 @@ from labkit.ladder.buffers import Buffers
 from labkit.ladder.rung import tiles
 from labkit.ladder.source import module_arguments
 from labkit.measure.check import Compared
-from labkit.networks.lenet28_experiments import ARGUMENTS, EXPERIMENTS, FILES, TYPES, WRITES, find_file
+from labkit.networks.lenet28_experiments import (
+    ARGUMENTS,
+    EXPERIMENTS,
+    FILES,
+    TYPES,
+    WRITES,
+    find_file,
+)
 from labkit.networks.model import Arrays, KernelSource, Model, as_labels
 from labkit.networks.reference import lenet28 as reference
 from labkit.networks.reference.layers import bound_sum, growth, one_hot, sigmoid, slope
@@ -62,7 +69,9 @@ def _module(file, sizes):
 def _compile_own(text, sizes):
     """Return the compiled module of a reader's kernels, which may use all that lenet28.h declares for these sizes."""
     loops = _compiler_arguments("loops", sizes)
-    return hostcuda.compiler.SourceModule(**{**loops, "source": f'#include "lenet28.h"\n#line 1 "own kernels"\n{text}'})
+    return hostcuda.compiler.SourceModule(
+        **{**loops, "source": f'#include "lenet28.h"\n#line 1 "own kernels"\n{text}'}
+    )
 
 
 def precompile(experiments: list[str], networks: list[Sizes]) -> None:
@@ -70,10 +79,17 @@ def precompile(experiments: list[str], networks: list[Sizes]) -> None:
     capability = device().compute_capability
     arch = "sm_{}{}".format(*capability) if capability else None
     # `Lenet28.outputs` takes its kernels from loops.cu in every experiment.
-    jobs = {(file, sizes) for name in experiments for sizes in networks
-            for file in {find_file(name, kernel) for kernel in EXPERIMENTS[name].kernels} | {"loops"}}
+    jobs = {
+        (file, sizes)
+        for name in experiments
+        for sizes in networks
+        for file in {find_file(name, kernel) for kernel in EXPERIMENTS[name].kernels} | {"loops"}
+    }
     with ThreadPoolExecutor(16) as pool:  # the threads only wait for compilers
-        for future in [pool.submit(hostcuda.compiler.compile, **_compiler_arguments(*job), arch=arch) for job in jobs]:
+        for future in [
+            pool.submit(hostcuda.compiler.compile, **_compiler_arguments(*job), arch=arch)
+            for job in jobs
+        ]:
             future.result()  # raises the compiler's error
 
 
@@ -110,21 +126,36 @@ class Lenet28(Model):
 
     network = "lenet28"
 
-    def __init__(self, experiment: str = "together", batch: int = 1, seed: int = 1, rate: float = 0.1,
-                 sizes: Sizes | None = None, own: str = ""):
+    def __init__(
+        self,
+        experiment: str = "together",
+        batch: int = 1,
+        seed: int = 1,
+        rate: float = 0.1,
+        sizes: Sizes | None = None,
+        own: str = "",
+    ):
         if experiment not in EXPERIMENTS:
-            raise LabError(f"lenet28 has no experiment {experiment!r}; it has {', '.join(EXPERIMENTS)}")
+            raise LabError(
+                f"lenet28 has no experiment {experiment!r}; it has {', '.join(EXPERIMENTS)}"
+            )
         if not is_whole(batch, most=65535):
             raise LabError(f"batch = {batch!r}: a step takes 1 to 65535 images")
         if batch > 1 and not EXPERIMENTS[experiment].batches:
             several = ", ".join(name for name, other in EXPERIMENTS.items() if other.batches)
-            raise LabError(f"{experiment} takes one image per step, not {batch}; mini-batches: {several}")
+            raise LabError(
+                f"{experiment} takes one image per step, not {batch}; mini-batches: {several}"
+            )
         if not 0 <= rate < np.inf:
             raise LabError(f"rate = {rate}: the learning rate is a number, 0 or more")
-        self._own = kernel_names(code_only(own))  # those of the reader's text, without comments and strings
+        self._own = kernel_names(
+            code_only(own)
+        )  # those of the reader's text, without comments and strings
         if own and not set(self._own) & set(EXPERIMENTS[experiment].kernels):
-            raise LabError(f"own has the kernels {', '.join(self._own) or 'none'}; {experiment} launches "
-                           f"{', '.join(EXPERIMENTS[experiment].kernels)}")
+            raise LabError(
+                f"own has the kernels {', '.join(self._own) or 'none'}; {experiment} launches "
+                f"{', '.join(EXPERIMENTS[experiment].kernels)}"
+            )
         self.experiment, self.batch, self.seed, self.rate = experiment, int(batch), seed, rate
         self.sizes = sizes = sizes or Sizes()
         self.own = own
@@ -136,8 +167,11 @@ class Lenet28(Model):
         self._parts = min(self.batch, MOST_ROWS) if experiment == "deterministic" else 1
         self._gradient = Arrays(self.memory, sizes.weights, self._parts)
         self._values = Arrays(self.memory, sizes.values, self.batch)
-        self._pointers = {"weights": self._weights.buffer, "gradient": self._gradient.buffer,
-                          "values": self._values.buffer}
+        self._pointers = {
+            "weights": self._weights.buffer,
+            "gradient": self._gradient.buffer,
+            "values": self._values.buffer,
+        }
         self._gradient.fill(0)
         self.weights = reference.initial_weights(seed, sizes)
 
@@ -159,12 +193,18 @@ class Lenet28(Model):
     def source(self, kernel: str) -> KernelSource:
         """Return the text of a kernel, for `labkit.show` and `labkit.diff`; LabError if the experiment lacks it."""
         if kernel not in self.kernels:
-            raise LabError(f"{self.experiment} launches no kernel {kernel!r}; it launches {', '.join(self.kernels)}")
+            raise LabError(
+                f"{self.experiment} launches no kernel {kernel!r}; it launches {', '.join(self.kernels)}"
+            )
         file = find_file(self.experiment, kernel)
         if file == "deterministic":
             file = "minibatch"  # deterministic.cu includes it
-        return KernelSource.of(_path(file), f"void {kernel}(", f"{self.experiment}, {kernel}",
-                               f"training/lenet28/{file}.cu")
+        return KernelSource.of(
+            _path(file),
+            f"void {kernel}(",
+            f"{self.experiment}, {kernel}",
+            f"training/lenet28/{file}.cu",
+        )
 
     def load(self, images: np.ndarray, labels: np.ndarray, order: np.ndarray | None = None) -> int:
         """Copy images, labels and their order to the device; return the number of images. Parameters as in `epoch`.
@@ -174,9 +214,15 @@ class Lenet28(Model):
         if self._data[0] is not images or self._data[1] is not labels:
             x, y = self._as_images(images), as_labels(labels, len(images))
             if y.min() < 0 or y.max() >= self.sizes.classes:
-                raise LabError(f"the labels go from {y.min()} to {y.max()}; there are the classes 0 to "
-                               f"{self.sizes.classes - 1}")
-            for name, array in (("images", x), ("labels", y.astype(np.int32)), ("order", np.empty(len(x), np.int32))):
+                raise LabError(
+                    f"the labels go from {y.min()} to {y.max()}; there are the classes 0 to "
+                    f"{self.sizes.classes - 1}"
+                )
+            for name, array in (
+                ("images", x),
+                ("labels", y.astype(np.int32)),
+                ("order", np.empty(len(x), np.int32)),
+            ):
                 if name in self._pointers:
                     self.memory.free(self._pointers.pop(name))
                 self._pointers[name] = self.memory.copy_in(array)
@@ -185,7 +231,9 @@ class Lenet28(Model):
         count = len(labels)
         order = np.arange(count) if order is None else np.asarray(order)
         if order.shape != (count,) or order.min() < 0 or order.max() >= count:
-            raise LabError(f"order holds the number of an image in each of its {count} places, from 0 to {count - 1}")
+            raise LabError(
+                f"order holds the number of an image in each of its {count} places, from 0 to {count - 1}"
+            )
         self._order = np.ascontiguousarray(order, np.int32)
         hostcuda.driver.memcpy_htod(self._pointers["order"], self._order)
         return count
@@ -194,16 +242,24 @@ class Lenet28(Model):
         """Return images [N,1,side,side] or [N,side,side] as float32 [N,side,side]; LabError for other shapes."""
         x, side = np.asarray(images), self.sizes.side
         if x.shape[1:] not in ((side, side), (1, side, side)) or not len(x):
-            raise LabError(f"the images have the shape {x.shape}; lenet28 takes [N, 1, {side}, {side}], as "
-                           f"labkit.dataset(size={side}).images has them")
+            raise LabError(
+                f"the images have the shape {x.shape}; lenet28 takes [N, 1, {side}, {side}], as "
+                f"labkit.dataset(size={side}).images has them"
+            )
         return np.ascontiguousarray(x.reshape(len(x), side, side), np.float32)
 
     def _prepare_function(self, file, kernel):
         """Return the kernel of this name as a prepared function: from the reader's text, if it has it, else `file`."""
         if (file, kernel) not in self._functions:
-            module = _compile_own(self.own, self.sizes) if kernel in self._own else _module(file, self.sizes)
+            module = (
+                _compile_own(self.own, self.sizes)
+                if kernel in self._own
+                else _module(file, self.sizes)
+            )
             function = module.get_function(kernel)
-            types = "".join(TYPES.get(name, "P") for name in ARGUMENTS[kernel].split())  # ARGUMENTS: "weights values B"
+            types = "".join(
+                TYPES.get(name, "P") for name in ARGUMENTS[kernel].split()
+            )  # ARGUMENTS: "weights values B"
             self._functions[file, kernel] = function.prepare(types)
         return self._functions[file, kernel]
 
@@ -213,8 +269,10 @@ class Lenet28(Model):
         They issue the launch and return. Their arguments are bound once for each `count`.
         """
         if count not in self._prepared:
-            self._prepared[count] = [self._bind_launch(find_file(self.experiment, name), name, count, self._pointers)
-                                     for name in self.kernels]
+            self._prepared[count] = [
+                self._bind_launch(find_file(self.experiment, name), name, count, self._pointers)
+                for name in self.kernels
+            ]
             if self.experiment == "constant_input":
                 self._prepared[count].insert(0, self._copy_to_constant())
         return self._prepared[count]
@@ -224,25 +282,44 @@ class Lenet28(Model):
 
         `buffers` maps the name of an argument to a device buffer.
         """
-        launch = FILES[file][kernel]  # a `Threads`: how many, per block, and what the rows of the grid are
+        launch = FILES[file][
+            kernel
+        ]  # a `Threads`: how many, per block, and what the rows of the grid are
         block = launch.block(self.sizes)
         rows = {"B": count, "rows": min(count, MOST_ROWS), "1": 1}[launch.rows]
         grid = tiles(launch.threads(self.sizes), block), rows
         # The gradient is a sum over `count` images, and a step uses the mean; in `train` each image is a step.
-        numbers = {"B": count, "parts": self._parts, "rate": self.rate / (1 if kernel == "train" else count)}
+        numbers = {
+            "B": count,
+            "parts": self._parts,
+            "rate": self.rate / (1 if kernel == "train" else count),
+        }
         argument_names = ARGUMENTS[kernel].split()
-        arguments = [numbers[name] if name in numbers else int(buffers[name]) for name in argument_names]
-        launch_kernel, threads = self._prepare_function(file, kernel).prepared_async_call, (block, 1, 1)
+        arguments = [
+            numbers[name] if name in numbers else int(buffers[name]) for name in argument_names
+        ]
+        launch_kernel, threads = (
+            self._prepare_function(file, kernel).prepared_async_call,
+            (block, 1, 1),
+        )
         if "order" not in argument_names:
             return lambda place: launch_kernel(grid, threads, self.stream, *arguments)
         order_place = argument_names.index("order")
-        before, order, after = arguments[:order_place], arguments[order_place], arguments[order_place + 1 :]
+        before, order, after = (
+            arguments[:order_place],
+            arguments[order_place],
+            arguments[order_place + 1 :],
+        )
         # `order` is the address of an int32 array: 4 bytes per place.
-        return lambda place: launch_kernel(grid, threads, self.stream, *before, order + 4 * place, *after)
+        return lambda place: launch_kernel(
+            grid, threads, self.stream, *before, order + 4 * place, *after
+        )
 
     def _copy_to_constant(self):
         """Return a function (place) that copies the image at this place in the order to the kernel's constant array."""
-        target, size = _module("constant_input", self.sizes).get_global("image")  # its address, its bytes
+        target, size = _module("constant_input", self.sizes).get_global(
+            "image"
+        )  # its address, its bytes
         images, copy_on_device = int(self._pointers["images"]), hostcuda.driver.memcpy_dtod
         return lambda place: copy_on_device(target, images + int(self._order[place]) * size, size)
 
@@ -251,7 +328,9 @@ class Lenet28(Model):
         for launch in self.launches(count):
             launch(first)
 
-    def epoch(self, images: np.ndarray, labels: np.ndarray, order: np.ndarray | None = None) -> float:
+    def epoch(
+        self, images: np.ndarray, labels: np.ndarray, order: np.ndarray | None = None
+    ) -> float:
         """Train on every image once.
 
         Parameters
@@ -270,7 +349,9 @@ class Lenet28(Model):
         count = self.load(images, labels, order)
         size = MOST_PER_LAUNCH if self.experiment == "one_launch" else self.batch
         starts = range(0, count, size)
-        for images_per_step in {min(size, count - start) for start in (0, starts[-1])}:  # the last may have fewer
+        for images_per_step in {
+            min(size, count - start) for start in (0, starts[-1])
+        }:  # the last may have fewer
             self.launches(images_per_step)  # compiled before the clock starts
         hostcuda.driver.Context.synchronize()
         start_time = time.perf_counter()
@@ -288,9 +369,13 @@ class Lenet28(Model):
         results, batch = [], min(N, FORWARD_BATCH)
         with Buffers() as memory:
             values = Arrays(memory, self.sizes.values, batch)
-            buffers = {"images": memory.copy_in(x), "order": memory.copy_in(np.arange(N, dtype=np.int32)),
-                       "labels": memory.copy_in(np.zeros(N, np.int32)), "weights": self._weights.buffer,
-                       "values": values.buffer}
+            buffers = {
+                "images": memory.copy_in(x),
+                "order": memory.copy_in(np.arange(N, dtype=np.int32)),
+                "labels": memory.copy_in(np.zeros(N, np.int32)),
+                "weights": self._weights.buffer,
+                "values": values.buffer,
+            }
             for start in range(0, N, batch):
                 count = min(batch, N - start)
                 for kernel in ("fp_c1", "fp_s1", "fp_f"):
@@ -307,11 +392,15 @@ class Lenet28(Model):
         batches = EXPERIMENTS[self.experiment].batches
         shapes = [(self.sizes, self.batch)]
         # With a batch over MOST_ROWS, blocks add the gradients of several images.
-        shapes += [(sizes, fewest + int(rng.integers(1, 5)) if batches else 1)
-                   for sizes, fewest in zip(random_sizes(seed), (1, MOST_ROWS), strict=False)]
+        shapes += [
+            (sizes, fewest + int(rng.integers(1, 5)) if batches else 1)
+            for sizes, fewest in zip(random_sizes(seed), (1, MOST_ROWS), strict=False)
+        ]
         precompile([self.experiment], [sizes for sizes, _ in shapes])
         for sizes, batch in shapes:
-            with Lenet28(self.experiment, batch, seed, rate=0.3, sizes=sizes, own=self.own) as model:
+            with Lenet28(
+                self.experiment, batch, seed, rate=0.3, sizes=sizes, own=self.own
+            ) as model:
                 yield from model._compare(rng)
 
     def _compare(self, rng):
@@ -320,26 +409,41 @@ class Lenet28(Model):
         s, has_gradient = self.sizes, len(self.kernels) > 1  # one_launch keeps none in memory
         sizes = f"side {s.side}, K {s.K}, {s.maps} maps, pool {s.pool}, {s.classes} classes, batch {self.batch}"
         gradient = {}  # a weight's name -> the sum of its gradient's parts, and the largest error of that sum
-        for name, (expected, bound) in _compute_expected(old_weights, x, targets, values, s).items():
+        for name, (expected, bound) in _compute_expected(
+            old_weights, x, targets, values, s
+        ).items():
             # The last kernel that writes the array; of one_launch "train", which writes them all.
-            kernel = next((writer for writer in reversed(self.kernels) if writer in WRITES[name]), "train")
+            kernel = next(
+                (writer for writer in reversed(self.kernels) if writer in WRITES[name]), "train"
+            )
             weight = name.removeprefix("gradient ")
             if name in values:
                 result = values[name]
             elif has_gradient:
                 result = parts[weight].sum(0, np.float64)
-                gradient[weight] = bound_sum(lambda part: part.sum(0), self._parts, parts[weight], roundings=0)
+                gradient[weight] = bound_sum(
+                    lambda part: part.sum(0), self._parts, parts[weight], roundings=0
+                )
             else:  # one_launch: not compared itself, only the weights that follow from it
                 gradient[weight] = expected, bound
                 continue
             yield Compared(f"{kernel}, {name}, {sizes}", result, expected, bound)
         if has_gradient:  # `update` sets the gradient to zero for the next step
             remains = np.concatenate([array.ravel() for array in self._gradient.read().values()])
-            yield Compared(f"update, gradient, {sizes}", remains, np.zeros(remains.shape), np.zeros(remains.shape))
+            yield Compared(
+                f"update, gradient, {sizes}",
+                remains,
+                np.zeros(remains.shape),
+                np.zeros(remains.shape),
+            )
         for name, new_weights in self.weights.items():
             (g, error), w = gradient[name], old_weights[name].astype(np.float64)
-            rate = float(np.float32(self.rate / self.batch)) / s.divisors[name]  # a float, as the kernel gets it
-            bound = rate * error + growth(0, 4) * (np.abs(w) + rate * (np.abs(g) + error))  # 4 roundings
+            rate = (
+                float(np.float32(self.rate / self.batch)) / s.divisors[name]
+            )  # a float, as the kernel gets it
+            bound = rate * error + growth(0, 4) * (
+                np.abs(w) + rate * (np.abs(g) + error)
+            )  # 4 roundings
             yield Compared(f"{self.kernels[-1]}, {name}, {sizes}", new_weights, w - rate * g, bound)
 
     def _run_random_step(self, rng):
@@ -368,14 +472,23 @@ class Lenet28(Model):
 
         `engine` is "gpu" or "cpu", by default the one in use. Raises EngineError if the process failed.
         """
-        result = watch(self._build_command(), engine, timeout=600, capture=True, nvcc=False)  # nvcc: for registers
+        result = watch(
+            self._build_command(), engine, timeout=600, capture=True, nvcc=False
+        )  # nvcc: for registers
         result.ended.require("profiling lenet28")
         return result
 
     def _build_command(self):
         """Return the command line, a list of str, that runs `_main` of this module for this model."""
         numbers = map(str, (self.batch, *astuple(self.sizes)))
-        return [sys.executable, "-m", "labkit.networks.lenet28", self.experiment, self.own, *numbers]
+        return [
+            sys.executable,
+            "-m",
+            "labkit.networks.lenet28",
+            self.experiment,
+            self.own,
+            *numbers,
+        ]
 
 
 def _compute_expected(weights, x, targets, values, s):
@@ -385,22 +498,42 @@ def _compute_expected(weights, x, targets, values, s):
     step, `x` are images [B,side,side], `targets` [B,classes], `s` the network's `Sizes`. A name is one of `values`, or
     "gradient " and a weight.
     """
-    w, v = ({name: array.astype(np.float64) for name, array in arrays.items()} for arrays in (weights, values))
+    w, v = (
+        {name: array.astype(np.float64) for name, array in arrays.items()}
+        for arrays in (weights, values)
+    )
     expected = {}
-    for name, compute_sums, inputs, terms in (("c1", reference.before_c1, x, s.K**2),
-                                              ("s1", reference.before_s1, v["c1"], s.pool**2),
-                                              ("f", reference.before_f, v["s1"], s.features)):
-        z, error = bound_sum(compute_sums, terms + 1, inputs, w[name], w[f"{name}_bias"], roundings=0)  # + 1: the bias
+    for name, compute_sums, inputs, terms in (
+        ("c1", reference.before_c1, x, s.K**2),
+        ("s1", reference.before_s1, v["c1"], s.pool**2),
+        ("f", reference.before_f, v["s1"], s.features),
+    ):
+        z, error = bound_sum(
+            compute_sums, terms + 1, inputs, w[name], w[f"{name}_bias"], roundings=0
+        )  # + 1: the bias
         y, error = sigmoid(z), error / 4  # the slope of the sigmoid is at most 1/4
         # expf is off by 2 ulp (CUDA's documentation), 4 units of roundoff; one addition and one division follow.
         expected[name] = y, error + growth(4, 2) * (y + error)
     # roundings: two of slope(y) = y (1 - y), one of the product
     expected["d_f"] = bound_sum(lambda difference: difference, 1, v["f"] - targets, roundings=0)
-    expected["d_s1"] = bound_sum(reference.backward_s1, s.classes, w["f"], v["d_f"], slope(v["s1"]), roundings=3)
-    expected["d_c1"] = bound_sum(reference.backward_c1, 1, w["s1"], v["d_s1"], slope(v["c1"]), roundings=3)
+    expected["d_s1"] = bound_sum(
+        reference.backward_s1, s.classes, w["f"], v["d_f"], slope(v["s1"]), roundings=3
+    )
+    expected["d_c1"] = bound_sum(
+        reference.backward_c1, 1, w["s1"], v["d_s1"], slope(v["c1"]), roundings=3
+    )
     # The error of a sum is proportional to the sum of the absolute values of its products.
-    scales = reference.parameter_gradients(np.abs(x), {name: np.abs(array) for name, array in v.items()})
-    terms = {"c1": s.c1**2, "c1_bias": s.c1**2, "s1": s.features, "s1_bias": s.features, "f": 1, "f_bias": 1}
+    scales = reference.parameter_gradients(
+        np.abs(x), {name: np.abs(array) for name, array in v.items()}
+    )
+    terms = {
+        "c1": s.c1**2,
+        "c1_bias": s.c1**2,
+        "s1": s.features,
+        "s1_bias": s.features,
+        "f": 1,
+        "f_bias": 1,
+    }
     for name, gradient in reference.parameter_gradients(x, v).items():
         expected[f"gradient {name}"] = gradient, growth(len(x) * terms[name], 1) * scales[name]
     return expected
@@ -411,7 +544,10 @@ def _main(experiment: str, own: str, *numbers: str) -> None:
     batch, *sizes = map(int, numbers)
     rng, sizes = np.random.default_rng(3), Sizes(*sizes)
     with Lenet28(experiment, batch, sizes=sizes, own=own) as model:
-        model.epoch(rng.random((batch, sizes.side, sizes.side), np.float32), rng.integers(0, sizes.classes, batch))
+        model.epoch(
+            rng.random((batch, sizes.side, sizes.side), np.float32),
+            rng.integers(0, sizes.classes, batch),
+        )
 
 
 if __name__ == "__main__":

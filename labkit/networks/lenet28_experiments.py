@@ -20,11 +20,15 @@ class Threads(NamedTuple):
     rows: str = "B"
 
 
-def _warp_per_sum(count: Callable[[Sizes], int]) -> Threads:  # 32 threads for each of that many sums
+def _warp_per_sum(
+    count: Callable[[Sizes], int],
+) -> Threads:  # 32 threads for each of that many sums
     return Threads(lambda s: 32 * count(s))
 
 
-def _blocks_of(count: Callable[[Sizes], int], block: Callable[[Sizes], int], rows: str = "B") -> Threads:
+def _blocks_of(
+    count: Callable[[Sizes], int], block: Callable[[Sizes], int], rows: str = "B"
+) -> Threads:
     return Threads(lambda s: count(s) * block(s), block, rows)
 
 
@@ -44,20 +48,33 @@ def _choose_map_block(s: Sizes) -> int:  # a thread per position of a map, in wh
     return min(1024, 32 * tiles(s.c1**2, 32))
 
 
-_OUTPUTS, _FEATURES, _CLASSES = (Threads(lambda s, n=n: getattr(s, n)) for n in ("outputs", "features", "classes"))
+_OUTPUTS, _FEATURES, _CLASSES = (
+    Threads(lambda s, n=n: getattr(s, n)) for n in ("outputs", "features", "classes")
+)
 
 # The kernels of each file. All experiments begin with those of "loops"; later files replace some: see `Experiment`.
 FILES: dict[str, dict[str, Threads]] = {
     "loops": {
-        "fp_c1": _OUTPUTS, "fp_s1": _FEATURES, "fp_f": _CLASSES, "bp_weight_f": Threads(_count_f, rows="1"),
-        "bp_s1": _FEATURES, "bp_weight_s1": Threads(_count_s1, rows="1"), "bp_c1": _OUTPUTS,
+        "fp_c1": _OUTPUTS,
+        "fp_s1": _FEATURES,
+        "fp_f": _CLASSES,
+        "bp_weight_f": Threads(_count_f, rows="1"),
+        "bp_s1": _FEATURES,
+        "bp_weight_s1": Threads(_count_s1, rows="1"),
+        "bp_c1": _OUTPUTS,
         "bp_weight_c1": Threads(_count_c1, rows="1"),
         "update": Threads(lambda s: _count_c1(s) + _count_s1(s) + _count_f(s), rows="1"),
     },
     "atomics": {
-        "fp_start": _OUTPUTS, "fp_c1": Threads(lambda s: s.K**2 * s.outputs), "activate_c1": _OUTPUTS,
-        "fp_s1": _OUTPUTS, "activate_s1": _FEATURES, "fp_f": Threads(lambda s: s.classes * s.features),
-        "activate_f": _CLASSES, "bp_weight_f": Threads(_count_f), "bp_s1": Threads(lambda s: s.classes * s.features),
+        "fp_start": _OUTPUTS,
+        "fp_c1": Threads(lambda s: s.K**2 * s.outputs),
+        "activate_c1": _OUTPUTS,
+        "fp_s1": _OUTPUTS,
+        "activate_s1": _FEATURES,
+        "fp_f": Threads(lambda s: s.classes * s.features),
+        "activate_f": _CLASSES,
+        "bp_weight_f": Threads(_count_f),
+        "bp_s1": Threads(lambda s: s.classes * s.features),
         "bp_weight_s1": Threads(lambda s: _count_s1(s) * s.features),
         "bp_weight_c1": Threads(lambda s: _count_c1(s) * s.c1**2),
     },
@@ -66,16 +83,25 @@ FILES: dict[str, dict[str, Threads]] = {
     "shared_mask": {"fp_c1": _OUTPUTS},
     "shared_input": {"fp_c1": _OUTPUTS},
     "constant_input": {"fp_c1": _OUTPUTS},
-    "shuffle": {"fp_f": _warp_per_sum(lambda s: s.classes), "bp_weight_s1": _warp_per_sum(_count_s1),
-                "bp_weight_c1": _warp_per_sum(_count_c1)},
-    "shared_sum": {"bp_weight_s1": _blocks_of(_count_s1, lambda s: 128),
-                   "bp_weight_c1": _blocks_of(_count_c1, lambda s: 128)},
-    "together": {"fp_c1_s1": _blocks_of(lambda s: s.maps, _choose_map_block),
-                 "bp_f": Threads(lambda s: max(s.features, s.classes)),
-                 "bp_s1_c1": _blocks_of(lambda s: s.maps, lambda s: 32 * _count_s1(s))},
-    "minibatch": {"bp_weight_f": Threads(_count_f, rows="rows"),
-                  "bp_s1_c1": _blocks_of(lambda s: 1, lambda s: 32 * _count_s1(s), "rows"),
-                  "bp_weight_c1": _blocks_of(lambda s: s.maps, lambda s: 192, "rows")},
+    "shuffle": {
+        "fp_f": _warp_per_sum(lambda s: s.classes),
+        "bp_weight_s1": _warp_per_sum(_count_s1),
+        "bp_weight_c1": _warp_per_sum(_count_c1),
+    },
+    "shared_sum": {
+        "bp_weight_s1": _blocks_of(_count_s1, lambda s: 128),
+        "bp_weight_c1": _blocks_of(_count_c1, lambda s: 128),
+    },
+    "together": {
+        "fp_c1_s1": _blocks_of(lambda s: s.maps, _choose_map_block),
+        "bp_f": Threads(lambda s: max(s.features, s.classes)),
+        "bp_s1_c1": _blocks_of(lambda s: s.maps, lambda s: 32 * _count_s1(s)),
+    },
+    "minibatch": {
+        "bp_weight_f": Threads(_count_f, rows="rows"),
+        "bp_s1_c1": _blocks_of(lambda s: 1, lambda s: 32 * _count_s1(s), "rows"),
+        "bp_weight_c1": _blocks_of(lambda s: s.maps, lambda s: 192, "rows"),
+    },
     "one_launch": {"train": _blocks_of(lambda s: 1, lambda s: 1024, "1")},
 }
 _LOOPS = FILES["loops"]
@@ -104,11 +130,18 @@ ARGUMENTS = {  # each kernel's, as names; `order`, `rate`, `B` and `parts` belon
 }
 TYPES = {"rate": "f", "B": "i", "parts": "i"}  # the others are pointers
 WRITES = {  # the kernels that write an array; `comparisons` names the last of them
-    "c1": ("fp_c1", "activate_c1", "fp_c1_s1"), "s1": ("fp_s1", "activate_s1", "fp_c1_s1"),
-    "f": ("fp_f", "activate_f"), "d_f": ("fp_f", "activate_f"), "d_s1": ("bp_s1", "bp_f"),
-    "d_c1": ("bp_c1", "bp_s1_c1"), "gradient c1": ("bp_weight_c1",), "gradient c1_bias": ("bp_weight_c1",),
-    "gradient s1": ("bp_weight_s1", "bp_s1_c1"), "gradient s1_bias": ("bp_weight_s1", "bp_s1_c1"),
-    "gradient f": ("bp_weight_f", "bp_f"), "gradient f_bias": ("bp_weight_f", "bp_f"),
+    "c1": ("fp_c1", "activate_c1", "fp_c1_s1"),
+    "s1": ("fp_s1", "activate_s1", "fp_c1_s1"),
+    "f": ("fp_f", "activate_f"),
+    "d_f": ("fp_f", "activate_f"),
+    "d_s1": ("bp_s1", "bp_f"),
+    "d_c1": ("bp_c1", "bp_s1_c1"),
+    "gradient c1": ("bp_weight_c1",),
+    "gradient c1_bias": ("bp_weight_c1",),
+    "gradient s1": ("bp_weight_s1", "bp_s1_c1"),
+    "gradient s1_bias": ("bp_weight_s1", "bp_s1_c1"),
+    "gradient f": ("bp_weight_f", "bp_f"),
+    "gradient f_bias": ("bp_weight_f", "bp_f"),
 }
 
 
@@ -123,30 +156,61 @@ class Experiment(NamedTuple):
 
 _UNROLLED = ("loops", "register", "unrolled")
 _REDUCED = (*_UNROLLED, "shuffle", "together")  # sums by warps
-_MINIBATCH_KERNELS = ("fp_c1_s1", "fp_f", "bp_weight_f", "bp_s1", "bp_s1_c1", "bp_weight_c1", "update")
+_MINIBATCH_KERNELS = (
+    "fp_c1_s1",
+    "fp_f",
+    "bp_weight_f",
+    "bp_s1",
+    "bp_s1_c1",
+    "bp_weight_c1",
+    "update",
+)
 EXPERIMENTS: dict[str, Experiment] = {
     "loops": Experiment("one thread per sum, partial sums in memory", ("loops",)),
     "atomics": Experiment(
-        "one thread per product, atomicAdd", ("loops", "atomics"),
-        ("fp_start", "fp_c1", "activate_c1", "fp_s1", "activate_s1", "fp_f", "activate_f", "bp_weight_f", "bp_s1",
-         "bp_weight_s1", "bp_c1", "bp_weight_c1", "update"),
+        "one thread per product, atomicAdd",
+        ("loops", "atomics"),
+        (
+            "fp_start",
+            "fp_c1",
+            "activate_c1",
+            "fp_s1",
+            "activate_s1",
+            "fp_f",
+            "activate_f",
+            "bp_weight_f",
+            "bp_s1",
+            "bp_weight_s1",
+            "bp_c1",
+            "bp_weight_c1",
+            "update",
+        ),
     ),
     "register": Experiment("sums in a register", ("loops", "register")),
     "unrolled": Experiment("loops unrolled", ("loops", "register", "unrolled")),
-    "shared_c1": Experiment("6 maps of 24 x 24 in shared memory", ("loops", "register", "shared_c1")),
+    "shared_c1": Experiment(
+        "6 maps of 24 x 24 in shared memory", ("loops", "register", "shared_c1")
+    ),
     "shared_s1": Experiment("6 maps of 6 x 6 in shared memory", ("loops", "register", "shared_s1")),
     "shared_mask": Experiment("masks in shared memory", (*_UNROLLED, "shared_mask")),
     "shared_input": Experiment("masks and image in shared memory", (*_UNROLLED, "shared_input")),
-    "constant_input": Experiment("image in constant memory", (*_UNROLLED, "constant_input"), batches=False),
+    "constant_input": Experiment(
+        "image in constant memory", (*_UNROLLED, "constant_input"), batches=False
+    ),
     "shuffle": Experiment("a warp per sum", (*_UNROLLED, "shuffle")),
     "shared_sum": Experiment("a block per sum", (*_UNROLLED, "shuffle", "shared_sum")),
     "together": Experiment(
-        "what won, in six launches", ("loops", "shuffle", "together"),
+        "what won, in six launches",
+        ("loops", "shuffle", "together"),
         ("fp_c1_s1", "fp_f", "bp_f", "bp_s1_c1", "bp_weight_c1", "update"),
     ),
     "minibatch": Experiment("mini-batches, atomics", (*_REDUCED, "minibatch"), _MINIBATCH_KERNELS),
-    "deterministic": Experiment("mini-batches, no atomics", (*_REDUCED, "deterministic"), _MINIBATCH_KERNELS),
-    "one_launch": Experiment("one block, one image after the other", ("loops", "one_launch"), ("train",), False),
+    "deterministic": Experiment(
+        "mini-batches, no atomics", (*_REDUCED, "deterministic"), _MINIBATCH_KERNELS
+    ),
+    "one_launch": Experiment(
+        "one block, one image after the other", ("loops", "one_launch"), ("train",), False
+    ),
 }
 
 

@@ -60,12 +60,16 @@ def load_weights(which="digits"):
         arrays = _read_weights(path)
     else:
         if not isinstance(which, Mapping):
-            raise LabError(f"{which!r} names no weights: take a data set such as \"digits\", a file, or arrays")
+            raise LabError(
+                f'{which!r} names no weights: take a data set such as "digits", a file, or arrays'
+            )
         path, arrays = "the weights", dict(which)
     weights = require_shapes(arrays, WEIGHT_SHAPES, path, "lenet86")
     for name, w in weights.items():
         if not np.isfinite(w).all():
-            raise LabError(f"{path}: {name} holds NaN or infinity; train it again with a lower --rate")
+            raise LabError(
+                f"{path}: {name} holds NaN or infinity; train it again with a lower --rate"
+            )
     return weights
 
 
@@ -75,7 +79,9 @@ def provenance(which="digits"):
     try:
         return json.loads(manifest.read(path))
     except ValueError as error:
-        raise LabError(f"cannot read {path} ({error}); `python -m recording train` writes it") from None
+        raise LabError(
+            f"cannot read {path} ({error}); `python -m recording train` writes it"
+        ) from None
 
 
 def _find_weights(which):
@@ -83,8 +89,10 @@ def _find_weights(which):
     is_path = isinstance(which, Path) or str(which).endswith(".npz")
     path = Path(which).expanduser() if is_path else data_dir() / "weights" / f"lenet86-{which}.npz"
     if not path.is_file():
-        raise LabError(f"there are no weights {path}. Train them in a checkout: python -m recording "
-                       "train --dataset digits|mnist|fashion-mnist")
+        raise LabError(
+            f"there are no weights {path}. Train them in a checkout: python -m recording "
+            "train --dataset digits|mnist|fashion-mnist"
+        )
     return path
 
 
@@ -94,14 +102,18 @@ def _read_weights(path):
     if path.with_suffix(".json").is_file():
         recorded = provenance(path).get("sha256")
         if recorded and hashlib.sha256(content).hexdigest() != recorded:
-            raise LabError(f"{path} is not the file that {path.with_suffix('.json').name} describes: its "
-                           f"SHA-256 differs. Restore both, or train again: python -m recording train")
+            raise LabError(
+                f"{path} is not the file that {path.with_suffix('.json').name} describes: its "
+                f"SHA-256 differs. Restore both, or train again: python -m recording train"
+            )
     try:
         with np.load(io.BytesIO(content), allow_pickle=False) as file:
             return {name: file[name] for name in file.files}
     except (ValueError, OSError, EOFError, zipfile.BadZipFile, AttributeError) as error:
-        raise LabError(f"{path} is no .npz file, or a damaged one ({error}); train again: "
-                       "python -m recording train") from None
+        raise LabError(
+            f"{path} is no .npz file, or a damaged one ({error}); train again: "
+            "python -m recording train"
+        ) from None
 
 
 @dataclass(frozen=True)
@@ -149,7 +161,9 @@ class Network:
         chosen = variants.as_variants(1 if conv is None else conv)
         self.conv = tuple(2 * chosen if len(chosen) == 1 else chosen)
         if len(self.conv) != 2:
-            raise LabError(f"conv is one variant for both layers, or a pair of variants; not {len(self.conv)} of them")
+            raise LabError(
+                f"conv is one variant for both layers, or a pair of variants; not {len(self.conv)} of them"
+            )
         for variant, layer in zip(self.conv, self.layers, strict=True):
             variant.supports(layer)  # called because it raises LabError
         self.weights = load_weights(weights)
@@ -190,7 +204,10 @@ class Network:
         B, op_ms, layer_ms = len(images), [], []
         start = time.perf_counter()
         with Buffers() as memory:
-            x, host_input = None, images  # a layer's input: on the device, or while x is None in host memory
+            x, host_input = (
+                None,
+                images,
+            )  # a layer's input: on the device, or while x is None in host memory
             for index, (layer, window) in enumerate(zip(self.layers, SIZES.pools, strict=True)):
                 if course and self.streams:
                     y = self._stream(memory, index, host_input, op_ms, layer_ms)
@@ -206,22 +223,35 @@ class Network:
                         layer_ms.append((time.perf_counter() - layer_start) * 1e3)
                 shape = B, layer.M, tiles(layer.Ho, window), tiles(layer.Wo, window)
                 x = memory.new(shape)
-                kernels.relu_max_pool(int(np.prod(shape)), y, x, B * layer.M, layer.Ho, layer.Wo,
-                                      window, window, *shape[2:])
+                kernels.relu_max_pool(
+                    int(np.prod(shape)),
+                    y,
+                    x,
+                    B * layer.M,
+                    layer.Ho,
+                    layer.Wo,
+                    window,
+                    window,
+                    *shape[2:],
+                )
                 memory.free(y)
                 if course and index == 0:  # conv2's input, too, begins in host memory
                     host_input = memory.copy_out(x, shape)
                     memory.free(x)
                     x = None
             probabilities = self._classify(memory, kernels, B, x)
-        self.times = ForwardTimes(tuple(op_ms), tuple(layer_ms) if course else None, time.perf_counter() - start)
+        self.times = ForwardTimes(
+            tuple(op_ms), tuple(layer_ms) if course else None, time.perf_counter() - start
+        )
         return probabilities
 
     def accuracy(self, images, labels):
         """Return the part of the images that the network classifies correctly, 0 to 1."""
         return accuracy(self.forward(images), labels)
 
-    def course_table(self, images: np.ndarray, labels: np.ndarray, batches: Sequence[int] = (100, 1000, 10000)):
+    def course_table(
+        self, images: np.ndarray, labels: np.ndarray, batches: Sequence[int] = (100, 1000, 10000)
+    ):
         """Measure op times, layer times, total time and accuracy at several batch sizes, as the course's reports do.
 
         Parameters
@@ -239,21 +269,28 @@ class Network:
         import pandas as pd  # here, because pandas loads slowly and `labkit doctor` needs only the weights
 
         labels = as_labels(labels, len(images))
-        self.forward(images[:1], course=True)  # loads the kernels: otherwise the first launch of each would
+        self.forward(
+            images[:1], course=True
+        )  # loads the kernels: otherwise the first launch of each would
         rows = []
         for batch in batches:
             if batch < 1:
                 raise LabError(f"a batch needs at least one image, not {batch}")
             numbers = np.arange(batch) % len(labels)
             probabilities = self.forward(images[numbers], course=True)
-            rows.append({
-                "batch": batch,
-                **{f"op time {number} ms": ms for number, ms in enumerate(self.times.op_ms, 1)},
-                **{f"layer time {number} ms": ms for number, ms in enumerate(self.times.layer_ms, 1)},
-                "total s": self.times.total_s,
-                "accuracy": accuracy(probabilities, labels[numbers]),
-                "distinct images": min(batch, len(labels)),
-            })
+            rows.append(
+                {
+                    "batch": batch,
+                    **{f"op time {number} ms": ms for number, ms in enumerate(self.times.op_ms, 1)},
+                    **{
+                        f"layer time {number} ms": ms
+                        for number, ms in enumerate(self.times.layer_ms, 1)
+                    },
+                    "total s": self.times.total_s,
+                    "accuracy": accuracy(probabilities, labels[numbers]),
+                    "distinct images": min(batch, len(labels)),
+                }
+            )
         return pd.DataFrame(rows)
 
     def forward_numpy(self, images: np.ndarray) -> np.ndarray:
@@ -265,8 +302,10 @@ class Network:
         shape = np.shape(images)
         expected = self.layers[0].x_shape(1)[1:]  # (C, H, W)
         if len(shape) != 4 or shape[1:] != expected or shape[0] < 1:
-            raise LabError(f"the images have the shape {shape}; lenet86 takes [B, {expected[0]}, {expected[1]}, "
-                           f"{expected[2]}], as labkit.dataset(size={expected[1]}).images has them")
+            raise LabError(
+                f"the images have the shape {shape}; lenet86 takes [B, {expected[0]}, {expected[1]}, "
+                f"{expected[2]}], as labkit.dataset(size={expected[1]}).images has them"
+            )
         return np.ascontiguousarray(images, np.float32)
 
     def _convolve(self, memory, index, B, x, y):
@@ -299,7 +338,11 @@ class Network:
 
         Appends the time of its kernels to the list `op_ms` and that of the layer to `layer_ms`.
         """
-        from labkit.measure.pipeline import Pipeline, busy_ms, host_arrays  # here, because it imports pandas
+        from labkit.measure.pipeline import (
+            Pipeline,
+            busy_ms,
+            host_arrays,
+        )  # here, because it imports pandas
 
         variant, layer, B = self.conv[index], self.layers[index], len(host_input)
         arrays = host_arrays(layer, B, variant.io_dtype)  # x and y, page-locked
@@ -308,14 +351,19 @@ class Network:
         with Pipeline(variant, layer, B, host=arrays, **self.streams) as pipeline:
             y = pipeline.run(k=self.weights[f"conv{index + 1}"])
             layer_ms.append((time.perf_counter() - start) * 1e3)
-            op_ms.append(float(busy_ms(pipeline.timeline)["kernel"]))  # while at least one kernel ran
+            op_ms.append(
+                float(busy_ms(pipeline.timeline)["kernel"])
+            )  # while at least one kernel ran
         return memory.copy_in(y.astype(np.float32, copy=False))
 
     def _classify(self, memory, kernels, B, x):
         """Run the fully connected layers and softmax on device buffer x [B, 1296]; return an array [B, 10]."""
         for layer, with_relu in (("fc1", 1), ("fc2", 0)):
             inputs, outputs = WEIGHT_SHAPES[layer]
-            w, bias = memory.copy_in(self.weights[layer]), memory.copy_in(self.weights[f"{layer}_bias"])
+            w, bias = (
+                memory.copy_in(self.weights[layer]),
+                memory.copy_in(self.weights[f"{layer}_bias"]),
+            )
             y = memory.new((B, outputs))
             kernels.fully_connected(B * outputs, x, w, bias, y, B, inputs, outputs, with_relu)
             x = y
@@ -327,5 +375,11 @@ class Network:
 @functools.cache
 def _kernels() -> CompiledKernels:
     """Return the compiled kernels, each a method of the number of outputs and the kernel's arguments; compiled once."""
-    return CompiledKernels("00_network.cu", relu_max_pool="PPiiiiiii", fully_connected="PPPPiiii", softmax="PPii",
-                           float_to_half="PPq", half_to_float="PPq")  # arguments: P a pointer, i an int, q an int64
+    return CompiledKernels(
+        "00_network.cu",
+        relu_max_pool="PPiiiiiii",
+        fully_connected="PPPPiiii",
+        softmax="PPii",
+        float_to_half="PPq",
+        half_to_float="PPq",
+    )  # arguments: P a pointer, i an int, q an int64

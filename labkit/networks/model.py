@@ -33,13 +33,16 @@ class KernelSource:
         # A function begins after a blank line, at the start of a line; the first part is the comment on the file.
         _contract, *parts = re.split(r"\n\n(?=\S)", path.read_text(encoding="utf-8"))
         for part in parts:
-            if head in re.sub(r"^//[^\n]*\n", "", part, flags=re.M).partition("{")[0]:  # not in a comment
+            if (
+                head in re.sub(r"^//[^\n]*\n", "", part, flags=re.M).partition("{")[0]
+            ):  # not in a comment
                 return cls(label, file_name, part.rstrip("\n") + "\n")
         raise LabError(f"{path.name} has no function with {head!r} in its head")
 
 
-def require_shapes(arrays: Mapping[str, ArrayLike], shapes: Mapping[str, tuple[int, ...]], about: str,
-                   network: str) -> dict[str, np.ndarray]:
+def require_shapes(
+    arrays: Mapping[str, ArrayLike], shapes: Mapping[str, tuple[int, ...]], about: str, network: str
+) -> dict[str, np.ndarray]:
     """Return the arrays that `shapes` names, as float32 in C order; others are left out.
 
     Raises LabError if one is missing or of another shape; `about` (a file) and `network` are words of the message.
@@ -55,7 +58,9 @@ def as_labels(labels: ArrayLike, count: int) -> np.ndarray:
     """Return labels as an array [count]; LabError if they are not one per image, or there are no images."""
     labels = np.asarray(labels)
     if labels.shape != (count,) or not count:
-        raise LabError(f"{count} images need as many labels, in one row; there are labels of the shape {labels.shape}")
+        raise LabError(
+            f"{count} images need as many labels, in one row; there are labels of the shape {labels.shape}"
+        )
     return labels
 
 
@@ -71,9 +76,13 @@ class Arrays:
     dimension for it. The attribute `size` is the number of elements per row.
     """
 
-    def __init__(self, memory: Buffers, shapes: Mapping[str, tuple[int, ...]], rows: int | None = None):
+    def __init__(
+        self, memory: Buffers, shapes: Mapping[str, tuple[int, ...]], rows: int | None = None
+    ):
         self.shapes, self.rows = dict(shapes), rows
-        *starts, self.size = np.cumsum([0, *(math.prod(shape) for shape in shapes.values())]).tolist()
+        *starts, self.size = np.cumsum(
+            [0, *(math.prod(shape) for shape in shapes.values())]
+        ).tolist()
         self._starts = dict(zip(shapes, starts, strict=True))
         self.buffer = memory.new((rows or 1, self.size))
 
@@ -97,15 +106,21 @@ class Arrays:
         """
         rows = rows or self.rows
         flat = Buffers.copy_out(self.buffer, (rows or 1, self.size))
-        return {name: flat[:, self._starts[name] :][:, : math.prod(shape)].reshape(*([rows] if rows else []), *shape)
-                for name, shape in self.shapes.items()}
+        return {
+            name: flat[:, self._starts[name] :][:, : math.prod(shape)].reshape(
+                *([rows] if rows else []), *shape
+            )
+            for name, shape in self.shapes.items()
+        }
 
 
 class Model(Closing):
     """A network with its weights on the device. A context manager: at its end all device buffers are freed."""
 
     network: str  # its name
-    outputs: Callable[[np.ndarray], np.ndarray]  # of images: the last layer's output, float32 [N, classes]
+    outputs: Callable[
+        [np.ndarray], np.ndarray
+    ]  # of images: the last layer's output, float32 [N, classes]
 
     def __init__(self, shapes: Mapping[str, tuple[int, ...]]):
         self.memory = Buffers()
@@ -122,7 +137,9 @@ class Model(Closing):
 
     @weights.setter
     def weights(self, arrays: Mapping[str, ArrayLike]) -> None:
-        self._weights.write(require_shapes(arrays, self._weights.shapes, "the weights", self.network))
+        self._weights.write(
+            require_shapes(arrays, self._weights.shapes, "the weights", self.network)
+        )
 
     def accuracy(self, images: np.ndarray, labels: np.ndarray) -> float:
         """Return the part of the images that the network classifies correctly, 0 to 1."""

@@ -24,7 +24,9 @@ def make_reference() -> str:
     parts = [_HEAD]
     groups = _group_names(PACKAGE / "__init__.pyi")
     # Classes with an entry of their own. Others get one after the first function that returns them.
-    described = {thing for name in labkit.__all__ if inspect.isclass(thing := getattr(labkit, name))}
+    described = {
+        thing for name in labkit.__all__ if inspect.isclass(thing := getattr(labkit, name))
+    }
     for package in sorted(groups, key="base".__eq__):  # `base`, which the others use, comes last
         about = inspect.getdoc(importlib.import_module(f"labkit.{package}")).splitlines()[0]
         parts.append(f"## labkit.{package}\n\n{about}\n")
@@ -44,17 +46,27 @@ def _group_names(stub: Path) -> dict[str, list[str]]:
     """Return the names that a stub (.pyi) exports, by the package or module that defines them: {"base": ["check"]}."""
     groups: dict[str, list[str]] = {}
     for node in ast.parse(stub.read_text(encoding="utf-8")).body:
-        if isinstance(node, ast.ImportFrom) and node.module:  # "from . import draw" is a module: it has no entry
-            groups.setdefault(node.module.partition(".")[0], []).extend(alias.name for alias in node.names)
+        if (
+            isinstance(node, ast.ImportFrom) and node.module
+        ):  # "from . import draw" is a module: it has no entry
+            groups.setdefault(node.module.partition(".")[0], []).extend(
+                alias.name for alias in node.names
+            )
     return groups
 
 
 def _find_result_class(thing: object) -> type | None:
     """Return the class of the lab that a function returns, or None."""
-    name = getattr(thing, "__annotations__", {}).get("return") if inspect.isfunction(thing) else None
+    name = (
+        getattr(thing, "__annotations__", {}).get("return") if inspect.isfunction(thing) else None
+    )
     # With postponed annotations it is a text.
     returned = getattr(inspect.getmodule(thing), name, None) if isinstance(name, str) else name
-    return returned if inspect.isclass(returned) and returned.__module__.startswith("labkit.") else None
+    return (
+        returned
+        if inspect.isclass(returned) and returned.__module__.startswith("labkit.")
+        else None
+    )
 
 
 def _describe(name: str, thing: object, level: int = 3) -> str:
@@ -64,12 +76,20 @@ def _describe(name: str, thing: object, level: int = 3) -> str:
     text = f"{_format_signature(name, thing)}\n\n{inspect.getdoc(thing) or ''}"
     parts = [f"{'#' * level} {name}\n", f"```text\n{text}\n```\n"]
     if inspect.isclass(thing):
-        ours = [base for base in reversed(thing.__mro__) if base.__module__.startswith(("labkit.", "hostcuda."))]
-        for member, value in {name: value for base in ours for name, value in vars(base).items()}.items():
+        ours = [
+            base
+            for base in reversed(thing.__mro__)
+            if base.__module__.startswith(("labkit.", "hostcuda."))
+        ]
+        for member, value in {
+            name: value for base in ours for name, value in vars(base).items()
+        }.items():
             if not member.startswith("_") and inspect.isfunction(value):
                 parts.append(_describe(f"{name}.{member}", value, level + 1))
             elif not member.startswith("_") and isinstance(value, property):
-                parts.append(f"{'#' * (level + 1)} {name}.{member}\n\n```text\n{inspect.getdoc(value) or ''}\n```\n")
+                parts.append(
+                    f"{'#' * (level + 1)} {name}.{member}\n\n```text\n{inspect.getdoc(value) or ''}\n```\n"
+                )
     return "\n".join(parts)
 
 

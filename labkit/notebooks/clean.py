@@ -13,32 +13,176 @@ import secrets
 import nh3
 
 _TAGS = {
-    "a", "abbr", "acronym", "b", "blockquote", "br", "caption", "code", "col", "colgroup", "dd", "del", "details",
-    "div", "dl", "dt", "em", "figcaption", "figure", "h1", "h2", "h3", "h4", "h5", "h6", "hr", "i", "img", "ins", "kbd",
-    "li", "mark", "ol", "p", "pre", "q", "s", "samp", "section", "small", "span", "strong", "sub", "summary", "sup",
-    "table", "tbody", "td", "tfoot", "th", "thead", "time", "tr", "u", "ul", "var", "wbr",
+    "a",
+    "abbr",
+    "acronym",
+    "b",
+    "blockquote",
+    "br",
+    "caption",
+    "code",
+    "col",
+    "colgroup",
+    "dd",
+    "del",
+    "details",
+    "div",
+    "dl",
+    "dt",
+    "em",
+    "figcaption",
+    "figure",
+    "h1",
+    "h2",
+    "h3",
+    "h4",
+    "h5",
+    "h6",
+    "hr",
+    "i",
+    "img",
+    "ins",
+    "kbd",
+    "li",
+    "mark",
+    "ol",
+    "p",
+    "pre",
+    "q",
+    "s",
+    "samp",
+    "section",
+    "small",
+    "span",
+    "strong",
+    "sub",
+    "summary",
+    "sup",
+    "table",
+    "tbody",
+    "td",
+    "tfoot",
+    "th",
+    "thead",
+    "time",
+    "tr",
+    "u",
+    "ul",
+    "var",
+    "wbr",
 }
 _ATTRIBUTES = {
-    "a": {"href", "rel"}, "img": {"src", "alt", "width", "height"}, "td": {"colspan", "rowspan", "headers"},
-    "th": {"colspan", "rowspan", "scope", "headers"}, "ol": {"start", "type"}, "details": {"open"},
-    "col": {"span"}, "colgroup": {"span"}, "time": {"datetime"},
-    "*": {"class", "style", "title", "lang", "dir", "role", "tabindex", "aria-label", "aria-hidden"},
+    "a": {"href", "rel"},
+    "img": {"src", "alt", "width", "height"},
+    "td": {"colspan", "rowspan", "headers"},
+    "th": {"colspan", "rowspan", "scope", "headers"},
+    "ol": {"start", "type"},
+    "details": {"open"},
+    "col": {"span"},
+    "colgroup": {"span"},
+    "time": {"datetime"},
+    "*": {
+        "class",
+        "style",
+        "title",
+        "lang",
+        "dir",
+        "role",
+        "tabindex",
+        "aria-label",
+        "aria-hidden",
+    },
 }
 _PROPERTIES = {
-    "background", "background-color", "border", "border-bottom-color", "border-collapse", "border-color", "border-left",
-    "border-left-color", "border-radius", "border-right-color", "border-top-color", "clear", "color", "cursor",
-    "direction", "display", "float", "font", "font-family", "font-size", "font-style", "font-variant", "font-weight",
-    "height", "letter-spacing", "line-height", "margin", "max-width", "overflow", "padding", "text-align",
-    "text-decoration", "text-indent", "text-wrap", "unicode-bidi", "vertical-align", "white-space", "width",
+    "background",
+    "background-color",
+    "border",
+    "border-bottom-color",
+    "border-collapse",
+    "border-color",
+    "border-left",
+    "border-left-color",
+    "border-radius",
+    "border-right-color",
+    "border-top-color",
+    "clear",
+    "color",
+    "cursor",
+    "direction",
+    "display",
+    "float",
+    "font",
+    "font-family",
+    "font-size",
+    "font-style",
+    "font-variant",
+    "font-weight",
+    "height",
+    "letter-spacing",
+    "line-height",
+    "margin",
+    "max-width",
+    "overflow",
+    "padding",
+    "text-align",
+    "text-decoration",
+    "text-indent",
+    "text-wrap",
+    "unicode-bidi",
+    "vertical-align",
+    "white-space",
+    "width",
 }
 # The classes of the page's own parts, which the style sheet places: a notebook must not imitate them.
 _OF_THE_PAGE = {
-    "all", "anchor", "answer", "badge", "bar", "broken", "button", "cell", "code", "companion", "contents",
-    "desk", "documents", "error", "failed", "failure", "find", "folded", "found", "home", "jump", "ladder", "lead",
-    "name", "neighbours", "notebooks", "number", "output", "outputs", "overview", "pair", "part", "prose", "provenance",
-    "search", "second", "seconds", "series", "sheet", "start", "stderr", "stream", "try", "zoom",
+    "all",
+    "anchor",
+    "answer",
+    "badge",
+    "bar",
+    "broken",
+    "button",
+    "cell",
+    "code",
+    "companion",
+    "contents",
+    "desk",
+    "documents",
+    "error",
+    "failed",
+    "failure",
+    "find",
+    "folded",
+    "found",
+    "home",
+    "jump",
+    "ladder",
+    "lead",
+    "name",
+    "neighbours",
+    "notebooks",
+    "number",
+    "output",
+    "outputs",
+    "overview",
+    "pair",
+    "part",
+    "prose",
+    "provenance",
+    "search",
+    "second",
+    "seconds",
+    "series",
+    "sheet",
+    "start",
+    "stderr",
+    "stream",
+    "try",
+    "zoom",
 }
-_IMAGE = re.compile(r"data:image/(?:png|jpeg|gif|webp|svg\+xml)[;,]", re.IGNORECASE)  # "data:image/png;base64,…"
+_IMAGE = re.compile(
+    r"data:image/(?:png|jpeg|gif|webp|svg\+xml)[;,]", re.IGNORECASE
+)  # "data:image/png;base64,…"
 
 
 class Cleaner:
@@ -46,11 +190,17 @@ class Cleaner:
 
     def __init__(self):
         self._word = f"labkit{secrets.token_hex(8)}"  # no notebook can guess it
-        self._place = re.compile(rf"{self._word}x(\d+)x")  # "labkit….x0x" stands for the first of `_kept`
+        self._place = re.compile(
+            rf"{self._word}x(\d+)x"
+        )  # "labkit….x0x" stands for the first of `_kept`
         self._kept: list[str] = []
         self._cleaner = nh3.Cleaner(
-            _TAGS, attributes=_ATTRIBUTES, attribute_filter=self._filter_attribute, filter_style_properties=_PROPERTIES,
-            url_schemes={"http", "https", "mailto", "data"}, link_rel=None,
+            _TAGS,
+            attributes=_ATTRIBUTES,
+            attribute_filter=self._filter_attribute,
+            filter_style_properties=_PROPERTIES,
+            url_schemes={"http", "https", "mailto", "data"},
+            link_rel=None,
             clean_content_tags={"script", "style", "svg", "math"},
         )
 
@@ -58,9 +208,15 @@ class Cleaner:
         """Return the value of an allowed attribute, without the page's own classes, or None to leave it out."""
         if self._word in value:  # the HTML that it stands for would be inside of a tag
             return None
-        if value.strip().lower().startswith("data:") and not (tag == "img" and _IMAGE.match(value.strip())):
+        if value.strip().lower().startswith("data:") and not (
+            tag == "img" and _IMAGE.match(value.strip())
+        ):
             return None
-        return " ".join(word for word in value.split() if word not in _OF_THE_PAGE) if name == "class" else value
+        return (
+            " ".join(word for word in value.split() if word not in _OF_THE_PAGE)
+            if name == "class"
+            else value
+        )
 
     def keep(self, ours: str) -> str:
         """Set HTML of the report's own aside; return the word that stands for it until `clean` has run."""

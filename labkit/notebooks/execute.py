@@ -32,7 +32,9 @@ CLOSER = "closer_look"  # the folder of the companions: each deepens the noteboo
 PRACTICE = "practice"  # the folder of the short pages of patterns, which stand on their own
 _silent = logging.getLogger(__name__)  # silences nbclient: a `Failure` has the message
 _silent.disabled = True
-_NAME = re.compile(r"(\d\d|P\d)_\w+")  # "01_baseline", "P4_scan": the names of drafts and copies are others
+_NAME = re.compile(
+    r"(\d\d|P\d)_\w+"
+)  # "01_baseline", "P4_scan": the names of drafts and copies are others
 
 
 @dataclass
@@ -87,7 +89,9 @@ class Notebook:
     def summary(self) -> str:
         """The paragraph that begins with "You will learn", as Markdown; empty if there is none."""
         text = "\n".join(self._list_prose())
-        match = re.search(r"^\W*You will learn\b.*?(?=\n\s*\n|\Z)", text, re.MULTILINE | re.DOTALL)  # to an empty line
+        match = re.search(
+            r"^\W*You will learn\b.*?(?=\n\s*\n|\Z)", text, re.MULTILINE | re.DOTALL
+        )  # to an empty line
         return " ".join(match[0].split()) if match else ""
 
     @property
@@ -124,8 +128,10 @@ def folder() -> Path:
     """Return the checkout's `notebooks/`. LabError if there is none: labkit is not used from a checkout."""
     notebooks = PACKAGE.parent / "notebooks"
     if not has_series():
-        raise LabError(f"no notebooks at {notebooks}: they belong to the repository, not to the installed package. Run "
-                       "labkit from a checkout, or name the notebooks' files.")
+        raise LabError(
+            f"no notebooks at {notebooks}: they belong to the repository, not to the installed package. Run "
+            "labkit from a checkout, or name the notebooks' files."
+        )
     return notebooks
 
 
@@ -139,15 +145,23 @@ def read(path: Path | str) -> Notebook:
         raise LabError(f"cannot read {path}: {error.strerror}") from None
     except Exception as error:  # nbformat raises JSON, validation and plain attribute errors
         reason = str(error).split("\n")[0][:200]
-        reason = "it has other JSON" if isinstance(error, (AttributeError, KeyError, TypeError)) else reason
+        reason = (
+            "it has other JSON"
+            if isinstance(error, (AttributeError, KeyError, TypeError))
+            else reason
+        )
         raise LabError(f"{path} is no Jupyter notebook: {reason}") from None
     return Notebook(path, nb)
 
 
 def list_notebooks(*folders: str) -> list[Path]:
     """Return the notebooks in these folders of `notebooks/`, sorted by name; "" is the series. By default all three."""
-    return [path for name in folders or ("", CLOSER, PRACTICE) for path in sorted((folder() / name).glob("*.ipynb"))
-            if _NAME.fullmatch(path.stem)]
+    return [
+        path
+        for name in folders or ("", CLOSER, PRACTICE)
+        for path in sorted((folder() / name).glob("*.ipynb"))
+        if _NAME.fullmatch(path.stem)
+    ]
 
 
 def find(names: Iterable[str] = ()) -> list[Path]:
@@ -168,11 +182,17 @@ def _find_one(name: str) -> Path:
     # A companion, a bare name, a practice page, or a path that ends with .ipynb; "elsewhere/01_baseline" is none.
     if closer or without_ending in (stem, f"{PRACTICE}/{stem}") or name != without_ending:
         for path in candidates:
-            if stem in (path.stem, path.stem[:2]) or (stem.isdigit() and stem.zfill(2) == path.stem[:2]):
+            if stem in (path.stem, path.stem[:2]) or (
+                stem.isdigit() and stem.zfill(2) == path.stem[:2]
+            ):
                 return path
-    names = [Notebook(path, None).name for path in list_notebooks()]  # None: its content is not needed for the name
+    names = [
+        Notebook(path, None).name for path in list_notebooks()
+    ]  # None: its content is not needed for the name
     nearest = ", ".join(difflib.get_close_matches(name, names, 3, 0))
-    raise LabError(f"no notebook {name!r}; {f'the nearest names are {nearest}' if names else 'there are none yet'}")
+    raise LabError(
+        f"no notebook {name!r}; {f'the nearest names are {nearest}' if names else 'there are none yet'}"
+    )
 
 
 def run(notebook: Notebook, progress: Progress | None = None) -> None:
@@ -200,18 +220,24 @@ def make_environment() -> dict[str, str]:
 def _execute(notebook: Notebook, progress: Progress) -> Failure | None:
     """Execute all code cells in a fresh kernel, and set their outputs; return the failure that ended it, or None."""
     nb = notebook.nb
-    indices = [i for i, cell in enumerate(nb.cells) if cell.cell_type == "code" and cell.source.strip()]
+    indices = [
+        i for i, cell in enumerate(nb.cells) if cell.cell_type == "code" and cell.source.strip()
+    ]
     for cell in list_code_cells(notebook):
         cell.outputs, cell.execution_count = [], None
     nb.metadata.pop("labkit", None)
 
-    client = NotebookClient(nb, timeout=CELL_TIMEOUT, record_timing=False, coalesce_streams=True, log=_silent)
+    client = NotebookClient(
+        nb, timeout=CELL_TIMEOUT, record_timing=False, coalesce_streams=True, log=_silent
+    )
     nb.metadata["labkit"] = {"date": datetime.date.today().isoformat()}
     progress.cell(notebook, 0, len(indices))
     index, problem = None, None
     try:
-        with (temporary.folder() as scratch,
-              _run_kernel(client, scratch, _link_beside(notebook, scratch / "here"))):
+        with (
+            temporary.folder() as scratch,
+            _run_kernel(client, scratch, _link_beside(notebook, scratch / "here")),
+        ):
             try:
                 for count, index in enumerate(indices, 1):
                     client.execute_cell(nb.cells[index], index, execution_count=count)
@@ -236,7 +262,11 @@ def _link_beside(notebook: Notebook, here: Path) -> Path:
     """
     (here / "programs").mkdir(parents=True)
     # Cells that begin with "%%program name.cu" write programs/name.cu.
-    programs = {name for cell in list_code_cells(notebook) for name in re.findall(r"\A%%program +(\S+)", cell.source)}
+    programs = {
+        name
+        for cell in list_code_cells(notebook)
+        for name in re.findall(r"\A%%program +(\S+)", cell.source)
+    }
     for place in (Path(), Path("programs")):
         for path in sorted((notebook.path.resolve().parent / place).glob("*")):
             if path.name not in programs | {"programs"}:
@@ -250,10 +280,14 @@ def _make_failure(notebook: Notebook, index: int | None, problem: str) -> Failur
         return Failure(None, f"{notebook.path.name}: {problem}")
     cell = notebook.nb.cells[index]
     if not any(output.output_type == "error" for output in cell.outputs):
-        cell.outputs.append(nbformat.v4.new_output("error", ename="Stopped", evalue=problem, traceback=[problem]))
+        cell.outputs.append(
+            nbformat.v4.new_output("error", ename="Stopped", evalue=problem, traceback=[problem])
+        )
     number = 1 + sum(c.cell_type == "code" for c in notebook.nb.cells[:index])
     first_line = next((line.strip() for line in cell.source.splitlines() if line.strip()), "")
-    return Failure(index, f"{notebook.path.name}, code cell {number} ({first_line[:60]}): {problem}")
+    return Failure(
+        index, f"{notebook.path.name}, code cell {number} ({first_line[:60]}): {problem}"
+    )
 
 
 @contextlib.contextmanager
@@ -267,7 +301,9 @@ def _run_kernel(client: NotebookClient, scratch: Path, cwd: Path) -> Iterator[No
     if os.name == "posix":
         km.transport, km.connection_file = "ipc", str(scratch / "kernel.json")
     with (
-        open(scratch / "stderr", "wb") as stderr,  # the kernel's own messages; what cells print is not among them
+        open(
+            scratch / "stderr", "wb"
+        ) as stderr,  # the kernel's own messages; what cells print is not among them
         client.setup_kernel(cwd=str(cwd), env=make_environment(), stderr=stderr),
     ):
         process = km.provisioner.process
@@ -293,13 +329,17 @@ class _ThisPython(KernelSpecManager):
     def get_kernel_spec(self, kernel_name: str) -> KernelSpec:
         """Return how to start a kernel, whatever its name."""
         argv = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
-        return KernelSpec(argv=argv, display_name="Python 3", language="python", metadata={"debugger": False})
+        return KernelSpec(
+            argv=argv, display_name="Python 3", language="python", metadata={"debugger": False}
+        )
 
 
 def _ask_engine(client: NotebookClient) -> dict[str, str]:
     """Ask the kernel for its ``engine`` ("cpu") and ``device`` (a name); return an empty dict if it does not answer."""
     question = "(lambda d: (d.engine, d.name))(__import__('labkit').device())"
-    message = client.kc.execute("", silent=True, store_history=False, user_expressions={"device": question})
+    message = client.kc.execute(
+        "", silent=True, store_history=False, user_expressions={"device": question}
+    )
     reply = client.wait_for_reply(message)
     answer = reply["content"].get("user_expressions", {}).get("device", {}) if reply else {}
     if answer.get("status") != "ok":
@@ -316,11 +356,17 @@ def format_canonical(nb: NotebookNode) -> str:
     """
     nb = nbformat.from_dict(nb)
     origin = {"labkit": nb.metadata["labkit"]} if "labkit" in nb.metadata else {}
-    nb.metadata = nbformat.from_dict({
-        **origin,
-        "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
-        "language_info": {"file_extension": ".py", "name": "python", "pygments_lexer": "ipython3"},
-    })
+    nb.metadata = nbformat.from_dict(
+        {
+            **origin,
+            "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+            "language_info": {
+                "file_extension": ".py",
+                "name": "python",
+                "pygments_lexer": "ipython3",
+            },
+        }
+    )
     nb.cells = [cell for cell in nb.cells if cell.source.strip()]
     for cell in nb.cells:
         cell.setdefault("id", nbformat.v4.new_markdown_cell().id)

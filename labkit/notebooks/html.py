@@ -48,22 +48,47 @@ from labkit.records.recorded import recorded
 TITLE = "The CUDA convolution lab"
 # The first number of a part, its name, and its readers.
 PARTS = (
-    (0, "Part 1: a kernel made fast", "Read these pages in their order. At their end there are two ways on. Most "
-     "readers go to part 3 first."),
+    (
+        0,
+        "Part 1: a kernel made fast",
+        "Read these pages in their order. At their end there are two ways on. Most "
+        "readers go to part 3 first.",
+    ),
     (8, "Part 2: tensor cores", "For a third to an eleventh of the time. It goes back to page 06."),
     (12, "Part 3: whole programs", "Copies, a whole network, training. Part 1 is enough for it."),
-    (15, "Part 4: beyond this lab", "Profilers, and what others write. Page 03 is enough for 15, page 06 for 16."),
+    (
+        15,
+        "Part 4: beyond this lab",
+        "Profilers, and what others write. Page 03 is enough for 15, page 06 for 16.",
+    ),
 )
-PRACTICE = ("Practice", "Short pages of half an hour each: a pattern, an empty cell, two exercises. They stand on "
-            "their own.")
+PRACTICE = (
+    "Practice",
+    "Short pages of half an hour each: a pattern, an empty cell, two exercises. They stand on "
+    "their own.",
+)
 # A ladder of three bars, as a picture in the address of the icon.
-ICON = "data:image/svg+xml;base64," + base64.b64encode(
-    b'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><rect width="16" height="16" rx="3" fill="#1f5fa5"/>'
-    b'<path d="M3 4h10M3 8h6M3 12h3" stroke="#fff" stroke-width="2"/></svg>').decode()
+ICON = (
+    "data:image/svg+xml;base64,"
+    + base64.b64encode(
+        b'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><rect width="16" height="16" rx="3" fill="#1f5fa5"/>'
+        b'<path d="M3 4h10M3 8h6M3 12h3" stroke="#fff" stroke-width="2"/></svg>'
+    ).decode()
+)
 RECORDED = "H200"  # the device of the first page's ladder
 PHONE = 390  # CSS pixels
-_BEFORE_A_SIGN = re.compile(r"<math\b(?:(?!</math>).)*</math>[.,;:?!)]+", re.DOTALL)  # "<math>…</math>)," stays a line
-_SHOWN = ("text/html", "text/markdown", "image/svg+xml", "text/latex", "image/png", "image/jpeg", "text/plain")
+_BEFORE_A_SIGN = re.compile(
+    r"<math\b(?:(?!</math>).)*</math>[.,;:?!)]+", re.DOTALL
+)  # "<math>…</math>)," stays a line
+_SHOWN = (
+    "text/html",
+    "text/markdown",
+    "image/svg+xml",
+    "text/latex",
+    "image/png",
+    "image/jpeg",
+    "text/plain",
+)
 
 
 @dataclass(eq=False)
@@ -72,11 +97,19 @@ class ReportPage:
 
     notebook: Notebook
     path: Path  # the file to write
-    prose: dict[int, str] = field(default_factory=dict)  # the HTML of each Markdown cell, by the cell's index
-    contents: list[tuple[int, str, str]] = field(default_factory=list)  # level, anchor and text of each heading
-    previous: ReportPage | None = None  # the page before it; companions and practice pages have no neighbours
+    prose: dict[int, str] = field(
+        default_factory=dict
+    )  # the HTML of each Markdown cell, by the cell's index
+    contents: list[tuple[int, str, str]] = field(
+        default_factory=list
+    )  # level, anchor and text of each heading
+    previous: ReportPage | None = (
+        None  # the page before it; companions and practice pages have no neighbours
+    )
     next: ReportPage | None = None
-    companion: ReportPage | None = None  # the closer look of a notebook of the series, and the other way round
+    companion: ReportPage | None = (
+        None  # the closer look of a notebook of the series, and the other way round
+    )
 
     @property
     def home(self) -> str:
@@ -93,8 +126,14 @@ class ReportPage:
         return self.notebook.failure
 
 
-def make(names: Iterable[str] = (), out: Path | str | None = None, stored: bool = False,
-         progress: Progress | None = None, fresh: bool = False, companions: bool = False) -> list[ReportPage]:
+def make(
+    names: Iterable[str] = (),
+    out: Path | str | None = None,
+    stored: bool = False,
+    progress: Progress | None = None,
+    fresh: bool = False,
+    companions: bool = False,
+) -> list[ReportPage]:
     """Execute notebooks and write `index.html` and a page for each.
 
     With `names`, the pages of the other notebooks stay as they are, and the index lists those that exist. Without, the
@@ -119,20 +158,34 @@ def make(names: Iterable[str] = (), out: Path | str | None = None, stored: bool 
     out = Path(out) if out else (find_checkout() or Path()) / "reports"
     chosen = execute.find(names)
     ours = execute.list_notebooks() if execute.has_series() else []
-    files = ours if set(chosen) <= set(ours) else chosen  # notebooks outside the series are a report of their own
+    files = (
+        ours if set(chosen) <= set(ours) else chosen
+    )  # notebooks outside the series are a report of their own
     notebooks = [*map(execute.read, files)]
     pages, documents = _make_listed_pages(notebooks, chosen, out), []
     if files is ours and (glossary := execute.folder().parent / "docs" / "glossary.md").is_file():
         documents.append(document(glossary, out))
     if len({page.path for page in pages}) < len(pages):
-        raise LabError("two of these notebooks have the same name, and so would their pages: rename one")
+        raise LabError(
+            "two of these notebooks have the same name, and so would their pages: rename one"
+        )
     if not pages:
-        raise LabError(f"there is nothing to report: {execute.folder()} holds no notebook NN_name.ipynb")
-    with claiming(out, "labkit report"):  # refuses a folder of somebody else's files, before minutes of work
+        raise LabError(
+            f"there is nothing to report: {execute.folder()} holds no notebook NN_name.ipynb"
+        )
+    with claiming(
+        out, "labkit report"
+    ):  # refuses a folder of somebody else's files, before minutes of work
         wanted = {page.notebook: page for page in pages if page.notebook.path in chosen}
         exporter = ReportExporter(pages, documents)
-        as_stored = [notebook for notebook in wanted if stored or (notebook.closer and not (names or companions))]
-        others = (notebook for notebook in wanted if notebook not in as_stored)  # these are executed
+        as_stored = [
+            notebook
+            for notebook in wanted
+            if stored or (notebook.closer and not (names or companions))
+        ]
+        others = (
+            notebook for notebook in wanted if notebook not in as_stored
+        )  # these are executed
         with contextlib.closing(side_by_side.run(others, progress, fresh)) as executed:
             for notebook in itertools.chain(executed, as_stored):
                 if notebook in as_stored:
@@ -141,21 +194,38 @@ def make(names: Iterable[str] = (), out: Path | str | None = None, stored: bool 
                 progress.finish(notebook)
         for page in documents:
             exporter.write(page)
-        with locked(out / "index.html"):  # another report may have written pages here in the meantime: listed, too
-            series = ReportExporter(_make_listed_pages(notebooks, chosen, out), documents).render_series()
+        with locked(
+            out / "index.html"
+        ):  # another report may have written pages here in the meantime: listed, too
+            series = ReportExporter(
+                _make_listed_pages(notebooks, chosen, out), documents
+            ).render_series()
             index = write(out / "index.html", series)
-        claim_folder(out, "labkit report", [index, *(page.path for page in (*wanted.values(), *documents))])
+        claim_folder(
+            out, "labkit report", [index, *(page.path for page in (*wanted.values(), *documents))]
+        )
         return [*wanted.values()]
 
 
-def _make_listed_pages(notebooks: Iterable[Notebook], chosen: Container[Path], out: Path) -> list[ReportPage]:
+def _make_listed_pages(
+    notebooks: Iterable[Notebook], chosen: Container[Path], out: Path
+) -> list[ReportPage]:
     """Return the pages of the notebooks in `chosen`, and those that exist in `out`, with their outputs' origin."""
-    pages = make_pages((notebook for notebook in notebooks
-                        if notebook.path in chosen or (out / f"{notebook.name}.html").is_file()), out)
+    pages = make_pages(
+        (
+            notebook
+            for notebook in notebooks
+            if notebook.path in chosen or (out / f"{notebook.name}.html").is_file()
+        ),
+        out,
+    )
     for page in pages:
         if page.notebook.path not in chosen:
             # As the template has noted it: content="{&#34;engine&#34;: &#34;cpu&#34;, …}".
-            note = re.search(r'<meta name="labkit-produced" content="([^"]*)">', page.path.read_text(encoding="utf-8"))
+            note = re.search(
+                r'<meta name="labkit-produced" content="([^"]*)">',
+                page.path.read_text(encoding="utf-8"),
+            )
             page.notebook.nb.metadata["labkit"] = json.loads(html.unescape(note[1])) if note else {}
     return pages
 
@@ -177,7 +247,9 @@ def document(path: Path, out: Path, text: str | None = None) -> ReportPage:
     """Return the page in the folder `out` for a Markdown file, or for `text` in place of the file's."""
     text = manifest.read(path).decode() if text is None else text
     cell = nbformat.v4.new_markdown_cell(text)
-    return ReportPage(Notebook(path, nbformat.v4.new_notebook(cells=[cell])), out / f"{path.stem.lower()}.html")
+    return ReportPage(
+        Notebook(path, nbformat.v4.new_notebook(cells=[cell])), out / f"{path.stem.lower()}.html"
+    )
 
 
 class ReportExporter(HTMLExporter):
@@ -192,18 +264,31 @@ class ReportExporter(HTMLExporter):
         # Of the page that is being rendered. `requests`: addresses on a network that its HTML would load.
         self.page, self.cleaner, self.requests = pages[0], Cleaner(), []
         super().__init__(template_name="notebook", extra_template_basedirs=[str(TEMPLATES)])
-        self.environment.tests["listing"] = _is_listing  # for "if output.text is listing" in a template
+        self.environment.tests["listing"] = (
+            _is_listing  # for "if output.text is listing" in a template
+        )
         style = STYLE.read_text(encoding="utf-8")
-        style += f"\n{listing.STYLE}\n"  # listings bring it along, but outputs lose their own styles
+        style += (
+            f"\n{listing.STYLE}\n"  # listings bring it along, but outputs lose their own styles
+        )
         # Names in all templates.
-        self.common = {"series_title": TITLE, "style": style, "icon": ICON, "documents": self.documents}
+        self.common = {
+            "series_title": TITLE,
+            "style": style,
+            "icon": ICON,
+            "documents": self.documents,
+        }
 
     @property
     def default_config(self):
         """The settings of nbconvert, without outputs that need a script."""
         config = super().default_config
         config.NbConvertBase.display_data_priority = list(_SHOWN)
-        config.HighlightMagicsPreprocessor.languages = {"%%kernel": "cuda", "%%cuda": "cuda", "%%program": "cuda"}
+        config.HighlightMagicsPreprocessor.languages = {
+            "%%kernel": "cuda",
+            "%%cuda": "cuda",
+            "%%program": "cuda",
+        }
         return config
 
     def write(self, page: ReportPage) -> None:
@@ -212,7 +297,9 @@ class ReportExporter(HTMLExporter):
         requests = [*self.requests, *Links(text).loaded]
         if requests and not page.failure:
             what = f"its page would load {requests[0]}, and pages have to open offline"
-            page.notebook.failure = Failure(None, f"{page.notebook.path.name}: {what}; keep a copy beside the notebook")
+            page.notebook.failure = Failure(
+                None, f"{page.notebook.path.name}: {what}; keep a copy beside the notebook"
+            )
             text = self.render(page)  # with the failure
         write(page.path, text)
 
@@ -220,7 +307,9 @@ class ReportExporter(HTMLExporter):
         """Return a notebook as the text of an HTML page; set `page.prose` and `page.contents`."""
         self.page, page.contents, self.requests, self.cleaner = page, [], [], Cleaner()
         cells = enumerate(page.notebook.nb.cells)
-        page.prose = {i: self.markdown(cell.source, cell) for i, cell in cells if cell.cell_type == "markdown"}
+        page.prose = {
+            i: self.markdown(cell.source, cell) for i, cell in cells if cell.cell_type == "markdown"
+        }
         self.environment.globals.update(page=page, **self.common)
         # Not HTMLExporter's own: it reads and writes the page once more, which takes as long as all before.
         return TemplateExporter.from_notebook_node(self, page.notebook.nb)[0]
@@ -229,8 +318,13 @@ class ReportExporter(HTMLExporter):
         """Return the first page as HTML: the series, with what each notebook teaches."""
         listed = [page for page in self.pages if not (page.notebook.closer and page.companion)]
         return self.environment.get_template("series.html.j2").render(
-            parts=_group_by_part(listed), overview=_make_overview(), today=datetime.date.today().isoformat(),
-            version=labkit.__version__, progress=_make_progress(), minutes=_read_minutes(), **self.common,
+            parts=_group_by_part(listed),
+            overview=_make_overview(),
+            today=datetime.date.today().isoformat(),
+            version=labkit.__version__,
+            progress=_make_progress(),
+            minutes=_read_minutes(),
+            **self.common,
         )
 
     def default_filters(self):
@@ -249,18 +343,26 @@ class ReportExporter(HTMLExporter):
 
     def summarize(self, page: ReportPage) -> str:
         """Return a notebook's summary as HTML for the first page."""
-        self.page = ReportPage(page.notebook, page.path.parent / page.home)  # links are relative to the first page
+        self.page = ReportPage(
+            page.notebook, page.path.parent / page.home
+        )  # links are relative to the first page
         return self.markdown(page.notebook.summary)
 
     def markdown(self, source: str, cell: NotebookNode | None = None) -> str:
         """Return Markdown as clean HTML, with links relative to the current page; add its headings to its contents."""
         folder = str(self.page.notebook.path.resolve().parent)
         renderer = Renderer(self, attachments=(cell or {}).get("attachments"), path=folder)
-        listed = len(self.page.contents)  # the headings that the renderer adds from here on are cleaned, too
+        listed = len(
+            self.page.contents
+        )  # the headings that the renderer adds from here on are cleaned, too
         text = self.clean(MarkdownWithMath(renderer=renderer).render(source))
-        text = _BEFORE_A_SIGN.sub(r'<span class="formula">\g<0></span>', text)  # the style sheet keeps it on one line
-        self.page.contents[listed:] = [(level, anchor, self.cleaner.clean(heading))
-                                       for level, anchor, heading in self.page.contents[listed:]]
+        text = _BEFORE_A_SIGN.sub(
+            r'<span class="formula">\g<0></span>', text
+        )  # the style sheet keeps it on one line
+        self.page.contents[listed:] = [
+            (level, anchor, self.cleaner.clean(heading))
+            for level, anchor, heading in self.page.contents[listed:]
+        ]
         return text
 
     def link_file(self, target: Path) -> str:
@@ -286,12 +388,21 @@ class Renderer(IPythonRenderer):
     def heading(self, text: str, level: int, **attrs) -> str:
         """Return the word that stands for a heading with an anchor, "the-tile-2", and add it to the page's contents."""
         contents = self.exporter.page.contents  # (level, anchor, text) of each heading
-        words = html.unescape(re.sub(r"<[^>]+>", " ", self.exporter.cleaner.drop_kept(text)))  # without tags, formulas
-        base, taken = re.sub(r"\W+", "-", words).strip("-").lower() or "section", {other for _, other, _ in contents}
+        words = html.unescape(
+            re.sub(r"<[^>]+>", " ", self.exporter.cleaner.drop_kept(text))
+        )  # without tags, formulas
+        base, taken = (
+            re.sub(r"\W+", "-", words).strip("-").lower() or "section",
+            {other for _, other, _ in contents},
+        )
         anchors = itertools.chain([base], (f"{base}-{number}" for number in itertools.count(2)))
         anchor = next(anchor for anchor in anchors if anchor not in taken)
         contents.append((level, anchor, re.sub(r"</?a\b[^>]*>", "", text)))  # without links
-        link = f'<a class="anchor" href="#{anchor}" aria-label="Link to this section">#</a>' if level > 1 else ""
+        link = (
+            f'<a class="anchor" href="#{anchor}" aria-label="Link to this section">#</a>'
+            if level > 1
+            else ""
+        )
         text = self.exporter.cleaner.clean(text)
         return self.exporter.cleaner.keep(f'<h{level} id="{anchor}">{text}{link}</h{level}>') + "\n"
 
@@ -318,7 +429,9 @@ class Renderer(IPythonRenderer):
 
     def latex_environment(self, name: str, body: str) -> str:
         r"""Return the word that stands for `\begin{align}` or another environment as MathML: see `block_math`."""
-        return self.exporter.cleaner.keep(convert_formula(f"\\begin{{{name}}}{body}\\end{{{name}}}", "block"))
+        return self.exporter.cleaner.keep(
+            convert_formula(f"\\begin{{{name}}}{body}\\end{{{name}}}", "block")
+        )
 
     def block_mermaidjs(self, code: str) -> str:
         """Return a Mermaid diagram as its source: a drawing would need a script."""
@@ -355,14 +468,28 @@ def convert_formula(latex: str, display: str) -> str:
                 raise ValueError("more than mathematics")
     except Exception:  # its exceptions have no common base class; some inputs raise IndexError
         return f'<code class="latex">{html.escape(latex)}</code>'
-    tags = ("msub", "msup", "msubsup", "munder", "mover", "munderover")  # a base, then its indices or limits
-    scripts = {operator for tag in tags for parent in tree.iter(tag) for script in list(parent)[1:]
-               for operator in script.iter("mo")}
+    tags = (
+        "msub",
+        "msup",
+        "msubsup",
+        "munder",
+        "mover",
+        "munderover",
+    )  # a base, then its indices or limits
+    scripts = {
+        operator
+        for tag in tags
+        for parent in tree.iter(tag)
+        for script in list(parent)[1:]
+        for operator in script.iter("mo")
+    }
     for operator in tree.iter("mo"):
         # TeX sets indices and limits without space, MathML with it. A bar is of an absolute value, and no relation.
         if operator in scripts or operator.text == "|":
             operator.attrib.update(lspace="0", rspace="0")
-        if display == "block" and operator.text and operator.text in "∑∏":  # enlarged only by mathematical fonts
+        if (
+            display == "block" and operator.text and operator.text in "∑∏"
+        ):  # enlarged only by mathematical fonts
             operator.attrib.update({"largeop": "false", "class": "large"})
     return ElementTree.tostring(tree, encoding="unicode")
 
@@ -376,9 +503,13 @@ def _embed_output(output: NotebookNode, kind: str) -> str:
     return _embed(data, kind, alt, about.get("width"), about.get("height"))
 
 
-def _embed(data: str, kind: str, alt: str, width: int | str | None = None, height: int | str | None = None) -> str:
+def _embed(
+    data: str, kind: str, alt: str, width: int | str | None = None, height: int | str | None = None
+) -> str:
     """Return an image, in base64 and of this MIME type, as HTML with its dark version; a tap enlarges a wide one."""
-    width, height = (int(length) if str(length).isdecimal() else 0 for length in (width, height))  # not "100%"
+    width, height = (
+        int(length) if str(length).isdecimal() else 0 for length in (width, height)
+    )  # not "100%"
     size = f' width="{width}"' if width else ""
     size += f' height="{height}"' if height else ""
     data = "".join(data.split())
@@ -413,7 +544,9 @@ def _make_overview() -> dict[str, str]:
     pictures = {}  # by the file's name without its ending
     for page in (PACKAGE.parent / "README.md", PACKAGE.parent / "docs" / "results.md"):
         text = page.read_text(encoding="utf-8") if page.is_file() else ""
-        for name, width, alt in re.findall(r'<img src="([\w/.-]+\.png)" width="(\d+)" alt="([^"]*)">', text):
+        for name, width, alt in re.findall(
+            r'<img src="([\w/.-]+\.png)" width="(\d+)" alt="([^"]*)">', text
+        ):
             if (page.parent / name).is_file():
                 data = base64.b64encode((page.parent / name).read_bytes()).decode()
                 pictures[Path(name).stem] = _embed(data, "image/png", html.unescape(alt), width)
@@ -429,7 +562,9 @@ def _read_minutes() -> dict[str, str]:
     path = PACKAGE.parent / "README.md"
     text = path.read_text(encoding="utf-8") if path.is_file() else ""
     # A row: "| … | [01 baseline](notebooks/01_baseline.ipynb) | … | ~70 |".
-    return dict(re.findall(r"^\|.*\]\(notebooks/([\w/]+)\.ipynb\).*\| *~?(\d+) \|$", text, re.MULTILINE))
+    return dict(
+        re.findall(r"^\|.*\]\(notebooks/([\w/]+)\.ipynb\).*\| *~?(\d+) \|$", text, re.MULTILINE)
+    )
 
 
 def _make_progress() -> str:

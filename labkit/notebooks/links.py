@@ -9,12 +9,29 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 # Attributes and elements that make a browser load something without a click.
-_LOADING = {"src", "srcset", "poster", "background", "data", "action", "formaction", "xlink:href", "manifest", "ping"}
+_LOADING = {
+    "src",
+    "srcset",
+    "poster",
+    "background",
+    "data",
+    "action",
+    "formaction",
+    "xlink:href",
+    "manifest",
+    "ping",
+}
 _LOADED_BY_LINK = {"link", "image", "use", "feimage", "script", "base"}
-_REMOTE = re.compile(r"\s*(https?:|ftp:|wss?:|//)", re.IGNORECASE)  # the beginning of "https://…" and "//host/…"
+_REMOTE = re.compile(
+    r"\s*(https?:|ftp:|wss?:|//)", re.IGNORECASE
+)  # the beginning of "https://…" and "//host/…"
 # url("address") and @import "address": one of two groups has the address.
-_IN_STYLE = re.compile(r"url\(\s*['\"]?([^)'\"]+)|@import\s+(?:url\()?\s*['\"]?([^)'\";\s]+)", re.IGNORECASE)
-_IN_SCRIPT = re.compile(r"(?:https?:)?//[\w.-]+\.\w+[^\s'\"]*")  # "https://host.org/file", "//host.org/file"
+_IN_STYLE = re.compile(
+    r"url\(\s*['\"]?([^)'\"]+)|@import\s+(?:url\()?\s*['\"]?([^)'\";\s]+)", re.IGNORECASE
+)
+_IN_SCRIPT = re.compile(
+    r"(?:https?:)?//[\w.-]+\.\w+[^\s'\"]*"
+)  # "https://host.org/file", "//host.org/file"
 
 
 class Links(HTMLParser):
@@ -75,7 +92,9 @@ def find_dead_links(files: list[Path], scripted: Iterable[Path] = ()) -> list[st
         for link in page.found:
             parts = urlsplit(link)
             target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
-            exists = target in pages and (target in any_anchor or parts.fragment in pages[target].anchors)
+            exists = target in pages and (
+                target in any_anchor or parts.fragment in pages[target].anchors
+            )
             if not parts.scheme and not exists:
                 dead.append(f"{path.name}: {link}")
     return dead

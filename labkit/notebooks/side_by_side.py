@@ -20,7 +20,9 @@ from labkit.notebooks import execute
 from labkit.notebooks.execute import Notebook, Progress
 
 
-def run(notebooks: Iterable[Notebook], progress: Progress, fresh: bool = False) -> Iterator[Notebook]:
+def run(
+    notebooks: Iterable[Notebook], progress: Progress, fresh: bool = False
+) -> Iterator[Notebook]:
     """Execute notebooks; yield each when it has run.
 
     Without a GPU, one per core at a time, at most four: none of them shows a time of this processor as a result. On a
@@ -35,7 +37,9 @@ def run(notebooks: Iterable[Notebook], progress: Progress, fresh: bool = False) 
             folder = private_cache()
         except EngineError:  # it cannot be written: nothing is kept
             folder = stack.enter_context(temporary.folder())
-        store = Kept(state(), folder)  # of results that depend on nothing but this state and their own key
+        store = Kept(
+            state(), folder
+        )  # of results that depend on nothing but this state and their own key
         store.trim()  # removes what nobody has read for a month
         device, others = _ask_device(), []  # others: those to execute
         for notebook in notebooks:
@@ -52,14 +56,18 @@ def run(notebooks: Iterable[Notebook], progress: Progress, fresh: bool = False) 
             _keep(store, notebook, device)
             return notebook
 
-        pool = ThreadPoolExecutor(1 if hostcuda.engine() == "gpu" else min(4, len(os.sched_getaffinity(0))))
+        pool = ThreadPoolExecutor(
+            1 if hostcuda.engine() == "gpu" else min(4, len(os.sched_getaffinity(0)))
+        )
         futures = [pool.submit(execute_one, notebook) for notebook in others]
         try:
             for future in as_completed(futures):
                 yield future.result()
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
-            while not all(future.done() for future in futures):  # Ctrl-C: cells of other notebooks still run
+            while not all(
+                future.done() for future in futures
+            ):  # Ctrl-C: cells of other notebooks still run
                 execute.end_kernels()
                 time.sleep(0.1)
 
@@ -75,7 +83,9 @@ def _make_key(notebook: Notebook) -> tuple:
 def _keep(store: Kept, notebook: Notebook, device: str) -> None:
     """Store the outputs of an execution on this device, unless it failed or the notebook is not the lab's."""
     if not notebook.failure and (key := _make_key(notebook)):
-        outputs = [(cell.outputs, cell.execution_count) for cell in execute.list_code_cells(notebook)]
+        outputs = [
+            (cell.outputs, cell.execution_count) for cell in execute.list_code_cells(notebook)
+        ]
         now = datetime.datetime.now().strftime("%Y-%m-%d %H:%M")
         store.put((outputs, notebook.produced, notebook.seconds, now), *key, device)
 
@@ -86,7 +96,9 @@ def _recall(store: Kept, notebook: Notebook, device: str) -> bool:
     record = store.get(*key, device) if key else None
     if record is None:
         return False
-    outputs, notebook.nb.metadata["labkit"], notebook.seconds, notebook.since = record  # "labkit": engine, device, date
+    outputs, notebook.nb.metadata["labkit"], notebook.seconds, notebook.since = (
+        record  # "labkit": engine, device, date
+    )
     for cell, (cell_outputs, count) in zip(execute.list_code_cells(notebook), outputs, strict=True):
         cell.outputs, cell.execution_count = cell_outputs, count
     return True
@@ -98,4 +110,6 @@ def _ask_device() -> str:
         return "cpu"
     question = "import labkit; device = labkit.device(); print(device.name, device.software)"
     command = [sys.executable, "-c", question]
-    return subprocess.run(command, env=execute.make_environment(), capture_output=True, text=True, check=True).stdout
+    return subprocess.run(
+        command, env=execute.make_environment(), capture_output=True, text=True, check=True
+    ).stdout

@@ -27,7 +27,9 @@ DOCUMENTS = {
     "The engine": ("engine/docs/*.md",),
 }
 PLAYGROUND = Path("build", "playground")  # of the checkout: what `make playground` writes
-SEARCH = Path("playground", "search.mjs")  # writes the search's script and index, where its node modules are
+SEARCH = Path(
+    "playground", "search.mjs"
+)  # writes the search's script and index, where its node modules are
 PICTURE = Path("docs", "images", "lab.png")  # what a message shows that has a link to the site
 PLAYGROUND_BUILD = "playground/build.py"  # the maker of that folder
 
@@ -35,8 +37,12 @@ PLAYGROUND_BUILD = "playground/build.py"  # the maker of that folder
 class SiteExporter(html.ReportExporter):
     """The report's exporter, with links to GitHub's `repository` ("owner/name") for files without a page."""
 
-    def __init__(self, pages: list[html.ReportPage], documents: Iterable[html.ReportPage] = (),
-                 repository: str | None = None):
+    def __init__(
+        self,
+        pages: list[html.ReportPage],
+        documents: Iterable[html.ReportPage] = (),
+        repository: str | None = None,
+    ):
         self.repository = repository
         super().__init__(pages, documents)
 
@@ -64,22 +70,36 @@ def make(out: Path, repository: str | None = None) -> list[Path]:
     if repository is not None and not re.fullmatch(r"[\w.-]+/[\w.-]+", repository):
         raise LabError(f"{repository!r} names no repository on GitHub: write owner/name")
     root = execute.folder().parent
-    with claiming(out, "labkit site"):  # refuses a folder with files that `labkit site` has not written
+    with claiming(
+        out, "labkit site"
+    ):  # refuses a folder with files that `labkit site` has not written
         pages = html.make_pages(map(execute.read, execute.list_notebooks()), out)
         made = {root / GENERATED: api.make_reference()}  # the text of a document without a file
-        groups = {name: [html.document(path, out, made.get(path)) for path in paths]
-                  for name, paths in texts(root).items()}
+        groups = {
+            name: [html.document(path, out, made.get(path)) for path in paths]
+            for name, paths in texts(root).items()
+        }
         documents = [document for group in groups.values() for document in group]
         exporter = SiteExporter(pages, documents, repository)
-        exporter.common |= {"groups": groups, "repository": repository}  # `common`: what the templates are given
+        exporter.common |= {
+            "groups": groups,
+            "repository": repository,
+        }  # `common`: what the templates are given
         has_playground = (root / PLAYGROUND / "lab.mjs").is_file()
         if has_playground:
             exporter.common["playground"] = "playground/index.html"
             parts = json.loads((root / PLAYGROUND / "exercises.json").read_bytes())["parts"]
-            exporter.common["desks"] = {entry["number"] for part in parts for entry in part["exercises"]}  # {"04a", …}
-        if has_search := bool(shutil.which("node")) and (root / SEARCH.parent / "node_modules" / "pagefind").is_dir():
+            exporter.common["desks"] = {
+                entry["number"] for part in parts for entry in part["exercises"]
+            }  # {"04a", …}
+        if (
+            has_search := bool(shutil.which("node"))
+            and (root / SEARCH.parent / "node_modules" / "pagefind").is_dir()
+        ):
             exporter.common["search"] = "search.html"
-        if repository and (root / PICTURE).is_file():  # a message that shows it needs its full address
+        if (
+            repository and (root / PICTURE).is_file()
+        ):  # a message that shows it needs its full address
             owner, _, name = repository.partition("/")
             exporter.common["picture"] = f"https://{owner.lower()}.github.io/{name}/{PICTURE.name}"
             shutil.copy(root / PICTURE, out)
@@ -96,11 +116,19 @@ def make(out: Path, repository: str | None = None) -> list[Path]:
         site_files = [write(out / "index.html", exporter.render_series()), *site_files]
         if has_search:
             site_files += _write_search(root, out, exporter)
-        home = f"/{repository.partition('/')[2]}/" if repository else "/"  # GitHub serves "404.html" at any address
-        lost = exporter.environment.get_template("lost.html.j2").render(home=home, **exporter.common)
+        home = (
+            f"/{repository.partition('/')[2]}/" if repository else "/"
+        )  # GitHub serves "404.html" at any address
+        lost = exporter.environment.get_template("lost.html.j2").render(
+            home=home, **exporter.common
+        )
         site_files.append(write(out / "404.html", lost))
-        claim_folder(out, "labkit site", [*site_files, out / "style.css"])  # lists them in a file, for `make clean`
-        linked = [path for path in site_files if path.name != "404.html"]  # its link begins at the server's root
+        claim_folder(
+            out, "labkit site", [*site_files, out / "style.css"]
+        )  # lists them in a file, for `make clean`
+        linked = [
+            path for path in site_files if path.name != "404.html"
+        ]  # its link begins at the server's root
         if dead := find_dead_links(linked, [out / "playground" / "index.html"]):
             raise LabError(f"{len(dead)} links of the site lead nowhere: {'; '.join(dead)}")
         return site_files
@@ -109,9 +137,13 @@ def make(out: Path, repository: str | None = None) -> list[Path]:
 def _write_search(root: Path, out: Path, exporter: SiteExporter) -> list[Path]:
     """Write the page of the search, and an index of the pages in `out`; return the files whose links are checked."""
     claim_folder(out / "search", str(SEARCH))
-    process = subprocess.run(["node", root / SEARCH, out], capture_output=True, text=True)  # writes search/ in `out`
+    process = subprocess.run(
+        ["node", root / SEARCH, out], capture_output=True, text=True
+    )  # writes search/ in `out`
     if process.returncode:
-        raise LabError(f"the site's search cannot be written: {process.stderr.strip() or 'node failed'}")
+        raise LabError(
+            f"the site's search cannot be written: {process.stderr.strip() or 'node failed'}"
+        )
     files = [path for path in (out / "search").rglob("*") if path.is_file() and path.name != MARK]
     claim_folder(out / "search", str(SEARCH), files)  # lists them in the file MARK
     page = exporter.environment.get_template("search.html.j2").render(**exporter.common)
@@ -125,7 +157,11 @@ def texts(root: Path) -> dict[str, list[Path]]:
     """
     groups, taken = {}, set()
     for group, names in DOCUMENTS.items():
-        files = (path for name in names for path in (sorted(root.glob(name)) if "*" in name else [root / name]))
+        files = (
+            path
+            for name in names
+            for path in (sorted(root.glob(name)) if "*" in name else [root / name])
+        )
         groups[group] = [path for path in dict.fromkeys(files) if path not in taken]
         taken.update(groups[group])
     return groups

@@ -68,8 +68,14 @@ def _find_launch(number: str | None, which: int | str) -> tuple[dict, Sequence[L
         return {}, LENET86
     subject = exercise(number).subject
     if not isinstance(subject, InPlaceOf) or rung(which).name != subject.name:
-        magic = f"%%kernel {rung(subject.name).number:02d}" if isinstance(subject, InPlaceOf) else "another cell"
-        raise UsageError(f"--exercise {number} does not belong to %%kernel {which}: it takes {magic}")
+        magic = (
+            f"%%kernel {rung(subject.name).number:02d}"
+            if isinstance(subject, InPlaceOf)
+            else "another cell"
+        )
+        raise UsageError(
+            f"--exercise {number} does not belong to %%kernel {which}: it takes {magic}"
+        )
     return subject.options, [*subject.layers.values()]
 
 
@@ -83,29 +89,48 @@ class KernelCells(Magics):
     @argument("rung", help="The number or the name of the rung whose place the cell takes.")
     @argument("options", nargs="*", help="Options of the rung, as tile=32 or step=weights.")
     @argument("--exercise", help="The exercise whose launch the cell gets, as 04b.")
-    @argument("--part", action="store_true", help="The cell has some functions; the rung's file has the others.")
+    @argument(
+        "--part",
+        action="store_true",
+        help="The cell has some functions; the rung's file has the others.",
+    )
     @argument("--name", help="A variable that gets the variant, too; without it, take _.")
     @cell_magic
     def kernel(self, line: str, cell: str) -> Variant:
         """Compile the cell in place of a rung's kernel; print its launches; return it, for `check` and `bench`."""
-        chosen = self.kernel.parser.parse_intermixed_args(arg_split(line))  # options may follow --name
+        chosen = self.kernel.parser.parse_intermixed_args(
+            arg_split(line)
+        )  # options may follow --name
         if chosen.name:
             self._forget(chosen.name)
         which = int(chosen.rung) if chosen.rung.isdigit() else chosen.rung
         if wrong := [option for option in chosen.options if "=" not in option]:
             raise UsageError(f"{wrong[0]} is not an option: write name=value, as tile=32")
-        cell_text = text = f"// %%kernel {line}\n{cell}"  # so the cell's lines have the numbers that an editor shows
+        cell_text = text = (
+            f"// %%kernel {line}\n{cell}"  # so the cell's lines have the numbers that an editor shows
+        )
         if chosen.part:
-            text = source.with_functions(exercise(chosen.exercise).start if chosen.exercise else
-                                         variant(which).source, cell_text)
+            text = source.with_functions(
+                exercise(chosen.exercise).start if chosen.exercise else variant(which).source,
+                cell_text,
+            )
         if not kernel_names(code_only(text)):
-            raise LabError("the cell has no kernel: write a function that begins with __global__ void")
-        launch_options, layers = _find_launch(chosen.exercise, which)  # {"tile": 32} and the layers of the exercise
-        compiled = variant(which, text, **{**launch_options, **tables.as_options(" ".join(chosen.options))})
+            raise LabError(
+                "the cell has no kernel: write a function that begins with __global__ void"
+            )
+        launch_options, layers = _find_launch(
+            chosen.exercise, which
+        )  # {"tile": 32} and the layers of the exercise
+        compiled = variant(
+            which, text, **{**launch_options, **tables.as_options(" ".join(chosen.options))}
+        )
         with _with_cell_lines(text, cell_text):
             compiled.precompile(*layers)
             # Of an exercise all layers on which it is counted; else the launch on the last of LENET86, as in `show`.
-            launches = [launch_text(compiled, layer) for layer in (layers if chosen.exercise else layers[-1:])]
+            launches = [
+                launch_text(compiled, layer)
+                for layer in (layers if chosen.exercise else layers[-1:])
+            ]
         _warn(text, cell_text, compiled.compiler_arguments(compiled.defines(layers[0])))
         print("\n".join(launches))
         if chosen.name:
@@ -120,7 +145,9 @@ class KernelCells(Magics):
         if not name.isidentifier() or keyword.iskeyword(name):
             raise UsageError(f"--name {name} is not a name of Python")
         if not isinstance(self.shell.user_ns.get(name), (Variant, _NotCompiled, type(None))):
-            raise UsageError(f"--name {name}: this name has another value already; take a new one, such as mine")
+            raise UsageError(
+                f"--name {name}: this name has another value already; take a new one, such as mine"
+            )
         self.shell.user_ns[name] = _NotCompiled(name)
 
     @cell_magic
@@ -132,16 +159,23 @@ class KernelCells(Magics):
         name, options = _split_cuda_line(line)
         old = self.shell.user_ns.get(name)
         if isinstance(old, (_NotCompiled, type(None))) or hasattr(old, "get_function"):
-            self.shell.user_ns[name] = _NotCompiled(name)  # as `_forget` does: an old module, or nothing, was there
+            self.shell.user_ns[name] = _NotCompiled(
+                name
+            )  # as `_forget` does: an old module, or nothing, was there
         text = f"// %%cuda {line}\n{cell}"
         code = code_only(text)
         kernels = kernel_names(code)
         if re.search(r"\bint\s+main\s*\(", code):
-            raise UsageError("the cell has a main, and %%cuda compiles kernels alone: begin it with %%program "
-                             "first.cu, and run it with %hostcuda run first.cu")
+            raise UsageError(
+                "the cell has a main, and %%cuda compiles kernels alone: begin it with %%program "
+                "first.cu, and run it with %hostcuda run first.cu"
+            )
         arguments = source.cell_arguments(text, name, *options)
         hostcuda.ensure_context()
-        with _with_cell_lines(text, text), name_missing_instruction(name, lambda: f"run the notebook with {ON_CPU}"):
+        with (
+            _with_cell_lines(text, text),
+            name_missing_instruction(name, lambda: f"run the notebook with {ON_CPU}"),
+        ):
             module = self.shell.user_ns[name] = hostcuda.compiler.SourceModule(**arguments)
         module.source = text  # so that `labkit.grade` takes the module as an attempt
         _warn(text, text, arguments)
@@ -155,11 +189,15 @@ class KernelCells(Magics):
         """
         name = line.strip()
         if not re.fullmatch(r"\w[\w-]*\.(cu|py)", name):
-            raise UsageError(f"%%program {line}: give the file a name that ends with .cu or .py, as %%program first.cu")
+            raise UsageError(
+                f"%%program {line}: give the file a name that ends with .cu or .py, as %%program first.cu"
+            )
         path = (PROGRAMS / name).absolute()
         if path.exists() and path.read_bytes() not in (cell.encode(), self._written.get(path)):
-            print(f"{PROGRAMS / name} stays as it is: it was changed outside of this cell. For the cell's text in its "
-                  "place, rename or remove the file and run the cell again")
+            print(
+                f"{PROGRAMS / name} stays as it is: it was changed outside of this cell. For the cell's text in its "
+                "place, rename or remove the file and run the cell again"
+            )
             return
         self._written[path] = write(path, cell).read_bytes()
         print(f"{name}: {cell.count(chr(10))} lines")
@@ -168,7 +206,9 @@ class KernelCells(Magics):
     def hostcuda(self, line: str) -> None:
         """Run the command hostcuda in the folder `programs`: ``%hostcuda run NAME.cu``; see also `hostcuda -h`."""
         if not PROGRAMS.is_dir():
-            raise UsageError("there is no program yet: write one in a cell that begins with %%program NAME.cu")
+            raise UsageError(
+                "there is no program yet: write one in a cell that begins with %%program NAME.cu"
+            )
         command = [sys.executable, "-m", "hostcuda", *shlex.split(line)]
         child = subprocess.run(command, cwd=PROGRAMS, capture_output=True, text=True, check=False)
         print((child.stdout + child.stderr).rstrip())
@@ -184,10 +224,16 @@ def _split_cuda_line(line: str) -> tuple[str, list[str]]:
         name, *options = shlex.split(line) or [""]
         if "--exercise" in options:
             place = options.index("--exercise")
-            subject = exercise(" ".join(options[place + 1 : place + 2])).subject  # the next word, or ""
+            subject = exercise(
+                " ".join(options[place + 1 : place + 2])
+            ).subject  # the next word, or ""
             if not isinstance(subject, Kernels):
-                raise UsageError(f"--exercise {options[place + 1]} does not belong to a cell of %%cuda")
-            exercise_options = subject.options(*subject.cases[-1].what)  # the last case: one that is counted
+                raise UsageError(
+                    f"--exercise {options[place + 1]} does not belong to a cell of %%cuda"
+                )
+            exercise_options = subject.options(
+                *subject.cases[-1].what
+            )  # the last case: one that is counted
             del options[place : place + 2]
     except ValueError as error:  # an unbalanced quotation mark
         raise UsageError(f"%%cuda {line}: {error}") from None
@@ -203,7 +249,11 @@ def _with_cell_lines(text: str, cell: str) -> Iterator[None]:
         yield
     except hostcuda.driver.CompileError as error:
         output = f"{error.stderr or ''}\n{error.stdout or ''}"
-        failures = (message for message in parse_messages(output, text.splitlines()) if "error" in message.kind)
+        failures = (
+            message
+            for message in parse_messages(output, text.splitlines())
+            if "error" in message.kind
+        )
         if shown := format_messages(_to_cell_lines(failures, text, cell), cell.splitlines()):
             raise CompileFailed(f"the cell does not compile\n{shown}") from None
         raise
@@ -212,18 +262,26 @@ def _with_cell_lines(text: str, cell: str) -> Iterator[None]:
 def _to_cell_lines(all_messages: Iterable[Message], text: str, cell: str) -> Iterator[Message]:
     """Yield messages about a text, with the line numbers of the cell whose functions are in it; 0 for other lines."""
     same = SequenceMatcher(None, text.splitlines(), cell.splitlines(), False).get_matching_blocks()
-    lines = {a + i: b + i for a, b, count in same for i in range(1, count + 1)}  # from 1: of the text -> of the cell
+    lines = {
+        a + i: b + i for a, b, count in same for i in range(1, count + 1)
+    }  # from 1: of the text -> of the cell
     for message in all_messages:
         if message.line in lines:
             yield replace(message, line=lines[message.line])
         else:
-            yield replace(message, line=0, text=f"{message.text} (in the part of the kernel that is not in the cell)")
+            yield replace(
+                message,
+                line=0,
+                text=f"{message.text} (in the part of the kernel that is not in the cell)",
+            )
 
 
 def _warn(text: str, cell: str, arguments: dict) -> None:
     """Print the compiler's warnings about a cell with its line numbers; `text` is what is compiled with `arguments`."""
     warnings = parse_messages(warnings_about(**arguments), text.splitlines())
-    cell_warnings = _to_cell_lines((message for message in warnings if not is_in_unroll(message, text)), text, cell)
+    cell_warnings = _to_cell_lines(
+        (message for message in warnings if not is_in_unroll(message, text)), text, cell
+    )
     if text_of_warnings := format_messages(cell_warnings, cell.splitlines()):
         print(text_of_warnings)
 

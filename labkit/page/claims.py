@@ -18,14 +18,20 @@ from labkit.spec.devices import device
 
 _ENGINES = {
     "gpu": ("GPU", "46,160,67", "Times measured on this page are this GPU's."),
-    "cpu": ("CPU engine", "232,150,30", "Results are those of a GPU, and so are the counts, except for the "
-            "differences listed in data/counters.md. This computer's times are <b>not a GPU's</b>: pages show recorded "
-            "ones instead."),
+    "cpu": (
+        "CPU engine",
+        "232,150,30",
+        "Results are those of a GPU, and so are the counts, except for the "
+        "differences listed in data/counters.md. This computer's times are <b>not a GPU's</b>: pages show recorded "
+        "ones instead.",
+    ),
 }  # the name, a colour for light and dark pages, and what it means
 _STORED = "If that is not today, the page shows stored outputs: run the cells to get your own."
 _EMPTY = "To compare your own prediction, write numbers in place of ... and run both cells again"
-_OTHERWISE = ("The sentence is about the device that it names. Another one has other caches, bandwidth and clock "
-              "rates, and a short run varies by some per cent: measure again, then ask which of these has changed.")
+_OTHERWISE = (
+    "The sentence is about the device that it names. Another one has other caches, bandwidth and clock "
+    "rates, and a short run varies by some per cent: measure again, then ask which of these has changed."
+)
 
 
 class ClaimFailed(LabError, AssertionError):
@@ -52,9 +58,13 @@ def banner(engine: str, name: str, day: datetime.date) -> HTML:
     kind, colour, meaning = _ENGINES[engine]
     when = f"These cells ran on {day.day} {day:%B %Y}."
     style = f"padding:.6em 1em;border-left:4px solid rgb({colour});background:rgba({colour},.14)"
-    page = (f'<div class="lab-engine" style="{style}"><b>{kind}: {html.escape(name)}.</b> {when} {_STORED} {meaning} '
-            "Recorded times name their device and date.</div>")
-    return HTML(page, html.unescape(re.sub("<[^>]*>", "", page)))  # the second is the plain text, for a terminal
+    page = (
+        f'<div class="lab-engine" style="{style}"><b>{kind}: {html.escape(name)}.</b> {when} {_STORED} {meaning} '
+        "Recorded times name their device and date.</div>"
+    )
+    return HTML(
+        page, html.unescape(re.sub("<[^>]*>", "", page))
+    )  # the second is the plain text, for a terminal
 
 
 class Prediction:
@@ -69,13 +79,26 @@ class Prediction:
         `measured` are the numbers by the names of their predictions. LabError if a name was not predicted.
         """
         if unknown := set(measured) - set(self.expected):
-            raise LabError(f"{unknown.pop()!r} was not predicted; the predictions are {', '.join(self.expected)}")
-        guesses = {name: float("nan") if self.expected[name] is ... else self.expected[name] for name in measured}
-        rows = [{"quantity": name.replace("_", " "), "predicted": guess, "measured": measured[name],
-                 "measured over predicted": measured[name] / guess if guess else float("nan")}
-                for name, guess in guesses.items()]
+            raise LabError(
+                f"{unknown.pop()!r} was not predicted; the predictions are {', '.join(self.expected)}"
+            )
+        guesses = {
+            name: float("nan") if self.expected[name] is ... else self.expected[name]
+            for name in measured
+        }
+        rows = [
+            {
+                "quantity": name.replace("_", " "),
+                "predicted": guess,
+                "measured": measured[name],
+                "measured over predicted": measured[name] / guess if guess else float("nan"),
+            }
+            for name, guess in guesses.items()
+        ]
         is_incomplete = ... in self.expected.values()
-        return table(pd.DataFrame(rows), "Prediction and measurement" + f". {_EMPTY}" * is_incomplete)
+        return table(
+            pd.DataFrame(rows), "Prediction and measurement" + f". {_EMPTY}" * is_incomplete
+        )
 
 
 def predict(**expected: float | EllipsisType) -> Prediction:
@@ -110,4 +133,6 @@ def claim(text: str, holds: bool, here: bool | None = None) -> None:
         raise ClaimFailed(f"the figures contradict: {text}")
     print(f"✓ {text}")
     if here is not None and device().engine == "gpu":
-        print(f"  {device().name}, measured here: {'agrees' if here else f'does not agree. {_OTHERWISE}'}")
+        print(
+            f"  {device().name}, measured here: {'agrees' if here else f'does not agree. {_OTHERWISE}'}"
+        )

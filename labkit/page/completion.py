@@ -2,7 +2,12 @@
 
 import re
 
-from IPython.core.completer import CompletionContext, SimpleCompletion, SimpleMatcherResult, context_matcher
+from IPython.core.completer import (
+    CompletionContext,
+    SimpleCompletion,
+    SimpleMatcherResult,
+    context_matcher,
+)
 from IPython.core.interactiveshell import InteractiveShell
 
 _CELL = re.compile(r"%%(kernel|cuda)\b")
@@ -31,15 +36,34 @@ def complete(context: CompletionContext) -> SimpleMatcherResult:
 
     from hostcuda.source import without_comments
 
-    cuda = {*_NAMES.split(), *CudaLexer.variables, *CudaLexer.functions, *CudaLexer.vector_types,
-            *CudaLexer.function_qualifiers, *CudaLexer.variable_qualifiers}
+    cuda = {
+        *_NAMES.split(),
+        *CudaLexer.variables,
+        *CudaLexer.functions,
+        *CudaLexer.vector_types,
+        *CudaLexer.function_qualifiers,
+        *CudaLexer.variable_qualifiers,
+    }
     lines = context.full_text.split("\n")
-    column = len(context.text_until_cursor)  # of the cursor; the word before it is no name of the cell
-    lines[context.cursor_line] = lines[context.cursor_line][: column - len(word)] + lines[context.cursor_line][column:]
-    cell_names = {*_NAME.findall(without_comments("\n".join(lines[1:])))}  # without the line of the magic
-    completions = [SimpleCompletion(name, type="keyword" if name in cuda else "instance")
-                   for name in sorted(cuda | cell_names) if name.startswith(word) and name != word]
-    return {"completions": completions, "matched_fragment": word, "suppress": True}  # True: no matches of Python's
+    column = len(
+        context.text_until_cursor
+    )  # of the cursor; the word before it is no name of the cell
+    lines[context.cursor_line] = (
+        lines[context.cursor_line][: column - len(word)] + lines[context.cursor_line][column:]
+    )
+    cell_names = {
+        *_NAME.findall(without_comments("\n".join(lines[1:])))
+    }  # without the line of the magic
+    completions = [
+        SimpleCompletion(name, type="keyword" if name in cuda else "instance")
+        for name in sorted(cuda | cell_names)
+        if name.startswith(word) and name != word
+    ]
+    return {
+        "completions": completions,
+        "matched_fragment": word,
+        "suppress": True,
+    }  # True: no matches of Python's
 
 
 def register(shell: InteractiveShell) -> None:

@@ -28,8 +28,14 @@ _WORD = re.compile(r"\w+|\s+|.")  # a word, blanks, or one other character
 _ALIKE = 0.6  # the share of equal words from which two lines are shown as one line that has changed
 
 STYLE = "".join(Path(__file__).with_suffix(".css").read_text(encoding="utf-8").splitlines()[2:])
-_ROW_CLASSES = {"-": "line old", "+": "line new", " ": "line"}  # by the sign of a diff's row; `STYLE` colours them
-_COLOURED = set(re.findall(r"\.([a-z]{1,2}f?1?)\b(?=[,)])", STYLE))  # Pygments' short names that `STYLE` colours: "k"
+_ROW_CLASSES = {
+    "-": "line old",
+    "+": "line new",
+    " ": "line",
+}  # by the sign of a diff's row; `STYLE` colours them
+_COLOURED = set(
+    re.findall(r"\.([a-z]{1,2}f?1?)\b(?=[,)])", STYLE)
+)  # Pygments' short names that `STYLE` colours: "k"
 
 
 def without_contract(source: str) -> tuple[int, list[str]]:
@@ -49,7 +55,9 @@ class Row:
 
     kind: str
     number: int
-    tokens: tuple[tuple[str, str], ...]  # all of the line: ("k", "return"), ("w", " "), ... with Pygments' short names
+    tokens: tuple[
+        tuple[str, str], ...
+    ]  # all of the line: ("k", "return"), ("w", " "), ... with Pygments' short names
     changed: tuple[tuple[int, int], ...] = ()  # (first, end) characters of the words that changed
 
     @property
@@ -78,10 +86,14 @@ class Diff:
         (skipped_a, a), (skipped_b, b) = without_contract(a_source), without_contract(b_source)
         tokens_a, tokens_b = _tokenize(a), _tokenize(b)
         # Lines are compared without their blanks at the beginning and end, and with single ones between words.
-        matcher = difflib.SequenceMatcher(None, *([" ".join(line.split()) for line in side] for side in (a, b)), False)
+        matcher = difflib.SequenceMatcher(
+            None, *([" ".join(line.split()) for line in side] for side in (a, b)), False
+        )
         self.changed_lines = changed_lines(a, b)
         self.hunks = []
-        for group in matcher.get_grouped_opcodes(n=2):  # with two unchanged lines around the changed ones
+        for group in matcher.get_grouped_opcodes(
+            n=2
+        ):  # with two unchanged lines around the changed ones
             rows = []
             for tag, i1, i2, j1, j2 in group:
                 old = [Row("-", skipped_a + i + 1, tokens_a[i]) for i in range(i1, i2)]
@@ -95,7 +107,9 @@ class Diff:
     @cached_property
     def title(self) -> str:
         """The two labels, and the number of changed lines."""
-        lines = "1 changed line" if self.changed_lines == 1 else f"{self.changed_lines} changed lines"
+        lines = (
+            "1 changed line" if self.changed_lines == 1 else f"{self.changed_lines} changed lines"
+        )
         return f"{self.labels[0]} → {self.labels[1]}: {lines}"
 
     def __repr__(self) -> str:
@@ -106,15 +120,19 @@ class Diff:
         return "\n".join(text)
 
     def _repr_html_(self) -> str:
-        hunks = '<span class="gap">⋯</span>'.join("".join(map(_row_html, rows)) for rows in self.hunks)
+        hunks = '<span class="gap">⋯</span>'.join(
+            "".join(map(_row_html, rows)) for rows in self.hunks
+        )
         return _frame(self.title, f'<pre class="lines">{hunks}</pre>')
 
 
 def _frame(title: str, body: str) -> str:
     """Return HTML with a title above a body; `tabindex` lets the keyboard scroll a body wider than the page."""
     name = html.escape(title)
-    return (f'<style>{STYLE}</style><div class="labkit-code" tabindex="0" role="group" aria-label="{name}">'
-            f'<div class="head">{name}</div>{body}</div>')
+    return (
+        f'<style>{STYLE}</style><div class="labkit-code" tabindex="0" role="group" aria-label="{name}">'
+        f'<div class="head">{name}</div>{body}</div>'
+    )
 
 
 def _tokenize(lines: list[str]) -> list[tuple[tuple[str, str], ...]]:
@@ -136,19 +154,28 @@ def _mark_changed_words(old: list[Row], new: list[Row]) -> list[Row]:
     first = 0
     for i, before in enumerate(old):
         a = _WORD.findall(before.text)
-        matchers = [difflib.SequenceMatcher(None, a, _WORD.findall(after.text), False) for after in new[first:]]
+        matchers = [
+            difflib.SequenceMatcher(None, a, _WORD.findall(after.text), False)
+            for after in new[first:]
+        ]
         best = max(matchers, key=lambda matcher: matcher.ratio(), default=None)
         if best is None or best.ratio() < _ALIKE:
             continue
         j, b = first + matchers.index(best), best.b
         changes = [change for change in best.get_opcodes() if change[0] != "equal"]
-        old[i] = replace(before, changed=_character_spans(a, [(i1, i2) for _, i1, i2, _, _ in changes]))
-        new[j] = replace(new[j], changed=_character_spans(b, [(j1, j2) for _, _, _, j1, j2 in changes]))
+        old[i] = replace(
+            before, changed=_character_spans(a, [(i1, i2) for _, i1, i2, _, _ in changes])
+        )
+        new[j] = replace(
+            new[j], changed=_character_spans(b, [(j1, j2) for _, _, _, j1, j2 in changes])
+        )
         first = j + 1
     return old + new
 
 
-def _character_spans(words: list[str], ranges: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+def _character_spans(
+    words: list[str], ranges: list[tuple[int, int]]
+) -> tuple[tuple[int, int], ...]:
     """Return (first, end) ranges of indices into `words` as ranges of characters, without those of blanks alone."""
     starts = [0, *accumulate(map(len, words))]
     return tuple((starts[a], starts[b]) for a, b in ranges if "".join(words[a:b]).strip())
@@ -158,8 +185,15 @@ def _row_html(row: Row) -> str:
     """Return a row of a diff as HTML: number, sign, coloured tokens, changed words marked."""
     text, position = "", 0  # the HTML, and the characters of the line before the token
     edges = sorted({edge for span in row.changed for edge in span})
-    for name, token in row.tokens:  # a token is cut where a changed span begins or ends inside of it
-        cuts = [0, *(edge - position for edge in edges if 0 < edge - position < len(token)), len(token)]
+    for (
+        name,
+        token,
+    ) in row.tokens:  # a token is cut where a changed span begins or ends inside of it
+        cuts = [
+            0,
+            *(edge - position for edge in edges if 0 < edge - position < len(token)),
+            len(token),
+        ]
         for start, end in pairwise(cuts):
             piece = html.escape(token[start:end])
             if name in _COLOURED and piece.strip():
@@ -187,7 +221,12 @@ class Listing:
     """
 
     def __init__(self, file: str, text: str, language: str = "cuda", launch: str = ""):
-        self.file, self.text, self.language, self.launch = file, text.rstrip() + "\n", language, launch
+        self.file, self.text, self.language, self.launch = (
+            file,
+            text.rstrip() + "\n",
+            language,
+            launch,
+        )
         self.source = self.text  # so that `labkit.grade` takes a listing as an attempt
 
     def __repr__(self) -> str:
@@ -196,7 +235,9 @@ class Listing:
     def _repr_html_(self) -> str:
         code = highlight(self.text, get_lexer_by_name(self.language), HtmlFormatter(nowrap=True))
         launch = html.escape(self.launch).replace("\n", "<br>")
-        return _frame(self.file, f"<pre>{code}</pre>" + f'<div class="foot">{launch}</div>' * bool(launch))
+        return _frame(
+            self.file, f"<pre>{code}</pre>" + f'<div class="foot">{launch}</div>' * bool(launch)
+        )
 
 
 @runtime_checkable
@@ -222,10 +263,16 @@ def launch_text(which: Variant, layer: Layer = LENET86[1]) -> str:
     if which.own:  # the bytes that its arrays have beyond those of the rung's kernel
         chosen = {name: value for name, value in which.options.items() if value is not None}
         rung_variant = variant(which.rung.name, **chosen)
-        extra_bytes = [_count_static_bytes(which, own, layer) - _count_static_bytes(rung_variant, theirs, layer)
-                       for own, theirs in zip(which.kernels, rung_variant.kernels, strict=True)]
-    lines = [f"{launch.kernel}: grid {launch.grid}, block {launch.block}, {launch.shared + extra:,} bytes of shared "
-             "memory per block" for launch, extra in zip(launches, extra_bytes, strict=True)]
+        extra_bytes = [
+            _count_static_bytes(which, own, layer)
+            - _count_static_bytes(rung_variant, theirs, layer)
+            for own, theirs in zip(which.kernels, rung_variant.kernels, strict=True)
+        ]
+    lines = [
+        f"{launch.kernel}: grid {launch.grid}, block {launch.block}, {launch.shared + extra:,} bytes of shared "
+        "memory per block"
+        for launch, extra in zip(launches, extra_bytes, strict=True)
+    ]
     return "\n".join([f"Launch on {layer.name}, {IMAGES} images:", *lines])
 
 
@@ -257,15 +304,25 @@ def show(which: int | str | Source | Listing | Callable | Path, *names: str) -> 
     if isinstance(which, Listing):
         return which
     if isinstance(which, Path):
-        return Listing(which.name, which.read_text(encoding="utf-8"), "python" if which.suffix == ".py" else "cuda")
+        return Listing(
+            which.name,
+            which.read_text(encoding="utf-8"),
+            "python" if which.suffix == ".py" else "cuda",
+        )
     if callable(which):
         return Listing(which.__name__, textwrap.dedent(inspect.getsource(which)), "python")
     chosen = which if isinstance(which, Source) else variant(which)
     if names:
         places = find_functions(chosen.source)
         if unknown := [name for name in names if name not in places]:
-            raise LabError(f"{chosen.label} has no function {unknown[0]!r}; it has {', '.join(places)}")
+            raise LabError(
+                f"{chosen.label} has no function {unknown[0]!r}; it has {', '.join(places)}"
+            )
         parts = (chosen.source[slice(*places[name])] for name in names)
         return Listing(f"{chosen.file_name}: {', '.join(names)}", "\n\n".join(parts))
     # Only a variant has `own`; a kernel of `labkit.Lenet28` has no layer to be launched on.
-    return Listing(chosen.file_name, chosen.source, launch="" if getattr(chosen, "own", True) else launch_text(chosen))
+    return Listing(
+        chosen.file_name,
+        chosen.source,
+        launch="" if getattr(chosen, "own", True) else launch_text(chosen),
+    )

@@ -29,7 +29,10 @@ def list_rows(results: Recorded) -> pd.DataFrame:
     label, ``shown`` (the label with its precision), layer, batch, dtype, op_ms, x_reference, device, order (of layers).
     """
     batch = int(results.table["batch"].max())
-    order = {layer.name: i for i, layer in enumerate(layer for name in NETWORKS for layer in PRESETS[name])}
+    order = {
+        layer.name: i
+        for i, layer in enumerate(layer for name in NETWORKS for layer in PRESETS[name])
+    }
     # All rungs up to the last one, without the pages that have a number and no kernel, such as 12 streams.
     ladder = pd.concat([results.ladder(max(_KERNELS), network, batch) for network in NETWORKS])
     ladder = ladder[ladder["rung"].isin(_KERNELS)]
@@ -38,10 +41,14 @@ def list_rows(results: Recorded) -> pd.DataFrame:
     rows = pd.concat([ladder, beside, best], ignore_index=True)
     rows = rows[["rung", "label", "layer", "batch", "dtype", "op_ms", "x_reference", "device"]]
     rows["order"] = rows["layer"].map(order)
-    is_half = rows["dtype"].eq("float16") & rows["rung"].notna()  # the library's label has its precision already
+    is_half = (
+        rows["dtype"].eq("float16") & rows["rung"].notna()
+    )  # the library's label has its precision already
     rows["shown"] = rows["label"] + is_half.map({True: ", FP16", False: ""})
     # Of types the reverse order: float32 before float16.
-    return rows.sort_values(["rung", "dtype", "order"], ascending=[True, False, True], ignore_index=True)
+    return rows.sort_values(
+        ["rung", "dtype", "order"], ascending=[True, False, True], ignore_index=True
+    )
 
 
 def format_cells(results: Recorded) -> pd.DataFrame:
@@ -59,11 +66,15 @@ def format_layer_times(results: Recorded) -> pd.DataFrame:
     for layer in (layer for name in NETWORKS for layer in PRESETS[name]):
         reference = layer.link_reference_ms(batch, device=results.device)
         streams = results.select(STREAMS, layer, batch).iloc[0]
-        inside = streams["options"].split(";")[0]  # the rung on the streams: "tuning; chunk=500 streams=2 depth"
+        inside = streams["options"].split(";")[
+            0
+        ]  # the rung on the streams: "tuning; chunk=500 streams=2 depth"
         before = results.value("layer_ms", inside, layer, batch)
         table[layer.name] = {
             "without streams": f"{ms(before)} · {times(before / reference)}",
-            streams["label"]: f"{ms(streams['layer_ms'])} · {times(streams['layer_ms'] / reference)}",
+            streams[
+                "label"
+            ]: f"{ms(streams['layer_ms'])} · {times(streams['layer_ms'] / reference)}",
             "the link's reference time": ms(reference),
         }
     return pd.DataFrame(table)
@@ -72,7 +83,9 @@ def format_layer_times(results: Recorded) -> pd.DataFrame:
 def write_caption(results: Recorded) -> str:
     """Return the table's caption: what it shows, where and when it was measured, what the reference times assume."""
     batch = int(results.table["batch"].max())
-    inside = results.table.query("rung == @STREAMS")["options"].str.split(";").str[0].unique()  # kernels on streams
+    inside = (
+        results.table.query("rung == @STREAMS")["options"].str.split(";").str[0].unique()
+    )  # kernels on streams
     changed = dict.fromkeys(label.partition(",")[0] for label in list_outdated(results))
     return (
         f"Op time and op time over reference, {batch:,} images, {results.device}, {results.table['date'].min()} to "
@@ -81,17 +94,26 @@ def write_caption(results: Recorded) -> str:
         f"memory to host memory with the kernel of {' and '.join(inside)}, over the link's reference time: with "
         "streams in page-locked memory, without them in ordinary memory. The steps warpgroups (`wgmma`) need compute "
         f"capability 9.0. The same code differs by up to {100 * results.noise(batch):.1f} %."
-        + (f" Kernels have changed since they were measured: {', '.join(changed)}." if changed else "")
+        + (
+            f" Kernels have changed since they were measured: {', '.join(changed)}."
+            if changed
+            else ""
+        )
     )
 
 
 def describe_references(name: str) -> str:
     """Return the sentence that says which bandwidth and rates the reference times of the device `name` assume."""
     rates = device(name).ceilings
-    tera = {key: f"{rates[key] / 1e12:.3g} T" for key in ("reference_bandwidth", "reference_float32", "float16_gemm")}
-    return (f"The reference time is that of the layer's bytes at {tera['reference_bandwidth']}B/s or of its products "
-            f"at {tera['reference_float32']}FLOP/s (FP32) or {tera['float16_gemm']}FLOP/s (FP16), whichever is longer: "
-            "a yardstick, not a bound.")
+    tera = {
+        key: f"{rates[key] / 1e12:.3g} T"
+        for key in ("reference_bandwidth", "reference_float32", "float16_gemm")
+    }
+    return (
+        f"The reference time is that of the layer's bytes at {tera['reference_bandwidth']}B/s or of its products "
+        f"at {tera['reference_float32']}FLOP/s (FP32) or {tera['float16_gemm']}FLOP/s (FP16), whichever is longer: "
+        "a yardstick, not a bound."
+    )
 
 
 def list_outdated(results: Recorded) -> list[str]:
@@ -101,8 +123,14 @@ def list_outdated(results: Recorded) -> list[str]:
     """
     measured = results.table[results.table["code"] != ""]
     codes = measured.groupby("label")["code"].agg(set)
-    kernels = [kernel for rung in LADDER for kernel in (*variants(rung.number), *solutions(rung.number))]
-    changed = [kernel.label for kernel in kernels if codes.get(kernel.label, {kernel.code}) != {kernel.code}]
+    kernels = [
+        kernel for rung in LADDER for kernel in (*variants(rung.number), *solutions(rung.number))
+    ]
+    changed = [
+        kernel.label
+        for kernel in kernels
+        if codes.get(kernel.label, {kernel.code}) != {kernel.code}
+    ]
     return [*changed, *_list_outdated_sweeps(results)]
 
 
@@ -117,8 +145,12 @@ def _list_outdated_sweeps(results: Recorded) -> list[str]:
     kernels = sweep[~is_other_source & (sweep["code"] != "")]
     by_rung = {number: variant(number) for number in kernels["rung"].unique()}
     # Of a point whose options leave sizes to the records, these are a part of the code; of others it is the source's.
-    return [f"the sweep of {rung.label}" for number, rung in by_rung.items()
-            if not set(kernels.loc[kernels["rung"] == number, "code"]) <= {rung.code, digest(rung.source)}]
+    return [
+        f"the sweep of {rung.label}"
+        for number, rung in by_rung.items()
+        if not set(kernels.loc[kernels["rung"] == number, "code"])
+        <= {rung.code, digest(rung.source)}
+    ]
 
 
 def write_html(results: Recorded) -> str:
@@ -137,8 +169,14 @@ def network(results: Recorded, batch: int = 10_000) -> pd.DataFrame:
     """
     rows = name_networks(results.network(batch))
     places = {"device": "on the device", "host": "from the host"}
-    column = rows["where"].map(places) + ", " + rows["pixels"].str.replace("uint8 ", "bytes ").str.replace("x", "×")
-    table = rows.assign(column=column).pivot_table(index="network", columns="column", values="ms", aggfunc="min")
+    column = (
+        rows["where"].map(places)
+        + ", "
+        + rows["pixels"].str.replace("uint8 ", "bytes ").str.replace("x", "×")
+    )
+    table = rows.assign(column=column).pivot_table(
+        index="network", columns="column", values="ms", aggfunc="min"
+    )
     return table[column.unique()].loc[table.min(axis=1).sort_values().index]
 
 
@@ -149,7 +187,9 @@ def name_networks(rows: pd.DataFrame) -> pd.DataFrame:
     and without a graph.
     """
     rows = rows[~rows["label"].str.contains("GPU")]  # times on several GPUs are another table
-    is_pytorch = rows["label"].str.startswith("Py")  # "PyTorch fp16, graph": these have the precision already
+    is_pytorch = rows["label"].str.startswith(
+        "Py"
+    )  # "PyTorch fp16, graph": these have the precision already
     label = rows["label"].str.replace(r"^(fused.*), graph$", r"\1", regex=True)
     if label.str.endswith(", streams").any():
         label = label.str.replace(", (?:graph|streams)$", ", graph or streams", regex=True)

@@ -52,7 +52,9 @@ def solution(which: int | str, letter: str | None = None, **options) -> Variant 
     """
     if letter is not None:
         solved = variants.solution(which, letter, **options)
-        progress.shown.add(exercise(f"{solved.rung.number:02}{letter}").folder)  # "04a", from rung 4 and "a"
+        progress.shown.add(
+            exercise(f"{solved.rung.number:02}{letter}").folder
+        )  # "04a", from rung 4 and "a"
         return _Solution(solved)
     task = exercise(which)
     progress.shown.add(task.folder)
@@ -62,7 +64,9 @@ def solution(which: int | str, letter: str | None = None, **options) -> Variant 
             return _Solution(variants.solution(name, task.subject.letter, **options))
         return _Solution(variants.variant(name, task.solution, **options))
     if options:
-        raise LabError(f"exercise {task.number} is in place of no rung, so it has no option {', '.join(options)}")
+        raise LabError(
+            f"exercise {task.number} is in place of no rung, so it has no option {', '.join(options)}"
+        )
     solved = task.subject.solution() if isinstance(task.subject, Numbers) else task.solution
     if not solved:
         raise LabError(variants.NO_SOLUTIONS)

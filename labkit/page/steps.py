@@ -13,8 +13,10 @@ from labkit.evidence.steps import follow_thread
 from labkit.ladder.variants import Variant, as_variants
 from labkit.spec.layers import LENET86, Layer
 
-_NOTE = ("Values are those after the line. In x, k and y the index is that of the whole array. Compiled without "
-         "optimization, so a sum may differ from the GPU's in its last digit.")
+_NOTE = (
+    "Values are those after the line. In x, k and y the index is that of the whole array. Compiled without "
+    "optimization, so a sum may differ from the GPU's in its last digit."
+)
 _LEFT = ' style="text-align:left"'  # JupyterLab: right
 # Without its first line, a comment. ID stands for the id of the page's <div>, DATA for a list with a text per row.
 _WALK = Path(__file__).with_name("walk.js").read_text(encoding="utf-8").partition("\n")[2].rstrip()
@@ -42,11 +44,15 @@ class Steps:
         """The kernel, layer and thread, and which steps are shown if not all are: ", steps 3 to 42 of 1,000"."""
         steps = self._shown()
         last = self._first + len(steps) - 1
-        return self._about + f", steps {self._first} to {last} of {len(self.table):,}" * (len(steps) < len(self.table))
+        return self._about + f", steps {self._first} to {last} of {len(self.table):,}" * (
+            len(steps) < len(self.table)
+        )
 
     def __repr__(self) -> str:
         steps = self._shown()
-        texts = steps[["step", "line", "code"]].assign(did=[*map(_describe, steps["accesses"], steps["changed"])])
+        texts = steps[["step", "line", "code"]].assign(
+            did=[*map(_describe, steps["accesses"], steps["changed"])]
+        )
         return f"{self._caption}\n{_NOTE}\n{texts.rename(columns={'did': 'what it did'}).to_string(index=False)}"
 
     def _repr_html_(self) -> str:
@@ -54,11 +60,17 @@ class Steps:
         steps = self._shown()
         rows = "".join(
             f'<tr><td class="figure">{row.step}</td><td class="figure">{row.line}</td><td{_LEFT}>'
-            + f"<code>{html.escape(row.code)}</code><br>{html.escape(_describe(row.accesses, row.changed))}"
-            .removesuffix("<br>") + "</td></tr>" for row in steps.itertuples())
-        page = (f'<table><caption{_LEFT}>{html.escape(self._caption)}<div class="lab-note">{_NOTE}</div></caption>'
-                '<thead><tr><th class="figure">step</th><th class="figure">line</th>'
-                f"<th{_LEFT}>code, and what it did</th></tr></thead><tbody>{rows}</tbody></table>")
+            + f"<code>{html.escape(row.code)}</code><br>{html.escape(_describe(row.accesses, row.changed))}".removesuffix(
+                "<br>"
+            )
+            + "</td></tr>"
+            for row in steps.itertuples()
+        )
+        page = (
+            f'<table><caption{_LEFT}>{html.escape(self._caption)}<div class="lab-note">{_NOTE}</div></caption>'
+            '<thead><tr><th class="figure">step</th><th class="figure">line</th>'
+            f"<th{_LEFT}>code, and what it did</th></tr></thead><tbody>{rows}</tbody></table>"
+        )
         name = f"labkit-steps-{zlib.crc32(page.encode()):08x}"  # the same in each execution
         states = [*map(_format_values, steps["line"], steps["code"], steps["values"])]
         data = json.dumps(states).replace("<", "\\u003c")  # no "</script>" may end the script
@@ -68,7 +80,9 @@ class Steps:
 
 def _format_values(line: int, code: str, values: dict) -> str:
     """Return all known values after a step, as two lines of text: "line 12: ++c;" and "c = 1,  sum = 0.5"."""
-    text = ",  ".join(f"{name} = {_format(value)}" for name, value in values.items() if value is not None)
+    text = ",  ".join(
+        f"{name} = {_format(value)}" for name, value in values.items() if value is not None
+    )
     return f"line {line}: {code}\n{text}"
 
 
@@ -90,13 +104,23 @@ def _describe(accesses: Sequence[dict], changed: dict) -> str:
 
     An access is {"op": "ld", "space": "shared", "name": "tile", "index": [0, 3], "value": 0.5}.
     """
-    memory = [f"{access['name']}[{', '.join(map(str, access['index']))}] {'is' if access['op'] == 'ld' else 'becomes'} "
-              f"{_format(access['value'])}" for access in sorted(accesses, key=lambda access: access["op"] != "ld")]
+    memory = [
+        f"{access['name']}[{', '.join(map(str, access['index']))}] {'is' if access['op'] == 'ld' else 'becomes'} "
+        f"{_format(access['value'])}"
+        for access in sorted(accesses, key=lambda access: access["op"] != "ld")
+    ]
     return "; ".join([*memory, *(f"{name} = {_format(value)}" for name, value in changed.items())])
 
 
-def step(of: Variant | int, thread: Sequence[int] = (0, 0, 0), block: Sequence[int] = (0, 0, 0),
-         layer: Layer = LENET86[1], kernel: str | None = None, first: int = 1, most: int = 40) -> Steps:
+def step(
+    of: Variant | int,
+    thread: Sequence[int] = (0, 0, 0),
+    block: Sequence[int] = (0, 0, 0),
+    layer: Layer = LENET86[1],
+    kernel: str | None = None,
+    first: int = 1,
+    most: int = 40,
+) -> Steps:
     """Follow one thread of your kernel line by line, with the values of its variables.
 
     The CPU engine runs the kernel on one image, without optimization. The thread is followed twice, and memory that has
@@ -132,12 +156,22 @@ def step(of: Variant | int, thread: Sequence[int] = (0, 0, 0), block: Sequence[i
     rows = follow_thread(of, layer, thread, block, kernel)
     chosen = as_variants(of)[0]
     if first > len(rows):
-        raise LabError(f"first = {first}: this thread makes {len(rows):,} steps in {chosen.file_name}")
+        raise LabError(
+            f"first = {first}: this thread makes {len(rows):,} steps in {chosen.file_name}"
+        )
     lines = chosen.source.splitlines()
-    steps = pd.DataFrame([{
-        "step": number, "line": row["line"], "code": lines[row["line"] - 1].split("//")[0].strip(),
-        "changed": {name: row["values"][name] for name in row["changed"]}, "values": row["values"],
-        "accesses": row["accesses"],
-    } for number, row in enumerate(rows, 1)])
+    steps = pd.DataFrame(
+        [
+            {
+                "step": number,
+                "line": row["line"],
+                "code": lines[row["line"] - 1].split("//")[0].strip(),
+                "changed": {name: row["values"][name] for name in row["changed"]},
+                "values": row["values"],
+                "accesses": row["accesses"],
+            }
+            for number, row in enumerate(rows, 1)
+        ]
+    )
     where = f"thread {(*thread, 0, 0)[:3]} of block {(*block, 0, 0)[:3]}"
     return Steps(steps, f"{chosen.label}, {layer.name}: {where}", first, most)

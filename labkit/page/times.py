@@ -36,8 +36,12 @@ class Times(HTML):
         self.op_ms = op_ms
 
 
-def times(variants: Variant | int | Iterable[Variant | int], layers: Layer | Iterable[Layer] = LENET86,
-          batch: int = 1000, counts: Mapping[str, str] = COUNTS) -> Times:
+def times(
+    variants: Variant | int | Iterable[Variant | int],
+    layers: Layer | Iterable[Layer] = LENET86,
+    batch: int = 1000,
+    counts: Mapping[str, str] = COUNTS,
+) -> Times:
     """Check variants, and return a table that compares them, layer by layer.
 
     On a GPU the table has op times measured here; without one, counts for one image. Its last column has the op times
@@ -61,29 +65,47 @@ def times(variants: Variant | int | Iterable[Variant | int], layers: Layer | Ite
     layers = [layers] if isinstance(layers, Layer) else [*layers]
     for variant in chosen:
         check(variant, layers, quiet=True)
-    rows = pd.DataFrame([{"layer": layer.name, "label": variant.label} for layer in layers for variant in chosen])
-    recorded_ms = [_find_recorded_ms(records, variant, layer) for layer in layers for variant in chosen]
+    rows = pd.DataFrame(
+        [{"layer": layer.name, "label": variant.label} for layer in layers for variant in chosen]
+    )
+    recorded_ms = [
+        _find_recorded_ms(records, variant, layer) for layer in layers for variant in chosen
+    ]
     if here.engine == "gpu":
         measured = bench(chosen, layers, batch, layer_time=False)
         rows = rows.merge(measured[["layer", "label", "op_ms"]])
-        columns, caption = {"op_ms": "op time here (ms)"}, f"Measured here on {here.name}, {batch:,} images"
+        columns, caption = (
+            {"op_ms": "op time here (ms)"},
+            f"Measured here on {here.name}, {batch:,} images",
+        )
     else:
         # Of each layer the counts: a row per variant, by its label, and a column per counter.
         tables = [profile(chosen, layer).counts.set_index("variant") for layer in layers]
         for name in counts:
-            rows[name] = [counted.loc[variant.label, name] for counted in tables for variant in chosen]
+            rows[name] = [
+                counted.loc[variant.label, name] for counted in tables for variant in chosen
+            ]
         rows["op_ms"] = float("nan")
-        columns, caption = dict(counts), "Counted here for one image. No GPU, so no time is measured"
+        columns, caption = (
+            dict(counts),
+            "Counted here for one image. No GPU, so no time is measured",
+        )
     rows["recorded_ms"] = recorded_ms
     caption = f"{caption}. Recorded op times: {BATCH:,} images, {records}"
     if here.engine == "cpu" and any(map(math.isnan, recorded_ms)):
         rows["estimated"] = [
             _format_estimate(variant, layer) if math.isnan(ms) else ""
-            for (layer, variant), ms in zip(itertools.product(layers, chosen), recorded_ms, strict=True)]
+            for (layer, variant), ms in zip(
+                itertools.product(layers, chosen), recorded_ms, strict=True
+            )
+        ]
         columns["estimated"] = "estimated op time"
         caption += ", and so are the estimates: they are computed from counts"
-    page = table(rows, caption, {
-        "label": "variant", "layer": "layer", **columns, "recorded_ms": "recorded op time (ms)"})
+    page = table(
+        rows,
+        caption,
+        {"label": "variant", "layer": "layer", **columns, "recorded_ms": "recorded op time (ms)"},
+    )
     return Times(page, rows.pivot(index="label", columns="layer", values="op_ms"))
 
 
@@ -93,7 +115,9 @@ def _format_estimate(which: Variant, layer: Layer) -> str:
         estimated = estimate(which, layer, RECORDED)
     except EngineError:  # as on a processor whose code is not counted
         return ""
-    return f"limited by {estimated.busiest}" if estimated.why_not else estimated.time  # `why_not`: why it has no time
+    return (
+        f"limited by {estimated.busiest}" if estimated.why_not else estimated.time
+    )  # `why_not`: why it has no time
 
 
 def _find_recorded_ms(records: Recorded, which: Variant, layer: Layer) -> float:

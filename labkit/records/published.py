@@ -8,7 +8,9 @@ from labkit.base.paths import data_dir
 from labkit.records import store
 
 
-def published(network: str | None = None, step: str | None = None, report: str | None = None) -> pd.DataFrame:
+def published(
+    network: str | None = None, step: str | None = None, report: str | None = None
+) -> pd.DataFrame:
     """Return the op times that the course's reports published.
 
     Parameters
@@ -34,7 +36,9 @@ def published(network: str | None = None, step: str | None = None, report: str |
     path = data_dir() / "published" / "op_times.csv"
     table = store.read_as_stored(path, "network", "step", "report", "op1_ms", dtype={"report": str})
     steps = None
-    if step is not None:  # a text that no step has is looked for itself, so that the message names it
+    if (
+        step is not None
+    ):  # a text that no step has is looked for itself, so that the message names it
         steps = [name for name in table["step"].unique() if step.lower() in name.lower()] or step
     return store.choose(table, "nothing was published", network=network, report=report, step=steps)
 

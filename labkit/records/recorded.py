@@ -24,12 +24,21 @@ from labkit.spec.layers import LENET72, LENET86, Layer
 from labkit.spec.layers import layer as layer_of
 
 LAYERS = (*LENET86, *LENET72)
-CUDNN = {"fp32": "float32", "tf32": "tf32", "fp16": "float16"}  # cuDNN's modes in the file, and what a caller says
+CUDNN = {
+    "fp32": "float32",
+    "tf32": "tf32",
+    "fp16": "float16",
+}  # cuDNN's modes in the file, and what a caller says
 # One or several kernels and layers; the figures of one or several of each.
 Kernels: TypeAlias = int | str | Variant | Iterable[int | str | Variant]
 Layers: TypeAlias = Layer | str | Iterable[Layer | str]
 Figures: TypeAlias = float | pd.Series | pd.DataFrame
-METRICS = {**NAMES, **RECORDED, **FETCHED, **{f"stalled_{reason}": STALLED.format(reason) for reason in STALLS}}
+METRICS = {
+    **NAMES,
+    **RECORDED,
+    **FETCHED,
+    **{f"stalled_{reason}": STALLED.format(reason) for reason in STALLS},
+}
 
 
 def recorded(name: str, folder: Path | str | None = None) -> Recorded:
@@ -95,8 +104,13 @@ class Recorded:
         return device(self.device).ceilings
 
     # --------------------------------------------------------------------------------------------------- times
-    def select(self, which: Kernels | None = None, layer: Layers | None = None, batch: int | None = None,
-               network: str | None = None) -> pd.DataFrame:
+    def select(
+        self,
+        which: Kernels | None = None,
+        layer: Layers | None = None,
+        batch: int | None = None,
+        network: str | None = None,
+    ) -> pd.DataFrame:
         """Return the recorded times that match everything given, in the order of the given kernels and layers.
 
         Parameters
@@ -112,14 +126,21 @@ class Recorded:
         if store.is_several(which):
             if not (which := list(which)):
                 raise LabError("no kernel was given: name at least one, or leave it out for all")
-            return pd.concat([self.select(kernel, layer, batch, network) for kernel in which], ignore_index=True)
+            return pd.concat(
+                [self.select(kernel, layer, batch, network) for kernel in which], ignore_index=True
+            )
         library = isinstance(which, str) and which.startswith("cuDNN")
         table = self.cudnn(batch=batch or 10_000) if library else self.table
         wanted = {"layer": layer, "batch": batch, "network": network}
         return _select(table, which, wanted, f"{self} has no times")
 
-    def value(self, column: str, which: Kernels | None = None, layer: Layers | None = None,
-              batch: int | None = None) -> Figures:
+    def value(
+        self,
+        column: str,
+        which: Kernels | None = None,
+        layer: Layers | None = None,
+        batch: int | None = None,
+    ) -> Figures:
         """Return one figure, for example ``value("x_reference", 4, LENET86[1], batch=1000)``.
 
         Parameters
@@ -139,12 +160,19 @@ class Recorded:
         def find_one(which, layer) -> float:  # of one kernel and one layer
             rows = self.select(which, layer, batch)
             rows = rows[rows["batch"] == rows["batch"].max()]
-            return _pick(rows, column, str(self), _describe({"rung": which, "layer": layer, "batch": batch}))
+            return _pick(
+                rows, column, str(self), _describe({"rung": which, "layer": layer, "batch": batch})
+            )
 
         return _map_over(find_one, which, layer)
 
-    def op_ms(self, which: Kernels, layer: Layers = LAYERS, batch: int | None = None,
-              kernel: str | None = None) -> Figures:
+    def op_ms(
+        self,
+        which: Kernels,
+        layer: Layers = LAYERS,
+        batch: int | None = None,
+        kernel: str | None = None,
+    ) -> Figures:
         """Return op times in milliseconds, as `value` does; by default of the layers of lenet86 and lenet72.
 
         `kernel` is one of a variant's several kernels: the time of all its launches together.
@@ -155,16 +183,26 @@ class Recorded:
         def find_one(which, layer) -> float:  # of one variant on one layer, in milliseconds
             rows = self.select(which, layer, batch)
             # Of a text such as "im2col=0.4 gemm=1.2".
-            times = parse_kernel_times(rows.loc[rows["batch"] == rows["batch"].max(), "kernels_ms"].iloc[0])
+            times = parse_kernel_times(
+                rows.loc[rows["batch"] == rows["batch"].max(), "kernels_ms"].iloc[0]
+            )
             if kernel not in times:
                 names = ", ".join(times) or "none: it has only one kernel, or was measured without"
-                raise LabError(f"{self}: no time of a kernel {kernel!r} of {_label_of(which)}; there are {names}")
+                raise LabError(
+                    f"{self}: no time of a kernel {kernel!r} of {_label_of(which)}; there are {names}"
+                )
             return times[kernel]
 
         return _map_over(find_one, which, layer)
 
-    def ratio(self, column: str, a: Kernels, b: Kernels, layer: Layers | None = None,
-              batch: int | None = None) -> Figures:
+    def ratio(
+        self,
+        column: str,
+        a: Kernels,
+        b: Kernels,
+        layer: Layers | None = None,
+        batch: int | None = None,
+    ) -> Figures:
         """Divide `column` of kernel a by that of kernel b: ``ratio("op_ms", 4, 3, ...) > 1`` if 04 is slower than 03.
 
         By default for the largest batch that was recorded for both. Several kernels are paired: the first of a and the
@@ -173,14 +211,18 @@ class Recorded:
         if store.is_several(a) and store.is_several(b):
             a, b = list(a), list(b)
             if len(a) != len(b):
-                raise LabError(f"a ratio pairs {len(a)} kernels with {len(b)}: give equally many, or one")
+                raise LabError(
+                    f"a ratio pairs {len(a)} kernels with {len(b)}: give equally many, or one"
+                )
         if batch is None:
             batches = (set(self.select(which, layer)["batch"]) for which in (a, b))
             batch = max(set.intersection(*batches), default=None)
         over, under = (self.value(column, which, layer, batch) for which in (a, b))
         if store.is_several(a) and store.is_several(b):
             under = under.set_axis(over.index)  # so that pandas pairs by place, not by label
-        return over / under  # one kernel over or under several, on several layers: pandas pairs the layers
+        return (
+            over / under
+        )  # one kernel over or under several, on several layers: pandas pairs the layers
 
     def noise(self, batch: int = 10_000) -> float:
         """Return by how much two measurements of the same code on the same layer differ at most: 0.01 for 1 %.
@@ -188,30 +230,50 @@ class Recorded:
         Pairs are kernels that were timed twice in one run, `op_again_ms`, and kernels with the same code and options. A
         smaller difference between two kernels is none.
         """
-        rows = store.choose(self.table[self.table["layer"] != ""], f"{self} has no times", batch=batch)  # "": a network
+        rows = store.choose(
+            self.table[self.table["layer"] != ""], f"{self} has no times", batch=batch
+        )  # "": a network
         alike = ["layer", "dtype", "code", "options"]  # rows with equal values time the same code
-        spread = rows.melt(alike, ["op_ms", "op_again_ms"], value_name="ms").groupby(alike)["ms"].agg(["min", "max"])
+        spread = (
+            rows.melt(alike, ["op_ms", "op_again_ms"], value_name="ms")
+            .groupby(alike)["ms"]
+            .agg(["min", "max"])
+        )
         return float((spread["max"] / spread["min"] - 1).max())
 
-    def ladder(self, rung: int | str, network: str = "lenet86", batch: int = 10_000) -> pd.DataFrame:
+    def ladder(
+        self, rung: int | str, network: str = "lenet86", batch: int = 10_000
+    ) -> pd.DataFrame:
         """Return the recorded times of the rungs up to this one, with default options: a row per rung and layer."""
         rows, last = self.select(network=network, batch=batch), store.NUMBERS[store.name_of(rung)]
         # Without rows of a whole network, and without labels such as "07 tuning, rows=4".
-        return rows[(rows["rung"] <= last) & (rows["layer"] != "") & ~rows["label"].str.contains(",")]
+        return rows[
+            (rows["rung"] <= last) & (rows["layer"] != "") & ~rows["label"].str.contains(",")
+        ]
 
     def course(self, rung: Kernels, network: str = "lenet86") -> pd.DataFrame:
         """Return the course's table of a network with a rung inside: as `Network.course_table`, a row per batch.
 
         If several rungs are given, the first column is their ``label``.
         """
-        rows = self.select(rung, "", network=network).sort_values("batch", kind="stable")  # "": a whole network
-        course = rows[list(COURSE.values())].set_axis(list(COURSE), axis=1).astype({"distinct images": int})
+        rows = self.select(rung, "", network=network).sort_values(
+            "batch", kind="stable"
+        )  # "": a whole network
+        course = (
+            rows[list(COURSE.values())]
+            .set_axis(list(COURSE), axis=1)
+            .astype({"distinct images": int})
+        )
         if store.is_several(rung):
             course.insert(0, "label", rows["label"])
         return course.reset_index(drop=True)
 
-    def cudnn(self, network: str | Iterable[str] | None = None, dtype: str | Iterable[str] | None = None,
-              batch: int = 10_000) -> pd.DataFrame:
+    def cudnn(
+        self,
+        network: str | Iterable[str] | None = None,
+        dtype: str | Iterable[str] | None = None,
+        batch: int = 10_000,
+    ) -> pd.DataFrame:
         """Return the best times of cuDNN on this device, as `draw.ladder` takes them: a row per precision and layer.
 
         Parameters
@@ -229,22 +291,48 @@ class Recorded:
             label ("cuDNN FP32", "cuDNN TF32", "cuDNN FP16"), network, layer, batch, dtype (that of x, k and y), op_ms,
             x_reference, device.
         """
-        table = self._read("cudnn", "device", "mode", "batch", "median_ms")  # in two layouts: the faster one is taken
-        table["dtype"] = pd.Categorical(table["mode"].map(CUDNN), CUDNN.values(), ordered=True)  # sorts by precision
-        rows = store.choose(table, f"{self} has no time of cuDNN", network=network, dtype=dtype, batch=batch)
-        best = rows.groupby(["dtype", "mode", "network", "layer"], as_index=False, observed=True)["median_ms"].min()
+        table = self._read(
+            "cudnn", "device", "mode", "batch", "median_ms"
+        )  # in two layouts: the faster one is taken
+        table["dtype"] = pd.Categorical(
+            table["mode"].map(CUDNN), CUDNN.values(), ordered=True
+        )  # sorts by precision
+        rows = store.choose(
+            table, f"{self} has no time of cuDNN", network=network, dtype=dtype, batch=batch
+        )
+        best = rows.groupby(["dtype", "mode", "network", "layer"], as_index=False, observed=True)[
+            "median_ms"
+        ].min()
         layers = [layer_of(row.network, row.layer) for row in best.itertuples()]
-        types = ["float16" if mode == "fp16" else "float32" for mode in best["mode"]]  # of x, k and y
-        reference = [layer.reference_ms(batch, dtype, self.device) for layer, dtype in zip(layers, types, strict=True)]
-        return pd.DataFrame({
-            "label": "cuDNN " + best["mode"].str.upper(), "network": best["network"],
-            "layer": [layer.name for layer in layers], "batch": batch, "dtype": types, "op_ms": best["median_ms"],
-            "x_reference": best["median_ms"] / reference, "device": self.device,
-        })
+        types = [
+            "float16" if mode == "fp16" else "float32" for mode in best["mode"]
+        ]  # of x, k and y
+        reference = [
+            layer.reference_ms(batch, dtype, self.device)
+            for layer, dtype in zip(layers, types, strict=True)
+        ]
+        return pd.DataFrame(
+            {
+                "label": "cuDNN " + best["mode"].str.upper(),
+                "network": best["network"],
+                "layer": [layer.name for layer in layers],
+                "batch": batch,
+                "dtype": types,
+                "op_ms": best["median_ms"],
+                "x_reference": best["median_ms"] / reference,
+                "device": self.device,
+            }
+        )
 
     # ------------------------------------------------------------------------------------------------ counters
-    def counters(self, which: Kernels | None = None, layer: Layers | None = None, *metrics: str,
-                 kernel: str | Iterable[str] | None = None, per_image: bool = False) -> pd.DataFrame:
+    def counters(
+        self,
+        which: Kernels | None = None,
+        layer: Layers | None = None,
+        *metrics: str,
+        kernel: str | Iterable[str] | None = None,
+        per_image: bool = False,
+    ) -> pd.DataFrame:
         """Return Nsight Compute's counters, recorded by `recording.counters` with 1000 images.
 
         Parameters
@@ -267,17 +355,33 @@ class Recorded:
         """
         table = self._counters
         rows = _select(table, which, {"layer": layer, "kernel": kernel}, f"{self} has no counters")
-        about = list(table.columns[: table.columns.get_loc("kernel") + 1])  # the columns before the counters
-        columns = {name: self._read_metric(rows, name, per_image) for name in metrics or table.columns.drop(about)}
+        about = list(
+            table.columns[: table.columns.get_loc("kernel") + 1]
+        )  # the columns before the counters
+        columns = {
+            name: self._read_metric(rows, name, per_image)
+            for name in metrics or table.columns.drop(about)
+        }
         return pd.concat([rows[about], pd.DataFrame(columns)], axis=1)
 
-    def counter(self, metric: str, which: Kernels, layer: Layers, kernel: str | None = None,
-                per_image: bool = False) -> Figures:
+    def counter(
+        self,
+        metric: str,
+        which: Kernels,
+        layer: Layers,
+        kernel: str | None = None,
+        per_image: bool = False,
+    ) -> Figures:
         """Return one counter, with the parameters of `counters`: a number, Series or table, as `value` does."""
 
         def find_one(which, layer) -> float:  # of one variant on one layer
             rows = self.counters(which, layer, metric, kernel=kernel, per_image=per_image)
-            return _pick(rows, metric, str(self), _describe({"rung": which, "layer": layer, "kernel": kernel}))
+            return _pick(
+                rows,
+                metric,
+                str(self),
+                _describe({"rung": which, "layer": layer, "kernel": kernel}),
+            )
 
         return _map_over(find_one, which, layer)
 
@@ -293,10 +397,16 @@ class Recorded:
             return sum(self._read_metric(rows, part, per_image) for part in SUMS[name])
         metric = METRICS.get(name, name)
         if metric not in rows:
-            names = ", ".join([*(word for word, column in METRICS.items() if column in rows), *SUMS, *QUOTIENTS])
-            raise LabError(f"{self} has no counter {name!r}; it has {names}, and Nsight Compute's own names")
+            names = ", ".join(
+                [*(word for word, column in METRICS.items() if column in rows), *SUMS, *QUOTIENTS]
+            )
+            raise LabError(
+                f"{self} has no counter {name!r}; it has {names}, and Nsight Compute's own names"
+            )
         # In Nsight Compute's names ".sum" marks a count.
-        return rows[metric] / rows["batch"] if per_image and metric.endswith(".sum") else rows[metric]
+        return (
+            rows[metric] / rows["batch"] if per_image and metric.endswith(".sum") else rows[metric]
+        )
 
     @functools.cached_property
     def training(self) -> Training:
@@ -306,7 +416,9 @@ class Recorded:
     @functools.cached_property
     def _counters(self) -> pd.DataFrame:
         # The columns before "kernel", and it, say of what; the others are counters.
-        return self._read("counters", "rung", "label", "layer", "batch", "kernel").sort_values("rung", kind="stable")
+        return self._read("counters", "rung", "label", "layer", "batch", "kernel").sort_values(
+            "rung", kind="stable"
+        )
 
     # ------------------------------------------------------------------------------------------- sweep, streams
     def sweep(self) -> pd.DataFrame:
@@ -317,17 +429,32 @@ class Recorded:
         """Return the fastest variant of the recorded sweep on a layer, at the largest batch in it."""
         return sweeps.best(self.sweep(), layer)
 
-    def streams(self, which: Kernels | None = None, layer: Layers | None = None, *,
-                batch: int | Iterable[int] | None = 10_000, pinned: bool | None = True,
-                streams: int | Iterable[int] | None = 2, chunk: int | Iterable[int] | None = 500,
-                order: str | None = "depth", sizes: str | None = "equal") -> pd.DataFrame:
+    def streams(
+        self,
+        which: Kernels | None = None,
+        layer: Layers | None = None,
+        *,
+        batch: int | Iterable[int] | None = 10_000,
+        pinned: bool | None = True,
+        streams: int | Iterable[int] | None = 2,
+        chunk: int | Iterable[int] | None = 500,
+        order: str | None = "depth",
+        sizes: str | None = "equal",
+    ) -> pd.DataFrame:
         """Return layer times of chunks on streams, recorded by `recording.streams`.
 
         They have the columns of `bench_streams`, date and software. The configuration is given by one value, several,
         or None for any; the defaults are those of rung 12. All kernels and layers are the default.
         """
-        wanted = {"layer": layer, "batch": batch, "pinned": pinned, "streams": streams, "chunk": chunk, "order": order,
-                  "sizes": sizes}
+        wanted = {
+            "layer": layer,
+            "batch": batch,
+            "pinned": pinned,
+            "streams": streams,
+            "chunk": chunk,
+            "order": order,
+            "sizes": sizes,
+        }
         table = self._read("streams", "label", "layer_ms", *wanted)
         return _select(table, which, wanted, f"{self} has no times on streams")
 
@@ -360,8 +487,14 @@ class Recorded:
         table = self._read("network/counters", "label", "dtype").rename(columns=names)
         return table[table["label"] == label].set_index("dtype")
 
-    def timelines(self, which: Kernels | None = None, layer: Layers | None = None, *, pinned: bool | None = None,
-                  streams: int | None = None) -> pd.DataFrame:
+    def timelines(
+        self,
+        which: Kernels | None = None,
+        layer: Layers | None = None,
+        *,
+        pinned: bool | None = None,
+        streams: int | None = None,
+    ) -> pd.DataFrame:
         """Return when each copy and kernel of a run on streams began and ended: `Pipeline.timeline`, and how it ran.
 
         The parameters are those of `streams`; the batch of 10,000 images is cut into chunks of 1000.
@@ -377,9 +510,18 @@ class Recorded:
         chose), median_ms, and, where they were recorded, the quartiles q1_ms and q3_ms.
         """
         table = self._read("versus", "label", "network", "layer", "batch", "median_ms")
-        rows = store.choose(table, f"{self} has no run against others", network=layer.network,
-                            layer=int(layer.name[-1]), batch=batch)
-        return rows.sort_values("median_ms", kind="stable").drop_duplicates("label").reset_index(drop=True)
+        rows = store.choose(
+            table,
+            f"{self} has no run against others",
+            network=layer.network,
+            layer=int(layer.name[-1]),
+            batch=batch,
+        )
+        return (
+            rows.sort_values("median_ms", kind="stable")
+            .drop_duplicates("label")
+            .reset_index(drop=True)
+        )
 
     def experiment(self, name: str) -> pd.DataFrame:
         """Return what one of the experiments of `recording.experiments` measured: "waves", "latency", "clock", "order".
@@ -387,7 +529,9 @@ class Recorded:
         The columns are kernel, x (what was varied), ms, rate (loads per microsecond, or a clock rate in MHz), series.
         """
         table = self._read("experiments", "experiment", "kernel", "x", "ms")
-        return store.choose(table, f"{self} has no experiment", experiment=name).reset_index(drop=True)
+        return store.choose(table, f"{self} has no experiment", experiment=name).reset_index(
+            drop=True
+        )
 
     def _read(self, folder: str, *needed: str) -> pd.DataFrame:
         """Return this device's table in a folder of `data/`; LabError if it lacks one of the columns `needed`."""
@@ -402,47 +546,69 @@ def _label_of(which: int | str | Variant) -> str:
 
 def _select_kernel(rows: pd.DataFrame, which: int | str | Variant | None) -> pd.DataFrame:
     """Return the rows of one kernel; of None those of all, without exercises' solutions and readers' kernels."""
-    which = getattr(which, "label", store.NUMBERS.get(which, which))  # a label; or a rung's number, also for its name
+    which = getattr(
+        which, "label", store.NUMBERS.get(which, which)
+    )  # a label; or a rung's number, also for its name
     if isinstance(which, str):
         return rows[rows["label"] == which]
     rows = rows[~rows["label"].str.contains(OWN)]
     if which is None:
         return rows
     rows = rows[rows["label"].str.startswith(f"{which:02d} ")]
-    default = rows[~rows["label"].str.contains(",")]  # a rung means its kernel with default options, if recorded
+    default = rows[
+        ~rows["label"].str.contains(",")
+    ]  # a rung means its kernel with default options, if recorded
     return rows if default.empty else default
 
 
-def _select(table: pd.DataFrame, which: Kernels | None, wanted: dict[str, object], complaint: str) -> pd.DataFrame:
+def _select(
+    table: pd.DataFrame, which: Kernels | None, wanted: dict[str, object], complaint: str
+) -> pd.DataFrame:
     """Return the rows of one or several kernels, None for all, in the order in which kernels and layers are given.
 
     `wanted` maps a column to one value, several, or None for any. Raises LabError if a kernel has no such row; the
     message begins with the complaint ("H200 has no times"), and lists what there is.
     """
     wanted = {name: value for name, value in wanted.items() if value is not None}
-    several = {name: [getattr(item, "name", item) for item in (value if store.is_several(value) else [value])]
-               for name, value in wanted.items()}
+    several = {
+        name: [
+            getattr(item, "name", item) for item in (value if store.is_several(value) else [value])
+        ]
+        for name, value in wanted.items()
+    }
     parts = []
     for kernel in which if store.is_several(which) else [which]:
         rows = _select_kernel(table, kernel)
         for name, values in several.items():
             rows = rows[rows[name].isin(values)]
             if name == "layer":
-                rows = rows.sort_values("layer", key=lambda names: names.map(values.index), kind="stable")
+                rows = rows.sort_values(
+                    "layer", key=lambda names: names.map(values.index), kind="stable"
+                )
         if rows.empty:
             # What there is: if a label was asked for, the kernels of its rung, else the rungs.
             labels, rung = table["label"], str(getattr(kernel, "label", kernel)).partition(",")[0]
             same = labels[labels.str.startswith(f"{rung}, ") | (labels == rung)]
-            columns = {"rung" if same.empty else "kernel": labels.str.partition(",")[0] if same.empty else same,
-                       **{name: table[name] for name in several}}
-            choices = "; ".join(f"{name}: {', '.join(str(value) for value in column.unique() if value != '')}"
-                                for name, column in columns.items())
-            raise LabError(f"{complaint} for {_describe({'rung': kernel, **wanted})}. It has {choices}")
+            columns = {
+                "rung" if same.empty else "kernel": labels.str.partition(",")[0]
+                if same.empty
+                else same,
+                **{name: table[name] for name in several},
+            }
+            choices = "; ".join(
+                f"{name}: {', '.join(str(value) for value in column.unique() if value != '')}"
+                for name, column in columns.items()
+            )
+            raise LabError(
+                f"{complaint} for {_describe({'rung': kernel, **wanted})}. It has {choices}"
+            )
         parts.append(rows)
     return pd.concat(parts, ignore_index=True)
 
 
-def _map_over(find_one: Callable[..., float], which: Kernels | None, layer: Layers | None) -> Figures:
+def _map_over(
+    find_one: Callable[..., float], which: Kernels | None, layer: Layers | None
+) -> Figures:
     """Return ``find_one(kernel, layer)``; for several kernels or layers a Series, for several of both a DataFrame."""
     if store.is_several(layer):
         layers = list(layer)
@@ -464,7 +630,9 @@ def _pick(rows: pd.DataFrame, column: str, device: str, asked: str) -> float:
         raise LabError(f"no column {column!r} in the results; there are {', '.join(rows.columns)}")
     if len(rows) > 1:
         names = [name for name in ("label", "layer", "network", "dtype", "kernel") if name in rows]
-        listed = "; ".join(", ".join(filter(None, row)) for row in rows[names].itertuples(index=False))
+        listed = "; ".join(
+            ", ".join(filter(None, row)) for row in rows[names].itertuples(index=False)
+        )
         raise LabError(f"{device} has {len(rows)} rows for {asked}: {listed}. Say which")
     value = rows[column].iloc[0]
     if pd.isna(value):
@@ -475,5 +643,8 @@ def _pick(rows: pd.DataFrame, column: str, device: str, asked: str) -> float:
 def _describe(wanted: dict[str, object]) -> str:
     """Return in words what was asked for: "rung 4, layer lenet86 layer 1"; of a label "kernel 04 tiling"."""
     if isinstance(label := getattr(wanted.get("rung"), "label", wanted.get("rung")), str):
-        wanted = {"kernel": label, **{name: value for name, value in wanted.items() if name != "rung"}}
+        wanted = {
+            "kernel": label,
+            **{name: value for name, value in wanted.items() if name != "rung"},
+        }
     return store.describe(wanted)

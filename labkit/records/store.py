@@ -18,7 +18,10 @@ from labkit.base.errors import LabError
 from labkit.ladder.rungs import LADDER, PAGES
 from labkit.spec.devices import slug
 
-NUMBERS = {**{rung.name: rung.number for rung in LADDER}, **PAGES}  # PAGES: 0, network, and 12, streams
+NUMBERS = {
+    **{rung.name: rung.number for rung in LADDER},
+    **PAGES,
+}  # PAGES: 0, network, and 12, streams
 _NAMES = {number: name for name, number in NUMBERS.items()}
 _WORDS = {name.replace("_", " "): number for name, number in NUMBERS.items()}
 _LABELS = ("label", "program", "options", "reason")  # columns whose texts may begin with a label
@@ -45,7 +48,9 @@ def name_of(rung: int | str) -> str:
     """Return the name of a rung, by its number or its name; LabError, which lists the rungs, if there is none."""
     name = _NAMES.get(rung, rung)
     if name not in NUMBERS:
-        raise LabError(f"there is no rung {rung!r}; there are {', '.join(map(label, sorted(_NAMES)))}")
+        raise LabError(
+            f"there is no rung {rung!r}; there are {', '.join(map(label, sorted(_NAMES)))}"
+        )
     return name
 
 
@@ -54,9 +59,13 @@ def add_numbers(table: pd.DataFrame, path: Path) -> pd.DataFrame:
     table = table.copy()
     if "rung" in table:
         if unknown := set(table["rung"]) - NUMBERS.keys():
-            raise LabError(f"{path} names the rung {min(map(str, unknown))!r}; the ladder has {', '.join(NUMBERS)}")
+            raise LabError(
+                f"{path} names the rung {min(map(str, unknown))!r}; the ladder has {', '.join(NUMBERS)}"
+            )
         table["rung"] = table["rung"].map(NUMBERS)
-    return _replace_labels(table, _UNNUMBERED, lambda match: f"{match[1]}{_WORDS[match[2]]:02d} {match[2]}")
+    return _replace_labels(
+        table, _UNNUMBERED, lambda match: f"{match[1]}{_WORDS[match[2]]:02d} {match[2]}"
+    )
 
 
 def remove_numbers(table: pd.DataFrame) -> pd.DataFrame:
@@ -64,15 +73,21 @@ def remove_numbers(table: pd.DataFrame) -> pd.DataFrame:
     table = table.copy()
     if "rung" in table:
         if unknown := set(table["rung"]) - _NAMES.keys():
-            raise LabError(f"rung {min(unknown)} cannot be recorded: the ladder has {', '.join(map(str, _NAMES))}")
+            raise LabError(
+                f"rung {min(unknown)} cannot be recorded: the ladder has {', '.join(map(str, _NAMES))}"
+            )
         table["rung"] = table["rung"].map(_NAMES)
     return _replace_labels(table, _NUMBERED, r"\1\2")
 
 
-def _replace_labels(table: pd.DataFrame, pattern: re.Pattern, replacement: str | Callable) -> pd.DataFrame:
+def _replace_labels(
+    table: pd.DataFrame, pattern: re.Pattern, replacement: str | Callable
+) -> pd.DataFrame:
     """Replace a pattern in the columns that may have labels, as `re.sub` does; change and return the table."""
     for name in table.columns.intersection(_LABELS):
-        table[name] = table[name].map(lambda text: pattern.sub(replacement, text), na_action="ignore")
+        table[name] = table[name].map(
+            lambda text: pattern.sub(replacement, text), na_action="ignore"
+        )
     return table
 
 
@@ -82,7 +97,9 @@ def find_file(folder: Path, name: str) -> Path:
     Raises LabError if there is none, or more than one; the message lists the recorded devices.
     """
     paths = sorted(folder.glob("*.csv"))
-    chosen = [path for path in paths if path.stem == slug(name)] or [path for path in paths if slug(name) in path.stem]
+    chosen = [path for path in paths if path.stem == slug(name)] or [
+        path for path in paths if slug(name) in path.stem
+    ]
     if len(chosen) != 1:
         devices = ", ".join(path.stem for path in paths) or "no device"
         many = f"{len(chosen)} recorded devices have" if chosen else "no recorded device has"
@@ -95,7 +112,9 @@ def read_as_stored(path: Path, *needed: str, **options) -> pd.DataFrame:
 
     Raises LabError if it cannot be read, is not what its manifest says, is no whole CSV, or lacks a column of `needed`.
     """
-    text = manifest.read(path)  # LabError if its SHA-256 is another one than data/MANIFEST.sha256 has
+    text = manifest.read(
+        path
+    )  # LabError if its SHA-256 is another one than data/MANIFEST.sha256 has
     damages = [damage for pattern, damage in _DAMAGES.items() if re.search(pattern, text)]
     try:
         table = pd.DataFrame() if damages else pd.read_csv(io.BytesIO(text), **options)
@@ -119,8 +138,13 @@ def is_several(value: object) -> bool:
 
 def describe(wanted: Mapping[str, object]) -> str:
     """Return in words which values of columns, except None, were asked for: "network lenet86, batch 100 or 1000"."""
-    texts = {name: " or ".join(getattr(item, "name", str(item)) for item in (value if is_several(value) else [value]))
-             for name, value in wanted.items() if value is not None}
+    texts = {
+        name: " or ".join(
+            getattr(item, "name", str(item)) for item in (value if is_several(value) else [value])
+        )
+        for name, value in wanted.items()
+        if value is not None
+    }
     return ", ".join(f"{name} {text}" for name, text in texts.items()) or "that"
 
 
@@ -133,6 +157,8 @@ def choose(table: pd.DataFrame, complaint: str, **wanted: object) -> pd.DataFram
     for name, value in wanted.items():
         rows = rows[rows[name].isin(list(value) if is_several(value) else [value])]
     if rows.empty:
-        choices = "; ".join(f"{name}: {', '.join(map(str, table[name].dropna().unique()))}" for name in wanted)
+        choices = "; ".join(
+            f"{name}: {', '.join(map(str, table[name].dropna().unique()))}" for name in wanted
+        )
         raise LabError(f"{complaint} for {describe(wanted)}. It has {choices}")
     return rows.reset_index(drop=True)

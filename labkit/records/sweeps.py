@@ -13,7 +13,9 @@ from labkit.ladder.variants import Variant, variant
 from labkit.records import store
 from labkit.spec.layers import PRESETS, Layer
 
-_LAYERS = [layer.name for preset in PRESETS.values() for layer in preset]  # in the order of the tables
+_LAYERS = [
+    layer.name for preset in PRESETS.values() for layer in preset
+]  # in the order of the tables
 _ORDER = dict(zip(_LAYERS, range(len(_LAYERS)), strict=True))
 _INTEGERS = ("repeat", "registers", "local_bytes", "shared_bytes", "threads")
 KEY = ["device", "label", "layer", "batch"]  # a later row with the same values replaces
@@ -23,8 +25,12 @@ def read_sweep(name: str, folder: Path | str | None = None) -> pd.DataFrame:
     """Return the sweeps of a device, by its name or a part of it, in the form of `labkit.sweep`; LabError if none."""
     path = store.find_file(Path(folder or data_dir()) / "sweeps", name)
     rows = store.add_numbers(read_stored(path), path)  # rungs by number; `path` is for its message
-    rows = rows.sort_values("layer", key=lambda names: names.map(_ORDER), kind="stable", ignore_index=True)
-    frame = sweep_table(rows)  # adds a column per option: "rows=4 block=32x8" becomes rows and block
+    rows = rows.sort_values(
+        "layer", key=lambda names: names.map(_ORDER), kind="stable", ignore_index=True
+    )
+    frame = sweep_table(
+        rows
+    )  # adds a column per option: "rows=4 block=32x8" becomes rows and block
     frame.attrs["note"] = f"{frame['device'].iloc[0]}, {frame['date'].max()}."
     return frame
 
@@ -35,8 +41,12 @@ def best(table: pd.DataFrame, layer: Layer) -> Variant:
     rows = rows[~rows["options"].str.contains("step=")]  # "rows=4, step=…" is a sub-step
     rows = rows[rows["batch"] == rows["batch"].max()]
     if rows.empty:
-        raise LabError(f"no swept time of rung 7 on {layer}; swept were {', '.join(table['layer'].unique())}")
-    return variant(7, **as_options(rows["options"].iloc[rows["op_ms"].argmin()]))  # of a text "rows=4 block=32x8"
+        raise LabError(
+            f"no swept time of rung 7 on {layer}; swept were {', '.join(table['layer'].unique())}"
+        )
+    return variant(
+        7, **as_options(rows["options"].iloc[rows["op_ms"].argmin()])
+    )  # of a text "rows=4 block=32x8"
 
 
 def read_stored(path: Path) -> pd.DataFrame:

@@ -13,8 +13,12 @@ from labkit.records.published import published_training
 KEY = ["device", "kind", "dataset", "experiment"]
 DIGITS = "digits"  # the data set of a figure, if no other is named
 PUBLISHED = {  # report 001's name of an experiment -> the lab's
-    "for loops": "loops", "atomic operations": "atomics", "temporary register": "register",
-    "unrolled loops": "unrolled", "shared mask": "shared_mask", "shared mask + input": "shared_input",
+    "for loops": "loops",
+    "atomic operations": "atomics",
+    "temporary register": "register",
+    "unrolled loops": "unrolled",
+    "shared mask": "shared_mask",
+    "shared mask + input": "shared_input",
 }
 
 
@@ -37,14 +41,25 @@ class Training:
     def __repr__(self) -> str:
         return f"{self.device}, training recorded {self.date}"
 
-    def rows(self, kind: str, experiment: str | None = None, batch: int | None = None,
-             dataset: str | None = None) -> pd.DataFrame:
+    def rows(
+        self,
+        kind: str,
+        experiment: str | None = None,
+        batch: int | None = None,
+        dataset: str | None = None,
+    ) -> pd.DataFrame:
         """Return the rows of a kind, such as "kernel" or "epoch", without empty columns.
 
         The other arguments are values of columns, None for any. Raises LabError if there are none; it lists all.
         """
-        rows = store.choose(self.table, f"{self} has no rows", kind=kind, experiment=experiment, batch=batch,
-                            dataset=dataset)
+        rows = store.choose(
+            self.table,
+            f"{self} has no rows",
+            kind=kind,
+            experiment=experiment,
+            batch=batch,
+            dataset=dataset,
+        )
         return rows.dropna(axis="columns", how="all")
 
     def kernel_us(self, batch: int = 1, dataset: str = DIGITS) -> pd.DataFrame:
@@ -59,9 +74,13 @@ class Training:
         The experiment that the report did not try has no published_us.
         """
         us, published = self.kernel_us(), published_training().dropna(subset="kernel_us")
-        kernels = published["kernel"].str.replace("preact_", "")  # the report's "fp_preact_c1" is "fp_c1" here
-        rows = [(kernel, PUBLISHED[row.step], us.loc[PUBLISHED[row.step], kernel], row.kernel_us)
-                for kernel, row in zip(kernels, published.itertuples(), strict=True)]
+        kernels = published["kernel"].str.replace(
+            "preact_", ""
+        )  # the report's "fp_preact_c1" is "fp_c1" here
+        rows = [
+            (kernel, PUBLISHED[row.step], us.loc[PUBLISHED[row.step], kernel], row.kernel_us)
+            for kernel, row in zip(kernels, published.itertuples(), strict=True)
+        ]
         rows.append(("bp_weight_c1", "shuffle", us.loc["shuffle", "bp_weight_c1"], None))
         return pd.DataFrame(rows, columns=["kernel", "label", "us", "published_us"])
 
@@ -70,26 +89,42 @@ class Training:
 
         The columns: launches, kernels_us (all kernels of a step), step_us, per_launch_us, seconds (of the epoch).
         """
-        rows = pd.concat([self.rows("epoch", name, 1, DIGITS) for name in experiments], ignore_index=True)
+        rows = pd.concat(
+            [self.rows("epoch", name, 1, DIGITS) for name in experiments], ignore_index=True
+        )
         rows["kernels_us"] = self.kernel_us().sum(axis=1)[rows["experiment"]].array
         rows["step_us"] = rows["seconds"] / rows["images"] * 1e6
         rows["per_launch_us"] = rows["step_us"] / rows["launches"]
-        rows["launches"] = rows["launches"].astype(int)  # of a step; rows of other kinds have none: floats, with NaN
+        rows["launches"] = rows["launches"].astype(
+            int
+        )  # of a step; rows of other kinds have none: floats, with NaN
         return rows[["experiment", "launches", "kernels_us", "step_us", "per_launch_us", "seconds"]]
 
-    def epoch_s(self, experiment: str, batch: int | None = 1, dataset: str = DIGITS) -> float | pd.Series:
+    def epoch_s(
+        self, experiment: str, batch: int | None = 1, dataset: str = DIGITS
+    ) -> float | pd.Series:
         """Return the time of an epoch of 60,000 images [s]; if the batch is None, a Series indexed by the batches."""
         rows = self.rows("epoch", experiment, batch, dataset)
-        return float(rows["seconds"].iloc[0]) if batch else rows.set_index(rows["batch"].astype(int))["seconds"]
+        return (
+            float(rows["seconds"].iloc[0])
+            if batch
+            else rows.set_index(rows["batch"].astype(int))["seconds"]
+        )
 
-    def accuracy(self, experiment: str | None = None, batch: int | None = None, dataset: str = DIGITS) -> pd.DataFrame:
+    def accuracy(
+        self, experiment: str | None = None, batch: int | None = None, dataset: str = DIGITS
+    ) -> pd.DataFrame:
         """Return accuracies on held-out images: experiment, batch, rate, epochs, seconds (of training), accuracy."""
         return self.rows("accuracy", experiment, batch, dataset)
 
     def accuracy_curves(self, dataset: str = DIGITS) -> dict[str, pd.Series]:
         """Return the accuracies as lines: "100 per step, rate 0.1" -> a Series, indexed by the epochs."""
-        return {f"{int(batch)} per step, rate {rate}": rows.set_index(rows["epochs"].astype(int))["accuracy"]
-                for (batch, rate), rows in self.accuracy(dataset=dataset).groupby(["batch", "rate"])}
+        return {
+            f"{int(batch)} per step, rate {rate}": rows.set_index(rows["epochs"].astype(int))[
+                "accuracy"
+            ]
+            for (batch, rate), rows in self.accuracy(dataset=dataset).groupby(["batch", "rate"])
+        }
 
     @property
     def launch_us(self) -> float:
@@ -99,12 +134,18 @@ class Training:
     @property
     def contention_us(self) -> pd.DataFrame:
         """The contention kernel's time [µs]: a row per number of threads per address, a column per pattern."""
-        rows = self.rows("contention").astype({"share": int})  # its column "experiment" has the pattern
-        return rows.pivot_table(index="share", columns="experiment", values="us", sort=False).rename_axis(columns=None)
+        rows = self.rows("contention").astype(
+            {"share": int}
+        )  # its column "experiment" has the pattern
+        return rows.pivot_table(
+            index="share", columns="experiment", values="us", sort=False
+        ).rename_axis(columns=None)
 
 
 def read_training(folder: Path, name: str) -> Training:
     """Open the training that was recorded on the device `name`; `folder` is `data/`. LabError if there is none."""
     if not any((folder / "training").glob("*.csv")):
-        raise LabError(f"no training was recorded in {folder}; on a GPU: python -m recording training")
+        raise LabError(
+            f"no training was recorded in {folder}; on a GPU: python -m recording training"
+        )
     return Training(store.find_file(folder / "training", name))

@@ -36,9 +36,25 @@ TERA, GIGA = 1e12, 1e9
 
 # FP32 lanes of one multiprocessor by compute capability: CUDA C++ Programming Guide, arithmetic instructions.
 _LANES = {
-    (5, 0): 128, (5, 2): 128, (5, 3): 128, (6, 0): 64, (6, 1): 128, (6, 2): 128, (7, 0): 64, (7, 2): 64,
-    (7, 5): 64, (8, 0): 64, (8, 6): 128, (8, 7): 128, (8, 9): 128, (9, 0): 128, (10, 0): 128, (10, 3): 128,
-    (11, 0): 128, (12, 0): 128, (12, 1): 128,
+    (5, 0): 128,
+    (5, 2): 128,
+    (5, 3): 128,
+    (6, 0): 64,
+    (6, 1): 128,
+    (6, 2): 128,
+    (7, 0): 64,
+    (7, 2): 64,
+    (7, 5): 64,
+    (8, 0): 64,
+    (8, 6): 128,
+    (8, 7): 128,
+    (8, 9): 128,
+    (9, 0): 128,
+    (10, 0): 128,
+    (10, 3): 128,
+    (11, 0): 128,
+    (12, 0): 128,
+    (12, 1): 128,
 }
 
 # Operations per clock of one multiprocessor with half2: twice the largest number of results in the same table.
@@ -46,16 +62,33 @@ _HALF2 = 512
 
 # Dense FP16 operations per clock of one multiprocessor's tensor cores, from NVIDIA's architecture white papers.
 _TENSOR = {
-    (7, 0): 1024, (7, 2): 1024, (7, 5): 1024, (8, 0): 2048, (8, 6): 1024, (8, 7): 2048, (8, 9): 1024,
-    (9, 0): 4096, (10, 0): 8192, (10, 3): 8192, (11, 0): 8192, (12, 0): 1024, (12, 1): 1024,
+    (7, 0): 1024,
+    (7, 2): 1024,
+    (7, 5): 1024,
+    (8, 0): 2048,
+    (8, 6): 1024,
+    (8, 7): 2048,
+    (8, 9): 1024,
+    (9, 0): 4096,
+    (10, 0): 8192,
+    (10, 3): 8192,
+    (11, 0): 8192,
+    (12, 0): 1024,
+    (12, 1): 1024,
 }
 
 # FP32 operations per clock of one core with an FMA on every vector unit: generous, because it is used as a bound.
 _VECTOR_FLOPS = {"avx512f": 64, "avx": 32, "sse2": 16}
-_OTHER_FLOPS = 64  # four 128-bit units (Apple), two 256-bit ones (Neoverse V), two 512-bit ones (A64FX)
-_FASTEST_CLOCK = 6.5e9  # no processor boosts higher; a virtual machine does not report its host's boost clock
+_OTHER_FLOPS = (
+    64  # four 128-bit units (Apple), two 256-bit ones (Neoverse V), two 512-bit ones (A64FX)
+)
+_FASTEST_CLOCK = (
+    6.5e9  # no processor boosts higher; a virtual machine does not report its host's boost clock
+)
 _MULTIPROCESSORS = 132  # of an H200
-_assumed: list[Device] = []  # the devices of `assume`'s open `with` blocks, the innermost last: `device` returns it
+_assumed: list[
+    Device
+] = []  # the devices of `assume`'s open `with` blocks, the innermost last: `device` returns it
 
 
 @dataclass(frozen=True)
@@ -144,7 +177,9 @@ class Device:
         for example one that computes float32 results on tensor cores.
         """
         rates, rate = self.ceilings, self.ceilings["reference_float32"]
-        if self.engine == "gpu" and np.dtype(dtype).itemsize < 4:  # no rate of half is measured on a CPU
+        if (
+            self.engine == "gpu" and np.dtype(dtype).itemsize < 4
+        ):  # no rate of half is measured on a CPU
             rate = rates.get("float16_gemm", self.peak_tensor_flops)
         return max(moved / rates["reference_bandwidth"], flops / rate)
 
@@ -161,8 +196,14 @@ class Device:
         unit : {"FP32", "half2", "tensor cores"}
             The fastest unit that the kernel uses.
         """
-        peaks = {"FP32": self.peak_flops, "half2": self.peak_half2_flops, "tensor cores": self.peak_tensor_flops}
-        return max((read + max(0.0, written - self.l2_bytes)) / self.peak_bandwidth, flops / peaks[unit])
+        peaks = {
+            "FP32": self.peak_flops,
+            "half2": self.peak_half2_flops,
+            "tensor cores": self.peak_tensor_flops,
+        }
+        return max(
+            (read + max(0.0, written - self.l2_bytes)) / self.peak_bandwidth, flops / peaks[unit]
+        )
 
     def link(self, pinned: bool = True) -> tuple[float, float]:
         """Return (rate to the device, rate from it) of copies with `pinned` or ordinary memory, as measured [B/s].
@@ -173,9 +214,11 @@ class Device:
         # `_read_measured_rates` takes the unit off the file's to_device_pinned_gb_s.
         rates = [(self.measured or {}).get(f"{way}_device_{kind}") for way in ("to", "from")]
         if None in rates:
-            raise LabError(f"the link between {self.name} and its host was not measured: data/devices.toml has no "
-                           f"to_device_{kind}_gb_s and from_device_{kind}_gb_s for it; give a device that has, such as "
-                           "\"H200\"")
+            raise LabError(
+                f"the link between {self.name} and its host was not measured: data/devices.toml has no "
+                f"to_device_{kind}_gb_s and from_device_{kind}_gb_s for it; give a device that has, such as "
+                '"H200"'
+            )
         return tuple(rates)
 
     def _list_facts(self) -> list[tuple[str, str]]:
@@ -190,13 +233,22 @@ class Device:
             ("memory", f"{self.memory_bytes / 2**30:.0f} GiB"),
             ("L2 cache" if gpu else "last cache", f"{self.l2_bytes / 2**20:.0f} MiB"),
             ("peak FP32", _write_rate(self.peak_flops, "FLOP/s")),
-            ("peak bandwidth", _write_rate(self.peak_bandwidth, "B/s") + ("" if gpu else " (of the caches)")),
+            (
+                "peak bandwidth",
+                _write_rate(self.peak_bandwidth, "B/s") + ("" if gpu else " (of the caches)"),
+            ),
         ]
         if self.measured is not None:
-            lines.append(("reference rates", ", ".join(
-                f"{key.removeprefix('reference_')} {_write_rate(value, 'B/s' if 'bandwidth' in key else 'FLOP/s')}"
-                for key, value in self.measured.items() if key.startswith("reference_")
-            )))
+            lines.append(
+                (
+                    "reference rates",
+                    ", ".join(
+                        f"{key.removeprefix('reference_')} {_write_rate(value, 'B/s' if 'bandwidth' in key else 'FLOP/s')}"
+                        for key, value in self.measured.items()
+                        if key.startswith("reference_")
+                    ),
+                )
+            )
         if self.software:
             lines.append(("software", self.software))
         return lines + [("source", self.source)]
@@ -248,7 +300,9 @@ def read_launch_limits() -> tuple[int, int]:
 
     That is the GPU in use, or the one of `assume`. On the CPU engine it is an H200, so launches are the recorded ones.
     """
-    if not _assumed and hostcuda.engine() == "cpu":  # inside of `assume`, the CPU engine only stands in for that GPU
+    if (
+        not _assumed and hostcuda.engine() == "cpu"
+    ):  # inside of `assume`, the CPU engine only stands in for that GPU
         return _MULTIPROCESSORS, SHARED_OPT_IN_BYTES
     here = device()
     return here.multiprocessors, here.shared_opt_in
@@ -260,7 +314,9 @@ def count_blocks_at_once(shared: int, shared_opt_in: int, most: int) -> int:
     `shared_opt_in` are the bytes that a block can have: from compute capability 8.0 on all but `DRIVER_BYTES` of a
     multiprocessor's. There are registers and threads for `most` blocks.
     """
-    per_block = -(-(shared + DRIVER_BYTES) // SHARED_UNIT) * SHARED_UNIT  # rounded up to the unit of allocation
+    per_block = (
+        -(-(shared + DRIVER_BYTES) // SHARED_UNIT) * SHARED_UNIT
+    )  # rounded up to the unit of allocation
     return max(1, min(most, (shared_opt_in + DRIVER_BYTES) // per_block))
 
 
@@ -278,13 +334,20 @@ def _find_listed(name: str) -> Device:
     matches = matches or [entry for full, entry in listed.items() if name.lower() in full.lower()]
     if len(matches) != 1:
         count = f"{len(matches)} devices" if matches else "no device"
-        raise LabError(f"data/devices.toml has {count} with the name {name!r}; it lists {', '.join(listed) or 'none'}")
+        raise LabError(
+            f"data/devices.toml has {count} with the name {name!r}; it lists {', '.join(listed) or 'none'}"
+        )
     entry = matches[0]
     return _make_gpu(
-        name=entry["name"], compute_capability=tuple(entry["compute_capability"]),
-        multiprocessors=entry["multiprocessors"], clock_hz=entry["clock_mhz"] * 1e6,
-        memory_hz=entry["memory_clock_mhz"] * 1e6, bus_bits=entry["memory_bus_bits"],
-        memory_bytes=entry["memory_mib"] * 2**20, l2_bytes=entry["l2_mib"] * 2**20, source="data/devices.toml",
+        name=entry["name"],
+        compute_capability=tuple(entry["compute_capability"]),
+        multiprocessors=entry["multiprocessors"],
+        clock_hz=entry["clock_mhz"] * 1e6,
+        memory_hz=entry["memory_clock_mhz"] * 1e6,
+        bus_bits=entry["memory_bus_bits"],
+        memory_bytes=entry["memory_mib"] * 2**20,
+        l2_bytes=entry["l2_mib"] * 2**20,
+        source="data/devices.toml",
     )
 
 
@@ -294,9 +357,13 @@ def _read_listed() -> dict[str, dict]:
     if not path.is_file():  # the package without its data: no device is listed
         return {}
     try:
-        return {entry["name"]: entry for entry in tomllib.loads(manifest.read(path).decode())["device"]}
+        return {
+            entry["name"]: entry for entry in tomllib.loads(manifest.read(path).decode())["device"]
+        }
     except (ValueError, KeyError):
-        raise LabError(f"{path} is damaged: it is not a list of devices in TOML. Restore it with git") from None
+        raise LabError(
+            f"{path} is damaged: it is not a list of devices in TOML. Restore it with git"
+        ) from None
 
 
 def _read_measured_rates(name: str) -> dict[str, float] | None:
@@ -305,10 +372,20 @@ def _read_measured_rates(name: str) -> dict[str, float] | None:
     if entry is None:
         return None
     # The file has two tables per device: reference = {bandwidth_tb_s = 4.3}, measured = {to_device_pinned_gb_s = 55.4}.
-    rates = {f"reference_{key}": value for key, value in entry["reference"].items()} | entry["measured"]
-    units = {"_tb_s": TERA, "_tflop_s": TERA, "_gb_s": GIGA}  # a key ends with its unit: "copy_gb_s"
-    return {key.removesuffix(unit): value * factor for key, value in rates.items() for unit, factor in units.items()
-            if key.endswith(unit)}
+    rates = {f"reference_{key}": value for key, value in entry["reference"].items()} | entry[
+        "measured"
+    ]
+    units = {
+        "_tb_s": TERA,
+        "_tflop_s": TERA,
+        "_gb_s": GIGA,
+    }  # a key ends with its unit: "copy_gb_s"
+    return {
+        key.removesuffix(unit): value * factor
+        for key, value in rates.items()
+        for unit, factor in units.items()
+        if key.endswith(unit)
+    }
 
 
 def _describe_gpu_in_use() -> Device:
@@ -317,12 +394,17 @@ def _describe_gpu_in_use() -> Device:
     gpu = driver.Context.get_device()
     get, kind = gpu.get_attribute, driver.device_attribute
     return _make_gpu(
-        name=gpu.name(), compute_capability=gpu.compute_capability(),
-        multiprocessors=get(kind.MULTIPROCESSOR_COUNT), clock_hz=get(kind.CLOCK_RATE) * 1e3,  # from kHz
-        memory_hz=get(kind.MEMORY_CLOCK_RATE) * 1e3, bus_bits=get(kind.GLOBAL_MEMORY_BUS_WIDTH),
-        memory_bytes=gpu.total_memory(), l2_bytes=get(kind.L2_CACHE_SIZE),
+        name=gpu.name(),
+        compute_capability=gpu.compute_capability(),
+        multiprocessors=get(kind.MULTIPROCESSOR_COUNT),
+        clock_hz=get(kind.CLOCK_RATE) * 1e3,  # from kHz
+        memory_hz=get(kind.MEMORY_CLOCK_RATE) * 1e3,
+        bus_bits=get(kind.GLOBAL_MEMORY_BUS_WIDTH),
+        memory_bytes=gpu.total_memory(),
+        l2_bytes=get(kind.L2_CACHE_SIZE),
         shared_opt_in=get(kind.MAX_SHARED_MEMORY_PER_BLOCK_OPTIN),
-        source="the driver's device attributes", software=_list_gpu_software(driver),
+        source="the driver's device attributes",
+        software=_list_gpu_software(driver),
     )
 
 
@@ -332,17 +414,23 @@ def _list_gpu_software(driver) -> str:
     parts = [f"CUDA {version // 1000}.{version % 1000 // 10}"]  # 13010 is 13.1
     kernel_module = Path("/proc/driver/nvidia/version")
     if kernel_module.is_file():
-        number = re.search(r"\b\d+\.\d+(\.\d+)?\b", kernel_module.read_text())  # the first one, such as 580.95.05
+        number = re.search(
+            r"\b\d+\.\d+(\.\d+)?\b", kernel_module.read_text()
+        )  # the first one, such as 580.95.05
         parts += [f"driver {number[0]}"] if number else []
     return ", ".join([*parts, f"PyCUDA {metadata.version('pycuda')}"])
 
 
-def _make_gpu(*, compute_capability, multiprocessors, clock_hz, memory_hz, bus_bits, source, **facts) -> Device:
+def _make_gpu(
+    *, compute_capability, multiprocessors, clock_hz, memory_hz, bus_bits, source, **facts
+) -> Device:
     """Return a GPU with its peaks and, if it is listed, its measured rates; `facts` are further fields of `Device`.
 
     The peaks are lanes x 2 FLOP (an FMA) x clock, and two transfers per memory clock over the whole bus.
     """
-    lanes = _LANES.get(compute_capability, 128)  # of one multiprocessor; `tensor`, `_HALF2`: its operations per clock
+    lanes = _LANES.get(
+        compute_capability, 128
+    )  # of one multiprocessor; `tensor`, `_HALF2`: its operations per clock
     # A new card's tensor cores are not known; before 7.0 there are none.
     tensor = _TENSOR.get(compute_capability, math.inf if compute_capability >= (7, 0) else _HALF2)
     measured = _read_measured_rates(facts["name"])
@@ -350,26 +438,39 @@ def _make_gpu(*, compute_capability, multiprocessors, clock_hz, memory_hz, bus_b
     if compute_capability not in _LANES:
         source += f"; {lanes} FP32 lanes per multiprocessor are a guess for this compute capability"
     return Device(
-        engine="gpu", compute_capability=compute_capability, multiprocessors=multiprocessors, clock_hz=clock_hz,
+        engine="gpu",
+        compute_capability=compute_capability,
+        multiprocessors=multiprocessors,
+        clock_hz=clock_hz,
         peak_flops=multiprocessors * lanes * 2 * clock_hz,
         peak_half2_flops=multiprocessors * _HALF2 * clock_hz,
         peak_tensor_flops=multiprocessors * tensor * clock_hz,
-        peak_bandwidth=2 * memory_hz * bus_bits / 8 or math.inf,  # some boards with shared memory report no clock
+        peak_bandwidth=2 * memory_hz * bus_bits / 8
+        or math.inf,  # some boards with shared memory report no clock
         peak_link=_read_listed().get(facts["name"], {}).get("link_gb_s", math.inf) * GIGA,
-        measured=measured, source=source, **facts,
+        measured=measured,
+        source=source,
+        **facts,
     )
 
 
 def _describe_cpu_in_use() -> Device:
     """Return this host as a device of the CPU engine, with bounds of what its cores can reach as peaks."""
     driver = hostcuda.driver
-    workers = driver.Context.get_device().get_attribute(driver.device_attribute.MULTIPROCESSOR_COUNT)
+    workers = driver.Context.get_device().get_attribute(
+        driver.device_attribute.MULTIPROCESSOR_COUNT
+    )
     flags, clock_hz = processor.instruction_sets(), processor.clock_hz()
     flops = next((flops for flag, flops in _VECTOR_FLOPS.items() if flag in flags), _OTHER_FLOPS)
     clock = max(clock_hz, _FASTEST_CLOCK)
     return Device(
-        engine="cpu", name=processor.name(), compute_capability=None, multiprocessors=workers, clock_hz=clock_hz,
-        memory_bytes=_read_memory_bytes(), l2_bytes=max(processor.cache_bytes().values(), default=0),
+        engine="cpu",
+        name=processor.name(),
+        compute_capability=None,
+        multiprocessors=workers,
+        clock_hz=clock_hz,
+        memory_bytes=_read_memory_bytes(),
+        l2_bytes=max(processor.cache_bytes().values(), default=0),
         peak_flops=workers * flops * clock,
         peak_half2_flops=2 * workers * flops * clock,
         peak_tensor_flops=2 * workers * flops * clock,
@@ -410,7 +511,12 @@ def _measure_host(workers: int) -> dict[str, float]:
             product_s = min(product_s, time.perf_counter() - start)
     bandwidth = sum(2 * part[0].nbytes for part in parts) / copy_s
     rate = workers * 2 * matrices.size * 64 / product_s
-    return {"reference_bandwidth": bandwidth, "reference_float32": rate, "copy": bandwidth, "float32_gemm": rate}
+    return {
+        "reference_bandwidth": bandwidth,
+        "reference_float32": rate,
+        "copy": bandwidth,
+        "float32_gemm": rate,
+    }
 
 
 def slug(name: str) -> str:

@@ -53,11 +53,17 @@ class Layer:
         for dimension in "CHWMK":
             value = getattr(self, dimension)
             if not is_whole(value):
-                raise LabError(f"layer {self.name!r}: {dimension} = {value!r} has to be a positive integer")
-            object.__setattr__(self, dimension, int(value))  # one of NumPy's 32-bit integers could overflow in products
+                raise LabError(
+                    f"layer {self.name!r}: {dimension} = {value!r} has to be a positive integer"
+                )
+            object.__setattr__(
+                self, dimension, int(value)
+            )  # one of NumPy's 32-bit integers could overflow in products
         if min(self.H, self.W) < self.K:
-            raise LabError(f"layer {self.name!r}: a mask of {self.K}x{self.K} does not fit into an image of "
-                           f"{self.H}x{self.W}; take K <= {min(self.H, self.W)}")
+            raise LabError(
+                f"layer {self.name!r}: a mask of {self.K}x{self.K} does not fit into an image of "
+                f"{self.H}x{self.W}; take K <= {min(self.H, self.W)}"
+            )
 
     @property
     def Ho(self) -> int:
@@ -97,14 +103,18 @@ class Layer:
 
     def bytes(self, B: int, dtype: DTypeLike = np.float32) -> int:
         """Return the bytes of x, k and y together: the traffic if everything is moved exactly once."""
-        elements = sum(int(np.prod(shape)) for shape in (self.x_shape(B), self.k_shape, self.y_shape(B)))
+        elements = sum(
+            int(np.prod(shape)) for shape in (self.x_shape(B), self.k_shape, self.y_shape(B))
+        )
         return elements * np.dtype(dtype).itemsize
 
     def intensity(self, dtype: DTypeLike = np.float32, B: int = 1000) -> float:
         """Return the operations per byte if everything is moved once [FLOP/B]: the layer's place on the roofline."""
         return self.flops(B) / self.bytes(B, dtype)
 
-    def reference_ms(self, B: int, dtype: DTypeLike = np.float32, device: Device | str | None = None) -> float:
+    def reference_ms(
+        self, B: int, dtype: DTypeLike = np.float32, device: Device | str | None = None
+    ) -> float:
         """Return the reference time: the bytes moved once, or the operations, whichever takes longer [ms].
 
         It assumes the reference rates of `device`, see `Device.reference_s`: a yardstick, and a kernel can take less.
@@ -121,19 +131,30 @@ class Layer:
         """
         return 1e3 * devices.device(device).reference_s(self.bytes(B, dtype), self.flops(B), dtype)
 
-    def link_ms(self, B: int, dtype: DTypeLike = np.float32, device: Device | str | None = None,
-                pinned: bool = True) -> tuple[float, float]:
+    def link_ms(
+        self,
+        B: int,
+        dtype: DTypeLike = np.float32,
+        device: Device | str | None = None,
+        pinned: bool = True,
+    ) -> tuple[float, float]:
         """Return the times of the copies of x and k to the device, and of y back: (ms, ms).
 
         They follow from the measured rates of large copies from and to page-locked (`pinned`) or ordinary memory.
         LabError if the link of `device` was not measured.
         """
-        elements = [int(np.prod(shape)) for shape in (self.x_shape(B), self.k_shape, self.y_shape(B))]
+        elements = [
+            int(np.prod(shape)) for shape in (self.x_shape(B), self.k_shape, self.y_shape(B))
+        ]
         rates = devices.device(device).link(pinned)
         sizes = (elements[0] + elements[1], elements[2])
-        return tuple(1e3 * n * np.dtype(dtype).itemsize / rate for n, rate in zip(sizes, rates, strict=True))
+        return tuple(
+            1e3 * n * np.dtype(dtype).itemsize / rate for n, rate in zip(sizes, rates, strict=True)
+        )
 
-    def link_reference_ms(self, B: int, dtype: DTypeLike = np.float32, device: Device | str | None = None) -> float:
+    def link_reference_ms(
+        self, B: int, dtype: DTypeLike = np.float32, device: Device | str | None = None
+    ) -> float:
         """Return the reference of a layer time [ms]: the longer one of the two times of `link_ms`, page-locked.
 
         The link carries both directions at once, so that x can come in while y goes back. LabError as for `link_ms`.
@@ -143,17 +164,23 @@ class Layer:
     @property
     def network(self) -> str:
         """The network's name, if the layer belongs to a preset: "lenet86" of "lenet86 layer 1"; else ""."""
-        network, found, number = self.name.rpartition(" layer ")  # `found` is "" in a reader's own layer
+        network, found, number = self.name.rpartition(
+            " layer "
+        )  # `found` is "" in a reader's own layer
         return network if found and number.isdigit() else ""
 
     def __str__(self) -> str:
-        return f"{self.name}: {self.C}x{self.H}x{self.W} -> {self.M}x{self.Ho}x{self.Wo}, K = {self.K}"
+        return (
+            f"{self.name}: {self.C}x{self.H}x{self.W} -> {self.M}x{self.Ho}x{self.Wo}, K = {self.K}"
+        )
 
 
 def _require_batch(B: int) -> int:
     """Return a number of images as an int; LabError if it is none from 1 to 2^31 - 1."""
     if not is_whole(B) or B >= 1 << 31:  # kernels take it as an int
-        raise LabError(f"a batch of {B!r}: the number of images has to be a positive integer below 2^31")
+        raise LabError(
+            f"a batch of {B!r}: the number of images has to be a positive integer below 2^31"
+        )
     return int(B)
 
 
@@ -168,8 +195,10 @@ class Preset:
         try:
             return self.layers[index]
         except IndexError:
-            raise IndexError(f"{self.name} has {len(self.layers)} layer(s): [0] to [{len(self.layers) - 1}], not "
-                             f"[{index}]") from None
+            raise IndexError(
+                f"{self.name} has {len(self.layers)} layer(s): [0] to [{len(self.layers) - 1}], not "
+                f"[{index}]"
+            ) from None
 
     def __len__(self) -> int:
         return len(self.layers)
@@ -188,7 +217,9 @@ def _make_preset(name: str, *sizes: tuple[int, int, int, int, int]) -> Preset:
 #                                  C   H   W   M  K
 LENET86 = _make_preset("lenet86", (1, 86, 86, 4, 7), (4, 40, 40, 16, 7))  # reports 000, 003
 LENET72 = _make_preset("lenet72", (1, 72, 72, 12, 7), (12, 33, 33, 24, 7))  # reports 002, 004
-LENET28 = _make_preset("lenet28", (1, 28, 28, 6, 5))  # report 001; its second stage, a filter that moves by 4, is none
+LENET28 = _make_preset(
+    "lenet28", (1, 28, 28, 6, 5)
+)  # report 001; its second stage, a filter that moves by 4, is none
 PRESETS = {preset.name: preset for preset in (LENET86, LENET72, LENET28)}
 
 
@@ -197,8 +228,10 @@ def as_layer(which: Layer | str) -> Layer:
     if isinstance(which, str):
         return layer(which)
     if not isinstance(which, Layer):
-        raise LabError(f"{which!r} is not a layer: take labkit.LENET86[0], its name \"lenet86 layer 1\", or "
-                       "labkit.Layer(name, C, H, W, M, K)")
+        raise LabError(
+            f'{which!r} is not a layer: take labkit.LENET86[0], its name "lenet86 layer 1", or '
+            "labkit.Layer(name, C, H, W, M, K)"
+        )
     return which
 
 

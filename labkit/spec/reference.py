@@ -77,7 +77,9 @@ def _convolve(x, k, dtype) -> np.ndarray:
     y = np.empty((B, M, H - K + 1, W - K + 1), dtype)
     for b in range(B):
         windows = sliding_window_view(x[b], (K, K), axis=(1, 2))  # [C, Ho, Wo, K, K]
-        for h in range(H - K + 1):  # small products: a BLAS starts no threads for them, which would cost more
+        for h in range(
+            H - K + 1
+        ):  # small products: a BLAS starts no threads for them, which would cost more
             y[b, :, h] = np.tensordot(k, windows[:, h], axes=((1, 2, 3), (0, 2, 3)))
     return y
 
@@ -86,9 +88,13 @@ def _require_shapes(x, k):
     """Return the shapes of x [B, C, H, W] and k [M, C, K, K]; LabError if they do not fit each other."""
     x_shape, k_shape = np.shape(x), np.shape(k)
     if len(x_shape) != 4 or len(k_shape) != 4:
-        raise LabError(f"x has the shape {x_shape} and k {k_shape}; they have to be [B, C, H, W] and [M, C, K, K]")
+        raise LabError(
+            f"x has the shape {x_shape} and k {k_shape}; they have to be [B, C, H, W] and [M, C, K, K]"
+        )
     if x_shape[1] != k_shape[1]:
-        raise LabError(f"x {x_shape} has C = {x_shape[1]} channels, but k {k_shape} has C = {k_shape[1]}")
+        raise LabError(
+            f"x {x_shape} has C = {x_shape[1]} channels, but k {k_shape} has C = {k_shape[1]}"
+        )
     if k_shape[2] != k_shape[3] or k_shape[2] > min(x_shape[2:]):
         raise LabError(f"k {k_shape} has to be square and no larger than the images of x {x_shape}")
     return x_shape, k_shape

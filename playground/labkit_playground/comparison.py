@@ -15,7 +15,10 @@ from labkit.base.errors import CheckFailed
 
 _CODES = {"float64": "d", "float32": "f", "float16": "e", "int32": "i", "uint32": "I", "uint8": "B"}
 _LARGEST = {"float32": "3.40282e+38", "float16": "65504"}
-_UNWRITTEN = {2: b"\x5d\x7e", 4: b"\xed\x5e\xc0\x7f"}  # as `labkit.measure.compare.unwritten`, for each size
+_UNWRITTEN = {
+    2: b"\x5d\x7e",
+    4: b"\xed\x5e\xc0\x7f",
+}  # as `labkit.measure.compare.unwritten`, for each size
 _SHOWN = 8  # mismatches in a message
 
 
@@ -59,7 +62,9 @@ class Array:
     def wrong(self) -> list[int]:
         """Return the places, flat indices, of the elements with too large an error; NaN has one."""
         rows = zip(self.values, self.expected, self.allowed, strict=True)
-        return [i for i, (got, wanted, most) in enumerate(rows) if not abs(got - wanted) <= most]  # not >: for NaN
+        return [
+            i for i, (got, wanted, most) in enumerate(rows) if not abs(got - wanted) <= most
+        ]  # not >: for NaN
 
     def index(self, place: int) -> tuple[int, ...]:
         """Return the index along each axis of the element at a place, a flat index in C order."""
@@ -75,9 +80,11 @@ def compare_array(title: str, array: Array) -> None:
     if wrong := array.wrong():
         first = wrong[0]
         got, wanted, most = array.values[first], array.expected[first], array.allowed[first]
-        raise CheckFailed(f"{title} is wrong: {len(wrong)} of {len(array.values)} elements. The first, "
-                          f"[{', '.join(map(str, array.index(first)))}]: {got:.6g}, expected {wanted:.6g}, error "
-                          f"{abs(got - wanted):.3g}, bound {most:.3g}")
+        raise CheckFailed(
+            f"{title} is wrong: {len(wrong)} of {len(array.values)} elements. The first, "
+            f"[{', '.join(map(str, array.index(first)))}]: {got:.6g}, expected {wanted:.6g}, error "
+            f"{abs(got - wanted):.3g}, bound {most:.3g}"
+        )
 
 
 def compare(array: Array, title: str, convolution: Convolution) -> None:
@@ -85,8 +92,12 @@ def compare(array: Array, title: str, convolution: Convolution) -> None:
     if not (wrong := array.wrong()):
         return
     indices = [array.index(place) for place in wrong]
-    ranges = ", ".join(f"{name} {min(along)}" if min(along) == max(along) else f"{name} {min(along)} to {max(along)}"
-                       for name, along in zip("bmhw", zip(*indices, strict=True), strict=True))
+    ranges = ", ".join(
+        f"{name} {min(along)}"
+        if min(along) == max(along)
+        else f"{name} {min(along)} to {max(along)}"
+        for name, along in zip("bmhw", zip(*indices, strict=True), strict=True)
+    )
     lines = [f"{title}: {len(wrong)} of {len(array.values)} outputs, at {ranges}"]
     lines += [f"It looks as if {hint}." for hint in _find_hints(array, convolution)]
     first = wrong[:_SHOWN]  # they are printed as `labkit.measure.compare` prints a DataFrame
@@ -95,7 +106,9 @@ def compare(array: Array, title: str, convolution: Convolution) -> None:
     for place, index in zip(first, indices, strict=False):
         got, wanted = array.values[place], array.expected[place]
         figures = (got, wanted, abs(got - wanted), array.allowed[place])
-        rows.append([*map(str, index), *("NaN" if value != value else f"{value:.6g}" for value in figures)])
+        rows.append(
+            [*map(str, index), *("NaN" if value != value else f"{value:.6g}" for value in figures)]
+        )
     heads = ("b", "m", "h", "w", "got", "expected", "error", "allowed")
     raise CheckFailed("\n".join([*lines, *_format_table(heads, rows)]))
 
@@ -133,7 +146,9 @@ def _find_hints(array: Array, convolution: Convolution) -> Iterator[str]:
     """Yield common mistakes that give the same output, as clauses after "It looks as if": "the mask was flipped"."""
     values, expected, shape, slack = array.values, array.expected, array.shape, max(array.allowed)
 
-    def like(some, others):  # whether all pairs of numbers are equal, within the largest allowed error
+    def like(
+        some, others
+    ):  # whether all pairs of numbers are equal, within the largest allowed error
         return all(abs(a - b) <= slack for a, b in zip(some, others, strict=True))
 
     if like(values, expected):
@@ -147,8 +162,10 @@ def _find_hints(array: Array, convolution: Convolution) -> Iterator[str]:
         share = "nothing was" if unwritten == len(values) else f"{unwritten} outputs were not"
         yield f"{share} written (the output held NaN before)"
     if computed:
-        yield (f"{computed} outputs became NaN in the kernel: by memory that it read before anything was "
-               "written there, by 0 / 0 or by inf - inf")
+        yield (
+            f"{computed} outputs became NaN in the kernel: by memory that it read before anything was "
+            "written there, by 0 / 0 or by inf - inf"
+        )
     if infinite:
         yield f"{infinite} outputs are infinite: larger than {_LARGEST[array.dtype]}, the largest {array.dtype}"
     if not any(values):
@@ -159,9 +176,13 @@ def _find_hints(array: Array, convolution: Convolution) -> Iterator[str]:
     for axis, name in enumerate("bmhw"):
         step, extent = math.prod(shape[axis + 1 :]), shape[axis]
         if extent > 2:
-            inner = [place for place in range(len(values)) if place // step % extent]  # all but the first along axis
-            later = (like((values[i] for i in inner), (expected[i - step] for i in inner)),
-                     like((values[i - step] for i in inner), (expected[i] for i in inner)))
+            inner = [
+                place for place in range(len(values)) if place // step % extent
+            ]  # all but the first along axis
+            later = (
+                like((values[i] for i in inner), (expected[i - step] for i in inner)),
+                like((values[i - step] for i in inner), (expected[i] for i in inner)),
+            )
             if any(later):
                 yield f"y is shifted by one along {name}"
     if like(values, convolution.outputs(lambda p, q, K: (K - 1 - p, K - 1 - q))):

@@ -35,7 +35,12 @@ class Arrays:
         if key not in self.known:
             self.known[key] = len(self.data)
             self.data += data + bytes(-len(data) % 8)  # the next one is aligned to 8 bytes
-        return {"at": self.known[key], "bytes": len(data), "type": array.dtype.name, "shape": array.shape}
+        return {
+            "at": self.known[key],
+            "bytes": len(data),
+            "type": array.dtype.name,
+            "shape": array.shape,
+        }
 
 
 def collect() -> tuple[str, bytes]:
@@ -64,13 +69,23 @@ def find_reason(task: Exercise) -> str:
 def _describe(task: Exercise, arrays: Arrays) -> dict:
     """Return the data of an exercise as `collect` describes them, and add its arrays to `arrays`."""
     subject, missing = task.subject, find_reason(task)
-    facts = {"title": task.title, "page": task.page, "times": describe_times(task), "missing": missing}
+    facts = {
+        "title": task.title,
+        "page": task.page,
+        "times": describe_times(task),
+        "missing": missing,
+    }
     if missing:
         return facts
     if isinstance(subject, InPlaceOf):
         start = subject.variant(task.start)
         cases = [_describe_convolution(subject, start, case, arrays) for case in subject.cases]
-        return facts | {"no_extern_c": True, "file": start.file_name, "constant": start.rung.constant, "cases": cases}
+        return facts | {
+            "no_extern_c": True,
+            "file": start.file_name,
+            "constant": start.rung.constant,
+            "cases": cases,
+        }
     cases = [_describe_launches(subject, case, arrays) for case in subject.cases]
     return facts | {"file": "attempt.cu", "constant": None, "cases": cases}
 
@@ -78,62 +93,143 @@ def _describe(task: Exercise, arrays: Arrays) -> dict:
 def _describe_convolution(subject: InPlaceOf, start: Variant, case: Case, arrays: Arrays) -> dict:
     """Return the data of a case of a convolution, as `collect` describes them; `start` is the starting code."""
     layer, batch = case.what
-    scope, io = start.scope(layer), start.io_dtype  # what a rung's numbers depend on: the layer, and its options
+    scope, io = (
+        start.scope(layer),
+        start.io_dtype,
+    )  # what a rung's numbers depend on: the layer, and its options
     scratch = start.rung.scratch(scope)  # bytes per image
     if images_per_launch(batch, scratch, _PLENTY, start.rung.images(scope)) != batch:
-        raise LabError(f"{start.label} launches {case.name} in chunks, and the playground has one launch per kernel")
+        raise LabError(
+            f"{start.label} launches {case.name} in chunks, and the playground has one launch per kernel"
+        )
     buffers = {"x": layer.x_shape(batch), "k": layer.k_shape, "y": layer.y_shape(batch)}
     sizes = {name: int(np.prod(shape)) * io.itemsize for name, shape in buffers.items()}
     # Bytes of intermediate results (u), and of weights in another order (a), for rungs that have them.
-    sizes |= {name: count for name, count in (("u", scratch * batch), ("a", start.rung.arranged(scope))) if count}
-    numbers = [batch, layer.C, layer.H, layer.W, layer.M, layer.K]  # the last arguments of each kernel of the lab
+    sizes |= {
+        name: count
+        for name, count in (("u", scratch * batch), ("a", start.rung.arranged(scope)))
+        if count
+    }
+    numbers = [
+        batch,
+        layer.C,
+        layer.H,
+        layer.W,
+        layer.M,
+        layer.K,
+    ]  # the last arguments of each kernel of the lab
     # A pointer to a buffer that this rung does not have is 0.
-    launches = [{"kernel": launch.kernel, "grid": launch.grid, "block": launch.block, "shared": launch.shared,
-                 "arguments": [*(name if name in sizes else 0 for name in call.buffers), *numbers]}
-                for launch, call in zip(start.geometry(layer, batch), start.calls, strict=True)]
+    launches = [
+        {
+            "kernel": launch.kernel,
+            "grid": launch.grid,
+            "block": launch.block,
+            "shared": launch.shared,
+            "arguments": [*(name if name in sizes else 0 for name in call.buffers), *numbers],
+        }
+        for launch, call in zip(start.geometry(layer, batch), start.calls, strict=True)
+    ]
     runs = []
-    for run, (x, k) in enumerate(subject.inputs(case)):  # integers, whose result is exact, then real numbers
+    for run, (x, k) in enumerate(
+        subject.inputs(case)
+    ):  # integers, whose result is exact, then real numbers
         scale = error_scale(x, k)
         allowed = tolerance(start.rounding, scale, layer.terms) if run else np.zeros(1)
         output = {
-            "name": "y", "type": io.name, "shape": buffers["y"], "expected": arrays.add(conv_float64(x, k)),
+            "name": "y",
+            "type": io.name,
+            "shape": buffers["y"],
+            "expected": arrays.add(conv_float64(x, k)),
             "allowed": arrays.add(np.asarray(allowed, np.float64)),
             "inputs": [arrays.add(np.float64(array)) for array in (x, k)],
             "title": f"on {layer}, B = {batch} ({'real numbers' if run else 'integers'})",
         }
-        if run:  # real numbers: `Stored.measure` divides the error by the scale, as a goal on it asks
+        if (
+            run
+        ):  # real numbers: `Stored.measure` divides the error by the scale, as a goal on it asks
             output["scale"] = arrays.add(scale)
         inputs = {"x": x.astype(io), "k": k.astype(io)}
         poisoned = np.full(buffers["y"], unwritten(io)).view(np.uint8).ravel()
-        runs.append({"write": {name: arrays.add(array) for name, array in (*inputs.items(), ("y", poisoned))},
-                     "constant": arrays.add(inputs["k"].astype(start.mask_dtype)), "outputs": [output]})
+        runs.append(
+            {
+                "write": {
+                    name: arrays.add(array) for name, array in (*inputs.items(), ("y", poisoned))
+                },
+                "constant": arrays.add(inputs["k"].astype(start.mask_dtype)),
+                "outputs": [output],
+            }
+        )
     options = [f"-D{name}={value}" for name, value in start.defines(layer).items()]
-    return {"name": case.name, "counted": case.counted, "options": options, "buffers": sizes,
-            "launches": launches, "runs": runs, "on": f"on {layer}, B", "layer": repr(layer)}
+    return {
+        "name": case.name,
+        "counted": case.counted,
+        "options": options,
+        "buffers": sizes,
+        "launches": launches,
+        "runs": runs,
+        "on": f"on {layer}, B",
+        "layer": repr(layer),
+    }
 
 
 def _describe_launches(subject: Kernels, case: Case, arrays: Arrays) -> dict:
     """Return the data of a case of other kernels, as `collect` describes them; arrays are arguments by their names."""
-    buffers, write, outputs, launches, names = {}, {}, [], [], {}  # names: id of an array -> the name of its buffer
+    buffers, write, outputs, launches, names = (
+        {},
+        {},
+        [],
+        [],
+        {},
+    )  # names: id of an array -> the name of its buffer
     for kernel, arguments, grid, block, shared in subject.make_launches(case):
         parameters = []
         for argument in arguments:
             if not isinstance(argument, (np.ndarray, Output)):
-                parameters.append(argument if isinstance(argument, (int, float)) else argument.item())
+                parameters.append(
+                    argument if isinstance(argument, (int, float)) else argument.item()
+                )
                 continue
             if id(argument) not in names:
-                name = names[id(argument)] = argument.name if isinstance(argument, Output) else f"input {len(names)}"
-                filled = argument.make_before() if isinstance(argument, Output) else np.ascontiguousarray(argument)
+                name = names[id(argument)] = (
+                    argument.name if isinstance(argument, Output) else f"input {len(names)}"
+                )
+                filled = (
+                    argument.make_before()
+                    if isinstance(argument, Output)
+                    else np.ascontiguousarray(argument)
+                )
                 buffers[name], write[name] = filled.nbytes, arrays.add(filled)
-                if isinstance(argument, Output):  # "marked": its values before the launch show what no thread stores
-                    outputs.append({
-                        "name": name, "type": argument.expected.dtype.name, "shape": argument.expected.shape,
-                        "expected": arrays.add(np.asarray(argument.expected, np.float64)), "before": write[name],
-                        "allowed": arrays.add(np.atleast_1d(np.asarray(argument.allowed, np.float64))),
-                        "marked": argument.before is None,
-                    })
+                if isinstance(
+                    argument, Output
+                ):  # "marked": its values before the launch show what no thread stores
+                    outputs.append(
+                        {
+                            "name": name,
+                            "type": argument.expected.dtype.name,
+                            "shape": argument.expected.shape,
+                            "expected": arrays.add(np.asarray(argument.expected, np.float64)),
+                            "before": write[name],
+                            "allowed": arrays.add(
+                                np.atleast_1d(np.asarray(argument.allowed, np.float64))
+                            ),
+                            "marked": argument.before is None,
+                        }
+                    )
             parameters.append(names[id(argument)])
-        launches.append({"kernel": kernel, "grid": grid, "block": block, "shared": shared, "arguments": parameters})
-    return {"name": case.name, "counted": case.counted, "options": list(subject.options(*case.what)),
-            "buffers": buffers, "launches": launches,
-            "runs": [{"write": write, "constant": None, "outputs": outputs}]}
+        launches.append(
+            {
+                "kernel": kernel,
+                "grid": grid,
+                "block": block,
+                "shared": shared,
+                "arguments": parameters,
+            }
+        )
+    return {
+        "name": case.name,
+        "counted": case.counted,
+        "options": list(subject.options(*case.what)),
+        "buffers": buffers,
+        "launches": launches,
+        "runs": [{"write": write, "constant": None, "outputs": outputs}],
+    }

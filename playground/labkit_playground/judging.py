@@ -17,7 +17,9 @@ from labkit.exercises.judge import ChildResult, judge, write_advice
 from labkit.ladder.source import NVCC_OPTIONS
 
 # clang does not tell a variable without a value from one that may have none. The judge gets g++'s words for the latter.
-_UNSET = re.compile(r"variable '(\w+)' (?:is|may be) uninitialized when (?:used|captured)(?: here)?")
+_UNSET = re.compile(
+    r"variable '(\w+)' (?:is|may be) uninitialized when (?:used|captured)(?: here)?"
+)
 STORED: dict = {}  # the data of each exercise, by its number
 ARRAYS = b""
 
@@ -51,9 +53,16 @@ def _describe(number: str, stored: dict) -> dict:
     if stored["missing"]:
         return {"number": number, **stored}
     task = _exercise(number)
-    return {"number": number, "title": task.title, "page": task.page, "start": task.start, "lines": task.lines,
-            "goals": [{"what": goal.what, "wanted": goal.wanted} for goal in task.goals], "hints": len(task.hints),
-            "missing": ""}
+    return {
+        "number": number,
+        "title": task.title,
+        "page": task.page,
+        "start": task.start,
+        "lines": task.lines,
+        "goals": [{"what": goal.what, "wanted": goal.wanted} for goal in task.goals],
+        "hints": len(task.hints),
+        "missing": "",
+    }
 
 
 def plan(number: str, source: str) -> str:
@@ -64,20 +73,35 @@ def plan(number: str, source: str) -> str:
     except LabError as error:
         return json.dumps({"refused": str(error)})
     names = constant_arrays(text)
-    in_place_of_rung = "no_extern_c" in stored  # a convolution (`data._describe`), launched as the kernel it replaces
-    only = names[0] if in_place_of_rung and len(names) == 1 else None  # as `labkit.ladder.variants.Variant` chooses
-    constant = stored["constant"] if stored["constant"] in names else only  # the array that gets the weights
+    in_place_of_rung = (
+        "no_extern_c" in stored
+    )  # a convolution (`data._describe`), launched as the kernel it replaces
+    only = (
+        names[0] if in_place_of_rung and len(names) == 1 else None
+    )  # as `labkit.ladder.variants.Variant` chooses
+    constant = (
+        stored["constant"] if stored["constant"] in names else only
+    )  # the array that gets the weights
     extern_c = not in_place_of_rung and 'extern "C"' not in text
-    compiled = {"source": f'#line 1 "{stored["file"]}"\n{text}', "extern_c": extern_c,
-                "include_dirs": [str(cuda_src())]}
+    compiled = {
+        "source": f'#line 1 "{stored["file"]}"\n{text}',
+        "extern_c": extern_c,
+        "include_dirs": [str(cuda_src())],
+    }
     cases = []
     for case in stored["cases"]:
         launches = case["launches"]
         if in_place_of_rung and not has_dynamic_shared(text):
             launches = [{**launch, "shared": 0} for launch in launches]
         shared_fields = {name: case[name] for name in ("name", "counted", "buffers", "runs")}
-        cases.append({**shared_fields, "constant": constant, "launches": launches,
-                      "compile": {**compiled, "options": [*NVCC_OPTIONS, *case["options"]]}})
+        cases.append(
+            {
+                **shared_fields,
+                "constant": constant,
+                "launches": launches,
+                "compile": {**compiled, "options": [*NVCC_OPTIONS, *case["options"]]},
+            }
+        )
     return json.dumps({"cases": cases})
 
 
@@ -97,10 +121,21 @@ def grade(number: str, source: str, events: str, arrays, hints: int) -> str:
     # The kernel ran in the page and no process can have failed: `problem` is all that the judge reads of one.
     records = json.loads(_UNSET.sub(r"'\1' may be used uninitialized", events))
     result = judge(task, source, ChildResult(SimpleNamespace(problem=""), records, arrays))
-    call, times = f'lab.solution("{number}")' if task.solution else "", stored["times"] if result.passed else ""
+    call, times = (
+        f'lab.solution("{number}")' if task.solution else "",
+        stored["times"] if result.passed else "",
+    )
     # To a first attempt the first hint, unless a thread that the reader can follow comes before any hint.
     text = write_advice(result, hints or int(not result.thread_advice), call, times)
     lines = [{"ok": line.ok, "text": line.text, "kind": line.kind} for line in result.lines]
-    return json.dumps({"exercise": number, "verdict": result.verdict, "passed": result.passed, "lines": lines,
-                       "advice": result.mistake or text, "hints": len(task.hints),
-                       "text": "\n".join(filter(None, [repr(result), "" if result.mistake else text]))})
+    return json.dumps(
+        {
+            "exercise": number,
+            "verdict": result.verdict,
+            "passed": result.passed,
+            "lines": lines,
+            "advice": result.mistake or text,
+            "hints": len(task.hints),
+            "text": "\n".join(filter(None, [repr(result), "" if result.mistake else text])),
+        }
+    )

@@ -12,8 +12,18 @@ from labkit_playground.data import collect
 
 _HERE = Path(__file__).parent
 # The lab's own modules that judge, as they are; below, files that replace others in the page.
-_MODULES = ("base/__init__", "base/errors", "base/paths", "exercises/exercise", "exercises/judge", "exercises/practice",
-            "exercises/text", "ladder/__init__", "ladder/messages", "ladder/source")
+_MODULES = (
+    "base/__init__",
+    "base/errors",
+    "base/paths",
+    "exercises/exercise",
+    "exercises/judge",
+    "exercises/practice",
+    "exercises/text",
+    "ladder/__init__",
+    "ladder/messages",
+    "ladder/source",
+)
 _NAMES = {
     "exercise": "SOURCE, Attempt, Case, Exercise, Goal, Mistake, counted",
     "subjects": "HIDDEN, LAYERS, LAYER_1, InPlaceOf, Kernels, Numbers, Output, launch, whole_number",
@@ -21,10 +31,11 @@ _NAMES = {
 _STANDING = {
     "labkit/__init__.py": "",
     "labkit/spec/__init__.py": "",
-    "labkit/exercises/__init__.py": "".join(f"from labkit.exercises.{module} import {names}\n"
-                                            for module, names in _NAMES.items()),
+    "labkit/exercises/__init__.py": "".join(
+        f"from labkit.exercises.{module} import {names}\n" for module, names in _NAMES.items()
+    ),
     "numpy.py": '"""There is no NumPy here: what exercises compute with it was computed when the site was built."""\n\n'
-                "from types import SimpleNamespace\n\nrandom = SimpleNamespace(Generator=object)\n",
+    "from types import SimpleNamespace\n\nrandom = SimpleNamespace(Generator=object)\n",
 }
 
 
@@ -37,7 +48,9 @@ def write_lab(out: Path) -> None:
         The compilers are not installed; the message has the command.
     """
     text, arrays = collect()
-    write_engine(out / "engine", _read_lab(), {"exercises.json": text.encode(), "exercises.bin": arrays})
+    write_engine(
+        out / "engine", _read_lab(), {"exercises.json": text.encode(), "exercises.bin": arrays}
+    )
     for path in sorted((_HERE / "js").iterdir()):
         write(out / path.name, path.read_bytes())
 
@@ -50,18 +63,30 @@ def python_files() -> dict[str, bytes]:
 def _read_lab() -> dict[str, bytes]:
     """Return the contents of the lab's own files on Python's path in the page, by name."""
     files = {f"labkit/{name}.py": (PACKAGE / f"{name}.py").read_bytes() for name in _MODULES}
-    files |= {f"labkit_playground/{name}.py": (_HERE / f"{name}.py").read_bytes()
-              for name in ("__init__", "comparison", "judging")}
+    files |= {
+        f"labkit_playground/{name}.py": (_HERE / f"{name}.py").read_bytes()
+        for name in ("__init__", "comparison", "judging")
+    }
     files["labkit/exercises/subjects.py"] = (_HERE / "subjects.py").read_bytes()
     files["labkit/spec/layers.py"] = _write_layers().encode()
     files |= {name: text.encode() for name, text in _STANDING.items()}
-    patterns = ((SERIES, "*/*/exercise.py"), (SERIES, "*/*/hints.md"), (SERIES, "*/*/*.cu"), (cuda_src(), "*.cuh"))
+    patterns = (
+        (SERIES, "*/*/exercise.py"),
+        (SERIES, "*/*/hints.md"),
+        (SERIES, "*/*/*.cu"),
+        (cuda_src(), "*.cuh"),
+    )
     for place, pattern in patterns:
-        files |= {f"labkit/{path.relative_to(PACKAGE)}": path.read_bytes() for path in sorted(place.glob(pattern))}
+        files |= {
+            f"labkit/{path.relative_to(PACKAGE)}": path.read_bytes()
+            for path in sorted(place.glob(pattern))
+        }
     return files
 
 
 def _write_layers() -> str:
     """Return the text of a module that stands for `labkit.spec.layers`: the two networks' layers as named tuples."""
-    definitions = "".join(f"{name} = {getattr(layers, name).layers!r}\n" for name in ("LENET72", "LENET86"))
+    definitions = "".join(
+        f"{name} = {getattr(layers, name).layers!r}\n" for name in ("LENET72", "LENET86")
+    )
     return f"from collections import namedtuple\n\nLayer = namedtuple('Layer', 'name C H W M K')\n{definitions}"

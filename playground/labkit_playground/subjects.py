@@ -52,11 +52,18 @@ class Stored:
         """Raise CheckFailed at the first wrong output; `runs` has, per run, the bytes that a kernel wrote, by name."""
         for run, arrays in zip(case.what["runs"], runs, strict=True):
             for wanted in run["outputs"]:
-                array = Array(bytes(arrays[wanted["name"]]), wanted["type"], tuple(wanted["shape"]),
-                              self._numbers(wanted["expected"]), self._numbers(wanted["allowed"]))
+                array = Array(
+                    bytes(arrays[wanted["name"]]),
+                    wanted["type"],
+                    tuple(wanted["shape"]),
+                    self._numbers(wanted["expected"]),
+                    self._numbers(wanted["allowed"]),
+                )
                 if "title" in wanted:
                     x, k = wanted["inputs"]
-                    inputs = Convolution(self._numbers(x), self._numbers(k), tuple(x["shape"]), tuple(k["shape"]))
+                    inputs = Convolution(
+                        self._numbers(x), self._numbers(k), tuple(x["shape"]), tuple(k["shape"])
+                    )
                     compare(array, wanted["title"], inputs)
                 else:
                     self._compare(array, wanted, case.name)
@@ -66,7 +73,10 @@ class Stored:
         try:
             compare_array(f"{stored_output['name']}, {case_name},", array)
         except CheckFailed as wrong:
-            before, width = self.arrays(stored_output["before"]), len(array.data) // len(array.values)
+            before, width = (
+                self.arrays(stored_output["before"]),
+                len(array.data) // len(array.values),
+            )
             places = range(0, len(array.data), width) if stored_output["marked"] else ()
             untouched = sum(array.data[at : at + width] == before[at : at + width] for at in places)
             unset = f"\n{untouched:,} of its elements hold what they held before the launch: no thread has stored them"
@@ -75,16 +85,25 @@ class Stored:
     def last_launch(self, message: str) -> LastLaunch:
         """Return the last launch, on the shape that a message of `compare` names."""
         case = next(case for case in self.stored if case["on"] in message)
-        launch, (_, *outputs) = case["launches"][-1], case["runs"][0]["outputs"][0]["shape"]  # without the batch
-        return LastLaunch(launch["kernel"], launch["grid"], launch["block"], tuple(outputs), case["layer"])
+        launch, (_, *outputs) = (
+            case["launches"][-1],
+            case["runs"][0]["outputs"][0]["shape"],
+        )  # without the batch
+        return LastLaunch(
+            launch["kernel"], launch["grid"], launch["block"], tuple(outputs), case["layer"]
+        )
 
     def measure(self, case: Case, runs: Sequence[Mapping[str, bytes]]) -> Counts:
         """Return the largest error for real numbers on a hidden shape, relative to sum |x| |k| of the output."""
         wanted = case.what["runs"][-1]["outputs"][0]
         if "scale" not in wanted:
             return {}
-        rows = zip(numbers(bytes(runs[-1]["y"]), wanted["type"]), self._numbers(wanted["expected"]),
-                   self._numbers(wanted["scale"]), strict=True)
+        rows = zip(
+            numbers(bytes(runs[-1]["y"]), wanted["type"]),
+            self._numbers(wanted["expected"]),
+            self._numbers(wanted["scale"]),
+            strict=True,
+        )
         return {"largest_error": max(abs(got - exact) / scale for got, exact, scale in rows)}
 
 

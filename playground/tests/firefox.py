@@ -20,13 +20,24 @@ class Firefox:
 
     def __init__(self, executable: str, folder: Path):
         (folder / "user.js").write_text('user_pref("marionette.port", 0);\n')  # any that is free
-        command = [executable, "--headless", "--marionette", "--no-remote", "--profile", str(folder)]
+        command = [
+            executable,
+            "--headless",
+            "--marionette",
+            "--no-remote",
+            "--profile",
+            str(folder),
+        ]
         with open(folder / "log", "w") as log:
-            self.process = subprocess.Popen(command, env=os.environ | {"HOME": str(folder)}, stdout=log, stderr=log)
+            self.process = subprocess.Popen(
+                command, env=os.environ | {"HOME": str(folder)}, stdout=log, stderr=log
+            )
         port, started = folder / "MarionetteActivePort", time.monotonic()
         while not (port.is_file() and port.read_text()):
             if self.process.poll() is not None or time.monotonic() - started > 60:
-                raise RuntimeError(f"Firefox does not start: {(folder / 'log').read_text()[-2000:]}")
+                raise RuntimeError(
+                    f"Firefox does not start: {(folder / 'log').read_text()[-2000:]}"
+                )
             time.sleep(0.1)
         self.connection = socket.create_connection(("127.0.0.1", int(port.read_text())))
         self.stream, self.asked = self.connection.makefile("rb"), 0
@@ -40,9 +51,13 @@ class Firefox:
 
     def evaluate(self, function: str, argument: object = None) -> object:
         """Return what a function in JavaScript returns, which may be a promise."""
-        script = f"const [argument, done] = arguments; Promise.resolve(({function})(argument))" \
-                 ".then(value => done([value]), error => done([null, String(error)]))"
-        value, *error = self._ask("WebDriver:ExecuteAsyncScript", script=script, args=[argument], sandbox=None)["value"]
+        script = (
+            f"const [argument, done] = arguments; Promise.resolve(({function})(argument))"
+            ".then(value => done([value]), error => done([null, String(error)]))"
+        )
+        value, *error = self._ask(
+            "WebDriver:ExecuteAsyncScript", script=script, args=[argument], sandbox=None
+        )["value"]
         if error:
             raise RuntimeError(error[0])
         return value

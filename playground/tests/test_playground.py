@@ -43,8 +43,12 @@ def listed(tmp_path_factory):
 
 
 def test_it_has_the_kernels_of_parts_1_and_2_and_of_practice(listed):
-    kernels = {number for number, asked in exercises().items() if not isinstance(asked.subject, Numbers)}
-    without_p8 = {number for number in kernels if number[:2] != "P8"}  # its compiler makes other accesses
+    kernels = {
+        number for number, asked in exercises().items() if not isinstance(asked.subject, Numbers)
+    }
+    without_p8 = {
+        number for number in kernels if number[:2] != "P8"
+    }  # its compiler makes other accesses
     assert set(listed) == {number for number in without_p8 if number < "12" or number[0] == "P"}
     assert len(listed) > 30
 
@@ -55,9 +59,13 @@ def test_an_exercise_is_what_its_page_says(listed):
         assert entry["start"] == mine.start and entry["start"] != mine.solution
         assert len(entry["goals"]) == len(mine.goals) and len(entry["hints"]) == len(mine.hints)
         assert "**" not in entry["text"] and len(re.sub("<[^>]*>", "", entry["text"])) > 50
-        assert (ROOT / "notebooks" / entry["page"].removeprefix("../")).with_suffix(".ipynb").is_file()
+        assert (
+            (ROOT / "notebooks" / entry["page"].removeprefix("../")).with_suffix(".ipynb").is_file()
+        )
     assert '<a href="../glossary.html#sector">sectors</a>' in listed["00b"]["text"]
-    assert '<a href="../02_constant.html">figure at the top</a> of its page' in listed["02a"]["text"]
+    assert (
+        '<a href="../02_constant.html">figure at the top</a> of its page' in listed["02a"]["text"]
+    )
     assert "05b" not in listed["05a"]["text"] and "without a map" not in listed["05a"]["text"]
 
 
@@ -65,8 +73,10 @@ def test_its_exercises_load_where_there_is_no_numpy(listed, tmp_path):
     for name, content in python_files().items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_bytes(content)
-    program = ("import sys; sys.path.insert(0, sys.argv[1]); from labkit.exercises import exercise\n"
-               "for number in sys.argv[2:]: exercise.exercise(number)")
+    program = (
+        "import sys; sys.path.insert(0, sys.argv[1]); from labkit.exercises import exercise\n"
+        "for number in sys.argv[2:]: exercise.exercise(number)"
+    )
     command = [sys.executable, "-I", "-S", "-c", program, tmp_path, *listed]
     process = subprocess.run(command, capture_output=True, text=True)
     assert process.stderr == ""
@@ -75,7 +85,9 @@ def test_its_exercises_load_where_there_is_no_numpy(listed, tmp_path):
 def test_the_lock_has_digests_and_no_addresses():
     packages = json.loads((SOURCES / "package-lock.json").read_text())["packages"]
     assert all("resolved" not in package for package in packages.values())
-    assert all(package["integrity"].startswith("sha512-") for name, package in packages.items() if name)
+    assert all(
+        package["integrity"].startswith("sha512-") for name, package in packages.items() if name
+    )
 
 
 def test_it_is_built_into_an_empty_folder_or_its_own(tmp_path, monkeypatch, capsys):
@@ -95,20 +107,25 @@ def test_it_is_built_into_an_empty_folder_or_its_own(tmp_path, monkeypatch, caps
     build.main(tmp_path / "new")
     said = capsys.readouterr()
     assert [line.split()[:3] for line in said.err.splitlines()] == [
-        ["building", "the", what] for what in ("page", "engine", "list")]
+        ["building", "the", what] for what in ("page", "engine", "list")
+    ]
     assert said.out == f"{tmp_path / 'new' / 'index.html'}: 3 files\n"
     (tmp_path / "new" / "thesis.txt").write_text("mine")
     (tmp_path / "new" / "index.html").write_text("old")
     build.main(tmp_path / "new")
     texts = {path.name: path.read_text() for path in (tmp_path / "new").iterdir() if path.is_file()}
     assert (texts["index.html"], texts["thesis.txt"]) == ("new", "mine")
-    assert "thesis.txt" not in texts[".written-by"] and "engine/licences.txt" in texts[".written-by"]
+    assert (
+        "thesis.txt" not in texts[".written-by"] and "engine/licences.txt" in texts[".written-by"]
+    )
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     if not (SOURCES / "node_modules").is_dir() or not shutil.which("node"):
-        pytest.skip("the page cannot be bundled here: `make playground` brings its node modules, and needs node")
+        pytest.skip(
+            "the page cannot be bundled here: `make playground` brings its node modules, and needs node"
+        )
     out = tmp_path_factory.mktemp("site") / "playground"
     build.page(out)
     (out / "engine").mkdir()
@@ -124,7 +141,9 @@ class _Quiet(http.server.SimpleHTTPRequestHandler):
 
 
 def serve(folder):
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(_Quiet, directory=folder))
+    server = http.server.ThreadingHTTPServer(
+        ("127.0.0.1", 0), functools.partial(_Quiet, directory=folder)
+    )
     threading.Thread(target=server.serve_forever, daemon=True).start()
     return server, f"http://127.0.0.1:{server.server_address[1]}/playground/"
 
@@ -140,7 +159,9 @@ def address(folder):
 @pytest.fixture
 def tab(chromium, address):
     """Yield a new visitor's tab, in which no script may fail."""
-    visitor = chromium.new_context(viewport=DESKTOP, permissions=["clipboard-read", "clipboard-write"])
+    visitor = chromium.new_context(
+        viewport=DESKTOP, permissions=["clipboard-read", "clipboard-write"]
+    )
     tab, failed = visitor.new_page(), []
     tab.on("pageerror", lambda error: failed.append(error))
     yield tab
@@ -207,7 +228,9 @@ def test_an_error_is_shown_at_its_line_and_its_button_leads_there(tab, address):
     tab.locator(".cm-lint-marker-error").wait_for()
     top = tab.locator(".cm-line").nth(3).bounding_box()["y"]
     assert abs(tab.locator(".cm-lint-marker-error").bounding_box()["y"] - top) < 8
-    assert tab.locator("#status").inner_text() == "It does not compile: 1 error, the first in line 4."
+    assert (
+        tab.locator("#status").inner_text() == "It does not compile: 1 error, the first in line 4."
+    )
     tab.get_by_role("button", name="line 4").click()
     assert tab.evaluate("getSelection().toString().trim()") == "oops = 1;"
     assert tab.locator(".cm-lintRange-error").inner_text() == "oops"
@@ -219,7 +242,10 @@ def test_a_finding_names_both_lines(tab, address):
     item = tab.locator(".found li")
     assert re.match(r"race line 36 and line 30\s", item.inner_text())
     assert tab.get_by_role("row", name="shared load, 4 bytes").inner_text().split("\t")[1:] == [
-        "shared load, 4 bytes", "39,200", "2 wavefronts"]
+        "shared load, 4 bytes",
+        "39,200",
+        "2 wavefronts",
+    ]
     item.get_by_role("button", name="line 30").click()
     assert "x[(c * H + h + i)" in tab.evaluate("getSelection().toString()")
 
@@ -286,9 +312,16 @@ def test_a_damaged_link_is_said_to_be_one(tab, address):
 
 def wait_until_stored(tab, folder):
     """Wait until the browser has kept all files of the page."""
-    files = len([path for path in folder.rglob("*") if path.is_file() and path.name != "service.js"])
+    files = len(
+        [path for path in folder.rglob("*") if path.is_file() and path.name != "service.js"]
+    )
     deadline = time.monotonic() + 30
-    while tab.evaluate("caches.open('playground').then(cache => cache.keys()).then(keys => keys.length)") < files:
+    while (
+        tab.evaluate(
+            "caches.open('playground').then(cache => cache.keys()).then(keys => keys.length)"
+        )
+        < files
+    ):
         assert time.monotonic() < deadline
         tab.wait_for_timeout(50)
 
@@ -334,12 +367,16 @@ def test_stop_ends_an_endless_kernel_and_the_next_run_works(tab, address):
     tab.get_by_text("Running \u2026").wait_for()
     tab.keyboard.press("Control+.")
     tab.get_by_text("Stopped.").wait_for()
-    assert tab.locator(".cm-content").evaluate("each => each === document.activeElement")  # it stays there
+    assert tab.locator(".cm-content").evaluate(
+        "each => each === document.activeElement"
+    )  # it stays there
     type_in(tab, example)
     tab.keyboard.press("Control+Enter")
     tab.get_by_text("It ran, unchecked.").wait_for()
     assert "races" in tab.locator("#status").inner_text()
-    assert tab.get_by_text("6 elements are NaN, as is memory that no thread has stored to.").is_visible()
+    assert tab.get_by_text(
+        "6 elements are NaN, as is memory that no thread has stored to."
+    ).is_visible()
     assert tab.get_by_text("Unchanged: a, b.").is_visible()
 
 
@@ -355,7 +392,9 @@ def test_each_new_attempt_unlocks_a_hint_and_the_list_shows_what_is_done(tab, ad
     type_in(tab, "TILE + 32")
     grade.click()
     tab.get_by_text("04a: goal met").wait_for()
-    assert tab.get_by_role("link", name="04b").last.inner_text() == "04b " + exercises()["04b"].title
+    assert (
+        tab.get_by_role("link", name="04b").last.inner_text() == "04b " + exercises()["04b"].title
+    )
     tab.get_by_role("button", name="Show the lab's solution").click()
     assert tab.locator("#solution pre").inner_text().strip() == exercises()["04a"].solution.strip()
     tab.get_by_role("link", name="All exercises").click()
@@ -369,8 +408,11 @@ def test_the_first_wrong_attempt_unlocks_no_hint_and_the_second_does(tab, addres
     grade.click()
     advice.wait_for()
     assert advice.inner_text() == "Which thread is it?"
-    assert tab.locator(".grade li").last.inner_text().endswith(
-        "2 goals not counted, because of the above: load requests; barriers per warp")
+    assert (
+        tab.locator(".grade li")
+        .last.inner_text()
+        .endswith("2 goals not counted, because of the above: load requests; barriers per warp")
+    )
     assert tab.get_by_text("Next:").count() == 0
     type_in(tab, "wrong again")
     grade.click()
@@ -412,7 +454,9 @@ def test_arrays_are_shown_as_numbers_and_vectors_and_large_ones_by_their_first(t
     type_in(tab, "__global__ void f(__half *h, long long *n, float3 *v, float *y) { }")
     tab.locator("[name='y length']").fill("67000000")
     for name in "hnvy":
-        tab.get_by_role("group", name=f"Argument {name}").get_by_role("combobox").select_option("nothing")
+        tab.get_by_role("group", name=f"Argument {name}").get_by_role("combobox").select_option(
+            "nothing"
+        )
     tab.locator("[name='n length']").fill("1")
     tab.get_by_role("button", name="Run").click()
     tab.locator(".array").nth(3).wait_for()
@@ -443,7 +487,9 @@ def test_the_time_is_that_since_the_click(tab, address):
     tab.goto(f"{address}#04a")
     tab.get_by_role("button", name="Run").click()
     tab.get_by_text("It ran on layer 1").wait_for()
-    seconds = float(re.search(r"([\d.]+) s, compilation included", tab.locator("#status").inner_text())[1])
+    seconds = float(
+        re.search(r"([\d.]+) s, compilation included", tab.locator("#status").inner_text())[1]
+    )
     assert 1 < seconds < 10  # the engine itself says 0.4 s
 
 
@@ -480,18 +526,40 @@ def in_node(expression, given):
     """Return the value of an expression of `launch.js`, computed from `given`."""
     if not shutil.which("node"):
         pytest.skip("node is not installed")
-    script = f"import * as launch from {json.dumps((SOURCES / 'src' / 'launch.js').as_uri())}; " \
-             f"import * as halves from {json.dumps((ROOT / 'engine/hostcuda/wasm/js/half.mjs').as_uri())}; " \
-             f"const given = {json.dumps(given)}; console.log(JSON.stringify({expression}));"
-    process = subprocess.run(["node", "--input-type=module", "-e", script], capture_output=True, text=True, check=True)
+    script = (
+        f"import * as launch from {json.dumps((SOURCES / 'src' / 'launch.js').as_uri())}; "
+        f"import * as halves from {json.dumps((ROOT / 'engine/hostcuda/wasm/js/half.mjs').as_uri())}; "
+        f"const given = {json.dumps(given)}; console.log(JSON.stringify({expression}));"
+    )
+    process = subprocess.run(
+        ["node", "--input-type=module", "-e", script], capture_output=True, text=True, check=True
+    )
     return json.loads(process.stdout)
 
 
 def test_halves_are_those_of_numpy():
-    values = [0.0, -0.0, 1.0, -2.5, 65504.0, 65519.0, 1e-7, 6e-8, 2.0**-14, 0.1, 1 / 3, 2049.0, 2051.0, 1e-4]
+    values = [
+        0.0,
+        -0.0,
+        1.0,
+        -2.5,
+        65504.0,
+        65519.0,
+        1e-7,
+        6e-8,
+        2.0**-14,
+        0.1,
+        1 / 3,
+        2049.0,
+        2051.0,
+        1e-4,
+    ]
     bits = np.array(values).astype(np.float16).view(np.uint16)
     assert in_node("given.map(halves.half)", values) == bits.tolist()
-    assert in_node("given.map(halves.number)", bits.tolist()) == bits.view(np.float16).astype(float).tolist()
+    assert (
+        in_node("given.map(halves.number)", bits.tolist())
+        == bits.view(np.float16).astype(float).tolist()
+    )
     assert in_node("given.map(halves.half)", [65520.0, -1e9]) == [0x7C00, 0xFC00]  # infinity
 
 
@@ -505,16 +573,28 @@ __global__
 void two(__half* h, size_t n, bool b, float **deep) {}
 """
     assert in_node("launch.kernels(given).map(each => each.name)", source) == ["one", "two"]
-    one, two = in_node("launch.kernels(given).map(each => launch.parameters(each, { values: {} }))", source)
+    one, two = in_node(
+        "launch.kernels(given).map(each => launch.parameters(each, { values: {} }))", source
+    )
 
     def short(parameters):
-        return [(parameter["name"], parameter["type"], parameter.get("array"), parameter["number"])
-                for parameter in parameters]
+        return [
+            (parameter["name"], parameter["type"], parameter.get("array"), parameter["number"])
+            for parameter in parameters
+        ]
 
-    assert short(one) == [("x", "float *", "float32", False), ("n", "unsigned int", None, True),
-                          ("d", "double *", "float64", False), ("foo", "Foo *", None, False)]
-    assert short(two) == [("h", "__half *", "float16", False), ("n", "size_t", None, True), ("b", "bool", None, True),
-                          ("deep", "float *", None, False)]
+    assert short(one) == [
+        ("x", "float *", "float32", False),
+        ("n", "unsigned int", None, True),
+        ("d", "double *", "float64", False),
+        ("foo", "Foo *", None, False),
+    ]
+    assert short(two) == [
+        ("h", "__half *", "float16", False),
+        ("n", "size_t", None, True),
+        ("b", "bool", None, True),
+        ("deep", "float *", None, False),
+    ]
 
 
 REQUEST = "launch.request(given, { grid: '1', block: '32', shared: '0', values: %s })"
@@ -527,11 +607,19 @@ template <typename T, int N = 3> __global__ void scale(T *y, const float4 *v, T 
     values = "{ y: { length: '8', fill: 'count' }, v: { length: '5', fill: 'zeros' }, by: { value: '2' } }"
     asked = in_node(REQUEST % values, source)
     assert asked["launch"]["kernel"] == "scale<float, 3>"
-    assert asked["source"] == f"{source}\ntemplate __global__ void scale<float, 3>(float *, float4 *, float);\n"
-    assert asked["inputs"] == {"y": {"type": "float32", "length": 8, "fill": "count"},
-                               "v": {"type": "float32", "length": 20, "fill": "zeros"}}
+    assert (
+        asked["source"]
+        == f"{source}\ntemplate __global__ void scale<float, 3>(float *, float4 *, float);\n"
+    )
+    assert asked["inputs"] == {
+        "y": {"type": "float32", "length": 8, "fill": "count"},
+        "v": {"type": "float32", "length": 20, "fill": "zeros"},
+    }
     assert asked["shapes"]["v"] == {"half": False, "width": 4}
-    mine = source + "template __global__ void scale<long long,2>(long long *, const float4 *, long long);\n"
+    mine = (
+        source
+        + "template __global__ void scale<long long,2>(long long *, const float4 *, long long);\n"
+    )
     asked = in_node(REQUEST % values, mine)
     assert (asked["source"], asked["launch"]["kernel"]) == (mine, "scale<long long,2>")
     assert asked["inputs"]["y"]["type"] == "int64"

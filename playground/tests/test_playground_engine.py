@@ -29,9 +29,17 @@ pytestmark = pytest.mark.thorough("the playground, in browsers")
 
 OFFERED = [number for number, asked in exercises().items() if not find_reason(asked)]
 # Every exercise takes half an hour: CI compares three.
-EVERY = (pytest.mark.thorough,
-         pytest.mark.skipif(os.environ.get("LABKIT_PLAYGROUND") == "quick", reason="CI compares three exercises"))
-QUICK = ("00a", "04a", "P3b")  # threads alone; a barrier, counts of wavefronts; shuffles and atomics
+EVERY = (
+    pytest.mark.thorough,
+    pytest.mark.skipif(
+        os.environ.get("LABKIT_PLAYGROUND") == "quick", reason="CI compares three exercises"
+    ),
+)
+QUICK = (
+    "00a",
+    "04a",
+    "P3b",
+)  # threads alone; a barrier, counts of wavefronts; shuffles and atomics
 
 
 class _Quiet(http.server.SimpleHTTPRequestHandler):
@@ -47,7 +55,9 @@ def address(tmp_path_factory):
     folder = tmp_path_factory.mktemp("playground")
     write_lab(folder)
     (folder / "index.html").write_text("<!doctype html><title>Engine</title>")
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(_Quiet, directory=folder))
+    server = http.server.ThreadingHTTPServer(
+        ("127.0.0.1", 0), functools.partial(_Quiet, directory=folder)
+    )
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield f"http://127.0.0.1:{server.server_address[1]}/"
     server.shutdown()
@@ -95,21 +105,32 @@ def request(source, *arguments, n=256, grid=4, block=64, **fields):
 
 
 def test_a_kernel_runs_and_prints(lab):
-    source = ('__global__ void f(float *y, int n)\n{\n    int i = blockIdx.x * blockDim.x + threadIdx.x;\n'
-              '    y[i] = i < n ? 2 * i : -1;\n    if (i == 3) printf("%d threads\\n", blockDim.x);\n}')
+    source = (
+        "__global__ void f(float *y, int n)\n{\n    int i = blockIdx.x * blockDim.x + threadIdx.x;\n"
+        '    y[i] = i < n ? 2 * i : -1;\n    if (i == 3) printf("%d threads\\n", blockDim.x);\n}'
+    )
     answer = lab("run", request(source, "y", 250))
     assert answer["ok"] and answer["printed"] == "64 threads\n" and not answer["messages"]
     assert [answer["outputs"]["y"][i] for i in (0, 3, 249, 250)] == [0, 6, 498, -1]
 
 
 def test_a_template_with_64_bits_runs_and_only_the_first_elements_come(lab):
-    source = ("template <class T, int N> __device__ T more(T y) { return y + N; }\n"
-              "template <int N> __global__ void f(long long *y) {\n"
-              "    if (threadIdx.x) y[threadIdx.x] = more<long long, N>(1LL << 40);\n}\n"
-              "template __global__ void f<3>(long long *);")
+    source = (
+        "template <class T, int N> __device__ T more(T y) { return y + N; }\n"
+        "template <int N> __global__ void f(long long *y) {\n"
+        "    if (threadIdx.x) y[threadIdx.x] = more<long long, N>(1LL << 40);\n}\n"
+        "template __global__ void f<3>(long long *);"
+    )
     launch = {"kernel": "f< 3 >", "grid": 1, "block": 4, "arguments": ["y"]}
-    answer = lab("run", {"source": source, "launch": launch,
-                         "inputs": {"y": {"type": "int64", "length": 4, "fill": "count"}}, "first": 2})
+    answer = lab(
+        "run",
+        {
+            "source": source,
+            "launch": launch,
+            "inputs": {"y": {"type": "int64", "length": 4, "fill": "count"}},
+            "first": 2,
+        },
+    )
     shown = answer["outputs"]["y"]
     assert answer["ok"] and not shown["same"]
     assert (shown["length"], shown["changed"], shown["unset"]) == (4, [False, True], 0)
@@ -117,30 +138,49 @@ def test_a_template_with_64_bits_runs_and_only_the_first_elements_come(lab):
 
 
 def test_what_to_do_is_what_a_page_can_do(lab):
-    answer = lab("run", request("__global__ void f(float *y) {}\nint main() { f<<<1, 1>>>(nullptr); }", "y"))
+    answer = lab(
+        "run", request("__global__ void f(float *y) {}\nint main() { f<<<1, 1>>>(nullptr); }", "y")
+    )
     assert "keep the kernels, and the page launches them" in answer["messages"][0]["text"]
-    answer = lab("run", request("__global__ void f(float *y) { y[threadIdx.x + 1] = 0; }", "y", n=64, grid=1))
-    assert "a write just past the end of an allocation of 256 bytes: is a guard such as" in answer["fault"]
+    answer = lab(
+        "run", request("__global__ void f(float *y) { y[threadIdx.x + 1] = 0; }", "y", n=64, grid=1)
+    )
+    assert (
+        "a write just past the end of an allocation of 256 bytes: is a guard such as"
+        in answer["fault"]
+    )
 
 
 def test_a_launch_tells_how_far_it_is(tab):
-    source = "__global__ void f(float *y) { __shared__ float s[64]; s[threadIdx.x] = 1; __syncthreads(); "\
-             "y[threadIdx.x] = s[0]; }"
-    reports = tab.evaluate("""async request => {
+    source = (
+        "__global__ void f(float *y) { __shared__ float s[64]; s[threadIdx.x] = 1; __syncthreads(); "
+        "y[threadIdx.x] = s[0]; }"
+    )
+    reports = tab.evaluate(
+        """async request => {
         const reports = [];
         await window.lab.check(request, report => reports.push(report));
         return reports.filter(report => report.part === 'blocks');
-    }""", request(source, "y", n=64, grid=200_000))
+    }""",
+        request(source, "y", n=64, grid=200_000),
+    )
     assert reports and all(0 < report["done"] <= report["total"] == 200_000 for report in reports)
 
 
 def test_errors_and_warnings_have_line_and_column(lab):
-    answer = lab("run", request("__global__ void f(float *y)\n{\n    int unused = 1;\n    y[0] = oops;\n}", "y"))
+    answer = lab(
+        "run",
+        request("__global__ void f(float *y)\n{\n    int unused = 1;\n    y[0] = oops;\n}", "y"),
+    )
     assert not answer["ok"]
     (error,) = answer["messages"]
     assert (error["kind"], error["line"], error["column"]) == ("error", 4, 12)
-    answer = lab("run", request("__global__ void f(float *y)\n{\n    int unused = 1;\n    y[0] = 0;\n}", "y"))
-    assert answer["ok"] and [(message["kind"], message["line"]) for message in answer["messages"]] == [("warning", 3)]
+    answer = lab(
+        "run", request("__global__ void f(float *y)\n{\n    int unused = 1;\n    y[0] = 0;\n}", "y")
+    )
+    assert answer["ok"] and [
+        (message["kind"], message["line"]) for message in answer["messages"]
+    ] == [("warning", 3)]
 
 
 RACE = """__global__ void f(float *y)
@@ -157,33 +197,52 @@ def test_findings_have_both_lines_and_counts_are_rows(lab):
     assert {race["line"], race["other"]["line"]} == {4, 5}
     answer = lab("check", request(RACE.replace("    y[", "    __syncthreads();\n    y["), "y"))
     rows = {(row["line"], row["space"], row["op"]): row["requests"] for row in answer["counts"]}
-    assert answer["ok"] and rows == {(4, "shared", "st"): 8, (6, "shared", "ld"): 8, (6, "global", "st"): 8}
-    assert answer["totals"][0]["global_store_sectors"] == 32 and answer["totals"][0]["barriers"] == 8
+    assert answer["ok"] and rows == {
+        (4, "shared", "st"): 8,
+        (6, "shared", "ld"): 8,
+        (6, "global", "st"): 8,
+    }
+    assert (
+        answer["totals"][0]["global_store_sectors"] == 32 and answer["totals"][0]["barriers"] == 8
+    )
 
 
-@pytest.mark.parametrize(("body", "says"), [
-    ("y[threadIdx.x + 250] = 0;", "past the end"),
-    ("if (threadIdx.x < 40) __syncthreads(); y[0] = 1;", "divergent barrier"),
-    ("y[0] = (int)blockIdx.x / (int)(blockDim.x - 64);", "integer division by zero"),
-    ("__shared__ float s[8]; s[threadIdx.x] = 1; y[0] = s[0];", "the __shared__ array s"),
-])
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        ("y[threadIdx.x + 250] = 0;", "past the end"),
+        ("if (threadIdx.x < 40) __syncthreads(); y[0] = 1;", "divergent barrier"),
+        ("y[0] = (int)blockIdx.x / (int)(blockDim.x - 64);", "integer division by zero"),
+        ("__shared__ float s[8]; s[threadIdx.x] = 1; y[0] = s[0];", "the __shared__ array s"),
+    ],
+)
 def test_faults_are_found(lab, body, says):
     answer = lab("check", request(f"__global__ void f(float *y) {{ {body} }}", "y"))
-    assert not answer["ok"] and any(says in finding["message"] for finding in answer["findings"]), answer["findings"]
+    assert not answer["ok"] and any(says in finding["message"] for finding in answer["findings"]), (
+        answer["findings"]
+    )
 
 
 def test_an_endless_kernel_is_stopped(lab, tab):
-    endless = request("__global__ void f(volatile float *y, bool once) { do y[1] = y[0]; while (!once); }",
-                      "y", False, grid=1, block=1)
+    endless = request(
+        "__global__ void f(volatile float *y, bool once) { do y[1] = y[0]; while (!once); }",
+        "y",
+        False,
+        grid=1,
+        block=1,
+    )
     launch = {**endless["launch"], "arguments": ["y", True]}
     assert lab("run", {**endless, "launch": launch})["ok"]  # it is compiled
-    stopped = tab.evaluate("""async request => {
+    stopped = tab.evaluate(
+        """async request => {
         const running = window.lab.run(request).catch(error => error.name);
         await new Promise(done => setTimeout(done, 500));
         const start = performance.now();
         await window.lab.stop();
         return [await running, performance.now() - start];
-    }""", endless)
+    }""",
+        endless,
+    )
     assert stopped[0] == "Stopped" and stopped[1] < 1000
     assert lab("run", request("__global__ void f(float *y) { y[0] = 1; }", "y"))["ok"]
 
@@ -195,7 +254,9 @@ def test_an_endless_kernel_is_stopped(lab, tab):
 def native(asked, source):
     with temporary.folder() as folder:
         command, environment = grade.write_job(asked, source, folder)
-        return grade.collect_result(asked, folder, processes.run(command, environment, 300, capture=True))
+        return grade.collect_result(
+            asked, folder, processes.run(command, environment, 300, capture=True)
+        )
 
 
 def compare(lab, asked, source):
@@ -205,13 +266,18 @@ def compare(lab, asked, source):
     page = lab("grade", {"exercise": asked.number, "source": source})
     lines = [(line["ok"], line["text"], line["kind"]) for line in page["lines"]]
     assert (page["verdict"], lines) == (
-        judgement.verdict, [(line.ok, line.text, line.kind) for line in judgement.lines])
-    assert page["advice"] == (judgement.mistake or grade._write_advice(judgement, source, record=False))
+        judgement.verdict,
+        [(line.ok, line.text, line.kind) for line in judgement.lines],
+    )
+    assert page["advice"] == (
+        judgement.mistake or grade._write_advice(judgement, source, record=False)
+    )
     return mine
 
 
-@pytest.mark.parametrize("number", [pytest.param(number, marks=() if number in QUICK else EVERY)
-                                    for number in OFFERED])
+@pytest.mark.parametrize(
+    "number", [pytest.param(number, marks=() if number in QUICK else EVERY) for number in OFFERED]
+)
 def test_start_and_solution_are_judged_as_natively(lab, number):
     asked = exercise(number)
     for source in (asked.start, asked.solution):
@@ -228,11 +294,19 @@ def test_firefox_judges_as_natively(firefox, number):
 
 def counted(events, number):
     """Return the counts of each launch that the two compilers have to agree on."""
-    left_out = {"lab__local_requests_address_taken.sum"}  # what is in memory is the compiler's choice
-    if number in ("10a", "10b"):  # clang splits the store of a struct of halves, which no goal counts
+    left_out = {
+        "lab__local_requests_address_taken.sum"
+    }  # what is in memory is the compiler's choice
+    if number in (
+        "10a",
+        "10b",
+    ):  # clang splits the store of a struct of halves, which no goal counts
         left_out |= {COUNTED["global_store_requests"], COUNTED["global_store_sectors"]}
-    return [{name: count for name, count in event["counts"].items() if name not in left_out}
-            for event in events if "counts" in event]
+    return [
+        {name: count for name, count in event["counts"].items() if name not in left_out}
+        for event in events
+        if "counts" in event
+    ]
 
 
 @pytest.mark.parametrize("number", [pytest.param(number, marks=EVERY) for number in OFFERED])
@@ -241,7 +315,7 @@ def test_results_are_equal_bit_for_bit_and_counts_too(lab, number):
     mine = native(asked, asked.solution)
     page = lab("traced", {"exercise": number, "source": asked.solution})
     for runs, others in zip(mine.arrays, page["arrays"], strict=True):
-        (name, array), = runs[0].items()  # integers, which are exact
+        ((name, array),) = runs[0].items()  # integers, which are exact
         assert array.tobytes() == base64.b64decode(others[0][name])
     assert counted(page["events"], number) == counted(mine.events, number)
 
@@ -251,7 +325,10 @@ def test_wrong_answers_are_judged_as_natively(lab, number):
     asked = exercise(number)
     for trial in [*list_trials(asked)][2:]:
         (given,) = trial.attempt
-        page = lab("grade", {"exercise": number, "source": given.read_text() if isinstance(given, Path) else given})
+        page = lab(
+            "grade",
+            {"exercise": number, "source": given.read_text() if isinstance(given, Path) else given},
+        )
         if page["verdict"] == "refused":
             with pytest.raises(LabError) as refused:
                 asked.attempt(given)
@@ -260,4 +337,6 @@ def test_wrong_answers_are_judged_as_natively(lab, number):
         source = asked.attempt(given)
         judgement = grade.judge(asked, source, native(asked, source))
         assert page["verdict"] == judgement.verdict, trial.about
-        assert [line["ok"] for line in page["lines"]] == [line.ok for line in judgement.lines], trial.about
+        assert [line["ok"] for line in page["lines"]] == [line.ok for line in judgement.lines], (
+            trial.about
+        )

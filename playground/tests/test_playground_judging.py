@@ -34,17 +34,23 @@ def flat(array):
 def both(y, x, k, allowed):
     """Return what the lab and the playground say about an output."""
     expected, title = conv_float64(x, k), "on a layer, B = 2 (integers)"
-    array = comparison.Array(y.tobytes(), y.dtype.name, y.shape, flat(expected), flat(np.atleast_1d(allowed)))
+    array = comparison.Array(
+        y.tobytes(), y.dtype.name, y.shape, flat(expected), flat(np.atleast_1d(allowed))
+    )
     inputs = comparison.Convolution(flat(x), flat(k), x.shape, k.shape)
-    return (said(compare, y, expected, allowed, y.dtype, title, (x, k)),
-            said(comparison.compare, array, title, inputs))
+    return (
+        said(compare, y, expected, allowed, y.dtype, title, (x, k)),
+        said(comparison.compare, array, title, inputs),
+    )
 
 
 def wrong_outputs():
     """Yield outputs of a convolution with mistakes that the checker names, and with others, in float and half."""
     rng = np.random.default_rng(7)
     for dtype in (np.float32, np.float16):
-        x, k = (rng.integers(-4, 5, shape).astype(np.float32) for shape in ((2, 2, 7, 7), (5, 2, 3, 3)))
+        x, k = (
+            rng.integers(-4, 5, shape).astype(np.float32) for shape in ((2, 2, 7, 7), (5, 2, 3, 3))
+        )
         right = conv_float64(x, k).astype(dtype)
         unset = np.full(right.nbytes, 0xFF, np.uint8).view(dtype).reshape(right.shape)
         one = right.copy()
@@ -53,12 +59,29 @@ def wrong_outputs():
         part[:, 2:] = unset[:, 2:]
         odd = right.copy()
         odd[0, 0, 0, :3] = np.nan, np.inf, -np.inf
-        for y in (right, unset, np.zeros_like(right), one, part, odd, -right, right * dtype(100),
-                  right.reshape(5, 2, 5, 5).swapaxes(0, 1), right.swapaxes(2, 3), np.roll(right, 1, 3),
-                  np.roll(right, -1, 1), conv_float64(x, k[:, :, ::-1, ::-1]).astype(dtype),
-                  conv_float64(x, k.swapaxes(2, 3)).astype(dtype)):
+        for y in (
+            right,
+            unset,
+            np.zeros_like(right),
+            one,
+            part,
+            odd,
+            -right,
+            right * dtype(100),
+            right.reshape(5, 2, 5, 5).swapaxes(0, 1),
+            right.swapaxes(2, 3),
+            np.roll(right, 1, 3),
+            np.roll(right, -1, 1),
+            conv_float64(x, k[:, :, ::-1, ::-1]).astype(dtype),
+            conv_float64(x, k.swapaxes(2, 3)).astype(dtype),
+        ):
             yield np.ascontiguousarray(y), x, k, 0.0
-        yield right + np.asarray(rng.normal(0, 0.01, right.shape), dtype), x, k, 1e-4 * error_scale(x, k)
+        yield (
+            right + np.asarray(rng.normal(0, 0.01, right.shape), dtype),
+            x,
+            k,
+            1e-4 * error_scale(x, k),
+        )
 
 
 def test_a_wrong_convolution_is_described_alike():
@@ -86,7 +109,9 @@ def test_a_wrong_array_is_described_alike(dtype):
             got[place] += 7
         array = comparison.Array(got.tobytes(), dtype, got.shape, flat(expected), [0.5])
         title = "out, here,"
-        assert said(compare_array, title, got, expected, 0.5) == said(comparison.compare_array, title, array)
+        assert said(compare_array, title, got, expected, 0.5) == said(
+            comparison.compare_array, title, array
+        )
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -123,12 +148,22 @@ def judged(tree, asked, source):
     """Return the lab's judgement of an attempt, and that of the page's modules on the same run."""
     with temporary.folder() as folder:
         command, environment = grade.write_job(asked, source, folder)
-        outcome = grade.collect_result(asked, folder, processes.run(command, environment, 300, capture=True))
+        outcome = grade.collect_result(
+            asked, folder, processes.run(command, environment, 300, capture=True)
+        )
     mine = grade.judge(asked, source, outcome)
-    arrays = [[{name: array.tobytes().hex() for name, array in run.items()} for run in runs] for runs in outcome.arrays]
-    (tree / "asked.json").write_text(json.dumps(
-        {"number": asked.number, "source": source, "events": outcome.events, "arrays": arrays}))
-    process = subprocess.run([sys.executable, "-I", "-c", CHILD, str(tree)], capture_output=True, text=True, check=True)
+    arrays = [
+        [{name: array.tobytes().hex() for name, array in run.items()} for run in runs]
+        for runs in outcome.arrays
+    ]
+    (tree / "asked.json").write_text(
+        json.dumps(
+            {"number": asked.number, "source": source, "events": outcome.events, "arrays": arrays}
+        )
+    )
+    process = subprocess.run(
+        [sys.executable, "-I", "-c", CHILD, str(tree)], capture_output=True, text=True, check=True
+    )
     return mine, json.loads(process.stdout)
 
 
@@ -139,7 +174,8 @@ def test_the_page_judges_as_the_lab(tree, number, which):
     mine, page = judged(tree, asked, source)
     assert page["grade"]["verdict"] == mine.verdict
     assert [(line["ok"], line["text"], line["kind"]) for line in page["grade"]["lines"]] == [
-        (line.ok, line.text, line.kind) for line in mine.lines]
+        (line.ok, line.text, line.kind) for line in mine.lines
+    ]
     assert page["grade"]["text"].startswith(repr(mine))
     advice = grade._write_advice(mine, source, record=False)
     assert page["grade"]["advice"] == (mine.mistake or advice)
@@ -150,4 +186,6 @@ def test_it_offers_the_kernels_of_parts_1_and_2_and_of_practice(tree):
     stored = json.loads((tree / "stored.json").read_text())
     offered = {number for number, judged in stored.items() if not judged["missing"]}
     assert len(offered) == 36 and {"04a", "P5b"} <= offered and not {"11a", "14a", "P8a"} & offered
-    assert all(case["launches"] and case["runs"] for number in offered for case in stored[number]["cases"])
+    assert all(
+        case["launches"] and case["runs"] for number in offered for case in stored[number]["cases"]
+    )

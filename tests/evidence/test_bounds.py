@@ -13,5 +13,9 @@ pytestmark = pytest.mark.thorough("counters, which the notebooks show, too")
 def test_the_ladder_is_as_fast_as_without_it():
     """Except for rung 11, whose indices are computed from the counters of its unrolled loops."""
     several = [variant(rung.name) for rung in LADDER]
-    slower = [kernel.rung.name for kernel in several if needs_checks(kernel.source, header_folders(kernel.path))]
+    slower = [
+        kernel.rung.name
+        for kernel in several
+        if needs_checks(kernel.source, header_folders(kernel.path))
+    ]
     assert slower == ["split_floats"]

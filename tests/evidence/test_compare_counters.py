@@ -11,23 +11,70 @@ from recording import compare_counters as script
 
 pytestmark = pytest.mark.thorough("counters, which the notebooks show, too")
 
-OWNER = {"program": "05 unroll gemm", "shape": "lenet86 layer 1", "source": "12345678", "kernel": "gemm"}
-INSTRUCTIONS = pd.DataFrame([
-    {**OWNER, "line": line, "instruction": name, "space": "shared", "op": op, "bytes": size, "predicated": False,
-     "count": count}
-    for line, name, op, size, count in ((58, "STS", "st", 4, 1), (64, "LDS", "ld", 4, 16), (64, "LDS.128", "ld", 16, 4))
-])
-SITES = pd.DataFrame([
-    {"launch": 0, "line": 58, "space": "shared", "op": "st", "size": 4, "requests": 1000, "wavefronts": 1000.0},
-    {"launch": 0, "line": 64, "space": "shared", "op": "ld", "size": 4, "requests": 32000, "wavefronts": 32000.0},
-    {"launch": 0, "line": 68, "space": "global", "op": "st", "size": 4, "requests": 5, "wavefronts": np.nan},
-])
+OWNER = {
+    "program": "05 unroll gemm",
+    "shape": "lenet86 layer 1",
+    "source": "12345678",
+    "kernel": "gemm",
+}
+INSTRUCTIONS = pd.DataFrame(
+    [
+        {
+            **OWNER,
+            "line": line,
+            "instruction": name,
+            "space": "shared",
+            "op": op,
+            "bytes": size,
+            "predicated": False,
+            "count": count,
+        }
+        for line, name, op, size, count in (
+            (58, "STS", "st", 4, 1),
+            (64, "LDS", "ld", 4, 16),
+            (64, "LDS.128", "ld", 16, 4),
+        )
+    ]
+)
+SITES = pd.DataFrame(
+    [
+        {
+            "launch": 0,
+            "line": 58,
+            "space": "shared",
+            "op": "st",
+            "size": 4,
+            "requests": 1000,
+            "wavefronts": 1000.0,
+        },
+        {
+            "launch": 0,
+            "line": 64,
+            "space": "shared",
+            "op": "ld",
+            "size": 4,
+            "requests": 32000,
+            "wavefronts": 32000.0,
+        },
+        {
+            "launch": 0,
+            "line": 68,
+            "space": "global",
+            "op": "st",
+            "size": 4,
+            "requests": 5,
+            "wavefronts": np.nan,
+        },
+    ]
+)
 
 
 def explained(ours, theirs, instructions=INSTRUCTIONS, sites=SITES):
     """Map each counter of one launch to its explained row."""
     ours, theirs = (pd.DataFrame([{**OWNER, **values}]) for values in (ours, theirs))
-    table = script.explain_rows(script.compare_tables(ours, theirs), script.Code(sites, instructions))
+    table = script.explain_rows(
+        script.compare_tables(ours, theirs), script.Code(sites, instructions)
+    )
     return {row.counter: row for row in table.itertuples()}
 
 
@@ -43,41 +90,66 @@ def test_joined_loads_are_predicted_by_the_machine_code():
 @pytest.mark.parametrize(("left", "expected"), [("LDS", 40000), ("LDS.128", 16000)])
 def test_loads_that_are_not_joined_keep_their_conflicts(left, expected):
     """Such as a tile's loads, beside a row of weights that all lanes share."""
-    conflicts = SITES.assign(wavefronts=SITES["wavefronts"] + np.where(SITES["line"] == 64, 16000, 0))
+    conflicts = SITES.assign(
+        wavefronts=SITES["wavefronts"] + np.where(SITES["line"] == 64, 16000, 0)
+    )
     code = INSTRUCTIONS.copy()
     code.loc[(code["line"] == 64) & (left == "LDS.128"), "bytes"] = 16  # all of them are joined
-    row = explained({"shared_load_wavefronts": 48000}, {"shared_load_wavefronts": 24000}, code, conflicts)
+    row = explained(
+        {"shared_load_wavefronts": 48000}, {"shared_load_wavefronts": 24000}, code, conflicts
+    )
     assert row["shared_load_wavefronts"].expected == expected
 
 
 @pytest.mark.parametrize(("instructions", "wavefronts"), [(22000, 19000), (32000, 33000)])
 def test_what_the_machine_code_does_not_predict_has_no_reason(instructions, wavefronts):
     loads = {"shared_load_instructions": 32000, "shared_load_wavefronts": 32000}
-    rows = explained(loads, {"shared_load_instructions": instructions, "shared_load_wavefronts": wavefronts})
+    rows = explained(
+        loads, {"shared_load_instructions": instructions, "shared_load_wavefronts": wavefronts}
+    )
     assert rows["shared_load_instructions"].why == rows["shared_load_wavefronts"].why == ""
 
 
 def test_a_kernel_whose_machine_code_is_not_recorded_is_told_from_an_unknown_reason():
     loads = {"shared_load_instructions": 32000}, {"shared_load_instructions": 20000}
-    assert "not been recorded" in explained(*loads, INSTRUCTIONS.iloc[:0])["shared_load_instructions"].unknown
+    assert (
+        "not been recorded"
+        in explained(*loads, INSTRUCTIONS.iloc[:0])["shared_load_instructions"].unknown
+    )
     assert explained(*loads)["shared_load_instructions"].unknown == "unknown"
 
 
 def test_accesses_as_written_have_no_reason():
-    row = explained({"shared_store_wavefronts": 1000}, {"shared_store_wavefronts": 1100})["shared_store_wavefronts"]
+    row = explained({"shared_store_wavefronts": 1000}, {"shared_store_wavefronts": 1100})[
+        "shared_store_wavefronts"
+    ]
     assert (row.as_written, row.why) == (True, "") and row.error > script.ALLOWED
 
 
-THEIRS = pd.DataFrame([{
-    **OWNER, "device": "NVIDIA H200", "date": "2026-11-21", "shared_load_wavefronts": 5000, "shared_load_needed": 5000,
-    "shared_load_conflicts": 7, "shared_store_wavefronts": 1100, "shared_store_needed": 1000,
-    "shared_store_conflicts": 130,
-}])
+THEIRS = pd.DataFrame(
+    [
+        {
+            **OWNER,
+            "device": "NVIDIA H200",
+            "date": "2026-11-21",
+            "shared_load_wavefronts": 5000,
+            "shared_load_needed": 5000,
+            "shared_load_conflicts": 7,
+            "shared_store_wavefronts": 1100,
+            "shared_store_needed": 1000,
+            "shared_store_conflicts": 130,
+        }
+    ]
+)
 
 
 def test_wavefronts_that_no_address_needs_are_subtracted():
     counters = script.separate_extra_wavefronts(THEIRS).iloc[0]
-    names = [f"shared_{op}_{name}" for op in ("store", "load") for name in ("wavefronts", "conflicts", "added")]
+    names = [
+        f"shared_{op}_{name}"
+        for op in ("store", "load")
+        for name in ("wavefronts", "conflicts", "added")
+    ]
     assert counters[names].tolist() == [1000, 30, 100, 5000, 7, 0]
     text = script.format_extra_wavefronts(script.separate_extra_wavefronts(THEIRS))
     assert "| 05 unroll gemm | lenet86 layer 1 | gemm | stores | 1,000 | 100 |\n" in text
@@ -86,26 +158,41 @@ def test_wavefronts_that_no_address_needs_are_subtracted():
 
 def test_predicated_instructions_run_for_warps_without_a_lane():
     predicated = INSTRUCTIONS.assign(predicated=True)
-    rows = explained({"shared_store_instructions": 1000}, {"shared_store_instructions": 1500}, predicated)
+    rows = explained(
+        {"shared_store_instructions": 1000}, {"shared_store_instructions": 1500}, predicated
+    )
     assert rows["shared_store_instructions"].why.startswith("line 58: 1 STS executed also")
 
 
 def test_the_report_counts_what_agrees_and_names_what_does_not():
-    ours = {"global_load_sectors": 100, "shared_load_instructions": 32000, "shared_store_wavefronts": 1000}
-    theirs = {"global_load_sectors": 103, "shared_load_instructions": 20000, "shared_store_wavefronts": 1000}
+    ours = {
+        "global_load_sectors": 100,
+        "shared_load_instructions": 32000,
+        "shared_store_wavefronts": 1000,
+    }
+    theirs = {
+        "global_load_sectors": 103,
+        "shared_load_instructions": 20000,
+        "shared_store_wavefronts": 1000,
+    }
     table = pd.DataFrame(explained(ours, theirs).values())
     texts = script.write_report(table, script.separate_extra_wavefronts(THEIRS), "nvcc 13.0, sm_90")
     text = "".join(texts.values())
     assert "| global loads and stores | 1 | 0 | 1 without |" in text
     assert "| shared memory, accesses as written | 1 | 1 |  |" in text
     assert "| shared memory, accesses joined by nvcc | 1 | 0 | 1 with a reason |" in text
-    assert "| shared load instructions | 32,000 | 20,000 | 20,000 | line 64: 16 LDS, 4 LDS.128 |" in text
+    assert (
+        "| shared load instructions | 32,000 | 20,000 | 20,000 | line 64: 16 LDS, 4 LDS.128 |"
+        in text
+    )
     assert "| 100 / 103 |" in text
 
 
 def test_other_launches_are_refused():
     a, b, twice = (
-        pd.DataFrame([{**OWNER, "source": text, "global_load_sectors": n} for n, text in enumerate(texts, 1)])
+        pd.DataFrame(
+            [{**OWNER, "source": text, "global_load_sectors": n} for n, text in enumerate(texts, 1)]
+        )
         for texts in ("a", "b", "bb")
     )
     with pytest.raises(script.LabError, match="other sources"):
@@ -129,5 +216,7 @@ def test_the_solutions_of_the_practice_pages_are_compared():
     assert practice.keys() == {number for number in exercises() if number.startswith("P")}
     counted, _ = script.count_on_cpu([practice["P6a"], practice["P7b"]])
     counts = counted.set_index(["program", "shape"])["atomic_requests"].to_dict()
-    assert counts == {("P6 double buffer, a_in_the_background.cu", "512 numbers"): 0,
-                      ("P7 persistent grid, b_from_a_queue.cu", "48 rows"): 48 + 4}
+    assert counts == {
+        ("P6 double buffer, a_in_the_background.cu", "512 numbers"): 0,
+        ("P7 persistent grid, b_from_a_queue.cu", "48 rows"): 48 + 4,
+    }

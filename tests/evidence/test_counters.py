@@ -12,7 +12,11 @@ import pytest
 
 pytestmark = pytest.mark.thorough("counters, which the notebooks show, too")
 
-GLOBAL = [f"l1tex__t_{what}_pipe_lsu_mem_global_op_{op}.sum" for op in ("ld", "st") for what in ("requests", "sectors")]
+GLOBAL = [
+    f"l1tex__t_{what}_pipe_lsu_mem_global_op_{op}.sum"
+    for op in ("ld", "st")
+    for what in ("requests", "sectors")
+]
 
 SCRIPT = r"""
 import json, sys
@@ -55,9 +59,14 @@ print(json.dumps([[r.kernel, r.counts, r.sites] for r in checking.launches()]))
 def launches(tmp_path_factory):
     out = tmp_path_factory.mktemp("check") / "records.jsonl"
     environment = {
-        **os.environ, "HOSTCUDA_ENGINE": "cpu", "HOSTCUDA_CHECK": "profile", "HOSTCUDA_CHECK_OUT": str(out),
+        **os.environ,
+        "HOSTCUDA_ENGINE": "cpu",
+        "HOSTCUDA_CHECK": "profile",
+        "HOSTCUDA_CHECK_OUT": str(out),
     }
-    done = subprocess.run([sys.executable, "-c", SCRIPT], env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT], env=environment, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     records = json.loads(done.stdout.splitlines()[-1])
     entries = [json.loads(line) for line in out.read_text().splitlines()]
@@ -66,13 +75,16 @@ def launches(tmp_path_factory):
     return records
 
 
-@pytest.mark.parametrize(("launch", "names", "expected"), [
-    # A vector is one access.
-    (0, [*GLOBAL, "lab__unique_bytes_global.sum"], [1, 16, 1, 16, 2 * 32 * 16]),
-    # Lanes meet again behind an inner loop of unequal length: per row 32 lanes read 128 bytes, then 16 lanes 64 bytes.
-    (1, GLOBAL, [4, 12, 1, 4]),
-    # A long struct is copied once.
-    (2, GLOBAL, [256, 256, 256, 256]),
-])
+@pytest.mark.parametrize(
+    ("launch", "names", "expected"),
+    [
+        # A vector is one access.
+        (0, [*GLOBAL, "lab__unique_bytes_global.sum"], [1, 16, 1, 16, 2 * 32 * 16]),
+        # Lanes meet again behind an inner loop of unequal length: per row 32 lanes read 128 bytes, then 16 lanes 64 bytes.
+        (1, GLOBAL, [4, 12, 1, 4]),
+        # A long struct is copied once.
+        (2, GLOBAL, [256, 256, 256, 256]),
+    ],
+)
 def test_counts_are_as_computed_by_hand(launches, launch, names, expected):
     assert [launches[launch][1][name] for name in names] == expected

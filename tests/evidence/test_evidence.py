@@ -10,13 +10,23 @@ from labkit import draw
 from labkit.base.errors import LabError
 from labkit.evidence.profile import VariantProfile
 
-pytestmark = [pytest.mark.thorough("counters, which the notebooks show, too"), pytest.mark.filterwarnings("error")]
+pytestmark = [
+    pytest.mark.thorough("counters, which the notebooks show, too"),
+    pytest.mark.filterwarnings("error"),
+]
 
 
 def profile(sectors=(800, 100), sites=()):
     rows = [
-        {"variant": f"0{i} rung", "rung": i, "launch": i, "kernel": "conv", COUNTED["global_load_sectors"]: value,
-         COUNTED["global_load_requests"]: value / 4, "source": "made up"}
+        {
+            "variant": f"0{i} rung",
+            "rung": i,
+            "launch": i,
+            "kernel": "conv",
+            COUNTED["global_load_sectors"]: value,
+            COUNTED["global_load_requests"]: value / 4,
+            "source": "made up",
+        }
         for i, value in enumerate(sectors)
     ]
     return VariantProfile(pd.DataFrame(rows), pd.DataFrame(list(sites)), "Source: made up.")
@@ -25,6 +35,7 @@ def profile(sectors=(800, 100), sites=()):
 @pytest.fixture
 def describe(tmp_path):
     """Return a function that draws a figure and returns its description."""
+
     def draw_and_read(figure, *arguments):
         figure(*arguments, path=tmp_path / "figure.png")
         return Image.open(tmp_path / "figure.png").text["Description"]
@@ -32,9 +43,13 @@ def describe(tmp_path):
     return draw_and_read
 
 
-@pytest.mark.parametrize(("sectors", "change"), [
-    ((800, 100), "01 rung: 100 sectors, 8 × fewer."), ((100, 250), "250 sectors, 2.5 × as many"),
-])
+@pytest.mark.parametrize(
+    ("sectors", "change"),
+    [
+        ((800, 100), "01 rung: 100 sectors, 8 × fewer."),
+        ((100, 250), "250 sectors, 2.5 × as many"),
+    ],
+)
 def test_traffic_says_by_how_much_it_changed(describe, sectors, change):
     assert change in describe(draw.traffic, profile(sectors))
 
@@ -44,20 +59,34 @@ def test_traffic_without_counters_is_refused():
         draw.traffic(profile((0, 0)))
 
 
-@pytest.mark.parametrize(("words", "banks"), [(np.zeros(32, int), 1),  # all want the same word
-                                              (np.where(np.arange(32) < 16, np.arange(32) * 2, -1), 16)])
+@pytest.mark.parametrize(
+    ("words", "banks"),
+    [
+        (np.zeros(32, int), 1),  # all want the same word
+        (np.where(np.arange(32) < 16, np.arange(32) * 2, -1), 16),
+    ],
+)
 def test_lanes_that_share_a_word_or_take_no_part_do_not_conflict(describe, words, banks):
     """The pages draw lanes that do."""
     assert f"1 wavefront, no conflict, {banks} of 32 banks used" in describe(draw.banks, words)
 
 
-@pytest.mark.parametrize("words", [np.full(4, -1), np.arange(33), np.zeros(3), np.zeros((2, 2), int)])
+@pytest.mark.parametrize(
+    "words", [np.full(4, -1), np.arange(33), np.zeros(3), np.zeros((2, 2), int)]
+)
 def test_what_is_no_warp_is_refused(words):
     with pytest.raises(LabError, match=r"draw\.banks"):
         draw.banks(words)
 
 
-SITE = {"variant": "04", "kernel": "conv", "file": "a.cu", "space": "shared", "op": "ld", "requests": 10}
+SITE = {
+    "variant": "04",
+    "kernel": "conv",
+    "file": "a.cu",
+    "space": "shared",
+    "op": "ld",
+    "requests": 10,
+}
 
 
 def test_without_an_access_to_shared_memory_there_are_no_conflicts_to_draw():
@@ -67,6 +96,12 @@ def test_without_an_access_to_shared_memory_there_are_no_conflicts_to_draw():
 
 @pytest.mark.parametrize("line", [None, 41])
 def test_bank_conflicts_of_no_known_line_count(describe, line):
-    sites = [SITE | {"file": None, "line": None, "wavefronts": 30}, SITE | {"line": line, "wavefronts": 10}]
+    sites = [
+        SITE | {"file": None, "line": None, "wavefronts": 30},
+        SITE | {"line": line, "wavefronts": 10},
+    ]
     description = describe(draw.bank_conflicts, profile(sites=sites))
-    assert "04  line unknown  load 3" in description and f"04  line {line or 'unknown'}  load 1" in description
+    assert (
+        "04  line unknown  load 3" in description
+        and f"04  line {line or 'unknown'}  load 1" in description
+    )

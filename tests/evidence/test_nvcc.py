@@ -42,20 +42,42 @@ def test_nvcc_compiles_the_ladder_without_a_gpu():
 def test_products_of_four_warps_are_compiled_as_on_an_h200():
     """For sm_90a; in float with the registers that a launch may use whose warps exchange some of them."""
     steps = [labkit.variant(number, step="warpgroups") for number in (10, 11)]
-    by_variant = resources.resources(steps, labkit.LENET86[1]).query("kernel == 'conv'").set_index("variant")
-    assert set(by_variant["source"]) == {"nvcc, sm_90a"} and (by_variant["spill_store_bytes"] == 0).all()
+    by_variant = (
+        resources.resources(steps, labkit.LENET86[1]).query("kernel == 'conv'").set_index("variant")
+    )
+    assert (
+        set(by_variant["source"]) == {"nvcc, sm_90a"}
+        and (by_variant["spill_store_bytes"] == 0).all()
+    )
     assert by_variant.loc[steps[1].label, "registers"] == 168 == (8 * 216 + 4 * 72) // 12
 
 
 @needs_nvcc
-@pytest.mark.parametrize("layer", [labkit.LENET86[1], labkit.LENET72[1], labkit.Layer("8 maps", 4, 43, 43, 8, 5),
-                                   labkit.Layer("12 maps", 3, 48, 48, 12, 7)], ids=str)
+@pytest.mark.parametrize(
+    "layer",
+    [
+        labkit.LENET86[1],
+        labkit.LENET72[1],
+        labkit.Layer("8 maps", 4, 43, 43, 8, 5),
+        labkit.Layer("12 maps", 3, 48, 48, 12, 7),
+    ],
+    ids=str,
+)
 def test_products_of_four_warps_are_not_serialized(layer, tmp_path):
     """If registers do not suffice, nvcc says so in a remark."""
     step = labkit.variant(11, step="warpgroups")
     defines = [f"-D{name}={value}" for name, value in step.defines(layer).items()]
-    command = ["nvcc", *NVCC_OPTIONS, "-arch=sm_90a", "-cubin", "-o", str(tmp_path / "conv.cubin"), *defines,
-               f"-I{cuda_src()}", str(step.rung.step_file("warpgroups"))]
+    command = [
+        "nvcc",
+        *NVCC_OPTIONS,
+        "-arch=sm_90a",
+        "-cubin",
+        "-o",
+        str(tmp_path / "conv.cubin"),
+        *defines,
+        f"-I{cuda_src()}",
+        str(step.rung.step_file("warpgroups")),
+    ]
     compiled = subprocess.run(command, capture_output=True, text=True, check=True)
     assert "serialized" not in compiled.stdout + compiled.stderr
 
@@ -74,7 +96,10 @@ def test_what_nvcc_refuses_is_told():
         resources.resources(labkit.variant(1, source=source), labkit.LENET86[1])
 
 
-@pytest.mark.skipif(nsight.find("nvdisasm") is None or shutil.which("nvcc") is None, reason="needs nvcc and nvdisasm")
+@pytest.mark.skipif(
+    nsight.find("nvdisasm") is None or shutil.which("nvcc") is None,
+    reason="needs nvcc and nvdisasm",
+)
 def test_nvcc_joins_the_reads_of_a_row():
     instructions = memory_instructions(labkit.variant(5), labkit.LENET86[0])
     loads = instructions[(instructions["space"] == "shared") & (instructions["op"] == "ld")]

@@ -37,7 +37,7 @@ def test_without_a_layer_a_small_one_shows_the_race():
     """The tile is used again for the next channel, without a barrier in between."""
     whole = labkit.variant(4).source
     at = whole.rindex("__syncthreads();")
-    racy = labkit.variant(4, whole[:at] + whole[at + len("__syncthreads();"):])
+    racy = labkit.variant(4, whole[:at] + whole[at + len("__syncthreads();") :])
     report = labkit.sanitize(racy, tool="racecheck")
     assert not report.clean and set(report.table["tool"]) == {"racecheck"}
     assert labkit.sanitize(4, tool="racecheck").clean

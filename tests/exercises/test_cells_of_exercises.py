@@ -21,12 +21,16 @@ EXERCISES = exercises()
 OWN_START = set()  # starting code that is written for the exercise, not a kernel of the ladder
 PAGES = execute.list_notebooks("", execute.PRACTICE)
 BEYOND = ("15", "16")  # of tools and other people's kernels: without exercises
-_CELL = re.compile(r"%%(kernel|cuda) ([^\n]*?)--exercise +((?:\d\d|P\d)[a-z])\b([^\n]*)\n(.*)", re.S)
+_CELL = re.compile(
+    r"%%(kernel|cuda) ([^\n]*?)--exercise +((?:\d\d|P\d)[a-z])\b([^\n]*)\n(.*)", re.S
+)
 _GRADED = re.compile(r'lab\.grade\("((?:\d\d|P\d)[a-z])"')
 
 
 def sources(path, kind):
-    return [cell.source for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == kind]
+    return [
+        cell.source for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == kind
+    ]
 
 
 def cells(path):
@@ -56,7 +60,9 @@ def test_a_page_beyond_the_lab_asks_for_predictions_and_compares_them(page):
     (path,) = (path for path in PAGES if path.stem[:2] == page)
     code = "\n".join(sources(path, "code"))
     guesses = re.findall(r"^(\w+) = lab\.predict\(", code, re.M)
-    assert len(guesses) >= 2 and sorted(re.findall(r"^(\w+)\.against\(", code, re.M)) == sorted(guesses)
+    assert len(guesses) >= 2 and sorted(re.findall(r"^(\w+)\.against\(", code, re.M)) == sorted(
+        guesses
+    )
     assert not _GRADED.search(code)
 
 
@@ -66,13 +72,17 @@ def test_a_cell_has_the_starting_code(path):
         asked = EXERCISES[number]
         if "--part" in arguments.split():
             code = with_functions(asked.start, code)
-        assert code.rstrip("\n") == asked.start.rstrip("\n"), f"the cell of {number} differs from {asked.file.name}"
+        assert code.rstrip("\n") == asked.start.rstrip("\n"), (
+            f"the cell of {number} differs from {asked.file.name}"
+        )
         assert magic == ("kernel" if isinstance(asked.subject, InPlaceOf) else "cuda")
         graded = re.search(rf'lab\.grade\("{number}", (\w+)\)', "\n".join(sources(path, "code")))
         assert graded and graded[1] in arguments.split()
 
 
-@pytest.mark.parametrize("number", sorted(number for number, asked in EXERCISES.items() if asked.start))
+@pytest.mark.parametrize(
+    "number", sorted(number for number, asked in EXERCISES.items() if asked.start)
+)
 def test_the_starting_code_of_a_rungs_exercise_is_a_kernel_of_the_ladder(number):
     files = [*cuda_src().glob("[0-9][0-9]_*.cu"), *cuda_src().glob("steps/*/*.cu")]
     starts = {select_view(path.read_text(encoding="utf-8"), skeleton=True) for path in files}
@@ -84,7 +94,9 @@ def test_the_starting_code_of_a_rungs_exercise_is_a_kernel_of_the_ladder(number)
 def test_it_begins_with_the_kernel_of_its_page(number):
     """It is the rung's kernel or that of its step, without the comment at the top."""
     asked = EXERCISES[number]
-    assert asked.start == select_view(variant(asked.subject.name, **asked.subject.options).source, skeleton=True)
+    assert asked.start == select_view(
+        variant(asked.subject.name, **asked.subject.options).source, skeleton=True
+    )
 
 
 _TIMES = re.compile(r"([\d.]+) (?:ms )?in place of ([\d.]+) on (layer \d)")
@@ -95,14 +107,18 @@ def _recorded_ms(code, layer):
     """Return the recorded op time of the kernel of the ladder, or of the solution, that has this code."""
     recorded = labkit.recorded("H200")
     measured = {*recorded.table["label"]}
-    same = [kernel for kernel in (*SOLUTIONS, *KERNELS) if code_lines(kernel.source) == code_lines(code)]
+    same = [
+        kernel for kernel in (*SOLUTIONS, *KERNELS) if code_lines(kernel.source) == code_lines(code)
+    ]
     return recorded.op_ms(next(kernel for kernel in same if kernel.label in measured), layer)
 
 
 @pytest.mark.parametrize("page", [f"{number:02}" for number in range(1, 8)])
 def test_an_exercise_of_part_1_gains_or_says_that_it_does_not(page):
     """The times in its text are the recorded ones; at least one exercise of a number gains more than a tenth."""
-    text = "\n\n".join(source for path in PAGES if path.stem[:2] == page for source in sources(path, "markdown"))
+    text = "\n\n".join(
+        source for path in PAGES if path.stem[:2] == page for source in sources(path, "markdown")
+    )
     gains = []
     for number in (page + "a", page + "b"):
         asked, introduced = EXERCISES[number], re.search(rf"^\*\*{number} .*", text, re.M)[0]
@@ -110,5 +126,7 @@ def test_an_exercise_of_part_1_gains_or_says_that_it_does_not(page):
             ms = [_recorded_ms(code, LAYERS[layer]) for code in (asked.solution, asked.start)]
             assert [after, before] == [f"{time:#.3g}" for time in ms]
         gains.append(max(float(before) / float(after) for after, before, _ in times))
-        assert (_NOT_FASTER in introduced) == (gains[-1] < 1.05), f"{number} is {gains[-1]:.2f} times as fast"
+        assert (_NOT_FASTER in introduced) == (gains[-1] < 1.05), (
+            f"{number} is {gains[-1]:.2f} times as fast"
+        )
     assert max(gains) > 1.1

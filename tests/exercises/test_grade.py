@@ -27,8 +27,22 @@ from labkit.exercises.exercise import (
     hand_over,
     receive,
 )
-from labkit.exercises.grade import Grade, GradeLine, _require_prediction, _write_advice, describe_times, grade
-from labkit.exercises.judge import _LOOK, BUDGET, ChildResult, _list_kinds, find_mistake, list_goal_lines
+from labkit.exercises.grade import (
+    Grade,
+    GradeLine,
+    _require_prediction,
+    _write_advice,
+    describe_times,
+    grade,
+)
+from labkit.exercises.judge import (
+    _LOOK,
+    BUDGET,
+    ChildResult,
+    _list_kinds,
+    find_mistake,
+    list_goal_lines,
+)
 from labkit.exercises.subjects import Before, Numbers
 
 pytestmark = pytest.mark.thorough("every exercise: minutes; the notebooks grade a few")
@@ -54,7 +68,7 @@ def test_the_starting_code_is_no_attempt():
 
 def test_a_kernel_that_meets_the_goal_is_noted(capsys):
     assert grade("04a", TILING.solution.replace("[TILE + 32]", "[48]")).passed
-    assert 'goal met' in capsys.readouterr().out
+    assert "goal met" in capsys.readouterr().out
     assert progress.read()["04a"]["met"]
     assert "Exercises: 1 of" in progress.progress()._repr_html_()
 
@@ -73,11 +87,20 @@ def test_a_number_that_the_page_lets_one_predict_has_to_be_predicted(number, rig
     name = asked.goals[0].predicted
     monkeypatch.setattr(progress, "predicted", {})
     met = Grade(asked, (GradeLine(True, "right"), GradeLine(True, "counted")), (right,))
-    assert _require_prediction(met).passed  # nothing was asked: as in a class, where only kernels are handed in
-    for guess, says in ((..., "not shown yet"), (right + 1, f"{right}, and you predicted {right + 1}")):
+    assert _require_prediction(
+        met
+    ).passed  # nothing was asked: as in a class, where only kernels are handed in
+    for guess, says in (
+        (..., "not shown yet"),
+        (right + 1, f"{right}, and you predicted {right + 1}"),
+    ):
         labkit.predict(**{name: guess})
         missed = _require_prediction(met)
-        assert missed.verdict == "goal missed" and says in str(missed) and f"lab.predict({name}=...)" in missed.mistake
+        assert (
+            missed.verdict == "goal missed"
+            and says in str(missed)
+            and f"lab.predict({name}=...)" in missed.mistake
+        )
         assert not missed.wants_hint
     labkit.predict(**{name: right})
     assert _require_prediction(met) == met
@@ -85,14 +108,20 @@ def test_a_number_that_the_page_lets_one_predict_has_to_be_predicted(number, rig
 
 def test_a_met_goal_gets_no_sentence_for_a_mistake():
     asked = Exercise("x", None, mistakes=(Mistake("always", lambda attempt: True),))
-    for lines, says in (([GradeLine(True, "a")], ""), ([GradeLine(True, "a"), GradeLine(False, "b", BUDGET)], ""),
-                        ([GradeLine(True, "a"), GradeLine(False, "b")], "always")):
+    for lines, says in (
+        ([GradeLine(True, "a")], ""),
+        ([GradeLine(True, "a"), GradeLine(False, "b", BUDGET)], ""),
+        ([GradeLine(True, "a"), GradeLine(False, "b")], "always"),
+    ):
         assert find_mistake(replace(asked, folder=TILING.folder), Attempt("code"), lines) == says
 
 
 def test_each_new_miss_unlocks_a_hint():
     missed = Grade(TILING, (GradeLine(False, "wavefronts"),))
-    hints = [_write_advice(missed, source, record=True) for source in ("first", "first", "second", "third", "fourth")]
+    hints = [
+        _write_advice(missed, source, record=True)
+        for source in ("first", "first", "second", "third", "fourth")
+    ]
     expected = [0, 0, 1, 2, 2]
     for hint, at in zip(hints, expected, strict=True):
         assert hint.startswith(f"Hint {at + 1} of 3: {TILING.hints[at]}")
@@ -103,7 +132,9 @@ def test_each_new_miss_unlocks_a_hint():
 def test_each_seed_draws_other_inputs_and_the_same_seed_the_same(number):
     def drawn(seed):
         subject = exercise(number).with_seed(seed).subject
-        return [case.what for case in subject.cases], pickle.dumps([*map(subject.inputs, subject.cases)])
+        return [case.what for case in subject.cases], pickle.dumps(
+            [*map(subject.inputs, subject.cases)]
+        )
 
     (shapes, inputs), (others, other_inputs) = drawn("one"), drawn("two")
     assert drawn("one") == (shapes, inputs)
@@ -114,13 +145,24 @@ def test_each_seed_draws_other_inputs_and_the_same_seed_the_same(number):
 def test_the_child_gets_neither_the_seed_nor_what_is_expected(number, tmp_path):
     asked = exercise(number).with_seed("only the judge knows")
     hand_over(asked, asked.start, tmp_path)
-    assert not [path for path in tmp_path.rglob("*") if path.is_file() and asked.seed.encode() in path.read_bytes()]
+    assert not [
+        path
+        for path in tmp_path.rglob("*")
+        if path.is_file() and asked.seed.encode() in path.read_bytes()
+    ]
     child, _ = receive(tmp_path)
     assert child.subject.cases == asked.subject.cases and child.subject.seed == ""
     sent = pickle.loads((tmp_path / "inputs").read_bytes())
     if number == "P3a":
-        outputs = [argument for launches in sent for argument in launches[0].arguments if isinstance(argument, Before)]
-        assert len(outputs) == len(sent) and not any(output.array.any() for output in outputs)  # zeros: not yet summed
+        outputs = [
+            argument
+            for launches in sent
+            for argument in launches[0].arguments
+            if isinstance(argument, Before)
+        ]
+        assert len(outputs) == len(sent) and not any(
+            output.array.any() for output in outputs
+        )  # zeros: not yet summed
 
 
 HEADS = {
@@ -138,36 +180,71 @@ LOAD = "if (x < columns && y < rows) tile[threadIdx.y][threadIdx.x] = in[y * col
 STORE = "if (ox < rows && oy < columns) out[oy * rows + ox] = "
 DODGES = {  # the body of a kernel that does not do the work, and a part of the answer
     "a formula in place of loads": (
-        "P1b", "for (int i = threadIdx.x; i < rows * columns; i += 32) out[i] = i % rows * columns + i / rows;", "✗"),
-    "the sum by a formula": ("P3a", FIRST + "float s = 0; for (int i = 0; i < n; ++i) s += i % 13 - 4; total[0] = s;",
-                             "✗ right"),
-    "a sum by one thread": ("P3b", FIRST + "float s = 0; for (int i = 0; i < n; ++i) s += x[i]; total[0] = s;",
-                            "✗ load requests, 16,384 numbers: 16,384"),
+        "P1b",
+        "for (int i = threadIdx.x; i < rows * columns; i += 32) out[i] = i % rows * columns + i / rows;",
+        "✗",
+    ),
+    "the sum by a formula": (
+        "P3a",
+        FIRST + "float s = 0; for (int i = 0; i < n; ++i) s += i % 13 - 4; total[0] = s;",
+        "✗ right",
+    ),
+    "a sum by one thread": (
+        "P3b",
+        FIRST + "float s = 0; for (int i = 0; i < n; ++i) s += x[i]; total[0] = s;",
+        "✗ load requests, 16,384 numbers: 16,384",
+    ),
     "a scan by one thread": (
-        "P4b", "if (threadIdx.x == 0) for (int i = 0, s = 0; i < columns; ++i) "
-        "y[blockIdx.x * columns + i] = s += x[blockIdx.x * columns + i];", "✗ load requests, 4 rows of 256: 1,024"),
+        "P4b",
+        "if (threadIdx.x == 0) for (int i = 0, s = 0; i < columns; ++i) "
+        "y[blockIdx.x * columns + i] = s += x[blockIdx.x * columns + i];",
+        "✗ load requests, 4 rows of 256: 1,024",
+    ),
     "atomics for loads of global memory": (
-        "P1b", HERE + STORE + "atomicAdd((float *)in + ox * columns + oy, 0);",
-        "✗ sectors per load, a matrix of 64 x 96: 32"),
+        "P1b",
+        HERE + STORE + "atomicAdd((float *)in + ox * columns + oy, 0);",
+        "✗ sectors per load, a matrix of 64 x 96: 32",
+    ),
     "atomics for stores": (
-        "P1b", HERE + "if (x < columns && y < rows) atomicExch(out + x * rows + y, in[y * columns + x]);",
-        "✗ sectors per store, a matrix of 64 x 96: 3"),
+        "P1b",
+        HERE + "if (x < columns && y < rows) atomicExch(out + x * rows + y, in[y * columns + x]);",
+        "✗ sectors per store, a matrix of 64 x 96: 3",
+    ),
     "atomics for loads of shared memory": (
-        "P1b", "__shared__ float tile[32][32];\n" + HERE + LOAD + STORE
-        + "atomicAdd(&tile[threadIdx.x][threadIdx.y], 0);", "✗ bank conflicts, a matrix of 64 x 96: 5"),
+        "P1b",
+        "__shared__ float tile[32][32];\n"
+        + HERE
+        + LOAD
+        + STORE
+        + "atomicAdd(&tile[threadIdx.x][threadIdx.y], 0);",
+        "✗ bank conflicts, a matrix of 64 x 96: 5",
+    ),
     "no conflicts, because there is no tile": (
-        "P1b", HERE + "if (x < columns && y < rows) out[x * rows + y] = in[y * columns + x];",
-        "the work takes at least 96 shared instructions"),
+        "P1b",
+        HERE + "if (x < columns && y < rows) out[x * rows + y] = in[y * columns + x];",
+        "the work takes at least 96 shared instructions",
+    ),
     "many stores of one lane beside the wide ones": (
-        "P1b", HERE + "if (x < columns && y < rows) { for (int i = 0; i < 20; ++i) if (threadIdx.x == 0) "
+        "P1b",
+        HERE + "if (x < columns && y < rows) { for (int i = 0; i < 20; ++i) if (threadIdx.x == 0) "
         "((volatile float *)out)[x * rows + y] = 0; out[x * rows + y] = in[y * columns + x]; }",
-        "✗ sectors per store, a matrix of 64 x 96: 5"),
+        "✗ sectors per store, a matrix of 64 x 96: 5",
+    ),
     "atomics whose old value is used": (
-        "P2a", "for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) "
-        "if (atomicAdd(&bins[pixels[i]], 2) < 12345) atomicSub(&bins[pixels[i]], 1);", "✗ atomic requests"),
+        "P2a",
+        "for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) "
+        "if (atomicAdd(&bins[pixels[i]], 2) < 12345) atomicSub(&bins[pixels[i]], 1);",
+        "✗ atomic requests",
+    ),
     "a variable of the worker as shared memory": (
-        "P1b", "static thread_local float tile[32][33];\n" + HERE + LOAD + STORE + "tile[threadIdx.x][threadIdx.y];",
-        "no thread_local variables"),
+        "P1b",
+        "static thread_local float tile[32][33];\n"
+        + HERE
+        + LOAD
+        + STORE
+        + "tile[threadIdx.x][threadIdx.y];",
+        "no thread_local variables",
+    ),
 }
 
 
@@ -187,18 +264,23 @@ def test_a_kernel_that_knows_the_shapes_of_the_lab_is_not_right():
 WRONG = "right\non {}, B = 2 (integers): 9 of 5780 outputs\nThe first two:\n   b  m  h  w  got\n   {} 2 17  9 -3.5 4\n"
 
 
-@pytest.mark.parametrize(("number", "image", "says"), [
-    ("02a", 0, "computes the first of these. Follow it"),
-    ("01a", 0, "should store y[0, 2, 17, 9]?"),  # outputs have to change their threads
-    ("02b", 0, "should store y[0, 2, 17, 9]?"),
-    ("01b", 0, "lab.step(mine, thread=(9, 1), block=(2, 2), layer=lab.Layer("),
-    ("05b", 0, ', kernel="gemm")'),
-    ("01b", 1, "should store y[1, 2, 17, 9]?"),  # a thread is followed on the first image
-    ("07a", 0, "should store y[0, 2, 17, 9]?"),  # its threads have several outputs
-])
+@pytest.mark.parametrize(
+    ("number", "image", "says"),
+    [
+        ("02a", 0, "computes the first of these. Follow it"),
+        ("01a", 0, "should store y[0, 2, 17, 9]?"),  # outputs have to change their threads
+        ("02b", 0, "should store y[0, 2, 17, 9]?"),
+        ("01b", 0, "lab.step(mine, thread=(9, 1), block=(2, 2), layer=lab.Layer("),
+        ("05b", 0, ', kernel="gemm")'),
+        ("01b", 1, "should store y[1, 2, 17, 9]?"),  # a thread is followed on the first image
+        ("07a", 0, "should store y[0, 2, 17, 9]?"),  # its threads have several outputs
+    ],
+)
 def test_wrong_results_without_a_known_cause_name_the_thread_to_follow(number, image, says):
     asked = exercise(number)
-    layer = next(case.what[0] for case in asked.subject.cases if case.name == "several rows of tiles")
+    layer = next(
+        case.what[0] for case in asked.subject.cases if case.name == "several rows of tiles"
+    )
     goals = (GradeLine(None, goal.what) for goal in asked.goals)
     wrong = Grade(asked, (GradeLine(False, WRONG.format(layer, image)), *goals))
     assert says in _write_advice(wrong, "wrong", record=False)
@@ -207,20 +289,39 @@ def test_wrong_results_without_a_known_cause_name_the_thread_to_follow(number, i
 def test_a_second_wrong_result_without_a_known_cause_gets_the_first_hint():
     asked = exercise("00a")
     text = "right\nsum, 50 elements, is wrong: 2 of 50 elements. The first, [3]: 4, expected 3"
-    wrong = Grade(asked, (GradeLine(False, text), *(GradeLine(None, goal.what) for goal in asked.goals)))
-    answers = [_write_advice(wrong, source, record=True) for source in ("first", "first", "second", "third")]
-    assert all(advice.startswith("Which thread should store element [3], or add to it?") for advice in answers)
+    wrong = Grade(
+        asked, (GradeLine(False, text), *(GradeLine(None, goal.what) for goal in asked.goals))
+    )
+    answers = [
+        _write_advice(wrong, source, record=True)
+        for source in ("first", "first", "second", "third")
+    ]
+    assert all(
+        advice.startswith("Which thread should store element [3], or add to it?")
+        for advice in answers
+    )
     assert ["Hint" in advice for advice in answers] == [False, False, True, True]
     assert f"\nHint 1 of 3: {asked.hints[0]}" in answers[2] and "\nHint 2 of 3" in answers[3]
 
 
-@pytest.mark.parametrize(("text", "says"), [
-    ("1 of 1 elements. The first, [0]: 5, expected 9", "is each input taken exactly once?"),
-    ("2 of 9 elements. The first, [3]: nan, expected 1", "which number is the first that is 0, inf or nan"),
-    ("2 of 9 elements. The first, [3]: -inf, expected 1", "A thread stores -inf to element [3]."),
-    ("2 of 9 elements. The first, [3]: nan, expected 1\n2 of its elements hold: no thread has stored them",
-     "Which thread should store element [3]"),
-])
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("1 of 1 elements. The first, [0]: 5, expected 9", "is each input taken exactly once?"),
+        (
+            "2 of 9 elements. The first, [3]: nan, expected 1",
+            "which number is the first that is 0, inf or nan",
+        ),
+        (
+            "2 of 9 elements. The first, [3]: -inf, expected 1",
+            "A thread stores -inf to element [3].",
+        ),
+        (
+            "2 of 9 elements. The first, [3]: nan, expected 1\n2 of its elements hold: no thread has stored them",
+            "Which thread should store element [3]",
+        ),
+    ],
+)
 def test_what_is_asked_about_a_wrong_element(text, says):
     graded = Grade(exercise("P3a"), (GradeLine(False, f"right\nx, 9 numbers, is wrong: {text}"),))
     assert says in graded.thread_advice
@@ -231,8 +332,10 @@ def test_each_kind_of_finding_has_advice():
     runtime = Path(hostcuda.__file__).parent / "runtime"
     files = ("hooks.cpp", "races.cpp", "records.cpp", "allocations.cpp")
     text = "".join((runtime / name).read_text() for name in files)
-    kinds = {*re.findall(r'report\(\w+(?:\(\))?, "\w+", "([a-z ]+)"', text),
-             *re.findall(r'report_place\("([a-z ]+)"|\bf\.kind = "([a-z ]+)"', text)}
+    kinds = {
+        *re.findall(r'report\(\w+(?:\(\))?, "\w+", "([a-z ]+)"', text),
+        *re.findall(r'report_place\("([a-z ]+)"|\bf\.kind = "([a-z ]+)"', text),
+    }
     kinds = {kind if isinstance(kind, str) else "".join(kind) for kind in kinds}
     assert len(kinds) > 8 and kinds - {*_LOOK} == {"exited lanes"}
 
@@ -245,11 +348,17 @@ def test_what_follows_from_a_divergent_barrier_is_left_out():
 
 def test_a_solution_is_compared_with_the_kernel_that_one_began_with(monkeypatch):
     monkeypatch.setattr("labkit.exercises.grade.device", lambda: SimpleNamespace(engine="cpu"))
-    assert ": 02 constant, where you began, 12.3 ms; the solution " in describe_times(exercise("03a"))
+    assert ": 02 constant, where you began, 12.3 ms; the solution " in describe_times(
+        exercise("03a")
+    )
     fused = describe_times(exercise("06a"))
     assert ": 06 fusion, where you began, " in fused and "of the page" not in fused
-    assert describe_times(exercise("05b")).endswith(", 20.0 ms; the solution 15.6 ms.")  # a step of the rung
-    assert describe_times(exercise("07a")).endswith(", 5.84 ms; the solution 1.84 ms.")  # the rung itself
+    assert describe_times(exercise("05b")).endswith(
+        ", 20.0 ms; the solution 15.6 ms."
+    )  # a step of the rung
+    assert describe_times(exercise("07a")).endswith(
+        ", 5.84 ms; the solution 1.84 ms."
+    )  # the rung itself
 
 
 def test_a_kernel_without_an_estimated_time_is_told_its_busiest_unit(monkeypatch):
@@ -258,11 +367,21 @@ def test_a_kernel_without_an_estimated_time_is_told_its_busiest_unit(monkeypatch
     monkeypatch.setattr(grade, "device", lambda: SimpleNamespace(engine="cpu"))
     asked = exercise("05b")
     for why_not, expected in (
-        ("it gathers", "By its counts on lenet86 layer 1, its busiest unit needs less time than before.\n"),
-        ("", "On lenet86 layer 1: no time; its busiest unit needs less time than before. Not measured.\n"),
+        (
+            "it gathers",
+            "By its counts on lenet86 layer 1, its busiest unit needs less time than before.\n",
+        ),
+        (
+            "",
+            "On lenet86 layer 1: no time; its busiest unit needs less time than before. Not measured.\n",
+        ),
     ):
-        made = SimpleNamespace(why_not=why_not, time="no time", note="Not measured.",
-                               against=lambda start: f"{start.time}; its busiest unit needs less time than before")
+        made = SimpleNamespace(
+            why_not=why_not,
+            time="no time",
+            note="Not measured.",
+            against=lambda start: f"{start.time}; its busiest unit needs less time than before",
+        )
         monkeypatch.setattr(grade, "estimate", lambda *args, made=made: made)
         assert grade._describe_estimates(asked, asked.start) == expected
 
@@ -271,26 +390,54 @@ def test_every_failed_attempt_counts_and_only_some_unlock_a_hint():
     goal = GradeLine(True, "wavefronts")
     wrong = Grade(TILING, (GradeLine(False, "right"), GradeLine(None, "wavefronts")))
     attempts = [
-        wrong, wrong, Grade(TILING, (GradeLine(False, "changed lines", BUDGET), goal)),
-        Grade(TILING, (GradeLine(False, "wavefronts"),), mistake="a typical one"), Grade(TILING, (goal,)),
+        wrong,
+        wrong,
+        Grade(TILING, (GradeLine(False, "changed lines", BUDGET), goal)),
+        Grade(TILING, (GradeLine(False, "wavefronts"),), mistake="a typical one"),
+        Grade(TILING, (goal,)),
     ]
     for attempt in attempts:
         _write_advice(attempt, repr(attempt), record=True)
-    assert '<td class="figure">3</td>' in progress.progress()._repr_html_()  # the first two are one and the same
+    assert (
+        '<td class="figure">3</td>' in progress.progress()._repr_html_()
+    )  # the first two are one and the same
     missed = Grade(TILING, (GradeLine(False, "wavefronts"),))
     assert _write_advice(missed, "missed", record=True).startswith("Hint 1 of 3")
 
 
-@pytest.mark.parametrize(("edit", "says"), [
-    ((SUM, SUM + " if (blockIdx.x == 0) *(volatile int *)0 = 1;"), "line"),
-    (("if (h < Ho && w < Wo)", "__syncthreads(); if (h < Ho && w < Wo)"), "goal missed"),
-    (("        __syncthreads();                                    // all threads",
-      "        if (threadIdx.x < 8) __syncthreads();               // all threads"), "to reach the barrier"),
-    (("int M, int)", "int M)"), "a kernel of the ladder has nine"),
-    (("__global__\nvoid conv", "__global__\nvoid conv2(float *) {}\n__global__ void conv3"), "has to define conv"),
-    (("__global__\nvoid conv", "__global__ void f(float *) {}\n__global__\nvoid conv"), "has f and conv"),
-    (("float sum = 0;", "float sum = 0"), "line 24: error: expected ',' or ';' before 'for'"),
-], ids=["crashes", "barrier of all", "barrier of some", "signature", "two others", "one too many", "no CUDA"])
+@pytest.mark.parametrize(
+    ("edit", "says"),
+    [
+        ((SUM, SUM + " if (blockIdx.x == 0) *(volatile int *)0 = 1;"), "line"),
+        (("if (h < Ho && w < Wo)", "__syncthreads(); if (h < Ho && w < Wo)"), "goal missed"),
+        (
+            (
+                "        __syncthreads();                                    // all threads",
+                "        if (threadIdx.x < 8) __syncthreads();               // all threads",
+            ),
+            "to reach the barrier",
+        ),
+        (("int M, int)", "int M)"), "a kernel of the ladder has nine"),
+        (
+            ("__global__\nvoid conv", "__global__\nvoid conv2(float *) {}\n__global__ void conv3"),
+            "has to define conv",
+        ),
+        (
+            ("__global__\nvoid conv", "__global__ void f(float *) {}\n__global__\nvoid conv"),
+            "has f and conv",
+        ),
+        (("float sum = 0;", "float sum = 0"), "line 24: error: expected ',' or ';' before 'for'"),
+    ],
+    ids=[
+        "crashes",
+        "barrier of all",
+        "barrier of some",
+        "signature",
+        "two others",
+        "one too many",
+        "no CUDA",
+    ],
+)
 def test_an_answer_in_a_sentence(edit, says):
     source = TILING.start.replace(*edit)
     assert source != TILING.start
@@ -301,8 +448,14 @@ def test_an_answer_in_a_sentence(edit, says):
     assert says in verdict
 
 
-@pytest.mark.parametrize("endless", ["volatile int *at = (volatile int *)x; while (at[0] != 12345) {}",
-                                     'for (int i = 0; i < 100000; ++i) printf("x");'], ids=["waits", "floods printf"])
+@pytest.mark.parametrize(
+    "endless",
+    [
+        "volatile int *at = (volatile int *)x; while (at[0] != 12345) {}",
+        'for (int i = 0; i < 100000; ++i) printf("x");',
+    ],
+    ids=["waits", "floods printf"],
+)
 def test_a_kernel_that_does_not_end_is_ended(endless):
     assert "was still running after 20 s" in answer(TILING.start.replace(SUM, f"{SUM} {endless}"))
 
@@ -313,17 +466,31 @@ def test_the_heap_of_kernels_ends_where_its_limit_is():
     assert "null pointer, line 23: writ" in answer(TILING.start.replace(SUM, f"{SUM} {allocates}"))
 
 
-@pytest.mark.parametrize(("number", "attempts", "says"), [
-    *((number, [TILING.start], r"there is no exercise .*; there are .*04a") for number in ("99z", "04", 4, "", None)),
-    ("04a", [], r'is answered by one kernel: grade\("04a", mine\)'),
-    ("04a", [TILING.start] * 2, r'is answered by one kernel: grade\("04a", mine\)'),
-    ("04a", [3.5], r"an attempt is a kernel cell's variant or module, a \.cu file or its text, not 3\.5"),
-    ("04a", [""], "an attempt is a kernel cell's variant or module"),
-    ("04a", ["mine.cu"], r"there is no kernel file mine\.cu; give the path"),
-    ("04a", ["import os\n"], "has to define conv; it defines no __global__ void function"),
-    ("04a", [TILING.start + "//\n" * 1000], r"this has 1,0\d\d lines and [\d,]+ characters: an attempt may have 1,000"),
-    ("04a", [labkit.variant(3)], "this is 03 registers, but the exercise asks for 04 tiling"),
-])
+@pytest.mark.parametrize(
+    ("number", "attempts", "says"),
+    [
+        *(
+            (number, [TILING.start], r"there is no exercise .*; there are .*04a")
+            for number in ("99z", "04", 4, "", None)
+        ),
+        ("04a", [], r'is answered by one kernel: grade\("04a", mine\)'),
+        ("04a", [TILING.start] * 2, r'is answered by one kernel: grade\("04a", mine\)'),
+        (
+            "04a",
+            [3.5],
+            r"an attempt is a kernel cell's variant or module, a \.cu file or its text, not 3\.5",
+        ),
+        ("04a", [""], "an attempt is a kernel cell's variant or module"),
+        ("04a", ["mine.cu"], r"there is no kernel file mine\.cu; give the path"),
+        ("04a", ["import os\n"], "has to define conv; it defines no __global__ void function"),
+        (
+            "04a",
+            [TILING.start + "//\n" * 1000],
+            r"this has 1,0\d\d lines and [\d,]+ characters: an attempt may have 1,000",
+        ),
+        ("04a", [labkit.variant(3)], "this is 03 registers, but the exercise asks for 04 tiling"),
+    ],
+)
 def test_what_is_no_exercise_and_no_attempt(number, attempts, says):
     with pytest.raises(LabError, match=says) as refused:
         grade(number, *attempts)
@@ -340,7 +507,9 @@ def test_progress_is_a_plain_file_that_may_be_of_an_earlier_lab(tmp_path):
     file = tmp_path / "progress.json"
     for _ in range(2):
         progress.note("04a", "abc", met=False)
-    assert json.loads(file.read_text()) == {"04a": {"failed": ["abc"], "hinted": ["abc"], "met": None}}
+    assert json.loads(file.read_text()) == {
+        "04a": {"failed": ["abc"], "hinted": ["abc"], "met": None}
+    }
     file.write_text('{"04a": {"failed": ["abc"], "met": null}}')
     assert progress.note("04a", "def", met=False) == 2
 
@@ -349,15 +518,28 @@ def test_goals_in_words_and_numbers():
     goal = counted("stores", "layer 1", per="warps", what="stores per warp", exactly=1)
     assert (goal.what, goal.wanted) == ("stores per warp, layer 1", "exactly 1")
     assert goal.number({"layer 1": {"stores": 800, "warps": 800}}) == 1
-    assert not goal.met(goal.number({"layer 1": {"stores": 800, "warps": 0}}))  # nothing was counted
+    assert not goal.met(
+        goal.number({"layer 1": {"stores": 800, "warps": 0}})
+    )  # nothing was counted
     nothing = goal.number({"layer 1": {"stores": 0}})
     assert nothing == math.inf and not goal.met(nothing)
     (line,) = list_goal_lines(Exercise("", Numbers(dict), goals=(goal,)), [nothing])
-    assert line.ok is False and "not counted, because the work takes at least 1 warps; wanted exactly 1" in line.text
+    assert (
+        line.ok is False
+        and "not counted, because the work takes at least 1 warps; wanted exactly 1" in line.text
+    )
     much = counted("stores", "layer 1", at_least=2, least={"loads": 5})
-    assert [much.met(much.number({"layer 1": {"stores": 9, "loads": n}})) for n in (4, 5)] == [False, True]
+    assert [much.met(much.number({"layer 1": {"stores": 9, "loads": n}})) for n in (4, 5)] == [
+        False,
+        True,
+    ]
     assert not Goal("x", max, at_most=1).met(float("nan"))
-    assert [*map(format_number, (39200.0, 1.05, 0.5312, float("nan")))] == ["39,200", "1.05", "0.531", "none"]
+    assert [*map(format_number, (39200.0, 1.05, 0.5312, float("nan")))] == [
+        "39,200",
+        "1.05",
+        "0.531",
+        "none",
+    ]
 
 
 def test_exercises_are_in_the_order_of_the_pages():
@@ -382,7 +564,9 @@ def test_only_too_many_lines_say_so_and_use_up_no_hint(tmp_path):
 
 def test_what_may_be_unset_is_judged_by_its_results():
     solved = TILING.solution
-    right = answer(solved.replace("float sum = 0;", "float sum; for (int i = 0; i < C; ++i) sum = 0;"))
+    right = answer(
+        solved.replace("float sum = 0;", "float sum; for (int i = 0; i < C; ++i) sum = 0;")
+    )
     assert "✓ right on" in right and "✗ changed lines: 2" in right
     wrong = answer(solved.replace("float sum = 0;", "float sum;"))
     assert "✗ right" in wrong and "'sum' may be used uninitialized" in wrong

@@ -33,8 +33,11 @@ def folder(tmp_path):
     return shutil.copytree(SAXPY, tmp_path / "saxpy")
 
 
-@pytest.mark.parametrize("trial", [*list_trials(exercise(SAXPY)), *list_trials(exercise(MATVEC))],
-                         ids=lambda trial: f"{trial.exercise.number} {trial.about}")
+@pytest.mark.parametrize(
+    "trial",
+    [*list_trials(exercise(SAXPY)), *list_trials(exercise(MATVEC))],
+    ids=lambda trial: f"{trial.exercise.number} {trial.about}",
+)
 def test_the_grader_answers_as_it_should(trial):
     assert trial.find_problem() == ""
 
@@ -51,7 +54,9 @@ def test_it_is_graded_by_its_path_and_gives_its_hints(capsys):
 
 
 def test_its_text_is_in_the_starting_code():
-    assert exercise(SAXPY).start.startswith("// SAXPY: y[i] = a x[i] + y[i] for all i below n, for any grid.\n")
+    assert exercise(SAXPY).start.startswith(
+        "// SAXPY: y[i] = a x[i] + y[i] for all i below n, for any grid.\n"
+    )
     assert exercise(SAXPY).solution.startswith("// SAXPY with a grid-stride loop.\n")
 
 
@@ -62,12 +67,18 @@ def test_the_lab_shows_its_solution():
 def test_a_new_one_passes_its_test(tmp_path):
     folder = tmp_path / "clamp_it"
     assert sorted(path.name for path in write_template(folder)) == [
-        "clamp_it.cu", "exercise.py", "hints.md", "wrong.toml"]
+        "clamp_it.cu",
+        "exercise.py",
+        "hints.md",
+        "wrong.toml",
+    ]
     test = CliRunner().invoke(app, ["exercise", "test", str(folder)])
     assert test.exit_code == 0, test.output
     assert test.output.count("✓ clamp_it ") == 8
     assert "✓ clamp_it a cheat: all by one thread\n" in test.output
-    assert "– clamp_it cheats that cannot be made of it: no load\n" in test.output  # 4,096 numbers are too long a text
+    assert (
+        "– clamp_it cheats that cannot be made of it: no load\n" in test.output
+    )  # 4,096 numbers are too long a text
     with pytest.raises(LabError, match="exists: name a new folder"):
         write_template(folder)
 
@@ -75,8 +86,12 @@ def test_a_new_one_passes_its_test(tmp_path):
 def test_the_test_says_what_does_not_hold(folder):
     text = (folder / "saxpy.cu").read_text()
     (folder / "saxpy.cu").write_text(text.replace("a * x[i] + y[i]", "a * x[i] - y[i]"))
-    (folder / "wrong.toml").write_text('["no such sentence"]\nsays = "you forgot the tail"\nedits = [["++i", "i++"]]')
-    test = subprocess.run([sys.executable, "-m", "labkit", "exercise", "test", folder], capture_output=True, text=True)
+    (folder / "wrong.toml").write_text(
+        '["no such sentence"]\nsays = "you forgot the tail"\nedits = [["++i", "i++"]]'
+    )
+    test = subprocess.run(
+        [sys.executable, "-m", "labkit", "exercise", "test", folder], capture_output=True, text=True
+    )
     assert test.returncode == 1
     assert "✓ saxpy the starting code" in test.stdout
     assert "✗ saxpy the solution does not pass" in test.stdout
@@ -86,23 +101,39 @@ def test_the_test_says_what_does_not_hold(folder):
 
 def test_the_test_tells_inputs_that_can_be_known_and_a_quotient_that_one_thread_meets(folder):
     (folder / "wrong.toml").unlink()
-    text = (folder / "exercise.py").read_text().replace("2,048", "200").replace("(2048, 4)", "(200, 4)")
+    text = (
+        (folder / "exercise.py")
+        .read_text()
+        .replace("2,048", "200")
+        .replace("(2048, 4)", "(200, 4)")
+    )
     text = text.replace("random.integers(-9, 10, (2, n))", "np.arange(2 * n).reshape(2, n)")
-    text = text.replace("per=128", 'per="global_load_requests"').replace(', least={"unique_bytes": 2 * 4 * 2048}', "")
+    text = text.replace("per=128", 'per="global_load_requests"').replace(
+        ', least={"unique_bytes": 2 * 4 * 2048}', ""
+    )
     (folder / "exercise.py").write_text(text)
     run = CliRunner().invoke(app, ["exercise", "test", str(folder)])
     for outcome in ("stored answers", "all by one thread"):
-        assert f"✗ saxpy a cheat: {outcome} meets every goal, also those that it should not:\n" in run.output
+        assert (
+            f"✗ saxpy a cheat: {outcome} meets every goal, also those that it should not:\n"
+            in run.output
+        )
     assert "✓ saxpy a cheat: no load\n" in run.output  # nothing to divide by
 
 
-@pytest.mark.parametrize(("number", "names"), [
-    ("00a", ["stored answers", "no load", "all by one thread", "atomics for loads"]),
-    ("P2a", ["stored answers", "no load", "all by one thread"]), ("P3b", ["stored answers", "no load"]),
-])
+@pytest.mark.parametrize(
+    ("number", "names"),
+    [
+        ("00a", ["stored answers", "no load", "all by one thread", "atomics for loads"]),
+        ("P2a", ["stored answers", "no load", "all by one thread"]),
+        ("P3b", ["stored answers", "no load"]),
+    ],
+)
 def test_cheats_meet_no_goal_of_the_series(number, names):
     asked = exercise(number)
-    texts = dict(make_cheats(asked, [asked.solution, *([asked.start] if number == "00a" else [])]))  # it is right
+    texts = dict(
+        make_cheats(asked, [asked.solution, *([asked.start] if number == "00a" else [])])
+    )  # it is right
     assert [*texts] == names
     for name in names:
         graded = lab.grade(number, texts[name], quiet=True, record=False, seed=GRADED)
@@ -122,7 +153,9 @@ def test_an_exercise_without_starting_code_is_told_in_one_sentence(folder):
     assert "\n" not in str(refused.value)
 
 
-@pytest.mark.parametrize(("old", "new"), [("(random: np.random.Generator, n: int", "(n: int"), ("(2, n)", "(2, 'n')")])
+@pytest.mark.parametrize(
+    ("old", "new"), [("(random: np.random.Generator, n: int", "(n: int"), ("(2, n)", "(2, 'n')")]
+)
 def test_launches_that_do_not_fit_are_told_how_they_are_called(folder, old, new):
     text = (folder / "exercise.py").read_text()
     assert old in text
@@ -132,11 +165,14 @@ def test_launches_that_do_not_fit_are_told_how_they_are_called(folder, old, new)
         lab.grade(folder, exercise(SAXPY).start, quiet=True, record=False)
 
 
-@pytest.mark.parametrize(("text", "says"), [
-    ('["x"]\nsays = "y"\nedits = [["nowhere", ""]]', "'x': 'nowhere' occurs 0 times"),
-    ('["x"]\nedit = 1', "'x': give it says, and edits, file or answer"),
-    ("[x", "is no TOML"),
-])
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ('["x"]\nsays = "y"\nedits = [["nowhere", ""]]', "'x': 'nowhere' occurs 0 times"),
+        ('["x"]\nedit = 1', "'x': give it says, and edits, file or answer"),
+        ("[x", "is no TOML"),
+    ],
+)
 def test_what_is_wrong_with_its_wrong_answers_is_said_in_one_sentence(folder, text, says):
     (folder / "wrong.toml").write_text(text)
     with pytest.raises(LabError, match=says) as refused:
@@ -157,6 +193,10 @@ EXERCISE = Exercise("Turned", InPlaceOf("baseline", layers={"layer 1": LAYERS["l
     assert solved.source == exercise("01a").solution
     graded = lab.grade(folder, solved, quiet=True)
     assert graded.passed
-    assert str(graded).endswith("This is the lab's own solution: your progress counts what you write yourself.")
+    assert str(graded).endswith(
+        "This is the lab's own solution: your progress counts what you write yourself."
+    )
     own = lab.variant(1, source=f"{solved.source}\n__device__ int more;\n", block=(8, 8))
-    assert str(lab.grade(folder, own, quiet=True)).endswith(f'The lab\'s own: lab.solution("{exercise(folder).key}").')
+    assert str(lab.grade(folder, own, quiet=True)).endswith(
+        f'The lab\'s own: lab.solution("{exercise(folder).key}").'
+    )

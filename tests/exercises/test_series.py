@@ -21,23 +21,39 @@ KERNELS = [number for number, asked in EXERCISES.items() if not isinstance(asked
 TRIALS = [(number, trial) for number, asked in EXERCISES.items() for trial in list_trials(asked)]
 
 
-@pytest.mark.parametrize("trial", [pytest.param(trial, id=f"{number} {trial.about}") for number, trial in TRIALS])
+@pytest.mark.parametrize(
+    "trial", [pytest.param(trial, id=f"{number} {trial.about}") for number, trial in TRIALS]
+)
 def test_the_grader_answers_as_it_should(trial):
     assert trial.find_problem() == ""
 
 
 # Other right answers, as edits of the solution.
 RIGHT = [
-    ("00a", ("int i = blockIdx.x * blockDim.x + threadIdx.x;", "int i = threadIdx.x * gridDim.x + blockIdx.x;")),
+    (
+        "00a",
+        (
+            "int i = blockIdx.x * blockDim.x + threadIdx.x;",
+            "int i = threadIdx.x * gridDim.x + blockIdx.x;",
+        ),
+    ),
     ("00b", ("j * gridDim.x * blockDim.x + thread", "thread / 32 * 128 + j * 32 + thread % 32")),
     ("01b", ("float sum", "double sum")),
     ("03b", ("if (down) y[", "y[")),
     ("04a", ("[TILE + 32]", "[48]")),
-    ("06a", ("int c = threadIdx.y / (K * K), p = threadIdx.y / K % K, q = threadIdx.y % K;",
-             "int c = 0, p = 0, q = threadIdx.y;\n    while (q >= K) { q -= K; if (++p == K) { p = 0; ++c; } }")),
+    (
+        "06a",
+        (
+            "int c = threadIdx.y / (K * K), p = threadIdx.y / K % K, q = threadIdx.y % K;",
+            "int c = 0, p = 0, q = threadIdx.y;\n    while (q >= K) { q -= K; if (++p == K) { p = 0; ++c; } }",
+        ),
+    ),
     ("P1b", ("[32][33]", "[32][35]")),
     ("P2a", ("atomicAdd(&bins[pixels[i]], 1)", "atomicAdd(bins + pixels[i], 1u)")),
-    ("P4a", ("before = i >= apart ? part[i - apart] : 0;", "before = i < apart ? 0 : part[i - apart];")),
+    (
+        "P4a",
+        ("before = i >= apart ? part[i - apart] : 0;", "before = i < apart ? 0 : part[i - apart];"),
+    ),
     ("P5b", ("y[i] = mine[i] / sum", "y[i] = mine[i] * (1 / sum)")),
 ]
 
@@ -62,14 +78,18 @@ def grades():
     return grade_lines
 
 
-@pytest.mark.parametrize("number", [number for number in KERNELS if not number.startswith("P")])  # there it is empty
+@pytest.mark.parametrize(
+    "number", [number for number in KERNELS if not number.startswith("P")]
+)  # there it is empty
 def test_the_starting_code_misses_the_goal(number, grades):
     """It is right and clean, but it does not meet the goal."""
     verdict, clean, right, *others = grades[number]
     assert verdict == f"{number} {EXERCISES[number].title}: goal missed: this is the starting code"
     assert clean.startswith("✓ clean under memcheck, ") and right.startswith("✓ right on ")
     goals = others[-len(EXERCISES[number].goals) :]
-    assert any(line.startswith("✗ ") for line in goals) and all(line[:2] in ("✓ ", "✗ ") for line in goals)
+    assert any(line.startswith("✗ ") for line in goals) and all(
+        line[:2] in ("✓ ", "✗ ") for line in goals
+    )
 
 
 @pytest.mark.parametrize("number", KERNELS)
@@ -83,30 +103,35 @@ def test_it_has_hints_a_countable_goal_and_wrong_answers(number):
     asked = EXERCISES[number]
     assert len(asked.hints) >= 2
     assert asked.goals
-    assert len([trial for of, trial in TRIALS if of == number]) >= 2 + (3 if number.startswith("P") else 5), "too few"
+    assert len([trial for of, trial in TRIALS if of == number]) >= 2 + (
+        3 if number.startswith("P") else 5
+    ), "too few"
     assert asked.lines or number not in KERNELS or number.startswith("P")
 
 
-@pytest.mark.parametrize(("number", "values", "says"), [
-    ("11a", (0, 3), "0 is no number of products"),
-    ("11a", (17, 3), "17 is no number of products; it is an integer from 1 to 16"),
-    ("11a", (True, 3), "True is no number of products"),
-    ("11a", (2.5, 3), "2.5 is no number of products"),
-    ("11b", (17, -1), "-1 is no exponent"),
-    ("11b", (17, 60), "60 is no exponent; it is an integer from 0 to 59"),
-    ("12a", ("seven", 3), "'seven' is no number of chunks"),
-    ("12a", (7, 0), "0 is no number of chunks of layer 1 of lenet72"),
-    ("12b", ((-100, 10_100),), "a chunk of -100 images"),
-    ("12b", ((),), "a chunk of 0 images"),
-    ("12b", ("many",), "a chunk of 'm' images"),
-    ("13a", (50,), "the answer is half, float; this has 1 value"),
-    ("13a", (50.5, 76), "50.5 is no side in pixels"),
-    ("13b", (True,), "True is no number of images"),
-    ("13b", (10_001,), "it is an integer from 1 to 10,000"),
-    ("14b", (None,), "the rate is a number"),
-    ("14b", (float("nan"),), "the rate is a number"),
-    ("14b", (0.1, 0.2), "the answer is rate; this has 2 values"),
-])
+@pytest.mark.parametrize(
+    ("number", "values", "says"),
+    [
+        ("11a", (0, 3), "0 is no number of products"),
+        ("11a", (17, 3), "17 is no number of products; it is an integer from 1 to 16"),
+        ("11a", (True, 3), "True is no number of products"),
+        ("11a", (2.5, 3), "2.5 is no number of products"),
+        ("11b", (17, -1), "-1 is no exponent"),
+        ("11b", (17, 60), "60 is no exponent; it is an integer from 0 to 59"),
+        ("12a", ("seven", 3), "'seven' is no number of chunks"),
+        ("12a", (7, 0), "0 is no number of chunks of layer 1 of lenet72"),
+        ("12b", ((-100, 10_100),), "a chunk of -100 images"),
+        ("12b", ((),), "a chunk of 0 images"),
+        ("12b", ("many",), "a chunk of 'm' images"),
+        ("13a", (50,), "the answer is half, float; this has 1 value"),
+        ("13a", (50.5, 76), "50.5 is no side in pixels"),
+        ("13b", (True,), "True is no number of images"),
+        ("13b", (10_001,), "it is an integer from 1 to 10,000"),
+        ("14b", (None,), "the rate is a number"),
+        ("14b", (float("nan"),), "the rate is a number"),
+        ("14b", (0.1, 0.2), "the answer is rate; this has 2 values"),
+    ],
+)
 def test_what_is_no_answer_is_refused_in_one_sentence(number, values, says):
     with pytest.raises(LabError, match=says) as refused:
         grade(number, *values, quiet=True, record=False)

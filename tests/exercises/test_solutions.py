@@ -27,7 +27,9 @@ def test_every_exercise_has_one(number):
         assert asked.subject.source(solved).rstrip() == asked.solution.rstrip()
         assert asked.solution.splitlines()[-3] in str(lab.show(solved))
         assert isinstance(solved, Listing) != isinstance(asked.subject, InPlaceOf)
-        assert repr(solved).strip() == asked.solution.strip()  # and so shows the last line of a cell
+        assert (
+            repr(solved).strip() == asked.solution.strip()
+        )  # and so shows the last line of a cell
         assert solved._repr_html_() == lab.show(solved)._repr_html_()
 
 
@@ -52,25 +54,37 @@ def test_01a_takes_any_square_block():
 RATIOS = [
     ("02a", {}, LENET86[0], {"constant_requests": 1}),  # rotated rows are read as often
     # A warp has two of a tile's 16 rows; with M = 4, two of eight warps have an output.
-    *(("05b", {}, layer, {"shared_load_instructions": busy, "shared_store_instructions": 1, "global_sectors": 1})
-      for layer, busy in ((LENET86[0], 2 / 8), (LENET86[1], 1), (LENET72[0], 6 / 8))),
+    *(
+        (
+            "05b",
+            {},
+            layer,
+            {"shared_load_instructions": busy, "shared_store_instructions": 1, "global_sectors": 1},
+        )
+        for layer, busy in ((LENET86[0], 2 / 8), (LENET86[1], 1), (LENET72[0], 6 / 8))
+    ),
     ("08a", {}, LENET72[1], {"global_store_requests": 1}),  # an odd number of pixels, one by one
     ("09b", {}, LENET72[1], {"global_store_requests": 1}),
     ("10b", {"blocks": None}, LENET86[1], {"barriers": 1}),  # there is no room for two turns
 ]
 
 
-@pytest.mark.parametrize(("number", "options", "layer", "ratios"), RATIOS, ids=lambda value: str(value)[:15])
+@pytest.mark.parametrize(
+    ("number", "options", "layer", "ratios"), RATIOS, ids=lambda value: str(value)[:15]
+)
 def test_a_solution_changes_only_what_it_should(number, options, layer, ratios):
     solved, rung = solution(number, **options), variant(int(number[:2]))
     counts = profile([rung, solved], layer)
     assert {name: counts.ratio(name, solved.label, rung.label) for name in ratios} == ratios
 
 
-@pytest.mark.parametrize(("number", "options", "counter", "most"), [
-    ("03b", {}, "constant_serialized", 0),  # no two words of constant memory at once
-    *(("04a", {"tile": tile}, "wavefronts_per_shared_load", 1.05) for tile in (8, 27, 32)),
-])
+@pytest.mark.parametrize(
+    ("number", "options", "counter", "most"),
+    [
+        ("03b", {}, "constant_serialized", 0),  # no two words of constant memory at once
+        *(("04a", {"tile": tile}, "wavefronts_per_shared_load", 1.05) for tile in (8, 27, 32)),
+    ],
+)
 def test_a_solution_has_no_conflict_whatever_its_options(number, options, counter, most):
     assert profile(solution(number, **options), LENET86[0]).value(counter) <= most
 
@@ -103,20 +117,30 @@ def test_07a_takes_no_weight_from_constant_memory():
     start, near = variant(7, step="constant", **SIZES), solution("07a", **SIZES)
     counts = profile([start, near], LENET72[0])
     assert counts.value("constant_requests", near.label) == 0
-    assert counts.value("shared_load_instructions", near.label) == counts.value("constant_requests", start.label)
-    assert counts.ratio("global_load_requests", near.label, start.label) < 1.5  # a block loads each weight once
+    assert counts.value("shared_load_instructions", near.label) == counts.value(
+        "constant_requests", start.label
+    )
+    assert (
+        counts.ratio("global_load_requests", near.label, start.label) < 1.5
+    )  # a block loads each weight once
 
 
 @pytest.mark.parametrize("channels", [1, 3])
 def test_07b_has_the_barrier_where_it_is_needed(channels):
-    report = lab.sanitize(solution("07b", **SIZES, channels=channels), Layer("three", 3, 12, 13, 5, 3))
+    report = lab.sanitize(
+        solution("07b", **SIZES, channels=channels), Layer("three", 3, 12, 13, 5, 3)
+    )
     assert not len(report.table)
 
 
 def test_08b_sums_on_two_levels_in_half_without_a_float():
     no_float, half2 = solution("08b"), variant(8, step="half2")
-    assert not re.search(r"float(?!2half\(0\))", no_float.source[no_float.source.index("#include") :])
-    error = rounding_errors([half2, no_float, 8], Layer("588 products", 12, 10, 11, 4, 7)).set_index("label")["largest"]
+    assert not re.search(
+        r"float(?!2half\(0\))", no_float.source[no_float.source.index("#include") :]
+    )
+    error = rounding_errors(
+        [half2, no_float, 8], Layer("588 products", 12, 10, 11, 4, 7)
+    ).set_index("label")["largest"]
     assert error["08 fp16"] < error[no_float.label] <= error[half2.label] / 3
 
 
@@ -131,9 +155,16 @@ def test_steps_of_page_10_save_what_their_contracts_predict():
     """Counted per product of 16 x 16 x 8 on layer 2 of lenet86. From step pairs on, two squares stick out per map."""
     steps = [variant(10, step=step) for step in variant(10, groups=1).rung.path] + [variant(10)]
     table = profile(steps, LENET86[1]).table.query("kernel == 'conv'").set_index("variant")
-    words, stored = table[COUNTED["shared_load_instructions"]], table[COUNTED["global_store_sectors"]]
+    words, stored = (
+        table[COUNTED["shared_load_instructions"]],
+        table[COUNTED["global_store_sectors"]],
+    )
     products = np.array([2496, 2496, 2688, 2688, 2688, 2688])
-    assert (table[COUNTED["global_load_requests"]] / products).round(2).tolist() == [5, 1.02, *4 * [0.19]]
+    assert (table[COUNTED["global_load_requests"]] / products).round(2).tolist() == [
+        5,
+        1.02,
+        *4 * [0.19],
+    ]
     assert (words / products)[:5].tolist() == [0, 2, 0.75, 0.375, 0.375]
     assert stored.tolist()[2:] == [*3 * [4616], 1156]
 
@@ -144,7 +175,9 @@ def test_10a_costs_nothing_on_other_layers(layer):
     counts = profile([rung, apart], layer)
     for count in ("global_store_requests", "global_store_sectors", "shared_load_wavefronts"):
         assert counts.ratio(count, apart.label, rung.label) < 1.01
-    assert counts.value("shared_store_wavefronts", apart.label) <= counts.value("shared_store_wavefronts", rung.label)
+    assert counts.value("shared_store_wavefronts", apart.label) <= counts.value(
+        "shared_store_wavefronts", rung.label
+    )
 
 
 BATCH = 10_000
@@ -170,7 +203,9 @@ def test_12b_comes_closer_than_any_eight_equal_chunks(layer):
 
 
 def test_growing_chunks_are_no_slower_on_an_h200_than_equal_ones():
-    rows = lab.recorded("H200").streams(layer=FIRST[0], streams=None, chunk=None, order=None, sizes=None)
+    rows = lab.recorded("H200").streams(
+        layer=FIRST[0], streams=None, chunk=None, order=None, sizes=None
+    )
     for label in set(rows.loc[rows["sizes"] == "growing", "label"]):
         mine = rows[rows["label"] == label].groupby("sizes")["steady_ms"].min()
         assert mine["growing"] <= 1.01 * mine["equal"], label

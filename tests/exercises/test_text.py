@@ -13,25 +13,39 @@ from labkit.ladder.source import find_functions
 pytestmark = pytest.mark.thorough("every exercise: minutes; the notebooks grade a few")
 
 
-@pytest.mark.parametrize(("code", "divisions"), [
-    ("int h = n / W; for (int i = 0; i < n; ++i) s += x[i]; y = s / n;", 0),
-    ("for (int i = 0; i < n / 2; ++i) { a[i] = i % 3; }", 2),
-    ("while (n) n /= 2; n /= 2;", 1),
-    ("for (;;)\n    #pragma unroll\n    for (;;) { if (a) b / 2; else { c % 2; } } d / 2;", 2),
-    ("for (;;) x[i / 2] = f(i % 2, [&] { return 1; }); i / 2;", 2),
-    ("do { x / 2; } while (a); y / 2;", 1),
-    ("formula / 2; for (", 0),
-])
+@pytest.mark.parametrize(
+    ("code", "divisions"),
+    [
+        ("int h = n / W; for (int i = 0; i < n; ++i) s += x[i]; y = s / n;", 0),
+        ("for (int i = 0; i < n / 2; ++i) { a[i] = i % 3; }", 2),
+        ("while (n) n /= 2; n /= 2;", 1),
+        ("for (;;)\n    #pragma unroll\n    for (;;) { if (a) b / 2; else { c % 2; } } d / 2;", 2),
+        ("for (;;) x[i / 2] = f(i % 2, [&] { return 1; }); i / 2;", 2),
+        ("do { x / 2; } while (a); y / 2;", 1),
+        ("formula / 2; for (", 0),
+    ],
+)
 def test_divisions_in_loops(code, divisions):
     assert count_features(code)["divisions_in_loops"] == divisions
 
 
-@pytest.mark.parametrize(("code", "floats"), [
-    ("half zero = __float2half(0), one = __float2half(1.0f);", 0), ("half2 s = __floats2half2_rn(a.x, b.x);", 0),
-    ("float2 sum = {0, 0};", 1), ("auto part = __half22float2(s);", 1), ("auto x = 0.f;", 1), ("auto x = 1e3;", 1),
-    ("auto p = make_float2(0, 0);", 1), ("auto p = fmaf(a, b, c);", 1), ("p = __fadd_rn(a, b);", 1), ("(float)a", 1),
-    ("if (a) x = half(3) + sizeof(h); int h2 = (n + 1) / 2 + 0x1f; u[1].x", 0), ("decltype(__low2float(a)) x;", 1),
-])
+@pytest.mark.parametrize(
+    ("code", "floats"),
+    [
+        ("half zero = __float2half(0), one = __float2half(1.0f);", 0),
+        ("half2 s = __floats2half2_rn(a.x, b.x);", 0),
+        ("float2 sum = {0, 0};", 1),
+        ("auto part = __half22float2(s);", 1),
+        ("auto x = 0.f;", 1),
+        ("auto x = 1e3;", 1),
+        ("auto p = make_float2(0, 0);", 1),
+        ("auto p = fmaf(a, b, c);", 1),
+        ("p = __fadd_rn(a, b);", 1),
+        ("(float)a", 1),
+        ("if (a) x = half(3) + sizeof(h); int h2 = (n + 1) / 2 + 0x1f; u[1].x", 0),
+        ("decltype(__low2float(a)) x;", 1),
+    ],
+)
 def test_floats_that_a_text_has(code, floats):
     assert count_features(code)["floats"] == floats
 
@@ -43,57 +57,139 @@ def test_asynchronous_copies_are_calls():
 
 def test_a_loop_in_a_loop_is_a_part_of_it():
     inner = "for (int j = 0; j < 3; ++j) s += j;"
-    assert [*loops(f"a; for (;;) {{ {inner} }} b; while (s) --s;")] == [f"for (;;) {{ {inner} }}", "while (s) --s;"]
+    assert [*loops(f"a; for (;;) {{ {inner} }} b; while (s) --s;")] == [
+        f"for (;;) {{ {inner} }}",
+        "while (s) --s;",
+    ]
 
 
-@pytest.mark.parametrize(("code", "unset"), [
-    ("float sum[2];\n  sum[0] += a;", ["float sum[2];"]),
-    ("float sum[MAPS][ROWS];\n  sum[m][r] += a; y = sum[m][r];", ["float sum[MAPS][ROWS];"]),
-    ("float sum[2] = {};\n  sum[0] += a;", []),
-    ("float sum[2];\n  sum[i] = 0; sum[0] += a;", []),
-    ("float sum[2];\n  clear(sum); sum[0] += a;", []),
-    ("float column[2];\n  column[i] = x[i]; s += column[0];", []),
-    ("__shared__ float sum[2];\n  sum[0] += a;", []),
-    ("float sum[2];\n  if (sum[0] == 0) sum[0] += a;", ["float sum[2];"]),
-])
+@pytest.mark.parametrize(
+    ("code", "unset"),
+    [
+        ("float sum[2];\n  sum[0] += a;", ["float sum[2];"]),
+        ("float sum[MAPS][ROWS];\n  sum[m][r] += a; y = sum[m][r];", ["float sum[MAPS][ROWS];"]),
+        ("float sum[2] = {};\n  sum[0] += a;", []),
+        ("float sum[2];\n  sum[i] = 0; sum[0] += a;", []),
+        ("float sum[2];\n  clear(sum); sum[0] += a;", []),
+        ("float column[2];\n  column[i] = x[i]; s += column[0];", []),
+        ("__shared__ float sum[2];\n  sum[0] += a;", []),
+        ("float sum[2];\n  if (sum[0] == 0) sum[0] += a;", ["float sum[2];"]),
+    ],
+)
 def test_sums_that_nobody_sets_to_zero(code, unset):
     assert find_unset_sums(code) == unset
 
 
-@pytest.mark.parametrize(("code", "findings", "wrong", "says"), [
-    ("void f(float *restrict y)", (), "compiles\n", "__restrict__"),
-    ("int sum = 0; sum += x[i] * k[j];", (), "right\n", "`sum` is an int"),
-    ("int n = 0, m; n += K * x[i];", (), "right\n", "`n` is an int"),
-    ("for (int i = 0; i < n; i += 2 * K) y[i] = 0;", (), "right\n", ""),
-    ("int i = 0; for (; i < n; i += 2 * K) y[i] = 0;", (), "right\n", ""),
-    ("float sum = 0; int i = 0; i += 2; sum += x[i] * k[j];", (), "right\n", ""),
-    ("int sum = 0; sum += expf(x[i] - most);", (), "right\n", "`sum` is an int"),
-    ("int n = 0; n += x[i];", (), "right\n", ""),
-    ("a;\nfor (int i = 0; i < n; ++i)\n    const int q = i; y[q] = 0;", (), "compiles\n", "The loop in line 2 has no"),
-    ("for (int i = 0; i < n; ++i) {\n    const int q = i; y[q] = 0; }", (), "compiles\n", ""),
-    ("for (int i = 0; i < n; ++i) {\n    const int q = i;", (), "compiles\n", "There are 1 { and 0 }: each"),
-    ("if (i) __shfl_up_sync(m, v, 1);", ("divergent barrier",), "clean\nat __shfl_up_sync", "Every lane that the mask"),
-    ("if (i) __shfl_xor_sync(m, v, 1);", ("exited lanes",), "clean\nat __shfl_xor_sync", "Every lane that the mask"),
-    ("int each = n / (gridDim.x * blockDim.x);", (), "right\n", "`n / (gridDim.x * blockDim.x)` drops the remainder"),
-    ("int each = (n + threads - 1) / threads;", (), "right\n", ""),
-    ("float sum;", (), "right\n'sum' may be used uninitialized", "`sum` may be read before it has a value"),
-    ("float s = 0; int i = blockDim.y + 1; s += x[i];", (), "right\nas if nothing was written", "No result is stored"),
-    ("y[i] += x[i];", (), "right\nas if nothing was written", ""),
-    ("int sum = 0; sum += x[i] * k[j];", (), "", ""),
-    ("const int t = i / 4, m = i %  4;", (), "right\n", "Line 1 has / and % exchanged"),
-    ("const int t = i % 4, m = i / 4;", (), "right\n", ""),
-    ("__shared__ float a[4]; a[i] = a[i + 1];", ("uninitialized",), "clean", "`a` is filled from itself"),
-    ("__shared__ float a[4]; a[i] = x[i]; a[i] = a[i] + a[i + 1];", ("uninitialized",), "clean", ""),
-    ("__shared__ float a[4]; a[i] = a[i + 1];", (), "right", ""),
-])
+@pytest.mark.parametrize(
+    ("code", "findings", "wrong", "says"),
+    [
+        ("void f(float *restrict y)", (), "compiles\n", "__restrict__"),
+        ("int sum = 0; sum += x[i] * k[j];", (), "right\n", "`sum` is an int"),
+        ("int n = 0, m; n += K * x[i];", (), "right\n", "`n` is an int"),
+        ("for (int i = 0; i < n; i += 2 * K) y[i] = 0;", (), "right\n", ""),
+        ("int i = 0; for (; i < n; i += 2 * K) y[i] = 0;", (), "right\n", ""),
+        ("float sum = 0; int i = 0; i += 2; sum += x[i] * k[j];", (), "right\n", ""),
+        ("int sum = 0; sum += expf(x[i] - most);", (), "right\n", "`sum` is an int"),
+        ("int n = 0; n += x[i];", (), "right\n", ""),
+        (
+            "a;\nfor (int i = 0; i < n; ++i)\n    const int q = i; y[q] = 0;",
+            (),
+            "compiles\n",
+            "The loop in line 2 has no",
+        ),
+        ("for (int i = 0; i < n; ++i) {\n    const int q = i; y[q] = 0; }", (), "compiles\n", ""),
+        (
+            "for (int i = 0; i < n; ++i) {\n    const int q = i;",
+            (),
+            "compiles\n",
+            "There are 1 { and 0 }: each",
+        ),
+        (
+            "if (i) __shfl_up_sync(m, v, 1);",
+            ("divergent barrier",),
+            "clean\nat __shfl_up_sync",
+            "Every lane that the mask",
+        ),
+        (
+            "if (i) __shfl_xor_sync(m, v, 1);",
+            ("exited lanes",),
+            "clean\nat __shfl_xor_sync",
+            "Every lane that the mask",
+        ),
+        (
+            "int each = n / (gridDim.x * blockDim.x);",
+            (),
+            "right\n",
+            "`n / (gridDim.x * blockDim.x)` drops the remainder",
+        ),
+        ("int each = (n + threads - 1) / threads;", (), "right\n", ""),
+        (
+            "float sum;",
+            (),
+            "right\n'sum' may be used uninitialized",
+            "`sum` may be read before it has a value",
+        ),
+        (
+            "float s = 0; int i = blockDim.y + 1; s += x[i];",
+            (),
+            "right\nas if nothing was written",
+            "No result is stored",
+        ),
+        ("y[i] += x[i];", (), "right\nas if nothing was written", ""),
+        ("int sum = 0; sum += x[i] * k[j];", (), "", ""),
+        ("const int t = i / 4, m = i %  4;", (), "right\n", "Line 1 has / and % exchanged"),
+        ("const int t = i % 4, m = i / 4;", (), "right\n", ""),
+        (
+            "__shared__ float a[4]; a[i] = a[i + 1];",
+            ("uninitialized",),
+            "clean",
+            "`a` is filled from itself",
+        ),
+        (
+            "__shared__ float a[4]; a[i] = x[i]; a[i] = a[i] + a[i + 1];",
+            ("uninitialized",),
+            "clean",
+            "",
+        ),
+        ("__shared__ float a[4]; a[i] = a[i + 1];", (), "right", ""),
+    ],
+)
 def test_causes_that_any_kernel_may_have(code, findings, wrong, says):
-    sentences = [*list_causes(Attempt(code, {}, findings, wrong), ["const int t = i % 4, m = i / 4;"])]
-    assert sentences[0].startswith(says) or says in sentences[0] if says else sentences == [], sentences
+    sentences = [
+        *list_causes(Attempt(code, {}, findings, wrong), ["const int t = i % 4, m = i / 4;"])
+    ]
+    assert sentences[0].startswith(says) or says in sentences[0] if says else sentences == [], (
+        sentences
+    )
 
 
-SLOW = ("for ( ", "for ()x ", "int a = 0 a += ", "__shared__ float a[1] a[", "a += ", "float a[", "__global__ void a(",
-        "__global__ ", "__constant__ a ", "extern ", "(", "[", "{", "a", " ", "if (", "row ", "__restrict__ x ",
-        "f(){", "a:", "#define a\n", "goto a; a: ", "x=[", "for(;;){f();}f(){}", "f")
+SLOW = (
+    "for ( ",
+    "for ()x ",
+    "int a = 0 a += ",
+    "__shared__ float a[1] a[",
+    "a += ",
+    "float a[",
+    "__global__ void a(",
+    "__global__ ",
+    "__constant__ a ",
+    "extern ",
+    "(",
+    "[",
+    "{",
+    "a",
+    " ",
+    "if (",
+    "row ",
+    "__restrict__ x ",
+    "f(){",
+    "a:",
+    "#define a\n",
+    "goto a; a: ",
+    "x=[",
+    "for(;;){f();}f(){}",
+    "f",
+)
 
 
 @pytest.mark.parametrize("part", SLOW)
@@ -105,5 +201,7 @@ def test_the_time_to_read_a_text_grows_with_its_length(part):
         read(source)
     for wrong in ("compiles\n", "right\n"):
         [*list_causes(Attempt(source, {}, ("uninitialized",), wrong), ["a"])]
-        judge.find_mistake(exercise("07b"), Attempt(source, {}, (), wrong), [judge.GradeLine(False, wrong)])
+        judge.find_mistake(
+            exercise("07b"), Attempt(source, {}, (), wrong), [judge.GradeLine(False, wrong)]
+        )
     assert time.process_time() - began < 5

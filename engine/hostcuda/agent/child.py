@@ -30,19 +30,29 @@ from hostcuda.tools import processes, stepping
 
 _UNSET = 0xA5  # every byte of memory that nothing has set; a kernel's reads of it are findings
 _MOST_BYTES = 256 << 20  # of one array
-_MOST_STEPS, _MOST_SITES, _MOST_PARTS = 60, 8, 8  # answers about a thread; about lines; parts of a list or struct
+_MOST_STEPS, _MOST_SITES, _MOST_PARTS = (
+    60,
+    8,
+    8,
+)  # answers about a thread; about lines; parts of a list or struct
 _RTOL = {"float16": 1e-2, "float32": 1e-4, "float64": 1e-10}
 _KEYS = ("shape", "dtype", "values", "fill", "low", "high", "seed", "role")  # of an array
 _POINTER = "P"  # the kind of a parameter; the others are `_SCALARS`
 _SCALARS = {"i": "int", "u": "uint", "f": "float", "s": "float"}
 # The type of the elements that `float *x`, `const unsigned int *n` or `__half x[]` declares, but not `float **x`.
-_ELEMENT = re.compile(r"(?:(?:const|volatile|signed|unsigned) +)*(__half|bool|char|short|int|long|half|float|double)"
-                      r"(?![\w:])(?!\s*\*\s*\*)")
+_ELEMENT = re.compile(
+    r"(?:(?:const|volatile|signed|unsigned) +)*(__half|bool|char|short|int|long|half|float|double)"
+    r"(?![\w:])(?!\s*\*\s*\*)"
+)
 _FILLS: dict[str, Callable] = {
     "values": lambda spec, rng: np.resize(np.array(spec["values"]), spec["shape"]),
     "normal": lambda spec, rng: rng.standard_normal(spec["shape"]),
-    "uniform": lambda spec, rng: rng.uniform(spec.get("low", 0), spec.get("high", 1), spec["shape"]),
-    "randint": lambda spec, rng: rng.integers(spec.get("low", 0), spec.get("high", 10), spec["shape"]),
+    "uniform": lambda spec, rng: rng.uniform(
+        spec.get("low", 0), spec.get("high", 1), spec["shape"]
+    ),
+    "randint": lambda spec, rng: rng.integers(
+        spec.get("low", 0), spec.get("high", 10), spec["shape"]
+    ),
     "arange": lambda spec, rng: np.arange(math.prod(spec["shape"])).reshape(spec["shape"]),
     "zeros": lambda spec, rng: np.zeros(spec["shape"]),
     "ones": lambda spec, rng: np.ones(spec["shape"]),
@@ -52,18 +62,29 @@ _FILLS: dict[str, Callable] = {
 
 def main(folder: Path) -> None:
     """Run the job in `folder`/job.json and append the answers to `folder`/answers; an exception ends it."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # ends a kernel that hangs, and keeps its record
+    signal.signal(
+        signal.SIGINT, signal.default_int_handler
+    )  # ends a kernel that hangs, and keeps its record
     job = json.loads((folder / "job.json").read_text())
 
     def append_answer(**facts) -> None:
         """Append one line of JSON; NumPy's numbers become Python's by `item()`, other objects text."""
         with open(folder / "answers", "a", encoding="utf-8") as file:
-            file.write(json.dumps(facts, default=lambda value: getattr(value, "item", lambda: str(value))()) + "\n")
+            file.write(
+                json.dumps(
+                    facts, default=lambda value: getattr(value, "item", lambda: str(value))()
+                )
+                + "\n"
+            )
 
     reference = _read_reference(job.get("reference", ""))
     hostcuda.ensure_context()
-    append_answer(filled=checking.fills_variables())  # whether initcheck sees unset variables in registers
-    module = SourceModule(f'#line 1 "kernel.cu"\n{job["source"]}', options=job["options"], no_extern_c=True).module
+    append_answer(
+        filled=checking.fills_variables()
+    )  # whether initcheck sees unset variables in registers
+    module = SourceModule(
+        f'#line 1 "kernel.cu"\n{job["source"]}', options=job["options"], no_extern_c=True
+    ).module
     append_answer(compiled=True)
     cases = [_Case(module, job["kernel"], case, number) for number, case in enumerate(job["cases"])]
     if job["what"] == "check":
@@ -82,11 +103,15 @@ def _read_reference(text: str) -> Callable | None:
     except (Exception, SystemExit) as error:
         raise EngineError(f"the reference fails: {type(error).__name__}: {error}") from None
     if text and not callable(scope.get("reference")):
-        raise EngineError("the reference defines no function named reference: write def reference(**arguments)")
+        raise EngineError(
+            "the reference defines no function named reference: write def reference(**arguments)"
+        )
     return scope.get("reference")
 
 
-def _check_cases(cases: list[_Case], reference: Callable | None, job: Mapping, append_answer: Callable) -> None:
+def _check_cases(
+    cases: list[_Case], reference: Callable | None, job: Mapping, append_answer: Callable
+) -> None:
     """Launch each case and compare it with the reference; `append_answer` writes a line per result for the parent."""
     for case in cases:
         expected_arrays = case.run_reference(reference) if reference else {}
@@ -94,9 +119,13 @@ def _check_cases(cases: list[_Case], reference: Callable | None, job: Mapping, a
         try:
             case.launch()
         except cuda.LaunchError as error:
-            records.record_event("failed", str(error))  # the reason of the parent's verdict "not checked"
+            records.record_event(
+                "failed", str(error)
+            )  # the reason of the parent's verdict "not checked"
         checking.take()  # writes the launch's record to the file that the parent process reads
-        append_answer(ended=case.name, left=[name for name in case.written if name not in expected_arrays])
+        append_answer(
+            ended=case.name, left=[name for name in case.written if name not in expected_arrays]
+        )
         for name, expected in expected_arrays.items():
             append_answer(case=case.name, array=name, **case.compare(name, expected, job))
 
@@ -108,22 +137,41 @@ class _Case:
         """Look up the kernel in `module`, refuse wrong arguments, and make the arrays of `case`, the `number`-th."""
         kernels = {candidate.name: candidate.symbol for candidate in module.kernels()}
         kernel = kernel or (next(iter(kernels)) if len(kernels) == 1 else "kernel")
-        self.function = module.get_function(kernels.get(kernel, kernel))  # its error lists the kernels
+        self.function = module.get_function(
+            kernels.get(kernel, kernel)
+        )  # its error lists the kernels
         self.name = case.get("name") or f"case {number + 1}"
-        self.grid, self.block = tuple(case["grid"]), (*case["block"], 1, 1)[: max(3, len(case["block"]))]
-        self.shared, self.module, self.specs = case.get("shared_bytes", 0), module, case["arguments"]
+        self.grid, self.block = (
+            tuple(case["grid"]),
+            (*case["block"], 1, 1)[: max(3, len(case["block"]))],
+        )
+        self.shared, self.module, self.specs = (
+            case.get("shared_bytes", 0),
+            module,
+            case["arguments"],
+        )
         self.pointers: dict[str, cuda.DeviceAllocation] = {}
-        self.parameters = {self._get_name(parameter): parameter for parameter in self.function._parameters}
+        self.parameters = {
+            self._get_name(parameter): parameter for parameter in self.function._parameters
+        }
         self._refuse_arguments()
-        self.written = [name for name, parameter in self.parameters.items() if parameter.kind == _POINTER
-                        and "const" not in parameter.declaration.partition("*")[0].split()]
+        self.written = [
+            name
+            for name, parameter in self.parameters.items()
+            if parameter.kind == _POINTER
+            and "const" not in parameter.declaration.partition("*")[0].split()
+        ]
         self.unset, self.arrays = set(), {}
         for name, spec in self.specs.items():
             if isinstance(spec, dict):  # values alone are a vector of their length
                 try:
-                    self.arrays[name] = self._make_array(name, {"shape": [len(spec.get("values", ()))], **spec})
+                    self.arrays[name] = self._make_array(
+                        name, {"shape": [len(spec.get("values", ()))], **spec}
+                    )
                 except (TypeError, ValueError) as error:
-                    raise EngineError(f"{self.name}: the array {name} cannot be made: {error}") from None
+                    raise EngineError(
+                        f"{self.name}: the array {name} cannot be made: {error}"
+                    ) from None
 
     @staticmethod
     def _get_name(parameter) -> str:
@@ -135,18 +183,28 @@ class _Case:
         """Raise an EngineError for an argument of the wrong kind or name, and for a parameter without an argument."""
         for name in self.specs.keys() - self.parameters.keys():
             if not isinstance(self.specs[name], dict) or self.specs[name].get("role") != "constant":
-                raise EngineError(f"{self.name}: the kernel has no parameter {name}, only {', '.join(self.parameters)}")
+                raise EngineError(
+                    f"{self.name}: the kernel has no parameter {name}, only {', '.join(self.parameters)}"
+                )
         for name, parameter in self.parameters.items():
             if name not in self.specs:
-                raise EngineError(f"{self.name} has no argument for `{parameter.declaration}`: give {name}")
-            if not isinstance(self.specs[name], dict if parameter.kind == _POINTER else (int, float)):
+                raise EngineError(
+                    f"{self.name} has no argument for `{parameter.declaration}`: give {name}"
+                )
+            if not isinstance(
+                self.specs[name], dict if parameter.kind == _POINTER else (int, float)
+            ):
                 kind = "an array, and no address" if parameter.kind == _POINTER else "a number"
-                raise EngineError(f"{self.name}: the parameter `{parameter.declaration}` takes {kind}")
+                raise EngineError(
+                    f"{self.name}: the parameter `{parameter.declaration}` takes {kind}"
+                )
         for name, spec in self.specs.items():
             if isinstance(spec, dict):
                 if unknown := spec.keys() - set(_KEYS):
-                    raise EngineError(f"{self.name}: {', '.join(sorted(unknown))} of {name} means nothing; an array "
-                                      f"may have {', '.join(_KEYS)}")
+                    raise EngineError(
+                        f"{self.name}: {', '.join(sorted(unknown))} of {name} means nothing; an array "
+                        f"may have {', '.join(_KEYS)}"
+                    )
                 self._refuse_dtype(name, spec.get("dtype", "float32"))
 
     def _refuse_dtype(self, name: str, dtype: str) -> None:
@@ -154,28 +212,44 @@ class _Case:
         try:
             given = np.dtype(dtype)
         except TypeError:
-            raise EngineError(f"{self.name}: {name} has the dtype {dtype!r}: NumPy has none of this name") from None
+            raise EngineError(
+                f"{self.name}: {name} has the dtype {dtype!r}: NumPy has none of this name"
+            ) from None
         declaration = self.parameters[name].declaration if name in self.parameters else ""
         element = _ELEMENT.match(declaration)
         declared = element[1].strip("_") if element else ""
         real = declared in ("half", "float", "double")
-        if declared and (given.kind not in ("f" if real else "biu") or given.itemsize != records.KINDS[declared]):
-            fitting = np.dtype(f"{'f' if real else 'u' if 'unsigned' in declaration else 'i'}{records.KINDS[declared]}")
-            raise EngineError(f"{self.name}: {name} has the dtype {given}, and the kernel declares `{declaration}`: "
-                              f"give {fitting}")
+        if declared and (
+            given.kind not in ("f" if real else "biu") or given.itemsize != records.KINDS[declared]
+        ):
+            fitting = np.dtype(
+                f"{'f' if real else 'u' if 'unsigned' in declaration else 'i'}{records.KINDS[declared]}"
+            )
+            raise EngineError(
+                f"{self.name}: {name} has the dtype {given}, and the kernel declares `{declaration}`: "
+                f"give {fitting}"
+            )
 
     def _make_array(self, name: str, spec: Mapping) -> np.ndarray:
         """Return the host array that `spec` describes by ``shape``, ``dtype``, and ``values`` or a ``fill``'s name."""
         dtype = np.dtype(spec.get("dtype", "float32"))
         if math.prod(spec["shape"]) * dtype.itemsize > _MOST_BYTES:
-            raise EngineError(f"{self.name}: the array {name} has more than {_MOST_BYTES >> 20} MB: take a smaller one")
-        default_fill = "unset" if name in self.written else "normal" if dtype.kind == "f" else "randint"
+            raise EngineError(
+                f"{self.name}: the array {name} has more than {_MOST_BYTES >> 20} MB: take a smaller one"
+            )
+        default_fill = (
+            "unset" if name in self.written else "normal" if dtype.kind == "f" else "randint"
+        )
         fill = spec.get("fill") or ("values" if "values" in spec else default_fill)
         if fill not in _FILLS:
-            raise EngineError(f"{self.name}: {name} cannot be filled with {fill!r}: there are {', '.join(_FILLS)}")
+            raise EngineError(
+                f"{self.name}: {name} cannot be filled with {fill!r}: there are {', '.join(_FILLS)}"
+            )
         if fill == "unset":
             self.unset.add(name)
-        return np.ascontiguousarray(_FILLS[fill](spec, np.random.default_rng(spec.get("seed", 1))).astype(dtype))
+        return np.ascontiguousarray(
+            _FILLS[fill](spec, np.random.default_rng(spec.get("seed", 1))).astype(dtype)
+        )
 
     def launch(self) -> None:
         """Copy the arrays to the device, launch the kernel, and wait. A second launch uses the same addresses."""
@@ -190,7 +264,9 @@ class _Case:
             array = self.arrays[name]
             pointer = self.pointers.get(name) or cuda.mem_alloc(max(1, array.nbytes))
             if name in self.unset:
-                ctypes.memset(int(pointer), _UNSET, array.nbytes)  # behind the engine: it stays unset
+                ctypes.memset(
+                    int(pointer), _UNSET, array.nbytes
+                )  # behind the engine: it stays unset
             elif array.nbytes:
                 cuda.memcpy_htod(pointer, array)
             self.pointers[name] = pointer
@@ -203,22 +279,34 @@ class _Case:
 
         A reference returns a dict, or the one array that is written, or None after it has changed its copies.
         """
-        values = {name: self.arrays[name].copy() if name in self.arrays else spec for name, spec in self.specs.items()}
+        values = {
+            name: self.arrays[name].copy() if name in self.arrays else spec
+            for name, spec in self.specs.items()
+        }
         try:
             result = reference(**values)
         except (Exception, SystemExit) as error:
-            raise EngineError(f"the reference fails in {self.name}: {type(error).__name__}: {error}") from None
+            raise EngineError(
+                f"the reference fails in {self.name}: {type(error).__name__}: {error}"
+            ) from None
         if result is None:
             result = {name: values[name] for name in self.written}
         elif not isinstance(result, dict):
             if len(self.written) != 1:
-                raise EngineError(f"the kernel may write {', '.join(self.written) or 'nothing'}: the reference has to "
-                                  "return a dict of arrays")
+                raise EngineError(
+                    f"the kernel may write {', '.join(self.written) or 'nothing'}: the reference has to "
+                    "return a dict of arrays"
+                )
             result = {self.written[0]: result}
         for name, array in result.items():
-            if name not in self.parameters.keys() & self.arrays or np.size(array) != self.arrays[name].size:
-                raise EngineError(f"the reference's {name} is no array of {self.name}, or has another size: it has "
-                                  f"{np.size(array)} elements")
+            if (
+                name not in self.parameters.keys() & self.arrays
+                or np.size(array) != self.arrays[name].size
+            ):
+                raise EngineError(
+                    f"the reference's {name} is no array of {self.name}, or has another size: it has "
+                    f"{np.size(array)} elements"
+                )
         return {name: np.array(array) for name, array in result.items()}
 
     def compare(self, name: str, expected: np.ndarray, job: Mapping) -> dict:
@@ -231,23 +319,40 @@ class _Case:
         ctypes.memmove(raw.ctypes.data, int(self.pointers[name]), raw.nbytes)
         got, want = raw.ravel().astype(float), expected.ravel().astype(float)
         rtol = _RTOL.get(raw.dtype.name, 0.0) if job["rtol"] is None else job["rtol"]
-        scale = np.sqrt(np.mean(np.square(want[np.isfinite(want)]))) if np.isfinite(want).any() else 0.0
+        scale = (
+            np.sqrt(np.mean(np.square(want[np.isfinite(want)]))) if np.isfinite(want).any() else 0.0
+        )
         atol = rtol * scale if job["atol"] is None else job["atol"]
         with np.errstate(invalid="ignore"):  # infinity minus infinity
             error = np.abs(got - want)
-            wrong = ~((error <= atol + rtol * np.abs(want)) | (got == want) | (np.isnan(got) & np.isnan(want)))
-        untouched = (raw.reshape(-1, 1).view("u1").reshape(raw.size, -1) == _UNSET).all(1)  # all bytes of an element
+            wrong = ~(
+                (error <= atol + rtol * np.abs(want))
+                | (got == want)
+                | (np.isnan(got) & np.isnan(want))
+            )
+        untouched = (raw.reshape(-1, 1).view("u1").reshape(raw.size, -1) == _UNSET).all(
+            1
+        )  # all bytes of an element
         unwritten = wrong & untouched & (name in self.unset)
-        facts: dict[str, Any] = {"wrong": int(wrong.sum()), "of": raw.size, "unwritten": int(unwritten.sum())}
+        facts: dict[str, Any] = {
+            "wrong": int(wrong.sum()),
+            "of": raw.size,
+            "unwritten": int(unwritten.sum()),
+        }
         if not facts["wrong"]:
             return facts
         first, error = int(wrong.argmax()), error[wrong & ~unwritten & np.isfinite(error)]
         got_first, want_first = (f"{values[first]:.6g}" for values in (got, want))
         return facts | {
             "max_error": float(error.max()) if error.size else None,
-            "first": {"index": [int(part) for part in np.unravel_index(first, raw.shape)],
-                      "got": "not written" if unwritten[first] else got_first, "want": want_first},
-            "pattern": describe_errors(got, want, wrong, unwritten, raw.shape, math.prod(self.block)),
+            "first": {
+                "index": [int(part) for part in np.unravel_index(first, raw.shape)],
+                "got": "not written" if unwritten[first] else got_first,
+                "want": want_first,
+            },
+            "pattern": describe_errors(
+                got, want, wrong, unwritten, raw.shape, math.prod(self.block)
+            ),
         }
 
 
@@ -257,13 +362,17 @@ def _estimate(folder: Path, card: str) -> dict:
 
     try:
         launches = [asdict(record) for record in checking.launches()]
-        estimated = estimate(launches, processes.lines(folder / "launches.modules"), card)  # check mode wrote them
+        estimated = estimate(
+            launches, processes.lines(folder / "launches.modules"), card
+        )  # check mode wrote them
     except EngineError as error:
         return {"why_none": str(error).removeprefix("no estimate: ")}
     facts = {"card": estimated.card.name, "limiter": ", ".join(estimated.near)}
     if estimated.why_not:
         return {**facts, "why_none": estimated.why_not}
-    low, high = (float(f"{1000 * bound:.2g}") for bound in estimated.interval)  # from ms to us, two digits
+    low, high = (
+        float(f"{1000 * bound:.2g}") for bound in estimated.interval
+    )  # from ms to us, two digits
     return {**facts, "low_us": low, "high_us": high}
 
 
@@ -291,7 +400,11 @@ def _follow_thread(case: _Case, job: Mapping, append_answer: Callable) -> None:
 
     steps = stepping.follow(case.launch, case.function, job["thread"], job["block"])
     for step in steps[job["start"] : job["start"] + _MOST_STEPS]:
-        set_variables = {name: to_json(value) for name, value in step.after.items() if value != step.before.get(name)}
+        set_variables = {
+            name: to_json(value)
+            for name, value in step.after.items()
+            if value != step.before.get(name)
+        }
         accesses = []
         for access in step.accesses:
             element = (access.address - access.base) // max(1, access.size)
@@ -310,18 +423,37 @@ def _look_at_lines(case: _Case, job: Mapping, append_answer: Callable) -> None:
     bases = {int(pointer): name for name, pointer in case.pointers.items()}
     for site in sites[job["start"] : job["start"] + _MOST_SITES]:
         worst = site.pop("worst")
-        checking.follow(tuple(worst["block"]), worst["warp"])  # another launch records all requests of this warp
+        checking.follow(
+            tuple(worst["block"]), worst["warp"]
+        )  # another launch records all requests of this warp
         case.launch()
-        request = max((request for request in checking.launches()[-1].requests
-                       if all(request[key] == site[key] for key in ("line", "space", "op"))),
-                      key=lambda request: request["units"])
-        lanes = [None if address < 0 else (address - request["base"]) // request["size"]  # -1 if the lane is inactive
-                 for address in request["addresses"]]
+        request = max(
+            (
+                request
+                for request in checking.launches()[-1].requests
+                if all(request[key] == site[key] for key in ("line", "space", "op"))
+            ),
+            key=lambda request: request["units"],
+        )
+        lanes = [
+            None
+            if address < 0
+            else (address - request["base"]) // request["size"]  # -1 if the lane is inactive
+            for address in request["addresses"]
+        ]
         hidden = ("file", "passes", "lines", "loaded")
-        append_answer(site={**{name: value for name, value in site.items() if name not in hidden and value},
-                            "array": bases.get(request["base"], request["name"]),
-                            "worst": {"block": worst["block"], "warp": worst["warp"], "units": request["units"],
-                                      "lanes": lanes}})
+        append_answer(
+            site={
+                **{name: value for name, value in site.items() if name not in hidden and value},
+                "array": bases.get(request["base"], request["name"]),
+                "worst": {
+                    "block": worst["block"],
+                    "warp": worst["warp"],
+                    "units": request["units"],
+                    "lanes": lanes,
+                },
+            }
+        )
     append_answer(ran=len(sites))
 
 

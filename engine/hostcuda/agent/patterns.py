@@ -7,8 +7,14 @@ import numpy as np
 _MOST_OF_THEM = 0.9  # the share of elements that a pattern has to explain
 
 
-def describe_errors(got: np.ndarray, want: np.ndarray, wrong: np.ndarray, unwritten: np.ndarray,
-                    shape: tuple[int, ...], block: int) -> str:
+def describe_errors(
+    got: np.ndarray,
+    want: np.ndarray,
+    wrong: np.ndarray,
+    unwritten: np.ndarray,
+    shape: tuple[int, ...],
+    block: int,
+) -> str:
     """Return in words where the wrong elements are, how their values are wrong, and whether right ones are elsewhere.
 
     `got` and `want` are flat arrays of float, `wrong` and `unwritten` masks, `shape` is the array's own shape, and
@@ -32,13 +38,22 @@ def _describe_places(wrong: np.ndarray, shape: tuple[int, ...], block: int) -> s
     if len(shape) == 2 and min(shape) > 1:
         plane = wrong.reshape(shape)
         rows, columns = (np.flatnonzero(plane.any(axis)) for axis in (1, 0))
-        if len(rows) * len(columns) == len(places):  # every crossing of these rows and columns is wrong
-            parts = [f"{name}s {_format_indices(lines)}" for name, lines, most in (
-                ("row", rows, shape[0]), ("column", columns, shape[1])) if len(lines) < most]
+        if len(rows) * len(columns) == len(
+            places
+        ):  # every crossing of these rows and columns is wrong
+            parts = [
+                f"{name}s {_format_indices(lines)}"
+                for name, lines, most in (("row", rows, shape[0]), ("column", columns, shape[1]))
+                if len(lines) < most
+            ]
             return f"all of {' in '.join(parts)}"
     if places[-1] - places[0] + 1 == len(places):
-        return f"elements {_format_indices(places)}" + f" (the last {len(places)})" * bool(wrong[-1])
-    for period in dict.fromkeys((block, 32, shape[-1], 2)):  # threads of a block or warp, a row, even or odd
+        return f"elements {_format_indices(places)}" + f" (the last {len(places)})" * bool(
+            wrong[-1]
+        )
+    for period in dict.fromkeys(
+        (block, 32, shape[-1], 2)
+    ):  # threads of a block or warp, a row, even or odd
         if 1 < period <= wrong.size // 2:
             table = wrong[: wrong.size - wrong.size % period].reshape(-1, period)
             inside = np.flatnonzero(table.any(0))
@@ -71,19 +86,32 @@ def _describe_values(got: np.ndarray, want: np.ndarray) -> str:
     close = {"rtol": 1e-3, "atol": 1e-6 * float(np.abs(want).max())}
     if np.allclose(got - want, np.mean(got - want), **close):
         return f"off by {np.mean(got - want):.4g}"
-    factor = float(got @ want / (want @ want)) if want.any() else 0.0  # the least-squares fit of got = factor · want
-    return f"{factor:.4g} times the right value" if factor and np.allclose(got, factor * want, **close) else ""
+    factor = (
+        float(got @ want / (want @ want)) if want.any() else 0.0
+    )  # the least-squares fit of got = factor · want
+    return (
+        f"{factor:.4g} times the right value"
+        if factor and np.allclose(got, factor * want, **close)
+        else ""
+    )
 
 
 def _describe_order(got: np.ndarray, want: np.ndarray, shape: tuple[int, ...]) -> str:
     """Return how right values are at wrong places (shifted by an element or row, reversed, transposed, ...), or ""."""
     close = {"rtol": 1e-3, "atol": 1e-6}
     for shift in dict.fromkeys((1, shape[-1])):
-        for sign, ours, theirs in (("-", got[shift:], want[:-shift]), ("+", got[:-shift], want[shift:])):
+        for sign, ours, theirs in (
+            ("-", got[shift:], want[:-shift]),
+            ("+", got[:-shift], want[shift:]),
+        ):
             if len(ours) > 2 and np.isclose(ours, theirs, **close).mean() > _MOST_OF_THEM:
                 return f"element i has the right value of element i {sign} {shift}"
     if np.allclose(got, want[::-1], **close):
         return "in reverse order"
     if len(shape) == 2 and np.allclose(got, want.reshape(shape).T.ravel(), **close):
         return "transposed"
-    return "the right values at other places" if np.allclose(np.sort(got), np.sort(want), **close) else ""
+    return (
+        "the right values at other places"
+        if np.allclose(np.sort(got), np.sort(want), **close)
+        else ""
+    )

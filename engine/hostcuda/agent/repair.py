@@ -15,7 +15,11 @@ from collections.abc import Callable, Iterator, Mapping
 from hostcuda.frontend.brackets import apply_edits, find_statement_end, skip_bracket
 from hostcuda.frontend.scan import Scan
 
-_MOST_STEPS, _MOST_EDITS, _MOST_LINES = 4, 8, 60  # edits of one repair; proposals per finding; lines of the diff
+_MOST_STEPS, _MOST_EDITS, _MOST_LINES = (
+    4,
+    8,
+    60,
+)  # edits of one repair; proposals per finding; lines of the diff
 _BARRIER = "__syncthreads();"
 Edits = list[tuple[int, int, str]]  # start, end, new text
 
@@ -36,8 +40,12 @@ def search(failed, job: Mapping, run_source: Callable) -> tuple[str, str] | None
             if new_run is None:
                 return None
             if new_run.decide_verdict(job)[0] == "pass":
-                lines = difflib.unified_diff(failed.source.splitlines(), repaired.splitlines(), n=1, lineterm="")
-                diff = "\n".join(itertools.islice(lines, 2, _MOST_LINES))  # from 2: without the files' names
+                lines = difflib.unified_diff(
+                    failed.source.splitlines(), repaired.splitlines(), n=1, lineterm=""
+                )
+                diff = "\n".join(
+                    itertools.islice(lines, 2, _MOST_LINES)
+                )  # from 2: without the files' names
                 return " and ".join(dict.fromkeys([*kinds, kind])), diff
             if _is_better(new_run, run):
                 kinds, run = [*kinds, kind], new_run
@@ -50,11 +58,24 @@ def search(failed, job: Mapping, run_source: Callable) -> tuple[str, str] | None
 def _is_better(new_run, run) -> bool:
     """Return whether `new_run`, of an edited source, ended without the first finding of `run`, and with no new ones."""
     # A finding is known by its kind and its line's text, because the edit moves line numbers.
-    before, now = ([(row["kind"], dict(enumerate(map(str.strip, version.source.splitlines()), 1)).get(row["line"]))
-                    for row in version.findings.table.to_dict("records")] for version in (run, new_run))
+    before, now = (
+        [
+            (
+                row["kind"],
+                dict(enumerate(map(str.strip, version.source.splitlines()), 1)).get(row["line"]),
+            )
+            for row in version.findings.table.to_dict("records")
+        ]
+        for version in (run, new_run)
+    )
     added_kinds = {kind for kind, _ in now} - {kind for kind, _ in before}
-    return (before[0] not in now and not added_kinds and len(now) <= len(before) and bool(new_run.of("compiled"))
-            and new_run.findings.ended.status is not None)
+    return (
+        before[0] not in now
+        and not added_kinds
+        and len(now) <= len(before)
+        and bool(new_run.of("compiled"))
+        and new_run.findings.ended.status is not None
+    )
 
 
 def _generate_repairs(run, job: Mapping) -> Iterator[tuple[str, str]]:
@@ -65,10 +86,15 @@ def _generate_repairs(run, job: Mapping) -> Iterator[tuple[str, str]]:
             continue
         array = finding["buffer"].get("name", "") if isinstance(finding["buffer"], dict) else ""
         generate_edits, *more = {
-            "racecheck": (_synchronize_accesses, array), "initcheck": (_initialize_memory, array),
-            "memcheck": (_guard_access, array, job["cases"][0]["arguments"]), "synccheck": (_move_barrier,),
+            "racecheck": (_synchronize_accesses, array),
+            "initcheck": (_initialize_memory, array),
+            "memcheck": (_guard_access, array, job["cases"][0]["arguments"]),
+            "synccheck": (_move_barrier,),
         }[finding["tool"]]
-        texts = [(kind, apply_edits(source.text, edits)) for kind, edits in generate_edits(source, finding, *more)]
+        texts = [
+            (kind, apply_edits(source.text, edits))
+            for kind, edits in generate_edits(source, finding, *more)
+        ]
         yield from texts[:_MOST_EDITS]
         if texts:
             return
@@ -80,7 +106,11 @@ class _Source:
     def __init__(self, text: str):
         self.text, self.scan = text, Scan(text)
         self.code = self.scan.code
-        self.starts = [0, *(match.end() for match in re.finditer("\n", text)), len(text) + 1]  # of the lines
+        self.starts = [
+            0,
+            *(match.end() for match in re.finditer("\n", text)),
+            len(text) + 1,
+        ]  # of the lines
 
     def line(self, number: int) -> tuple[int, int]:
         """Return the (start, end) positions of the code in a line, which has a `number` from 1."""
@@ -99,7 +129,9 @@ class _Source:
     def head(self, at: int) -> int:
         """Return the start of the statement that a position is in, with the `for` or `if` that it belongs to."""
         while True:
-            start = max(self.code.rfind(sign, 0, at) for sign in "{};") + 1  # behind what ends the statement before
+            start = (
+                max(self.code.rfind(sign, 0, at) for sign in "{};") + 1
+            )  # behind what ends the statement before
             opening = (place for place in range(start) if self.code[place] == "(")
             around = [place for place in opening if skip_bracket(self.code, place) >= start]
             if not around:  # else the sign is in a `for (…; …; …)`
@@ -111,7 +143,9 @@ class _Source:
         return at, at, text + self.indent(at)
 
 
-def _synchronize_accesses(source: _Source, finding: dict, array: str) -> Iterator[tuple[str, Edits]]:
+def _synchronize_accesses(
+    source: _Source, finding: dict, array: str
+) -> Iterator[tuple[str, Edits]]:
     """Yield (kind, edits) for a race on `array`: barriers between its accesses or at a loop's end, or atomics."""
     line, other = finding["line"], finding["other"]
     early, late = sorted((line, (isinstance(other, dict) and other["line"]) or line))
@@ -124,9 +158,15 @@ def _synchronize_accesses(source: _Source, finding: dict, array: str) -> Iterato
             between = [source.before(source.head(inner[0][0] if inner else late_start), _BARRIER)]
             yield "barrier", between
         elif array:  # two threads run the same line, such as a[i] = a[i + 1]
-            barrier = "__syncwarp();" if "__syncwarp" in finding["message"] else _BARRIER  # it says what is enough
+            barrier = (
+                "__syncwarp();" if "__syncwarp" in finding["message"] else _BARRIER
+            )  # it says what is enough
             yield from _separate_read_and_write(source, late_start, array, barrier)
-        loops = [block for block in common if re.match(r"for\b|while\b|do\b", source.code[source.head(block[0]) :])]
+        loops = [
+            block
+            for block in common
+            if re.match(r"for\b|while\b|do\b", source.code[source.head(block[0]) :])
+        ]
         for start, end in loops[-1:]:  # the innermost, if there is one
             last, inside = len(source.code[:end].rstrip()), source.code[start + 1 : end]
             at_loop_end = [(last, last, source.indent(end - len(inside.lstrip())) + _BARRIER)]
@@ -143,15 +183,23 @@ def _synchronize_accesses(source: _Source, finding: dict, array: str) -> Iterato
             yield "barrier", braces
             yield "barrier", [source.before(late_statement, _BARRIER), *braces]
     # `*a` or `a[…]`, and below `a[…] += value;` or `a[…]++;`
-    element = rf"(\*\s*{re.escape(array)}\b|\b{re.escape(array)}\s*\[.*?\])" if array else r"(\*\s*\w+|\b\w+\s*\[.*?\])"
+    element = (
+        rf"(\*\s*{re.escape(array)}\b|\b{re.escape(array)}\s*\[.*?\])"
+        if array
+        else r"(\*\s*\w+|\b\w+\s*\[.*?\])"
+    )
     for line_number in dict.fromkeys((late, early)):
-        update = re.compile(rf"{element}\s*(?:\+=\s*(.+?)|\+\+)\s*;").search(source.code, *source.line(line_number))
+        update = re.compile(rf"{element}\s*(?:\+=\s*(.+?)|\+\+)\s*;").search(
+            source.code, *source.line(line_number)
+        )
         if update:
             address = update[1][1:].strip() if update[1].startswith("*") else f"&{update[1]}"
             yield "atomic operation", [(*update.span(), f"atomicAdd({address}, {update[2] or 1});")]
 
 
-def _separate_read_and_write(source: _Source, at: int, array: str, barrier: str) -> Iterator[tuple[str, Edits]]:
+def _separate_read_and_write(
+    source: _Source, at: int, array: str, barrier: str
+) -> Iterator[tuple[str, Edits]]:
     """Yield ("barrier", edits) that turn `array[…] = …` or `if (…) array[…] = …` at `at` into read, barrier, write."""
     head = start = source.head(at)
     end, tab, condition = find_statement_end(source.code, head), source.indent(head), ""
@@ -170,52 +218,99 @@ def _separate_read_and_write(source: _Source, at: int, array: str, barrier: str)
 def _move_barrier(source: _Source, finding: dict) -> Iterator[tuple[str, Edits]]:
     """Yield ("barrier", edits) that move a divergent barrier behind, or before, a branch or loop around it."""
     # The message names the barriers at which threads wait: "… 3 threads wait at __syncthreads (kernel.cu:5)".
-    numbers = dict.fromkeys((finding["line"], *map(int, re.findall(r"\.cu:(\d+)", finding["message"]))))
-    around = {number: source.head(source.blocks(source.line(number)[0])[-1][0]) for number in numbers}
-    for number in sorted(numbers, key=lambda number: not source.code.startswith("if", around[number])):  # if first
+    numbers = dict.fromkeys(
+        (finding["line"], *map(int, re.findall(r"\.cu:(\d+)", finding["message"])))
+    )
+    around = {
+        number: source.head(source.blocks(source.line(number)[0])[-1][0]) for number in numbers
+    }
+    for number in sorted(
+        numbers, key=lambda number: not source.code.startswith("if", around[number])
+    ):  # if first
         start, end = source.line(number)
         barrier = re.compile(r"__syncthreads\s*\(\s*\)\s*;").search(source.code, start, end)
-        for opening, closing in source.blocks(start)[:0:-1] if barrier else ():  # from inside, without the function's
+        for opening, closing in (
+            source.blocks(start)[:0:-1] if barrier else ()
+        ):  # from inside, without the function's
             is_whole_line = barrier.span() == (start, end)
             removed = source.starts[number - 1 : number + 1] if is_whole_line else barrier.span()
             head = source.head(opening)
-            yield "barrier", [(*removed, ""), (closing + 1, closing + 1, source.indent(head) + _BARRIER)]
+            yield (
+                "barrier",
+                [(*removed, ""), (closing + 1, closing + 1, source.indent(head) + _BARRIER)],
+            )
             yield "barrier", [source.before(head, _BARRIER), (*removed, "")]
 
 
-def _guard_access(source: _Source, finding: dict, array: str, arguments: Mapping) -> Iterator[tuple[str, Edits]]:
+def _guard_access(
+    source: _Source, finding: dict, array: str, arguments: Mapping
+) -> Iterator[tuple[str, Edits]]:
     """Yield ("guard", edits) that skip an access beyond the end of `array`, or before its start.
 
     They replace `<=` by `<`, return early, or put `if (index < n)` before the access. Conditions compare the index or
     the thread's indices with the integers among `arguments` (number or dict per parameter). No `array` name: any.
     """
-    (start, end), is_below = source.line(finding["line"]), " before " in finding["message"]  # "x[-1], one before its …"
-    access = re.compile(rf"\b{re.escape(array) or '[A-Za-z_]+'}\s*(?=\[)").search(source.code, start, end)
+    (start, end), is_below = (
+        source.line(finding["line"]),
+        " before " in finding["message"],
+    )  # "x[-1], one before its …"
+    access = re.compile(rf"\b{re.escape(array) or '[A-Za-z_]+'}\s*(?=\[)").search(
+        source.code, start, end
+    )
     if not access:
         return
     access_end = skip_bracket(source.code, access.end())
-    index, element = source.code[access.end() + 1 : access_end - 1].strip(), source.text[access.start() : access_end]
+    index, element = (
+        source.code[access.end() + 1 : access_end - 1].strip(),
+        source.text[access.start() : access_end],
+    )
     blocks = source.blocks(start)  # outermost first: the function's
-    for statement_start in (source.head(start), *(source.head(block[0]) for block in blocks[:0:-1])):
+    for statement_start in (
+        source.head(start),
+        *(source.head(block[0]) for block in blocks[:0:-1]),
+    ):
         if comparison := re.compile("<=").search(source.code, statement_start, end):
             yield "guard", [(*comparison.span(), "<")]
     shape = arguments[array]["shape"] if isinstance(arguments.get(array), dict) else []
     limits = [parameter for parameter, value in arguments.items() if type(value) is int]
-    limits.sort(key=lambda parameter: (arguments[parameter] != math.prod(shape), arguments[parameter] not in shape))
+    limits.sort(
+        key=lambda parameter: (
+            arguments[parameter] != math.prod(shape),
+            arguments[parameter] not in shape,
+        )
+    )
     function = source.code[slice(*blocks[0])] if blocks else source.code
     indices = [*re.finditer(r"\b(\w+)\s*=[^;,]*(?:threadIdx|blockIdx)[^;,]*", function)]
     # Those that the access names; an index that names none may follow from the first two.
     indices = [match for match in indices if re.search(rf"\b{match[1]}\b", index)] or indices[:2]
     by_size = [f"{index} < {limit}" for limit in limits if arguments[limit] == math.prod(shape)]
-    by_index = [" && ".join(f"{match[1]} < {limit}" for match, limit in zip(chosen, bounds, strict=True))
-             for count in range(len(indices), 0, -1) for chosen in itertools.combinations(indices, count)
-             for bounds in itertools.permutations(limits, count)]
-    conditions = [f"{index} >= 0", *(f"{index} >= 0 && {one}" for one in by_size)] if is_below else by_size + by_index
+    by_index = [
+        " && ".join(f"{match[1]} < {limit}" for match, limit in zip(chosen, bounds, strict=True))
+        for count in range(len(indices), 0, -1)
+        for chosen in itertools.combinations(indices, count)
+        for bounds in itertools.permutations(limits, count)
+    ]
+    conditions = (
+        [f"{index} >= 0", *(f"{index} >= 0 && {one}" for one in by_size)]
+        if is_below
+        else by_size + by_index
+    )
     for condition in dict.fromkeys(conditions):
         if indices and "__syncthreads" not in function and condition in by_index:
             insert_at = blocks[0][0] + function.index(";", indices[-1].end()) + 1
-            exit_condition = " || ".join(part.replace("<", ">=") for part in condition.split(" && "))
-            yield "guard", [(insert_at, insert_at, f"{source.indent(insert_at)}if ({exit_condition}) return;")]
+            exit_condition = " || ".join(
+                part.replace("<", ">=") for part in condition.split(" && ")
+            )
+            yield (
+                "guard",
+                [
+                    (
+                        insert_at,
+                        insert_at,
+                        f"{source.indent(insert_at)}if ({exit_condition}) return;",
+                    )
+                ],
+            )
         elif re.compile(r"\s*[-+*/|&^]?=(?!=)").match(source.code, access_end):
             insert_at = start if source.head(start) == start else access.start()
             yield "guard", [(insert_at, insert_at, f"if ({condition}) ")]
@@ -228,18 +323,34 @@ def _initialize_memory(source: _Source, finding: dict, array: str) -> Iterator[t
     start, end = source.line(finding["line"])
     if finding["kind"] == "uninitialized variable":
         variable = re.search(r"variable (\w+)", finding["message"])[1]
-        declared = re.compile(rf"\b{variable}\b\s*(\[[^;,]*\])?(?=\s*[;,])").search(source.code, start, end)
+        declared = re.compile(rf"\b{variable}\b\s*(\[[^;,]*\])?(?=\s*[;,])").search(
+            source.code, start, end
+        )
         if declared:
-            yield "initial value", [(declared.end(), declared.end(), " = {}" if declared[1] else " = 0")]
+            yield (
+                "initial value",
+                [(declared.end(), declared.end(), " = {}" if declared[1] else " = 0")],
+            )
         return
-    shared = array and re.search(rf"__shared__\s+[^;]*?\b{re.escape(array)}\b\s*((?:\[[^\]]*\]\s*)*);", source.code)
+    shared = array and re.search(
+        rf"__shared__\s+[^;]*?\b{re.escape(array)}\b\s*((?:\[[^\]]*\]\s*)*);", source.code
+    )
     if shared:
         barrier = source.before(source.head(start), _BARRIER)
-        at, line_start = shared.end(), source.indent(shared.end())  # line_start: a newline and the indentation
-        first = "[0]" * shared[1].count("[")  # the first element: "[0][0]" of an array of two dimensions
+        at, line_start = (
+            shared.end(),
+            source.indent(shared.end()),
+        )  # line_start: a newline and the indentation
+        first = "[0]" * shared[1].count(
+            "["
+        )  # the first element: "[0][0]" of an array of two dimensions
         rank = "threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)"
-        fill = (f"for (int k = {rank}; k < sizeof({array}) / sizeof({array}{first}); k += blockDim.x * blockDim.y * "
-                f"blockDim.z){line_start}  (&{array}{first})[k] = 0;" if first else f"if ({rank} == 0) {array} = 0;")
+        fill = (
+            f"for (int k = {rank}; k < sizeof({array}) / sizeof({array}{first}); k += blockDim.x * blockDim.y * "
+            f"blockDim.z){line_start}  (&{array}{first})[k] = 0;"
+            if first
+            else f"if ({rank} == 0) {array} = 0;"
+        )
         value = (at, at, f"{line_start}{fill}{line_start}{_BARRIER}")
         yield "barrier", [barrier]
         yield "initial value", [value]

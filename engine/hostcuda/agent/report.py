@@ -27,22 +27,43 @@ from hostcuda.util import temporary
 
 MOST_JSON, MOST_TEXT = 8000, 2000  # bytes of a report
 _CASES, _SOURCE, _REFERENCE = 8, 1 << 17, 1 << 14  # limits of a request: cases, bytes of texts
-_FINDINGS, _RESULTS, _LINES, _PRINTED = 5, 8, 8, 600  # limits of a report's parts; the last in characters
+_FINDINGS, _RESULTS, _LINES, _PRINTED = (
+    5,
+    8,
+    8,
+    600,
+)  # limits of a report's parts; the last in characters
 _RESULTS_IN_TEXT, _CHANGES_IN_TEXT, _PRINTED_IN_TEXT = 3, 6, 300
 _TEXT, _SHORT_TEXT = 160, 80  # characters of a line of the source
-_FIRST_SHARE, _LEAST_SECONDS = 0.7, 2  # of the time, for the run before repairs; left for another run
+_FIRST_SHARE, _LEAST_SECONDS = (
+    0.7,
+    2,
+)  # of the time, for the run before repairs; left for another run
 _TOOLS = ",".join(("profile", *sanitize.TOOLS))
-_OPTION = re.compile(r"-[DU]\w+(?:=[\w.+-]*)?|-std=[\w+]+|--?use_fast_math|-arch=\w+|--?extended-lambda")
-_ERROR = re.compile(r"(?m)^(?:.*/)?[\w.-]+:(\d+):(?:(\d+):)? (?:fatal )?error: (.*)$")  # line, column, message
+_OPTION = re.compile(
+    r"-[DU]\w+(?:=[\w.+-]*)?|-std=[\w+]+|--?use_fast_math|-arch=\w+|--?extended-lambda"
+)
+_ERROR = re.compile(
+    r"(?m)^(?:.*/)?[\w.-]+:(\d+):(?:(\d+):)? (?:fatal )?error: (.*)$"
+)  # line, column, message
 # Addresses, folders before a file's name, "LaunchError: ", and "memcheck, racecheck: ".
-_NOT_SAID = re.compile(r",? (?:at )?(?:address )?0x[0-9a-fA-F]+|(?:/[\w.+-]+)+/(?=[\w.-])|^\w*Error: "
-                       r"|^(?:\w+check(?:, |: ))+")
-_PRODUCT = re.compile(r"[*]\s*(\d{5,10})\b(?![.\w])|(?<![\w.])(\d{5,10})\s*[*]")  # "* 100000" or "100000 *"
-_NOT_TELLING = re.compile(r"\[-Wunused-(?!parameter)|(?:float|double|half).*onversion\]")  # flags of such warnings
+_NOT_SAID = re.compile(
+    r",? (?:at )?(?:address )?0x[0-9a-fA-F]+|(?:/[\w.+-]+)+/(?=[\w.-])|^\w*Error: "
+    r"|^(?:\w+check(?:, |: ))+"
+)
+_PRODUCT = re.compile(
+    r"[*]\s*(\d{5,10})\b(?![.\w])|(?<![\w.])(\d{5,10})\s*[*]"
+)  # "* 100000" or "100000 *"
+_NOT_TELLING = re.compile(
+    r"\[-Wunused-(?!parameter)|(?:float|double|half).*onversion\]"
+)  # flags of such warnings
 _WARNED = re.compile(r":(\d+): warning: (.*?)( \[-W.*\])?$")  # column, message, flag
 # What to add to a warning, by a part of its flag, such as [-Wunused-parameter]; "/": to one about a quotient.
-_ADVICE = {"unused-par": ": the launch passes it, so use it", "onversion": ": take a type that holds every value",
-           "/": ": a quotient of integers has no fraction, so convert one of them to float first"}
+_ADVICE = {
+    "unused-par": ": the launch passes it, so use it",
+    "onversion": ": take a type that holds every value",
+    "/": ": a quotient of integers has no fraction, so convert one of them to float first",
+}
 _FIGURES = {"requests": ("requests",), "units": ("sectors", "wavefronts"), "extra": ("conflicts",)}
 
 
@@ -77,14 +98,24 @@ class Run:
         ended_cases = [answer["ended"] for answer in self.of("ended")]
         status = self.findings.ended.status  # negative: a signal; None: stopped at the time limit
         if status is None and len(self.of("launching")) == len(ended_cases):
-            return "not checked", (f"the {'reference' if self.of('compiled') else 'compilation'} did not end in "
-                                   "time: take smaller cases, or more seconds")
+            return "not checked", (
+                f"the {'reference' if self.of('compiled') else 'compilation'} did not end in "
+                "time: take smaller cases, or more seconds"
+            )
         if verdict == "unsafe" and self.findings.table.empty:
-            return verdict, "the kernel destroyed memory of the process that ran it, and no tool saw the access"
+            return (
+                verdict,
+                "the kernel destroyed memory of the process that ran it, and no tool saw the access",
+            )
         if verdict in ("pass", "not checked") and self.wrong:
             return "wrong result", "the tools found nothing, and the results are wrong"
-        if ((status or 0) < 0 and verdict == "not checked") or (status and verdict == "wrong result"):
-            return "not checked", f"the run {self.findings.ended.problem}; it may use {sandbox.MEMORY >> 30} GB"
+        if ((status or 0) < 0 and verdict == "not checked") or (
+            status and verdict == "wrong result"
+        ):
+            return (
+                "not checked",
+                f"the run {self.findings.ended.problem}; it may use {sandbox.MEMORY >> 30} GB",
+            )
         if verdict == "pass" and len(ended_cases) < len(job["cases"]):
             return "not checked", "not all cases were run"
         if verdict == "pass" and set(ended_cases) - {answer["case"] for answer in self.of("wrong")}:
@@ -92,9 +123,21 @@ class Run:
         return verdict, reason
 
 
-def check(source: str, kernel: str = "", cases: Sequence[Mapping] = (), reference: str = "", *,
-          rtol: float | None = None, atol: float | None = None, options: str = "", card: str = "H200",
-          previous: Mapping | None = None, repairs: bool = True, seconds: int = 60, walled: bool = False) -> dict:
+def check(
+    source: str,
+    kernel: str = "",
+    cases: Sequence[Mapping] = (),
+    reference: str = "",
+    *,
+    rtol: float | None = None,
+    atol: float | None = None,
+    options: str = "",
+    card: str = "H200",
+    previous: Mapping | None = None,
+    repairs: bool = True,
+    seconds: int = 60,
+    walled: bool = False,
+) -> dict:
     """Check a kernel on its cases, or a program with its ``main``; return one report.
 
     Parameters
@@ -129,8 +172,19 @@ def check(source: str, kernel: str = "", cases: Sequence[Mapping] = (), referenc
         The request is malformed, or there is no sandbox.
     """
     program = not cases and bool(re.search(r"\bmain\s*\(", code_only(source)))
-    job = _build_job("check", source, kernel, cases, options, seconds, reference=reference, rtol=rtol, atol=atol,
-                     card=card, program=program)
+    job = _build_job(
+        "check",
+        source,
+        kernel,
+        cases,
+        options,
+        seconds,
+        reference=reference,
+        rtol=rtol,
+        atol=atol,
+        card=card,
+        program=program,
+    )
     sanitize.prepare(_TOOLS, job["options"])
     deadline = time.monotonic() + seconds
     first_run = _run(job, _FIRST_SHARE * seconds if repairs else seconds, walled)
@@ -139,18 +193,40 @@ def check(source: str, kernel: str = "", cases: Sequence[Mapping] = (), referenc
     def run_source(text: str) -> Run | None:
         """Run an edited source on all cases; return None if there is no time left for it."""
         left = deadline - time.monotonic()
-        return _run({**job, "source": text, "card": ""}, left, walled) if left > _LEAST_SECONDS else None
+        return (
+            _run({**job, "source": text, "card": ""}, left, walled)
+            if left > _LEAST_SECONDS
+            else None
+        )
 
-    if repairs and cases and report["verdict"] == "unsafe" and (found := repair.search(first_run, job, run_source)):
+    if (
+        repairs
+        and cases
+        and report["verdict"] == "unsafe"
+        and (found := repair.search(first_run, job, run_source))
+    ):
         kind, diff = found
         report["repair"] = {"kind": kind, "diff": diff, "verified": True}
-        report["next"] = (f"Apply the repair ({kind}): it was run, and with it nothing is found and all results of "
-                          f"{len(cases)} case{'s' * (len(cases) > 1)} are right.")
+        report["next"] = (
+            f"Apply the repair ({kind}): it was run, and with it nothing is found and all results of "
+            f"{len(cases)} case{'s' * (len(cases) > 1)} are right."
+        )
     return _shorten(report)
 
 
-def look(what: str, source: str, kernel: str, case: Mapping, *, options: str = "", thread: Sequence[int] = (0, 0, 0),
-         block: Sequence[int] = (0, 0, 0), start: int = 0, seconds: int = 60, walled: bool = False) -> dict:
+def look(
+    what: str,
+    source: str,
+    kernel: str,
+    case: Mapping,
+    *,
+    options: str = "",
+    thread: Sequence[int] = (0, 0, 0),
+    block: Sequence[int] = (0, 0, 0),
+    start: int = 0,
+    seconds: int = 60,
+    walled: bool = False,
+) -> dict:
     """Return, as a dict, the counts of one launch's lines with their worst requests, or the steps of one thread.
 
     Parameters
@@ -163,67 +239,128 @@ def look(what: str, source: str, kernel: str, case: Mapping, *, options: str = "
     start : int
         Leave out so many lines or steps before the first.
     """
-    job = _build_job(what, source, kernel, [case], options, seconds, program=False, thread=[*thread], block=[*block],
-                     start=max(0, start))
+    job = _build_job(
+        what,
+        source,
+        kernel,
+        [case],
+        options,
+        seconds,
+        program=False,
+        thread=[*thread],
+        block=[*block],
+        start=max(0, start),
+    )
     sanitize.prepare(_choose_tools(what), job["options"])
     run = _run(job, seconds, walled)
-    rows, source_lines = [answer.get("site", answer) for answer in run.of("site") + run.of("line")], source.splitlines()
+    rows, source_lines = (
+        [answer.get("site", answer) for answer in run.of("site") + run.of("line")],
+        source.splitlines(),
+    )
     for row in rows:
         row["text"] = _get_text(row["line"], source_lines).strip()[:_SHORT_TEXT]
     count = sum(answer["ran"] for answer in run.of("ran"))
     result: dict = {"steps" if what == "step" else "lines": rows}
     if not rows:
         _, reason = run.findings.outcome
-        result["why_none"] = f"start is {start} of {count}" if count else _clean(reason.splitlines()[0])
+        result["why_none"] = (
+            f"start is {start} of {count}" if count else _clean(reason.splitlines()[0])
+        )
     while rows and len(json.dumps(result)) > MOST_TEXT - 100:  # 100: for `omitted` and `next`
         rows.pop()
     result["omitted"] = max(0, count - job["start"] - len(rows))
     if result["omitted"]:
-        result["next"] = f"{result['omitted']} more were cut: ask again with start = {job['start'] + len(rows)}"
+        result["next"] = (
+            f"{result['omitted']} more were cut: ask again with start = {job['start'] + len(rows)}"
+        )
     return result
 
 
 def capabilities() -> dict:
     """Return a dict: version, sandbox, tools, what is not seen or not run, whether times are estimated, limits."""
     return {
-        "version": hostcuda.__version__, "sandbox": sandbox.why_not() or "bubblewrap: no network, bounded memory",
-        "tools": [*sanitize.TOOLS], "steps_of_a_thread": stepping.why_not() or "yes",
+        "version": hostcuda.__version__,
+        "sandbox": sandbox.why_not() or "bubblewrap: no network, bounded memory",
+        "tools": [*sanitize.TOOLS],
+        "steps_of_a_thread": stepping.why_not() or "yes",
         "not_seen": [] if checking.fills_variables() else ["uninitialized variables in registers"],
-        "not_run": ["clusters", "texture references", "kernels that launch kernels", "cuBLAS and the like"],
+        "not_run": [
+            "clusters",
+            "texture references",
+            "kernels that launch kernels",
+            "cuBLAS and the like",
+        ],
         "time": f"the busiest unit of the H200, from counts; an interval: {lacking() or 'yes'}; nothing is measured",
-        "limits": {"seconds": [5, 300], "cases": _CASES, "source_bytes": _SOURCE, "reference_bytes": _REFERENCE,
-                   "memory_bytes": sandbox.MEMORY},
+        "limits": {
+            "seconds": [5, 300],
+            "cases": _CASES,
+            "source_bytes": _SOURCE,
+            "reference_bytes": _REFERENCE,
+            "memory_bytes": sandbox.MEMORY,
+        },
     }
 
 
-def _build_job(what: str, source: str, kernel: str, cases: Sequence[Mapping], options: str, seconds: float,
-               **more) -> dict:
+def _build_job(
+    what: str,
+    source: str,
+    kernel: str,
+    cases: Sequence[Mapping],
+    options: str,
+    seconds: float,
+    **more,
+) -> dict:
     """Return a job ("check", "lines" or "step") for the child process, a dict; refuse a malformed or large request."""
     for name in ("rtol", "atol"):
-        if (value := more.get(name)) is not None and not (type(value) in (int, float) and 0 <= value < float("inf")):
+        if (value := more.get(name)) is not None and not (
+            type(value) in (int, float) and 0 <= value < float("inf")
+        ):
             raise EngineError(f"{name} is a number from 0, not {value!r:.40}")
     if not (isinstance(kernel, str) and isinstance(options, str) and isinstance(cases, Sequence)):
         raise EngineError("cases is a list, and kernel and options are texts")
-    if (not 5 <= seconds <= 300 or len(cases) > _CASES or len(source) > _SOURCE
-            or len(more.get("reference", "")) > _REFERENCE):
-        raise EngineError(f"a check takes 5 to 300 seconds, at most {_CASES} cases, {_SOURCE >> 10} KB of source and "
-                          f"{_REFERENCE >> 10} KB of reference")
+    if (
+        not 5 <= seconds <= 300
+        or len(cases) > _CASES
+        or len(source) > _SOURCE
+        or len(more.get("reference", "")) > _REFERENCE
+    ):
+        raise EngineError(
+            f"a check takes 5 to 300 seconds, at most {_CASES} cases, {_SOURCE >> 10} KB of source and "
+            f"{_REFERENCE >> 10} KB of reference"
+        )
     words = processes.split_options(options)
     if wrong := [word for word in words if not _OPTION.fullmatch(word)]:
-        raise EngineError(f"the option {wrong[0]} is not taken here: only -D, -U, -std, -arch, -use_fast_math and "
-                          "--extended-lambda")
+        raise EngineError(
+            f"the option {wrong[0]} is not taken here: only -D, -U, -std, -arch, -use_fast_math and "
+            "--extended-lambda"
+        )
     for case in cases:
         if not isinstance(case, Mapping):
-            raise EngineError(f"a case is an object with grid, block and arguments, not {case!r:.40}")
+            raise EngineError(
+                f"a case is an object with grid, block and arguments, not {case!r:.40}"
+            )
         if missing := {"grid", "block", "arguments"} - case.keys():
             raise EngineError(f"a case has no {', '.join(sorted(missing))}")
         if unknown := case.keys() - {"grid", "block", "arguments", "name", "shared_bytes"}:
-            raise EngineError(f"a case may have grid, block, arguments, name, shared_bytes, and no {min(unknown)}")
+            raise EngineError(
+                f"a case may have grid, block, arguments, name, shared_bytes, and no {min(unknown)}"
+            )
         sizes = case["grid"], case["block"], [case.get("shared_bytes", 0)]
-        if not all(isinstance(size, (list, tuple)) and size and all(type(side) is int for side in size)
-                   for size in sizes) or not isinstance(case["arguments"], Mapping):
-            raise EngineError("grid and block are lists of integers, shared_bytes an integer, and arguments an object")
-    return {"what": what, "source": source, "kernel": kernel, "cases": [*cases], "options": words, **more}
+        if not all(
+            isinstance(size, (list, tuple)) and size and all(type(side) is int for side in size)
+            for size in sizes
+        ) or not isinstance(case["arguments"], Mapping):
+            raise EngineError(
+                "grid and block are lists of integers, shared_bytes an integer, and arguments an object"
+            )
+    return {
+        "what": what,
+        "source": source,
+        "kernel": kernel,
+        "cases": [*cases],
+        "options": words,
+        **more,
+    }
 
 
 def _choose_tools(what: str) -> str:
@@ -236,23 +373,32 @@ def _run(job: Mapping, seconds: float, walled: bool) -> Run:
     with temporary.folder() as folder:
         (folder / "job.json").write_text(json.dumps(job))
         (folder / "kernel.cu").write_text(job["source"])
-        environment = {"HOSTCUDA_ENGINE": "cpu", "HOSTCUDA_CHECK": _choose_tools(job["what"]),
-                       "HOSTCUDA_WARNINGS": "1" if job["program"] else "all",
-                       "HOSTCUDA_CHECK_OUT": str(folder / "launches")}
+        environment = {
+            "HOSTCUDA_ENGINE": "cpu",
+            "HOSTCUDA_CHECK": _choose_tools(job["what"]),
+            "HOSTCUDA_WARNINGS": "1" if job["program"] else "all",
+            "HOSTCUDA_CHECK_OUT": str(folder / "launches"),
+        }
         command = [sys.executable, "-m", "hostcuda.agent.child", str(folder)]
         if job["program"]:
             command = processes.program(str(folder / "kernel.cu"), (), "cpu", job["options"])
         if walled:
             command = sandbox.make_command(command, folder, seconds, environment)
         # The sandbox keeps the limit itself; it gets 5 seconds more to start and to end.
-        ended = processes.run(command, environment, seconds + 5 * walled, capture=True, memory=sandbox.MEMORY)
-        if walled and ended.status in (124, 137) and ended.seconds >= seconds:  # stopped by `timeout` in the sandbox
+        ended = processes.run(
+            command, environment, seconds + 5 * walled, capture=True, memory=sandbox.MEMORY
+        )
+        if (
+            walled and ended.status in (124, 137) and ended.seconds >= seconds
+        ):  # stopped by `timeout` in the sandbox
             ended = replace(ended, status=None)  # as `processes.run` says it of its own limit
         elif walled and (ended.status or 0) > 128:  # bubblewrap's status for a signal
             ended = replace(ended, status=128 - ended.status)
         files = (folder / name for name in ("launches", "launches.events", "answers"))
         records, events, answers = map(processes.lines, files)
-    return Run(sanitize.checked(records, sanitize.TOOLS, ended, events), records, answers, job["source"])
+    return Run(
+        sanitize.checked(records, sanitize.TOOLS, ended, events), records, answers, job["source"]
+    )
 
 
 def _build_report(run: Run, job: Mapping, previous: Mapping | None) -> dict:
@@ -260,64 +406,121 @@ def _build_report(run: Run, job: Mapping, previous: Mapping | None) -> dict:
     verdict, reason = run.decide_verdict(job)
     lines, child = run.source.splitlines(), run.findings.ended
     unseen = [run.findings.note] if run.findings.note else []
-    unseen += ["uninitialized variables in registers"] * any(not answer["filled"] for answer in run.of("filled"))
+    unseen += ["uninitialized variables in registers"] * any(
+        not answer["filled"] for answer in run.of("filled")
+    )
     unchecked_arrays = sorted({name for answer in run.of("ended") for name in answer["left"]})
     if unchecked_arrays or not (job["reference"] or job["program"]):
-        unseen.append(f"results: no reference says what is right in {', '.join(unchecked_arrays) or 'the arrays'}")
+        unseen.append(
+            f"results: no reference says what is right in {', '.join(unchecked_arrays) or 'the arrays'}"
+        )
     report: dict = {
-        "report": "r" + hashlib.sha256(json.dumps([job["source"], job["cases"]]).encode()).hexdigest()[:8],
+        "report": "r"
+        + hashlib.sha256(json.dumps([job["source"], job["cases"]]).encode()).hexdigest()[:8],
         "cases": hashlib.sha256(json.dumps(job["cases"], sort_keys=True).encode()).hexdigest()[:8],
         "verdict": verdict.replace(" ", "_"),
-        "checked": {"cases": len(run.of("ended")), "launches": run.findings.launches or 0,
-                    "complete": run.findings.whole and not child.stopped and bool(run.records)
-                    and not any(record["error"] for record in run.records),
-                    "tools": [*sanitize.TOOLS], "not_seen": [*map(_clean, unseen)]},
-        "findings": [{name: fact for name, fact in finding.items() if fact} for finding in
-                     _list_findings(run, verdict, reason, lines, job["kernel"])],
-        "results": [{name: fact for name, fact in answer.items() if fact} for answer in run.wrong
-                    if "not checked to the end" not in run.findings.note],  # else blocks may not have run
+        "checked": {
+            "cases": len(run.of("ended")),
+            "launches": run.findings.launches or 0,
+            "complete": run.findings.whole
+            and not child.stopped
+            and bool(run.records)
+            and not any(record["error"] for record in run.records),
+            "tools": [*sanitize.TOOLS],
+            "not_seen": [*map(_clean, unseen)],
+        },
+        "findings": [
+            {name: fact for name, fact in finding.items() if fact}
+            for finding in _list_findings(run, verdict, reason, lines, job["kernel"])
+        ],
+        "results": [
+            {name: fact for name, fact in answer.items() if fact}
+            for answer in run.wrong
+            if "not checked to the end" not in run.findings.note
+        ],  # else blocks may not have run
     }
     first = reason.partition("\n")[0]
-    if job["program"] and (printed := [line for line in child.output.splitlines() if not first or first not in line]):
+    if job["program"] and (
+        printed := [line for line in child.output.splitlines() if not first or first not in line]
+    ):
         report["printed"] = _clean("\n".join(printed), _PRINTED)
     report["counts"], report["lines"] = _count_accesses(run.records, lines)
-    report["time"] = next((answer["time"] for answer in run.of("time") if verdict == "pass"),
-                          {"why_none": "a time is estimated only of a kernel that passes, and not of a program"})
+    report["time"] = next(
+        (answer["time"] for answer in run.of("time") if verdict == "pass"),
+        {"why_none": "a time is estimated only of a kernel that passes, and not of a program"},
+    )
     if previous:
         _add_changes(report, previous)
     report["next"] = _say_next(report, _clean(first), run.source, job["kernel"])
     return report
 
 
-def _list_findings(run: Run, verdict: str, reason: str, lines: Sequence[str], kernel: str) -> list[dict]:
+def _list_findings(
+    run: Run, verdict: str, reason: str, lines: Sequence[str], kernel: str
+) -> list[dict]:
     """Return the findings, dicts from `_locate`, in a source with these `lines`: the compiler's errors, or the tools'.
 
     `verdict` and `reason` are those of `Run.decide_verdict`. After a wrong result or a bad address, doubts are added.
     """
     if verdict == "compile error":
-        errors = {match[3]: match for match in reversed([*_ERROR.finditer(reason)])}  # of equal messages the first
-        findings = [_locate("compile error", int(match[1]), lines, message, column=int(match[2] or 0))
-                    for message, match in reversed(errors.items())]
+        errors = {
+            match[3]: match for match in reversed([*_ERROR.finditer(reason)])
+        }  # of equal messages the first
+        findings = [
+            _locate("compile error", int(match[1]), lines, message, column=int(match[2] or 0))
+            for message, match in reversed(errors.items())
+        ]
         return findings or [{"kind": "compile error", "says": _clean(reason.splitlines()[-1])}]
     findings, tool_findings = [], run.findings.table.to_dict("records")
     if verdict == "hang":
         # "memcheck: nothing found; the program did not end within 60 s …": say the end. A loop's message is said whole.
-        findings.append(_locate("hang", _find_stop(run, reason), lines, _clean(reason.rpartition("; the program ")[2])))
+        findings.append(
+            _locate(
+                "hang",
+                _find_stop(run, reason),
+                lines,
+                _clean(reason.rpartition("; the program ")[2]),
+            )
+        )
     # The child launches once per case, writes the launch's record, and answers "ended": the n-th answer belongs to the
     # n-th record. Only the last case, if it was stopped, may have a record and no answer.
     ended_cases = [*zip((answer["ended"] for answer in run.of("ended")), run.records, strict=False)]
     for finding in tool_findings:
         array = finding["buffer"].get("name", "") if isinstance(finding["buffer"], dict) else ""
-        other = finding["other"] if isinstance(finding["other"], dict) and finding["other"]["line"] else None
-        cases = [case for case, record in ended_cases
-                 if any((row["kind"], row["line"]) == (finding["kind"], finding["line"]) for row in record["findings"])]
+        other = (
+            finding["other"]
+            if isinstance(finding["other"], dict) and finding["other"]["line"]
+            else None
+        )
+        cases = [
+            case
+            for case, record in ended_cases
+            if any(
+                (row["kind"], row["line"]) == (finding["kind"], finding["line"])
+                for row in record["findings"]
+            )
+        ]
         message = _clean(re.sub(f"^{finding['kind']}[:,] ", "", finding["message"]))
-        findings.append({**_locate(finding["kind"], finding["line"], lines, message, array, finding["op"]),
-                         "other": other and {field: fact for field, fact in _locate(
-                             "", other["line"], lines, "", array, other.get("op", "")).items() if fact},
-                         "thread": sanitize._format_thread(finding), "accesses": finding["count"], "cases": cases,
-                         "remedy": finding["remedy"]})
-    doubtful = verdict == "wrong result" or any(finding["tool"] == "memcheck" for finding in tool_findings)
+        findings.append(
+            {
+                **_locate(finding["kind"], finding["line"], lines, message, array, finding["op"]),
+                "other": other
+                and {
+                    field: fact
+                    for field, fact in _locate(
+                        "", other["line"], lines, "", array, other.get("op", "")
+                    ).items()
+                    if fact
+                },
+                "thread": sanitize._format_thread(finding),
+                "accesses": finding["count"],
+                "cases": cases,
+                "remedy": finding["remedy"],
+            }
+        )
+    doubtful = verdict == "wrong result" or any(
+        finding["tool"] == "memcheck" for finding in tool_findings
+    )
     return [*findings, *(_list_doubts(run.findings.events, lines, kernel) if doubtful else ())]
 
 
@@ -328,21 +531,36 @@ def _list_doubts(events: Sequence[Mapping], lines: Sequence[str], kernel: str) -
         if warned := _WARNED.search(event["message"]):
             (column, message, flag), text = warned.groups(""), _get_text(event["line"], lines)
             divides = "to 'float'" in message and text[int(column) - 1 :][:1] == "/"
-            if divides or not (_NOT_TELLING.search(event["message"]) or ("unused" in flag and kernel not in text)):
+            if divides or not (
+                _NOT_TELLING.search(event["message"]) or ("unused" in flag and kernel not in text)
+            ):
                 advice = "/" if divides else next((part for part in _ADVICE if part in flag), "")
-                yield _locate("compiler's warning", event["line"], lines, message + _ADVICE.get(advice, ""),
-                              column=int(column or 0))
+                yield _locate(
+                    "compiler's warning",
+                    event["line"],
+                    lines,
+                    message + _ADVICE.get(advice, ""),
+                    column=int(column or 0),
+                )
     for number, text in enumerate(code_only("\n".join(lines)).splitlines(), 1):
-        if (product := _PRODUCT.search(text)) and 0 < (factor := int(product[1] or product[2])) < 2**31:
+        if (product := _PRODUCT.search(text)) and 0 < (
+            factor := int(product[1] or product[2])
+        ) < 2**31:
             message = f"a product with {factor} overflows 32 bits if the other factor is an int over {2**31 // factor}"
             yield _locate("possible overflow", number, lines, message)
 
 
 def _find_stop(run: Run, reason: str) -> int:
     """Return the line where a launch that hangs was stopped, or the one that accessed memory most often."""
-    named_line = re.search(r"\w\.cu:(\d+)", " ".join([reason, *(record["error"] for record in run.records)]))
+    named_line = re.search(
+        r"\w\.cu:(\d+)", " ".join([reason, *(record["error"] for record in run.records)])
+    )
     sites = run.records[-1]["sites"] if run.records else []
-    busiest_site = max((site for site in sites if site["line"]), key=lambda site: site["requests"], default={"line": 0})
+    busiest_site = max(
+        (site for site in sites if site["line"]),
+        key=lambda site: site["requests"],
+        default={"line": 0},
+    )
     return int(named_line[1]) if named_line else busiest_site["line"]
 
 
@@ -356,8 +574,15 @@ def _get_text(line: int | None, lines: Sequence[str]) -> str:
     return lines[line - 1] if line and 0 < line <= len(lines) else ""
 
 
-def _locate(kind: str, line: int, lines: Sequence[str], message: str, array: str = "", op: str = "",
-            column: int = 0) -> dict:
+def _locate(
+    kind: str,
+    line: int,
+    lines: Sequence[str],
+    message: str,
+    array: str = "",
+    op: str = "",
+    column: int = 0,
+) -> dict:
     """Return a finding as a dict: its kind, line, message, the line's text, and the text "^~~~" to print below it.
 
     The caret marks the last access to `array` (the first if `op` is "st"), or the word at `column`, or the whole line.
@@ -365,16 +590,32 @@ def _locate(kind: str, line: int, lines: Sequence[str], message: str, array: str
     text = _get_text(line, lines)
     start, end = len(text) - len(text.lstrip()), len(text.rstrip())
     # `a[…]…`, whose indices may have brackets of their own
-    accesses = [*re.finditer(rf"\b{re.escape(array)}\s*(?:\[[^][]*(?:\[[^]]*\][^][]*)*\]\s*)+", text)] if array else []
+    accesses = (
+        [*re.finditer(rf"\b{re.escape(array)}\s*(?:\[[^][]*(?:\[[^]]*\][^][]*)*\]\s*)+", text)]
+        if array
+        else []
+    )
     if accesses:
         start, end = accesses[0 if op == "st" else -1].span()
     elif column:
-        start, end = column - 1, column - 1 + len((re.compile(r"\w+").match(text, column - 1) or " ")[0])
+        start, end = (
+            column - 1,
+            column - 1 + len((re.compile(r"\w+").match(text, column - 1) or " ")[0]),
+        )
     caret = " " * start + "^" + "~" * (len(text[start:end].rstrip()) - 1) if text else ""
-    return {"kind": kind, "line": line, "text": text[:_TEXT], "caret": caret[:_TEXT], "array": array, "says": message}
+    return {
+        "kind": kind,
+        "line": line,
+        "text": text[:_TEXT],
+        "caret": caret[:_TEXT],
+        "array": array,
+        "says": message,
+    }
 
 
-def _count_accesses(records: Sequence[Mapping], lines: Sequence[str]) -> tuple[list[dict], list[dict]]:
+def _count_accesses(
+    records: Sequence[Mapping], lines: Sequence[str]
+) -> tuple[list[dict], list[dict]]:
     """Sum the launches' counters; return two lists of dicts.
 
     The first has a dict per counter that is not zero: ``counter``, ``value``, and the ``line`` with the largest part.
@@ -382,16 +623,26 @@ def _count_accesses(records: Sequence[Mapping], lines: Sequence[str]) -> tuple[l
     """
     by_line: dict[int, Counter] = {}
     for site in (site for record in records for site in record["sites"] if site["line"]):
-        for counter in COUNTERS:  # it sums one `figure` of all accesses to its `space` with its `op` ("": any)
+        for counter in (
+            COUNTERS
+        ):  # it sums one `figure` of all accesses to its `space` with its `op` ("": any)
             if counter.space == site["space"] and counter.op in ("", site["op"]):
                 figure = next((site[name] for name in _FIGURES[counter.figure] if name in site), 0)
                 by_line.setdefault(site["line"], Counter())[counter.name] += figure
     totals = sum(by_line.values(), Counter())  # of what is not zero
-    counts = [{"counter": name, "value": value, "line": max(by_line, key=lambda line: by_line[line][name])}
-              for name, value in totals.items()]
+    counts = [
+        {
+            "counter": name,
+            "value": value,
+            "line": max(by_line, key=lambda line: by_line[line][name]),
+        }
+        for name, value in totals.items()
+    ]
     busiest = sorted(by_line, key=lambda line: -max(by_line[line].values()))[:_LINES]
-    return counts, [{"line": line, "text": _get_text(line, lines).strip()[:60], "counts": dict(+by_line[line])}
-                    for line in sorted(busiest)]  # `+`: without the counters that are zero
+    return counts, [
+        {"line": line, "text": _get_text(line, lines).strip()[:60], "counts": dict(+by_line[line])}
+        for line in sorted(busiest)
+    ]  # `+`: without the counters that are zero
 
 
 def _add_changes(report: dict, previous: Mapping) -> None:
@@ -400,7 +651,9 @@ def _add_changes(report: dict, previous: Mapping) -> None:
         report["not_compared"] = "the previous report has other cases"
         return
     if not (report["checked"]["complete"] and previous.get("checked", {}).get("complete", True)):
-        report["not_compared"] = "one of the two runs was not complete, so their counts differ anyway"
+        report["not_compared"] = (
+            "one of the two runs was not complete, so their counts differ anyway"
+        )
         return
     old_values = {count["counter"]: count["value"] for count in previous.get("counts", ())}
     new_counts = {count["counter"]: count for count in report["counts"]}
@@ -409,17 +662,30 @@ def _add_changes(report: dict, previous: Mapping) -> None:
     for name in {**old_values, **new_counts}:
         count = new_counts.get(name, {"counter": name, "value": 0})
         if count["value"] != old_values.get(name, 0):
-            by_line = {line["line"]: abs(line["counts"].get(name, 0) - old_lines.get(line["text"], {}).get(name, 0))
-                       for line in report["lines"]}
-            most_changed = {"line": max(by_line, key=by_line.__getitem__)} if any(by_line.values()) else {}
+            by_line = {
+                line["line"]: abs(
+                    line["counts"].get(name, 0) - old_lines.get(line["text"], {}).get(name, 0)
+                )
+                for line in report["lines"]
+            }
+            most_changed = (
+                {"line": max(by_line, key=by_line.__getitem__)} if any(by_line.values()) else {}
+            )
             changed.append({**count, "before": old_values.get(name, 0), **most_changed})
     changed_names = {count["counter"] for count in changed}
-    report["counts"] = changed + [count for count in report["counts"] if count["counter"] not in changed_names]
+    report["counts"] = changed + [
+        count for count in report["counts"] if count["counter"] not in changed_names
+    ]
     new_time, old_time = report["time"], previous.get("time", {})
     if "low_us" in new_time and "low_us" in old_time:
         new_time["before"] = [old_time["low_us"], old_time["high_us"]]
-        new_time["differs"] = ("faster" if new_time["high_us"] < old_time["low_us"] else
-                               "slower" if new_time["low_us"] > old_time["high_us"] else "cannot tell")
+        new_time["differs"] = (
+            "faster"
+            if new_time["high_us"] < old_time["low_us"]
+            else "slower"
+            if new_time["low_us"] > old_time["high_us"]
+            else "cannot tell"
+        )
 
 
 def _find_writes(array: str, source: str, kernel: str) -> str:
@@ -429,32 +695,57 @@ def _find_writes(array: str, source: str, kernel: str) -> str:
     start = head.start() if head else 0
     body = code[start:].partition("__global__")[0] if head else code
     # `a[…] =`, `a[…] +=`, `a[…]++`, `*a =`, `atomicAdd(&a`
-    writes = re.compile(rf"\b{name}\s*\[.*\]\s*(?:[-+*/|&^]?=(?!=)|\+\+|--)|\*\s*{name}\s*=|atomic\w+\(&?\s*{name}\b")
+    writes = re.compile(
+        rf"\b{name}\s*\[.*\]\s*(?:[-+*/|&^]?=(?!=)|\+\+|--)|\*\s*{name}\s*=|atomic\w+\(&?\s*{name}\b"
+    )
     first_line = 1 + code.count("\n", 0, start)
-    found = [str(line) for line, text in enumerate(body.splitlines(), first_line) if writes.search(text)]
-    return (f"line{'s' * (len(found) > 1)} {', '.join(found)}, which write{'s' * (len(found) < 2)} it," if found else
-            "where it is written")
+    found = [
+        str(line) for line, text in enumerate(body.splitlines(), first_line) if writes.search(text)
+    ]
+    return (
+        f"line{'s' * (len(found) > 1)} {', '.join(found)}, which write{'s' * (len(found) < 2)} it,"
+        if found
+        else "where it is written"
+    )
 
 
 def _say_next(report: Mapping, reason: str, source: str = "", kernel: str = "") -> str:
     """Return one sentence for the report's reader: that all is right, or at which line of the source to look first."""
     verdict, findings, results = (report[name] for name in ("verdict", "findings", "results"))
     if verdict == "pass":
-        limiter = f"; it is limited by {report['time']['limiter']}" if "limiter" in report["time"] else ""
-        return ("Nothing was found, and all results are right" if report["checked"]["cases"] else
-                "Nothing was found, and the program ended with status 0") + f"{limiter}."
+        limiter = (
+            f"; it is limited by {report['time']['limiter']}" if "limiter" in report["time"] else ""
+        )
+        return (
+            "Nothing was found, and all results are right"
+            if report["checked"]["cases"]
+            else "Nothing was found, and the program ended with status 0"
+        ) + f"{limiter}."
     if verdict == "wrong_result" and results:
-        place = (f"line {findings[0]['line']}: {findings[0]['says']}" if findings else
-                 f"{_find_writes(results[0]['array'], source, kernel)} "
-                 + ("at its index, and at the grid" if results[0].get("unwritten") else "and at what is read for it"))
-        why = ", ".join(re.findall(r"[^,]*(?:overflowed, so [^,]*|has the right[^,]*)", results[0]["pattern"])).strip()
+        place = (
+            f"line {findings[0]['line']}: {findings[0]['says']}"
+            if findings
+            else f"{_find_writes(results[0]['array'], source, kernel)} "
+            + (
+                "at its index, and at the grid"
+                if results[0].get("unwritten")
+                else "and at what is read for it"
+            )
+        )
+        why = ", ".join(
+            re.findall(r"[^,]*(?:overflowed, so [^,]*|has the right[^,]*)", results[0]["pattern"])
+        ).strip()
         return f"{results[0]['array']} is wrong{f' ({why})' * bool(why)}. Look at {place}."
     if verdict == "hang" and "line" in findings[0]:
         return f"Look at what ends the loop at line {findings[0]['line']}."
     if findings and findings[0].get("line") and verdict in ("compile_error", "unsafe"):
         line, other = findings[0]["line"], findings[0].get("other", {}).get("line")
         if other:
-            who = f"Lines {min(line, other)} and {max(line, other)}" if other != line else f"Two threads at line {line}"
+            who = (
+                f"Lines {min(line, other)} and {max(line, other)}"
+                if other != line
+                else f"Two threads at line {line}"
+            )
             return f"{who} access the same element: {findings[0].get('remedy', 'order them')}."
         if "remedy" in findings[0]:
             return f"Look at line {line}: {findings[0]['remedy']}."
@@ -467,8 +758,13 @@ def _say_next(report: Mapping, reason: str, source: str = "", kernel: str = "") 
 
 def _shorten(report: dict) -> dict:
     """Return a report of at most `MOST_JSON` bytes; findings and results that were left out are counted."""
-    omitted = max(0, len(report["findings"]) - _FINDINGS) + max(0, len(report["results"]) - _RESULTS)
-    report["findings"], report["results"] = report["findings"][:_FINDINGS], report["results"][:_RESULTS]
+    omitted = max(0, len(report["findings"]) - _FINDINGS) + max(
+        0, len(report["results"]) - _RESULTS
+    )
+    report["findings"], report["results"] = (
+        report["findings"][:_FINDINGS],
+        report["results"][:_RESULTS],
+    )
     for name in ("lines", "counts", "results", "findings"):
         while report[name] and len(json.dumps(report)) > MOST_JSON - 20:  # 20: for `omitted`
             report[name].pop()
@@ -479,25 +775,44 @@ def _shorten(report: dict) -> dict:
 def as_text(report: Mapping) -> str:
     """Return a report as text of at most `MOST_TEXT` bytes."""
     cases, launches = report["checked"]["cases"], report["checked"]["launches"]
-    lines = [f"{report['verdict'].replace('_', ' ')} ({f'cases: {cases}, ' if cases else ''}launches: {launches})"]
+    lines = [
+        f"{report['verdict'].replace('_', ' ')} ({f'cases: {cases}, ' if cases else ''}launches: {launches})"
+    ]
     lines += [f"not seen: {text}" for text in report["checked"]["not_seen"]]
     for finding in report["findings"]:
         place = f", line {finding['line']}" if "line" in finding else ""
         lines.append(f"{finding['kind']}{place}: {finding.get('says', '')}")
         lines += [f"  {finding['text']}\n  {finding['caret']}"] if "text" in finding else []
-        lines += [f"  and line {other['line']}: {other['text'].strip()}" for other in [finding.get("other")] if other]
+        lines += [
+            f"  and line {other['line']}: {other['text'].strip()}"
+            for other in [finding.get("other")]
+            if other
+        ]
     for result in report["results"][:_RESULTS_IN_TEXT]:
         first = result["first"]
-        lines.append(f"{result['case']}: {result['array']}: {result['wrong']:,} of {result['of']:,} wrong: "
-                     f"{result['pattern']}; {first['index']} is {first['got']}, and {first['want']} is right")
-    changes = [f"{row['counter']} {row['before']:,} to {row['value']:,}" + f" (line {row.get('line', '?')})"
-               for row in report["counts"] if "before" in row]
+        lines.append(
+            f"{result['case']}: {result['array']}: {result['wrong']:,} of {result['of']:,} wrong: "
+            f"{result['pattern']}; {first['index']} is {first['got']}, and {first['want']} is right"
+        )
+    changes = [
+        f"{row['counter']} {row['before']:,} to {row['value']:,}"
+        + f" (line {row.get('line', '?')})"
+        for row in report["counts"]
+        if "before" in row
+    ]
     lines += ["moved: " + ", ".join(changes[:_CHANGES_IN_TEXT])] if changes else []
     times = report["time"]
     if "low_us" in times:
-        lines.append(f"estimated {times['low_us']:g} to {times['high_us']:g} us on the {times['card']}, limited by "
-                     f"{times['limiter']}" + (f"; {times['differs']}" if "differs" in times else ""))
+        lines.append(
+            f"estimated {times['low_us']:g} to {times['high_us']:g} us on the {times['card']}, limited by "
+            f"{times['limiter']}" + (f"; {times['differs']}" if "differs" in times else "")
+        )
     lines += [f"it printed: {report['printed'][:_PRINTED_IN_TEXT]}"] if "printed" in report else []
-    end = ([f"a repair that was tried:\n{report['repair']['diff']}"] if "repair" in report else []) + [report["next"]]
-    body, room = "\n".join(lines).encode(), MOST_TEXT - len("\n".join(end).encode()) - 10  # 10: for " …" and "\n"
+    end = (
+        [f"a repair that was tried:\n{report['repair']['diff']}"] if "repair" in report else []
+    ) + [report["next"]]
+    body, room = (
+        "\n".join(lines).encode(),
+        MOST_TEXT - len("\n".join(end).encode()) - 10,
+    )  # 10: for " …" and "\n"
     return "\n".join([body[:room].decode(errors="ignore") + " …" * (len(body) > room), *end])

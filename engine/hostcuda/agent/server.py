@@ -29,7 +29,8 @@ class Case(BaseModel):
     arguments: dict[str, bool | int | float | dict[str, Any]] = Field(
         description='By the kernel\'s parameter names: a number, or an array {"shape": [n], "dtype": "float32"} with '
         '"values" or "fill" (normal, uniform, randint, arange, zeros, ones, unset), "low", "high", "seed". Arrays that '
-        'are not const are unset without a fill. A __constant__ array has "role": "constant".')
+        'are not const are unset without a fill. A __constant__ array has "role": "constant".'
+    )
     name: str = Field("", max_length=40)
     shared_bytes: int = Field(0, ge=0, le=232448)
 
@@ -39,7 +40,9 @@ class Report(BaseModel):
 
     model_config = ConfigDict(extra="allow")
     report: str
-    verdict: Literal["pass", "compile_error", "wrong_result", "unsafe", "hang", "refused", "not_checked"]
+    verdict: Literal[
+        "pass", "compile_error", "wrong_result", "unsafe", "hang", "refused", "not_checked"
+    ]
     checked: dict[str, Any]
     findings: list[dict[str, Any]] = Field(max_length=5)
     results: list[dict[str, Any]]
@@ -54,21 +57,48 @@ class Look(BaseModel):
     model_config = ConfigDict(extra="allow")
 
 
-Source = Annotated[str, Field(max_length=131072, description="CUDA C++ of the kernels, without main")]
-Reference = Annotated[str, Field(max_length=16384, description="Python with NumPy as np: def reference(**arguments) "
-                                 "returns the arrays that the kernel writes")]
+Source = Annotated[
+    str, Field(max_length=131072, description="CUDA C++ of the kernels, without main")
+]
+Reference = Annotated[
+    str,
+    Field(
+        max_length=16384,
+        description="Python with NumPy as np: def reference(**arguments) "
+        "returns the arrays that the kernel writes",
+    ),
+]
 Kernel = Annotated[str, Field(description="the kernel's name, if there is more than one")]
-Options = Annotated[str, Field(max_length=400, description="nvcc's: -D, -U, -std, -arch, -use_fast_math")]
-Seconds = Annotated[int, Field(ge=5, le=300, description="the time limit of the whole call, with its compilations")]
-Tolerance = Annotated[float | None, Field(description="a result is right within atol + rtol * |what is right|; by "
-                                          "default rtol is 1e-4 for float32, 1e-2 for float16, 1e-10 for float64 and 0 "
-                                          "for integers, and atol is rtol times the root mean square of what is right")]
-Start = Annotated[int, Field(ge=0, description="leave out so many rows before the first; the text says where to go on")]
+Options = Annotated[
+    str, Field(max_length=400, description="nvcc's: -D, -U, -std, -arch, -use_fast_math")
+]
+Seconds = Annotated[
+    int, Field(ge=5, le=300, description="the time limit of the whole call, with its compilations")
+]
+Tolerance = Annotated[
+    float | None,
+    Field(
+        description="a result is right within atol + rtol * |what is right|; by "
+        "default rtol is 1e-4 for float32, 1e-2 for float16, 1e-10 for float64 and 0 "
+        "for integers, and atol is rtol times the root mean square of what is right"
+    ),
+]
+Start = Annotated[
+    int,
+    Field(
+        ge=0, description="leave out so many rows before the first; the text says where to go on"
+    ),
+]
 Index = Annotated[list[int], Field(min_length=3, max_length=3, description="x, y, z")]
 
-server = MCPServer("hostcuda", version=hostcuda.__version__, instructions=(
-    "Checks CUDA kernels without a GPU: invalid addresses, races, uninitialized memory, hangs and wrong results, at "
-    "their lines, with counts of memory accesses. Call check with cases and a NumPy reference after each change."))
+server = MCPServer(
+    "hostcuda",
+    version=hostcuda.__version__,
+    instructions=(
+        "Checks CUDA kernels without a GPU: invalid addresses, races, uninitialized memory, hangs and wrong results, at "
+        "their lines, with counts of memory accesses. Call check with cases and a NumPy reference after each change."
+    ),
+)
 _turn, _calls, _reports = anyio.Semaphore(1), [], {}
 
 
@@ -80,8 +110,12 @@ async def _call(tool: str, seconds: int, **arguments: Any) -> CallToolResult:
     try:
         async with _turn:
             with anyio.fail_after(seconds + _COMPILING):
-                request = json.dumps([tool, {**arguments, "seconds": seconds} if arguments else {}]).encode()
-                done = await anyio.run_process([sys.executable, "-m", "hostcuda.agent"], input=request, check=False)
+                request = json.dumps(
+                    [tool, {**arguments, "seconds": seconds} if arguments else {}]
+                ).encode()
+                done = await anyio.run_process(
+                    [sys.executable, "-m", "hostcuda.agent"], input=request, check=False
+                )
     except TimeoutError:
         return _fail(f"the call did not end within {seconds + _COMPILING} s and was stopped")
     finally:
@@ -92,7 +126,9 @@ async def _call(tool: str, seconds: int, **arguments: Any) -> CallToolResult:
         return _fail("the call ended without an answer")
     if "error" in answer:
         return _fail(answer["error"])
-    return CallToolResult(content=[TextContent(type="text", text=answer["text"])], structured_content=answer["answer"])
+    return CallToolResult(
+        content=[TextContent(type="text", text=answer["text"])], structured_content=answer["answer"]
+    )
 
 
 def _fail(message: str) -> CallToolResult:
@@ -100,17 +136,39 @@ def _fail(message: str) -> CallToolResult:
 
 
 @server.tool()
-async def check(source: Source, cases: Annotated[list[Case], Field(min_length=1, max_length=8)], kernel: Kernel = "",
-                reference: Reference = "", rtol: Tolerance = None, atol: Tolerance = None, options: Options = "",
-                previous: Annotated[str, Field(description="an earlier report's id, to compare counts and time")] = "",
-                repairs: bool = True, seconds: Seconds = 60) -> Annotated[CallToolResult, Report]:
+async def check(
+    source: Source,
+    cases: Annotated[list[Case], Field(min_length=1, max_length=8)],
+    kernel: Kernel = "",
+    reference: Reference = "",
+    rtol: Tolerance = None,
+    atol: Tolerance = None,
+    options: Options = "",
+    previous: Annotated[
+        str, Field(description="an earlier report's id, to compare counts and time")
+    ] = "",
+    repairs: bool = True,
+    seconds: Seconds = 60,
+) -> Annotated[CallToolResult, Report]:
     """Run a kernel on its cases under all tools, compare with the reference, try repairs; return one report."""
     if previous and previous not in _reports:
         return _fail(f"there is no report {previous} any more: leave out previous")
-    result = await _call("check", seconds, source=source, kernel=kernel, reference=reference, rtol=rtol, atol=atol,
-                         cases=[case.model_dump() for case in cases], options=options, repairs=repairs,
-                         previous=_reports.get(previous))
-    if report := result.structured_content:  # keep it, so that a later call may name it as `previous`
+    result = await _call(
+        "check",
+        seconds,
+        source=source,
+        kernel=kernel,
+        reference=reference,
+        rtol=rtol,
+        atol=atol,
+        cases=[case.model_dump() for case in cases],
+        options=options,
+        repairs=repairs,
+        previous=_reports.get(previous),
+    )
+    if (
+        report := result.structured_content
+    ):  # keep it, so that a later call may name it as `previous`
         _reports[report["report"]] = report
         result.content[0].text += f"\nreport: {report['report']}"
         for old in list(_reports)[:-_KEPT]:
@@ -119,26 +177,59 @@ async def check(source: Source, cases: Annotated[list[Case], Field(min_length=1,
 
 
 @server.tool()
-async def run_program(source: Annotated[str, Field(max_length=131072, description="CUDA C++ with main")],
-                      options: Options = "", seconds: Seconds = 60) -> Annotated[CallToolResult, Report]:
+async def run_program(
+    source: Annotated[str, Field(max_length=131072, description="CUDA C++ with main")],
+    options: Options = "",
+    seconds: Seconds = 60,
+) -> Annotated[CallToolResult, Report]:
     """Run a whole CUDA program with its host code under all tools; return one report, with what it printed."""
     return await _call("run_program", seconds, source=source, options=options)
 
 
 @server.tool()
-async def lines(source: Source, case: Case, kernel: Kernel = "", options: Options = "", start: Start = 0,
-                seconds: Seconds = 60) -> Annotated[CallToolResult, Look]:
+async def lines(
+    source: Source,
+    case: Case,
+    kernel: Kernel = "",
+    options: Options = "",
+    start: Start = 0,
+    seconds: Seconds = 60,
+) -> Annotated[CallToolResult, Look]:
     """Count the memory accesses of each line of a launch; show which elements the lanes of its worst request access."""
-    return await _call("lines", seconds, source=source, kernel=kernel, case=case.model_dump(), options=options,
-                       start=start)
+    return await _call(
+        "lines",
+        seconds,
+        source=source,
+        kernel=kernel,
+        case=case.model_dump(),
+        options=options,
+        start=start,
+    )
 
 
 @server.tool()
-async def step(source: Source, case: Case, thread: Index, block: Index, kernel: Kernel = "", options: Options = "",
-               start: Start = 0, seconds: Seconds = 60) -> Annotated[CallToolResult, Look]:
+async def step(
+    source: Source,
+    case: Case,
+    thread: Index,
+    block: Index,
+    kernel: Kernel = "",
+    options: Options = "",
+    start: Start = 0,
+    seconds: Seconds = 60,
+) -> Annotated[CallToolResult, Look]:
     """Follow one thread of a launch: the lines that it ran, the variables that each set, and its accesses."""
-    return await _call("step", seconds, source=source, kernel=kernel, case=case.model_dump(), thread=thread,
-                       block=block, options=options, start=start)
+    return await _call(
+        "step",
+        seconds,
+        source=source,
+        kernel=kernel,
+        case=case.model_dump(),
+        thread=thread,
+        block=block,
+        options=options,
+        start=start,
+    )
 
 
 @server.tool()

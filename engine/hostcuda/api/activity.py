@@ -10,12 +10,28 @@ from hostcuda.runtime import abi, native
 
 # Function of `native` -> the CUDA driver's name for it; "{}" is filled with the first argument.
 _TRACED = {
-    "mem_alloc": "cuMemAlloc", "mem_free": "cuMemFree", "memcpy": "cuMemcpy{}", "memset": "cuMemsetD{}",
-    "synchronize": "cuCtxSynchronize", "stream_create": "cuStreamCreate", "stream_synchronize": "cuStreamSynchronize",
-    "stream_wait_event": "cuStreamWaitEvent", "event_create": "cuEventCreate", "event_record": "cuEventRecord",
-    "event_synchronize": "cuEventSynchronize", "event_query": "cuEventQuery", "stream_query": "cuStreamQuery",
-    "event_elapsed_ms": "cuEventElapsedTime", "module_load": "cuModuleLoad", "launch": "cuLaunchKernel"}
-_KINDS = {ord("k"): "kernel", ord("c"): "copy", ord("s"): "copy"}  # "s": a fill (memset), by the runtime's letters
+    "mem_alloc": "cuMemAlloc",
+    "mem_free": "cuMemFree",
+    "memcpy": "cuMemcpy{}",
+    "memset": "cuMemsetD{}",
+    "synchronize": "cuCtxSynchronize",
+    "stream_create": "cuStreamCreate",
+    "stream_synchronize": "cuStreamSynchronize",
+    "stream_wait_event": "cuStreamWaitEvent",
+    "event_create": "cuEventCreate",
+    "event_record": "cuEventRecord",
+    "event_synchronize": "cuEventSynchronize",
+    "event_query": "cuEventQuery",
+    "stream_query": "cuStreamQuery",
+    "event_elapsed_ms": "cuEventElapsedTime",
+    "module_load": "cuModuleLoad",
+    "launch": "cuLaunchKernel",
+}
+_KINDS = {
+    ord("k"): "kernel",
+    ord("c"): "copy",
+    ord("s"): "copy",
+}  # "s": a fill (memset), by the runtime's letters
 _calls: list[tuple[str, float, float]] = []  # (driver's function, start, duration), in seconds
 _untraced = {}  # while a trace is on: name -> function of `native` that `start` has replaced
 
@@ -24,7 +40,10 @@ def start() -> None:
     """Start recording kernels, copies and driver calls; an earlier trace is lost."""
     stop()
     native.library().hc_trace(1)  # the runtime records its operations from now on
-    for name, driver_name in _TRACED.items():  # all calls go through `native`, as native.NAME(...), so this finds them
+    for (
+        name,
+        driver_name,
+    ) in _TRACED.items():  # all calls go through `native`, as native.NAME(...), so this finds them
         _untraced[name] = getattr(native, name)
         setattr(native, name, _time_calls(_untraced[name], driver_name))
 
@@ -39,7 +58,10 @@ def stop() -> list[tuple]:
     """
     vars(native).update(_untraced)  # the functions that `start` has replaced
     _untraced.clear()
-    records = [*_take_device_records(), *(("api", name, start, duration, 0, 0) for name, start, duration in _calls)]
+    records = [
+        *_take_device_records(),
+        *(("api", name, start, duration, 0, 0) for name, start, duration in _calls),
+    ]
     native.library().hc_trace(0)
     _calls.clear()
     return records
@@ -56,19 +78,28 @@ def _take_device_records() -> Iterator[tuple]:
     chunk = (abi.Record * 1024)()
     while count := native.library().hc_trace_take(chunk, len(chunk)):
         for record in chunk[:count]:
-            yield (_KINDS[record.kind], record.name.decode(), record.started, record.ended - record.started,
-                   record.bytes, record.stream)
+            yield (
+                _KINDS[record.kind],
+                record.name.decode(),
+                record.started,
+                record.ended - record.started,
+                record.bytes,
+                record.stream,
+            )
 
 
 def _time_calls(function: Callable, driver_name: str) -> Callable:
     """Return a function that calls `function` and adds the call's name, start and duration [s] to the trace."""
+
     def call_and_record(*arguments):  # also of a call that raises an error
         start = time.monotonic()
         try:
             return function(*arguments)
         finally:
             duration, name = time.monotonic() - start, driver_name
-            if "{}" in name:  # memcpy("HtoD", ..., wait) is cuMemcpyHtoD; memset(4 bytes, ..., wait) is cuMemsetD32
+            if (
+                "{}" in name
+            ):  # memcpy("HtoD", ..., wait) is cuMemcpyHtoD; memset(4 bytes, ..., wait) is cuMemsetD32
                 kind_or_width, *_, wait = arguments
                 suffix = kind_or_width if name.startswith("cuMemcpy") else 8 * kind_or_width
                 name = name.format(suffix) + ("" if wait else "Async")

@@ -26,11 +26,23 @@ __all__ = ["DEFAULT_NVCC_FLAGS", "SourceModule", "compile"]
 
 DEFAULT_NVCC_FLAGS = []
 # The type that a pointer points to, and the parameter's name: ("float", "x") in "const float *__restrict__ x".
-_PARAMETER = re.compile(r"(?:\b(\w+)(?:\s+const)?\s*\*\s*(?:\w*(?:const|restr)\w*\s*)*)?(?<!\w)(\w+)\s*(?:\[\w*\])?$")
+_PARAMETER = re.compile(
+    r"(?:\b(\w+)(?:\s+const)?\s*\*\s*(?:\w*(?:const|restr)\w*\s*)*)?(?<!\w)(\w+)\s*(?:\[\w*\])?$"
+)
 
 
-def compile(source, nvcc="nvcc", options=None, keep=False, no_extern_c=False, arch=None, code=None, cache_dir=None,
-            include_dirs=None, target="cubin") -> bytes:
+def compile(
+    source,
+    nvcc="nvcc",
+    options=None,
+    keep=False,
+    no_extern_c=False,
+    arch=None,
+    code=None,
+    cache_dir=None,
+    include_dirs=None,
+    target="cubin",
+) -> bytes:
     """Compile CUDA C++ and return the compiled file's bytes; for the parameters see `SourceModule`."""
     del nvcc, code, target  # PyCUDA's parameters, without effect here
     options = DEFAULT_NVCC_FLAGS if options is None else options
@@ -38,7 +50,9 @@ def compile(source, nvcc="nvcc", options=None, keep=False, no_extern_c=False, ar
     return _obtain(kernels, keep, cache_dir)["path"].read_bytes()
 
 
-def compile_program(source: str, options: Iterable[str] = (), include_dirs: Iterable = ()) -> Module:
+def compile_program(
+    source: str, options: Iterable[str] = (), include_dirs: Iterable = ()
+) -> Module:
     """Compile and load a whole program in CUDA C++, with ``main``. Options, folders and errors: see `SourceModule`."""
     program = make_unit(source, options, no_extern_c=True, include_dirs=include_dirs, program=True)
     return _load(program, _obtain(program))
@@ -47,7 +61,9 @@ def compile_program(source: str, options: Iterable[str] = (), include_dirs: Iter
 def _obtain(source: Unit, keep: bool = False, cache_dir: str | Path | bool | None = None) -> dict:
     """Compile a source unless the cache has it; return its manifest, in which ``path`` is the shared library."""
     try:
-        return modules.obtain(source, keep, cache_dir, partial(activity.record_call, "compile"))  # for a trace
+        return modules.obtain(
+            source, keep, cache_dir, partial(activity.record_call, "compile")
+        )  # for a trace
     except CompileError as error:
         raise error.with_traceback(None) from None  # without most of the engine's own lines
 
@@ -59,7 +75,8 @@ def _warn(places: Iterable[tuple[str, int, str, str]]) -> None:
             f"{file}:{line}: {read} is read after {written} was written, without a __syncwarp() between. The "
             "lanes of a warp do not run in step here, nor by CUDA's rules since compute capability 7.0: expect a wrong "
             "result. Put __syncwarp() between the read and the write, and between the write and the next read",
-            stacklevel=3)
+            stacklevel=3,
+        )
 
 
 class SourceModule:
@@ -91,8 +108,18 @@ class SourceModule:
         static shared memory, the constants exceed 64 KB, or there is no compiler.
     """
 
-    def __init__(self, source, nvcc="nvcc", options=None, keep=False, no_extern_c=False, arch=None, code=None,
-                 cache_dir=None, include_dirs=None):
+    def __init__(
+        self,
+        source,
+        nvcc="nvcc",
+        options=None,
+        keep=False,
+        no_extern_c=False,
+        arch=None,
+        code=None,
+        cache_dir=None,
+        include_dirs=None,
+    ):
         del nvcc, code  # PyCUDA's parameters, without effect here; for the others see the class
         options = DEFAULT_NVCC_FLAGS if options is None else options
         kernels = make_unit(source, options, no_extern_c, arch, include_dirs)
@@ -110,14 +137,20 @@ def _load(source: Unit, manifest: dict) -> Module:
     CompileError if a function is not defined, or too much shared or constant memory is used.
     """
     _warn(manifest["unsynchronized"])
-    if os.environ.get("HOSTCUDA_WARNINGS"):  # "all": also what is doubtful, which `Unit.warnings` reads itself
+    if os.environ.get(
+        "HOSTCUDA_WARNINGS"
+    ):  # "all": also what is doubtful, which `Unit.warnings` reads itself
         suffix = ".doubts" if os.environ["HOSTCUDA_WARNINGS"] == "all" else ".warnings"
         _show_warnings(source, manifest["path"].with_suffix(suffix), manifest["warnings"])
     native.library()  # a module's symbols are resolved against the engine's
-    path = modules.make_own_copy(manifest["path"])  # a file that is loaded twice would share its variables
+    path = modules.make_own_copy(
+        manifest["path"]
+    )  # a file that is loaded twice would share its variables
     try:
         module = Module(path, manifest["kernels"])  # "kernels": each name's parameters, as declared
-    except LogicError as error:  # the loader's message: "cuModuleLoad failed: ...so: undefined symbol: _Z4helpf"
+    except (
+        LogicError
+    ) as error:  # the loader's message: "cuModuleLoad failed: ...so: undefined symbol: _Z4helpf"
         missing = re.search(r"undefined symbol: (\S+)", str(error))
         if missing:
             name = toolchain.demangle(missing[1])
@@ -127,17 +160,27 @@ def _load(source: Unit, manifest: dict) -> Module:
             raise CompileError(message) from None
         raise
     _check_sizes(module)
-    default_name = messages.NAME if messages.find_file_name(source.source) == messages.NAME else ""  # without #line
-    parameters = {kernel.name: _find_parameters(kernel, manifest["kernels"]) for kernel in module.kernels()}
+    default_name = (
+        messages.NAME if messages.find_file_name(source.source) == messages.NAME else ""
+    )  # without #line
+    parameters = {
+        kernel.name: _find_parameters(kernel, manifest["kernels"]) for kernel in module.kernels()
+    }
     options = source.options
-    records.add_module(path, source.nvccs_source, options.words, options.include_dirs, default_name, parameters)
+    records.add_module(
+        path, source.nvccs_source, options.words, options.include_dirs, default_name, parameters
+    )
     return module
 
 
-def _find_parameters(kernel: native.LoadedKernel, declarations: dict[str, list[str]]) -> dict[int, tuple[str, str]]:
+def _find_parameters(
+    kernel: native.LoadedKernel, declarations: dict[str, list[str]]
+) -> dict[int, tuple[str, str]]:
     """Map the offset of each argument of a kernel to (the parameter's name, type of a pointer's elements, or "")."""
     # `declarations` maps a kernel's name to a list such as ["const float *x", "int n"].
-    pairs = zip(kernel.parameters, map(_PARAMETER.search, declarations.get(kernel.name, ())), strict=False)
+    pairs = zip(
+        kernel.parameters, map(_PARAMETER.search, declarations.get(kernel.name, ())), strict=False
+    )
     return {raw.offset: (match[2], match[1] or "") for raw, match in pairs if match}
 
 
@@ -155,10 +198,14 @@ def _check_sizes(module: Module) -> None:
     """Raise CompileError where ptxas refuses, too: a module with too much static shared or constant memory."""
     constants = module._loaded.layout.constant_bytes
     if constants > CONSTANT_BYTES:
-        raise CompileError(f"the source uses too much global constant data: {constants} bytes, and the limit is "
-                           f"{CONSTANT_BYTES}")
+        raise CompileError(
+            f"the source uses too much global constant data: {constants} bytes, and the limit is "
+            f"{CONSTANT_BYTES}"
+        )
     for kernel in module.kernels():
         if kernel.own_shared > SHARED_BYTES:
-            raise CompileError(f"kernel {kernel.name!r} uses too much shared data: {kernel.own_shared} bytes of static "
-                               f"__shared__ variables, and the limit is {SHARED_BYTES}. Use dynamic shared memory for "
-                               "more.")
+            raise CompileError(
+                f"kernel {kernel.name!r} uses too much shared data: {kernel.own_shared} bytes of static "
+                f"__shared__ variables, and the limit is {SHARED_BYTES}. Use dynamic shared memory for "
+                "more."
+            )

@@ -14,8 +14,20 @@ from hostcuda.runtime import native
 from hostcuda.util import processor
 
 __all__ = [
-    "Context", "Device", "ctx_flags", "device_attribute", "func_cache", "get_driver_version", "get_version", "init",
-    "limit", "mem_get_info", "shared_config", "start_profiler", "stop_profiler"]
+    "Context",
+    "Device",
+    "ctx_flags",
+    "device_attribute",
+    "func_cache",
+    "get_driver_version",
+    "get_version",
+    "init",
+    "limit",
+    "mem_get_info",
+    "shared_config",
+    "start_profiler",
+    "stop_profiler",
+]
 
 COMPUTE_CAPABILITY = (9, 0)
 _CUDA_VERSION = (12, 0)
@@ -23,29 +35,47 @@ _CUDA_VERSION = (12, 0)
 # The attributes of a device: the names of ``CUdevice_attribute``, by the number of the first of each run.
 _ATTRIBUTES = {
     1: "MAX_THREADS_PER_BLOCK MAX_BLOCK_DIM_X MAX_BLOCK_DIM_Y MAX_BLOCK_DIM_Z MAX_GRID_DIM_X MAX_GRID_DIM_Y "
-       "MAX_GRID_DIM_Z MAX_SHARED_MEMORY_PER_BLOCK TOTAL_CONSTANT_MEMORY WARP_SIZE MAX_PITCH MAX_REGISTERS_PER_BLOCK "
-       "CLOCK_RATE TEXTURE_ALIGNMENT GPU_OVERLAP MULTIPROCESSOR_COUNT KERNEL_EXEC_TIMEOUT INTEGRATED "
-       "CAN_MAP_HOST_MEMORY COMPUTE_MODE",
+    "MAX_GRID_DIM_Z MAX_SHARED_MEMORY_PER_BLOCK TOTAL_CONSTANT_MEMORY WARP_SIZE MAX_PITCH MAX_REGISTERS_PER_BLOCK "
+    "CLOCK_RATE TEXTURE_ALIGNMENT GPU_OVERLAP MULTIPROCESSOR_COUNT KERNEL_EXEC_TIMEOUT INTEGRATED "
+    "CAN_MAP_HOST_MEMORY COMPUTE_MODE",
     31: "CONCURRENT_KERNELS ECC_ENABLED PCI_BUS_ID PCI_DEVICE_ID TCC_DRIVER MEMORY_CLOCK_RATE "
-        "GLOBAL_MEMORY_BUS_WIDTH L2_CACHE_SIZE MAX_THREADS_PER_MULTIPROCESSOR ASYNC_ENGINE_COUNT UNIFIED_ADDRESSING",
+    "GLOBAL_MEMORY_BUS_WIDTH L2_CACHE_SIZE MAX_THREADS_PER_MULTIPROCESSOR ASYNC_ENGINE_COUNT UNIFIED_ADDRESSING",
     50: "PCI_DOMAIN_ID",
     75: "COMPUTE_CAPABILITY_MAJOR COMPUTE_CAPABILITY_MINOR",
     78: "STREAM_PRIORITIES_SUPPORTED GLOBAL_L1_CACHE_SUPPORTED LOCAL_L1_CACHE_SUPPORTED "
-        "MAX_SHARED_MEMORY_PER_MULTIPROCESSOR MAX_REGISTERS_PER_MULTIPROCESSOR MANAGED_MEMORY MULTI_GPU_BOARD "
-        "MULTI_GPU_BOARD_GROUP_ID",
+    "MAX_SHARED_MEMORY_PER_MULTIPROCESSOR MAX_REGISTERS_PER_MULTIPROCESSOR MANAGED_MEMORY MULTI_GPU_BOARD "
+    "MULTI_GPU_BOARD_GROUP_ID",
     87: "SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO PAGEABLE_MEMORY_ACCESS CONCURRENT_MANAGED_ACCESS",
     97: "MAX_SHARED_MEMORY_PER_BLOCK_OPTIN",
     106: "MAX_BLOCKS_PER_MULTIPROCESSOR",
-    111: "RESERVED_SHARED_MEMORY_PER_BLOCK"}  # other numbers are not in PyCUDA's enumeration, or without use here
-device_attribute = enum.IntEnum("device_attribute", {
-    name: number for first, names in _ATTRIBUTES.items() for number, name in enumerate(names.split(), first)})
+    111: "RESERVED_SHARED_MEMORY_PER_BLOCK",
+}  # other numbers are not in PyCUDA's enumeration, or without use here
+device_attribute = enum.IntEnum(
+    "device_attribute",
+    {
+        name: number
+        for first, names in _ATTRIBUTES.items()
+        for number, name in enumerate(names.split(), first)
+    },
+)
 
 
 # Accepted by `Device.make_context`, ``set_cache_config`` and ``set_shared_config``, without effect here.
-ctx_flags = enum.IntFlag("ctx_flags", {"SCHED_AUTO": 0, "SCHED_SPIN": 1, "SCHED_YIELD": 2, "SCHED_BLOCKING_SYNC": 4,
-                                       "MAP_HOST": 8, "LMEM_RESIZE_TO_MAX": 16})
+ctx_flags = enum.IntFlag(
+    "ctx_flags",
+    {
+        "SCHED_AUTO": 0,
+        "SCHED_SPIN": 1,
+        "SCHED_YIELD": 2,
+        "SCHED_BLOCKING_SYNC": 4,
+        "MAP_HOST": 8,
+        "LMEM_RESIZE_TO_MAX": 16,
+    },
+)
 func_cache = enum.IntEnum("func_cache", "PREFER_NONE PREFER_SHARED PREFER_L1 PREFER_EQUAL", start=0)
-shared_config = enum.IntEnum("shared_config", "DEFAULT_BANK_SIZE FOUR_BYTE_BANK_SIZE EIGHT_BYTE_BANK_SIZE", start=0)
+shared_config = enum.IntEnum(
+    "shared_config", "DEFAULT_BANK_SIZE FOUR_BYTE_BANK_SIZE EIGHT_BYTE_BANK_SIZE", start=0
+)
 
 
 def _list_attributes() -> dict[device_attribute, int]:
@@ -53,8 +83,18 @@ def _list_attributes() -> dict[device_attribute, int]:
     a, sm = device_attribute, limits.MULTIPROCESSOR["sm_{}{}".format(*COMPUTE_CAPABILITY)]
     return dict.fromkeys(a, 0) | {
         a.MAX_THREADS_PER_BLOCK: limits.MAX_THREADS,
-        **dict(zip((a.MAX_BLOCK_DIM_X, a.MAX_BLOCK_DIM_Y, a.MAX_BLOCK_DIM_Z), limits.MAX_BLOCK, strict=True)),
-        **dict(zip((a.MAX_GRID_DIM_X, a.MAX_GRID_DIM_Y, a.MAX_GRID_DIM_Z), limits.MAX_GRID, strict=True)),
+        **dict(
+            zip(
+                (a.MAX_BLOCK_DIM_X, a.MAX_BLOCK_DIM_Y, a.MAX_BLOCK_DIM_Z),
+                limits.MAX_BLOCK,
+                strict=True,
+            )
+        ),
+        **dict(
+            zip(
+                (a.MAX_GRID_DIM_X, a.MAX_GRID_DIM_Y, a.MAX_GRID_DIM_Z), limits.MAX_GRID, strict=True
+            )
+        ),
         a.MAX_SHARED_MEMORY_PER_BLOCK: limits.SHARED_BYTES,
         a.MAX_SHARED_MEMORY_PER_BLOCK_OPTIN: limits.SHARED_OPT_IN_BYTES,
         a.MAX_SHARED_MEMORY_PER_MULTIPROCESSOR: sm["shared"],
@@ -62,17 +102,28 @@ def _list_attributes() -> dict[device_attribute, int]:
         a.TOTAL_CONSTANT_MEMORY: limits.CONSTANT_BYTES,
         a.WARP_SIZE: limits.WARP,
         a.MAX_PITCH: 2**31 - 1,
-        a.MAX_REGISTERS_PER_BLOCK: sm["registers"], a.MAX_REGISTERS_PER_MULTIPROCESSOR: sm["registers"],
-        a.MAX_THREADS_PER_MULTIPROCESSOR: sm["warps"] * limits.WARP, a.MAX_BLOCKS_PER_MULTIPROCESSOR: sm["blocks"],
+        a.MAX_REGISTERS_PER_BLOCK: sm["registers"],
+        a.MAX_REGISTERS_PER_MULTIPROCESSOR: sm["registers"],
+        a.MAX_THREADS_PER_MULTIPROCESSOR: sm["warps"] * limits.WARP,
+        a.MAX_BLOCKS_PER_MULTIPROCESSOR: sm["blocks"],
         a.CLOCK_RATE: int(processor.clock_hz() / 1000),  # kHz
-        a.L2_CACHE_SIZE: processor.cache_bytes().get(2, 0),  # Linux's index 2 is mostly the L2 cache
+        a.L2_CACHE_SIZE: processor.cache_bytes().get(
+            2, 0
+        ),  # Linux's index 2 is mostly the L2 cache
         a.TEXTURE_ALIGNMENT: 512,  # bytes
-        a.GPU_OVERLAP: 1, a.ASYNC_ENGINE_COUNT: 1, a.CONCURRENT_KERNELS: 1,
+        a.GPU_OVERLAP: 1,
+        a.ASYNC_ENGINE_COUNT: 1,
+        a.CONCURRENT_KERNELS: 1,
         a.MULTIPROCESSOR_COUNT: native.library().hc_workers(),
-        a.INTEGRATED: 1, a.CAN_MAP_HOST_MEMORY: 1, a.UNIFIED_ADDRESSING: 1,
-        a.MANAGED_MEMORY: 1, a.CONCURRENT_MANAGED_ACCESS: 1,
-        a.COMPUTE_CAPABILITY_MAJOR: COMPUTE_CAPABILITY[0], a.COMPUTE_CAPABILITY_MINOR: COMPUTE_CAPABILITY[1],
-        a.SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO: 2}
+        a.INTEGRATED: 1,
+        a.CAN_MAP_HOST_MEMORY: 1,
+        a.UNIFIED_ADDRESSING: 1,
+        a.MANAGED_MEMORY: 1,
+        a.CONCURRENT_MANAGED_ACCESS: 1,
+        a.COMPUTE_CAPABILITY_MAJOR: COMPUTE_CAPABILITY[0],
+        a.COMPUTE_CAPABILITY_MINOR: COMPUTE_CAPABILITY[1],
+        a.SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO: 2,
+    }
 
 
 class Device:
@@ -86,8 +137,10 @@ class Device:
 
     def __init__(self, number: int):
         if number != 0:
-            raise LogicError("cuDeviceGet failed: invalid device ordinal: the CPU engine has device 0 only, not "
-                             f"{number!r}")
+            raise LogicError(
+                "cuDeviceGet failed: invalid device ordinal: the CPU engine has device 0 only, not "
+                f"{number!r}"
+            )
 
     @staticmethod
     def count() -> int:
@@ -189,7 +242,9 @@ class Context:
         if limit not in _limits or not isinstance(value, int) or value < 0:
             raise LogicError(f"cuCtxSetLimit failed: invalid argument: {limit!r} = {value!r}")
         _limits[limit] = value
-        if limit == 2:  # MALLOC_HEAP_SIZE; the enumeration is hidden by the parameter's name, which is PyCUDA's
+        if (
+            limit == 2
+        ):  # MALLOC_HEAP_SIZE; the enumeration is hidden by the parameter's name, which is PyCUDA's
             native.library().hc_heap_limit(value)  # of malloc and new in kernels
 
     @staticmethod
@@ -201,8 +256,12 @@ class Context:
 
 
 _context = Context()
-_limits = {**dict.fromkeys(range(3, 7), 0),  # cudaLimit has these, too: PyCUDA does not name them
-           limit.STACK_SIZE: 1 << 10, limit.PRINTF_FIFO_SIZE: 1 << 20, limit.MALLOC_HEAP_SIZE: 8 << 20}
+_limits = {
+    **dict.fromkeys(range(3, 7), 0),  # cudaLimit has these, too: PyCUDA does not name them
+    limit.STACK_SIZE: 1 << 10,
+    limit.PRINTF_FIFO_SIZE: 1 << 20,
+    limit.MALLOC_HEAP_SIZE: 8 << 20,
+}
 
 
 def init(flags=0) -> None:

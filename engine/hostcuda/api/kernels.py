@@ -37,7 +37,9 @@ __all__ = ["Function", "Module", "function_attribute", "module_from_buffer", "mo
 function_attribute = enum.IntEnum(
     "function_attribute",
     "MAX_THREADS_PER_BLOCK SHARED_SIZE_BYTES CONST_SIZE_BYTES LOCAL_SIZE_BYTES NUM_REGS PTX_VERSION BINARY_VERSION "
-    "CACHE_MODE_CA MAX_DYNAMIC_SHARED_SIZE_BYTES PREFERRED_SHARED_MEMORY_CARVEOUT", start=0)
+    "CACHE_MODE_CA MAX_DYNAMIC_SHARED_SIZE_BYTES PREFERRED_SHARED_MEMORY_CARVEOUT",
+    start=0,
+)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -75,12 +77,18 @@ class Module:
         """
         kernel = self._loaded.kernel(name)  # found by its name in the source, or by its symbol
         if kernel is None:
-            raise LogicError(f"cuModuleGetFunction failed: named symbol not found: there is no kernel {name!r}"
-                             + _suggest(name, [other.name for other in self.kernels()]))
-        if kernel.symbol != name:  # a GPU's driver knows symbols only: "_Z4convPf", unless it is extern "C"
-            raise LogicError(f"cuModuleGetFunction failed: named symbol not found: the kernel {name!r} has the symbol "
-                             f'{kernel.symbol!r}: write extern "C" before its __global__, so that it can be found by '
-                             "its name")
+            raise LogicError(
+                f"cuModuleGetFunction failed: named symbol not found: there is no kernel {name!r}"
+                + _suggest(name, [other.name for other in self.kernels()])
+            )
+        if (
+            kernel.symbol != name
+        ):  # a GPU's driver knows symbols only: "_Z4convPf", unless it is extern "C"
+            raise LogicError(
+                f"cuModuleGetFunction failed: named symbol not found: the kernel {name!r} has the symbol "
+                f'{kernel.symbol!r}: write extern "C" before its __global__, so that it can be found by '
+                "its name"
+            )
         return Function(self, kernel)
 
     def get_global(self, name: str) -> tuple[int, int]:
@@ -93,8 +101,10 @@ class Module:
         """
         span = self._loaded.variable(name)
         if span is None:
-            raise LogicError("cuModuleGetGlobal failed: named symbol not found: there is no __constant__ or "
-                             f"__device__ variable {name!r}. Check the spelling, and that a kernel uses it")
+            raise LogicError(
+                "cuModuleGetGlobal failed: named symbol not found: there is no __constant__ or "
+                f"__device__ variable {name!r}. Check the spelling, and that a kernel uses it"
+            )
         return span
 
     def kernels(self) -> list[native.LoadedKernel]:
@@ -128,15 +138,50 @@ def module_from_buffer(buffer: bytes) -> Module:
 
 
 # (kind of a NumPy dtype, bytes) -> code of `struct`
-_STRUCT_CODES = {("i", 1): "b", ("i", 2): "h", ("i", 4): "i", ("i", 8): "q",
-                 ("u", 1): "B", ("u", 2): "H", ("u", 4): "I", ("u", 8): "Q",
-                 ("f", 2): "e", ("f", 4): "f", ("f", 8): "d"}
-_POINTER, _STRUCT, _FLOAT = "P", "s", "f"  # kinds of parameters, and "i", "u": hc_parameter_kind in runtime/abi.h
-_WORDS = {"P": "a pointer", "i": "a signed integer", "u": "an unsigned integer", "f": "a float", "s": "a struct"}
+_STRUCT_CODES = {
+    ("i", 1): "b",
+    ("i", 2): "h",
+    ("i", 4): "i",
+    ("i", 8): "q",
+    ("u", 1): "B",
+    ("u", 2): "H",
+    ("u", 4): "I",
+    ("u", 8): "Q",
+    ("f", 2): "e",
+    ("f", 4): "f",
+    ("f", 8): "d",
+}
+_POINTER, _STRUCT, _FLOAT = (
+    "P",
+    "s",
+    "f",
+)  # kinds of parameters, and "i", "u": hc_parameter_kind in runtime/abi.h
+_WORDS = {
+    "P": "a pointer",
+    "i": "a signed integer",
+    "u": "an unsigned integer",
+    "f": "a float",
+    "s": "a struct",
+}
 # Bytes of an element, by the type that a pointer's declaration names.
-_ELEMENTS = {"float": 4, "double": 8, "half": 2, "__half": 2, "int": 4, "unsigned": 4, "unsigned int": 4, "short": 2,
-             "unsigned short": 2, "long long": 8, "unsigned long long": 8, "int32_t": 4, "uint32_t": 4, "int64_t": 8,
-             "uint64_t": 8, "size_t": 8}
+_ELEMENTS = {
+    "float": 4,
+    "double": 8,
+    "half": 2,
+    "__half": 2,
+    "int": 4,
+    "unsigned": 4,
+    "unsigned int": 4,
+    "short": 2,
+    "unsigned short": 2,
+    "long long": 8,
+    "unsigned long long": 8,
+    "int32_t": 4,
+    "uint32_t": 4,
+    "int64_t": 8,
+    "uint64_t": 8,
+    "size_t": 8,
+}
 _QUALIFIER = re.compile(r"\b(const|volatile|__restrict__|__restrict|restrict)\b")
 
 
@@ -160,11 +205,17 @@ class _Parameter:
         if self.kind == _POINTER:
             remedy = "pass device memory (cuda.mem_alloc, cuda.to_device) or cuda.In, Out, InOut of an array"
             if isinstance(argument, np.ndarray):
-                remedy = ("pass cuda.In(array), cuda.Out(array) or cuda.InOut(array), or device memory from "
-                          "cuda.to_device")
+                remedy = (
+                    "pass cuda.In(array), cuda.Out(array) or cuda.InOut(array), or device memory from "
+                    "cuda.to_device"
+                )
         elif self.kind == _STRUCT and self.size != 2:  # a half is a struct of 2 bytes, too
-            remedy = "pass a NumPy structured scalar of that size, e.g. array[0] of a structured array"
-        return errors.TypeError(f"{self}: the kernel takes {words}, not {_describe(argument)}; {remedy}")
+            remedy = (
+                "pass a NumPy structured scalar of that size, e.g. array[0] of a structured array"
+            )
+        return errors.TypeError(
+            f"{self}: the kernel takes {words}, not {_describe(argument)}; {remedy}"
+        )
 
     def choose_code(self, argument) -> str | None:
         """Return the code with which `struct` packs an argument, None if `convert` is needed first; refuse its type."""
@@ -183,13 +234,17 @@ class _Parameter:
             if dtype.itemsize != self.size or dtype.kind not in fitting:
                 raise self.build_error(argument)
             return _STRUCT_CODES.get((dtype.kind, dtype.itemsize))  # None: a complex number
-        if isinstance(argument, (np.void, np.ndarray)):  # structs by value, or an array of managed memory as a pointer
+        if isinstance(
+            argument, (np.void, np.ndarray)
+        ):  # structs by value, or an array of managed memory as a pointer
             fits = is_managed(argument) if self.kind == _POINTER else argument.nbytes == self.size
             if not fits:
                 raise self.build_error(argument)
             return None
         # Arrays of CuPy, PyTorch or Numba; PyCUDA's GPUArray and `PointerHolderBase`.
-        if self.kind == _POINTER and (hasattr(argument, "__cuda_array_interface__") or hasattr(argument, "gpudata")):
+        if self.kind == _POINTER and (
+            hasattr(argument, "__cuda_array_interface__") or hasattr(argument, "gpudata")
+        ):
             return None
         raise self.build_error(argument)
 
@@ -206,14 +261,23 @@ class _Parameter:
 
     def describe_mismatch(self, dtype) -> str | None:
         """Return a message if the parameter points to elements of another size than the dtype's, else None."""
-        pointee, star, _ = self.declaration.partition("*")  # "const unsigned int *x": "unsigned int" is left below
+        pointee, star, _ = self.declaration.partition(
+            "*"
+        )  # "const unsigned int *x": "unsigned int" is left below
         element_type = " ".join(_QUALIFIER.sub(" ", pointee).split())
         size = _ELEMENTS.get(element_type) if star else None
         # An array of bytes fits every pointer, and a pointer to bytes or structs fits every array.
-        if not (size and isinstance(dtype, np.dtype) and dtype.kind in "iuf" and 1 < dtype.itemsize != size):
+        if not (
+            size
+            and isinstance(dtype, np.dtype)
+            and dtype.kind in "iuf"
+            and 1 < dtype.itemsize != size
+        ):
             return None
-        return (f"{self}: the array's dtype is {dtype}, {dtype.itemsize} bytes per element, but the kernel "
-                f"reads {element_type} of {size}; convert it with .astype")
+        return (
+            f"{self}: the array's dtype is {dtype}, {dtype.itemsize} bytes per element, but the kernel "
+            f"reads {element_type} of {size}; convert it with .astype"
+        )
 
 
 def _describe(argument) -> str:
@@ -233,7 +297,9 @@ def _describe(argument) -> str:
 
 def _as_property(name: str, docstring: str) -> property:
     """Make a property of `Function` that returns its `function_attribute` of this name."""
-    return property(lambda function: function.get_attribute(function_attribute[name]), doc=docstring)
+    return property(
+        lambda function: function.get_attribute(function_attribute[name]), doc=docstring
+    )
 
 
 class Function:
@@ -255,7 +321,9 @@ class Function:
         self._module, self._kernel = module, kernel.handle
         self._name, self.symbol = kernel.name, kernel.symbol
         declarations = module._declarations.get(self._name, ())
-        if len(declarations) != len(kernel.parameters):  # none are known: the file was loaded without its source
+        if len(declarations) != len(
+            kernel.parameters
+        ):  # none are known: the file was loaded without its source
             declarations = [""] * len(kernel.parameters)  # messages have none then
         pairs = zip(kernel.parameters, declarations, strict=True)
         self._parameters = [_Parameter(i, *pair) for i, pair in enumerate(pairs)]
@@ -266,14 +334,26 @@ class Function:
         self._max_dynamic = SHARED_BYTES - self._static_shared  # bytes; `set_attribute` changes it
         self._geometries = {}  # (grid, block) of earlier launches -> the two as `native.Dim3`
         self._packers = {}  # types of an earlier call's arguments -> function that packs them
-        self._prepared = self._prepared_converters = None  # by `prepare`: a `struct.Struct`, a function per argument
+        self._prepared = self._prepared_converters = (
+            None  # by `prepare`: a `struct.Struct`, a function per argument
+        )
 
     def __repr__(self):
         return f"<Function {self._name}({', '.join(p.declaration or p.kind for p in self._parameters)})>"
 
     # -- launching
 
-    def __call__(self, *args, grid=(1, 1), block=None, shared=0, stream=None, texrefs=(), time_kernel=False, **extra):
+    def __call__(
+        self,
+        *args,
+        grid=(1, 1),
+        block=None,
+        shared=0,
+        stream=None,
+        texrefs=(),
+        time_kernel=False,
+        **extra,
+    ):
         """Launch the kernel.
 
         Parameters
@@ -325,7 +405,9 @@ class Function:
     def _launch(self, grid: tuple, block: tuple, packed: bytes, shared: int, stream) -> None:
         """Queue the kernel with packed arguments and `shared` bytes of dynamic shared memory; refuse wrong geometry."""
         try:
-            geometry = self._geometries[grid, block]  # that of an earlier launch is not checked again
+            geometry = self._geometries[
+                grid, block
+            ]  # that of an earlier launch is not checked again
             for size in (*grid, *block):  # 2.0 == 2, but PyCUDA refuses it
                 if size.__class__ is not int:
                     geometry = None
@@ -335,7 +417,9 @@ class Function:
             geometry = self._check_geometry(grid, block)
         if not 0 <= shared <= self._max_dynamic:
             self._refuse_shared(shared)
-        native.launch(self._kernel, *geometry, shared, packed, None if stream is None else handle_of(stream))
+        native.launch(
+            self._kernel, *geometry, shared, packed, None if stream is None else handle_of(stream)
+        )
 
     def _launch_and_time(self, grid, block, packed, shared, stream) -> float:
         """Launch as `_launch`, on the default stream, and wait; return the run time in seconds."""
@@ -353,29 +437,41 @@ class Function:
         for what, value, limits in (("grid", grid, MAX_GRID), ("block", block, MAX_BLOCK)):
             if type(value) is not tuple or not (1 if what == "grid" else 3) <= len(value) <= 3:
                 count = "one to three ints" if what == "grid" else "three ints, e.g. (16, 16, 1)"
-                raise errors.TypeError(f"{self._name}: {what} must be a tuple of {count}, not {value!r}")
+                raise errors.TypeError(
+                    f"{self._name}: {what} must be a tuple of {count}, not {value!r}"
+                )
             for axis, size, limit in zip("xyz", value, limits, strict=False):
                 if not isinstance(size, int):
-                    raise errors.TypeError(f"{self._name}: {what}={value} must hold Python ints, and {what}.{axis} is "
-                                           f"{type_of(size)}; write int(...), or // instead of /")
+                    raise errors.TypeError(
+                        f"{self._name}: {what}={value} must hold Python ints, and {what}.{axis} is "
+                        f"{type_of(size)}; write int(...), or // instead of /"
+                    )
                 if not 1 <= size <= limit:
-                    raise self._build_error(what, value, f"{what}.{axis} is {size}, and must be 1 to {limit}")
+                    raise self._build_error(
+                        what, value, f"{what}.{axis} is {size}, and must be 1 to {limit}"
+                    )
             sizes.append(value + (1,) * (3 - len(value)))
         threads = sizes[1][0] * sizes[1][1] * sizes[1][2]
         if threads > MAX_THREADS:
-            raise self._build_error("block", block, f"it has {threads} threads, and at most {MAX_THREADS} are allowed")
+            raise self._build_error(
+                "block", block, f"it has {threads} threads, and at most {MAX_THREADS} are allowed"
+            )
         if threads > self._max_threads:
             bounds = f"the kernel's __launch_bounds__ allow at most {self._max_threads}"
             raise self._build_error("block", block, f"it has {threads} threads, and {bounds}")
         geometry = tuple(native.Dim3(*size) for size in sizes)
-        if len(self._geometries) < 4096:  # a bound on the memory of a program that never repeats a geometry
+        if (
+            len(self._geometries) < 4096
+        ):  # a bound on the memory of a program that never repeats a geometry
             self._geometries[grid, block] = geometry
         return geometry
 
     def _build_error(self, argument: str, value: tuple, reason: str) -> LogicError:
         """Return the error for the value of `argument`, "grid" or "block"."""
         call = "cuFuncSetBlockShape" if argument == "block" else "cuLaunchKernel"
-        return LogicError(f"{call} failed: invalid argument: {self._name}: {argument}={value}: {reason}")
+        return LogicError(
+            f"{call} failed: invalid argument: {self._name}: {argument}={value}: {reason}"
+        )
 
     def _refuse_shared(self, shared: int) -> NoReturn:
         """Raise the LogicError for more dynamic shared memory [bytes] than the function may have."""
@@ -384,10 +480,14 @@ class Function:
             request += f" and {self._static_shared} of static"
         remedy = f"; a block can have at most {SHARED_OPT_IN_BYTES}"
         if shared + self._static_shared <= SHARED_OPT_IN_BYTES:
-            remedy = (f"; up to {SHARED_OPT_IN_BYTES} per block are possible after function.set_attribute("
-                      "cuda.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES, bytes)")
-        raise LogicError(f"cuLaunchKernel failed: invalid argument: {self._name}: {request} are more than the "
-                         f"{self._max_dynamic + self._static_shared} allowed{remedy}")
+            remedy = (
+                f"; up to {SHARED_OPT_IN_BYTES} per block are possible after function.set_attribute("
+                "cuda.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES, bytes)"
+            )
+        raise LogicError(
+            f"cuLaunchKernel failed: invalid argument: {self._name}: {request} are more than the "
+            f"{self._max_dynamic + self._static_shared} allowed{remedy}"
+        )
 
     # -- arguments
 
@@ -399,7 +499,10 @@ class Function:
             count = f"takes {len(parameters)} arguments, and {len(args)} were given"
             raise errors.TypeError(f"{self._name}({declarations}) {count}")
         try:
-            codes = [parameter.choose_code(argument) for parameter, argument in zip(parameters, args, strict=True)]
+            codes = [
+                parameter.choose_code(argument)
+                for parameter, argument in zip(parameters, args, strict=True)
+            ]
         except TypeError as error:
             raise errors.TypeError(f"{self._name}: {error}") from None
         for parameter, argument in zip(parameters, args, strict=True):
@@ -408,13 +511,19 @@ class Function:
             if problem := parameter.describe_mismatch(dtype):
                 warnings.warn(f"{self._name}: {problem}", stacklevel=3)
         # Where there is no code, `convert` makes an address ("Q") or bytes ("12s").
-        layout = self._build_layout(["Q" if code is None and p.kind == _POINTER else code or f"{p.size}s"
-                                     for code, p in zip(codes, parameters, strict=True)])
+        layout = self._build_layout(
+            [
+                "Q" if code is None and p.kind == _POINTER else code or f"{p.size}s"
+                for code, p in zip(codes, parameters, strict=True)
+            ]
+        )
         if None not in codes:  # arguments of these types are always packed like this
             self._packers[tuple(map(type, args))] = layout.pack
             return [], layout.pack(*args)
-        values = [argument if code else parameter.convert(argument)
-                  for code, parameter, argument in zip(codes, parameters, args, strict=True)]
+        values = [
+            argument if code else parameter.convert(argument)
+            for code, parameter, argument in zip(codes, parameters, args, strict=True)
+        ]
         return [a for a in args if isinstance(a, ArgumentHandler)], layout.pack(*values)
 
     def _build_layout(self, codes: list[str]) -> struct.Struct:
@@ -441,28 +550,47 @@ class Function:
             This function.
         """
         del texrefs
-        types = [*_split_prepared_types(arg_types)]  # one per argument: "PPi" and ["P", "P", np.int32] are three
+        types = [
+            *_split_prepared_types(arg_types)
+        ]  # one per argument: "PPi" and ["P", "P", np.int32] are three
         codes = [_find_prepared_code(arg_type) for arg_type in types]  # of `struct`: "Q", "Q", "i"
         if len(codes) != len(self._parameters):
-            raise errors.TypeError(f"{self._name}: prepare was given {len(codes)} types for {len(self._parameters)} "
-                                   "parameters")
+            raise errors.TypeError(
+                f"{self._name}: prepare was given {len(codes)} types for {len(self._parameters)} "
+                "parameters"
+            )
         for parameter, code in zip(self._parameters, codes, strict=True):
-            size, words, is_float = struct.calcsize("<" + code), _WORDS[parameter.kind], code in "efd"
+            size, words, is_float = (
+                struct.calcsize("<" + code),
+                _WORDS[parameter.kind],
+                code in "efd",
+            )
             # Integers also fit pointers; any bytes fit a struct.
-            if size != parameter.size or (parameter.kind != _STRUCT and (parameter.kind == _FLOAT) != is_float):
-                raise errors.TypeError(f"{self._name}: {parameter}: the kernel takes {words} of {parameter.size} "
-                                       f"bytes, and prepare said {code!r}, of {size}")
+            if size != parameter.size or (
+                parameter.kind != _STRUCT and (parameter.kind == _FLOAT) != is_float
+            ):
+                raise errors.TypeError(
+                    f"{self._name}: {parameter}: the kernel takes {words} of {parameter.size} "
+                    f"bytes, and prepare said {code!r}, of {size}"
+                )
         self._prepared = self._build_layout(codes)
         self._prepared_codes = codes
         self._prepared_converters = None
-        if any(code.endswith("s") for code in codes):  # structs and complex numbers, which `struct` takes as bytes
-            self._prepared_converters = [_find_converter(kind, code) for kind, code in zip(types, codes, strict=True)]
+        if any(
+            code.endswith("s") for code in codes
+        ):  # structs and complex numbers, which `struct` takes as bytes
+            self._prepared_converters = [
+                _find_converter(kind, code) for kind, code in zip(types, codes, strict=True)
+            ]
         return self
 
     def _pack_prepared(self, args: tuple) -> bytes:
         """Return the packed arguments of a prepared call; raise the error that explains what cannot be packed."""
         if self._prepared_converters and len(args) == len(self._parameters):
-            args = [convert(argument) for convert, argument in zip(self._prepared_converters, args, strict=True)]
+            args = [
+                convert(argument)
+                for convert, argument in zip(self._prepared_converters, args, strict=True)
+            ]
         try:
             return self._prepared.pack(*args)
         except AttributeError:  # `_prepared` is None
@@ -475,12 +603,16 @@ class Function:
         if len(args) != len(self._parameters):
             count = f"prepared for {len(self._parameters)} arguments, and {len(args)} were given"
             raise errors.TypeError(f"{self._name}: {count}") from None
-        for parameter, code, argument in zip(self._parameters, self._prepared_codes, args, strict=True):
+        for parameter, code, argument in zip(
+            self._parameters, self._prepared_codes, args, strict=True
+        ):
             try:
                 struct.pack("<" + code, argument)
             except (struct.error, TypeError) as reason:
-                raise errors.TypeError(f"{self._name}: {parameter}: {_describe(argument)} cannot be passed as {code!r} "
-                                       f"({reason})") from None
+                raise errors.TypeError(
+                    f"{self._name}: {parameter}: {_describe(argument)} cannot be passed as {code!r} "
+                    f"({reason})"
+                ) from None
         raise error
 
     def prepared_call(self, grid, block, *args, shared_size=0) -> None:
@@ -514,7 +646,8 @@ class Function:
             a.MAX_THREADS_PER_BLOCK: self._max_threads,
             a.SHARED_SIZE_BYTES: self._static_shared,
             a.CONST_SIZE_BYTES: self._module._loaded.layout.constant_bytes,
-            a.PTX_VERSION: 90, a.BINARY_VERSION: 90,  # of compute capability 9.0
+            a.PTX_VERSION: 90,
+            a.BINARY_VERSION: 90,  # of compute capability 9.0
             a.MAX_DYNAMIC_SHARED_SIZE_BYTES: self._max_dynamic,
         }.get(a(attribute), 0)
 
@@ -524,11 +657,15 @@ class Function:
         if attribute == function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES:
             most = SHARED_OPT_IN_BYTES - self._static_shared
             if not 0 <= value <= most:
-                raise LogicError(f"cuFuncSetAttribute failed: invalid argument: {self._name}: {value} bytes of dynamic "
-                                 f"shared memory, and at most {most} are possible besides {self._static_shared} static")
+                raise LogicError(
+                    f"cuFuncSetAttribute failed: invalid argument: {self._name}: {value} bytes of dynamic "
+                    f"shared memory, and at most {most} are possible besides {self._static_shared} static"
+                )
             self._max_dynamic = value
         elif attribute != function_attribute.PREFERRED_SHARED_MEMORY_CARVEOUT:
-            raise LogicError(f"cuFuncSetAttribute failed: invalid argument: {attribute.name} cannot be set")
+            raise LogicError(
+                f"cuFuncSetAttribute failed: invalid argument: {attribute.name} cannot be set"
+            )
 
     def set_cache_config(self, config) -> None:
         """Check the argument; there is no other effect."""
@@ -539,17 +676,27 @@ class Function:
 
     num_regs = _as_property("NUM_REGS", "0: registers are assigned by the GPU's compiler.")
     local_size_bytes = _as_property("LOCAL_SIZE_BYTES", "0: the GPU's compiler decides on spills.")
-    shared_size_bytes = _as_property("SHARED_SIZE_BYTES", "Static shared memory per block in bytes.")
-    const_size_bytes = _as_property("CONST_SIZE_BYTES", "The module's ``__constant__`` memory in bytes.")
-    max_threads_per_block = _as_property("MAX_THREADS_PER_BLOCK", "1024, or the number in ``__launch_bounds__``.")
-    ptx_version = _as_property("PTX_VERSION", "The version of the PTX that a GPU of this architecture runs, times 10.")
+    shared_size_bytes = _as_property(
+        "SHARED_SIZE_BYTES", "Static shared memory per block in bytes."
+    )
+    const_size_bytes = _as_property(
+        "CONST_SIZE_BYTES", "The module's ``__constant__`` memory in bytes."
+    )
+    max_threads_per_block = _as_property(
+        "MAX_THREADS_PER_BLOCK", "1024, or the number in ``__launch_bounds__``."
+    )
+    ptx_version = _as_property(
+        "PTX_VERSION", "The version of the PTX that a GPU of this architecture runs, times 10."
+    )
     binary_version = _as_property("BINARY_VERSION", "`Device.compute_capability`, times 10.")
 
 
 def _split_prepared_types(arg_types) -> Iterator:
     """Yield the type of each argument from `prepare`'s types: dtypes of numbers, "P", "12s" for bytes, or a class."""
     for entry in [arg_types] if isinstance(arg_types, str) else arg_types:
-        for part in re.findall(r"\d+s|\S", entry) if isinstance(entry, str) else [entry]:  # "PPi" holds three
+        for part in (
+            re.findall(r"\d+s|\S", entry) if isinstance(entry, str) else [entry]
+        ):  # "PPi" holds three
             if isinstance(part, str):
                 is_number = part != "P" and not part.endswith("s")
             else:

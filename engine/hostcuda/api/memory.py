@@ -20,20 +20,58 @@ from hostcuda.errors import LogicError, type_of
 from hostcuda.runtime import native
 
 __all__ = [
-    "ArgumentHandler", "DeviceAllocation", "HostAllocation", "In", "InOut", "ManagedAllocation", "Out",
-    "PagelockedHostAllocation", "PointerHolderBase", "RegisteredHostMemory", "aligned_empty", "aligned_empty_like",
-    "aligned_zeros", "aligned_zeros_like", "from_device", "from_device_like", "host_alloc_flags", "managed_empty",
-    "managed_empty_like", "managed_zeros", "managed_zeros_like", "mem_alloc", "mem_alloc_like", "mem_attach_flags",
-    "mem_host_register_flags", "memcpy_dtod", "memcpy_dtod_async", "memcpy_dtoh", "memcpy_dtoh_async",
-    "memcpy_htod", "memcpy_htod_async", "memset_d8", "memset_d8_async", "memset_d16", "memset_d16_async",
-    "memset_d32", "memset_d32_async", "pagelocked_empty", "pagelocked_empty_like", "pagelocked_zeros",
-    "pagelocked_zeros_like", "register_host_memory", "to_device"]
+    "ArgumentHandler",
+    "DeviceAllocation",
+    "HostAllocation",
+    "In",
+    "InOut",
+    "ManagedAllocation",
+    "Out",
+    "PagelockedHostAllocation",
+    "PointerHolderBase",
+    "RegisteredHostMemory",
+    "aligned_empty",
+    "aligned_empty_like",
+    "aligned_zeros",
+    "aligned_zeros_like",
+    "from_device",
+    "from_device_like",
+    "host_alloc_flags",
+    "managed_empty",
+    "managed_empty_like",
+    "managed_zeros",
+    "managed_zeros_like",
+    "mem_alloc",
+    "mem_alloc_like",
+    "mem_attach_flags",
+    "mem_host_register_flags",
+    "memcpy_dtod",
+    "memcpy_dtod_async",
+    "memcpy_dtoh",
+    "memcpy_dtoh_async",
+    "memcpy_htod",
+    "memcpy_htod_async",
+    "memset_d8",
+    "memset_d8_async",
+    "memset_d16",
+    "memset_d16_async",
+    "memset_d32",
+    "memset_d32_async",
+    "pagelocked_empty",
+    "pagelocked_empty_like",
+    "pagelocked_zeros",
+    "pagelocked_zeros_like",
+    "register_host_memory",
+    "to_device",
+]
 
 
 def as_count(number, call: str, what: str) -> int:
     """Return a size, count or value (`what`) given to `call`; like PyCUDA, take only a non-negative Python int."""
     if not isinstance(number, int):
-        raise errors.TypeError(f"{call}: {what} must be a Python int, not {type(number).__name__}: write int(...)")
+        raise errors.TypeError(
+            f"{call}: {what} must be a Python int, not {type(number).__name__}: write int(...)"
+        )
     if number < 0:
         raise OverflowError(f"{call}: {what} is negative: {number}")
     return number
@@ -55,7 +93,9 @@ class DeviceAllocation:
     def __index__(self):
         self._filled = None  # who knows the address may write other types there
         if self._address is None:
-            raise LogicError("the device memory is used after it was freed: allocate it again, or free() it later")
+            raise LogicError(
+                "the device memory is used after it was freed: allocate it again, or free() it later"
+            )
         return self._address
 
     __int__ = __index__
@@ -118,22 +158,30 @@ def mem_alloc_like(array) -> DeviceAllocation:
     return mem_alloc(array.nbytes)
 
 
-def device_span(pointer, size: int, call: str, host_array: np.ndarray | None = None, fills: bool = False) -> int:
+def device_span(
+    pointer, size: int, call: str, host_array: np.ndarray | None = None, fills: bool = False
+) -> int:
     """Return a device pointer's address; TypeError or LogicError if `call` cannot access `size` bytes there.
 
     `host_array` is the other side of a copy. If the copy `fills` a `DeviceAllocation`, that notes the array's dtype,
     so that a launch can warn of a pointer to another type.
     """
     if not isinstance(pointer, (DeviceAllocation, PointerHolderBase, int)):
-        raise errors.TypeError(f"{call}: a device pointer is a DeviceAllocation or a Python int, not "
-                               f"{type(pointer).__name__}; it comes first in memcpy_htod, second in memcpy_dtoh")
+        raise errors.TypeError(
+            f"{call}: a device pointer is a DeviceAllocation or a Python int, not "
+            f"{type(pointer).__name__}; it comes first in memcpy_htod, second in memcpy_dtoh"
+        )
     address = index(pointer)  # forgets a dtype that was noted; LogicError if it was freed
     if size == 0:
         return address
-    span = native.mem_range(address) or native.variable_range(address)  # a variable: once `get_global` has returned it
+    span = native.mem_range(address) or native.variable_range(
+        address
+    )  # a variable: once `get_global` has returned it
     if span is None:
-        raise LogicError(f"{call} failed: invalid argument: {address:#x} is not device memory (never allocated, or "
-                         "freed)")
+        raise LogicError(
+            f"{call} failed: invalid argument: {address:#x} is not device memory (never allocated, or "
+            "freed)"
+        )
     base, total = span
     left = base + total - address
     if size > left:
@@ -143,7 +191,9 @@ def device_span(pointer, size: int, call: str, host_array: np.ndarray | None = N
         if isinstance(host_array, np.ndarray) and host_array.dtype.itemsize > 1:
             text += f"; the host array is {host_array.dtype} of shape {host_array.shape}"
             if size == 2 * left:  # as if it were allocated for the type of half the size
-                half = {"float64": "float32", "int64": "int32", "float32": "float16"}.get(host_array.dtype.name)
+                half = {"float64": "float32", "int64": "int32", "float32": "float16"}.get(
+                    host_array.dtype.name
+                )
                 text += f": did you mean .astype(np.{half})?" if half else ""
         raise LogicError(text)
     if fills and isinstance(pointer, DeviceAllocation):
@@ -166,17 +216,25 @@ def host_span(obj, call: str, writable: bool = False) -> tuple[int, int, np.ndar
             array = np.frombuffer(obj, np.uint8)
         except (TypeError, ValueError, BufferError, AttributeError):
             hint = ": the arguments may be in the wrong order" if hasattr(obj, "__index__") else ""
-            raise errors.TypeError(f"{call}: the host side is {type_of(obj)}; a NumPy array or another buffer is "
-                                   f"needed{hint}") from None
+            raise errors.TypeError(
+                f"{call}: the host side is {type_of(obj)}; a NumPy array or another buffer is "
+                f"needed{hint}"
+            ) from None
     flags = array.flags
     if not flags.forc:
-        raise ValueError(f"{call}: the host array is not contiguous (shape {array.shape}, strides {array.strides}); "
-                         "copy it first with np.ascontiguousarray")
+        raise ValueError(
+            f"{call}: the host array is not contiguous (shape {array.shape}, strides {array.strides}); "
+            "copy it first with np.ascontiguousarray"
+        )
     if writable and not flags.writeable:
-        raise BufferError(f"{call}: the host array is read-only; give a writable one, e.g. np.empty_like(...)")
+        raise BufferError(
+            f"{call}: the host array is read-only; give a writable one, e.g. np.empty_like(...)"
+        )
     if array.dtype.hasobject:
-        raise errors.TypeError(f"{call}: an array of Python objects has no bytes to copy; convert it, e.g. "
-                               ".astype(np.float32)")
+        raise errors.TypeError(
+            f"{call}: an array of Python objects has no bytes to copy; convert it, e.g. "
+            ".astype(np.float32)"
+        )
     return array.ctypes.data, array.nbytes, array
 
 
@@ -185,7 +243,9 @@ _page_locked = []  # sorted (address, end) of page-locked host memory
 
 def is_pagelocked(address: int, size: int) -> bool:
     """Return whether `size` bytes of host memory at `address` are in one page-locked allocation."""
-    last = bisect_right(_page_locked, (address, float("inf"))) - 1  # the last one that begins at or before the address
+    last = (
+        bisect_right(_page_locked, (address, float("inf"))) - 1
+    )  # the last one that begins at or before the address
     return last >= 0 and address + size <= _page_locked[last][1]
 
 
@@ -200,7 +260,11 @@ class PagelockedHostAllocation:
 
     def __init__(self, array: np.ndarray):
         """Page-lock the memory of a contiguous array; ``np.asarray`` of this object is an array like it."""
-        self._array, self._address, self._size = array, array.ctypes.data, array.nbytes  # keeps the memory alive
+        self._array, self._address, self._size = (
+            array,
+            array.ctypes.data,
+            array.nbytes,
+        )  # keeps the memory alive
         self.__array_interface__ = array.__array_interface__
         insort(_page_locked, (self._address, self._address + self._size))
         native.map_host_memory(self._address, self._size)
@@ -250,8 +314,10 @@ def _find_order(array: np.ndarray) -> str:
         return "C"
     if array.flags.f_contiguous:
         return "F"
-    raise ValueError(f"the array is not contiguous (shape {array.shape}, strides {array.strides}), so it has no order "
-                     "to copy")
+    raise ValueError(
+        f"the array is not contiguous (shape {array.shape}, strides {array.strides}), so it has no order "
+        "to copy"
+    )
 
 
 def _make_likes(empty: Callable) -> tuple[Callable, Callable, Callable]:
@@ -351,7 +417,14 @@ def memcpy_htod(dest, src) -> None:
         A kernel before the copy faulted.
     """
     address, size, array = host_span(src, "cuMemcpyHtoD")
-    native.memcpy("HtoD", device_span(dest, size, "cuMemcpyHtoD", array, fills=True), address, size, None, True)
+    native.memcpy(
+        "HtoD",
+        device_span(dest, size, "cuMemcpyHtoD", array, fills=True),
+        address,
+        size,
+        None,
+        True,
+    )
 
 
 def memcpy_htod_async(dest, src, stream=None) -> None:
@@ -402,7 +475,9 @@ def fill(dest, data: int, count: int, width: int, stream) -> None:
         raise OverflowError(f"{call}: the value {value} has more than {width} bytes")
     address = device_span(dest, width * count, call)
     if address % width:
-        raise LogicError(f"{call} failed: invalid argument: {address:#x} is not a multiple of {width}")
+        raise LogicError(
+            f"{call} failed: invalid argument: {address:#x} is not a multiple of {width}"
+        )
     native.memset(width, address, value, count, handle_of(stream), False)
 
 
@@ -463,7 +538,9 @@ class ArgumentHandler:
         """Return the device memory for the array, which the first call allocates."""
         if self.dev_alloc is None:
             if not hasattr(self.array, "nbytes"):
-                raise errors.TypeError(f"In, Out and InOut need a NumPy array, not {type(self.array).__name__}")
+                raise errors.TypeError(
+                    f"In, Out and InOut need a NumPy array, not {type(self.array).__name__}"
+                )
             self.dev_alloc = mem_alloc_like(self.array)
         return self.dev_alloc
 

@@ -4,14 +4,31 @@ from __future__ import annotations
 
 import numpy as np
 
-from hostcuda.api.memory import DeviceAllocation, as_count, device_span, fill, host_span, is_pagelocked, mem_alloc, view
+from hostcuda.api.memory import (
+    DeviceAllocation,
+    as_count,
+    device_span,
+    fill,
+    host_span,
+    is_pagelocked,
+    mem_alloc,
+    view,
+)
 from hostcuda.api.streams import handle_of
 from hostcuda.errors import LogicError
 from hostcuda.runtime import native
 
 __all__ = [
-    "Memcpy2D", "Memcpy3D", "mem_alloc_pitch", "memset_d2d8", "memset_d2d8_async", "memset_d2d16",
-    "memset_d2d16_async", "memset_d2d32", "memset_d2d32_async"]
+    "Memcpy2D",
+    "Memcpy3D",
+    "mem_alloc_pitch",
+    "memset_d2d8",
+    "memset_d2d8_async",
+    "memset_d2d16",
+    "memset_d2d16_async",
+    "memset_d2d32",
+    "memset_d2d32_async",
+]
 
 PITCH = 512  # bytes: the distance of two rows is a multiple of this
 
@@ -42,7 +59,9 @@ def mem_alloc_pitch(width: int, height: int, access_size: int) -> tuple[DeviceAl
         There is not that much memory.
     """
     if access_size not in (4, 8, 16):
-        raise LogicError(f"cuMemAllocPitch failed: invalid argument: access_size is {access_size}, not 4, 8 or 16")
+        raise LogicError(
+            f"cuMemAllocPitch failed: invalid argument: access_size is {access_size}, not 4, 8 or 16"
+        )
     pitch = -(-as_count(width, "cuMemAllocPitch", "the width") // PITCH) * PITCH  # rounded up
     return mem_alloc(pitch * as_count(height, "cuMemAllocPitch", "the height")), pitch
 
@@ -52,10 +71,14 @@ def _find_host_extent(memory, call: str, writable: bool) -> tuple[int, int, np.n
     if not isinstance(memory, np.ndarray) or memory.flags.forc or min(memory.strides) < 0:
         address, size, _ = host_span(memory, call, writable)
     else:
-        first = np.lib.stride_tricks.as_strided(memory, (1,) * memory.ndim)  # one element, which is contiguous
+        first = np.lib.stride_tricks.as_strided(
+            memory, (1,) * memory.ndim
+        )  # one element, which is contiguous
         host_span(first, call, writable)  # refuses an array of no numbers, or a read-only one
         address = memory.ctypes.data
-        size = memory.itemsize + sum((n - 1) * step for n, step in zip(memory.shape, memory.strides, strict=True))
+        size = memory.itemsize + sum(
+            (n - 1) * step for n, step in zip(memory.shape, memory.strides, strict=True)
+        )
     return address, size, view(address, size, memory)
 
 
@@ -75,23 +98,36 @@ class _CopyEnd:
         The box has `depth` slices of `height` rows of `width` bytes. LogicError (for `call`) if the memory lacks them.
         """
         if self.memory is None:
-            raise LogicError(f"{call} failed: invalid argument: there is no {self.name}: call set_{self.name}_host or "
-                             f"set_{self.name}_device first")
+            raise LogicError(
+                f"{call} failed: invalid argument: there is no {self.name}: call set_{self.name}_host or "
+                f"set_{self.name}_device first"
+            )
         single = height * depth == 1  # one row needs no pitch
         if self.pitch < self.x_in_bytes + width and not (single and not self.pitch):
-            raise LogicError(f"{call} failed: invalid argument: {self.name}_pitch = {self.pitch}, but a row reaches to "
-                             f"byte {self.x_in_bytes + width}")
-        if depth > 1 and self.height < self.y + height:  # self.height: the rows from a slice to the next one
-            raise LogicError(f"{call} failed: invalid argument: {self.name}_height = {self.height}, but a slice "
-                             f"reaches to row {self.y + height}")
-        starts = [((self.z + z) * self.height + self.y + y) * self.pitch + self.x_in_bytes for z in range(depth)
-                  for y in range(height)]
+            raise LogicError(
+                f"{call} failed: invalid argument: {self.name}_pitch = {self.pitch}, but a row reaches to "
+                f"byte {self.x_in_bytes + width}"
+            )
+        if (
+            depth > 1 and self.height < self.y + height
+        ):  # self.height: the rows from a slice to the next one
+            raise LogicError(
+                f"{call} failed: invalid argument: {self.name}_height = {self.height}, but a slice "
+                f"reaches to row {self.y + height}"
+            )
+        starts = [
+            ((self.z + z) * self.height + self.y + y) * self.pitch + self.x_in_bytes
+            for z in range(depth)
+            for y in range(height)
+        ]
         end, array = starts[-1] + width, None
         if self.on_host:
             address, size, array = _find_host_extent(self.memory, call, writable)
             if end > size:
-                raise LogicError(f"{call} failed: invalid argument: the box ends at byte {end}, the host array of "
-                                 f"{self.name} at {size}")
+                raise LogicError(
+                    f"{call} failed: invalid argument: the box ends at byte {end}, the host array of "
+                    f"{self.name} at {size}"
+                )
         else:
             address = device_span(self.memory, end, call)
         return address, starts, array
@@ -110,12 +146,24 @@ class Memcpy2D:
         Likewise in the destination.
     """
 
-    __slots__ = ("_dst", "_src", "dst_pitch", "dst_x_in_bytes", "dst_y", "height", "src_pitch", "src_x_in_bytes",
-                 "src_y", "width_in_bytes")
+    __slots__ = (
+        "_dst",
+        "_src",
+        "dst_pitch",
+        "dst_x_in_bytes",
+        "dst_y",
+        "height",
+        "src_pitch",
+        "src_x_in_bytes",
+        "src_y",
+        "width_in_bytes",
+    )
     _CALL = "cuMemcpy2D"
 
     def __init__(self):
-        for name in (name for base in type(self).__mro__ for name in getattr(base, "__slots__", ())):
+        for name in (
+            name for base in type(self).__mro__ for name in getattr(base, "__slots__", ())
+        ):
             setattr(self, name, 0)  # all attributes, as in PyCUDA
         self._src = self._dst = (None, False)  # memory, whether it is on the host
 
@@ -139,7 +187,9 @@ class Memcpy2D:
 
     def set_src_array(self, array) -> None:
         """Refuse: the engine has no CUDA arrays, which textures read."""
-        raise LogicError(f"{self._CALL} failed: not supported: the CPU engine has no CUDA arrays; use device memory")
+        raise LogicError(
+            f"{self._CALL} failed: not supported: the CPU engine has no CUDA arrays; use device memory"
+        )
 
     set_dst_array = set_src_array
 
@@ -152,25 +202,36 @@ class Memcpy2D:
             An end is missing or too small, or a pitch is smaller than a row.
         """
         del aligned  # without effect; PyCUDA also takes it, a bool, as the first argument
-        queued = stream is not None and not isinstance(stream, bool)  # else copy on the default stream, and wait
+        queued = stream is not None and not isinstance(
+            stream, bool
+        )  # else copy on the default stream, and wait
         handle = handle_of(stream) if queued else None
-        sizes = [as_count(getattr(self, name, 1), self._CALL, name) for name in ("width_in_bytes", "height", "depth")]
+        sizes = [
+            as_count(getattr(self, name, 1), self._CALL, name)
+            for name in ("width_in_bytes", "height", "depth")
+        ]
         if not all(sizes):
             return
         source, source_rows, source_array = _CopyEnd(self, "src").list_rows(self._CALL, *sizes)
         to, to_rows, to_array = _CopyEnd(self, "dst").list_rows(self._CALL, *sizes, writable=True)
         if source_array is not None and to_array is not None:
-            raise LogicError(f"{self._CALL} failed: invalid argument: both ends are on the host: copy with NumPy")
+            raise LogicError(
+                f"{self._CALL} failed: invalid argument: both ends are on the host: copy with NumPy"
+            )
         kind = "HtoD" if source_array is not None else "DtoH" if to_array is not None else "DtoD"
         host = to_array if source_array is None else source_array
         locked = host is None or is_pagelocked(host.ctypes.data, host.nbytes)
         if queued and kind == "HtoD" and not locked:  # the program may change it after the call
             host = source_array.copy()
             source = host.ctypes.data
-        wait = kind == "DtoH" and not locked if queued else kind != "DtoD"  # DtoD never waits, as in CUDA
+        wait = (
+            kind == "DtoH" and not locked if queued else kind != "DtoD"
+        )  # DtoD never waits, as in CUDA
         for i, (to_row, source_row) in enumerate(zip(to_rows, source_rows, strict=True), 1):
             is_last = i == len(to_rows)  # its copy waits for all: they run in order
-            native.memcpy(kind, to + to_row, source + source_row, sizes[0], handle, wait and is_last)
+            native.memcpy(
+                kind, to + to_row, source + source_row, sizes[0], handle, wait and is_last
+            )
         if host is not None and not wait:
             native.keep_alive(handle, host)  # until the stream has copied it
 
@@ -193,9 +254,13 @@ class Memcpy3D(Memcpy2D):
 def _fill_rows(dest, pitch: int, data: int, width: int, height: int, size: int, stream) -> None:
     """Queue a fill of `height` rows, `pitch` bytes apart: `width` words of `size` bytes each get the value `data`."""
     if height > 1 and pitch < width * size:
-        raise LogicError(f"cuMemsetD2D{8 * size} failed: invalid argument: a pitch of {pitch} bytes for rows of "
-                         f"{width * size}")
-    device_span(dest, (height - 1) * pitch + width * size if height else 0, f"cuMemsetD2D{8 * size}")
+        raise LogicError(
+            f"cuMemsetD2D{8 * size} failed: invalid argument: a pitch of {pitch} bytes for rows of "
+            f"{width * size}"
+        )
+    device_span(
+        dest, (height - 1) * pitch + width * size if height else 0, f"cuMemsetD2D{8 * size}"
+    )
     for row in range(height):
         fill(int(dest) + row * pitch, data, width, size, stream)
 

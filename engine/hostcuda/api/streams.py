@@ -11,7 +11,9 @@ from hostcuda.runtime import native
 __all__ = ["Event", "Stream", "event_flags"]
 
 
-event_flags = enum.IntFlag("event_flags", {"DEFAULT": 0, "BLOCKING_SYNC": 1, "DISABLE_TIMING": 2, "INTERPROCESS": 4})
+event_flags = enum.IntFlag(
+    "event_flags", {"DEFAULT": 0, "BLOCKING_SYNC": 1, "DISABLE_TIMING": 2, "INTERPROCESS": 4}
+)
 
 
 def handle_of(stream: Stream | None) -> int | None:
@@ -20,8 +22,10 @@ def handle_of(stream: Stream | None) -> int | None:
         return None
     if isinstance(stream, Stream):
         return stream.handle
-    raise errors.TypeError(f"stream is {type_of(stream)}: pass a hostcuda.driver.Stream, or None for the default "
-                           "stream")
+    raise errors.TypeError(
+        f"stream is {type_of(stream)}: pass a hostcuda.driver.Stream, or None for the default "
+        "stream"
+    )
 
 
 class Stream:
@@ -81,8 +85,10 @@ class Event:
     def time_since(self, event: Event) -> float:
         """Return the milliseconds from `event` to this one; LogicError if one has no time or was not recorded."""
         if not (self._timed and event._timed):
-            raise LogicError("cuEventElapsedTime failed: invalid resource handle: an event was made with "
-                             "event_flags.DISABLE_TIMING, so it has no time")
+            raise LogicError(
+                "cuEventElapsedTime failed: invalid resource handle: an event was made with "
+                "event_flags.DISABLE_TIMING, so it has no time"
+            )
         return native.event_elapsed_ms(event.handle, self.handle)
 
     def time_till(self, event: Event) -> float:

@@ -14,11 +14,15 @@ _UNKNOWN = re.compile(
     r"(?m)(error: )(?=.*(?:declared|not name|unknown type)).*?'((?:cuda|cu|cublas|cufft|curand|nvrtc)[A-Z]\w*)'.*"
 )
 # file.cu:1:10: fatal error: thrust/sort.h: No such file or directory
-_LIBRARY_HEADER = re.compile(r"(?m)^(.*fatal error: )'?((?:cub|thrust|cutlass|cute|cuda|nv)/[\w./]*|"
-                             r"(?:curand|cublas\w*|cufft\w*|cusparse|cusolver\w*|cudnn\w*|nccl|nvml|nvrtc|npp\w*|cuda_gl_interop)\.h)")
+_LIBRARY_HEADER = re.compile(
+    r"(?m)^(.*fatal error: )'?((?:cub|thrust|cutlass|cute|cuda|nv)/[\w./]*|"
+    r"(?:curand|cublas\w*|cufft\w*|cusparse|cusolver\w*|cudnn\w*|nccl|nvml|nvrtc|npp\w*|cuda_gl_interop)\.h)"
+)
 
 # The sentences of a static_assert that `rewrite` or the headers write for what the engine lacks.
-_REFUSAL = re.compile("error: .*(?:the CPU engine (?:has no|reads)|a __global__ function takes no) ")
+_REFUSAL = re.compile(
+    "error: .*(?:the CPU engine (?:has no|reads)|a __global__ function takes no) "
+)
 _INCLUDE = str(toolchain.INCLUDE)
 # ``file.cu:3:5: error: what``, or the head of what follows, ``file.cu: In function 'f':``.
 _LOCATED = re.compile(
@@ -28,9 +32,15 @@ _NOISE = re.compile(
     r"In file included from |\s+from |compilation terminated|\d+ errors? generated|cc1plus: note: disable pass "
 )
 _ENGINE_NAMES = r"hostcuda::\w+|cudaMemcpy|__(?:shfl|ballot|any|all)"
-_ENGINE_WARNING = re.compile(rf"(?<=warning: )'[^']*\b(?:{_ENGINE_NAMES})[^']*' is deprecated: (.*?)(?: \[-W.*\])?$")
-_ASSERTED = re.compile(r"static(?:_assert| assertion) failed(?: due to requirement '.*?')?:? (\"?)(.+)\1$")  # clang's
-_MACRO_USE = re.compile(r"in (?:expansion|definition) of macro '(?:HOSTCUDA_\w*|__\w+__)'|expanded from (macro '|here)")
+_ENGINE_WARNING = re.compile(
+    rf"(?<=warning: )'[^']*\b(?:{_ENGINE_NAMES})[^']*' is deprecated: (.*?)(?: \[-W.*\])?$"
+)
+_ASSERTED = re.compile(
+    r"static(?:_assert| assertion) failed(?: due to requirement '.*?')?:? (\"?)(.+)\1$"
+)  # clang's
+_MACRO_USE = re.compile(
+    r"in (?:expansion|definition) of macro '(?:HOSTCUDA_\w*|__\w+__)'|expanded from (macro '|here)"
+)
 _INLINED = re.compile(r"\s+inlined from .* at ([^\s:]+:\d+:\d+)[,:]$")  # g++
 _LEADS_HERE = re.compile(r"required from|note: in instantiation of .* requested here")  # g++, clang
 
@@ -47,9 +57,17 @@ def make_error(source: str, command: list[str], out: str, err: str) -> CompileEr
     if library := _LIBRARY_HEADER.search(err):
         err = f"{library[1]}the CPU engine has no header {library[2]}: write the loop yourself, or run it on a GPU"
     if refusals := [line for line in err.splitlines() if _REFUSAL.search(line)]:
-        first_lines = {line.partition("error: ")[2]: line for line in reversed(refusals)}  # of each sentence
-        has_references = any("texture references" in sentence for sentence in first_lines)  # cudaBindTexture follows
-        unique = [line for sentence, line in first_lines.items() if not (has_references and "indTexture" in sentence)]
+        first_lines = {
+            line.partition("error: ")[2]: line for line in reversed(refusals)
+        }  # of each sentence
+        has_references = any(
+            "texture references" in sentence for sentence in first_lines
+        )  # cudaBindTexture follows
+        unique = [
+            line
+            for sentence, line in first_lines.items()
+            if not (has_references and "indTexture" in sentence)
+        ]
         err = "\n".join(reversed(unique))  # the compiler's other errors follow from these
     message = f"compilation of {find_file_name(source)} failed:\n{err.strip()}"
     if re.search("template with C linkage|templates must have C\\+\\+ linkage", err):
@@ -76,7 +94,11 @@ def tidy(text: str, folder: Path, generated: str) -> str:
         if located:
             inlined_at = "" if located["head"] else inlined_at
             file, what = located["file"] or located["head"], located["what"] or ""
-            is_engines = file in (generated, "<scratch space>") or file.startswith(_INCLUDE) or "hostcuda.h" in file
+            is_engines = (
+                file in (generated, "<scratch space>")
+                or file.startswith(_INCLUDE)
+                or "hostcuda.h" in file
+            )
             is_dropped = is_engines or bool(_MACRO_USE.search(what))
             if is_engines and what.startswith(("error: ", "fatal error: ")):
                 engine_error = what
@@ -92,9 +114,18 @@ def tidy(text: str, folder: Path, generated: str) -> str:
             is_dropped = False
         elif re.match(r"In .*\b(?:function|constructor|destructor|operator)\b", line):
             inlined_at = ""
-        elif not inlined_at and (inlined := _INLINED.match(line)) and not inlined[1].startswith((_INCLUDE, generated)):
+        elif (
+            not inlined_at
+            and (inlined := _INLINED.match(line))
+            and not inlined[1].startswith((_INCLUDE, generated))
+        ):
             inlined_at = inlined[1]
         if not is_dropped and not _NOISE.match(line):
-            output.append(_ENGINE_WARNING.sub(r"\1", line.replace(_INCLUDE + os.sep, "<hostcuda>/").rstrip()))
-    output = [_ASSERTED.sub(lambda m: "static assertion failed: " + m[2].replace('\\"', '"'), line) for line in output]
+            output.append(
+                _ENGINE_WARNING.sub(r"\1", line.replace(_INCLUDE + os.sep, "<hostcuda>/").rstrip())
+            )
+    output = [
+        _ASSERTED.sub(lambda m: "static assertion failed: " + m[2].replace('\\"', '"'), line)
+        for line in output
+    ]
     return "\n".join(output) + "\n" if output else ""

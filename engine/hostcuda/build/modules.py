@@ -22,9 +22,15 @@ def _read_manifest(entry: Path, key: str) -> dict | None:
     # {"file": "0a1b.so", "digest": ..., "headers": [[path, digest]], "asked": [[path, is there]], "seal": ...}
     try:
         manifest = json.loads((entry / "manifest.json").read_text())
-        if (manifest.pop("seal") != cache.digest(key, json.dumps(manifest))  # damaged, or moved here from another entry
-                or any(cache.digest(Path(path).read_bytes()) != digest for path, digest in manifest["headers"])
-                or any(Path(path).exists() != there for path, there in manifest["asked"])):
+        if (
+            manifest.pop("seal")
+            != cache.digest(key, json.dumps(manifest))  # damaged, or moved here from another entry
+            or any(
+                cache.digest(Path(path).read_bytes()) != digest
+                for path, digest in manifest["headers"]
+            )
+            or any(Path(path).exists() != there for path, there in manifest["asked"])
+        ):
             return None
         path = manifest["path"] = entry / manifest["file"]
         return manifest if cache.digest(path.read_bytes()) == manifest["digest"] else None
@@ -33,7 +39,10 @@ def _read_manifest(entry: Path, key: str) -> dict | None:
 
 
 def obtain(
-    unit: Unit, keep: bool, cache_dir: str | Path | bool | None, compiled: Callable[[float, float], None]
+    unit: Unit,
+    keep: bool,
+    cache_dir: str | Path | bool | None,
+    compiled: Callable[[float, float], None],
 ) -> dict:
     """Return the manifest of a unit's shared library, with its ``path``: from the cache, or compiled into it.
 
@@ -42,18 +51,26 @@ def obtain(
     duration of a compilation, in seconds on the monotonic clock.
     """
     if cache_dir is False:
-        return _obtain_in_entry(Path(tempfile.mkdtemp(prefix="module-", dir=cache.scratch())), unit, keep, compiled)
+        return _obtain_in_entry(
+            Path(tempfile.mkdtemp(prefix="module-", dir=cache.scratch())), unit, keep, compiled
+        )
     name = Path("modules", unit.key[:2], unit.key[2:40])
-    return cache.with_room(lambda folder: _obtain_in_entry(folder / name, unit, keep, compiled), cache_dir)
+    return cache.with_room(
+        lambda folder: _obtain_in_entry(folder / name, unit, keep, compiled), cache_dir
+    )
 
 
-def _obtain_in_entry(entry: Path, unit: Unit, keep: bool, report_time: Callable[[float, float], None]) -> dict:
+def _obtain_in_entry(
+    entry: Path, unit: Unit, keep: bool, report_time: Callable[[float, float], None]
+) -> dict:
     """Return the manifest of the library in the folder `entry`; compile a missing one, call report_time(start, s)."""
     cache.touch(entry)
     if not keep and (manifest := _read_manifest(entry, unit.key)):
         return manifest
     with cache.locked(entry):
-        if not keep and (manifest := _read_manifest(entry, unit.key)):  # another process has compiled it meanwhile
+        if not keep and (
+            manifest := _read_manifest(entry, unit.key)
+        ):  # another process has compiled it meanwhile
             return manifest
         start = time.monotonic()
         try:
@@ -66,13 +83,17 @@ def _compile_into(entry: Path, unit: Unit, keep: bool) -> dict:
     """Compile a unit in a temporary folder and publish the result in the folder `entry`; return its manifest."""
     prefix, where = ("hostcuda-kernel-", None) if keep else ("build-", cache.scratch())
     folder = Path(tempfile.mkdtemp(prefix=prefix, dir=where))
-    cache.trim_daily(f"modules/??/{38 * '?'}")  # the names of `obtain`: a key's first 2 digits, and 38
+    cache.trim_daily(
+        f"modules/??/{38 * '?'}"
+    )  # the names of `obtain`: a key's first 2 digits, and 38
     try:
         library, about = unit.compile(folder)
         data = library.read_bytes()
         digest = cache.digest(data)
         manifest = {"file": f"{digest[:24]}.so", "digest": digest, **about}
-        cache.publish(data, entry / manifest["file"])  # before the manifest: other processes never see half an entry
+        cache.publish(
+            data, entry / manifest["file"]
+        )  # before the manifest: other processes never see half an entry
         seal = cache.digest(unit.key, json.dumps(manifest))
         cache.publish(json.dumps(manifest | {"seal": seal}).encode(), entry / "manifest.json")
         return manifest | {"path": entry / manifest["file"]}
@@ -83,7 +104,9 @@ def _compile_into(entry: Path, unit: Unit, keep: bool) -> dict:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-_loaded_paths = set()  # loading one of these again would give the module that is there, with its variables
+_loaded_paths = (
+    set()
+)  # loading one of these again would give the module that is there, with its variables
 _loading = threading.Lock()
 _copies = itertools.count()
 

@@ -17,7 +17,9 @@ class Options:
     include_dirs: list[Path]  # folders of headers
     prologue: list[str] = field(default_factory=list)  # preprocessor lines before the source
     sources: list[Path] = field(default_factory=list)  # further files of a program
-    joined: bool = False  # the device code of all files is linked: a name means the same thing in all of them
+    joined: bool = (
+        False  # the device code of all files is linked: a name means the same thing in all of them
+    )
     standard: int = 17  # of C++
     fast_math: bool = False
     wrap: bool = False  # signed integers wrap: loops over an index are then not vectorized
@@ -30,30 +32,74 @@ class Options:
     def flags(self, checked: bool) -> list[str]:
         """Return the flags for any host compiler; `checked`: for check mode, which chooses the optimization itself."""
         flags = [
-            f"-std=gnu++{self.standard}", "-march=native", "-fPIC", "-fvisibility=hidden", "-fno-strict-aliasing",
+            f"-std=gnu++{self.standard}",
+            "-march=native",
+            "-fPIC",
+            "-fvisibility=hidden",
+            "-fno-strict-aliasing",
             "-fstack-clash-protection",
             "-fno-stack-protector",  # Ubuntu's compilers turn these two on: kernels would call the C library
             "-U_FORTIFY_SOURCE",
             "-fno-delete-null-pointer-checks",  # g++ 12 else removes calls of functions that wait in a loop
-            "-fno-math-errno", "-fno-trapping-math",
+            "-fno-math-errno",
+            "-fno-trapping-math",
             f"-ffp-contract={'fast' if self.fuse or self.fast_math else 'off'}",
             "-w",
         ]
         if not checked:
             flags += ["-O1", "-g"] if self.debug else ["-O3"]
         if self.fast_math:  # as -ffast-math, but with NaN and infinity
-            flags += ["-fassociative-math", "-fno-signed-zeros", "-freciprocal-math", "-D__USE_FAST_MATH__"]
+            flags += [
+                "-fassociative-math",
+                "-fno-signed-zeros",
+                "-freciprocal-math",
+                "-D__USE_FAST_MATH__",
+            ]
         flags += ["-DHOSTCUDA_FLUSHES=true"] if self.flush else []
         flags += ["-fwrapv"] if self.wrap or self.debug else []
         return [*flags, "-fopenmp"] if self.openmp else flags
 
 
 _IGNORED_VALUES = {  # options that are ignored with their value
-    "-Xptxas", "--ptxas-options", "-Xlinker", "--linker-options", "-Xnvlink", "--nvlink-options", "-Xfatbin",
-    "-Xarchive", "-maxrregcount", "--maxrregcount", "-code", "--gpu-code", "-gencode", "--generate-code", "-ccbin",
-    "--compiler-bindir", "-m", "--machine", "-diag-suppress", "--diag-suppress", "-l", "--library", "-L",
-    "--library-path", "-cudart", "--cudart", "-x", "-t", "--threads", "-prec-div", "--prec-div", "-prec-sqrt",
-    "--prec-sqrt", "-default-stream", "--default-stream", "-Werror", "--Werror", "-split-compile", "--split-compile",
+    "-Xptxas",
+    "--ptxas-options",
+    "-Xlinker",
+    "--linker-options",
+    "-Xnvlink",
+    "--nvlink-options",
+    "-Xfatbin",
+    "-Xarchive",
+    "-maxrregcount",
+    "--maxrregcount",
+    "-code",
+    "--gpu-code",
+    "-gencode",
+    "--generate-code",
+    "-ccbin",
+    "--compiler-bindir",
+    "-m",
+    "--machine",
+    "-diag-suppress",
+    "--diag-suppress",
+    "-l",
+    "--library",
+    "-L",
+    "--library-path",
+    "-cudart",
+    "--cudart",
+    "-x",
+    "-t",
+    "--threads",
+    "-prec-div",
+    "--prec-div",
+    "-prec-sqrt",
+    "--prec-sqrt",
+    "-default-stream",
+    "--default-stream",
+    "-Werror",
+    "--Werror",
+    "-split-compile",
+    "--split-compile",
 }
 _MEANINGLESS = re.compile(
     r"-O\d?|--?optimize|-O=\d|--?optimize=.*|-lineinfo|--generate-line-info|-w|--disable-warnings|-g|--debug|-m64|-m32|"
@@ -84,19 +130,34 @@ def _read_compiler_options(options: Options, value: str) -> None:
 
 
 # What an option with a value does to the `Options`. The value follows "=", or is the next word.
-_WITH_VALUE: dict[str, Callable[[Options, str], None]] = {name: apply for names, apply in (
-    ("-D --define-macro", _add_macro),
-    ("-U --undefine-macro", lambda options, macro: options.prologue.append(f"#undef {macro.partition('=')[0]}")),
-    ("-I --include-path -isystem --system-include",
-     lambda options, folder: options.include_dirs.append(Path(folder).absolute())),
-    ("-include --pre-include", lambda options, header: options.prologue.append(f'#include "{header}"')),
-    ("-std --std", _set_standard),
-    ("-ftz --ftz", lambda options, value: setattr(options, "flush", value != "false")),
-    ("-fmad --fmad", lambda options, value: setattr(options, "fuse", value != "false")),
-    ("-rdc --relocatable-device-code", lambda options, value: setattr(options, "joined", value == "true")),
-    ("-arch --gpu-architecture", lambda options, value: setattr(options, "arch", value)),
-    ("-Xcompiler --compiler-options", _read_compiler_options),
-) for name in names.split()}
+_WITH_VALUE: dict[str, Callable[[Options, str], None]] = {
+    name: apply
+    for names, apply in (
+        ("-D --define-macro", _add_macro),
+        (
+            "-U --undefine-macro",
+            lambda options, macro: options.prologue.append(f"#undef {macro.partition('=')[0]}"),
+        ),
+        (
+            "-I --include-path -isystem --system-include",
+            lambda options, folder: options.include_dirs.append(Path(folder).absolute()),
+        ),
+        (
+            "-include --pre-include",
+            lambda options, header: options.prologue.append(f'#include "{header}"'),
+        ),
+        ("-std --std", _set_standard),
+        ("-ftz --ftz", lambda options, value: setattr(options, "flush", value != "false")),
+        ("-fmad --fmad", lambda options, value: setattr(options, "fuse", value != "false")),
+        (
+            "-rdc --relocatable-device-code",
+            lambda options, value: setattr(options, "joined", value == "true"),
+        ),
+        ("-arch --gpu-architecture", lambda options, value: setattr(options, "arch", value)),
+        ("-Xcompiler --compiler-options", _read_compiler_options),
+    )
+    for name in names.split()
+}
 _SWITCHES = {
     **dict.fromkeys(("-use_fast_math", "--use_fast_math"), ("fast_math", "flush")),
     **dict.fromkeys(("-G", "--device-debug"), ("debug",)),
@@ -132,7 +193,12 @@ def read(words: str | Iterable, include_dirs: Iterable | None, arch: str | None)
             options.sources.append(Path(word).absolute())
         elif not _MEANINGLESS.fullmatch(word) and word not in _ignored_options:
             _ignored_options.add(word)
-            warnings.warn(f"the CPU engine ignores the unknown nvcc option {word!r}", stacklevel=4)  # the user's
+            warnings.warn(
+                f"the CPU engine ignores the unknown nvcc option {word!r}", stacklevel=4
+            )  # the user's
     if number := re.search(r"_(\d+)", options.arch or ""):
-        options.prologue += ["#undef __CUDA_ARCH__", f"#define __CUDA_ARCH__ {int(number[1]) * 10}"]  # 900
+        options.prologue += [
+            "#undef __CUDA_ARCH__",
+            f"#define __CUDA_ARCH__ {int(number[1]) * 10}",
+        ]  # 900
     return options

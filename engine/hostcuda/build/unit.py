@@ -29,18 +29,34 @@ from hostcuda.frontend.sizes import replace_doubtful_sizes
 from hostcuda.host import cache, toolchain
 from hostcuda.loops import PREFIX, add_loops
 
-before_compile = None  # hostcuda.untrusted sets it: called with each text, it refuses assembler by an exception
+before_compile = (
+    None  # hostcuda.untrusted sets it: called with each text, it refuses assembler by an exception
+)
 _FOR_HOST = '#include "hostcuda/leave.h"'  # before a file that has no CUDA
-_APART = ("-fno-crossjumping", "-fno-tree-tail-merge")  # two calls of the API that look alike keep their lines
+_APART = (
+    "-fno-crossjumping",
+    "-fno-tree-tail-merge",
+)  # two calls of the API that look alike keep their lines
 _HOST_FILE = re.compile(r'#include ".*\.(?:c|cc|cpp|cxx)"\n$')  # one of `Unit.files`
 _WARNINGS = (
-    "-Wuninitialized", "-Wmaybe-uninitialized", "-Warray-bounds", "-Wparentheses", "-Wunused-variable",
-    "-Wunused-value", "-Wempty-body", "-Wmisleading-indentation", "-Wreturn-type", "-Wsequence-point", "-Wdiv-by-zero",
+    "-Wuninitialized",
+    "-Wmaybe-uninitialized",
+    "-Warray-bounds",
+    "-Wparentheses",
+    "-Wunused-variable",
+    "-Wunused-value",
+    "-Wempty-body",
+    "-Wmisleading-indentation",
+    "-Wreturn-type",
+    "-Wsequence-point",
+    "-Wdiv-by-zero",
     "-Wno-attributes",  # a variable that is declared twice has the engine's twice
 )
 _DOUBTS = ("-Wunused-parameter", "-Wconversion")  # for a kernel with wrong results
 # One of these warnings, with the lines that belong to it; wrong for `t` in ``cudaError_t error = cudaCreate(&t)``.
-_MAYBE = re.compile(r"(?m)^.*: warning: '(\w+)[^']*' may be used uninitialized.*\n?(?:(?: .*|.*: note: .*)(?:\n|$))*")
+_MAYBE = re.compile(
+    r"(?m)^.*: warning: '(\w+)[^']*' may be used uninitialized.*\n?(?:(?: .*|.*: note: .*)(?:\n|$))*"
+)
 
 
 @dataclass
@@ -54,7 +70,9 @@ class Unit:
     command: list[str] = field(default_factory=toolchain.find)  # the host compiler's
     tools: tuple[str, ...] = checkmode.TOOLS  # check mode's tools for which it is compiled
 
-    TEXT: ClassVar = "kernel.s"  # the compiler's output, in modes that change it before it is linked
+    TEXT: ClassVar = (
+        "kernel.s"  # the compiler's output, in modes that change it before it is linked
+    )
 
     @property
     def why_fibers(self) -> str:
@@ -67,7 +85,9 @@ class Unit:
             return "its program has host code"
         gear = os.environ.get("HOSTCUDA_GEAR", "loops")
         if gear not in ("loops", "fibers"):
-            raise CompileError(f"HOSTCUDA_GEAR={gear!r} is not a gear of the engine: loops (the default) or fibers")
+            raise CompileError(
+                f"HOSTCUDA_GEAR={gear!r} is not a gear of the engine: loops (the default) or fibers"
+            )
         if self.tools:
             return "check mode asks each thread"
         if self.options.debug:
@@ -78,21 +98,37 @@ class Unit:
     def key(self) -> str:
         """The cache's key, a digest of all that the result depends on but the headers."""
         return cache.digest(
-            "module", self.source, self.extern_c, self.why_fibers, self.program, *self.options.prologue, "dirs",
-            *self.options.include_dirs, *self.options.sources, self.options.joined, "flags", *self.flags,
+            "module",
+            self.source,
+            self.extern_c,
+            self.why_fibers,
+            self.program,
+            *self.options.prologue,
+            "dirs",
+            *self.options.include_dirs,
+            *self.options.sources,
+            self.options.joined,
+            "flags",
+            *self.flags,
             toolchain.fingerprint(self.command),
         )
 
     @property
     def nvccs_source(self) -> str:
         """The source's text as nvcc gets it."""
-        return f'extern "C" {{\n#line 1 "{messages.NAME}"\n{self.source}\n}}\n' if self.extern_c else self.source
+        return (
+            f'extern "C" {{\n#line 1 "{messages.NAME}"\n{self.source}\n}}\n'
+            if self.extern_c
+            else self.source
+        )
 
     @property
     def flags(self) -> list[str]:
         """The flags, which must be the same for the precompiled header."""
         flags = [*self.options.flags(bool(self.tools)), *toolchain.module_flags(self.command)]
-        flags += ["-g1"] if self.program and not (self.tools or self.options.debug) else []  # the lines of failed calls
+        flags += (
+            ["-g1"] if self.program and not (self.tools or self.options.debug) else []
+        )  # the lines of failed calls
         if self.tools:
             flags += checkmode.choose_flags(toolchain.is_clang(self.command), self.tools)
             if "initcheck" in self.tools and toolchain.fills_variables(self.command):
@@ -112,14 +148,22 @@ class Unit:
     @property
     def files(self) -> list[str]:
         """The texts of the files to compile: the source, and an ``#include`` for each further file of a program."""
-        main = f'#line 1 "{messages.NAME}"\n' + self.source.removeprefix("\ufeff") + f'\n#line 1 "{SKELETON}"\n'
+        main = (
+            f'#line 1 "{messages.NAME}"\n'
+            + self.source.removeprefix("\ufeff")
+            + f'\n#line 1 "{SKELETON}"\n'
+        )
         others = [f'#include "{path}"\n' for path in self.options.sources if self.program]
         return [f'extern "C" {{\n{main}}}\n' if self.extern_c else main, *others]
 
     def preprocess(self, folder: Path, text: str | None = None) -> Preprocessed:
         """Return the `Preprocessed` text of one of `files`, by default the first one; write files into `folder`."""
         prologue = [f'#line 1 "{SKELETON}"', *self.options.prologue, text or self.files[0]]
-        lines = [*(['#include "hostcuda/host.h"'] if self.program else []), '#include "hostcuda/keep.h"', *prologue]
+        lines = [
+            *(['#include "hostcuda/host.h"'] if self.program else []),
+            '#include "hostcuda/keep.h"',
+            *prologue,
+        ]
         self._write_quoted_source(folder)
         command = [*self.command, *self.flags]
         if text and _HOST_FILE.match(text):  # nvcc leaves such a file to the host's compiler
@@ -127,7 +171,9 @@ class Unit:
             of_host = preprocess(plain, [*command, *options], folder, self.options.include_dirs)
             if not of_host.of_cuda:  # it includes no header of CUDA
                 return of_host
-        result = preprocess("\n".join(lines), [*command, *self.includes], folder, self.options.include_dirs)
+        result = preprocess(
+            "\n".join(lines), [*command, *self.includes], folder, self.options.include_dirs
+        )
         if result.error:
             self.refuse(folder, *result.error)
         headers = (path.read_text(encoding="utf-8", errors="replace") for path in result.headers)
@@ -135,7 +181,9 @@ class Unit:
             return result  # else host and device may differ
         lines.insert(-1, "#undef __CUDA_ARCH__")  # before the source, which is the last of them
         (folder / "host").mkdir()
-        of_host = preprocess("\n".join(lines), [*command, *self.includes], folder / "host", self.options.include_dirs)
+        of_host = preprocess(
+            "\n".join(lines), [*command, *self.includes], folder / "host", self.options.include_dirs
+        )
         if of_host.error:
             self.refuse(folder, *of_host.error)
         try:
@@ -145,12 +193,16 @@ class Unit:
 
     def _write_quoted_source(self, folder: Path) -> None:
         """Write the source into `folder` under the name that messages use: the compiler quotes lines of it."""
-        line, _, rest = self.source.partition("\n")  # of a program, the first line is #line 1 "file.cu"
+        line, _, rest = self.source.partition(
+            "\n"
+        )  # of a program, the first line is #line 1 "file.cu"
         name = messages.find_file_name(line) if self.program else messages.NAME
         is_relative = name != messages.NAME and not os.path.isabs(name)
         path = folder / (name if is_relative else messages.NAME)
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(rest if is_relative else self.source, encoding="utf-8", errors="surrogateescape")
+        path.write_text(
+            rest if is_relative else self.source, encoding="utf-8", errors="surrogateescape"
+        )
 
     def rewrite(self, text: str) -> Rewritten:
         """Return the result of `rewrite` for the text of a preprocessed file."""
@@ -159,19 +211,33 @@ class Unit:
     def write_text(self, rewritten: str, why_fibers: str, without: Iterable[str] = ()) -> str:
         """Return the text for the compiler; if `why_fibers` is empty, kernels but those `without` get thread loops."""
         # For profile, whose counts are to have each iteration of a loop and each read of a constant array.
-        text = checkmode.make_changeable(checkmode.unroll_loops(rewritten)) if "profile" in self.tools else rewritten
+        text = (
+            checkmode.make_changeable(checkmode.unroll_loops(rewritten))
+            if "profile" in self.tools
+            else rewritten
+        )
         if not why_fibers:
             try:
                 text = add_loops(text, without)
             except RecursionError:
                 why_fibers = "its statements are nested too deeply"
-        if self.program:  # the macro reports a call of a kernel by host code, without <<<...>>>, and returns
-            bodies = [body for body in find_kernel_bodies(text)[1] if not body.name.startswith(PREFIX)]
-            text = apply_edits(text, [(body.open + 1, body.open + 1, " HOSTCUDA_LAUNCHED ") for body in bodies])
+        if (
+            self.program
+        ):  # the macro reports a call of a kernel by host code, without <<<...>>>, and returns
+            bodies = [
+                body for body in find_kernel_bodies(text)[1] if not body.name.startswith(PREFIX)
+            ]
+            text = apply_edits(
+                text, [(body.open + 1, body.open + 1, " HOSTCUDA_LAUNCHED ") for body in bodies]
+            )
         lines = ['#include "hostcuda/host.h"'] if self.program else []
         lines += [f'#include "{make_prelude(self.command, self.flags, WITHOUT_MACROS)}"']
         # The reason is registered with each kernel; the other macro has half.h choose functions for loops over threads.
-        lines += [f'#define HOSTCUDA_WHY_FIBERS "{why_fibers}"', f"HOSTCUDA_IN_LANES({PREFIX in text:d})", text]
+        lines += [
+            f'#define HOSTCUDA_WHY_FIBERS "{why_fibers}"',
+            f"HOSTCUDA_IN_LANES({PREFIX in text:d})",
+            text,
+        ]
         return "\n".join(lines)
 
     def compile(self, folder: Path) -> tuple[Path, dict]:
@@ -184,34 +250,51 @@ class Unit:
         folders = [folder, *(folder / f"file-{i}" for i in range(1, len(self.files)))]
         for subfolder in folders[1:]:
             subfolder.mkdir()
-        preprocessed = [self.preprocess(*inputs) for inputs in zip(folders, self.files, strict=True)]
-        rewritten = [self.rewrite(file.text) if file.of_cuda else Rewritten(f"{_FOR_HOST}\n{file.text}", ())
-                     for file in preprocessed]
+        preprocessed = [
+            self.preprocess(*inputs) for inputs in zip(folders, self.files, strict=True)
+        ]
+        rewritten = [
+            self.rewrite(file.text) if file.of_cuda else Rewritten(f"{_FOR_HOST}\n{file.text}", ())
+            for file in preprocessed
+        ]
         texts = [file.text for file in rewritten]
         if self.program:
             texts = self._add_entry(texts)
         for text in texts if before_compile else ():
             before_compile(text)
-        libraries = [word for word in self.options.words if self.program and re.fullmatch("-[lL].+", word)]  # -lm
+        libraries = [
+            word for word in self.options.words if self.program and re.fullmatch("-[lL].+", word)
+        ]  # -lm
         libraries += ["-fopenmp"] if self.options.openmp else []
         link = [*toolchain.link_flags(self.command), *libraries]
-        assemble = bool(self.tools) or len(folders) > 1  # then the assembler texts are changed before they are linked
+        assemble = (
+            bool(self.tools) or len(folders) > 1
+        )  # then the assembler texts are changed before they are linked
         target = ["-S", "-o", self.TEXT] if assemble else [*link, "-o", "kernel.so"]
-        commands, results = self._compile_texts(texts, [file.of_cuda for file in preprocessed], folders, target)
+        commands, results = self._compile_texts(
+            texts, [file.of_cuda for file in preprocessed], folders, target
+        )
         for place, command, (status, out, err) in zip(folders, commands, results, strict=True):
             if status:
                 self.refuse(place, command, out, err)
         if assemble:
             self._link_assembler([place / self.TEXT for place in folders], folder, link)
-        side_warnings = [line for place, file in zip(folders, rewritten, strict=True)
-                         for line in self._list_side_warnings(place / "calls.txt", file.text)]
+        side_warnings = [
+            line
+            for place, file in zip(folders, rewritten, strict=True)
+            for line in self._list_side_warnings(place / "calls.txt", file.text)
+        ]
         headers = {path for file in preprocessed for path in file.headers}
         return folder / "kernel.so", {
             "headers": [(str(path), cache.digest(path.read_bytes())) for path in sorted(headers)],
             "asked": [(str(path), path.exists()) for file in preprocessed for path in file.asked],
-            "kernels": {kernel.name: kernel.parameters for file in rewritten for kernel in file.kernels},
+            "kernels": {
+                kernel.name: kernel.parameters for file in rewritten for kernel in file.kernels
+            },
             "warnings": "".join(f"{line}\n" for line in side_warnings),
-            "unsynchronized": [place for file in preprocessed for place in find_unsynchronized(file.text)],
+            "unsynchronized": [
+                place for file in preprocessed for place in find_unsynchronized(file.text)
+            ],
         }
 
     def _link_assembler(self, paths: list[Path], folder: Path, link_flags: list[str]) -> None:
@@ -240,22 +323,32 @@ class Unit:
             (folder / SKELETON).write_text(text, encoding="utf-8", errors="surrogateescape")
             flags = [*(flag for flag in plain.flags if flag != "-w"), *_WARNINGS, *plain.includes]
             flags += _DOUBTS if os.environ.get("HOSTCUDA_WARNINGS") == "all" else ()
-            status, _, err = toolchain.run([*self.command, *flags, "-S", "-o", os.devnull, SKELETON], cwd=folder)
+            status, _, err = toolchain.run(
+                [*self.command, *flags, "-S", "-o", os.devnull, SKELETON], cwd=folder
+            )
             text = "" if status else messages.tidy(err, folder, SKELETON)
-            return _MAYBE.sub(lambda match: "" if re.search(rf"&\s*{match[1]}\b", self.source) else match[0], text)
+            return _MAYBE.sub(
+                lambda match: "" if re.search(rf"&\s*{match[1]}\b", self.source) else match[0], text
+            )
 
     def prepare(self, path: Path, alone: bool) -> None:
         """Change the assembler text in the file `path` for the tools of check mode; `alone`: it is the only file."""
         checkmode.prepare(path, self.tools, alone)
 
-    def _compile_texts(self, texts: list[str], of_cuda: list[bool], folders: list[Path], target: list[str]):
+    def _compile_texts(
+        self, texts: list[str], of_cuda: list[bool], folders: list[Path], target: list[str]
+    ):
         """Compile `texts` (of `rewrite`) in `folders`; return (commands, list of (status, output, errors) of each).
 
         `of_cuda`: whether each has kernels. `target`: the options for the output. If the compiler fails, the texts are
         compiled without the edits of `make_exact`, which may be the reason. Then the kernels that its messages name get
         no thread loops.
         """
-        why_fibers, without_loops, is_unchanged = self.why_fibers, set(), False  # is_unchanged: not by `make_exact`
+        why_fibers, without_loops, is_unchanged = (
+            self.why_fibers,
+            set(),
+            False,
+        )  # is_unchanged: not by `make_exact`
         while True:
             commands, with_loops = [], False
             for place, text, cuda in zip(folders, texts, of_cuda, strict=True):
@@ -271,10 +364,16 @@ class Unit:
             if not has_failed or (is_unchanged and not with_loops):
                 return commands, results
             is_unchanged = not is_unchanged
-            if is_unchanged:  # next without the edits of `make_exact`, after that with fewer thread loops
+            if (
+                is_unchanged
+            ):  # next without the edits of `make_exact`, after that with fewer thread loops
                 continue
-            kernels_in_errors = {name for _, _, err in results for name in re.findall(rf"\b{PREFIX}(\w+)", err)}
-            if without_loops or not kernels_in_errors:  # leaving out those that errors name did not suffice
+            kernels_in_errors = {
+                name for _, _, err in results for name in re.findall(rf"\b{PREFIX}(\w+)", err)
+            }
+            if (
+                without_loops or not kernels_in_errors
+            ):  # leaving out those that errors name did not suffice
                 why_fibers = "its thread loops do not compile"
             without_loops |= kernels_in_errors
 
@@ -283,15 +382,24 @@ class Unit:
         (folder / SKELETON).write_text(text, encoding="utf-8", errors="surrogateescape")
         has_halves = bool(re.search(r"\b(?:__)?half2?\b", text))  # half, __half2
         loops_flags = toolchain.loops_flags(self.command, has_halves) if PREFIX in text else []
-        includes, flags = self.includes if cuda else self.includes[2:], self.flags  # else without the engine's header
-        if cuda and not is_unchanged:  # `_compile_with_conversions` reads the warnings, which -w would suppress
+        includes, flags = (
+            self.includes if cuda else self.includes[2:],
+            self.flags,
+        )  # else without the engine's header
+        if (
+            cuda and not is_unchanged
+        ):  # `_compile_with_conversions` reads the warnings, which -w would suppress
             flags = [*(flag for flag in flags if flag != "-w"), CONVERSIONS]
-        if cuda and not toolchain.is_clang(self.command):  # `_list_side_warnings` reads the call graph
+        if cuda and not toolchain.is_clang(
+            self.command
+        ):  # `_list_side_warnings` reads the call graph
             flags = [*flags, f"{LIST_CALLS}calls.txt", *(_APART if self.program else ())]
         return [*self.command, *flags, *includes, *loops_flags, SKELETON]
 
     @staticmethod
-    def _compile_with_conversions(command: list[str], folder: Path, result: tuple) -> tuple[int, str, str]:
+    def _compile_with_conversions(
+        command: list[str], folder: Path, result: tuple
+    ) -> tuple[int, str, str]:
         """Compile a text again, with casts where the first `result` warns of conversions; return (status, out, err)."""
         status, _, err = result
         if status or f"[{CONVERSIONS}]" not in err:
@@ -299,8 +407,12 @@ class Unit:
         path = folder / SKELETON
         text = path.read_text(encoding="latin-1")  # a column is a byte
         # Without line markers, the compiler names lines of this file.
-        path.write_text(MARKER.sub(lambda marker: re.sub(".", " ", marker[0]), text), encoding="latin-1")
-        _, _, printed = toolchain.run([*command, "-fsyntax-only", "-fdiagnostics-format=json"], cwd=folder)
+        path.write_text(
+            MARKER.sub(lambda marker: re.sub(".", " ", marker[0]), text), encoding="latin-1"
+        )
+        _, _, printed = toolchain.run(
+            [*command, "-fsyntax-only", "-fdiagnostics-format=json"], cwd=folder
+        )
         path.write_text(cast_conversions(text, printed, SKELETON), encoding="latin-1")
         return toolchain.run(command, cwd=folder)
 
@@ -310,12 +422,16 @@ class Unit:
             if MAIN.search(Scan(text).code):
                 entry = 'extern "C" { __attribute__((used)) extern void *const hostcuda_main = (void *)&main; }'
                 return [*texts[:i], f'{text}# 1 "{SKELETON}"\n{entry}\n', *texts[i + 1 :]]
-        raise CompileError(f"{messages.find_file_name(self.source)} has no main: name the file that has it "
-                           '(--options "FILE.cpp"), add one, or run a Python program that launches the kernels')
+        raise CompileError(
+            f"{messages.find_file_name(self.source)} has no main: name the file that has it "
+            '(--options "FILE.cpp"), add one, or run a Python program that launches the kernels'
+        )
 
     def _list_side_warnings(self, path: Path, text: str) -> list[str]:
         """Return lines of warnings of calls between host and device, from the call graph at `path`; refuse errors."""
-        call_graph = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""  # clang++ writes none
+        call_graph = (
+            path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+        )  # clang++ writes none
         found = find_side_errors(text, call_graph, self.program)
         lines = sorted({f"{file}:{line}: {sentence}" for (file, line), sentence in found})
         if errors := [line for line in lines if ": error: " in line]:
@@ -329,11 +445,18 @@ class Unit:
 
 
 def make_unit(
-    source: str, options: str | Sequence = (), no_extern_c: bool = False, arch: str | None = None,
-    include_dirs: Iterable | None = None, program: bool = False, tools: tuple[str, ...] = checkmode.TOOLS,
+    source: str,
+    options: str | Sequence = (),
+    no_extern_c: bool = False,
+    arch: str | None = None,
+    include_dirs: Iterable | None = None,
+    program: bool = False,
+    tools: tuple[str, ...] = checkmode.TOOLS,
 ) -> Unit:
     """Return the `Unit` of a source, for these tools of check mode. Other parameters: see `compiler.SourceModule`."""
-    return Unit(str(source), read(options, include_dirs, arch), not no_extern_c, program, tools=tools)
+    return Unit(
+        str(source), read(options, include_dirs, arch), not no_extern_c, program, tools=tools
+    )
 
 
 def precompile_header() -> None:

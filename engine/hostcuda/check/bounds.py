@@ -20,11 +20,16 @@ from hostcuda.frontend.scan import Scan, without_comments
 
 _CHECK = re.compile(  # the data of one check: its file's label, line, column
     r"(?m)^(?P<head>\.Lubsan_data\d+:\n\t\.(?:quad|xword)\t(?P<file>\S+)\n\t\.(?P<long>long|word)\t)(?P<line>\d+)\n"
-    r"\t\.(?P=long)\t(?P<column>\d+)$")
+    r"\t\.(?P=long)\t(?P<column>\d+)$"
+)
 _STRING = re.compile(r'(?m)^(\.LC\d+):\n\t\.string\t"(.*)"$')
-_LINE = re.compile(r'\s*#\s*(?:line\s+)?(\d+)(?:\s+"([^"]*)")?')  # '#line 1 "file.cu"' or '# 12 "file.cu"'
+_LINE = re.compile(
+    r'\s*#\s*(?:line\s+)?(\d+)(?:\s+"([^"]*)")?'
+)  # '#line 1 "file.cu"' or '# 12 "file.cu"'
 # "__shared__ float tile[16][16]", "static const int table[4]": variables that are not local
-_NOT_LOCAL = re.compile(r"\b__(?:shared|constant|managed)__\b[^;{}]*|\b(?:__device__|static)\b[^;{}()]*(?=[;=])")
+_NOT_LOCAL = re.compile(
+    r"\b__(?:shared|constant|managed)__\b[^;{}]*|\b(?:__device__|static)\b[^;{}()]*(?=[;=])"
+)
 _ATTRIBUTE = re.compile(r"__attribute__\s*\(\(.*?\)\)")
 _ARRAY = re.compile(r"(\w+)\s*\[")
 _TYPE = re.compile(  # what precedes the name in a declaration: types, and maybe other variables
@@ -32,18 +37,25 @@ _TYPE = re.compile(  # what precedes the name in a declaration: types, and maybe
 )
 _OWN_HEADER = re.compile(r'#\s*include\s*"([^"\n]*)"?')
 _DECLARED = re.compile(  # "float x[", or "(&x)[" of a reference to an array
-    r"(?<![\w.])[A-Za-z_][\w:<>]*\s+(?P<name>[A-Za-z_]\w*)\s*\[|\(\s*&\s*(?P<reference>\w+)\s*\)\s*\[")
+    r"(?<![\w.])[A-Za-z_][\w:<>]*\s+(?P<name>[A-Za-z_]\w*)\s*\[|\(\s*&\s*(?P<reference>\w+)\s*\)\s*\["
+)
 _UNROLLED = re.compile(r"#\s*pragma\s+unroll[^\n]*\s+for\s*\(\s*$")
 
 
 def needs_checks(source: str, folders: Iterable[Path] = ()) -> bool:
     """Return whether an index of a local array, in a source or its own headers in `folders`, may be no constant."""
     text = _insert_headers(source, folders, done=set())
-    local_text = _NOT_LOCAL.sub("", text)  # without the declarations of shared, constant and static variables
+    local_text = _NOT_LOCAL.sub(
+        "", text
+    )  # without the declarations of shared, constant and static variables
     names = {match["name"] or match["reference"] for match in _DECLARED.finditer(local_text)}
-    if _OWN_HEADER.search(text):  # an #include is left: its header was not found, and may have such an index
+    if _OWN_HEADER.search(
+        text
+    ):  # an #include is left: its header was not found, and may have such an index
         return True
-    for use in re.finditer(rf"\b(?:{'|'.join(names) or '(?!)'})\s*(?=\[)", text):  # (?!) matches nothing
+    for use in re.finditer(
+        rf"\b(?:{'|'.join(names) or '(?!)'})\s*(?=\[)", text
+    ):  # (?!) matches nothing
         end = use.end()
         while text.startswith("[", end):  # all indices of x[i][j]
             end = skip_bracket(text, end)
@@ -55,9 +67,17 @@ def needs_checks(source: str, folders: Iterable[Path] = ()) -> bool:
 
 def _insert_headers(source: str, folders: Iterable[Path], *, done: set[Path]) -> str:
     """Return the source without comments, with its own headers in `folders` inserted; those in `done` are left out."""
+
     def replace_include(include):
         """Return the text for an #include: that of the header, "" if read before, or the line itself if not found."""
-        path = next((folder / include[1] for folder in map(Path, folders) if (folder / include[1]).is_file()), None)
+        path = next(
+            (
+                folder / include[1]
+                for folder in map(Path, folders)
+                if (folder / include[1]).is_file()
+            ),
+            None,
+        )
         if path is None:
             return include[0]
         if path in done:
@@ -80,7 +100,9 @@ def _is_constant(word: str, before: str) -> bool:
 def keep_local_checks(assembly: str, folder: Path) -> str:
     """Return g++'s assembler text of ``kernel.cpp`` in `folder` with line 0 in checks of arrays that are not local."""
     text = Path(folder, "kernel.cpp").read_text(encoding="utf-8", errors="surrogateescape")
-    lines = {place: (start, line) for place, start, line in list_lines(text)}  # (file, line) -> (position, its text)
+    lines = {
+        place: (start, line) for place, start, line in list_lines(text)
+    }  # (file, line) -> (position, its text)
     spans_by_name = _find_declarations(text)
     files = dict(_STRING.findall(assembly))  # label -> file's name
 
@@ -90,7 +112,9 @@ def keep_local_checks(assembly: str, folder: Path) -> str:
         name = _find_array(line, int(check["column"]))
         position = start + int(check["column"])
         spans = (span for span in spans_by_name.get(name, ()) if span[0] < position <= span[1])
-        _, _, is_local = max(spans, default=(0, 0, True))  # that declared last; a name that is not there: all are local
+        _, _, is_local = max(
+            spans, default=(0, 0, True)
+        )  # that declared last; a name that is not there: all are local
         if name and is_local:
             return check[0]
         return f"{check['head']}0\n\t.{check['long']}\t{check['column']}"  # line 0: the runtime ignores the check
@@ -101,8 +125,12 @@ def keep_local_checks(assembly: str, folder: Path) -> str:
 def _find_declarations(text: str) -> dict[str, list[tuple[int, int, bool]]]:
     """Map names to a list of (position, end of scope, is local) per array, unless all of that name are local."""
     scan = Scan(text)
-    code = _ATTRIBUTE.sub(lambda match: " " * len(match[0]), scan.code)  # as long as `text`: positions hold for both
-    scopes = sorted(scan.closing.items(), reverse=True)  # positions of { and }, the inner ones first
+    code = _ATTRIBUTE.sub(
+        lambda match: " " * len(match[0]), scan.code
+    )  # as long as `text`: positions hold for both
+    scopes = sorted(
+        scan.closing.items(), reverse=True
+    )  # positions of { and }, the inner ones first
     result = {}
 
     def add(name, position, is_local):
@@ -114,14 +142,18 @@ def _find_declarations(text: str) -> dict[str, list[tuple[int, int, bool]]]:
         for array in _ARRAY.finditer(match[0]):
             add(array[1], match.start() + array.start(), False)
     # Of the same names: what precedes a [ from the statement's beginning tells a declaration ("float ") from a use.
-    for array in re.finditer(rf"\b({'|'.join(result) or '(?!)'})\s*\[", code):  # (?!) matches nothing
+    for array in re.finditer(
+        rf"\b({'|'.join(result) or '(?!)'})\s*\[", code
+    ):  # (?!) matches nothing
         before = code[max(code.rfind(sign, 0, array.start()) for sign in ";{}") + 1 : array.start()]
         if _TYPE.match(before) and not _NOT_LOCAL.search(f"{before};"):
             add(array[1], array.start(), True)
     return result
 
 
-def list_lines(text: str, file: str | None = None) -> Iterator[tuple[tuple[str | None, int], int, str]]:
+def list_lines(
+    text: str, file: str | None = None
+) -> Iterator[tuple[tuple[str | None, int], int, str]]:
     """Yield ((file, line), position in `text`, line's text) of each line; ``#line`` directives set file and line."""
     number, position = 1, 0
     for line in text.splitlines(keepends=True):

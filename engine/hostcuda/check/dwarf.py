@@ -16,8 +16,13 @@ from elftools.elf.elffile import ELFFile
 MOST_ELEMENTS = 8  # of an array, and members of a struct, that are shown
 # DWARF's encodings of a basic type (DW_ATE_*) -> NumPy's letter: float, bool, signed, unsigned
 _LETTERS = {4: "f", 2: "?", 5: "i", 6: "i", 0x0D: "i", 7: "u", 8: "u", 0x10: "u"}
-_TRANSPARENT = ("DW_TAG_typedef", "DW_TAG_const_type", "DW_TAG_volatile_type", "DW_TAG_restrict_type",
-                "DW_TAG_atomic_type")
+_TRANSPARENT = (
+    "DW_TAG_typedef",
+    "DW_TAG_const_type",
+    "DW_TAG_volatile_type",
+    "DW_TAG_restrict_type",
+    "DW_TAG_atomic_type",
+)
 _POINTERS = ("DW_TAG_pointer_type", "DW_TAG_reference_type", "DW_TAG_rvalue_reference_type")
 _HALF = ("__half", "half")
 
@@ -69,7 +74,11 @@ def read_functions(file: ELFFile) -> tuple[list[Function], dict[str, Type]]:
         for die in unit.iter_DIEs():
             if die.tag == "DW_TAG_subprogram":
                 functions += _Reader(die, unit).read_function()
-            elif die.tag == "DW_TAG_variable" and "DW_AT_location" in die.attributes and (type_ := _read_type(die)):
+            elif (
+                die.tag == "DW_TAG_variable"
+                and "DW_AT_location" in die.attributes
+                and (type_ := _read_type(die))
+            ):
                 variables.setdefault(_read_name(die), type_)
     return functions, variables
 
@@ -107,16 +116,25 @@ class _Reader:
                 return 0
         return None
 
-    def _collect(self, scope: DIE, extent: tuple[int, int], function: Function, block: bool) -> None:
+    def _collect(
+        self, scope: DIE, extent: tuple[int, int], function: Function, block: bool
+    ) -> None:
         """Add the variables that a scope (the function, or a `block` at addresses `extent`) declares to `function`."""
         for die in scope.iter_children():
-            if die.tag not in ("DW_TAG_variable", "DW_TAG_formal_parameter") or "DW_AT_artificial" in die.attributes:
+            if (
+                die.tag not in ("DW_TAG_variable", "DW_TAG_formal_parameter")
+                or "DW_AT_artificial" in die.attributes
+            ):
                 continue  # artificial: made by the compiler, such as `this`
             name, type_ = _read_name(die), _read_type(die)
             place = self._read_operation(die, "DW_AT_location")
             if name and type_ and place and place[0] == "DW_OP_fbreg":  # in the frame
-                function.variables.append(Variable(name, type_, self._base + place[1], *extent, block))
-            elif name and type_ and "DW_AT_location" in die.attributes:  # __shared__, which is thread-local here
+                function.variables.append(
+                    Variable(name, type_, self._base + place[1], *extent, block)
+                )
+            elif (
+                name and type_ and "DW_AT_location" in die.attributes
+            ):  # __shared__, which is thread-local here
                 function.shared[name] = type_
         for die in scope.iter_children():
             if die.tag == "DW_TAG_lexical_block" and (inner := _read_extent(die)):
@@ -128,13 +146,22 @@ def _read_extent(die: DIE) -> tuple[int, int] | None:
     low, high = (die.attributes.get(f"DW_AT_{end}_pc") for end in ("low", "high"))
     if low is None or high is None:
         return None
-    return low.value, high.value + (low.value if describe_form_class(high.form) == "constant" else 0)  # a length
+    return low.value, high.value + (
+        low.value if describe_form_class(high.form) == "constant" else 0
+    )  # a length
 
 
 def _read_name(die: DIE) -> str:
     """Return the name of what an entry describes, also if it stands at another entry, its declaration; "" if none."""
     while "DW_AT_name" not in die.attributes:
-        link = next((name for name in ("DW_AT_specification", "DW_AT_abstract_origin") if name in die.attributes), None)
+        link = next(
+            (
+                name
+                for name in ("DW_AT_specification", "DW_AT_abstract_origin")
+                if name in die.attributes
+            ),
+            None,
+        )
         if link is None:
             return ""
         die = die.get_DIE_from_attribute(link)
@@ -153,15 +180,25 @@ def _read_type(die: DIE) -> Type | None:
     size = die.attributes["DW_AT_byte_size"].value if "DW_AT_byte_size" in die.attributes else 0
     if die.tag == "DW_TAG_base_type":
         letter = _LETTERS.get(die.attributes["DW_AT_encoding"].value)
-        return Type(size, letter if letter == "?" else f"{letter}{size}") if letter and size <= 8 else None
+        return (
+            Type(size, letter if letter == "?" else f"{letter}{size}")
+            if letter and size <= 8
+            else None
+        )
     if die.tag == "DW_TAG_enumeration_type":
         return Type(size, f"i{size}") if size <= 8 else None
     if die.tag in _POINTERS:
-        target = None if _points_to_a_struct(die) else _read_type(die)  # a list's struct points to its own type
+        target = (
+            None if _points_to_a_struct(die) else _read_type(die)
+        )  # a list's struct points to its own type
         return Type(8, "pointer", target)
     if die.tag == "DW_TAG_array_type":
         return _read_array(die)
-    return _read_struct(die, size) if die.tag in ("DW_TAG_structure_type", "DW_TAG_class_type") else None
+    return (
+        _read_struct(die, size)
+        if die.tag in ("DW_TAG_structure_type", "DW_TAG_class_type")
+        else None
+    )
 
 
 def _points_to_a_struct(die: DIE) -> bool:
@@ -181,7 +218,9 @@ def _read_array(die: DIE) -> Type | None:
             continue
         if "DW_AT_count" in part.attributes:
             shape.append(part.attributes["DW_AT_count"].value)
-        elif "DW_AT_upper_bound" in part.attributes and isinstance(part.attributes["DW_AT_upper_bound"].value, int):
+        elif "DW_AT_upper_bound" in part.attributes and isinstance(
+            part.attributes["DW_AT_upper_bound"].value, int
+        ):
             shape.append(part.attributes["DW_AT_upper_bound"].value + 1)
         else:
             return None
@@ -196,14 +235,23 @@ def _read_struct(die: DIE, size: int) -> Type | None:
     """Return the type of a struct of `size` bytes; None if it has too many members, or one that cannot be shown."""
     if _read_name(die) in _HALF and size == 2:
         return Type(2, "f2")
-    members = [part for part in die.iter_children() if part.tag in ("DW_TAG_member", "DW_TAG_inheritance")]
-    members = [part for part in members if "DW_AT_external" not in part.attributes]  # not static ones
+    members = [
+        part for part in die.iter_children() if part.tag in ("DW_TAG_member", "DW_TAG_inheritance")
+    ]
+    members = [
+        part for part in members if "DW_AT_external" not in part.attributes
+    ]  # not static ones
     if not 1 <= len(members) <= MOST_ELEMENTS:
         return None
     parts = []
     for part in members:
         offset, type_ = part.attributes.get("DW_AT_data_member_location"), _read_type(part)
-        if type_ is None or offset is None or not isinstance(offset.value, int) or "DW_AT_bit_size" in part.attributes:
+        if (
+            type_ is None
+            or offset is None
+            or not isinstance(offset.value, int)
+            or "DW_AT_bit_size" in part.attributes
+        ):
             return None
         parts.append((_read_name(part), offset.value, type_))
     return Type(size, parts=tuple(parts))
@@ -215,7 +263,10 @@ def decode(kind: Type, data: bytes, known: bytes):
     A byte of `known` is not zero if that byte of `data` has been set; the value, or part, with other bytes is None.
     """
     if kind.parts:
-        values = [decode(part, data[at : at + part.size], known[at : at + part.size]) for _, at, part in kind.parts]
+        values = [
+            decode(part, data[at : at + part.size], known[at : at + part.size])
+            for _, at, part in kind.parts
+        ]
         if not kind.parts[0][0]:  # no name: an element of an array
             return values
         return dict(zip((name for name, _, _ in kind.parts), values, strict=True))

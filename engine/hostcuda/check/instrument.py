@@ -32,8 +32,11 @@ IN_HEADERS = ""  # instead of "file:line" in the engine's headers: of their code
 
 _HOOK = re.compile(  # "\tcall\t__tsan_read4@PLT"
     r"\tcallq?\t\*?(?:__tsan_(?P<volatile>volatile_)?(?P<what>read|write)(?P<size>1|2|4|8|16)|"
-    r"__sanitizer_cov_trace_pc)(?:@PLT|@GOTPCREL\(%rip\))?$")
-_HOOK_NAME = re.compile(r"\t\w+\s.*\b(?:__tsan_(?:volatile_)?(?:read|write)(?:1|2|4|8|16)|__sanitizer_cov_trace_pc)\b")
+    r"__sanitizer_cov_trace_pc)(?:@PLT|@GOTPCREL\(%rip\))?$"
+)
+_HOOK_NAME = re.compile(
+    r"\t\w+\s.*\b(?:__tsan_(?:volatile_)?(?:read|write)(?:1|2|4|8|16)|__sanitizer_cov_trace_pc)\b"
+)
 # ".L12:", clang's ".LBB0_3:", a function's "_Z4convPf:", its rare code "_Z4convPf.cold:"
 _LABEL = re.compile(r"(\.L\d+|\.LBB\d+_\d+|[^.\s#\"][^\s:\"]*|\.?[A-Za-z_$][\w.$]*\.cold):")
 _DEBUG_LABEL = re.compile(r"\.L(?!BB\d)[A-Z]")  # for debug tables and constants, not jump targets
@@ -54,7 +57,9 @@ WORK = {
     "divide": re.compile(r"i?div[bwlq]?$"),
     "integer": re.compile(
         r"(?:add|sub|i?mul|lea[lq]?$|cmp|test|and|or|xor|not[bwlq]?$|neg|sh[lr]|sa[lr]|ro[lr]|set|cmov|v?cvt|mov[sz]|"
-        r"c[lqd]\w+q$)")}  # with logic, conversions, and moves that extend a number or are of one float
+        r"c[lqd]\w+q$)"
+    ),
+}  # with logic, conversions, and moves that extend a number or are of one float
 ARITHMETIC = range(4)  # the first kinds of `WORK`
 _MOST = 200  # accesses per piece; the runtime's logs have room for as many after their end
 
@@ -81,9 +86,18 @@ def _read_blocks(lines: list[str]) -> list[Block]:
     One function, because every kind of line (label, directive, access, jump, call) changes where the next one belongs.
     """
     functions = {match[1] for match in map(_FUNCTION.match, lines) if match}
-    blocks, labelled, function = [], {}, ""  # label -> its block; the symbol of the function that is read
-    files, place = {}, IN_HEADERS  # number of a file (a text) -> its name, None for the engine's headers; "file:line"
-    block = piece = None  # those of the next line; None: no block, as after a jump, or a piece that begins with it
+    blocks, labelled, function = (
+        [],
+        {},
+        "",
+    )  # label -> its block; the symbol of the function that is read
+    files, place = (
+        {},
+        IN_HEADERS,
+    )  # number of a file (a text) -> its name, None for the engine's headers; "file:line"
+    block = piece = (
+        None  # those of the next line; None: no block, as after a jump, or a piece that begins with it
+    )
     in_asm = False  # in the text of an `asm` statement, whose labels and jumps are not looked at
 
     def begin_block():
@@ -128,9 +142,17 @@ def _read_blocks(lines: list[str]) -> list[Block]:
             piece.append(number)
             continue
         operation = line.split(None, 1)[0]
-        kind = next((i for i, pattern in enumerate(WORK.values()) if pattern.match(operation)), None)
-        if kind is not None and not line.endswith("%rsp") and (place != IN_HEADERS or kind in ARITHMETIC):
-            block.work.setdefault(place, [0] * len(WORK))[kind] += 1  # %rsp above: it only moves the stack pointer
+        kind = next(
+            (i for i, pattern in enumerate(WORK.values()) if pattern.match(operation)), None
+        )
+        if (
+            kind is not None
+            and not line.endswith("%rsp")
+            and (place != IN_HEADERS or kind in ARITHMETIC)
+        ):
+            block.work.setdefault(place, [0] * len(WORK))[kind] += (
+                1  # %rsp above: it only moves the stack pointer
+            )
         if jump := _JUMP.match(line):
             if not jump[2]:  # no "*": not through a register
                 block.next.append(jump[3])
@@ -140,7 +162,9 @@ def _read_blocks(lines: list[str]) -> list[Block]:
                 begin_block()
         elif _END.match(line):
             block = None
-        elif (call := _CALL.match(line)) and "TLSCALL" not in call[2]:  # a TLSCALL only returns a thread-local address
+        elif (call := _CALL.match(line)) and "TLSCALL" not in call[
+            2
+        ]:  # a TLSCALL only returns a thread-local address
             piece = None
             block.calls.append(call[2].removesuffix("@PLT"))
     for block in blocks:  # replace labels by blocks; leave out jumps to other files
@@ -159,11 +183,19 @@ def _decode_name(name: str) -> str:
 
 def find_components(nodes: Iterable, edges: Callable) -> list[list]:
     """Return the strongly connected components of a graph, each before its successors (Tarjan 1972): lists of nodes."""
-    number, low, on_stack, stack, components = {}, {}, set(), [], []  # without recursion, which may be too deep
+    number, low, on_stack, stack, components = (
+        {},
+        {},
+        set(),
+        [],
+        [],
+    )  # without recursion, which may be too deep
     for root in nodes:
         if root in number:
             continue
-        path = [(root, None)]  # (a node, what is left of its successors): the calls of the recursive function
+        path = [
+            (root, None)
+        ]  # (a node, what is left of its successors): the calls of the recursive function
         while path:
             node, successors = path[-1]
             if successors is None:  # the node is new
@@ -196,7 +228,10 @@ def order_blocks(blocks: list[Block]) -> list[Block]:
     functions = {}
     for block in blocks:
         functions.setdefault(block.function, []).append(block)
-    callees = {name: [to for block in own for to in block.calls if to in functions] for name, own in functions.items()}
+    callees = {
+        name: [to for block in own for to in block.calls if to in functions]
+        for name, own in functions.items()
+    }
     order = []
     for names in reversed(find_components(list(functions), callees.__getitem__)):
         for name in names:
@@ -216,16 +251,24 @@ def _order_within(blocks: list[Block], entry: Block) -> list[Block]:
             continue
         members = set(part)
         # A loop is a strongly connected component. Without the edges back to its head, it is ordered in the same way.
-        edges = {block: [to for to in block.next if to in members and to is not head] for block in part}
+        edges = {
+            block: [to for to in block.next if to in members and to is not head] for block in part
+        }
         rest = []
-        for component in find_components(part, edges.__getitem__):  # each before those that follow it
+        for component in find_components(
+            part, edges.__getitem__
+        ):  # each before those that follow it
             if len(component) == 1:
                 rest.append((None, component[0]))
                 continue
             component.sort(key=place.__getitem__)
             inside = set(component)
-            entries = [to for block in part if block not in inside for to in edges[block] if to in inside]
-            rest.append((component, min(entries, key=place.__getitem__) if entries else component[0]))
+            entries = [
+                to for block in part if block not in inside for to in edges[block] if to in inside
+            ]
+            rest.append(
+                (component, min(entries, key=place.__getitem__) if entries else component[0])
+            )
         pending += reversed(rest)  # the first is popped first
     return order
 
@@ -240,8 +283,10 @@ def instrument(text: str, checks: bool) -> str:
     lines = text.split("\n")
     for line in lines:
         if _HOOK_NAME.match(line) and not _HOOK.match(line):
-            raise CompileError(f"check mode does not know the call {' '.join(line.split())!r} of this compiler, so "
-                               "accesses would be missed: leave out unusual options in CXX, or set it to g++")
+            raise CompileError(
+                f"check mode does not know the call {' '.join(line.split())!r} of this compiler, so "
+                "accesses would be missed: leave out unusual options in CXX, or set it to g++"
+            )
     pieces, accesses, stubs = [], [], []  # rows of the two tables; code out of line for a full log
     blocks = _read_blocks(lines)
     numbers = {}  # block -> numbers of its pieces
@@ -252,13 +297,23 @@ def instrument(text: str, checks: bool) -> str:
     return "\n".join([*lines, *_write_tail(pieces, accesses, stubs), *_write_flow(blocks, numbers)])
 
 
-def _replace_calls(lines: list[str], piece: list[int], pieces: list[str], accesses: list[str], stubs: list[str],
-                   checks: bool) -> None:
+def _replace_calls(
+    lines: list[str],
+    piece: list[int],
+    pieces: list[str],
+    accesses: list[str],
+    stubs: list[str],
+    checks: bool,
+) -> None:
     """Replace a piece's calls, `lines` at the indices `piece`, by code that logs; add to the tables and the `stubs`."""
     hooks = [_HOOK.match(lines[at]) for at in piece]
-    size = 8 * (1 + sum(hook["what"] is not None for hook in hooks))  # bytes in the log: number, addresses
+    size = 8 * (
+        1 + sum(hook["what"] is not None for hook in hooks)
+    )  # bytes in the log: number, addresses
     number, offset = len(pieces), 8  # of the piece; of the next address in its entry
-    pieces.append(f"\t.long\t.Llk_piece{number} - hostcuda_pieces, {len(accesses)}, {size // 8 - 1}")
+    pieces.append(
+        f"\t.long\t.Llk_piece{number} - hostcuda_pieces, {len(accesses)}, {size // 8 - 1}"
+    )
     since = None  # the line after which r11 has the log's end; None: reload it
     for at, hook in zip(piece, hooks, strict=True):
         new = []
@@ -270,12 +325,15 @@ def _replace_calls(lines: list[str], piece: list[int], pieces: list[str], access
                 f".Llk_piece{number}:",
                 f"\tmovq\t${number}, (%r11)",
                 f"\taddq\t${size}, %r11",
-                "\tmovq\t%r11, .Llk_log(%rip)"]
+                "\tmovq\t%r11, .Llk_log(%rip)",
+            ]
             stubs += [f".Llk_full{number}:", "\tcall\t.Llk_make_room", f"\tjmp\t.Llk_piece{number}"]
         elif since is None or any("%r11" in line for line in lines[since + 1 : at]):
             new.append("\tmovq\t.Llk_log(%rip), %r11")
         since = at
-        if hook["what"]:  # an access, whose address is the call's argument; else the start of a basic block
+        if hook[
+            "what"
+        ]:  # an access, whose address is the call's argument; else the start of a basic block
             new.append(f"\tmovq\t%rdi, {offset - size}(%r11)")  # r11 is behind the entry
             offset += 8
             if checks:
@@ -284,16 +342,27 @@ def _replace_calls(lines: list[str], piece: list[int], pieces: list[str], access
             new.append(f".Llk_access{len(accesses)}:")
             accesses.append(
                 f"\t.long\t.Llk_access{len(accesses)} - hostcuda_accesses\n"
-                f"\t.byte\t{int(hook['what'] == 'write')}, {hook['size']}, {int(bool(hook['volatile']))}, 0")
+                f"\t.byte\t{int(hook['what'] == 'write')}, {hook['size']}, {int(bool(hook['volatile']))}, 0"
+            )
         lines[at] = "\n".join(new)
 
 
 def _write_flow(blocks: list[Block], numbers: dict[Block, list[int]]) -> list[str]:
     """Return the lines of the section `FLOW`, the blocks in JSON: ``pieces`` by number, ``next`` by index, ``work``."""
     place = {block: i for i, block in enumerate(blocks)}
-    text = json.dumps([{"pieces": numbers.get(block, []), "next": [place[to] for to in block.next], "work": block.work}
-                       for block in blocks])
-    parts = (text[at : at + 4000] for at in range(0, len(text), 4000))  # in lines of at most so many characters
+    text = json.dumps(
+        [
+            {
+                "pieces": numbers.get(block, []),
+                "next": [place[to] for to in block.next],
+                "work": block.work,
+            }
+            for block in blocks
+        ]
+    )
+    parts = (
+        text[at : at + 4000] for at in range(0, len(text), 4000)
+    )  # in lines of at most so many characters
     parts = (part.replace("\\", "\\\\").replace('"', '\\"') for part in parts)
     return [f'\t.section\t{FLOW},"",@progbits', *(f'\t.ascii\t"{part}"' for part in parts), ""]
 
@@ -324,7 +393,9 @@ def _write_tail(pieces: list[str], accesses: list[str], stubs: list[str]) -> lis
         '\t.section\t.rodata.hostcuda,"a"',
         "\t.balign\t8",
         *_write_table("hostcuda_pieces", pieces),
-        *_write_table("hostcuda_accesses", accesses), ""]
+        *_write_table("hostcuda_accesses", accesses),
+        "",
+    ]
 
 
 def _write_table(name: str, rows: list[str]) -> list[str]:

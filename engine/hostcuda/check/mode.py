@@ -24,12 +24,16 @@ from hostcuda.frontend.brackets import find_statement_end
 from hostcuda.frontend.scan import Scan, without_comments
 
 KNOWN = ("profile", "memcheck", "racecheck", "initcheck", "synccheck", "step")
-TOOLS = tuple(word.strip() for word in os.environ.get("HOSTCUDA_CHECK", "").split(",") if word.strip())
+TOOLS = tuple(
+    word.strip() for word in os.environ.get("HOSTCUDA_CHECK", "").split(",") if word.strip()
+)
 for _tool in TOOLS:
     if _tool not in KNOWN:
         raise EngineError(f"HOSTCUDA_CHECK: {_tool!r} is not one of {', '.join(KNOWN)}")
 if "step" in TOOLS and len(TOOLS) > 1:
-    raise EngineError("HOSTCUDA_CHECK: step compiles kernels in another way than the other tools, and is used alone")
+    raise EngineError(
+        "HOSTCUDA_CHECK: step compiles kernels in another way than the other tools, and is used alone"
+    )
 
 # The sanitizer's calls are inserted after most optimizations, so that variables in registers cause no accesses, and
 # before loops are vectorized. A struct is not split into its members: a float4 is one access.
@@ -40,7 +44,8 @@ _FLAGS = [
     "-fsanitize=thread",
     "-fno-optimize-sibling-calls",  # a call at the end of a function must keep its return address
     "-fno-jump-tables",
-    "-fno-common"]
+    "-fno-common",
+]
 _GCC = [
     "-g1",  # lines and inlined calls: a quarter of the assembler text
     "-gstatement-frontiers",  # as with -g, else some accesses are reported at the line of their loop
@@ -49,11 +54,13 @@ _GCC = [
     "--param=tsan-instrument-func-entry-exit=0",
     "--param=tsan-distinguish-volatile=1",
     "-fno-tree-sra",
-    "-fno-ipa-sra"]
+    "-fno-ipa-sra",
+]
 _GCC_COUNTS = [
     "-fsanitize-coverage=trace-pc",  # where lanes of a warp diverge
     "-fno-tree-slp-vectorize",  # packing values across calls costs more than it saves
-    "-fdisable-rtl-loop2_unroll"]  # only loops with a known number of iterations are unrolled
+    "-fdisable-rtl-loop2_unroll",
+]  # only loops with a known number of iterations are unrolled
 # To follow a thread, every variable is kept in memory, at one place for as long as its function runs.
 _STEP = ["-O0", "-g", "-mno-red-zone", "-fno-omit-frame-pointer", "-fstack-reuse=none"]
 # clang inserts the calls last, and splits structs before: a float4 whose members are used one by one is four accesses.
@@ -61,10 +68,21 @@ _CLANG = [
     "-g",
     "-fno-vectorize",
     "-fno-slp-vectorize",
-    *(word for option in (
-        "tsan-instrument-func-entry-exit=0", "tsan-distinguish-volatile=1", "tsan-instrument-read-before-write=1",
-        "unroll-runtime=false", "jump-threading-threshold=0", "disable-block-placement", "disable-tail-duplicate",
-        "disable-early-taildup") for word in ("-mllvm", f"-{option}"))]
+    *(
+        word
+        for option in (
+            "tsan-instrument-func-entry-exit=0",
+            "tsan-distinguish-volatile=1",
+            "tsan-instrument-read-before-write=1",
+            "unroll-runtime=false",
+            "jump-threading-threshold=0",
+            "disable-block-placement",
+            "disable-tail-duplicate",
+            "disable-early-taildup",
+        )
+        for word in ("-mllvm", f"-{option}")
+    ),
+]
 _CLANG_COUNTS = ["-fsanitize-coverage=bb,no-prune,trace-pc"]
 
 
@@ -77,7 +95,9 @@ def choose_flags(clang: bool, tools: tuple[str, ...]) -> list[str]:
         options += ["-DHOSTCUDA_COUNTS", *(_CLANG_COUNTS if clang else _GCC_COUNTS)]
     elif not clang:  # reads of a shared array that nothing writes are kept, and so are writes of one that nothing reads
         options.append("-fno-ipa-reference-addressable")
-    if tools != ("profile",):  # addresses are checked before each access, not when all lanes of a warp wait
+    if tools != (
+        "profile",
+    ):  # addresses are checked before each access, not when all lanes of a warp wait
         options.append("-DHOSTCUDA_CHECKS")
     if "memcheck" in tools:  # a float4 assembled member by member is then not one access
         options.append("-fsanitize=alignment")
@@ -89,7 +109,8 @@ def choose_flags(clang: bool, tools: tuple[str, ...]) -> list[str]:
 # What a source must have for an address to be no multiple of its type's size: a cast of a pointer or reference, or a
 # type of more than a word ("float4"). Other names may look like these.
 _MAY_MISALIGN = re.compile(
-    r"[*&]\s*[)>]|\b[A-Za-z]\w*[1-4]\b|\b(?:double|long|union|struct|class|new|asm|alignas|__align__)\b|#\s*include")
+    r"[*&]\s*[)>]|\b[A-Za-z]\w*[1-4]\b|\b(?:double|long|union|struct|class|new|asm|alignas|__align__)\b|#\s*include"
+)
 
 
 def list_unneeded_flags(source: str, clang: bool, folders: Iterable[Path] = ()) -> list[str]:
@@ -98,15 +119,21 @@ def list_unneeded_flags(source: str, clang: bool, folders: Iterable[Path] = ()) 
     Calls that check alignment keep the compiler from holding values in registers where ``__restrict__`` permits it, and
     checks of bounds keep it from unrolling loops. `bounds` reads only g++'s assembler text, so clang does without them.
     """
-    needed = {"-fsanitize=alignment": _MAY_MISALIGN.search(without_comments(source)),
-              "-fsanitize=bounds": not clang and bounds.needs_checks(source, folders)}
+    needed = {
+        "-fsanitize=alignment": _MAY_MISALIGN.search(without_comments(source)),
+        "-fsanitize=bounds": not clang and bounds.needs_checks(source, folders),
+    }
     return [flag for flag, is_needed in needed.items() if not is_needed]
 
 
 _SKIPPED = r'(?:\s|//[^\n]*|/\*.*?\*/|\# \d+ "[^\n]*)*'  # space, comments and the preprocessor's lines before a loop
-_UNROLL = re.compile(rf"^([ \t]*#[ \t]*pragma[ \t]+)unroll[ \t]*$(?={_SKIPPED}(?:for|while)\b)", re.M | re.S)
+_UNROLL = re.compile(
+    rf"^([ \t]*#[ \t]*pragma[ \t]+)unroll[ \t]*$(?={_SKIPPED}(?:for|while)\b)", re.M | re.S
+)
 _FULLY = "GCC unroll 65534"  # the largest number that g++ takes
-_MOST_LEVELS = 3  # of nested loops that are unrolled: with more, the code would not fit into the cache
+_MOST_LEVELS = (
+    3  # of nested loops that are unrolled: with more, the code would not fit into the cache
+)
 
 
 def unroll_loops(text: str) -> str:
@@ -115,36 +142,53 @@ def unroll_loops(text: str) -> str:
     code = Scan(text).code
     for match in reversed(list(_UNROLL.finditer(text))):  # the inner loops first
         end = find_statement_end(code, match.end())
-        levels[match.start()] = 1 + max((n for start, n in levels.items() if start < end), default=0)
+        levels[match.start()] = 1 + max(
+            (n for start, n in levels.items() if start < end), default=0
+        )
     return _UNROLL.sub(lambda m: m[1] + _FULLY if levels[m.start()] <= _MOST_LEVELS else m[0], text)
 
 
 # What precedes the first [ in the definition of an array with values: "__constant__ const float w" of w[3] = {1, 2, 1}.
-_ARRAY = re.compile(r"\b(?:\w++|\s++|::|<[\w\s:,]*+>|\(\((?:used)?\)\)){2,32}+(?=(?:\[[^\]=;{]*\]\s*)+[={])")
+_ARRAY = re.compile(
+    r"\b(?:\w++|\s++|::|<[\w\s:,]*+>|\(\((?:used)?\)\)){2,32}+(?=(?:\[[^\]=;{]*\]\s*)+[={])"
+)
 
 
 def make_changeable(text: str) -> str:
     """Return the source without ``const`` at arrays in device memory: reads of constant ones are not recorded."""
+
     def change(match: re.Match) -> str:
         """Return a definition's text without ``const``, unless it is local, inline or declared ``extern``."""
         head, words = match[0], {*match[0].split()}
         # {head.split()[-1]}: the array's name
-        if "const" not in words or not words & {"__device__", "__constant__", "static"} or (
-                words & {"extern", "inline"} or re.search(rf"\bextern\b[^;{{]*\b{head.split()[-1]}\s*\[", text)):
+        if (
+            "const" not in words
+            or not words & {"__device__", "__constant__", "static"}
+            or (
+                words & {"extern", "inline"}
+                or re.search(rf"\bextern\b[^;{{]*\b{head.split()[-1]}\s*\[", text)
+            )
+        ):
             return head
-        prefix = "__attribute__((used)) " + "static " * ("static" not in words)  # else it is found to be constant
+        prefix = "__attribute__((used)) " + "static " * (
+            "static" not in words
+        )  # else it is found to be constant
         return prefix + re.sub(r"\bconst\b", "", head)
 
     return _ARRAY.sub(change, text)
 
 
 _RED_ZONE = 256  # bytes; a multiple of 128, the bytes of one row of banks, so that variables keep their banks
-_COMMON = re.compile(r"(?m)^\t\.local\t(\S+)\n\t\.comm\t\1,(\d+),(\d+)$")  # symbol, bytes, alignment: in .bss
+_COMMON = re.compile(
+    r"(?m)^\t\.local\t(\S+)\n\t\.comm\t\1,(\d+),(\d+)$"
+)  # symbol, bytes, alignment: in .bss
 _SECTION_OR_OBJECT = re.compile(  # "\t.section\tNAME...", or "SYMBOL:" with all its data
     r"(?m)^\t\.(?:section\t)?(text|data|bss|(?<=section\t)[^\s,]+)\b.*$|"
     r"^\S+:\n(?:\t\.(?:zero|byte|value|short|hword|word|xword|long|quad|octa|float|double|asciz?|string|base64)\b.*\n)+"
 )
-_GUARDED = re.compile(r"hc_constant|\.?bss|\.?data(?!\.rel\.ro)")  # not the tables of virtual functions
+_GUARDED = re.compile(
+    r"hc_constant|\.?bss|\.?data(?!\.rel\.ro)"
+)  # not the tables of virtual functions
 
 
 def add_red_zones(assembly: str) -> str:
@@ -160,14 +204,21 @@ def add_red_zones(assembly: str) -> str:
         return f"{match[0]}\t.zero\t{_RED_ZONE}\n" if is_guarded else match[0]
 
     # What stands for a `.comm` variable, which has no place for a red zone after it.
-    in_bss = ("\t.pushsection\t.bss\n\t.balign\t{3}\n\t.type\t{1}, @object\n\t.size\t{1}, {2}\n{1}:\n"
-              f"\t.zero\t{{2}}+{_RED_ZONE}\n\t.popsection")
-    return _COMMON.sub(lambda m: in_bss.format(*m.group(0, 1, 2, 3)), _SECTION_OR_OBJECT.sub(add_red_zone, assembly))
+    in_bss = (
+        "\t.pushsection\t.bss\n\t.balign\t{3}\n\t.type\t{1}, @object\n\t.size\t{1}, {2}\n{1}:\n"
+        f"\t.zero\t{{2}}+{_RED_ZONE}\n\t.popsection"
+    )
+    return _COMMON.sub(
+        lambda m: in_bss.format(*m.group(0, 1, 2, 3)),
+        _SECTION_OR_OBJECT.sub(add_red_zone, assembly),
+    )
 
 
 # clang calls these where it copies a struct, and expects a sanitizer to have its own versions of them.
 _MEMORY = re.compile(r"(?m)^(\tcallq?\t(?:\*)?)(mem(?:cpy|move|set)(?:@PLT|@GOTPCREL\(%rip\))?)$")
-before_link = None  # called with each module's assembler text; hostcuda.untrusted raises there to refuse it
+before_link = (
+    None  # called with each module's assembler text; hostcuda.untrusted raises there to refuse it
+)
 
 
 def prepare(path: Path, tools: tuple[str, ...], alone: bool) -> None:
@@ -176,7 +227,9 @@ def prepare(path: Path, tools: tuple[str, ...], alone: bool) -> None:
     If it is not `alone` in its module, accesses are not counted in the faster way, which has one table per module.
     The text was compiled from ``kernel.cpp`` in the same folder.
     """
-    text = path.read_text(encoding="utf-8", errors="surrogateescape")  # clang writes strings byte by byte
+    text = path.read_text(
+        encoding="utf-8", errors="surrogateescape"
+    )  # clang writes strings byte by byte
     if before_link:
         before_link(text)
     text = _MEMORY.sub(r"\1__tsan_\2", add_red_zones(bounds.keep_local_checks(text, path.parent)))

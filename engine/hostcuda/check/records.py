@@ -166,9 +166,13 @@ def follow(block: tuple[int, int, int] | None = None, warp: int = 0) -> None:
         This process has not started the CPU engine with the tool ``profile`` of check mode.
     """
     if _follow is None or "profile" not in TOOLS:
-        raise EngineError("requests are seen in check mode alone: set HOSTCUDA_CHECK=profile, and launch or call "
-                          "hostcuda.ensure_context() first")
-    _follow((ctypes.c_uint * 3)(*(block or (0, 0, 0))), -1 if block is None else warp)  # -1: the worst request of each
+        raise EngineError(
+            "requests are seen in check mode alone: set HOSTCUDA_CHECK=profile, and launch or call "
+            "hostcuda.ensure_context() first"
+        )
+    _follow(
+        (ctypes.c_uint * 3)(*(block or (0, 0, 0))), -1 if block is None else warp
+    )  # -1: the worst request of each
 
 
 def take() -> None:
@@ -182,7 +186,9 @@ def take() -> None:
         raw = json.loads(line)
         record = _read_copy(raw) if "copy" in raw else _read_record(raw)
         _records.append(record)
-        if record.index >= 0 or "profile" not in TOOLS:  # -1: a copy; each line of a profile's file is a launch
+        if (
+            record.index >= 0 or "profile" not in TOOLS
+        ):  # -1: a copy; each line of a profile's file is a launch
             _append_line("", asdict(record))
 
 
@@ -201,7 +207,9 @@ def record_event(kind: str, message: str, **more: str | int | None) -> None:
 def _record_exception(kind: type, error: BaseException, trace: TracebackType | None) -> None:
     """Record an exception that ends the program, and print it as before: `sys.excepthook` in check mode."""
     what = {"CompileError": "compile error", "LaunchError": "failed"}.get(kind.__name__, "refused")
-    record_event(what if kind.__module__ == errors.__name__ else "failed", f"{kind.__name__}: {error}")
+    record_event(
+        what if kind.__module__ == errors.__name__ else "failed", f"{kind.__name__}: {error}"
+    )
     _print_exception(kind, error, trace)
 
 
@@ -217,10 +225,32 @@ def _read_copy(raw: dict) -> LaunchRecord:
     """
     (file, line), *callers = _find_callers(raw)
     # "first" has the call that queued the other use; otherwise show a caller in another file, which explains a helper.
-    others = _find_callers(raw["first"])[:1] if "first" in raw else [caller for caller in callers if caller[0] != file]
-    other = next(({"file": file, "line": line, "thread": None, "op": ""} for file, line in others if file), None)
-    finding = Finding(raw.get("tool", "initcheck"), raw.get("kind", "uninitialized"), raw["copy"], file, line, None,
-                      None, other, raw["address"], raw["size"], None, 1, raw["message"], "", raw.get("remedy", ""))
+    others = (
+        _find_callers(raw["first"])[:1]
+        if "first" in raw
+        else [caller for caller in callers if caller[0] != file]
+    )
+    other = next(
+        ({"file": file, "line": line, "thread": None, "op": ""} for file, line in others if file),
+        None,
+    )
+    finding = Finding(
+        raw.get("tool", "initcheck"),
+        raw.get("kind", "uninitialized"),
+        raw["copy"],
+        file,
+        line,
+        None,
+        None,
+        other,
+        raw["address"],
+        raw["size"],
+        None,
+        1,
+        raw["message"],
+        "",
+        raw.get("remedy", ""),
+    )
     return LaunchRecord(-1, raw["copy"], (), (), 0, 0, 0, {}, findings=[finding])
 
 
@@ -241,8 +271,14 @@ def read_record(raw: dict, places: Sequence[tuple]) -> LaunchRecord:
     return _read_record(raw)
 
 
-def add_module(path: Path, source: str, options: list[str], include_dirs: list[Path], default_name: str = "",
-               parameters: Mapping[str, Mapping[int, tuple[str, str]]] | None = None) -> None:
+def add_module(
+    path: Path,
+    source: str,
+    options: list[str],
+    include_dirs: list[Path],
+    default_name: str = "",
+    parameters: Mapping[str, Mapping[int, tuple[str, str]]] | None = None,
+) -> None:
     """Record what the module in the file `path` was compiled from, so that nvcc can compile it, too.
 
     Sources without a name of their own share a `default_name`: from the second one on they get a number in the records.
@@ -250,21 +286,52 @@ def add_module(path: Path, source: str, options: list[str], include_dirs: list[P
     """
     _sources[str(path)] = source
     if TOOLS:
-        row = {"module": str(path), "source": source, "options": options, "include_dirs": [*map(str, include_dirs)]}
+        row = {
+            "module": str(path),
+            "source": source,
+            "options": options,
+            "include_dirs": [*map(str, include_dirs)],
+        }
         _append_line(".modules", row)
         _parameters[str(path)] = parameters or {}
-        number = _unnamed.setdefault(source, len(_unnamed) + 1) if default_name else 1  # the same again: its number
+        number = (
+            _unnamed.setdefault(source, len(_unnamed) + 1) if default_name else 1
+        )  # the same again: its number
         stem, dot, ending = default_name.rpartition(".")
-        _names[str(path)] = (default_name, default_name if number == 1 else f"{stem}-{number}{dot}{ending}")
+        _names[str(path)] = (
+            default_name,
+            default_name if number == 1 else f"{stem}-{number}{dot}{ending}",
+        )
 
 
 _parameters = {}  # module's path -> the `parameters` of `add_module`
 # The runtime's "element 9 of an allocation, one past the end of its 9 elements of 4 bytes", "element 3 of an allocation
 # of 9 elements of 4 bytes". It knows no types; `_format_element` writes "x[9], one past the end of 9 floats" for it.
-_PLACE = re.compile(r"element (-?\d+) of an allocation(?:, (\w+) ([a-z ]+) its| of) (\d+) elements of (\d+) bytes?")
-KINDS = {"bool": 1, "char": 1, "half": 2, "short": 2, "int": 4, "float": 4, "long": 8, "double": 8}  # bytes
-_SIZES = {**KINDS, "unsigned": 4, "size_t": 8, **{f"{u}int{8 * n}_t": n for u in ("", "u") for n in (1, 2, 4, 8)},
-          **{f"{u}{kind}{n}": n * size for u in ("", "u", "__") for kind, size in KINDS.items() for n in (1, 2, 3, 4)}}
+_PLACE = re.compile(
+    r"element (-?\d+) of an allocation(?:, (\w+) ([a-z ]+) its| of) (\d+) elements of (\d+) bytes?"
+)
+KINDS = {
+    "bool": 1,
+    "char": 1,
+    "half": 2,
+    "short": 2,
+    "int": 4,
+    "float": 4,
+    "long": 8,
+    "double": 8,
+}  # bytes
+_SIZES = {
+    **KINDS,
+    "unsigned": 4,
+    "size_t": 8,
+    **{f"{u}int{8 * n}_t": n for u in ("", "u") for n in (1, 2, 4, 8)},
+    **{
+        f"{u}{kind}{n}": n * size
+        for u in ("", "u", "__")
+        for kind, size in KINDS.items()
+        for n in (1, 2, 3, 4)
+    },
+}
 _unnamed = {}  # source without a name of its own -> its number
 _names = {}  # module's path -> (its source's name for the compiler, its name in the records)
 
@@ -272,7 +339,9 @@ _names = {}  # module's path -> (its source's name for the compiler, its name in
 def _rename_source(module: str, text: str | None) -> str | None:
     """Return a message about a module (its path) with the source's name in records instead of its compiler's name."""
     old, new = _names.get(module, ("", ""))
-    return re.sub(rf"(?<![\w/.-]){re.escape(old)}(?=$|:)", new, text) if text and old != new else text
+    return (
+        re.sub(rf"(?<![\w/.-]){re.escape(old)}(?=$|:)", new, text) if text and old != new else text
+    )
 
 
 def launches() -> list[LaunchRecord]:
@@ -291,7 +360,9 @@ def _locate(module: str, addresses: Iterable[int]) -> None:
         # One byte less: the address of the call, which may be the last instruction of its line.
         command = ["addr2line", "-a", "-i", "-e", module, *(hex(a - 1) for a in missing)]
         out = toolchain.run(command)[1]
-    places = re.split(r"(?m)^0x[0-9a-f]+\n", out)[1:]  # after each address "a.cu:12", a line per inlined function
+    places = re.split(r"(?m)^0x[0-9a-f]+\n", out)[
+        1:
+    ]  # after each address "a.cu:12", a line per inlined function
     for address, text in zip(missing, places or [""] * len(missing), strict=True):
         file, *rest = _parse_place(text)
         _lines[module, address] = (_rename_source(module, file), *rest)
@@ -300,10 +371,14 @@ def _locate(module: str, addresses: Iterable[int]) -> None:
 def _parse_place(text: str) -> tuple[str | None, int | None, bool]:
     """Return the innermost file and line outside the engine's headers, and whether lines of these are further in."""
     in_header = False
-    for line in text.splitlines():  # addr2line's: "FILE:LINE (discriminator 2)", the innermost first
+    for (
+        line
+    ) in text.splitlines():  # addr2line's: "FILE:LINE (discriminator 2)", the innermost first
         file, _, number = line.split(" (discriminator")[0].rpartition(":")
         path = Path(file)
-        if toolchain.INCLUDE in path.parents or path.name == "kernel.cpp":  # the text that the engine generates
+        if (
+            toolchain.INCLUDE in path.parents or path.name == "kernel.cpp"
+        ):  # the text that the engine generates
             in_header = True
         elif number.isdigit() and int(number):  # "?" or 0: not known
             return _name_file(path), int(number), in_header
@@ -315,7 +390,11 @@ def _name_file(path: Path) -> str:
     return str(path) if path.is_file() else path.name
 
 
-_UNITS = {"global": "sectors", "shared": "wavefronts", "constant": "wavefronts"}  # what "units" are in each space
+_UNITS = {
+    "global": "sectors",
+    "shared": "wavefronts",
+    "constant": "wavefronts",
+}  # what "units" are in each space
 
 
 @functools.cache
@@ -326,19 +405,51 @@ def _list_counters(space: str, op: str) -> list[Counter]:
 
 def _read_record(raw: dict) -> LaunchRecord:
     """Return a launch's record from the runtime's JSON; a "pc" there is an address in the module's file."""
-    places = [finding[key] for finding in raw["findings"] for key in ("pc", "other_pc", "read_pc") if finding.get(key)]
+    places = [
+        finding[key]
+        for finding in raw["findings"]
+        for key in ("pc", "other_pc", "read_pc")
+        if finding.get(key)
+    ]
     callers = [place for entry in (raw, *raw["findings"]) for place in entry.get("callers", ())]
-    _locate(raw["module"], places + callers + [access["pc"] for access in (*raw["sites"], *raw["requests"])])
+    _locate(
+        raw["module"],
+        places + callers + [access["pc"] for access in (*raw["sites"], *raw["requests"])],
+    )
     # A lost update ("read_pc") counts only if the variable is read and written in one line.
-    findings = [_build_finding(raw, finding) for finding in raw["findings"] if "read_pc" not in finding
-                or _lines[raw["module"], finding["read_pc"]][:2] == _lines[raw["module"], finding["pc"]][:2]]
+    findings = [
+        _build_finding(raw, finding)
+        for finding in raw["findings"]
+        if "read_pc" not in finding
+        or _lines[raw["module"], finding["read_pc"]][:2] == _lines[raw["module"], finding["pc"]][:2]
+    ]
     findings = [finding for finding in findings if not _may_discard(raw["module"], finding)]
     return LaunchRecord(  # in the order of its fields; `_sum_accesses` gives `counts` and `sites`
-        raw["index"], raw["kernel"], tuple(raw["grid"]), tuple(raw["block"]), raw["shared"], raw["blocks_watched"],
-        raw["blocks"], *_sum_accesses(raw), findings, _describe_error(raw), raw["module"], raw["unchecked"],
-        raw["matrices"], raw["plays"], raw["constant_traces"],
-        [{**dict(zip(("file", "line"), _lines[raw["module"], request.pop("pc")], strict=False)), **request}
-         for request in raw["requests"]])
+        raw["index"],
+        raw["kernel"],
+        tuple(raw["grid"]),
+        tuple(raw["block"]),
+        raw["shared"],
+        raw["blocks_watched"],
+        raw["blocks"],
+        *_sum_accesses(raw),
+        findings,
+        _describe_error(raw),
+        raw["module"],
+        raw["unchecked"],
+        raw["matrices"],
+        raw["plays"],
+        raw["constant_traces"],
+        [
+            {
+                **dict(
+                    zip(("file", "line"), _lines[raw["module"], request.pop("pc")], strict=False)
+                ),
+                **request,
+            }
+            for request in raw["requests"]
+        ],
+    )
 
 
 def _sum_accesses(raw: dict) -> tuple[dict[str, int], list[dict]]:
@@ -346,8 +457,13 @@ def _sum_accesses(raw: dict) -> tuple[dict[str, int], list[dict]]:
 
     An access: ``{"pc": 87, "space": "global", "op": "ld", "size": 4, "requests": 2, "units": 8, "ideal": 1, ...}``
     """
-    counts = {counter.metric: 0 if counter.space else raw[counter.figure]  # 0: the accesses are added below
-              for counter in COUNTERS if counter.space or counter.figure in raw}
+    counts = {
+        counter.metric: 0
+        if counter.space
+        else raw[counter.figure]  # 0: the accesses are added below
+        for counter in COUNTERS
+        if counter.space or counter.figure in raw
+    }
     sites, choices = {}, _list_choices(raw)
     for access in raw["sites"]:
         file, line, in_header = _lines[raw["module"], access["pc"]]
@@ -365,12 +481,18 @@ def _sum_accesses(raw: dict) -> tuple[dict[str, int], list[dict]]:
         if _UNITS.get(space) == "wavefronts":
             figures_by_name |= {"conflicts": figures["extra"], "broadcast": access["broadcast"]}
         key = (file, line, space, op, access["size"])  # accesses that agree in these are one site
-        site = sites.setdefault(key, dict(zip(("file", "line", "space", "op", "size"), key, strict=True)))
+        site = sites.setdefault(
+            key, dict(zip(("file", "line", "space", "op", "size"), key, strict=True))
+        )
         for name, value in {**figures_by_name, "bytes": access["bytes"]}.items():
             site[name] = site.get(name, 0) + value
         if "worst" in access:  # after `follow`
-            site["worst"] = max(site.get("worst", access["worst"]), access["worst"], key=itemgetter("units"))
-    return counts, sorted(sites.values(), key=lambda s: (s["file"] or "", s["line"] or 0, s["space"], s["op"]))
+            site["worst"] = max(
+                site.get("worst", access["worst"]), access["worst"], key=itemgetter("units")
+            )
+    return counts, sorted(
+        sites.values(), key=lambda s: (s["file"] or "", s["line"] or 0, s["space"], s["op"])
+    )
 
 
 def _describe_error(raw: dict) -> str:
@@ -399,7 +521,11 @@ def _list_choices(raw: dict) -> set[tuple[str, int, str]]:
     spaces = {}  # (address, operation) -> the memory spaces that it accesses
     for site in raw["sites"]:
         spaces.setdefault((site["pc"], site["op"]), set()).add(site["space"])
-    return {(*_lines[raw["module"], pc][:2], op) for (pc, op), names in spaces.items() if {"local"} < names}
+    return {
+        (*_lines[raw["module"], pc][:2], op)
+        for (pc, op), names in spaces.items()
+        if {"local"} < names
+    }
 
 
 def _may_discard(module: str, finding: Finding) -> bool:
@@ -408,13 +534,22 @@ def _may_discard(module: str, finding: Finding) -> bool:
         return False
     path = Path(finding.file)
     text = path.read_text(errors="replace") if path.is_file() else _sources.get(module, "")
-    starts = {place: start for place, start, _ in bounds.list_lines(text, finding.file)}  # (file, line) -> position
-    code = Scan(text[starts.get((finding.file, finding.line), len(text)) :]).masked  # from the finding's line on
+    starts = {
+        place: start for place, start, _ in bounds.list_lines(text, finding.file)
+    }  # (file, line) -> position
+    code = Scan(
+        text[starts.get((finding.file, finding.line), len(text)) :]
+    ).masked  # from the finding's line on
     # "v = __shfl_down_sync(m, v, 1);", maybe after other statements of that line
-    setting = re.match(r"(?:(?:(?!__shfl)[^\n])*[;{}])?[^;{}]*?\b(\w+)\s*=\s*(?:\(\w+\)\s*)?__shfl\w*\s*\([^;]*;", code)
+    setting = re.match(
+        r"(?:(?:(?!__shfl)[^\n])*[;{}])?[^;{}]*?\b(\w+)\s*=\s*(?:\(\w+\)\s*)?__shfl\w*\s*\([^;]*;",
+        code,
+    )
     use = setting and re.compile(rf"\b{setting[1]}\b").search(code, setting.end())
     # A condition between that and the first use of the variable may prevent the use.
-    return bool(use) and bool(re.search(r"\b(?:if|while)\b|\?|&&|\|\|", code[setting.end() : use.start()]))
+    return bool(use) and bool(
+        re.search(r"\b(?:if|while)\b|\?|&&|\|\|", code[setting.end() : use.start()])
+    )
 
 
 def _format_element(index, distance, side, count, unit_bytes, name, type_name, start: int) -> str:
@@ -424,8 +559,15 @@ def _format_element(index, distance, side, count, unit_bytes, name, type_name, s
     parameter is `name`, a pointer to the byte `start` of the allocation. If the size of its type is not known, bytes
     are counted.
     """
-    at, away, end = (int(n) * int(unit_bytes) for n in (index, {"one": 1, None: 0}.get(distance, distance), count))
-    at, end, size = at - start, end - start, _SIZES.get(type_name)  # bytes, from where the pointer points
+    at, away, end = (
+        int(n) * int(unit_bytes)
+        for n in (index, {"one": 1, None: 0}.get(distance, distance), count)
+    )
+    at, end, size = (
+        at - start,
+        end - start,
+        _SIZES.get(type_name),
+    )  # bytes, from where the pointer points
     if not size:
         return f"byte {at} of {name}, which has {end} bytes"
     if start and at < 0:
@@ -439,28 +581,65 @@ def _format_element(index, distance, side, count, unit_bytes, name, type_name, s
 def _build_finding(raw: dict, raw_finding: dict) -> Finding:
     """Return one finding of the runtime's JSON record `raw` of a launch, with lines and the kernel's own names."""
     if "file" in raw_finding:  # a barrier or a shuffle, which is compiled with its own place
-        file, line = _rename_source(raw["module"], _name_file(Path(raw_finding["file"]))), raw_finding["line"]
+        file, line = (
+            _rename_source(raw["module"], _name_file(Path(raw_finding["file"]))),
+            raw_finding["line"],
+        )
     elif "callers" in raw_finding:  # a fault that ended the launch
         file, line = find_place(raw["module"], raw_finding["callers"])
     else:  # an access; 0: the kernel may have been left from a library
-        file, line = _lines[raw["module"], raw_finding["pc"]][:2] if raw_finding["pc"] else (None, None)
+        file, line = (
+            _lines[raw["module"], raw_finding["pc"]][:2] if raw_finding["pc"] else (None, None)
+        )
     other, op, other_op = None, raw_finding.get("op", ""), raw_finding.get("other_op")
     if "other_pc" in raw_finding:
         other_file, other_line, _ = _lines[raw["module"], raw_finding["other_pc"]]
-        other = {"file": other_file, "line": other_line, "thread": tuple(raw_finding["other_thread"]), "op": other_op}
-    message, buffer = _rename_source(raw["module"], raw_finding["message"]), raw_finding.get("buffer")
+        other = {
+            "file": other_file,
+            "line": other_line,
+            "thread": tuple(raw_finding["other_thread"]),
+            "op": other_op,
+        }
+    message, buffer = (
+        _rename_source(raw["module"], raw_finding["message"]),
+        raw_finding.get("buffer"),
+    )
     # "argument": the offset of the launch's argument that points into the buffer, "argument_at" bytes after its begin.
-    if parameter := _parameters.get(raw["module"], {}).get(raw["kernel"], {}).get(raw_finding.get("argument")):
+    if (
+        parameter := _parameters.get(raw["module"], {})
+        .get(raw["kernel"], {})
+        .get(raw_finding.get("argument"))
+    ):
         name, start = parameter[0], raw_finding["argument_at"]
-        message = _PLACE.sub(lambda place: _format_element(*place.groups(), *parameter, start), message)
+        message = _PLACE.sub(
+            lambda place: _format_element(*place.groups(), *parameter, start), message
+        )
         message = message.replace(" an allocation of", f" {name}, an allocation of", 1)
         message = message.replace(": a parameter was", f": the parameter {name} was", 1)
         buffer = buffer and {**buffer, "name": name}
     remedy = raw_finding.get("remedy", "")
-    if other and (other_file, other_line) == (file, line) and {op, other_op} == {"ld", "st"}:  # x[i] = x[i + 1]
-        remedy = remedy.replace("put a barrier", "read the element into a variable, put a barrier", 1).replace(
-            "between the two accesses", "and write then, with another one before the next read", 1)
+    if (
+        other and (other_file, other_line) == (file, line) and {op, other_op} == {"ld", "st"}
+    ):  # x[i] = x[i + 1]
+        remedy = remedy.replace(
+            "put a barrier", "read the element into a variable, put a barrier", 1
+        ).replace(
+            "between the two accesses", "and write then, with another one before the next read", 1
+        )
     return Finding(
-        raw_finding["tool"], raw_finding["kind"], raw["kernel"], file, line, tuple(raw_finding["block"]),
-        tuple(raw_finding["thread"]), other, raw_finding["address"], raw_finding["size"], buffer, raw_finding["count"],
-        message, op, remedy)
+        raw_finding["tool"],
+        raw_finding["kind"],
+        raw["kernel"],
+        file,
+        line,
+        tuple(raw_finding["block"]),
+        tuple(raw_finding["thread"]),
+        other,
+        raw_finding["address"],
+        raw_finding["size"],
+        buffer,
+        raw_finding["count"],
+        message,
+        op,
+        remedy,
+    )

@@ -31,7 +31,9 @@ _BLOCK = re.compile(r"\.LBB\d+:")
 _FRAMED = re.compile(r"\t\.cfi_def_cfa_register (?:6|%rbp)\b")
 _UNFRAMED = re.compile(r"\t\.cfi_(?:def_cfa (?:7|%rsp)\b|endproc|startproc)")
 _FRAME_BYTES = re.compile(r"\tsubq\t\$(\d+), %rsp")
-_FOREIGN = re.compile(r"(?:^|/)include/|^kernel\.cpp$")  # files of headers, and of the text that the engine generates
+_FOREIGN = re.compile(
+    r"(?:^|/)include/|^kernel\.cpp$"
+)  # files of headers, and of the text that the engine generates
 
 
 @dataclass(frozen=True)
@@ -48,12 +50,18 @@ class Stop:
 def insert_stops(text: str) -> str:
     """Return the assembler text with the calls that report each statement's start and each function's entry."""
     lines, files, rows = text.split("\n"), {}, []  # files: number -> name; rows: of the table
-    framed = own = False  # the frame pointer points to the frame; the code is of the user's own file
-    entered = begins = True  # the function's frame has been reported; the next `.loc` begins a statement
+    framed = own = (
+        False  # the frame pointer points to the frame; the code is of the user's own file
+    )
+    entered = begins = (
+        True  # the function's frame has been reported; the next `.loc` begins a statement
+    )
 
     def insert_call(kind, file_number=0, value=0):
         """Return the text of a call, and add its row; `value` is a statement's line, or a frame's bytes."""
-        rows.append(f"\t.long\t.Llk_stop{len(rows)} - hostcuda_stops, {kind}, {file_number}, {value}")
+        rows.append(
+            f"\t.long\t.Llk_stop{len(rows)} - hostcuda_stops, {kind}, {file_number}, {value}"
+        )
         return _CALL.format(len(rows) - 1)
 
     for at, line in enumerate(lines):
@@ -61,7 +69,9 @@ def insert_stops(text: str) -> str:
             files[int(match[1])] = str(Path(match[2] or "", match[3]))
         elif match := _LOC.match(line):
             number = int(match[1])
-            own = not _FOREIGN.search(files.get(number, "/include/"))  # an unknown file counts as a header
+            own = not _FOREIGN.search(
+                files.get(number, "/include/")
+            )  # an unknown file counts as a header
             # "\t.loc 1 12 5 is_stmt 0": column 5, and no statement begins; without is_stmt: as before.
             begins = "is_stmt 1" in match[3] or (begins and "is_stmt 0" not in match[3])
             if framed and own and begins:
@@ -75,23 +85,44 @@ def insert_stops(text: str) -> str:
             lines[at] += "\n" + insert_call(ENTERED, 0, int(match[1]))
         elif framed and own and _BLOCK.match(line):
             lines[at] += "\n" + insert_call(BEGAN)
-    names = "".join(f"{number}\t{name}\n" for number, name in files.items() if not _FOREIGN.search(name))
-    names = "".join(f"\\{byte:03o}" for byte in names.encode())  # every byte in octal: names may have any character
-    return "\n".join([*lines, '\t.section\t.rodata.hostcuda,"a"', "\t.balign\t4", "hostcuda_stops:", *rows,
-                      "hostcuda_stops_end:", f'\t.ascii\t"{names}"', "hostcuda_files_end:", ""])
+    names = "".join(
+        f"{number}\t{name}\n" for number, name in files.items() if not _FOREIGN.search(name)
+    )
+    names = "".join(
+        f"\\{byte:03o}" for byte in names.encode()
+    )  # every byte in octal: names may have any character
+    return "\n".join(
+        [
+            *lines,
+            '\t.section\t.rodata.hostcuda,"a"',
+            "\t.balign\t4",
+            "hostcuda_stops:",
+            *rows,
+            "hostcuda_stops_end:",
+            f'\t.ascii\t"{names}"',
+            "hostcuda_files_end:",
+            "",
+        ]
+    )
 
 
 def read(file: ELFFile) -> list[Stop]:
     """Return the calls that `insert_stops` put into a compiled file, sorted by place; [] if it was compiled without."""
     symbols = file.get_section_by_name(".symtab")
-    names = ("hostcuda_stops", "hostcuda_stops_end", "hostcuda_files_end")  # the table, and the names of files behind
+    names = (
+        "hostcuda_stops",
+        "hostcuda_stops_end",
+        "hostcuda_files_end",
+    )  # the table, and the names of files behind
     marks = [(symbols.get_symbol_by_name(name) or [None])[0] if symbols else None for name in names]
     if None in marks:
         return []
     section = file.get_section(marks[0]["st_shndx"])
     begin, end, files_end = (symbol["st_value"] for symbol in marks)
     data = section.data()[begin - section["sh_addr"] : files_end - section["sh_addr"]]
-    files = dict(line.split("\t", 1) for line in data[end - begin :].decode(errors="replace").splitlines())
+    files = dict(
+        line.split("\t", 1) for line in data[end - begin :].decode(errors="replace").splitlines()
+    )
     stops = []
     # The rows of `insert_call`: place from the table on, kind, file's number, line or bytes.
     for place, kind, number, value in struct.iter_unpack("<iIII", data[: end - begin]):

@@ -19,7 +19,15 @@ import pandas as pd
 
 from hostcuda.check.instrument import FLOW
 from hostcuda.errors import EngineError
-from hostcuda.estimate.model import Card, busiest_unit, card, count_launches, filled_share, interval_ms, unit_times
+from hostcuda.estimate.model import (
+    Card,
+    busiest_unit,
+    card,
+    count_launches,
+    filled_share,
+    interval_ms,
+    unit_times,
+)
 from hostcuda.estimate.work import CODE, merged, without_code, work
 from hostcuda.gpu import nsight
 from hostcuda.gpu.nvcc import compile_modules, nvcc_available
@@ -27,7 +35,18 @@ from hostcuda.limits import SECTOR
 from hostcuda.runtime.elf import Elf
 from hostcuda.util.tables import HTML, table
 
-__all__ = ["Card", "Estimate", "card", "estimate", "estimated", "fine", "lacking", "why_not", "why_unlike", "works"]
+__all__ = [
+    "Card",
+    "Estimate",
+    "card",
+    "estimate",
+    "estimated",
+    "fine",
+    "lacking",
+    "why_not",
+    "why_unlike",
+    "works",
+]
 
 # The limits of `why_unlike`, as shares of all instructions, of those for memory, and of the counts: `flow.Executions`.
 _DOUBLES, _MOST_UNIFORM, _MOST_LOCAL, _MOST_MISSED = 0.01, 0.01, 0.02, 0.35
@@ -35,7 +54,9 @@ _LEAST_CODE = 0.25  # instructions of the GPU per instruction of the host: no ke
 _LEAST_FILL = 0.15  # of a card's places for warps
 _LEAST_LANES = 0.45  # of a warp's lanes, in an access; among the kernels that were predicted well the least is 0.48
 _MOST_SHARED = 1.25  # loaded by all blocks over what is read once: with more, blocks share it
-_NEAR = 0.9  # of the busiest unit's time: a unit that needs more than this may be the busiest on a card
+_NEAR = (
+    0.9  # of the busiest unit's time: a unit that needs more than this may be the busiest on a card
+)
 
 
 def lacking() -> str:
@@ -93,12 +114,18 @@ class Estimate:
     @property
     def why_not(self) -> str:
         """The first kernel without a time and the reason, "KERNEL: REASON"; empty if all kernels have a time."""
-        return next((f"{row.kernel}: {row.why_not}" for row in self.table.itertuples() if row.why_not), "")
+        return next(
+            (f"{row.kernel}: {row.why_not}" for row in self.table.itertuples() if row.why_not), ""
+        )
 
     @property
     def note(self) -> str:
         """A sentence that says for which card the times are, from which data, and that they are not measured."""
-        how = "counts and nvcc's machine code" if self.kind == "fine" else f"counts alone ({why_coarse()})"
+        how = (
+            "counts and nvcc's machine code"
+            if self.kind == "fine"
+            else f"counts alone ({why_coarse()})"
+        )
         return f"Estimated for the {self.card.name} from {how}; not measured."
 
     @property
@@ -116,11 +143,18 @@ class Estimate:
 
         Where one of the two has no time, it compares the times of their busiest units, summed over the kernels.
         """
-        earlier_units = f"; before: {', '.join(before.near)}" if {*before.near} != {*self.near} else ", as before"
+        earlier_units = (
+            f"; before: {', '.join(before.near)}"
+            if {*before.near} != {*self.near}
+            else ", as before"
+        )
         if self.why_not or before.why_not:
             now, then = (float(version.units.max(axis=1).sum()) for version in (self, before))
-            change = "less time than" if now < _NEAR * then else (
-                "more time than" if then < _NEAR * now else "about as much time as")
+            change = (
+                "less time than"
+                if now < _NEAR * then
+                else ("more time than" if then < _NEAR * now else "about as much time as")
+            )
             earlier = f"its busiest unit needs {change} before"
         else:
             earlier = f"before {before.time}"
@@ -138,8 +172,14 @@ class Estimate:
         rows.attrs["note"] = self.note
         for name in ("low_ms", "high_ms"):
             rows[name] = ["" if math.isnan(ms) else _format_ms(ms) for ms in rows[name]]
-        headings = {"kernel": "kernel", "launches": "launches", "low_ms": "from (ms)", "high_ms": "to (ms)",
-                    "near": "busiest units", "why_not": "why no time"}
+        headings = {
+            "kernel": "kernel",
+            "launches": "launches",
+            "low_ms": "from (ms)",
+            "high_ms": "to (ms)",
+            "near": "busiest units",
+            "why_not": "why no time",
+        }
         return table(rows, "Estimated times", headings)
 
 
@@ -162,8 +202,13 @@ def why_not(work: Mapping[str, float], gpu: Card) -> str:
     if f"{CODE}instructions" not in work:
         return why_coarse()
     unit = busiest_unit(work, gpu)
-    return why_unlike(work, gpu) or ("" if unit in gpu.intervals else (
-        f"it is limited by {unit}: times of such kernels were predicted badly, or too few were recorded"))
+    return why_unlike(work, gpu) or (
+        ""
+        if unit in gpu.intervals
+        else (
+            f"it is limited by {unit}: times of such kernels were predicted badly, or too few were recorded"
+        )
+    )
 
 
 def why_unlike(work: Mapping[str, float], gpu: Card) -> str:
@@ -174,20 +219,36 @@ def why_unlike(work: Mapping[str, float], gpu: Card) -> str:
         return "it uses tensor cores, whose times the estimate does not predict well"
     if work["atomic_sectors"] + work["shared_atomics"]:
         return "its atomic operations were not compared with recorded times"
-    if work.get("doubles", 0) > _DOUBLES * work["arithmetic"] or code.get("fp64", 0) > _DOUBLES * code["instructions"]:
+    if (
+        work.get("doubles", 0) > _DOUBLES * work["arithmetic"]
+        or code.get("fp64", 0) > _DOUBLES * code["instructions"]
+    ):
         return "its arithmetic in half or double precision was not compared with recorded times"
     if code.get("local", 0) > _MOST_LOCAL * memory:
         return "its registers spill to local memory, whose accesses the engine does not count"
-    host_instructions = sum(work[name] for name in ("arithmetic", "integer", "branches", "memory_instructions"))
-    if code.get("missed", 0) > _MOST_MISSED or code["instructions"] < _LEAST_CODE * host_instructions:
-        return "its machine code does not fit the counts, so it is not known how often its loops run"
+    host_instructions = sum(
+        work[name] for name in ("arithmetic", "integer", "branches", "memory_instructions")
+    )
+    if (
+        code.get("missed", 0) > _MOST_MISSED
+        or code["instructions"] < _LEAST_CODE * host_instructions
+    ):
+        return (
+            "its machine code does not fit the counts, so it is not known how often its loops run"
+        )
     if (filled := filled_share(work, gpu)) < _LEAST_FILL:
         blocks, least = work["blocks"] / count_launches(work), round(100 * _LEAST_FILL)
-        what = "its occupancy is" if code["occupancy"] < _LEAST_FILL else f"the warps of its {blocks:,.0f} blocks are"
+        what = (
+            "its occupancy is"
+            if code["occupancy"] < _LEAST_FILL
+            else f"the warps of its {blocks:,.0f} blocks are"
+        )
         return f"{what} {100 * filled:.2g} % of what the card holds, and below {least} % no time is predicted well"
     if code.get("uniform_words", 0) > _MOST_UNIFORM * code["instructions"]:
         return "its warps load words of constant memory as a whole, and how long they wait for them is not in the model"
-    if work.get("loaded_bytes", 0) + work["stored_bytes"] < _LEAST_LANES * work.get("lane_bytes", 0):
+    if work.get("loaded_bytes", 0) + work["stored_bytes"] < _LEAST_LANES * work.get(
+        "lane_bytes", 0
+    ):
         return "few lanes of its warps take part in an access to memory: how long the others wait is not in the model"
     loaded = SECTOR * work["loaded_sectors"]  # bytes that the blocks load, each for itself
     if loaded and work.get("loaded_bytes", math.inf) < loaded / 2:
@@ -196,14 +257,20 @@ def why_unlike(work: Mapping[str, float], gpu: Card) -> str:
     most = max(times.values())
     if times["slow functions"] > most / 2:
         return "its slow functions (exp, sin, square roots, divisions) were not compared with recorded times"
-    read = max(work["unique_bytes"] - work["stored_bytes"], 0)  # bytes of the addresses that any block loads
+    read = max(
+        work["unique_bytes"] - work["stored_bytes"], 0
+    )  # bytes of the addresses that any block loads
     if max(times["DRAM"], times["L2 reads"]) > _NEAR * most and loaded > _MOST_SHARED * read:
-        return ("its blocks load what others load, too, as a stencil's do, or what they overwrite: how much of it "
-                "comes from DRAM is not in the model")
+        return (
+            "its blocks load what others load, too, as a stencil's do, or what they overwrite: how much of it "
+            "comes from DRAM is not in the model"
+        )
     return ""
 
 
-def works(records: Sequence[Mapping], modules: Iterable[Mapping]) -> tuple[str, list[dict[str, float]]]:
+def works(
+    records: Sequence[Mapping], modules: Iterable[Mapping]
+) -> tuple[str, list[dict[str, float]]]:
     """Compute the work of launches.
 
     Parameters
@@ -224,25 +291,44 @@ def works(records: Sequence[Mapping], modules: Iterable[Mapping]) -> tuple[str, 
     EngineError
         A launch was abandoned, or its module was compiled in a way that the counts cannot be matched with.
     """
-    code = compile_modules(modules, code=True)[0] if fine() else {}  # of nvcc: module to {kernel: figures and blocks}
+    code = (
+        compile_modules(modules, code=True)[0] if fine() else {}
+    )  # of nvcc: module to {kernel: figures and blocks}
     flows: dict[str, list] = {}  # of the engine's compiler: module to the blocks of its code
     work_by_launch: dict[str, dict] = {}  # a program may launch a kernel a thousand times
     rows = []
     for record in records:
         if record["error"]:
-            raise EngineError(f"no estimate: the launch of {record['kernel']} was abandoned: {record['error']}")
+            raise EngineError(
+                f"no estimate: the launch of {record['kernel']} was abandoned: {record['error']}"
+            )
         module = record["module"]
         if module not in flows:  # the copy of a module that a process loads twice is removed
-            flows[module] = json.loads(Elf(module).content(FLOW) or "[]") if Path(module).is_file() else []
+            flows[module] = (
+                json.loads(Elf(module).content(FLOW) or "[]") if Path(module).is_file() else []
+            )
         if not flows[module]:
-            raise EngineError(f"no estimate of {record['kernel']}: the engine counts its instructions only on x86-64, "
-                              "and only in a program of one file")
-        key = json.dumps([record[name] for name in ("module", "kernel", "grid", "block", "shared", "sites", "plays")])
+            raise EngineError(
+                f"no estimate of {record['kernel']}: the engine counts its instructions only on x86-64, "
+                "and only in a program of one file"
+            )
+        key = json.dumps(
+            [
+                record[name]
+                for name in ("module", "kernel", "grid", "block", "shared", "sites", "plays")
+            ]
+        )
         if key not in work_by_launch:
-            facts = code.get(module, {}).get(record["kernel"], {})  # {} too where nvcc refuses the source
-            work_by_launch[key] = work(record, flows[module], facts.get("blocks"), facts) | {"kernel": record["kernel"]}
+            facts = code.get(module, {}).get(
+                record["kernel"], {}
+            )  # {} too where nvcc refuses the source
+            work_by_launch[key] = work(record, flows[module], facts.get("blocks"), facts) | {
+                "kernel": record["kernel"]
+            }
         rows.append(work_by_launch[key])
-    return ("fine" if rows and all(f"{CODE}instructions" in row for row in rows) else "coarse"), rows
+    return (
+        "fine" if rows and all(f"{CODE}instructions" in row for row in rows) else "coarse"
+    ), rows
 
 
 def estimated(launch_works: Sequence[Mapping], kind: str, gpu: Card) -> Estimate:
@@ -251,18 +337,33 @@ def estimated(launch_works: Sequence[Mapping], kind: str, gpu: Card) -> Estimate
     for launch_work in launch_works:  # of one launch, or several of a kernel, `merged`
         work = launch_work if kind == "fine" else without_code(launch_work)
         count = count_launches(work)
-        times = unit_times(work, gpu) | {"the launch itself": count * gpu.launch_ms}  # ms that each unit is busy
-        ordered = sorted(times, key=times.__getitem__, reverse=True)  # names of units, the busiest first
+        times = unit_times(work, gpu) | {
+            "the launch itself": count * gpu.launch_ms
+        }  # ms that each unit is busy
+        ordered = sorted(
+            times, key=times.__getitem__, reverse=True
+        )  # names of units, the busiest first
         reason = why_not(work, gpu)
         low, high = (math.nan, math.nan) if reason else interval_ms(work, gpu)
         near = ", ".join(name for name in ordered if times[name] >= _NEAR * times[ordered[0]])
-        rows.append({"kernel": launch_work["kernel"], "launches": int(count), "low_ms": low, "high_ms": high,
-                     "busiest": ordered[0], "near": near, "why_not": reason})
+        rows.append(
+            {
+                "kernel": launch_work["kernel"],
+                "launches": int(count),
+                "low_ms": low,
+                "high_ms": high,
+                "busiest": ordered[0],
+                "near": near,
+                "why_not": reason,
+            }
+        )
         busy_times.append(times)
     return Estimate(gpu, kind, pd.DataFrame(rows), pd.DataFrame(busy_times).fillna(0.0))
 
 
-def estimate(records: Sequence[Mapping], modules: Iterable[Mapping], device: str = "H200") -> Estimate:
+def estimate(
+    records: Sequence[Mapping], modules: Iterable[Mapping], device: str = "H200"
+) -> Estimate:
     """Estimate the time of launches on a card, from the CPU engine's counts.
 
     Parameters
@@ -283,7 +384,16 @@ def estimate(records: Sequence[Mapping], modules: Iterable[Mapping], device: str
     kind, launch_works = works(records, modules)
     groups = defaultdict(list)
     for record, launch_work in zip(records, launch_works, strict=True):
-        key = (record["module"], record["kernel"], *record["grid"], *record["block"], record["shared"])
+        key = (
+            record["module"],
+            record["kernel"],
+            *record["grid"],
+            *record["block"],
+            record["shared"],
+        )
         groups[key].append(launch_work)
-    merged_works = [merged(group) | {"kernel": group[0]["kernel"], "launches": len(group)} for group in groups.values()]
+    merged_works = [
+        merged(group) | {"kernel": group[0]["kernel"], "launches": len(group)}
+        for group in groups.values()
+    ]
     return estimated(merged_works, kind, gpu)

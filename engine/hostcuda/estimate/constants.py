@@ -15,12 +15,16 @@ import random
 from collections.abc import Sequence
 
 _LINES = 24  # of a cache in which any line can displace any other
-_BURST = 2  # loads that a warp makes before another runs, together with the requests that belong to them
+_BURST = (
+    2  # loads that a warp makes before another runs, together with the requests that belong to them
+)
 _OLDER = 4  # the next warp to run is the oldest of this many, drawn at random
 _TURNS = 40_000  # simulated bursts, at most; the first third fills the cache
 
 
-def miss_rate(traces: Sequence[Sequence[Sequence[int]]], warps: int, blocks: int, per_load: float = 1.0) -> float:
+def miss_rate(
+    traces: Sequence[Sequence[Sequence[int]]], warps: int, blocks: int, per_load: float = 1.0
+) -> float:
     """Simulate the constant cache on `traces` and return the share of the requests that miss it, 0 to 1.
 
     Each trace lists one warp's requests, as `_split_bursts` reads them. `blocks` are resident on the multiprocessor,
@@ -33,19 +37,29 @@ def miss_rate(traces: Sequence[Sequence[Sequence[int]]], warps: int, blocks: int
         return 0.0
     draw = random.Random(1)
     running = [draw.choice(bursts) for _ in range(blocks)]
-    positions = [[draw.randrange(len(groups))] * warps for groups in running]  # blocks have begun at different times
-    cache: dict[int, None] = {}  # in the order in which the lines were loaded: the first is displaced first
+    positions = [
+        [draw.randrange(len(groups))] * warps for groups in running
+    ]  # blocks have begun at different times
+    cache: dict[
+        int, None
+    ] = {}  # in the order in which the lines were loaded: the first is displaced first
     requests = misses = 0
     turns = min(3 * max(map(len, bursts)) * blocks * warps, _TURNS)
     for turn in range(turns):
         block = draw.randrange(blocks)
-        warp = min(draw.randrange(warps) for _ in range(_OLDER))  # older warps, which have lower indices, run first
+        warp = min(
+            draw.randrange(warps) for _ in range(_OLDER)
+        )  # older warps, which have lower indices, run first
         groups, position = running[block], positions[block][warp]
         if position == len(groups):  # this warp has ended
-            if min(positions[block]) == len(groups):  # and so have the others of its block: a new one begins
+            if min(positions[block]) == len(
+                groups
+            ):  # and so have the others of its block: a new one begins
                 running[block], positions[block] = draw.choice(bursts), [0] * warps
             continue
-        if not groups[position] and min(positions[block]) < position:  # a barrier that other warps have not reached
+        if (
+            not groups[position] and min(positions[block]) < position
+        ):  # a barrier that other warps have not reached
             continue
         positions[block][warp] += 1
         counted = 3 * turn >= turns  # not the first third of the turns, which fill the cache

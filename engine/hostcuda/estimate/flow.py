@@ -21,7 +21,9 @@ from hostcuda.check.instrument import WORK, find_components
 from hostcuda.gpu.sass import USERS_CONSTANT, Block, Instruction
 from hostcuda.limits import WARP
 
-_FMA, _MULTIPLY, _ADD, _BRANCH = (list(WORK).index(kind) for kind in ("fma", "multiply", "add", "branch"))
+_FMA, _MULTIPLY, _ADD, _BRANCH = (
+    list(WORK).index(kind) for kind in ("fma", "multiply", "add", "branch")
+)
 # Weights of the equations: the engine's counts and the conservation of flow are exact, the others are hints.
 _EXACT, _ENTRY, _LOOP, _OUTERMOST, _CONSTANT, _WEAK = 3, 10, 1, 0.3, 0.5, 0.02
 _DIVERGES = 0.15  # a warp whose lanes diverge executes both branches
@@ -42,7 +44,9 @@ def count_operations(work: Sequence[float]) -> float:
     return work[_FMA] + max(work[_MULTIPLY], work[_ADD])
 
 
-def count_by_line(record: Mapping, flow: Sequence[Mapping], plays: Sequence[float]) -> dict[tuple[str, int], Line]:
+def count_by_line(
+    record: Mapping, flow: Sequence[Mapping], plays: Sequence[float]
+) -> dict[tuple[str, int], Line]:
     """Sum what the CPU engine counted in a launch by line of the source; return a dict: (file, line) to `Line`.
 
     `record` is a `hostcuda.check.records.LaunchRecord` as a dict. `flow` lists the blocks of the engine's code, such as
@@ -69,12 +73,22 @@ def _split_place(text: str) -> tuple[str, int]:
 
 def count_executions(record: Mapping, flow: Sequence[Mapping]) -> list[float]:
     """Return how often warps executed each block of `flow`, the engine's code, in a launch; 0 if it is not known."""
-    plays = dict(record["plays"])  # the number of a *piece*, a group of accesses in a block, to its executions
-    times = [max((plays.get(piece, 0) for piece in block["pieces"]), default=None) for block in flow]  # None: no piece
+    plays = dict(
+        record["plays"]
+    )  # the number of a *piece*, a group of accesses in a block, to its executions
+    times = [
+        max((plays.get(piece, 0) for piece in block["pieces"]), default=None) for block in flow
+    ]  # None: no piece
     before = _find_predecessors([block["next"] for block in flow])
-    for _ in range(5):  # a block without accesses runs as often as those before it; chains of them need more rounds
+    for _ in range(
+        5
+    ):  # a block without accesses runs as often as those before it; chains of them need more rounds
         for i, count in enumerate(times):
-            if count is None and before[i] and all(times[source] is not None for source in before[i]):
+            if (
+                count is None
+                and before[i]
+                and all(times[source] is not None for source in before[i])
+            ):
                 times[i] = sum(times[source] for source in before[i])
     return [count or 0 for count in times]
 
@@ -101,15 +115,26 @@ def find_loops(following: Sequence[Sequence[int]]) -> list[Loop]:
     """Return the loops of a control-flow graph, the outer ones first; `following` has each block's successors."""
     graph_loops, pending = [], [(frozenset(range(len(following))), None)]
     before = _find_predecessors(following)
-    while pending:  # a loop is a strongly connected component; without jumps to its head, its inner loops are
+    while (
+        pending
+    ):  # a loop is a strongly connected component; without jumps to its head, its inner loops are
         nodes, outer_head = pending.pop()
-        edges = {node: [to for to in following[node] if to in nodes and to != outer_head] for node in sorted(nodes)}
+        edges = {
+            node: [to for to in following[node] if to in nodes and to != outer_head]
+            for node in sorted(nodes)
+        }
         for part in map(frozenset, find_components(list(edges), edges.__getitem__)):
-            if not any(to in part for node in part for to in edges[node]):  # one block, without a jump to itself
+            if not any(
+                to in part for node in part for to in edges[node]
+            ):  # one block, without a jump to itself
                 continue
-            entry_nodes = [node for node in sorted(part) if any(source not in part for source in before[node])]
+            entry_nodes = [
+                node for node in sorted(part) if any(source not in part for source in before[node])
+            ]
             head = entry_nodes[0] if entry_nodes else min(part)
-            graph_loops.append(Loop(part, head, [node for node in sorted(part) if head in following[node]]))
+            graph_loops.append(
+                Loop(part, head, [node for node in sorted(part) if head in following[node]])
+            )
             if len(part) > 1:
                 pending.append((part, head))
     return graph_loops
@@ -136,7 +161,12 @@ def count_trips(flow: Sequence[Mapping], times: Sequence[float]) -> tuple[dict, 
     rows_by_place: dict = defaultdict(list)
     for i, block in enumerate(flow):
         for place, work in block["work"].items():
-            if times[i] and place and entries_by_block.get(i) and (number := count_operations(work)):
+            if (
+                times[i]
+                and place
+                and entries_by_block.get(i)
+                and (number := count_operations(work))
+            ):
                 rows_by_place[_split_place(place)].append((entries_by_block[i], times[i], number))
     return dict(back), {place: rows[0] for place, rows in rows_by_place.items() if len(rows) == 1}
 
@@ -152,8 +182,14 @@ class _Equations:
         self.unknowns += 1
         return self.unknowns - 1
 
-    def add(self, terms: Iterable[tuple[int, float]], value: float, weight: float, scale: float,
-            block: int | None = None):
+    def add(
+        self,
+        terms: Iterable[tuple[int, float]],
+        value: float,
+        weight: float,
+        scale: float,
+        block: int | None = None,
+    ):
         """Add the row: the sum of coefficient · unknown over `terms`, (unknown, coefficient) pairs, is `value`.
 
         Errors count relative to `scale`, or to the executions of `block`, and the more the larger `weight` is.
@@ -168,8 +204,12 @@ class _Equations:
         for round_number in range(_ROUNDS):
             matrix, values = np.zeros((len(self.rows), self.unknowns)), np.zeros(len(self.rows))
             for i, (terms, value, weight, scale, block) in enumerate(self.rows):
-                size = scale if block is None else max(times[block], 1e-2)  # not 0, by which it divides
-                factor = weight / size / (damping[i] if i < len(damping) else 1)  # a row may be new in this round
+                size = (
+                    scale if block is None else max(times[block], 1e-2)
+                )  # not 0, by which it divides
+                factor = (
+                    weight / size / (damping[i] if i < len(damping) else 1)
+                )  # a row may be new in this round
                 for unknown, coefficient in terms:
                     matrix[i, unknown] += coefficient * factor
                 values[i] = value * factor
@@ -196,7 +236,9 @@ class Executions:
     missed: float  # the share of the engine's requests and operations that `times` misses: the less, the better
 
 
-def _find_place(instruction: Instruction, line_by_place: Mapping[tuple[str, int], Line]) -> tuple[str, int] | None:
+def _find_place(
+    instruction: Instruction, line_by_place: Mapping[tuple[str, int], Line]
+) -> tuple[str, int] | None:
     """Return the innermost (file, line) of an instruction that the engine knows: functions may be inlined in others."""
     return next((place for place in instruction.places if place in line_by_place), None)
 
@@ -220,7 +262,9 @@ def solve(blocks: list[Block], record: Mapping, flow: Sequence[Mapping]) -> Exec
     _add_conservation(equations, blocks, leaving, entering)
     arithmetic = _count_arithmetic(blocks, line_by_place)
     rows = _equate_lines(equations, blocks, line_by_place, arithmetic, warps)
-    limits = _add_hints(equations, blocks, arithmetic, count_trips(flow, plays), warps, edges)  # most executions
+    limits = _add_hints(
+        equations, blocks, arithmetic, count_trips(flow, plays), warps, edges
+    )  # most executions
 
     def apply_limits(times):
         """Add an equation for each block whose solution exceeds its limit: it then equals the limit."""
@@ -230,13 +274,20 @@ def solve(blocks: list[Block], record: Mapping, flow: Sequence[Mapping]) -> Exec
                 del limits[block]
 
     times = equations.solve(count, apply_limits)
-    missed = sum(abs(sum(n * times[b] for b, n in terms.items()) - value) * factor for terms, value, factor in rows)
+    missed = sum(
+        abs(sum(n * times[b] for b, n in terms.items()) - value) * factor
+        for terms, value, factor in rows
+    )
     total = sum(value * factor for _, value, factor in rows)  # in requests and operations
     return Executions(blocks, times * warps, warps, missed / total if total else 0.0)
 
 
-def _add_conservation(equations: _Equations, blocks: Sequence[Block], leaving: Mapping[int, list[int]],
-                      entering: Mapping[int, list[int]]) -> None:
+def _add_conservation(
+    equations: _Equations,
+    blocks: Sequence[Block],
+    leaving: Mapping[int, list[int]],
+    entering: Mapping[int, list[int]],
+) -> None:
     """Add the equations of conservation of flow: a block is executed as often as it is entered and as it is left.
 
     `leaving` and `entering` map a block's index to the unknowns of the edges from and to it. Three slack variables per
@@ -244,11 +295,21 @@ def _add_conservation(equations: _Equations, blocks: Sequence[Block], leaving: M
     """
     equations.add([(0, 1.0)], 1.0, _ENTRY, 1.0)  # each warp executes the first block once
     for i, block in enumerate(blocks):
-        ends, diverges, converges = equations.add_unknown(), equations.add_unknown(), equations.add_unknown()
+        ends, diverges, converges = (
+            equations.add_unknown(),
+            equations.add_unknown(),
+            equations.add_unknown(),
+        )
         left = [*((edge, 1.0) for edge in leaving[i]), (ends, 1.0), (diverges, -1.0)]
         equations.add([(i, -1.0), *left], 0.0, _EXACT, 1.0, i)
         if i:
-            equations.add([(i, -1.0), *((edge, 1.0) for edge in entering[i]), (converges, -1.0)], 0.0, _EXACT, 1.0, i)
+            equations.add(
+                [(i, -1.0), *((edge, 1.0) for edge in entering[i]), (converges, -1.0)],
+                0.0,
+                _EXACT,
+                1.0,
+                i,
+            )
         may_exit = block.code[-1].name in ("EXIT", "RET")
         for unknown, weight in (
             (ends, _WEAK if may_exit else _EXACT),
@@ -259,18 +320,27 @@ def _add_conservation(equations: _Equations, blocks: Sequence[Block], leaving: M
             equations.add([(unknown, 1.0)], 0.0, weight, 1.0, i)
 
 
-def _count_arithmetic(blocks: Sequence[Block], line_by_place: Mapping[tuple[str, int], Line]) -> dict:
+def _count_arithmetic(
+    blocks: Sequence[Block], line_by_place: Mapping[tuple[str, int], Line]
+) -> dict:
     """Count the machine code's floating-point instructions; return a dict: (file, line) to {block's index: number}."""
     counts: dict = defaultdict(lambda: defaultdict(float))
     for i, block in enumerate(blocks):
         for instruction in block.code:
-            if instruction.pipe == "fma" and (place := _find_place(instruction, line_by_place)):  # FFMA, FMUL, FADD
+            if instruction.pipe == "fma" and (
+                place := _find_place(instruction, line_by_place)
+            ):  # FFMA, FMUL, FADD
                 counts[place][i] += 1
     return counts
 
 
-def _equate_lines(equations: _Equations, blocks: Sequence[Block], line_by_place: Mapping[tuple[str, int], Line],
-                  arithmetic: Mapping, warps: int) -> list[tuple[dict, float, float]]:
+def _equate_lines(
+    equations: _Equations,
+    blocks: Sequence[Block],
+    line_by_place: Mapping[tuple[str, int], Line],
+    arithmetic: Mapping,
+    warps: int,
+) -> list[tuple[dict, float, float]]:
     """Add an equation per line of the source for its memory requests, and one for its floating-point operations.
 
     `line_by_place` has the engine's counts, `arithmetic` the machine code's instructions from `_count_arithmetic`.
@@ -289,9 +359,14 @@ def _equate_lines(equations: _Equations, blocks: Sequence[Block], line_by_place:
                 bytes_by_kind[key][i] += instruction.bytes
                 if instruction.predicate:
                     predicated_requests.add(key)
-            elif USERS_CONSTANT.search(instruction.arguments) and instruction.pipe in ("constant", "fma"):
+            elif USERS_CONSTANT.search(instruction.arguments) and instruction.pipe in (
+                "constant",
+                "fma",
+            ):
                 # A load, or arithmetic with a word of a __constant__ variable as an operand.
-                bytes_by_kind[place, "constant", "ld"][i] += 4 if instruction.pipe == "fma" else instruction.bytes
+                bytes_by_kind[place, "constant", "ld"][i] += (
+                    4 if instruction.pipe == "fma" else instruction.bytes
+                )
     rows = []
     for key, coefficients in bytes_by_kind.items():
         place, space, operation = key
@@ -302,8 +377,15 @@ def _equate_lines(equations: _Equations, blocks: Sequence[Block], line_by_place:
         if key in predicated_requests:  # not every execution makes a request
             slack = [(equations.add_unknown(), -1.0)]
             equations.add([(slack[0][0], 1.0)], 0.0, _WEAK, value)
-        equations.add([*coefficients.items(), *slack], value, _CONSTANT if space == "constant" else _EXACT, value)
-        if space != "constant" and not slack:  # nvcc may join constant loads, and slack takes any error
+        equations.add(
+            [*coefficients.items(), *slack],
+            value,
+            _CONSTANT if space == "constant" else _EXACT,
+            value,
+        )
+        if (
+            space != "constant" and not slack
+        ):  # nvcc may join constant loads, and slack takes any error
             rows.append((coefficients, value, 1 / 4))
     for place, coefficients in arithmetic.items():
         if value := line_by_place[place].arithmetic / warps:
@@ -312,8 +394,14 @@ def _equate_lines(equations: _Equations, blocks: Sequence[Block], line_by_place:
     return rows
 
 
-def _add_hints(equations: _Equations, blocks: Sequence[Block], arithmetic: Mapping, engine_trips: tuple[dict, dict],
-               warps: int, edges: Sequence[tuple[int, int]]) -> dict[int, float]:
+def _add_hints(
+    equations: _Equations,
+    blocks: Sequence[Block],
+    arithmetic: Mapping,
+    engine_trips: tuple[dict, dict],
+    warps: int,
+    edges: Sequence[tuple[int, int]],
+) -> dict[int, float]:
     """Add equations for what the engine's loops suggest: how often loops are entered, and blocks that never run.
 
     `arithmetic` is from `_count_arithmetic`, `engine_trips` from `count_trips`; `edges` are (block, its successor).
@@ -325,10 +413,16 @@ def _add_hints(equations: _Equations, blocks: Sequence[Block], arithmetic: Mappi
     for place, (entries, times, operations) in rows_by_place.items():
         iterations = times / entries  # of the engine's loop, each time that it is entered
         for block, number in arithmetic[place].items():
-            unrolled = number / operations  # iterations of the loop that one execution of the block makes
+            unrolled = (
+                number / operations
+            )  # iterations of the loop that one execution of the block makes
             if unrolled <= iterations * 1.01:  # 1 % here and below: rounding errors
-                limits[block] = min(limits.get(block, math.inf), entries / warps * int(iterations / unrolled + 0.01))
-            elif abs(unrolled / iterations - round(unrolled / iterations)) > 0.01:  # nor whole loops, unrolled together
+                limits[block] = min(
+                    limits.get(block, math.inf), entries / warps * int(iterations / unrolled + 0.01)
+                )
+            elif (
+                abs(unrolled / iterations - round(unrolled / iterations)) > 0.01
+            ):  # nor whole loops, unrolled together
                 unused.add(block)
     for block in unused:
         limits.pop(block, None)
@@ -336,13 +430,21 @@ def _add_hints(equations: _Equations, blocks: Sequence[Block], arithmetic: Mappi
     count = len(blocks)  # the unknowns of the edges come after those of the blocks
     graph_loops = find_loops([block.next for block in blocks])
     for loop in graph_loops:
-        entering = [(count + n, 1.0) for n, (i, to) in enumerate(edges) if to in loop.blocks and i not in loop.blocks]
+        entering = [
+            (count + n, 1.0)
+            for n, (i, to) in enumerate(edges)
+            if to in loop.blocks and i not in loop.blocks
+        ]
         if not entering or unused & loop.blocks:
             continue
         # The lines of the jumps back to its head: the engine's loops are known by such lines, too.
-        back = {place for latch in loop.latches for place in blocks[latch].code[-1].places} & entries_by_place.keys()
+        back = {
+            place for latch in loop.latches for place in blocks[latch].code[-1].places
+        } & entries_by_place.keys()
         if value := sum(entries_by_place[place] for place in back) / warps:
             equations.add(entering, value, _LOOP, value)
-        elif not back and not any(loop.blocks < other.blocks for other in graph_loops):  # unknown, and in no other loop
+        elif not back and not any(
+            loop.blocks < other.blocks for other in graph_loops
+        ):  # unknown, and in no other loop
             equations.add(entering, 1.0, _OUTERMOST, 1.0)
     return limits

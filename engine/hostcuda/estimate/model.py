@@ -23,7 +23,9 @@ PARTITIONS = 4  # of a multiprocessor; a partition issues one instruction per cy
 # Tensor cores: NVIDIA H100 white paper, 2048 multiplications and additions per cycle; one m16n8k16 has as many.
 RATES = {"fma": 4.0, "half": 4.0, "imad": 2.0, "alu": 2.0, "fp64": 2.0, "xu": 0.5, "tensor": 1.0}
 WARPS = MULTIPROCESSOR["sm_90"]["warps"]
-_CONSTANT_CYCLES = 2.0  # of the constant cache, per request: Nsight Compute's request cycles over its requests
+_CONSTANT_CYCLES = (
+    2.0  # of the constant cache, per request: Nsight Compute's request cycles over its requests
+)
 
 
 @dataclass(frozen=True)
@@ -36,7 +38,9 @@ class Card:
     clock_ghz: float
     dram_tb_s: float  # this and the next two: measured bandwidths
     l2_read_tb_s: float
-    l2_write_tb_s: float  # of whole sectors; a sector that is written in part takes up to twice as long
+    l2_write_tb_s: (
+        float  # of whole sectors; a sector that is written in part takes up to twice as long
+    )
     pipes: float  # the share of its peak rate that a busy pipe reaches
     issue: float  # the share of the issue slots that a busy kernel uses
     tags: float  # lines that the L1 cache looks up per cycle of a multiprocessor
@@ -67,7 +71,11 @@ def card(name: str) -> Card:
 
     Raises EngineError if no card has such a name, or several have: only cards with recorded times are known.
     """
-    matches = [known_card for known_card in cards().values() if name and name.lower() in known_card.name.lower()]
+    matches = [
+        known_card
+        for known_card in cards().values()
+        if name and name.lower() in known_card.name.lower()
+    ]
     if len(matches) != 1:
         raise EngineError(f"no estimate for {name!r}: times were recorded on {', '.join(cards())}")
     return matches[0]
@@ -85,23 +93,37 @@ def unit_times(work: Mapping[str, float], gpu: Card) -> dict[str, float]:
     misses = requests * figure("constant_misses")
     operand_misses = figure("operands") * figure("constant_misses")
     stored = SECTOR * work["stored_sectors"]  # bytes
-    written = min(1.0, work["stored_bytes"] / stored) if stored else 1.0  # share of the stored sectors
+    written = (
+        min(1.0, work["stored_bytes"] / stored) if stored else 1.0
+    )  # share of the stored sectors
     times = {  # 1 TB/s is 1e9 bytes per millisecond
         "DRAM": work["unique_bytes"] / (gpu.dram_tb_s * 1e9),
         "L2 reads": work["loaded_sectors"] * SECTOR / (gpu.l2_read_tb_s * 1e9),
-        "L2 writes": (2 - written) * stored / (gpu.l2_write_tb_s * 1e9),  # a sector written in part takes up to twice
+        "L2 writes": (2 - written)
+        * stored
+        / (gpu.l2_write_tb_s * 1e9),  # a sector written in part takes up to twice
         "L1 tags": work["global_lines"] / (cycles * gpu.tags),
-        "L1 data pipe": (figure("shared_wavefronts") + work["global_passes"]) / (cycles * gpu.pipes),
+        "L1 data pipe": (figure("shared_wavefronts") + work["global_passes"])
+        / (cycles * gpu.pipes),
         "constant cache": max(
             (_CONSTANT_CYCLES * requests + gpu.miss_cycles * misses) / (cycles * gpu.pipes),
-            gpu.misses_apart * (misses + operand_misses) / cycles)}
-    if f"{CODE}instructions" not in work:  # no machine code: the host's instructions, with the GPU's share of each kind
+            gpu.misses_apart * (misses + operand_misses) / cycles,
+        ),
+    }
+    if (
+        f"{CODE}instructions" not in work
+    ):  # no machine code: the host's instructions, with the GPU's share of each kind
         issued = sum(gpu.coarse[kind] * work[kind] for kind in gpu.coarse)
         times["instruction issue"] = issued / (cycles * PARTITIONS * gpu.issue)
         return times
-    queue = sum(figure(pipe) for pipe in ("global", "local", "shared", "constant", "mio"))  # of memory instructions
+    queue = sum(
+        figure(pipe) for pipe in ("global", "local", "shared", "constant", "mio")
+    )  # of memory instructions
     # Cycles: integer multiplications take the FMA pipe, too, which makes them at half its rate.
-    fma = max((figure("fma") + figure("half") + figure("imad")) / RATES["fma"], figure("imad") / RATES["imad"])
+    fma = max(
+        (figure("fma") + figure("half") + figure("imad")) / RATES["fma"],
+        figure("imad") / RATES["imad"],
+    )
     return times | {
         "instruction issue": figure("instructions") / (cycles * PARTITIONS * gpu.issue),
         "memory instructions": queue / cycles,  # one per cycle
@@ -110,7 +132,8 @@ def unit_times(work: Mapping[str, float], gpu: Card) -> dict[str, float]:
         "FP64 pipe": figure("fp64") / (RATES["fp64"] * cycles),
         "slow functions": figure("xu") / (RATES["xu"] * cycles),
         "tensor cores": figure("tensor") / (RATES["tensor"] * cycles),
-        "latency": _compute_latency(work, gpu)}
+        "latency": _compute_latency(work, gpu),
+    }
 
 
 def busiest_unit(work: Mapping[str, float], gpu: Card) -> str:
@@ -126,22 +149,30 @@ def interval_ms(work: Mapping[str, float], gpu: Card) -> tuple[float, float]:
     which is hidden while an earlier kernel runs.
     """
     low, high = gpu.intervals[busiest_unit(work, gpu)]
-    return low * (time_ms(work, gpu) - count_launches(work) * gpu.launch_ms), high * time_ms(work, gpu)
+    return low * (time_ms(work, gpu) - count_launches(work) * gpu.launch_ms), high * time_ms(
+        work, gpu
+    )
 
 
 def _compute_latency(work: Mapping[str, float], gpu: Card) -> float:
     """Return how long [ms] a launch takes if each warp waits only for the results of its own instructions."""
-    share_l2 = min(1.0, work["loaded_sectors"] / 4 / max(work["global_passes"], 1.0))  # of loads; 4 sectors per pass
+    share_l2 = min(
+        1.0, work["loaded_sectors"] / 4 / max(work["global_passes"], 1.0)
+    )  # of loads; 4 sectors per pass
     cycles_l1 = work[f"{CODE}warp_cycles"]
     cycles = cycles_l1 + share_l2 * (work[f"{CODE}warp_cycles_l2"] - cycles_l1)
-    blocks_at_once = min(_count_resident(work) * gpu.multiprocessors, work["blocks"] / count_launches(work))
+    blocks_at_once = min(
+        _count_resident(work) * gpu.multiprocessors, work["blocks"] / count_launches(work)
+    )
     # Cycles of a warp, times how often the card is filled with warps; GHz * 1e6 are cycles per millisecond.
     return work["warps"] * cycles / (blocks_at_once * work["block_warps"]) / (gpu.clock_ghz * 1e6)
 
 
 def filled_share(work: Mapping[str, float], gpu: Card) -> float:
     """Return the share of the GPU's places for resident warps that a launch fills, 0 to 1: few blocks fill little."""
-    warps_per_multiprocessor = work["blocks"] / count_launches(work) * work["block_warps"] / gpu.multiprocessors
+    warps_per_multiprocessor = (
+        work["blocks"] / count_launches(work) * work["block_warps"] / gpu.multiprocessors
+    )
     return min(work.get(f"{CODE}occupancy", 1.0), warps_per_multiprocessor / WARPS)
 
 

@@ -20,12 +20,26 @@ CODE = "code_"  # the prefix of figures that only the machine code tells
 PER_WARP = (
     "block_warps",
     "constant_misses",
-    *(f"{CODE}{name}" for name in ("occupancy", "constant_misses", "warp_cycles", "warp_cycles_l2", "missed")))
-_FROM_SHARED = {1: 1, 2: 1, 4: 1, 8: 1, 16: 2}  # wavefronts of a shared load without conflicts, by bytes per lane
+    *(
+        f"{CODE}{name}"
+        for name in ("occupancy", "constant_misses", "warp_cycles", "warp_cycles_l2", "missed")
+    ),
+)
+_FROM_SHARED = {
+    1: 1,
+    2: 1,
+    4: 1,
+    8: 1,
+    16: 2,
+}  # wavefronts of a shared load without conflicts, by bytes per lane
 
 
-def work(record: Mapping, flow: Sequence[Mapping], blocks: list[Block] | None = None,
-         facts: Mapping[str, int] | None = None) -> dict[str, float]:
+def work(
+    record: Mapping,
+    flow: Sequence[Mapping],
+    blocks: list[Block] | None = None,
+    facts: Mapping[str, int] | None = None,
+) -> dict[str, float]:
     """Compute the work of a launch.
 
     Parameters
@@ -56,22 +70,32 @@ def work(record: Mapping, flow: Sequence[Mapping], blocks: list[Block] | None = 
         warp; ``warp_cycles`` and ``warp_cycles_l2`` of a warp that runs alone, with its loads from the L1 or L2 cache;
         ``occupancy``, 0 to 1; and ``missed``, see `hostcuda.estimate.flow.Executions`.
     """
-    sites: dict = defaultdict(lambda: defaultdict(float))  # (space, operation) to sums over the lines of the source
-    for site in record["sites"]:  # {"file": "a.cu", "line": 3, "space": "global", "op": "ld", "size": 4, ...}
+    sites: dict = defaultdict(
+        lambda: defaultdict(float)
+    )  # (space, operation) to sums over the lines of the source
+    for site in record[
+        "sites"
+    ]:  # {"file": "a.cu", "line": 3, "space": "global", "op": "ld", "size": 4, ...}
         for name, value in site.items():
             if isinstance(value, int):
                 sites[site["space"], site["op"]][name] += value
     loads, stores = sites["global", "ld"], sites["global", "st"]
     block_warps = -(-math.prod(record["block"]) // WARP)
-    waiting_loads = sum(sites[space, "ld"]["requests"] for space in ("global", "shared"))  # warps wait for the values
+    waiting_loads = sum(
+        sites[space, "ld"]["requests"] for space in ("global", "shared")
+    )  # warps wait for the values
     constant = sites["constant", "ld"]
     shared_wavefronts = sum(sites["shared", op]["wavefronts"] for op in ("ld", "st", "atom"))
 
     def compute_miss_rate(occupancy):
         """Return the share of constant requests that miss the cache, 0 to 1, at an occupancy of 0 to 1."""
         resident = max(1, round(occupancy * MULTIPROCESSOR[ARCH]["warps"] / block_warps))
-        return constants.miss_rate(record["constant_traces"], block_warps, resident,
-                                   constant["requests"] / max(waiting_loads, 1))
+        return constants.miss_rate(
+            record["constant_traces"],
+            block_warps,
+            resident,
+            constant["requests"] / max(waiting_loads, 1),
+        )
 
     figures = {
         "blocks": math.prod(record["grid"]),
@@ -90,10 +114,16 @@ def work(record: Mapping, flow: Sequence[Mapping], blocks: list[Block] | None = 
         "shared_wavefronts": shared_wavefronts - _count_saved(record),
         "constant_requests": constant["wavefronts"],
         "constant_misses": compute_miss_rate(1.0),
-        "memory_instructions": sum(own["requests"] for (space, _), own in sites.items() if space != "local"),
-        "lane_bytes": sum(WARP * site["requests"] * site["size"] for site in record["sites"]
-                          if site["space"] == "global" and site["op"] in ("ld", "st")),
-        **_count_arithmetic(record, flow)}
+        "memory_instructions": sum(
+            own["requests"] for (space, _), own in sites.items() if space != "local"
+        ),
+        "lane_bytes": sum(
+            WARP * site["requests"] * site["size"]
+            for site in record["sites"]
+            if site["space"] == "global" and site["op"] in ("ld", "st")
+        ),
+        **_count_arithmetic(record, flow),
+    }
     if blocks and facts and len(blocks) <= MOST_BLOCKS:
         occupancy = occupancy_of(facts, record["block"], record["shared"])
         code_figures = _count_executed(solve(blocks, record, flow), record)
@@ -122,18 +152,27 @@ def _count_arithmetic(record: Mapping, flow: Sequence[Mapping]) -> dict[str, flo
     kinds = dict.fromkeys(WORK, 0.0)
     arithmetic = 0.0
     for block, times in zip(flow, count_executions(record, flow), strict=True):
-        for amounts in block["work"].values():  # {"a.cu:12": [2, 0, 1, 0, 1, 0, 3]}: instructions per kind of `WORK`
+        for amounts in block[
+            "work"
+        ].values():  # {"a.cu:12": [2, 0, 1, 0, 1, 0, 3]}: instructions per kind of `WORK`
             arithmetic += times * count_operations(amounts)
             for kind, amount in zip(WORK, amounts, strict=True):
                 kinds[kind] += times * amount
-    return {"arithmetic": arithmetic, "doubles": kinds["double"], "integer": kinds["integer"],
-            "branches": kinds["branch"], "divisions": kinds["divide"]}
+    return {
+        "arithmetic": arithmetic,
+        "doubles": kinds["double"],
+        "integer": kinds["integer"],
+        "branches": kinds["branch"],
+        "divisions": kinds["divide"],
+    }
 
 
 def _count_executed(run: Executions, record: Mapping) -> dict[str, float]:
     """Return the figures of `work` from the machine code, by name: `run` has the executions, `record` the counts."""
     pipes: dict[str, float] = defaultdict(float)
-    cycles_l1 = cycles_l2 = loads = operands = uniform = 0.0  # the last three: uses of __constant__ variables
+    cycles_l1 = cycles_l2 = loads = operands = uniform = (
+        0.0  # the last three: uses of __constant__ variables
+    )
     for times, block in zip(run.times, run.blocks, strict=True):
         for instruction in block.code:
             pipes[instruction.pipe] += times
@@ -150,32 +189,43 @@ def _count_executed(run: Executions, record: Mapping) -> dict[str, float]:
         "instructions": sum(pipes.values()),
         **pipes,
         # nvcc may join loads of variables, or keep words in registers; the other loads are of the launch's arguments.
-        "constant_requests": min(requests, loads) * (words / requests if requests else 1) + pipes["constant"] - loads,
+        "constant_requests": min(requests, loads) * (words / requests if requests else 1)
+        + pipes["constant"]
+        - loads,
         "operands": operands,
         "uniform_words": uniform,
         "shared_wavefronts": _count_shared(run, record),
         "warp_cycles": cycles_l1 / run.warps,
         "warp_cycles_l2": cycles_l2 / run.warps,
-        "missed": run.missed}
+        "missed": run.missed,
+    }
 
 
 def _count_shared(run: Executions, record: Mapping) -> float:
     """Return the wavefronts of shared memory: nvcc, whose code `run` has, joins the source's accesses (`record`)."""
-    widths_by_place: dict = defaultdict(lambda: defaultdict(int))  # ((file, line), "ld" or "st") to {bytes: number}
+    widths_by_place: dict = defaultdict(
+        lambda: defaultdict(int)
+    )  # ((file, line), "ld" or "st") to {bytes: number}
     for block in run.blocks:
         for instruction in block.code:
             if instruction.name in ("LDS", "LDSM", "STS"):
                 for place in instruction.places:
-                    widths_by_place[place, "st" if instruction.name == "STS" else "ld"][instruction.bytes] += 1
+                    widths_by_place[place, "st" if instruction.name == "STS" else "ld"][
+                        instruction.bytes
+                    ] += 1
     sites_by_place: dict = defaultdict(list)
     for site in record["sites"]:
         if site["space"] == "shared":
-            sites_by_place[(PurePath(site["file"] or "").name, site["line"]), site["op"]].append(site)
+            sites_by_place[(PurePath(site["file"] or "").name, site["line"]), site["op"]].append(
+                site
+            )
     wavefronts = 0.0
     for place_and_op, sites in sites_by_place.items():
         source_wavefronts = sum(site["wavefronts"] for site in sites)
         widths = widths_by_place.get(place_and_op)
-        if not widths or {*widths} == {site["size"] for site in sites}:  # nothing was joined, or the code is not known
+        if not widths or {*widths} == {
+            site["size"] for site in sites
+        }:  # nothing was joined, or the code is not known
             wavefronts += source_wavefronts
             continue
         moved_bytes = sum(site["requests"] * site["size"] for site in sites)
@@ -189,5 +239,10 @@ def _count_shared(run: Executions, record: Mapping) -> float:
 
 def merged(launch_works: Sequence[Mapping[str, float]], factor: float = 1.0) -> dict[str, float]:
     """Add up the `work` of several launches of a kernel, times `factor` for a larger grid; "kernel" is left out."""
-    return {name: value if name in PER_WARP else factor * sum(launch_work[name] for launch_work in launch_works)
-            for name, value in launch_works[0].items() if not isinstance(value, str)}
+    return {
+        name: value
+        if name in PER_WARP
+        else factor * sum(launch_work[name] for launch_work in launch_works)
+        for name, value in launch_works[0].items()
+        if not isinstance(value, str)
+    }

@@ -42,7 +42,9 @@ def find_angle_end(code: str, at: int) -> int | None:
 def split_spans(code: str, separator: str, start=0, end=None, angles=True) -> list[tuple[int, int]]:
     """Return the spans (start, end) of code[start:end] between separators outside of brackets; `angles`: also of <>."""
     end, spans, angle_depth, depth = len(code) if end is None else end, [], 0, 0
-    for match in re.compile(rf"{_BRACKET.pattern}|{re.escape(separator)}").finditer(code, start, end):
+    for match in re.compile(rf"{_BRACKET.pattern}|{re.escape(separator)}").finditer(
+        code, start, end
+    ):
         if match[0] == separator:
             if not angle_depth and not depth:
                 spans.append((start, match.start()))

@@ -8,24 +8,39 @@ Conversions without a cast show in no text: the compiler names them, and `cast_c
 import json
 import re
 
-from hostcuda.frontend.brackets import apply_edits, find_angle_end, find_closing_parenthesis, skip_bracket
+from hostcuda.frontend.brackets import (
+    apply_edits,
+    find_angle_end,
+    find_closing_parenthesis,
+    skip_bracket,
+)
 from hostcuda.frontend.scan import Scan
 
 CONVERSIONS = "-Wfloat-conversion"
 # conversion from 'float' to 'T' {aka 'int'}: the groups are T and int
-_CONVERSION = re.compile(r"conversion from '[^']*'(?: \{aka '[^']*'\})? to '([^']*)'(?: \{aka '([^']*)'\})?")
+_CONVERSION = re.compile(
+    r"conversion from '[^']*'(?: \{aka '[^']*'\})? to '([^']*)'(?: \{aka '([^']*)'\})?"
+)
 _WORDS = r"(?:(?:unsigned|signed|char|short|int|long)\b\s*)+"
 _NAMES = r"(?:std\s*::\s*)?(?:u?int(?:8|16|32|64)_t|s?size_t|ptrdiff_t|uchar|ushort|uint|ulong)"
 # <class T>, using T = int, typedef int T;
-_TYPE_NAMES = re.compile(r"\b(?:typename|class)\s+(\w+)\s*(?=[,>=])|\busing\s+(\w+)\s*=|\btypedef\b[^;(){}]*?(\w+)\s*;")
+_TYPE_NAMES = re.compile(
+    r"\b(?:typename|class)\s+(\w+)\s*(?=[,>=])|\busing\s+(\w+)\s*=|\btypedef\b[^;(){}]*?(\w+)\s*;"
+)
 _SHIFT = re.compile(r"(?<![<>])(?<!operator)(?<!operator )(<<|>>)(=?)(?![<>=])")
-_SMALL_COUNT = re.compile(r"\s*(?:[0-2]?\d|3[01])[uUlL]*\s*(?:[]);,}<>=&|^?:]|$)")  # a count that no width is less than
+_SMALL_COUNT = re.compile(
+    r"\s*(?:[0-2]?\d|3[01])[uUlL]*\s*(?:[]);,}<>=&|^?:]|$)"
+)  # a count that no width is less than
 _OPERAND_END = re.compile(r"(?:[\w\]>]|\boperator\s*\(\s*\))\s*$")
 _KEYWORD = re.compile(r"\b(?:return|case|else|do|throw)\s*$")
 # The begin of an operand; a word such as const follows the parameters of a function, not a cast.
-_OPERAND = re.compile(r"\s*(?!(?:const|noexcept|override|final|volatile|mutable)\b|->)[\w(.'\"+~!*&:-]")
+_OPERAND = re.compile(
+    r"\s*(?!(?:const|noexcept|override|final|volatile|mutable)\b|->)[\w(.'\"+~!*&:-]"
+)
 # The name, number or literal with which an operand begins, and what may follow: (...), [...], .member, ++, ::name.
-_PRIMARY = re.compile(r"\s*(?:(?:::)?\s*\w+(?:\s*::\s*\w+)*|\.?\d[\w.']*(?:(?<=[eEpP])[-+]\w+)?|\"[^\"]*\"|'[^']*')")
+_PRIMARY = re.compile(
+    r"\s*(?:(?:::)?\s*\w+(?:\s*::\s*\w+)*|\.?\d[\w.']*(?:(?<=[eEpP])[-+]\w+)?|\"[^\"]*\"|'[^']*')"
+)
 _SUFFIX = re.compile(r"\s*(?:([(\[])|(?:\.|->)\s*(?:template\s+)?\w+|\+\+|--|::\s*\w+)")
 
 
@@ -42,7 +57,9 @@ def _edit_shifts(code: str):
     """Yield edits (start, end, text) that make ``a << hostcuda::shift << n``, which shifts as a GPU, of ``a << n``."""
     # Of ``a <<= n`` they make ``a <<= hostcuda::shift = n``.
     for match in _SHIFT.finditer(code):
-        if _SMALL_COUNT.match(code, match.end()) or (match[0] == ">>" and _closes_two_lists(code, match.start())):
+        if _SMALL_COUNT.match(code, match.end()) or (
+            match[0] == ">>" and _closes_two_lists(code, match.start())
+        ):
             continue  # C++ does the same, or it is no shift
         yield match.end(), match.end(), f" hostcuda::shift {match[2] or match[1]}"
 
@@ -73,10 +90,14 @@ def _edit_casts(code: str, kinds: str):
             yield match.start(), match.end(), f"hostcuda_cast<{match[1].strip()}>("
             yield end, end, ")"
     # int(x) where an operand begins: after an operator, a bracket or "return".
-    for match in re.finditer(rf"(?:[-=(,+/%<?:&|^!~\[*]|\breturn)\s*\b({kinds})\s*\((?=\s*[^\s)*&])", code):
+    for match in re.finditer(
+        rf"(?:[-=(,+/%<?:&|^!~\[*]|\breturn)\s*\b({kinds})\s*\((?=\s*[^\s)*&])", code
+    ):
         close = find_closing_parenthesis(code, match.end() - 1)
         # Not a function's type, as in F<int(float, int *)>.
-        if close and not re.fullmatch(rf"[\w\s,:*&<>]*\b(?:float|double|{kinds})[\s\w*&]*", code[match.end() : close]):
+        if close and not re.fullmatch(
+            rf"[\w\s,:*&<>]*\b(?:float|double|{kinds})[\s\w*&]*", code[match.end() : close]
+        ):
             yield match.start(1), match.end(1), f"hostcuda_cast<{match[1].strip()}>"
 
 
@@ -88,13 +109,17 @@ def _find_operand_end(code: str, at: int, cast: re.Pattern):
         close = find_closing_parenthesis(code, inner.end() - 1)
         if close is None:
             return None
-        if cast.match(code, inner.end() - 1) or re.compile(r"\)\s*[\w.]*\w").match(code, close):  # (T)x
+        if cast.match(code, inner.end() - 1) or re.compile(r"\)\s*[\w.]*\w").match(
+            code, close
+        ):  # (T)x
             return _find_operand_end(code, close + 1, cast)
         at = close + 1
     elif primary := _PRIMARY.match(code, at):
         at, angle = primary.end(), re.compile(r"\s*<").match(code, primary.end())
         end = find_angle_end(code, angle.end() - 1) if angle else None
-        if end and re.compile(r"\s*(?:\(|::)").match(code, end + 1):  # f<3>(x) or a<3>::b, not a comparison
+        if end and re.compile(r"\s*(?:\(|::)").match(
+            code, end + 1
+        ):  # f<3>(x) or a<3>::b, not a comparison
             at = end + 1
     else:
         return None
@@ -113,13 +138,19 @@ def cast_conversions(text: str, printed: str, file: str):
         place = warning["locations"][0] if warning["locations"] else {"caret": {"file": ""}}
         if (kind := _CONVERSION.search(warning["message"])) and place["caret"]["file"] == file:
             caret = place["caret"]
-            first, operator, last = (starts[position["line"] - 1] + position["byte-column"] - 1
-                                     for position in (place.get("start", caret), caret, place.get("finish", caret)))
+            first, operator, last = (
+                starts[position["line"] - 1] + position["byte-column"] - 1
+                for position in (place.get("start", caret), caret, place.get("finish", caret))
+            )
             targets.setdefault((first, last + 1), (set(), operator))[0].add(kind[2] or kind[1])
     edits = []
     for (start, end), (kinds, operator) in targets.items():
-        if re.compile(r"[-+*/]=").match(text, operator):  # i += x: in exact.h, i += hostcuda::shift = x casts the sum
+        if re.compile(r"[-+*/]=").match(
+            text, operator
+        ):  # i += x: in exact.h, i += hostcuda::shift = x casts the sum
             edits.append((operator + 2, operator + 2, " hostcuda::shift ="))
-        elif len(kinds) == 1 and not any(start == a and end < b for a, b in targets):  # a longer one goes first
+        elif len(kinds) == 1 and not any(
+            start == a and end < b for a, b in targets
+        ):  # a longer one goes first
             edits += [(start, start, f"hostcuda_cast<{kinds.pop()}>("), (end, end, ")")]
     return apply_edits(text, edits)

@@ -10,45 +10,89 @@ launch becomes a call of ``hostcuda_call_kernel``, which has the same parameters
 
 import re
 
-from hostcuda.frontend.brackets import apply_edits, find_angle_end, find_closing_parenthesis, find_opening, split_spans
+from hostcuda.frontend.brackets import (
+    apply_edits,
+    find_angle_end,
+    find_closing_parenthesis,
+    find_opening,
+    split_spans,
+)
 from hostcuda.frontend.scan import Kernel, Scan
 
 MAIN = re.compile(r"\bmain\s*\(")
-_NAME = re.compile(r"(?P<type>(?:.*(?:[\s*&>]|\.\.\.))?)(?P<name>[A-Za-z_]\w*)$")  # of a template's parameter
-_TYPE_WORDS = {"class", "typename", "auto", "const", "volatile", "__restrict__", "int", "unsigned", "char", "short",
-               "long", "float", "double", "bool"}
+_NAME = re.compile(
+    r"(?P<type>(?:.*(?:[\s*&>]|\.\.\.))?)(?P<name>[A-Za-z_]\w*)$"
+)  # of a template's parameter
+_TYPE_WORDS = {
+    "class",
+    "typename",
+    "auto",
+    "const",
+    "volatile",
+    "__restrict__",
+    "int",
+    "unsigned",
+    "char",
+    "short",
+    "long",
+    "float",
+    "double",
+    "bool",
+}
 _VARIABLE = re.compile(r"[^=]*[\s*&>.](\w+)\s*(?:\[[^\]]*\]\s*)*(?:=|$)")  # of a parameter
-LAUNCH = re.compile(r"(?<!operator)(?<!operator )<<\s?<(?!<)")  # preprocessors may put a space between << and <
+LAUNCH = re.compile(
+    r"(?<!operator)(?<!operator )<<\s?<(?!<)"
+)  # preprocessors may put a space between << and <
 _CONFIGURED_OR_BRACKET = re.compile(r">>\s?>|[][(){}]")
 _LAMBDA = re.compile(r"(?<![\w)\]\s])\s*\[(?!\[)")  # a "[" that follows no operand
-_NO_TYPE = re.compile(r"(?:\s|\b(?:const|volatile|struct|class|enum|typename|__grid_constant__|__restrict__)\b)*$")
+_NO_TYPE = re.compile(
+    r"(?:\s|\b(?:const|volatile|struct|class|enum|typename|__grid_constant__|__restrict__)\b)*$"
+)
 
 
 def write_picks(kernel: Kernel, names: "Names"):
     """Return functions to put behind a kernel's declaration, so that launches can choose it, or ""; extend `names`."""
     key, defined = (kernel.scope, kernel.name, len(kernel.parameters)), kernel.open < kernel.close
-    if "<" in kernel.name or key in names.declared:  # a specialization; the definition of what was declared
+    if (
+        "<" in kernel.name or key in names.declared
+    ):  # a specialization; the definition of what was declared
         return ""
     if not defined:
         names.declared.add(key)
     edits, arguments = _name_parameters(kernel.template_head, 0) if kernel.template else ([], "")
-    if arguments is None:  # the template's parameters are not understood: it is launched through a pointer
+    if (
+        arguments is None
+    ):  # the template's parameters are not understood: it is launched through a pointer
         return ""
     head = apply_edits(kernel.template_head, edits)
     names.launched.add(kernel.name)
     pick = f"hostcuda::Pick<{write_pointer(kernel, arguments)}>"
-    parameters = [_add_name(parameter, f"hostcuda_{i}") for i, parameter in enumerate(kernel.parameters)]
-    declarations, variables = ", ".join(parameters), [_find_name(parameter) for parameter in parameters]
-    text = (f"{head} static inline {pick} hostcuda_pick_{kernel.name}({declarations}) {kernel.requires} "
-            "{ return {}; }")
+    parameters = [
+        _add_name(parameter, f"hostcuda_{i}") for i, parameter in enumerate(kernel.parameters)
+    ]
+    declarations, variables = (
+        ", ".join(parameters),
+        [_find_name(parameter) for parameter in parameters],
+    )
+    text = (
+        f"{head} static inline {pick} hostcuda_pick_{kernel.name}({declarations}) {kernel.requires} "
+        "{ return {}; }"
+    )
     # For lambdas, and default arguments also of a declaration: a function that passes its arguments on to the launch.
-    if declarations and all(variables) and kernel.name not in variables and (defined or "=" in declarations):
+    if (
+        declarations
+        and all(variables)
+        and kernel.name not in variables
+        and (defined or "=" in declarations)
+    ):
         names.called.add(kernel.name)
         if "=" in declarations:
             names.defaulted.add(kernel.name)
         passed = ", ".join(variables)
-        text += (f" {head} static inline void hostcuda_call_{kernel.name}(const hostcuda::Config &hostcuda_config, "
-                 f"{declarations}) {kernel.requires} {{ hostcuda::launch<{pick}>(hostcuda_config)({passed}); }}")
+        text += (
+            f" {head} static inline void hostcuda_call_{kernel.name}(const hostcuda::Config &hostcuda_config, "
+            f"{declarations}) {kernel.requires} {{ hostcuda::launch<{pick}>(hostcuda_config)({passed}); }}"
+        )
     return f' extern "C++" {{ {text} }}'
 
 
@@ -81,7 +125,7 @@ def _add_name(parameter: str, name: str):
     declaration = remove_default(parameter)
     if _find_name(declaration) or declaration.endswith((")", "]")):
         return parameter
-    return f"{declaration} {name}{parameter[len(declaration):]}"
+    return f"{declaration} {name}{parameter[len(declaration) :]}"
 
 
 def remove_default(parameter: str):
@@ -109,7 +153,9 @@ def _name_parameters(code: str, at: int):
 def edit_launches(scan: Scan, names: "Names"):
     """Yield edits (start, end, text) of the launches in host code; `names`: the program's kernels."""
     for match in LAUNCH.finditer(scan.code):
-        if not scan.on_device(match.start()) and (edit := _edit_launch(scan.code, match.start(), match.end(), names)):
+        if not scan.on_device(match.start()) and (
+            edit := _edit_launch(scan.code, match.start(), match.end(), names)
+        ):
             start, end, new = edit
             yield start, end, new + scan.newlines(start, end)
 
@@ -123,14 +169,23 @@ def _edit_launch(code: str, at: int, inside: int, names: "Names"):
     if start is None or not end:
         return None
     after = opening.end()  # behind the parenthesis: the new text has one of its own
-    kernel, config = " ".join(code[start:at].split()), " ".join(code[inside : close.start()].split())
+    kernel, config = (
+        " ".join(code[start:at].split()),
+        " ".join(code[inside : close.start()].split()),
+    )
     arguments = " ".join(code[after:end].split())
     name = re.fullmatch(r"((?:\w+\s*::\s*)*)(\w+)((?:\s*<.*>)?)", kernel)
-    has_lambda = bool(_LAMBDA.search(arguments))  # not within decltype(hostcuda_pick_...): each lambda has its own type
+    has_lambda = bool(
+        _LAMBDA.search(arguments)
+    )  # not within decltype(hostcuda_pick_...): each lambda has its own type
     with_lambda = name and has_lambda and name[2] in names.called
     if with_lambda or (name and name[2] in names.defaulted):
         comma = ", " if arguments else ""
-        return start, after, f"{name[1]}hostcuda_call_{kernel[name.start(2):]}(hostcuda::Config({config}){comma}"
+        return (
+            start,
+            after,
+            f"{name[1]}hostcuda_call_{kernel[name.start(2) :]}(hostcuda::Config({config}){comma}",
+        )
     if name and name[2] in names.launched and not has_lambda:
         pick = f"decltype({name[1]}hostcuda_pick_{name[2]}{name[3]}({arguments}))"
         return start, after, f"hostcuda::launch<{pick}>(hostcuda::Config({config}))("
@@ -148,10 +203,17 @@ def _find_kernel_start(code: str, at: int):
                 return start
             start, at = opening if code[at - 1] == ")" else start, opening
             continue
-        name = re.search(r"[A-Za-z_]\w*$", code[max(0, at - 256) : at])  # 256: longer than names are
+        name = re.search(
+            r"[A-Za-z_]\w*$", code[max(0, at - 256) : at]
+        )  # 256: longer than names are
         if not name or name.group() in ("return", "else", "do"):
             return start
-        if name.group() in ("if", "for", "while", "switch"):  # the parentheses were those of a condition
+        if name.group() in (
+            "if",
+            "for",
+            "while",
+            "switch",
+        ):  # the parentheses were those of a condition
             return start_before
         start = at = at - len(name.group())
         joined = re.search(r"(?:::|\.|->)\s*$", code[max(0, at - 256) : at])
@@ -179,4 +241,6 @@ class Names:
         self.launched = set()  # names for which there is a ``hostcuda_pick_``
         self.called = set()  # names for which there is a ``hostcuda_call_``
         self.defaulted = set()  # of these, the kernels with default arguments
-        self.declared = set()  # (scope, name, number of parameters) of kernels declared before they were defined
+        self.declared = (
+            set()
+        )  # (scope, name, number of parameters) of kernels declared before they were defined

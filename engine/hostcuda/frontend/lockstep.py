@@ -38,8 +38,12 @@ def find_unsynchronized(text: str):
         if scan.scope(start) is None or scan.scope(start + 1) is not None:
             continue  # within a function, or a namespace
         head = scan.declaration_start(start)
-        is_kernel = "__global__" in scan.code[head:start]  # its parameters, in the head, point to global memory
-        for name in _find_volatile_names(scan.code[start if is_kernel else head : end], shared, is_kernel):
+        is_kernel = (
+            "__global__" in scan.code[head:start]
+        )  # its parameters, in the head, point to global memory
+        for name in _find_volatile_names(
+            scan.code[start if is_kernel else head : end], shared, is_kernel
+        ):
             if read := _find_unsafe_read(scan.code, name, start, end):
                 reads.append((*scan.place(read[0]), *read[1:]))
     return sorted(reads)
@@ -62,7 +66,10 @@ def _find_unsafe_read(code: str, name: str, start: int, end: int):
     events = sorted(_find_events(code, name, start, end))
     loops = (loop.start() for loop in _LOOP.finditer(code, start, end))
     # The function once, and each loop twice: a read may need a write of the round before.
-    for first, last, repeats in ((start, end, 1), *((loop, find_statement_end(code, loop), 2) for loop in loops)):
+    for first, last, repeats in (
+        (start, end, 1),
+        *((loop, find_statement_end(code, loop), 2) for loop in loops),
+    ):
         written = []  # the indices since the last synchronization
         for at, kind, index in [event for event in events if first <= event[0] < last] * repeats:
             if kind == "sync":

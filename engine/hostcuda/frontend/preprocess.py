@@ -21,10 +21,15 @@ from hostcuda.frontend.scan import without_comments
 from hostcuda.host import toolchain
 
 SKELETON = "kernel.cpp"  # the file's name for what the engine writes around the source
-_MARKER = re.compile(r'^# (?P<line>\d+) "(?P<file>(?:[^"\\\n]|\\.)*)"(?P<flags>(?: \d)*)\n', re.MULTILINE)
+_MARKER = re.compile(
+    r'^# (?P<line>\d+) "(?P<file>(?:[^"\\\n]|\\.)*)"(?P<flags>(?: \d)*)\n', re.MULTILINE
+)
 _LINE = re.compile(r'\s*#\s*(?:line\s+)?(\d+)(?:\s+"((?:[^"\\]|\\.)*)")?')
 # #define name body, #define name(parameters) body, #undef name
-_MACRO = re.compile(r"^#(?:define (?P<name>\w+)(?P<parameters>\()?(?P<body>.*)|undef (?P<gone>\w+).*)$", re.MULTILINE)
+_MACRO = re.compile(
+    r"^#(?:define (?P<name>\w+)(?P<parameters>\()?(?P<body>.*)|undef (?P<gone>\w+).*)$",
+    re.MULTILINE,
+)
 _UNROLL = re.compile(r"\s*#\s*pragma\s+unroll\b")
 _RAW = re.compile(r'"(?:[^"\\\n]|\\.)*"|R"(?P<fence>[^()\\\s]{0,16})\(.*?\)(?P=fence)"', re.DOTALL)
 _TOKEN = re.compile(r'\w+|"(?:[^"\\]|\\.)*+"?|\S')  # a text without its end ends with the line
@@ -40,7 +45,9 @@ class Preprocessed:
     headers: list  # of paths: the user's headers that were read
     asked: list  # of paths: where the files might be that ``__has_include`` asks for
     of_cuda: bool  # whether a header of CUDA was read
-    error: tuple[list, str, str] | None = None  # the command that failed, and what it printed; None if it did not
+    error: tuple[list, str, str] | None = (
+        None  # the command that failed, and what it printed; None if it did not
+    )
 
 
 def preprocess(text: str, command: list[str], folder: Path, include_dirs):
@@ -49,7 +56,9 @@ def preprocess(text: str, command: list[str], folder: Path, include_dirs):
     `command` is the compiler's, with its flags and include options. `folder` is the build folder: the text of
     headers is written into it. `include_dirs`, of the user's headers, are among the options, too.
     """
-    place = folder / "first"  # "#include" looks for a file beside this one, and the build folder has the user's source
+    place = (
+        folder / "first"
+    )  # "#include" looks for a file beside this one, and the build folder has the user's source
     place.mkdir(exist_ok=True)
     (place / "unit.cpp").write_text(text, encoding="utf-8", errors="surrogateescape")
     files = ["-MMD", "-MF", "first/unit.d", "-o", "first/unit.i", "first/unit.cpp"]
@@ -63,13 +72,19 @@ def preprocess(text: str, command: list[str], folder: Path, include_dirs):
     # A rule for ``make``, as "unit.o: first/unit.cpp /usr/include/math.h my\ header.h".
     rule = _read(place / "unit.d").replace("\\\n", " ").partition(": ")[2].strip()
     files = {folder / word.replace("\\ ", " ") for word in re.split(r"(?<!\\)\s+", rule)}
-    headers = sorted(path for path in files if folder not in path.parents and not _is_engines(str(path)))
-    names = {name for source in (text, *map(_read, headers)) for name in _HAS_INCLUDE.findall(source)}
+    headers = sorted(
+        path for path in files if folder not in path.parents and not _is_engines(str(path))
+    )
+    names = {
+        name for source in (text, *map(_read, headers)) for name in _HAS_INCLUDE.findall(source)
+    }
     places = {*include_dirs, *(path.parent for path in headers)} if names else ()
     asked = [place / name for place in places for name in names]
     # leave.h: all that the engine puts before a file that nvcc leaves to the host's compiler.
     of_cuda = any(_is_engines(str(path)) and path.name != "leave.h" for path in files)
-    return Preprocessed(_Assembly(folder, text).assemble(output).replace(_BREAK, "\n"), headers, asked, of_cuda)
+    return Preprocessed(
+        _Assembly(folder, text).assemble(output).replace(_BREAK, "\n"), headers, asked, of_cuda
+    )
 
 
 def _read(path):
@@ -86,7 +101,9 @@ class _Assembly:
     def __init__(self, folder: Path, source: str):
         self.folder = folder
         self.written = []  # pieces of the text
-        self.place = None  # file and line of what is written next; None: only a new line marker will tell
+        self.place = (
+            None  # file and line of what is written next; None: only a new line marker will tell
+        )
         self.pending = ()  # file, line and text of the user's line that is to be written
         self.held = []  # pieces of the text of other headers, which is to be written into a file of its own
         self.files = 0  # the number of files that hold such text
@@ -97,17 +114,27 @@ class _Assembly:
     def _read_originals(self, file: str, text: str):
         """Add the lines of a file's text to `originals`, as its ``#line`` directives number them."""
         line = 1
-        for text_line in without_comments(text.replace("\r\n", "\n").removeprefix("\ufeff")).split("\n"):
+        for text_line in without_comments(text.replace("\r\n", "\n").removeprefix("\ufeff")).split(
+            "\n"
+        ):
             if renumbered := _LINE.match(text_line):
-                line, file = int(renumbered[1]), renumbered[2] if renumbered[2] is not None else file
+                line, file = (
+                    int(renumbered[1]),
+                    renumbered[2] if renumbered[2] is not None else file,
+                )
             else:
                 self.originals[file, line] = text_line
                 line += 1
 
     def assemble(self, output: str):
         """Return the text made of the preprocessor's `output`; write the files that it includes."""
-        markers = [*_MARKER.finditer(output, output.index(f'# 1 "{SKELETON}"'))]  # behind the engine's own includes
-        last_place, of_user = None, True  # the user's last (file, line); whether the current file is the user's
+        markers = [
+            *_MARKER.finditer(output, output.index(f'# 1 "{SKELETON}"'))
+        ]  # behind the engine's own includes
+        last_place, of_user = (
+            None,
+            True,
+        )  # the user's last (file, line); whether the current file is the user's
         includers = []  # for the files around it: whether they are the user's, and what is written next there
         for marker, following in zip(markers, [*markers[1:], None], strict=True):
             chunk = output[marker.end() : following.start() if following else len(output)]
@@ -116,7 +143,9 @@ class _Assembly:
                 includers.append((of_user, self.place))
                 of_user = not ("3" in flags or _is_engines(file))
                 if of_user:
-                    if self.place is None or self.place[0] != last_place[0]:  # a header begins in the file around it
+                    if (
+                        self.place is None or self.place[0] != last_place[0]
+                    ):  # a header begins in the file around it
                         self._mark(*last_place)
                     self._enter(file)
             elif "2" in flags and includers:
@@ -194,7 +223,10 @@ class _Assembly:
     def _expand_pragma(self, pragma: str):
         """Return the text of a pragma with macros expanded: g++ leaves them in pragmas that it does not know."""
         for _ in self.macros:  # each round expands macros in macros
-            before, pragma = pragma, re.sub(r"\w+", lambda match: self.macros.get(match[0], match[0]), pragma)
+            before, pragma = (
+                pragma,
+                re.sub(r"\w+", lambda match: self.macros.get(match[0], match[0]), pragma),
+            )
             if pragma == before:
                 break
         return pragma

@@ -18,25 +18,59 @@ class Operand:
 
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _TYPES = {  # PTX's types in C++
-    "pred": "bool", "b8": "unsigned char", "u8": "unsigned char", "s8": "signed char", "b16": "unsigned short",
-    "u16": "unsigned short", "s16": "short", "b32": "unsigned int", "u32": "unsigned int", "s32": "int",
-    "b64": "unsigned long long", "u64": "unsigned long long", "s64": "long long", "f32": "float", "f64": "double",
+    "pred": "bool",
+    "b8": "unsigned char",
+    "u8": "unsigned char",
+    "s8": "signed char",
+    "b16": "unsigned short",
+    "u16": "unsigned short",
+    "s16": "short",
+    "b32": "unsigned int",
+    "u32": "unsigned int",
+    "s32": "int",
+    "b64": "unsigned long long",
+    "u64": "unsigned long long",
+    "s64": "long long",
+    "f32": "float",
+    "f64": "double",
 }
 _SPECIAL = {  # special registers, without the %, as C++ expressions
-    "laneid": "hostcuda::lane_id()", "warpid": "hostcuda::ptx::thread_number() / 32",
-    "nwarpid": "(hostcuda::ptx::block_threads() + 31) / 32", "smid": "0u", "nsmid": "1u",
+    "laneid": "hostcuda::lane_id()",
+    "warpid": "hostcuda::ptx::thread_number() / 32",
+    "nwarpid": "(hostcuda::ptx::block_threads() + 31) / 32",
+    "smid": "0u",
+    "nsmid": "1u",
     "lanemask_eq": "(1u << hostcuda::lane_id())",
-    "lanemask_lt": "((1u << hostcuda::lane_id()) - 1)", "lanemask_le": "((2u << hostcuda::lane_id()) - 1)",
-    "lanemask_ge": "~((1u << hostcuda::lane_id()) - 1)", "lanemask_gt": "~((2u << hostcuda::lane_id()) - 1)",
-    "clock": "(unsigned)clock64()", "clock64": "clock64()", "globaltimer": "hostcuda::ptx::nanoseconds()",
-    **{f"{name}.{axis}": f"{variable}.{axis}" for axis in "xyz" for name, variable in (
-        ("tid", "threadIdx"), ("ntid", "blockDim"), ("ctaid", "blockIdx"), ("nctaid", "gridDim"))},
+    "lanemask_lt": "((1u << hostcuda::lane_id()) - 1)",
+    "lanemask_le": "((2u << hostcuda::lane_id()) - 1)",
+    "lanemask_ge": "~((1u << hostcuda::lane_id()) - 1)",
+    "lanemask_gt": "~((2u << hostcuda::lane_id()) - 1)",
+    "clock": "(unsigned)clock64()",
+    "clock64": "clock64()",
+    "globaltimer": "hostcuda::ptx::nanoseconds()",
+    **{
+        f"{name}.{axis}": f"{variable}.{axis}"
+        for axis in "xyz"
+        for name, variable in (
+            ("tid", "threadIdx"),
+            ("ntid", "blockDim"),
+            ("ctaid", "blockIdx"),
+            ("nctaid", "gridDim"),
+        )
+    },
 }
 
 # Products of matrices: name -> (depth k, type of elements, type of sums, number of registers of A, of B, constraints of
 # the sums' registers). Of the constraints, "f" is for a float and "r" for 32 bits: two halves, or one number in TF32.
 _PRODUCTS = {
-    f"mma.sync.aligned.m16n8k{k}.row.col.{sums}.{name}.{name}.{sums}": (k, element, type_, a, b, letters)
+    f"mma.sync.aligned.m16n8k{k}.row.col.{sums}.{name}.{name}.{sums}": (
+        k,
+        element,
+        type_,
+        a,
+        b,
+        letters,
+    )
     for name, element, depths in (
         ("f16", "__half", {16: (4, 2), 8: (2, 1)}),
         ("bf16", "__nv_bfloat16", {16: (4, 2), 8: (2, 1)}),
@@ -50,18 +84,50 @@ _PRODUCTS = {
 # Further instructions with one result: a regular expression of the name, the type of the result, the number of inputs,
 # and a format of the C++ expression: {value} is the first input, {words} are all inputs as 32-bit words.
 _FORMULAS = (
-    (r"cvta\.to\.shared\.u(?:64|32)", "size_t", 1, "__cvta_generic_to_shared((const void *)(size_t){value})"),
+    (
+        r"cvta\.to\.shared\.u(?:64|32)",
+        "size_t",
+        1,
+        "__cvta_generic_to_shared((const void *)(size_t){value})",
+    ),
     (r"cvt\.rna\.tf32\.f32", "float", 1, "nvcuda::wmma::__float_to_tf32({value})"),
     (r"cvt\.u(?:64\.u32|32\.u64)", "unsigned long long", 1, "{value}"),
-    (r"lop3\.b32", "unsigned int", 4, "hostcuda::ptx::lop3({words[0]}, {words[1]}, {words[2]}, {words[3]})"),
-    (r"vabsdiff4\.u32\.u32\.u32\.add", "unsigned int", 3, "__vsadu4({words[0]}, {words[1]}) + {words[2]}"),
+    (
+        r"lop3\.b32",
+        "unsigned int",
+        4,
+        "hostcuda::ptx::lop3({words[0]}, {words[1]}, {words[2]}, {words[3]})",
+    ),
+    (
+        r"vabsdiff4\.u32\.u32\.u32\.add",
+        "unsigned int",
+        3,
+        "__vsadu4({words[0]}, {words[1]}) + {words[2]}",
+    ),
 )
 
 # Operations with as many inputs as their functions have parameters, on values of the type at the end of their names.
 _INPUTS = {
-    "mov": 1, "not": 1, "neg": 1, "abs": 1, "add": 2, "sub": 2, "mul": 2, "mul.lo": 2, "min": 2, "max": 2, "and": 2,
-    "or": 2, "xor": 2, "shl": 2, "shr": 2, "mad.lo": 3, "fma": 3,
-    **{f"{name}.approx": 1 for name in ("ex2", "lg2", "rcp", "rsqrt", "sqrt", "sin", "cos", "tanh")},
+    "mov": 1,
+    "not": 1,
+    "neg": 1,
+    "abs": 1,
+    "add": 2,
+    "sub": 2,
+    "mul": 2,
+    "mul.lo": 2,
+    "min": 2,
+    "max": 2,
+    "and": 2,
+    "or": 2,
+    "xor": 2,
+    "shl": 2,
+    "shr": 2,
+    "mad.lo": 3,
+    "fma": 3,
+    **{
+        f"{name}.approx": 1 for name in ("ex2", "lg2", "rcp", "rsqrt", "sqrt", "sin", "cos", "tanh")
+    },
     **{f"setp.{relation}": 2 for relation in ("eq", "ne", "lt", "le", "gt", "ge")},
 }
 _OPERATION = re.compile(
@@ -80,7 +146,9 @@ _ACCESS = re.compile(
     r"(?P<kind>ld|st)\.(?P<space>global|shared)(?:::cta)?(?:\.(?:nc|c[agsv]|lu|w[bt]|L[12]::\w+))*"
     rf"(?:\.v(?P<count>[24]))?\.(?P<type>{'|'.join(_TYPES)})"
 )
-_LDMATRIX = re.compile(r"ldmatrix\.sync\.aligned\.m8n8\.x(?P<count>[124])(?P<turned>\.trans)?\.shared(?:::cta)?\.b16")
+_LDMATRIX = re.compile(
+    r"ldmatrix\.sync\.aligned\.m8n8\.x(?P<count>[124])(?P<turned>\.trans)?\.shared(?:::cta)?\.b16"
+)
 _KNOWN_INSTRUCTIONS = (
     "mma.sync.aligned of f16, bf16 and tf32 (m16n8k16, k8, k4), ldmatrix, cp.async, bar.sync, membar and fence, "
     f"ld and st, {', '.join(_INPUTS)}, selp, lop3, trap, vabsdiff4.u32.u32.u32.add, cvta.to.shared, cvt.rna.tf32, "
@@ -127,8 +195,14 @@ class _Statement:
     def write_to(self, text: str):
         """Return the C++ expression of an operand that is written; refuse an input, and what is no register."""
         number = re.fullmatch(r"%(\d+)", text)
-        if number and int(number[1]) < len(self.operands) and not self.operands[int(number[1])].output:
-            raise ValueError(f"inline PTX writes {text}, which is not an output of its asm statement")
+        if (
+            number
+            and int(number[1]) < len(self.operands)
+            and not self.operands[int(number[1])].output
+        ):
+            raise ValueError(
+                f"inline PTX writes {text}, which is not an output of its asm statement"
+            )
         if not number and text not in self.declared:
             raise ValueError(f"inline PTX cannot write {text or '(none)'}")
         return self.read(text)
@@ -163,19 +237,36 @@ class _Statement:
         letters, operands = (sums, "r" * a, "r" * b, sums), dict(enumerate(self.operands))
         groups = [[int(n) for n in re.findall(r"%(\d+)", group)] for group in text.split("}")[:-1]]
         understood = ",".join("{" + ",".join(f"%{n}" for n in group) + "}" for group in groups)
-        given = tuple("".join(operands[n].letter for n in group if n in operands) for group in groups)
+        given = tuple(
+            "".join(operands[n].letter for n in group if n in operands) for group in groups
+        )
         is_text_understood = understood == text.replace(" ", "")
-        if not is_text_understood or given != letters or not all(operands[n].output for n in groups[0]):
-            wanted = ", ".join("{" + ", ".join(f'"{letter}"' for letter in group) + "}" for group in letters)
-            raise ValueError(f"{instruction} takes the registers {wanted}, of which the first group are outputs")
+        if (
+            not is_text_understood
+            or given != letters
+            or not all(operands[n].output for n in groups[0])
+        ):
+            wanted = ", ".join(
+                "{" + ", ".join(f'"{letter}"' for letter in group) + "}" for group in letters
+            )
+            raise ValueError(
+                f"{instruction} takes the registers {wanted}, of which the first group are outputs"
+            )
         # A constraint's letter is also the function that reads a variable's bits.
-        output, *inputs = (", ".join(f"hostcuda::ptx::{operands[n].letter}(p{n})" for n in group) for group in groups)
+        output, *inputs = (
+            ", ".join(f"hostcuda::ptx::{operands[n].letter}(p{n})" for n in group)
+            for group in groups
+        )
         arguments = ", ".join(f"{{{group}}}" for group in inputs)
         return f"hostcuda::ptx::mma<{k}, {element}, {type_}>({arguments}).to({output}); "
 
     def translate_access(self, match: re.Match, instruction: str, operands: list[str]):
         """Return the C++ statement for a load or store, a match of `_ACCESS`; `operands`: (registers, address)."""
-        names, type_, count = _split(operands[0].strip("{}")), _TYPES[match["type"]], int(match["count"] or 1)
+        names, type_, count = (
+            _split(operands[0].strip("{}")),
+            _TYPES[match["type"]],
+            int(match["count"] or 1),
+        )
         if len(names) != count:
             raise ValueError(f"{instruction} takes {count} registers, not {len(names)}")
         place = f"hostcuda::ptx::{match['space']}_at({self.read_address(operands[1])})"
@@ -186,19 +277,30 @@ class _Statement:
     def translate_operation(self, match: re.Match, instruction: str, operands: list[str]):
         """Return the C++ statement for an operation on values of one type, a match of `_OPERATION` such as add.s32."""
         name, type_ = match["name"], _TYPES[match["type"]]
-        if name == "mov" and len(operands) == 2 and "{" in instruction + "".join(operands):  # mov.b64 %0, {a, b}
+        if (
+            name == "mov" and len(operands) == 2 and "{" in instruction + "".join(operands)
+        ):  # mov.b64 %0, {a, b}
             if operands[0].startswith("{"):
                 parts = ", ".join(map(self.write_to, _split(operands[0].strip("{}"))))
                 return f"hostcuda::ptx::unpack<{type_}>({self.read(operands[1])}, {parts}); "
             parts = ", ".join(map(self.read, _split(operands[1].strip("{}"))))
             return self._put(type_, operands[0], f"hostcuda::ptx::pack<{type_}>({parts})")
         if len(operands) != 1 + _INPUTS[name]:
-            raise ValueError(f"{instruction} takes {1 + _INPUTS[name]} operands, not {len(operands)}")
+            raise ValueError(
+                f"{instruction} takes {1 + _INPUTS[name]} operands, not {len(operands)}"
+            )
         result_type = "bool" if name.startswith("setp") else type_
-        function = re.sub(r"\.(?:lo|approx)", "", name.replace("setp.", "is_")) + "_"  # is_eq_ of setp.eq
+        function = (
+            re.sub(r"\.(?:lo|approx)", "", name.replace("setp.", "is_")) + "_"
+        )  # is_eq_ of setp.eq
         is_shift = name in ("shl", "shr")  # its second input, the count, always has 32 bits
-        values = [self._get("unsigned int" if is_shift and i else type_, text) for i, text in enumerate(operands[1:])]
-        return self._put(result_type, operands[0], f"hostcuda::ptx::{function}<{type_}>({', '.join(values)})")
+        values = [
+            self._get("unsigned int" if is_shift and i else type_, text)
+            for i, text in enumerate(operands[1:])
+        ]
+        return self._put(
+            result_type, operands[0], f"hostcuda::ptx::{function}<{type_}>({', '.join(values)})"
+        )
 
     def _get(self, type_: str, operand: str):
         """Return the C++ expression of an operand's bits as a C++ type, such as "float"."""
@@ -213,15 +315,21 @@ class _Statement:
         names = _split(operands[0].strip("{}"))
         if len(names) != int(match["count"]):
             raise ValueError(f"{instruction} writes {match['count']} registers, not {len(names)}")
-        written = ", ".join(f"hostcuda::ptx::r({self.write_to(name)})" for name in names)  # r: as registers of 32 bits
+        written = ", ".join(
+            f"hostcuda::ptx::r({self.write_to(name)})" for name in names
+        )  # r: as registers of 32 bits
         is_transposed = "true" if match["turned"] else "false"
         place = f"hostcuda::ptx::shared_at({self.read_address(operands[1])})"
-        return f"hostcuda::ptx::ldmatrix<{match['count']}, {is_transposed}>({place}).to({written}); "
+        return (
+            f"hostcuda::ptx::ldmatrix<{match['count']}, {is_transposed}>({place}).to({written}); "
+        )
 
     def translate_copy(self, operands: list[str]):
         """Return the C++ statement for cp.async, with operands ``[destination], [source], size[, source_size]``."""
         destination, source = (self.read_address(operand) for operand in operands[:2])
-        sizes = (self._get("unsigned int", size) for size in (operands[2], operands[-1]))  # the last may be the third
+        sizes = (
+            self._get("unsigned int", size) for size in (operands[2], operands[-1])
+        )  # the last may be the third
         places = f"hostcuda::ptx::shared_at({destination}), hostcuda::ptx::global_at({source})"
         return f"hostcuda::ptx::cp_async({places}, {', '.join(sizes)}); "
 
@@ -241,18 +349,30 @@ class _Statement:
             return f"__syncwarp({self._get('unsigned int', operands[0])}); "
         if _COPY.fullmatch(instruction) and 3 <= len(operands) <= 4:
             return self.translate_copy(operands)
-        if (match := _ACCESS.fullmatch(instruction)) and len(operands) == 2:  # a store has its address first
-            return self.translate_access(match, instruction, operands if match["kind"] == "ld" else operands[::-1])
+        if (match := _ACCESS.fullmatch(instruction)) and len(
+            operands
+        ) == 2:  # a store has its address first
+            return self.translate_access(
+                match, instruction, operands if match["kind"] == "ld" else operands[::-1]
+            )
         if (match := _LDMATRIX.fullmatch(instruction)) and len(operands) == 2:
             return self.translate_matrices(match, instruction, operands)
         for pattern, type_, count, form in _FORMULAS:
             if re.fullmatch(pattern, instruction) and len(operands) == 1 + count:
                 words = [self._get("unsigned int", operand) for operand in operands[1:]]
-                return self._put(type_, operands[0], form.format(value=self.read(operands[1]), words=words))
-        if (match := re.fullmatch(r"selp\.(\w+)", instruction)) and match[1] in _TYPES and len(operands) == 4:
+                return self._put(
+                    type_, operands[0], form.format(value=self.read(operands[1]), words=words)
+                )
+        if (
+            (match := re.fullmatch(r"selp\.(\w+)", instruction))
+            and match[1] in _TYPES
+            and len(operands) == 4
+        ):
             type_ = _TYPES[match[1]]
             if_true, if_false = (self._get(type_, operand) for operand in operands[1:3])
-            return self._put(type_, operands[0], f"{self.read(operands[3])} ? {if_true} : {if_false}")
+            return self._put(
+                type_, operands[0], f"{self.read(operands[3])} ? {if_true} : {if_false}"
+            )
         if match := _OPERATION.fullmatch(instruction):
             return self.translate_operation(match, instruction, operands)
         raise ValueError(
@@ -276,11 +396,15 @@ def translate(template: str, operands: list[Operand]):
             continue
         if guard := re.match(r"@(!?)(\w+)\s+", words):
             if statement.declared.get(guard[2]) != "pred":
-                raise ValueError(f"the predicate {guard[2]} of inline PTX is not declared in its asm statement")
+                raise ValueError(
+                    f"the predicate {guard[2]} of inline PTX is not declared in its asm statement"
+                )
             result += f"if ({guard[1]}r_{guard[2]}) "
             words = words[guard.end() :]
         if words.startswith("."):
             result += statement.declare(words)
         else:
-            result += "{ " + statement.translate(*words.partition(" ")[::2]) + "} "  # its name, and the rest
+            result += (
+                "{ " + statement.translate(*words.partition(" ")[::2]) + "} "
+            )  # its name, and the rest
     return result

@@ -29,7 +29,10 @@ def _write_registration(kernel: Kernel, overloaded: bool, bounded: set[str]):
     name = kernel.name
     if overloaded:  # the type of its pointer selects the overload
         name = f"*{hostcode.write_pointer(kernel, '')}"
-    bounds, (template, arguments, _) = kernel.bounds, kernel.name.partition("<")  # arguments: "<" of f<3>
+    bounds, (template, arguments, _) = (
+        kernel.bounds,
+        kernel.name.partition("<"),
+    )  # arguments: "<" of f<3>
     if not bounds and arguments and template.strip() in bounded:
         bounds = f"{_BOUNDS}{kernel.name}::value"
     return f" HOSTCUDA_KERNEL_BOUNDS(({bounds}), {name})" if bounds else f" HOSTCUDA_KERNEL({name})"
@@ -43,7 +46,9 @@ _ATTRIBUTE = re.compile(
 )
 # At namespace scope a variable is needed: another name, with the right type, for the runtime's pointer.
 _ALIAS = 'asm("hostcuda_dynamic_shared") __attribute__((tls_model("initial-exec"), visibility("default")))'
-_UNSIZED = re.compile(r"(?P<name>\b\w+)\s*\[\s*\](?P<more>(?:\s*\[[^\]]*\])*)\s*(?P<end>,|$)")  # tile[][16]
+_UNSIZED = re.compile(
+    r"(?P<name>\b\w+)\s*\[\s*\](?P<more>(?:\s*\[[^\]]*\])*)\s*(?P<end>,|$)"
+)  # tile[][16]
 
 
 def _replace_shared(declaration: str, in_function: bool, code: str):
@@ -60,7 +65,10 @@ def _replace_shared(declaration: str, in_function: bool, code: str):
     type_ = " ".join(text[: first.start()].split())
     statements = []
     for part in _UNSIZED.finditer(text, first.start()):
-        name, more = part["name"], "".join(part["more"].split())  # more: the bounds of further dimensions
+        name, more = (
+            part["name"],
+            "".join(part["more"].split()),
+        )  # more: the bounds of further dimensions
         pointer = f"{type_} (*%s){more}" if more else f"{type_} *%s"
         if not in_function:
             statements.append(f"extern __thread {pointer % f'const {name}'} {_ALIAS}")
@@ -78,16 +86,28 @@ def _edit_dynamic_shared(scan: Scan):
     for match in re.finditer(r"\b__shared__\b", scan.code):
         start = _skip_statement_head(scan.code, scan.declaration_start(match.start()))
         end = scan.code.find(";", match.end())
-        new = _replace_shared(scan.code[start:end], scan.scope(match.start()) is None, scan.code) if end >= 0 else None
+        new = (
+            _replace_shared(scan.code[start:end], scan.scope(match.start()) is None, scan.code)
+            if end >= 0
+            else None
+        )
         if new:
             previous_braces, braces = braces, scan.open_at(match.start())
-            first, call, others = new.partition("_shared()")  # others: of further arrays of the same declaration
+            first, call, others = new.partition(
+                "_shared()"
+            )  # others: of further arrays of the same declaration
             # Two arrays in the same braces are the same memory: dynamic_shared(0) has the compiler warn of the second.
             call = call.replace("()", "(0)") if previous_braces is braces else call
-            yield start, end, first + call + others.replace("d()", "d(0)") + scan.newlines(start, end)
+            yield (
+                start,
+                end,
+                first + call + others.replace("d()", "d(0)") + scan.newlines(start, end),
+            )
 
 
-_STATEMENT_HEAD = re.compile(r"\s*(?:(?P<condition>if|for|while|switch)\b[^;(]*(?=\()|(?:else|do)\b|\w+\s*:(?!:))?\s*")
+_STATEMENT_HEAD = re.compile(
+    r"\s*(?:(?P<condition>if|for|while|switch)\b[^;(]*(?=\()|(?:else|do)\b|\w+\s*:(?!:))?\s*"
+)
 
 
 def _skip_statement_head(code: str, at: int):
@@ -99,8 +119,12 @@ def _skip_statement_head(code: str, at: int):
     return at
 
 
-_VARIABLE = re.compile(r"\b__(?:device|managed)__(?=[^(){};=\[]*[;={\[])")  # no parenthesis follows: no function
-_ALIGNED = re.compile(r"\b(__(?:shared|constant)__)(\s+)(alignas)(?=\s*\()")  # __shared__ alignas(16)
+_VARIABLE = re.compile(
+    r"\b__(?:device|managed)__(?=[^(){};=\[]*[;={\[])"
+)  # no parenthesis follows: no function
+_ALIGNED = re.compile(
+    r"\b(__(?:shared|constant)__)(\s+)(alignas)(?=\s*\()"
+)  # __shared__ alignas(16)
 
 
 def _edit_variables(scan: Scan):
@@ -111,7 +135,9 @@ def _edit_variables(scan: Scan):
     for match in _ALIGNED.finditer(scan.code):
         end = find_closing_parenthesis(scan.code, match.end())
         start = _skip_statement_head(scan.code, scan.declaration_start(match.start()))
-        if end is not None and "extern" not in scan.code[start : match.end()].split():  # that is dynamic shared memory
+        if (
+            end is not None and "extern" not in scan.code[start : match.end()].split()
+        ):  # that is dynamic shared memory
             yield start, start, scan.text[match.start(3) : end + 1] + " "
             yield match.start(3), end + 1, scan.newlines(match.start(3), end + 1)
 
@@ -131,14 +157,18 @@ def _read_literal(text: str):
         if match["raw"]:
             parts.append(lexeme[lexeme.index("(") + 1 : lexeme.rindex(")")])
         elif match["string"]:
-            parts.append(re.sub(r"\\(.)", lambda escape: _ESCAPES.get(escape[1], escape[1]), lexeme[1:-1]))
+            parts.append(
+                re.sub(r"\\(.)", lambda escape: _ESCAPES.get(escape[1], escape[1]), lexeme[1:-1])
+            )
         elif not match["comment"]:
             return lexeme
         return ""
 
     other = LEXEME.sub(read, text).strip()
     if other:
-        raise ValueError(f"the CPU engine reads inline PTX from string literals, and {other} is not one")
+        raise ValueError(
+            f"the CPU engine reads inline PTX from string literals, and {other} is not one"
+        )
     return "".join(parts)
 
 
@@ -147,9 +177,16 @@ def _read_operands(scan: Scan, sections):
     for section, output in zip(sections, (True, False), strict=False):
         for start, end in split_spans(scan.code, ",", *section, angles=False):
             if constraint := _OPERAND.match(scan.code, start, end):
-                yield ptx.Operand(scan.text[slice(*constraint.span(1))].strip("=+ "), output, constraint.end(), end)
+                yield ptx.Operand(
+                    scan.text[slice(*constraint.span(1))].strip("=+ "),
+                    output,
+                    constraint.end(),
+                    end,
+                )
             elif scan.code[start:end].strip():
-                raise ValueError(f'an operand of inline PTX is "constraint"(expression), not {scan.text[start:end]}')
+                raise ValueError(
+                    f'an operand of inline PTX is "constraint"(expression), not {scan.text[start:end]}'
+                )
 
 
 def _edit_asm(scan: Scan):
@@ -173,9 +210,13 @@ def _edit_asm(scan: Scan):
             refusal = f'[](auto never) {{ static_assert(sizeof never == 0, "{message}"); }}(0)'
             yield at, end + 1, refusal + scan.newlines(at, end)
             continue
-        parameters = ", ".join(f"auto {'&' if operand.output else ''}p{n}" for n, operand in enumerate(operands))
+        parameters = ", ".join(
+            f"auto {'&' if operand.output else ''}p{n}" for n, operand in enumerate(operands)
+        )
         before = f"[]({parameters}) {{ {statements}}}("
-        for operand in operands:  # they stay as they are; what stands before and between them is replaced
+        for (
+            operand
+        ) in operands:  # they stay as they are; what stands before and between them is replaced
             yield at, operand.start, before + scan.newlines(at, operand.start)
             before, at = ", ", operand.end
         yield at, end + 1, (")" if operands else f"{before})") + scan.newlines(at, end)
@@ -206,7 +247,9 @@ def _reaches_device(scan: Scan, name: str, seen):
     for use in re.finditer(rf"\b{name}\b", scan.code):
         if (start := scan.function(use.start())) is None:
             continue  # outside of functions and classes; else `start` is the "{" of the outermost one
-        user = re.search(r"(\w+)\s*(?:\(|$)", scan.code[scan.declaration_start(start) : start].strip())
+        user = re.search(
+            r"(\w+)\s*(?:\(|$)", scan.code[scan.declaration_start(start) : start].strip()
+        )
         if not user or scan.on_device(use.start()):
             return True
         if user[1] not in seen and _reaches_device(scan, user[1], seen):
@@ -222,7 +265,11 @@ def _edit_refused(scan: Scan, host: bool):
     refused_end = 0  # of the last function that is replaced
     for match in hostcode.LAUNCH.finditer(scan.code):
         start = scan.function(match.start())
-        if match.start() < refused_end or start not in scan.closing or (host and not scan.on_device(match.start())):
+        if (
+            match.start() < refused_end
+            or start not in scan.closing
+            or (host and not scan.on_device(match.start()))
+        ):
             continue  # in a function that is replaced by now, in none, or allowed
         refused_end = scan.closing[start]
         refusal = _write_refusal("device" if scan.on_device(match.start()) else "host")
@@ -234,7 +281,11 @@ def _edit_refused(scan: Scan, host: bool):
             yield start, start, _write_refusal("thread_local")
     for match in _TEXTURE.finditer(scan.code):
         if scan.scope(match.start()) is not None:
-            yield match.start(), match.end(), _write_refusal("texture") + scan.newlines(*match.span())
+            yield (
+                match.start(),
+                match.end(),
+                _write_refusal("texture") + scan.newlines(*match.span()),
+            )
 
 
 def rewrite(text: str, names=None):
@@ -245,8 +296,12 @@ def rewrite(text: str, names=None):
     """
     scan = Scan(text.replace("\r\n", "\n").removeprefix("\ufeff"))
     edits = [*_edit_dynamic_shared(scan), *_edit_variables(scan), *_edit_asm(scan)]
-    refused = list(_edit_refused(scan, names is not None))  # what is replaced by these gets no other edits
-    edits = [edit for edit in edits if not any(start <= edit[0] < end for start, end, _ in refused)] + refused
+    refused = list(
+        _edit_refused(scan, names is not None)
+    )  # what is replaced by these gets no other edits
+    edits = [
+        edit for edit in edits if not any(start <= edit[0] < end for start, end, _ in refused)
+    ] + refused
     kernels = list(find_kernels(scan))
     edits += _edit_kernels(scan, kernels)
     if names is not None:
@@ -255,28 +310,40 @@ def rewrite(text: str, names=None):
             if kernel.template and kernel.open < kernel.close:
                 edits += hostcode.register_instances(kernel, scan.code)
         edits += hostcode.edit_launches(scan, names)
-    return Rewritten(apply_edits(scan.text, edits), tuple(kernel for kernel in kernels if not kernel.declared))
+    return Rewritten(
+        apply_edits(scan.text, edits), tuple(kernel for kernel in kernels if not kernel.declared)
+    )
 
 
 def _edit_kernels(scan: Scan, kernels: list[Kernel]):
     """Yield edits behind each `Kernel` that register it or keep a template's bounds, or refuse what nvcc refuses."""
     defined = [kernel for kernel in kernels if not kernel.declared]
-    variants = {(k.name, k.scope, k.parameters) for k in kernels if not k.template}  # a declaration is no other one
+    variants = {
+        (k.name, k.scope, k.parameters) for k in kernels if not k.template
+    }  # a declaration is no other one
     variants = Counter((name, scope) for name, scope, _ in variants)
     templates = Counter(k.name for k in defined if k.template)
     bounded = {k.name for k in defined if k.template and k.bounds and templates[k.name] == 1}
     for kernel in defined:
         refusal = "cannot be a member of a class: move it out of it" if kernel.scope is None else ""
-        if not kernel.template and any(map(_REFERENCE.search, map(hostcode.remove_default, kernel.parameters))):
+        if not kernel.template and any(
+            map(_REFERENCE.search, map(hostcode.remove_default, kernel.parameters))
+        ):
             refusal = "takes no references: pass a pointer or a value"
         if refusal:
             at = _skip_statement_head(scan.code, kernel.start)
             yield at, at, f'static_assert(false, "a __global__ function {refusal}"); '
         elif not kernel.template:
-            deduced = kernel.open == kernel.close  # of an instantiation without a body, the template's arguments
+            deduced = (
+                kernel.open == kernel.close
+            )  # of an instantiation without a body, the template's arguments
             same_names = variants[kernel.name, kernel.scope] + templates[kernel.name]
             overloaded = (deduced or same_names > 1) and not kernel.name.endswith(">")
-            yield kernel.close + 1, kernel.close + 1, _write_registration(kernel, overloaded, bounded)
+            yield (
+                kernel.close + 1,
+                kernel.close + 1,
+                _write_registration(kernel, overloaded, bounded),
+            )
         elif kernel.name in bounded:  # the instances of the template are registered with these
             bounds = f"struct {_BOUNDS}{kernel.name} {{ static constexpr int value = ({kernel.bounds}); }};"
             yield kernel.close + 1, kernel.close + 1, f" {kernel.template_head} {bounds}"

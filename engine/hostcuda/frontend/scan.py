@@ -4,7 +4,12 @@ import re
 from bisect import bisect_right
 from dataclasses import dataclass
 
-from hostcuda.frontend.brackets import find_angle_end, find_closing_parenthesis, find_opening, split_spans
+from hostcuda.frontend.brackets import (
+    find_angle_end,
+    find_closing_parenthesis,
+    find_opening,
+    split_spans,
+)
 
 
 @dataclass(frozen=True)
@@ -13,7 +18,9 @@ class Kernel:
 
     name: str  # as written, with template arguments if it is an explicit instantiation or specialization
     parameters: tuple[str, ...]  # the declarations, as ``("const float *x", "int n")``
-    template: bool  # true for a template's own definition, which has no symbol until it is instantiated
+    template: (
+        bool  # true for a template's own definition, which has no symbol until it is instantiated
+    )
     bounds: str  # the text of the first argument of its ``__launch_bounds__``, or empty
     scope: str | None  # the namespaces around it, for example ``"a::b"``, or empty; None in a class
     template_head: str  # ``template <...>`` of a template, with its requires clause
@@ -42,9 +49,13 @@ LEXEME = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 # #pragma unroll, which a backslash can continue on the next line; %: is another spelling of #.
-_DIRECTIVE = re.compile(r"^[ \t]*(?:\#|%:)[ \t]*(?P<word>\w*)(?P<rest>(?:\\\n|[^\n])*)", re.MULTILINE)
+_DIRECTIVE = re.compile(
+    r"^[ \t]*(?:\#|%:)[ \t]*(?P<word>\w*)(?P<rest>(?:\\\n|[^\n])*)", re.MULTILINE
+)
 _OF_DEVICE = re.compile(r"\b__(?:global|device)__\b")
-MARKER = re.compile(r'[ \t]*#[ \t]*(?:line[ \t]+)?(\d+)(?:[ \t]+"((?:[^"\\\n]|\\.)*)")?[^\n]*\n?')  # # 7 "file.cu"
+MARKER = re.compile(
+    r'[ \t]*#[ \t]*(?:line[ \t]+)?(\d+)(?:[ \t]+"((?:[^"\\\n]|\\.)*)")?[^\n]*\n?'
+)  # # 7 "file.cu"
 _NAMESPACE = re.compile(r"\bnamespace\b\s*(?P<name>[\w:]*)|\bextern\s*\"[^\"]*\"\s*$")
 
 
@@ -111,7 +122,9 @@ class Scan:
         self._markers = [(0, 1, "")]  # line markers: (position after it, number of that line, file)
         for directive in self.directives:
             if marker := MARKER.match(text, directive.start()):
-                self._markers.append((marker.end(), int(marker[1]), marker[2] or self._markers[-1][2]))
+                self._markers.append(
+                    (marker.end(), int(marker[1]), marker[2] or self._markers[-1][2])
+                )
         self._match_braces()
 
     def _match_braces(self):
@@ -125,7 +138,9 @@ class Scan:
             elif mark == "}" and open_.outer:
                 self.closing[open_.start] = start
                 open_ = open_.outer
-            if mark != "#" or not self.code[self._starts[-1] : start].strip():  # else a marker within a declaration
+            if (
+                mark != "#" or not self.code[self._starts[-1] : start].strip()
+            ):  # else a marker within a declaration
                 self._starts.append(end)
             self._open.append((end, open_))
 
@@ -148,13 +163,17 @@ class Scan:
     def on_device(self, at: int):
         """Return whether position `at` is in a function or lambda marked ``__global__`` or ``__device__``."""
         brace = self.open_at(at)
-        while brace.outer and not _OF_DEVICE.search(self.code, self.declaration_start(brace.start), brace.start):
+        while brace.outer and not _OF_DEVICE.search(
+            self.code, self.declaration_start(brace.start), brace.start
+        ):
             brace = brace.outer
         return brace.outer is not None
 
     def place(self, at: int):
         """Return (file, 1-based line) of position `at`; the file is "" if no line marker names one."""
-        after, line, file = self._markers[bisect_right(self._markers, at, key=lambda marker: marker[0]) - 1]
+        after, line, file = self._markers[
+            bisect_right(self._markers, at, key=lambda marker: marker[0]) - 1
+        ]
         return file, line + self.text.count("\n", after, at)
 
     def marker(self, at: int):
@@ -164,7 +183,10 @@ class Scan:
 
     def newlines(self, start: int, end: int):
         """Return the newlines, or the line marker, to write with what replaces text[start:end]: lines after it stay."""
-        if self._markers[bisect_right(self._markers, end, key=lambda marker: marker[0]) - 1][0] > start:
+        if (
+            self._markers[bisect_right(self._markers, end, key=lambda marker: marker[0]) - 1][0]
+            > start
+        ):
             return self.marker(end)
         return "\n" * self.text.count("\n", start, end)
 
@@ -176,18 +198,24 @@ def read_scope(head: str):
 
 
 # Words that parentheses follow, and that are no name of a function.
-_SPELT_LIKE_CALLS = re.compile(r"\b(?:__\w+__|alignas|noexcept|decltype|__attribute__|__declspec|throw|requires)$")
+_SPELT_LIKE_CALLS = re.compile(
+    r"\b(?:__\w+__|alignas|noexcept|decltype|__attribute__|__declspec|throw|requires)$"
+)
 _REQUIRES = re.compile(r"\brequires\b.*", re.DOTALL)
 _PRIMARY = re.compile(r"\s*(?:\(|[\w:]+(?:\s*<)?)")  # the begin of an operand of a requires clause
 _REGISTERED = re.compile(r"\bHOSTCUDA_KERNEL\w*\(")
-_TEMPLATE_HEAD = re.compile(r"\s*(?P<extern>extern\s+)?template\b\s*(?P<parameters><\s*(?P<any>[^\s>])?)?")
+_TEMPLATE_HEAD = re.compile(
+    r"\s*(?P<extern>extern\s+)?template\b\s*(?P<parameters><\s*(?P<any>[^\s>])?)?"
+)
 
 
 def find_kernels(scan: Scan):
     """Yield the `Kernel`s that the text of a `Scan` defines or declares; an ``extern template`` does neither."""
     for match in re.finditer(r"\b__global__\b", scan.code):
         places = _read_head(scan.code, match.end())
-        if places is None or (scan.code[places[-1]] == "{" and places[-1] not in scan.closing):  # not closed
+        if places is None or (
+            scan.code[places[-1]] == "{" and places[-1] not in scan.closing
+        ):  # not closed
             continue
         name_start, name_end, parameters_start, parameters_end, open_ = places
         start = skip_registrations(scan, scan.declaration_start(match.start()), match.start())
@@ -201,10 +229,16 @@ def find_kernels(scan: Scan):
             bounds=_read_launch_bounds(scan.code, start, open_),
             scope=scan.scope(match.start()),
             template_head=_read_template_head(scan.code, start),
-            requires=" ".join((_REQUIRES.search(scan.code[parameters_end:open_]) or [""])[0].split()),
+            requires=" ".join(
+                (_REQUIRES.search(scan.code[parameters_end:open_]) or [""])[0].split()
+            ),
             declared=scan.code[open_] == ";" and (not template or bool(template["parameters"])),
-            start=start, marker_end=match.end(), name_start=name_start, name_end=name_end,
-            open=open_, close=scan.closing.get(open_, open_),
+            start=start,
+            marker_end=match.end(),
+            name_start=name_start,
+            name_end=name_end,
+            open=open_,
+            close=scan.closing.get(open_, open_),
         )
 
 
@@ -217,7 +251,9 @@ def _read_launch_bounds(code: str, start: int, end: int):
 
 def _read_head(code: str, at: int):
     """Return positions in a function's head after `at`, or None: (name's start, its end, "(", ")", "{" or ";")."""
-    spans = None  # of the last name before parentheses that is no attribute with the syntax of a call
+    spans = (
+        None  # of the last name before parentheses that is no attribute with the syntax of a call
+    )
     while match := re.compile(r"[({;=}]").search(code, at):
         at = match.start()
         if match.group() in "{;":
@@ -244,22 +280,30 @@ def _find_name(code: str, at: int):
     """Return (start, end) of a name such as ``a::f<3>`` before position `at`, or None; spaces may follow it."""
     end = start = len(code[:at].rstrip())
     if code[end - 1 : end] == ">":
-        start = len(code[:find_opening(code, end - 1) or 0].rstrip())
-    match = re.search(r"[A-Za-z_][\w:]*$", code[max(0, start - 256) : start])  # 256: longer than names are
+        start = len(code[: find_opening(code, end - 1) or 0].rstrip())
+    match = re.search(
+        r"[A-Za-z_][\w:]*$", code[max(0, start - 256) : start]
+    )  # 256: longer than names are
     return (start - len(match.group()), end) if match else None
 
 
 def _read_template_head(code: str, start: int):
     """Return the text of ``template <...>`` and a requires clause, at position `start` of a declaration, or ""."""
     template = _TEMPLATE_HEAD.match(code, start)
-    end = find_angle_end(code, template.start("parameters")) if template and template["parameters"] else None
+    end = (
+        find_angle_end(code, template.start("parameters"))
+        if template and template["parameters"]
+        else None
+    )
     if end is None:
         return ""
     if clause := re.compile(r"\s*requires\b").match(code, end + 1):
         end = clause.end()
         while primary := _PRIMARY.match(code, end):
             last = primary.end() - 1  # a bracket that opens, or the end of a name
-            find_end = {"(": find_closing_parenthesis, "<": find_angle_end}.get(code[last], lambda code, at: at)
+            find_end = {"(": find_closing_parenthesis, "<": find_angle_end}.get(
+                code[last], lambda code, at: at
+            )
             close = find_end(code, last)
             if close is None:
                 break
@@ -286,4 +330,8 @@ def skip_registrations(scan: Scan, start: int, at: int):
 def find_kernel_bodies(text: str):
     """Return (`Scan` of a text that `rewrite` has made, list of the `Kernel`s that it defines outside of classes)."""
     scan = Scan(text)
-    return scan, [body for body in find_kernels(scan) if scan.code[body.open] == "{" and body.scope is not None]
+    return scan, [
+        body
+        for body in find_kernels(scan)
+        if scan.code[body.open] == "{" and body.scope is not None
+    ]

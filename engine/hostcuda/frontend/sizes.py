@@ -11,14 +11,25 @@ from hostcuda.frontend.scan import Scan
 
 _CALL = re.compile(r"\bcuda(Malloc|Memcpy|Memset)(?:Async|Managed|Host)?\s*\(")
 _CAST = re.compile(r"\(\s*(?:const\s+)?void\s*\*+\s*\)\s*")
-_SIZE_OF = re.compile(r"\bsizeof\b\s*(\(?)\s*([\w.]+(?:->\w+)*)\s*(?(1)\))")  # sizeof(p), sizeof s->p
+_SIZE_OF = re.compile(
+    r"\bsizeof\b\s*(\(?)\s*([\w.]+(?:->\w+)*)\s*(?(1)\))"
+)  # sizeof(p), sizeof s->p
 _COUNT = re.compile(r"\w+(?:\s*\*\s*\w+)*")  # n, rows * columns
 _NUMBER = re.compile(r"([-+]?\d+)(?:\.0*)?[fFuUlL]*")  # -1, 1.0f
-_MEANT_BYTES = (-1, 0, 63, 127, 128, 255)  # bytes that programs choose for the elements they make, such as 0x3f3f3f3f
+_MEANT_BYTES = (
+    -1,
+    0,
+    63,
+    127,
+    128,
+    255,
+)  # bytes that programs choose for the elements they make, such as 0x3f3f3f3f
 _WIDE = r"(?!\s*(?:(?:un)?signed\s+)?char\b|\s*u?int8_t\b|\s*bool\b|\s*std::byte\b)"  # not the type of a byte
 # What shows that a number {0} counts elements: {0} * sizeof(int), sizeof(int) * {0}, new int[{0}], vector<int> v({0}).
-_COUNTS = (rf"{{0}}\s*\*\s*sizeof\b\s*\({_WIDE}|\bsizeof\b\s*\({_WIDE}[^()]*\)\s*\*\s*{{0}}(?!\s*[*\w])|\bnew\b{_WIDE}"
-           rf"[^;()\[]*\[\s*{{0}}\s*\]|\bvector\s*<{_WIDE}[^;<>]*>\s*\w+\s*[({{{{]\s*{{0}}\s*[,)}}}}]")
+_COUNTS = (
+    rf"{{0}}\s*\*\s*sizeof\b\s*\({_WIDE}|\bsizeof\b\s*\({_WIDE}[^()]*\)\s*\*\s*{{0}}(?!\s*[*\w])|\bnew\b{_WIDE}"
+    rf"[^;()\[]*\[\s*{{0}}\s*\]|\bvector\s*<{_WIDE}[^;<>]*>\s*\w+\s*[({{{{]\s*{{0}}\s*[,)}}}}]"
+)
 
 
 def replace_doubtful_sizes(text: str) -> str:
@@ -26,7 +37,10 @@ def replace_doubtful_sizes(text: str) -> str:
     # Doubtful are a value that is no byte, a size that elsewhere counts elements, and the size of a pointer.
     scan, edits = Scan(text), []
     for call in _CALL.finditer(scan.code):
-        function, end = scan.function(call.start()), find_closing_parenthesis(scan.code, call.end() - 1)
+        function, end = (
+            scan.function(call.start()),
+            find_closing_parenthesis(scan.code, call.end() - 1),
+        )
         spans = split_spans(scan.code, ",", call.end(), end) if end else ()
         size = 1 if call[1] == "Malloc" else 2  # the number of the argument with the bytes
         if function not in scan.closing or len(spans) <= size:
@@ -37,7 +51,11 @@ def replace_doubtful_sizes(text: str) -> str:
             pointers = [word[1:].strip() if word[:1] == "&" else f"*{word}" for word in pointers]
         # Wide has two types of pointers: those of Memcpy, or one of them twice.
         wide = f" hostcuda::Wide<{', '.join(f'std::decay_t<decltype(({pointer}))>' for pointer in (pointers * 2)[:2])}>"
-        if call[1] == "Memset" and (value := _NUMBER.fullmatch(arguments[1])) and int(value[1]) not in _MEANT_BYTES:
+        if (
+            call[1] == "Memset"
+            and (value := _NUMBER.fullmatch(arguments[1]))
+            and int(value[1]) not in _MEANT_BYTES
+        ):
             edits.append((*spans[1], f"{wide}::value({arguments[1]})"))
         number = r"(?<![\w.*])(?<!\* )" + r"\s*\*\s*".join(re.findall(r"\w+", arguments[size]))
         body = scan.code[function : scan.closing[function]]
@@ -45,5 +63,12 @@ def replace_doubtful_sizes(text: str) -> str:
             edits.append((*spans[size], f"{wide}::count({arguments[size]})"))
         for size_of in _SIZE_OF.finditer(scan.code, *spans[size]):
             if size_of[2] in pointers:
-                edits.append((*size_of.span(), f"hostcuda::PointerSize<decltype(({size_of[2]}))>::of({size_of[0]})"))
-    return apply_edits(text, [(start, end, new + scan.newlines(start, end)) for start, end, new in edits])
+                edits.append(
+                    (
+                        *size_of.span(),
+                        f"hostcuda::PointerSize<decltype(({size_of[2]}))>::of({size_of[0]})",
+                    )
+                )
+    return apply_edits(
+        text, [(start, end, new + scan.newlines(start, end)) for start, end, new in edits]
+    )

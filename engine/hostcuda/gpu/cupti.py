@@ -30,8 +30,10 @@ def _import_cupti() -> ModuleType:
         remedy = f"install it: pip install {_PACKAGES.get(missing, missing)}"
         if missing == "cupti":
             remedy = "install the release for your CUDA toolkit, for CUDA 13: pip install 'cupti-python~=13.0'"
-        raise EngineError(f"tracing on a GPU needs NVIDIA's CUPTI bindings, and {missing} does not import ({error}): "
-                       f"{remedy}") from None
+        raise EngineError(
+            f"tracing on a GPU needs NVIDIA's CUPTI bindings, and {missing} does not import ({error}): "
+            f"{remedy}"
+        ) from None
 
 
 def _list_kinds(cupti: ModuleType) -> list[Any]:
@@ -48,10 +50,14 @@ def _add_records(activities: list) -> None:
         start, duration = a.start * 1e-9, (a.end - a.start) * 1e-9  # from nanoseconds
         if a.kind == kind.DRIVER:
             name = cupti.get_callback_name(cupti.CallbackDomain.DRIVER_API, a.cbid)
-            documented = re.sub(r"(_v\d+)?(_ptds|_ptsz)?$", "", name)  # cuMemcpyHtoD for cuMemcpyHtoD_v2
+            documented = re.sub(
+                r"(_v\d+)?(_ptds|_ptsz)?$", "", name
+            )  # cuMemcpyHtoD for cuMemcpyHtoD_v2
             _records.append(("api", documented, start, duration, 0, 0))
         elif a.kind == kind.MEMCPY:
-            _records.append(("copy", _COPIES.get(a.copy_kind, "copy"), start, duration, a.bytes, a.stream_id))
+            _records.append(
+                ("copy", _COPIES.get(a.copy_kind, "copy"), start, duration, a.bytes, a.stream_id)
+            )
         elif a.kind == kind.MEMSET:
             _records.append(("copy", "memset", start, duration, a.bytes, a.stream_id))
         else:
@@ -67,13 +73,17 @@ def start() -> None:
     cupti = _import_cupti()
     try:
         if not _registered:
-            cupti.activity_register_callbacks(lambda: (_BUFFER_BYTES, 0), _add_records)  # 0: as many as it holds
+            cupti.activity_register_callbacks(
+                lambda: (_BUFFER_BYTES, 0), _add_records
+            )  # 0: as many as it holds
             _registered = True
         for kind in _list_kinds(cupti):
             cupti.activity_enable(kind)
     except cupti.cuptiError as error:
-        raise EngineError(f"CUPTI cannot trace ({error}): run this process without another profiler (Nsight Systems, "
-                          "ncu)") from None
+        raise EngineError(
+            f"CUPTI cannot trace ({error}): run this process without another profiler (Nsight Systems, "
+            "ncu)"
+        ) from None
     _records.clear()
 
 

@@ -27,7 +27,8 @@ def limits(device: driver.Device) -> dict[str, int]:
         "warps": device.get_attribute(a.MAX_THREADS_PER_MULTIPROCESSOR) // WARP,
         "registers": device.get_attribute(a.MAX_REGISTERS_PER_MULTIPROCESSOR),
         "shared": device.get_attribute(a.MAX_SHARED_MEMORY_PER_MULTIPROCESSOR),
-        **of_capability(*device.compute_capability())}  # those that the driver does not report
+        **of_capability(*device.compute_capability()),
+    }  # those that the driver does not report
 
 
 def time_launches(path: str) -> None:
@@ -58,10 +59,17 @@ def time_launches(path: str) -> None:
             end.synchronize()
             total = function.shared_size_bytes + shared
             row = {
-                "kernel": getattr(function, "_hostcuda_name", "kernel"), "grid": [*grid, 1, 1][:3],
-                "block": [*block, 1, 1][:3], "time_ns": round(1e6 * start.time_till(end)),  # from milliseconds
-                "registers": function.num_regs, "shared_bytes": total, "local_bytes": function.local_size_bytes}
-            share = occupancy(math.prod(block), function.num_regs, total, limits(driver.Context.get_device()))
+                "kernel": getattr(function, "_hostcuda_name", "kernel"),
+                "grid": [*grid, 1, 1][:3],
+                "block": [*block, 1, 1][:3],
+                "time_ns": round(1e6 * start.time_till(end)),  # from milliseconds
+                "registers": function.num_regs,
+                "shared_bytes": total,
+                "local_bytes": function.local_size_bytes,
+            }
+            share = occupancy(
+                math.prod(block), function.num_regs, total, limits(driver.Context.get_device())
+            )
             log.write(json.dumps({**row, "occupancy_pct": round(100 * share, 1)}) + "\n")
 
     def finish():
@@ -88,7 +96,9 @@ def count_launches(path: str) -> None:
 
 
 if __name__ == "__main__":
-    sys.argv = sys.argv[1:]  # each word is removed once it is read: the program then finds its own arguments
+    sys.argv = sys.argv[
+        1:
+    ]  # each word is removed once it is read: the program then finds its own arguments
     if sys.argv[0] == "--count":
         sys.argv = sys.argv[1:]
         count_launches(sys.argv[0])

@@ -26,7 +26,11 @@ def find(tool: str) -> str | None:
     if path:
         return path
     homes = [os.environ.get(name) for name in ("CUDA_HOME", "CUDA_PATH", "CUDA_ROOT")]
-    wheels = [folder for place in sys.path for folder in sorted(Path(place).glob("nvidia/cu[0-9]*"), reverse=True)]
+    wheels = [
+        folder
+        for place in sys.path
+        for folder in sorted(Path(place).glob("nvidia/cu[0-9]*"), reverse=True)
+    ]
     for home in [*filter(None, homes), "/usr/local/cuda", *wheels]:
         for path in (Path(home) / "bin" / tool, Path(home) / tool / tool):
             if os.access(path, os.X_OK) and path.is_file():
@@ -42,9 +46,26 @@ def ncu_command(program: Sequence[str], log: Path, metrics: Iterable[str] = METR
     """
     ncu = find("ncu")
     if ncu is None:
-        raise EngineError("Nsight Compute's ncu is not on this machine (it comes with the CUDA toolkit)")
-    return [ncu, "--clock-control", "none", "--target-processes", "all", "--csv", "--page", "raw", "--print-units",
-            "base", "--metrics", ",".join(metrics), "--log-file", str(log), *program]
+        raise EngineError(
+            "Nsight Compute's ncu is not on this machine (it comes with the CUDA toolkit)"
+        )
+    return [
+        ncu,
+        "--clock-control",
+        "none",
+        "--target-processes",
+        "all",
+        "--csv",
+        "--page",
+        "raw",
+        "--print-units",
+        "base",
+        "--metrics",
+        ",".join(metrics),
+        "--log-file",
+        str(log),
+        *program,
+    ]
 
 
 def read_ncu(text: str, metrics: Iterable[str] | None = None) -> list[dict]:
@@ -65,12 +86,16 @@ def read_ncu(text: str, metrics: Iterable[str] | None = None) -> list[dict]:
         In their order: ``index``, ``kernel``, ``grid``, ``block`` and the metrics, as numbers. Metrics that ncu could
         not collect ("n/a") are omitted.
     """
-    rows = list(csv.reader(line for line in text.splitlines() if line.startswith('"')))  # not ncu's "==PROF== ..."
+    rows = list(
+        csv.reader(line for line in text.splitlines() if line.startswith('"'))
+    )  # not ncu's "==PROF== ..."
     if not rows:
         if NO_PERMISSION in text:
-            raise EngineError(f"this machine's driver permits counters only to administrators ({NO_PERMISSION}); an "
-                              "administrator can permit them to all users, see "
-                              "https://developer.nvidia.com/ERR_NVGPUCTRPERM")
+            raise EngineError(
+                f"this machine's driver permits counters only to administrators ({NO_PERMISSION}); an "
+                "administrator can permit them to all users, see "
+                "https://developer.nvidia.com/ERR_NVGPUCTRPERM"
+            )
         errors = re.findall(r"==ERROR== (.*)", text)
         if errors:
             raise EngineError(f"ncu: {errors[0].strip()}")
@@ -78,17 +103,30 @@ def read_ncu(text: str, metrics: Iterable[str] | None = None) -> list[dict]:
     names = rows[0]  # the columns
     for needed in ("Kernel Name", "Block Size", "Grid Size"):
         if needed not in names:
-            raise EngineError(f"this is not ncu's raw page: it has no column {needed!r} (ncu --csv --page raw)")
+            raise EngineError(
+                f"this is not ncu's raw page: it has no column {needed!r} (ncu --csv --page raw)"
+            )
     launches = []
     for cells in rows[1:]:
         row = dict(zip(names, cells, strict=False))
-        if len(cells) != len(names) or not row.get("ID", "0").strip().isdigit():  # incomplete, or the row of units
+        if (
+            len(cells) != len(names) or not row.get("ID", "0").strip().isdigit()
+        ):  # incomplete, or the row of units
             continue
         values = {name: _read_number(row[name]) for name in metrics or names if name in row}
-        launches.append({
-            "index": len(launches), "kernel": row["Kernel Name"], "grid": _read_triple(row["Grid Size"]),
-            "block": _read_triple(row["Block Size"]),
-            **{name: value for name, value in values.items() if value is not None and "__" in name}})  # "sm__cycles..."
+        launches.append(
+            {
+                "index": len(launches),
+                "kernel": row["Kernel Name"],
+                "grid": _read_triple(row["Grid Size"]),
+                "block": _read_triple(row["Block Size"]),
+                **{
+                    name: value
+                    for name, value in values.items()
+                    if value is not None and "__" in name
+                },
+            }
+        )  # "sm__cycles..."
     return launches
 
 
@@ -113,10 +151,27 @@ def sanitizer_command(program: Sequence[str], tool: str, log: Path) -> list[str]
     """
     sanitizer = find("compute-sanitizer")
     if sanitizer is None:
-        raise EngineError("compute-sanitizer is not on this machine (it comes with the CUDA toolkit)")
-    more = ["--racecheck-report", "hazard"] if tool == "racecheck" else []  # it reports both threads
-    return [sanitizer, "--tool", tool, *more, "--print-limit", "1000", "--show-backtrace", "no",
-            "--target-processes", "all", "--log-file", str(log), *program]
+        raise EngineError(
+            "compute-sanitizer is not on this machine (it comes with the CUDA toolkit)"
+        )
+    more = (
+        ["--racecheck-report", "hazard"] if tool == "racecheck" else []
+    )  # it reports both threads
+    return [
+        sanitizer,
+        "--tool",
+        tool,
+        *more,
+        "--print-limit",
+        "1000",
+        "--show-backtrace",
+        "no",
+        "--target-processes",
+        "all",
+        "--log-file",
+        str(log),
+        *program,
+    ]
 
 
 # A report has blocks of lines, as here, with an empty one between:
@@ -127,15 +182,21 @@ def sanitizer_command(program: Sequence[str], tool: str, log: Path) -> list[str]
 _MARK = re.compile(r"^=========\s?(.*)$")
 _AT = re.compile(
     r"\bat (?:void )?(?P<where>\S.*?)(?:\+0x[0-9a-f]+)?(?: in (?P<place>[^:\s]+):(?P<line>\d+))?"
-    r"(?::(?P<name>[\w~].*))?$")
+    r"(?::(?P<name>[\w~].*))?$"
+)
 _THREAD = re.compile(r"[tT]hread \((\d+),(\d+),(\d+)\)")
 _BLOCK = re.compile(r"in block \((\d+),(\d+),(\d+)\)")
 _ADDRESS = re.compile(r"(?:Address|Access to|__shared__|__global__) (0x[0-9a-f]+)")
 _BUFFER = re.compile(
     r"(?P<missed>[\d,]+) bytes (?P<side>before|after) the nearest allocation at (?P<base>0x[0-9a-f]+) "
-    r"of size (?P<size>[\d,]+) bytes")
-_KINDS = ((r"hazard|Race reported", "race"), (r"Uninitialized", "uninitialized"),
-          (r"Barrier error", "divergent barrier"), (r"^Invalid", "out of bounds"))
+    r"of size (?P<size>[\d,]+) bytes"
+)
+_KINDS = (
+    (r"hazard|Race reported", "race"),
+    (r"Uninitialized", "uninitialized"),
+    (r"Barrier error", "divergent barrier"),
+    (r"^Invalid", "out of bounds"),
+)
 _NULL = 4096  # addresses below this come from a null pointer
 
 
@@ -171,7 +232,14 @@ def read_sanitizer(text: str, tool: str) -> list[dict]:
         if finding is None:
             continue
         other = finding["other"] or {"file": "", "line": 0}
-        key = (finding["kernel"], finding["kind"], finding["file"], finding["line"], other["file"], other["line"])
+        key = (
+            finding["kernel"],
+            finding["kind"],
+            finding["file"],
+            finding["line"],
+            other["file"],
+            other["line"],
+        )
         findings.setdefault(key, {**finding, "count": 0})["count"] += 1
     return list(findings.values())
 
@@ -183,22 +251,38 @@ def _read_finding(block: list[str], tool: str) -> dict | None:
     if kind is None or "SUMMARY" in head:
         return None
     address = int(match[1], 16) if (match := _ADDRESS.search(text)) else None
-    if kind == "out of bounds" and "misaligned" in text:  # "Invalid" begins the messages of all three kinds
+    if (
+        kind == "out of bounds" and "misaligned" in text
+    ):  # "Invalid" begins the messages of all three kinds
         kind = "misaligned"
-    elif kind == "out of bounds" and "__global__" in head and address is not None and address < _NULL:
+    elif (
+        kind == "out of bounds" and "__global__" in head and address is not None and address < _NULL
+    ):
         kind = "null pointer"
     # (place, thread) of the access, of a race: of both accesses.
-    sides = [(_read_place(line), _read_index(_THREAD, line)) for line in block[1:] if re.search(r"\bat \S", line)]
+    sides = [
+        (_read_place(line), _read_index(_THREAD, line))
+        for line in block[1:]
+        if re.search(r"\bat \S", line)
+    ]
     place, thread = sides[0] if sides else ({"kernel": "", "file": "", "line": 0}, None)
     other = None
     if kind == "race" and len(sides) > 1:
         other = {"file": sides[1][0]["file"], "line": sides[1][0]["line"], "thread": sides[1][1]}
     size = int(match[1]) if (match := re.search(r"of size (\d+)", head)) else None
     return {
-        "tool": tool, "kind": kind, **place, "block": _read_index(_BLOCK, text),
-        "thread": thread or _read_index(_THREAD, text), "other": other, "address": address, "size": size,
-        "buffer": None if kind == "null pointer" else _read_buffer(text, size or 1), "count": 1,
-        "message": re.sub(r"^(Error|Warning): | in block \(.*$", "", head)}
+        "tool": tool,
+        "kind": kind,
+        **place,
+        "block": _read_index(_BLOCK, text),
+        "thread": thread or _read_index(_THREAD, text),
+        "other": other,
+        "address": address,
+        "size": size,
+        "buffer": None if kind == "null pointer" else _read_buffer(text, size or 1),
+        "count": 1,
+        "message": re.sub(r"^(Error|Warning): | in block \(.*$", "", head),
+    }
 
 
 def _read_index(pattern: re.Pattern, text: str) -> tuple[int, ...] | None:
@@ -227,5 +311,8 @@ def _read_buffer(text: str, size: int) -> dict | None:
     if not match:
         return None
     missed = int(match["missed"].replace(",", ""))
-    return {"base": int(match["base"], 16), "bytes": int(match["size"].replace(",", "")),
-            "missed_by": missed - 1 + size if match["side"] == "after" else -missed}
+    return {
+        "base": int(match["base"], 16),
+        "bytes": int(match["size"].replace(",", "")),
+        "missed_by": missed - 1 + size if match["side"] == "after" else -missed,
+    }

@@ -31,7 +31,9 @@ _USED = re.compile(r"Used (\d+) registers")
 _SHARED = re.compile(r"(\d+) bytes smem")
 
 
-def occupancy_of(facts: Mapping[str, int], block: Sequence[int], dynamic: int, arch: str = ARCH) -> float:
+def occupancy_of(
+    facts: Mapping[str, int], block: Sequence[int], dynamic: int, arch: str = ARCH
+) -> float:
     """Return the share of a multiprocessor's warps that can be resident, 0 to 1.
 
     Parameters
@@ -44,10 +46,14 @@ def occupancy_of(facts: Mapping[str, int], block: Sequence[int], dynamic: int, a
     arch : str
         One of `hostcuda.limits.MULTIPROCESSOR`.
     """
-    return occupancy(math.prod(block), facts["registers"], facts["shared_bytes"] + dynamic, MULTIPROCESSOR[arch])
+    return occupancy(
+        math.prod(block), facts["registers"], facts["shared_bytes"] + dynamic, MULTIPROCESSOR[arch]
+    )
 
 
-def compile_modules(modules: Iterable[Mapping], code: bool = False) -> tuple[dict[str, dict], list[str]]:
+def compile_modules(
+    modules: Iterable[Mapping], code: bool = False
+) -> tuple[dict[str, dict], list[str]]:
     """Compile many modules with nvcc for `ARCH`, in parallel and each distinct one once.
 
     Parameters
@@ -65,11 +71,19 @@ def compile_modules(modules: Iterable[Mapping], code: bool = False) -> tuple[dic
     refused : list of str
         The first error of each source that nvcc refuses.
     """
-    keys = {module["module"]: (module["source"], *_drop_targets(module["options"]),
-                               *(f"-I{folder}" for folder in module["include_dirs"])) for module in modules}
+    keys = {
+        module["module"]: (
+            module["source"],
+            *_drop_targets(module["options"]),
+            *(f"-I{folder}" for folder in module["include_dirs"]),
+        )
+        for module in modules
+    }
     kernels, refused = {}, []
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        jobs = {key: pool.submit(_read_facts, key, code, _find_nvcc()) for key in set(keys.values())}
+        jobs = {
+            key: pool.submit(_read_facts, key, code, _find_nvcc()) for key in set(keys.values())
+        }
         for key, job in jobs.items():
             try:
                 kernels[key] = _add_plain_names(job.result())
@@ -82,13 +96,17 @@ def compile_modules(modules: Iterable[Mapping], code: bool = False) -> tuple[dic
 @functools.lru_cache(64)  # a notebook estimates the same kernel again and again
 def _read_facts(key: tuple[str, ...], code: bool, compiler: str) -> dict[str, dict]:
     """Compile `key`, (source, *nvcc's options); map each kernel's symbol to its figures, with `code` also blocks."""
-    del compiler  # nvcc's path, a part of the cache's key: the same process may use another one later
+    del (
+        compiler
+    )  # nvcc's path, a part of the cache's key: the same process may use another one later
     source, *options = key
     if not code:
         return read_ptxas(compile(source, "kernel.cu", options, ARCH, "-Xptxas", "-v"))
     with temporary.folder() as folder:
         cubin = folder / "kernel.cubin"
-        facts = read_ptxas(compile(source, "kernel.cu", options, ARCH, "-Xptxas", "-v", "-lineinfo", cubin=cubin))
+        facts = read_ptxas(
+            compile(source, "kernel.cu", options, ARCH, "-Xptxas", "-v", "-lineinfo", cubin=cubin)
+        )
         blocks = sass.read(run_nvdisasm(cubin))
     return {symbol: own | {"blocks": blocks[symbol]} for symbol, own in facts.items()}
 
@@ -114,7 +132,9 @@ def _drop_targets(options: Iterable[str]) -> Iterator[str]:
             next(words, None)
 
 
-def disassemble(source: str, name: str, options: Sequence[str] = (), arch: str = ARCH) -> pd.DataFrame:
+def disassemble(
+    source: str, name: str, options: Sequence[str] = (), arch: str = ARCH
+) -> pd.DataFrame:
     """List the loads, stores and atomics in the machine code of a source.
 
     EngineError if there is no nvcc or no nvdisasm, or nvcc refuses the source; the message has nvcc's message.
@@ -150,8 +170,10 @@ def run_nvdisasm(cubin: Path) -> str:
     """
     nvdisasm = nsight.find("nvdisasm")
     if nvdisasm is None:
-        raise EngineError("reading machine code needs nvdisasm, which is not on this machine: "
-                          f"install the CUDA toolkit, or {WHEELS}")
+        raise EngineError(
+            "reading machine code needs nvdisasm, which is not on this machine: "
+            f"install the CUDA toolkit, or {WHEELS}"
+        )
     result = subprocess.run([nvdisasm, "-gi", "-c", str(cubin)], capture_output=True, text=True)
     if result.returncode:
         raise EngineError(f"nvdisasm cannot read {cubin.name}: {result.stderr.strip()}")
@@ -173,11 +195,15 @@ def _find_nvcc() -> str:
     """Return the path of nvcc, or raise EngineError with what to install."""
     nvcc = nsight.find("nvcc")
     if nvcc is None:
-        raise EngineError(f"this needs nvcc, which is not on this machine: install the CUDA toolkit, or {WHEELS}")
+        raise EngineError(
+            f"this needs nvcc, which is not on this machine: install the CUDA toolkit, or {WHEELS}"
+        )
     return nvcc
 
 
-def compile(source: str, name: str, options: Iterable[str], arch: str, *more: str, cubin: Path | None = None) -> str:
+def compile(
+    source: str, name: str, options: Iterable[str], arch: str, *more: str, cubin: Path | None = None
+) -> str:
     """Compile a source with nvcc's `options` and `more`, into `cubin` if it is given; return what nvcc prints.
 
     `name` is the file's name in messages, `arch` the GPU's architecture ("sm_90"). Raises EngineError if there is no
@@ -186,8 +212,16 @@ def compile(source: str, name: str, options: Iterable[str], arch: str, *more: st
     with temporary.folder() as folder:
         path = folder / "kernel.cu"
         path.write_text(f'#line 1 "{name}"\n{source}')
-        command = [_find_nvcc(), *options, f"-arch={arch}", "-cubin", *more,
-                   "-o", str(cubin or path.with_suffix(".cubin")), str(path)]
+        command = [
+            _find_nvcc(),
+            *options,
+            f"-arch={arch}",
+            "-cubin",
+            *more,
+            "-o",
+            str(cubin or path.with_suffix(".cubin")),
+            str(path),
+        ]
         result = subprocess.run(command, capture_output=True, text=True)
     if result.returncode:
         raise EngineError(f"nvcc refuses {name}:\n{result.stderr.strip()}")
@@ -202,8 +236,16 @@ def read_ptxas(text: str) -> dict[str, dict]:
     facts: dict = {}  # of the kernel that was named last
     for line in text.splitlines():
         if match := _ENTRY.search(line):
-            facts = kernels.setdefault(match[1], {"registers": 0, "stack_bytes": 0, "spill_store_bytes": 0,
-                                                  "spill_load_bytes": 0, "shared_bytes": 0})
+            facts = kernels.setdefault(
+                match[1],
+                {
+                    "registers": 0,
+                    "stack_bytes": 0,
+                    "spill_store_bytes": 0,
+                    "spill_load_bytes": 0,
+                    "shared_bytes": 0,
+                },
+            )
         elif match := _SPILLS.search(line):
             names = ("stack_bytes", "spill_store_bytes", "spill_load_bytes")
             facts.update(zip(names, map(int, match.groups()), strict=True))
@@ -228,8 +270,18 @@ def read_sass(text: str, name: str) -> list[dict]:
         for instruction in (instruction for block in blocks for instruction in block.code):
             if memory := _MEMORY.fullmatch(instruction.name):  # "LDG"
                 own = [line for file, line in instruction.places if file == name]
-                row = {"kernel": kernel, "line": own[0] if own else 0, "instruction": instruction.word,
-                       "space": _SPACES[memory[2]], "op": instruction.op, "bytes": instruction.bytes,
-                       "predicated": bool(instruction.predicate), "count": 0}
+                row = {
+                    "kernel": kernel,
+                    "line": own[0] if own else 0,
+                    "instruction": instruction.word,
+                    "space": _SPACES[memory[2]],
+                    "op": instruction.op,
+                    "bytes": instruction.bytes,
+                    "predicated": bool(instruction.predicate),
+                    "count": 0,
+                }
                 rows.setdefault(tuple(row.values()), row)["count"] += 1
-    return sorted(rows.values(), key=lambda row: (row["kernel"], row["line"], row["instruction"], row["predicated"]))
+    return sorted(
+        rows.values(),
+        key=lambda row: (row["kernel"], row["line"], row["instruction"], row["predicated"]),
+    )

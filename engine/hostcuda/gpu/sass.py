@@ -17,10 +17,14 @@ _SECTION = re.compile(r"^\.text\.(\w+):")
 _OTHER_SECTION = re.compile(r"^\s*\.section\s+(?!\.text\.)")
 _PLACE = re.compile(r'//## File "([^"]*)", line (\d+)')
 _LABEL = re.compile(r"^(\.L_x_\d+):")
-_CODE = re.compile(r"/\*[0-9a-f]{4,}\*/\s+(?:@(!?U?P\w+)\s+)?([A-Z][\w.]*)\s*(.*?)\s*;")  # /*0100*/ @!P0 EXIT ;
+_CODE = re.compile(
+    r"/\*[0-9a-f]{4,}\*/\s+(?:@(!?U?P\w+)\s+)?([A-Z][\w.]*)\s*(.*?)\s*;"
+)  # /*0100*/ @!P0 EXIT ;
 _REGISTER = re.compile(r"\b(U?R\d+|U?P\d)\b")
 _ENDS = {"BRA", "BRX", "EXIT", "RET", "BSYNC", "CALL", "WARPSYNC"}
-USERS_CONSTANT = re.compile(r"c\[0x3\]")  # the bank of __constant__ variables; the others are the compiler's
+USERS_CONSTANT = re.compile(
+    r"c\[0x3\]"
+)  # the bank of __constant__ variables; the others are the compiler's
 
 _OF_PIPE = {
     "fma": "FFMA FMUL FADD FFMA32I FADD32I FMUL32I",
@@ -36,12 +40,27 @@ _OF_PIPE = {
     "mio": "SHFL S2R S2UR CS2R R2UR REDUX VOTE MATCH",
     "barrier": "BAR",
     "control": "BRA EXIT BSSY BSYNC RET CALL WARPSYNC NOP DEPBAR LDGDEPBAR MEMBAR BRX YIELD ERRBAR CCTL ARRIVES SYNCS "
-    "WARPGROUP"}
+    "WARPGROUP",
+}
 _OPS = {"LD": "ld", "ST": "st", "AT": "atom", "RE": "red"}
 _PIPES = {word: pipe for pipe, words in _OF_PIPE.items() for word in words.split()}
 # Cycles from an instruction to one that uses its result, without a queue before the pipe; global loads: below.
-_LATENCY = {"fma": 4, "half": 5, "imad": 5, "alu": 5, "uniform": 6, "fp64": 8, "xu": 20, "mio": 25, "barrier": 20,
-            "control": 2, "constant": 30, "shared": 29, "local": 36, "tensor": 33}
+_LATENCY = {
+    "fma": 4,
+    "half": 5,
+    "imad": 5,
+    "alu": 5,
+    "uniform": 6,
+    "fp64": 8,
+    "xu": 20,
+    "mio": 25,
+    "barrier": 20,
+    "control": 2,
+    "constant": 30,
+    "shared": 29,
+    "local": 36,
+    "tensor": 33,
+}
 L1_CYCLES, L2_CYCLES = 36, 280  # of a global load: from the L1 cache, and from the L2 cache
 
 
@@ -73,7 +92,9 @@ class Instruction(NamedTuple):
     @property
     def bytes(self) -> int:
         """The bytes per lane that a load, a store or an atomic moves: 16 for LDG.E.128, 8 for REDG.E.ADD.F64.RN."""
-        if self.name == "LDSM":  # LDSM.16.M88.4 loads 4 8x8 matrices of 16-bit elements: 4 bytes per lane each
+        if (
+            self.name == "LDSM"
+        ):  # LDSM.16.M88.4 loads 4 8x8 matrices of 16-bit elements: 4 bytes per lane each
             return 4 * int(self.word[-1]) if self.word[-2:-1] == "." else 4
         width = re.search(r"\.[SUF]?(8|16|64|128)\b", self.word)
         return int(width[1]) // 8 if width else 4
@@ -91,14 +112,21 @@ class Block:
 def read(text: str) -> dict[str, list[Block]]:
     """Read the blocks of each kernel, by its symbol, from the output of ``nvdisasm -gi -c``."""
     kernels: dict[str, list[Block]] = {}
-    blocks: list[Block] | None = None  # of the kernel that is read; None outside of a ``.text.`` section
-    places, begun = [], True  # of the next instruction; an instruction has followed them, so the next place is new
+    blocks: list[Block] | None = (
+        None  # of the kernel that is read; None outside of a ``.text.`` section
+    )
+    places, begun = (
+        [],
+        True,
+    )  # of the next instruction; an instruction has followed them, so the next place is new
     for row in text.splitlines():
         if section := _SECTION.match(row):
             blocks, places = kernels.setdefault(section[1], [Block("entry")]), []
         elif _OTHER_SECTION.match(row):
             blocks = None
-        elif place := _PLACE.search(row):  # '//## File "a.cu", line 3': from the innermost function to the kernel
+        elif place := _PLACE.search(
+            row
+        ):  # '//## File "a.cu", line 3': from the innermost function to the kernel
             places = [*([] if begun else places), (PurePath(place[1]).name, int(place[2]))]
             begun = False
         elif blocks is not None and (label := _LABEL.match(row)):
@@ -121,11 +149,17 @@ def _link_blocks(blocks: list[Block]) -> list[Block]:
         index_of_label[block.label] = index
     for i, block in enumerate(nonempty):
         last = block.code[-1]
-        target = re.search(r"`\((\.L_x_\d+)\)", last.arguments) if last.name == "BRA" else None  # "BRA `(.L_x_1)"
+        target = (
+            re.search(r"`\((\.L_x_\d+)\)", last.arguments) if last.name == "BRA" else None
+        )  # "BRA `(.L_x_1)"
         if target and index_of_label.get(target[1]) is not None:
             block.next.append(index_of_label[target[1]])
-        is_conditional = last.predicate or (  # "@P0 BRA", or a predicate before the target, "BRA P0, `(.L_x_1)"
-            last.name == "BRA" and re.search(r"\bU?P\d", last.arguments.split("`")[0]))
+        is_conditional = (
+            last.predicate
+            or (  # "@P0 BRA", or a predicate before the target, "BRA P0, `(.L_x_1)"
+                last.name == "BRA" and re.search(r"\bU?P\d", last.arguments.split("`")[0])
+            )
+        )
         always_leaves = last.name in ("BRA", "EXIT", "RET") and not is_conditional
         if not always_leaves and i + 1 < len(nonempty) and i + 1 not in block.next:
             block.next.append(i + 1)
@@ -151,7 +185,9 @@ def _find_registers(instruction: Instruction) -> tuple[list[str], list[str]]:
     """Return the names of the registers that an instruction writes, and of those that it reads: several if wide."""
     names = _REGISTER.findall(instruction.arguments)
     has_no_result = instruction.name.startswith(("ST", "RED", "BRA", "EXIT", "BAR"))
-    width = 4 if ".128" in instruction.word else 2 if ".64" in instruction.word else 1  # registers of a value
+    width = (
+        4 if ".128" in instruction.word else 2 if ".64" in instruction.word else 1
+    )  # registers of a value
     results: list[str] = []
     if names and not has_no_result:
         if instruction.name == "LDSM":
@@ -161,11 +197,17 @@ def _find_registers(instruction: Instruction) -> tuple[list[str], list[str]]:
         elif ".WIDE" in instruction.word or instruction.pipe == "fp64":
             width = 2
         if names[0].startswith(("P", "UP")):  # a comparison: one or two predicates
-            results = names[: 2 if instruction.name in ("ISETP", "FSETP", "HSETP2", "PLOP3", "UISETP", "UPLOP3") else 1]
+            results = names[
+                : 2
+                if instruction.name in ("ISETP", "FSETP", "HSETP2", "PLOP3", "UISETP", "UPLOP3")
+                else 1
+            ]
         else:
             results = list(_list_registers(names[0], width))
     read = list(names[1 if results else 0 :])
-    is_64_bit = ".64]" in instruction.arguments or ".WIDE" in instruction.word  # an address, an operand
+    is_64_bit = (
+        ".64]" in instruction.arguments or ".WIDE" in instruction.word
+    )  # an address, an operand
     for name in tuple(read):
         if instruction.pipe == "tensor":
             read += _list_registers(name, 4)

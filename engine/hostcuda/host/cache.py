@@ -112,7 +112,9 @@ def with_room(use: Callable[[Path], T], preferred: str | Path | None = None) -> 
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
         if folder.is_relative_to(scratch()):
-            raise EngineError(f"cannot write to {scratch()}: {error.strerror}. Free some space there") from None
+            raise EngineError(
+                f"cannot write to {scratch()}: {error.strerror}. Free some space there"
+            ) from None
         if folder == directory(preferred):  # else another thread has found it full in the meantime
             why = f"the cache folder {folder} cannot be written ({error.strerror}): set HOSTCUDA_CACHE_DIR to another"
             _use_temporary(Path(preferred) if preferred else cache_dir(), why)
@@ -122,7 +124,9 @@ def with_room(use: Callable[[Path], T], preferred: str | Path | None = None) -> 
 def trim(pattern: str, keep: int = 8, idle_s: float = _DAY_S) -> None:
     """Remove entries of the cache that match a glob `pattern`, but not the `keep` last used or any used in `idle_s`."""
     with contextlib.suppress(OSError):
-        entries = sorted((-path.stat().st_mtime, path) for path in directory().glob(pattern))  # the last used first
+        entries = sorted(
+            (-path.stat().st_mtime, path) for path in directory().glob(pattern)
+        )  # the last used first
         for used, path in entries[keep:]:
             if -used < time.time() - idle_s:
                 shutil.rmtree(path) if path.is_dir() else path.unlink()

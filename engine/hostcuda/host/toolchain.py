@@ -22,7 +22,9 @@ from hostcuda.util import processor
 _HERE = Path(__file__).parent.parent
 INCLUDE = _HERE / "include"  # CUDA's headers for a host compiler
 RUNTIME = _HERE / "runtime"  # the runtime library's source
-_GLOBAL = re.compile(r"(?m)^\t\.globl\t(\S+).*\n")  # the assembler's directive that makes a symbol global
+_GLOBAL = re.compile(
+    r"(?m)^\t\.globl\t(\S+).*\n"
+)  # the assembler's directive that makes a symbol global
 FILL = "-ftrivial-auto-var-init=pattern"  # by which check mode recognizes variables without a value
 
 _REMEDY = """Install one:
@@ -38,8 +40,10 @@ def find() -> list[str]:
     Raises CompileError if there is none (the message says how to install one), and if this is not Linux.
     """
     if sys.platform != "linux":
-        raise CompileError(f"the CPU engine reads Linux's ELF files, and this is {sys.platform}: run hostcuda in a "
-                           "Linux container (Docker, Podman) or, on Windows, in WSL 2")
+        raise CompileError(
+            f"the CPU engine reads Linux's ELF files, and this is {sys.platform}: run hostcuda in a "
+            "Linux container (Docker, Podman) or, on Windows, in WSL 2"
+        )
     value = os.environ.get("CXX")
     if value:
         try:
@@ -48,12 +52,16 @@ def find() -> list[str]:
             command = [value]
         if shutil.which(command[0]):
             return command
-        raise CompileError(f"the CPU engine needs a C++ compiler, and CXX={value!r} is not one: {command[0]!r} cannot "
-                           f"be found.\n{_REMEDY}")
+        raise CompileError(
+            f"the CPU engine needs a C++ compiler, and CXX={value!r} is not one: {command[0]!r} cannot "
+            f"be found.\n{_REMEDY}"
+        )
     for name in ("g++", "clang++", "c++"):
         if shutil.which(name):
             return [name]
-    raise CompileError(f"the CPU engine needs a C++ compiler, and none of g++, clang++, c++ is on the path.\n{_REMEDY}")
+    raise CompileError(
+        f"the CPU engine needs a C++ compiler, and none of g++, clang++, c++ is on the path.\n{_REMEDY}"
+    )
 
 
 @lru_cache(maxsize=8)
@@ -63,25 +71,37 @@ def _read_version(command: tuple[str, ...], path: str) -> str:
     words = [*command, "--version"]
     status, out, err = run(words)
     if status:
-        raise CompileError(f"{' '.join(words)} failed: this compiler does not work.\n{_REMEDY}", words, out, err)
+        raise CompileError(
+            f"{' '.join(words)} failed: this compiler does not work.\n{_REMEDY}", words, out, err
+        )
     return out
 
 
 @lru_cache(maxsize=1)
 def _digest_engine():
     """Return a digest of the engine's own files, on which a compiled kernel depends."""
-    paths = sorted(p for p in _HERE.rglob("*") if p.suffix in (".h", ".hpp", ".cuh", ".cpp", ".S", ".inc"))
-    packages = (_HERE / package for package in ("build", "check", "frontend", "host", "loops", "runtime"))
+    paths = sorted(
+        p for p in _HERE.rglob("*") if p.suffix in (".h", ".hpp", ".cuh", ".cpp", ".S", ".inc")
+    )
+    packages = (
+        _HERE / package for package in ("build", "check", "frontend", "host", "loops", "runtime")
+    )
     paths += sorted(path for package in packages for path in package.glob("*.py"))
-    paths += sorted(p for p in INCLUDE.rglob("*") if p.is_file() and not p.suffix)  # headers as <cuda/barrier>
+    paths += sorted(
+        p for p in INCLUDE.rglob("*") if p.is_file() and not p.suffix
+    )  # headers as <cuda/barrier>
     # And the name of their folder: compiled code names the headers' lines by it, and it differs between checkouts.
-    return cache.digest(_HERE, *(part for path in paths for part in (path.relative_to(_HERE), path.read_bytes())))
+    return cache.digest(
+        _HERE, *(part for path in paths for part in (path.relative_to(_HERE), path.read_bytes()))
+    )
 
 
 def fingerprint(command: list[str]) -> str:
     """Return a digest of compiler, processor and engine: with source and options, all that compiled files depend on."""
     # Of /proc/cpuinfo, "model name" on x86-64 and "CPU part" on aarch64.
-    model = [value for key in ("model name", "CPU part") for value in processor.facts().get(key, ())]
+    model = [
+        value for key in ("model name", "CPU part") for value in processor.facts().get(key, ())
+    ]
     native = f"{platform.machine()} {model} {sorted(processor.instruction_sets())}"  # what -march=native depends on
     version = _read_version(tuple(command), os.environ.get("PATH", ""))
     return cache.digest(*command, version, native, _digest_engine(), sys.platform)
@@ -106,11 +126,17 @@ def fills_variables(command: list[str]) -> bool:
 def module_flags(command: list[str]) -> list[str]:
     """Return the flags for kernels that differ between the compilers."""
     if is_clang(command):
-        return ["-ferror-limit=20", "-fno-spell-checking", "-Wno-c++11-narrowing"]  # nvcc and g++ accept that
+        return [
+            "-ferror-limit=20",
+            "-fno-spell-checking",
+            "-Wno-c++11-narrowing",
+        ]  # nvcc and g++ accept that
     # Unique symbols outlive their module; the runtime places each __shared__ variable on its own.
     flags = ["-fmax-errors=20", "-fno-gnu-unique", "-fno-section-anchors"]
     if platform.machine() == "x86_64":
-        flags.append("-mtls-dialect=gnu2")  # saves a call per shared variable: 5 to 8 % of a tiled kernel
+        flags.append(
+            "-mtls-dialect=gnu2"
+        )  # saves a call per shared variable: 5 to 8 % of a tiled kernel
     return flags
 
 
@@ -136,17 +162,39 @@ def loops_flags(command: list[str], halves: bool) -> list[str]:
 # places __shared__ variables, through data that must stay writable (runtime/shared.cpp). -Bsymbolic: a kernel `conj` is
 # not libm's.
 _WRAPPED = (
-    "malloc", "free", "_Znwm", "_Znam", "_ZdlPv", "_ZdaPv", "_ZdlPvm", "_ZdaPvm", "abort", "exit", "_exit", "_Exit",
-    "quick_exit", "_ZSt9terminatev", "__tls_get_addr",
+    "malloc",
+    "free",
+    "_Znwm",
+    "_Znam",
+    "_ZdlPv",
+    "_ZdaPv",
+    "_ZdlPvm",
+    "_ZdaPvm",
+    "abort",
+    "exit",
+    "_exit",
+    "_Exit",
+    "quick_exit",
+    "_ZSt9terminatev",
+    "__tls_get_addr",
 )
-_LINK = ["-shared", ",".join(["-Wl,-z,norelro,-Bsymbolic,--exclude-libs,libstdc++.a",
-                              *(f"--wrap={name}" for name in _WRAPPED)])]
+_LINK = [
+    "-shared",
+    ",".join(
+        [
+            "-Wl,-z,norelro,-Bsymbolic,--exclude-libs,libstdc++.a",
+            *(f"--wrap={name}" for name in _WRAPPED),
+        ]
+    ),
+]
 
 
 def link_flags(command: list[str]) -> list[str]:
     """Return the flags for linking a module."""
     # clang on x86-64 adds the offsets of thread-local variables in its code, where the runtime changes them.
-    relocations = ["-Wl,--emit-relocs"] if is_clang(command) and platform.machine() == "x86_64" else []
+    relocations = (
+        ["-Wl,--emit-relocs"] if is_clang(command) and platform.machine() == "x86_64" else []
+    )
     return [*_LINK, *relocations, *_choose_shared_library(tuple(command))]
 
 
@@ -156,6 +204,7 @@ def _choose_shared_library(command: tuple[str, ...]) -> list[str]:
 
     A module's own copy of the library would share a part of its variables with the process's, and crash in `std::cout`.
     """
+
     def has(name):
         """Return whether the compiler knows the path of a library; else it prints the name alone."""
         return "/" in run([*command, f"-print-file-name={name}"])[1]
@@ -168,22 +217,34 @@ def run(command: list[str], cwd: Path | None = None) -> tuple[int, str, str]:
     """Run a command; return (exit status, stdout, stderr), with messages in English and without colours."""
     environment = {**os.environ, "LC_ALL": "C", "GCC_COLORS": ""}
     try:
-        result = subprocess.run(command, cwd=cwd, env=environment, stdin=subprocess.DEVNULL, capture_output=True,
-                                check=False)
+        result = subprocess.run(
+            command,
+            cwd=cwd,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=False,
+        )
     except KeyboardInterrupt:
         raise Interrupted(f"{Path(command[0]).name} was stopped") from None
     out, err = result.stdout.decode("utf-8", "replace"), result.stderr.decode("utf-8", "replace")
     if result.returncode and os.strerror(errno.ENOSPC) in err:
-        raise EngineError(f"the disk of {tempfile.gettempdir()}, where {Path(command[0]).name} writes, is full: free "
-                          "some space there, or set TMPDIR to another folder")
+        raise EngineError(
+            f"the disk of {tempfile.gettempdir()}, where {Path(command[0]).name} writes, is full: free "
+            "some space there, or set TMPDIR to another folder"
+        )
     return result.returncode, out, err
 
 
-def run_all(commands: list[list[str]], folders: list[Path] | None = None) -> list[tuple[int, str, str]]:
+def run_all(
+    commands: list[list[str]], folders: list[Path] | None = None
+) -> list[tuple[int, str, str]]:
     """Run commands at the same time, each in its folder; return the list of (exit status, stdout, stderr)."""
     # No pool: concurrent.futures refuses work when the main thread has ended, though other threads may still compile;
     # multiprocessing's has semaphores, which a sandbox without shared memory does not allow.
-    jobs = [(Future(), *job) for job in zip(commands, folders or [None] * len(commands), strict=True)]
+    jobs = [
+        (Future(), *job) for job in zip(commands, folders or [None] * len(commands), strict=True)
+    ]
     results, waiting = [future for future, _, _ in jobs], iter(jobs)
 
     def run_waiting():

@@ -11,7 +11,19 @@ from hostcuda.loops.reader import Node, find_jumps
 from hostcuda.loops.words import ASSIGNMENTS, INDICES, TYPES, NeedsFibers
 
 _REFUSED_WORDS = {"while", "do", "switch", "break", "continue", "volatile"}
-_INTEGERS = {"const", "constexpr", "int", "unsigned", "long", "short", "char", "bool", "size_t", "uint", "ptrdiff_t"}
+_INTEGERS = {
+    "const",
+    "constexpr",
+    "int",
+    "unsigned",
+    "long",
+    "short",
+    "char",
+    "bool",
+    "size_t",
+    "uint",
+    "ptrdiff_t",
+}
 _NUMBERS = _INTEGERS | {"float", "double"}
 _VECTORIZED_FUNCTIONS = {"__ldg", "min", "max", "fminf", "fmaxf", "fabsf", "abs"}
 _SPELT_LIKE_CALLS = {"if", "return", "sizeof"}
@@ -29,12 +41,16 @@ def mark_loops(kernel, nodes: list[Node]):
         raise NeedsFibers("it is not understood")
     if not sum(map(_mark_meetings, nodes)):
         raise NeedsFibers("it has no loop")
-    while nodes[-1].kind == "if" and nodes[-1].meeting and "otherwise" not in nodes[-1].parts:  # also an if in that
+    while (
+        nodes[-1].kind == "if" and nodes[-1].meeting and "otherwise" not in nodes[-1].parts
+    ):  # also an if in that
         *before, last = nodes
         then, condition = last.parts["then"], last.parts["condition"]
         inner = then.children if then.kind == "block" else [then]
-        names_before, inner_names = ({reader.text(at) for at in find_declared_names(reader, statements)}
-                                     for statements in (before, inner))
+        names_before, inner_names = (
+            {reader.text(at) for at in find_declared_names(reader, statements)}
+            for statements in (before, inner)
+        )
         if reader.text(last.first + 1) != "(" or (names_before | head_words) & inner_names:
             break  # an "if constexpr"; or without the braces two variables would have the same name
         guard = Node("guard", *condition, {"condition": condition}, [Node("return", *condition)])
@@ -45,7 +61,9 @@ def mark_loops(kernel, nodes: list[Node]):
 
 def _mark_meetings(node: Node):
     """Mark a statement that has a loop, and those in it, as a place where threads meet; return whether it has one."""
-    node.meeting = sum(map(_mark_meetings, node.children)) > 0 or node.kind == "for"  # sum: any() would skip children
+    node.meeting = (
+        sum(map(_mark_meetings, node.children)) > 0 or node.kind == "for"
+    )  # sum: any() would skip children
     return node.meeting
 
 
@@ -59,7 +77,9 @@ def require_one_section(items):
     *others, section = items
     # Before the section there are only declarations and the like; regions and sections, without a kind, are refused.
     no_control = all(getattr(item, "kind", "if") not in ("if", "loop", "block") for item in others)
-    if not no_control or any(region.returns and region is not section.items[0] for region in section.regions):
+    if not no_control or any(
+        region.returns and region is not section.items[0] for region in section.regions
+    ):
         raise NeedsFibers("its threads do not begin and end together")
 
 
@@ -67,20 +87,37 @@ def require_vectorizable(kernel, section, rows):
     """Raise `NeedsFibers` unless neighbors use neighbors in memory, and products of floats are fused with sums."""
     # `rows`, the kernel's `Rows`, has the variables that are the same for a row of threads, or grow by 1 per thread.
     for variable in kernel.variables:
-        is_plain = set(variable.specifiers.split()) <= _NUMBERS and variable.signs.count("*") < 2  # no float **
-        outside = variable.role == "kept" and (variable.uses - section.places or variable.region not in section.places)
-        if not is_plain or variable.addressed or outside or (variable.array and variable.role != "uniform"):
+        is_plain = (
+            set(variable.specifiers.split()) <= _NUMBERS and variable.signs.count("*") < 2
+        )  # no float **
+        outside = variable.role == "kept" and (
+            variable.uses - section.places or variable.region not in section.places
+        )
+        if (
+            not is_plain
+            or variable.addressed
+            or outside
+            or (variable.array and variable.role != "uniform")
+        ):
             raise NeedsFibers(f"{variable.name} is not understood")
     loops = [step for step in section.warp_steps if step.kind == "loop"]
     for region in section.regions:
         used_variables = region.used_variables()
-        while needed := set().union(*(variable.needs for variable in used_variables)) - used_variables:
+        while (
+            needed := set().union(*(variable.needs for variable in used_variables)) - used_variables
+        ):
             used_variables |= needed  # those that the initializers of others use
         for step in region.steps:
             outer = [loop for loop in loops if loop.node.first < step.node.first < loop.node.last]
-            counters = {counter.variable for loop in outer for counter in loop.counters}  # each round has to differ
+            counters = {
+                counter.variable for loop in outer for counter in loop.counters
+            }  # each round has to differ
             statement = _Statement(kernel, step, rows)
-            if not (statement.is_understood(bool(outer)) and statement.is_fused() and counters <= used_variables):
+            if not (
+                statement.is_understood(bool(outer))
+                and statement.is_fused()
+                and counters <= used_variables
+            ):
                 raise NeedsFibers(f"line {kernel.line(step.node.first)} is not understood")
 
 
@@ -98,16 +135,24 @@ class _Statement:
         text, scope, match = self.text, self.step.scope, self.kernel.reader.match
         for at in range(self.first, self.last):
             word, kind = text(at), self.kernel.reader.tokens[at].kind
-            is_call = kind == "word" and text(at + 1) == "(" and word not in _VECTORIZED_FUNCTIONS | TYPES
-            if is_call and (in_loop or not (word in _SPELT_LIKE_CALLS or self.kernel.file.is_pure(word))):
+            is_call = (
+                kind == "word" and text(at + 1) == "(" and word not in _VECTORIZED_FUNCTIONS | TYPES
+            )
+            if is_call and (
+                in_loop or not (word in _SPELT_LIKE_CALLS or self.kernel.file.is_pure(word))
+            ):
                 return False
             if in_loop and word in ("?", "&&", "||"):  # neighbors may do different things
                 return False
             if in_loop and word == "[":
                 array, index = scope.get(text(at - 1)), (at + 1, match[at], scope)
-                if array is not None and array.role != "uniform":  # a pointer that differs between threads
+                if (
+                    array is not None and array.role != "uniform"
+                ):  # a pointer that differs between threads
                     return False
-                if not (self.rows.is_same(*index) or self.rows.find_growing_terms(*index)):  # grow by 1 per thread
+                if not (
+                    self.rows.is_same(*index) or self.rows.find_growing_terms(*index)
+                ):  # grow by 1 per thread
                     return False
         return True
 
@@ -119,23 +164,42 @@ class _Statement:
         products = [at for at in outer if text(at) in ("*", "*=")]
         if not products or self._computes_integers(outer):
             return True
-        assignments = [at for at in reader.outside_brackets(self.first, self.last) if text(at) in ASSIGNMENTS]
+        assignments = [
+            at for at in reader.outside_brackets(self.first, self.last) if text(at) in ASSIGNMENTS
+        ]
         if len(products) != 1 or len(assignments) != 1 or self.step.node.kind != "expression":
             return False
         parts = reader.split(assignments[0] + 1, self.last - 1, "+")
         terms = [term for part in parts for term in reader.split(*part, "-")]
         is_sum_of_two = len(terms) == {"=": 2, "+=": 1, "-=": 1}.get(text(assignments[0]))
-        factors = [factor for term in terms for factor in reader.split(*term, "*") if factor != term]
-        return is_sum_of_two and len(factors) == 2 and any(self._differs(*factor) for factor in factors)
+        factors = [
+            factor for term in terms for factor in reader.split(*term, "*") if factor != term
+        ]
+        return (
+            is_sum_of_two
+            and len(factors) == 2
+            and any(self._differs(*factor) for factor in factors)
+        )
 
     def _differs(self, first: int, last: int):
         """Return whether tokens[first:last] name a variable that differs between neighbors in a row of threads."""
-        same = {v for v in self.step.scope.values() if v and (v.role == "uniform" or v in self.rows.same_in_row)}
-        return any(variable and variable not in same for variable in map(self._find_variable, range(first, last)))
+        same = {
+            v
+            for v in self.step.scope.values()
+            if v and (v.role == "uniform" or v in self.rows.same_in_row)
+        }
+        return any(
+            variable and variable not in same
+            for variable in map(self._find_variable, range(first, last))
+        )
 
     def _find_variable(self, at: int):
         """Return the `KernelVariable` that token `at` names, or None."""
-        return self.step.scope.get(self.text(at)) if self.text(at - 1) not in (".", "->", "::") else None
+        return (
+            self.step.scope.get(self.text(at))
+            if self.text(at - 1) not in (".", "->", "::")
+            else None
+        )
 
     def _is_in_index(self, at: int):
         """Return whether token `at` is inside of square brackets of the statement: products there are of integers."""
@@ -147,15 +211,28 @@ class _Statement:
         """Return whether the tokens with the indices `outer` compute with integers alone, or a pointer's address."""
         target = self.step.variable or self.step.scope.get(self.text(self.first))
         # p = q + n sets a pointer, and p[0] = x does not.
-        sets_pointer = target is not None and "*" in target.signs and self.text(self.first + 1) != "["
+        sets_pointer = (
+            target is not None and "*" in target.signs and self.text(self.first + 1) != "["
+        )
         for at in outer:
             kind, word = self.kernel.reader.tokens[at][:2]
             variable = self._find_variable(at)
             member = self.text(at - 1) == "." and word in "xyz"
-            if kind == "word" and variable is None and not member and word not in INDICES | _INTEGERS | {"threadIdx"}:
+            if (
+                kind == "word"
+                and variable is None
+                and not member
+                and word not in INDICES | _INTEGERS | {"threadIdx"}
+            ):
                 return False
-            if (word == "[" and sets_pointer) or (kind == "number" and not word.rstrip("uUlL").isdigit()):
+            if (word == "[" and sets_pointer) or (
+                kind == "number" and not word.rstrip("uUlL").isdigit()
+            ):
                 return False
-            if variable and not (variable.signs and sets_pointer) and not set(variable.specifiers.split()) <= _INTEGERS:
+            if (
+                variable
+                and not (variable.signs and sets_pointer)
+                and not set(variable.specifiers.split()) <= _INTEGERS
+            ):
                 return False
         return True

@@ -3,14 +3,39 @@
 from dataclasses import dataclass, field
 
 from hostcuda.loops.reader import Node, Reader
-from hostcuda.loops.words import ASSIGNMENTS, BINARY, BUILT_IN, CLASSES, INDICES, SPECIFIERS, STEPS, NeedsFibers
+from hostcuda.loops.words import (
+    ASSIGNMENTS,
+    BINARY,
+    BUILT_IN,
+    CLASSES,
+    INDICES,
+    SPECIFIERS,
+    STEPS,
+    NeedsFibers,
+)
 
 _BEFORE_OPERANDS = {
-    "return", "case", "sizeof", "else", "do", "volatile", "new", "delete", *SPECIFIERS, *BUILT_IN, *CLASSES,
+    "return",
+    "case",
+    "sizeof",
+    "else",
+    "do",
+    "volatile",
+    "new",
+    "delete",
+    *SPECIFIERS,
+    *BUILT_IN,
+    *CLASSES,
 }
 _STATEMENT_STARTS = {"return", "case", "else", "do"}
 _BEFORE_CONDITIONS = {"if", "while", "for", "switch", "constexpr"}
-_UNEVALUATED = {"sizeof", "alignof", "decltype", "noexcept", "typeid"}  # they only look at their operand's type
+_UNEVALUATED = {
+    "sizeof",
+    "alignof",
+    "decltype",
+    "noexcept",
+    "typeid",
+}  # they only look at their operand's type
 
 
 @dataclass(eq=False)
@@ -24,18 +49,26 @@ class KernelVariable:
     initializer: tuple = (0, 0)  # the span of tokens of ``= 1``
     role: str = "uniform"  # uniform, recomputed, kept or local (see the package's text)
     shared: bool = False  # whether it is __shared__
-    addressed: bool = False  # whether something may refer to it, or change it in a way that is not understood
-    warp: object = None  # the outermost control statement (a `Node`) around it that a warp runs alone, or None
+    addressed: bool = (
+        False  # whether something may refer to it, or change it in a way that is not understood
+    )
+    warp: object = (
+        None  # the outermost control statement (a `Node`) around it that a warp runs alone, or None
+    )
     steady: bool = False  # whether it has the same value in all lanes of a warp, for good
     is_thread_number: bool = False  # whether it is the number of its thread in the row, for good
     type: str = "scalar"  # as `File.find_kind` returns it; for an array, that of its elements
     place: int = -1  # the token of its name
     position: int = -1  # where the name of a parameter, but an array, stands in the text
     region: int = -1  # the number of the region that declares it; -1 for parameters, and where a block or warp does
-    uses: set = field(default_factory=set)  # numbers of regions that name it, and the `PlanStep`s that a warp does once
+    uses: set = field(
+        default_factory=set
+    )  # numbers of regions that name it, and the `PlanStep`s that a warp does once
     changes: set = field(default_factory=set)  # numbers of the regions that may change it
     needs: set = field(default_factory=set)  # variables in its initializer
-    changed_uniformly: list = field(default_factory=list)  # first tokens of the uniform statements that change it
+    changed_uniformly: list = field(
+        default_factory=list
+    )  # first tokens of the uniform statements that change it
     dimensions: tuple = ()  # for an array: (opening, closing) token of each pair of brackets
 
     @property
@@ -47,7 +80,11 @@ class KernelVariable:
     def constant(self):
         """Whether the variable is declared const or constexpr; a pointer: itself, not what it points to."""
         words = self.specifiers.split()
-        return "const" in self.signs.split()[-1:] if "*" in self.signs else "const" in words or "constexpr" in words
+        return (
+            "const" in self.signs.split()[-1:]
+            if "*" in self.signs
+            else "const" in words or "constexpr" in words
+        )
 
 
 @dataclass
@@ -75,9 +112,13 @@ class EffectsReader:
     def __init__(self, reader: Reader, file, parameters):
         # A `Reader`, a `File`, and the names of the types that are parameters of the kernel's template.
         self.reader, self.file, self.parameters = reader, file, parameters
-        self.assumed = set()  # those of `parameters` taken to be numbers or pointers: the compiler has to prove it
+        self.assumed = (
+            set()
+        )  # those of `parameters` taken to be numbers or pointers: the compiler has to prove it
 
-    def read_expression(self, first: int, last: int, scope: dict[str, KernelVariable | None], copied=True):
+    def read_expression(
+        self, first: int, last: int, scope: dict[str, KernelVariable | None], copied=True
+    ):
         """Return the `Effects` of the expression tokens[first:last].
 
         `scope` has None for a variable that the statement around it declares. `copied`: whether the value is copied, as
@@ -87,7 +128,11 @@ class EffectsReader:
         for at in range(first, last):
             token = self.reader.tokens[at]
             variable = scope.get(token.text)
-            if variable is None or text(at - 1) in (".", "->", "::"):  # after these the name is that of a member
+            if variable is None or text(at - 1) in (
+                ".",
+                "->",
+                "::",
+            ):  # after these the name is that of a member
                 continue
             effects.uses.add(variable)
             use = _Use(self, scope, first, last, copied)
@@ -104,25 +149,38 @@ class EffectsReader:
         token = self.reader.tokens[at]
         if token.text == ")" and self.is_cast(self.reader.match[at] + 1, at, scope):
             return False
-        is_word = token.kind in ("word", "number") and token.text not in ("return", "else", "do", "case")
+        is_word = token.kind in ("word", "number") and token.text not in (
+            "return",
+            "else",
+            "do",
+            "case",
+        )
         return is_word or token.text in (")", "]")
 
     def is_cast(self, first: int, last: int, scope: dict[str, KernelVariable]):
         """Return whether the parentheses around tokens[first:last] may be those of a cast."""
         token, text = self.reader.tokens[first], self.reader.text
-        may_be_type = token.kind == "word" and token.text not in scope and token.text not in INDICES | {"threadIdx"}
+        may_be_type = (
+            token.kind == "word"
+            and token.text not in scope
+            and token.text not in INDICES | {"threadIdx"}
+        )
         if first == last or not (may_be_type or token.text == "::"):
             return False
         if text(first + 1) == "(" and token.text not in ("decltype", "typeof", "__typeof__"):
             return False  # a call
         outer = {text(at) for at in self.reader.outside_brackets(first, last)}
         # A type has none of these operators; "<" may begin a template's arguments.
-        return "<" in outer or not outer & (BINARY - {"*", "&", "&&"} | ASSIGNMENTS | {"?", ".", "->"})
+        return "<" in outer or not outer & (
+            BINARY - {"*", "&", "&&"} | ASSIGNMENTS | {"?", ".", "->"}
+        )
 
     def is_copied_type(self, words: list[str]):
         """Return whether a conversion to the type that consists of these words copies a number, vector or pointer."""
         kind = self.file.find_kind(words, self.parameters)
-        if kind == "assumed" and words != ["auto"]:  # a template's type: the compiler has to prove it
+        if kind == "assumed" and words != [
+            "auto"
+        ]:  # a template's type: the compiler has to prove it
             self.assumed.add(next(word for word in words if word in self.parameters))
         return kind in ("scalar", "pointer", "vector", "assumed")
 
@@ -136,7 +194,11 @@ class EffectsReader:
         effects, scope = Effects(), dict(scope)
         if node.kind == "for":
             first = node.parts["first"]
-            read_first = self.read_declaration if self.reader.is_declaration(*first) else self.read_expression
+            read_first = (
+                self.read_declaration
+                if self.reader.is_declaration(*first)
+                else self.read_expression
+            )
             effects.add(read_first(*first, scope))
             effects.add(self.read_expression(*node.parts["step"], scope))
         if "condition" in node.parts:
@@ -150,21 +212,29 @@ class EffectsReader:
         """Raise `NeedsFibers` if tokens[first:last] look like a declaration and are an expression, as ``x * y;``."""
         for at in self.reader.outside_brackets(first, self.reader.find_type_end(first, last)):
             name = self.reader.text(at)
-            if name in scope or name in self.file.declared - self.file.types.keys():  # where a type should be
+            if (
+                name in scope or name in self.file.declared - self.file.types.keys()
+            ):  # where a type should be
                 raise NeedsFibers(f"what it does with {name} is not understood")
 
     def require_expression(self, first: int, last: int, scope: dict[str, KernelVariable]):
         """Raise `NeedsFibers` if tokens[first:last] look like an expression and are ``int (*p)[3] = &row;`` or such."""
         word, reader = self.reader.text(first), self.reader
         names = self.file.types.keys() | self.parameters | SPECIFIERS | BUILT_IN | CLASSES
-        if word not in scope and (word in names or self.file.is_type(word)) and reader.text(first + 1) != "{":
+        if (
+            word not in scope
+            and (word in names or self.file.is_type(word))
+            and reader.text(first + 1) != "{"
+        ):
             raise NeedsFibers("a declaration is not understood")
         for at in range(first, last - 1):
             token, following = reader.tokens[at : at + 2]
             if following.kind not in ("word", "number") or token.text in _BEFORE_OPERANDS:
                 continue  # else one operand must not follow another
             ends_operand = token.kind in ("word", "number") or token.text == "]"
-            if ends_operand or (token.text == ")" and not self.is_cast(reader.match[at] + 1, at, scope)):
+            if ends_operand or (
+                token.text == ")" and not self.is_cast(reader.match[at] + 1, at, scope)
+            ):
                 raise NeedsFibers("a declaration is not understood")
 
     def read_declaration(self, first: int, last: int, scope: dict[str, KernelVariable]):
@@ -172,19 +242,32 @@ class EffectsReader:
         self.require_declaration(first, last, scope)
         effects = self.read_expression(first, self.reader.find_type_end(first, last), scope)
         for name, signs, bounds, initializer in self.reader.read_declarators(first, last):
-            scope[self.reader.text(name)] = None  # local to the statement: it hides a variable of that name
+            scope[self.reader.text(name)] = (
+                None  # local to the statement: it hides a variable of that name
+            )
             effects.add(self.read_expression(*bounds, scope))
-            effects.add(self.read_initialization(initializer, scope, self.find_declared_type(first, last, signs)))
+            effects.add(
+                self.read_initialization(
+                    initializer, scope, self.find_declared_type(first, last, signs)
+                )
+            )
         return effects
 
     def find_declared_type(self, first: int, last: int, signs: str):
         """Return the kind of type (see `File.find_kind`) of a variable that tokens[first:last] declare with `signs`."""
-        words = [token.text for token in self.reader.tokens[first : self.reader.find_type_end(first, last)]]
+        words = [
+            token.text
+            for token in self.reader.tokens[first : self.reader.find_type_end(first, last)]
+        ]
         return self.file.find_kind([*words, *signs.split()], self.parameters)
 
-    def read_initialization(self, span: tuple[int, int], scope: dict[str, KernelVariable], kind: str):
+    def read_initialization(
+        self, span: tuple[int, int], scope: dict[str, KernelVariable], kind: str
+    ):
         """Return the `Effects` of a variable's first value, the tokens of a span; `kind` is that of its type."""
-        effects = self.read_expression(*span, scope, copied=kind not in ("class", "struct", "reference"))
+        effects = self.read_expression(
+            *span, scope, copied=kind not in ("class", "struct", "reference")
+        )
         if kind == "reference":  # it refers to them
             effects.addressed |= effects.uses
         return effects
@@ -197,9 +280,21 @@ class _Use:
     something refers to it.
     """
 
-    def __init__(self, effects_reader, scope: dict[str, KernelVariable], first: int, last: int, copied: bool):
-        self.effects_reader, self.scope, self.first, self.last, self.copied = effects_reader, scope, first, last, copied
-        self.reader, self.match, self.file = effects_reader.reader, effects_reader.reader.match, effects_reader.file
+    def __init__(
+        self, effects_reader, scope: dict[str, KernelVariable], first: int, last: int, copied: bool
+    ):
+        self.effects_reader, self.scope, self.first, self.last, self.copied = (
+            effects_reader,
+            scope,
+            first,
+            last,
+            copied,
+        )
+        self.reader, self.match, self.file = (
+            effects_reader.reader,
+            effects_reader.reader.match,
+            effects_reader.file,
+        )
         self.changes = False
 
     def _get_text(self, at: int):
@@ -213,10 +308,16 @@ class _Use:
         """
         kind, end = variable.type, at + 1
         for _ in variable.dimensions:
-            if self._get_text(end) != "[":  # the array itself: only sizeof(a) and its like do not refer to it
+            if (
+                self._get_text(end) != "["
+            ):  # the array itself: only sizeof(a) and its like do not refer to it
                 return self._get_text(at - 1) == "(" and self._get_text(at - 2) in _UNEVALUATED
             end = self.match[end] + 1
-        if kind == "vector" and self._get_text(end) == "." and self._get_text(end + 1) in set("xyzw"):
+        if (
+            kind == "vector"
+            and self._get_text(end) == "."
+            and self._get_text(end + 1) in set("xyzw")
+        ):
             kind, end = "scalar", end + 2
         after = self._get_text(end)
         if kind in ("class", "struct", "reference") or after in ("(", "."):
@@ -230,8 +331,12 @@ class _Use:
             if before in STEPS:  # ++v is v itself, with a new value
                 self.changes, at = True, at - 1
                 continue
-            self.changes |= after in STEPS  # also of *p++, where an assignment would change what p points to
-            if before in ("&", "*", "+", "-", "~", "!") and not self._ends_operand(at - 2):  # a unary operator
+            self.changes |= (
+                after in STEPS
+            )  # also of *p++, where an assignment would change what p points to
+            if before in ("&", "*", "+", "-", "~", "!") and not self._ends_operand(
+                at - 2
+            ):  # a unary operator
                 return before != "&"
             self.changes |= after in ASSIGNMENTS
             if after in (".", "->", "->*", "(", "["):
@@ -240,7 +345,9 @@ class _Use:
                 return is_copy  # of (float)v
             if before in BINARY or after in BINARY | {"?"}:
                 return True
-            open_ = self.reader.around[at]  # no operator is beside the operand: the bracket around it decides
+            open_ = self.reader.around[
+                at
+            ]  # no operator is beside the operand: the bracket around it decides
             if open_ < self.first or (open_ == self.first and self.match[open_] + 1 == self.last):
                 return self.copied
             copied = self._does_bracket_copy(open_)
@@ -266,23 +373,35 @@ class _Use:
         before = self._get_text(open_ - 1)
         if self._get_text(open_) == "[" or before in _BEFORE_CONDITIONS | _UNEVALUATED:
             return True
-        if self._get_text(open_) == "{":  # the first value of a variable, of an array's element, or of a type's object
+        if (
+            self._get_text(open_) == "{"
+        ):  # the first value of a variable, of an array's element, or of a type's object
             if before in ("{", ",", "="):
                 return self.copied
             return self.effects_reader.is_copied_type([before])
         if before in (">", ">>") and (less := self._find_less(open_ - 1)):  # static_cast<...>(v)
             words = [self._get_text(at) for at in range(less + 1, open_ - 1)]
-            return self._get_text(less - 1).endswith("_cast") and self.effects_reader.is_copied_type(words)
+            return self._get_text(less - 1).endswith(
+                "_cast"
+            ) and self.effects_reader.is_copied_type(words)
         if before in (")", "]", "}"):
             return None if before == ")" and self._is_cast_or_head(open_ - 1) else False
         if not before.isidentifier() or before in _STATEMENT_STARTS:
             return None
-        if self._get_text(open_ - 2) in (".", "->") or before in self.scope:  # a method, or the call of a variable
+        if (
+            self._get_text(open_ - 2) in (".", "->") or before in self.scope
+        ):  # a method, or the call of a variable
             return False
-        if self._get_text(open_ - 2) == "::":  # std::min and std::max return a reference to an argument
+        if (
+            self._get_text(open_ - 2) == "::"
+        ):  # std::min and std::max return a reference to an argument
             is_pure = self._get_text(open_ - 3) == "std" and self.file.is_pure(before)
             return is_pure if before not in ("min", "max") else None if is_pure else False
-        if before.startswith("hostcuda_") or before in self.file.by_value or self.file.is_known(before):
+        if (
+            before.startswith("hostcuda_")
+            or before in self.file.by_value
+            or self.file.is_known(before)
+        ):
             return True
         return before not in self.file.source_words and self.effects_reader.is_copied_type([before])
 
@@ -298,6 +417,9 @@ class _Use:
         for open_ in range(close, self.first, -1):
             depth += {">": 1, ">>": 2, "<": -1}.get(self._get_text(open_), 0)
             if depth <= 0:
-                is_name = self.reader.tokens[open_ - 1].kind == "word" and self._get_text(open_ - 1) not in self.scope
+                is_name = (
+                    self.reader.tokens[open_ - 1].kind == "word"
+                    and self._get_text(open_ - 1) not in self.scope
+                )
                 return open_ if is_name else 0
         return 0

@@ -14,10 +14,20 @@ import re
 from dataclasses import dataclass
 
 from hostcuda.loops.order import Statement, has_no_effects
-from hostcuda.loops.words import ASSIGNMENTS, MEETING, REDUCTIONS, SHUFFLES, VOTES, WARP_FUNCTIONS, NeedsFibers
+from hostcuda.loops.words import (
+    ASSIGNMENTS,
+    MEETING,
+    REDUCTIONS,
+    SHUFFLES,
+    VOTES,
+    WARP_FUNCTIONS,
+    NeedsFibers,
+)
 
 # 0xffffffffu, ~0, -1, (unsigned)-1: a mask that names all 32 lanes.
-_ALL_LANES = re.compile(r"\(*(0xffffffff[uU]?[lL]{0,2}|~0[uU]?|-1|\(unsigned(int)?\)-1|~0x0[uU]?)\)*", re.IGNORECASE)
+_ALL_LANES = re.compile(
+    r"\(*(0xffffffff[uU]?[lL]{0,2}|~0[uU]?|-1|\(unsigned(int)?\)-1|~0x0[uU]?)\)*", re.IGNORECASE
+)
 
 
 @dataclass
@@ -29,7 +39,9 @@ class _Exchange:
     end: int
     number: int  # part of the names of its slots and constants, as in hostcuda_from_7
     value: str  # what the lane offers
-    others: list  # of a shuffle: the lane or the distance, then the width if the call has one; else []
+    others: (
+        list  # of a shuffle: the lane or the distance, then the width if the call has one; else []
+    )
     proof: str  # "hostcuda_require_all_lanes(mask); ", by which the compiler proves the mask; "" for a number
 
     def write_offers(self):
@@ -46,7 +58,9 @@ class _Exchange:
 
     def write_result(self):
         """Return the text of the expression that replaces the call, after the meeting: what the lane gets then."""
-        if self.name in SHUFFLES:  # `write_offers` declares hostcuda_from_7, and hostcuda_width_7 if others has one
+        if (
+            self.name in SHUFFLES
+        ):  # `write_offers` declares hostcuda_from_7, and hostcuda_width_7 if others has one
             width = f"hostcuda_width_{self.number}" if len(self.others) > 1 else "32"
             direction, from_ = SHUFFLES[self.name], f"hostcuda_from_{self.number}"
             return f"hostcuda_take({self.number}, {direction}, ({self.value}), {from_}, {width})"
@@ -62,10 +76,19 @@ def replace_warp_functions(statement: Statement, numbers):
     name = reader.text(places[0])
     if name in statement.file.declared:
         raise NeedsFibers(f"the source has a {name} of its own")
-    if name == "__syncwarp" and places[0] == node.first and reader.match.get(node.first + 1) == node.last - 2:
-        first, last = node.first + 2, node.last - 2  # of its mask: __syncwarp is all of the statement
+    if (
+        name == "__syncwarp"
+        and places[0] == node.first
+        and reader.match.get(node.first + 1) == node.last - 2
+    ):
+        first, last = (
+            node.first + 2,
+            node.last - 2,
+        )  # of its mask: __syncwarp is all of the statement
         proof = _write_mask_proof(statement, name, (first, last)) if first < last else ""
-        return statement.put_before(f"{proof}{MEETING}({next(numbers)}, sync);", [(node.first, node.last, "")])
+        return statement.put_before(
+            f"{proof}{MEETING}({next(numbers)}, sync);", [(node.first, node.last, "")]
+        )
     calls = [_read_exchange(statement, at, next(numbers)) for at in places]
     spans = [(call.at, call.end) for call in calls]
     if not statement.may_follow(spans):
@@ -75,7 +98,9 @@ def replace_warp_functions(statement: Statement, numbers):
     replaced = [(call.at, call.end, call.write_result()) for call in calls]
     if statement.reads_memory(spans):  # the lanes meet again before another one may write there
         number, target, last = next(numbers), statement.target, statement.span[1]
-        if node.kind == "if" or reader.text(target) not in ASSIGNMENTS:  # there is no value after a "=" to be kept
+        if (
+            node.kind == "if" or reader.text(target) not in ASSIGNMENTS
+        ):  # there is no value after a "=" to be kept
             raise NeedsFibers(f"it uses {name} beside an access to memory")
         value = f"({statement.text(target + 1, last, replaced)})"  # computed in between, and assigned after that
         before += [f"hostcuda_keep({number}, {value});", f"{MEETING}({number}, sync);"]
@@ -88,14 +113,18 @@ def _read_exchange(statement: Statement, at: int, number: int):
     reader, name = statement.reader, statement.reader.text(at)
     close = reader.match.get(at + 1, at + 2)
     mask, *others = reader.split(at + 2, close)
-    counts = (2, 3) if name in SHUFFLES else (1,)  # how many arguments follow the mask; a shuffle's width is optional
+    counts = (
+        (2, 3) if name in SHUFFLES else (1,)
+    )  # how many arguments follow the mask; a shuffle's width is optional
     if name == "__syncwarp" or reader.text(at + 1) != "(" or len(others) not in counts:
         raise NeedsFibers(f"it uses {name} in a statement that is not understood")
     for first, last in others:
         if not has_no_effects(reader, first, last, statement.file, (), statement.file.by_value):
             raise NeedsFibers(f"it uses {name} in an expression whose order matters")
     value, *others = (statement.text(*span) for span in others)
-    return _Exchange(name, at, close + 1, number, value, others, _write_mask_proof(statement, name, mask))
+    return _Exchange(
+        name, at, close + 1, number, value, others, _write_mask_proof(statement, name, mask)
+    )
 
 
 def _write_mask_proof(statement: Statement, name: str, span: tuple[int, int]):

@@ -22,17 +22,44 @@ from hostcuda.loops.words import (
     lex,
 )
 
-_OPERATOR = re.compile(r"\boperator\b(?!\s*\(\s*\))")  # an operator like operator+; operator() has to be called
-_CLASS = re.compile(r"\b(struct|class|union|enum)\b(?:\s+(?:class|struct))?\s*(\w*)")  # enum class name
+_OPERATOR = re.compile(
+    r"\boperator\b(?!\s*\(\s*\))"
+)  # an operator like operator+; operator() has to be called
+_CLASS = re.compile(
+    r"\b(struct|class|union|enum)\b(?:\s+(?:class|struct))?\s*(\w*)"
+)  # enum class name
 _ATTRIBUTES = re.compile(
     r"\b(?:__attribute__|__launch_bounds__|alignas|__align__|decltype|noexcept|requires|explicit|throw)\s*@"
 )
-_MACRO_CALL = re.compile(r"^HOSTCUDA_\w+\(([^()]*)\)", re.MULTILINE)  # HOSTCUDA_ATOMIC_FETCH(int, atomicAdd, add, +)
-_PARENTHESIZED = re.compile(r"\(\s*(?:[*&]|const\b|\w+\s*::|\s)*(\w+)\s*[)\[]")  # of int (*name)(int): (*name)
-_SAFE_HEADERS = ("math", "half", "bfloat16", "atomic", "texture", "vector_types", "xorwow", "philox")
-_WATCHES_MEMORY = re.compile(r"atomic\w*$|volatile$|__ldc[gv]$")  # words by which a loop can wait for another thread
+_MACRO_CALL = re.compile(
+    r"^HOSTCUDA_\w+\(([^()]*)\)", re.MULTILINE
+)  # HOSTCUDA_ATOMIC_FETCH(int, atomicAdd, add, +)
+_PARENTHESIZED = re.compile(
+    r"\(\s*(?:[*&]|const\b|\w+\s*::|\s)*(\w+)\s*[)\[]"
+)  # of int (*name)(int): (*name)
+_SAFE_HEADERS = (
+    "math",
+    "half",
+    "bfloat16",
+    "atomic",
+    "texture",
+    "vector_types",
+    "xorwow",
+    "philox",
+)
+_WATCHES_MEMORY = re.compile(
+    r"atomic\w*$|volatile$|__ldc[gv]$"
+)  # words by which a loop can wait for another thread
 _DROPPED_FROM_TYPES = SPECIFIERS | CLASSES | {"volatile", "__restrict__", "__restrict"}
-_FUNCTION_WORDS = {"__device__", "__host__", "__forceinline__", "__noinline__", "friend", "virtual", "explicit"}
+_FUNCTION_WORDS = {
+    "__device__",
+    "__host__",
+    "__forceinline__",
+    "__noinline__",
+    "friend",
+    "virtual",
+    "explicit",
+}
 
 
 class File:
@@ -42,24 +69,38 @@ class File:
     """
 
     def __init__(self, scan: Scan, bodies):
-        self.declarations = declarations = list(_find_declarations(scan, [(body.open, body.close) for body in bodies]))
+        self.declarations = declarations = list(
+            _find_declarations(scan, [(body.open, body.close) for body in bodies])
+        )
         self.declared = set().union(*(d.names for d in declarations))
-        self.source_words = self.declared.union(*(d.words for d in declarations))  # also parameters and the like
-        self.constants = _find_constants(scan)  # names of constants somewhere; the compiler proves that it is here
+        self.source_words = self.declared.union(
+            *(d.words for d in declarations)
+        )  # also parameters and the like
+        self.constants = _find_constants(
+            scan
+        )  # names of constants somewhere; the compiler proves that it is here
         self.types = {}  # name of each type of the source -> its kind, as `find_kind` returns it
         for declaration in declarations:
             self._add_types(declaration)
-        self.by_value = self._find_by_value()  # functions of the source whose parameters are copies of their arguments
+        self.by_value = (
+            self._find_by_value()
+        )  # functions of the source whose parameters are copies of their arguments
         uses = [d.uses for d in declarations]
-        watchers = [d for d in declarations if any(map(_WATCHES_MEMORY.match, re.findall(r"\w+", d.body)))]
+        watchers = [
+            d for d in declarations if any(map(_WATCHES_MEMORY.match, re.findall(r"\w+", d.body)))
+        ]
         # Names of functions and classes that look at memory that another thread may change meanwhile.
-        self.memory_watchers = spread_to_users(uses, {name: "" for d in watchers for name in d.names}).keys()
+        self.memory_watchers = spread_to_users(
+            uses, {name: "" for d in watchers for name in d.names}
+        ).keys()
         # Name of a function or type -> the word for which a kernel that uses it runs on fibers.
         self.harmful = spread_to_users(uses, {**self._map_operands(), **self._map_harmful()})
 
     def is_unique(self, name: str):
         """Return whether a name has one meaning in the source, so that text with it may move: no two declarations."""
-        declarations = [d for d in self.declarations if name in d.words | d.names]  # also those with it as a parameter
+        declarations = [
+            d for d in self.declarations if name in d.words | d.names
+        ]  # also those with it as a parameter
         if name in self.declared and (name in _list_safe_names() or PURE.fullmatch(name)):
             return False  # it is the library's, too
         heads = {" ".join(d.head.split()) for d in declarations}  # a prototype has the same head
@@ -74,13 +115,17 @@ class File:
         """
         if "(" in words and {"alignas", "__align__"} & set(words):
             words = words[: words.index("(")] + words[words.index(")") + 1 :]
-        words = [word for word in words if word not in _DROPPED_FROM_TYPES]  # const, struct and the like
+        words = [
+            word for word in words if word not in _DROPPED_FROM_TYPES
+        ]  # const, struct and the like
         if words[:2] == ["std", "::"] and words[2:3] and words[2] in TYPES:
             words = words[2:]
         if not words or "decltype" in words or "&" in words or "&&" in words:
             return "reference"
         if "*" in words:
-            return "pointer" if not {"(", "["} & set(words) else "class"  # of functions or arrays: not understood
+            return (
+                "pointer" if not {"(", "["} & set(words) else "class"
+            )  # of functions or arrays: not understood
         if words == ["auto"]:
             return "assumed"
         if not set(words) & self.source_words and set(words) <= TYPES:
@@ -104,7 +149,9 @@ class File:
             self._add_type(words[words.index("using") + 1], "class")
         elif words[:1] == ["typedef"]:  # typedef type name
             is_last_name = not {"(", "[", ","} & set(words)  # else any of its words may be the name
-            for name in words[-1:] if is_last_name else {*filter(str.isidentifier, words[1:])} - TYPES:
+            for name in (
+                words[-1:] if is_last_name else {*filter(str.isidentifier, words[1:])} - TYPES
+            ):
                 self._add_type(name, self.find_kind(words[1:-1]) if is_last_name else "class")
 
     def _is_plain(self, declaration):
@@ -112,9 +159,13 @@ class File:
         if declaration.keyword in ("enum", "typedef"):
             return declaration.keyword == "enum"
         head = re.sub(r"\b(?:__align__|alignas|__attribute__)\s*\([^;{]*\)", "", declaration.head)
-        body = re.sub(r"\b(?:struct|union)\s*\w*\s*\{", "", declaration.body[1:])  # without heads of types in it
+        body = re.sub(
+            r"\b(?:struct|union)\s*\w*\s*\{", "", declaration.body[1:]
+        )  # without heads of types in it
         kinds = {self.types.get(word) for word in re.findall(r"\w+", body)}
-        has_more = re.search(r":|\btemplate\b", head) or re.search(r"[(&~:={]", body)  # bases, methods, first values
+        has_more = re.search(r":|\btemplate\b", head) or re.search(
+            r"[(&~:={]", body
+        )  # bases, methods, first values
         return not (has_more or kinds & {"class", "reference"})
 
     def _add_type(self, name: str, kind: str):
@@ -128,7 +179,9 @@ class File:
 
     def is_known(self, word: str):
         """Return whether a word is a function of CUDA or the C library that neither waits nor asks for its thread."""
-        return word not in self.source_words and (word in _list_safe_names() or bool(PURE.fullmatch(word)))
+        return word not in self.source_words and (
+            word in _list_safe_names() or bool(PURE.fullmatch(word))
+        )
 
     def is_type(self, word: str):
         """Return whether a word is one of CUDA's or C++'s types, and the source gives it no other meaning."""
@@ -142,10 +195,18 @@ class File:
         for declaration in self.declarations:
             if _OPERATOR.search(declaration.head):
                 types = set(re.findall(r"\w+", declaration.head))
-                are_known = "template" not in types and not types & self.types.keys() - tags  # else: using, typedef
+                are_known = (
+                    "template" not in types and not types & self.types.keys() - tags
+                )  # else: using, typedef
                 types &= tags | vectors
-                operands |= types if are_known and types else {*self.types, *CLASSES, *TYPES, "std"} - BUILT_IN
-        operands |= vectors | INDICES | {"threadIdx"} if operands & vectors else set()  # threadIdx is a vector
+                operands |= (
+                    types
+                    if are_known and types
+                    else {*self.types, *CLASSES, *TYPES, "std"} - BUILT_IN
+                )
+        operands |= (
+            vectors | INDICES | {"threadIdx"} if operands & vectors else set()
+        )  # threadIdx is a vector
         return dict.fromkeys(operands, "operators of the source")
 
     def _map_harmful(self):
@@ -153,8 +214,14 @@ class File:
         harmful = {}
         for declaration in self.declarations:
             names, words = declaration.uses
-            fiber_words = [w for w in words if w in ("threadIdx", BARRIER, "hostcuda") or FIBERS_ONLY.fullmatch(w)]
-            looks_at_memory = names & self.memory_watchers or any(word.startswith("__threadfence") for word in words)
+            fiber_words = [
+                w
+                for w in words
+                if w in ("threadIdx", BARRIER, "hostcuda") or FIBERS_ONLY.fullmatch(w)
+            ]
+            looks_at_memory = names & self.memory_watchers or any(
+                word.startswith("__threadfence") for word in words
+            )
             if words & {"while", "for", "do"} and looks_at_memory:
                 why = "a loop that may wait"
             elif fiber_words:  # `rewrite` has made the word "hostcuda" of inline PTX
@@ -175,21 +242,36 @@ class File:
         by_value = {}
         for declaration in self.declarations:
             head, functions = declaration.head, declaration.functions
-            for name in functions:  # if there are several, as in f(int) g(int), it is not known which of them is one
+            for name in (
+                functions
+            ):  # if there are several, as in f(int) g(int), it is not known which of them is one
                 starts = [match.end() for match in re.finditer(rf"\b{name}\s*\(", head)]
-                is_copied = len(functions) == 1 and bool(starts) and self._has_copies(head, starts[-1])
+                is_copied = (
+                    len(functions) == 1 and bool(starts) and self._has_copies(head, starts[-1])
+                )
                 by_value[name] = is_copied and by_value.get(name, True)
         return {name for name, is_copied in by_value.items() if is_copied}
 
     def _has_copies(self, head: str, at: int):
         """Return whether a function gets copies of all arguments; its parameters begin at position `at` of `head`."""
         parameters = head[at : find_closing_parenthesis(head, at - 1)]
-        if set("&({") & set(parameters) or {"decltype", "auto"} & set(re.findall(r"\w+", parameters)):
+        if set("&({") & set(parameters) or {"decltype", "auto"} & set(
+            re.findall(r"\w+", parameters)
+        ):
             return False
-        template = set(re.findall(r"(?:class|typename)\s+(\w+)", head))  # types that are its parameters
-        texts = [re.findall(r"\w+|[*]|::", re.split(r"[=\[]", parameter)[0]) for parameter in parameters.split(",")]
+        template = set(
+            re.findall(r"(?:class|typename)\s+(\w+)", head)
+        )  # types that are its parameters
+        texts = [
+            re.findall(r"\w+|[*]|::", re.split(r"[=\[]", parameter)[0])
+            for parameter in parameters.split(",")
+        ]
         # words[:-1]: without the parameter's name. A pointer is copied, whatever it points to.
-        kinds = {self.find_kind(words[:-1] or words, template) for words in texts if words and "*" not in words}
+        kinds = {
+            self.find_kind(words[:-1] or words, template)
+            for words in texts
+            if words and "*" not in words
+        }
         return not kinds & {"class", "reference"}
 
 
@@ -199,9 +281,31 @@ def _list_safe_names():
     texts = [(INCLUDE / "hostcuda" / f"{name}.h").read_text() for name in _SAFE_HEADERS]
     text = re.sub(r"//.*", "", "\n".join([*texts, (INCLUDE / "cuComplex.h").read_text()]))
     # Functions that the headers define or call, and those that macros define: HOSTCUDA_ATOMIC_FETCH(int, atomicAdd)
-    words = set(re.findall(r"\b(\w+)\s*\(", text)) | set(re.findall(r"\w+", " ".join(_MACRO_CALL.findall(text))))
-    words |= {"__threadfence", "__threadfence_block", "__threadfence_system", "memcpy", "memset", "memcmp", "printf"}
-    words |= {"clock", "clock64", "malloc", "free", "isnan", "isinf", "isfinite", "signbit", "frexp", "ldexp", "modf"}
+    words = set(re.findall(r"\b(\w+)\s*\(", text)) | set(
+        re.findall(r"\w+", " ".join(_MACRO_CALL.findall(text)))
+    )
+    words |= {
+        "__threadfence",
+        "__threadfence_block",
+        "__threadfence_system",
+        "memcpy",
+        "memset",
+        "memcmp",
+        "printf",
+    }
+    words |= {
+        "clock",
+        "clock64",
+        "malloc",
+        "free",
+        "isnan",
+        "isinf",
+        "isfinite",
+        "signbit",
+        "frexp",
+        "ldexp",
+        "modf",
+    }
     return words - KEYWORDS
 
 
@@ -215,7 +319,9 @@ class _Declaration:
     names: set  # that it may declare
     words: set = frozenset()  # of its head
     functions: tuple = ()  # names before parentheses, of which one may be the function that it declares
-    keyword: str = ""  # of a type: struct, class, union or enum; or typedef, of pointers or references to it
+    keyword: str = (
+        ""  # of a type: struct, class, union or enum; or typedef, of pointers or references to it
+    )
     tags: tuple = ()  # the names of the type
 
     @property
@@ -227,12 +333,22 @@ class _Declaration:
 def _read_declaration(head: str, body: str, after=""):
     """Return the `_Declaration` with this head and body; `after` is the text from its braces to the semicolon."""
     plain = _strip_arguments(head)  # in which "@" stands for each pair of parentheses
-    names = set(re.findall(r"([A-Za-z_]\w*)\s*(?:[=\[,@]|$)", plain))  # the last words of int a = 1, b[2], f(...)
+    names = set(
+        re.findall(r"([A-Za-z_]\w*)\s*(?:[=\[,@]|$)", plain)
+    )  # the last words of int a = 1, b[2], f(...)
     for match in _PARENTHESIZED.finditer(head.partition("=")[0]):
-        if head.count("(", 0, match.start()) == head.count(")", 0, match.start()):  # not within parentheses
+        if head.count("(", 0, match.start()) == head.count(
+            ")", 0, match.start()
+        ):  # not within parentheses
             names.add(match[1])
     names -= TYPES | SPECIFIERS | KEYWORDS | _FUNCTION_WORDS
-    words = set(re.findall(r"[A-Za-z_]\w*", head.partition("=")[0])) - TYPES - SPECIFIERS - KEYWORDS - _FUNCTION_WORDS
+    words = (
+        set(re.findall(r"[A-Za-z_]\w*", head.partition("=")[0]))
+        - TYPES
+        - SPECIFIERS
+        - KEYWORDS
+        - _FUNCTION_WORDS
+    )
     text = head + body
     unattributed = re.sub(r"\b(?:__align__|alignas|__attribute__)\s*@|\[\[[^\]]*\]\]", " ", plain)
     type_head = re.split(r"(?<!:):(?!:)", unattributed)[0]  # without bases
@@ -242,7 +358,9 @@ def _read_declaration(head: str, body: str, after=""):
     if class_ and not body:  # a forward declaration, or a variable
         names.add(class_[2])
     if member := re.search(r"(\w+)\s*::\s*(?:~|operator\b)|(\w+)\s*::\s*\w+\s*@", plain):
-        names.add(member[1] or member[2])  # T::~T(), T::f() count as declarations of T: who uses T may use them
+        names.add(
+            member[1] or member[2]
+        )  # T::~T(), T::f() count as declarations of T: who uses T may use them
     functions = re.findall(r"(\w+)\s*@", _ATTRIBUTES.sub(" ", plain))
     return _Declaration(head, body, text, names - {""}, words, tuple(set(functions) - {"operator"}))
 
@@ -253,12 +371,18 @@ def _read_type(declaration, type_head, class_, after: str):
     `type_head` is its head without attributes and bases, `class_` the match of `_CLASS` in it, and `after` the text
     from its braces to the semicolon.
     """
-    tag = re.search(r"([A-Za-z_]\w*)\s*(?:<.*)?$", re.sub(r"\bfinal\b", "", type_head[class_.end(1) :]))
+    tag = re.search(
+        r"([A-Za-z_]\w*)\s*(?:<.*)?$", re.sub(r"\bfinal\b", "", type_head[class_.end(1) :])
+    )
     tags = [tag[1]] if tag and tag[1] not in CLASSES else []
-    declarators = re.findall(r"[A-Za-z_]\w*", after.partition("=")[0])  # variables, or the names of a typedef
+    declarators = re.findall(
+        r"[A-Za-z_]\w*", after.partition("=")[0]
+    )  # variables, or the names of a typedef
     tags += declarators if "typedef" in type_head else []
     enumerators = re.findall(r"(?:^|[{,])\s*(\w+)", declaration.body) if class_[1] == "enum" else []
-    keyword = "typedef" if set("*&[(") & set(after) else class_[1]  # of pointers or references to it
+    keyword = (
+        "typedef" if set("*&[(") & set(after) else class_[1]
+    )  # of pointers or references to it
     names = (declaration.names | {*tags, *declarators, *enumerators}) - {""}
     return replace(declaration, names=names, keyword=keyword, tags=tuple(tags))
 
@@ -273,23 +397,35 @@ def _find_declarations(scan: Scan, kernels):
             continue  # in a function or class, or in a kernel
         end = match.end()
         if match.group() == "{":
-            if scan.scope(match.end()) is not None:  # the brace of a namespace, in which declarations stand
+            if (
+                scan.scope(match.end()) is not None
+            ):  # the brace of a namespace, in which declarations stand
                 continue
             end = at = scan.closing.get(match.start(), len(scan.code) - 1) + 1
-        start = skip_registrations(scan, start, match.start())  # behind a HOSTCUDA_KERNEL(name), without a semicolon
+        start = skip_registrations(
+            scan, start, match.start()
+        )  # behind a HOSTCUDA_KERNEL(name), without a semicolon
         body = scan.code[match.start() : end] if match.group() == "{" else ""
-        yield _read_declaration(scan.code[start : match.start()], body, scan.code[end : scan.code.find(";", end)])
+        yield _read_declaration(
+            scan.code[start : match.start()], body, scan.code[end : scan.code.find(";", end)]
+        )
 
 
 def _find_constants(scan: Scan):
     """Return the set of names of constants at namespace scope, and of enumerators, in a `Scan`."""
     names = set()
     for match in re.finditer(r"\b(?:constexpr|const)\b", scan.code):
-        declaration = scan.code[scan.declaration_start(match.start()) : scan.code.find(";", match.end())]
+        declaration = scan.code[
+            scan.declaration_start(match.start()) : scan.code.find(";", match.end())
+        ]
         if scan.scope(match.start()) is not None and "__constant__" not in declaration:
             plain = _strip_arguments(declaration)
-            parts = [plain[slice(*span)] for span in split_spans(plain, ",")]  # const int a = 1, b = 2
-            names |= {name[1] for part in parts if (name := re.match(r"[^=&*\[@{]*?(\w+)\s*[={]", part))}
+            parts = [
+                plain[slice(*span)] for span in split_spans(plain, ",")
+            ]  # const int a = 1, b = 2
+            names |= {
+                name[1] for part in parts if (name := re.match(r"[^=&*\[@{]*?(\w+)\s*[={]", part))
+            }
     for match in re.finditer(r"\benum\b[^;{}()]*\{([^{}]*)\}", scan.code):
         names |= set(re.findall(r"(?:^|,)\s*(\w+)", match[1]))  # enum { a, b = 2 }
     return names
@@ -301,6 +437,7 @@ def _strip_arguments(head: str):
         head = shorter
     return re.sub(r"\btemplate\s*<[^;{]*?>(?=\s*\w)", " ", head)
 
+
 def spread_to_users(uses, reasons):
     """Add the users of the names in `reasons` (a dict, name -> reason) to it, and theirs, and so on; return it.
 
@@ -308,7 +445,11 @@ def spread_to_users(uses, reasons):
     such names gets the reason of the first by the alphabet.
     """
     harmful = reasons.keys()
-    while users := [(names - harmful, words & harmful) for names, words in uses if words & harmful and names - harmful]:
+    while users := [
+        (names - harmful, words & harmful)
+        for names, words in uses
+        if words & harmful and names - harmful
+    ]:
         for names, words in users:
             reasons.update(dict.fromkeys(names, reasons[min(words)]))
     return reasons

@@ -10,12 +10,31 @@ from dataclasses import dataclass, field
 from itertools import count
 
 from hostcuda.frontend.brackets import apply_edits
-from hostcuda.frontend.scan import Kernel, Scan, find_kernel_bodies, skip_registrations, split_parameters
+from hostcuda.frontend.scan import (
+    Kernel,
+    Scan,
+    find_kernel_bodies,
+    skip_registrations,
+    split_parameters,
+)
 from hostcuda.loops.exchange import replace_warp_functions
 from hostcuda.loops.file import File, spread_to_users
-from hostcuda.loops.order import Statement, find_declared_names, find_unshared_names, walk_with_parents
+from hostcuda.loops.order import (
+    Statement,
+    find_declared_names,
+    find_unshared_names,
+    walk_with_parents,
+)
 from hostcuda.loops.reader import Node, Reader
-from hostcuda.loops.words import ASSIGNMENTS, BARRIER, RESTRICT, SPECIFIERS, TYPES, WARP_FUNCTIONS, NeedsFibers
+from hostcuda.loops.words import (
+    ASSIGNMENTS,
+    BARRIER,
+    RESTRICT,
+    SPECIFIERS,
+    TYPES,
+    WARP_FUNCTIONS,
+    NeedsFibers,
+)
 
 INLINED = re.compile(r"\bhostcuda_\d+_")  # of the names of a function that stands in a kernel
 _DEEPEST_CALL = 16  # calls within calls
@@ -29,7 +48,15 @@ _NAME = re.compile(
       | (?P<name>[A-Za-z_]\w*)""",
     re.VERBOSE,
 )
-_FUNCTION_SPECIFIERS = {"__device__", "__host__", "inline", "__inline__", "__forceinline__", "__noinline__", "static"}
+_FUNCTION_SPECIFIERS = {
+    "__device__",
+    "__host__",
+    "inline",
+    "__inline__",
+    "__forceinline__",
+    "__noinline__",
+    "static",
+}
 
 
 @dataclass
@@ -58,10 +85,14 @@ def inline(scan: Scan, bodies: list[Kernel], file: File):
         functions, edits = _find_functions(scan, file), []
         for body in bodies:
             with contextlib.suppress(NeedsFibers):  # `KernelPlan` will raise it again
-                edits += _replace_calls(scan, body, functions, file, numbers, reasons, calls_with_shared)
+                edits += _replace_calls(
+                    scan, body, functions, file, numbers, reasons, calls_with_shared
+                )
         if not edits:
             break
-        scan, bodies = find_kernel_bodies(apply_edits(scan.text, edits))  # with the calls in what was put in
+        scan, bodies = find_kernel_bodies(
+            apply_edits(scan.text, edits)
+        )  # with the calls in what was put in
     return scan, bodies, reasons
 
 
@@ -70,12 +101,19 @@ def _find_functions(scan: Scan, file: File):
     # A function waits if it has a barrier or a warp function.
     heads = {}  # name -> (match of its head, position of "{", position of "}")
     for open_, close in scan.closing.items():
-        words = scan.code[skip_registrations(scan, scan.declaration_start(open_), open_) : open_].split()
-        head = _HEAD.fullmatch(" ".join(words)) if scan.scope(open_) == "" else None  # in no namespace or class
+        words = scan.code[
+            skip_registrations(scan, scan.declaration_start(open_), open_) : open_
+        ].split()
+        head = (
+            _HEAD.fullmatch(" ".join(words)) if scan.scope(open_) == "" else None
+        )  # in no namespace or class
         if head and "__device__" in words:
             heads[head["name"]] = head, open_, close
     # Pairs (names, words in their bodies), with which "waits" spreads from the words to the names.
-    uses = [({name}, set(re.findall(r"\w+", scan.code[open_:close]))) for name, (_, open_, close) in heads.items()]
+    uses = [
+        ({name}, set(re.findall(r"\w+", scan.code[open_:close])))
+        for name, (_, open_, close) in heads.items()
+    ]
     waiting, functions = spread_to_users(uses, dict.fromkeys([BARRIER, *WARP_FUNCTIONS], "")), {}
     for name in waiting.keys() & heads.keys():
         with contextlib.suppress(NeedsFibers):
@@ -94,22 +132,32 @@ def _read_function(scan: Scan, head, open_: int, close: int):
     returns = [at for at, token in enumerate(tokens) if token.text == "return"]
     type_ = " ".join(word for word in head["result"].split() if word not in _FUNCTION_SPECIFIERS)
     # The only return has to be the last statement, and in no block: only its semicolon follows.
-    if len(returns) != (type_ != "void") or any(token.text in ";{}" for at in returns for token in tokens[at:-1]):
+    if len(returns) != (type_ != "void") or any(
+        token.text in ";{}" for at in returns for token in tokens[at:-1]
+    ):
         raise NeedsFibers("it returns before its end")
     if returns:
         last, result = tokens[returns[0]].start, (tokens[returns[0]].end, tokens[-1].start)
     statements = Reader(scan.code, open_ + 1, last).read_statements()
     templates = [_read_parameter(text) for text in split_parameters(head["template"] or "")]
     function = _Function(
-        templates, [_read_parameter(text) for text in split_parameters(head["parameters"])],
-        open_ + 1, last, type_, result, {reader.text(at) for at in find_declared_names(reader, statements)},
+        templates,
+        [_read_parameter(text) for text in split_parameters(head["parameters"])],
+        open_ + 1,
+        last,
+        type_,
+        result,
+        {reader.text(at) for at in find_declared_names(reader, statements)},
     )
     arguments = {name for _, name in (*function.templates, *function.parameters)}
     if function.names & arguments:
         raise NeedsFibers("a variable hides a parameter")
     function.names |= arguments
-    words = {token.text for at, token in enumerate(tokens) if token.kind == "word"
-             and reader.text(at - 1) not in (".", "->")}
+    words = {
+        token.text
+        for at, token in enumerate(tokens)
+        if token.kind == "word" and reader.text(at - 1) not in (".", "->")
+    }
     function.other_words, function.shared = words - function.names, "__shared__" in words
     return function
 
@@ -122,14 +170,20 @@ def _read_parameter(text: str):
     return match["type"].strip() + (" *" if match["array"] else ""), match["name"]
 
 
-def _replace_calls(scan: Scan, body: Kernel, functions, file: File, numbers, reasons, calls_with_shared):
+def _replace_calls(
+    scan: Scan, body: Kernel, functions, file: File, numbers, reasons, calls_with_shared
+):
     """Return edits that replace, in each statement of the kernel `body`, the first call in which threads wait.
 
     `functions`: as `_find_functions` returns it. `numbers`: an iterator, for new names. It changes `reasons`, a dict
     from a kernel's name to why a warp function stays; and `calls_with_shared`, a set of (kernel, function) that were
     replaced: a second call would get shared memory of its own.
     """
-    reader, edits, waiting = Reader(scan.code, body.open + 1, body.close), [], functions.keys() | WARP_FUNCTIONS.keys()
+    reader, edits, waiting = (
+        Reader(scan.code, body.open + 1, body.close),
+        [],
+        functions.keys() | WARP_FUNCTIONS.keys(),
+    )
     words = [token.text for token in reader.tokens]
     if not waiting & set(words) or body.name in reasons:
         return []
@@ -156,7 +210,9 @@ def _replace_calls(scan: Scan, body: Kernel, functions, file: File, numbers, rea
                     raise NeedsFibers("all calls use the same shared memory")
                 edits += call.replace(kernel_names, functions)
                 calls_with_shared |= {(body.name, words[at])} if call.function.shared else set()
-        except NeedsFibers as reason:  # a call that stays is refused later: its function "uses __syncthreads"
+        except (
+            NeedsFibers
+        ) as reason:  # a call that stays is refused later: its function "uses __syncthreads"
             if words[at] in WARP_FUNCTIONS:
                 reasons[body.name] = str(reason)
     return edits
@@ -166,7 +222,10 @@ def _split_declaration(scan: Scan, reader: Reader, node: Node):
     """Return the edit (start, end, new text) that makes ``int a = 1; int b = 2;`` of ``int a = 1, b = 2;``."""
     end, tokens = reader.find_type_end(node.first, node.last - 1), reader.tokens
     type_ = scan.text[tokens[node.first].start : tokens[end - 1].end]
-    spans = [(tokens[first].start, tokens[last - 1].end) for first, last in reader.split(end, node.last - 1)]
+    spans = [
+        (tokens[first].start, tokens[last - 1].end)
+        for first, last in reader.split(end, node.last - 1)
+    ]
     new = " ".join(f"{type_} {scan.text[slice(*span)]};" for span in spans)
     return tokens[node.first].start, tokens[node.last - 1].end, new
 
@@ -176,14 +235,26 @@ class _Call:
 
     def __init__(self, statement: Statement, at: int, function: _Function, prefix: str):
         """Read the call's arguments; raise `NeedsFibers` unless there is one for each parameter."""
-        self.statement, self.at, self.function, self.result = statement, at, function, f"{prefix}result"
+        self.statement, self.at, self.function, self.result = (
+            statement,
+            at,
+            function,
+            f"{prefix}result",
+        )
         reader, node, template_arguments, open_ = statement.reader, statement.node, [], at + 1
         if reader.text(open_) == "<":
             close = next((i for i in range(open_, node.last) if reader.text(i) == ">"), node.last)
-            template_arguments, open_ = [statement.text(*span) for span in reader.split(open_ + 1, close)], close + 1
-        self.end = reader.match[open_] + 1 if reader.text(open_) == "(" else 0  # the token after the call
+            template_arguments, open_ = (
+                [statement.text(*span) for span in reader.split(open_ + 1, close)],
+                close + 1,
+            )
+        self.end = (
+            reader.match[open_] + 1 if reader.text(open_) == "(" else 0
+        )  # the token after the call
         arguments = reader.split(open_ + 1, self.end - 1) if open_ + 2 < self.end else []
-        if len(arguments) != len(function.parameters) or len(template_arguments) != len(function.templates):
+        if len(arguments) != len(function.parameters) or len(template_arguments) != len(
+            function.templates
+        ):
             raise NeedsFibers("a call is not understood")
         self.new_names = {name: prefix + name for name in function.names}
         self.definitions = []  # a constant for each value that the template gets, and a variable for each parameter
@@ -195,7 +266,9 @@ class _Call:
             else:
                 raise NeedsFibers("a template's argument is not understood")
         for (type_, name), span in zip(function.parameters, arguments, strict=True):
-            self.definitions.append(f"{_rename(self.new_names, type_)} {prefix}{name} = {statement.text(*span)};")
+            self.definitions.append(
+                f"{_rename(self.new_names, type_)} {prefix}{name} = {statement.text(*span)};"
+            )
         self.type = _rename(self.new_names, function.type)
 
     def _write_body(self):
@@ -213,9 +286,13 @@ class _Call:
         """
         statement, function, span = self.statement, self.function, (self.at, self.end)
         reader, node = statement.reader, statement.node
-        if function.other_words & kernel_names - functions.keys():  # calls of `functions` are replaced after this one
+        if (
+            function.other_words & kernel_names - functions.keys()
+        ):  # calls of `functions` are replaced after this one
             raise NeedsFibers("its names have another meaning here")
-        line = statement.scan.marker(reader.tokens[node.last - 1].end)  # back to the kernel's line, behind the body
+        line = statement.scan.marker(
+            reader.tokens[node.last - 1].end
+        )  # back to the kernel's line, behind the body
         if span == (node.first, node.last - 1):  # the call is the whole statement
             return statement.put_before(self._write_body(), [(node.first, node.last, line)])
         if not set(self.type.split()) <= TYPES - {"void", "auto"}:
@@ -226,7 +303,9 @@ class _Call:
             content = self._write_body()
         else:
             raise NeedsFibers("the order matters")
-        return statement.put_before(f"{self.type} {self.result}; {content}{line}", [(*span, f" {self.result} ")])
+        return statement.put_before(
+            f"{self.type} {self.result}; {content}{line}", [(*span, f" {self.result} ")]
+        )
 
     def _read_choice(self, first: int, last: int):
         """Return (span of tokens of ``c ? f(x) : y``, text that computes it), or None for other statements.
@@ -234,9 +313,15 @@ class _Call:
         The statement's tokens[first:last] have to be ``v = c ? f(x) : y`` or ``= c ? f(x) : y``, with the call as f(x).
         """
         reader, text = self.statement.reader, self.statement.text
-        signs = [at for at in reader.outside_brackets(first, last) if reader.text(at) in ("?", ":", ",", *ASSIGNMENTS)]
-        if [reader.text(at) for at in signs] != ["=", "?", ":"] or signs[0] > first + 1 or (
-            (self.at, self.end) != (signs[1] + 1, signs[2])
+        signs = [
+            at
+            for at in reader.outside_brackets(first, last)
+            if reader.text(at) in ("?", ":", ",", *ASSIGNMENTS)
+        ]
+        if (
+            [reader.text(at) for at in signs] != ["=", "?", ":"]
+            or signs[0] > first + 1
+            or ((self.at, self.end) != (signs[1] + 1, signs[2]))
         ):
             return None
         other = text(signs[2] + 1, last)

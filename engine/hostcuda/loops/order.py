@@ -6,7 +6,13 @@ from hostcuda.frontend.brackets import apply_edits
 from hostcuda.loops.reader import Node, Reader
 from hostcuda.loops.words import ASSIGNMENTS, INDICES, SPECIFIERS, STEPS, TYPES, NeedsFibers
 
-_LEFT_FIRST = {"?", "&&", "||", "<<", ">>"}  # with these, and a comma, the operand on the left comes first
+_LEFT_FIRST = {
+    "?",
+    "&&",
+    "||",
+    "<<",
+    ">>",
+}  # with these, and a comma, the operand on the left comes first
 _CONSTANTS = {"threadIdx", "true", "false", "std", "INFINITY", "NAN"}
 
 
@@ -17,7 +23,9 @@ def walk_with_parents(nodes: list[Node], parent=None):
         yield from walk_with_parents(node.children, node)
 
 
-def has_no_effects(reader: Reader, first: int, last: int, file, calls=(), functions=frozenset(), assignments=0):
+def has_no_effects(
+    reader: Reader, first: int, last: int, file, calls=(), functions=frozenset(), assignments=0
+):
     """Return whether tokens[first:last] change nothing.
 
     The spans of tokens `calls` are left out. Calls of `functions` (names) and that many `assignments` are allowed.
@@ -30,7 +38,9 @@ def has_no_effects(reader: Reader, first: int, last: int, file, calls=(), functi
         if text(at) == "(" and at > first and tokens[at - 1].kind == "word":
             function = text(at - 1)
             is_harmless = file.is_pure(function) or file.is_type(function) or function in functions
-            if not (is_harmless or function.startswith("hostcuda_")):  # hostcuda_take(...), which `exchange` writes
+            if not (
+                is_harmless or function.startswith("hostcuda_")
+            ):  # hostcuda_take(...), which `exchange` writes
                 return False
     return assignments >= 0
 
@@ -75,9 +85,17 @@ class Statement:
 
     def __init__(self, scan, reader: Reader, file, unshared, node: Node, parent: Node | None):
         """Find the span of the statement's expression; refuse a declaration that nothing may precede."""
-        self.scan, self.reader, self.file, self.unshared, self.node = scan, reader, file, unshared, node
+        self.scan, self.reader, self.file, self.unshared, self.node = (
+            scan,
+            reader,
+            file,
+            unshared,
+            node,
+        )
         self.is_in_block = parent is None or parent.kind == "block"
-        self.span = node.parts.get("condition", (node.first, node.last - 1))  # of its expression, or an if's condition
+        self.span = node.parts.get(
+            "condition", (node.first, node.last - 1)
+        )  # of its expression, or an if's condition
         if node.kind == "declaration":
             words = {reader.text(at) for at in range(*self.span)}
             if not self.is_in_block or words & {"auto", "static", "constexpr", "__shared__"}:
@@ -91,7 +109,11 @@ class Statement:
         """Return the text of tokens[first:last], with the spans of tokens `replaced`: (first, last, new text)."""
         tokens = self.reader.tokens
         edits = [(tokens[begin].start, tokens[end - 1].end, new) for begin, end, new in replaced]
-        return apply_edits(self.scan.text, edits, tokens[first].start, tokens[last - 1].end) if first < last else ""
+        return (
+            apply_edits(self.scan.text, edits, tokens[first].start, tokens[last - 1].end)
+            if first < last
+            else ""
+        )
 
     def reads_memory(self, calls):
         """Return whether the statement, without its target and the spans `calls`, may read what other threads write."""
@@ -101,13 +123,26 @@ class Statement:
             before = text(at - 1) if at > self.target else "("
             if word in ("[", "->"):
                 return True
-            if word == "*" and not (before in (")", "]") or tokens[at - 1].kind in ("word", "number")):
+            if word == "*" and not (
+                before in (")", "]") or tokens[at - 1].kind in ("word", "number")
+            ):
                 return True  # the unary operator
-            cast = range(self.reader.match[at - 1] + 1, at - 1) if word == "*" and before == ")" else ()  # or a product
+            cast = (
+                range(self.reader.match[at - 1] + 1, at - 1)
+                if word == "*" and before == ")"
+                else ()
+            )  # or a product
             if cast and {text(i) for i in cast} <= TYPES | {"*"}:  # (int)*p
                 return True
-            is_unshared = word in self.unshared | INDICES | SPECIFIERS | _CONSTANTS or word.startswith("hostcuda_")
-            if kind == "word" and before != "." and not (is_unshared or file.is_type(word) or file.is_pure(word)):
+            is_unshared = (
+                word in self.unshared | INDICES | SPECIFIERS | _CONSTANTS
+                or word.startswith("hostcuda_")
+            )
+            if (
+                kind == "word"
+                and before != "."
+                and not (is_unshared or file.is_type(word) or file.is_pure(word))
+            ):
                 return True
         return False
 
@@ -118,10 +153,18 @@ class Statement:
         text, around = self.reader.text, self.reader.around
         for at in _skip_spans(first, last, calls):
             open_ = around[at]
-            in_arguments = open_ > first and text(open_) == "(" and self.reader.tokens[open_ - 1].kind == "word"
-            if at < calls[-1][0] and (text(at) in _LEFT_FIRST or (text(at) == "," and not in_arguments)):
+            in_arguments = (
+                open_ > first
+                and text(open_) == "("
+                and self.reader.tokens[open_ - 1].kind == "word"
+            )
+            if at < calls[-1][0] and (
+                text(at) in _LEFT_FIRST or (text(at) == "," and not in_arguments)
+            ):
                 return False  # what is on the left of a call comes first, and decides whether it is made
-            if text(at) in ASSIGNMENTS and at > calls[0][0]:  # what is assigned comes before where it goes
+            if (
+                text(at) in ASSIGNMENTS and at > calls[0][0]
+            ):  # what is assigned comes before where it goes
                 return False
         return has_no_effects(self.reader, first, last, self.file, calls, assignments=1)
 
@@ -129,8 +172,12 @@ class Statement:
         """Return edits (start, end, new text) that put a text before the statement, and replace spans of its tokens."""
         node, tokens = self.node, self.reader.tokens
         start, end = tokens[node.first].start, tokens[node.last - 1].end
-        open_, close = ("", "") if self.is_in_block else ("{ ", " }")  # after "else", one statement has to stay one
+        open_, close = (
+            ("", "") if self.is_in_block else ("{ ", " }")
+        )  # after "else", one statement has to stay one
         edits = [(tokens[first].start, tokens[last - 1].end, new) for first, last, new in replaced]
         if node.kind == "if":  # its branches may get edits of their own, and edits must not overlap
             return [(start, start, f"{open_}{before} "), *edits, (end, end, close)]
-        return [(start, end, f"{open_}{before} {apply_edits(self.scan.text, edits, start, end)}{close}")]
+        return [
+            (start, end, f"{open_}{before} {apply_edits(self.scan.text, edits, start, end)}{close}")
+        ]

@@ -2,7 +2,17 @@
 
 from dataclasses import dataclass, field
 
-from hostcuda.loops.words import BARRIER, BUILT_IN, CLASSES, MEETING, PAIRS, RESTRICT, SPECIFIERS, NeedsFibers, lex
+from hostcuda.loops.words import (
+    BARRIER,
+    BUILT_IN,
+    CLASSES,
+    MEETING,
+    PAIRS,
+    RESTRICT,
+    SPECIFIERS,
+    NeedsFibers,
+    lex,
+)
 
 
 @dataclass(eq=False)
@@ -73,7 +83,9 @@ class Reader:
             raise NeedsFibers("a statement does not end")
         node = self._read_by_first_word(at)
         node.start = self.tokens[at - 1].end if at else self.body_start
-        node.children = node.children or [part for part in node.parts.values() if isinstance(part, Node)]
+        node.children = node.children or [
+            part for part in node.parts.values() if isinstance(part, Node)
+        ]
         node.barrier = node.kind == "barrier" or any(child.barrier for child in node.children)
         node.meeting = node.kind == "meeting" or any(child.meeting for child in node.children)
         return node
@@ -123,12 +135,19 @@ class Reader:
         if len(semicolons) != 2:
             raise NeedsFibers("it has a for loop over a range")
         first, second = semicolons
-        parts = {"first": (at + 2, first), "condition": (first + 1, second), "step": (second + 1, close), "body": body}
+        parts = {
+            "first": (at + 2, first),
+            "condition": (first + 1, second),
+            "step": (second + 1, close),
+            "body": body,
+        }
         return Node("for", at, body.last, parts)
 
     def _read_simple(self, at: int):
         """Return the `Node` of the statement from token `at` to the next semicolon, with no statements in it."""
-        end = next((i for i in self.outside_brackets(at, len(self.tokens)) if self.text(i) == ";"), None)
+        end = next(
+            (i for i in self.outside_brackets(at, len(self.tokens)) if self.text(i) == ";"), None
+        )
         if end is None:
             raise NeedsFibers("a statement does not end")
         words = [token.text for token in self.tokens[at:end]]
@@ -137,7 +156,9 @@ class Reader:
             if words != [BARRIER, "(", ")"]:
                 raise NeedsFibers(f"{BARRIER} is not a statement of its own")
             kind = "barrier"
-        elif words[0] == MEETING:  # hostcuda_meet(7, sync), which `exchange` has written in place of a warp function
+        elif (
+            words[0] == MEETING
+        ):  # hostcuda_meet(7, sync), which `exchange` has written in place of a warp function
             kind = "meeting"
         elif words[0] in ("return", "break", "continue"):
             if len(words) > 1:
@@ -145,7 +166,10 @@ class Reader:
             kind = words[0]
         elif words[0] not in ("using", "typedef") and self.is_declaration(at, end):
             kind = "declaration"
-        elif words[0] in CLASSES | {"using", "typedef"}:  # and not a variable such as struct point p
+        elif words[0] in CLASSES | {
+            "using",
+            "typedef",
+        }:  # and not a variable such as struct point p
             raise NeedsFibers("it declares a type")
         return Node(kind, at, end + 1)
 
@@ -174,11 +198,20 @@ class Reader:
         """Return the index behind the last of the signs `ends` before token `at`; not before `first` or its bracket."""
         begin = max(first, self.around[at] + 1)  # around: the bracket around the token, or -1
         ends_before = (i for i in self.outside_brackets(begin, at) if self.text(i) in ends)
-        return max((self.match.get(i, i) + 1 for i in ends_before), default=begin)  # match: behind a bracket's partner
+        return max(
+            (self.match.get(i, i) + 1 for i in ends_before), default=begin
+        )  # match: behind a bracket's partner
 
     def find_end(self, at: int, last: int, ends: set[str]):
         """Return the index of the next closing bracket, or sign `ends` outside of brackets, from `at` on, or `last`."""
-        return next((i for i in self.outside_brackets(at, last) if self.text(i) in {*ends, *PAIRS.values()}), last)
+        return next(
+            (
+                i
+                for i in self.outside_brackets(at, last)
+                if self.text(i) in {*ends, *PAIRS.values()}
+            ),
+            last,
+        )
 
     def split(self, first: int, last: int, separator=","):
         """Return a list of (first, last): the parts of tokens[first:last] between separators outside of brackets."""
@@ -196,8 +229,10 @@ class Reader:
             return False
         while self.text(after) in ("*", "&", "&&") or self.text(after) in RESTRICT:
             after += 1
-        return after < last and self.tokens[after].kind == "word" and (
-            after + 1 == last or self.text(after + 1) in ("=", "[", ",", "(", "{")
+        return (
+            after < last
+            and self.tokens[after].kind == "word"
+            and (after + 1 == last or self.text(after + 1) in ("=", "[", ",", "(", "{"))
         )
 
     def find_type_end(self, first: int, last: int):
@@ -210,7 +245,11 @@ class Reader:
             word = self.text(at)
             if word in ("alignas", "__align__") and self.text(at + 1) == "(":
                 at = self.match[at + 1] + 1
-            elif word in ("decltype", "typeof", "__typeof__") and self.text(at + 1) == "(" and not has_type:
+            elif (
+                word in ("decltype", "typeof", "__typeof__")
+                and self.text(at + 1) == "("
+                and not has_type
+            ):
                 at, has_type = self.match[at + 1] + 1, True
             elif word in SPECIFIERS:
                 at += 1

@@ -4,13 +4,36 @@ import re
 
 from hostcuda.loops.order import find_declared_names, walk_with_parents
 from hostcuda.loops.reader import Reader
-from hostcuda.loops.words import BARRIER, FIBERS_ONLY, INDICES, KEYWORDS, MEETING, RESTRICT, WARP_FUNCTIONS, NeedsFibers
+from hostcuda.loops.words import (
+    BARRIER,
+    FIBERS_ONLY,
+    INDICES,
+    KEYWORDS,
+    MEETING,
+    RESTRICT,
+    WARP_FUNCTIONS,
+    NeedsFibers,
+)
 
 _REFUSED_WORDS = {"this", "operator", "extern", "decltype", "typeof", "__typeof__"}
 _DIGRAPHS = {"<%", "%>", "<:", ":>"}  # which C++ reads as brackets
 _BEFORE_PARENTHESES = {  # words that call nothing, or a function in which thread loops can wait
-    *KEYWORDS, *WARP_FUNCTIONS, BARRIER, MEETING, "constexpr", "static_assert", "alignas", "__align__", "decltype",
-    "alignof", "noexcept", "catch", "case", "__attribute__", "const", *RESTRICT,
+    *KEYWORDS,
+    *WARP_FUNCTIONS,
+    BARRIER,
+    MEETING,
+    "constexpr",
+    "static_assert",
+    "alignas",
+    "__align__",
+    "decltype",
+    "alignof",
+    "noexcept",
+    "catch",
+    "case",
+    "__attribute__",
+    "const",
+    *RESTRICT,
 }
 _TRUTH_OPERATORS = {"==", "!=", "<", ">", "<=", ">=", "&&", "||", "!"}
 
@@ -28,8 +51,12 @@ def indexes_by_truth(code: str, start: int, end: int):
 
     def is_truth(first: int, *ends):
         """Return whether the expression from token `first` to one of the signs `ends` may be a truth value."""
-        text = " ".join(reader.text(at) for at in range(first, reader.find_end(first, len(reader.tokens), ends)))
-        words = re.sub(r"_cast < [^<>]* >", " ", text).split()  # the "<" of static_cast<int> compares nothing
+        text = " ".join(
+            reader.text(at) for at in range(first, reader.find_end(first, len(reader.tokens), ends))
+        )
+        words = re.sub(
+            r"_cast < [^<>]* >", " ", text
+        ).split()  # the "<" of static_cast<int> compares nothing
         return "?" not in words and not {*words}.isdisjoint(truth_names | _TRUTH_OPERATORS)
 
     for at, (kind, word, *_) in enumerate(reader.tokens):
@@ -44,7 +71,11 @@ def indexes_by_truth(code: str, start: int, end: int):
 def explain_use(name: str, harmful: dict[str, str]):
     """Return the reason for fibers of a kernel that uses a name; `harmful`: name -> cause, as `File.harmful`."""
     # The cause of a class names it: "the class Stack".
-    return f"{name} uses {harmful[name]}" if name not in harmful[name].split() else f"it uses {harmful[name]}"
+    return (
+        f"{name} uses {harmful[name]}"
+        if name not in harmful[name].split()
+        else f"it uses {harmful[name]}"
+    )
 
 
 def refuse(kernel):
@@ -75,13 +106,17 @@ def _refuse_token(kernel, at: int, token, declared: set[str]):
     reader, harmful = kernel.reader, kernel.file.harmful
     before, after = reader.text(at - 1), reader.text(at + 1)
     # A "[" that follows no operand begins a lambda expression.
-    if token.text == "[" and (at == 0 or not (before in (")", "]") or reader.tokens[at - 1].kind == "word")):
+    if token.text == "[" and (
+        at == 0 or not (before in (")", "]") or reader.tokens[at - 1].kind == "word")
+    ):
         raise NeedsFibers("it has a lambda expression")
     if token.text == "{" and before == "(":
         raise NeedsFibers("it has a statement in an expression")
     if token.kind != "word":
         joined = at > 0 and reader.tokens[at - 1].end == token.start  # no space is between the two
-        if token.text in ('"', "'", "\\", "#", "@") or (joined and before + token.text in _DIGRAPHS):
+        if token.text in ('"', "'", "\\", "#", "@") or (
+            joined and before + token.text in _DIGRAPHS
+        ):
             raise NeedsFibers("a literal is not understood")
         return
     if token.text == "volatile" and _is_of_shared_memory(reader, at):
@@ -90,7 +125,12 @@ def _refuse_token(kernel, at: int, token, declared: set[str]):
         raise NeedsFibers(f"it uses {token.text}")
     if token.text in harmful and (after == "(" or before not in (".", "->")):
         raise NeedsFibers(explain_use(token.text, harmful))
-    if after == "(" and before not in (".", "->") and token.text not in declared and not _never_waits(kernel, at):
+    if (
+        after == "("
+        and before not in (".", "->")
+        and token.text not in declared
+        and not _never_waits(kernel, at)
+    ):
         raise NeedsFibers(f"it calls {token.text}, which thread loops do not know")
     if token.text == "static" and after not in ("constexpr", "__shared__", "const"):
         raise NeedsFibers("it has a static variable")
@@ -105,7 +145,12 @@ def _never_waits(kernel, at: int):
     if reader.text(at - 1) == "::" and reader.text(at - 2) in ("std", "hostcuda"):
         return True
     known_words = _BEFORE_PARENTHESES | file.source_words | kernel.effects_reader.parameters
-    return word in known_words or word.startswith("hostcuda_") or file.is_type(word) or file.is_known(word)
+    return (
+        word in known_words
+        or word.startswith("hostcuda_")
+        or file.is_type(word)
+        or file.is_known(word)
+    )
 
 
 def _is_of_shared_memory(reader: Reader, at: int):
@@ -127,21 +172,43 @@ def _refuse_waiting(kernel):
         if text(at + 1) != "(" or not token.text.startswith("atomic"):
             continue
         before = text(at - 1) if at else ";"
-        after_condition = before == ")" and text(match[at - 1] - 1) in ("if", "for", "while", "constexpr")
+        after_condition = before == ")" and text(match[at - 1] - 1) in (
+            "if",
+            "for",
+            "while",
+            "constexpr",
+        )
         begins_statement = before in (";", "{", "}", "else", "do") or after_condition
-        if not (begins_statement and text(match[at + 1] + 1) == ";"):  # it is not a statement of its own
+        if not (
+            begins_statement and text(match[at + 1] + 1) == ";"
+        ):  # it is not a statement of its own
             raise NeedsFibers(f"it uses the result of {token.text}, and may wait for it")
-    names = _find_volatile_names(reader) | kernel.file.memory_watchers  # and functions that look at such memory
+    names = (
+        _find_volatile_names(reader) | kernel.file.memory_watchers
+    )  # and functions that look at such memory
     for node, _ in walk_with_parents(reader.read_statements()):
         if node.kind in ("for", "while", "do") and not (node.barrier or node.meeting):
-            words = {token.text for token in reader.tokens[node.first : node.last] if token.kind == "word"}
+            words = {
+                token.text
+                for token in reader.tokens[node.first : node.last]
+                if token.kind == "word"
+            }
             if names_in_loop := names & words:
-                raise NeedsFibers(f"it has a loop that looks at volatile {min(names_in_loop)}, and may wait for it")
+                raise NeedsFibers(
+                    f"it has a loop that looks at volatile {min(names_in_loop)}, and may wait for it"
+                )
 
 
 def _find_volatile_names(reader: Reader):
     """Return the set of names by which a waiting loop may look at memory: volatile variables, and CUDA's words."""
-    names = {"__ldcv", "__ldcg", "volatile", "__threadfence", "__threadfence_block", "__threadfence_system"}
+    names = {
+        "__ldcv",
+        "__ldcg",
+        "volatile",
+        "__threadfence",
+        "__threadfence_block",
+        "__threadfence_system",
+    }
     for at, token in enumerate(reader.tokens):
         if token.text == "volatile":
             end = reader.find_end(at, len(reader.tokens), {";", "=", "(", "["})

@@ -18,7 +18,9 @@ class Region:
     number: int  # its index in the kernel's list of all regions, by which `KernelVariable`s note it
     steps: list = field(default_factory=list)  # of `PlanStep`s
     returns: bool = False  # whether a thread may return in it
-    section: "Section | None" = None  # around it; None where a loop over the block's threads runs it
+    section: "Section | None" = (
+        None  # around it; None where a loop over the block's threads runs it
+    )
 
     def used_variables(self):
         """Return the set of `KernelVariable`s that its statements name."""
@@ -63,7 +65,9 @@ class RegionBuilder:
 
     def __init__(self, kernel: KernelPlan, regions):
         self.kernel, self.regions = kernel, regions
-        self.guard = find_last_return(kernel.outer_steps) if kernel.direct else None  # the last step that may return
+        self.guard = (
+            find_last_return(kernel.outer_steps) if kernel.direct else None
+        )  # the last step that may return
 
     def split_block(self, steps: list[PlanStep], section=None):
         """Return the list of items made of the steps of a block; in a `section`, a warp runs the block.
@@ -74,21 +78,29 @@ class RegionBuilder:
         """
         # This is one function because every kind of step changes which region and which section are open.
         outer_section = section  # the one around the block
-        items, region, open_item = [], None, None  # open_item: the region or section that may still get statements
+        items, region, open_item = (
+            [],
+            None,
+            None,
+        )  # open_item: the region or section that may still get statements
 
         def insert_once(step: PlanStep, close: bool):
             """Insert a step that is done once: before the open item, or with `close` after it, and end the item."""
             nonlocal region, open_item, section
             if close or (open_item and self._must_follow(open_item, step)):
                 region, open_item, section = None, None, outer_section
-            items.insert(len(items) - (open_item is not None), step)  # the open item is the last one
+            items.insert(
+                len(items) - (open_item is not None), step
+            )  # the open item is the last one
             if outer_section:
                 self._add_warp_step(outer_section, step)
 
         for step in steps:
             if step.kind == "barrier":
                 region, open_item, section = None, None, outer_section
-            elif step.kind == "meeting" or (step.warp is not None and step.kind in ("loop", "if", "block")):
+            elif step.kind == "meeting" or (
+                step.warp is not None and step.kind in ("loop", "if", "block")
+            ):
                 if section is None:
                     section = Section()
                     if region:  # since the barrier before: it becomes the section's first one
@@ -103,7 +115,9 @@ class RegionBuilder:
                 self._add_warp_step(section, step)
                 for counter in step.counters:
                     self._add_warp_step(section, counter)
-                (items if outer_section else section.items).append(step)  # items: of the section's block
+                (items if outer_section else section.items).append(
+                    step
+                )  # items: of the section's block
                 open_item = None if outer_section else section
             elif step.kind in ("loop", "if", "block"):  # with a barrier in it
                 region, open_item, section = None, None, None
@@ -111,13 +125,22 @@ class RegionBuilder:
                 items.append(step)
             elif step.kind == "jump":  # all threads take it, or none
                 insert_once(step, close=True)
-            elif step.kind == "declaration" and (step.variable.role == "uniform" or step.variable.shared):
+            elif step.kind == "declaration" and (
+                step.variable.role == "uniform" or step.variable.shared
+            ):
                 insert_once(step, close=False)
-            elif step.update and step.update[0].role == "uniform":  # ``n += 1``: behind what reads the n before that
-                insert_once(step, close=open_item is not None and step.update[0] in open_item.used_variables())
+            elif (
+                step.update and step.update[0].role == "uniform"
+            ):  # ``n += 1``: behind what reads the n before that
+                insert_once(
+                    step,
+                    close=open_item is not None and step.update[0] in open_item.used_variables(),
+                )
             else:  # each thread does it, in a region
                 if region is None:
-                    if self.kernel.direct and section is None:  # its groups of neighbors are the warps
+                    if (
+                        self.kernel.direct and section is None
+                    ):  # its groups of neighbors are the warps
                         section = Section()
                         items.append(section)
                     region = Region(len(self.regions))
@@ -128,7 +151,9 @@ class RegionBuilder:
                     (section.items if opened_here else items).append(region)
                     open_item = section if opened_here else region
                 self._add_to_region(region, step)
-                region = None if step is self.guard else region  # threads return in a region of its own
+                region = (
+                    None if step is self.guard else region
+                )  # threads return in a region of its own
         return items
 
     def _add_to_section(self, section: Section, region: Region):
@@ -157,7 +182,12 @@ class RegionBuilder:
         """Return whether a step that is done once may not move before a `Region` or `Section`, the open item."""
         tokens = self.kernel.reader.tokens
         words = {token.text for token in tokens[step.node.first : step.node.last]}
-        if item.returns and words & {"/", "%", "/=", "%="}:  # it stays behind a return such as ``if (n == 0) return;``
+        if item.returns and words & {
+            "/",
+            "%",
+            "/=",
+            "%=",
+        }:  # it stays behind a return such as ``if (n == 0) return;``
             return True
         # A declaration stays behind what names another variable with its name.
         regions = item.regions if isinstance(item, Section) else [item]
@@ -173,7 +203,9 @@ def assign_roles(kernel: KernelPlan, regions):
     for region in regions:
         names = [v.name for v in region.used_variables() if v.role != "uniform" and not v.shared]
         if repeated_names := {name for name in names if names.count(name) > 1}:
-            raise NeedsFibers(f"it has two variables {min(repeated_names)} between the same barriers")
+            raise NeedsFibers(
+                f"it has two variables {min(repeated_names)} between the same barriers"
+            )
     for parameter in kernel.parameters:
         if parameter.role != "uniform":
             parameter.role = "kept"
@@ -197,7 +229,9 @@ def assign_roles(kernel: KernelPlan, regions):
 def _can_recompute(kernel: KernelPlan, step: PlanStep):
     """Return whether each region may repeat the declaration `step`: it is cheap, and its value is the same in all."""
     variable = step.variable
-    is_changed = any(variable in other.effects.changes | other.effects.addressed for other in kernel.steps)
+    is_changed = any(
+        variable in other.effects.changes | other.effects.addressed for other in kernel.steps
+    )
     is_plain = variable.type in ("scalar", "pointer", "assumed") and not variable.array
     first, last = kernel.initializer(variable)
     if is_changed or not is_plain or first == last:
@@ -215,11 +249,16 @@ def _can_recompute(kernel: KernelPlan, step: PlanStep):
     return not any(_is_costly(kernel, at, first, last, step.scope) for at in range(first, last))
 
 
-def _is_costly(kernel: KernelPlan, at: int, first: int, last: int, scope: dict[str, KernelVariable]):
+def _is_costly(
+    kernel: KernelPlan, at: int, first: int, last: int, scope: dict[str, KernelVariable]
+):
     """Return whether token `at` of tokens[first:last] divides by no constant, and differs between threads."""
     divisor, operand_ends = kernel.reader.tokens[at + 1], BINARY - {"*", "/", "%"}
     by_constant = divisor.kind == "number" or divisor.text in kernel.constants | {"warpSize"}
     if kernel.reader.text(at) not in ("/", "%") or by_constant:
         return False
-    start, end = kernel.reader.find_start(at, first, operand_ends), kernel.reader.find_end(at, last, operand_ends)
+    start, end = (
+        kernel.reader.find_start(at, first, operand_ends),
+        kernel.reader.find_end(at, last, operand_ends),
+    )
     return not is_uniform(kernel, start, end, scope)

@@ -18,7 +18,12 @@ from hostcuda.loops.uniform import is_uniform
 from hostcuda.loops.words import ASSIGNMENTS, INDICES
 
 # The largest values that a launch may have; for blockIdx.x, the largest for which a block runs as thread loops.
-_LARGEST = {"threadIdx": 1023, "blockDim": 1024, ("blockIdx", "x"): (1 << 20) - 1, "blockIdx": 65535}
+_LARGEST = {
+    "threadIdx": 1023,
+    "blockDim": 1024,
+    ("blockIdx", "x"): (1 << 20) - 1,
+    "blockIdx": 65535,
+}
 LIMIT = 1 << 30  # two ints up to this have a sum that does not overflow
 _INT_END = 1 << 31
 _UNBOUNDED = 1 << 64
@@ -26,7 +31,25 @@ _LARGEST_STRIDE = 1024  # of a loop's counter, so that its last step does not ov
 _COUNTS = {"const", "int", "unsigned", "constexpr"}  # words of types of 32 bits
 _SIGNED = {"const", "int"}
 _INTEGERS = _SIGNED | {"unsigned", "bool", "constexpr"}
-_LOWER_THAN_SUMS = {"<<", ">>", "<", ">", "<=", ">=", "==", "!=", "&", "^", "|", "&&", "||", "?", ":", "=", ","}
+_LOWER_THAN_SUMS = {
+    "<<",
+    ">>",
+    "<",
+    ">",
+    "<=",
+    ">=",
+    "==",
+    "!=",
+    "&",
+    "^",
+    "|",
+    "&&",
+    "||",
+    "?",
+    ":",
+    "=",
+    ",",
+}
 _ENDS_CONDITION = {"?", "&&", "||", ":", ",", ";", "return", "{", "}", *ASSIGNMENTS}
 
 
@@ -36,11 +59,18 @@ class Rows:
     def __init__(self, kernel: KernelPlan, early: set[KernelVariable]):
         """Find `same_in_row` and `next_in_row`; `early`: variables that a block has before its threads begin."""
         self.kernel, self.reader, self.early = kernel, kernel.reader, early
-        self.same_in_row, self.next_in_row = set(), set()  # variables that are the same in a row; that grow by 1
+        self.same_in_row, self.next_in_row = (
+            set(),
+            set(),
+        )  # variables that are the same in a row; that grow by 1
         self.scopes = {}  # variable -> the scope of its declaration, a dict
-        self.limits = set()  # variables of `early` that must not exceed `LIMIT`: a block checks it before its threads
+        self.limits = (
+            set()
+        )  # variables of `early` that must not exceed `LIMIT`: a block checks it before its threads
         self.loops = {counter.variable: step for step in kernel.steps for counter in step.counters}
-        self.changed = changed = set().union(*(step.effects.changes | step.effects.addressed for step in kernel.steps))
+        self.changed = changed = set().union(
+            *(step.effects.changes | step.effects.addressed for step in kernel.steps)
+        )
         for step in kernel.steps:
             variable = step.variable
             if variable is None:
@@ -52,7 +82,11 @@ class Rows:
             if words <= _INTEGERS and span[0] < span[1] and self.is_same(*span, scope):
                 self.same_in_row.add(variable)
             # It must not overflow: by the limits of a launch, and `limits`, to which `_bound` adds variables.
-            elif words <= _SIGNED and self.find_growing_terms(*span, scope) and self._bound(*span, scope) < _INT_END:
+            elif (
+                words <= _SIGNED
+                and self.find_growing_terms(*span, scope)
+                and self._bound(*span, scope) < _INT_END
+            ):
                 self.next_in_row.add(variable)
 
     def is_same(self, first: int, last: int, scope: dict[str, KernelVariable]):
@@ -76,10 +110,16 @@ class Rows:
             terms += self.reader.split(*span, "-")
         growing = [span for span in terms if not self.is_same(*span, scope)]
         # One term alone needs no edit, but a direct kernel asks for it. A growing term must not be subtracted.
-        if len(terms) + self.kernel.direct < 2 or len(growing) != 1 or text(growing[0][0] - 1) == "-":
+        if (
+            len(terms) + self.kernel.direct < 2
+            or len(growing) != 1
+            or text(growing[0][0] - 1) == "-"
+        ):
             return []
         words = [text(at) for at in range(*growing[0])]
-        grows = words == ["threadIdx", ".", "x"] or (len(words) == 1 and scope.get(words[0]) in self.next_in_row)
+        grows = words == ["threadIdx", ".", "x"] or (
+            len(words) == 1 and scope.get(words[0]) in self.next_in_row
+        )
         return terms if grows else []
 
     def edit_initializer(self, variable: KernelVariable):
@@ -94,10 +134,17 @@ class Rows:
 
         The value has to be `positive` where it is divided: an unsigned number that has wrapped is not small then.
         """
-        text, match, outer = self.reader.text, self.reader.match, list(self.reader.outside_brackets(first, last))
+        text, match, outer = (
+            self.reader.text,
+            self.reader.match,
+            list(self.reader.outside_brackets(first, last)),
+        )
         if first >= last or any(text(at) in _LOWER_THAN_SUMS for at in outer):
             return _UNBOUNDED
-        for signs, join in ((("+", "-"), sum), (("*",), math.prod)):  # the loosest operator splits the expression
+        for signs, join in (
+            (("+", "-"), sum),
+            (("*",), math.prod),
+        ):  # the loosest operator splits the expression
             places = [at for at in outer if text(at) in signs]
             if places and positive and any(text(at) == "-" for at in places):
                 return _UNBOUNDED  # a - b may be negative
@@ -120,7 +167,11 @@ class Rows:
 
     def _bound_variable(self, variable: KernelVariable, positive: bool):
         """Return a bound, as `_bound`, of a variable; a uniform one may be added to `limits`, and is checked then."""
-        if variable.type != "scalar" or variable.array or not set(variable.specifiers.split()) <= _COUNTS:
+        if (
+            variable.type != "scalar"
+            or variable.array
+            or not set(variable.specifiers.split()) <= _COUNTS
+        ):
             return _UNBOUNDED
         if variable in self.loops:
             return self._bound_counter(variable, self.loops[variable], positive)
@@ -129,7 +180,9 @@ class Rows:
             bound = self._bound(*self.kernel.initializer(variable), self.scopes[variable], positive)
         signed = "unsigned" not in variable.specifiers.split()
         if bound > LIMIT and signed and not positive and variable in self.early - self.changed:
-            self.limits.add(variable)  # such as a parameter n: each block checks that it is at most this
+            self.limits.add(
+                variable
+            )  # such as a parameter n: each block checks that it is at most this
             bound = LIMIT
         return bound
 
@@ -137,19 +190,35 @@ class Rows:
         """Return a bound, as `_bound`, of the counter of a loop's step like ``for (int i = 0; i < n; i += 16)``."""
         first, last = loop.node.parts["condition"]
         steps, text = self.kernel.loop_steps(loop), self.reader.text
-        others = (step for step in self.kernel.steps if step is not loop and step.variable is not variable)
-        if len(steps) != 1 or text(first) != variable.name or any(variable in step.effects.changes for step in others):
+        others = (
+            step for step in self.kernel.steps if step is not loop and step.variable is not variable
+        )
+        if (
+            len(steps) != 1
+            or text(first) != variable.name
+            or any(variable in step.effects.changes for step in others)
+        ):
             return _UNBOUNDED
         words = [text(at) for at in range(*steps[0])]
         span = self.kernel.initializer(variable)
-        start = self._bound(*span, self.scopes[variable], positive) if span[0] < span[1] else _UNBOUNDED
-        adds = words in ([variable.name, "++"], ["++", variable.name]) or (
-            words[:2] == [variable.name, "+="] and self._bound(steps[0][0] + 2, steps[0][1], {}) <= _LARGEST_STRIDE
+        start = (
+            self._bound(*span, self.scopes[variable], positive) if span[0] < span[1] else _UNBOUNDED
         )
-        shrinks = words[1:2] in (["/="], [">>="]) or words in ([variable.name, "--"], ["--", variable.name])
+        adds = words in ([variable.name, "++"], ["++", variable.name]) or (
+            words[:2] == [variable.name, "+="]
+            and self._bound(steps[0][0] + 2, steps[0][1], {}) <= _LARGEST_STRIDE
+        )
+        shrinks = words[1:2] in (["/="], [">>="]) or words in (
+            [variable.name, "--"],
+            ["--", variable.name],
+        )
         if adds and text(first + 1) in ("<", "<="):  # i < n; i += 16
             return max(start, self._bound(first + 2, last, loop.scope))
-        return start if shrinks and text(first + 1) in (">", ">=") and text(first + 2) == "0" else _UNBOUNDED
+        return (
+            start
+            if shrinks and text(first + 1) in (">", ">=") and text(first + 2) == "0"
+            else _UNBOUNDED
+        )
 
     def edit_tokens(self, first: int, last: int, scope: dict[str, KernelVariable]):
         """Return edits of tokens[first:last]: of indices that grow by 1 per thread, of conditions equal for a row."""
@@ -161,16 +230,27 @@ class Rows:
                 next_token = match[at + 1]  # no mask: a condition around a loop stays a jump
             if at < next_token:
                 continue
-            if word == "[" and (variable := scope.get(text(at - 1))) and (variable.array or "*" in variable.signs):
+            if (
+                word == "["
+                and (variable := scope.get(text(at - 1)))
+                and (variable.array or "*" in variable.signs)
+            ):
                 edits += self._write_sum("hostcuda::index", at + 1, match[at], scope)
             elif word in ("&&", "?"):
-                edits += self._mark_condition(self.reader.find_start(at, first, _ENDS_CONDITION), at, scope)
+                edits += self._mark_condition(
+                    self.reader.find_start(at, first, _ENDS_CONDITION), at, scope
+                )
                 # The last operand of a chain of "&&"; before "?" that sign marks it.
-                if word == "&&" and text(end := self.reader.find_end(at + 1, last, _ENDS_CONDITION)) != "&&":
+                if (
+                    word == "&&"
+                    and text(end := self.reader.find_end(at + 1, last, _ENDS_CONDITION)) != "&&"
+                ):
                     edits += self._mark_condition(at + 1, end, scope) if text(end) != "?" else []
             elif word == "if" and text(at + 1) == "(":
                 edits += self._mark_condition(at + 2, match[at + 1], scope)
-            elif word == "constexpr":  # HOSTCUDA_ROW(c), which asks for threadIdx.x, is no constant expression
+            elif (
+                word == "constexpr"
+            ):  # HOSTCUDA_ROW(c), which asks for threadIdx.x, is no constant expression
                 return []
         return edits
 
@@ -182,7 +262,9 @@ class Rows:
     def _mark_condition(self, first: int, last: int, scope: dict[str, KernelVariable]):
         """Return edits by which a condition that is equal for a row seems to depend on the thread; none for others."""
         tokens = self.reader.tokens
-        constant = all(token.text not in INDICES | scope.keys() | {"threadIdx"} for token in tokens[first:last])
+        constant = all(
+            token.text not in INDICES | scope.keys() | {"threadIdx"} for token in tokens[first:last]
+        )
         if constant or not self.is_same(first, last, scope):
             return []
         start, end = tokens[first].start, tokens[last - 1].end
@@ -198,6 +280,8 @@ class Rows:
             # The sign before a term, and the spaces around it, become a comma.
             new = f"{', ' if number else function + '('}{'hostcuda::minus(' if minus else ''}"
             close = ")" * (minus + (number == len(terms) - 1))
-            edits.append((tokens[begin - 2].end if number else tokens[begin].start, tokens[begin].start, new))
+            edits.append(
+                (tokens[begin - 2].end if number else tokens[begin].start, tokens[begin].start, new)
+            )
             edits.append((tokens[end - 1].end, tokens[end - 1].end, close))
         return edits

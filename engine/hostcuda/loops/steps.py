@@ -20,10 +20,14 @@ class PlanStep:
     scope: dict  # name -> variable, at this place
     effects: Effects
     variable: KernelVariable | None = None
-    update: tuple | None = None  # (variable, span of the operand) if it is a statement like ``v += operand``
+    update: tuple | None = (
+        None  # (variable, span of the operand) if it is a statement like ``v += operand``
+    )
     counters: list = field(default_factory=list)  # of a for loop: the declarations in its head
     # the steps in each body of a loop or an if that has a barrier, or a meeting of a warp's lanes
-    bodies: list[list] = field(default_factory=list)  # `split_block` adds `items`: the same for each, as regions
+    bodies: list[list] = field(
+        default_factory=list
+    )  # `split_block` adds `items`: the same for each, as regions
     # the outermost control statement around it, or itself, that has a meeting and no barrier: a warp runs it alone
     warp: Node | None = None
 
@@ -39,8 +43,14 @@ class KernelPlan:
         self.scan, self.body, self.file, self.direct = scan, body, file, direct
         self.reader = Reader(scan.code, body.open + 1, body.close)
         template = body.template_head
-        types = set(re.findall(r"\b(?:class|typename)\b[\s.]*(\w+)", template))  # class T, typename... Ts
-        values = set() if re.search(r"[&*]|\bdecltype\b", template) else set(re.findall(r"\w+", template)) - types
+        types = set(
+            re.findall(r"\b(?:class|typename)\b[\s.]*(\w+)", template)
+        )  # class T, typename... Ts
+        values = (
+            set()
+            if re.search(r"[&*]|\bdecltype\b", template)
+            else set(re.findall(r"\w+", template)) - types
+        )
         self.constants = file.constants | values
         statements = self.reader.read_statements()
         self.effects_reader = EffectsReader(self.reader, self.file, types)
@@ -63,12 +73,18 @@ class KernelPlan:
     def text(self, first: int, last: int, edits=()):
         """Return the text of tokens[first:last] with edits (start, end, new text) of positions."""
         tokens = self.reader.tokens
-        return apply_edits(self.scan.text, edits, tokens[first].start, tokens[last - 1].end) if first < last else ""
+        return (
+            apply_edits(self.scan.text, edits, tokens[first].start, tokens[last - 1].end)
+            if first < last
+            else ""
+        )
 
     def initializer(self, variable: KernelVariable):
         """Return the span (first, last) of tokens of a variable's first value, without a ``=`` before it."""
         first, last = variable.initializer
-        return (first + 1, last) if first < last and self.reader.text(first) == "=" else (first, last)
+        return (
+            (first + 1, last) if first < last and self.reader.text(first) == "=" else (first, last)
+        )
 
     def loop_steps(self, step: PlanStep):
         """Return a list of spans of tokens: what a for loop does after each round, split at commas."""
@@ -91,13 +107,17 @@ class KernelPlan:
             words = [token.text for token in reader.tokens[first:end]]
             type_ = self.file.find_kind([*words, *signs.split()], self.effects_reader.parameters)
             variable = KernelVariable(reader.text(name), " ".join(words), signs)
-            variable.type = "pointer" if bounds[0] < bounds[1] else type_  # float x[4] as a parameter is a pointer
+            variable.type = (
+                "pointer" if bounds[0] < bounds[1] else type_
+            )  # float x[4] as a parameter is a pointer
             variable.position = reader.tokens[name].start if bounds[0] == bounds[1] else -1
             scope[variable.name] = variable
             self.variables.append(variable)
         return scope
 
-    def _plan(self, nodes: list[Node], scope: dict[str, KernelVariable], in_loop: bool, warp: Node | None):
+    def _plan(
+        self, nodes: list[Node], scope: dict[str, KernelVariable], in_loop: bool, warp: Node | None
+    ):
         """Return the list of steps of the statements `nodes`; add them to `steps`, and their variables to `scope`."""
         # in_loop: whether a loop that waits is around them; warp: the statement around them that a warp runs alone.
         steps = []
@@ -108,7 +128,9 @@ class KernelPlan:
                 steps.append(step)
         return steps
 
-    def _make_steps(self, node: Node, scope: dict[str, KernelVariable], in_loop: bool, warp: Node | None):
+    def _make_steps(
+        self, node: Node, scope: dict[str, KernelVariable], in_loop: bool, warp: Node | None
+    ):
         """Yield the steps of one statement, a `Node`: a declaration has one per variable. Parameters: see `_plan`."""
         if node.kind == "declaration":
             yield from self._declare(node.first, node.last - 1, node, scope, warp)
@@ -124,13 +146,17 @@ class KernelPlan:
                 step.kind = "jump"
             yield step
 
-    def _plan_control(self, node: Node, scope: dict[str, KernelVariable], in_loop: bool, warp: Node | None):
+    def _plan_control(
+        self, node: Node, scope: dict[str, KernelVariable], in_loop: bool, warp: Node | None
+    ):
         """Return the step of a `Node` in which threads wait, with those of its bodies. Parameters: see `_plan`."""
         inner, parts = dict(scope), node.parts
         if node.kind in ("barrier", "meeting"):
             return PlanStep(node.kind, node, inner, Effects())
         if node.kind == "switch":
-            raise NeedsFibers(f"it has a {'barrier' if node.barrier else 'warp function'} in a switch")
+            raise NeedsFibers(
+                f"it has a {'barrier' if node.barrier else 'warp function'} in a switch"
+            )
         if not node.barrier:  # only the lanes of a warp wait in it
             warp = warp or node
         if node.kind == "block":
@@ -144,7 +170,9 @@ class KernelPlan:
                 step.counters = list(self._declare(first, last, node, inner, warp))
             elif first < last:
                 waiting = "barrier" if node.barrier else "warp function"
-                raise NeedsFibers(f"the loop around its {waiting} in line {self.line(node.first)} declares no counter")
+                raise NeedsFibers(
+                    f"the loop around its {waiting} in line {self.line(node.first)} declares no counter"
+                )
             for counter in step.counters:
                 counter.warp = warp
             self.steps += step.counters
@@ -156,10 +184,14 @@ class KernelPlan:
             if name in parts:
                 child = parts[name]
                 nodes = child.children if child.kind == "block" else [child]
-                step.bodies.append(self._plan(nodes, dict(inner), in_loop or step.kind == "loop", warp))
+                step.bodies.append(
+                    self._plan(nodes, dict(inner), in_loop or step.kind == "loop", warp)
+                )
         return step
 
-    def _declare(self, first: int, last: int, node: Node, scope: dict[str, KernelVariable], warp: Node | None):
+    def _declare(
+        self, first: int, last: int, node: Node, scope: dict[str, KernelVariable], warp: Node | None
+    ):
         """Yield a `PlanStep` for each variable that tokens[first:last] declare; add it to `variables` and `scope`."""
         reader = self.reader
         self.effects_reader.require_declaration(first, last, scope)
@@ -167,7 +199,9 @@ class KernelPlan:
         words = [token.text for token in reader.tokens[first:end]]
         for name, signs, bounds, initializer in reader.read_declarators(first, last):
             scope_before = dict(scope)
-            variable = KernelVariable(reader.text(name), self.text(first, end), signs, bounds, initializer)
+            variable = KernelVariable(
+                reader.text(name), self.text(first, end), signs, bounds, initializer
+            )
             variable.shared = "__shared__" in words
             variable.place, variable.warp = name, warp
             variable.type = self.effects_reader.find_declared_type(first, last, signs)

@@ -13,7 +13,14 @@ from hostcuda.loops.reader import find_jumps
 from hostcuda.loops.steps import KernelPlan, PlanStep, is_jump
 from hostcuda.loops.words import ASSIGNMENTS, INDICES, SPECIFIERS, STEPS, NeedsFibers
 
-_INTEGERS = {"const", "int", "unsigned", "long", "size_t", "uint"}  # words of types that hold any threadIdx.x
+_INTEGERS = {
+    "const",
+    "int",
+    "unsigned",
+    "long",
+    "size_t",
+    "uint",
+}  # words of types that hold any threadIdx.x
 _NAMESPACES = {"std", "hostcuda"}
 _CONSTANTS = {"true", "false", "nullptr", "dynamic_shared"}
 _WARP_SIZE = 32
@@ -23,7 +30,15 @@ _ENDS_CONDITION = {")", "]", ",", "?", ":", "&&", "||", ";"}
 _THREAD_NUMBER = ["threadIdx", ".", "x"]  # the number of a thread in its row
 
 
-def is_uniform(kernel: KernelPlan, first: int, last, scope, allowed_words=frozenset(), roles=("uniform",), warp=False):
+def is_uniform(
+    kernel: KernelPlan,
+    first: int,
+    last,
+    scope,
+    allowed_words=frozenset(),
+    roles=("uniform",),
+    warp=False,
+):
     """Return whether tokens[first:last] have the same value in all threads of a block, or of a `warp`."""
     # scope: name -> variable. A variable with one of these roles counts as the same, and so do the allowed words.
     next_token = first
@@ -40,44 +55,68 @@ def is_uniform(kernel: KernelPlan, first: int, last, scope, allowed_words=frozen
         elif kind == "word":
             if not _is_uniform_word(kernel, at, scope, allowed_words, roles, warp):
                 return False
-        elif kind == "text" or "_" in word:  # a string, or a number whose suffix is an operator of the source
+        elif (
+            kind == "text" or "_" in word
+        ):  # a string, or a number whose suffix is an operator of the source
             return False
     return True
 
 
-def _is_uniform_word(kernel: KernelPlan, at: int, scope: dict[str, KernelVariable], allowed_words, roles, warp):
+def _is_uniform_word(
+    kernel: KernelPlan, at: int, scope: dict[str, KernelVariable], allowed_words, roles, warp
+):
     """Return whether the name at token `at` stands for the same value in all threads; parameters: see `is_uniform`."""
     text, file = kernel.reader.text, kernel.file
     word, before, after = text(at), text(at - 1), text(at + 1)
-    if before == "." or (after == "::" and word in _NAMESPACES):  # the name before or after it decides
+    if before == "." or (
+        after == "::" and word in _NAMESPACES
+    ):  # the name before or after it decides
         return True
-    if before == "::" and not (text(at - 2) in _NAMESPACES and (file.is_pure(word) or word == "dynamic_shared")):
+    if before == "::" and not (
+        text(at - 2) in _NAMESPACES and (file.is_pure(word) or word == "dynamic_shared")
+    ):
         return False
     variable = scope.get(word)
     if variable is not None:
-        if variable.shared and not variable.array:  # its value is memory; an array's name is its address
+        if (
+            variable.shared and not variable.array
+        ):  # its value is memory; an array's name is its address
             return False
         is_same = variable.shared or variable.role in roles or (warp and variable.steady)
         return is_same and after != "("
-    if word in INDICES | SPECIFIERS | _CONSTANTS | allowed_words or file.is_type(word) or file.is_pure(word):
+    if (
+        word in INDICES | SPECIFIERS | _CONSTANTS | allowed_words
+        or file.is_type(word)
+        or file.is_pure(word)
+    ):
         return True
-    if word in kernel.effects_reader.parameters:  # a type of the template: the compiler has to prove that it is plain
+    if (
+        word in kernel.effects_reader.parameters
+    ):  # a type of the template: the compiler has to prove that it is plain
         kernel.effects_reader.assumed.add(word)
         return True
     return after != "(" and word in kernel.constants
 
 
-def _changes_or_reads_memory(kernel: KernelPlan, at: int, first: int, scope: dict[str, KernelVariable]):
+def _changes_or_reads_memory(
+    kernel: KernelPlan, at: int, first: int, scope: dict[str, KernelVariable]
+):
     """Return whether the sign at token `at` of an expression changes a variable, takes an address or reads memory."""
     word, after = kernel.reader.text(at), kernel.reader.text(at + 1)
     if word in ASSIGNMENTS or word in STEPS or word in ("[", "->", "->*", ";", "{", "}", "..."):
         return True
     if word not in ("&", "*") or (at > first and kernel.effects_reader.ends_operand(at - 1, scope)):
         return False
-    return word == "&" or after not in (")", "*", "const")  # the "*" of a cast such as (float *) reads nothing
+    return word == "&" or after not in (
+        ")",
+        "*",
+        "const",
+    )  # the "*" of a cast such as (float *) reads nothing
 
 
-def _skip_same_in_warp(kernel: KernelPlan, at: int, first: int, last: int, scope: dict[str, KernelVariable]):
+def _skip_same_in_warp(
+    kernel: KernelPlan, at: int, first: int, last: int, scope: dict[str, KernelVariable]
+):
     """Return the index after an expression at token `at` that is equal in all lanes, as ``threadIdx.x / 32``, or 0."""
     reader, text = kernel.reader, kernel.reader.text
     if text(at) == "hostcuda_vote":  # hostcuda_vote(7), the result of __any_sync and its like
@@ -87,14 +126,35 @@ def _skip_same_in_warp(kernel: KernelPlan, at: int, first: int, last: int, scope
     end = _skip_thread_number(kernel, at, scope)
     if not end or end + 1 >= last:
         return 0
-    before, sign, number = text(at - 1) if at > first else "(", text(end), text(end + 1).rstrip("uU")
+    before, sign, number = (
+        text(at - 1) if at > first else "(",
+        text(end),
+        text(end + 1).rstrip("uU"),
+    )
     after = text(end + 2) if end + 2 < last else ")"
     if before in ("+", "-") and not kernel.effects_reader.ends_operand(at - 2, scope):
         return 0  # -threadIdx.x / 32, which C++ reads as (-threadIdx.x) / 32
     is_equal = before in _OPENS_CONDITION and after in _ENDS_CONDITION
-    if sign == "/" and number in (str(_WARP_SIZE), "warpSize"):  # a division binds more tightly than these operators
-        is_equal = before in _OPENS_CONDITION | {"+", "-", "<", ">", "<=", ">=", "==", "!=", "&", "|"}
-    elif (sign, number) != (">>", "5"):  # not a division by 32: a comparison, equal if it splits no warp
+    if sign == "/" and number in (
+        str(_WARP_SIZE),
+        "warpSize",
+    ):  # a division binds more tightly than these operators
+        is_equal = before in _OPENS_CONDITION | {
+            "+",
+            "-",
+            "<",
+            ">",
+            "<=",
+            ">=",
+            "==",
+            "!=",
+            "&",
+            "|",
+        }
+    elif (sign, number) != (
+        ">>",
+        "5",
+    ):  # not a division by 32: a comparison, equal if it splits no warp
         is_decimal = bool(re.fullmatch(r"0|[1-9]\d*", number))
         is_equal &= sign in ("<", ">=") and is_decimal and int(number) % _WARP_SIZE == 0
     return end + 2 if is_equal else 0
@@ -107,7 +167,11 @@ def _skip_thread_number(kernel: KernelPlan, at: int, scope: dict[str, KernelVari
         end = at + len(_THREAD_NUMBER)
         return end if [text(i) for i in range(at, end)] == _THREAD_NUMBER else 0
     variable = scope.get(text(at))
-    if variable is None or text(at + 1) in (".", "[", "(", "->", "::") or text(at - 1) in (".", "->", "::"):
+    if (
+        variable is None
+        or text(at + 1) in (".", "[", "(", "->", "::")
+        or text(at - 1) in (".", "->", "::")
+    ):
         return 0
     return at + 1 if variable.is_thread_number else 0
 
@@ -140,8 +204,10 @@ def find_uniform(kernel: KernelPlan):
                     if variable.role == "uniform" and not variable.shared:
                         variable.role, changed = "local", True
             variable = step.variable
-            if variable is not None and variable.steady and not is_uniform(
-                kernel, *kernel.initializer(variable), step.scope, warp=True
+            if (
+                variable is not None
+                and variable.steady
+                and not is_uniform(kernel, *kernel.initializer(variable), step.scope, warp=True)
             ):
                 variable.steady, changed = False, True
     for step in kernel.steps:
@@ -156,7 +222,9 @@ def _find_differing(kernel: KernelPlan, step: PlanStep):
     if step.kind == "declaration":
         yield effects.changes - {variable}
         initializer = kernel.initializer(variable)
-        if variable.array or not is_uniform(kernel, *initializer, step.scope, warp=step.warp is not None):
+        if variable.array or not is_uniform(
+            kernel, *initializer, step.scope, warp=step.warp is not None
+        ):
             yield {variable}
     elif step.kind == "loop" and step.node.kind == "for":
         for span in kernel.loop_steps(step):
@@ -172,7 +240,9 @@ def _find_differing(kernel: KernelPlan, step: PlanStep):
 def _is_uniform_update(kernel: KernelPlan, step: PlanStep, update):
     """Return whether an update, (variable, span of the operand), is done by all threads that share it, and equally."""
     (variable, operand), in_warp = update, step.warp is not None
-    is_shared_by_these = not in_warp or variable.warp is step.warp  # else each warp would update the block's variable
+    is_shared_by_these = (
+        not in_warp or variable.warp is step.warp
+    )  # else each warp would update the block's variable
     return is_shared_by_these and is_uniform(kernel, *operand, step.scope, warp=in_warp)
 
 
@@ -181,12 +251,20 @@ def require_uniform(kernel: KernelPlan):
     # It also sets `changed_uniformly` of variables. A return of only some threads is kept, as a statement.
     for step in kernel.steps:
         line = kernel.line(step.node.first)
-        waits, group = ("barrier", "threads") if step.warp is None else ("warp function", "the lanes of a warp")
+        waits, group = (
+            ("barrier", "threads")
+            if step.warp is None
+            else ("warp function", "the lanes of a warp")
+        )
         reason = f"depends on values that may differ between {group}"
         if step.kind in ("loop", "if"):
             updates = [kernel.read_update(*span, step.scope) for span in kernel.loop_steps(step)]
-            variables = [update[0] for update in updates if update] + [counter.variable for counter in step.counters]
-            if not _has_uniform_condition(kernel, step) or any(variable.role != "uniform" for variable in variables):
+            variables = [update[0] for update in updates if update] + [
+                counter.variable for counter in step.counters
+            ]
+            if not _has_uniform_condition(kernel, step) or any(
+                variable.role != "uniform" for variable in variables
+            ):
                 raise NeedsFibers(f"the {waits} in the {step.kind} of line {line} {reason}")
             if not all(updates):
                 raise NeedsFibers(f"the loop around its {waits} in line {line} is not understood")
@@ -194,7 +272,9 @@ def require_uniform(kernel: KernelPlan):
                 variable.changed_uniformly.append(step.node.first)
         if step.kind == "jump":
             jumps = find_jumps(step.node)
-            others_go_on = "return" in jumps and (step.warp is not None or kernel.direct)  # other warps or groups
+            others_go_on = "return" in jumps and (
+                step.warp is not None or kernel.direct
+            )  # other warps or groups
             if others_go_on or not is_jump(step.node) or not _has_uniform_condition(kernel, step):
                 if jumps - {"return"}:
                     raise NeedsFibers(f"the jump of line {line}, past a {waits}, {reason}")

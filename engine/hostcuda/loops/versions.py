@@ -27,21 +27,34 @@ def _write_second_version(scan: Scan, body: Kernel, file: File):
     words = set(re.findall(r"\w+", scan.code[body.open : body.close]))
     direct = not words & {BARRIER, MEETING, *WARP_FUNCTIONS}
     # Such a reason is told. Of a function that only asks for threadIdx the reason is "it has no barrier", below.
-    harmful_words = [word for word in words & file.harmful.keys() if file.harmful[word] != "threadIdx"]
+    harmful_words = [
+        word for word in words & file.harmful.keys() if file.harmful[word] != "threadIdx"
+    ]
     if direct and harmful_words:
         raise NeedsFibers(min(explain_use(word, file.harmful) for word in harmful_words))
     try:
-        kernel, regions = KernelPlan(scan, body, file, direct), []  # regions: `split_block` fills it
+        kernel, regions = (
+            KernelPlan(scan, body, file, direct),
+            [],
+        )  # regions: `split_block` fills it
         find_uniform(kernel)
         require_uniform(kernel)
         items = RegionBuilder(kernel, regions).split_block(kernel.outer_steps)
         assign_roles(kernel, regions)
         if direct:
             require_one_section(items)
-        kind = "GROUPS" if direct else "WARPS" if any(region.section for region in regions) else "LOOPS"
+        kind = (
+            "GROUPS"
+            if direct
+            else "WARPS"
+            if any(region.section for region in regions)
+            else "LOOPS"
+        )
         return Writer(kernel, items, regions).write(), kind
     except NeedsFibers as reason:
-        raise NeedsFibers("it has no barrier") if direct else reason from None  # one fiber runs it well
+        raise (
+            NeedsFibers("it has no barrier") if direct else reason
+        ) from None  # one fiber runs it well
 
 
 def add_loops(text: str, without=frozenset()):
@@ -53,7 +66,9 @@ def add_loops(text: str, without=frozenset()):
     """
     scan, bodies = find_kernel_bodies(text)
     file = File(scan, bodies)
-    inlined_scan, inlined_bodies, failed = inline(scan, bodies, file)  # the same kernels, in the same order
+    inlined_scan, inlined_bodies, failed = inline(
+        scan, bodies, file
+    )  # the same kernels, in the same order
     edits, reasons, kinds = [], {}, {}
     for body, inlined_body in zip(bodies, inlined_bodies, strict=True):
         try:
@@ -71,7 +86,10 @@ def add_loops(text: str, without=frozenset()):
         if kinds[body.name] == "LOOPS":  # blocks of all shapes: the first version hardly ever runs
             edits.append((body.marker_end, body.marker_end, " __attribute__((cold, noinline))"))
         edits.append((body.close + 1, body.close + 1, second + scan.marker(body.close)))
-    edits += [_edit_registration(scan, match, file, reasons, kinds) for match in _REGISTRATION.finditer(scan.code)]
+    edits += [
+        _edit_registration(scan, match, file, reasons, kinds)
+        for match in _REGISTRATION.finditer(scan.code)
+    ]
     return apply_edits(text, edits)
 
 
@@ -85,13 +103,20 @@ def _edit_registration(scan: Scan, match, file: File, reasons, kinds):
     expression, bounds = scan.text[match.end() : end], _DEFAULT_BOUNDS
     if match["bounds"]:  # HOSTCUDA_KERNEL_BOUNDS((bounds), expression)
         close = find_closing_parenthesis(scan.code, match.end())
-        bounds, expression = scan.text[match.end() : close + 1], scan.text[close + 1 : end].lstrip(", ")
+        bounds, expression = (
+            scan.text[match.end() : close + 1],
+            scan.text[close + 1 : end].lstrip(", "),
+        )
     plain_name = re.match(r"\w+", expression)
-    name = plain_name[0] if plain_name else None  # of an overloaded kernel it is the expression *static_cast<...>
+    name = (
+        plain_name[0] if plain_name else None
+    )  # of an overloaded kernel it is the expression *static_cast<...>
     reason = "it is overloaded" if name is None else reasons.get(name, "it is not in this file")
     for word in re.findall(r"\w+", expression):  # a template's arguments
         if not reason and word in file.harmful:
             reason = f"{word} uses {file.harmful[word]}"
     loops = "" if reason else PREFIX + expression
-    new = f'HOSTCUDA_KERNEL_{kinds.get(name, "LOOPS")}({bounds}, ({loops}), "{reason}", {expression})'
+    new = (
+        f'HOSTCUDA_KERNEL_{kinds.get(name, "LOOPS")}({bounds}, ({loops}), "{reason}", {expression})'
+    )
     return match.start(), end + 1, new

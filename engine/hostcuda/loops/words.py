@@ -23,30 +23,138 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 _SPELT = {  # C++'s words for signs
-    "and": "&&", "or": "||", "not": "!", "xor": "^", "bitand": "&", "bitor": "|", "compl": "~", "and_eq": "&=",
-    "or_eq": "|=", "xor_eq": "^=", "not_eq": "!=",
+    "and": "&&",
+    "or": "||",
+    "not": "!",
+    "xor": "^",
+    "bitand": "&",
+    "bitor": "|",
+    "compl": "~",
+    "and_eq": "&=",
+    "or_eq": "|=",
+    "xor_eq": "^=",
+    "not_eq": "!=",
 }
 PAIRS = {"(": ")", "[": "]", "{": "}"}  # not "<": that may be an operator
 ASSIGNMENTS = {"=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<=", ">>="}
 STEPS = {"++", "--"}
-BINARY = {"+", "-", "*", "/", "%", "<<", ">>", "<", ">", "<=", ">=", "==", "!=", "&", "|", "^", "&&", "||"}
+BINARY = {
+    "+",
+    "-",
+    "*",
+    "/",
+    "%",
+    "<<",
+    ">>",
+    "<",
+    ">",
+    "<=",
+    ">=",
+    "==",
+    "!=",
+    "&",
+    "|",
+    "^",
+    "&&",
+    "||",
+}
 
 # Types whose members x, y, z and w are scalars.
 VECTORS = {
-    *(f"{kind}{n}" for n in "1234" for kind in ("char", "uchar", "short", "ushort", "int", "uint", "long", "ulong",
-      "longlong", "ulonglong", "float", "double")),
-    "half2", "__half2", "__nv_bfloat162", "cuComplex", "cuFloatComplex", "cuDoubleComplex", "dim3",
+    *(
+        f"{kind}{n}"
+        for n in "1234"
+        for kind in (
+            "char",
+            "uchar",
+            "short",
+            "ushort",
+            "int",
+            "uint",
+            "long",
+            "ulong",
+            "longlong",
+            "ulonglong",
+            "float",
+            "double",
+        )
+    ),
+    "half2",
+    "__half2",
+    "__nv_bfloat162",
+    "cuComplex",
+    "cuFloatComplex",
+    "cuDoubleComplex",
+    "dim3",
 }
-BUILT_IN = {"void", "bool", "char", "short", "int", "long", "float", "double", "signed", "unsigned", "auto"}
+BUILT_IN = {
+    "void",
+    "bool",
+    "char",
+    "short",
+    "int",
+    "long",
+    "float",
+    "double",
+    "signed",
+    "unsigned",
+    "auto",
+}
 TYPES = {
-    *BUILT_IN, "size_t", "ptrdiff_t", "int8_t", "int16_t", "int32_t", "int64_t", "uint8_t", "uint16_t", "uint32_t",
-    "uint64_t", "uint", "half", "__half", "__nv_bfloat16", "uchar", "ushort", "ulong", *VECTORS,
+    *BUILT_IN,
+    "size_t",
+    "ptrdiff_t",
+    "int8_t",
+    "int16_t",
+    "int32_t",
+    "int64_t",
+    "uint8_t",
+    "uint16_t",
+    "uint32_t",
+    "uint64_t",
+    "uint",
+    "half",
+    "__half",
+    "__nv_bfloat16",
+    "uchar",
+    "ushort",
+    "ulong",
+    *VECTORS,
 }
-SPECIFIERS = {"const", "constexpr", "static", "register", "inline", "__shared__", "alignas", "__align__", "typename"}
+SPECIFIERS = {
+    "const",
+    "constexpr",
+    "static",
+    "register",
+    "inline",
+    "__shared__",
+    "alignas",
+    "__align__",
+    "typename",
+}
 CLASSES = {"struct", "class", "union", "enum"}
-RESTRICT = {"__restrict__", "__restrict", "const"}  # what may stand between the "*" of a pointer and its name
-KEYWORDS = {"if", "for", "while", "do", "switch", "return", "else", "sizeof", "operator"}  # no functions
-INDICES = {"blockIdx", "blockDim", "gridDim", "warpSize"}  # equal for a block's threads, unlike threadIdx
+RESTRICT = {
+    "__restrict__",
+    "__restrict",
+    "const",
+}  # what may stand between the "*" of a pointer and its name
+KEYWORDS = {
+    "if",
+    "for",
+    "while",
+    "do",
+    "switch",
+    "return",
+    "else",
+    "sizeof",
+    "operator",
+}  # no functions
+INDICES = {
+    "blockIdx",
+    "blockDim",
+    "gridDim",
+    "warpSize",
+}  # equal for a block's threads, unlike threadIdx
 # Functions that give the same result for the same arguments, and do not change these.
 PURE = re.compile(
     r"min|max|abs|sizeof|alignof|(static|reinterpret|const)_cast|make_\w+|__\w+2\w+|__u?mul24|u?(min|max)|"
@@ -65,15 +173,25 @@ FIBERS_ONLY = re.compile(
 )
 BARRIER = "__syncthreads"
 # Warp functions that thread loops can do -> their names in lanes.h.
-SHUFFLES = {"__shfl_sync": "shuffle_index", "__shfl_up_sync": "shuffle_up", "__shfl_down_sync": "shuffle_down",
-            "__shfl_xor_sync": "shuffle_xor"}
+SHUFFLES = {
+    "__shfl_sync": "shuffle_index",
+    "__shfl_up_sync": "shuffle_up",
+    "__shfl_down_sync": "shuffle_down",
+    "__shfl_xor_sync": "shuffle_xor",
+}
 VOTES = {f"__{kind}_sync": kind for kind in ("ballot", "any", "all")}
-REDUCTIONS = {f"__reduce_{kind}_sync": f"reduce_{kind}" for kind in ("add", "min", "max", "and", "or", "xor")}
+REDUCTIONS = {
+    f"__reduce_{kind}_sync": f"reduce_{kind}" for kind in ("add", "min", "max", "and", "or", "xor")
+}
 WARP_FUNCTIONS = {"__syncwarp": "sync", **SHUFFLES, **VOTES, **REDUCTIONS}
 MEETING = "hostcuda_meet"  # what `exchange.py` writes where the lanes of a warp wait for each other
 
 
 def lex(code, start, end):
     """Return the list of `Token`s of code[start:end]; words that stand for signs, such as ``xor_eq``, become signs."""
-    return [Token("sign", _SPELT[m.group()], *m.span()) if m.group() in _SPELT  # lastgroup: the kind
-            else Token(m.lastgroup, m.group(), *m.span()) for m in _TOKEN.finditer(code, start, end)]
+    return [
+        Token("sign", _SPELT[m.group()], *m.span())
+        if m.group() in _SPELT  # lastgroup: the kind
+        else Token(m.lastgroup, m.group(), *m.span())
+        for m in _TOKEN.finditer(code, start, end)
+    ]

@@ -12,7 +12,10 @@ from hostcuda.loops.words import SHUFFLES, NeedsFibers
 
 PREFIX = "hostcuda_loops_"  # of the names of second versions
 _KEPT_BYTES = 48 << 10  # at most so many per thread, for variables that live across a barrier
-_UNROLLED_FULLY, _MOST_UNROLLED = 32, 64  # rounds of a loop: where a ``#pragma unroll`` has no number, and at most
+_UNROLLED_FULLY, _MOST_UNROLLED = (
+    32,
+    64,
+)  # rounds of a loop: where a ``#pragma unroll`` has no number, and at most
 
 
 class Writer:
@@ -35,24 +38,34 @@ class Writer:
         self.computed_by_group, self.first_values = set(), {}
         # Whether threads that have returned must be skipped: others go on after the region of the return or, if the
         # last region is in a loop and so not in `items`, may run that one again.
-        self.masked = not kernel.direct and (any(region.returns for region in regions[:-1]) or (
-            any(region.returns for region in regions) and regions[-1] not in items
-        ))
+        self.masked = not kernel.direct and (
+            any(region.returns for region in regions[:-1])
+            or (any(region.returns for region in regions) and regions[-1] not in items)
+        )
 
     def write(self):
         """Return the text of the definition of the kernel's second version."""
         body, scan = self.kernel.body, self.scan
-        self.out.append(scan.marker(body.start))  # a line marker: what follows comes from this position of the source
+        self.out.append(
+            scan.marker(body.start)
+        )  # a line marker: what follows comes from this position of the source
         name = scan.text[body.name_start : body.name_end]
         # template <int n> __global__ __attribute__((noinline)) void hostcuda_loops_f(const float *const x)
         specifiers = f"{scan.text[body.start : body.marker_end]} __attribute__((noinline))"
         self.out.append(specifiers + scan.text[body.marker_end : body.name_start] + PREFIX + name)
-        constants = [v for v in self.kernel.parameters if v.position >= 0 and self._is_declared_const(v)]
-        edits = [(v.position, v.position, "const ") for v in constants]  # before the name: of a pointer, itself const
+        constants = [
+            v for v in self.kernel.parameters if v.position >= 0 and self._is_declared_const(v)
+        ]
+        edits = [
+            (v.position, v.position, "const ") for v in constants
+        ]  # before the name: of a pointer, itself const
         self.out.append(apply_edits(scan.text, edits, body.name_end, body.open))
         self.out.append("{ HOSTCUDA_BLOCK\n")
         # The types of the template that were taken to be numbers or pointers: else the text does not compile.
-        self.out += [f"hostcuda_require_plain({type_})\n" for type_ in sorted(self.kernel.effects_reader.assumed)]
+        self.out += [
+            f"hostcuda_require_plain({type_})\n"
+            for type_ in sorted(self.kernel.effects_reader.assumed)
+        ]
         for parameter in self.kernel.parameters:
             self._write_proof(parameter)
         if self.masked:  # the array hostcuda_live: whether each thread is left
@@ -85,17 +98,31 @@ class Writer:
             elif item.kind in ("loop", "if", "block"):
                 self._write_control(item)
             else:  # a statement of uniform values, or a jump of all threads
-                self._write_code(item.node, edits=self._edit_constants(item.node.first, item.node.last, item.scope))
+                self._write_code(
+                    item.node,
+                    edits=self._edit_constants(item.node.first, item.node.last, item.scope),
+                )
 
     def _write_control(self, step: PlanStep):
         """Write the step of a loop, an if or a block that all threads run together, around the items in it."""
         node, parts = step.node, step.node.parts
         self.out.append(self.scan.marker(self.reader.tokens[node.first].start))
         if node.kind == "for":
-            declarators = [self._write_declarator(counter.variable, edits=self._edit_constants(
-                *counter.variable.initializer, counter.scope)) for counter in step.counters]
-            declaration = f"{step.counters[0].variable.specifiers} {', '.join(declarators)}" if declarators else ""
-            updates = ", ".join(self._write_expression(span, step.scope) for span in self.kernel.loop_steps(step))
+            declarators = [
+                self._write_declarator(
+                    counter.variable,
+                    edits=self._edit_constants(*counter.variable.initializer, counter.scope),
+                )
+                for counter in step.counters
+            ]
+            declaration = (
+                f"{step.counters[0].variable.specifiers} {', '.join(declarators)}"
+                if declarators
+                else ""
+            )
+            updates = ", ".join(
+                self._write_expression(span, step.scope) for span in self.kernel.loop_steps(step)
+            )
             condition = self._write_expression(parts["condition"], step.scope)
             self.out.append(f"for ({declaration}; {condition}; {updates}) {{")
             for counter in step.counters:
@@ -113,7 +140,9 @@ class Writer:
             self.out.append(" else {")
             self._write_items(step.items[1])
             self.out.append("}")
-        condition = self._write_expression(parts["condition"], step.scope) if node.kind == "do" else ""
+        condition = (
+            self._write_expression(parts["condition"], step.scope) if node.kind == "do" else ""
+        )
         self.out.append(f" while ({condition});\n" if condition else "\n")
 
     def _write_expression(self, span: tuple[int, int], scope: dict[str, KernelVariable]):
@@ -125,15 +154,22 @@ class Writer:
         signs = f"{variable.signs} " if variable.signs else ""
         if as_const and self._is_declared_const(variable):
             signs += "const "
-        bounds, initializer = self.kernel.text(*variable.bounds), self.kernel.text(*variable.initializer, edits)
+        bounds, initializer = (
+            self.kernel.text(*variable.bounds),
+            self.kernel.text(*variable.initializer, edits),
+        )
         return f"{signs}{name or variable.name}{bounds} {initializer}".rstrip()
 
     def _is_declared_const(self, variable: KernelVariable):
         """Return whether to add const to a declaration, so that the compiler proves that the variable never changes."""
         first, last = variable.initializer
         has_value = variable in self.kernel.parameters or first < last
-        computed_once = variable.role in ("uniform", "recomputed") and not (variable.shared or variable.array)
-        return has_value and computed_once and variable not in self.changed and not variable.constant  # const already
+        computed_once = variable.role in ("uniform", "recomputed") and not (
+            variable.shared or variable.array
+        )
+        return (
+            has_value and computed_once and variable not in self.changed and not variable.constant
+        )  # const already
 
     def _write_proof(self, variable: KernelVariable):
         """Write checks behind a variable's declaration: of a type that may be no built-in one, of a value's limit."""
@@ -145,9 +181,13 @@ class Writer:
     def _edit_constants(self, first: int, last: int, scope: dict[str, KernelVariable]):
         """Return edits that wrap constants in tokens[first:last], so that the compiler proves them constant."""
         tokens, constants = self.reader.tokens, self.kernel.file.constants
-        return [(token.start, token.end, f"hostcuda_constant({token.text})")
-                for at, token in enumerate(tokens[first:last], first) if token.text in constants
-                and token.text not in scope and self.reader.text(at - 1) not in (".", "->", "::")]
+        return [
+            (token.start, token.end, f"hostcuda_constant({token.text})")
+            for at, token in enumerate(tokens[first:last], first)
+            if token.text in constants
+            and token.text not in scope
+            and self.reader.text(at - 1) not in (".", "->", "::")
+        ]
 
     def _write_const_copies(self, region: Region):
         """Write const copies of the uniform variables that a region uses and that change elsewhere.
@@ -155,31 +195,58 @@ class Writer:
         Return a list of declarations of these copies, in the region's loop, under the variables' names: so the compiler
         proves that the region does not change them.
         """
-        used = {v for v in region.used_variables() if v.role == "uniform" and not (v.shared or v.array or v.constant)}
+        used = {
+            v
+            for v in region.used_variables()
+            if v.role == "uniform" and not (v.shared or v.array or v.constant)
+        }
         rebound = [v for v in self.kernel.variables if v in used & (self.changed | self.counters)]
         # Outside of the loop under another name: ``const auto n = n;`` would name itself.
-        names = {v: f"hostcuda_same_{self.kernel.variables.index(v)}_{region.number}" for v in rebound}
+        names = {
+            v: f"hostcuda_same_{self.kernel.variables.index(v)}_{region.number}" for v in rebound
+        }
         self.out += [f"const auto {name} = {variable.name};\n" for variable, name in names.items()]
-        types = [f"{self._get_kept_type(v)} __restrict__ const" if "restrict" in v.signs else "const auto"
-                 for v in names]
-        return [f"{type_} {v.name} = {name};\n" for type_, (v, name) in zip(types, names.items(), strict=True)]
+        types = [
+            f"{self._get_kept_type(v)} __restrict__ const"
+            if "restrict" in v.signs
+            else "const auto"
+            for v in names
+        ]
+        return [
+            f"{type_} {v.name} = {name};\n"
+            for type_, (v, name) in zip(types, names.items(), strict=True)
+        ]
 
     def _write_section(self, section: Section):
         """Write a loop over the warps, which runs the items of a `Section`."""
         self.section, places = section, section.places
-        for variable in self.kernel.variables:  # arrays that other sections use, too, precede the loop
-            if variable.role == "kept" and not self._is_in_section(variable) and variable.region in places:
+        for (
+            variable
+        ) in self.kernel.variables:  # arrays that other sections use, too, precede the loop
+            if (
+                variable.role == "kept"
+                and not self._is_in_section(variable)
+                and variable.region in places
+            ):
                 self._declare_array(variable)
         self.out.append("HOSTCUDA_WARPS { HOSTCUDA_WARP {\n")
         if self.masked:  # hostcuda_first, the warp's first thread that is left; a warp without one is passed over
             self.out.append("HOSTCUDA_FIRST_LEFT\n")
         # Slots: the memory of each meeting into which the lanes write what they offer.
-        numbers = [self._read_meeting(step.node)[0] for step in section.warp_steps if step.kind == "meeting"]
+        numbers = [
+            self._read_meeting(step.node)[0]
+            for step in section.warp_steps
+            if step.kind == "meeting"
+        ]
         self.out.append("".join(f"HOSTCUDA_SLOTS({number}) " for number in numbers) + "\n")
-        from_before = section.variables_from_before()  # the warp's own steps use its first thread's values
+        from_before = (
+            section.variables_from_before()
+        )  # the warp's own steps use its first thread's values
         for variable in self._find_recomputed(from_before):
             self._write_declaration(variable)
-        for variable in (v for v in self.kernel.variables if v in from_before and v.role != "recomputed"):
+        for variable in (
+            v for v in self.kernel.variables if v in from_before and v.role != "recomputed"
+        ):
             # The value must be in an array by now, and the section must not change it.
             if variable.role != "kept" or variable.region in places or places & variable.changes:
                 raise NeedsFibers(f"its warps look at {variable.name}, which each thread has")
@@ -188,7 +255,11 @@ class Writer:
             self.out.append(f"{self._get_kept_type(variable)} const {variable.name} = {value};\n")
         self._write_items(section.items)
         # A label for HOSTCUDA_LEAVE_IF_NONE_LEFT, with which a region goes to the next warp if all lanes have returned.
-        end = f"hostcuda_next_{section.regions[0].number}:;" if section.regions and section.returns else ""
+        end = (
+            f"hostcuda_next_{section.regions[0].number}:;"
+            if section.regions and section.returns
+            else ""
+        )
         self.out.append(f"}} {end} }}\n")
         self.section = None
         if section.returns and self.masked:
@@ -200,7 +271,9 @@ class Writer:
         # The rest is for each run of threads that are left.
         self.section, root, guarded = section, self.kernel.outer_steps, section.regions[0].returns
         require_vectorizable(self.kernel, section, self.rows)  # or refuse
-        at = root.index(find_last_return(root)) if guarded else 0  # before it, threads may still return
+        at = (
+            root.index(find_last_return(root)) if guarded else 0
+        )  # before it, threads may still return
         self.out.append("HOSTCUDA_GROUPS { HOSTCUDA_WARP HOSTCUDA_GROUP\n")
         self._declare_for_group(root[:at])
         self._write_items(section.items[:guarded])
@@ -213,12 +286,16 @@ class Writer:
 
     def _declare_for_group(self, steps: list[PlanStep]):
         """Declare once per group those variables of `steps` that are the same for its threads, or grow by 1."""
-        for variable in (step.variable for step in steps if step.variable and step.variable.role == "recomputed"):
+        for variable in (
+            step.variable for step in steps if step.variable and step.variable.role == "recomputed"
+        ):
             if variable in self.rows.same_in_row | self.rows.next_in_row:
                 self._write_declaration(variable)
                 self.computed_by_group.add(variable)
             if variable in self.rows.next_in_row:
-                self.first_values[variable] = f"hostcuda_first_{self.kernel.variables.index(variable)}"
+                self.first_values[variable] = (
+                    f"hostcuda_first_{self.kernel.variables.index(variable)}"
+                )
                 self.out.append(f"const int {self.first_values[variable]} = {variable.name};\n")
 
     def _read_meeting(self, node):
@@ -229,10 +306,16 @@ class Writer:
         """Write what happens where the lanes of a warp wait: which of them are there, and a result equal for all."""
         number, kind = self._read_meeting(node)
         self.out.append(self.scan.marker(self.reader.tokens[node.first].start))
-        if kind != "sync":  # __syncwarp gives no result: the end of the loop over the lanes is all that it needs
+        if (
+            kind != "sync"
+        ):  # __syncwarp gives no result: the end of the loop over the lanes is all that it needs
             present = "hostcuda_live + hostcuda_base, " if self.masked else ""
-            self.out.append(f"const unsigned hostcuda_present_{number} = hostcuda::present({present}hostcuda_lanes);\n")
-            if kind not in SHUFFLES.values():  # a vote or a reduction: all lanes get the same result
+            self.out.append(
+                f"const unsigned hostcuda_present_{number} = hostcuda::present({present}hostcuda_lanes);\n"
+            )
+            if (
+                kind not in SHUFFLES.values()
+            ):  # a vote or a reduction: all lanes get the same result
                 self.out.append(f"HOSTCUDA_MEET({number}, {kind})\n")
 
     def _is_in_section(self, variable: KernelVariable):
@@ -253,22 +336,38 @@ class Writer:
         kept = [v for v in self.kernel.variables if v.role == "kept" and region.number in v.uses]
         self._write_loop_head(region, kept)
         # hostcuda_left: whether the thread is left, that is has not returned.
-        self.out.append("{\n" if not (self.kernel.direct and region.returns) else "bool hostcuda_left = true; {\n")
+        self.out.append(
+            "{\n"
+            if not (self.kernel.direct and region.returns)
+            else "bool hostcuda_left = true; {\n"
+        )
         for step in region.steps:
             if step.kind != "declaration":
-                self._write_code(step.node, region, self.rows.edit_tokens(step.node.first, step.node.last, step.scope))
+                self._write_code(
+                    step.node,
+                    region,
+                    self.rows.edit_tokens(step.node.first, step.node.last, step.scope),
+                )
             elif step.variable.role != "recomputed":
                 self._write_declaration(step.variable)
         for variable in kept:
-            if not variable.addressed and (variable.region == region.number or region.number in variable.changes):
-                self.out.append(f"hostcuda::copy({self._name_element(variable)}, {variable.name});\n")
+            if not variable.addressed and (
+                variable.region == region.number or region.number in variable.changes
+            ):
+                self.out.append(
+                    f"hostcuda::copy({self._name_element(variable)}, {variable.name});\n"
+                )
         self.out.append("}\n")
         if region.returns:
             left = "hostcuda_live[hostcuda_lane] = hostcuda_left" if self.kernel.direct else ""
             self.out.append(f"hostcuda_end_{region.number}:; {left};\n")
         self.out.append("}\n")
         if region.returns and self.masked:
-            next_warp = f"HOSTCUDA_LEAVE_IF_NONE_LEFT({self.section.regions[0].number})\n" if self.section else ""
+            next_warp = (
+                f"HOSTCUDA_LEAVE_IF_NONE_LEFT({self.section.regions[0].number})\n"
+                if self.section
+                else ""
+            )
             self.out.append(next_warp or "HOSTCUDA_RETURN_IF_NONE_LEFT\n")
 
     def _write_loop_head(self, region: Region, kept):
@@ -277,36 +376,55 @@ class Writer:
         `kept` is the list of those that the region uses and that live across a barrier.
         """
         for variable in kept:
-            if variable.region == region.number and (self.section is None or self._is_in_section(variable)):
+            if variable.region == region.number and (
+                self.section is None or self._is_in_section(variable)
+            ):
                 self._declare_array(variable)
         rebound = self._write_const_copies(region)
-        loop = "HOSTCUDA_LANES { HOSTCUDA_LANE\n" if self.section else "HOSTCUDA_THREADS { HOSTCUDA_THREAD\n"
+        loop = (
+            "HOSTCUDA_LANES { HOSTCUDA_LANE\n"
+            if self.section
+            else "HOSTCUDA_THREADS { HOSTCUDA_THREAD\n"
+        )
         self.out.append("HOSTCUDA_NEIGHBORS { HOSTCUDA_LANE\n" if self.kernel.direct else loop)
         self.out += rebound
         if self.masked:
             self.out.append("if (!hostcuda_live[hostcuda_t]) continue;\n")
         for variable in self._find_recomputed(region.used_variables()):
             if variable in self.first_values:
-                self.out.append(f"const int {variable.name} = {self.first_values[variable]} + (int)hostcuda_lane;\n")
+                self.out.append(
+                    f"const int {variable.name} = {self.first_values[variable]} + (int)hostcuda_lane;\n"
+                )
             elif variable not in self.computed_by_group:
                 self._write_declaration(variable)
         for variable in kept:
             if variable.region != region.number:
-                self.out.append(self._write_fetch(variable, region.number in variable.changes) + "\n")
+                self.out.append(
+                    self._write_fetch(variable, region.number in variable.changes) + "\n"
+                )
 
     def _declare_array(self, variable: KernelVariable):
         """Write the array, with an element per thread, of a variable that lives across a barrier; limit its size."""
         # All arrays of a block, of up to 1024 threads, are on one stack.
-        bytes_per_variable = _KEPT_BYTES // sum(other.role == "kept" for other in self.kernel.variables)
+        bytes_per_variable = _KEPT_BYTES // sum(
+            other.role == "kept" for other in self.kernel.variables
+        )
         array = self._name_array(variable)
         count = "hostcuda_warp" if self._is_in_section(variable) else "hostcuda_threads"
-        self.out.append(f"\n{self._get_kept_type(variable)} {array}[{count}]{self.kernel.text(*variable.bounds)};\n")
-        self.out.append(f'static_assert(sizeof *{array} <= {bytes_per_variable}, "this variable needs fibers");\n')
+        self.out.append(
+            f"\n{self._get_kept_type(variable)} {array}[{count}]{self.kernel.text(*variable.bounds)};\n"
+        )
+        self.out.append(
+            f'static_assert(sizeof *{array} <= {bytes_per_variable}, "this variable needs fibers");\n'
+        )
 
     def _find_recomputed(self, variables):
         """Return a list of those `variables` that regions declare again, and those they need, as they are declared."""
         needed = {v for v in variables if v.role == "recomputed"}
-        while missing := {v for variable in needed for v in variable.needs if v.role == "recomputed"} - needed:
+        while (
+            missing := {v for variable in needed for v in variable.needs if v.role == "recomputed"}
+            - needed
+        ):
             needed |= missing
         return [v for v in self.kernel.variables if v in needed]
 
@@ -315,7 +433,11 @@ class Writer:
 
         `changes`: whether the region may change it. If something refers to the variable, it is the element itself.
         """
-        name, type_, element = variable.name, self._get_kept_type(variable), self._name_element(variable)
+        name, type_, element = (
+            variable.name,
+            self._get_kept_type(variable),
+            self._name_element(variable),
+        )
         if variable.addressed:
             return f"{'const ' * variable.constant}auto &{name} = {element};"
         if variable.array:
@@ -331,15 +453,22 @@ class Writer:
         self.out.append(self.scan.marker(self.reader.tokens[variable.place].start))
         edits = self.rows.edit_initializer(variable)
         if variable.role == "recomputed":
-            edits = [*edits, *self._edit_constants(*variable.initializer, self.rows.scopes[variable])]
+            edits = [
+                *edits,
+                *self._edit_constants(*variable.initializer, self.rows.scopes[variable]),
+            ]
         if variable.role != "kept" or not variable.addressed:
-            self.out.append(f"{variable.specifiers} {self._write_declarator(variable, edits=edits, as_const=True)};\n")
+            self.out.append(
+                f"{variable.specifiers} {self._write_declarator(variable, edits=edits, as_const=True)};\n"
+            )
             self._write_proof(variable)
             return
         element, const = self._name_element(variable), "const " * variable.constant
         if variable.initializer[0] != variable.initializer[1]:
             first = f"hostcuda_first_{variable.name}"  # hostcuda::keep copies it into the element
-            self.out.append(f"{variable.specifiers} {self._write_declarator(variable, first, edits)};\n")
+            self.out.append(
+                f"{variable.specifiers} {self._write_declarator(variable, first, edits)};\n"
+            )
             element = f"hostcuda::keep({element}, {first})"
         self.out.append(f"{const}auto &{variable.name} = {element};\n")
 
@@ -358,11 +487,16 @@ class Writer:
         # Sums in a thread's array are vectorized as they are on fibers, not across the threads: without unrolling.
         kept = [v for v in region.used_variables() if v.role == "kept"] if region else []
         keeps_pragmas = region is not None and not any(v.array or "*" in v.signs for v in kept)
-        edits = [*edits] + [(*d.span(), _write_unroll(d["rest"]) if keeps_pragmas else "")
-                            for d in self.scan.directives if d["word"] == "pragma"
-                            and begin <= d.start() < tokens[node.last - 1].end]
+        edits = [*edits] + [
+            (*d.span(), _write_unroll(d["rest"]) if keeps_pragmas else "")
+            for d in self.scan.directives
+            if d["word"] == "pragma" and begin <= d.start() < tokens[node.last - 1].end
+        ]
         # What a thread that returns notes: "" times False, a text times True.
-        leave = "hostcuda_live[hostcuda_t] = false; " * self.masked + "hostcuda_left = false; " * self.kernel.direct
+        leave = (
+            "hostcuda_live[hostcuda_t] = false; " * self.masked
+            + "hostcuda_left = false; " * self.kernel.direct
+        )
         if region is not None:
             for at in range(node.first, node.last):
                 if tokens[at].text == "return":  # at + 1 is its semicolon
@@ -388,4 +522,6 @@ def _find_early(kernel: KernelPlan, items):
 def _write_unroll(rest: str):
     """Return the macro that replaces ``#pragma unroll 4``, "" for other pragmas; `rest`: the text after "pragma"."""
     match = re.fullmatch(r"\s+unroll\s*\(?\s*(\d*)\s*\)?\s*", rest)
-    return f"HOSTCUDA_UNROLL({min(int(match[1] or _UNROLLED_FULLY), _MOST_UNROLLED)})" if match else ""
+    return (
+        f"HOSTCUDA_UNROLL({min(int(match[1] or _UNROLLED_FULLY), _MOST_UNROLLED)})" if match else ""
+    )

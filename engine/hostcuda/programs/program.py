@@ -29,25 +29,52 @@ from hostcuda.errors import EngineError, Interrupted
 from hostcuda.runtime import native
 
 SUCCESS, INVALID_VALUE, OUT_OF_MEMORY, INVALID_CONFIGURATION, INVALID_SYMBOL = 0, 1, 2, 9, 13
-INVALID_DIRECTION, INVALID_FUNCTION, INVALID_DEVICE, INVALID_HANDLE, NOT_READY = 21, 98, 101, 400, 600
+INVALID_DIRECTION, INVALID_FUNCTION, INVALID_DEVICE, INVALID_HANDLE, NOT_READY = (
+    21,
+    98,
+    101,
+    400,
+    600,
+)
 INVALID_PITCH, NOT_REGISTERED, NOT_SUPPORTED = 12, 713, 801
 ILLEGAL_ADDRESS, ASSERT, MISALIGNED, LAUNCH_FAILURE = 700, 710, 716, 719
 _FAULT_NUMBERS = {  # a part of a fault's message -> CUDA's number for it; the first one that fits counts
-    "assertion": ASSERT, "exist": ILLEGAL_ADDRESS, "misaligned": MISALIGNED, "address": ILLEGAL_ADDRESS,
-    "allocation": ILLEGAL_ADDRESS, "null pointer": ILLEGAL_ADDRESS}
+    "assertion": ASSERT,
+    "exist": ILLEGAL_ADDRESS,
+    "misaligned": MISALIGNED,
+    "address": ILLEGAL_ADDRESS,
+    "allocation": ILLEGAL_ADDRESS,
+    "null pointer": ILLEGAL_ADDRESS,
+}
 _TO_DEVICE, _TO_HOST, _ON_DEVICE, _BY_ADDRESS = 1, 2, 3, 4  # cudaMemcpyKind; 0 is from host to host
 # Calls whose error is an answer: programs use them to ask what a device can do.
 _QUERIES = ("answer", "cudaSetDevice")
-_VARIANT = re.compile("(?:Async|WithFlags|WithPriority)$")  # the method cudaMemset is for cudaMemsetAsync, too
+_VARIANT = re.compile(
+    "(?:Async|WithFlags|WithPriority)$"
+)  # the method cudaMemset is for cudaMemsetAsync, too
 # Further answers of cudaDeviceGetAttribute: the largest textures of one, two and three dimensions; the alignments of
 # surfaces and of a texture's rows, atomic operations of the host, registered memory and memory pools.
-_ATTRIBUTES = {21: 131072, 22: 131072, 23: 65536, 24: 16384, 25: 16384, 26: 16384,
-               30: 512, 51: 32, 86: 1, 99: 1, 115: 1}
+_ATTRIBUTES = {
+    21: 131072,
+    22: 131072,
+    23: 65536,
+    24: 16384,
+    25: 16384,
+    26: 16384,
+    30: 512,
+    51: 32,
+    86: 1,
+    99: 1,
+    115: 1,
+}
 _IN_CUDA = {  # remedies in messages of `hostcuda.api` -> those of a program in CUDA C++
-    "function.set_attribute(cuda.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES, bytes)":
-        "cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes)",
-    "or free() what": "or cudaFree what", "event_flags.DISABLE_TIMING": "cudaEventDisableTiming"}
-_DRIVER_CALL = re.compile(r"\bcu[A-Z]\w* failed: (kernel )?")  # "cuMemAlloc failed: ", and "kernel " before a fault
+    "function.set_attribute(cuda.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES, bytes)": "cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes)",
+    "or free() what": "or cudaFree what",
+    "event_flags.DISABLE_TIMING": "cudaEventDisableTiming",
+}
+_DRIVER_CALL = re.compile(
+    r"\bcu[A-Z]\w* failed: (kernel )?"
+)  # "cuMemAlloc failed: ", and "kernel " before a fault
 _libc = ctypes.CDLL(None)
 
 
@@ -67,7 +94,9 @@ class _Refused(Exception):
 
 
 _PAGE = 4096  # bytes
-_UNSIGNED = (1 << 64) - 1  # `x & _UNSIGNED` is a signed 64-bit argument as the size_t or pointer that the program gave
+_UNSIGNED = (
+    1 << 64
+) - 1  # `x & _UNSIGNED` is a signed 64-bit argument as the size_t or pointer that the program gave
 
 
 def _require_host_memory(what: str, address: int, size: int, writes: bool) -> None:
@@ -75,13 +104,19 @@ def _require_host_memory(what: str, address: int, size: int, writes: bool) -> No
     if not native.is_host_memory(address & _UNSIGNED, size, writes):
         why = "a null pointer" if not address else "never allocated, freed, or shorter"
         span = f"{size & _UNSIGNED} bytes at {address & _UNSIGNED:#x}"
-        raise _Refused(INVALID_VALUE, f"{what}: {span} cannot be {'written' if writes else 'read'}: {why}")
+        raise _Refused(
+            INVALID_VALUE, f"{what}: {span} cannot be {'written' if writes else 'read'}: {why}"
+        )
 
 
 def _variable_at(address: int, kind: type = ctypes.c_void_p):
     """Return the program's variable at an address as a `kind` of ctypes, to read or write its `value`."""
-    _require_host_memory("failed: the address of a result or a list", address, ctypes.sizeof(kind), True)
-    native.library().hc_write_result(address)  # device memory is hidden from this access: a fault, as on a GPU
+    _require_host_memory(
+        "failed: the address of a result or a list", address, ctypes.sizeof(kind), True
+    )
+    native.library().hc_write_result(
+        address
+    )  # device memory is hidden from this access: a fault, as on a GPU
     return kind.from_address(address)
 
 
@@ -98,6 +133,7 @@ def _require_size(number: int) -> int:
 
 def _make_constant_getter(value: int):
     """Make a method of `_Runtime` that writes a constant to the program's int variable at an address."""
+
     def write_constant(self, result_address):
         _variable_at(result_address, ctypes.c_int).value = value
 
@@ -117,20 +153,29 @@ class _Runtime:
         self.functions = {}  # address of a kernel's host function -> `Function`
         for kernel in module.kernels():
             self.functions.setdefault(kernel.function, Function(module, kernel))
-        self.last = self.sticky = SUCCESS  # the last error number; a kernel's fault, which all later calls return
-        self.unread = ""  # the sentence of the first failure since the program last asked for an error
+        self.last = self.sticky = (
+            SUCCESS  # the last error number; a kernel's fault, which all later calls return
+        )
+        self.unread = (
+            ""  # the sentence of the first failure since the program last asked for an error
+        )
         self.pinned = {}  # address -> ctypes buffer that holds the memory
         self.managed = set()  # addresses from cudaMallocManaged
         self.symbols = {}  # address of a device variable that cudaGetSymbolAddress has returned -> its bytes
         self.streams, self.events = {}, {}  # handle -> `Stream`, `Event`
         self.registered = {}  # address -> bytes of cudaHostRegister
-        self.checked = set()  # (function, parameter's index, pointer) that `_warn_of_host_pointers` has looked at
+        self.checked = (
+            set()
+        )  # (function, parameter's index, pointer) that `_warn_of_host_pointers` has looked at
         self.warned = set()  # (function, parameter's index) of which it has warned
 
     def call(self, name: bytes, arguments) -> int:
         """Call a function of the API for the program; `arguments` is a ctypes pointer. Return its error number."""
         name = name.decode()
-        if name in ("cudaGetLastError", "cudaPeekAtLastError"):  # frequent, and they touch no memory
+        if name in (
+            "cudaGetLastError",
+            "cudaPeekAtLastError",
+        ):  # frequent, and they touch no memory
             return self._call_method(name, arguments)
         # The host may access device memory during a call; after it that is a fault again, but for a launch: its kernel
         # needs the memory, which is hidden after the next call that leaves no work.
@@ -145,9 +190,16 @@ class _Runtime:
             method = getattr(self, name, None) or getattr(self, _VARIANT.sub("", name), None)
             if method is None:
                 raise _Refused(NOT_SUPPORTED, f"the CPU engine has no {name}")
-            parameter_count = method.__func__.__code__.co_argcount - 1  # `arguments` has no length; - 1: self
+            parameter_count = (
+                method.__func__.__code__.co_argcount - 1
+            )  # `arguments` has no length; - 1: self
             # As on a GPU, after a kernel's fault every call returns its number, and does nothing.
-            if self.sticky and name not in ("exit", "cudaGetLastError", "cudaPeekAtLastError", "cudaDeviceReset"):
+            if self.sticky and name not in (
+                "exit",
+                "cudaGetLastError",
+                "cudaPeekAtLastError",
+                "cudaDeviceReset",
+            ):
                 return self.sticky
             return method(*arguments[:parameter_count]) or SUCCESS
         except KeyboardInterrupt:
@@ -157,14 +209,20 @@ class _Runtime:
             if reason.startswith("failed: "):
                 reason = f"{name} {reason}"
         except errors.LaunchError as error:
-            number = next((number for words, number in _FAULT_NUMBERS.items() if words in str(error)), LAUNCH_FAILURE)
+            number = next(
+                (number for words, number in _FAULT_NUMBERS.items() if words in str(error)),
+                LAUNCH_FAILURE,
+            )
             self.sticky, reason = number, str(error)
         except errors.MemoryError as error:
             number, reason = OUT_OF_MEMORY, str(error)
         except (MemoryError, OverflowError) as error:
             number, reason = OUT_OF_MEMORY, f"{name} failed: out of memory: {error}"
         except Exception as error:  # what a wrong argument leads to: no program sees a traceback
-            number, reason = INVALID_VALUE, str(error) if isinstance(error, errors.Error) else f"{name} failed: {error}"
+            number, reason = (
+                INVALID_VALUE,
+                str(error) if isinstance(error, errors.Error) else f"{name} failed: {error}",
+            )
         self.last = number
         if number == NOT_READY:  # a query's answer, not a failure
             return number
@@ -177,8 +235,12 @@ class _Runtime:
 
     def _report(self, event_kind: str, sentence: str) -> str:
         """Print a sentence with the host code's line, record it as an event unless the kind is "", and return it."""
-        file, line = records.find_place(str(self.module._path), native.module_callers(self.module._handle))
-        sentence += f" ({file}:{line})" if file and not self.sticky else ""  # a kernel's fault has a place of its own
+        file, line = records.find_place(
+            str(self.module._path), native.module_callers(self.module._handle)
+        )
+        sentence += (
+            f" ({file}:{line})" if file and not self.sticky else ""
+        )  # a kernel's fault has a place of its own
         _say(sentence)
         if event_kind:
             records.record_event(event_kind, sentence, file=file, line=line)
@@ -189,14 +251,25 @@ class _Runtime:
     def launch(self, function, gx, gy, gz, bx, by, bz, shared, stream, packed, size):
         """Queue the kernel at address `function`, for <<<>>>; its `size` bytes of arguments are at address `packed`."""
         kernel = self._find_kernel(function)
-        sizes = [number & 0xFFFFFFFF for number in (gx, gy, gz, bx, by, bz)]  # dim3 has unsigned members
+        sizes = [
+            number & 0xFFFFFFFF for number in (gx, gy, gz, bx, by, bz)
+        ]  # dim3 has unsigned members
         try:
             arguments = ctypes.string_at(packed, size)
             self._warn_of_host_pointers(function, kernel, arguments)
-            kernel._launch(tuple(sizes[:3]), tuple(sizes[3:]), arguments, shared,
-                           self.streams.get(self._find_stream(stream)))
-        except errors.LogicError as error:  # too much dynamic shared memory, by its message, or a wrong grid or block
-            raise _Refused(INVALID_VALUE if "shared" in str(error) else INVALID_CONFIGURATION, error) from None
+            kernel._launch(
+                tuple(sizes[:3]),
+                tuple(sizes[3:]),
+                arguments,
+                shared,
+                self.streams.get(self._find_stream(stream)),
+            )
+        except (
+            errors.LogicError
+        ) as error:  # too much dynamic shared memory, by its message, or a wrong grid or block
+            raise _Refused(
+                INVALID_VALUE if "shared" in str(error) else INVALID_CONFIGURATION, error
+            ) from None
         if checkmode.TOOLS:  # the host's accesses must not fall among the kernel's
             native.synchronize()
 
@@ -213,32 +286,43 @@ class _Runtime:
             self.checked.add((function, i, value))  # `function` is the kernel's address
             if (function, i) not in self.warned and self._is_host_pointer(value):
                 self.warned.add((function, i))
-                _say(f"kernel {kernel._name}: {parameter} was given {value:#x}, a pointer to memory of the host. Where "
-                     "it is used, a GPU reports an illegal address: copy the data to memory of cudaMalloc")
+                _say(
+                    f"kernel {kernel._name}: {parameter} was given {value:#x}, a pointer to memory of the host. Where "
+                    "it is used, a GPU reports an illegal address: copy the data to memory of cudaMalloc"
+                )
 
     def _is_host_pointer(self, address):
         """Return whether an address is certainly in the host's heap or this thread's stack: False if in doubt."""
         # A pointer just past the end of device memory is no host pointer.
         if self._is_pinned(address) or any(map(native.mem_range, (address, address - 1))):
             return False
-        return bool(native.library().hc_host_block(address) or native.library().hc_on_stack(address))
+        return bool(
+            native.library().hc_host_block(address) or native.library().hc_on_stack(address)
+        )
 
     def launch_pointers(self, function, gx, gy, gz, bx, by, bz, shared, stream, pointers):
         """Launch as cudaLaunchKernel does: at address `pointers` is an array with the address of each argument."""
         kernel = self._find_kernel(function)
-        packed = ctypes.create_string_buffer(kernel._packed_bytes + 1)  # + 1: without arguments it has no address
+        packed = ctypes.create_string_buffer(
+            kernel._packed_bytes + 1
+        )  # + 1: without arguments it has no address
         for i, parameter in enumerate(kernel._parameters):
             address = _variable_at(pointers + 8 * i).value or 0
             _require_host_memory(f"argument {i} of {kernel._name}", address, parameter.size, False)
-            packed[parameter.offset : parameter.offset + parameter.size] = ctypes.string_at(address, parameter.size)
+            packed[parameter.offset : parameter.offset + parameter.size] = ctypes.string_at(
+                address, parameter.size
+            )
         at = ctypes.addressof(packed)
         self.launch(function, gx, gy, gz, bx, by, bz, shared, stream, at, kernel._packed_bytes)
 
     def _find_kernel(self, function: int) -> Function:
         """Return the kernel whose host function is at this address, or raise `_Refused`."""
         if function not in self.functions:
-            raise _Refused(INVALID_FUNCTION, "the launch names no kernel that the CPU engine has registered: "
-                           "launch it by its name, or instantiate the template explicitly")
+            raise _Refused(
+                INVALID_FUNCTION,
+                "the launch names no kernel that the CPU engine has registered: "
+                "launch it by its name, or instantiate the template explicitly",
+            )
         return self.functions[function]
 
     def cudaFuncSetAttribute(self, function, attribute, value):
@@ -247,7 +331,11 @@ class _Runtime:
     def cudaFuncGetAttributes(self, result_address, function):
         """Write the struct cudaFuncAttributes: three size_t, then six int, in the order of their members."""
         kernel = self._find_kernel(function)
-        sizes = kernel.shared_size_bytes, kernel.const_size_bytes, 0  # size_t; 0: local memory, which is unknown here
+        sizes = (
+            kernel.shared_size_bytes,
+            kernel.const_size_bytes,
+            0,
+        )  # size_t; 0: local memory, which is unknown here
         # Threads; registers (unknown), the versions of PTX and machine code (9.0), whether L1 caches loads; bytes.
         numbers = kernel.max_threads_per_block, 0, 90, 90, 0, kernel._max_dynamic
         _write(result_address, struct.pack("3N6i", *sizes, *numbers))
@@ -276,14 +364,20 @@ class _Runtime:
     # -- the device
 
     cudaGetDeviceCount = _make_constant_getter(1)
-    cudaGetDevice = cudaChooseDevice = cudaDeviceCanAccessPeer = cudaStreamGetPriority = _make_constant_getter(0)
+    cudaGetDevice = cudaChooseDevice = cudaDeviceCanAccessPeer = cudaStreamGetPriority = (
+        _make_constant_getter(0)
+    )
 
     def cudaSetDevice(self, number):
         if number:
-            raise _Refused(INVALID_DEVICE, f"failed: the CPU engine has device 0 only, not {number}")
+            raise _Refused(
+                INVALID_DEVICE, f"failed: the CPU engine has device 0 only, not {number}"
+            )
 
     def device_name(self, result_address, size):
-        _write(result_address, device.Device(0).name().encode()[: size - 1])  # the program has zeroed the struct
+        _write(
+            result_address, device.Device(0).name().encode()[: size - 1]
+        )  # the program has zeroed the struct
 
     def cudaDeviceGetAttribute(self, result_address, attribute, number):
         """Write one attribute (a number of cudaDeviceAttr) of device `number`; 0 for what a CPU does not have."""
@@ -308,9 +402,13 @@ class _Runtime:
     cudaThreadSynchronize = cudaDeviceReset = cudaThreadExit = cudaDeviceSynchronize
 
     def cudaMemGetInfo(self, free, total):
-        _variable_at(free, ctypes.c_size_t).value, _variable_at(total, ctypes.c_size_t).value = native.mem_info()
+        _variable_at(free, ctypes.c_size_t).value, _variable_at(total, ctypes.c_size_t).value = (
+            native.mem_info()
+        )
 
-    cudaDriverGetVersion = cudaRuntimeGetVersion = _make_constant_getter(device.get_driver_version())
+    cudaDriverGetVersion = cudaRuntimeGetVersion = _make_constant_getter(
+        device.get_driver_version()
+    )
 
     # -- memory
 
@@ -319,7 +417,9 @@ class _Runtime:
         variable = _variable_at(result_address)
         variable.value = native.mem_alloc(_require_size(size)) if size else None
         if size:
-            native.library().hc_mem_of_device(variable.value)  # between calls of the API it is hidden from the host
+            native.library().hc_mem_of_device(
+                variable.value
+            )  # between calls of the API it is hidden from the host
 
     def cudaMallocManaged(self, result_address, size):
         """Write the address of `size` bytes that both sides may access. They are zero, as on a GPU."""
@@ -327,7 +427,9 @@ class _Runtime:
             raise _Refused(INVALID_VALUE, "failed: 0 bytes were requested")
         variable = _variable_at(result_address)
         variable.value = address = native.mem_alloc(_require_size(size))
-        native.memset(1, address, 0, size, None, True)  # so it counts as set: initcheck does not see the host write it
+        native.memset(
+            1, address, 0, size, None, True
+        )  # so it counts as set: initcheck does not see the host write it
         self.managed.add(address)
 
     def cudaMallocPitch(self, result_address, pitch_address, width, height):
@@ -342,7 +444,9 @@ class _Runtime:
             return
         span = native.mem_range(address & _UNSIGNED)  # (base, bytes)
         if not span or span[0] != address:
-            raise _Refused(INVALID_VALUE, f"failed: cudaMalloc gave no {address:#x}, or it was freed")
+            raise _Refused(
+                INVALID_VALUE, f"failed: cudaMalloc gave no {address:#x}, or it was freed"
+            )
         self.managed.discard(address)
         native.mem_free(address)
 
@@ -356,11 +460,15 @@ class _Runtime:
         """Write the address of `size` bytes of host memory, at the beginning of a page."""
         variable = _variable_at(result_address)
         try:
-            if _require_size(size) > native.mem_info()[1] - sum(map(len, self.pinned.values())):  # [1]: in all
+            if _require_size(size) > native.mem_info()[1] - sum(
+                map(len, self.pinned.values())
+            ):  # [1]: in all
                 raise MemoryError  # else Linux may end a process for lack of memory
             storage = ctypes.create_string_buffer(size + _PAGE)
         except (MemoryError, OverflowError, ValueError):
-            raise _Refused(OUT_OF_MEMORY, f"failed: the host has no {native.format_bytes(size)}") from None
+            raise _Refused(
+                OUT_OF_MEMORY, f"failed: the host has no {native.format_bytes(size)}"
+            ) from None
         address = -(-ctypes.addressof(storage) // _PAGE) * _PAGE
         self.pinned[address] = storage
         native.map_host_memory(address, size)
@@ -371,7 +479,9 @@ class _Runtime:
     def cudaFreeHost(self, address):
         """Wait for the device and free memory of cudaMallocHost. A null pointer has no effect but the wait."""
         if address and address not in self.pinned:
-            raise _Refused(INVALID_VALUE, f"failed: {address:#x} is no allocation of cudaMallocHost")
+            raise _Refused(
+                INVALID_VALUE, f"failed: {address:#x} is no allocation of cudaMallocHost"
+            )
         native.synchronize()
         if self.pinned.pop(address, None):
             native.map_host_memory(address, 0)  # 0: kernels may no longer use it
@@ -393,7 +503,15 @@ class _Runtime:
         """Write the struct cudaPointerAttributes: kind of memory, device 0, device pointer, host pointer or null."""
         span = native.mem_range(address)
         # cudaMemoryType: 3 managed, 2 device, 1 host, 0 unregistered
-        kind = 3 if span and span[0] in self.managed else 2 if span else 1 if address in self.pinned else 0
+        kind = (
+            3
+            if span and span[0] in self.managed
+            else 2
+            if span
+            else 1
+            if address in self.pinned
+            else 0
+        )
         _write(result_address, struct.pack("2i2N", kind, 0, address, address if kind != 2 else 0))
 
     # `host.h` puts a 0 after a call's arguments: a call without a stream gets it as its stream, the default one.
@@ -403,7 +521,9 @@ class _Runtime:
 
     def cudaMemcpyAsync(self, to, source, size, kind, stream, to_capacity, source_capacity):
         """Copy as `_copy`, which explains the capacities; between the device and memory that is not pinned, wait."""
-        waits = kind in (_TO_DEVICE, _TO_HOST) and not (self._is_pinned(source) or self._is_pinned(to))
+        waits = kind in (_TO_DEVICE, _TO_HOST) and not (
+            self._is_pinned(source) or self._is_pinned(to)
+        )
         self._copy(to, source, size, kind, stream, waits, to_capacity, source_capacity)
 
     def cudaMemcpy2D(self, to, to_pitch, source, source_pitch, width, height, kind, stream):
@@ -414,20 +534,27 @@ class _Runtime:
             raise _Refused(INVALID_PITCH, f"failed: a row of {width} bytes is wider than the pitch")
         for row in range(height):
             is_last = row == height - 1  # its copy waits for all: they run in order
-            self._copy(to + row * to_pitch, source + row * source_pitch, width, kind, stream, is_last)
+            self._copy(
+                to + row * to_pitch, source + row * source_pitch, width, kind, stream, is_last
+            )
 
     def _copy(self, to, source, size, kind, stream, wait, to_capacity=-1, source_capacity=-1):
         """Copy `size` bytes between two addresses in the direction `kind` (cudaMemcpyKind), or raise `_Refused`."""
         # The capacities are the bytes that the compiler (__builtin_object_size) knows to be at an end; -1: none known.
         if not size:
             return
-        if self._find_variable(to) or self._find_variable(source):  # a __device__ variable is memory of this process
+        if self._find_variable(to) or self._find_variable(
+            source
+        ):  # a __device__ variable is memory of this process
             self._copy_variable(to, source, size)
             return
         if kind == _BY_ADDRESS:  # cudaMemcpyDefault
             is_from_device = native.mem_range(source) is not None
-            kind = (_ON_DEVICE if is_from_device else _TO_DEVICE) if native.mem_range(to) else (
-                _TO_HOST if is_from_device else 0)
+            kind = (
+                (_ON_DEVICE if is_from_device else _TO_DEVICE)
+                if native.mem_range(to)
+                else (_TO_HOST if is_from_device else 0)
+            )
         if kind not in (0, _TO_DEVICE, _TO_HOST, _ON_DEVICE):
             raise _Refused(INVALID_DIRECTION, f"failed: {kind} is no direction of a copy")
         if kind in (_TO_DEVICE, _ON_DEVICE):
@@ -438,9 +565,13 @@ class _Runtime:
             self._require_host_end("source", source, size, False, source_capacity)
         if kind in (0, _TO_HOST):
             self._require_host_end("destination", to, size, True, to_capacity)
-        name = ("HtoD", "HtoD", "DtoH", "DtoD")[kind]  # the runtime copies from host to host as "HtoD"
+        name = ("HtoD", "HtoD", "DtoH", "DtoD")[
+            kind
+        ]  # the runtime copies from host to host as "HtoD"
         # As on a GPU, a copy on the device never waits.
-        native.memcpy(name, to, source, size, self._find_stream(stream), wait and kind != _ON_DEVICE)
+        native.memcpy(
+            name, to, source, size, self._find_stream(stream), wait and kind != _ON_DEVICE
+        )
 
     def _require_host_end(self, which, address, size, writes, declared_capacity):
         """Refuse a copy whose `which` ("source", "destination"), in host memory, cannot be accessed or is too small."""
@@ -453,11 +584,20 @@ class _Runtime:
         sentence = f"its {which} has {capacity} bytes{origin}, and {size} were asked for"
         if writes:
             raise _Refused(INVALID_VALUE, f"failed: {sentence}")
-        self._report("warning", f"cudaMemcpy: {sentence}: what follows it is copied, too")  # reading does no damage
+        self._report(
+            "warning", f"cudaMemcpy: {sentence}: what follows it is copied, too"
+        )  # reading does no damage
 
     def _find_variable(self, address):
         """Return the (address, bytes) of the variable in `symbols` that contains an address, or None."""
-        return next(((start, size) for start, size in self.symbols.items() if start <= address < start + size), None)
+        return next(
+            (
+                (start, size)
+                for start, size in self.symbols.items()
+                if start <= address < start + size
+            ),
+            None,
+        )
 
     def _require_device_memory(self, which, address, size):
         """Refuse a copy whose `which` ("source", "destination") is not `size` bytes of device or pinned memory."""
@@ -467,14 +607,24 @@ class _Runtime:
                 return
             what = f"failed: its {which} {address & _UNSIGNED:#x} is no device memory"
             if name := native.variable_at(address):
-                use = f"cudaMemcpyToSymbol({name}," if which == "destination" else f"cudaMemcpyFromSymbol(..., {name},"
-                raise _Refused(INVALID_VALUE, f"{what} but the variable {name}: if it is __constant__ or __device__, "
-                               f"use {use} ...)")
+                use = (
+                    f"cudaMemcpyToSymbol({name},"
+                    if which == "destination"
+                    else f"cudaMemcpyFromSymbol(..., {name},"
+                )
+                raise _Refused(
+                    INVALID_VALUE,
+                    f"{what} but the variable {name}: if it is __constant__ or __device__, "
+                    f"use {use} ...)",
+                )
             why = "a host pointer, never allocated, or freed"
             raise _Refused(INVALID_VALUE, f"{what} ({why}), or the direction of the copy is wrong")
         bytes_left = sum(span) - address
         if size > bytes_left:
-            raise _Refused(INVALID_VALUE, f"failed: {size} bytes were asked for, and its {which} has {bytes_left}")
+            raise _Refused(
+                INVALID_VALUE,
+                f"failed: {size} bytes were asked for, and its {which} has {bytes_left}",
+            )
 
     def _is_pinned(self, address):
         """Return whether an address is in memory of cudaMallocHost or cudaHostRegister."""
@@ -525,13 +675,22 @@ class _Runtime:
         """Refuse a copy of `size` bytes at `offset` that leaves a device variable, or whose `symbol` is none."""
         address = symbol & _UNSIGNED
         # A name in quotes is a string literal, which cannot be written.
-        is_quoted = writes and not native.variable_at(symbol) and not native.is_host_memory(address, 1, True)
+        is_quoted = (
+            writes
+            and not native.variable_at(symbol)
+            and not native.is_host_memory(address, 1, True)
+        )
         if is_quoted or self._is_host_pointer(address):
-            raise _Refused(INVALID_SYMBOL, "failed: its symbol is no __device__ or __constant__ variable: pass the "
-                           "variable itself, not its name in quotes, and no pointer of the host")
+            raise _Refused(
+                INVALID_SYMBOL,
+                "failed: its symbol is no __device__ or __constant__ variable: pass the "
+                "variable itself, not its name in quotes, and no pointer of the host",
+            )
         if _require_size(offset) + _require_size(size) > symbol_bytes:
-            raise _Refused(INVALID_VALUE,
-                           f"failed: {size} bytes at offset {offset} of a variable that has {symbol_bytes}")
+            raise _Refused(
+                INVALID_VALUE,
+                f"failed: {size} bytes at offset {offset} of a variable that has {symbol_bytes}",
+            )
 
     # -- streams and events
 
@@ -540,11 +699,17 @@ class _Runtime:
         if stream in (0, 1, 2):  # the null stream, cudaStreamLegacy, cudaStreamPerThread
             return None
         if stream not in self.streams:
-            raise _Refused(INVALID_HANDLE, f"{stream:#x} is no stream: create it, and destroy it after its last use")
+            raise _Refused(
+                INVALID_HANDLE,
+                f"{stream:#x} is no stream: create it, and destroy it after its last use",
+            )
         return stream
 
     def cudaStreamCreate(self, result_address, flags):
-        variable, stream = _variable_at(result_address), Stream(flags)  # `_variable_at` first: it may refuse
+        variable, stream = (
+            _variable_at(result_address),
+            Stream(flags),
+        )  # `_variable_at` first: it may refuse
         variable.value = stream.handle
         self.streams[stream.handle] = stream
 
@@ -564,7 +729,10 @@ class _Runtime:
     def _find_event(self, event: int) -> Event:
         """Return the event of a cudaEvent_t, or raise `_Refused`."""
         if event not in self.events:
-            raise _Refused(INVALID_HANDLE, f"{event:#x} is no event: create it, and destroy it after its last use")
+            raise _Refused(
+                INVALID_HANDLE,
+                f"{event:#x} is no event: create it, and destroy it after its last use",
+            )
         return self.events[event]
 
     def cudaEventCreate(self, result_address, flags):
@@ -620,7 +788,9 @@ def _leave(status: int, unread: str = "") -> NoReturn:
     A program that ignores its errors ends with its own status, as on a GPU; the last line names the first of them,
     `unread`. With HOSTCUDA_STRICT=1 the status is then 1.
     """
-    native.library().hc_host_calls(True, False)  # no longer hide device memory from the host: the kernels need it
+    native.library().hc_host_calls(
+        True, False
+    )  # no longer hide device memory from the host: the kernels need it
     try:
         native.synchronize()
     except errors.Error as error:
@@ -642,30 +812,52 @@ def _compile_file(path: Path, options: list[str]) -> compiler.Module:
     except OSError as error:
         raise EngineError(f"{path}: {error.strerror}") from None
     for option in options:
-        if SOURCE.search(option) and not Path(option).is_file():  # another file of the program, such as "util.cpp"
+        if (
+            SOURCE.search(option) and not Path(option).is_file()
+        ):  # another file of the program, such as "util.cpp"
             raise EngineError(f"{option}, one of the options, is no file")
-    name = str(path.resolve() if ".." in path.parts else path).replace("\\", "\\\\").replace('"', '\\"')
+    name = (
+        str(path.resolve() if ".." in path.parts else path)
+        .replace("\\", "\\\\")
+        .replace('"', '\\"')
+    )
     return compiler.compile_program(f'#line 1 "{name}"\n{source}', options, [path.parent])
 
 
 def main(arguments: list[str]) -> NoReturn:
     """Compile and run a program, and end the process with its status: ``[--options=...] FILE.cu [ARGUMENT ...]``."""
-    options = shlex.split(arguments.pop(0).partition("=")[2]) if arguments[0].startswith("--options=") else []
-    warnings.showwarning = lambda message, *_: _say(f"warning: {message}")  # the line of Python is the engine's own
+    options = (
+        shlex.split(arguments.pop(0).partition("=")[2])
+        if arguments[0].startswith("--options=")
+        else []
+    )
+    warnings.showwarning = lambda message, *_: _say(
+        f"warning: {message}"
+    )  # the line of Python is the engine's own
     try:
         module = _compile_file(Path(arguments[0]), options)
     except Interrupted:
         sys.exit(128 + signal.SIGINT)
     except (EngineError, errors.Error, PermissionError) as error:
-        of_source = isinstance(error, errors.CompileError)  # else of the options, or of the engine's start
+        of_source = isinstance(
+            error, errors.CompileError
+        )  # else of the options, or of the engine's start
         text = error.msg if of_source else str(error)
         records.record_event("compile error" if of_source else "refused", text)
         sys.exit(f"hostcuda: {text}")
-    runtime = _Runtime(module)  # the program calls its `call` for the API, and `fault` for faults of its host code
-    callback = ctypes.CFUNCTYPE(ctypes.c_longlong, ctypes.c_char_p, ctypes.POINTER(ctypes.c_longlong))(runtime.call)
+    runtime = _Runtime(
+        module
+    )  # the program calls its `call` for the API, and `fault` for faults of its host code
+    callback = ctypes.CFUNCTYPE(
+        ctypes.c_longlong, ctypes.c_char_p, ctypes.POINTER(ctypes.c_longlong)
+    )(runtime.call)
     # Two variables of the compiled program: where it finds the function for API calls, and the address of its main.
-    _variable_at(module.get_global("hostcuda_host")[0]).value = ctypes.cast(callback, ctypes.c_void_p).value
-    fault = ctypes.CFUNCTYPE(None, ctypes.c_char_p)(lambda sentence: runtime._report("host fault", sentence.decode()))
+    _variable_at(module.get_global("hostcuda_host")[0]).value = ctypes.cast(
+        callback, ctypes.c_void_p
+    ).value
+    fault = ctypes.CFUNCTYPE(None, ctypes.c_char_p)(
+        lambda sentence: runtime._report("host fault", sentence.decode())
+    )
     native.library().hc_host_faults(module._handle, fault)
     entry = _variable_at(module.get_global("hostcuda_main")[0]).value
     start = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_void_p)(entry)
@@ -674,7 +866,9 @@ def main(arguments: list[str]) -> NoReturn:
     sys.stdout = _Output()
     if not checkmode.TOOLS:  # in check mode, records are written before Ctrl-C ends the process
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-    status = start(len(words), argv) & 0xFF  # the program's main; a call of exit() goes to `_Runtime.exit`
+    status = (
+        start(len(words), argv) & 0xFF
+    )  # the program's main; a call of exit() goes to `_Runtime.exit`
     _leave(status, runtime.unread)
 
 

@@ -37,7 +37,11 @@ def _find_source() -> Path | None:
     if (_find_cache() / "pycuda").is_dir():
         return _find_cache() / "pycuda"
     spec = importlib.util.find_spec("pycuda")
-    return Path(spec.submodule_search_locations[0]) if spec and spec.submodule_search_locations else None
+    return (
+        Path(spec.submodule_search_locations[0])
+        if spec and spec.submodule_search_locations
+        else None
+    )
 
 
 def fetch() -> Path:
@@ -47,14 +51,20 @@ def fetch() -> Path:
     """
     with tempfile.TemporaryDirectory(dir=files.private(paths.cache_dir())) as place:
         folder, new = Path(place), Path(place, "new")
-        _run_pip("download", "--no-deps", "--no-binary", "pycuda", "--dest", folder, f"pycuda=={VERSION}")
+        _run_pip(
+            "download", "--no-deps", "--no-binary", "pycuda", "--dest", folder, f"pycuda=={VERSION}"
+        )
         (package,) = folder.glob("pycuda-*.tar.gz")
         if hashlib.sha256(package.read_bytes()).hexdigest() != _SHA256:
-            raise EngineError(f"{package.name} is not the package that hostcuda knows: its checksum differs")
+            raise EngineError(
+                f"{package.name} is not the package that hostcuda knows: its checksum differs"
+            )
         _run_pip("install", "--target", new, *_NEEDS)
         with tarfile.open(package) as archive:
             for member in archive.getmembers():
-                path = PurePosixPath(*PurePosixPath(member.name).parts[1:])  # without the archive's own folder
+                path = PurePosixPath(
+                    *PurePosixPath(member.name).parts[1:]
+                )  # without the archive's own folder
                 is_needed = path.parts[:1] in (("pycuda",), ("LICENSE",)) and ".." not in path.parts
                 if member.isfile() and is_needed:
                     files.write(new / path, archive.extractfile(member).read())
@@ -65,10 +75,19 @@ def fetch() -> Path:
 
 def _run_pip(*arguments: str | Path) -> None:
     """Run pip in a process of its own; EngineError with the end of its messages if it fails."""
-    command = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", *map(str, arguments)]
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "--quiet",
+        "--disable-pip-version-check",
+        *map(str, arguments),
+    ]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     if result.returncode:
-        raise EngineError(f"pip cannot fetch PyCUDA {VERSION} or what it needs: {result.stderr.strip()[-500:]}")
+        raise EngineError(
+            f"pip cannot fetch PyCUDA {VERSION} or what it needs: {result.stderr.strip()[-500:]}"
+        )
 
 
 class _Finder:
@@ -78,8 +97,11 @@ class _Finder:
     def find_spec(name, path=None, target=None):
         """Raise ModuleNotFoundError for a module of PyCUDA, which no other finder has found; else return None."""
         if name.startswith("pycuda."):
-            raise ModuleNotFoundError(f"{name} is one of PyCUDA's own Python modules: `hostcuda pycuda` fetches them "
-                                      "for the CPU engine", name=name)
+            raise ModuleNotFoundError(
+                f"{name} is one of PyCUDA's own Python modules: `hostcuda pycuda` fetches them "
+                "for the CPU engine",
+                name=name,
+            )
 
 
 class _Pool:
@@ -108,24 +130,57 @@ class _PageLockedPool(_Pool):
 
 # The end of PyCUDA's reduction assumes that the lanes of a warp run in step, which CUDA no longer promises.
 _IN_STEP = re.compile(r"smem\[tid\] = (REDUCE\(smem\[tid\], smem\[tid \+ \d+\]\));")
-_SYNCHRONIZED = r"{ out_type hostcuda_both = \1; __syncwarp(); smem[tid] = hostcuda_both; __syncwarp(); }"
+_SYNCHRONIZED = (
+    r"{ out_type hostcuda_both = \1; __syncwarp(); smem[tid] = hostcuda_both; __syncwarp(); }"
+)
 
 
 class _SourceModule(compiler.SourceModule):
     """The engine's class, which finds PyCUDA's own headers, too."""
 
-    def __init__(self, source, nvcc="nvcc", options=None, keep=False, no_extern_c=False, arch=None, code=None,
-                 cache_dir=None, include_dirs=None, cuda_libdir=None):
-        folder, source = _find_source(), _IN_STEP.sub(_SYNCHRONIZED, str(source))  # add barriers to PyCUDA's reduction
-        include_dirs = [*(include_dirs or ()), *([folder / "cuda"] if folder else ())]  # PyCUDA's own headers
-        super().__init__(source, nvcc, options, keep, no_extern_c, arch, code, cache_dir, include_dirs)
+    def __init__(
+        self,
+        source,
+        nvcc="nvcc",
+        options=None,
+        keep=False,
+        no_extern_c=False,
+        arch=None,
+        code=None,
+        cache_dir=None,
+        include_dirs=None,
+        cuda_libdir=None,
+    ):
+        folder, source = (
+            _find_source(),
+            _IN_STEP.sub(_SYNCHRONIZED, str(source)),
+        )  # add barriers to PyCUDA's reduction
+        include_dirs = [
+            *(include_dirs or ()),
+            *([folder / "cuda"] if folder else ()),
+        ]  # PyCUDA's own headers
+        super().__init__(
+            source, nvcc, options, keep, no_extern_c, arch, code, cache_dir, include_dirs
+        )
 
 
 class _DynamicModule:
     """PyCUDA's module of several sources. They are compiled as one text, each with line numbers of its own."""
 
-    def __init__(self, nvcc="nvcc", link_options=None, *, message_handler=None, log_verbose=False, **arguments):
-        self._arguments, self._sources, self._options = arguments, [], []  # the arguments are for `_SourceModule`
+    def __init__(
+        self,
+        nvcc="nvcc",
+        link_options=None,
+        *,
+        message_handler=None,
+        log_verbose=False,
+        **arguments,
+    ):
+        self._arguments, self._sources, self._options = (
+            arguments,
+            [],
+            [],
+        )  # the arguments are for `_SourceModule`
 
     def add_source(self, source, nvcc_options=None, name="kernel.ptx"):
         """Add a source, in messages "kernel-0.cu" and so on; its options apply to the whole module."""
@@ -139,7 +194,9 @@ class _DynamicModule:
 
     def link(self):
         """Compile and load the sources that were added; return this object, which has their kernels."""
-        self.module = _SourceModule("".join(self._sources), options=self._options, **self._arguments)
+        self.module = _SourceModule(
+            "".join(self._sources), options=self._options, **self._arguments
+        )
         self.get_function, self.get_global = self.module.get_function, self.module.get_global
         return self
 
@@ -147,11 +204,18 @@ class _DynamicModule:
 def _make_driver_extension() -> types.ModuleType:
     """Return a stand-in for ``pycuda._driver``, PyCUDA's compiled part: what its Python modules use of it."""
     return _make_module(
-        "_driver", DeviceMemoryPool=_Pool, PageLockedMemoryPool=_PageLockedPool, PageLockedAllocator=_PageLockedPool,
+        "_driver",
+        DeviceMemoryPool=_Pool,
+        PageLockedMemoryPool=_PageLockedPool,
+        PageLockedAllocator=_PageLockedPool,
         bitlog2=lambda value: int(value).bit_length() - 1,
         # Of cuRAND's generators only those without tables (None); (3, 2, 0) is the first version that PyCUDA supports.
-        get_curand_version=lambda: (3, 2, 0), _get_direction_vectors=None, direction_vector_set=types.SimpleNamespace(
-            VECTOR_32=101, SCRAMBLED_VECTOR_32=102, VECTOR_64=103, SCRAMBLED_VECTOR_64=104))
+        get_curand_version=lambda: (3, 2, 0),
+        _get_direction_vectors=None,
+        direction_vector_set=types.SimpleNamespace(
+            VECTOR_32=101, SCRAMBLED_VECTOR_32=102, VECTOR_64=103, SCRAMBLED_VECTOR_64=104
+        ),
+    )
 
 
 def _make_module(name: str, **contents) -> types.ModuleType:
@@ -165,16 +229,27 @@ def _make_module(name: str, **contents) -> types.ModuleType:
 def install() -> None:
     """Start the engine and let this process import it as PyCUDA: change `sys.modules`, `sys.path`, `sys.meta_path`."""
     package, folder = types.ModuleType("pycuda"), _find_source()
-    package.__path__ = [str(folder)] if folder else []  # PyCUDA's other modules, such as gpuarray, are found there
+    package.__path__ = (
+        [str(folder)] if folder else []
+    )  # PyCUDA's other modules, such as gpuarray, are found there
     package.VERSION = tuple(map(int, VERSION.split(".")))
     package.VERSION_STATUS, package.VERSION_TEXT = "", VERSION
     package.__spec__ = importlib.machinery.ModuleSpec("pycuda", None, is_package=True)
     context = driver.Device(0).make_context()
     contents = {
-        "driver": _make_module("driver", **{name: getattr(driver, name) for name in driver.__all__}),
+        "driver": _make_module(
+            "driver", **{name: getattr(driver, name) for name in driver.__all__}
+        ),
         "_driver": _make_driver_extension(),
-        "compiler": _make_module("compiler", **{**vars(compiler), "SourceModule": _SourceModule,
-                                                "DynamicSourceModule": _SourceModule, "DynamicModule": _DynamicModule}),
+        "compiler": _make_module(
+            "compiler",
+            **{
+                **vars(compiler),
+                "SourceModule": _SourceModule,
+                "DynamicSourceModule": _SourceModule,
+                "DynamicModule": _DynamicModule,
+            },
+        ),
         "autoinit": _make_module("autoinit", context=context, device=driver.Device(0)),
         "autoprimaryctx": _make_module("autoprimaryctx", context=context, device=driver.Device(0)),
     }
@@ -183,7 +258,9 @@ def install() -> None:
         setattr(package, name, module)
         sys.modules[f"pycuda.{name}"] = module
     if _find_cache().is_dir():
-        sys.path.append(str(_find_cache()))  # for pytools and mako, which `fetch` has installed there
+        sys.path.append(
+            str(_find_cache())
+        )  # for pytools and mako, which `fetch` has installed there
     sys.meta_path.append(_Finder)
 
 

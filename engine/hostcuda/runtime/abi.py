@@ -6,10 +6,19 @@ import re
 from hostcuda.host.toolchain import RUNTIME
 
 _TYPES = {
-    "void": None, "char": ctypes.c_char, "int": ctypes.c_int, "unsigned": ctypes.c_uint, "uint32_t": ctypes.c_uint32,
-    "size_t": ctypes.c_size_t, "ptrdiff_t": ctypes.c_ssize_t, "double": ctypes.c_double}
+    "void": None,
+    "char": ctypes.c_char,
+    "int": ctypes.c_int,
+    "unsigned": ctypes.c_uint,
+    "uint32_t": ctypes.c_uint32,
+    "size_t": ctypes.c_size_t,
+    "ptrdiff_t": ctypes.c_ssize_t,
+    "double": ctypes.c_double,
+}
 # "const char *name", "int size, align", "unsigned grid[3]"
-_DECLARATION = re.compile(r"(?:const )?(?P<type>\w+) (?P<stars>\**)(?P<names>[\w, ]+)(?:\[(?P<count>\d+)\])?")
+_DECLARATION = re.compile(
+    r"(?:const )?(?P<type>\w+) (?P<stars>\**)(?P<names>[\w, ]+)(?:\[(?P<count>\d+)\])?"
+)
 
 
 def _parse(declaration: str) -> tuple[list[str], type | None]:
@@ -26,15 +35,23 @@ def _parse(declaration: str) -> tuple[list[str], type | None]:
 _abi_text = re.sub(r"//.*|/\*.*?\*/|(?m:^#.*)", "", (RUNTIME / "abi.h").read_text(encoding="utf-8"))
 # "struct hc_patch { void *at; ptrdiff_t value; int kind; }"; a struct may have members of the types before it.
 for _name, _body in re.findall(r"struct (\w+) \{(.*?)\}", _abi_text, re.DOTALL):
-    _fields = [(field, type_) for names, type_ in map(_parse, _body.split(";")[:-1]) for field in names]
+    _fields = [
+        (field, type_) for names, type_ in map(_parse, _body.split(";")[:-1]) for field in names
+    ]
     _TYPES[_name] = type(_name, (ctypes.Structure,), {"_fields_": _fields})
 KernelInfo, Array, Static, Patch, Variable, Record = (
-    _TYPES[f"hc_{name}"] for name in ("kernel_info", "array", "static", "patch", "variable", "record"))
+    _TYPES[f"hc_{name}"]
+    for name in ("kernel_info", "array", "static", "patch", "variable", "record")
+)
 
 
 def declare(library: ctypes.CDLL) -> None:
     """Set `restype` and `argtypes` of the library's functions, as abi.h declares them: "int hc_start(int);"."""
-    for result, name, parameters in re.findall(r"(?m)^(\w[\w ]* \**)(hc_\w+)\(([^)]*)\);", _abi_text):
+    for result, name, parameters in re.findall(
+        r"(?m)^(\w[\w ]* \**)(hc_\w+)\(([^)]*)\);", _abi_text
+    ):
         function = getattr(library, name)
         _, function.restype = _parse(f"{result}{name}")
-        function.argtypes = [_parse(parameter)[1] for parameter in parameters.split(",") if parameter != "void"]
+        function.argtypes = [
+            _parse(parameter)[1] for parameter in parameters.split(",") if parameter != "void"
+        ]

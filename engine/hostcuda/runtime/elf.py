@@ -12,13 +12,25 @@ from pathlib import Path
 
 # The names and numbers of <elf.h>.
 PT_LOAD, PT_TLS, PF_X, PF_W = 1, 7, 1, 2
-SHT_SYMTAB, SHT_RELA, SHT_DYNSYM, SHT_INIT_ARRAY, SHF_WRITE, SHF_ALLOC, SHF_EXECINSTR = 2, 4, 11, 14, 1, 2, 4
+SHT_SYMTAB, SHT_RELA, SHT_DYNSYM, SHT_INIT_ARRAY, SHF_WRITE, SHF_ALLOC, SHF_EXECINSTR = (
+    2,
+    4,
+    11,
+    14,
+    1,
+    2,
+    4,
+)
 SHN_UNDEF, SHN_LORESERVE = 0, 0xFF00
 STT_OBJECT, STT_FUNC, STT_TLS, STT_GNU_IFUNC = 1, 2, 6, 10
 
 Segment = namedtuple("Segment", "kind flags offset address file_bytes bytes alignment")
-Section = namedtuple("Section", "name kind flags offset bytes link info")  # link, info: indices of other sections
-Symbol = namedtuple("Symbol", "name kind section value bytes")  # section: its index; value: an address
+Section = namedtuple(
+    "Section", "name kind flags offset bytes link info"
+)  # link, info: indices of other sections
+Symbol = namedtuple(
+    "Symbol", "name kind section value bytes"
+)  # section: its index; value: an address
 Relocation = namedtuple("Relocation", "place kind symbol addend")  # symbol: a `Symbol`, or None
 
 
@@ -51,36 +63,60 @@ class Elf:
     def segments(self) -> list[Segment]:
         """The file's segments: parts of it that are loaded into memory."""
         rows = self._read_headers("<IIQQQQQQ", 0x20, 0x38)  # the header's e_phoff and e_phnum
-        return [Segment(kind, flags, at, address, *rest) for kind, flags, at, address, _, *rest in rows]  # _: p_paddr
+        return [
+            Segment(kind, flags, at, address, *rest) for kind, flags, at, address, _, *rest in rows
+        ]  # _: p_paddr
 
     @cached_property
     def sections(self) -> list[Section]:
         """The file's sections."""
-        rows = self._read_headers("<IIQQQQIIQQ", 0x28, 0x3C)  # e_shoff and e_shnum; below, e_shstrndx
-        names = rows[struct.unpack_from("<H", self._data, 0x3E)[0]][4] if rows else 0  # offset of the sections' names
-        return [Section(self._read_text(names + name), kind, flags, at, size, link, info)
-                for name, kind, flags, _, at, size, link, info, _, _ in rows]
+        rows = self._read_headers(
+            "<IIQQQQIIQQ", 0x28, 0x3C
+        )  # e_shoff and e_shnum; below, e_shstrndx
+        names = (
+            rows[struct.unpack_from("<H", self._data, 0x3E)[0]][4] if rows else 0
+        )  # offset of the sections' names
+        return [
+            Section(self._read_text(names + name), kind, flags, at, size, link, info)
+            for name, kind, flags, _, at, size, link, info, _, _ in rows
+        ]
 
     def content(self, name: str) -> bytes:
         """Return the bytes of the section of this name; empty if there is none."""
-        span = next(((section.offset, section.bytes) for section in self.sections if section.name == name), (0, 0))
+        span = next(
+            ((section.offset, section.bytes) for section in self.sections if section.name == name),
+            (0, 0),
+        )
         return self._data[span[0] : sum(span)]
 
     def symbols(self, kind: int) -> list[Symbol]:
         """Return the symbols of the tables of a kind, `SHT_SYMTAB` or `SHT_DYNSYM`."""
-        return [symbol for section in self.sections if section.kind == kind for symbol in self._read_symbols(section)]
+        return [
+            symbol
+            for section in self.sections
+            if section.kind == kind
+            for symbol in self._read_symbols(section)
+        ]
 
     def _read_symbols(self, section: Section) -> list[Symbol]:
         names = self.sections[section.link].offset  # of the texts of the names
-        rows = self._iterate_table("<IBBHQQ", section.offset, section.bytes)  # low 4 bits of `info`: the kind
-        return [Symbol(self._read_text(names + name), info & 15, *rest) for name, info, _, *rest in rows]
+        rows = self._iterate_table(
+            "<IBBHQQ", section.offset, section.bytes
+        )  # low 4 bits of `info`: the kind
+        return [
+            Symbol(self._read_text(names + name), info & 15, *rest) for name, info, _, *rest in rows
+        ]
 
     def relocations(self, section: Section) -> list[Relocation]:
         """Return the relocations of a section of kind `SHT_RELA`; `info` has a symbol's index (or 0) and the kind."""
         symbols = self._read_symbols(self.sections[section.link])
         rows = self._iterate_table("<QQq", section.offset, section.bytes)
-        return [Relocation(place, info & 0xFFFFFFFF, symbols[info >> 32] if info >> 32 else None, addend)
-                for place, info, addend in rows]
+        return [
+            Relocation(
+                place, info & 0xFFFFFFFF, symbols[info >> 32] if info >> 32 else None, addend
+            )
+            for place, info, addend in rows
+        ]
 
     def _read_text(self, start: int) -> str:
         return self._data[start : self._data.index(b"\0", start)].decode("utf-8", "replace")

@@ -25,7 +25,9 @@ from hostcuda.runtime.abi import Array, Patch, Static, Variable
 
 MARGIN = 128  # bytes around an array: one row of banks, so that arrays stay in their banks
 # How code finds thread-local variables: relocations of x86-64 (R_X86_64_TLSDESC, _DTPMOD64, _DTPOFF32) and aarch64.
-_DESCRIPTOR, _ARGUMENTS, _OFFSET = {"x86_64": (36, 16, 21), "aarch64": (1031, 1028, None)}[platform.machine()]
+_DESCRIPTOR, _ARGUMENTS, _OFFSET = {"x86_64": (36, 16, 21), "aarch64": (1031, 1028, None)}[
+    platform.machine()
+]
 _SPACES = {"global": 0, "constant": 2, "unwatched": 4}  # of enum Space in runtime/check.h
 
 
@@ -49,7 +51,9 @@ class Layout:
     functions: dict = field(default_factory=dict)  # address -> symbol
     variables: dict = field(default_factory=dict)  # symbol -> (address, bytes)
     constant_bytes: int = 0  # the size of all ``__constant__`` variables
-    patches: list = field(default_factory=list)  # `Patch`es: how code finds ``__shared__`` variables, with new values
+    patches: list = field(
+        default_factory=list
+    )  # `Patch`es: how code finds ``__shared__`` variables, with new values
     watched: list = field(default_factory=list)  # `Variable`s: what check mode knows by name
     # symbol of a kernel -> (`Static`, bytes of the arrays that it declares, bytes of arrays outside of functions)
     statics: dict = field(default_factory=dict)
@@ -73,40 +77,59 @@ def layout(path: str | os.PathLike, base: int, functions: Iterable[int]) -> Layo
     """
     file = elf.Elf(path)  # its addresses count from 0
     code = [s for s in file.segments if s.kind == elf.PT_LOAD and s.flags & elf.PF_X]
-    result = Layout((base + min(s.address for s in code), base + max(s.address + s.bytes for s in code)))
+    result = Layout(
+        (base + min(s.address for s in code), base + max(s.address + s.bytes for s in code))
+    )
     symbols = [symbol for symbol in file.symbols(elf.SHT_SYMTAB) if symbol.section != elf.SHN_UNDEF]
     result.functions = {base + s.value: s.name for s in symbols if s.kind == elf.STT_FUNC}
-    result.variables = {s.name: (base + s.value, s.bytes) for s in symbols if s.kind == elf.STT_OBJECT}
+    result.variables = {
+        s.name: (base + s.value, s.bytes) for s in symbols if s.kind == elf.STT_OBJECT
+    }
     if checkmode.TOOLS:
         _list_watched_variables(result, file, base, symbols)
     else:  # the section of ``__constant__`` variables, by their attribute in include/hostcuda/words.h
-        result.constant_bytes = sum(s.bytes for s in file.sections if s.name.startswith("hc_constant"))
+        result.constant_bytes = sum(
+            s.bytes for s in file.sections if s.name.startswith("hc_constant")
+        )
     kernels = [result.functions[address] for address in functions if address in result.functions]
     _place_shared(result, file, base, symbols, kernels)
     return result
 
 
-def _list_watched_variables(result: Layout, file: elf.Elf, base: int, symbols: list[elf.Symbol]) -> None:
+def _list_watched_variables(
+    result: Layout, file: elf.Elf, base: int, symbols: list[elf.Symbol]
+) -> None:
     """For check mode, add the variables of a file loaded at `base` to the result's `watched` and `constant_bytes`."""
     for segment in file.segments:  # read-only data: accesses to it are not reported
         if segment.kind == elf.PT_LOAD and not segment.flags & (elf.PF_W | elf.PF_X):
-            result.watched.append(Variable(None, base + segment.address, segment.bytes, _SPACES["unwatched"]))
+            result.watched.append(
+                Variable(None, base + segment.address, segment.bytes, _SPACES["unwatched"])
+            )
     for symbol in symbols:
         if symbol.kind != elf.STT_OBJECT or symbol.section >= elf.SHN_LORESERVE or not symbol.bytes:
             continue
         section = file.sections[symbol.section]
-        constant, variable = section.name.startswith("hc_constant"), section.name in (".data", ".bss")
+        constant, variable = (
+            section.name.startswith("hc_constant"),
+            section.name in (".data", ".bss"),
+        )
         name, space = demangle(symbol.name), "unwatched"
         if symbol.name in ("hostcuda_log", "hostcuda_pieces", "hostcuda_accesses"):
             name = symbol.name  # of `check.instrument`: the runtime finds them by this name
-        elif not section.flags & elf.SHF_WRITE or (variable and re.search("hostcuda_|^completed.0$", symbol.name)):
+        elif not section.flags & elf.SHF_WRITE or (
+            variable and re.search("hostcuda_|^completed.0$", symbol.name)
+        ):
             continue  # the engine's, or the compiler's
         elif constant:
             space = "constant"
             result.constant_bytes += symbol.bytes  # the section's size includes red zones
-        elif variable and not symbol.name.startswith("_ZGV"):  # _ZGV: the guard of a static variable
+        elif variable and not symbol.name.startswith(
+            "_ZGV"
+        ):  # _ZGV: the guard of a static variable
             space = "global"
-        result.watched.append(Variable(name.encode(), base + symbol.value, symbol.bytes, _SPACES[space]))
+        result.watched.append(
+            Variable(name.encode(), base + symbol.value, symbol.bytes, _SPACES[space])
+        )
 
 
 def _declares(kernel: str, variable: str) -> bool:
@@ -118,7 +141,9 @@ def _declares(kernel: str, variable: str) -> bool:
     return variable.startswith("_ZZ") and variable[1:].lstrip("Z").startswith(function)
 
 
-def _place_shared(result: Layout, file: elf.Elf, base: int, symbols: list[elf.Symbol], kernels: list[str]) -> None:
+def _place_shared(
+    result: Layout, file: elf.Elf, base: int, symbols: list[elf.Symbol], kernels: list[str]
+) -> None:
     """Choose a place for each ``__shared__`` variable of the kernels (symbols); add to the result's statics, patches.
 
     After static shared memory is a guard, memory that cannot be accessed. The arrays of each kernel end there, in the
@@ -127,38 +152,64 @@ def _place_shared(result: Layout, file: elf.Elf, base: int, symbols: list[elf.Sy
     """
     segment = next((s for s in file.segments if s.kind == elf.PT_TLS), None)
     # "_ZGV..." and "__tls_guard" say whether a variable's constructor has run.
-    arrays = [_Shared(s.name, demangle(s.name), s.value, s.bytes, s.name.startswith("_ZGV") or s.name == "__tls_guard")
-              for s in symbols if s.kind == elf.STT_TLS and s.bytes]
+    arrays = [
+        _Shared(
+            s.name,
+            demangle(s.name),
+            s.value,
+            s.bytes,
+            s.name.startswith("_ZGV") or s.name == "__tls_guard",
+        )
+        for s in symbols
+        if s.kind == elf.STT_TLS and s.bytes
+    ]
     arrays.sort(key=lambda array: array.offset)
     words, offsets = _find_relocations(file)
     is_group = any(word.kind == _ARGUMENTS for word in words) and not offsets
     arrays_by_kernel, common = {kernel: [] for kernel in kernels}, []  # common: of no kernel alone
     for array in arrays:
-        next((arrays_by_kernel[kernel] for kernel in kernels if _declares(kernel, array.symbol)), common).append(array)
+        next(
+            (arrays_by_kernel[kernel] for kernel in kernels if _declares(kernel, array.symbol)),
+            common,
+        ).append(array)
 
     group_bytes = _round_up(segment.bytes, segment.alignment) if segment else 0
 
     def place_arrays(own_arrays, used_bytes):
         """Place arrays, each aligned, before the last `used_bytes` before the guard; return the bytes then used."""
         for array in reversed(own_arrays):
-            alignment = array.offset & -array.offset  # the lowest bit that is set: that of the compiler's own place
+            alignment = (
+                array.offset & -array.offset
+            )  # the lowest bit that is set: that of the compiler's own place
             alignment = min(alignment, segment.alignment) if alignment else segment.alignment
-            while alignment < 16 and alignment < array.bytes:  # at least that of a float4, as on a GPU
+            while (
+                alignment < 16 and alignment < array.bytes
+            ):  # at least that of a float4, as on a GPU
                 alignment *= 2
             used_bytes = _round_up(used_bytes + array.bytes, alignment)
-            array.place = array.offset - group_bytes if is_group else -used_bytes  # from the guard, so negative
+            array.place = (
+                array.offset - group_bytes if is_group else -used_bytes
+            )  # from the guard, so negative
             used_bytes += MARGIN
         return group_bytes + MARGIN if is_group and own_arrays else used_bytes
 
-    used_bytes = {kernel: place_arrays(kernel_arrays, 0) for kernel, kernel_arrays in arrays_by_kernel.items()}
+    used_bytes = {
+        kernel: place_arrays(kernel_arrays, 0) for kernel, kernel_arrays in arrays_by_kernel.items()
+    }
     most_bytes = place_arrays(common, max(used_bytes.values(), default=0))
     # Of variables outside of functions; "_ZZ" begins the symbols of those in a function, such as a __device__ one.
-    outside = sum(array.bytes for array in common if not array.hidden and not array.symbol.startswith("_ZZ"))
+    outside = sum(
+        array.bytes for array in common if not array.hidden and not array.symbol.startswith("_ZZ")
+    )
     for kernel, kernel_arrays in arrays_by_kernel.items():
         visible = arrays if is_group else common + kernel_arrays
         size = group_bytes + MARGIN if is_group else most_bytes if common else used_bytes[kernel]
         rows = (Array * len(visible))(*(_describe(array, segment, base) for array in visible))
-        result.statics[kernel] = Static(rows, len(visible), size), sum(array.bytes for array in kernel_arrays), outside
+        result.statics[kernel] = (
+            Static(rows, len(visible), size),
+            sum(array.bytes for array in kernel_arrays),
+            outside,
+        )
     _redirect_accesses(result, base, arrays, words, offsets)
 
 
@@ -168,7 +219,9 @@ def _round_up(value: int, unit: int) -> int:
 
 def _describe(array: _Shared, segment: elf.Segment, base: int) -> tuple:
     """Return the fields of ``hc_array`` for an array in the thread-local segment of a file loaded at `base`."""
-    image = base + segment.address + array.offset if array.offset < segment.file_bytes else None  # its initial values
+    image = (
+        base + segment.address + array.offset if array.offset < segment.file_bytes else None
+    )  # its initial values
     return array.name.encode(), image, array.bytes, array.place, array.hidden
 
 
@@ -178,16 +231,27 @@ def _find_relocations(file: elf.Elf) -> tuple[list[elf.Relocation], list[elf.Rel
     for section in file.sections:
         if section.kind != elf.SHT_RELA:
             continue
-        if section.flags & elf.SHF_ALLOC:  # those that the loader resolves; else of the linker (--emit-relocs)
-            words += [entry for entry in file.relocations(section) if entry.kind in (_DESCRIPTOR, _ARGUMENTS)
-                      and (entry.symbol is None or entry.symbol.section)]  # not of another file
-        elif file.sections[section.info].flags & elf.SHF_EXECINSTR:  # `info`: the section that they change, code
+        if (
+            section.flags & elf.SHF_ALLOC
+        ):  # those that the loader resolves; else of the linker (--emit-relocs)
+            words += [
+                entry
+                for entry in file.relocations(section)
+                if entry.kind in (_DESCRIPTOR, _ARGUMENTS)
+                and (entry.symbol is None or entry.symbol.section)
+            ]  # not of another file
+        elif (
+            file.sections[section.info].flags & elf.SHF_EXECINSTR
+        ):  # `info`: the section that they change, code
             offsets += [entry for entry in file.relocations(section) if entry.kind == _OFFSET]
     return words, offsets
 
 
-def _redirect_accesses(result: Layout, base: int, arrays: list[_Shared], words: list, offsets: list) -> None:
+def _redirect_accesses(
+    result: Layout, base: int, arrays: list[_Shared], words: list, offsets: list
+) -> None:
     """Add to `result.patches` what makes the code find each array at its new place; `words`, `offsets`: relocations."""
+
     def find_place(offset):
         """Return the new place of a byte of the thread-local segment, as `_Shared.place`."""
         for array in arrays:
@@ -196,14 +260,18 @@ def _redirect_accesses(result: Layout, base: int, arrays: list[_Shared], words: 
         raise LogicError(f"no __shared__ variable is at byte {offset} of the thread-local segment")
 
     for entry in offsets:  # the letters are hc_patch_kind in abi.h
-        result.patches.append(Patch(base + entry.place, find_place(entry.symbol.value) + entry.addend, ord("c")))
+        result.patches.append(
+            Patch(base + entry.place, find_place(entry.symbol.value) + entry.addend, ord("c"))
+        )
     for entry in words:
         address = base + entry.place
         if entry.kind == _DESCRIPTOR:
             offset = entry.addend + (entry.symbol.value if entry.symbol else 0)
             result.patches.append(Patch(address, find_place(offset), ord("d")))
         else:
-            offset = ctypes.c_size_t.from_address(address + 8).value  # of the two arguments, the second
+            offset = ctypes.c_size_t.from_address(
+                address + 8
+            ).value  # of the two arguments, the second
             # 0 if the code adds the offset of each array, which is then changed above.
             result.patches.append(Patch(address, 0 if offsets else find_place(offset), ord("a")))
 

@@ -25,15 +25,27 @@ from pathlib import Path
 from hostcuda.build.unit import precompile_header
 from hostcuda.check import mode as checkmode
 from hostcuda.check import records
-from hostcuda.errors import CompileError, Interrupted, LaunchError, LogicError, MemoryError, RuntimeError
+from hostcuda.errors import (
+    CompileError,
+    Interrupted,
+    LaunchError,
+    LogicError,
+    MemoryError,
+    RuntimeError,
+)
 from hostcuda.host import cache, toolchain
 from hostcuda.runtime import abi, layout
 
 OK, NOT_READY, LAUNCH_FAILED, INVALID, OUT_OF_MEMORY, NOT_FOUND = range(6)
 _POLL_S = 0.1  # seconds between checks for Ctrl-C in a waiting call
 _LONG_S = 60  # a call that has waited for so many seconds warns of what may be the reason
-_EXCEPTIONS = {NOT_READY: RuntimeError, LAUNCH_FAILED: LaunchError, INVALID: LogicError, OUT_OF_MEMORY: MemoryError,
-               NOT_FOUND: LogicError}
+_EXCEPTIONS = {
+    NOT_READY: RuntimeError,
+    LAUNCH_FAILED: LaunchError,
+    INVALID: LogicError,
+    OUT_OF_MEMORY: MemoryError,
+    NOT_FOUND: LogicError,
+}
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -48,18 +60,28 @@ _finished = False
 # header, which is compiled beside them, two cores have equal work. No thread of a block waits for `_COLD` code.
 _UNITS = {
     "scheduler": ("half", "fibers", "slabs", "warps", "shared", "spins", "scheduler"),
-    "pool": ("divide", "faults", "signals", "printf", "heap", "memory", "module", "pool")}
+    "pool": ("divide", "faults", "signals", "printf", "heap", "memory", "module", "pool"),
+}
 _CHECK_UNITS = {  # only in check mode
     "counting": ("counting",),
     "hooks": ("allocations", "requests", "steps", "races", "check", "hooks"),
-    "records": ("copies", "ahead", "records")}
+    "records": ("copies", "ahead", "records"),
+}
 _COLD = {"pool", "records"}
 
 
 def build() -> Path:
     """Compile the runtime library if it is not in the cache, or raise CompileError; return the path of the library."""
     command = toolchain.find()
-    flags = ["-std=gnu++17", "-O2", "-march=native", "-fPIC", "-fvisibility=hidden", "-pthread", "-fno-strict-aliasing"]
+    flags = [
+        "-std=gnu++17",
+        "-O2",
+        "-march=native",
+        "-fPIC",
+        "-fvisibility=hidden",
+        "-pthread",
+        "-fno-strict-aliasing",
+    ]
     if checkmode.TOOLS:
         flags.append("-DHOSTCUDA_CHECK")
     key = cache.digest("runtime", toolchain.fingerprint(command), *flags)
@@ -69,18 +91,34 @@ def build() -> Path:
         cache.trim("runtime-*.so")  # remove old versions of it
         units = _UNITS | (_CHECK_UNITS if checkmode.TOOLS else {})
         compilations = []
-        for name, (*included, last) in units.items():  # the last file is compiled, with the others included in front
+        for name, (
+            *included,
+            last,
+        ) in units.items():  # the last file is compiled, with the others included in front
             words = [*command, *flags, f"-I{toolchain.RUNTIME}", f"-I{toolchain.INCLUDE}"]
             if name in _COLD:
                 words.append("-Og")  # compiles faster than -O2
             for source in included:
                 words += ["-include", str(toolchain.RUNTIME / f"{source}.cpp")]
-            words += ["-c", str(toolchain.RUNTIME / f"{last}.cpp"), "-o", str(path.with_name(f"{name}.o"))]
+            words += [
+                "-c",
+                str(toolchain.RUNTIME / f"{last}.cpp"),
+                "-o",
+                str(path.with_name(f"{name}.o")),
+            ]
             compilations.append(words)
         header = threading.Thread(target=precompile_header)  # the first kernel needs both
         header.start()
         results = [*zip(compilations, toolchain.run_all(compilations), strict=True)]
-        link = [*command, *flags, "-shared", "-o", str(path), *(words[-1] for words in compilations), "-ldl"]
+        link = [
+            *command,
+            *flags,
+            "-shared",
+            "-o",
+            str(path),
+            *(words[-1] for words in compilations),
+            "-ldl",
+        ]
         results.append((link, toolchain.run(link)))
         header.join()
         for words, (status, out, err) in results:
@@ -109,9 +147,11 @@ def _load() -> ctypes.CDLL:
     try:
         lib = ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)  # kernels' files find its functions
     except OSError as error:
-        raise RuntimeError(f"cuInit failed: what {' '.join(toolchain.find())} has made of the CPU engine cannot be "
-                           f"loaded ({error}): set CXX to another C++ compiler, such as g++, or HOSTCUDA_CACHE_DIR "
-                           "to a folder that may hold programs") from None
+        raise RuntimeError(
+            f"cuInit failed: what {' '.join(toolchain.find())} has made of the CPU engine cannot be "
+            f"loaded ({error}): set CXX to another C++ compiler, such as g++, or HOSTCUDA_CACHE_DIR "
+            "to a folder that may hold programs"
+        ) from None
     abi.declare(lib)
     workers = _read_number("HOSTCUDA_WORKERS", "the number of worker threads of the CPU engine")
     lib.hc_mem_limit(_read_number("HOSTCUDA_MEMORY_MB", "the device memory in megabytes") << 20)
@@ -140,7 +180,9 @@ def _finish() -> None:
     global _finished
     if _finished:
         return
-    if checkmode.TOOLS:  # the last launches of a program are checked, too; otherwise they are dropped
+    if (
+        checkmode.TOOLS
+    ):  # the last launches of a program are checked, too; otherwise they are dropped
         with contextlib.suppress(KeyboardInterrupt):
             while _library.hc_synchronize(_POLL_S) == NOT_READY:
                 pass
@@ -150,7 +192,10 @@ def _finish() -> None:
     records.take()  # writes the last launches to HOSTCUDA_CHECK_OUT
     _finished = True  # from here on, destructors of streams, memory and modules do nothing
     for sentence in [] if checkmode.TOOLS else _deferred:  # in check mode a record has it
-        print(f"hostcuda: no call has waited for the device since this fault: {sentence}", file=sys.stderr)
+        print(
+            f"hostcuda: no call has waited for the device since this fault: {sentence}",
+            file=sys.stderr,
+        )
     _library.hc_stop()
 
 
@@ -159,8 +204,10 @@ class _Forked:
 
     def __getattr__(self, name):
         """Refuse each call of a function of the library."""
-        raise LogicError("the CPU engine was started before this process was forked, and its worker threads were not "
-                         "copied: start child processes with multiprocessing's 'spawn' or 'forkserver' method")
+        raise LogicError(
+            "the CPU engine was started before this process was forked, and its worker threads were not "
+            "copied: start child processes with multiprocessing's 'spawn' or 'forkserver' method"
+        )
 
 
 def _after_fork() -> None:
@@ -200,10 +247,14 @@ def _wait(call, function, *arguments) -> None:
                 warn_at = math.inf  # once is enough
                 warnings.warn(
                     f"{call} has waited for {_LONG_S} s. If a kernel waits for another block in a loop, it may never "
-                    "end on the CPU engine, which runs one block per worker at a time. Ctrl-C ends it", stacklevel=4)
+                    "end on the CPU engine, which runs one block per worker at a time. Ctrl-C ends it",
+                    stacklevel=4,
+                )
     except KeyboardInterrupt:
         _library.hc_abort()
-        raise Interrupted(f"{call} was stopped, and with it all that the device had not finished") from None
+        raise Interrupted(
+            f"{call} was stopped, and with it all that the device had not finished"
+        ) from None
     finally:
         _show_printf()
         records.take()
@@ -231,11 +282,15 @@ def _wait_quietly() -> None:
     except KeyboardInterrupt:
         _library.hc_abort()
         # Send the signal again after the destructor, where the interrupt can be caught.
-        threading.Timer(0.05, signal.pthread_kill, (threading.main_thread().ident, signal.SIGINT)).start()
+        threading.Timer(
+            0.05, signal.pthread_kill, (threading.main_thread().ident, signal.SIGINT)
+        ).start()
 
 
 _printf_buffer = ctypes.create_string_buffer(1 << 16)
-_printf_decoder = codecs.getincrementaldecoder("utf-8")("replace")  # a character may be split between two buffers
+_printf_decoder = codecs.getincrementaldecoder("utf-8")(
+    "replace"
+)  # a character may be split between two buffers
 _printing = threading.Lock()
 
 
@@ -257,7 +312,10 @@ class _KeepAlive:
 
     def __init__(self, stream):
         self.stream = stream  # a handle, or None
-        self.batch, self.full = [], []  # objects of the current batch; (event's handle, objects) of each full one
+        self.batch, self.full = (
+            [],
+            [],
+        )  # objects of the current batch; (event's handle, objects) of each full one
 
     def add(self, *objects):
         """Keep objects until the work queued so far on the stream is done; release full batches whose work is done."""
@@ -269,7 +327,9 @@ class _KeepAlive:
             self.full.append((event, self.batch))
             self.batch = []
             while self.full and (status := _library.hc_event_query(self.full[0][0])) != NOT_READY:
-                if status != OK:  # the query has taken a kernel's fault, which the next call that waits raises
+                if (
+                    status != OK
+                ):  # the query has taken a kernel's fault, which the next call that waits raises
                     _deferred.append(_read_error())
                 _library.hc_event_destroy(self.full.pop(0)[0])
 
@@ -309,8 +369,10 @@ def mem_alloc(size: int) -> int:
     status = library().hc_mem_alloc(size, byref(address))
     if status == OUT_OF_MEMORY:
         free, total = mem_info()
-        raise MemoryError(f"cuMemAlloc failed: out of memory: {format_bytes(size)} requested, {format_bytes(free)} of "
-                          f"{format_bytes(total)} free. Use a smaller batch, or free() what is no longer needed.")
+        raise MemoryError(
+            f"cuMemAlloc failed: out of memory: {format_bytes(size)} requested, {format_bytes(free)} of "
+            f"{format_bytes(total)} free. Use a smaller batch, or free() what is no longer needed."
+        )
     check(status, "cuMemAlloc")
     return address.value
 
@@ -344,14 +406,20 @@ def mem_info() -> tuple[int, int]:
 def mem_range(address: int) -> tuple[int, int] | None:
     """Return (base address, size in bytes) of the allocation that contains `address`, or None."""
     base, size = c_void_p(), c_size_t()
-    return (base.value, size.value) if library().hc_mem_range(address, byref(base), byref(size)) == OK else None
+    return (
+        (base.value, size.value)
+        if library().hc_mem_range(address, byref(base), byref(size)) == OK
+        else None
+    )
 
 
 def memcpy(kind: str, to: int, source: int, size: int, stream: int | None, wait: bool) -> None:
     """Queue a copy of `size` bytes of a `kind` ("HtoD", "DtoH", "DtoD") on a stream (a handle), and `wait` for it."""
     call = f"cuMemcpy{kind}"
     _record_call_site("a copy to the host" if kind == "DtoH" else "a copy")
-    check(library().hc_memcpy(to, source, size, stream, 0, kind.encode()), call)  # 0: no wait; `_wait` sees Ctrl-C
+    check(
+        library().hc_memcpy(to, source, size, stream, 0, kind.encode()), call
+    )  # 0: no wait; `_wait` sees Ctrl-C
     if wait:
         _wait(call, _library.hc_stream_synchronize, stream)
 
@@ -359,10 +427,14 @@ def memcpy(kind: str, to: int, source: int, size: int, stream: int | None, wait:
 def _record_call_site(operation: str) -> None:
     """In check mode, tell the runtime which line of the Python program makes the next operation, e.g. "a copy"."""
     frame = sys._getframe(1) if checkmode.TOOLS else None
-    while frame and frame.f_code.co_filename.startswith((str(toolchain.RUNTIME.parent), "<frozen")):  # this package
+    while frame and frame.f_code.co_filename.startswith(
+        (str(toolchain.RUNTIME.parent), "<frozen")
+    ):  # this package
         frame = frame.f_back
     if frame:
-        _library.hc_copy_place(operation.encode(), os.fsencode(frame.f_code.co_filename), frame.f_lineno)
+        _library.hc_copy_place(
+            operation.encode(), os.fsencode(frame.f_code.co_filename), frame.f_lineno
+        )
 
 
 def memset(width: int, to: int, value: int, count: int, stream: int | None, wait: bool) -> None:
@@ -395,7 +467,9 @@ def stream_destroy(handle: int) -> None:
     kept = _kept.pop(handle, None)
     if not _finished:
         _library.hc_stream_destroy(handle)
-        if kept and (kept.batch or kept.full):  # its work may still use them: the default stream keeps them now
+        if kept and (
+            kept.batch or kept.full
+        ):  # its work may still use them: the default stream keeps them now
             keep_alive(None, kept)
 
 
@@ -478,7 +552,9 @@ class LoadedModule:
     handle: int
     layout: layout.Layout
     kernels: list[LoadedKernel]  # those that are registered
-    asked: set[tuple[int, int]] = field(default_factory=set)  # (address, bytes) of `variable`: `variable_range`
+    asked: set[tuple[int, int]] = field(
+        default_factory=set
+    )  # (address, bytes) of `variable`: `variable_range`
 
     def kernel(self, name: str) -> LoadedKernel | None:
         """Return the kernel with this name (spaces do not count) or symbol, or None."""
@@ -488,7 +564,9 @@ class LoadedModule:
     def variable(self, name: str) -> tuple[int, int] | None:
         """Return (address, bytes) of a ``__constant__`` or ``__device__`` variable, or None; copies may then use it."""
         variables = self.layout.variables
-        span = variables.get(name) or variables.get(f"_ZL{len(name.encode())}{name}")  # the symbol if it is static
+        span = variables.get(name) or variables.get(
+            f"_ZL{len(name.encode())}{name}"
+        )  # the symbol if it is static
         if span:
             _library.hc_module_variable(self.handle, *span)
             self.asked.add(span)
@@ -517,7 +595,11 @@ def _place_variables(path, module: c_void_p, base: int) -> LoadedModule:
 
     Return the module with its kernels: a kernel may have two versions, on fibers and as loops over its threads.
     """
-    infos, kernel, info = [], c_void_p(), abi.KernelInfo()  # (handle, struct) of each kernel; the next one's
+    infos, kernel, info = (
+        [],
+        c_void_p(),
+        abi.KernelInfo(),
+    )  # (handle, struct) of each kernel; the next one's
     while _library.hc_module_kernel(module, len(infos), byref(kernel), byref(info)) == OK:
         infos.append((kernel.value, info))
         info = abi.KernelInfo()
@@ -525,19 +607,34 @@ def _place_variables(path, module: c_void_p, base: int) -> LoadedModule:
     places = layout.layout(path, base, functions)
     patches = (abi.Patch * len(places.patches))(*places.patches)
     watched = (abi.Variable * len(places.watched))(*places.watched)
-    status = _library.hc_module_place(module, *places.text, patches, len(patches), watched, len(watched))
+    status = _library.hc_module_place(
+        module, *places.text, patches, len(patches), watched, len(watched)
+    )
     if status != OK:
         raise LogicError(_read_error())
     kernels = []
     for handle, info in infos:
         symbol = places.functions[info.function]
-        static, own, common = places.statics[symbol]  # its shared memory: places; bytes declared in it, and outside
+        static, own, common = places.statics[
+            symbol
+        ]  # its shared memory: places; bytes declared in it, and outside
         static_of_loops = places.statics[places.functions[info.loops]][0] if info.loops else static
         _library.hc_kernel_place(handle, byref(static), byref(static_of_loops))
-        kernels.append(LoadedKernel(handle, info.name.decode(), symbol, info.parameters[: info.parameter_count],
-                                    info.packed_bytes, info.max_threads, own, common,
-                                    "loops" if info.loops else "fibers", (info.why_fibers or b"").decode(),
-                                    info.function))
+        kernels.append(
+            LoadedKernel(
+                handle,
+                info.name.decode(),
+                symbol,
+                info.parameters[: info.parameter_count],
+                info.packed_bytes,
+                info.max_threads,
+                own,
+                common,
+                "loops" if info.loops else "fibers",
+                (info.why_fibers or b"").decode(),
+                info.function,
+            )
+        )
     return LoadedModule(module.value, places, kernels)
 
 
@@ -559,20 +656,39 @@ def module_callers(module: int) -> list[int]:
 
 def variable_at(address: int) -> str | None:
     """Return the name, as declared, of the variable of any loaded module that contains an address, or None."""
-    return next((layout.demangle(symbol) for module in [*_modules.values()]
-                 for symbol, (base, size) in module.layout.variables.items() if base <= address < base + size), None)
+    return next(
+        (
+            layout.demangle(symbol)
+            for module in [*_modules.values()]
+            for symbol, (base, size) in module.layout.variables.items()
+            if base <= address < base + size
+        ),
+        None,
+    )
 
 
 def variable_range(address: int) -> tuple[int, int] | None:
     """Return (base, bytes) of the variable that contains an address if `LoadedModule.variable` gave it, else None."""
-    return next(((base, size) for module in [*_modules.values()]
-                 for base, size in [*module.asked] if base <= address < base + size), None)
+    return next(
+        (
+            (base, size)
+            for module in [*_modules.values()]
+            for base, size in [*module.asked]
+            if base <= address < base + size
+        ),
+        None,
+    )
 
 
-def launch(kernel: int, grid: Dim3, block: Dim3, shared: int, packed: bytes, stream: int | None) -> None:
+def launch(
+    kernel: int, grid: Dim3, block: Dim3, shared: int, packed: bytes, stream: int | None
+) -> None:
     """Queue a kernel with `shared` bytes of dynamic shared memory and `packed` arguments; kernel, stream: handles."""
     _record_call_site("a launch")
-    check(_library.hc_launch(kernel, grid, block, shared, packed, len(packed), stream), "cuLaunchKernel")
+    check(
+        _library.hc_launch(kernel, grid, block, shared, packed, len(packed), stream),
+        "cuLaunchKernel",
+    )
 
 
 Dim3 = c_uint * 3

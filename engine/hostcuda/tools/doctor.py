@@ -25,7 +25,10 @@ from hostcuda.host import toolchain
 from hostcuda.util import files, settings, temporary
 
 OK, MISSING, UNUSED, SLOW = "ok", "missing", "not needed", "slow"
-_TIMEOUT, _COMPILING = 60, 240  # seconds of one program; of a kernel, which may compile the engine's own files
+_TIMEOUT, _COMPILING = (
+    60,
+    240,
+)  # seconds of one program; of a kernel, which may compile the engine's own files
 _NO_ANSWER = "did not answer within"
 
 
@@ -83,13 +86,20 @@ class Report:
 def examine() -> Report:
     """Examine everything that an engine can use, and return the report."""
     gpus = _list_gpus()
-    for_gpu = bool(gpus) or settings.variable("ENGINE")[1].lower() == "gpu" or _has_nvidia_hardware()
+    for_gpu = (
+        bool(gpus) or settings.variable("ENGINE")[1].lower() == "gpu" or _has_nvidia_hardware()
+    )
     findings = [
-        _report_engine(), Requirement("Python", OK, f"{platform.python_version()}, {sys.executable}"),
-        _examine_compiler(), _examine_driver(gpus, for_gpu), _examine_gpus(gpus, for_gpu), _examine_nvcc(for_gpu),
+        _report_engine(),
+        Requirement("Python", OK, f"{platform.python_version()}, {sys.executable}"),
+        _examine_compiler(),
+        _examine_driver(gpus, for_gpu),
+        _examine_gpus(gpus, for_gpu),
+        _examine_nvcc(for_gpu),
         _examine_estimates(),
         _examine_package("PyCUDA", _PYCUDA, for_gpu, _make_pip_command("pycuda>=2025.1,<2027")),
-        _examine_package("CUPTI", _CUPTI, for_gpu, _make_pip_command("cupti-python>=12.6,<14")), _examine_cache(),
+        _examine_package("CUPTI", _CUPTI, for_gpu, _make_pip_command("cupti-python>=12.6,<14")),
+        _examine_cache(),
     ]
     return Report(findings, *_choose_engine(findings))
 
@@ -98,8 +108,13 @@ def _run(command: list[str], seconds: int = _TIMEOUT, **environment: str) -> tup
     """Run a command with more environment variables; return (exit status, output): 124 if too slow, 127 if not run."""
     try:
         result = subprocess.run(
-            command, env={**os.environ, **environment}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT, timeout=seconds, check=False,
+            command,
+            env={**os.environ, **environment},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=seconds,
+            check=False,
         )
     except subprocess.TimeoutExpired:
         return 124, f"{command[0]} {_NO_ANSWER} {seconds} s"
@@ -111,7 +126,9 @@ def _run(command: list[str], seconds: int = _TIMEOUT, **environment: str) -> tup
 def _ask_python(code: str, seconds: int = _TIMEOUT, **environment: str) -> tuple[int, str]:
     """Run Python code that may crash, in a process with this package; return (exit status, last line of output)."""
     prelude = f"import sys; sys.path[:] = {[str(settings.HOME), *sys.path]!r}\n"
-    status, text = _run([sys.executable, "-W", "ignore", "-c", prelude + code], seconds, **environment)
+    status, text = _run(
+        [sys.executable, "-W", "ignore", "-c", prelude + code], seconds, **environment
+    )
     return status, text.splitlines()[-1] if text else f"it ended with status {status}"
 
 
@@ -125,8 +142,13 @@ def _choose_install_command(**by_manager: str) -> str:
         return by_manager["macos"]
     if os.environ.get("CONDA_PREFIX") and "conda" in by_manager:
         return f"conda install -c conda-forge {by_manager['conda']}"
-    for manager, program, verb in (("apt", "apt-get", "install"), ("dnf", "dnf", "install"), ("pacman", "pacman", "-S"),
-                                   ("zypper", "zypper", "install"), ("apk", "apk", "add")):
+    for manager, program, verb in (
+        ("apt", "apt-get", "install"),
+        ("dnf", "dnf", "install"),
+        ("pacman", "pacman", "-S"),
+        ("zypper", "zypper", "install"),
+        ("apk", "apk", "add"),
+    ):
         if manager in by_manager and shutil.which(program):
             return f"{sudo}{program} {verb} {by_manager[manager]}"
     return by_manager["otherwise"]
@@ -140,10 +162,15 @@ def _make_pip_command(requirement: str) -> str:
 def _report_engine() -> Requirement:
     """Report this engine's version and place, the machine, and whether it is a container."""
     machine = f"{platform.system()} {platform.machine()}{', in a container' if _is_in_container() else ''}"
-    return Requirement("hostcuda", OK, f"{hostcuda.__version__}, {Path(hostcuda.__file__).parent}; {machine}")
+    return Requirement(
+        "hostcuda", OK, f"{hostcuda.__version__}, {Path(hostcuda.__file__).parent}; {machine}"
+    )
 
 
-_MARKS = (Path("/.dockerenv"), Path("/run/.containerenv"))  # files that Docker makes, and Podman and its like
+_MARKS = (
+    Path("/.dockerenv"),
+    Path("/run/.containerenv"),
+)  # files that Docker makes, and Podman and its like
 
 
 def _is_in_container() -> bool:
@@ -155,27 +182,44 @@ def _examine_compiler() -> Requirement:
     """Examine the host compiler: compile and run one line, then a kernel in each mode."""
     what = "C++ compiler"
     remedy = _choose_install_command(
-        macos="docker run -it --rm -v \"$PWD\":/here -w /here python:3.13 bash", conda="cxx-compiler", apt="g++",
-        dnf="gcc-c++", pacman="gcc", zypper="gcc-c++", apk="g++", otherwise="conda install -c conda-forge cxx-compiler",
+        macos='docker run -it --rm -v "$PWD":/here -w /here python:3.13 bash',
+        conda="cxx-compiler",
+        apt="g++",
+        dnf="gcc-c++",
+        pacman="gcc",
+        zypper="gcc-c++",
+        apk="g++",
+        otherwise="conda install -c conda-forge cxx-compiler",
     )
     try:
         command = toolchain.find()
     except CompileError as error:
-        return Requirement(what, MISSING, str(error).split("\n")[0], "unset CXX" if os.environ.get("CXX") else remedy)
+        return Requirement(
+            what,
+            MISSING,
+            str(error).split("\n")[0],
+            "unset CXX" if os.environ.get("CXX") else remedy,
+        )
     with temporary.folder() as folder:
         source, program = folder / "line.cpp", folder / "line"
-        source.write_text("#include <cmath>\nint main() { return std::lround(std::sqrt(1764.0)) == 42 ? 0 : 1; }\n")
+        source.write_text(
+            "#include <cmath>\nint main() { return std::lround(std::sqrt(1764.0)) == 42 ? 0 : 1; }\n"
+        )
         status, output = _run([*command, "-std=gnu++17", "-O1", str(source), "-o", str(program)])
         if status == 0:
             status, output = _run([str(program)])
     if status:
         reason = output.splitlines()[-1] if output else f"status {status}"
-        return _report_failure(what, f"{command[0]} cannot compile and run one line: {reason}", remedy)
+        return _report_failure(
+            what, f"{command[0]} cannot compile and run one line: {reason}", remedy
+        )
     for mode, tools in _MODES.items():
         if problem := _find_failure(tools):
             if variable := re.match(r"HOSTCUDA_\w+", problem):  # the compiler is not to blame
                 return Requirement(what, MISSING, problem, f"unset {variable[0]}")
-            problem = f"{' '.join(command)} compiles C++, but {mode} does not work with it: {problem}"
+            problem = (
+                f"{' '.join(command)} compiles C++, but {mode} does not work with it: {problem}"
+            )
             return _report_failure(what, problem, "unset CXX" if os.environ.get("CXX") else remedy)
     _, version = _run([*command, "--version"])
     version = version.partition("\n")[0] or "no version"
@@ -186,11 +230,19 @@ def _report_failure(what: str, problem: str, remedy: str) -> Requirement:
     """Return `what` as missing, because of a `problem`, or as slow if it only gave no answer in time."""
     if _NO_ANSWER not in problem:
         return Requirement(what, MISSING, problem, remedy)
-    problem = problem.replace("does not work with it", "did not end in time").replace("cannot", "did not")
-    return Requirement(what, SLOW, f"{problem}. This machine is slow or busy: try again later", "hostcuda doctor")
+    problem = problem.replace("does not work with it", "did not end in time").replace(
+        "cannot", "did not"
+    )
+    return Requirement(
+        what, SLOW, f"{problem}. This machine is slow or busy: try again later", "hostcuda doctor"
+    )
 
 
-_MODES = {"running a kernel": "", "profiling": "profile", "sanitizing": "memcheck,racecheck,initcheck,synccheck"}
+_MODES = {
+    "running a kernel": "",
+    "profiling": "profile",
+    "sanitizing": "memcheck,racecheck,initcheck,synccheck",
+}
 _KERNEL = """
 import sys
 try:
@@ -219,7 +271,9 @@ def _find_failure(tools: str) -> str:
 def _list_gpus() -> list[tuple[str, str]]:
     """Return (name, driver version) of every GPU, from nvidia-smi or else from the driver's library."""
     if shutil.which("nvidia-smi"):
-        status, output = _run(["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"])
+        status, output = _run(
+            ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
+        )
         rows = [tuple(part.strip() for part in line.split(",")) for line in output.splitlines()]
         if status == 0 and rows and all(len(row) == 2 for row in rows):
             return rows
@@ -249,7 +303,9 @@ def _has_nvidia_hardware() -> bool:
     for device in Path("/sys/bus/pci/devices").glob("*"):
         with contextlib.suppress(OSError):
             vendor, kind = (device / "vendor").read_text(), (device / "class").read_text()
-            if vendor.strip() == "0x10de" and kind.startswith("0x03"):  # PCI's numbers: NVIDIA, display controllers
+            if vendor.strip() == "0x10de" and kind.startswith(
+                "0x03"
+            ):  # PCI's numbers: NVIDIA, display controllers
                 return True
     return False
 
@@ -271,17 +327,24 @@ def _examine_driver(gpus: list[tuple[str, str]], for_gpu: bool) -> Requirement:
         remedy = "sudo ubuntu-drivers install"
     else:
         remedy = _choose_install_command(
-            apt="nvidia-driver", dnf="akmod-nvidia", pacman="nvidia", zypper="nvidia-open-driver-G06-signed-kmp-meta",
+            apt="nvidia-driver",
+            dnf="akmod-nvidia",
+            pacman="nvidia",
+            zypper="nvidia-open-driver-G06-signed-kmp-meta",
             otherwise="see https://www.nvidia.com/drivers",
         )
-    return _report_absence("NVIDIA driver", for_gpu, "does not answer (nvidia-smi and libcuda.so.1)", remedy)
+    return _report_absence(
+        "NVIDIA driver", for_gpu, "does not answer (nvidia-smi and libcuda.so.1)", remedy
+    )
 
 
 def _examine_gpus(gpus: list[tuple[str, str]], for_gpu: bool) -> Requirement:
     """Examine the GPUs, (name, driver version) each: "2 × NVIDIA H200"."""
     if gpus:
         names = [name for name, _ in gpus]
-        return Requirement("GPU", OK, ", ".join(f"{names.count(name)} × {name}" for name in dict.fromkeys(names)))
+        return Requirement(
+            "GPU", OK, ", ".join(f"{names.count(name)} × {name}" for name in dict.fromkeys(names))
+        )
     return _report_absence("GPU", for_gpu, "none answers", "export HOSTCUDA_ENGINE=cpu")
 
 
@@ -292,9 +355,13 @@ def _examine_nvcc(for_gpu: bool) -> Requirement:
         status, text = _run(["nvcc", "--version"])
         release = next((line for line in text.splitlines() if "release" in line), text[-100:])
         if status == 0:
-            return Requirement("nvcc", OK, f"{release.split(', ')[-2] if ', ' in release else release}, {path}")
+            return Requirement(
+                "nvcc", OK, f"{release.split(', ')[-2] if ', ' in release else release}, {path}"
+            )
         return _report_failure("nvcc", f"{path} does not work: {text[-100:]}", _find_nvcc_remedy())
-    return _report_absence("nvcc", for_gpu, "not on the path; PyCUDA compiles kernels with it", _find_nvcc_remedy())
+    return _report_absence(
+        "nvcc", for_gpu, "not on the path; PyCUDA compiles kernels with it", _find_nvcc_remedy()
+    )
 
 
 def _examine_estimates() -> Requirement:
@@ -304,7 +371,11 @@ def _examine_estimates() -> Requirement:
     missing, _, remedy = lacking().partition(": ")
     if not missing:
         return Requirement("estimates", OK, "nvcc, nvdisasm and SciPy are here")
-    return Requirement("estimates", UNUSED, f"{missing}: estimates are coarse, a busiest unit and no time; {remedy}")
+    return Requirement(
+        "estimates",
+        UNUSED,
+        f"{missing}: estimates are coarse, a busiest unit and no time; {remedy}",
+    )
 
 
 def _find_nvcc_remedy() -> str:
@@ -313,7 +384,11 @@ def _find_nvcc_remedy() -> str:
         if toolkit and (Path(toolkit) / "bin" / "nvcc").is_file():
             return f'export PATH="{toolkit}/bin:$PATH"'
     return _choose_install_command(
-        conda="cuda-nvcc", apt="nvidia-cuda-toolkit", dnf="cuda-toolkit", pacman="cuda", zypper="cuda-toolkit",
+        conda="cuda-nvcc",
+        apt="nvidia-cuda-toolkit",
+        dnf="cuda-toolkit",
+        pacman="cuda",
+        zypper="cuda-toolkit",
         otherwise="conda install -c conda-forge cuda-nvcc",
     )
 
@@ -335,29 +410,43 @@ def _examine_cache() -> Requirement:
     try:
         return Requirement("cache", OK, str(files.private(settings.cache_dir())))
     except EngineError as error:
-        return Requirement("cache", MISSING, f"{error}. Until then every process compiles its kernels again",
-                           'export HOSTCUDA_CACHE_DIR="$(mktemp -d)"')  # a name nobody can guess
+        return Requirement(
+            "cache",
+            MISSING,
+            f"{error}. Until then every process compiles its kernels again",
+            'export HOSTCUDA_CACHE_DIR="$(mktemp -d)"',
+        )  # a name nobody can guess
 
 
 def _choose_engine(findings: list[Requirement]) -> tuple[str | None, str]:
     """Return the engine that a new process chooses, "gpu", "cpu" or None for none, and the reason in words."""
-    status, choice = _ask_python("try:\n    import hostcuda\n    hostcuda.ensure_context()\n    "
-                                 "print(hostcuda.engine())\nexcept Exception as error:\n    sys.exit(' "
-                                 "'.join(str(error).split()))\n")
+    status, choice = _ask_python(
+        "try:\n    import hostcuda\n    hostcuda.ensure_context()\n    "
+        "print(hostcuda.engine())\nexcept Exception as error:\n    sys.exit(' "
+        "'.join(str(error).split()))\n"
+    )
     if status or choice not in ("gpu", "cpu"):
         return None, choice.rstrip(".")
     by_name = {finding.what: finding for finding in findings}
     if choice == "cpu" and by_name["C++ compiler"].state == SLOW:
         return choice, "the C++ compiler is here, but its trial did not end in time"
     if choice == "cpu" and by_name["C++ compiler"].state != OK:
-        return None, "there is neither a GPU that PyCUDA can use nor a C++ compiler for the CPU engine"
+        return (
+            None,
+            "there is neither a GPU that PyCUDA can use nor a C++ compiler for the CPU engine",
+        )
     name, value = settings.variable("ENGINE")
     if value.lower() not in ("", "auto"):
         return choice, f"{name}={value} asks for it"
     if choice == "gpu":
         return choice, "PyCUDA imports and a GPU answers"
-    lacking = [name for name in ("NVIDIA driver", "GPU", "PyCUDA") if by_name[name].state == MISSING]
-    return choice, f"missing for the GPU: {', '.join(lacking)}" if lacking else "there is no NVIDIA GPU here"
+    lacking = [
+        name for name in ("NVIDIA driver", "GPU", "PyCUDA") if by_name[name].state == MISSING
+    ]
+    return (
+        choice,
+        f"missing for the GPU: {', '.join(lacking)}" if lacking else "there is no NVIDIA GPU here",
+    )
 
 
 def show(report: Report, what: str = "CUDA") -> None:
@@ -367,14 +456,23 @@ def show(report: Report, what: str = "CUDA") -> None:
     try:
         "✓✗–".encode(console.encoding)
     except UnicodeEncodeError:  # a terminal without these characters
-        marks = {OK: ("+", "green"), MISSING: ("x", "red"), UNUSED: ("-", "dim"), SLOW: ("?", "yellow")}
+        marks = {
+            OK: ("+", "green"),
+            MISSING: ("x", "red"),
+            UNUSED: ("-", "dim"),
+            SLOW: ("?", "yellow"),
+        }
     table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column(no_wrap=True)
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
     for finding in report.findings:
         mark, colour = marks[finding.state]
-        table.add_row(Text(mark, colour), Text(finding.what), Text(finding.found, "dim" if colour == "dim" else ""))
+        table.add_row(
+            Text(mark, colour),
+            Text(finding.what),
+            Text(finding.found, "dim" if colour == "dim" else ""),
+        )
     console.print(table)
     for finding in report.findings:
         if finding.remedy:
@@ -383,7 +481,9 @@ def show(report: Report, what: str = "CUDA") -> None:
     console.print()
     if report.ready:
         name = {"gpu": "GPU", "cpu": "CPU engine"}[report.engine]
-        console.print(Text(f"{what} runs here, on the {name}: {report.why}.", "bold green"), soft_wrap=True)
+        console.print(
+            Text(f"{what} runs here, on the {name}: {report.why}.", "bold green"), soft_wrap=True
+        )
         if report.engine == "cpu":
             console.print("Results and counts are real there; times are not GPU times.")
     else:

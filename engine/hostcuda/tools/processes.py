@@ -65,7 +65,9 @@ class Ended:
             return f"was interrupted after {self.seconds:.1f} s and stopped"
         if self.status < 0:
             with contextlib.suppress(ValueError):
-                return f"was ended by {signal.Signals(-self.status).name} after {self.seconds:.1f} s"
+                return (
+                    f"was ended by {signal.Signals(-self.status).name} after {self.seconds:.1f} s"
+                )
         return f"failed with exit status {self.status}" if self.status else ""
 
     @property
@@ -104,7 +106,9 @@ def engine(name: str | None) -> str:
     if name not in (None, "cpu", "gpu"):
         raise EngineError(f"engine = {name!r}: it must be cpu or gpu")
     if name == "gpu" and (missing := hostcuda.why_no_gpu()):
-        raise EngineError(f"there is no GPU to use: {missing}. The CPU engine counts and checks without one.")
+        raise EngineError(
+            f"there is no GPU to use: {missing}. The CPU engine counts and checks without one."
+        )
     return name or hostcuda.engine()
 
 
@@ -116,7 +120,9 @@ def split_options(text: str) -> list[str]:
         raise EngineError(f"the options {text!r} cannot be read: {error}") from None
 
 
-def program(script: str, arguments: Sequence[str], on: str, options: Sequence[str] = ()) -> list[str]:
+def program(
+    script: str, arguments: Sequence[str], on: str, options: Sequence[str] = ()
+) -> list[str]:
     """Return the command that runs a program: in Python, or in CUDA C++ with its host code.
 
     EngineError if there is no such file, if it is neither in Python nor in CUDA C++, or if nvcc does not compile it.
@@ -134,15 +140,26 @@ def program(script: str, arguments: Sequence[str], on: str, options: Sequence[st
     """
     path = Path(script).expanduser()
     if not path.is_file():
-        raise EngineError(f"there is no {'option or ' * script.startswith('-')}program {script}: give the path of a "
-                          "Python script that uses hostcuda, or of a .cu file with a main")
+        raise EngineError(
+            f"there is no {'option or ' * script.startswith('-')}program {script}: give the path of a "
+            "Python script that uses hostcuda, or of a .cu file with a main"
+        )
     if path.suffix == ".ipynb":
-        raise EngineError(f"{script} is a notebook, not a program: give a Python script that launches the kernels")
+        raise EngineError(
+            f"{script} is a notebook, not a program: give a Python script that launches the kernels"
+        )
     if path.suffix not in (".py", "", *_COMPILED):
-        raise EngineError(f"{script} is no program: give a Python script (.py), or CUDA C++ (.cu, .cpp) with a main")
+        raise EngineError(
+            f"{script} is no program: give a Python script (.py), or CUDA C++ (.cu, .cpp) with a main"
+        )
     if path.suffix not in _COMPILED:
         of_pycuda = on == "cpu" and _PYCUDA.search(path.read_text(errors="replace"))
-        return [sys.executable, *(["-m", "hostcuda.programs.pycuda"] if of_pycuda else []), str(path), *arguments]
+        return [
+            sys.executable,
+            *(["-m", "hostcuda.programs.pycuda"] if of_pycuda else []),
+            str(path),
+            *arguments,
+        ]
     if on == "cpu":
         words = [f"--options={shlex.join(options)}"] if options else []
         return [sys.executable, "-m", "hostcuda.programs.program", *words, str(path), *arguments]
@@ -165,7 +182,9 @@ def _compile(path: Path, options: Sequence[str]) -> str:
     """Compile a program with nvcc for this machine's GPU; return the path of the file, kept until this process ends."""
     nvcc = shutil.which("nvcc")
     if nvcc is None:
-        raise EngineError(f"nvcc, which compiles {path.name} for the GPU, is not on the path: install the CUDA toolkit")
+        raise EngineError(
+            f"nvcc, which compiles {path.name} for the GPU, is not on the path: install the CUDA toolkit"
+        )
     folder = Path(tempfile.mkdtemp(prefix="hostcuda-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     out = folder / path.stem
@@ -173,12 +192,19 @@ def _compile(path: Path, options: Sequence[str]) -> str:
     command = [nvcc, "-arch=native", "-lineinfo", *options, "-o", str(out), str(path)]
     result = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
     if result.returncode:
-        raise EngineError(f"nvcc does not compile {path}:\n{result.stderr.strip() or result.stdout.strip()}")
+        raise EngineError(
+            f"nvcc does not compile {path}:\n{result.stderr.strip() or result.stdout.strip()}"
+        )
     return str(out)
 
 
-def run(command: Sequence[str], environment: Mapping[str, str], timeout: float | None = None,
-        capture: bool = False, memory: int | None = None) -> Ended:
+def run(
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    timeout: float | None = None,
+    capture: bool = False,
+    memory: int | None = None,
+) -> Ended:
     """Run a program to its end, to the time limit, to Ctrl-C, or to the end of this process.
 
     Parameters
@@ -195,20 +221,40 @@ def run(command: Sequence[str], environment: Mapping[str, str], timeout: float |
         Bytes of the program and its child processes together: more, and they are killed.
     """
     if timeout is not None and not 0 < timeout < threading.TIMEOUT_MAX:
-        raise EngineError(f"a time limit of {timeout:g} s: give a positive number of seconds, or none")
-    path = os.pathsep.join(filter(None, [str(HOME), *_find_added_folders(), os.environ.get("PYTHONPATH")]))
-    limit = None if capture else os.environ.get("HOSTCUDA_OUTPUT_LIMIT")  # bytes: the option --output-limit
+        raise EngineError(
+            f"a time limit of {timeout:g} s: give a positive number of seconds, or none"
+        )
+    path = os.pathsep.join(
+        filter(None, [str(HOME), *_find_added_folders(), os.environ.get("PYTHONPATH")])
+    )
+    limit = (
+        None if capture else os.environ.get("HOSTCUDA_OUTPUT_LIMIT")
+    )  # bytes: the option --output-limit
     # The program writes to this process's own outputs; or into one text; or, with a limit, to threads that copy.
-    captured = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, "errors": "replace"}
+    captured = {
+        "stdout": subprocess.PIPE,
+        "stderr": subprocess.STDOUT,
+        "text": True,
+        "errors": "replace",
+    }
     limited = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     began = time.monotonic()
     process = subprocess.Popen(  # in a session of its own, so that a signal reaches its child processes, too
-        command, env={**os.environ, "PYTHONPATH": path, **environment}, start_new_session=True,
-        stdin=subprocess.DEVNULL if capture else None, preexec_fn=_make_parent_guard(),
+        command,
+        env={**os.environ, "PYTHONPATH": path, **environment},
+        start_new_session=True,
+        stdin=subprocess.DEVNULL if capture else None,
+        preexec_fn=_make_parent_guard(),
         **(captured if capture else limited if limit else {}),
     )
-    copiers = [threading.Thread(target=_copy_output, args=(stream, file, int(limit))) for stream, file in (
-        (process.stdout, 1), (process.stderr, 2))] if limit else []
+    copiers = (
+        [
+            threading.Thread(target=_copy_output, args=(stream, file, int(limit)))
+            for stream, file in ((process.stdout, 1), (process.stderr, 2))
+        ]
+        if limit
+        else []
+    )
     for copier in copiers:
         copier.start()
     if copiers:  # the copiers read the streams, not communicate()
@@ -221,7 +267,9 @@ def run(command: Sequence[str], environment: Mapping[str, str], timeout: float |
         status = process.returncode
     except (subprocess.TimeoutExpired, KeyboardInterrupt) as stop:
         _signal(process, signal.SIGINT)
-        with contextlib.suppress(subprocess.TimeoutExpired, KeyboardInterrupt):  # a second Ctrl-C does not wait
+        with contextlib.suppress(
+            subprocess.TimeoutExpired, KeyboardInterrupt
+        ):  # a second Ctrl-C does not wait
             process.communicate(timeout=_GRACE)
         _signal(process, signal.SIGKILL)  # to its child processes, too
         output = process.communicate()[0]  # what it had printed until then
@@ -254,13 +302,17 @@ def measure_memory(pid: int) -> int:
 
 def resident_bytes(process: Path) -> int:
     """Return the bytes of memory of a process, a folder of ``/proc``, without the files that it maps."""
-    return sum(1024 * int(kilobytes) for kilobytes in _RESIDENT.findall((process / "status").read_text()))
+    return sum(
+        1024 * int(kilobytes) for kilobytes in _RESIDENT.findall((process / "status").read_text())
+    )
 
 
 def bind_system() -> list[str]:
     """Return bubblewrap's options that show the system's programs and libraries, read-only, in a sandbox."""
     line = ["--ro-bind", "/usr", "/usr"]
-    for path in map(Path, ("/bin", "/sbin", "/lib", "/lib32", "/lib64")):  # most are links to folders in /usr
+    for path in map(
+        Path, ("/bin", "/sbin", "/lib", "/lib32", "/lib64")
+    ):  # most are links to folders in /usr
         if path.is_symlink():
             line += ["--symlink", os.readlink(path), str(path)]
         elif path.is_dir():
@@ -284,20 +336,31 @@ def _copy_output(pipe: BinaryIO, file: int, most: int) -> None:
             left = left[os.write(file, left) :]
         count += len(data)
     if count > most:
-        print(f"\nhostcuda: {count - most:,} more bytes were not printed (--output-limit {most})", file=sys.stderr)
+        print(
+            f"\nhostcuda: {count - most:,} more bytes were not printed (--output-limit {most})",
+            file=sys.stderr,
+        )
 
 
 def _find_added_folders() -> list[str]:
     """Return the folders on `sys.path` that are not Python's own: a program's packages may come from there."""
     python = (sys.prefix, sys.base_prefix)
-    return [folder for folder in sys.path if folder and not folder.startswith(python) and folder != os.getcwd()]
+    return [
+        folder
+        for folder in sys.path
+        if folder and not folder.startswith(python) and folder != os.getcwd()
+    ]
 
 
 def _make_parent_guard() -> Callable[[], None] | None:
     """Return a function for a new process to call first, so that Linux kills it when this one ends; None elsewhere."""
     if sys.platform != "linux":
         return None
-    parent, prctl, set_parent_death_signal = os.getpid(), ctypes.CDLL(None).prctl, 1  # 1: PR_SET_PDEATHSIG
+    parent, prctl, set_parent_death_signal = (
+        os.getpid(),
+        ctypes.CDLL(None).prctl,
+        1,
+    )  # 1: PR_SET_PDEATHSIG
 
     def request_signal():
         prctl(set_parent_death_signal, int(signal.SIGKILL))

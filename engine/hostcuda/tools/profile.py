@@ -30,7 +30,9 @@ from hostcuda.util.tables import HTML, table
 
 ABANDONED = "CPU engine, counted until it was abandoned"
 _ON_GPU = {"HOSTCUDA_ENGINE": "gpu"}
-_REGISTERS = "; registers: "  # in `source`, before the name of the compiler that the registers come from
+_REGISTERS = (
+    "; registers: "  # in `source`, before the name of the compiler that the registers come from
+)
 COUNTED, NCU, EVENTS = "CPU engine, counted", "ncu", "events, no counters"
 
 _TAKEN = NAMES["local_requests_address_taken"]
@@ -117,8 +119,10 @@ class Profile:
         counts = self.counts
         name = next((friendly for friendly, column in NAMES.items() if column == name), name)
         if name not in counts or not pd.api.types.is_numeric_dtype(counts[name]):
-            raise EngineError(f"no counter {name!r} in this profile; it has {', '.join(map(str, counts.columns[1:]))}. "
-                              f"{self.note}")
+            raise EngineError(
+                f"no counter {name!r} in this profile; it has {', '.join(map(str, counts.columns[1:]))}. "
+                f"{self.note}"
+            )
         rows = counts if which is None else self._find_rows(counts, which)
         if len(rows) != 1:
             names = ", ".join(map(str, counts[self.by]))
@@ -141,22 +145,32 @@ class Profile:
         if self.sites.empty:
             return self.sites
         keys = ["kernel", "file", "line", "space", "op", "size"]
-        counts = self.sites.drop(columns=["launch", "worst"], errors="ignore").groupby(keys, sort=False, dropna=False)
+        counts = self.sites.drop(columns=["launch", "worst"], errors="ignore").groupby(
+            keys, sort=False, dropna=False
+        )
         return counts.sum(min_count=1).reset_index()
 
     def traffic(self) -> HTML:
         """Return the columns of `summary` that are not all zero, as a table for a page or a terminal."""
         counts = self.summary()
         unused = [name for name in counts.columns[1:] if (counts[name] == 0).all()]
-        return table(counts, "Traffic", {name: TRAFFIC[name] for name in counts if name not in unused})
+        return table(
+            counts, "Traffic", {name: TRAFFIC[name] for name in counts if name not in unused}
+        )
 
     def summary(self) -> pd.DataFrame:
         """Return the columns of `counts` about memory traffic, with notes that explain them in ``attrs["note"]``."""
         counts = self.counts
         if len(counts):
             counts = counts[[name for name in TRAFFIC if name in counts]].copy()
-        compilers = sorted(set(self.table["source"].str.partition(_REGISTERS)[2]) - {""}) if len(counts) else ()
-        words = [text for name, text in _WORDS.items() if name in counts and (counts[name] > 0).any()]
+        compilers = (
+            sorted(set(self.table["source"].str.partition(_REGISTERS)[2]) - {""})
+            if len(counts)
+            else ()
+        )
+        words = [
+            text for name, text in _WORDS.items() if name in counts and (counts[name] > 0).any()
+        ]
         origin = (f"Registers and occupancy: {compiler}." for compiler in compilers)
         counts.attrs["note"] = " ".join([self.note, *words, *origin])
         return counts
@@ -165,12 +179,20 @@ class Profile:
         return repr(self.traffic()) if len(self.table) else self.note
 
     def _repr_html_(self) -> str:
-        return self.traffic()._repr_html_() if len(self.table) else f"<p>{html.escape(self.note)}</p>"
+        return (
+            self.traffic()._repr_html_() if len(self.table) else f"<p>{html.escape(self.note)}</p>"
+        )
 
 
-def profile_script(script: str, arguments: Sequence[str] = (), engine: str | None = None,
-                   timeout: float | None = None, capture: bool = False, nvcc: bool = True,
-                   options: Sequence[str] = ()) -> Profile:
+def profile_script(
+    script: str,
+    arguments: Sequence[str] = (),
+    engine: str | None = None,
+    timeout: float | None = None,
+    capture: bool = False,
+    nvcc: bool = True,
+    options: Sequence[str] = (),
+) -> Profile:
     """Count the launches of a Python program that uses `hostcuda`, or of a ``.cu`` program with its host code.
 
     Parameters
@@ -199,8 +221,14 @@ def profile_script(script: str, arguments: Sequence[str] = (), engine: str | Non
     return watch(command, engine, timeout, capture, nvcc)
 
 
-def watch(command: Sequence[str], engine: str | None = None, timeout: float | None = None, capture: bool = False,
-          nvcc: bool = True, estimate: bool = False) -> Profile:
+def watch(
+    command: Sequence[str],
+    engine: str | None = None,
+    timeout: float | None = None,
+    capture: bool = False,
+    nvcc: bool = True,
+    estimate: bool = False,
+) -> Profile:
     """Run a command and return the counters of its launches; with `estimate`, on the CPU engine, also their `works`."""
     if processes.engine(engine) == "cpu":
         records, modules, ended = recorded(command, timeout, capture)
@@ -212,8 +240,9 @@ def watch(command: Sequence[str], engine: str | None = None, timeout: float | No
         return _measure(command, folder, timeout, capture)
 
 
-def recorded(command: Sequence[str], timeout: float | None = None,
-             capture: bool = True) -> tuple[list[dict], list[dict], processes.Ended]:
+def recorded(
+    command: Sequence[str], timeout: float | None = None, capture: bool = True
+) -> tuple[list[dict], list[dict], processes.Ended]:
     """Run a command on the CPU engine; return how it ended, and before it two lists of dicts.
 
     The first has a `hostcuda.checking.LaunchRecord` per launch, the second ``module`` (its file), ``source``,
@@ -221,29 +250,58 @@ def recorded(command: Sequence[str], timeout: float | None = None,
     """
     with temporary.folder() as folder:
         out = folder / "launches"
-        environment = {"HOSTCUDA_ENGINE": "cpu", "HOSTCUDA_CHECK": "profile", "HOSTCUDA_CHECK_OUT": str(out)}
+        environment = {
+            "HOSTCUDA_ENGINE": "cpu",
+            "HOSTCUDA_CHECK": "profile",
+            "HOSTCUDA_CHECK_OUT": str(out),
+        }
         ended = processes.run(command, environment, timeout, capture)
         return processes.lines(out), processes.lines(out.with_name(f"{out.name}.modules")), ended
 
 
-def counted(records: Sequence[dict], ended: processes.Ended, modules: Sequence[dict] = ()) -> Profile:
+def counted(
+    records: Sequence[dict], ended: processes.Ended, modules: Sequence[dict] = ()
+) -> Profile:
     """Return the profile in the CPU engine's records, a dict per launch; from `modules` nvcc gives the registers."""
     rows, sites = [], []
-    figures, compiler, remark = _find_compiler_figures(records, () if ended.interrupted else modules)
+    figures, compiler, remark = _find_compiler_figures(
+        records, () if ended.interrupted else modules
+    )
     for number, record in enumerate(records):
-        rows.append({
-            "launch": number, "kernel": record["kernel"], "grid": tuple(record["grid"]),
-            "block": tuple(record["block"]), **record["counts"], **figures[number], "blocks": record["blocks"],
-            "blocks_counted": record["blocks_watched"], "source": ABANDONED if record.get("error") else COUNTED,
-        })
+        rows.append(
+            {
+                "launch": number,
+                "kernel": record["kernel"],
+                "grid": tuple(record["grid"]),
+                "block": tuple(record["block"]),
+                **record["counts"],
+                **figures[number],
+                "blocks": record["blocks"],
+                "blocks_counted": record["blocks_watched"],
+                "source": ABANDONED if record.get("error") else COUNTED,
+            }
+        )
         if figures[number]:
-            rows[-1]["source"] += f"{_REGISTERS}{compiler}"  # `Profile.summary` reads the compiler from there
-        rows[-1][_TAKEN] = rows[-1].get(_TAKEN) or np.nan  # 0 counted: the host's compiler may have removed some
-        sites += [{"launch": number, "kernel": record["kernel"], **site} for site in record.get("sites", ())]
+            rows[-1]["source"] += (
+                f"{_REGISTERS}{compiler}"  # `Profile.summary` reads the compiler from there
+            )
+        rows[-1][_TAKEN] = (
+            rows[-1].get(_TAKEN) or np.nan
+        )  # 0 counted: the host's compiler may have removed some
+        sites += [
+            {"launch": number, "kernel": record["kernel"], **site}
+            for site in record.get("sites", ())
+        ]
     note = f"Source: {COUNTED}.{remark}{_explain_register_refusals(rows)}"
-    if blind := sorted({" ".join(word.split()) for module in modules for word in _BLIND.findall(module["source"])}):
+    if blind := sorted(
+        {" ".join(word.split()) for module in modules for word in _BLIND.findall(module["source"])}
+    ):
         note += f" These counts cannot judge {', '.join(blind)}: what changes instructions shows in times."
-    failed = [f"launch {number}, {record['error']}" for number, record in enumerate(records) if record.get("error")]
+    failed = [
+        f"launch {number}, {record['error']}"
+        for number, record in enumerate(records)
+        if record.get("error")
+    ]
     if failed:
         note += f" Not counted to the end: {'; '.join(failed[:3])}{f'; {len(failed) - 3} more' * (len(failed) > 3)}."
     return _build_profile(rows, note, ended, sites)
@@ -264,14 +322,18 @@ def _explain_register_refusals(rows: Sequence[dict]) -> str:
     return "".join(sentences.values())
 
 
-def _find_compiler_figures(records: Sequence[dict], modules: Sequence[dict]) -> tuple[list[dict], str, str]:
+def _find_compiler_figures(
+    records: Sequence[dict], modules: Sequence[dict]
+) -> tuple[list[dict], str, str]:
     """Return a dict of nvcc's figures per launch, the compiler's name and target, and a remark; empty without nvcc."""
     rows = [{} for _ in records]
     if not modules or not nvcc_available():
         return rows, "", ""
     launched = {record["module"] for record in records}
     try:  # kernels: file of a module -> name of a kernel -> nvcc's figures; refused: sentences
-        kernels, refused = compile_modules(module for module in modules if module["module"] in launched)
+        kernels, refused = compile_modules(
+            module for module in modules if module["module"] in launched
+        )
     except KeyboardInterrupt:
         return rows, "", " nvcc was interrupted, so there are no registers."
     for row, record in zip(rows, records, strict=True):
@@ -279,9 +341,15 @@ def _find_compiler_figures(records: Sequence[dict], modules: Sequence[dict]) -> 
         if facts:
             share = occupancy_of(facts, record["block"], record["shared"])
             row |= {name: facts[name] for name in ("spill_store_bytes", "spill_load_bytes")}
-            row |= {NAMES["registers"]: facts["registers"], NAMES["static_shared_bytes"]: facts["shared_bytes"],
-                    "local_bytes": facts["stack_bytes"], NAMES["occupancy_pct"]: 100 * share}
-    remark = f" Kernels without registers were refused by nvcc: {'; '.join(refused)}" if refused else ""
+            row |= {
+                NAMES["registers"]: facts["registers"],
+                NAMES["static_shared_bytes"]: facts["shared_bytes"],
+                "local_bytes": facts["stack_bytes"],
+                NAMES["occupancy_pct"]: 100 * share,
+            }
+    remark = (
+        f" Kernels without registers were refused by nvcc: {'; '.join(refused)}" if refused else ""
+    )
     return rows, f"{nvcc_version()}, {ARCH}", remark
 
 
@@ -299,29 +367,54 @@ def _measure(command: Sequence[str], folder: Path, timeout: float | None, captur
             why = f"{error}; the engine 'cpu' counts without a GPU"
             return _time_launches(command, folder, timeout, capture, why)
         note += f" There are no counters because {error}."
-    rows = [{"launch": row.pop("index"), **row, "blocks": int(np.prod(row["grid"])),
-             "blocks_counted": int(np.prod(row["grid"])), "source": NCU} for row in launches]
+    rows = [
+        {
+            "launch": row.pop("index"),
+            **row,
+            "blocks": int(np.prod(row["grid"])),
+            "blocks_counted": int(np.prod(row["grid"])),
+            "source": NCU,
+        }
+        for row in launches
+    ]
     return _build_profile(rows, note, ended)
 
 
-def _time_launches(command: Sequence[str], folder: Path, timeout: float | None, capture: bool, why: str) -> Profile:
+def _time_launches(
+    command: Sequence[str], folder: Path, timeout: float | None, capture: bool, why: str
+) -> Profile:
     """Measure the times of a command's launches on a GPU with events; `why` says why there are no counters."""
     print(f"hostcuda: no counters, event times instead: {why}", file=sys.stderr)
     out = folder / "launches"
     program = [command[0], "-m", "hostcuda.gpu.launches", str(out), *command[1:]]
     ended = processes.run(program, _ON_GPU, timeout, capture)
     rows = []
-    for number, record in enumerate(processes.lines(out)):  # kernel, grid, block, time and figures, by friendly names
+    for number, record in enumerate(
+        processes.lines(out)
+    ):  # kernel, grid, block, time and figures, by friendly names
         row = {NAMES.get(name, name): value for name, value in record.items()}
-        rows.append({"launch": number, **row, "grid": tuple(row["grid"]), "block": tuple(row["block"]),
-                     "blocks": int(np.prod(row["grid"])), "blocks_counted": 0, "source": EVENTS})
+        rows.append(
+            {
+                "launch": number,
+                **row,
+                "grid": tuple(row["grid"]),
+                "block": tuple(row["block"]),
+                "blocks": int(np.prod(row["grid"])),
+                "blocks_counted": 0,
+                "source": EVENTS,
+            }
+        )
     return _build_profile(rows, f"Source: {EVENTS}. There are no counters because {why}.", ended)
 
 
-def _build_profile(rows: list[dict], note: str, ended: processes.Ended, sites: Sequence[dict] = ()) -> Profile:
+def _build_profile(
+    rows: list[dict], note: str, ended: processes.Ended, sites: Sequence[dict] = ()
+) -> Profile:
     """Return the profile of launches: `rows` become its table, with the columns in order, and `sites` its `sites`."""
     frame = pd.DataFrame(rows, columns=None if rows else [*_FIRST, *NAMES.values(), *_LAST])
     columns = [*_FIRST, *NAMES.values()]
     more = [name for name in frame if name not in columns and name not in _LAST]
     frame = frame[[name for name in (*columns, *more, *_LAST) if name in frame]]
-    return Profile(frame, pd.DataFrame(sites), note if rows else f"{note} No kernel was launched.", ended)
+    return Profile(
+        frame, pd.DataFrame(sites), note if rows else f"{note} No kernel was launched.", ended
+    )

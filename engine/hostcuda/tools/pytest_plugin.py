@@ -34,8 +34,12 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Replace each marked test in `items` by one that runs in a process of its own; pytest calls this hook."""
     if _REPORT not in os.environ:  # this is not such a process
-        items[:] = [_ChildTest.of(item) if isinstance(item, pytest.Function)
-                    and any(map(item.get_closest_marker, MARKERS)) else item for item in items]
+        items[:] = [
+            _ChildTest.of(item)
+            if isinstance(item, pytest.Function) and any(map(item.get_closest_marker, MARKERS))
+            else item
+            for item in items
+        ]
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
@@ -43,8 +47,12 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     if _REPORT in os.environ:
         with open(os.environ[_REPORT], "a", encoding="utf-8") as out:
             # Of a skipped test pytest has (file, line, reason).
-            reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longreprtext
-            out.write(json.dumps({"outcome": report.outcome, "when": report.when, "text": reason}) + "\n")
+            reason = (
+                report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longreprtext
+            )
+            out.write(
+                json.dumps({"outcome": report.outcome, "when": report.when, "text": reason}) + "\n"
+            )
 
 
 @pytest.fixture
@@ -58,7 +66,9 @@ def hostcuda_profile() -> Callable:
 
     def count(script, *arguments, **settings):
         """Return the profile of a program, without nvcc's figures; raise an EngineError if it fails."""
-        profile = profile_script(str(script), list(map(str, arguments)), capture=True, nvcc=False, **settings)
+        profile = profile_script(
+            str(script), list(map(str, arguments)), capture=True, nvcc=False, **settings
+        )
         profile.ended.require(str(script))
         return profile
 
@@ -72,7 +82,10 @@ class _ChildTest(pytest.Item):
     def of(cls, test: pytest.Function) -> _ChildTest:
         """Return the stand-in for a test, which pytest selects, skips and reports as it would the test."""
         item = cls.from_parent(test.parent, name=test.name, nodeid=test.nodeid)
-        item.obj, item.test = test.obj, test  # the conditions of skipif are evaluated in the test's module
+        item.obj, item.test = (
+            test.obj,
+            test,
+        )  # the conditions of skipif are evaluated in the test's module
         item.own_markers, item.keywords = test.own_markers, test.keywords
         return item
 
@@ -134,7 +147,9 @@ class _ChildTest(pytest.Item):
         if result.ended.interrupted:
             raise KeyboardInterrupt
         if not outcomes:
-            return result, [f"the test's process {result.ended.problem or 'ran no test'}:\n{result.ended.last_lines}"]
+            return result, [
+                f"the test's process {result.ended.problem or 'ran no test'}:\n{result.ended.last_lines}"
+            ]
         for outcome in outcomes:
             if outcome["outcome"] == "skipped":
                 pytest.skip(outcome["text"].removeprefix("Skipped: "))

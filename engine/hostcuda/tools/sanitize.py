@@ -26,11 +26,37 @@ from hostcuda.util.tables import table
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
 _STUCK = "waits in a loop for memory that nobody writes"  # as in runtime/spins.cpp
 _WARNING = re.compile(r"^(.+?):(\d+):.*\bwarning: .*", re.MULTILINE)
-_FAULTS = [-number for number in (signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL)]  # as exit statuses
-COLUMNS = ("tool", "kind", "kernel", "file", "line", "block", "thread", "other", "address", "size", "buffer", "count",
-           "launches", "message", "op", "remedy")
+_FAULTS = [
+    -number for number in (signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL)
+]  # as exit statuses
+COLUMNS = (
+    "tool",
+    "kind",
+    "kernel",
+    "file",
+    "line",
+    "block",
+    "thread",
+    "other",
+    "address",
+    "size",
+    "buffer",
+    "count",
+    "launches",
+    "message",
+    "op",
+    "remedy",
+)
 # The verdicts with their exit statuses. Ctrl-C makes it 130.
-STATUS = {"pass": 0, "unsafe": 1, "wrong result": 3, "compile error": 4, "refused": 5, "not checked": 6, "hang": 124}
+STATUS = {
+    "pass": 0,
+    "unsafe": 1,
+    "wrong result": 3,
+    "compile error": 4,
+    "refused": 5,
+    "not checked": 6,
+    "hang": 124,
+}
 
 
 @dataclass(repr=False)
@@ -75,14 +101,18 @@ class Findings:
     @property
     def outcome(self) -> tuple[str, str]:
         """The verdict, one of `STATUS`, and a sentence with the reason, often the summary that `verdict()` returns."""
-        messages = {event["kind"]: event["message"] for event in reversed(self.events)}  # the first of each kind
+        messages = {
+            event["kind"]: event["message"] for event in reversed(self.events)
+        }  # the first of each kind
         if self.ended.interrupted:
             return "not checked", f"the program {self.ended.problem}"
         if "compile error" in messages:
             return "compile error", messages["compile error"]
         if self.ended.status is None:  # stopped at the time limit
             return "hang", self.verdict()
-        if stuck := next((event["message"] for event in self.events if _STUCK in event["message"]), None):
+        if stuck := next(
+            (event["message"] for event in self.events if _STUCK in event["message"]), None
+        ):
             return "hang", stuck
         if len(self.table):
             return "unsafe", self.verdict()
@@ -106,11 +136,15 @@ class Findings:
         """Return what ``hostcuda sanitize --json`` prints, as a dict."""
         verdict, reason = self.outcome
         return {
-            "verdict": verdict.replace(" ", "_"), "status": self.status, "reason": reason,
+            "verdict": verdict.replace(" ", "_"),
+            "status": self.status,
+            "reason": reason,
             "checked": {"launches": self.launches, "complete": self.whole, "tools": self.tools},
             "program": {"status": self.ended.status, "seconds": round(self.ended.seconds, 2)},
             "events": list(self.events),
-            "findings": self.table.astype(object).where(self.table.notna(), None).to_dict("records"),
+            "findings": self.table.astype(object)
+            .where(self.table.notna(), None)
+            .to_dict("records"),
         }
 
     def __repr__(self) -> str:
@@ -128,21 +162,40 @@ class Findings:
             result = "no kernel was launched, so nothing was checked"
         elif self.launches:
             result += f" in {_format_launches(self.launches)}"
-        stopped = f"the program {self.ended.problem}: the rest was not checked" if self.ended.stopped else ""
+        stopped = (
+            f"the program {self.ended.problem}: the rest was not checked"
+            if self.ended.stopped
+            else ""
+        )
         return f"{', '.join(self.tools)}: {'; '.join(filter(None, (result, self.note, stopped)))}"
 
     def _repr_html_(self) -> str:
         if self.table.empty:
             return f"<p>{html.escape(self.verdict())}</p>"
         rows = self.table.to_dict("records")
-        frame = self.table.assign(where=[*map(_format_place, rows)], thread=[*map(_format_thread, rows)])
-        columns = {"kind": "error", "kernel": "kernel", "where": "place", "thread": "thread", "message": "message",
-                   "count": "count"}
+        frame = self.table.assign(
+            where=[*map(_format_place, rows)], thread=[*map(_format_thread, rows)]
+        )
+        columns = {
+            "kind": "error",
+            "kernel": "kernel",
+            "where": "place",
+            "thread": "thread",
+            "message": "message",
+            "count": "count",
+        }
         return table(frame, self.verdict(), columns)._repr_html_()
 
 
-def sanitize_script(script: str, arguments: Sequence[str] = (), tool: str = "all", engine: str | None = None,
-                    timeout: float | None = None, capture: bool = False, options: Sequence[str] = ()) -> Findings:
+def sanitize_script(
+    script: str,
+    arguments: Sequence[str] = (),
+    tool: str = "all",
+    engine: str | None = None,
+    timeout: float | None = None,
+    capture: bool = False,
+    options: Sequence[str] = (),
+) -> Findings:
     """Return the findings in a Python program that uses `hostcuda`, or in a ``.cu`` program with its host code.
 
     The parameters are those of `hostcuda.profile.profile_script`, and `tool`, one of `TOOLS` or "all". On a GPU each
@@ -155,19 +208,32 @@ def sanitize_script(script: str, arguments: Sequence[str] = (), tool: str = "all
     return watch(command, tool, engine, timeout, capture)
 
 
-def watch(command: Sequence[str], tool: str = "all", engine: str | None = None, timeout: float | None = None,
-          capture: bool = False) -> Findings:
+def watch(
+    command: Sequence[str],
+    tool: str = "all",
+    engine: str | None = None,
+    timeout: float | None = None,
+    capture: bool = False,
+) -> Findings:
     """Run a command under a tool of `TOOLS` or "all", for at most `timeout` seconds; return the findings."""
     tools = _choose_tools(tool)
     with temporary.folder() as folder:
         if processes.engine(engine) == "gpu":
             return _check_on_gpu(command, tools, folder, timeout, capture)
         out = folder / "launches"
-        environment = {"HOSTCUDA_ENGINE": "cpu", "HOSTCUDA_CHECK": ",".join(tools), "HOSTCUDA_CHECK_OUT": str(out)}
+        environment = {
+            "HOSTCUDA_ENGINE": "cpu",
+            "HOSTCUDA_CHECK": ",".join(tools),
+            "HOSTCUDA_CHECK_OUT": str(out),
+        }
         if "initcheck" in tools:  # the compiler knows of variables without a value
             environment["HOSTCUDA_WARNINGS"] = "1"
-        ended = processes.run(command, environment, timeout, capture)  # the engine writes both files as it goes on
-        return checked(processes.lines(out), tools, ended, processes.lines(out.with_name(f"{out.name}.events")))
+        ended = processes.run(
+            command, environment, timeout, capture
+        )  # the engine writes both files as it goes on
+        return checked(
+            processes.lines(out), tools, ended, processes.lines(out.with_name(f"{out.name}.events"))
+        )
 
 
 def _choose_tools(tool: str) -> tuple[str, ...]:
@@ -181,35 +247,66 @@ def prepare(tools: str, options: Sequence[str] = ()) -> None:
     """Compile the engine's own files for `tools`, separated by commas, into the cache, outside of any time limit."""
     program = "import sys; from hostcuda import checking; checking.engine_files(sys.argv[1:])"
     environment = {"HOSTCUDA_ENGINE": "cpu", "HOSTCUDA_CHECK": tools}
-    processes.run([sys.executable, "-c", program, *options], environment, capture=True).require("preparing the engine")
+    processes.run([sys.executable, "-c", program, *options], environment, capture=True).require(
+        "preparing the engine"
+    )
 
 
-def checked(records: Sequence[dict], tools: Sequence[str], ended: processes.Ended,
-            events: Sequence[dict] = ()) -> Findings:
+def checked(
+    records: Sequence[dict],
+    tools: Sequence[str],
+    ended: processes.Ended,
+    events: Sequence[dict] = (),
+) -> Findings:
     """Return the findings in the CPU engine's records, a `LaunchRecord`'s dict per launch, and in its events.
 
     An event is a dict with ``kind`` and ``message``: a "compile error", the "warnings" of a ``source``, a call that was
     "refused" or "failed". `Findings.outcome` takes its reason from them.
     """
     # Launches that were not checked to their end. After a finding, all blocks may have run nevertheless.
-    cut = [record for record in records if record.get("error")
-           and not (record["findings"] and record.get("blocks_watched") == record.get("blocks", -1))]
+    cut = [
+        record
+        for record in records
+        if record.get("error")
+        and not (record["findings"] and record.get("blocks_watched") == record.get("blocks", -1))
+    ]
     unexplained = [record["error"] for record in cut if not record["findings"]]
     note = f"{_format_launches(len(cut))} not checked to the end" if cut else ""
     if unexplained:
         note += f" ({unexplained[0]})"
-    unchecked = dict.fromkeys(sentence for record in records for sentence in record.get("unchecked", ()))
+    unchecked = dict.fromkeys(
+        sentence for record in records for sentence in record.get("unchecked", ())
+    )
     note = "; ".join(filter(None, [note, *unchecked]))
     whole = not unchecked and (ended.stopped or not unexplained)
     warnings = [event for event in events if event["kind"] == "warnings"]
-    unset = [row for event in warnings if "initcheck" in tools
-             for row in findings.of_warnings(event["message"], event["source"])]
+    unset = [
+        row
+        for event in warnings
+        if "initcheck" in tools
+        for row in findings.of_warnings(event["message"], event["source"])
+    ]
     warned = {line[0]: line for event in warnings for line in _WARNING.finditer(event["message"])}
     # The compiler's warnings come as one event per source; each becomes an event of its own.
-    split = [*({"kind": "warning", "message": text, "file": at[1], "line": int(at[2])} for text, at in warned.items()),
-             *(event for event in events if event["kind"] != "warnings")]
-    launched = sum(record.get("index", 0) >= 0 for record in records)  # the others are copies of the host
-    return Findings(_make_frame([*unset, *findings.of(records)]), launched, tuple(tools), ended, note, whole, split)
+    split = [
+        *(
+            {"kind": "warning", "message": text, "file": at[1], "line": int(at[2])}
+            for text, at in warned.items()
+        ),
+        *(event for event in events if event["kind"] != "warnings"),
+    ]
+    launched = sum(
+        record.get("index", 0) >= 0 for record in records
+    )  # the others are copies of the host
+    return Findings(
+        _make_frame([*unset, *findings.of(records)]),
+        launched,
+        tuple(tools),
+        ended,
+        note,
+        whole,
+        split,
+    )
 
 
 def _format_launches(count: int) -> str:
@@ -217,33 +314,57 @@ def _format_launches(count: int) -> str:
     return f"{count:,} launch{'es' * (count != 1)}"
 
 
-def _check_on_gpu(command: Sequence[str], tools: Sequence[str], folder: Path, timeout: float | None,
-                  capture: bool) -> Findings:
+def _check_on_gpu(
+    command: Sequence[str], tools: Sequence[str], folder: Path, timeout: float | None, capture: bool
+) -> Findings:
     """Check a command on a GPU with compute-sanitizer, in one run per tool, with its logs in `folder`."""
     cache, launched = folder / "cache", folder / "launched"
     cache.mkdir()  # not PyCUDA's own, which has kernels that were compiled without line numbers
-    environment = {"HOSTCUDA_ENGINE": "gpu", "NVCC_APPEND_FLAGS": "-lineinfo", "PYCUDA_CACHE_DIR": str(cache)}
+    environment = {
+        "HOSTCUDA_ENGINE": "gpu",
+        "NVCC_APPEND_FLAGS": "-lineinfo",
+        "PYCUDA_CACHE_DIR": str(cache),
+    }
     script = not processes.is_compiled(command) and command[1] != "-m"
     if script:  # a Python program, whose launches can be counted
-        command = [command[0], "-m", "hostcuda.gpu.launches", "--count", str(launched), *command[1:]]
+        command = [
+            command[0],
+            "-m",
+            "hostcuda.gpu.launches",
+            "--count",
+            str(launched),
+            *command[1:],
+        ]
     rows, finished = [], []
     for tool in tools:
         log = folder / tool
-        ended = processes.run(nsight.sanitizer_command(command, tool, log), environment, timeout, capture)
+        ended = processes.run(
+            nsight.sanitizer_command(command, tool, log), environment, timeout, capture
+        )
         finished.append(tool)
         text = log.read_text(errors="replace") if log.is_file() else ""
-        rows += [{**finding, "source": "compute-sanitizer"} for finding in nsight.read_sanitizer(text, tool)]
+        rows += [
+            {**finding, "source": "compute-sanitizer"}
+            for finding in nsight.read_sanitizer(text, tool)
+        ]
         if ended.stopped:
             break
-    none = script and not (launched.is_file() and launched.stat().st_size)  # child processes are not counted
+    none = script and not (
+        launched.is_file() and launched.stat().st_size
+    )  # child processes are not counted
     note = "the program itself launched no kernel" if none else ""
     return Findings(_make_frame(rows), 0 if none else None, tuple(finished), ended, note)
 
 
 def _make_frame(rows: list[dict]) -> pd.DataFrame:
     """Return findings as a table with the columns of `Findings.table`; an unknown file is "", an unknown line 0."""
-    frame = pd.DataFrame([{"remedy": "", **row, "file": row["file"] or "", "line": row["line"] or 0} for row in rows],
-                         columns=[*COLUMNS, "source"])
+    frame = pd.DataFrame(
+        [
+            {"remedy": "", **row, "file": row["file"] or "", "line": row["line"] or 0}
+            for row in rows
+        ],
+        columns=[*COLUMNS, "source"],
+    )
     return frame.astype({"line": int, "count": int})
 
 
@@ -258,7 +379,9 @@ def _format_place(row: dict) -> str:
 
 def _format_thread(row: dict) -> str:
     """Return a finding's "thread (x,y,z) of block (x,y,z)", or "" if the thread is not known."""
-    if row["thread"] is None or row["thread"] != row["thread"]:  # None, or the NaN that pandas makes of it
+    if (
+        row["thread"] is None or row["thread"] != row["thread"]
+    ):  # None, or the NaN that pandas makes of it
         return ""
     block, thread = (",".join(map(str, row[name])) for name in ("block", "thread"))
     return f"thread ({thread}) of block ({block})"
@@ -266,7 +389,9 @@ def _format_thread(row: dict) -> str:
 
 def _format_finding(row: dict) -> str:
     """Return a finding in several lines: what and where, the threads, the memory, how often, the remedy."""
-    lines = [f"{row['kind']} in {row['kernel'] or 'a kernel'} at {_format_place(row)}: {row['message']}"]
+    lines = [
+        f"{row['kind']} in {row['kernel'] or 'a kernel'} at {_format_place(row)}: {row['message']}"
+    ]
     if who := _format_thread(row):
         lines.append(f"  by {who}")
     if isinstance(row["other"], dict):
@@ -276,12 +401,27 @@ def _format_finding(row: dict) -> str:
     if buffer := row["buffer"] if isinstance(row["buffer"], dict) else None:
         missed, shared = buffer["missed_by"], "dynamic shared memory"
         name = buffer.get("name") or (shared if shared in row["message"] else "")
-        side = f"{missed:,} bytes beyond the end of" if missed > 0 else f"{-missed:,} bytes before" if missed else "in"
+        side = (
+            f"{missed:,} bytes beyond the end of"
+            if missed > 0
+            else f"{-missed:,} bytes before"
+            if missed
+            else "in"
+        )
         extent = f"{side} the {buffer['bytes']:,} bytes"
-        lines += [f"  {extent} of {name}" if name else
-                  f"  address {int(row['address']):#x}, {extent} at {buffer['base']:#x}"] if missed or not name else []
+        lines += (
+            [
+                f"  {extent} of {name}"
+                if name
+                else f"  address {int(row['address']):#x}, {extent} at {buffer['base']:#x}"
+            ]
+            if missed or not name
+            else []
+        )
     if row["count"] > 1:
-        several = f" in {row['launches']:,} launches" if row["launches"] and row["launches"] > 1 else ""
+        several = (
+            f" in {row['launches']:,} launches" if row["launches"] and row["launches"] > 1 else ""
+        )
         lines.append(f"  {row['count']:,} such accesses{several}")
     lines += [f"  remedy: {row['remedy']}"] if row["remedy"] else []
     return "\n".join(lines)

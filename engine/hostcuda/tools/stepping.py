@@ -97,12 +97,19 @@ def why_not() -> str:
     if not instrument.can_instrument():
         return "a thread can be followed on x86-64 processors alone"
     if toolchain.is_clang(toolchain.find()):
-        return "a thread can be followed with g++ alone, and the compiler here is clang: set CXX=g++"
+        return (
+            "a thread can be followed with g++ alone, and the compiler here is clang: set CXX=g++"
+        )
     return ""
 
 
-def follow(launch: Callable[[], None], function, thread: Sequence[int], block: Sequence[int] = (0, 0, 0),
-           before: int = 0) -> list[Step]:
+def follow(
+    launch: Callable[[], None],
+    function,
+    thread: Sequence[int],
+    block: Sequence[int] = (0, 0, 0),
+    before: int = 0,
+) -> list[Step]:
     """Follow one thread of a launch.
 
     Parameters
@@ -130,7 +137,9 @@ def follow(launch: Callable[[], None], function, thread: Sequence[int], block: S
         The kernel fails.
     """
     if TOOLS != ("step",):
-        raise EngineError("a thread is followed in check mode alone: set HOSTCUDA_CHECK=step before the first import")
+        raise EngineError(
+            "a thread is followed in check mode alone: set HOSTCUDA_CHECK=step before the first import"
+        )
     if why := why_not():
         raise EngineError(why)
     with open(function._module._path, "rb") as file:
@@ -138,7 +147,9 @@ def follow(launch: Callable[[], None], function, thread: Sequence[int], block: S
         code = _Code(stops.read(elf), *dwarf.read_functions(elf))
     runs = [_run(launch, code, thread, block, before, pattern) for pattern in _PATTERNS]
     if [event.key for event in runs[0]] != [event.key for event in runs[1]]:
-        raise EngineError("what this thread does depends on memory that has not been set: initcheck names the access")
+        raise EngineError(
+            "what this thread does depends on memory that has not been set: initcheck names the access"
+        )
     return _build_steps(code, *runs)
 
 
@@ -168,7 +179,12 @@ class _Event:
 class _Code:
     """The stops of a file, and the variables that are known at each."""
 
-    def __init__(self, all_stops: list[stops.Stop], functions: list[dwarf.Function], variables: dict[str, dwarf.Type]):
+    def __init__(
+        self,
+        all_stops: list[stops.Stop],
+        functions: list[dwarf.Function],
+        variables: dict[str, dwarf.Type],
+    ):
         """Find what is known at each statement: `at` maps its place to (stop, function, lowest offset, variables).
 
         The stops are calls that were inserted into the code: before a statement, where a function has got its frame
@@ -181,33 +197,54 @@ class _Code:
         rows = []
         for stop in all_stops:
             pc = stop.place - stops.LEAD  # where the statement's own code begins
-            inside = next((function for function in functions if function.low <= pc < function.high), None)
+            inside = next(
+                (function for function in functions if function.low <= pc < function.high), None
+            )
             if stop.kind == stops.ENTERED:
                 rows.append((stop.place, stop.kind, 0, stop.bytes))
             elif stop.kind == stops.BEGAN and inside:
-                rows += [(stop.place, stop.kind, variable.offset, variable.type.size) for variable in inside.variables
-                         if variable.block and variable.low == pc]
+                rows += [
+                    (stop.place, stop.kind, variable.offset, variable.type.size)
+                    for variable in inside.variables
+                    if variable.block and variable.low == pc
+                ]
             elif inside:
-                visible = [variable for variable in inside.variables if variable.low <= pc < variable.high]
+                visible = [
+                    variable for variable in inside.variables if variable.low <= pc < variable.high
+                ]
                 low = min((variable.offset for variable in visible), default=0)
-                high = max((variable.offset + variable.type.size for variable in visible), default=0)
+                high = max(
+                    (variable.offset + variable.type.size for variable in visible), default=0
+                )
                 self.at[stop.place] = stop, inside, low, visible
                 rows.append((stop.place, stop.kind, low, high - low))
         self.table = b"".join(_STOP.pack(*row) for row in rows)
 
 
-def _run(launch: Callable[[], None], code: _Code, thread: Sequence[int], block: Sequence[int], before: int,
-         pattern: int) -> list[_Event]:
+def _run(
+    launch: Callable[[], None],
+    code: _Code,
+    thread: Sequence[int],
+    block: Sequence[int],
+    before: int,
+    pattern: int,
+) -> list[_Event]:
     """Follow a thread in the launch after `before` others; return its events. Unset memory gets the byte `pattern`."""
     library, three = native.library(), ctypes.c_uint * 3
     count = ctypes.c_size_t(len(code.table) // _STOP.size)
-    library.hc_step(three(*block), three(*thread), before, pattern, code.table, count)  # which thread to log, and how
+    library.hc_step(
+        three(*block), three(*thread), before, pattern, code.table, count
+    )  # which thread to log, and how
     try:
         launch()
     except LaunchError as error:  # the runtime abandons a launch when the thread has ended
         if _ENDED not in str(error):
             raise
-    log, events, at = ctypes.c_void_p(), [], 0  # the log: per event an `_EVENT`, then the bytes of its data
+    log, events, at = (
+        ctypes.c_void_p(),
+        [],
+        0,
+    )  # the log: per event an `_EVENT`, then the bytes of its data
     library.hc_step_log.restype = ctypes.c_size_t
     used = library.hc_step_log(ctypes.byref(log))
     text = ctypes.string_at(log, used) if used else b""
@@ -215,7 +252,9 @@ def _run(launch: Callable[[], None], code: _Code, thread: Sequence[int], block: 
         place, kind, size, space, where, base, extent, name = _EVENT.unpack_from(text, at)
         at += _EVENT.size
         variable = ctypes.string_at(name).decode(errors="replace") if name else ""
-        events.append(_Event(place, kind, space, where, base, extent, variable, text[at : at + size]))
+        events.append(
+            _Event(place, kind, space, where, base, extent, variable, text[at : at + size])
+        )
         at += -(-size // 8) * 8  # the next event is aligned to 8 bytes
     return events
 
@@ -225,35 +264,65 @@ def _compare_bytes(event: _Event, twin: _Event) -> bytes:
     return bytes(a == b for a, b in zip(event.data, twin.data, strict=True))
 
 
-def _build_access(code: _Code, function: dwarf.Function, variables: dict, event: _Event, twin: _Event) -> Access:
+def _build_access(
+    code: _Code, function: dwarf.Function, variables: dict, event: _Event, twin: _Event
+) -> Access:
     """Return the access of an event. `twin`: the event in the other run; `variables`: the thread's values by name.
 
     Types by name have `function.shared`, of its ``__shared__`` variables, and `code.variables`, of the global ones.
     """
     # Its value's type is known from the variable that it accesses, or from a pointer of the thread into the allocation.
-    variable_type = function.shared.get(event.name) or code.variables.get(event.name) if event.name else None
-    pointers = (value.target for value in variables.values() if isinstance(value, Pointer)
-                and 0 <= value.address - event.base < event.bytes and not event.name)
-    element = dwarf.find_element_type(variable_type or next(filter(None, pointers), None), len(event.data))
+    variable_type = (
+        function.shared.get(event.name) or code.variables.get(event.name) if event.name else None
+    )
+    pointers = (
+        value.target
+        for value in variables.values()
+        if isinstance(value, Pointer)
+        and 0 <= value.address - event.base < event.bytes
+        and not event.name
+    )
+    element = dwarf.find_element_type(
+        variable_type or next(filter(None, pointers), None), len(event.data)
+    )
     value = dwarf.decode(element, event.data, _compare_bytes(event, twin)) if element else None
     shape = variable_type.shape if variable_type else ()
-    return Access(_OPERATIONS[event.kind - 1], _SPACES[event.space], event.name, shape, event.base, event.bytes,
-                  event.where, len(event.data), value)
+    return Access(
+        _OPERATIONS[event.kind - 1],
+        _SPACES[event.space],
+        event.name,
+        shape,
+        event.base,
+        event.bytes,
+        event.where,
+        len(event.data),
+        value,
+    )
 
 
 def _build_steps(code: _Code, run: list[_Event], other_run: list[_Event]) -> list[Step]:
     """Return the steps of a followed thread from the events of two runs; bytes that differ between them are not set."""
     steps: list[Step] = []
-    open_calls: list[tuple[int, int]] = []  # (frame pointer, number) of the calls that run, the outermost first
+    open_calls: list[
+        tuple[int, int]
+    ] = []  # (frame pointer, number) of the calls that run, the outermost first
     open_steps: dict[int, Step] = {}  # number of a call -> its last step
-    last, calls, function = 0, 0, None  # the place of the last statement, how many calls there were, the function
+    last, calls, function = (
+        0,
+        0,
+        None,
+    )  # the place of the last statement, how many calls there were, the function
     for event, twin in zip(run, other_run, strict=True):
         if event.kind:
             if steps:
-                steps[-1].accesses.append(_build_access(code, function, steps[-1].before, event, twin))
+                steps[-1].accesses.append(
+                    _build_access(code, function, steps[-1].before, event, twin)
+                )
             continue
         stop, function, low, visible = code.at[event.place]
-        while open_calls and open_calls[-1][0] < event.where:  # the stack grows down: these calls have returned
+        while (
+            open_calls and open_calls[-1][0] < event.where
+        ):  # the stack grows down: these calls have returned
             open_calls.pop()
         if not open_calls or open_calls[-1][0] != event.where:
             open_calls.append((event.where, calls))
@@ -261,7 +330,12 @@ def _build_steps(code: _Code, run: list[_Event], other_run: list[_Event]) -> lis
         call = open_calls[-1][1]
         step = open_steps.get(call)
         # Another statement of the same line, unless the code jumped back: then the line runs once more.
-        if step and step is steps[-1] and (step.file, step.line) == (stop.file, stop.line) and event.place > last:
+        if (
+            step
+            and step is steps[-1]
+            and (step.file, step.line) == (stop.file, stop.line)
+            and event.place > last
+        ):
             last = event.place
             continue
         last = event.place

@@ -22,7 +22,9 @@ def require_writable(folder: Path) -> None:
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
-        raise EngineError(f"cannot write to {folder}: {error.strerror}. Choose another folder.") from None
+        raise EngineError(
+            f"cannot write to {folder}: {error.strerror}. Choose another folder."
+        ) from None
 
 
 def require_place(file: Path | None) -> None:
@@ -33,14 +35,20 @@ def require_place(file: Path | None) -> None:
     if file is None:
         return
     if file.is_symlink() or (file.exists() and not file.is_file()):  # a table would replace it
-        raise EngineError(f"{file} is a {'folder: name a file in it' if file.is_dir() else 'link or a device'}")
+        raise EngineError(
+            f"{file} is a {'folder: name a file in it' if file.is_dir() else 'link or a device'}"
+        )
     if not file.parent.is_dir():
-        raise EngineError(f"there is no folder {file.parent} for {file.name}: make it, or choose another")
+        raise EngineError(
+            f"there is no folder {file.parent} for {file.name}: make it, or choose another"
+        )
     require_writable(file.parent)
     content = file.read_bytes() if file.is_file() else b""
     # An earlier table has one of these columns in its first line.
     if content and not {b"kernel", b"label"} & {*content.partition(b"\n")[0].strip().split(b",")}:
-        raise EngineError(f"{file} is there, and is no table of an earlier run: remove it, or choose another name")
+        raise EngineError(
+            f"{file} is there, and is no table of an earlier run: remove it, or choose another name"
+        )
 
 
 def private(folder: Path, variable: str = "HOSTCUDA_CACHE_DIR") -> Path:
@@ -65,7 +73,9 @@ def private(folder: Path, variable: str = "HOSTCUDA_CACHE_DIR") -> Path:
             problem = f"can be changed by other users (if all in it is yours, chmod go-w {folder})"
         else:
             return folder
-    raise EngineError(f"the cache folder {folder} {problem}: set {variable} to a folder of your own")
+    raise EngineError(
+        f"the cache folder {folder} {problem}: set {variable} to a folder of your own"
+    )
 
 
 @contextlib.contextmanager
@@ -121,5 +131,7 @@ def write(path: Path | str, content: str | bytes) -> Path:
     try:
         publish(content.encode() if isinstance(content, str) else content, path)
     except OSError as error:
-        raise EngineError(f"cannot write {path}: {error.strerror}. Choose a folder that you may write to.") from None
+        raise EngineError(
+            f"cannot write {path}: {error.strerror}. Choose a folder that you may write to."
+        ) from None
     return path

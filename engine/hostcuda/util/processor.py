@@ -28,7 +28,12 @@ def name() -> str:
 
 def instruction_sets() -> set[str]:
     """Return the instruction sets, by Linux's names: "avx2", "asimd"."""
-    return {word for key in ("flags", "Features") for value in facts().get(key, ()) for word in value.split()}
+    return {
+        word
+        for key in ("flags", "Features")
+        for value in facts().get(key, ())
+        for word in value.split()
+    }
 
 
 def clock_hz() -> float:
@@ -43,6 +48,12 @@ def clock_hz() -> float:
 def cache_bytes() -> dict[int, int]:
     """Map Linux's index of each cache of the first processor to its size in bytes; empty if not reported."""
     units = {"K": 2**10, "M": 2**20, "G": 2**30}  # Linux writes "32K"
-    sizes = {int(file.parent.name.removeprefix("index")): file.read_text().strip()
-             for file in _CPU.glob("cache/index*/size")}
-    return {index: int(size[:-1]) * units[size[-1]] for index, size in sizes.items() if size[-1:] in units}
+    sizes = {
+        int(file.parent.name.removeprefix("index")): file.read_text().strip()
+        for file in _CPU.glob("cache/index*/size")
+    }
+    return {
+        index: int(size[:-1]) * units[size[-1]]
+        for index, size in sizes.items()
+        if size[-1:] in units
+    }

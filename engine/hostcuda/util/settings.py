@@ -39,6 +39,12 @@ def of_user(name: str, parent: str, default: str, folder: str) -> Path:
     """
     place = os.environ.get(name)
     try:
-        return Path(place).expanduser() if place else Path(os.environ.get(parent) or default).expanduser() / folder
+        return (
+            Path(place).expanduser()
+            if place
+            else Path(os.environ.get(parent) or default).expanduser() / folder
+        )
     except RuntimeError:  # neither HOME nor an entry in the list of users
-        raise EngineError(f"this user has no home folder: set {name} to a place of your own") from None
+        raise EngineError(
+            f"this user has no home folder: set {name} to a place of your own"
+        ) from None

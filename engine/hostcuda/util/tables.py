@@ -31,7 +31,9 @@ def three(value: float) -> str:
     if value == 0:
         return "0"
     digits = 2 - math.floor(math.log10(abs(value)))  # behind the point; negative for 1,234
-    if abs(round(value, digits)) >= 10 ** (3 - digits):  # rounding adds one before the point: 9.995 is 10.0
+    if abs(round(value, digits)) >= 10 ** (
+        3 - digits
+    ):  # rounding adds one before the point: 9.995 is 10.0
         digits -= 1
     return f"{value:,.{max(0, digits)}f}"
 
@@ -48,8 +50,12 @@ def cell(name: str, value: object) -> str:
     return f"{value:,.0f}" if float(value).is_integer() else three(value)
 
 
-def table(frame: pd.DataFrame, caption: str, columns: Mapping[str, str],
-          form: Callable[[str, object], str] = cell) -> HTML:
+def table(
+    frame: pd.DataFrame,
+    caption: str,
+    columns: Mapping[str, str],
+    form: Callable[[str, object], str] = cell,
+) -> HTML:
     """Make a table for a page.
 
     Parameters
@@ -69,15 +75,25 @@ def table(frame: pd.DataFrame, caption: str, columns: Mapping[str, str],
     """
     note = frame.attrs.get("note", "")
     if missing := [name for name in columns if name not in frame.columns]:
-        raise EngineError(f"no column {missing[0]!r} in this table; it has {', '.join(map(str, frame.columns))}")
+        raise EngineError(
+            f"no column {missing[0]!r} in this table; it has {', '.join(map(str, frame.columns))}"
+        )
     import pandas as pd
 
-    texts = pd.DataFrame({heading: [form(name, v) for v in frame[name]] for name, heading in columns.items()})
-    full = html.escape(caption) + (f'<div class="lab-note">{html.escape(note)}</div>' if note else "")
+    texts = pd.DataFrame(
+        {heading: [form(name, v) for v in frame[name]] for name, heading in columns.items()}
+    )
+    full = html.escape(caption) + (
+        f'<div class="lab-note">{html.escape(note)}</div>' if note else ""
+    )
     are_numbers = [pd.api.types.is_numeric_dtype(frame[name]) for name in columns]
-    rows = "".join(_format_row(cells, are_numbers, "td") for cells in texts.itertuples(index=False, name=None))
-    page = (f'<table class="lab-table"><caption style="text-align:left">{full}</caption>'
-            f"<thead>{_format_row(texts.columns, are_numbers, 'th')}</thead><tbody>{rows}</tbody></table>")
+    rows = "".join(
+        _format_row(cells, are_numbers, "td") for cells in texts.itertuples(index=False, name=None)
+    )
+    page = (
+        f'<table class="lab-table"><caption style="text-align:left">{full}</caption>'
+        f"<thead>{_format_row(texts.columns, are_numbers, 'th')}</thead><tbody>{rows}</tbody></table>"
+    )
     lines = [line for line in (caption, note, texts.to_string(index=False)) if line]
     return HTML(page, "\n".join(lines))
 
@@ -85,6 +101,11 @@ def table(frame: pd.DataFrame, caption: str, columns: Mapping[str, str],
 def _format_row(cells: Iterable, are_numbers: Iterable[bool], tag: str) -> str:
     """Return a row of HTML with the elements `tag` ("td", "th"); `are_numbers` says which columns hold numbers."""
     # Text is to the left, which JupyterLab would put to the right; the class "figure" is for the page's style sheet.
-    sides = (' class="figure"' if is_number else ' style="text-align:left"' for is_number in are_numbers)
-    filled = (f"<{tag}{side}>{html.escape(str(text))}</{tag}>" for side, text in zip(sides, cells, strict=True))
+    sides = (
+        ' class="figure"' if is_number else ' style="text-align:left"' for is_number in are_numbers
+    )
+    filled = (
+        f"<{tag}{side}>{html.escape(str(text))}</{tag}>"
+        for side, text in zip(sides, cells, strict=True)
+    )
     return "<tr>" + "".join(filled) + "</tr>"

@@ -12,7 +12,9 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from hostcuda.util.files import fcntl  # None if there are no locks: then the folders of a killed process stay
+from hostcuda.util.files import (
+    fcntl,
+)  # None if there are no locks: then the folders of a killed process stay
 
 PREFIX = "hostcuda-tmp-"
 
@@ -50,7 +52,9 @@ def _lock(path: Path) -> int:
     handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if not os.path.samestat(os.fstat(handle), os.stat(path)):  # it was removed, and made again, before the lock
+        if not os.path.samestat(
+            os.fstat(handle), os.stat(path)
+        ):  # it was removed, and made again, before the lock
             raise FileNotFoundError(path)
     except BaseException:
         os.close(handle)

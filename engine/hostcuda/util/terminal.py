@@ -12,7 +12,15 @@ from typer.core import TyperGroup
 from hostcuda.errors import EngineError
 
 # What may be wrong with any path: a message, and no error of this program.
-_PATH_ERRORS = (errno.ENAMETOOLONG, errno.ELOOP, errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS)
+_PATH_ERRORS = (
+    errno.ENAMETOOLONG,
+    errno.ELOOP,
+    errno.ENOSPC,
+    errno.EDQUOT,
+    errno.EACCES,
+    errno.EPERM,
+    errno.EROFS,
+)
 
 
 class _Commands(TyperGroup):
@@ -36,20 +44,29 @@ def application(name: str, version: str, about: str) -> typer.Typer:
         The first lines of its help.
     """
     app = typer.Typer(
-        name=name, cls=_Commands, help=about,
+        name=name,
+        cls=_Commands,
+        help=about,
         epilog="HOSTCUDA_ENGINE=cpu or gpu chooses the engine; by default it is the GPU where there is one.",
         context_settings={"help_option_names": ["-h", "--help"]},
-        no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None)
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+    )
 
     def show_version(is_given: bool) -> None:  # typer calls it before it looks at the sub-command
         if is_given:
             print(f"{name} {version}")
             raise typer.Exit
 
-    option = typer.Option("--version", callback=show_version, is_eager=True, help="Print the version and stop.")
+    option = typer.Option(
+        "--version", callback=show_version, is_eager=True, help="Print the version and stop."
+    )
 
     @app.callback()
-    def options(version: Annotated[bool, option] = False) -> None:  # typer reads --version from this signature
+    def options(
+        version: Annotated[bool, option] = False,
+    ) -> None:  # typer reads --version from this signature
         pass
 
     return app
@@ -60,19 +77,31 @@ def run(app: Callable, name: str) -> None:
 
     The exit status is then 1, or 130.
     """
-    for stream in (sys.stdout, sys.stderr):  # a terminal without some of our characters gets question marks
+    for stream in (
+        sys.stdout,
+        sys.stderr,
+    ):  # a terminal without some of our characters gets question marks
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")
     try:
         with warnings.catch_warnings():
-            warnings.showwarning = lambda message, *_: print(f"{name}: warning: {message}", file=sys.stderr)
+            warnings.showwarning = lambda message, *_: print(
+                f"{name}: warning: {message}", file=sys.stderr
+            )
             app(prog_name=name)
     except Exception as error:
         if isinstance(error, OSError) and error.errno in _PATH_ERRORS:
-            path = error.filename2 or error.filename  # filename2 is set for a copy: the file that was written
+            path = (
+                error.filename2 or error.filename
+            )  # filename2 is set for a copy: the file that was written
             fail(name, f"{path}: {error.strerror}" if path else error.strerror)
-        package = type(error).__module__.partition(".")[0]  # an exception of these: the user's program
-        if not isinstance(error, EngineError) and package not in ("pycuda", "hostcuda"):  # an error of this program
+        package = type(error).__module__.partition(".")[
+            0
+        ]  # an exception of these: the user's program
+        if not isinstance(error, EngineError) and package not in (
+            "pycuda",
+            "hostcuda",
+        ):  # an error of this program
             raise
         fail(name, str(error))
 
@@ -80,7 +109,12 @@ def run(app: Callable, name: str) -> None:
 def fail(name: str, message: str) -> NoReturn:
     """Print a message of the command `name`, with its arguments' line breaks escaped, and exit with status 1."""
     # Of an argument "a\nb/c.py", the message may also name the folder alone.
-    for given in (part for word in sys.argv for part in (word, word.rpartition("/")[0]) if not part.isprintable()):
+    for given in (
+        part
+        for word in sys.argv
+        for part in (word, word.rpartition("/")[0])
+        if not part.isprintable()
+    ):
         message = message.replace(given, repr(given)[1:-1])
     print(f"{name}: {message}", file=sys.stderr)
     raise SystemExit(1)

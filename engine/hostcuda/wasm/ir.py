@@ -13,25 +13,40 @@ from collections.abc import Callable, Iterator
 
 from hostcuda.check.instrument import Block, order_blocks
 
-Place = tuple[str | None, int | None, bool]  # as in hostcuda.check.records: file, line, whether it is inside a header
+Place = tuple[
+    str | None, int | None, bool
+]  # as in hostcuda.check.records: file, line, whether it is inside a header
 
 _NAME = r'@("[^"]+"|[\w.$-]+)'
 _LABEL = re.compile(r'("[^"]+"|[\w.$-]+):')
 _TARGET = re.compile(r'label %("[^"]+"|[\w.$-]+)')
-_CALL = re.compile(rf"\s+(?:%\S+ = )?(?:(?:tail|musttail|notail) )?(?:call|invoke) [^@]*{_NAME}\((.*)")
-_HOOK = re.compile(r"__tsan_(?!init|func_).*|__sanitizer_cov_trace_pc|hostcuda_(?:atomic_begin|reads|writes)|"
-                   r"__ubsan_handle_.*|_ZN8hostcuda4meetE.*|__wrap_.*")
-_OWN = re.compile(r"ptr (?:nonnull )?(?:[^,]*\()?@(?:threadIdx|blockIdx|blockDim|gridDim|hostcuda_\w+)\b[^,]*\)")
+_CALL = re.compile(
+    rf"\s+(?:%\S+ = )?(?:(?:tail|musttail|notail) )?(?:call|invoke) [^@]*{_NAME}\((.*)"
+)
+_HOOK = re.compile(
+    r"__tsan_(?!init|func_).*|__sanitizer_cov_trace_pc|hostcuda_(?:atomic_begin|reads|writes)|"
+    r"__ubsan_handle_.*|_ZN8hostcuda4meetE.*|__wrap_.*"
+)
+_OWN = re.compile(
+    r"ptr (?:nonnull )?(?:[^,]*\()?@(?:threadIdx|blockIdx|blockDim|gridDim|hostcuda_\w+)\b[^,]*\)"
+)
 _ONE_ACCESS = re.compile(r"__tsan_(?:volatile_)?(?:read|write)\d+$")
 _WRAPPED = re.compile(
     r"@(malloc|free|_Znwm|_Znam|_ZdlPv|_ZdaPv|_ZdlPvm|_ZdaPvm|abort|exit|_exit|_Exit|quick_exit|_ZSt9terminatev)(?=\()"
 )
 _DEBUG = re.compile(r"!dbg !(\d+)")
-_NODE = re.compile(r"!(\d+) = (?:distinct )?!(?:DILocation|DISubprogram|DILexicalBlock\w*|DIFile)\((.*)\)$")
+_NODE = re.compile(
+    r"!(\d+) = (?:distinct )?!(?:DILocation|DISubprogram|DILexicalBlock\w*|DIFile)\((.*)\)$"
+)
 _FIELD = re.compile(r'\b(line|scope|inlinedAt|file|filename): (?:!(\d+)|"([^"]*)"|(\d+))')
 _GLOBAL = re.compile(rf"{_NAME} = (.*?)\b(global|constant) (.*)$")
 _RED_ZONE = 256  # bytes; a multiple of 128, so that variables keep their banks
-_GLOBAL_SPACE, _SHARED_SPACE, _CONSTANT_SPACE, _UNWATCHED_SPACE = 0, 1, 2, 4  # enum Space in runtime/check.h
+_GLOBAL_SPACE, _SHARED_SPACE, _CONSTANT_SPACE, _UNWATCHED_SPACE = (
+    0,
+    1,
+    2,
+    4,
+)  # enum Space in runtime/check.h
 
 
 def prepare(text: str, own: Callable[[str], bool]) -> tuple[str, list[Place]]:
@@ -56,7 +71,13 @@ def _read_blocks(lines: list[str]) -> list[Block]:
     `pieces` are the indices of its lines that call check mode, `calls` the names of other functions that it calls, and
     `next` the blocks that it may jump to: at first their (function, label), since a label may come later.
     """
-    blocks, at, block, function, fresh = [], {}, None, "", False  # fresh: the function's first block has no label yet
+    blocks, at, block, function, fresh = (
+        [],
+        {},
+        None,
+        "",
+        False,
+    )  # fresh: the function's first block has no label yet
     for number, line in enumerate(lines):
         if line.startswith("define "):
             function = re.search(_NAME + r"\(", line)[1].strip('"')
@@ -77,13 +98,17 @@ def _read_blocks(lines: list[str]) -> list[Block]:
             name = call[1].strip('"')
             if _HOOK.fullmatch(name):
                 if _ONE_ACCESS.match(name) and _OWN.match(call[2]):
-                    lines[number] = ""  # remove the call: an index of the thread, such as threadIdx, is no memory
+                    lines[number] = (
+                        ""  # remove the call: an index of the thread, such as threadIdx, is no memory
+                    )
                 else:
                     block.pieces.append(number)
             elif not name.startswith("llvm."):
                 block.calls.append(name)
         # A jump, a row of a switch ("    i32 1, label %2"), or the second line of an invoke.
-        if function and line.startswith(("  br ", "  switch ", "  indirectbr ", "    i", "          to label")):
+        if function and line.startswith(
+            ("  br ", "  switch ", "  indirectbr ", "    i", "          to label")
+        ):
             block.next += [(function, target.strip('"')) for target in _TARGET.findall(line)]
         fresh = False
     for block in blocks:
@@ -96,7 +121,9 @@ def _make_locator(lines: list[str], own: Callable[[str], bool]) -> Callable[[str
     nodes = {}
     for line in reversed(lines):
         if node := _NODE.match(line):
-            nodes[node[1]] = {name: link or word or value for name, link, word, value in _FIELD.findall(node[2])}
+            nodes[node[1]] = {
+                name: link or word or value for name, link, word, value in _FIELD.findall(node[2])
+            }
         elif line.startswith("}"):
             break
 
@@ -132,7 +159,12 @@ def _find_space(symbol: str, line: str, kind: str) -> int:
     if '"hc_constant' in line:
         return _CONSTANT_SPACE
     # String literals (.str), guards of static variables (_ZGV), and the engine's own variables.
-    ours = kind == "constant" or "hostcuda_" in symbol or "N8hostcuda" in symbol or symbol.startswith((".", "_ZGV"))
+    ours = (
+        kind == "constant"
+        or "hostcuda_" in symbol
+        or "N8hostcuda" in symbol
+        or symbol.startswith((".", "_ZGV"))
+    )
     return _UNWATCHED_SPACE if ours else _GLOBAL_SPACE
 
 
@@ -142,14 +174,24 @@ def _list_variables(lines: list[str]) -> Iterator[tuple[int, str, str, int, str]
         match = _GLOBAL.match(line)
         if match and "external" not in match[2] and not match[1].startswith(("llvm.", '"llvm.')):
             kind = match[4][: min(_find_end(match[4]), _find_end(match[4], stop=","))]
-            yield number, match[1], kind, _find_space(match[1].strip('"'), line, match[3]), match[4][len(kind) :]
+            yield (
+                number,
+                match[1],
+                kind,
+                _find_space(match[1].strip('"'), line, match[3]),
+                match[4][len(kind) :],
+            )
 
 
 def _add_red_zones(lines: list[str]) -> Iterator[str]:
     """Put each variable of a kernel into its space's section, in `lines`; yield them, with unused bytes behind each."""
     zones = {}  # line's index -> the definition of the unused bytes
     for number, _, kind, space, rest in _list_variables(lines):
-        section = {_SHARED_SPACE: "hc_shared", _CONSTANT_SPACE: "hc_constant", _GLOBAL_SPACE: "hc_device"}.get(space)
+        section = {
+            _SHARED_SPACE: "hc_shared",
+            _CONSTANT_SPACE: "hc_constant",
+            _GLOBAL_SPACE: "hc_device",
+        }.get(space)
         if not section:
             continue
         head = lines[number][: len(lines[number]) - len(rest) - len(kind)]
@@ -159,8 +201,10 @@ def _add_red_zones(lines: list[str]) -> Iterator[str]:
         align = max([16, *map(int, re.findall(r"\balign (\d+)", attributes))])
         attributes = re.sub(r",? *(?:align \d+|comdat(?:\(\S+\))?)", "", comma + attributes)
         lines[number] = f'{head}{kind}{value}, section "{section}"{attributes}, align {align}'
-        zones[number] = (f'@hostcuda_zone_{number} = internal global [{_RED_ZONE} x i8] zeroinitializer, '
-                         f'section "{section}", align 16')
+        zones[number] = (
+            f"@hostcuda_zone_{number} = internal global [{_RED_ZONE} x i8] zeroinitializer, "
+            f'section "{section}", align 16'
+        )
     for number, line in enumerate(lines):
         yield line
         if number in zones:
@@ -174,7 +218,9 @@ def _list_tables(lines: list[str], sites: int) -> Iterator[str]:
         if symbol.startswith("hostcuda_zone_"):
             continue
         name = _demangle(symbol.strip('"'))
-        names.append(f'@hostcuda_name_{number} = private constant [{len(name) + 1} x i8] c"{name}\\00"')
+        names.append(
+            f'@hostcuda_name_{number} = private constant [{len(name) + 1} x i8] c"{name}\\00"'
+        )
         size = f"ptrtoint (ptr getelementptr ({kind}, ptr null, i32 1) to i32)"
         row = f"ptr @hostcuda_name_{number}, ptr @{symbol}, i32 {size}, i32 {space}"
         rows.append(f"{{ ptr, ptr, i32, i32 }} {{ {row} }}")

@@ -21,11 +21,15 @@ from hostcuda.util import temporary
 from hostcuda.wasm import ir, objects
 
 ALL_TOOLS = ("profile", "memcheck", "racecheck", "initcheck", "synccheck")
-_MESSAGE = re.compile(r"(?m)^(?P<file>[^\s:][^:\n]*):(?P<line>\d+):(?:(?P<column>\d+):)? "
-                      r"(?P<kind>[a-z ]*error|warning|note): (?P<text>.*)")
+_MESSAGE = re.compile(
+    r"(?m)^(?P<file>[^\s:][^:\n]*):(?P<line>\d+):(?:(?P<column>\d+):)? "
+    r"(?P<kind>[a-z ]*error|warning|note): (?P<text>.*)"
+)
 _VARIABLE = re.compile(r"\b__(?:constant|device)__\s[^;{}()=]*?(\w+)\s*(?=[\[;={])")
-_HERE = (("launch them from Python", "the page launches them"),  # what to do, where there is no Python
-         ("must have C++ linkage", 'must have C++ linkage: write extern "C" before the kernel'))
+_HERE = (
+    ("launch them from Python", "the page launches them"),  # what to do, where there is no Python
+    ("must have C++ linkage", 'must have C++ linkage: write extern "C" before the kernel'),
+)
 _PRODUCT = Path("/product.wasm")
 
 
@@ -42,7 +46,9 @@ class _Unit(unit.Unit):
     def prepare(self, path: Path, alone: bool) -> None:
         """Add check mode to the compiled text in the file `path`, before it is linked, and keep `self.places`."""
         own = (str(toolchain.INCLUDE), "/usr/", "kernel.cpp")
-        text, self.places = ir.prepare(path.read_text(encoding="utf-8"), lambda file: file.startswith(own))
+        text, self.places = ir.prepare(
+            path.read_text(encoding="utf-8"), lambda file: file.startswith(own)
+        )
         path.write_text(text, encoding="utf-8")
 
 
@@ -56,17 +62,32 @@ def compile(request: str) -> str:
     """
     request = json.loads(request)
     tools = ALL_TOOLS if request.get("check") else ()
-    settings = (request["source"], request.get("options", ()), not request.get("extern_c", True), None,
-                request.get("include_dirs"))  # None: the default architecture
+    settings = (
+        request["source"],
+        request.get("options", ()),
+        not request.get("extern_c", True),
+        None,
+        request.get("include_dirs"),
+    )  # None: the default architecture
     kernel_unit = _Unit(**vars(unit.make_unit(*settings, tools=tools)))
-    toolchain.exported = _VARIABLE.findall(sources.code_only(request["source"]))  # for the linker, of this source
-    answer = {"error": "", "messages": [], "places": [], "pointers": False, "variables": toolchain.exported}
+    toolchain.exported = _VARIABLE.findall(
+        sources.code_only(request["source"])
+    )  # for the linker, of this source
+    answer = {
+        "error": "",
+        "messages": [],
+        "places": [],
+        "pointers": False,
+        "variables": toolchain.exported,
+    }
     with temporary.folder() as folder:
         try:
             library, _ = kernel_unit.compile(folder)
         except CompileError as error:
             text = f"{error.stderr or ''}\n{error.stdout or ''}"
-            return json.dumps(answer | {"error": str(error), "messages": _read_messages(text), "said": text})
+            return json.dumps(
+                answer | {"error": str(error), "messages": _read_messages(text), "said": text}
+            )
         _PRODUCT.write_bytes(library.read_bytes())
         answer["places"] = getattr(kernel_unit, "places", [])  # from `_Unit.prepare`, in check mode
         answer["pointers"] = objects.calls_pointers((folder / "kernel.o").read_bytes())
@@ -78,23 +99,35 @@ def compile(request: str) -> str:
 
 def _read_messages(text: str) -> list[dict]:
     """Return the compiler's messages, reworded for a page: dicts with file, line, column, kind and text."""
-    return [{**match.groupdict(), "line": int(match["line"]), "column": int(match["column"] or 0)}
-            for match in _MESSAGE.finditer(functools.reduce(lambda words, pair: words.replace(*pair), _HERE, text))]
+    return [
+        {**match.groupdict(), "line": int(match["line"]), "column": int(match["column"] or 0)}
+        for match in _MESSAGE.finditer(
+            functools.reduce(lambda words, pair: words.replace(*pair), _HERE, text)
+        )
+    ]
 
 
 def read(raw: str, places: str) -> str:
     """Return a launch's record as JSON, with ``totals`` by counter, from the runtime's JSON and the module's places."""
     record = asdict(records.read_record(json.loads(raw), json.loads(places)))
-    record["totals"] = totals = {name: record["counts"].get(metric, 0) for name, metric in NAMES.items()}
+    record["totals"] = totals = {
+        name: record["counts"].get(metric, 0) for name, metric in NAMES.items()
+    }
     totals |= {name: sum(totals[part] for part in parts) for name, parts in SUMS.items()}
-    totals |= {name: totals[over] / totals[under] if totals[under] else None
-               for name, (over, under) in QUOTIENTS.items()}
+    totals |= {
+        name: totals[over] / totals[under] if totals[under] else None
+        for name, (over, under) in QUOTIENTS.items()
+    }
     return json.dumps(record)
 
 
 def warm() -> None:
     """Compile a small kernel, without and with check mode, so that the cache has the engine's own compiled files."""
     for check in (False, True):
-        answer = json.loads(compile(json.dumps({"source": "__global__ void f(float *x) { *x = 0; }", "check": check})))
+        answer = json.loads(
+            compile(
+                json.dumps({"source": "__global__ void f(float *x) { *x = 0; }", "check": check})
+            )
+        )
         if answer["error"]:
             raise RuntimeError(answer["error"])

@@ -28,16 +28,37 @@ _PACKAGE, _JS = _HERE.parent, _HERE / "js"
 _MODULES = _JS / "node_modules"
 MISSING = f"npm ci --ignore-scripts --prefix {_JS}"
 # The engine's Python that compiles kernels: modules, and rooms.
-_PYTHON = ("__init__", "errors", "files", "findings", "limits", "metrics", "processor", "settings", "source",
-           "temporary")
+_PYTHON = (
+    "__init__",
+    "errors",
+    "files",
+    "findings",
+    "limits",
+    "metrics",
+    "processor",
+    "settings",
+    "source",
+    "temporary",
+)
 _ROOMS = ("build", "check", "frontend", "host", "loops", "util", "wasm")
-_OWN = ("engine.mjs", "worker.mjs", "service.mjs", "compiler.mjs", "instance.mjs", "kernel.mjs", "asyncify.mjs",
-        "half.mjs")
+_OWN = (
+    "engine.mjs",
+    "worker.mjs",
+    "service.mjs",
+    "compiler.mjs",
+    "instance.mjs",
+    "kernel.mjs",
+    "asyncify.mjs",
+    "half.mjs",
+)
 _CLANG, _PYODIDE = _MODULES / "@yowasp" / "clang" / "gen", _MODULES / "pyodide"
 _PLAIN = {
     "clang/bundle.js": _CLANG / "bundle.js",
     **{f"clang/llvm.core{number}.wasm": _CLANG / f"llvm.core{number}.wasm" for number in (2, 3, 4)},
-    **{f"pyodide/{name}": _PYODIDE / name for name in ("pyodide.mjs", "pyodide.asm.mjs", "pyodide-lock.json")},
+    **{
+        f"pyodide/{name}": _PYODIDE / name
+        for name in ("pyodide.mjs", "pyodide.asm.mjs", "pyodide-lock.json")
+    },
 }
 _BINARYEN = _MODULES / "binaryen" / "index.js"
 # Stored compressed, so that a visitor's download is small whatever the server does.
@@ -47,8 +68,15 @@ _LARGE = {
     "pyodide/pyodide.asm.wasm": _PYODIDE / "pyodide.asm.wasm",
     "pyodide/python_stdlib.zip": _PYODIDE / "python_stdlib.zip",
 }
-_NEEDED = ("include/c++/v1/", "include/wasm32-wasip1/", "lib/wasm32-wasip1/", "lib/wasm32-unknown-wasip1/")
-_OF_C = tuple(f"include/{name}" for name in ("st", "__", "li", "fl", "in"))  # the compiler's own headers
+_NEEDED = (
+    "include/c++/v1/",
+    "include/wasm32-wasip1/",
+    "lib/wasm32-wasip1/",
+    "lib/wasm32-unknown-wasip1/",
+)
+_OF_C = tuple(
+    f"include/{name}" for name in ("st", "__", "li", "fl", "in")
+)  # the compiler's own headers
 _NOT_NEEDED = ("include/c++/v1/__cxx03/", "include/wasm32-wasip1/wasi/")
 _LICENCES = """\
 What this folder ships, beside the lab itself (MIT):
@@ -66,11 +94,15 @@ def missing() -> str:
     """Return what is not installed, and the command that installs it; empty if everything is there."""
     if not shutil.which("node"):
         return "the playground's compilers need node: install Node.js 20 or newer"
-    absent = [path.name for path in (*_PLAIN.values(), *_LARGE.values(), _BINARYEN) if not path.is_file()]
+    absent = [
+        path.name for path in (*_PLAIN.values(), *_LARGE.values(), _BINARYEN) if not path.is_file()
+    ]
     return f"the playground's compilers are not installed: {MISSING}" if absent else ""
 
 
-def write_engine(out: Path, more: Mapping[str, bytes] | None = None, data: Mapping[str, bytes] | None = None) -> None:
+def write_engine(
+    out: Path, more: Mapping[str, bytes] | None = None, data: Mapping[str, bytes] | None = None
+) -> None:
     """Write the engine's files into a folder. EngineError if something is not installed, or they do not compile.
 
     Parameters
@@ -88,8 +120,12 @@ def write_engine(out: Path, more: Mapping[str, bytes] | None = None, data: Mappi
     for name, path in _PLAIN.items():
         write(out / name, path.read_bytes())
     write(out / "binaryen.js", _remove_wasm(_BINARYEN.read_text(encoding="utf-8")))
-    own = {"python.zip": _zip({**engine_files(), **(more or {})}), "cache.zip": _compile_engine(),
-           "binaryen.wasm": _unpack_binaryen(), **(data or {})}
+    own = {
+        "python.zip": _zip({**engine_files(), **(more or {})}),
+        "cache.zip": _compile_engine(),
+        "binaryen.wasm": _unpack_binaryen(),
+        **(data or {}),
+    }
     packed = {name: _compress(path) for name, path in _LARGE.items()}
     packed |= {name: gzip.compress(content, 6, mtime=0) for name, content in own.items()}
     for name, content in packed.items():
@@ -102,11 +138,19 @@ def engine_files() -> dict[str, bytes]:
     """Return the contents of the engine's files for Python's path in the page, by name, with this target's own."""
     files = {f"hostcuda/{name}.py": _PACKAGE / f"{name}.py" for name in _PYTHON}
     for part in _ROOMS:
-        files |= {f"hostcuda/{part}/{path.name}": path for path in sorted((_PACKAGE / part).glob("*.py"))}
+        files |= {
+            f"hostcuda/{part}/{path.name}": path for path in sorted((_PACKAGE / part).glob("*.py"))
+        }
     for part in ("include", "runtime"):
-        for place in (_PACKAGE / part, _HERE / part):  # the second replaces Linux's files of the first
-            files |= {f"hostcuda/{part}/{path.relative_to(place).as_posix()}": path for path in sorted(place.rglob("*"))
-                      if path.is_file() and "__pycache__" not in path.parts and path.suffix != ".py"}
+        for place in (
+            _PACKAGE / part,
+            _HERE / part,
+        ):  # the second replaces Linux's files of the first
+            files |= {
+                f"hostcuda/{part}/{path.relative_to(place).as_posix()}": path
+                for path in sorted(place.rglob("*"))
+                if path.is_file() and "__pycache__" not in path.parts and path.suffix != ".py"
+            }
     return {name: path.read_bytes() for name, path in files.items()}
 
 
@@ -132,13 +176,23 @@ def _compress(path: Path) -> bytes:
 
 def _trim_archive(path: Path) -> bytes:
     """Return the tar archive of the compiler's files without those that no kernel needs."""
-    content, block, parts = path.read_bytes(), 512, []  # whole blocks are copied; a file's last is padded
+    content, block, parts = (
+        path.read_bytes(),
+        512,
+        [],
+    )  # whole blocks are copied; a file's last is padded
     with tarfile.open(path) as archive:
         for member in archive:
             name = member.name
             of_c = name.count("/") == 1 and name.startswith(_OF_C)
-            if member.isdir() or of_c or (name.startswith(_NEEDED) and not name.startswith(_NOT_NEEDED)):
-                parts.append(content[member.offset : member.offset_data + -(-member.size // block) * block])
+            if (
+                member.isdir()
+                or of_c
+                or (name.startswith(_NEEDED) and not name.startswith(_NOT_NEEDED))
+            ):
+                parts.append(
+                    content[member.offset : member.offset_data + -(-member.size // block) * block]
+                )
     return b"".join([*parts, bytes(2 * block)])  # two empty blocks end an archive
 
 
@@ -152,9 +206,20 @@ def _compile_engine() -> bytes:
             archive.write_bytes(_zip(files))
             _run("the engine's own files do not compile to WebAssembly", "build.mjs", archive, to)
 
-    inputs = ("include/", "runtime/", "host/", "build/", "check/mode", "wasm/toolchain")  # the last: its flags
-    parts = [part for name, data in files.items() if name.startswith(tuple(f"hostcuda/{prefix}" for prefix in inputs))
-             for part in (name, data)]
+    inputs = (
+        "include/",
+        "runtime/",
+        "host/",
+        "build/",
+        "check/mode",
+        "wasm/toolchain",
+    )  # the last: its flags
+    parts = [
+        part
+        for name, data in files.items()
+        if name.startswith(tuple(f"hostcuda/{prefix}" for prefix in inputs))
+        for part in (name, data)
+    ]
     name = f"wasm-{cache.digest(*parts, *_key('build.mjs', 'compiler.mjs'))[:24]}.zip"
     return cache.obtain(name, compile_files).read_bytes()
 
@@ -162,13 +227,17 @@ def _compile_engine() -> bytes:
 def _unpack_binaryen() -> bytes:
     """Return the WebAssembly that Binaryen's JavaScript holds as a string; the cache keeps it."""
     name = f"wasm-{cache.digest(*_key('unpack.mjs'))[:24]}.wasm"
-    make = functools.partial(_run, "the WebAssembly of binaryen is not found", "unpack.mjs")  # called with a path
+    make = functools.partial(
+        _run, "the WebAssembly of binaryen is not found", "unpack.mjs"
+    )  # called with a path
     return cache.obtain(name, make).read_bytes()
 
 
 def _run(failure: str, script: str, *arguments: Path) -> None:
     """Run a script of ``js/`` in node; raise an EngineError that begins with `failure` if it fails."""
-    result = subprocess.run(["node", _JS / script, *arguments], capture_output=True, text=True, check=False)
+    result = subprocess.run(
+        ["node", _JS / script, *arguments], capture_output=True, text=True, check=False
+    )
     if result.returncode:
         raise EngineError(f"{failure}:\n{result.stderr.strip()}")
 
@@ -189,9 +258,14 @@ def _key(*scripts):  # what the scripts' files depend on: packages' versions, sc
 def _list_licences() -> str:
     """Return the text of ``licences.txt``: what the folder ships, with its versions and licences."""
     packages = json.loads((_JS / "package-lock.json").read_bytes())["packages"]
-    shipped = {name.removeprefix("node_modules/"): facts for name, facts in packages.items()
-               if name.removeprefix("node_modules/") in ("@yowasp/clang", "binaryen", "pyodide")}
-    lines = "".join(f"{name} {facts['version']}: {facts['license']}\n" for name, facts in shipped.items())
+    shipped = {
+        name.removeprefix("node_modules/"): facts
+        for name, facts in packages.items()
+        if name.removeprefix("node_modules/") in ("@yowasp/clang", "binaryen", "pyodide")
+    }
+    lines = "".join(
+        f"{name} {facts['version']}: {facts['license']}\n" for name, facts in shipped.items()
+    )
     version = json.loads((_PYODIDE / "pyodide-lock.json").read_text())["info"]["python"]
     own = (_MODULES / "binaryen" / "LICENSE").read_text()
     return f"{_LICENCES.format(packages=lines, python=version)}\n{'-' * 100}\nbinaryen\n\n{own}"

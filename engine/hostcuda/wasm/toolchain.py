@@ -21,14 +21,26 @@ FILL = "-ftrivial-auto-var-init=pattern"
 # Runs a command in a folder, with other folders in place of some; returns its status, its output and its messages.
 clang: Callable[[list[str], str, dict[str, str]], tuple[int, str, str]] = None
 
-exported: list[str] = []  # variables of the next linked source whose addresses JavaScript needs: page.compile sets it
+exported: list[
+    str
+] = []  # variables of the next linked source whose addresses JavaScript needs: page.compile sets it
 
-_LEFT_OUT = {"-march=native", "-fPIC", "-fstack-clash-protection", "-fno-stack-protector", "-fopenmp"}
+_LEFT_OUT = {
+    "-march=native",
+    "-fPIC",
+    "-fstack-clash-protection",
+    "-fno-stack-protector",
+    "-fopenmp",
+}
 _HERE_AS = {  # the driver refuses these flags for WebAssembly, but the compiler behind it has them
     "-fsanitize=thread": ("-Xclang", "-fsanitize=thread"),
     "-fsanitize-coverage=bb,no-prune,trace-pc": (
-        "-Xclang", "-fsanitize-coverage-type=2", "-Xclang", "-fsanitize-coverage-trace-pc",
-        "-Xclang", "-fsanitize-coverage-no-prune",
+        "-Xclang",
+        "-fsanitize-coverage-type=2",
+        "-Xclang",
+        "-fsanitize-coverage-trace-pc",
+        "-Xclang",
+        "-fsanitize-coverage-no-prune",
     ),
     "-g": ("-gline-tables-only",),
     "-gdwarf-4": (),
@@ -37,17 +49,44 @@ _HERE_AS = {  # the driver refuses these flags for WebAssembly, but the compiler
 _TARGET = ["-msimd128", "-mbulk-memory", "-fignore-exceptions", "-Xclang", "-fno-pch-timestamp"]
 _LIBRARIES = "/usr/lib/wasm32-wasip1"
 _LINK = [
-    "wasm-ld", "-m", "wasm32", f"-L{_LIBRARIES}", f"{_LIBRARIES}/crt1-reactor.o", "kernel.o",
-    "-lc++", "-lc++abi", "-lc", "/usr/lib/wasm32-unknown-wasip1/libclang_rt.builtins.a",
-    "--entry=_initialize", "--stack-first", "-z", "stack-size=1048576", "--export=__stack_pointer",
-    *(f"--export-if-defined=hc_{name}" for name in (
-        "error", "run", "trapped", "alloc", "written", "kernels", "launch_and_wait", "arguments", "check_take",
-        "printf_take",
-    )),
+    "wasm-ld",
+    "-m",
+    "wasm32",
+    f"-L{_LIBRARIES}",
+    f"{_LIBRARIES}/crt1-reactor.o",
+    "kernel.o",
+    "-lc++",
+    "-lc++abi",
+    "-lc",
+    "/usr/lib/wasm32-unknown-wasip1/libclang_rt.builtins.a",
+    "--entry=_initialize",
+    "--stack-first",
+    "-z",
+    "stack-size=1048576",
+    "--export=__stack_pointer",
+    *(
+        f"--export-if-defined=hc_{name}"
+        for name in (
+            "error",
+            "run",
+            "trapped",
+            "alloc",
+            "written",
+            "kernels",
+            "launch_and_wait",
+            "arguments",
+            "check_take",
+            "printf_take",
+        )
+    ),
 ]
 # The runtime's files; the files of a row are compiled as one.
 _RUNTIME = (("platform",), ("slabs", "warps", "scheduler"), ("faults", "printf"))
-_CHECKS = (("counting",), ("allocations", "requests", "races", "check", "hooks"), ("copies", "ahead", "records"))
+_CHECKS = (
+    ("counting",),
+    ("allocations", "requests", "races", "check", "hooks"),
+    ("copies", "ahead", "records"),
+)
 _CHECK_RUNTIME = (*_RUNTIME, *_CHECKS)
 
 
@@ -63,7 +102,12 @@ make_names_local = lambda paths: None
 
 def _translate(command: list[str]) -> list[str]:
     """Return a command for clang on Linux as one for WebAssembly."""
-    words = [replacement for word in command if word not in _LEFT_OUT for replacement in _HERE_AS.get(word, (word,))]
+    words = [
+        replacement
+        for word in command
+        if word not in _LEFT_OUT
+        for replacement in _HERE_AS.get(word, (word,))
+    ]
     return [words[0], *_TARGET, *words[1:]]
 
 
@@ -73,15 +117,23 @@ def run(command: list[str], cwd: Path | None = None) -> tuple[int, str, str]:
     if "-dD" in command:  # one of `preprocessing_flags`
         return _preprocess(words, folder)
     if command[-2:] == ["-o", "kernel.so"]:  # the driver here does not link: compile, then link
-        checked = any(word.endswith(".ll") for word in command)  # a text that `ir.prepare` has changed
-        options = ["-O2", "-Xclang", "-disable-llvm-passes"] if checked else []  # the passes have run already
+        checked = any(
+            word.endswith(".ll") for word in command
+        )  # a text that `ir.prepare` has changed
+        options = (
+            ["-O2", "-Xclang", "-disable-llvm-passes"] if checked else []
+        )  # the passes have run already
         status, out, err = clang([*words[:-2], *options, "-c", "-o", "kernel.o"], folder, {})
         if status:
             return status, out, err
         variables = [f"--export-if-defined={name}" for name in exported]
-        return clang([*_LINK, *variables, str(runtime(checked)), "-o", "kernel.so"], folder, {})  # and the runtime
+        return clang(
+            [*_LINK, *variables, str(runtime(checked)), "-o", "kernel.so"], folder, {}
+        )  # and the runtime
     if os.devnull in command:  # the caller wants the messages alone
-        words = [word for word in words if word not in ("-S", "-emit-llvm", "-o", os.devnull)] + ["-fsyntax-only"]
+        words = [word for word in words if word not in ("-S", "-emit-llvm", "-o", os.devnull)] + [
+            "-fsyntax-only"
+        ]
     elif "-emit-llvm" in words:
         return _write_text(words, folder, {})
     return clang(words, folder, {})
@@ -99,16 +151,36 @@ def _preprocess(command: list[str], folder: str) -> tuple[int, str, str]:
     """Preprocess with the macros of the engine's header, not its text, which takes a second; return as `run` does."""
     at = command.index("-include") + 1
     macros, stubs = _extract_macros(Path(command[at]))
-    return _write_text([*command[:at], str(macros), *command[at + 1 :]], folder, {str(INCLUDE): str(stubs)})
+    return _write_text(
+        [*command[:at], str(macros), *command[at + 1 :]], folder, {str(INCLUDE): str(stubs)}
+    )
 
 
 def _extract_macros(header: Path) -> tuple[Path, Path]:
     """Return a header with the macros of the engine's header, and a folder where the headers it reads are empty."""
-    name, folder = Path(f"macros-{header.parent.name}"), cache.directory()  # of `make_prelude`: a digest of the flags
+    name, folder = (
+        Path(f"macros-{header.parent.name}"),
+        cache.directory(),
+    )  # of `make_prelude`: a digest of the flags
     if not (folder / name).is_dir():
-        status, text, err = clang(["clang++", *_TARGET, "-std=gnu++17", "-w", "-E", "-dM", "-include", str(header),
-                                   f"-I{INCLUDE}", "-x", "c++", str(INCLUDE / "hostcuda" / "keep.h")],
-                                  "/", {})  # keep.h: the words of CUDA that the preprocessor has to leave as they are
+        status, text, err = clang(
+            [
+                "clang++",
+                *_TARGET,
+                "-std=gnu++17",
+                "-w",
+                "-E",
+                "-dM",
+                "-include",
+                str(header),
+                f"-I{INCLUDE}",
+                "-x",
+                "c++",
+                str(INCLUDE / "hostcuda" / "keep.h"),
+            ],
+            "/",
+            {},
+        )  # keep.h: the words of CUDA that the preprocessor has to leave as they are
         if status:
             raise CompileError("the engine's header cannot be preprocessed", [], text, err)
         read = set()
@@ -129,7 +201,9 @@ def _add_headers(path: Path, read: set[Path]) -> None:
                 _add_headers(place, read)
 
 
-def run_all(commands: list[list[str]], folders: list[Path] | None = None) -> list[tuple[int, str, str]]:
+def run_all(
+    commands: list[list[str]], folders: list[Path] | None = None
+) -> list[tuple[int, str, str]]:
     """Run commands, each in its folder; return their results, as `run` does, in a list."""
     return [run(*job) for job in zip(commands, folders or [None] * len(commands), strict=True)]
 
@@ -139,7 +213,14 @@ def runtime(checked: bool) -> Path:
 
     def build(path: Path) -> None:
         """Compile the runtime's files, a row of names as one unit, and link them to the object file `path`."""
-        flags = ["-std=gnu++17", "-O2", "-fvisibility=hidden", "-fno-strict-aliasing", f"-I{RUNTIME}", f"-I{INCLUDE}"]
+        flags = [
+            "-std=gnu++17",
+            "-O2",
+            "-fvisibility=hidden",
+            "-fno-strict-aliasing",
+            f"-I{RUNTIME}",
+            f"-I{INCLUDE}",
+        ]
         flags += ["-DHOSTCUDA_CHECK"] if checked else []
         objects = []
         for names in _CHECK_RUNTIME if checked else _RUNTIME:
@@ -156,4 +237,6 @@ def _require(command: list[str]) -> None:
     """Run a command of the compiler; raise CompileError if it fails."""
     status, out, err = clang(command, "/", {})
     if status:
-        raise CompileError("the CPU engine's own runtime library does not compile", command, out, err)
+        raise CompileError(
+            "the CPU engine's own runtime library does not compile", command, out, err
+        )

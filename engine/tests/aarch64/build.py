@@ -18,7 +18,9 @@ from hostcuda.host import toolchain  # noqa: E402 - these look at the machine
 from hostcuda.runtime import native  # noqa: E402 - these look at the machine
 from hostcuda.runtime.layout import layout  # noqa: E402
 
-ctypes.CDLL("libstdc++.so.6", ctypes.RTLD_GLOBAL)  # to read the names of variables; elsewhere the runtime brings it
+ctypes.CDLL(
+    "libstdc++.so.6", ctypes.RTLD_GLOBAL
+)  # to read the names of variables; elsewhere the runtime brings it
 run = toolchain.run
 
 
@@ -34,7 +36,13 @@ def lines(module, functions):
     for patch in parts.patches:
         yield "patch", patch.at or 0, patch.value, patch.kind
     for variable in parts.watched:
-        yield "watch", variable.at or 0, variable.bytes, variable.space, (variable.name or b"-").decode()
+        yield (
+            "watch",
+            variable.at or 0,
+            variable.bytes,
+            variable.space,
+            (variable.name or b"-").decode(),
+        )
     for function in functions:
         static = parts.statics[parts.functions[function]][0]
         yield "static", function, static.count, static.bytes
@@ -46,8 +54,17 @@ def lines(module, functions):
 toolchain.run = run_for_aarch64
 source, *drive = sys.argv[1:]
 halves = make_unit(Path(source).read_text(), no_extern_c=True)
-runtime, module = native.build(), modules.obtain(halves, False, None, lambda start, duration: None)["path"]
-addresses = subprocess.run([*drive, runtime, module], capture_output=True, text=True, check=True).stdout
+runtime, module = (
+    native.build(),
+    modules.obtain(halves, False, None, lambda start, duration: None)["path"],
+)
+addresses = subprocess.run(
+    [*drive, runtime, module], capture_output=True, text=True, check=True
+).stdout
 file = Path(f"{module}.layout")
-file.write_text("".join(" ".join(map(str, line)) + "\n" for line in lines(module, [*map(int, addresses.split())])))
+file.write_text(
+    "".join(
+        " ".join(map(str, line)) + "\n" for line in lines(module, [*map(int, addresses.split())])
+    )
+)
 print(runtime, module, file, sep="\n")

@@ -18,7 +18,11 @@ for name in [line.split()[1].split("(")[0] for line in source.splitlines() if li
 cuda.Context.synchronize()
 """
 SOURCE = kernel_source("blocks").splitlines()[1:]  # line 1 is the one after #line
-KERNELS = {line.split()[1].split("(")[0]: number for number, line in enumerate(SOURCE, 1) if line.startswith("KERNEL")}
+KERNELS = {
+    line.split()[1].split("(")[0]: number
+    for number, line in enumerate(SOURCE, 1)
+    if line.startswith("KERNEL")
+}
 WRONG = list(KERNELS).index("two_write_one_word")
 
 
@@ -26,7 +30,9 @@ WRONG = list(KERNELS).index("two_write_one_word")
 def findings(tmp_path_factory):
     path = tmp_path_factory.mktemp("blocks") / "program.py"
     path.write_text(IMPORTS + PROGRAM)
-    findings = sanitize_script(str(path), [kernel_source("blocks")], tool="racecheck", engine="cpu", capture=True)
+    findings = sanitize_script(
+        str(path), [kernel_source("blocks")], tool="racecheck", engine="cpu", capture=True
+    )
     assert findings.ended.status == 0, findings.ended.output
     assert findings.launches == 2 * len(KERNELS)
     return findings.table
@@ -68,7 +74,8 @@ def test_two_blocks_that_write_the_same_word(findings):
 
 def test_a_missing_fence_is_named(findings):
     messages = {
-        kernel: of(kernel, findings)[0]["message"] for kernel in ("no_fence", "nobody_waits", "share_of_a_total")
+        kernel: of(kernel, findings)[0]["message"]
+        for kernel in ("no_fence", "nobody_waits", "share_of_a_total")
     }
     assert "after its access (0,0,0) makes no __threadfence()" in messages["no_fence"]
     assert "fence" not in messages["nobody_waits"]

@@ -9,29 +9,39 @@ pytestmark = pytest.mark.core("which arrays are checked")
 UNROLLED = "#pragma unroll\n for (int i = 0; i < N; ++i)"
 
 
-@pytest.mark.parametrize(("body", "expected"), [
-    ("float r[4]; for (int i = 0; i <= 4; ++i) r[i] = 0;", True),
-    ("float r[4]; r[n] = 0;", True),
-    ("float r[4]; r[order[n]] = 0;", True),
-    ("struct { float v[4]; } s; s.v[n] = 0;", True),
-    (f"float r[2][4]; {UNROLLED} r[1][i + 1] = 0;", False),
-    (f"float r[4]; {UNROLLED} r[i] = 0; for (int i = 0; i < n; ++i) r[i] = 1;", True),
-    ("__shared__ float s[4]; s[n] = 0;", False),
-    ("constexpr int K = 3, last = K - 1; float r[K]; r[last] = 0;", False),
-    ("x[n] = 0; // float r[4]; r[n] = 0;", False),
-])
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("float r[4]; for (int i = 0; i <= 4; ++i) r[i] = 0;", True),
+        ("float r[4]; r[n] = 0;", True),
+        ("float r[4]; r[order[n]] = 0;", True),
+        ("struct { float v[4]; } s; s.v[n] = 0;", True),
+        (f"float r[2][4]; {UNROLLED} r[1][i + 1] = 0;", False),
+        (f"float r[4]; {UNROLLED} r[i] = 0; for (int i = 0; i < n; ++i) r[i] = 1;", True),
+        ("__shared__ float s[4]; s[n] = 0;", False),
+        ("constexpr int K = 3, last = K - 1; float r[K]; r[last] = 0;", False),
+        ("x[n] = 0; // float r[4]; r[n] = 0;", False),
+    ],
+)
 def test_only_an_index_that_the_compiler_does_not_know_needs_the_check(body, expected):
     assert needs_checks(f"__global__ void f(float *x, int n) {{ {body} }}") == expected
 
 
 def test_a_header_of_ones_own_is_read(tmp_path):
     (tmp_path / "more").mkdir()
-    (tmp_path / "sum.h").write_text('#pragma once\n#include "more/first.h"\n#include "more/first.h"\n')
-    first, kernel = tmp_path / "more" / "first.h", '#include "sum.h"\n__global__ void f(float *x, int n) { x[n] = 0; }'
+    (tmp_path / "sum.h").write_text(
+        '#pragma once\n#include "more/first.h"\n#include "more/first.h"\n'
+    )
+    first, kernel = (
+        tmp_path / "more" / "first.h",
+        '#include "sum.h"\n__global__ void f(float *x, int n) { x[n] = 0; }',
+    )
     for body, expected in (("r[0]", False), ("r[n]", True)):
         first.write_text(f"__device__ float first(int n) {{ float r[4] = {{}}; return {body}; }}")
         assert needs_checks(kernel, [tmp_path]) == expected
-    assert needs_checks(kernel) and needs_checks(kernel, [tmp_path / "more"]), "a header that is not found may have any"
+    assert needs_checks(kernel) and needs_checks(kernel, [tmp_path / "more"]), (
+        "a header that is not found may have any"
+    )
 
 
 def test_arrays_elsewhere_are_marked(tmp_path):
@@ -44,5 +54,8 @@ def test_arrays_elsewhere_are_marked(tmp_path):
         f".Lubsan_data{n}:\n\t.quad\t.LC0\n\t.long\t3\n\t.long\t{at + 1}\n"
         for n, at in enumerate(at for at, letter in enumerate(line) if letter == "]")
     )
-    marked = [text.split("\n\t.long\t")[1] for text in keep_local_checks(data, tmp_path).split(".Lubsan_data")[1:]]
+    marked = [
+        text.split("\n\t.long\t")[1]
+        for text in keep_local_checks(data, tmp_path).split(".Lubsan_data")[1:]
+    ]
     assert marked == ["3", "3", "0", "0", "0", "0"]

@@ -15,7 +15,9 @@ PROGRAMS = Path(__file__).parents[1] / "programs"
 def lines(name, mark):
     """Return the numbers of the lines of a program that end with this mark."""
     text = (PROGRAMS / name).read_text()
-    return [number for number, line in enumerate(text.splitlines(), 1) if line.endswith(f"// {mark}")]
+    return [
+        number for number, line in enumerate(text.splitlines(), 1) if line.endswith(f"// {mark}")
+    ]
 
 
 @pytest.fixture
@@ -58,43 +60,62 @@ def test_streams_use_the_same_memory_without_an_order(check):
     findings = check("streams.cu", "racecheck")
     first, second = (lines("streams.cu", mark) for mark in ("first", "found"))
     assert [(row["other"]["line"], row["line"]) for row in findings.table.to_dict("records")] == [
-        *zip(first, second, strict=True)], findings
+        *zip(first, second, strict=True)
+    ], findings
     assert set(findings.table["kind"]) == {"race between streams"} and findings.ended.status == 0
     messages = findings.table["message"]
-    assert "kernel add in a stream reads what kernel fill in a stream writes: byte 0 of the allocation" in messages[0]
+    assert (
+        "kernel add in a stream reads what kernel fill in a stream writes: byte 0 of the allocation"
+        in messages[0]
+    )
     assert "cudaMemsetAsync in a stream writes what kernel add in a stream reads" in messages[1]
     assert "in a non-blocking stream" in messages[3] and "in the default stream" in messages[3]
-    assert "cudaFreeAsync in a stream frees what kernel fill in a stream writes" in messages.iloc[-1]
+    assert (
+        "cudaFreeAsync in a stream frees what kernel fill in a stream writes" in messages.iloc[-1]
+    )
     assert all("cudaStreamWaitEvent" in sentence for sentence in messages)
 
 
 def test_streams_of_a_python_program(check, tmp_path):
     findings = check("streams.py", "racecheck", text=IMPORTS + OF_PYTHON)
     (row,) = findings.table.to_dict("records")
-    assert (row["line"], row["other"]["line"], row["file"]) == (19, 18, str(tmp_path / "streams.py")), findings
+    assert (row["line"], row["other"]["line"], row["file"]) == (
+        19,
+        18,
+        str(tmp_path / "streams.py"),
+    ), findings
 
 
 def test_the_host_goes_on_before_the_device_has_ended(check):
     findings = check("ahead.cu", "racecheck")
     assert list(findings.table["line"]) == lines("ahead.cu", "found"), findings
     assert set(findings.table["kind"]) == {"race"}
-    words = ("reads what kernel fill writes", "writes what kernel add reads", "reads what cudaMemcpyAsync writes",
-            "writes what cudaMemcpyAsync reads", "reads what kernel fill writes", "reads what kernel fill writes")
+    words = (
+        "reads what kernel fill writes",
+        "writes what kernel add reads",
+        "reads what cudaMemcpyAsync writes",
+        "writes what cudaMemcpyAsync reads",
+        "reads what kernel fill writes",
+        "reads what kernel fill writes",
+    )
     for message, what in zip(findings.table["message"], words, strict=True):
         assert what in message and "cudaDeviceSynchronize" in message
 
 
-@pytest.mark.parametrize(("way", "first"), [
-    (0, "nothing has set 928: the first is in element 768, of 4 bytes"),
-    (1, ""),
-    (2, "nothing has set 8: the first is in element 0, of 4 bytes"),
-    (3, "nothing has set 3000: the first is in element 250, of 4 bytes"),
-    (6, "nothing has set 4000: the first is in element 0, of 1 byte"),
-    (4, ""),
-    (5, ""),
-    (7, "nothing has set 72: the first is in element 32, of 4 bytes"),
-    (8, ""),
-])
+@pytest.mark.parametrize(
+    ("way", "first"),
+    [
+        (0, "nothing has set 928: the first is in element 768, of 4 bytes"),
+        (1, ""),
+        (2, "nothing has set 8: the first is in element 0, of 4 bytes"),
+        (3, "nothing has set 3000: the first is in element 250, of 4 bytes"),
+        (6, "nothing has set 4000: the first is in element 0, of 1 byte"),
+        (4, ""),
+        (5, ""),
+        (7, "nothing has set 72: the first is in element 32, of 4 bytes"),
+        (8, ""),
+    ],
+)
 def test_a_copy_of_what_nothing_has_set_is_found_if_the_host_uses_it(check, way, first):
     findings = check("copies.cu", "initcheck", str(way))
     rows = [(row["kernel"], row["line"]) for row in findings.table.to_dict("records")]

@@ -54,7 +54,10 @@ def test_a_race_between_blocks_is_called_one(bugs_found):
 
 def test_a_launch_without_dynamic_shared_memory_says_so(bugs_found):
     (row,) = bugs_found.table[bugs_found.table["kernel"] == "launched_with_none"].to_dict("records")
-    assert "at element 0 of dynamic shared memory of the launch, one past the end of its 0 elements" in row["message"]
+    assert (
+        "at element 0 of dynamic shared memory of the launch, one past the end of its 0 elements"
+        in row["message"]
+    )
 
 
 @pytest.mark.thorough("the repairs are compiled, too")

@@ -14,8 +14,10 @@ for name in [line.split()[1].split("(")[0] for line in source.splitlines() if li
     module.get_function(name)(cuda.to_device(np.zeros(128, np.int32)), block=(64, 1, 1))
 cuda.Context.synchronize()
 """
-RIGHT, WRONG = ([line.split()[1].split("(")[0] for line in part.splitlines() if line.startswith("KERNEL")]
-                for part in kernel_source("locks").split("// Wrong."))
+RIGHT, WRONG = (
+    [line.split()[1].split("(")[0] for line in part.splitlines() if line.startswith("KERNEL")]
+    for part in kernel_source("locks").split("// Wrong.")
+)
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +25,9 @@ def racing(tmp_path_factory):
     """Return the kinds of the findings of each kernel with some."""
     path = tmp_path_factory.mktemp("locks") / "program.py"
     path.write_text(IMPORTS + PROGRAM)
-    findings = sanitize_script(str(path), [kernel_source("locks")], tool="racecheck", engine="cpu", capture=True)
+    findings = sanitize_script(
+        str(path), [kernel_source("locks")], tool="racecheck", engine="cpu", capture=True
+    )
     assert findings.ended.status == 0, findings.ended.output
     assert findings.launches == len([*RIGHT, *WRONG])
     return findings.table.groupby("kernel")["kind"].agg(set).to_dict()
@@ -41,5 +45,7 @@ def test_without_it_there_is_a_race(kernel, racing):
 
 def test_what_reads_a_copy_that_nobody_has_waited_for_is_told_so(racing):
     copies = [kernel for kernel, kinds in racing.items() if "race with a copy" in kinds]
-    assert copies == [kernel for kernel in sorted(racing) if "wait" in kernel or kernel == "buffer_used_too_early"]
+    assert copies == [
+        kernel for kernel in sorted(racing) if "wait" in kernel or kernel == "buffer_used_too_early"
+    ]
     assert all(racing[kernel] == {"race with a copy"} for kernel in copies if "wait_is" in kernel)

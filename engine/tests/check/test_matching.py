@@ -5,7 +5,9 @@ from running import kernel_source, run_script
 
 pytestmark = pytest.mark.core("what every count relies on")
 
-LD, ST, ATOM, RED = (f"l1tex__t_requests_pipe_lsu_mem_global_op_{op}.sum" for op in ("ld", "st", "atom", "red"))
+LD, ST, ATOM, RED = (
+    f"l1tex__t_requests_pipe_lsu_mem_global_op_{op}.sum" for op in ("ld", "st", "atom", "red")
+)
 SHARED_ST = "smsp__inst_executed_op_shared_st.sum"
 
 SCRIPT = """
@@ -49,7 +51,11 @@ def test_lanes_wait_behind_a_call(counts):
 
 
 def test_barriers_of_code_with_constructors(counts):
-    assert counts["constructed"][SHARED_ST] == 5 and counts["constructed"][LD] == 5 and counts["constructed"][ST] == 5
+    assert (
+        counts["constructed"][SHARED_ST] == 5
+        and counts["constructed"][LD] == 5
+        and counts["constructed"][ST] == 5
+    )
 
 
 def test_lanes_that_take_turns(counts):
@@ -127,7 +133,12 @@ def test_loops_are_unrolled_but_for_the_outer_of_many():
     lines = unroll_loops(LOOPS).splitlines()
     assert len(lines) == len(LOOPS.splitlines())
     loops = [lines[i + 1].strip() for i, line in enumerate(lines) if "GCC unroll" in line]
-    assert [line[:12] for line in loops] == ["// with a co", "for (int c =", "for (int d =", "for (int e ="]
+    assert [line[:12] for line in loops] == [
+        "// with a co",
+        "for (int c =",
+        "for (int d =",
+        "for (int e =",
+    ]
 
 
 def test_instructions_are_those_of_unrolled_loops(counts):

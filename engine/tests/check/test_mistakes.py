@@ -8,10 +8,15 @@ import pytest
 from hostcuda import processes
 from hostcuda.sanitize import sanitize_script
 
-pytestmark = pytest.mark.thorough("mistakes of host code: two runtimes and headers are compiled, half a minute")
+pytestmark = pytest.mark.thorough(
+    "mistakes of host code: two runtimes and headers are compiled, half a minute"
+)
 PROGRAM = Path(__file__).parents[1] / "programs" / "mistakes.cu"
-TOLD = {number: found[1] for number, line in enumerate(PROGRAM.read_text().splitlines(), 1)
-        if (found := re.search(r"// told: (.*)", line))}
+TOLD = {
+    number: found[1]
+    for number, line in enumerate(PROGRAM.read_text().splitlines(), 1)
+    if (found := re.search(r"// told: (.*)", line))
+}
 
 
 @pytest.fixture(scope="module")
@@ -37,8 +42,14 @@ def test_nothing_is_said_of_other_lines(sanitized):
 
 def test_run_says_the_lines_too(monkeypatch):
     monkeypatch.setenv("HOSTCUDA_WARNINGS", "1")
-    ended = processes.run(processes.program(str(PROGRAM), [], "cpu"), {"HOSTCUDA_ENGINE": "cpu"}, capture=True)
-    found = re.findall(rf"{re.escape(str(PROGRAM))}:(\d+)(?::\d+: warning|: warning|\)$)", ended.output, re.MULTILINE)
+    ended = processes.run(
+        processes.program(str(PROGRAM), [], "cpu"), {"HOSTCUDA_ENGINE": "cpu"}, capture=True
+    )
+    found = re.findall(
+        rf"{re.escape(str(PROGRAM))}:(\d+)(?::\d+: warning|: warning|\)$)",
+        ended.output,
+        re.MULTILINE,
+    )
     assert set(map(int, found)) == TOLD.keys()
     first = next(line for line, text in TOLD.items() if "out of memory" in text)
     assert re.search(rf"although this failed: .*:{first}\)$", ended.output.strip().splitlines()[-1])

@@ -21,7 +21,11 @@ CSV = f'''==PROF== Connected to process 1425 (/usr/bin/python3.12)
 def test_one_row_per_launch():
     first, second = nsight.read_ncu(CSV)
     assert first == {
-        "index": 0, "kernel": "conv", "grid": (25, 4, 1000), "block": (16, 16, 1), LOADS: 78_400_000,
+        "index": 0,
+        "kernel": "conv",
+        "grid": (25, 4, 1000),
+        "block": (16, 16, 1),
+        LOADS: 78_400_000,
         "l1tex__t_sector_hit_rate.pct": 97.38,
     }
     assert second["kernel"] == "void gemm<16>(const float *, int)"
@@ -36,11 +40,17 @@ def test_what_is_left_out():
     assert nsight.read_ncu("==WARNING== No kernels were profiled.\n") == []
 
 
-@pytest.mark.parametrize(("text", "words"), [
-    ("==ERROR== ERR_NVGPUCTRPERM - The user does not have permission to access GPU counters", "admin"),
-    ("==ERROR== Failed to find metric nonsense.sum\n", "nonsense.sum"),
-    ('"ID","Name"\n"0","conv"\n', "Kernel Name"),
-])
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (
+            "==ERROR== ERR_NVGPUCTRPERM - The user does not have permission to access GPU counters",
+            "admin",
+        ),
+        ("==ERROR== Failed to find metric nonsense.sum\n", "nonsense.sum"),
+        ('"ID","Name"\n"0","conv"\n', "Kernel Name"),
+    ],
+)
 def test_ncu_says_why_there_are_no_counters(text, words):
     with pytest.raises(EngineError, match=words):
         nsight.read_ncu(text)
@@ -82,32 +92,90 @@ def test_reports_of_one_line_are_one_finding():
     assert finding["buffer"] == {"base": 0x7FDE92800200, "bytes": 400, "missed_by": 4}
 
 
-@pytest.mark.parametrize("name", ["no_guard(float *, int)", "void no_guard<(int)4>(float *, const int *)"])
+@pytest.mark.parametrize(
+    "name", ["no_guard(float *, int)", "void no_guard<(int)4>(float *, const int *)"]
+)
 def test_a_signature_may_have_blanks(name):
     (finding,) = nsight.read_sanitizer(MEMCHECK.replace("no_guard", name), "memcheck")
-    assert finding["kernel"].startswith("no_guard") and (finding["file"], finding["line"]) == ("bounds.cu", 33)
+    assert finding["kernel"].startswith("no_guard") and (finding["file"], finding["line"]) == (
+        "bounds.cu",
+        33,
+    )
 
 
-READ, NEAREST = "Invalid __global__ read of size 4 bytes", "the nearest allocation at 0x7f6c800000 of size 400 bytes"
+READ, NEAREST = (
+    "Invalid __global__ read of size 4 bytes",
+    "the nearest allocation at 0x7f6c800000 of size 400 bytes",
+)
 
 
-@pytest.mark.parametrize(("head", "place", "more", "tool", "kind", "missed"), [
-    (READ, " in a.cu:7", f"Access to 0x7f6c7ffffc is out of bounds\n=========     and is 4 bytes before {NEAREST}",
-     "memcheck", "out of bounds", -4),
-    (READ, " in a.cu:7", f"Access to 0x0 is out of bounds\n=========     and is 140,117,914 bytes before {NEAREST}",
-     "memcheck", "null pointer", None),
-    (READ, " in a.cu:7", f"Access to 0x7f6c800004 is misaligned\n=========     and is inside {NEAREST}",
-     "memcheck", "misaligned", None),
-    ("Invalid __shared__ write of size 4 bytes", "", "Access to 0x500 is out of bounds", "memcheck", "out of bounds",
-     None),  # an address in shared memory is no null pointer
-    ("Barrier error detected. Divergent thread(s) in block.", " in a.cu:7", "", "synccheck", "divergent barrier", None),
-    ("Uninitialized __global__ memory read of size 4 bytes", " in a.cu:7", "", "initcheck", "uninitialized", None),
-])
+@pytest.mark.parametrize(
+    ("head", "place", "more", "tool", "kind", "missed"),
+    [
+        (
+            READ,
+            " in a.cu:7",
+            f"Access to 0x7f6c7ffffc is out of bounds\n=========     and is 4 bytes before {NEAREST}",
+            "memcheck",
+            "out of bounds",
+            -4,
+        ),
+        (
+            READ,
+            " in a.cu:7",
+            f"Access to 0x0 is out of bounds\n=========     and is 140,117,914 bytes before {NEAREST}",
+            "memcheck",
+            "null pointer",
+            None,
+        ),
+        (
+            READ,
+            " in a.cu:7",
+            f"Access to 0x7f6c800004 is misaligned\n=========     and is inside {NEAREST}",
+            "memcheck",
+            "misaligned",
+            None,
+        ),
+        (
+            "Invalid __shared__ write of size 4 bytes",
+            "",
+            "Access to 0x500 is out of bounds",
+            "memcheck",
+            "out of bounds",
+            None,
+        ),  # an address in shared memory is no null pointer
+        (
+            "Barrier error detected. Divergent thread(s) in block.",
+            " in a.cu:7",
+            "",
+            "synccheck",
+            "divergent barrier",
+            None,
+        ),
+        (
+            "Uninitialized __global__ memory read of size 4 bytes",
+            " in a.cu:7",
+            "",
+            "initcheck",
+            "uninitialized",
+            None,
+        ),
+    ],
+)
 def test_kinds_of_errors(head, place, more, tool, kind, missed):
-    lines = [head, f"    at f+0x60{place}", "    by thread (32,0,0) in block (1,0,0)", f"    {more}"]
+    lines = [
+        head,
+        f"    at f+0x60{place}",
+        "    by thread (32,0,0) in block (1,0,0)",
+        f"    {more}",
+    ]
     (finding,) = nsight.read_sanitizer("\n".join(f"========= {line}" for line in lines), tool)
     assert (finding["kind"], finding["kernel"], finding["line"]) == (kind, "f", 7 if place else 0)
-    assert (finding["thread"], finding["block"], finding["message"]) == ((32, 0, 0), (1, 0, 0), head)
+    assert (finding["thread"], finding["block"], finding["message"]) == (
+        (32, 0, 0),
+        (1, 0, 0),
+        head,
+    )
     assert (finding["buffer"] or {"missed_by": None})["missed_by"] == missed
 
 
@@ -132,6 +200,11 @@ def test_a_race_names_both_sides():
 
 @pytest.mark.parametrize("tool", ["memcheck", "racecheck"])
 def test_a_clean_report_has_no_findings(tool):
-    summary = {"memcheck": "ERROR SUMMARY: 0 errors",
-               "racecheck": "RACECHECK SUMMARY: 0 hazards displayed (0 errors, 0 warnings)"}
-    assert nsight.read_sanitizer(f"========= COMPUTE-SANITIZER\n========= {summary[tool]}\n", tool) == []
+    summary = {
+        "memcheck": "ERROR SUMMARY: 0 errors",
+        "racecheck": "RACECHECK SUMMARY: 0 hazards displayed (0 errors, 0 warnings)",
+    }
+    assert (
+        nsight.read_sanitizer(f"========= COMPUTE-SANITIZER\n========= {summary[tool]}\n", tool)
+        == []
+    )

@@ -55,41 +55,78 @@ def program(write_program):
 @pytest.fixture
 def command(program, hostcuda_command):
     """Return a function that runs `hostcuda profile` on a program: exit status, stdout, stderr."""
-    return lambda rest, *options: hostcuda_command("profile", "--engine", "cpu", *options, program(rest))
+    return lambda rest, *options: hostcuda_command(
+        "profile", "--engine", "cpu", *options, program(rest)
+    )
 
 
 def test_the_command_prints_and_writes_csv(command, tmp_path):
-    status, out, _ = command("launch(3)\nprint('the program speaks')", "--csv", str(tmp_path / "out.csv"))
+    status, out, _ = command(
+        "launch(3)\nprint('the program speaks')", "--csv", str(tmp_path / "out.csv")
+    )
     assert status == 0 and "the program speaks" in out and "twice" in out
     table = pd.read_csv(tmp_path / "out.csv")
     assert len(table) == 3 and (table[COUNTED["global_load_requests"]] == 4).all()
     assert (table[COUNTED["global_load_sectors"]] == 16).all()
 
 
-@pytest.mark.parametrize(("rest", "options", "status", "printed", "words"), [
-    ("launch()\nos._exit(7)", [], 7, ["twice"], ["exit status 7"]),
-    ("launch()\nos.kill(os.getpid(), 9)", [], 137, ["twice"], ["SIGKILL"]),
-    ("launch()\nprint('waiting', flush=True)\ntime.sleep(600)", ["--timeout", "4"], 124, ["twice", "waiting"],
-     ["was stopped"]),
-    ("launch()\nstart('beyond')\nlaunch()", [], 1, ["twice", "launch 1, kernel beyond", "one past the end of"],
-     ["LaunchError"]),
-    ("launch()\nSourceModule('__global__ void f() { nowhere(); }')", [], 1, ["twice"], ["kernel.cu:1", "nowhere"]),
-], ids=["crash", "signal", "time limit", "fault", "compile error"])
+@pytest.mark.parametrize(
+    ("rest", "options", "status", "printed", "words"),
+    [
+        ("launch()\nos._exit(7)", [], 7, ["twice"], ["exit status 7"]),
+        ("launch()\nos.kill(os.getpid(), 9)", [], 137, ["twice"], ["SIGKILL"]),
+        (
+            "launch()\nprint('waiting', flush=True)\ntime.sleep(600)",
+            ["--timeout", "4"],
+            124,
+            ["twice", "waiting"],
+            ["was stopped"],
+        ),
+        (
+            "launch()\nstart('beyond')\nlaunch()",
+            [],
+            1,
+            ["twice", "launch 1, kernel beyond", "one past the end of"],
+            ["LaunchError"],
+        ),
+        (
+            "launch()\nSourceModule('__global__ void f() { nowhere(); }')",
+            [],
+            1,
+            ["twice"],
+            ["kernel.cu:1", "nowhere"],
+        ),
+    ],
+    ids=["crash", "signal", "time limit", "fault", "compile error"],
+)
 def test_what_was_counted_is_kept(command, rest, options, status, printed, words):
     ended, out, err = command(rest, *options)
-    assert ended == status and all(text in out for text in printed) and all(text in err for text in words)
+    assert (
+        ended == status
+        and all(text in out for text in printed)
+        and all(text in err for text in words)
+    )
     assert "disable pass" not in err
 
 
-@pytest.mark.parametrize("kernel", ["forever", "silent"])  # with accesses in the loop, and without any
-def test_a_kernel_that_never_ends_is_stopped_and_counted_until_then(command, limit, kernel, tmp_path):
+@pytest.mark.parametrize(
+    "kernel", ["forever", "silent"]
+)  # with accesses in the loop, and without any
+def test_a_kernel_that_never_ends_is_stopped_and_counted_until_then(
+    command, limit, kernel, tmp_path
+):
     csv = tmp_path / "out.csv"
     rest = f"launch()\nout_of_time(1)\nstart('{kernel}')"
     status, out, err = command(rest, "--no-nvcc", "--timeout", "300", "--csv", str(csv))
     assert status == 124 and "starting" in out and "was stopped" in err
-    assert re.search(rf"launch 1, kernel {kernel}, block \(0,0,0\), thread \(\d+,0,0\) was stopped", out)
+    assert re.search(
+        rf"launch 1, kernel {kernel}, block \(0,0,0\), thread \(\d+,0,0\) was stopped", out
+    )
     table = pd.read_csv(csv).set_index("kernel")
-    assert table["source"].to_dict() == {"twice": profile_module.COUNTED, kernel: profile_module.ABANDONED}
+    assert table["source"].to_dict() == {
+        "twice": profile_module.COUNTED,
+        kernel: profile_module.ABANDONED,
+    }
     assert table.loc["twice", COUNTED["global_load_requests"]] == 4
     assert (table.loc[kernel, COUNTED["global_load_requests"]] > 0) == (kernel == "forever")
 
@@ -98,7 +135,9 @@ def test_ctrl_c_keeps_what_was_counted(command, tmp_path):
     csv = tmp_path / "out.csv"
     status, out, err = command("launch()\nctrl_c(1)\nstart('forever')", "--csv", str(csv))
     assert status == 130 and "was interrupted" in err
-    assert re.search(r"launch 1, kernel forever, block \(0,0,0\), thread \(\d+,0,0\) was stopped", out)
+    assert re.search(
+        r"launch 1, kernel forever, block \(0,0,0\), thread \(\d+,0,0\) was stopped", out
+    )
     assert pd.read_csv(csv)["kernel"].tolist() == ["twice", "forever"]
 
 
@@ -188,17 +227,25 @@ cuda.Context.synchronize()
 """
     profile = profile_script(program(rest), engine="cpu", capture=True)
     table = profile.table.set_index("kernel")
-    assert profile.value("registers", "twice") == 40 and profile.value("static_shared_bytes", "twice") == 2048
+    assert (
+        profile.value("registers", "twice") == 40
+        and profile.value("static_shared_bytes", "twice") == 2048
+    )
     assert table.loc["twice", "launch__registers_per_thread"].tolist() == [40, 40, 40]
     assert table.loc["twice", "sm__maximum_warps_per_active_cycle_pct"].tolist() == [50, 50, 7.8125]
     facts = table.loc["twice", ["local_bytes", "spill_store_bytes", "spill_load_bytes"]]
     assert facts.drop_duplicates().to_numpy().tolist() == [[24, 8, 12]]
-    assert set(table.loc["twice", "source"]) == {"CPU engine, counted; registers: nvcc 13.0.1, sm_90"}
+    assert set(table.loc["twice", "source"]) == {
+        "CPU engine, counted; registers: nvcc 13.0.1, sm_90"
+    }
     assert table.loc["host", "launch__registers_per_thread"].isna().all()
     assert set(table.loc["host", "source"]) == {profile_module.COUNTED}
     assert "nvcc 13" not in profile.note, "a figure's line is the same on every machine"
     assert "Registers and occupancy: nvcc 13.0.1, sm_90." in repr(profile)
-    assert "Kernels without registers were refused by nvcc: kernel.cu(1): error: not for a GPU" in profile.note
+    assert (
+        "Kernels without registers were refused by nvcc: kernel.cu(1): error: not for a GPU"
+        in profile.note
+    )
     calls = (fake_nvcc / "calls").read_text().splitlines()
     assert len(calls) == 2 and all("-arch=sm_90" in call and "sm_80" not in call for call in calls)
     assert sum("-DA=1" in call for call in calls) == 1
@@ -206,7 +253,9 @@ cuda.Context.synchronize()
 
 def test_registers_can_be_left_out(program, fake_nvcc):
     profile = profile_script(program("launch()"), engine="cpu", capture=True, nvcc=False)
-    assert "launch__registers_per_thread" not in profile.table and not (fake_nvcc / "calls").exists()
+    assert (
+        "launch__registers_per_thread" not in profile.table and not (fake_nvcc / "calls").exists()
+    )
 
 
 @pytest.fixture
@@ -230,15 +279,20 @@ exit 1
 """
 
 
-@pytest.mark.parametrize(("ncu", "why"), [
-    (None, "ncu is not on this machine"),
-    (FORBIDDEN, "permits counters only to administrators (ERR_NVGPUCTRPERM)"),
-])
+@pytest.mark.parametrize(
+    ("ncu", "why"),
+    [
+        (None, "ncu is not on this machine"),
+        (FORBIDDEN, "permits counters only to administrators (ERR_NVGPUCTRPERM)"),
+    ],
+)
 def test_without_counters_events_stand_in(ncu, why, on_gpu, tmp_path, capsys):
     """Rows of a GPU without counters hold event times and resources, and a line says why."""
     on_gpu(ncu)
-    row = ('{"kernel": "conv", "grid": [2, 1, 1], "block": [64, 1, 1], "time_ns": 1500, "registers": 30, '
-           '"shared_bytes": 0, "local_bytes": 0, "occupancy_pct": 100.0}')
+    row = (
+        '{"kernel": "conv", "grid": [2, 1, 1], "block": [64, 1, 1], "time_ns": 1500, "registers": 30, '
+        '"shared_bytes": 0, "local_bytes": 0, "occupancy_pct": 100.0}'
+    )
     fake = tmp_path / "python"  # in the place of `python -m hostcuda.gpu.launches FILE SCRIPT`
     fake.write_text(f"#!/bin/sh\nprintf '%s\\n' '{row}' > $3\n")
     fake.chmod(0o755)
@@ -253,7 +307,9 @@ def test_without_counters_events_stand_in(ncu, why, on_gpu, tmp_path, capsys):
 
 
 def test_a_gpu_that_is_not_there_is_told_before_anything_runs(monkeypatch, program):
-    monkeypatch.setattr(hostcuda, "why_no_gpu", lambda: "PyCUDA is not installed: pip install pycuda")
+    monkeypatch.setattr(
+        hostcuda, "why_no_gpu", lambda: "PyCUDA is not installed: pip install pycuda"
+    )
     with pytest.raises(EngineError, match="no GPU to use: PyCUDA is not installed"):
         profile_script(program("launch()"), engine="gpu")
 
@@ -266,32 +322,43 @@ def test_what_was_stopped_on_a_gpu_is_not_run_again(on_gpu):
     assert "only to administrators" in profile.note and profile.table.empty
 
 
-@pytest.mark.parametrize(("arch", "threads", "registers", "shared", "share"), [
-    ("sm_90", 256, 32, 0, 1.0),
-    ("sm_90", 256, 30, 1024, 1.0),
-    ("sm_90", 256, 40, 0, 0.75),  # 5 * 256 registers per warp: 51 warps, 6 blocks of 8
-    ("sm_90", 1024, 64, 0, 0.5),  # one block only: two need 131072 registers
-    ("sm_90", 32, 32, 0, 0.5),  # 32 blocks of one warp
-    ("sm_90", 256, 32, 100_000, 0.25),  # two blocks fit into shared memory
-    ("sm_75", 256, 32, 0, 1.0),
-    ("sm_75", 256, 32, 32768, 0.5),  # before Ampere the driver takes no shared memory
-])
+@pytest.mark.parametrize(
+    ("arch", "threads", "registers", "shared", "share"),
+    [
+        ("sm_90", 256, 32, 0, 1.0),
+        ("sm_90", 256, 30, 1024, 1.0),
+        ("sm_90", 256, 40, 0, 0.75),  # 5 * 256 registers per warp: 51 warps, 6 blocks of 8
+        ("sm_90", 1024, 64, 0, 0.5),  # one block only: two need 131072 registers
+        ("sm_90", 32, 32, 0, 0.5),  # 32 blocks of one warp
+        ("sm_90", 256, 32, 100_000, 0.25),  # two blocks fit into shared memory
+        ("sm_75", 256, 32, 0, 1.0),
+        ("sm_75", 256, 32, 32768, 0.5),  # before Ampere the driver takes no shared memory
+    ],
+)
 def test_occupancy(arch, threads, registers, shared, share):
     assert occupancy(threads, registers, shared, MULTIPROCESSOR[arch]) == share
 
 
-@pytest.mark.parametrize(("capability", "known"), [
-    ((major, minor), MULTIPROCESSOR[f"sm_{major}{minor}"]) for major, minor in ((7, 5), (8, 0), (8, 6), (8, 9), (9, 0))
-])
+@pytest.mark.parametrize(
+    ("capability", "known"),
+    [
+        ((major, minor), MULTIPROCESSOR[f"sm_{major}{minor}"])
+        for major, minor in ((7, 5), (8, 0), (8, 6), (8, 9), (9, 0))
+    ],
+)
 def test_the_limits_of_a_device_are_those_of_the_table(monkeypatch, capability, known):
-    attributes = {"MAX_THREADS_PER_MULTIPROCESSOR": 32 * known["warps"],
-                  "MAX_REGISTERS_PER_MULTIPROCESSOR": known["registers"],
-                  "MAX_SHARED_MEMORY_PER_MULTIPROCESSOR": known["shared"]}
+    attributes = {
+        "MAX_THREADS_PER_MULTIPROCESSOR": 32 * known["warps"],
+        "MAX_REGISTERS_PER_MULTIPROCESSOR": known["registers"],
+        "MAX_SHARED_MEMORY_PER_MULTIPROCESSOR": known["shared"],
+    }
     names = SimpleNamespace(**{name: name for name in attributes})
     driver = SimpleNamespace(device_attribute=names)
     monkeypatch.setitem(sys.modules, "pycuda", SimpleNamespace(driver=driver))
     monkeypatch.delitem(sys.modules, "hostcuda.gpu.launches", raising=False)
     limits = importlib.import_module("hostcuda.gpu.launches").limits
-    device = SimpleNamespace(compute_capability=lambda: capability, get_attribute=attributes.__getitem__)
+    device = SimpleNamespace(
+        compute_capability=lambda: capability, get_attribute=attributes.__getitem__
+    )
     assert limits(device) == known
     assert [row["blocks"] for row in MULTIPROCESSOR.values()] == [16, 32, 16, 24, 32]

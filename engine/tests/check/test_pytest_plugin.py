@@ -15,7 +15,9 @@ pytest_plugins = ["pytester"]
 
 PROGRAMS = Path(__file__).parents[1] / "programs"
 # An editable install that is older than the plugin has no entry point of it yet.
-PLUGIN = () if "hostcuda" in entry_points(group="pytest11").names else ("-p", "hostcuda.pytest_plugin")
+PLUGIN = (
+    () if "hostcuda" in entry_points(group="pytest11").names else ("-p", "hostcuda.pytest_plugin")
+)
 MODULE = '''
 import numpy as np
 import pytest
@@ -88,15 +90,19 @@ def test_program(hostcuda_profile, tmp_path):
     assert counted.value("launches", "copy") == 3
 """)
     result.assert_outcomes(passed=2, failed=2)
-    result.stdout.fnmatch_lines([
-        "out of bounds in scale at kernel.cu:4: read of 4 bytes*", "  by thread (32,0,0) of block (0,0,0)",
-        "scale: sectors_per_load is 32, more than the budget of 4.1",
-    ])
+    result.stdout.fnmatch_lines(
+        [
+            "out of bounds in scale at kernel.cu:4: read of 4 bytes*",
+            "  by thread (32,0,0) of block (0,0,0)",
+            "scale: sectors_per_load is 32, more than the budget of 4.1",
+        ]
+    )
     result.stdout.no_fnmatch_line("scale: sectors_per_store*")
 
 
 def test_outcomes_of_the_process_are_those_of_the_test(ran):
-    result = ran("""
+    result = ran(
+        """
 @pytest.mark.hostcuda_sanitize
 def test_wrong(scale):
     assert scale(31)[1] == 3
@@ -140,7 +146,11 @@ class TestInAClass:
     @pytest.mark.parametrize("step", [1, 8])
     def test_passes(self, scale, step):
         scale(31, step)
-""", "-rs", "-n", "1")
+""",
+        "-rs",
+        "-n",
+        "1",
+    )
     result.assert_outcomes(passed=2, failed=6, skipped=2, xfailed=1)
     for line in (
         "E * assert * == 3",

@@ -8,9 +8,25 @@ from hostcuda.check import records
 pytestmark = pytest.mark.core("what every count is read from")
 
 LAUNCH = {
-    "index": 0, "kernel": "f", "module": "m", "grid": [2, 1, 1], "block": [32, 1, 1], "shared": 0, "blocks_watched": 2,
-    "blocks": 2, "barriers": 7, "unique_bytes": 640, "busiest_warp": 9, "findings": [], "callers": [], "error": "",
-    "unchecked": [], "matrices": 0, "plays": [], "constant_traces": [], "overlapped_bytes": 5,
+    "index": 0,
+    "kernel": "f",
+    "module": "m",
+    "grid": [2, 1, 1],
+    "block": [32, 1, 1],
+    "shared": 0,
+    "blocks_watched": 2,
+    "blocks": 2,
+    "barriers": 7,
+    "unique_bytes": 640,
+    "busiest_warp": 9,
+    "findings": [],
+    "callers": [],
+    "error": "",
+    "unchecked": [],
+    "matrices": 0,
+    "plays": [],
+    "constant_traces": [],
+    "overlapped_bytes": 5,
 }
 
 
@@ -18,17 +34,32 @@ def record(monkeypatch, *accesses):
     """Return the record of a launch with these accesses, one per line of the source."""
     names = ("space", "op", "requests", "units", "ideal", "inside")
     more = {"size": 4, "bytes": 128, "passes": 1, "lines": 1, "loaded": 4, "broadcast": 0}
-    sites = [dict(zip(names, access, strict=True), pc=pc, **more) for pc, access in enumerate(accesses, 1)]
-    monkeypatch.setattr(records, "_lines", {("m", site["pc"]): ("k.cu", site["pc"], site["inside"]) for site in sites})
+    sites = [
+        dict(zip(names, access, strict=True), pc=pc, **more)
+        for pc, access in enumerate(accesses, 1)
+    ]
+    monkeypatch.setattr(
+        records,
+        "_lines",
+        {("m", site["pc"]): ("k.cu", site["pc"], site["inside"]) for site in sites},
+    )
     return records._read_record({**LAUNCH, "requests": [], "sites": sites})
 
 
-@pytest.mark.parametrize("counter", [row for row in metrics.COUNTERS if row.space], ids=lambda row: row.metric)
+@pytest.mark.parametrize(
+    "counter", [row for row in metrics.COUNTERS if row.space], ids=lambda row: row.metric
+)
 def test_an_access_counts_in_the_metrics_of_its_kind(counter, monkeypatch):
     op = counter.op or "ld"
-    counts = record(monkeypatch, (counter.space, op, 5, 40, 10, False), (counter.space, op, 1, 2, 1, False)).counts
+    counts = record(
+        monkeypatch, (counter.space, op, 5, 40, 10, False), (counter.space, op, 1, 2, 1, False)
+    ).counts
     assert counts[counter.metric] == {"requests": 6, "units": 42, "extra": 31}[counter.figure]
-    others = [row for row in metrics.COUNTERS if row.space and (row.space, row.op or op) != (counter.space, op)]
+    others = [
+        row
+        for row in metrics.COUNTERS
+        if row.space and (row.space, row.op or op) != (counter.space, op)
+    ]
     assert not any(counts[row.metric] for row in others)
 
 
@@ -36,17 +67,32 @@ def test_a_number_of_the_launch(monkeypatch):
     counts = record(monkeypatch).counts
     assert (counts["lab__barriers.sum"], counts["lab__unique_bytes_global.sum"]) == (7, 640)
     assert {*counts} == {counter.metric for counter in metrics.COUNTERS}
-    monkeypatch.delitem(LAUNCH, "overlapped_bytes")  # racecheck counts them: without it they are not known
+    monkeypatch.delitem(
+        LAUNCH, "overlapped_bytes"
+    )  # racecheck counts them: without it they are not known
     assert {*counts} - {*record(monkeypatch).counts} == {"lab__bytes_of_overlapped_copies.sum"}
 
 
 def test_the_lines_have_the_units_of_their_space(monkeypatch):
-    lines = record(monkeypatch, ("global", "st", 1, 4, 1, False), ("shared", "ld", 1, 4, 1, False),
-                   ("constant", "ld", 1, 4, 1, False), ("local", "ld", 1, 0, 0, False)).sites
-    shown = {line["space"]: {name: line[name] for name in ("sectors", "wavefronts", "conflicts") if name in line}
-             for line in lines}
-    assert shown == {"global": {"sectors": 4}, "shared": {"wavefronts": 4, "conflicts": 3},
-                     "constant": {"wavefronts": 4, "conflicts": 3}, "local": {}}
+    lines = record(
+        monkeypatch,
+        ("global", "st", 1, 4, 1, False),
+        ("shared", "ld", 1, 4, 1, False),
+        ("constant", "ld", 1, 4, 1, False),
+        ("local", "ld", 1, 0, 0, False),
+    ).sites
+    shown = {
+        line["space"]: {
+            name: line[name] for name in ("sectors", "wavefronts", "conflicts") if name in line
+        }
+        for line in lines
+    }
+    assert shown == {
+        "global": {"sectors": 4},
+        "shared": {"wavefronts": 4, "conflicts": 3},
+        "constant": {"wavefronts": 4, "conflicts": 3},
+        "local": {},
+    }
 
 
 def test_an_exchange_between_lanes_in_the_engines_headers_is_no_local_access(monkeypatch):
@@ -58,11 +104,14 @@ def test_names_are_unique():
     assert len(metrics.NAMES) == len({*metrics.NAMES.values()})
 
 
-@pytest.mark.parametrize(("at", "away", "side", "words"), [
-    ("10", None, None, "x[-6], in the allocation that x points into"),
-    ("-1", "one", "before", "x[-5], one before the allocation that x points into"),
-    ("1000", "one", "past the end of", "x[984], one past the end of 984 floats"),
-])
+@pytest.mark.parametrize(
+    ("at", "away", "side", "words"),
+    [
+        ("10", None, None, "x[-6], in the allocation that x points into"),
+        ("-1", "one", "before", "x[-5], one before the allocation that x points into"),
+        ("1000", "one", "past the end of", "x[984], one past the end of 984 floats"),
+    ],
+)
 def test_a_place_before_a_pointer_into_the_middle(at, away, side, words):
     start = 64 if at != "-1" else 16
     assert records._format_element(at, away, side, "1000", "4", "x", "float", start) == words

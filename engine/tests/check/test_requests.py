@@ -57,21 +57,43 @@ def site(sites, line, space):
 
 def test_nothing_changes_where_nobody_asks(seen):
     assert seen["requests"] == [] and not any("worst" in row for row in seen["plain"])
-    assert [{**row, "worst": None} for row in seen["worst"]] == [{**row, "worst": None} for row in seen["plain"]]
+    assert [{**row, "worst": None} for row in seen["worst"]] == [
+        {**row, "worst": None} for row in seen["plain"]
+    ]
 
 
 def test_the_worst_request_is_that_of_the_warp_with_the_greatest_distance(seen):
     load, shared = site(seen["worst"], 6, "global"), site(seen["worst"], 8, "shared")
-    assert load["worst"] == {"units": 32, "warp": 1, "block": [3, 0, 0]}  # 8 floats apart: a sector per lane
+    assert load["worst"] == {
+        "units": 32,
+        "warp": 1,
+        "block": [3, 0, 0],
+    }  # 8 floats apart: a sector per lane
     assert shared["worst"] == {"units": 8, "warp": 1, "block": [3, 0, 0]}
-    assert site(seen["worst"], 11, "global")["worst"] == {"units": 4, "warp": 0, "block": [0, 0, 0]}  # the first
+    assert site(seen["worst"], 11, "global")["worst"] == {
+        "units": 4,
+        "warp": 0,
+        "block": [0, 0, 0],
+    }  # the first
 
 
-@pytest.mark.parametrize(("line", "space", "name"), [(6, "global", "sectors"), (6, "shared", "wavefronts"),
-                                                     (8, "shared", "wavefronts"), (10, "constant", "wavefronts"),
-                                                     (11, "global", "sectors")])
+@pytest.mark.parametrize(
+    ("line", "space", "name"),
+    [
+        (6, "global", "sectors"),
+        (6, "shared", "wavefronts"),
+        (8, "shared", "wavefronts"),
+        (10, "constant", "wavefronts"),
+        (11, "global", "sectors"),
+    ],
+)
 def test_the_requests_of_all_warps_make_up_the_counts(seen, line, space, name):
-    own = [access for warp in seen["all"] for access in warp if (access["line"], access["space"]) == (line, space)]
+    own = [
+        access
+        for warp in seen["all"]
+        for access in warp
+        if (access["line"], access["space"]) == (line, space)
+    ]
     total = site(seen["plain"], line, space)
     assert (len(own), sum(access["units"] for access in own)) == (total["requests"], total[name])
     assert total["bytes"] == sum(4 * sum(at >= 0 for at in access["addresses"]) for access in own)
@@ -81,10 +103,19 @@ def test_a_request_has_the_address_of_each_lane_and_what_it_belongs_to(seen):
     last = seen["all"][7]
     load = next(access for access in last if access["line"] == 6 and access["space"] == "global")
     assert load["addresses"] == [seen["x"] + 4 * 8 * lane for lane in range(32)]
-    assert (load["base"], load["bytes"], load["name"], load["op"]) == (seen["x"], 4 * 4096, "", "ld")
+    assert (load["base"], load["bytes"], load["name"], load["op"]) == (
+        seen["x"],
+        4 * 4096,
+        "",
+        "ld",
+    )
     stored = next(access for access in last if access["space"] == "shared")
     assert (stored["op"], stored["name"], stored["bytes"]) == ("st", "tile", 4096)
-    masks = [sum(at >= 0 for at in access["addresses"]) for access in last if access["space"] == "constant"]
+    masks = [
+        sum(at >= 0 for at in access["addresses"])
+        for access in last
+        if access["space"] == "constant"
+    ]
     assert masks == [8, 9, 10]
 
 
@@ -120,4 +151,6 @@ def test_reads_of_constant_arrays_are_counted():
     """A compiler records no read of memory that cannot change."""
     sites, values = zip(*run_script(READS, json.dumps([*TABLES])), strict=True)
     assert sites == tuple([[space, 1]] for space in TABLES.values())
-    assert all(value == 1 for table, value in zip(TABLES, values, strict=True) if "int" not in table)
+    assert all(
+        value == 1 for table, value in zip(TABLES, values, strict=True) if "int" not in table
+    )

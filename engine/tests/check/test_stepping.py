@@ -70,7 +70,10 @@ def kinds():
 
 
 def test_each_value_is_what_numpy_computes(sums):
-    x, weights = np.arange(64, dtype=np.float32) / 7, (np.arange(6, dtype=np.float32) / 3).reshape(2, 3)
+    x, weights = (
+        np.arange(64, dtype=np.float32) / 7,
+        (np.arange(6, dtype=np.float32) / 3).reshape(2, 3),
+    )
     expected, sum_ = [], np.float32(0)
     for i in range(40):
         factor = weights[i % 2, i % 3]
@@ -78,7 +81,9 @@ def test_each_value_is_what_numpy_computes(sums):
         expected.append((i, float(factor), float(sum_)))
     products = [step for step in sums if step["line"] == line_of("sum += factor")]
     assert [(s["after"]["i"], s["before"]["factor"], s["before"]["sum"]) for s in products[1:]] == [
-        (i, factor, before) for (i, factor, _), (_, _, before) in zip(expected[1:], expected, strict=False)]
+        (i, factor, before)
+        for (i, factor, _), (_, _, before) in zip(expected[1:], expected, strict=False)
+    ]
     (stored,) = (step for step in sums if step["line"] == line_of("y[t] = sum"))
     assert stored["before"]["sum"] == expected[-1][2]
     assert stored["accesses"] == [["st", "global", "", [], 5, expected[-1][2]]]
@@ -87,9 +92,14 @@ def test_each_value_is_what_numpy_computes(sums):
 def test_accesses_have_the_value_that_was_read_or_is_written(sums):
     (copied,) = (step for step in sums if step["line"] == line_of("tile[t / 8]"))
     value = float(np.float32(5) / np.float32(7))
-    assert copied["accesses"] == [["ld", "global", "", [], 5, value], ["st", "shared", "tile", [4, 8], 5, value]]
+    assert copied["accesses"] == [
+        ["ld", "global", "", [], 5, value],
+        ["st", "shared", "tile", [4, 8], 5, value],
+    ]
     read = [step["accesses"] for step in sums if step["line"] == line_of("const float factor")]
-    assert read[4] == [["ld", "constant", "weights", [2, 3], 1, float(np.float32(1) / np.float32(3))]]
+    assert read[4] == [
+        ["ld", "constant", "weights", [2, 3], 1, float(np.float32(1) / np.float32(3))]
+    ]
 
 
 def test_a_pointer_moves_by_what_was_added(sums):
@@ -106,7 +116,10 @@ def test_a_variable_is_known_only_where_it_is_in_scope(sums):
 def test_each_kind_of_value(kinds):
     (last,) = (step for step in kinds if step["line"] == line_of("*out = exact"))
     values = last["before"]
-    assert values["four"] == {"x": 1, "y": 2, "z": 3, "w": 3} and values["point"] == {"x": 3, "y": 0.5}
+    assert values["four"] == {"x": 1, "y": 2, "z": 3, "w": 3} and values["point"] == {
+        "x": 3,
+        "y": 0.5,
+    }
     assert (values["small"], values["flag"], values["letter"]) == (1.5, True, 200)
     assert (values["wide"], values["exact"], values["later"]) == (-(1 << 40), 1 / 3, 8)
     assert last["accesses"][0][5] == 1 / 3 + 8
@@ -119,7 +132,9 @@ def test_what_has_not_been_set_is_none(kinds):
     assert first["before"]["later"] is None and first["before"]["some"] == [None] * 4
     assert first["before"]["exact"] is None and first["before"]["point"] == {"x": None, "y": None}
     assert at[line_of("later = some")]["before"]["some"] == [6, 8, None, None]
-    inner = [step["before"]["inner"] for step in kinds if step["line"] == line_of("some[i] = twice")]
+    inner = [
+        step["before"]["inner"] for step in kinds if step["line"] == line_of("some[i] = twice")
+    ]
     assert inner == [7, None]  # the second time its block has begun again
 
 
@@ -148,16 +163,24 @@ def test_other_threads_run_between(thread):
     assert steps[-1]["accesses"] == [["st", "global", "", [], thread, 63 - thread]]
 
 
-@pytest.mark.parametrize(("kernel", "more", "words"), [
-    ("undecided", {}, "depends on memory that has not been set"),  # which way it goes
-    ("beyond", {"numbers": [1000]},
-     "write of 4 bytes at element 1000 of an allocation, 745 past the end of its 256 elements"),
-    ("one_line", {"tool": "step,profile"}, "used alone"),
-    ("one_line", {"tool": "profile"}, "set HOSTCUDA_CHECK=step"),
-])
+@pytest.mark.parametrize(
+    ("kernel", "more", "words"),
+    [
+        ("undecided", {}, "depends on memory that has not been set"),  # which way it goes
+        (
+            "beyond",
+            {"numbers": [1000]},
+            "write of 4 bytes at element 1000 of an allocation, 745 past the end of its 256 elements",
+        ),
+        ("one_line", {"tool": "step,profile"}, "used alone"),
+        ("one_line", {"tool": "profile"}, "set HOSTCUDA_CHECK=step"),
+    ],
+)
 def test_what_cannot_be_followed_is_said(kernel, more, words):
     sentence = follow(kernel, **more)
-    assert words in sentence and sentence.startswith("LaunchError" if kernel == "beyond" else ("Engine", "hostcuda"))
+    assert words in sentence and sentence.startswith(
+        "LaunchError" if kernel == "beyond" else ("Engine", "hostcuda")
+    )
 
 
 def test_a_thread_that_is_not_there_makes_no_step():
@@ -166,6 +189,9 @@ def test_a_thread_that_is_not_there_makes_no_step():
 
 def test_other_processors_and_compilers_are_refused(monkeypatch):
     monkeypatch.setattr(stepping.toolchain, "is_clang", lambda command: True)
-    assert stepping.why_not() == "a thread can be followed with g++ alone, and the compiler here is clang: set CXX=g++"
+    assert (
+        stepping.why_not()
+        == "a thread can be followed with g++ alone, and the compiler here is clang: set CXX=g++"
+    )
     monkeypatch.setattr(stepping.instrument, "can_instrument", lambda: False)
     assert stepping.why_not() == "a thread can be followed on x86-64 processors alone"

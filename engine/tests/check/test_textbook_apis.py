@@ -46,15 +46,41 @@ def test_kernels_may_use_mapped_host_memory(sanitize):
     assert "out of bounds in copy" in repr(sanitize(MAPPED, 33))
 
 
-@pytest.mark.parametrize(("file", "names"), [
-    ("groups", ["test_a_function_of_any_group", "test_partitions_by_label_and_predicate",
-                "test_exchanges_and_scans_of_a_tile", "test_tiles_of_several_warps", "test_copies_of_a_group",
-                "test_ranks_in_the_grid"]),
-    ("async", ["test_a_thread_copies_ahead", "test_a_block_wide_pipeline", "test_a_warp_copies_for_the_others",
-               "test_a_barrier_in_two_steps", "test_atomic_objects",
-               "test_a_loop_that_waits_for_an_atomic_object_ends"]),
-    ("ptx", ["test_barriers_of_some_warps", "test_copies_in_the_background", "test_matrices_of_bfloat16"]),
-])
+@pytest.mark.parametrize(
+    ("file", "names"),
+    [
+        (
+            "groups",
+            [
+                "test_a_function_of_any_group",
+                "test_partitions_by_label_and_predicate",
+                "test_exchanges_and_scans_of_a_tile",
+                "test_tiles_of_several_warps",
+                "test_copies_of_a_group",
+                "test_ranks_in_the_grid",
+            ],
+        ),
+        (
+            "async",
+            [
+                "test_a_thread_copies_ahead",
+                "test_a_block_wide_pipeline",
+                "test_a_warp_copies_for_the_others",
+                "test_a_barrier_in_two_steps",
+                "test_atomic_objects",
+                "test_a_loop_that_waits_for_an_atomic_object_ends",
+            ],
+        ),
+        (
+            "ptx",
+            [
+                "test_barriers_of_some_warps",
+                "test_copies_in_the_background",
+                "test_matrices_of_bfloat16",
+            ],
+        ),
+    ],
+)
 def test_right_kernels_are_clean(sanitize, file, names):
     findings = sanitize(RUN, ENGINE_TESTS, file, *names)
     assert findings.clean, repr(findings)

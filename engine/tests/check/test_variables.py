@@ -19,22 +19,67 @@ print(cuda.from_device(o, 32, np.int32).tolist())
 
 @pytest.fixture
 def look(write_program):
-    path = write_program(IMPORTS + PROGRAM.replace("SOURCE", repr(kernel_source("variables"))), "program.py")
+    path = write_program(
+        IMPORTS + PROGRAM.replace("SOURCE", repr(kernel_source("variables"))), "program.py"
+    )
     return lambda *kernels: sanitize_script(str(path), kernels, engine="cpu", capture=True)
 
 
-@pytest.mark.parametrize(("kernel", "line", "thread", "words"), [
-    ("past_bins", 8, 8, "at element 8 of the variable bins, one past the end of its 8 elements of 4 bytes"),
-    ("before_guard", 11, 0, "at element -1 of the variable guard, one before its 8 elements of 4 bytes"),
-    ("past_filled", 14, 6, "element 6 of the variable filled, one past the end of its 6 elements of 4 bytes"),
-    ("past_inner", 17, 3, "element 3 of the variable inner, one past the end of its 3 elements of 4 bytes"),
-    ("past_sized", 20, 5, "element 5 of the variable sized<5>, one past the end of its 5 elements"),
-    ("past_static", 24, 4, "element 4 of the variable local, one past the end of its 4 elements"),
-    ("far_away", 28, 0, "not near any allocation"),
-    ("past_block", 63, 16, "at element 16 of an allocation, one past the end of its 16 elements of 4 bytes"),
-    ("freed_block", 75, 0, "at element 3 of an allocation of 16 elements of 4 bytes, which has been freed"),
-    ("frees_twice", 81, 0, "which was freed before"),
-])
+@pytest.mark.parametrize(
+    ("kernel", "line", "thread", "words"),
+    [
+        (
+            "past_bins",
+            8,
+            8,
+            "at element 8 of the variable bins, one past the end of its 8 elements of 4 bytes",
+        ),
+        (
+            "before_guard",
+            11,
+            0,
+            "at element -1 of the variable guard, one before its 8 elements of 4 bytes",
+        ),
+        (
+            "past_filled",
+            14,
+            6,
+            "element 6 of the variable filled, one past the end of its 6 elements of 4 bytes",
+        ),
+        (
+            "past_inner",
+            17,
+            3,
+            "element 3 of the variable inner, one past the end of its 3 elements of 4 bytes",
+        ),
+        (
+            "past_sized",
+            20,
+            5,
+            "element 5 of the variable sized<5>, one past the end of its 5 elements",
+        ),
+        (
+            "past_static",
+            24,
+            4,
+            "element 4 of the variable local, one past the end of its 4 elements",
+        ),
+        ("far_away", 28, 0, "not near any allocation"),
+        (
+            "past_block",
+            63,
+            16,
+            "at element 16 of an allocation, one past the end of its 16 elements of 4 bytes",
+        ),
+        (
+            "freed_block",
+            75,
+            0,
+            "at element 3 of an allocation of 16 elements of 4 bytes, which has been freed",
+        ),
+        ("frees_twice", 81, 0, "which was freed before"),
+    ],
+)
 def test_an_access_beyond_a_variable_is_found_at_its_line(look, kernel, line, thread, words):
     (row,) = look(kernel).table.to_dict("records")
     assert (row["tool"], row["line"], row["thread"][0]) == ("memcheck", line, thread)

@@ -28,7 +28,10 @@ CASES = {
     "d": ("refused", []),
     "e": ("refused", []),
     "f": ("unsafe", [("out of bounds", 4, "x")]),
-    "g": ("unsafe", [("out of bounds", 7, "a"), ("out of bounds", 8, "b"), ("out of bounds", 9, "c")]),
+    "g": (
+        "unsafe",
+        [("out of bounds", 7, "a"), ("out of bounds", 8, "b"), ("out of bounds", 9, "c")],
+    ),
     "h": ("unsafe", [("out of bounds", 11, "x")]),
     "i": ("unsafe", [("out of bounds", 12, "x")]),
     "j": ("unsafe", [("host pointer", 3, None)]),
@@ -43,39 +46,58 @@ def test_the_verdict_in_json_and_as_exit_status(hostcuda, letter):
     verdict, findings = CASES[letter]
     status, out, _ = hostcuda("sanitize", "--json", PROGRAM, letter)
     reply = json.loads(out)
-    assert (reply["verdict"], reply["status"], status) == (verdict.replace(" ", "_"), STATUS[verdict], STATUS[verdict])
-    rows = [(row["kind"], row["line"], (row["buffer"] or {}).get("name")) for row in reply["findings"]]
+    assert (reply["verdict"], reply["status"], status) == (
+        verdict.replace(" ", "_"),
+        STATUS[verdict],
+        STATUS[verdict],
+    )
+    rows = [
+        (row["kind"], row["line"], (row["buffer"] or {}).get("name")) for row in reply["findings"]
+    ]
     if letter == "g":  # of a there are 64 elements, and 32 of the others
         findings = findings[1:]
         rows.sort(key=lambda row: row[1])
     assert rows == findings, "one cause is one finding"
 
 
-@pytest.mark.parametrize(("letter", "words"), [
-    ("h", "index 4294967295 of x, an allocation of 256 bytes: the index has wrapped in 32 bits"),
-    ("d", "verdict: refused (exit status 5): the launch failed: invalid argument: "),
-    ("c", "verdict: wrong result (exit status 3)"),
-    ("g", "2 findings in 1 launch\nverdict: unsafe (exit status 1)"),
-])
+@pytest.mark.parametrize(
+    ("letter", "words"),
+    [
+        (
+            "h",
+            "index 4294967295 of x, an allocation of 256 bytes: the index has wrapped in 32 bits",
+        ),
+        ("d", "verdict: refused (exit status 5): the launch failed: invalid argument: "),
+        ("c", "verdict: wrong result (exit status 3)"),
+        ("g", "2 findings in 1 launch\nverdict: unsafe (exit status 1)"),
+    ],
+)
 def test_the_verdict_in_words(hostcuda, letter, words):
     assert words in hostcuda("sanitize", PROGRAM, letter)[1]
 
 
 def test_a_hang_is_neither_a_finding_nor_a_pass(hostcuda):
-    status, out, _ = hostcuda("sanitize", "--json", "--timeout", 60, PROGRAM, "l")  # the engine sees that nobody writes
+    status, out, _ = hostcuda(
+        "sanitize", "--json", "--timeout", 60, PROGRAM, "l"
+    )  # the engine sees that nobody writes
     assert (status, json.loads(out)["verdict"]) == (124, "hang")
 
 
-@pytest.mark.parametrize(("letter", "last"), [
-    ("d", "although this failed: the launch failed: invalid argument: "),
-    ("e", "although this failed: cudaMemcpy failed"),
-    ("f", "although this failed: kernel more wrote up to 4 bytes past the end"),
-    ("a", ""),
-    ("o", ""),  # it has asked for the error
-])
+@pytest.mark.parametrize(
+    ("letter", "last"),
+    [
+        ("d", "although this failed: the launch failed: invalid argument: "),
+        ("e", "although this failed: cudaMemcpy failed"),
+        ("f", "although this failed: kernel more wrote up to 4 bytes past the end"),
+        ("a", ""),
+        ("o", ""),  # it has asked for the error
+    ],
+)
 def test_run_ends_with_the_program_s_status_and_names_the_error(hostcuda, letter, last):
     status, _, err = hostcuda("run", "--strict", PROGRAM, letter)
-    assert status == (1 if last else 0) and (last in err.splitlines()[-1] if last else "although" not in err)
+    assert status == (1 if last else 0) and (
+        last in err.splitlines()[-1] if last else "although" not in err
+    )
     assert letter != "d" or hostcuda("run", PROGRAM, letter)[0] == 0
 
 
@@ -91,11 +113,16 @@ def test_run_has_limits_of_time_and_output(hostcuda, tmp_path):
 def test_a_syntax_error_is_short_and_a_verdict(hostcuda, tmp_path):
     source = "__global__ void k(float *x) { x[0] = y }"
     (tmp_path / "a.cu").write_text(f"{source}\nint main() {{}}\n")
-    (tmp_path / "a.py").write_text(f"from hostcuda.compiler import SourceModule\nSourceModule('{source}')\n")
+    (tmp_path / "a.py").write_text(
+        f"from hostcuda.compiler import SourceModule\nSourceModule('{source}')\n"
+    )
     for name in ("a.cu", "a.py"):
         status, out, err = hostcuda("sanitize", "--json", tmp_path / name)
         reply = json.loads(out)
-        assert (status, reply["verdict"]) == (4, "compile_error") and "'y' was not declared" in reply["reason"]
+        assert (status, reply["verdict"]) == (
+            4,
+            "compile_error",
+        ) and "'y' was not declared" in reply["reason"]
         assert len(reply["reason"]) < 500 and "g++ -std" not in err
 
 
@@ -117,11 +144,14 @@ def test_two_sources_without_names_are_told_apart(hostcuda, tmp_path):
     assert [(row["file"], row["line"]) for row in rows] == [("kernel.cu", 1), ("kernel-2.cu", 2)]
 
 
-@pytest.mark.parametrize(("line", "verdict"), [
-    ("f(x, block=(2048, 1, 1))", "refused"),
-    ("f(x, block=(64, 1, 1)); assert x.sum() == 0, 'wrong'", "wrong_result"),
-    ("raise SystemExit(2)", "not_checked"),
-])
+@pytest.mark.parametrize(
+    ("line", "verdict"),
+    [
+        ("f(x, block=(2048, 1, 1))", "refused"),
+        ("f(x, block=(64, 1, 1)); assert x.sum() == 0, 'wrong'", "wrong_result"),
+        ("raise SystemExit(2)", "not_checked"),
+    ],
+)
 def test_verdicts_of_a_program_in_python(hostcuda, tmp_path, line, verdict):
     source = IMPORTS + "a = np.zeros(64, np.float32); x = cuda.InOut(a)\n"
     source += "f = SourceModule('__global__ void k(float *x) { x[threadIdx.x] = 1; }').get_function('k')\n"
@@ -142,7 +172,9 @@ int main() { float *x; cudaMalloc(&x, 16); cudaMemset(x, 0, 16); k<<<1, 1>>>(x);
     for name in ("run", "profile", "sanitize"):
         status, out, err = hostcuda(name, *(["--no-nvcc"] if name == "profile" else []), path)
         assert f"{path}:3:3: warning: statement has no effect" in err and "warning: 'sum' " in err
-        assert status == (name == "sanitize") and ("uninitialized variable in k at" in out) == (name == "sanitize")
+        assert status == (name == "sanitize") and ("uninitialized variable in k at" in out) == (
+            name == "sanitize"
+        )
 
 
 def test_ctrl_c_and_a_time_limit_are_verdicts():

@@ -67,11 +67,18 @@ def test_accesses_are_the_hardware_s(sites, case):
         (site,) = [row for row in sites[case][place] if row["space"] == place]
         assert (site["requests"], site["size"]) == expected
         assert site["op"] == ("st" if case[0] == "sum" else "ld")
-        (m, n, k), size = case[1], {"half": 2, "__nv_bfloat16": 2, "signed char": 1, "double": 8}.get(case[2], 4)
-        assert site["bytes"] == {"a": m * k, "b": k * n, "sum": m * n}[case[0]] * size  # each element once
+        (m, n, k), size = (
+            case[1],
+            {"half": 2, "__nv_bfloat16": 2, "signed char": 1, "double": 8}.get(case[2], 4),
+        )
+        assert (
+            site["bytes"] == {"a": m * k, "b": k * n, "sum": m * n}[case[0]] * size
+        )  # each element once
 
 
 def test_lines_that_share_banks_conflict(sites):
     """Lines of 16-bit elements 64 bytes apart: 8 of them lie in two sets of banks, so each part takes 4 wavefronts."""
-    (site,) = [row for row in sites["a", (16, 16, 16), "half", "row"]["shared"] if row["space"] == "shared"]
+    (site,) = [
+        row for row in sites["a", (16, 16, 16), "half", "row"]["shared"] if row["space"] == "shared"
+    ]
     assert (site["wavefronts"], site["conflicts"]) == (16, 12)

@@ -25,15 +25,27 @@ SECONDS = 900  # for a batch
 
 def main():
     parser = argparse.ArgumentParser(
-        prog="python -m tests.differential", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+        prog="python -m tests.differential",
+        description=__doc__,
+        formatter_class=argparse.RawTextHelpFormatter,
     )
     parser.add_argument("first", type=int, nargs="?", help="the first seed")
     parser.add_argument("count", type=int, nargs="?", default=BATCH, help="how many seeds")
     parser.add_argument("--cases", nargs="*", type=Path, help="the cases of these files, or all")
-    parser.add_argument("--gpu", action="store_true", help="hold an NVIDIA GPU against the reference, not the gears")
+    parser.add_argument(
+        "--gpu", action="store_true", help="hold an NVIDIA GPU against the reference, not the gears"
+    )
     parser.add_argument("--jobs", type=int, default=1, help="processes at a time")
-    parser.add_argument("--minimize", action="store_true", help="print each wrong kernel without what it does not need")
-    parser.add_argument("--sanitize", action="store_true", help="the reference refuses undefined behaviour of C++, too")
+    parser.add_argument(
+        "--minimize",
+        action="store_true",
+        help="print each wrong kernel without what it does not need",
+    )
+    parser.add_argument(
+        "--sanitize",
+        action="store_true",
+        help="the reference refuses undefined behaviour of C++, too",
+    )
     parser.add_argument("--source", action="store_true", help="print the batch's source only")
     options = parser.parse_args()
     if options.cases is not None:
@@ -60,12 +72,21 @@ def main():
         if options.minimize and result.wrong and options.cases is None:
             seed = int(result.case.name[1:])
             kernel = Kernel(seed, tools_of(seed // BATCH))
-            print(_isolated(lambda gears, kernel=kernel: minimize(kernel, gears), result.wrong), flush=True)
+            print(
+                _isolated(lambda gears, kernel=kernel: minimize(kernel, gears), result.wrong),
+                flush=True,
+            )
     tally_text = ", ".join(f"{count} {what}" for what, count in sorted(tally.items()))
     print(f"{tally_text}, {time.monotonic() - start:.0f} s")
     for reason, count in reasons.most_common(25):
         print(f"{count:6} {reason}")
-    return int(any(tally[verdict] for verdict in tally if verdict not in ("same", "illegal", "on loops", "on fibers")))
+    return int(
+        any(
+            tally[verdict]
+            for verdict in tally
+            if verdict not in ("same", "illegal", "on loops", "on fibers")
+        )
+    )
 
 
 def _make_batch(first):
@@ -120,7 +141,11 @@ def _run_all(batches, options):
         if not running:
             return
         ready = connection.wait(list(running), timeout=5)
-        late = [here for here, (_, end, _) in running.items() if time.monotonic() > end and here not in ready]
+        late = [
+            here
+            for here, (_, end, _) in running.items()
+            if time.monotonic() > end and here not in ready
+        ]
         for here in [*ready, *late]:
             process, _, part = running.pop(here)
             try:
@@ -135,7 +160,9 @@ def _run_all(batches, options):
                 more += part.halves()
             else:
                 why = "it ends the process" if here in ready else f"it takes more than {SECONDS} s"
-                yield Result(part.cases[0], "fails", why, wrong=[*(ON_A_GPU if options.gpu else GEARS)])
+                yield Result(
+                    part.cases[0], "fails", why, wrong=[*(ON_A_GPU if options.gpu else GEARS)]
+                )
 
 
 if __name__ == "__main__":

@@ -22,7 +22,9 @@ from . import WORDS, reference
 CASES = Path(__file__).with_name("cases")
 GEARS = ("loops", "fibers")
 ON_A_GPU = ("gpu",)  # in place of the gears
-OPTIONS = ["-fmad=false"]  # else one gear may fuse operations that the other cannot, see docs/gears.md
+OPTIONS = [
+    "-fmad=false"
+]  # else one gear may fuse operations that the other cannot, see docs/gears.md
 NOT_COMPILED = "its thread loops do not compile"
 
 
@@ -48,7 +50,11 @@ class Batch:
 
     @property
     def text(self):
-        return self.prelude + "".join(case.before for case in self.cases) + "".join(case.text for case in self.cases)
+        return (
+            self.prelude
+            + "".join(case.before for case in self.cases)
+            + "".join(case.text for case in self.cases)
+        )
 
     def halves(self):
         middle = len(self.cases) // 2
@@ -99,15 +105,23 @@ def compare(batch, cache_dir=None, sanitize=False, gears=GEARS):
         In the order of the cases.
     """
     data = words()
-    expected = _run_cached(batch, data) if cache_dir is None and not sanitize else reference.run(batch, data, sanitize)
+    expected = (
+        _run_cached(batch, data)
+        if cache_dir is None and not sanitize
+        else reference.run(batch, data, sanitize)
+    )
     results = {case.name: Result(case) for case in batch.cases}
     for name, outs in expected.items():
         if isinstance(outs, reference.Illegal):
             results[name].verdict, results[name].detail = "illegal", str(outs)
-    legal = Batch(batch.prelude, [case for case in batch.cases if results[case.name].verdict == "same"])
+    legal = Batch(
+        batch.prelude, [case for case in batch.cases if results[case.name].verdict == "same"]
+    )
     for gear in gears:
         # A kernel that the loops left to fibers has run on them: its text for the compiler is the same.
-        rest = [case for case in legal.cases if gear != "fibers" or results[case.name].gear != "fibers"]
+        rest = [
+            case for case in legal.cases if gear != "fibers" or results[case.name].gear != "fibers"
+        ]
         for part, module in _compile_modules(Batch(batch.prelude, rest), gear, cache_dir):
             for case in part.cases:
                 _compare_case(results[case.name], case, gear, module, data, expected[case.name])
@@ -117,16 +131,23 @@ def compare(batch, cache_dir=None, sanitize=False, gears=GEARS):
 def _run_cached(batch, data):
     """Return the reference's results, from the cache if they are there."""
     launches = [(case.name, case.block, case.grid, case.ns) for case in batch.cases]
-    key = cache.digest("reference", reference.HEADER.read_text(), reference.compiler(), batch.text, repr(launches))
+    key = cache.digest(
+        "reference", reference.HEADER.read_text(), reference.compiler(), batch.text, repr(launches)
+    )
 
     def make(path):
         results = reference.run(batch, data)
-        outs = {name: str(out) if isinstance(out, reference.Illegal) else out for name, out in results.items()}
+        outs = {
+            name: str(out) if isinstance(out, reference.Illegal) else out
+            for name, out in results.items()
+        }
         with path.open("wb") as file:
             np.savez_compressed(file, **outs)
 
     with np.load(cache.obtain(f"reference/{key[:40]}.npz", make)) as file:
-        return {name: out if out.ndim else reference.Illegal(str(out)) for name, out in file.items()}
+        return {
+            name: out if out.ndim else reference.Illegal(str(out)) for name, out in file.items()
+        }
 
 
 def _compile_modules(batch, gear, cache_dir):
@@ -158,7 +179,9 @@ def _compile(text, gear, cache_dir):
         return compiler.SourceModule(text, options=OPTIONS, no_extern_c=True, cache_dir=cache_dir)
     hostcuda.ensure_context()
     options = [*OPTIONS, "-std=c++17", "--expt-relaxed-constexpr"]
-    return hostcuda.compiler.SourceModule(text, options=options, no_extern_c=True, cache_dir=cache_dir)
+    return hostcuda.compiler.SourceModule(
+        text, options=options, no_extern_c=True, cache_dir=cache_dir
+    )
 
 
 def _compare_case(result, case, gear, module, data, expected):
@@ -179,7 +202,9 @@ def _compare_case(result, case, gear, module, data, expected):
             return
         if not np.array_equal(out, right):
             at = np.flatnonzero(out != right)
-            detail = f"n = {n}: {len(at)} words, first out[{at[0]}] = {out[at[0]]}, not {right[at[0]]}"
+            detail = (
+                f"n = {n}: {len(at)} words, first out[{at[0]}] = {out[at[0]]}, not {right[at[0]]}"
+            )
             result.blame(gear, "differs", detail)
             return
 
@@ -200,7 +225,9 @@ def read(path):
     cases = []
     for name, launch, text in zip(parts[::3], parts[1::3], parts[2::3], strict=True):
         facts = {}
-        for word, *numbers in (entry.split() for entry in (launch or "").split(",") if entry.strip()):
+        for word, *numbers in (
+            entry.split() for entry in (launch or "").split(",") if entry.strip()
+        ):
             sizes = tuple(map(int, numbers))
             if word in ("block", "grid"):
                 facts[word] = (*sizes, 1, 1)[:3]

@@ -8,7 +8,17 @@ PRELUDE = """
 __constant__ unsigned table[8] = {3, 1, 4, 1, 5, 9, 2, 6};
 __device__ float weights[8] = {0.1f, 3, -1.7f, 0.25f, 2.3f, -0.7f, 1, 8};
 """
-BLOCKS = (16, 16, 1), (32, 2, 1), (10, 7, 1), (40, 1, 1), (8, 2, 3), (17, 3, 1), (64, 1, 1), (5, 9, 1), (33, 1, 2)
+BLOCKS = (
+    (16, 16, 1),
+    (32, 2, 1),
+    (10, 7, 1),
+    (40, 1, 1),
+    (8, 2, 3),
+    (17, 3, 1),
+    (64, 1, 1),
+    (5, 9, 1),
+    (33, 1, 2),
+)
 WIDE = 128  # threads in x of a grid at most; out has room for 32 rows of them
 
 
@@ -20,10 +30,18 @@ class Direct:
         self.name, self.count = f"d{seed}", 0
         self.block = self.pick(*BLOCKS)
         self.grid = (self.pick(1, 2, 3) if self.block[0] < 40 else 1, 1, 1)
-        self.numbers, self.floats, self.same = ["w"], [], ["n", "first"]  # two per thread; one per row
-        self.plain = self.random.random() < 0.8  # whether it is to be a kernel whose loops are exchanged
+        self.numbers, self.floats, self.same = (
+            ["w"],
+            [],
+            ["n", "first"],
+        )  # two per thread; one per row
+        self.plain = (
+            self.random.random() < 0.8
+        )  # whether it is to be a kernel whose loops are exchanged
         self.around = []  # counters
-        self.row = "threadIdx.y" if self.block[2] == 1 else "(threadIdx.z * blockDim.y + threadIdx.y)"
+        self.row = (
+            "threadIdx.y" if self.block[2] == 1 else "(threadIdx.z * blockDim.y + threadIdx.y)"
+        )
 
     def pick(self, *choices):
         return self.random.choice(choices)
@@ -43,17 +61,32 @@ class Direct:
         """Write a read: in[...], with neighbors in memory in most cases, the thread's own element, or a table's."""
         a, b = self.uniform(), self.uniform()
         index = " + ".join([self.pick(f"w + {a}", f"{a} * 9 + w", f"w + {a} + {b}"), *self.around])
-        odd = self.pick(f"w * 3 + {self.uniform()}", f"(w ^ 5) + {self.uniform()}", "w", f"w - {self.uniform(0)} + 40")
+        odd = self.pick(
+            f"w * 3 + {self.uniform()}",
+            f"(w ^ 5) + {self.uniform()}",
+            "w",
+            f"w - {self.uniform(0)} + 40",
+        )
         other = "out[me]" if self.plain else f"in[{odd}]"
         return self.pick(*[f"in[{index}]"] * (6 if self.plain else 2), other, self.even())
 
     def even(self):
-        return self.pick(f"table[{self.uniform()} % 8]", f"table[({self.uniform()}) & 7]", f"in[{self.uniform()}]")
+        return self.pick(
+            f"table[{self.uniform()} % 8]",
+            f"table[({self.uniform()}) & 7]",
+            f"in[{self.uniform()}]",
+        )
 
     def value(self):
         a = self.pick(self.load(), f"(unsigned){self.pick(*self.numbers)}", self.load())
         times = "3u" if self.plain else self.even()
-        return self.pick(a, f"{a} * {times}", f"{a} + {self.load()}", f"({a} ^ {self.uniform()})", f"max({a}, 9u)")
+        return self.pick(
+            a,
+            f"{a} * {times}",
+            f"{a} + {self.load()}",
+            f"({a} ^ {self.uniform()})",
+            f"max({a}, 9u)",
+        )
 
     def number(self):
         a = f"(float)({self.load()} & 255u)"
@@ -85,7 +118,11 @@ class Direct:
             name = self.pick(*self.sums)
             mixed = f"{name} = {name} * 31u + {self.load()};"
             return self.pick(f"{name} += {self.value()};", mixed, f"{name} ^= {self.load()};")
-        return self.pick(f"out[me] += {self.value()};", f"out[me] = {self.value()};", f"out[me] ^= {self.load()};")
+        return self.pick(
+            f"out[me] += {self.value()};",
+            f"out[me] = {self.value()};",
+            f"out[me] ^= {self.load()};",
+        )
 
     def body(self, depth):
         """Write statements at a place that all threads that are left reach."""
@@ -108,7 +145,12 @@ class Direct:
 
     def loop(self, depth):
         counter = self.new("i")
-        bound = self.pick("n", "3", "n + 1", self.uniform(1), "h % 4", "" if self.plain else "(int)(w % 3)") or "n"
+        bound = (
+            self.pick(
+                "n", "3", "n + 1", self.uniform(1), "h % 4", "" if self.plain else "(int)(w % 3)"
+            )
+            or "n"
+        )
         unroll = self.pick("", "", "\n#pragma unroll\n")
         step = self.pick(f"++{counter}", f"{counter} += 2", f"{counter}++")
         self.same.append(counter)
@@ -122,18 +164,28 @@ class Direct:
 
     def case(self):
         self.sums = []
-        w = self.pick("blockIdx.x * blockDim.x + threadIdx.x", "threadIdx.x + blockDim.x * blockIdx.x")
+        w = self.pick(
+            "blockIdx.x * blockDim.x + threadIdx.x", "threadIdx.x + blockDim.x * blockIdx.x"
+        )
         first = self.pick("h", "blockIdx.x % 2", "h % 3 + n / 2")
-        text = [f"const int w = {w};", f"const int h = {self.row};", f"const int me = h * {WIDE} + w;"]
+        text = [
+            f"const int w = {w};",
+            f"const int h = {self.row};",
+            f"const int me = h * {WIDE} + w;",
+        ]
         text.append(f"const int first = {first};")
         edge = self.random.randrange(3, 70)
-        guard = self.pick(f"w >= {edge}", "h > 1 || w > 20", "w % 5 == 2", "w == 4 || w == 11", "n > 20")
+        guard = self.pick(
+            f"w >= {edge}", "h > 1 || w > 20", "w % 5 == 2", "w == 4 || w == 11", "n > 20"
+        )
         shape = self.pick("return", "around", "none", "two")
         if shape in ("return", "two"):
             text.append(f"if ({guard}) return;")
         if shape == "two":
             text.append("if (h == 5) return;")
-        body = "\n".join([self.declaration(), self.declaration(), self.loop(1), self.body(2), self.stores()])
+        body = "\n".join(
+            [self.declaration(), self.declaration(), self.loop(1), self.body(2), self.stores()]
+        )
         text.append(f"if (!({guard})) {{ {body} }}" if shape == "around" else body)
         parameters = "unsigned *out, const unsigned *in, int n"
         kernel = f"__global__ void {self.name}({parameters}) {{\n" + "\n".join(text) + "\n}\n"

@@ -86,7 +86,15 @@ CASTS = ["(unsigned char)", "(unsigned short)", "(unsigned)", "static_cast<unsig
 REFERENCE_CASTS = ["(unsigned &)", "reinterpret_cast<unsigned &>", "static_cast<unsigned &>"]
 TEMPLATE_CALLS = ["twice<unsigned>({})", "repeated<unsigned, 2>({})", "twice((unsigned)({}))"]
 ASSIGNMENTS = ["=", "+=", "-=", "*=", "^=", "|=", "&=", "+="]
-TYPES = ["unsigned", "unsigned", "unsigned", "const unsigned", "unsigned int", "unsigned const", "uint"]
+TYPES = [
+    "unsigned",
+    "unsigned",
+    "unsigned",
+    "const unsigned",
+    "unsigned int",
+    "unsigned const",
+    "uint",
+]
 NAMES = ["v", "w", "k", "t", "a", "b", "x", "y", "sum", "at"]
 NAMES += ["row", "first", "last", "count", "mine", "kept", "lane", "next"]
 BATCH = 20
@@ -142,7 +150,9 @@ class Scope:
     own: set = field(default_factory=set)
 
     def inner(self):
-        return Scope(list(self.places), list(self.floats), list(self.arrays), set(self.visible), set())
+        return Scope(
+            list(self.places), list(self.floats), list(self.arrays), set(self.visible), set()
+        )
 
     def declare(self, name):
         self.places = [place for place in self.places if name not in place.words]
@@ -166,12 +176,31 @@ class Kernel:
         self.warps = self.chance(0.3)
         self.rare = self.chance(0.12)  # whether it may have forms that thread loops do not take
         if self.warps:
-            blocks = [(32,), (64,), (96,), (128,), (32, 2), (64, 2)] + [(80,), (40,), (8, 5)] * self.rare
+            blocks = [(32,), (64,), (96,), (128,), (32, 2), (64, 2)] + [
+                (80,),
+                (40,),
+                (8, 5),
+            ] * self.rare
         else:
-            blocks = [(64,), (48,), (33,), (128,), (16, 4), (8, 4, 2), (5, 7), (1,), (2,), (100,), (64,), (64,)]
+            blocks = [
+                (64,),
+                (48,),
+                (33,),
+                (128,),
+                (16, 4),
+                (8, 4, 2),
+                (5, 7),
+                (1,),
+                (2,),
+                (100,),
+                (64,),
+                (64,),
+            ]
         self.block = (*self.pick(blocks), 1, 1)[:3]
         self.threads = self.block[0] * self.block[1] * self.block[2]
-        self.grid = self.pick([(1, 1, 1), (3, 1, 1), (2, 2, 1)]) if self.threads < 200 else (1, 1, 1)
+        self.grid = (
+            self.pick([(1, 1, 1), (3, 1, 1), (2, 2, 1)]) if self.threads < 200 else (1, 1, 1)
+        )
         self.returns = not self.warps and self.chance(0.3)
         self.shared_bytes = 0
         self.before, self.nodes = "", []
@@ -180,11 +209,21 @@ class Kernel:
         self._write()
 
     def case(self):
-        return Case(f"k{self.seed}", self.text(), self.before, self.block, self.grid, self.shared_bytes, (3, 10))
+        return Case(
+            f"k{self.seed}",
+            self.text(),
+            self.before,
+            self.block,
+            self.grid,
+            self.shared_bytes,
+            (3, 10),
+        )
 
     def text(self):
         body = "".join(node.text() for node in self.nodes)
-        return f"__global__ void k{self.seed}(unsigned *out, const unsigned *in, int n) {{\n{body}}}\n"
+        return (
+            f"__global__ void k{self.seed}(unsigned *out, const unsigned *in, int n) {{\n{body}}}\n"
+        )
 
     # -- choices
 
@@ -207,7 +246,11 @@ class Kernel:
     def name(self, scope, *texts):
         """Choose a name that can be declared now, and is in none of the texts. It may hide an outer one."""
         used = set(re.findall(r"[A-Za-z_]\w*", " ".join(texts)))
-        free = [n for n in NAMES if n not in scope.own | used and (n not in scope.visible or self.chance(0.25))]
+        free = [
+            n
+            for n in NAMES
+            if n not in scope.own | used and (n not in scope.visible or self.chance(0.25))
+        ]
         if free:
             return self.pick(free)
         self.serial += 1
@@ -222,7 +265,14 @@ class Kernel:
     # -- values
 
     def constant(self):
-        options = [f"{self.below(40)}u", f"{1 + self.below(9)}u", f"{self.below(1 << 16):#x}u", "0xffffffffu", "7", "2"]
+        options = [
+            f"{self.below(40)}u",
+            f"{1 + self.below(9)}u",
+            f"{self.below(1 << 16):#x}u",
+            "0xffffffffu",
+            "7",
+            "2",
+        ]
         if self.has("enumerators") and self.chance(0.3):
             return "(unsigned)" + self.pick(["::first", "::count", "::row"])
         return self.pick([*options, "sizeof(int)", "2654435761u"])
@@ -291,19 +341,23 @@ class Kernel:
     def condition(self, scope, depth=1, uniform=False):
         if uniform and self.chance(0.6):
             word = self.pick(["n", "n", "gridDim.x", "blockIdx.x"])
-            return self.pick([f"{word} > {1 + self.below(4)}", f"({word} & 1)", f"{word} % 3 == {self.below(3)}"])
+            return self.pick(
+                [f"{word} > {1 + self.below(4)}", f"({word} & 1)", f"{word} % 3 == {self.below(3)}"]
+            )
 
         def e():
             return self.value(scope, depth - 1, uniform)
 
-        return self.pick([
-            lambda: f"{e()} {self.pick(['<', '>', '==', '!=', '<=', '>='])} {e()}",
-            lambda: f"({e()} & {1 << self.below(4)}u)",
-            lambda: f"({e()} & 3u) == {self.below(4)}u",
-            lambda: f"({e()} & 3u) {self.pick(['&&', '||', 'and', 'or'])} ({e()} & 4u)",
-            lambda: f"!({e()} % 3u)",
-            lambda: f"({e()} < {e()})",
-        ])()
+        return self.pick(
+            [
+                lambda: f"{e()} {self.pick(['<', '>', '==', '!=', '<=', '>='])} {e()}",
+                lambda: f"({e()} & {1 << self.below(4)}u)",
+                lambda: f"({e()} & 3u) == {self.below(4)}u",
+                lambda: f"({e()} & 3u) {self.pick(['&&', '||', 'and', 'or'])} ({e()} & 4u)",
+                lambda: f"!({e()} % 3u)",
+                lambda: f"({e()} < {e()})",
+            ]
+        )()
 
     def real(self, scope):
         """Write a small float."""
@@ -314,7 +368,11 @@ class Kernel:
     # -- statements
 
     def targets(self, scope, uniform, plain=False):
-        return [p for p in scope.places if p.writable and p.uniform == uniform and (p.plain or not plain)]
+        return [
+            p
+            for p in scope.places
+            if p.writable and p.uniform == uniform and (p.plain or not plain)
+        ]
 
     def target(self, scope, uniform):
         """Choose an lvalue."""
@@ -357,7 +415,9 @@ class Kernel:
                     lambda: f"{p} = {q}++ + {self.constant()};",
                     lambda: f"{p} = ({q} = {c}) * 3u;",
                     lambda: f"{p}++, {q} -= 2u;",
-                    lambda: f"({self.condition(scope, 1, uniform)} ? {p} : {q}) += {self.constant()};",
+                    lambda: (
+                        f"({self.condition(scope, 1, uniform)} ? {p} : {q}) += {self.constant()};"
+                    ),
                     lambda: f"({p}, {q}) += {c};",
                     lambda: f"if (({p} = {c}) > 100u) {q} += 2u;",
                     lambda: f"{p} = {q} = {c};",
@@ -369,16 +429,24 @@ class Kernel:
                     lambda: f"bump(&{p}, {c});",
                     lambda: f"flip({p});",
                     lambda: f"step({p}, {c});",
-                    lambda: f"{target} = {self.constant()} ^ step({p});" if target.strip("()") != p else f"step({p});",
+                    lambda: (
+                        f"{target} = {self.constant()} ^ step({p});"
+                        if target.strip("()") != p
+                        else f"step({p});"
+                    ),
                 ]
                 if p != q:
                     options += [
                         lambda: f"exchange({p}, {q});",
-                        lambda: f"chosen({p}, {q}, {self.condition(scope, 1, uniform)}) += {self.constant()};",
+                        lambda: (
+                            f"chosen({p}, {q}, {self.condition(scope, 1, uniform)}) += {self.constant()};"
+                        ),
                     ]
             if self.has("disguised"):
                 options += [
-                    lambda: self.pick([f"floor({p});", f"trunc({p}, 9);", f"make_odd({p});", f"atomicTwice({p});"]),
+                    lambda: self.pick(
+                        [f"floor({p});", f"trunc({p}, 9);", f"make_odd({p});", f"atomicTwice({p});"]
+                    ),
                     *([lambda: f"Best::max({p}, {c});"] if self.rare else []),
                 ]
             if self.has("aliases") and p != q:
@@ -397,15 +465,24 @@ class Kernel:
         kind = self.below(30)
         if kind < 9 or self.chance(0.8 if uniform else 0.2):
             type_, name = self.pick(TYPES), self.declare(scope, value)
-            form, writable = self.pick(["{} = {}", "{} = {}", "{}({})", "{}{{(unsigned)({})}}"]), "const" not in type_
+            form, writable = (
+                self.pick(["{} = {}", "{} = {}", "{}({})", "{}{{(unsigned)({})}}"]),
+                "const" not in type_,
+            )
             scope.add(name, uniform=uniform, writable=writable, plain=writable)
             if kind > 0:
                 return [Node(f"{type_} {form.format(name, value)};")]
             return [Node(f"{type_} {name};"), Node(f"{name} = {value};")] if writable else []
         if kind < 11:
             name = self.declare(scope, value)
-            type_, width = self.pick([("unsigned char", ""), ("unsigned short", ""), ("int", " & 0xffffu"),
-                                      ("auto", " | 0u")])
+            type_, width = self.pick(
+                [
+                    ("unsigned char", ""),
+                    ("unsigned short", ""),
+                    ("int", " & 0xffffu"),
+                    ("auto", " | 0u"),
+                ]
+            )
             scope.add(name, uniform=uniform, writable=type_ not in ("int", "auto"), plain=False)
             return [Node(f"{type_} {name} = ({value}){width};")]
         if kind < 13:
@@ -427,7 +504,9 @@ class Kernel:
                 scope.add(name, f"(*{name})", place.words, uniform=uniform)
                 return [Node(f"unsigned *{name} = &{place.text};")]
             if self.has("classes") and self.chance(0.5):
-                scope.add(name, f"(*{name}.at)", place.words, uniform=uniform, writable=False, plain=False)
+                scope.add(
+                    name, f"(*{name}.at)", place.words, uniform=uniform, writable=False, plain=False
+                )
                 return [Node(f"View {name} = {{&{place.text}}};")]
             scope.add(name, f"(*{name})", place.words, uniform=uniform, writable=False, plain=False)
             return [Node(f"const unsigned *{name} = &{place.text};")]
@@ -440,7 +519,11 @@ class Kernel:
         if kind < 22 and not uniform:
             name = self.declare(scope, value)
             scope.arrays.append(name)
-            return [Node(f"unsigned {name}[4] {self.pick([f'= {{{value}, 2u, {self.me}}}', f'{{1u, {value}}}'])};")]
+            return [
+                Node(
+                    f"unsigned {name}[4] {self.pick([f'= {{{value}, 2u, {self.me}}}', f'{{1u, {value}}}'])};"
+                )
+            ]
         if kind < 24 and not uniform:
             name, real = self.name(scope), self.real(scope)
             if not re.search(rf"\b{name}\b", real):
@@ -458,7 +541,11 @@ class Kernel:
                 return [Node(f"{type_} {name} = {{{value}, 2u}};"), Node(f"{name}{change};")]
             if form == 1:
                 scope.add(name, f"{name}.u", uniform=uniform)
-                return [Node(f"union Word {name};"), Node(f"{name}.u = {value};"), Node(f"{name}.bytes[1] ^= 5;")]
+                return [
+                    Node(f"union Word {name};"),
+                    Node(f"{name}.u = {value};"),
+                    Node(f"{name}.bytes[1] ^= 5;"),
+                ]
             if form == 2:
                 scope.add(name, uniform=uniform, writable=False, plain=False)
                 return [Node(f"enum Level {name} = ({value}) & 1u ? LOW : HIGH;")]
@@ -473,7 +560,10 @@ class Kernel:
             nodes.append(Node(self.pick([f"{name} << 2u << 3u;", f"{name} + 1u;", f"-{name};"])))
             scope.add(name, f"{name}.v", uniform=uniform)
             # the new name may be one of those in `plain`, which it hides
-            return [nodes[0], *(node for node in nodes[1:] if not re.search(rf">> .*\b{name}\b", node.head))]
+            return [
+                nodes[0],
+                *(node for node in nodes[1:] if not re.search(rf">> .*\b{name}\b", node.head)),
+            ]
         if self.rare and not uniform:
             name = self.declare(scope, value)
             scope.add(name, plain=False)
@@ -490,7 +580,10 @@ class Kernel:
             (f"const int {name} = (int){self.me} - {c};", f"({name} >= 0 ? in[{name}] : {c}u)"),
             (f"const unsigned {name} = 0x7fffffffu + {self.me};", f"in[{name} - 0x7fffffffu]"),
             (f"const unsigned *{name} = in + {self.me};", f"{name}[{c}]"),
-            (f"const long long {name} = (long long){self.me} - {c};", f"({name} < 0 ? 6u : in[{name}])"),
+            (
+                f"const long long {name} = (long long){self.me} - {c};",
+                f"({name} < 0 ? 6u : in[{name}])",
+            ),
         ]
         head, text = self.pick(options)
         scope.declare(name)
@@ -500,7 +593,11 @@ class Kernel:
     def inside(self, scope, depth, count=2, jumps=False, counter=None):
         inner = scope.inner()
         inner.own |= {counter}  # the body of a loop cannot declare its name again
-        return [node for _ in range(1 + self.below(count)) for node in self.of_a_thread(inner, depth, jumps)]
+        return [
+            node
+            for _ in range(1 + self.below(count))
+            for node in self.of_a_thread(inner, depth, jumps)
+        ]
 
     def of_a_thread(self, scope, depth, jumps=False):
         """Write a statement that need not be reached by all threads."""
@@ -512,7 +609,9 @@ class Kernel:
         if kind == 16:
             return self.indexed(scope)
         if kind < 19 and depth:
-            nodes = [Node(f"if ({self.condition(scope)}) {{", self.inside(scope, depth - 1, 2, jumps))]
+            nodes = [
+                Node(f"if ({self.condition(scope)}) {{", self.inside(scope, depth - 1, 2, jumps))
+            ]
             if self.chance(0.4):
                 nodes.append(Node("else {", self.inside(scope, depth - 1, 2, jumps)))
             return nodes
@@ -520,7 +619,11 @@ class Kernel:
             return self.loop_of_a_thread(scope, depth)
         if kind == 22 and depth:
             cases = [
-                Node(f"case {i}: {{", self.inside(scope, depth - 1, 1), "} break;" if self.chance(0.7) else "}")
+                Node(
+                    f"case {i}: {{",
+                    self.inside(scope, depth - 1, 1),
+                    "} break;" if self.chance(0.7) else "}",
+                )
                 for i in range(1 + self.below(3))
             ]
             return [Node(f"switch ({self.value(scope, 1)} & 3u) {{", cases)]
@@ -548,7 +651,11 @@ class Kernel:
                 scope.add(name, f"{name}(3u)", writable=False, plain=False)
                 return [Node(f"auto {name} = [](unsigned z) {{ return z * 5u + 1u; }};")]
         if kind == 29 and self.returns and self.chance(0.4):
-            return [Node(f"if ({self.condition(scope)}) {{ out[{self.slot} + 3] = {self.below(99)}u; return; }}")]
+            return [
+                Node(
+                    f"if ({self.condition(scope)}) {{ out[{self.slot} + 3] = {self.below(99)}u; return; }}"
+                )
+            ]
         return self.changed(scope)
 
     def loop_of_a_thread(self, scope, depth):
@@ -560,18 +667,22 @@ class Kernel:
         body = self.inside(inner, depth - 1, 2, jumps=True, counter=name)
         if self.chance(0.2):
             quiet = self.inside(inner, depth - 1, 2)
-            loop = self.pick([
-                [Node(f"while ({name} > 0) {{", [Node(f"--{name};"), *quiet])],
-                [Node("do {", quiet, f"}} while ({name}-- > 0);")],
-            ])
+            loop = self.pick(
+                [
+                    [Node(f"while ({name} > 0) {{", [Node(f"--{name};"), *quiet])],
+                    [Node("do {", quiet, f"}} while ({name}-- > 0);")],
+                ]
+            )
             return [Node("{", [Node(f"unsigned {name} = ({bound}) & 3u;"), *loop])]
-        head = self.pick([
-            f"for (int {name} = 0; {name} < {limit}; ++{name}) {{",
-            f"for (unsigned {name} = ({bound}) & 3u; {name} < {limit + 1}; {name} += 2) {{",
-            f"for (unsigned {name} = ({bound}) & 3u; {name}-- > 0u;) {{",
-            f"for (unsigned {name} = 0, z_{name} = {limit}u; {name} < z_{name}; {name}++, --z_{name}) {{",
-            f"for (int {name} = {limit}; {name}; {name} >>= 1) {{",
-        ])
+        head = self.pick(
+            [
+                f"for (int {name} = 0; {name} < {limit}; ++{name}) {{",
+                f"for (unsigned {name} = ({bound}) & 3u; {name} < {limit + 1}; {name} += 2) {{",
+                f"for (unsigned {name} = ({bound}) & 3u; {name}-- > 0u;) {{",
+                f"for (unsigned {name} = 0, z_{name} = {limit}u; {name} < z_{name}; {name}++, --z_{name}) {{",
+                f"for (int {name} = {limit}; {name}; {name} >>= 1) {{",
+            ]
+        )
         return [Node(head, body)]
 
     # -- what all threads reach
@@ -630,13 +741,19 @@ class Kernel:
     def read_only(self, scope, word):
         """Return the scope without the right to change any place that a name belongs to."""
         inner = scope.inner()
-        inner.places = [replace(p, writable=False, plain=False) if word in p.words else p for p in inner.places]
+        inner.places = [
+            replace(p, writable=False, plain=False) if word in p.words else p for p in inner.places
+        ]
         return inner
 
     def uniform_loop(self, scope, depth):
         before = [self.barrier()]
         state = self.state()
-        bound = self.value(scope, 1, True) if self.chance(0.4) else self.pick(["n", "n + 1", "blockIdx.x + 2"])
+        bound = (
+            self.value(scope, 1, True)
+            if self.chance(0.4)
+            else self.pick(["n", "n + 1", "blockIdx.x + 2"])
+        )
         name = self.name(scope, bound)
         inner = scope.inner()
         inner.declare(name)
@@ -659,19 +776,35 @@ class Kernel:
             return [*before, Node(heads[form], body)]
         first = Node(f"unsigned {name} = ({bound}) & 3u;")
         if form == 5:
-            return [*before, Node("{", [first, Node(f"while ({name} > 0u) {{", [Node(f"--{name};"), *body])])]
+            return [
+                *before,
+                Node("{", [first, Node(f"while ({name} > 0u) {{", [Node(f"--{name};"), *body])]),
+            ]
         if form == 6:
             return [*before, Node("{", [first, Node("do {", body, f"}} while ({name}++ < 3u);")])]
-        return [*before, Node("{", [first, Node("for (;;) {", [Node(f"if ({name}++ >= 3u) break;"), *body])])]
+        return [
+            *before,
+            Node("{", [first, Node("for (;;) {", [Node(f"if ({name}++ >= 3u) break;"), *body])]),
+        ]
 
     def uniform_branch(self, scope, depth, loop):
         condition = self.condition(scope, 1, True)
         state = self.state()
         leaders = dict(self.leaders)
-        nodes = [Node(f"if ({condition}) {{", [*self.of_all(scope.inner(), depth - 1, 3, loop), *self.settled(state)])]
+        nodes = [
+            Node(
+                f"if ({condition}) {{",
+                [*self.of_all(scope.inner(), depth - 1, 3, loop), *self.settled(state)],
+            )
+        ]
         self.leaders = dict(leaders)
         if self.chance(0.4):
-            nodes.append(Node("else {", [*self.of_all(scope.inner(), depth - 1, 2, loop), *self.settled(state)]))
+            nodes.append(
+                Node(
+                    "else {",
+                    [*self.of_all(scope.inner(), depth - 1, 2, loop), *self.settled(state)],
+                )
+            )
         self.arrays, self.words, self.leaders = dict(state[0]), dict(state[1]), leaders
         return nodes
 
@@ -693,7 +826,9 @@ class Kernel:
                 f"    {s}[{at}] = {v};\n    __syncthreads();\n    const unsigned {local} = {s}[{shift}] + {v};\n"
                 f"    __syncthreads();\n    {s}[{at}] = {local};\n    __syncthreads();\n    return {local} ^ 9u;\n}}\n"
             )
-            call = self.pick([f"{place.text} = {name}({{}});", f"{place.text} += {name}({{}}) * 3u;"])
+            call = self.pick(
+                [f"{place.text} = {name}({{}});", f"{place.text} += {name}({{}}) * 3u;"]
+            )
             argument = self.value(scope, 1)
         elif form == 1:
             self.before += (
@@ -735,12 +870,14 @@ class Kernel:
             lane = f"({self.value(scope, 1)}) & {width - 1}u"
             is_whole = width == 32 and self.chance(0.8)
             limit = "" if is_whole else f", {self.pick([w for w in (4, 8, 16, 32) if w <= width])}"
-            return self.pick([
-                f"__shfl_xor_sync({FULL}, {v}, {1 + self.below(7 if not limit else 3)}{limit})",
-                f"__shfl_down_sync({FULL}, {v}, {1 + self.below(7)}u{limit})",
-                f"__shfl_up_sync({FULL}, {v}, {1 + self.below(7)}u{limit})",
-                f"__shfl_sync({FULL}, {v}, {lane}{limit})",
-            ])
+            return self.pick(
+                [
+                    f"__shfl_xor_sync({FULL}, {v}, {1 + self.below(7 if not limit else 3)}{limit})",
+                    f"__shfl_down_sync({FULL}, {v}, {1 + self.below(7)}u{limit})",
+                    f"__shfl_up_sync({FULL}, {v}, {1 + self.below(7)}u{limit})",
+                    f"__shfl_sync({FULL}, {v}, {lane}{limit})",
+                ]
+            )
 
         kind = self.below(10)
         if kind < 3:
@@ -762,10 +899,16 @@ class Kernel:
             plain = [p.text for p in places if name not in p.words]
             if target in plain and not re.search(rf"\b{name}\b", v):
                 body = [Node(f"{target} = MIX({target}, {step});")]
-                return [Node(f"for (int {name} = {self.pick([16, 8])}; {name} > 0; {name} /= 2) {{", body)]
+                return [
+                    Node(
+                        f"for (int {name} = {self.pick([16, 8])}; {name} > 0; {name} /= 2) {{", body
+                    )
+                ]
         if kind == 7 and width == 32 and self.block[1] == 1:
             inner = scope.inner()
-            condition = self.pick(["threadIdx.x / 32 == 0", "threadIdx.x < 32", "threadIdx.x / 32 != 1"])
+            condition = self.pick(
+                ["threadIdx.x / 32 == 0", "threadIdx.x < 32", "threadIdx.x / 32 != 1"]
+            )
             body = [Node(f"{target} += {shuffled(value())};"), *self.of_a_thread(inner, 1)]
             return [Node(f"if ({condition}) {{", body)]
         if kind == 8 and width == 32 and self.block[1] == 1:
@@ -773,7 +916,10 @@ class Kernel:
             if name not in next(p for p in places if p.text == target).words:
                 inner = scope.inner()
                 inner.declare(name)
-                body = [Node(f"{target} ^= {shuffled(target)} + {name};"), *self.of_a_thread(inner, 1)]
+                body = [
+                    Node(f"{target} ^= {shuffled(target)} + {name};"),
+                    *self.of_a_thread(inner, 1),
+                ]
                 return [Node(f"for (int {name} = threadIdx.x / 32; {name} < 4; ++{name}) {{", body)]
         vote = self.pick(["__any_sync", "__all_sync"])
         return [Node("__syncwarp();"), Node(f"{target} += {vote}({FULL}, {value()} & 3u);")]
@@ -805,11 +951,15 @@ class Kernel:
         if self.words:
             nodes.append(self.barrier())
         nodes += self.of_all(scope, 3, 5 + self.below(9))
-        nodes.append(self.barrier((dict.fromkeys(self.arrays, READ), dict.fromkeys(self.words, READ))))
+        nodes.append(
+            self.barrier((dict.fromkeys(self.arrays, READ), dict.fromkeys(self.words, READ)))
+        )
         sums = [f"{place.text} * {2 * i + 1}u" for i, place in enumerate(scope.places)]
         sums += [f"__float_as_uint({name})" for name in scope.floats]
         sums += [f"{name}[{i}]" for name in scope.arrays for i in (1, 2)]
-        sums += [f"{name}[{self.threads - 1}u - {self.me}]" for name in self.arrays] + list(self.words)
+        sums += [f"{name}[{self.threads - 1}u - {self.me}]" for name in self.arrays] + list(
+            self.words
+        )
         nodes += [Node(f"out[{self.slot} + 2u] += {term};") for term in sums]
 
     def _declare_memory(self, nodes):
@@ -820,7 +970,10 @@ class Kernel:
             self.shared_bytes = 4 * self.threads * count
             whole = self.unique("memory")
             nodes.append(Node(f"extern __shared__ unsigned {whole}[];"))
-            nodes += [Node(f"unsigned *{name} = {whole} + {i * self.threads};") for i, name in enumerate(names)]
+            nodes += [
+                Node(f"unsigned *{name} = {whole} + {i * self.threads};")
+                for i, name in enumerate(names)
+            ]
         else:
             nodes += [Node(f"__shared__ unsigned {name}[{self.threads}];") for name in names]
         nodes += [Node(f"{name}[{self.me}] = in[{self.me}] + {self.constant()};") for name in names]
@@ -834,4 +987,6 @@ class Kernel:
             self.words[name] = LEADER
         for word in self.words:
             self.leaders[word] = self.below(self.threads)
-            nodes.append(Node(f"if ({self.me} == {self.leaders[word]}u) {word} = {self.constant()} + n;"))
+            nodes.append(
+                Node(f"if ({self.me} == {self.leaders[word]}u) {word} = {self.constant()} + n;")
+            )

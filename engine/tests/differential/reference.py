@@ -11,9 +11,22 @@ import numpy as np
 from . import WORDS
 
 HEADER = Path(__file__).with_name("reference.h")
-FLAGS = ["-std=gnu++17", "-O1", "-ffp-contract=off", "-fno-strict-aliasing", "-U_FORTIFY_SOURCE", "-w"]
-FLAGS += ["-fno-tree-loop-im"]  # g++ 12 moves stores out of the loop of kernel d1912, and loses them
-SANITIZE = ["-fsanitize=undefined", "-fno-sanitize=alignment,vptr", "-fno-sanitize-recover=undefined"]
+FLAGS = [
+    "-std=gnu++17",
+    "-O1",
+    "-ffp-contract=off",
+    "-fno-strict-aliasing",
+    "-U_FORTIFY_SOURCE",
+    "-w",
+]
+FLAGS += [
+    "-fno-tree-loop-im"
+]  # g++ 12 moves stores out of the loop of kernel d1912, and loses them
+SANITIZE = [
+    "-fsanitize=undefined",
+    "-fno-sanitize=alignment,vptr",
+    "-fno-sanitize-recover=undefined",
+]
 _DYNAMIC = re.compile(r"\bextern\s+__shared__\s+([^;]+?)(\w+)\s*\[\s*\]\s*;")
 
 
@@ -44,7 +57,9 @@ def run(batch, words, sanitize=False):
     except Illegal as wrong:
         if len(batch.cases) == 1:
             return {batch.cases[0].name: wrong}
-        return {name: out for half in batch.halves() for name, out in run(half, words, sanitize).items()}
+        return {
+            name: out for half in batch.halves() for name, out in run(half, words, sanitize).items()
+        }
     results, lines = {}, iter(np.frombuffer(output, np.uint32).reshape(-1, 1 + WORDS))
     for case in batch.cases:
         outs = [next(lines) for _ in case.ns]
@@ -59,16 +74,22 @@ def compiler():
 
 
 def _run_program(batch, words, sanitize):
-    text = _DYNAMIC.sub(r"\1 *const \2 = reinterpret_cast<\1 *>(reference::dynamic_memory);", batch.text)
+    text = _DYNAMIC.sub(
+        r"\1 *const \2 = reinterpret_cast<\1 *>(reference::dynamic_memory);", batch.text
+    )
     launches = [
         f"reference::compare_orders(dim3({_join(case.grid)}), dim3({_join(case.block)}),\n"
         f"    [](unsigned *out, const unsigned *in, int n) {{ {case.name}(out, in, n); }}, {n}, words);"
         for case in batch.cases
         for n in case.ns
     ]
-    main = "\n".join(["int main() {", "const unsigned *const words = reference::input();", *launches, "}", ""])
+    main = "\n".join(
+        ["int main() {", "const unsigned *const words = reference::input();", *launches, "}", ""]
+    )
     with tempfile.TemporaryDirectory(prefix="reference-") as folder:
-        Path(folder, "reference.cpp").write_text(f'#include "{HEADER}"\n#line 1 "kernels.cu"\n{text}\n{main}')
+        Path(folder, "reference.cpp").write_text(
+            f'#include "{HEADER}"\n#line 1 "kernels.cu"\n{text}\n{main}'
+        )
         flags = FLAGS + SANITIZE * sanitize
         _run_checked([*compiler(), *flags, "-o", "reference", "reference.cpp"], folder, b"", 300)
         return _run_checked(["./reference"], folder, words.tobytes(), 300)
@@ -80,7 +101,9 @@ def _run_checked(command, folder, data, seconds):
     except subprocess.TimeoutExpired:
         raise Illegal(f"{command[0]} takes more than {seconds} s") from None
     if done.returncode:
-        errors = [line for line in done.stderr.decode(errors="replace").splitlines() if "error:" in line]
+        errors = [
+            line for line in done.stderr.decode(errors="replace").splitlines() if "error:" in line
+        ]
         raise Illegal("\n".join(errors[:5]) or f"{command[0]} ended with {done.returncode}")
     return done.stdout
 

@@ -54,8 +54,18 @@ def prepared():
 def test_each_call_has_a_number_in_the_order_of_the_control_flow(prepared):
     text, places = prepared
     sites = re.findall(r"store i32 (\d+), ptr @hostcuda_site, align 4\n.*?@(\w+)\(", text)
-    assert sites == [*enumerate_as_text("__tsan_write4", "__tsan_read4", "__wrap_malloc", "__tsan_unaligned_read8")]
-    assert places == [(None, None, True), ("a.cu", 6, False), ("a.cu", 5, True), ("a.cu", 5, False), ("a.cu", 8, False)]
+    assert sites == [
+        *enumerate_as_text(
+            "__tsan_write4", "__tsan_read4", "__wrap_malloc", "__tsan_unaligned_read8"
+        )
+    ]
+    assert places == [
+        (None, None, True),
+        ("a.cu", 6, False),
+        ("a.cu", 5, True),
+        ("a.cu", 5, False),
+        ("a.cu", 8, False),
+    ]
     assert "@hostcuda_site_count = constant i32 5" in text
 
 
@@ -65,10 +75,15 @@ def test_a_read_of_an_index_is_no_access(prepared):
 
 def test_variables_have_red_zones_and_a_row_in_the_table(prepared):
     text, _ = prepared
-    rows = re.findall(r"ptr @hostcuda_name_\d+, ptr @([\w.]+), i32 ptrtoint .*? to i32\), i32 (\d)", text)
+    rows = re.findall(
+        r"ptr @hostcuda_name_\d+, ptr @([\w.]+), i32 ptrtoint .*? to i32\), i32 (\d)", text
+    )
     assert rows == [("_ZZ1fE4tile", "1"), ("scale", "2"), (".str", "4")]
     assert 'c"tile\\00"' in text and 'c"scale\\00"' in text
-    assert re.search(r'_ZZ1fE4tile = .*"hc_shared", align 16\n@hostcuda_zone_0 = .*\[256 x i8\].*"hc_shared"', text)
+    assert re.search(
+        r'_ZZ1fE4tile = .*"hc_shared", align 16\n@hostcuda_zone_0 = .*\[256 x i8\].*"hc_shared"',
+        text,
+    )
     assert text.count("@hostcuda_zone_") == 2
 
 
@@ -79,15 +94,23 @@ def test_a_variable_has_its_name_as_declared():
 
 def test_calls_by_pointers_are_seen_in_object_files():
     head = b"\0asm\1\0\0\0"
-    relocations = b"\x0areloc.CODE" + bytes([3, 2, 0, 5, 1, 6, 9, 0])  # of section 3: a call, a type
+    relocations = b"\x0areloc.CODE" + bytes(
+        [3, 2, 0, 5, 1, 6, 9, 0]
+    )  # of section 3: a call, a type
     assert objects.calls_pointers(head + bytes([0, len(relocations)]) + relocations)
     plain = b"\x0areloc.CODE" + bytes([3, 1, 0, 5, 1])
     assert not objects.calls_pointers(head + bytes([1, 1, 0]) + bytes([0, len(plain)]) + plain)
 
 
 def test_the_pages_toolchain_has_all_that_the_engine_asks_it_for():
-    texts = {name: text.decode() for name, text in site.engine_files().items() if name.endswith(".py")}
-    asked = {(word, name) for name, text in texts.items() if name != "hostcuda/host/toolchain.py"
-             for word in re.findall(r"\btoolchain\.([a-zA-Z]\w*)", text)}
+    texts = {
+        name: text.decode() for name, text in site.engine_files().items() if name.endswith(".py")
+    }
+    asked = {
+        (word, name)
+        for name, text in texts.items()
+        if name != "hostcuda/host/toolchain.py"
+        for word in re.findall(r"\btoolchain\.([a-zA-Z]\w*)", text)
+    }
     assert ("run_all", "hostcuda/build/unit.py") in asked
     assert not [place for place in asked if not hasattr(toolchain, place[0])]

@@ -17,19 +17,33 @@ def clamp(random: np.random.Generator, n: int, blocks: int):
 EXERCISE = Exercise(
     title="Every thread its share",
     # Hidden shapes first, then what goals are counted on: few and many numbers, with a rest, with idle threads.
-    subject=Kernels(clamp, (
-        Case("1,000 numbers in 3 blocks", (1000, 3)),
-        Case("77 numbers in 2 blocks", (77, 2)),
-        Case("4,096 numbers", (4096, 8), counted=True),
-    ), hidden=(range(1, 2000), range(1, 9))),
+    subject=Kernels(
+        clamp,
+        (
+            Case("1,000 numbers in 3 blocks", (1000, 3)),
+            Case("77 numbers in 2 blocks", (77, 2)),
+            Case("4,096 numbers", (4096, 8), counted=True),
+        ),
+        hidden=(range(1, 2000), range(1, 9)),
+    ),
     # Counters of `labkit.profile`, which are the same on every machine; `per` divides by a number, and `least` is what
     # the work takes at least: here 4,096 numbers are read and written, by 128 requests of 4 sectors each.
-    goals=(counted("global_load_sectors", "4,096 numbers", per=128, what="sectors per load", at_most=4,
-                   least={"unique_bytes": 2 * 4 * 4096}),
-           counted("global_load_requests", "4,096 numbers", at_most=128)),
+    goals=(
+        counted(
+            "global_load_sectors",
+            "4,096 numbers",
+            per=128,
+            what="sectors per load",
+            at_most=4,
+            least={"unique_bytes": 2 * 4 * 4096},
+        ),
+        counted("global_load_requests", "4,096 numbers", at_most=128),
+    ),
     lines=4,  # at most so many may change; None for as many as it takes
     mistakes=(  # sentences for typical mistakes, in place of the next hint; the first that fits is said
-        Mistake("Each block does all the work: blockIdx.x is missing from a thread's number.",
-                lambda attempt: attempt.runs_wrong and "blockIdx" not in attempt.source),
+        Mistake(
+            "Each block does all the work: blockIdx.x is missing from a thread's number.",
+            lambda attempt: attempt.runs_wrong and "blockIdx" not in attempt.source,
+        ),
     ),
 )

@@ -8,8 +8,15 @@ from importlib import import_module
 from labkit.base.errors import LabError
 from labkit.ladder.rung import Rung
 
-LADDER: tuple[Rung, ...] = tuple(sorted((import_module(f"{__name__}.{module.name}").RUNG
-                                         for module in pkgutil.iter_modules(__path__)), key=lambda rung: rung.number))
+LADDER: tuple[Rung, ...] = tuple(
+    sorted(
+        (
+            import_module(f"{__name__}.{module.name}").RUNG
+            for module in pkgutil.iter_modules(__path__)
+        ),
+        key=lambda rung: rung.number,
+    )
+)
 
 # Pages that have a number and recorded figures, but no kernel in the ladder.
 PAGES = {"network": 0, "streams": 12}
@@ -20,4 +27,6 @@ def rung(which: int | str) -> Rung:
     for candidate in LADDER:
         if which in (candidate.number, candidate.name) and not isinstance(which, bool):
             return candidate
-    raise LabError(f"there is no rung {which!r}; the ladder has {', '.join(rung.label for rung in LADDER)}")
+    raise LabError(
+        f"there is no rung {which!r}; the ladder has {', '.join(rung.label for rung in LADDER)}"
+    )

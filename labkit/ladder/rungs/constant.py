@@ -9,7 +9,9 @@ _DIVERGENT = ("divergent", "divergent_global")
 
 def _compute_grid(s: Scope) -> Extent:
     """Return the grid (x, y, z) in blocks for a layer's dimensions and the options, the attributes of `s`."""
-    if s.step in _DIVERGENT:  # threads with neighbouring x compute different maps, those with neighbouring y, pixels
+    if (
+        s.step in _DIVERGENT
+    ):  # threads with neighbouring x compute different maps, those with neighbouring y, pixels
         return tiles(s.pixels, s.block[1]), tiles(s.M, s.block[0]), s.B
     return DIRECT.grid(s)
 
@@ -27,5 +29,7 @@ RUNG = Rung(
         "divergent": "The lanes of a warp compute different maps, and each reads a different mask element.",
         "divergent_global": "The same lanes, the mask in global memory.",
     },
-    compared=tuple({"step": step, "block": (maps, 256 // maps)} for step in _DIVERGENT for maps in (1, 2, 4)),
+    compared=tuple(
+        {"step": step, "block": (maps, 256 // maps)} for step in _DIVERGENT for maps in (1, 2, 4)
+    ),
 )

@@ -35,7 +35,9 @@ def _choose_rounding(options: Mapping) -> Rounding:
         return Rounding(storage=HALF, accumulate=HALF)
     if options["step"] == "storage":
         return Rounding(storage=HALF, accumulate=FLOAT)
-    return Rounding(storage=HALF, accumulate=FLOAT, part=HALF, part_terms=options["tile"])  # the rung: half in a tile
+    return Rounding(
+        storage=HALF, accumulate=FLOAT, part=HALF, part_terms=options["tile"]
+    )  # the rung: half in a tile
 
 
 _CONV = Call(grid=_compute_grid, block=lambda s: (s.tile, s.tile, 1), shared=_count_shared_bytes)
@@ -45,8 +47,13 @@ RUNG = Rung(
     name="fp16",
     idea="x, k and y are stored as half, and one half2 instruction multiplies and adds for two pixels.",
     calls=(
-        Call(kernel="to_half", buffers=("x", "k", "u"), used=_converts,
-             grid=lambda s: (tiles(s.C * s.H * s.W, 256), 1, s.B), block=lambda s: (256, 1, 1)),
+        Call(
+            kernel="to_half",
+            buffers=("x", "k", "u"),
+            used=_converts,
+            grid=lambda s: (tiles(s.C * s.H * s.W, 256), 1, s.B),
+            block=lambda s: (256, 1, 1),
+        ),
         replace(_CONV, used=lambda s: not _converts(s)),
         replace(_CONV, buffers=("u", "k", "y"), used=_converts),
     ),

@@ -17,16 +17,33 @@ RUNG = Rung(
     name="fusion",
     idea="The matrix product computes im2col's indices while it fills its tile, and reads x itself.",
     calls=(
-        Call(kernel="im2col", buffers=("x", "k", "u"), used=_unrolls,
-             grid=lambda s: (tiles(s.pixels, 256), s.depth, s.B), block=lambda s: (256, 1, 1)),
-        replace(GEMM, used=_unrolls, library=lambda s: False),  # this rung has no option gemm="cublas"
-        replace(GEMM, kernel="conv", buffers=("x", "k", "y"), used=lambda s: not _unrolls(s), library=lambda s: False,
-                shared=lambda s: 8 * s.tile * (s.depth if s.step == "whole" else s.tile)),  # two arrays of floats
+        Call(
+            kernel="im2col",
+            buffers=("x", "k", "u"),
+            used=_unrolls,
+            grid=lambda s: (tiles(s.pixels, 256), s.depth, s.B),
+            block=lambda s: (256, 1, 1),
+        ),
+        replace(
+            GEMM, used=_unrolls, library=lambda s: False
+        ),  # this rung has no option gemm="cublas"
+        replace(
+            GEMM,
+            kernel="conv",
+            buffers=("x", "k", "y"),
+            used=lambda s: not _unrolls(s),
+            library=lambda s: False,
+            shared=lambda s: 8 * s.tile * (s.depth if s.step == "whole" else s.tile),
+        ),  # two arrays of floats
     ),
     base="unroll_gemm",
     path=("elements",),
     options={"tile": TILE},
-    defines=lambda s: {"FIXED_K": s.K, "TILE": s.tile, **({"DEPTH": s.depth} if s.step == "whole" else {})},
+    defines=lambda s: {
+        "FIXED_K": s.K,
+        "TILE": s.tile,
+        **({"DEPTH": s.depth} if s.step == "whole" else {}),
+    },
     scratch=lambda s: 4 * s.depth * s.pixels if _unrolls(s) else 0,
     steps={
         "elements": "im2col computes every element of u by itself, from its row and its column.",

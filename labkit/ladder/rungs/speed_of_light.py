@@ -16,20 +16,41 @@ def _choose_sizes(s: Scope) -> dict:
     """
     if s.step == "warpgroups":
         # The step has no pairs: with None, a value that the reader gives for them is refused.
-        return {"pairs": None, "blocks": s.blocks or BLOCKS * s.multiprocessors, **warpgroups.sizes(s, parts=1)}
-    down, across = tiles(s.Ho, 2), 2 * tiles(s.Wo, 4)  # squares of 2 x 2 outputs, an even number of them across
+        return {
+            "pairs": None,
+            "blocks": s.blocks or BLOCKS * s.multiprocessors,
+            **warpgroups.sizes(s, parts=1),
+        }
+    down, across = (
+        tiles(s.Ho, 2),
+        2 * tiles(s.Wo, 4),
+    )  # squares of 2 x 2 outputs, an even number of them across
     # The fewest squares beyond the map's edge, then the fewest registers.
-    best_pairs = min(range(min(4, down), 12), key=lambda height: (tiles(down, height) * height, height))
+    best_pairs = min(
+        range(min(4, down), 12), key=lambda height: (tiles(down, height) * height, height)
+    )
     pairs = 1 if s.step in ("square", "shared") else s.pairs or best_pairs
-    groups = 1 if s.step in ("square", "shared", "pairs") else s.groups or (2 if s.M % 8 == 0 else 1)
+    groups = (
+        1 if s.step in ("square", "shared", "pairs") else s.groups or (2 if s.M % 8 == 0 else 1)
+    )
     strips = tiles(down, pairs)
     products = tiles(strips * across, 8)  # of eight columns
-    warps = s.warps or tiles(products, tiles(products, 8 // groups))  # equal shares, for at most 8 warps
+    warps = s.warps or tiles(
+        products, tiles(products, 8 // groups)
+    )  # equal shares, for at most 8 warps
     # strips: as high as `pairs` squares, they cover a map; steps: of a product, with two rows of a window each; fours:
     # groups of four maps
-    sizes = {"pairs": pairs, "groups": groups, "warps": warps, "strips": strips, "steps": (s.K + 2) // 2,
-             "fours": tiles(s.M, 4 * groups) * groups}
-    at_once = count_blocks_at_once(_count_shared_bytes(Scope(**vars(s) | sizes)), s.shared_opt_in, BLOCKS)
+    sizes = {
+        "pairs": pairs,
+        "groups": groups,
+        "warps": warps,
+        "strips": strips,
+        "steps": (s.K + 2) // 2,
+        "fours": tiles(s.M, 4 * groups) * groups,
+    }
+    at_once = count_blocks_at_once(
+        _count_shared_bytes(Scope(**vars(s) | sizes)), s.shared_opt_in, BLOCKS
+    )
     return {**sizes, "blocks": s.blocks or at_once * s.multiprocessors}
 
 
@@ -42,7 +63,9 @@ def _count_shared_bytes(s: Scope) -> int:
         return s.shared
     # `image` and `out` of the kernel: rows of an even number of halves; 16 bytes more for the last window.
     image = 4 * s.C * (s.strips * s.pairs + s.steps - 1) * (s.W + s.W % 2) + 16
-    gathered = 0 if s.step else 8 * s.groups * s.pixels if s.Wo % 4 else 2  # 2: of an array of one half
+    gathered = (
+        0 if s.step else 8 * s.groups * s.pixels if s.Wo % 4 else 2
+    )  # 2: of an array of one half
     return 0 if s.step == "square" else tiles(image, 16) * 16 + gathered
 
 
@@ -65,25 +88,45 @@ RUNG = Rung(
     name="speed_of_light",
     idea="Rows of tensor core products are squares of outputs, so that a lane's terms are words of the image.",
     calls=(
-        Call(kernel="arrange", buffers=("x", "k", "a"), block=lambda s: (32, s.steps, 1),
-             grid=lambda s: (s.turns, s.groups, 1) if s.step == "warpgroups" else (s.C, s.fours, 1)),
-        Call(buffers=("x", "a", "y"), grid=_compute_grid, shared=_count_shared_bytes,
-             block=lambda s: (32, s.warps + s.fetch + s.store if s.step == "warpgroups" else s.warps, 1)),
+        Call(
+            kernel="arrange",
+            buffers=("x", "k", "a"),
+            block=lambda s: (32, s.steps, 1),
+            grid=lambda s: (s.turns, s.groups, 1) if s.step == "warpgroups" else (s.C, s.fours, 1),
+        ),
+        Call(
+            buffers=("x", "a", "y"),
+            grid=_compute_grid,
+            shared=_count_shared_bytes,
+            block=lambda s: (
+                32,
+                s.warps + s.fetch + s.store if s.step == "warpgroups" else s.warps,
+                1,
+            ),
+        ),
     ),
     path=("square", "shared", "pairs", "groups", "persistent"),
     options={
-        "pairs": Option(None, "stacked squares of 2 x 2 outputs that a warp computes", or_none(count), (1,)),
-        "groups": Option(None, "groups of four maps that a warp computes at once", or_none(count), (1,)),
+        "pairs": Option(
+            None, "stacked squares of 2 x 2 outputs that a warp computes", or_none(count), (1,)
+        ),
+        "groups": Option(
+            None, "groups of four maps that a warp computes at once", or_none(count), (1,)
+        ),
         "warps": Option(None, "warps of a block", or_none(warp_count)),
-        "blocks": Option(None, "blocks, each of which computes many images; up to four per multiprocessor by default",
-                         or_none(count)),
+        "blocks": Option(
+            None,
+            "blocks, each of which computes many images; up to four per multiprocessor by default",
+            or_none(count),
+        ),
     },
     sizes=_choose_sizes,
     defines=_make_defines,
     min_capability=(8, 0),
     rounding=lambda options: Rounding(HALF, FLOAT),
-    arranged=lambda s: (warpgroups.arranged(s) if s.step == "warpgroups"
-                        else 512 * s.fours * s.C * s.steps),  # 16 bytes for each lane of a warp
+    arranged=lambda s: (
+        warpgroups.arranged(s) if s.step == "warpgroups" else 512 * s.fours * s.C * s.steps
+    ),  # 16 bytes for each lane of a warp
     limit=lambda s: "" if s.K <= 7 else "its windows are 8 inputs wide, for K up to 7",
     steps={
         "square": "A product is eight squares of outputs in four maps, its terms come from global memory.",
@@ -94,7 +137,8 @@ RUNG = Rung(
         "warpgroups": "Products of four warps, wgmma, whose weights stay in shared memory.",
     },
     compared=(
-        *({"pairs": pairs} for pairs in (1, 2, 4, 8)), {"groups": 1},
+        *({"pairs": pairs} for pairs in (1, 2, 4, 8)),
+        {"groups": 1},
         *({"blocks": blocks} for blocks in (132, 264, 1000)),
     ),
 )

@@ -14,7 +14,9 @@ from labkit.ladder.rung import FLOAT, HALF, Call, Rounding, Rung, Scope, tiles
 def _plan_turn(s: Scope, down: int) -> tuple[int, int]:
     """Return (channels, k-steps) of a turn, if a product covers `down` rows of outputs; a k-step takes two rows."""
     window = s.K + down - 1  # rows of inputs
-    channels = 2 if s.C > 1 and window % 2 else 1  # two channels fill the last step of an odd window
+    channels = (
+        2 if s.C > 1 and window % 2 else 1
+    )  # two channels fill the last step of an odd window
     return channels, tiles(channels * window, 2)
 
 
@@ -34,10 +36,15 @@ def _choose_buffers(s: Scope, sizes: dict) -> dict:
 
     `s` has the layer's dimensions and the options, `sizes` what `_choose_sizes` has chosen before.
     """
-    stores = (2, 0) if s.Wo % 4 and s.step is None else (0,)  # where rows of y are aligned, warps store their own sums
+    stores = (
+        (2, 0) if s.Wo % 4 and s.step is None else (0,)
+    )  # where rows of y are aligned, warps store their own sums
     for store, images in itertools.product(stores, (2, 1)):
         buffers = {"images": images, "store": store}
-        if _count_shared_bytes(Scope(**vars(s) | sizes | buffers)) + warpgroups.LARGEST <= s.shared_opt_in:
+        if (
+            _count_shared_bytes(Scope(**vars(s) | sizes | buffers)) + warpgroups.LARGEST
+            <= s.shared_opt_in
+        ):
             break
     return buffers
 
@@ -50,21 +57,45 @@ def _choose_sizes(s: Scope) -> dict:
     """
     if s.step == "warpgroups":
         return {"blocks": s.blocks or s.multiprocessors, **warpgroups.sizes(s, parts=2)}
-    down = min((1, 2), key=lambda rows: (_count_products(s, rows), rows))  # rows of outputs of a product
+    down = min(
+        (1, 2), key=lambda rows: (_count_products(s, rows), rows)
+    )  # rows of outputs of a product
     channels, steps = _plan_turn(s, down)
     tallest = max(1, min(11, tiles(s.Ho, down)))
     # The fewest products, some of which lie beyond the map's edge; then the tallest stack.
-    tall = s.tall or min(range(min(4, tallest), tallest + 1),
-                         key=lambda height: (_count_column_tiles(s, down, height) * height, -height))
-    column_tiles, groups, turns = _count_column_tiles(s, down, tall), tiles(s.M, 8 // down), tiles(s.C, channels)
-    rounds = tiles(column_tiles, 13 if s.C == 1 else 8)  # more warps with more weights would need too many registers
+    tall = s.tall or min(
+        range(min(4, tallest), tallest + 1),
+        key=lambda height: (_count_column_tiles(s, down, height) * height, -height),
+    )
+    column_tiles, groups, turns = (
+        _count_column_tiles(s, down, tall),
+        tiles(s.M, 8 // down),
+        tiles(s.C, channels),
+    )
+    rounds = tiles(
+        column_tiles, 13 if s.C == 1 else 8
+    )  # more warps with more weights would need too many registers
     warps = s.warps or tiles(column_tiles, rounds)
-    input_rows = down * tall * (tiles(s.Ho, down * tall) - 1) + down * (tall - 1) + s.K + down - 1  # of all windows
-    fours = ((turns * channels - 1) * s.H * s.W + input_rows * s.W + 11) // 4  # an image in groups of four pixels
-    sizes = {"down": down, "tall": tall, "warps": warps, "steps": steps, "turns": turns, "groups": groups,
-             "fours": fours, "blocks": s.blocks or s.multiprocessors}
+    input_rows = (
+        down * tall * (tiles(s.Ho, down * tall) - 1) + down * (tall - 1) + s.K + down - 1
+    )  # of all windows
+    fours = (
+        (turns * channels - 1) * s.H * s.W + input_rows * s.W + 11
+    ) // 4  # an image in groups of four pixels
+    sizes = {
+        "down": down,
+        "tall": tall,
+        "warps": warps,
+        "steps": steps,
+        "turns": turns,
+        "groups": groups,
+        "fours": fours,
+        "blocks": s.blocks or s.multiprocessors,
+    }
     sizes |= _choose_buffers(s, sizes)
-    products = 3 * groups * turns * steps * column_tiles * tall  # per image: they hide the fetching of the next one
+    products = (
+        3 * groups * turns * steps * column_tiles * tall
+    )  # per image: they hide the fetching of the next one
     fetch = max(1, min(3, 16 - warps - sizes["store"], ceil(1.3 * s.C * s.H * s.W / products)))
     return {**sizes, "fetch": fetch}  # warps that fetch images; `store`: those that store maps
 
@@ -73,7 +104,9 @@ def _count_shared_bytes(s: Scope) -> int:
     """Return the bytes of shared memory per block: the kernel's `largest`, its `images`, with STORE warps its `out`."""
     if s.step == "warpgroups":
         return s.shared
-    maps = 8 // s.down  # of a product. `largest`: int [2], an image: float4 [fours], `out`: float [2, maps, Ho, Wo]
+    maps = (
+        8 // s.down
+    )  # of a product. `largest`: int [2], an image: float4 [fours], `out`: float [2, maps, Ho, Wo]
     return 8 + 16 * s.images * s.fours + (8 * maps * s.pixels if s.store else 0)
 
 
@@ -82,8 +115,15 @@ def _make_defines(s: Scope) -> dict:
     layer = {"FIXED_C": s.C, "FIXED_M": s.M, "FIXED_H": s.H, "FIXED_W": s.W, "FIXED_K": s.K}
     if s.step == "warpgroups":
         return {**layer, **warpgroups.defines(s)}
-    return {**layer, "DOWN": s.down, "TALL": s.tall, "COMPUTE": s.warps, "FETCH": s.fetch, "STORE": s.store,
-            "IMAGES": s.images}
+    return {
+        **layer,
+        "DOWN": s.down,
+        "TALL": s.tall,
+        "COMPUTE": s.warps,
+        "FETCH": s.fetch,
+        "STORE": s.store,
+        "IMAGES": s.images,
+    }
 
 
 def _count_arranged_bytes(s: Scope) -> int:
@@ -99,23 +139,42 @@ RUNG = Rung(
     name="split_floats",
     idea="A float is the sum of two halves: three products of halves on the tensor cores make one of floats.",
     calls=(
-        Call(kernel="arrange", buffers=("x", "k", "a"),
-             grid=lambda s: (s.turns, s.groups, 1), block=lambda s: (32, s.steps, 1)),
-        Call(buffers=("x", "a", "y"), shared=_count_shared_bytes, static=warpgroups.LARGEST,
-             grid=lambda s: warpgroups.grid(s, s.blocks) if s.step == "warpgroups" else (min(s.B, s.blocks), 1, 1),
-             block=lambda s: (32, s.warps + s.fetch + s.store, 1)),
+        Call(
+            kernel="arrange",
+            buffers=("x", "k", "a"),
+            grid=lambda s: (s.turns, s.groups, 1),
+            block=lambda s: (32, s.steps, 1),
+        ),
+        Call(
+            buffers=("x", "a", "y"),
+            shared=_count_shared_bytes,
+            static=warpgroups.LARGEST,
+            grid=lambda s: (
+                warpgroups.grid(s, s.blocks)
+                if s.step == "warpgroups"
+                else (min(s.B, s.blocks), 1, 1)
+            ),
+            block=lambda s: (32, s.warps + s.fetch + s.store, 1),
+        ),
     ),
     path=("one", "three", "images", "maps", "finite"),
     options={
-        "tall": Option(None, "products, stacked vertically, that a warp computes", or_none(count), (1,)),
+        "tall": Option(
+            None, "products, stacked vertically, that a warp computes", or_none(count), (1,)
+        ),
         "warps": Option(None, "warps of a block that compute", or_none(warp_count)),
-        "blocks": Option(None, "blocks, each of which computes many images; one per multiprocessor by default",
-                         or_none(count)),
+        "blocks": Option(
+            None,
+            "blocks, each of which computes many images; one per multiprocessor by default",
+            or_none(count),
+        ),
     },
     sizes=_choose_sizes,
     defines=_make_defines,
     min_capability=(8, 0),
-    rounding=lambda options: Rounding(FLOAT, FLOAT, operands=HALF, parts=1 if options["step"] == "one" else 2),
+    rounding=lambda options: Rounding(
+        FLOAT, FLOAT, operands=HALF, parts=1 if options["step"] == "one" else 2
+    ),
     arranged=_count_arranged_bytes,
     limit=lambda s: "" if s.K <= 7 else "its windows are 8 inputs wide, for K up to 7",
     steps={

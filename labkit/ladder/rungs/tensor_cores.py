@@ -4,14 +4,19 @@ from labkit.base.errors import LabError
 from labkit.ladder.options import Option, count, warp_count
 from labkit.ladder.rung import FLOAT, HALF, Call, Rounding, Rung, Scope, tiles
 
-_WALKING = (None, "convert")  # a warp walks over the pixels: in the rung and the step with other formats
+_WALKING = (
+    None,
+    "convert",
+)  # a warp walks over the pixels: in the rung and the step with other formats
 WMMA_SHAPES = ((16, 16, 16), (8, 32, 16), (32, 8, 16))
 
 
 def _validate_wmma(name, value):
     """Return the value of the option `wmma` as a tuple if it is one of `WMMA_SHAPES`; else raise LabError."""
     if not isinstance(value, (tuple, list)) or tuple(value) not in WMMA_SHAPES:
-        raise LabError(f"{name}={value!r}: a WMMA in half is one of {', '.join(map(str, WMMA_SHAPES))}")
+        raise LabError(
+            f"{name}={value!r}: a WMMA in half is one of {', '.join(map(str, WMMA_SHAPES))}"
+        )
     return tuple(value)
 
 
@@ -26,9 +31,15 @@ def _count_shared_bytes(s: Scope) -> int:
     `s` has the layer's dimensions and the options.
     """
     m, n, _ = s.wmma
-    table_bytes = 0 if s.step in ("plain", "row", "pixel") else 4 * (_rows(s) + 128 // n)  # 32 / n parts of 4 more each
-    mask_bytes = 2 * m * (_rows(s) + 8 if s.step in (*_WALKING, "mask") else 16)  # + 8: rows in different banks
-    return table_bytes + mask_bytes + s.warps * (2 * 16 * n + 4 * m * n)  # halves [16, n], floats [m, n]
+    table_bytes = (
+        0 if s.step in ("plain", "row", "pixel") else 4 * (_rows(s) + 128 // n)
+    )  # 32 / n parts of 4 more each
+    mask_bytes = (
+        2 * m * (_rows(s) + 8 if s.step in (*_WALKING, "mask") else 16)
+    )  # + 8: rows in different banks
+    return (
+        table_bytes + mask_bytes + s.warps * (2 * 16 * n + 4 * m * n)
+    )  # halves [16, n], floats [m, n]
 
 
 RUNG = Rung(
@@ -36,20 +47,36 @@ RUNG = Rung(
     name="tensor_cores",
     idea="WMMA multiplies 16x16 tiles of halves in one warp-wide operation and sums them in float.",
     calls=(
-        Call(grid=lambda s: (tiles(s.pixels, s.warps * s.wmma[1] * (s.turns if s.step in _WALKING else 1)),
-                             tiles(s.M, s.wmma[0]), s.B),
-             block=lambda s: (32, s.warps, 1), shared=_count_shared_bytes),
+        Call(
+            grid=lambda s: (
+                tiles(s.pixels, s.warps * s.wmma[1] * (s.turns if s.step in _WALKING else 1)),
+                tiles(s.M, s.wmma[0]),
+                s.B,
+            ),
+            block=lambda s: (32, s.warps, 1),
+            shared=_count_shared_bytes,
+        ),
     ),
     min_capability=(7, 0),
     path=("plain", "pixel", "table", "mask"),
     options={
-        "wmma": Option((16, 16, 16), "maps, pixels and depth of one WMMA", _validate_wmma, WMMA_SHAPES),
+        "wmma": Option(
+            (16, 16, 16), "maps, pixels and depth of one WMMA", _validate_wmma, WMMA_SHAPES
+        ),
         "warps": Option(4, "warps of a block", warp_count, (1,)),
         "turns": Option(8, "tiles of pixels that a warp computes one after the other", count),
     },
-    defines=lambda s: {"FIXED_K": s.K, "WM": s.wmma[0], "WN": s.wmma[1], "WARPS": s.warps, "ROWS": _rows(s)},
+    defines=lambda s: {
+        "FIXED_K": s.K,
+        "WM": s.wmma[0],
+        "WN": s.wmma[1],
+        "WARPS": s.warps,
+        "ROWS": _rows(s),
+    },
     rounding=lambda options: (
-        Rounding(FLOAT, FLOAT, operands=HALF) if options["step"] == "convert" else Rounding(HALF, FLOAT)
+        Rounding(FLOAT, FLOAT, operands=HALF)
+        if options["step"] == "convert"
+        else Rounding(HALF, FLOAT)
     ),
     steps={
         "plain": "every element's indices are computed where it is loaded",
@@ -59,5 +86,12 @@ RUNG = Rung(
         "row": "beside pixel: a lane's row is decoded once per step, its pixels one by one",
         "convert": "x, k and y are float, and every lane converts what it loads",
     },
-    compared=({"wmma": (8, 32, 16)}, {"wmma": (32, 8, 16)}, {"turns": 1}, {"turns": 2}, {"turns": 4}, {"turns": 16}),
+    compared=(
+        {"wmma": (8, 32, 16)},
+        {"wmma": (32, 8, 16)},
+        {"turns": 1},
+        {"turns": 2},
+        {"turns": 4},
+        {"turns": 16},
+    ),
 )

@@ -23,15 +23,26 @@ RUNG = Rung(
     name="tiling",
     idea="A block loads its inputs once, tile and halo, and reads them up to K*K times from shared memory.",
     calls=(
-        Call(grid=lambda s: (tiles(s.Wo, s.tile) * tiles(s.Ho, s.tile), tiles(s.M, _maps(s)), s.B),
-             block=lambda s: (s.tile, s.tile, 1), shared=_count_shared_bytes),
+        Call(
+            grid=lambda s: (tiles(s.Wo, s.tile) * tiles(s.Ho, s.tile), tiles(s.M, _maps(s)), s.B),
+            block=lambda s: (s.tile, s.tile, 1),
+            shared=_count_shared_bytes,
+        ),
     ),
     base="registers",
     options={
         "tile": TILE,
-        "maps": Option(None, "output maps per block, in the steps maps and weights; 4 by default", or_none(count)),
+        "maps": Option(
+            None,
+            "output maps per block, in the steps maps and weights; 4 by default",
+            or_none(count),
+        ),
     },
-    defines=lambda s: {"FIXED_K": s.K, "TILE": s.tile, **({"MAPS": _maps(s)} if s.step in _SEVERAL else {})},
+    defines=lambda s: {
+        "FIXED_K": s.K,
+        "TILE": s.tile,
+        **({"MAPS": _maps(s)} if s.step in _SEVERAL else {}),
+    },
     constant="mask",
     steps={
         "columns": "The tile is loaded in column order: what the order of the loads gains.",

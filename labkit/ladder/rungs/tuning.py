@@ -28,20 +28,34 @@ def _choose_sizes(s: Scope) -> dict:
     a column in `maps` maps; `channels` masks are in shared memory at a time.
     """
     tuned = TUNED.get(f"{s.C}x{s.H}x{s.W} {s.M}x{s.K}", {}) if _is_tuned(vars(s)) else {}
-    rows = min(s.rows or tuned.get("rows") or tiles(s.Ho, tiles(s.Ho, 10)), s.Ho)  # equal shares of at most 10
+    rows = min(
+        s.rows or tuned.get("rows") or tiles(s.Ho, tiles(s.Ho, 10)), s.Ho
+    )  # equal shares of at most 10
     below = tiles(s.Ho, rows)  # threads that cover a column of a map
     maps = 1 if s.step == "rows" else s.maps or tuned.get("maps") or min(4, s.M)
-    channels = 1 if s.step in ("masks", "columns") else s.channels or tuned.get("channels") or min(4, s.C)
+    channels = (
+        1 if s.step in ("masks", "columns") else s.channels or tuned.get("channels") or min(4, s.C)
+    )
     if s.step in _TILED:
         block, groups = s.block or (16, tiles(below, tiles(below, 16))), 1
     else:
         groups = min(4, tiles(s.M, maps))  # of `maps` maps per block
-        columns = (tiles(s.Wo * below, tiles(s.Wo * below, 256 // groups)), groups)  # equal blocks of at most 256
+        columns = (
+            tiles(s.Wo * below, tiles(s.Wo * below, 256 // groups)),
+            groups,
+        )  # equal blocks of at most 256
         block = tuple(s.block or tuned.get("block") or columns)
         groups = block[1]
     unroll = s.unroll or tuned.get("unroll") or s.K
-    return {"rows": rows, "maps": maps, "block": block, "channels": channels, "unroll": unroll, "groups": groups,
-            "below": below}
+    return {
+        "rows": rows,
+        "maps": maps,
+        "block": block,
+        "channels": channels,
+        "unroll": unroll,
+        "groups": groups,
+        "below": below,
+    }
 
 
 def _compute_grid(s: Scope) -> Extent:
@@ -53,8 +67,12 @@ def _compute_grid(s: Scope) -> Extent:
 
 def _count_shared_bytes(s: Scope) -> int:
     """Return the bytes of shared memory per block: floats of its masks, and in the sub-step "shared" of its inputs."""
-    masks = 0 if s.step in ("rows", "maps", "constant") else 4 * s.channels * s.K**2 * s.maps * s.groups
-    lower_strips = (s.block[0] + s.Wo - 2) // s.Wo  # the most that a block reaches into, below that of its first thread
+    masks = (
+        0 if s.step in ("rows", "maps", "constant") else 4 * s.channels * s.K**2 * s.maps * s.groups
+    )
+    lower_strips = (
+        s.block[0] + s.Wo - 2
+    ) // s.Wo  # the most that a block reaches into, below that of its first thread
     rows = lower_strips * s.rows + s.rows + s.K - 1
     return masks + (4 * s.W * min(s.H, rows) if s.step == "shared" else 0)
 
@@ -71,15 +89,31 @@ RUNG = Rung(
     options={
         "rows": Option(None, "outputs of a column that a thread computes; at most Ho", _SIZE, (1,)),
         "maps": Option(None, "output maps that a thread computes", _SIZE, (1,)),
-        "block": Option(None, "threads of a block (x, y): columns of outputs, groups of maps", block_size, ((1, 1),)),
-        "channels": Option(None, "input channels whose masks are in shared memory at a time", _SIZE, (1,)),
-        "unroll": Option(None, "columns of the mask whose loop is unrolled at a time; all K by default", _SIZE),
+        "block": Option(
+            None,
+            "threads of a block (x, y): columns of outputs, groups of maps",
+            block_size,
+            ((1, 1),),
+        ),
+        "channels": Option(
+            None, "input channels whose masks are in shared memory at a time", _SIZE, (1,)
+        ),
+        "unroll": Option(
+            None, "columns of the mask whose loop is unrolled at a time; all K by default", _SIZE
+        ),
     },
     sizes=_choose_sizes,
     recorded=lambda options: json.dumps(TUNED) if _is_tuned(options) else "",
     defines=lambda s: {
-        "FIXED_K": s.K, "FIXED_H": s.H, "FIXED_W": s.W, "ROWS": s.rows, "MAPS": s.maps,
-        "THREADS": s.block[0], "GROUPS": s.groups, "CHANNELS": s.channels, "UNROLL": s.unroll,
+        "FIXED_K": s.K,
+        "FIXED_H": s.H,
+        "FIXED_W": s.W,
+        "ROWS": s.rows,
+        "MAPS": s.maps,
+        "THREADS": s.block[0],
+        "GROUPS": s.groups,
+        "CHANNELS": s.channels,
+        "UNROLL": s.unroll,
     },
     steps={
         "rows": "A thread computes several rows of a map: an input serves up to K of them, a mask element all.",

@@ -64,8 +64,9 @@ def growth(terms: int, roundings: int) -> float:
     return (1 + terms * U) * (1 + U) ** roundings - 1
 
 
-def bound_sum(function: Callable[..., np.ndarray], terms: int, *arrays: np.ndarray,
-              roundings: int) -> tuple[np.ndarray, np.ndarray]:
+def bound_sum(
+    function: Callable[..., np.ndarray], terms: int, *arrays: np.ndarray, roundings: int
+) -> tuple[np.ndarray, np.ndarray]:
     """Return a sum of `terms` products in float64, and the largest error of a kernel that computes it in float32.
 
     `function` maps the arrays to the sums, each product of one element per array; so the same function of their
@@ -75,8 +76,11 @@ def bound_sum(function: Callable[..., np.ndarray], terms: int, *arrays: np.ndarr
     return function(*arrays), growth(terms, roundings) * function(*map(np.abs, arrays))
 
 
-def finite_differences(loss: Callable[[dict[str, np.ndarray]], float], weights: dict[str, np.ndarray],
-                       count: int | None = None) -> dict[str, np.ndarray]:
+def finite_differences(
+    loss: Callable[[dict[str, np.ndarray]], float],
+    weights: dict[str, np.ndarray],
+    count: int | None = None,
+) -> dict[str, np.ndarray]:
     """Compute a loss's gradient by central differences: (loss(w + step) - loss(w - step)) / (2 step), per element.
 
     The error is about step^2 times the third derivative plus 1e-16 / step times the loss, for a step of 1e-5. A maximum
@@ -107,14 +111,20 @@ def finite_differences(loss: Callable[[dict[str, np.ndarray]], float], weights: 
     for name, w in weights_64.items():
         values, gradient = w.reshape(-1), gradients[name].reshape(-1)
         size = values.size
-        for index in range(size) if count is None or count >= size else random.choice(size, count, replace=False):
+        for index in (
+            range(size)
+            if count is None or count >= size
+            else random.choice(size, count, replace=False)
+        ):
             value, losses = values[index], []
             for shifted in (value + step, value - step):
                 values[index] = shifted
                 losses.append(float(loss(weights_64)))
             values[index] = value
             if not np.isfinite(losses).all():
-                raise LabError(f"the loss is {losses[0]} and {losses[1]} beside element {index} of {name}: it has no "
-                               "gradient there")
+                raise LabError(
+                    f"the loss is {losses[0]} and {losses[1]} beside element {index} of {name}: it has no "
+                    "gradient there"
+                )
             gradient[index] = (losses[0] - losses[1]) / (2 * step)
     return gradients

@@ -27,7 +27,9 @@ class Sizes:
         if min(self.side, self.K, self.maps, self.pool, self.classes) < 1 or self.side < self.K:
             raise LabError(f"{self}: all sizes are at least 1, and K is at most side")
         if self.c1 % self.pool:
-            raise LabError(f"{self}: the maps of c1 have the side {self.c1}, which pool = {self.pool} does not divide")
+            raise LabError(
+                f"{self}: the maps of c1 have the side {self.c1}, which pool = {self.pool} does not divide"
+            )
 
     @property
     def c1(self) -> int:
@@ -52,8 +54,14 @@ class Sizes:
     @property
     def weights(self) -> dict[str, tuple[int, ...]]:
         """The shapes of the parameters by name, in the order of `struct Weights` in lenet28.h."""
-        return {"c1": (self.maps, self.K, self.K), "c1_bias": (self.maps,), "s1": (self.pool, self.pool),
-                "s1_bias": (1,), "f": (self.classes, self.features), "f_bias": (self.classes,)}
+        return {
+            "c1": (self.maps, self.K, self.K),
+            "c1_bias": (self.maps,),
+            "s1": (self.pool, self.pool),
+            "s1_bias": (1,),
+            "f": (self.classes, self.features),
+            "f_bias": (self.classes,),
+        }
 
     @property
     def values(self) -> dict[str, tuple[int, ...]]:
@@ -61,28 +69,49 @@ class Sizes:
 
         "c1" is the output of a layer, "d_c1" the derivative of the loss with respect to its value before the sigmoid.
         """
-        shapes = {"c1": (self.maps, self.c1, self.c1), "s1": (self.maps, self.s1, self.s1), "f": (self.classes,)}
+        shapes = {
+            "c1": (self.maps, self.c1, self.c1),
+            "s1": (self.maps, self.s1, self.s1),
+            "f": (self.classes,),
+        }
         return shapes | {f"d_{name}": shape for name, shape in shapes.items()}
 
     @property
     def divisors(self) -> dict[str, int]:
         """The divisor of each parameter's learning rate."""
-        return {"c1": self.c1**2, "c1_bias": self.c1**2, "s1": 1, "s1_bias": self.features, "f": 1, "f_bias": 1}
+        return {
+            "c1": self.c1**2,
+            "c1_bias": self.c1**2,
+            "s1": 1,
+            "s1_bias": self.features,
+            "f": 1,
+            "f_bias": 1,
+        }
 
     @property
     def sums(self):
         """A DataFrame of the sums of a step of one image: their layer, their number, and the products per sum."""
         import pandas as pd  # here, because it loads slowly
 
-        rows = [("c1, forward", self.outputs, self.K**2), ("s1, forward", self.features, self.pool**2),
-                ("f, forward", self.classes, self.features), ("gradient of s1", self.pool**2, self.features),
-                ("gradient of c1", self.maps * self.K**2, self.c1**2)]
+        rows = [
+            ("c1, forward", self.outputs, self.K**2),
+            ("s1, forward", self.features, self.pool**2),
+            ("f, forward", self.classes, self.features),
+            ("gradient of s1", self.pool**2, self.features),
+            ("gradient of c1", self.maps * self.K**2, self.c1**2),
+        ]
         return pd.DataFrame(rows, columns=["sums of", "how many", "products each"])
 
     @property
     def defines(self) -> tuple[str, ...]:
         """The sizes as options of the compiler, such as "-DK=5"."""
-        sizes = {"SIDE": self.side, "K": self.K, "MAPS": self.maps, "POOL": self.pool, "CLASSES": self.classes}
+        sizes = {
+            "SIDE": self.side,
+            "K": self.K,
+            "MAPS": self.maps,
+            "POOL": self.pool,
+            "CLASSES": self.classes,
+        }
         return tuple(f"-D{name}={value}" for name, value in sizes.items())
 
 
@@ -91,15 +120,24 @@ def random_sizes(seed: int) -> list[Sizes]:
     rng = np.random.default_rng(seed)
     sizes = []
     for _ in range(2):
-        pool, s1, K, maps, classes = (int(rng.integers(*ends)) for ends in ((1, 5), (2, 6), (1, 7), (1, 8), (2, 12)))
-        sizes.append(Sizes(side=pool * s1 + K - 1, K=K, maps=maps, pool=pool, classes=classes))  # s1: side of its maps
+        pool, s1, K, maps, classes = (
+            int(rng.integers(*ends)) for ends in ((1, 5), (2, 6), (1, 7), (1, 8), (2, 12))
+        )
+        sizes.append(
+            Sizes(side=pool * s1 + K - 1, K=K, maps=maps, pool=pool, classes=classes)
+        )  # s1: side of its maps
     return sizes
 
 
 def initial_weights(seed: int, sizes: Sizes = Sizes()) -> dict[str, np.ndarray]:
     """Return random parameters, uniform from -0.5 to 0.5, float32; shapes as in `Sizes.weights`."""
-    random = np.random.RandomState(seed)  # its stream never changes, so a recorded seed keeps its meaning
-    return {name: random.uniform(-0.5, 0.5, shape).astype(np.float32) for name, shape in sizes.weights.items()}
+    random = np.random.RandomState(
+        seed
+    )  # its stream never changes, so a recorded seed keeps its meaning
+    return {
+        name: random.uniform(-0.5, 0.5, shape).astype(np.float32)
+        for name, shape in sizes.weights.items()
+    }
 
 
 def before_c1(images: np.ndarray, masks: np.ndarray, bias: np.ndarray) -> np.ndarray:
@@ -134,7 +172,9 @@ def forward(weights: Mapping[str, np.ndarray], images: np.ndarray) -> dict[str, 
 def loss(weights: Mapping[str, np.ndarray], images: np.ndarray, labels: np.ndarray) -> float:
     """Return the binary cross-entropy, summed over outputs and images, float64: of z before the sigmoid, a target t."""
     z = before_f(forward(weights, images)["s1"], weights["f"], weights["f_bias"])
-    return float((np.logaddexp(0, z) - one_hot(labels, z.shape[1]) * z).sum())  # log(1 + exp(z)) - t z
+    return float(
+        (np.logaddexp(0, z) - one_hot(labels, z.shape[1]) * z).sum()
+    )  # log(1 + exp(z)) - t z
 
 
 def backward_s1(f: np.ndarray, d_f: np.ndarray, slopes: np.ndarray) -> np.ndarray:
@@ -153,13 +193,18 @@ def backward_c1(s1: np.ndarray, d_s1: np.ndarray, slopes: np.ndarray) -> np.ndar
     return np.einsum("bmhw,pq->bmhpwq", d_s1, s1).reshape(slopes.shape) * slopes
 
 
-def parameter_gradients(images: np.ndarray, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+def parameter_gradients(
+    images: np.ndarray, values: Mapping[str, np.ndarray]
+) -> dict[str, np.ndarray]:
     """Return the gradient of the loss by parameter, summed over images [B,side,side].
 
     `values` are the arrays of the forward and backward pass by name: `Sizes.values`, each with a first dimension B.
     """
     s1, d_f, d_s1, d_c1 = (values[name] for name in ("s1", "d_f", "d_s1", "d_c1"))
-    K, pool = images.shape[1] - d_c1.shape[2] + 1, d_c1.shape[2] // d_s1.shape[2]  # from the sides of the maps
+    K, pool = (
+        images.shape[1] - d_c1.shape[2] + 1,
+        d_c1.shape[2] // d_s1.shape[2],
+    )  # from the sides of the maps
     windows = sliding_window_view(images, (K, K), axis=(1, 2))  # [B,c1,c1,K,K]
     return {
         "c1": np.einsum("bmhw,bhwpq->mpq", d_c1, windows),
@@ -171,7 +216,9 @@ def parameter_gradients(images: np.ndarray, values: Mapping[str, np.ndarray]) ->
     }
 
 
-def gradients(weights: Mapping[str, np.ndarray], images: np.ndarray, labels: np.ndarray) -> dict[str, np.ndarray]:
+def gradients(
+    weights: Mapping[str, np.ndarray], images: np.ndarray, labels: np.ndarray
+) -> dict[str, np.ndarray]:
     """Return a dict, shaped like `weights`: the derivative of `loss` by every parameter, float64, by the chain rule."""
     values = forward(weights, images)
     values["d_f"] = values["f"] - one_hot(labels, values["f"].shape[1])

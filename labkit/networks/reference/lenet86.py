@@ -60,7 +60,10 @@ class Lenet86Sizes:
         """The weights by name, in their order in memory: a bias follows its matrix [inputs, outputs]."""
         last_stage = self.stages[-1]
         return {
-            **{f"conv{i}": (stage.M, stage.C, stage.K, stage.K) for i, stage in enumerate(self.stages, 1)},
+            **{
+                f"conv{i}": (stage.M, stage.C, stage.K, stage.K)
+                for i, stage in enumerate(self.stages, 1)
+            },
             "fc1": (last_stage.M * last_stage.Hp * last_stage.Wp, self.hidden),
             "fc1_bias": (self.hidden,),
             "fc2": (self.hidden, self.classes),
@@ -79,18 +82,25 @@ POOLS = LENET86.pools
 
 def initial_weights(seed: int, sizes: Lenet86Sizes = LENET86) -> dict[str, np.ndarray]:
     """Return random float32 weights, normal with the variance 2 / fan-in for ReLU (He et al. 2015); biases are 0."""
-    random = np.random.RandomState(seed)  # its stream never changes, so a recorded seed keeps its meaning
+    random = np.random.RandomState(
+        seed
+    )  # its stream never changes, so a recorded seed keeps its meaning
     weights = {}
     for name, shape in sizes.shapes.items():
         fan_in = np.prod(shape[1:]) if name.startswith("conv") else shape[0]
         normal = random.standard_normal(shape) * np.sqrt(2 / fan_in)
-        weights[name] = np.zeros(shape, np.float32) if name.endswith("bias") else normal.astype(np.float32)
+        weights[name] = (
+            np.zeros(shape, np.float32) if name.endswith("bias") else normal.astype(np.float32)
+        )
     return weights
 
 
-def forward_numpy(images: np.ndarray, weights: Mapping[str, np.ndarray],
-                  conv: Callable[[np.ndarray, np.ndarray], np.ndarray] = conv_numpy,
-                  pools: Sequence[int] = POOLS) -> np.ndarray:
+def forward_numpy(
+    images: np.ndarray,
+    weights: Mapping[str, np.ndarray],
+    conv: Callable[[np.ndarray, np.ndarray], np.ndarray] = conv_numpy,
+    pools: Sequence[int] = POOLS,
+) -> np.ndarray:
     """Return the probabilities [B, classes] of images [B, 1, H, W], in the data type that `conv` returns.
 
     `conv` maps x [B,C,H,W] and k [M,C,K,K] to y [B,M,Ho,Wo]; `pools` are the sides of the max-pools' windows, which may

@@ -17,8 +17,15 @@ from pathlib import Path
 import numpy as np
 
 HERE = Path(__file__).resolve().parent
-TOOLS = {"bounds": "memcheck", "pointers": "memcheck", "overruns": "memcheck", "races": "racecheck",
-         "barriers": "synccheck", "unset": "initcheck", "legal": ""}
+TOOLS = {
+    "bounds": "memcheck",
+    "pointers": "memcheck",
+    "overruns": "memcheck",
+    "races": "racecheck",
+    "barriers": "synccheck",
+    "unset": "initcheck",
+    "legal": "",
+}
 
 
 @dataclass(frozen=True)
@@ -52,11 +59,19 @@ def _read(path: Path) -> list[Bug]:
     for number, line in enumerate(path.read_text().splitlines(), 1):
         if line.startswith("//:"):
             facts = dict(word.split("=", 1) for word in shlex.split(line[3:]))
-            bugs.append({
-                "kind": facts["kind"], "file": path.name, "tool": TOOLS[path.stem], "grid": _shape(facts["grid"]),
-                "block": _shape(facts["block"]), "shared": _pair(facts.get("shared", "0")),
-                "launches": int(facts.get("launches", 1)), "args": tuple(facts["args"].split(",")), "lines": [],
-            })
+            bugs.append(
+                {
+                    "kind": facts["kind"],
+                    "file": path.name,
+                    "tool": TOOLS[path.stem],
+                    "grid": _shape(facts["grid"]),
+                    "block": _shape(facts["block"]),
+                    "shared": _pair(facts.get("shared", "0")),
+                    "launches": int(facts.get("launches", 1)),
+                    "args": tuple(facts["args"].split(",")),
+                    "lines": [],
+                }
+            )
         elif match := re.match(r'extern "C" __global__ void (\w+)', line):
             bugs[-1]["kernel"] = match[1]
         elif line.endswith("// BUG"):
@@ -84,8 +99,10 @@ def launch(bugs: list[Bug], fixed: bool) -> None:
         if bug.file not in modules:
             path = HERE / bug.file
             modules[bug.file] = SourceModule(
-                f'#line 1 "{path}"\n{path.read_text()}', options=["-std=c++17", *["-DFIXED"] * fixed],
-                no_extern_c=True, include_dirs=[str(HERE)],
+                f'#line 1 "{path}"\n{path.read_text()}',
+                options=["-std=c++17", *["-DFIXED"] * fixed],
+                no_extern_c=True,
+                include_dirs=[str(HERE)],
             )
         buffers, arguments = [], []
         for code in bug.args:
@@ -101,14 +118,19 @@ def launch(bugs: list[Bug], fixed: bool) -> None:
             if code[0] in "fi":
                 dtype = np.float32 if code[0] == "f" else np.int32
                 cuda.memcpy_htod(buffer, np.arange(int(code[1:])).astype(dtype))
-        arguments = [np.intp(int(argument)) if hasattr(argument, "free") else argument for argument in arguments]
+        arguments = [
+            np.intp(int(argument)) if hasattr(argument, "free") else argument
+            for argument in arguments
+        ]
         for kind, buffer in buffers:
             if kind == "x":
                 buffer.free()
         try:
             function = modules[bug.file].get_function(bug.kernel)
             for number in range(bug.launches):
-                values = [np.int32(number) if argument == "n" else argument for argument in arguments]
+                values = [
+                    np.int32(number) if argument == "n" else argument for argument in arguments
+                ]
                 function(*values, grid=bug.grid, block=bug.block, shared=bug.shared[fixed])
             cuda.Context.synchronize()
             for kind, buffer in buffers:
@@ -120,4 +142,7 @@ def launch(bugs: list[Bug], fixed: bool) -> None:
 
 if __name__ == "__main__":
     kernels = [name for name in sys.argv[1:] if not name.startswith("--")]
-    launch([bug for bug in [*corpus(), *legal()] if not kernels or bug.kernel in kernels], "--fixed" in sys.argv)
+    launch(
+        [bug for bug in [*corpus(), *legal()] if not kernels or bug.kernel in kernels],
+        "--fixed" in sys.argv,
+    )

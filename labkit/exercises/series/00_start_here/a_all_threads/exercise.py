@@ -18,18 +18,42 @@ def _hidden(*what: int) -> Case:
 EXERCISE = Exercise(
     title="All threads at work",
     # Grids with fewer threads than elements, as many, and more.
-    subject=Kernels(add, (_hidden(777, 3, 64), _hidden(256, 4, 64), _hidden(50, 2, 64), _hidden(2, 3, 32),
-                          _hidden(1001, 5, 33), Case("1,000 elements", (1000, 4, 64), counted=True)),
-                    hidden=(range(1, 1500), range(1, 6), [64])),
+    subject=Kernels(
+        add,
+        (
+            _hidden(777, 3, 64),
+            _hidden(256, 4, 64),
+            _hidden(50, 2, 64),
+            _hidden(2, 3, 32),
+            _hidden(1001, 5, 33),
+            Case("1,000 elements", (1000, 4, 64), counted=True),
+        ),
+        hidden=(range(1, 1500), range(1, 6), [64]),
+    ),
     lines=4,
-    goals=(counted("global_load_requests", "1,000 elements", at_most=64, least={"unique_bytes": 3 * 4000}),
-           counted("busiest_warp", "1,000 elements", what="memory instructions of the busiest warp", at_most=64)),
+    goals=(
+        counted(
+            "global_load_requests", "1,000 elements", at_most=64, least={"unique_bytes": 3 * 4000}
+        ),
+        counted(
+            "busiest_warp",
+            "1,000 elements",
+            what="memory instructions of the busiest warp",
+            at_most=64,
+        ),
+    ),
     mistakes=(
-        Mistake("The sums are right, but several threads compute each of them. Every thread needs a first element of "
-                "its own, and a step over the elements of all other threads.",
-                lambda attempt: attempt.count("global_load_requests", "1,000 elements") > 64
-                and "return" not in attempt.source),
-        Mistake("A thread has to add more than one element: here the grid has fewer threads than there are elements.",
-                lambda attempt: attempt.runs_wrong and "for" not in attempt.source.split()),
+        Mistake(
+            "The sums are right, but several threads compute each of them. Every thread needs a first element of "
+            "its own, and a step over the elements of all other threads.",
+            lambda attempt: (
+                attempt.count("global_load_requests", "1,000 elements") > 64
+                and "return" not in attempt.source
+            ),
+        ),
+        Mistake(
+            "A thread has to add more than one element: here the grid has fewer threads than there are elements.",
+            lambda attempt: attempt.runs_wrong and "for" not in attempt.source.split(),
+        ),
     ),
 )

@@ -6,13 +6,26 @@ EXERCISE = Exercise(
     title="Swap the mapping",
     subject=InPlaceOf("baseline", "a", LAYER_1, moves=True),
     lines=2,
-    goals=(counted("global_store_sectors", "layer 1", per="global_store_requests", what="sectors per store",
-                   exactly=8, predicted="sectors_per_store", least={"global_store_requests": 800},
-                   words="as many as you count on paper for the swapped mapping"),),
+    goals=(
+        counted(
+            "global_store_sectors",
+            "layer 1",
+            per="global_store_requests",
+            what="sectors per store",
+            exactly=8,
+            predicted="sectors_per_store",
+            least={"global_store_requests": 800},
+            words="as many as you count on paper for the swapped mapping",
+        ),
+    ),
     mistakes=(
-        Mistake("Both lines use the same part of threadIdx now, so several threads compute one output and others none: "
-                "threadIdx.x and threadIdx.y change places.",
-                lambda attempt: attempt.runs_wrong
-                and not ("threadIdx.x" in attempt.source and "threadIdx.y" in attempt.source)),
+        Mistake(
+            "Both lines use the same part of threadIdx now, so several threads compute one output and others none: "
+            "threadIdx.x and threadIdx.y change places.",
+            lambda attempt: (
+                attempt.runs_wrong
+                and not ("threadIdx.x" in attempt.source and "threadIdx.y" in attempt.source)
+            ),
+        ),
     ),
 )

@@ -11,27 +11,50 @@ EXERCISE = Exercise(
     title="The sum in a register",
     subject=InPlaceOf("baseline", "b", LAYERS),
     lines=4,
-    goals=(counted("global_store_requests", "layer 1", what="store requests", at_most=800),
-           counted("global_store_requests", "layer 2", what="store requests", at_most=816),  # it has four channels
-           counted("global_load_requests", "layer 1", what="load requests", at_most=78_400)),
+    goals=(
+        counted("global_store_requests", "layer 1", what="store requests", at_most=800),
+        counted(
+            "global_store_requests", "layer 2", what="store requests", at_most=816
+        ),  # it has four channels
+        counted("global_load_requests", "layer 1", what="load requests", at_most=78_400),
+    ),
     mistakes=(
-        Mistake("This computes a thread per input, but the grid has threads for the outputs only, and several threads "
-                "add to one output. Keep a thread per output.",
-                lambda attempt: attempt.runs_wrong and attempt.matches(r"\b(h - p|w - q)\b")),
-        Mistake("The sum begins at zero for every channel, so only the last one is left: it begins once per output.",
-                lambda attempt: attempt.runs_wrong and "float sum" in attempt.source.partition("for (int c")[2]),
-        Mistake("+= adds the sum to what y held before the launch: store the sum with =.",
-                lambda attempt: attempt.runs_wrong and attempt.matches(r"\+= *sum *;")),
-        Mistake("The promise works: the compiler now keeps the sum in a register by itself, and stores it at first and "
-                "after each channel. This exercise asks for the register in the text: a local float, stored once below "
-                "the loops.",
-                lambda attempt: _stores(attempt) > 800 and "__restrict__" in attempt.source
-                and not attempt.matches(r"\bfloat \w+ = 0")),
-        Mistake("The store still stands inside of a loop: below all three loops it is done once per output.",
-                lambda attempt: 1600 < _stores(attempt) < 40_000),
-        Mistake("One store per channel is left, as layer 2 shows: below all three loops it is done once per output.",
-                lambda attempt: _stores(attempt) == 800 and _stores(attempt, "layer 2") > 816),
-        Mistake("Two stores per output are left: the zero before the loops is not needed any more.",
-                lambda attempt: _stores(attempt) == 1600),
+        Mistake(
+            "This computes a thread per input, but the grid has threads for the outputs only, and several threads "
+            "add to one output. Keep a thread per output.",
+            lambda attempt: attempt.runs_wrong and attempt.matches(r"\b(h - p|w - q)\b"),
+        ),
+        Mistake(
+            "The sum begins at zero for every channel, so only the last one is left: it begins once per output.",
+            lambda attempt: (
+                attempt.runs_wrong and "float sum" in attempt.source.partition("for (int c")[2]
+            ),
+        ),
+        Mistake(
+            "+= adds the sum to what y held before the launch: store the sum with =.",
+            lambda attempt: attempt.runs_wrong and attempt.matches(r"\+= *sum *;"),
+        ),
+        Mistake(
+            "The promise works: the compiler now keeps the sum in a register by itself, and stores it at first and "
+            "after each channel. This exercise asks for the register in the text: a local float, stored once below "
+            "the loops.",
+            lambda attempt: (
+                _stores(attempt) > 800
+                and "__restrict__" in attempt.source
+                and not attempt.matches(r"\bfloat \w+ = 0")
+            ),
+        ),
+        Mistake(
+            "The store still stands inside of a loop: below all three loops it is done once per output.",
+            lambda attempt: 1600 < _stores(attempt) < 40_000,
+        ),
+        Mistake(
+            "One store per channel is left, as layer 2 shows: below all three loops it is done once per output.",
+            lambda attempt: _stores(attempt) == 800 and _stores(attempt, "layer 2") > 816,
+        ),
+        Mistake(
+            "Two stores per output are left: the zero before the loops is not needed any more.",
+            lambda attempt: _stores(attempt) == 1600,
+        ),
     ),
 )

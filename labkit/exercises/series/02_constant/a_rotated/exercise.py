@@ -21,16 +21,31 @@ EXERCISE = Exercise(
     subject=InPlaceOf("constant", "a", LAYER_1),
     lines=4,
     goals=(
-        Goal("turns per read of constant memory, layer 1", _count_turns_per_read, exactly=7, predicted="turns_per_read",
-             words="as many as you count on paper for the rotated rows", least="49 reads of constant memory per warp"),
+        Goal(
+            "turns per read of constant memory, layer 1",
+            _count_turns_per_read,
+            exactly=7,
+            predicted="turns_per_read",
+            words="as many as you count on paper for the rotated rows",
+            least="49 reads of constant memory per warp",
+        ),
     ),
     mistakes=(
-        Mistake("x and the mask have to use the same q: a product needs the input that belongs to its weight.",
-                lambda attempt: attempt.runs_wrong and "int q = 0" in attempt.source),
-        Mistake("q has to take each value from 0 to K - 1 exactly once, in any lane: (i + threadIdx.x) % K does.",
-                lambda attempt: attempt.runs_wrong and "int i" in attempt.source),
-        Mistake("All lanes of a warp still ask for the same element: where a lane begins has to depend on threadIdx.x.",
-                lambda attempt: attempt.counts and _count_turns_per_read(attempt.counts) == 1
-                and "int i" in attempt.source),
+        Mistake(
+            "x and the mask have to use the same q: a product needs the input that belongs to its weight.",
+            lambda attempt: attempt.runs_wrong and "int q = 0" in attempt.source,
+        ),
+        Mistake(
+            "q has to take each value from 0 to K - 1 exactly once, in any lane: (i + threadIdx.x) % K does.",
+            lambda attempt: attempt.runs_wrong and "int i" in attempt.source,
+        ),
+        Mistake(
+            "All lanes of a warp still ask for the same element: where a lane begins has to depend on threadIdx.x.",
+            lambda attempt: (
+                attempt.counts
+                and _count_turns_per_read(attempt.counts) == 1
+                and "int i" in attempt.source
+            ),
+        ),
     ),
 )

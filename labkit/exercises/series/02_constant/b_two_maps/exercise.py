@@ -11,23 +11,39 @@ EXERCISE = Exercise(
     title="Two maps per thread",
     subject=InPlaceOf("constant", "b", LAYER_1, moves=True),
     lines=12,
-    goals=(counted("global_store_requests", "layer 1", what="store requests", at_most=800),
-           counted("global_load_requests", "layer 1", what="load requests", at_most=19_600),
-           counted("constant_requests", "layer 1", what="reads of constant memory", at_most=39_200)),
+    goals=(
+        counted("global_store_requests", "layer 1", what="store requests", at_most=800),
+        counted("global_load_requests", "layer 1", what="load requests", at_most=19_600),
+        counted("constant_requests", "layer 1", what="reads of constant memory", at_most=39_200),
+    ),
     mistakes=(
-        Mistake("[… + 1] is the next element of the same map. The mask of map m + 1 begins C * K * K elements behind "
-                "that of map m, and its outputs Ho * Wo elements behind.",
-                lambda attempt: attempt.runs_wrong and attempt.matches(r"\b[qw] \+ 1\]")),
-        Mistake("With an odd number of maps the last one has no partner: compare m + 1 with M before anything is "
-                "stored there.",
-                lambda attempt: attempt.runs_wrong and not attempt.matches(r"<=? *M\b|\bM *(?:>|-)|M *% *2")),
-        Mistake("The sums still live in y: add the products to local variables, and store them below the loops.",
-                lambda attempt: _count(attempt, "global_store_requests") > 2000),
-        Mistake("Each map but the first is computed twice, by its own block and by that of the map before: blocks with "
-                "an odd m have nothing to do.",
-                lambda attempt: 800 < _count(attempt, "global_store_requests") <= 2000
-                and _count(attempt, "global_load_requests") > 19_600),
-        Mistake("The stores are gone, and each input is still loaded for every map: let a thread compute two maps.",
-                lambda attempt: _count(attempt, "global_load_requests") == 39_200),
+        Mistake(
+            "[… + 1] is the next element of the same map. The mask of map m + 1 begins C * K * K elements behind "
+            "that of map m, and its outputs Ho * Wo elements behind.",
+            lambda attempt: attempt.runs_wrong and attempt.matches(r"\b[qw] \+ 1\]"),
+        ),
+        Mistake(
+            "With an odd number of maps the last one has no partner: compare m + 1 with M before anything is "
+            "stored there.",
+            lambda attempt: (
+                attempt.runs_wrong and not attempt.matches(r"<=? *M\b|\bM *(?:>|-)|M *% *2")
+            ),
+        ),
+        Mistake(
+            "The sums still live in y: add the products to local variables, and store them below the loops.",
+            lambda attempt: _count(attempt, "global_store_requests") > 2000,
+        ),
+        Mistake(
+            "Each map but the first is computed twice, by its own block and by that of the map before: blocks with "
+            "an odd m have nothing to do.",
+            lambda attempt: (
+                800 < _count(attempt, "global_store_requests") <= 2000
+                and _count(attempt, "global_load_requests") > 19_600
+            ),
+        ),
+        Mistake(
+            "The stores are gone, and each input is still loaded for every map: let a thread compute two maps.",
+            lambda attempt: _count(attempt, "global_load_requests") == 39_200,
+        ),
     ),
 )

@@ -14,12 +14,20 @@ EXERCISE = Exercise(
     title="A promise alone",
     subject=InPlaceOf("registers", "a", LAYER_1),
     lines=1,
-    goals=(counted("global_store_requests", "layer 1", per=_REQUESTS, what="stores per output", at_most=2),),
+    goals=(
+        counted(
+            "global_store_requests", "layer 1", per=_REQUESTS, what="stores per output", at_most=2
+        ),
+    ),
     mistakes=(
-        Mistake("For nvcc this is enough: no store changes constant memory, so y can overlap nothing else that is "
-                "read. The compiler that counts here does not know that of the mask. Let y promise it, too.",
-                lambda attempt: _stores(attempt) > 2 and attempt.matches(r"__restrict__ x\b")),
-        Mistake("k is not read in this kernel. As long as neither x nor y promises it, y may overlap the inputs.",
-                lambda attempt: _stores(attempt) > 2 and "__restrict__" in attempt.source),
+        Mistake(
+            "For nvcc this is enough: no store changes constant memory, so y can overlap nothing else that is "
+            "read. The compiler that counts here does not know that of the mask. Let y promise it, too.",
+            lambda attempt: _stores(attempt) > 2 and attempt.matches(r"__restrict__ x\b"),
+        ),
+        Mistake(
+            "k is not read in this kernel. As long as neither x nor y promises it, y may overlap the inputs.",
+            lambda attempt: _stores(attempt) > 2 and "__restrict__" in attempt.source,
+        ),
     ),
 )

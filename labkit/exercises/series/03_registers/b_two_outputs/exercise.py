@@ -10,17 +10,31 @@ EXERCISE = Exercise(
     title="Two outputs per thread",
     subject=InPlaceOf("registers", "b", LAYER_1, (*HIDDEN, _ODD), moves=True),
     lines=12,
-    goals=(counted("constant_requests", "layer 1", what="reads of constant memory", at_most=19_600),
-           counted("global_load_requests", "layer 1", what="load requests", at_most=39_200),
-           counted("global_store_requests", "layer 1", what="store requests", at_most=_REQUESTS)),
+    goals=(
+        counted("constant_requests", "layer 1", what="reads of constant memory", at_most=19_600),
+        counted("global_load_requests", "layer 1", what="load requests", at_most=39_200),
+        counted("global_store_requests", "layer 1", what="store requests", at_most=_REQUESTS),
+    ),
     mistakes=(
-        Mistake("Mind the middle row of an odd map: (Ho + 1) / 2 rows are the upper half, and the last of them has no "
-                "partner below it.",
-                lambda attempt: attempt.runs_wrong
-                and not attempt.matches(r"\( *(?:Ho \+ 1|1 \+ Ho) *\) *(?:/|>>)|Ho *[%&]|Ho *- *Ho *(?:/|>>)")),
-        Mistake("The row half a map below may lie beyond the map: what may a thread without it read and store?",
-                lambda attempt: "out of bounds" in attempt.findings and attempt.matches(r"\bw (?:>=|<) Wo")),
-        Mistake("Threads of the lower half still compute outputs, which others compute, too: they have to return.",
-                lambda attempt: attempt.count("global_store_requests", "layer 1") > _REQUESTS),
+        Mistake(
+            "Mind the middle row of an odd map: (Ho + 1) / 2 rows are the upper half, and the last of them has no "
+            "partner below it.",
+            lambda attempt: (
+                attempt.runs_wrong
+                and not attempt.matches(
+                    r"\( *(?:Ho \+ 1|1 \+ Ho) *\) *(?:/|>>)|Ho *[%&]|Ho *- *Ho *(?:/|>>)"
+                )
+            ),
+        ),
+        Mistake(
+            "The row half a map below may lie beyond the map: what may a thread without it read and store?",
+            lambda attempt: (
+                "out of bounds" in attempt.findings and attempt.matches(r"\bw (?:>=|<) Wo")
+            ),
+        ),
+        Mistake(
+            "Threads of the lower half still compute outputs, which others compute, too: they have to return.",
+            lambda attempt: attempt.count("global_store_requests", "layer 1") > _REQUESTS,
+        ),
     ),
 )

@@ -9,13 +9,27 @@ EXERCISE = Exercise(
     subject=InPlaceOf("tiling", "a", LAYER_1),
     lines=1,
     # The loads of 800 warps, one for each of 49 products.
-    goals=(counted("shared_load_wavefronts", "layer 1", per=39_200, what="wavefronts per shared load", at_most=1.05,
-                   least={"shared_load_instructions": 19_600}),),
+    goals=(
+        counted(
+            "shared_load_wavefronts",
+            "layer 1",
+            per=39_200,
+            what="wavefronts per shared load",
+            at_most=1.05,
+            least={"shared_load_instructions": 19_600},
+        ),
+    ),
     mistakes=(
-        Mistake("SIDE + 1 is the padding for a column, whose words lie a row apart. Here a warp reads two rows, and "
-                "with 23 words per row their banks still overlap.",
-                lambda attempt: attempt.count(_WAVEFRONTS, "layer 1") > 1.05 and "][SIDE + 1]" in attempt.source),
-        Mistake("This is a row more, and the rows are as long as before: the second index is the length of a row.",
-                lambda attempt: attempt.matches(r"\[SIDE \+ \d+\]\[SIDE\]")),
+        Mistake(
+            "SIDE + 1 is the padding for a column, whose words lie a row apart. Here a warp reads two rows, and "
+            "with 23 words per row their banks still overlap.",
+            lambda attempt: (
+                attempt.count(_WAVEFRONTS, "layer 1") > 1.05 and "][SIDE + 1]" in attempt.source
+            ),
+        ),
+        Mistake(
+            "This is a row more, and the rows are as long as before: the second index is the length of a row.",
+            lambda attempt: attempt.matches(r"\[SIDE \+ \d+\]\[SIDE\]"),
+        ),
     ),
 )

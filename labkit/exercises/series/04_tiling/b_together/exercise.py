@@ -6,24 +6,43 @@ from labkit.exercises import LAYERS, Exercise, InPlaceOf, Mistake, counted
 
 _WAVEFRONTS = "wavefronts_per_shared_load"
 # Threads leave a pass or the kernel; or a condition has a barrier, or the loop that loads the inputs, inside of it.
-_SKIPS = re.compile(r"\b(?:continue|return);|\bif \(h < Ho && w < Wo\)\s*(?:\{[^}]*__syncthreads|for \(int i)")
+_SKIPS = re.compile(
+    r"\b(?:continue|return);|\bif \(h < Ho && w < Wo\)\s*(?:\{[^}]*__syncthreads|for \(int i)"
+)
 
 EXERCISE = Exercise(
     title="No sum without an output",
     subject=InPlaceOf("tiling", "b", {"layer 2": LAYERS["layer 2"]}),
     lines=5,
-    goals=(counted(_WAVEFRONTS, "layer 2", at_most=1.05, least={"shared_load_instructions": 100_000}),
-           counted("shared_load_wavefronts", "layer 2", at_most=205_000, least={"shared_load_instructions": 100_000})),
+    goals=(
+        counted(_WAVEFRONTS, "layer 2", at_most=1.05, least={"shared_load_instructions": 100_000}),
+        counted(
+            "shared_load_wavefronts",
+            "layer 2",
+            at_most=205_000,
+            least={"shared_load_instructions": 100_000},
+        ),
+    ),
     mistakes=(
-        Mistake("Threads without an output load inputs for the others, and all threads of a block have to reach both "
-                "barriers: put the condition before the loops of the sum, and nowhere else.",
-                lambda attempt: attempt.wrong and attempt.matches(_SKIPS)),
-        Mistake("There are more wavefronts than with all sums: inside the loops the condition is asked for each "
-                "product, and neighbouring weights are no longer loaded together. Ask once, before the loops.",
-                lambda attempt: attempt.count("shared_load_wavefronts", "layer 2") > 282_240  # if all threads sum
-                and attempt.counts["layer 2"][_WAVEFRONTS] <= 1.05),
-        Mistake("SIDE + 1 is the padding for a column, whose words lie a row apart. Here a warp reads two rows, and "
-                "with 23 words per row their banks still overlap.",
-                lambda attempt: attempt.count(_WAVEFRONTS, "layer 2") > 1.05 and "][SIDE + 1]" in attempt.source),
+        Mistake(
+            "Threads without an output load inputs for the others, and all threads of a block have to reach both "
+            "barriers: put the condition before the loops of the sum, and nowhere else.",
+            lambda attempt: attempt.wrong and attempt.matches(_SKIPS),
+        ),
+        Mistake(
+            "There are more wavefronts than with all sums: inside the loops the condition is asked for each "
+            "product, and neighbouring weights are no longer loaded together. Ask once, before the loops.",
+            lambda attempt: (
+                attempt.count("shared_load_wavefronts", "layer 2") > 282_240  # if all threads sum
+                and attempt.counts["layer 2"][_WAVEFRONTS] <= 1.05
+            ),
+        ),
+        Mistake(
+            "SIDE + 1 is the padding for a column, whose words lie a row apart. Here a warp reads two rows, and "
+            "with 23 words per row their banks still overlap.",
+            lambda attempt: (
+                attempt.count(_WAVEFRONTS, "layer 2") > 1.05 and "][SIDE + 1]" in attempt.source
+            ),
+        ),
     ),
 )

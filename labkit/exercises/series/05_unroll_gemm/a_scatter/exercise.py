@@ -16,31 +16,57 @@ EXERCISE = Exercise(
     lines=15,
     goals=(counted(_LOADS, _IM2COL, at_most=300, least={"global_store_sectors": 39_200}),),
     mistakes=(
-        Mistake("The window that has this input as its element (p, q) begins above it and to its left: from "
-                "h + p = row follows h = row - p, and from w + q = column follows w = column - q.",
-                lambda attempt: attempt.runs_wrong and _AWAY.search(attempt.source.partition("gemm(")[0])),
-        Mistake("Near the edges of the image row - p or column - q is negative, or beyond the last window: then there "
-                "is no window. (h, w) has limits on all four sides: compare both with 0, h with Ho, w with Wo.",
-                lambda attempt: attempt.runs_wrong and not all(attempt.matches(limit) for limit in _LIMITS)),
-        Mistake("`if (n >= pixels) return` is the guard for outputs, and there are more inputs than outputs. Remove "
-                "it, and let each thread take several inputs, one whole grid apart, up to H * W.",
-                lambda attempt: attempt.runs_wrong and attempt.matches(r"\bif \(\w+ >= pixels\)\s*return")),
-        Mistake("The grid has a thread for each output, but there are more inputs: no thread takes those at the end. "
-                "Let each thread take several inputs, one whole grid apart.",
-                lambda attempt: "uninitialized" in attempt.findings and "gridDim" not in attempt.source),
-        Mistake("gemm reads elements of u that no thread has written. Does each of the H * W inputs come to a thread, "
-                "and are its row and column those in an image of width W?",
-                lambda attempt: "uninitialized" in attempt.findings),
-        Mistake("Two threads write the same element of u. (h, w) has limits on all four sides, and no two threads take "
-                "the same input.",
-                lambda attempt: "race" in attempt.findings),
-        Mistake("Take one input and go through its windows by hand: which (h, w) contain the input (0, 0), and which "
-                "contain (K, K)? Where in u are they?",
-                lambda attempt: attempt.wrong.startswith("right")),
-        Mistake("Several threads take the same inputs: the next input of a thread lies one whole grid apart.",
-                lambda attempt: attempt.count(_LOADS, _IM2COL) > 300 and "gridDim" not in attempt.source),
-        Mistake("An input is still loaded for every window that contains it. Read it into a variable, before the loops "
-                "over p and q.",
-                lambda attempt: attempt.count(_LOADS, _IM2COL) > 300),
+        Mistake(
+            "The window that has this input as its element (p, q) begins above it and to its left: from "
+            "h + p = row follows h = row - p, and from w + q = column follows w = column - q.",
+            lambda attempt: (
+                attempt.runs_wrong and _AWAY.search(attempt.source.partition("gemm(")[0])
+            ),
+        ),
+        Mistake(
+            "Near the edges of the image row - p or column - q is negative, or beyond the last window: then there "
+            "is no window. (h, w) has limits on all four sides: compare both with 0, h with Ho, w with Wo.",
+            lambda attempt: (
+                attempt.runs_wrong and not all(attempt.matches(limit) for limit in _LIMITS)
+            ),
+        ),
+        Mistake(
+            "`if (n >= pixels) return` is the guard for outputs, and there are more inputs than outputs. Remove "
+            "it, and let each thread take several inputs, one whole grid apart, up to H * W.",
+            lambda attempt: (
+                attempt.runs_wrong and attempt.matches(r"\bif \(\w+ >= pixels\)\s*return")
+            ),
+        ),
+        Mistake(
+            "The grid has a thread for each output, but there are more inputs: no thread takes those at the end. "
+            "Let each thread take several inputs, one whole grid apart.",
+            lambda attempt: "uninitialized" in attempt.findings and "gridDim" not in attempt.source,
+        ),
+        Mistake(
+            "gemm reads elements of u that no thread has written. Does each of the H * W inputs come to a thread, "
+            "and are its row and column those in an image of width W?",
+            lambda attempt: "uninitialized" in attempt.findings,
+        ),
+        Mistake(
+            "Two threads write the same element of u. (h, w) has limits on all four sides, and no two threads take "
+            "the same input.",
+            lambda attempt: "race" in attempt.findings,
+        ),
+        Mistake(
+            "Take one input and go through its windows by hand: which (h, w) contain the input (0, 0), and which "
+            "contain (K, K)? Where in u are they?",
+            lambda attempt: attempt.wrong.startswith("right"),
+        ),
+        Mistake(
+            "Several threads take the same inputs: the next input of a thread lies one whole grid apart.",
+            lambda attempt: (
+                attempt.count(_LOADS, _IM2COL) > 300 and "gridDim" not in attempt.source
+            ),
+        ),
+        Mistake(
+            "An input is still loaded for every window that contains it. Read it into a variable, before the loops "
+            "over p and q.",
+            lambda attempt: attempt.count(_LOADS, _IM2COL) > 300,
+        ),
     ),
 )

@@ -3,8 +3,14 @@
 from labkit.exercises import LAYER_1, Exercise, InPlaceOf, Mistake, counted
 
 _GEMM, _WARPS = "layer 1, gemm", 8 * 400  # a block has 8
-_PRODUCT = counted("shared_load_instructions", _GEMM, per=_WARPS, what="shared loads per warp", at_most=32,
-                   least={"shared_load_instructions": 12 * _WARPS})
+_PRODUCT = counted(
+    "shared_load_instructions",
+    _GEMM,
+    per=_WARPS,
+    what="shared loads per warp",
+    at_most=32,
+    least={"shared_load_instructions": 12 * _WARPS},
+)
 
 
 def _loads(attempt):
@@ -18,16 +24,24 @@ EXERCISE = Exercise(
     lines=3,
     goals=(_PRODUCT,),
     mistakes=(
-        Mistake("Threads without a map load parts of the tiles for the others, and all threads of a block have to "
-                "reach both barriers: put the condition before the loop over i, and nowhere else.",
-                lambda attempt: attempt.findings),
-        Mistake("Some products of maps that exist are missing. The last line of the kernel says which threads have an "
-                "output.",
-                lambda attempt: attempt.wrong.startswith("right")),
-        Mistake("Layer 1 has 400 tiles of 16 pixels, so all its pixels exist. What does not exist are the maps.",
-                lambda attempt: _loads(attempt) == 128 and "if (n < pixels)" in attempt.source),
-        Mistake("A warp too many multiplies. The maps are 0 to M - 1, and a warp has the two rows 2 i and 2 i + 1 of a "
-                "tile.",
-                lambda attempt: 32 < _loads(attempt) < 128),
+        Mistake(
+            "Threads without a map load parts of the tiles for the others, and all threads of a block have to "
+            "reach both barriers: put the condition before the loop over i, and nowhere else.",
+            lambda attempt: attempt.findings,
+        ),
+        Mistake(
+            "Some products of maps that exist are missing. The last line of the kernel says which threads have an "
+            "output.",
+            lambda attempt: attempt.wrong.startswith("right"),
+        ),
+        Mistake(
+            "Layer 1 has 400 tiles of 16 pixels, so all its pixels exist. What does not exist are the maps.",
+            lambda attempt: _loads(attempt) == 128 and "if (n < pixels)" in attempt.source,
+        ),
+        Mistake(
+            "A warp too many multiplies. The maps are 0 to M - 1, and a warp has the two rows 2 i and 2 i + 1 of a "
+            "tile.",
+            lambda attempt: 32 < _loads(attempt) < 128,
+        ),
     ),
 )

@@ -16,21 +16,41 @@ EXERCISE = Exercise(
     title="Carry",
     subject=InPlaceOf("fusion", "a", {"layer 2": LAYERS["layer 2"]}, _ANY_K),
     lines=10,
-    goals=(Goal("divisions and remainders in loops", lambda counts: counts[SOURCE]["divisions_in_loops"], exactly=0),),
+    goals=(
+        Goal(
+            "divisions and remainders in loops",
+            lambda counts: counts[SOURCE]["divisions_in_loops"],
+            exactly=0,
+        ),
+    ),
     mistakes=(
-        Mistake("The digits have to begin with the thread's own row, threadIdx.y: its c, p and q come from divisions "
-                "before the loop.",
-                # Only m takes threadIdx.y before the loop.
-                lambda attempt: attempt.wrong
-                and attempt.source.partition("for (int step")[0].count("threadIdx.y") < 2),
-        Mistake("One carry may not be enough: a step adds TILE = 16 to q, more than two times 7. Carry with while in "
-                "place of if; or add the digits of TILE, and none carries more than once.",
-                lambda attempt: attempt.runs_wrong and attempt.matches(_ADDS_ALL) and "if (q >= K)" in attempt.source),
-        Mistake("The digits are not those of the row. Write down (c, p, q) of the rows 0, 16, 32, 48 and 64 for the K "
-                "of this shape, and follow your additions and carries from each to the next.",
-                lambda attempt: attempt.wrong.startswith("right")),
-        Mistake("The digits are carried, but the loop still divides: quotients and remainders by a constant count, "
-                "too. A digit that has reached K needs a comparison and a subtraction.",
-                lambda attempt: attempt.counts and not attempt.matches(r"\brow\b[^;]*[/%]")),
+        Mistake(
+            "The digits have to begin with the thread's own row, threadIdx.y: its c, p and q come from divisions "
+            "before the loop.",
+            # Only m takes threadIdx.y before the loop.
+            lambda attempt: (
+                attempt.wrong
+                and attempt.source.partition("for (int step")[0].count("threadIdx.y") < 2
+            ),
+        ),
+        Mistake(
+            "One carry may not be enough: a step adds TILE = 16 to q, more than two times 7. Carry with while in "
+            "place of if; or add the digits of TILE, and none carries more than once.",
+            lambda attempt: (
+                attempt.runs_wrong
+                and attempt.matches(_ADDS_ALL)
+                and "if (q >= K)" in attempt.source
+            ),
+        ),
+        Mistake(
+            "The digits are not those of the row. Write down (c, p, q) of the rows 0, 16, 32, 48 and 64 for the K "
+            "of this shape, and follow your additions and carries from each to the next.",
+            lambda attempt: attempt.wrong.startswith("right"),
+        ),
+        Mistake(
+            "The digits are carried, but the loop still divides: quotients and remainders by a constant count, "
+            "too. A digit that has reached K needs a comparison and a subtraction.",
+            lambda attempt: attempt.counts and not attempt.matches(r"\brow\b[^;]*[/%]"),
+        ),
     ),
 )

@@ -5,8 +5,14 @@ import re
 from labkit.exercises import LAYERS, Exercise, InPlaceOf, Mistake, counted
 
 # Products of a warp on layer 2, with those that only fill tiles: 73 blocks of 8 warps, 13 steps of 16.
-_PER_PRODUCT = counted("shared_load_instructions", "layer 2", per=73 * 8 * 13 * 16, what="shared loads per product",
-                       at_most=1.6, least={"shared_load_instructions": 60_000})
+_PER_PRODUCT = counted(
+    "shared_load_instructions",
+    "layer 2",
+    per=73 * 8 * 13 * 16,
+    what="shared loads per product",
+    at_most=1.6,
+    least={"shared_load_instructions": 60_000},
+)
 
 
 def _loads(attempt):
@@ -20,22 +26,37 @@ EXERCISE = Exercise(
     lines=22,
     goals=(_PER_PRODUCT,),
     mistakes=(
-        Mistake("A thread that returns loads nothing for the others and misses the barriers: only a whole block may "
-                "return, and blockIdx.x says which.",
-                lambda attempt: attempt.wrong and attempt.matches(r"\bif \(n\b[^)]*\) return;")),
-        Mistake("The second pixel has its own row and column: h and w follow from n + TILE, as they do from n.",
-                lambda attempt: attempt.wrong and "n / Wo" in attempt.source
-                and len(re.findall(r"/ Wo\b", attempt.source)) == 1),
-        Mistake("Each pixel needs its own guard: at the end of a map a thread may have the pixel n, and none at "
-                "n + TILE.",
-                lambda attempt: "were not written" in attempt.wrong
-                and _one_guard(attempt.source.rpartition("__sync")[2])),
-        Mistake("Neighbouring blocks compute the same pixels: a block has 2 * TILE of them, so the next one begins as "
-                "far away.",
-                lambda attempt: _loads(attempt) > 2.5 and "blockIdx.x * TILE" in attempt.source),
-        Mistake("Every second block has no pixel, but it still multiplies zeros: let the whole block return at its "
-                "beginning.",
-                lambda attempt: _loads(attempt) > 2.5),
+        Mistake(
+            "A thread that returns loads nothing for the others and misses the barriers: only a whole block may "
+            "return, and blockIdx.x says which.",
+            lambda attempt: attempt.wrong and attempt.matches(r"\bif \(n\b[^)]*\) return;"),
+        ),
+        Mistake(
+            "The second pixel has its own row and column: h and w follow from n + TILE, as they do from n.",
+            lambda attempt: (
+                attempt.wrong
+                and "n / Wo" in attempt.source
+                and len(re.findall(r"/ Wo\b", attempt.source)) == 1
+            ),
+        ),
+        Mistake(
+            "Each pixel needs its own guard: at the end of a map a thread may have the pixel n, and none at "
+            "n + TILE.",
+            lambda attempt: (
+                "were not written" in attempt.wrong
+                and _one_guard(attempt.source.rpartition("__sync")[2])
+            ),
+        ),
+        Mistake(
+            "Neighbouring blocks compute the same pixels: a block has 2 * TILE of them, so the next one begins as "
+            "far away.",
+            lambda attempt: _loads(attempt) > 2.5 and "blockIdx.x * TILE" in attempt.source,
+        ),
+        Mistake(
+            "Every second block has no pixel, but it still multiplies zeros: let the whole block return at its "
+            "beginning.",
+            lambda attempt: _loads(attempt) > 2.5,
+        ),
     ),
 )
 

@@ -17,35 +17,62 @@ def _reads(counts):
     `counts`: case -> name of a counter -> its number.
     """
     reads = counts[_LAYER].get("constant_requests", 0)
-    return reads if reads or counts[_LAYER].get("shared_load_instructions", 0) >= _LEAST else math.inf
+    return (
+        reads if reads or counts[_LAYER].get("shared_load_instructions", 0) >= _LEAST else math.inf
+    )
 
 
 EXERCISE = Exercise(
     title="Shared weights",
     subject=InPlaceOf("tuning", "a", {_LAYER: LAYERS[_LAYER]}, (HIDDEN[0], _PASSES)),
     lines=22,
-    goals=(Goal(f"reads of constant memory, {_LAYER}", _reads, at_most=0, least=f"{_LEAST:,} loads from shared memory"),
-           counted(_LOADS, _LAYER, what="load requests", at_most=6_500)),
+    goals=(
+        Goal(
+            f"reads of constant memory, {_LAYER}",
+            _reads,
+            at_most=0,
+            least=f"{_LEAST:,} loads from shared memory",
+        ),
+        counted(_LOADS, _LAYER, what="load requests", at_most=6_500),
+    ),
     mistakes=(
-        Mistake("Threads without an output store weights for the others, and all threads of a block have to reach both "
-                "barriers: ask first < Ho behind the second barrier, in the loop that sums.",
-                lambda attempt: attempt.findings and attempt.matches(
-                    r"first < Ho[^;{]*;[^;{]*\)\s*\{\s*__sync|first >= Ho[^;{]*\)\s*(?:return|continue)")),
-        Mistake("It takes two barriers. One stands behind the stores: no thread may sum before all weights are there. "
-                "The other stands before them: from the second pass on, slow threads still read the weights that fast "
-                "ones replace.",
-                lambda attempt: attempt.findings and attempt.source.count("__syncthreads()") < 2),
-        Mistake("The last block may have fewer than GROUPS * MAPS maps, and the last pass fewer channels than it has "
-                "room for: store a zero for a weight that does not exist.",
-                lambda attempt: "out of bounds" in attempt.findings),
-        Mistake("The array belongs to the block, so its first map is blockIdx.y * GROUPS * MAPS. A thread's own maps "
-                "begin threadIdx.y * MAPS later: it needs that number for the sums, for y and for the last guard.",
-                lambda attempt: attempt.runs_wrong),
-        Mistake("The products still read constant memory. Does the array in shared memory have the name that they "
-                "read?",
-                lambda attempt: attempt.count("constant_requests", _LAYER) > 0 and "__shared__" in attempt.source),
-        Mistake("The weights come from global memory for every product. Let the block copy those of a channel to "
-                "shared memory first: then a load serves all its threads.",
-                lambda attempt: attempt.count(_LOADS, _LAYER) > 6_500),
+        Mistake(
+            "Threads without an output store weights for the others, and all threads of a block have to reach both "
+            "barriers: ask first < Ho behind the second barrier, in the loop that sums.",
+            lambda attempt: (
+                attempt.findings
+                and attempt.matches(
+                    r"first < Ho[^;{]*;[^;{]*\)\s*\{\s*__sync|first >= Ho[^;{]*\)\s*(?:return|continue)"
+                )
+            ),
+        ),
+        Mistake(
+            "It takes two barriers. One stands behind the stores: no thread may sum before all weights are there. "
+            "The other stands before them: from the second pass on, slow threads still read the weights that fast "
+            "ones replace.",
+            lambda attempt: attempt.findings and attempt.source.count("__syncthreads()") < 2,
+        ),
+        Mistake(
+            "The last block may have fewer than GROUPS * MAPS maps, and the last pass fewer channels than it has "
+            "room for: store a zero for a weight that does not exist.",
+            lambda attempt: "out of bounds" in attempt.findings,
+        ),
+        Mistake(
+            "The array belongs to the block, so its first map is blockIdx.y * GROUPS * MAPS. A thread's own maps "
+            "begin threadIdx.y * MAPS later: it needs that number for the sums, for y and for the last guard.",
+            lambda attempt: attempt.runs_wrong,
+        ),
+        Mistake(
+            "The products still read constant memory. Does the array in shared memory have the name that they "
+            "read?",
+            lambda attempt: (
+                attempt.count("constant_requests", _LAYER) > 0 and "__shared__" in attempt.source
+            ),
+        ),
+        Mistake(
+            "The weights come from global memory for every product. Let the block copy those of a channel to "
+            "shared memory first: then a load serves all its threads.",
+            lambda attempt: attempt.count(_LOADS, _LAYER) > 6_500,
+        ),
     ),
 )

@@ -7,9 +7,17 @@ from labkit.spec.layers import Layer
 
 # Its masks come in two passes, and a thread of the last block has no output.
 _PASSES = Layer("channels in two passes", C=5, H=30, W=34, M=18, K=4), 1
-_BARRIERS = counted("barriers", "layer 1", per=20, what="barriers per block", at_most=1,  # of 20 blocks
-                    least={"barriers": 20, "shared_load_instructions": 1960})
-_UNLIKE = re.compile(r"\bif \([^;{]*\b(?:first|h|n|w|mine|threadIdx)\b[^;{]*\)\s*\{?\s*__syncthreads")
+_BARRIERS = counted(
+    "barriers",
+    "layer 1",
+    per=20,
+    what="barriers per block",
+    at_most=1,  # of 20 blocks
+    least={"barriers": 20, "shared_load_instructions": 1960},
+)
+_UNLIKE = re.compile(
+    r"\bif \([^;{]*\b(?:first|h|n|w|mine|threadIdx)\b[^;{]*\)\s*\{?\s*__syncthreads"
+)
 
 EXERCISE = Exercise(
     title="Nothing to wait for",
@@ -17,16 +25,24 @@ EXERCISE = Exercise(
     lines=2,
     goals=(_BARRIERS,),
     mistakes=(
-        Mistake("All threads of a block have to decide alike whether they wait. c0 is the same for all; threadIdx, and "
-                "what follows from it, is not.",
-                lambda attempt: attempt.wrong and attempt.matches(_UNLIKE)),
-        Mistake("The second barrier stays as it is: no thread may sum before all masks are stored.",
-                lambda attempt: "uninitialized" in attempt.findings),
-        Mistake("From the second pass on, slow threads may still read the masks that fast ones replace: there the "
-                "barrier is needed.",
-                lambda attempt: "race" in attempt.findings),
-        Mistake("The barrier has moved, but it still runs in every pass: leave it out where there is nothing to wait "
-                "for.",
-                lambda attempt: attempt.counts and _BARRIERS.number(attempt.counts) == 2),
+        Mistake(
+            "All threads of a block have to decide alike whether they wait. c0 is the same for all; threadIdx, and "
+            "what follows from it, is not.",
+            lambda attempt: attempt.wrong and attempt.matches(_UNLIKE),
+        ),
+        Mistake(
+            "The second barrier stays as it is: no thread may sum before all masks are stored.",
+            lambda attempt: "uninitialized" in attempt.findings,
+        ),
+        Mistake(
+            "From the second pass on, slow threads may still read the masks that fast ones replace: there the "
+            "barrier is needed.",
+            lambda attempt: "race" in attempt.findings,
+        ),
+        Mistake(
+            "The barrier has moved, but it still runs in every pass: leave it out where there is nothing to wait "
+            "for.",
+            lambda attempt: attempt.counts and _BARRIERS.number(attempt.counts) == 2,
+        ),
     ),
 )

@@ -10,20 +10,30 @@ EXERCISE = Exercise(
     title="One store",
     subject=InPlaceOf("fp16", "a", LAYERS, (_ODD, *HIDDEN[::2])),
     lines=6,
-    goals=tuple(counted(_STORES, layer, at_most=count, what="store requests")
-                for layer, count in (("layer 1", 400), ("layer 2", 296))),
+    goals=tuple(
+        counted(_STORES, layer, at_most=count, what="store requests")
+        for layer, count in (("layer 1", 400), ("layer 2", 296))
+    ),
     mistakes=(
-        Mistake("The outputs are halves, and a pair of them is a half2 of 4 bytes: convert the float2 before the "
-                "store.",
-                lambda attempt: attempt.wrong and "(float2 *)" in attempt.source),
-        Mistake("A half2 has to lie at a multiple of four bytes. With an odd number of pixels every second map begins "
-                "between two of them, and so does every second image if its maps are odd in number: what decides is "
-                "whether `pixels` is even.",
-                lambda attempt: "misaligned" in attempt.findings),
-        Mistake("There is a store of a half2 now, but the two stores of single pixels are executed as well: they "
-                "belong into an else.",
-                lambda attempt: attempt.count(_STORES, "layer 1") > 800),
-        Mistake("Maps with an odd number of pixels have to be stored, too: pixel by pixel, as before.",
-                lambda attempt: "maps of 35 pixels" in attempt.wrong and "written" in attempt.wrong),
+        Mistake(
+            "The outputs are halves, and a pair of them is a half2 of 4 bytes: convert the float2 before the "
+            "store.",
+            lambda attempt: attempt.wrong and "(float2 *)" in attempt.source,
+        ),
+        Mistake(
+            "A half2 has to lie at a multiple of four bytes. With an odd number of pixels every second map begins "
+            "between two of them, and so does every second image if its maps are odd in number: what decides is "
+            "whether `pixels` is even.",
+            lambda attempt: "misaligned" in attempt.findings,
+        ),
+        Mistake(
+            "There is a store of a half2 now, but the two stores of single pixels are executed as well: they "
+            "belong into an else.",
+            lambda attempt: attempt.count(_STORES, "layer 1") > 800,
+        ),
+        Mistake(
+            "Maps with an odd number of pixels have to be stored, too: pixel by pixel, as before.",
+            lambda attempt: "maps of 35 pixels" in attempt.wrong and "written" in attempt.wrong,
+        ),
     ),
 )

@@ -8,23 +8,54 @@ _ROUNDING = 2.0**-11  # the largest relative error of one rounding to half
 
 EXERCISE = Exercise(
     title="No float",
-    subject=InPlaceOf("fp16", "b", {"layer 2": LAYERS["layer 2"]}, (*HIDDEN[::2], (_LONG, 1)), {"step": "half2"}),
+    subject=InPlaceOf(
+        "fp16", "b", {"layer 2": LAYERS["layer 2"]}, (*HIDDEN[::2], (_LONG, 1)), {"step": "half2"}
+    ),
     lines=3,
-    goals=(counted("largest_error", _LONG.name, per=_ROUNDING, at_most=4.6,
-                   what="largest error in units of 2^-11"),
-           Goal("floats: variables, conversions, constants", lambda counts: counts[SOURCE]["floats"], exactly=0)),
+    goals=(
+        counted(
+            "largest_error",
+            _LONG.name,
+            per=_ROUNDING,
+            at_most=4.6,
+            what="largest error in units of 2^-11",
+        ),
+        Goal(
+            "floats: variables, conversions, constants",
+            lambda counts: counts[SOURCE]["floats"],
+            exactly=0,
+        ),
+    ),
     mistakes=(
-        Mistake("The text still makes floats. A conversion such as __low2float gives one, and so does a constant such "
-                "as 0.5f. __hfma2 and __hadd2 take halves and give halves: keep both levels in half2.",
-                lambda attempt: attempt.counts and attempt.counts[SOURCE]["floats"] > 0),
-        Mistake("The part has no value when the first product is added to it: it has to begin at zero in each step.",
-                lambda attempt: attempt.wrong and "half2 part;" in attempt.source),
-        Mistake("Each step adds its part, and the part still has the products of the steps before: it has to begin at "
-                "zero in each step.",
-                lambda attempt: attempt.wrong and "__hadd2" in attempt.source
-                and attempt.source.find(" part") < attempt.source.find("for (int step")),
-        Mistake("The result holds the last step only: the part has to be added to the sum of the steps before.",
-                lambda attempt: attempt.wrong and "__hadd2" not in attempt.source and " part" in attempt.source
-                and " + " not in attempt.source.split("u_tile[i][threadIdx.x], part)")[-1].split("__syncthreads")[0]),
+        Mistake(
+            "The text still makes floats. A conversion such as __low2float gives one, and so does a constant such "
+            "as 0.5f. __hfma2 and __hadd2 take halves and give halves: keep both levels in half2.",
+            lambda attempt: attempt.counts and attempt.counts[SOURCE]["floats"] > 0,
+        ),
+        Mistake(
+            "The part has no value when the first product is added to it: it has to begin at zero in each step.",
+            lambda attempt: attempt.wrong and "half2 part;" in attempt.source,
+        ),
+        Mistake(
+            "Each step adds its part, and the part still has the products of the steps before: it has to begin at "
+            "zero in each step.",
+            lambda attempt: (
+                attempt.wrong
+                and "__hadd2" in attempt.source
+                and attempt.source.find(" part") < attempt.source.find("for (int step")
+            ),
+        ),
+        Mistake(
+            "The result holds the last step only: the part has to be added to the sum of the steps before.",
+            lambda attempt: (
+                attempt.wrong
+                and "__hadd2" not in attempt.source
+                and " part" in attempt.source
+                and " + "
+                not in attempt.source.split("u_tile[i][threadIdx.x], part)")[-1].split(
+                    "__syncthreads"
+                )[0]
+            ),
+        ),
     ),
 )

@@ -6,20 +6,39 @@ EXERCISE = Exercise(
     title="Rows in different banks",
     subject=InPlaceOf("tensor_cores", "a", LAYER_1, HIDDEN[1:]),
     lines=2,
-    goals=(counted("shared_load_conflicts", "layer 1", exactly=0, least={"shared_load_instructions": 8400}),),
+    goals=(
+        counted(
+            "shared_load_conflicts", "layer 1", exactly=0, least={"shared_load_instructions": 8400}
+        ),
+    ),
     mistakes=(
-        Mistake("WMMA takes only rows that lie a multiple of 8 halves apart, which is 16 bytes. Which of these "
-                "multiples puts eight rows into different banks?",
-                lambda attempt: "WMMA needs a multiple" in attempt.wrong),
-        Mistake("With this distance some of eight rows still meet in a bank. Eight rows of 4 words fill all banks if "
-                "they lie an odd multiple of 4 words apart.",
-                lambda attempt: attempt.count("shared_load_conflicts", "layer 1") > 0
-                and "[DEPTH][WN +" in attempt.source),
-        Mistake("More rows do not move a row to another bank; the rows have to be longer.",
-                lambda attempt: attempt.count("shared_load_conflicts", "layer 1") > 0 and "[DEPTH +" in attempt.source),
-        Mistake("The array and the stride of load_matrix_sync do not agree: both have to say how far apart the rows "
-                "lie.",
-                lambda attempt: attempt.wrong
-                and ("[DEPTH][WN];" in attempt.source) != ("[warp][0][0], WN);" in attempt.source)),
+        Mistake(
+            "WMMA takes only rows that lie a multiple of 8 halves apart, which is 16 bytes. Which of these "
+            "multiples puts eight rows into different banks?",
+            lambda attempt: "WMMA needs a multiple" in attempt.wrong,
+        ),
+        Mistake(
+            "With this distance some of eight rows still meet in a bank. Eight rows of 4 words fill all banks if "
+            "they lie an odd multiple of 4 words apart.",
+            lambda attempt: (
+                attempt.count("shared_load_conflicts", "layer 1") > 0
+                and "[DEPTH][WN +" in attempt.source
+            ),
+        ),
+        Mistake(
+            "More rows do not move a row to another bank; the rows have to be longer.",
+            lambda attempt: (
+                attempt.count("shared_load_conflicts", "layer 1") > 0
+                and "[DEPTH +" in attempt.source
+            ),
+        ),
+        Mistake(
+            "The array and the stride of load_matrix_sync do not agree: both have to say how far apart the rows "
+            "lie.",
+            lambda attempt: (
+                attempt.wrong
+                and ("[DEPTH][WN];" in attempt.source) != ("[warp][0][0], WN);" in attempt.source)
+            ),
+        ),
     ),
 )

@@ -12,16 +12,31 @@ EXERCISE = Exercise(
     lines=22,
     goals=(counted(_LOADS, _MAPS, at_most=14_900), counted(_LOADS, "layer 1", at_most=12_904)),
     mistakes=(
-        Mistake("The block computes all maps now, but those with the other maps work as before: let every second one "
-                "return at once.",
-                lambda attempt: attempt.count(_LOADS, _MAPS) > 20_000 and "[2 * WM]" in attempt.source),
-        Mistake("k_tile has rows for WM maps, and now it gets twice as many.",
-                lambda attempt: "out of bounds" in attempt.findings and "k_tile[WM]" in attempt.source),
-        Mistake("Each of the two sums has to begin at zero.",
-                lambda attempt: attempt.wrong and attempt.source.count("fill_fragment(") == 1
-                and "fill_fragment(sum[0]" in attempt.source),
-        Mistake("Both products have the same maps: the second tile of the mask begins at row WM of k_tile.",
-                lambda attempt: attempt.wrong and "sum[" in attempt.source
-                and "k_tile[WM" not in attempt.source and "* WM][step]" not in attempt.source),
+        Mistake(
+            "The block computes all maps now, but those with the other maps work as before: let every second one "
+            "return at once.",
+            lambda attempt: attempt.count(_LOADS, _MAPS) > 20_000 and "[2 * WM]" in attempt.source,
+        ),
+        Mistake(
+            "k_tile has rows for WM maps, and now it gets twice as many.",
+            lambda attempt: "out of bounds" in attempt.findings and "k_tile[WM]" in attempt.source,
+        ),
+        Mistake(
+            "Each of the two sums has to begin at zero.",
+            lambda attempt: (
+                attempt.wrong
+                and attempt.source.count("fill_fragment(") == 1
+                and "fill_fragment(sum[0]" in attempt.source
+            ),
+        ),
+        Mistake(
+            "Both products have the same maps: the second tile of the mask begins at row WM of k_tile.",
+            lambda attempt: (
+                attempt.wrong
+                and "sum[" in attempt.source
+                and "k_tile[WM" not in attempt.source
+                and "* WM][step]" not in attempt.source
+            ),
+        ),
     ),
 )

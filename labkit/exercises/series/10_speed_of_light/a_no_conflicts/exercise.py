@@ -16,31 +16,70 @@ def _has_gaps(attempt: Attempt) -> bool:
 
 EXERCISE = Exercise(
     title="Maps apart",
-    subject=InPlaceOf("speed_of_light", "a", _PART, (
-        (Layer("maps of 50 halves", C=2, H=8, W=13, M=6, K=4), 2),  # copied in pieces of four
-        (Layer("rows of 8 halves", C=1, H=9, W=12, M=5, K=5), 2),
-    )),
+    subject=InPlaceOf(
+        "speed_of_light",
+        "a",
+        _PART,
+        (
+            (Layer("maps of 50 halves", C=2, H=8, W=13, M=6, K=4), 2),  # copied in pieces of four
+            (Layer("rows of 8 halves", C=1, H=9, W=12, M=5, K=5), 2),
+        ),
+    ),
     lines=6,
-    goals=(counted("shared_store_wavefronts", _NAME, per=280, what="wavefronts per shared store", at_most=1.25,
-                   least={"shared_store_instructions": 70}),),  # 280 stores of warps
+    goals=(
+        counted(
+            "shared_store_wavefronts",
+            _NAME,
+            per=280,
+            what="wavefronts per shared store",
+            at_most=1.25,
+            least={"shared_store_instructions": 70},
+        ),
+    ),  # 280 stores of warps
     mistakes=(
-        Mistake("There is a gap after each map now, but of a size that leaves the maps in the same banks: their "
-                "distance should be 8 words more than a multiple of 32, that is 16 halves more than one of 64.",
-                lambda attempt: not attempt.wrong and _has_gaps(attempt) and attempt.count(_STORES, _NAME) > 1.25),
-        Mistake("`copy` has to skip the gaps: element `at` is in map at / (Ho * Wo), and each map before it has one.",
-                lambda attempt: _has_gaps(attempt) and (
+        Mistake(
+            "There is a gap after each map now, but of a size that leaves the maps in the same banks: their "
+            "distance should be 8 words more than a multiple of 32, that is 16 halves more than one of 64.",
+            lambda attempt: (
+                not attempt.wrong and _has_gaps(attempt) and attempt.count(_STORES, _NAME) > 1.25
+            ),
+        ),
+        Mistake(
+            "`copy` has to skip the gaps: element `at` is in map at / (Ho * Wo), and each map before it has one.",
+            lambda attempt: (
+                _has_gaps(attempt)
+                and (
                     "&out[at];" in attempt.source
-                    or ("uninitialized" in attempt.findings and attempt.source.count("__syncthreads") > 3))),
-        Mistake("`out` has to have room for the gaps, too.",
-                lambda attempt: _has_gaps(attempt) and "out of bounds" in attempt.findings
-                and "MAPS * Ho * Wo : 1]" in attempt.source),
-        Mistake("Where Wo is a multiple of 4, outputs go to y directly, and there maps have no gaps: `store` is used "
-                "for both.",
-                lambda attempt: _has_gaps(attempt) and ("out of bounds" in attempt.findings
-                                                    or "rows of 8 halves" in attempt.wrong)),
-        Mistake("A map of 50 halves ends in the middle of a piece of 8 bytes, which `copy` reads and writes at once: "
-                "such maps can have no gap.",
-                lambda attempt: "maps of 50 halves" in attempt.wrong
-                or ("misaligned" in attempt.findings and "&out[" in attempt.wrong)),
+                    or (
+                        "uninitialized" in attempt.findings
+                        and attempt.source.count("__syncthreads") > 3
+                    )
+                )
+            ),
+        ),
+        Mistake(
+            "`out` has to have room for the gaps, too.",
+            lambda attempt: (
+                _has_gaps(attempt)
+                and "out of bounds" in attempt.findings
+                and "MAPS * Ho * Wo : 1]" in attempt.source
+            ),
+        ),
+        Mistake(
+            "Where Wo is a multiple of 4, outputs go to y directly, and there maps have no gaps: `store` is used "
+            "for both.",
+            lambda attempt: (
+                _has_gaps(attempt)
+                and ("out of bounds" in attempt.findings or "rows of 8 halves" in attempt.wrong)
+            ),
+        ),
+        Mistake(
+            "A map of 50 halves ends in the middle of a piece of 8 bytes, which `copy` reads and writes at once: "
+            "such maps can have no gap.",
+            lambda attempt: (
+                "maps of 50 halves" in attempt.wrong
+                or ("misaligned" in attempt.findings and "&out[" in attempt.wrong)
+            ),
+        ),
     ),
 )

@@ -9,21 +9,44 @@ _PART = {_NAME: Layer(_NAME, C=1, H=40, W=40, M=12, K=7)}
 
 EXERCISE = Exercise(
     title="One barrier per turn",
-    subject=InPlaceOf("speed_of_light", "b", _PART, (
-        (Layer("two turns", C=2, H=8, W=13, M=5, K=4), 3),
-        (Layer("three turns", C=1, H=20, W=21, M=12, K=4), 3),
-    ), {"blocks": 1}),
+    subject=InPlaceOf(
+        "speed_of_light",
+        "b",
+        _PART,
+        (
+            (Layer("two turns", C=2, H=8, W=13, M=5, K=4), 3),
+            (Layer("three turns", C=1, H=20, W=21, M=12, K=4), 3),
+        ),
+        {"blocks": 1},
+    ),
     lines=4,
-    goals=(counted("barriers", _NAME, per=7, what="barriers per warp", at_most=5,
-                   least={"barriers": 7, "shared_store_instructions": 70}),),
+    goals=(
+        counted(
+            "barriers",
+            _NAME,
+            per=7,
+            what="barriers per warp",
+            at_most=5,
+            least={"barriers": 7, "shared_store_instructions": 70},
+        ),
+    ),
     mistakes=(
-        Mistake("m0 goes up by MAPS, a multiple of four: m0 % 2 is always 0. The number of the turn is m0 / MAPS.",
-                lambda attempt: "race" in attempt.findings and "[m0 % 2]" in attempt.source),
-        Mistake("The other barrier has to stay: it says that the maps are complete, before other threads copy them.",
-                lambda attempt: "race" in attempt.findings and "copy(" in attempt.source
-                and "__syncthreads" not in attempt.source.split("store(to")[-1].split("copy(")[0]),
-        Mistake("Without this barrier, threads store the next maps while others still copy these. They need another "
-                "place.",
-                lambda attempt: "race" in attempt.findings and "half out[GATHER" in attempt.source),
+        Mistake(
+            "m0 goes up by MAPS, a multiple of four: m0 % 2 is always 0. The number of the turn is m0 / MAPS.",
+            lambda attempt: "race" in attempt.findings and "[m0 % 2]" in attempt.source,
+        ),
+        Mistake(
+            "The other barrier has to stay: it says that the maps are complete, before other threads copy them.",
+            lambda attempt: (
+                "race" in attempt.findings
+                and "copy(" in attempt.source
+                and "__syncthreads" not in attempt.source.split("store(to")[-1].split("copy(")[0]
+            ),
+        ),
+        Mistake(
+            "Without this barrier, threads store the next maps while others still copy these. They need another "
+            "place.",
+            lambda attempt: "race" in attempt.findings and "half out[GATHER" in attempt.source,
+        ),
     ),
 )

@@ -32,7 +32,9 @@ def _measure_error(bits: int, products: int) -> float:
 
     Each float has four parts of `bits` bits.
     """
-    x, k = np.random.default_rng(11).uniform(1, 2, (2, 10_000)).astype(np.float32).astype(np.float64)
+    x, k = (
+        np.random.default_rng(11).uniform(1, 2, (2, 10_000)).astype(np.float32).astype(np.float64)
+    )
     # The largest first: part i is about 2^(-bits * i) of its float, so pairs with the same i + j are equally large.
     order = sorted(itertools.product(range(4), repeat=2), key=lambda pair: (sum(pair), pair))
     of_x, of_k = _split_into_parts(x, bits, 4), _split_into_parts(k, bits, 4)
@@ -45,20 +47,30 @@ def _count_answer(BF16: object, TF32: object) -> dict[str, dict[str, float]]:
     counts = {}
     for name, value in zip(_BITS, (BF16, TF32), strict=True):
         count = whole_number(value, "number of products", 1, _MOST)
-        counts[name] = {"products": count, "error": _measure_error(_BITS[name], count),
-                        "fewer": _measure_error(_BITS[name], count - 1) if count > 1 else 1.0}
+        counts[name] = {
+            "products": count,
+            "error": _measure_error(_BITS[name], count),
+            "fewer": _measure_error(_BITS[name], count - 1) if count > 1 else 1.0,
+        }
     return counts
 
 
 def _fewest() -> tuple[int, ...]:
     """Return the solution: the fewest products whose error is small enough, for BF16 and for TF32."""
-    return tuple(next(n for n in range(1, _MOST) if _measure_error(bits, n) <= _LARGEST) for bits in _BITS.values())
+    return tuple(
+        next(n for n in range(1, _MOST) if _measure_error(bits, n) <= _LARGEST)
+        for bits in _BITS.values()
+    )
 
 
 def _make_goals(name: str) -> tuple[Goal, Goal]:
     """Return the goals for "BF16" or "TF32": `_count_answer`'s error is small, with a product less it is not."""
-    return (counted("error", name, per=_LARGEST, what="error of a product, in units of 2^-21", at_most=1),
-            counted("fewer", name, per=_LARGEST, what="with one product fewer", at_least=1))
+    return (
+        counted(
+            "error", name, per=_LARGEST, what="error of a product, in units of 2^-21", at_most=1
+        ),
+        counted("fewer", name, per=_LARGEST, what="with one product fewer", at_least=1),
+    )
 
 
 EXERCISE = Exercise(
@@ -66,12 +78,18 @@ EXERCISE = Exercise(
     subject=Numbers(_count_answer, start=(1, 1), solution=_fewest),
     goals=(*_make_goals("BF16"), *_make_goals("TF32")),
     mistakes=(
-        Mistake("Parts of BF16 have 8 bits: two of them are 16, and a float has 24. It needs three parts, and more "
-                "products than those of two.",
-                lambda attempt: attempt.counts["BF16"]["products"] in (3, 4)),
-        Mistake("Three parts make nine products, but not all of them matter.",
-                lambda attempt: attempt.counts["BF16"]["products"] == 9),
-        Mistake("TF32 has as many bits as half: what holds for the products of half holds for its products, too.",
-                lambda attempt: attempt.counts["TF32"]["products"] != 3),
+        Mistake(
+            "Parts of BF16 have 8 bits: two of them are 16, and a float has 24. It needs three parts, and more "
+            "products than those of two.",
+            lambda attempt: attempt.counts["BF16"]["products"] in (3, 4),
+        ),
+        Mistake(
+            "Three parts make nine products, but not all of them matter.",
+            lambda attempt: attempt.counts["BF16"]["products"] == 9,
+        ),
+        Mistake(
+            "TF32 has as many bits as half: what holds for the products of half holds for its products, too.",
+            lambda attempt: attempt.counts["TF32"]["products"] != 3,
+        ),
     ),
 )

@@ -23,8 +23,15 @@ def _count_answer(exact: object, there: object) -> dict[str, dict[str, float]]:
     """Return the loss at the reader's distances: the error at `exact`, the share of zeros at `there`; and at n + 1."""
     for value in (exact, there):
         whole_number(value, "exponent", 0, _FARTHEST - 1)
-    counts = {"exact": exact, "there": there, "error": _measure_loss(exact)[0], "farther": _measure_loss(exact + 1)[0]}
-    return {_PIXEL: {**counts, "gone": _measure_loss(there)[1], "beyond": _measure_loss(there + 1)[1]}}
+    counts = {
+        "exact": exact,
+        "there": there,
+        "error": _measure_loss(exact)[0],
+        "farther": _measure_loss(exact + 1)[0],
+    }
+    return {
+        _PIXEL: {**counts, "gone": _measure_loss(there)[1], "beyond": _measure_loss(there + 1)[1]}
+    }
 
 
 def _farthest() -> tuple[int, int]:
@@ -36,20 +43,32 @@ def _farthest() -> tuple[int, int]:
 EXERCISE = Exercise(
     title="Small beside large",
     subject=Numbers(_count_answer, start=(11, 24), solution=_farthest),
-    goals=(Goal("error, in units of 2^-22", lambda counts: counts[_PIXEL]["error"] * 2**22, at_most=1),
-           Goal("error with n larger by one", lambda counts: counts[_PIXEL]["farther"] * 2**22, at_least=1.5),
-           Goal("share of pixels that become 0", lambda counts: counts[_PIXEL]["gone"], exactly=0),
-           Goal("with n larger by one", lambda counts: counts[_PIXEL]["beyond"], at_least=0.99)),
+    goals=(
+        Goal("error, in units of 2^-22", lambda counts: counts[_PIXEL]["error"] * 2**22, at_most=1),
+        Goal(
+            "error with n larger by one",
+            lambda counts: counts[_PIXEL]["farther"] * 2**22,
+            at_least=1.5,
+        ),
+        Goal("share of pixels that become 0", lambda counts: counts[_PIXEL]["gone"], exactly=0),
+        Goal("with n larger by one", lambda counts: counts[_PIXEL]["beyond"], at_least=0.99),
+    ),
     mistakes=(
-        Mistake("The first number is the distance at which the high part becomes subnormal. The low part is about "
-                "2^-12 of its pixel, so it loses bits long before.",
-                lambda attempt: attempt.counts[_PIXEL]["exact"] in (27, 28, 29)),
-        Mistake("At the second distance the pixel becomes subnormal. It is still there, with fewer bits.",
-                lambda attempt: attempt.counts[_PIXEL]["there"] in (28, 29)),
-        Mistake("The largest pixel is scaled to 2^14, not to 1: both distances are larger by 14.",
-                lambda attempt: (
-                    attempt.counts[_PIXEL]["exact"] == _farthest()[0] - 14
-                    or attempt.counts[_PIXEL]["there"] == _farthest()[1] - 14
-                )),
+        Mistake(
+            "The first number is the distance at which the high part becomes subnormal. The low part is about "
+            "2^-12 of its pixel, so it loses bits long before.",
+            lambda attempt: attempt.counts[_PIXEL]["exact"] in (27, 28, 29),
+        ),
+        Mistake(
+            "At the second distance the pixel becomes subnormal. It is still there, with fewer bits.",
+            lambda attempt: attempt.counts[_PIXEL]["there"] in (28, 29),
+        ),
+        Mistake(
+            "The largest pixel is scaled to 2^14, not to 1: both distances are larger by 14.",
+            lambda attempt: (
+                attempt.counts[_PIXEL]["exact"] == _farthest()[0] - 14
+                or attempt.counts[_PIXEL]["there"] == _farthest()[1] - 14
+            ),
+        ),
     ),
 )

@@ -20,8 +20,11 @@ def _count_answer(lenet86: object, lenet72: object) -> dict[str, dict[str, float
         count = whole_number(count, f"number of chunks of {name}", 1, _IMAGES)
         op_ms = recorded("H200").op_ms(_RUNG, layer, _IMAGES)
         above, fewer = (  # no chunk at all is infinitely slow
-            excess_pct(layer, _IMAGES, op_ms, math.ceil(_IMAGES / n), streams=2, on="H200") if n else math.inf
-            for n in (count, count - 1))
+            excess_pct(layer, _IMAGES, op_ms, math.ceil(_IMAGES / n), streams=2, on="H200")
+            if n
+            else math.inf
+            for n in (count, count - 1)
+        )
         counts[name] = {"above": above, "fewer": fewer, "chunks": float(count)}
     return counts
 
@@ -38,8 +41,10 @@ def _compute_solution() -> tuple[int, ...]:
 
 def _make_goals(name: str) -> tuple[Goal, Goal]:
     """Return the goals for a layer: its excess is small enough, and would not be with one chunk fewer."""
-    return (counted("above", name, what="% above the reference time", at_most=_SLACK),
-            counted("fewer", name, what="and with one chunk fewer", at_least=_SLACK))
+    return (
+        counted("above", name, what="% above the reference time", at_most=_SLACK),
+        counted("fewer", name, what="and with one chunk fewer", at_least=_SLACK),
+    )
 
 
 def _on_each(attempt) -> list:  # the dict of `_count_answer` for each layer
@@ -51,10 +56,16 @@ EXERCISE = Exercise(
     subject=Numbers(_count_answer, start=(2, 2), solution=_compute_solution),
     goals=(*_make_goals("layer 1 of lenet86"), *_make_goals("layer 1 of lenet72")),
     mistakes=(
-        Mistake("This is within 5 %, but so are fewer chunks, and each chunk costs three calls.",
-                lambda attempt: all(counts["above"] <= _SLACK for counts in _on_each(attempt))
-                and any(counts["fewer"] < _SLACK for counts in _on_each(attempt))),
-        Mistake("A single chunk overlaps with nothing: its copy in, its kernel and its copy out follow each other.",
-                lambda attempt: any(counts["chunks"] == 1 for counts in _on_each(attempt))),
+        Mistake(
+            "This is within 5 %, but so are fewer chunks, and each chunk costs three calls.",
+            lambda attempt: (
+                all(counts["above"] <= _SLACK for counts in _on_each(attempt))
+                and any(counts["fewer"] < _SLACK for counts in _on_each(attempt))
+            ),
+        ),
+        Mistake(
+            "A single chunk overlaps with nothing: its copy in, its kernel and its copy out follow each other.",
+            lambda attempt: any(counts["chunks"] == 1 for counts in _on_each(attempt)),
+        ),
     ),
 )

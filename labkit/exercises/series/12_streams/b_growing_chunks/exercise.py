@@ -16,16 +16,34 @@ _MOST, _WITHIN = 8, 1  # chunks, and per cent above the reference time
 def _count_answer(sizes: object) -> dict[str, dict[str, float]]:
     """Return the excess [%] of the reader's chunks, their number, and what the mistakes look at."""
     chosen = chunk_sizes(_IMAGES, sizes)
-    equal = {*chosen[:-1]} <= {chosen[0]} and chosen[-1] <= chosen[0]  # the last one may be a smaller rest
-    above = excess_pct(_FIRST, _IMAGES, recorded("H200").op_ms(_RUNG, _FIRST, _IMAGES), chosen, streams=2, on="H200")
-    return {_LAYER: {"above": above, "chunks": float(len(chosen)), "first": float(chosen[0]), "equal": float(equal),
-                     "falls": float(chosen[0] > chosen[-1]),
-                     "growth": max((b / a for a, b in itertools.pairwise(chosen)), default=1.0)}}
+    equal = {*chosen[:-1]} <= {chosen[0]} and chosen[-1] <= chosen[
+        0
+    ]  # the last one may be a smaller rest
+    above = excess_pct(
+        _FIRST,
+        _IMAGES,
+        recorded("H200").op_ms(_RUNG, _FIRST, _IMAGES),
+        chosen,
+        streams=2,
+        on="H200",
+    )
+    return {
+        _LAYER: {
+            "above": above,
+            "chunks": float(len(chosen)),
+            "first": float(chosen[0]),
+            "equal": float(equal),
+            "falls": float(chosen[0] > chosen[-1]),
+            "growth": max((b / a for a, b in itertools.pairwise(chosen)), default=1.0),
+        }
+    }
 
 
 def _compute_solution() -> tuple[tuple[int, ...]]:
     """Return the solution: the sizes of the chunks, each twice as large as the one before; the last takes the rest."""
-    sizes = [_IMAGES * 2**i // (2**_MOST - 1) for i in range(_MOST - 1)]  # 1 + 2 + 4 + ... is 2^n - 1
+    sizes = [
+        _IMAGES * 2**i // (2**_MOST - 1) for i in range(_MOST - 1)
+    ]  # 1 + 2 + 4 + ... is 2^n - 1
     return ((*sizes, _IMAGES - sum(sizes)),)
 
 
@@ -36,16 +54,27 @@ def _slow(attempt) -> bool:
 EXERCISE = Exercise(
     title="Growing chunks",
     subject=Numbers(_count_answer, start=((2500,) * 4,), solution=_compute_solution),
-    goals=(counted("chunks", _LAYER, at_most=_MOST),
-           counted("above", _LAYER, what="% above the reference time", at_most=_WITHIN)),
+    goals=(
+        counted("chunks", _LAYER, at_most=_MOST),
+        counted("above", _LAYER, what="% above the reference time", at_most=_WITHIN),
+    ),
     mistakes=(
-        Mistake("Equal chunks do not help: the first of n is the n-th part of the way in, and no eight are enough.",
-                lambda attempt: _slow(attempt) and attempt.counts[_LAYER]["equal"]),
-        Mistake("The sizes fall: the way back waits for the first chunk, which is the largest.",
-                lambda attempt: _slow(attempt) and attempt.counts[_LAYER]["falls"]),
-        Mistake("The first chunk is small enough, but a later one is so much larger than the one before that the way "
-                "back waits for it.",
-                lambda attempt: _slow(attempt) and attempt.counts[_LAYER]["growth"] > 4
-                and attempt.counts[_LAYER]["first"] <= 150),
+        Mistake(
+            "Equal chunks do not help: the first of n is the n-th part of the way in, and no eight are enough.",
+            lambda attempt: _slow(attempt) and attempt.counts[_LAYER]["equal"],
+        ),
+        Mistake(
+            "The sizes fall: the way back waits for the first chunk, which is the largest.",
+            lambda attempt: _slow(attempt) and attempt.counts[_LAYER]["falls"],
+        ),
+        Mistake(
+            "The first chunk is small enough, but a later one is so much larger than the one before that the way "
+            "back waits for it.",
+            lambda attempt: (
+                _slow(attempt)
+                and attempt.counts[_LAYER]["growth"] > 4
+                and attempt.counts[_LAYER]["first"] <= 150
+            ),
+        ),
     ),
 )

@@ -17,7 +17,9 @@ def _link_ms(side: int) -> float:
 
 def _read_kernel_ms(dtype: str) -> float:
     """Return the recorded time [ms] of the fused network for 10,000 images on an H200."""
-    rows = recorded("H200").network(label="fused", dtype=dtype, where="device", pixels="uint8 86x86")
+    rows = recorded("H200").network(
+        label="fused", dtype=dtype, where="device", pixels="uint8 86x86"
+    )
     return float(rows["ms"].item())
 
 
@@ -26,20 +28,28 @@ def _count_answer(half: object, float: object) -> dict[str, dict[str, float]]:
     counts = {}
     for (name, dtype), value in zip(_TYPES.items(), (half, float), strict=True):
         side, kernel_ms = whole_number(value, "side in pixels", 1, 1000), _read_kernel_ms(dtype)
-        counts[name] = {"side": side, "link": _link_ms(side) / kernel_ms, "larger": _link_ms(side + 1) / kernel_ms}
+        counts[name] = {
+            "side": side,
+            "link": _link_ms(side) / kernel_ms,
+            "larger": _link_ms(side + 1) / kernel_ms,
+        }
     return counts
 
 
 def _compute_solution() -> tuple[int, ...]:
     """Return the sides at which the transfer of the images takes as long as the kernel."""
     rate = device("H200").measured["to_device_pinned"]  # bytes per second
-    return tuple(math.isqrt(int(_read_kernel_ms(dtype) / 1e3 / _IMAGES * rate)) for dtype in _TYPES.values())
+    return tuple(
+        math.isqrt(int(_read_kernel_ms(dtype) / 1e3 / _IMAGES * rate)) for dtype in _TYPES.values()
+    )
 
 
 def _make_goals(name: str) -> tuple[Goal, Goal]:
     """Return the goals for a precision: the link is no slower than the kernel, and would be with a pixel more."""
-    return (counted("link", name, what="link over kernel", at_most=1),
-            counted("larger", name, what="and with sides one pixel longer", at_least=1))
+    return (
+        counted("link", name, what="link over kernel", at_most=1),
+        counted("larger", name, what="and with sides one pixel longer", at_least=1),
+    )
 
 
 EXERCISE = Exercise(
@@ -47,10 +57,16 @@ EXERCISE = Exercise(
     subject=Numbers(_count_answer, start=(86, 86), solution=_compute_solution),
     goals=(*_make_goals("half"), *_make_goals("float")),
     mistakes=(
-        Mistake("These are the sides for four bytes per pixel. Here a pixel is one byte.",
-                lambda attempt: tuple(attempt.counts[name]["side"] for name in _TYPES)
-                == tuple(side // 2 for side in _compute_solution())),
-        Mistake("With these the link is the shorter one, but it still is with larger images.",
-                lambda attempt: all(attempt.counts[name]["larger"] < 1 for name in _TYPES)),
+        Mistake(
+            "These are the sides for four bytes per pixel. Here a pixel is one byte.",
+            lambda attempt: (
+                tuple(attempt.counts[name]["side"] for name in _TYPES)
+                == tuple(side // 2 for side in _compute_solution())
+            ),
+        ),
+        Mistake(
+            "With these the link is the shorter one, but it still is with larger images.",
+            lambda attempt: all(attempt.counts[name]["larger"] < 1 for name in _TYPES),
+        ),
     ),
 )

@@ -19,10 +19,19 @@ def _count_answer(images: object) -> dict[str, dict[str, float]]:
     room = _MULTIPROCESSORS * PRECISIONS["float16"].sizes["BLOCKS"]
     link_ms = 1e3 * _IMAGES * _SIDE**2 / device("H200").measured["to_device_pinned"]
     # One row: the op time of 10,000 images that are on the device already.
-    rows = recorded("H200").network(label="fused", dtype="float16", where="device", pixels="uint8 86x86")
+    rows = recorded("H200").network(
+        label="fused", dtype="float16", where="device", pixels="uint8 86x86"
+    )
     last_ms = chunk * float(rows["ms"].item()) / _IMAGES
-    return {_CASE: {"chunk": float(chunk), "filled": chunk / (math.ceil(chunk / room) * room), "room": float(room),
-                    "visible": 100 * last_ms / link_ms, "chunks": float(math.ceil(_IMAGES / chunk))}}
+    return {
+        _CASE: {
+            "chunk": float(chunk),
+            "filled": chunk / (math.ceil(chunk / room) * room),
+            "room": float(room),
+            "visible": 100 * last_ms / link_ms,
+            "chunks": float(math.ceil(_IMAGES / chunk)),
+        }
+    }
 
 
 def _one_turn() -> tuple[int]:
@@ -33,18 +42,37 @@ def _one_turn() -> tuple[int]:
 EXERCISE = Exercise(
     title="A chunk for streams",
     subject=Numbers(_count_answer, start=(1000,), solution=_one_turn),
-    goals=(Goal("share of the room for blocks that a chunk uses", lambda counts: counts[_CASE]["filled"],
-                at_least=_LEAST),
-           Goal("the last chunk's kernel, % of the link's time", lambda counts: counts[_CASE]["visible"],
-                at_most=_MOST),
-           Goal("chunks", lambda counts: counts[_CASE]["chunks"], at_most=20)),
+    goals=(
+        Goal(
+            "share of the room for blocks that a chunk uses",
+            lambda counts: counts[_CASE]["filled"],
+            at_least=_LEAST,
+        ),
+        Goal(
+            "the last chunk's kernel, % of the link's time",
+            lambda counts: counts[_CASE]["visible"],
+            at_most=_MOST,
+        ),
+        Goal("chunks", lambda counts: counts[_CASE]["chunks"], at_most=20),
+    ),
     mistakes=(
-        Mistake("One multiprocessor has room for four of these blocks: this fills a quarter of the device.",
-                lambda attempt: attempt.counts[_CASE]["chunk"] == _MULTIPROCESSORS),
-        Mistake("The images beyond a multiple of 528 begin when the others are done, and most blocks wait for them.",
-                lambda attempt: attempt.counts[_CASE]["filled"] < _LEAST
-                and attempt.counts[_CASE]["chunk"] > attempt.counts[_CASE]["room"]),
-        Mistake("The device is filled, but nothing hides the kernel of the last chunk: it should be small.",
-                lambda attempt: attempt.counts[_CASE]["filled"] >= _LEAST and attempt.counts[_CASE]["visible"] > _MOST),
+        Mistake(
+            "One multiprocessor has room for four of these blocks: this fills a quarter of the device.",
+            lambda attempt: attempt.counts[_CASE]["chunk"] == _MULTIPROCESSORS,
+        ),
+        Mistake(
+            "The images beyond a multiple of 528 begin when the others are done, and most blocks wait for them.",
+            lambda attempt: (
+                attempt.counts[_CASE]["filled"] < _LEAST
+                and attempt.counts[_CASE]["chunk"] > attempt.counts[_CASE]["room"]
+            ),
+        ),
+        Mistake(
+            "The device is filled, but nothing hides the kernel of the last chunk: it should be small.",
+            lambda attempt: (
+                attempt.counts[_CASE]["filled"] >= _LEAST
+                and attempt.counts[_CASE]["visible"] > _MOST
+            ),
+        ),
     ),
 )

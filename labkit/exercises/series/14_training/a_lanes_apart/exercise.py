@@ -8,7 +8,9 @@ from labkit.ladder.rung import tiles
 from labkit.networks.lenet28_experiments import FILES
 from labkit.networks.reference.lenet28 import Sizes, parameter_gradients
 
-_LAUNCH = FILES["atomics"]["bp_weight_c1"]  # the page's launch: `block` and `threads` (of all) by the network's sizes
+_LAUNCH = FILES["atomics"][
+    "bp_weight_c1"
+]  # the page's launch: `block` and `threads` (of all) by the network's sizes
 
 
 def _options(s: Sizes, batch: int) -> tuple[str, ...]:
@@ -24,49 +26,90 @@ def gradient(random: np.random.Generator, s: Sizes, batch: int):
     """
     images = random.integers(1, 5, (batch + 1, s.side, s.side)).astype(np.float32)
     order = random.permutation(batch + 1)[:batch].astype(np.int32)
-    values = {name: np.full((batch, *shape), np.nan, np.float32) for name, shape in s.values.items()}
+    values = {
+        name: np.full((batch, *shape), np.nan, np.float32) for name, shape in s.values.items()
+    }
     values["d_c1"][...] = random.choice([-4, -3, -2, -1, 1, 2, 3, 4], values["d_c1"].shape)
-    gradients = parameter_gradients(images[order].astype(np.float64), {name: np.nan_to_num(value.astype(np.float64))
-                                                                       for name, value in values.items()})
-    expected = np.concatenate([np.ravel(gradients[name] if name.startswith("c1") else np.zeros(shape))
-                               for name, shape in s.weights.items()])
+    gradients = parameter_gradients(
+        images[order].astype(np.float64),
+        {name: np.nan_to_num(value.astype(np.float64)) for name, value in values.items()},
+    )
+    expected = np.concatenate(
+        [
+            np.ravel(gradients[name] if name.startswith("c1") else np.zeros(shape))
+            for name, shape in s.weights.items()
+        ]
+    )
     block = _LAUNCH.block(s)
     return launch(
-        "bp_weight_c1", images, order, np.concatenate([value.reshape(batch, -1) for value in values.values()], axis=1),
-        Output("gradient of all parameters, those of c1 first", expected.astype(np.float32), before=0), batch,
-        block=block, grid=(tiles(_LAUNCH.threads(s), block), batch),
+        "bp_weight_c1",
+        images,
+        order,
+        np.concatenate([value.reshape(batch, -1) for value in values.values()], axis=1),
+        Output(
+            "gradient of all parameters, those of c1 first", expected.astype(np.float32), before=0
+        ),
+        batch,
+        block=block,
+        grid=(tiles(_LAUNCH.threads(s), block), batch),
     )
 
 
-_SECTORS = counted("reduction_sectors", "lenet28", per=2808, what="sectors per request", at_most=8,  # of 2808 warps
-                   least={"reduction_requests": 1})
+_SECTORS = counted(
+    "reduction_sectors",
+    "lenet28",
+    per=2808,
+    what="sectors per request",
+    at_most=8,  # of 2808 warps
+    least={"reduction_requests": 1},
+)
 
 EXERCISE = Exercise(
     title="Lanes apart",
     subject=Kernels(
         gradient,
-        (Case("a smaller network, three images", (Sizes(14, 3, 5, 4, 7), 3)),
-         Case("lenet28", (Sizes(), 1), counted=True)),
-        _options, headers=("lenet28.h",),
+        (
+            Case("a smaller network, three images", (Sizes(14, 3, 5, 4, 7), 3)),
+            Case("lenet28", (Sizes(), 1), counted=True),
+        ),
+        _options,
+        headers=("lenet28.h",),
     ),
     goals=(_SECTORS,),
     lines=3,
     mistakes=(
-        Mistake("With this h and w a parameter does not meet every position, and some it meets twice: where the "
-                "parameter is a remainder of i, the position has to come from the quotient.",
-                lambda attempt: attempt.wrong and "i % (K * K + 1)" in attempt.source
-                and "h = i / C1 % C1" in attempt.source),
-        Mistake("Neighbouring lanes have different maps now, but there are few maps, and their parameters lie K * K "
-                "words apart: lanes still meet at one address. Which parameters lie side by side in struct Weights?",
-                lambda attempt: not attempt.wrong and "i % MAPS" in attempt.source),
-        Mistake("A map has K * K + 1 parameters: the last one is its bias, which gets products, too.",
-                lambda attempt: attempt.wrong and "i % (K * K)," in attempt.source),
-        Mistake("The grid is rounded up to whole blocks: threads beyond the last product have to return.",
-                lambda attempt: attempt.wrong and "return;" not in attempt.source),
-        Mistake("Lanes can be summed only if they all belong to one parameter. In the smaller network a map has 144 "
-                "positions, which is no number of whole warps.",
-                lambda attempt: attempt.wrong and ("warp_sum" in attempt.source or "__shfl" in attempt.source)),
-        Mistake("Threads of many blocks add to one parameter: only atomicAdd keeps all of their products.",
-                lambda attempt: "race" in attempt.findings and "atomicAdd" not in attempt.source),
+        Mistake(
+            "With this h and w a parameter does not meet every position, and some it meets twice: where the "
+            "parameter is a remainder of i, the position has to come from the quotient.",
+            lambda attempt: (
+                attempt.wrong
+                and "i % (K * K + 1)" in attempt.source
+                and "h = i / C1 % C1" in attempt.source
+            ),
+        ),
+        Mistake(
+            "Neighbouring lanes have different maps now, but there are few maps, and their parameters lie K * K "
+            "words apart: lanes still meet at one address. Which parameters lie side by side in struct Weights?",
+            lambda attempt: not attempt.wrong and "i % MAPS" in attempt.source,
+        ),
+        Mistake(
+            "A map has K * K + 1 parameters: the last one is its bias, which gets products, too.",
+            lambda attempt: attempt.wrong and "i % (K * K)," in attempt.source,
+        ),
+        Mistake(
+            "The grid is rounded up to whole blocks: threads beyond the last product have to return.",
+            lambda attempt: attempt.wrong and "return;" not in attempt.source,
+        ),
+        Mistake(
+            "Lanes can be summed only if they all belong to one parameter. In the smaller network a map has 144 "
+            "positions, which is no number of whole warps.",
+            lambda attempt: (
+                attempt.wrong and ("warp_sum" in attempt.source or "__shfl" in attempt.source)
+            ),
+        ),
+        Mistake(
+            "Threads of many blocks add to one parameter: only atomicAdd keeps all of their products.",
+            lambda attempt: "race" in attempt.findings and "atomicAdd" not in attempt.source,
+        ),
     ),
 )

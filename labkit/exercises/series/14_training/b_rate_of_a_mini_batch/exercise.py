@@ -16,7 +16,11 @@ _LEAST = 0.68  # six images of 360 fewer than 0.25 reaches, seven more than 0.2:
 
 def _count_answer(rate: object) -> dict[str, dict[str, float]]:
     """Return the reader's rate and the accuracy that it reaches. LabError if it is no positive number."""
-    if isinstance(rate, bool) or not isinstance(rate, (int, float, np.number)) or not math.isfinite(rate):
+    if (
+        isinstance(rate, bool)
+        or not isinstance(rate, (int, float, np.number))
+        or not math.isfinite(rate)
+    ):
         raise LabError(f"the rate is a number, such as 0.2, not {rate!r}")
     if rate <= 0:
         raise LabError(f"a rate of {rate} does not train: take one above 0")
@@ -42,12 +46,16 @@ EXERCISE = Exercise(
     subject=Numbers(_count_answer, start=(0.1,), solution=lambda: (0.3,)),
     goals=(counted("accuracy", _HELD_OUT, at_least=_LEAST),),
     mistakes=(
-        Mistake("With this rate the steps jump over the minimum. The sigmoids of s1 then end at 0, where their slope "
-                "is zero, and all ten outputs stay near 0.1. A mean of 50 gradients is steadier than one, but it "
-                "points no further.",
-                lambda attempt: _missed(attempt) and attempt.counts[_HELD_OUT]["rate"] > 0.5),
-        Mistake("This is less than the rate of single images, and there are 50 times fewer updates: the weights have "
-                "hardly moved.",
-                lambda attempt: _missed(attempt) and attempt.counts[_HELD_OUT]["rate"] < 0.1),
+        Mistake(
+            "With this rate the steps jump over the minimum. The sigmoids of s1 then end at 0, where their slope "
+            "is zero, and all ten outputs stay near 0.1. A mean of 50 gradients is steadier than one, but it "
+            "points no further.",
+            lambda attempt: _missed(attempt) and attempt.counts[_HELD_OUT]["rate"] > 0.5,
+        ),
+        Mistake(
+            "This is less than the rate of single images, and there are 50 times fewer updates: the weights have "
+            "hardly moved.",
+            lambda attempt: _missed(attempt) and attempt.counts[_HELD_OUT]["rate"] < 0.1,
+        ),
     ),
 )

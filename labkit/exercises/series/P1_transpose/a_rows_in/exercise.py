@@ -8,22 +8,39 @@ from labkit.exercises.practice import TRANSPOSE
 _SHAPE = "a matrix of 64 x 96"
 _LOADS = 64 * 96 / 32  # of all warps, if each element is loaded once
 _MOVED = {"unique_bytes": 2 * 4 * 64 * 96}  # in and out
-_OTHER_LENGTH = re.compile(r"\bin\[[^]]*(?:\* *rows|\brows *\*)|\bout\[[^]]*(?:\* *columns|\bcolumns *\*)")
+_OTHER_LENGTH = re.compile(
+    r"\bin\[[^]]*(?:\* *rows|\brows *\*)|\bout\[[^]]*(?:\* *columns|\bcolumns *\*)"
+)
 
 EXERCISE = Exercise(
     title="Rows in",
     subject=TRANSPOSE,
-    goals=(counted("global_load_sectors", _SHAPE, per=_LOADS, what="sectors per load", at_most=4, least=_MOVED),
-           counted("global_load_requests", _SHAPE, at_most=192, least=_MOVED)),
+    goals=(
+        counted(
+            "global_load_sectors",
+            _SHAPE,
+            per=_LOADS,
+            what="sectors per load",
+            at_most=4,
+            least=_MOVED,
+        ),
+        counted("global_load_requests", _SHAPE, at_most=192, least=_MOVED),
+    ),
     mistakes=(
-        Mistake("Rows and columns are exchanged: blockIdx.x counts blocks along a row of `in`, so it belongs to the "
-                "column, and blockIdx.y to the row. The grid is too short the other way round.",
-                # Of 33 x 70 elements those in the columns from 64 on are left: the grid has two blocks in y.
-                lambda attempt: "198 of 2310 elements" in attempt.wrong),
-        Mistake("The rows of the two matrices differ in length: a row of `in` has `columns` elements, a row of `out` "
-                "has `rows`. So the element goes from in[row * columns + column] to out[column * rows + row].",
-                lambda attempt: attempt.runs_wrong and attempt.matches(_OTHER_LENGTH)),
-        Mistake("Right, but the lanes of a warp load down a column: threadIdx.x should count along a row of `in`.",
-                lambda attempt: attempt.count("sectors_per_load", _SHAPE) > 4),
+        Mistake(
+            "Rows and columns are exchanged: blockIdx.x counts blocks along a row of `in`, so it belongs to the "
+            "column, and blockIdx.y to the row. The grid is too short the other way round.",
+            # Of 33 x 70 elements those in the columns from 64 on are left: the grid has two blocks in y.
+            lambda attempt: "198 of 2310 elements" in attempt.wrong,
+        ),
+        Mistake(
+            "The rows of the two matrices differ in length: a row of `in` has `columns` elements, a row of `out` "
+            "has `rows`. So the element goes from in[row * columns + column] to out[column * rows + row].",
+            lambda attempt: attempt.runs_wrong and attempt.matches(_OTHER_LENGTH),
+        ),
+        Mistake(
+            "Right, but the lanes of a warp load down a column: threadIdx.x should count along a row of `in`.",
+            lambda attempt: attempt.count("sectors_per_load", _SHAPE) > 4,
+        ),
     ),
 )

@@ -10,30 +10,75 @@ _MOVED = {"unique_bytes": 2 * 4 * 64 * 96}  # in and out
 EXERCISE = Exercise(
     title="Through a tile",
     subject=TRANSPOSE,
-    goals=(counted("global_load_sectors", _SHAPE, per=_LOADS, what="sectors per load", at_most=4, least=_MOVED),
-           counted("global_store_sectors", _SHAPE, per=_LOADS, what="sectors per store", at_most=4, least=_MOVED),
-           counted("shared_conflicts", _SHAPE, what="bank conflicts", exactly=0, least={"shared_instructions": 96})),
+    goals=(
+        counted(
+            "global_load_sectors",
+            _SHAPE,
+            per=_LOADS,
+            what="sectors per load",
+            at_most=4,
+            least=_MOVED,
+        ),
+        counted(
+            "global_store_sectors",
+            _SHAPE,
+            per=_LOADS,
+            what="sectors per store",
+            at_most=4,
+            least=_MOVED,
+        ),
+        counted(
+            "shared_conflicts",
+            _SHAPE,
+            what="bank conflicts",
+            exactly=0,
+            least={"shared_instructions": 96},
+        ),
+    ),
     mistakes=(
-        Mistake("A thread that returns before the barrier, or skips it, hands nothing over: guard the load and the "
-                "store, not the barrier.",
-                lambda attempt: attempt.runs_wrong
-                and attempt.matches(r"\breturn\b|\bif \([^{}]*\) *\{[^}]*__syncthreads")),
-        Mistake("A row of `out` has `rows` elements, not `columns`.",
-                lambda attempt: attempt.runs_wrong and attempt.matches(r"\bout\[[^]]*(?:\* *columns|\bcolumns *\*)")),
-        Mistake("The block goes to its place in `out`, but the tile is not turned: a thread stores "
-                "tile[threadIdx.y][threadIdx.x] and reads tile[threadIdx.x][threadIdx.y].",
-                lambda attempt: attempt.runs_wrong and attempt.source.count("[threadIdx.y][threadIdx.x]") == 2),
-        Mistake("The tile is turned, but the tiles are not: the block at (blockIdx.x, blockIdx.y) of `in` belongs to "
-                "(blockIdx.y, blockIdx.x) of `out`, and its guard compares with the size of `out`.",
-                lambda attempt: attempt.runs_wrong and "__syncthreads" in attempt.source
+        Mistake(
+            "A thread that returns before the barrier, or skips it, hands nothing over: guard the load and the "
+            "store, not the barrier.",
+            lambda attempt: (
+                attempt.runs_wrong
+                and attempt.matches(r"\breturn\b|\bif \([^{}]*\) *\{[^}]*__syncthreads")
+            ),
+        ),
+        Mistake(
+            "A row of `out` has `rows` elements, not `columns`.",
+            lambda attempt: (
+                attempt.runs_wrong and attempt.matches(r"\bout\[[^]]*(?:\* *columns|\bcolumns *\*)")
+            ),
+        ),
+        Mistake(
+            "The block goes to its place in `out`, but the tile is not turned: a thread stores "
+            "tile[threadIdx.y][threadIdx.x] and reads tile[threadIdx.x][threadIdx.y].",
+            lambda attempt: (
+                attempt.runs_wrong and attempt.source.count("[threadIdx.y][threadIdx.x]") == 2
+            ),
+        ),
+        Mistake(
+            "The tile is turned, but the tiles are not: the block at (blockIdx.x, blockIdx.y) of `in` belongs to "
+            "(blockIdx.y, blockIdx.x) of `out`, and its guard compares with the size of `out`.",
+            lambda attempt: (
+                attempt.runs_wrong
+                and "__syncthreads" in attempt.source
                 and "race" not in attempt.findings
-                and not attempt.matches(r"blockIdx\.y \* (?:32|blockDim\.[xy]) \+ threadIdx\.x")),
-        Mistake("Lanes that go down a column of this tile lie a row apart, and some of them meet in one bank. With "
-                "rows of an odd number of words, 33, they are in 32 different banks.",
-                lambda attempt: attempt.count("shared_conflicts", _SHAPE) > 0),
-        Mistake("The tile is there, but the stores still go down a column: a warp has to read a column of the tile, "
-                "and store a row of `out`.",
-                lambda attempt: attempt.count("sectors_per_store", _SHAPE) > 4
-                and attempt.count("shared_instructions", _SHAPE) > 0),
+                and not attempt.matches(r"blockIdx\.y \* (?:32|blockDim\.[xy]) \+ threadIdx\.x")
+            ),
+        ),
+        Mistake(
+            "Lanes that go down a column of this tile lie a row apart, and some of them meet in one bank. With "
+            "rows of an odd number of words, 33, they are in 32 different banks.",
+            lambda attempt: attempt.count("shared_conflicts", _SHAPE) > 0,
+        ),
+        Mistake(
+            "The tile is there, but the stores still go down a column: a warp has to read a column of the tile, "
+            "and store a row of `out`.",
+            lambda attempt: (
+                attempt.count("sectors_per_store", _SHAPE) > 4
+                and attempt.count("shared_instructions", _SHAPE) > 0
+            ),
+        ),
     ),
 )

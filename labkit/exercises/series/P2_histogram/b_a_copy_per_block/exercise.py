@@ -9,32 +9,65 @@ _PIXELS = "4,096 pixels"
 
 EXERCISE = Exercise(
     title="A copy per block",
-    subject=Kernels(histogram, (
-        Case("1,000 pixels in 3 blocks of 64", (1000, 3, 64)),
-        Case("100 pixels in 2 blocks of 512", (100, 2, 512)),
-        Case("777 pixels in 2 blocks of 300", (777, 2, 300)),
-        Case(_PIXELS, (4096, 4, 128), counted=True),
-    ), hidden=(range(1, 3000), range(1, 6), range(32, 544, 32))),
-    goals=(counted("global_load_requests", _PIXELS, what="load requests", at_most=128, least={"unique_bytes": 4096}),
-           counted("reduction_requests", _PIXELS, what="atomic requests to global memory", at_most=32),
-           counted("barriers", _PIXELS, per=4 * 4, what="barriers per warp", at_most=2),
-           counted("busiest_warp", _PIXELS, what="memory instructions of the busiest warp", at_most=128)),
+    subject=Kernels(
+        histogram,
+        (
+            Case("1,000 pixels in 3 blocks of 64", (1000, 3, 64)),
+            Case("100 pixels in 2 blocks of 512", (100, 2, 512)),
+            Case("777 pixels in 2 blocks of 300", (777, 2, 300)),
+            Case(_PIXELS, (4096, 4, 128), counted=True),
+        ),
+        hidden=(range(1, 3000), range(1, 6), range(32, 544, 32)),
+    ),
+    goals=(
+        counted(
+            "global_load_requests",
+            _PIXELS,
+            what="load requests",
+            at_most=128,
+            least={"unique_bytes": 4096},
+        ),
+        counted("reduction_requests", _PIXELS, what="atomic requests to global memory", at_most=32),
+        counted("barriers", _PIXELS, per=4 * 4, what="barriers per warp", at_most=2),
+        counted(
+            "busiest_warp", _PIXELS, what="memory instructions of the busiest warp", at_most=128
+        ),
+    ),
     mistakes=(
-        Mistake("Shared memory begins undefined: a thread of the block has to set each of the 256 counts to zero.",
-                lambda attempt: "uninitialized" in attempt.findings and attempt.source.count("= 0;") == 0),
-        Mistake("A block may have fewer than 256 threads: zero and add the bins in a loop, blockDim.x apart.",
-                lambda attempt: attempt.runs_wrong
-                and len(re.findall(r"\b(?:for|while) *\([^)]*\b25[56]\b", attempt.source)) < 2),
-        Mistake("Threads of a block add to one count at the same time: atomicAdd works in shared memory, too.",
-                lambda attempt: "race" in attempt.findings and attempt.source.count("atomicAdd") < 2),
-        Mistake("Threads of different blocks add to one bin: the last additions have to be atomic, too.",
-                lambda attempt: "race between blocks" in attempt.findings),
-        Mistake("A request to global memory can carry the additions of 32 lanes, and here a single lane makes them: "
-                "let thread v add the counts v, v + blockDim.x and so on.",
-                lambda attempt: 32 < attempt.count("reduction_requests", _PIXELS)
-                == attempt.count("reduction_sectors", _PIXELS)),
-        Mistake("Each pixel still costs an atomic addition to global memory: count in shared memory, and add the "
-                "counts once per block.",
-                lambda attempt: attempt.count("reduction_requests", _PIXELS) >= 128),
+        Mistake(
+            "Shared memory begins undefined: a thread of the block has to set each of the 256 counts to zero.",
+            lambda attempt: (
+                "uninitialized" in attempt.findings and attempt.source.count("= 0;") == 0
+            ),
+        ),
+        Mistake(
+            "A block may have fewer than 256 threads: zero and add the bins in a loop, blockDim.x apart.",
+            lambda attempt: (
+                attempt.runs_wrong
+                and len(re.findall(r"\b(?:for|while) *\([^)]*\b25[56]\b", attempt.source)) < 2
+            ),
+        ),
+        Mistake(
+            "Threads of a block add to one count at the same time: atomicAdd works in shared memory, too.",
+            lambda attempt: "race" in attempt.findings and attempt.source.count("atomicAdd") < 2,
+        ),
+        Mistake(
+            "Threads of different blocks add to one bin: the last additions have to be atomic, too.",
+            lambda attempt: "race between blocks" in attempt.findings,
+        ),
+        Mistake(
+            "A request to global memory can carry the additions of 32 lanes, and here a single lane makes them: "
+            "let thread v add the counts v, v + blockDim.x and so on.",
+            lambda attempt: (
+                32
+                < attempt.count("reduction_requests", _PIXELS)
+                == attempt.count("reduction_sectors", _PIXELS)
+            ),
+        ),
+        Mistake(
+            "Each pixel still costs an atomic addition to global memory: count in shared memory, and add the "
+            "counts once per block.",
+            lambda attempt: attempt.count("reduction_requests", _PIXELS) >= 128,
+        ),
     ),
 )

@@ -8,29 +8,58 @@ _READ = {"unique_bytes": 4 * 16384}
 
 EXERCISE = Exercise(
     title="A tree",
-    subject=Kernels(total, (
-        Case("1,000 numbers in 3 blocks of 64", (1000, 3, 64)),
-        Case("100 numbers in 2 blocks of 32", (100, 2, 32)),
-        Case("50 numbers in 3 blocks of 8", (50, 3, 8)),
-        Case("3 numbers in a block of 1", (3, 1, 1)),
-        Case(_NUMBERS, (16384, 8, 256), counted=True),
-    ), hidden=(range(1, 3000), range(1, 6), [32, 64, 128, 256])),
-    goals=(counted("global_load_sectors", _NUMBERS, per=512, what="sectors per load", at_most=4, least=_READ),
-           counted("global_load_requests", _NUMBERS, what="load requests", at_most=512, least=_READ),
-           counted("reduction_requests", _NUMBERS, what="atomic requests", at_most=8),
-           counted("shared_conflicts", _NUMBERS, what="bank conflicts", exactly=0, least={"shared_instructions": 64}),
-           counted("busiest_warp", _NUMBERS, what="memory instructions of the busiest warp", at_most=128)),
+    subject=Kernels(
+        total,
+        (
+            Case("1,000 numbers in 3 blocks of 64", (1000, 3, 64)),
+            Case("100 numbers in 2 blocks of 32", (100, 2, 32)),
+            Case("50 numbers in 3 blocks of 8", (50, 3, 8)),
+            Case("3 numbers in a block of 1", (3, 1, 1)),
+            Case(_NUMBERS, (16384, 8, 256), counted=True),
+        ),
+        hidden=(range(1, 3000), range(1, 6), [32, 64, 128, 256]),
+    ),
+    goals=(
+        counted(
+            "global_load_sectors",
+            _NUMBERS,
+            per=512,
+            what="sectors per load",
+            at_most=4,
+            least=_READ,
+        ),
+        counted("global_load_requests", _NUMBERS, what="load requests", at_most=512, least=_READ),
+        counted("reduction_requests", _NUMBERS, what="atomic requests", at_most=8),
+        counted(
+            "shared_conflicts",
+            _NUMBERS,
+            what="bank conflicts",
+            exactly=0,
+            least={"shared_instructions": 64},
+        ),
+        counted(
+            "busiest_warp", _NUMBERS, what="memory instructions of the busiest warp", at_most=128
+        ),
+    ),
     mistakes=(
-        Mistake("Blocks add to one total at the same time: only atomicAdd keeps all of their sums.",
-                lambda attempt: attempt.runs_wrong and "atomicAdd" not in attempt.source),
-        Mistake("Each number has to be added exactly once, and there are more numbers than threads: of T threads in "
-                "the grid, thread t adds the numbers t, t + T, t + 2T and so on. T is gridDim.x * blockDim.x.",
-                lambda attempt: attempt.wrong.startswith("right") and "gridDim" not in attempt.source),
-        Mistake("Every thread, or every warp, adds to the total: first bring the sums of a block together, then add "
-                "once.",
-                lambda attempt: attempt.count("reduction_requests", _NUMBERS) > 8),
-        Mistake("Threads that work lie apart here, and so do their words: several of them meet in one bank. Let the "
-                "first threads work, and let them add what lies half of the array away.",
-                lambda attempt: attempt.count("shared_conflicts", _NUMBERS) > 0),
+        Mistake(
+            "Blocks add to one total at the same time: only atomicAdd keeps all of their sums.",
+            lambda attempt: attempt.runs_wrong and "atomicAdd" not in attempt.source,
+        ),
+        Mistake(
+            "Each number has to be added exactly once, and there are more numbers than threads: of T threads in "
+            "the grid, thread t adds the numbers t, t + T, t + 2T and so on. T is gridDim.x * blockDim.x.",
+            lambda attempt: attempt.wrong.startswith("right") and "gridDim" not in attempt.source,
+        ),
+        Mistake(
+            "Every thread, or every warp, adds to the total: first bring the sums of a block together, then add "
+            "once.",
+            lambda attempt: attempt.count("reduction_requests", _NUMBERS) > 8,
+        ),
+        Mistake(
+            "Threads that work lie apart here, and so do their words: several of them meet in one bank. Let the "
+            "first threads work, and let them add what lies half of the array away.",
+            lambda attempt: attempt.count("shared_conflicts", _NUMBERS) > 0,
+        ),
     ),
 )

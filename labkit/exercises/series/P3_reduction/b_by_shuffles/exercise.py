@@ -8,28 +8,55 @@ _WARPS = 8 * 8
 
 EXERCISE = Exercise(
     title="By shuffles",
-    subject=Kernels(total, (
-        Case("1,000 numbers in 3 blocks of 64", (1000, 3, 64)),
-        Case("100 numbers in 2 blocks of 32", (100, 2, 32)),
-        Case("777 numbers in a block of 128", (777, 1, 128)),
-        Case(_NUMBERS, (16384, 8, 256), counted=True),
-    ), hidden=(range(1, 3000), range(1, 6), [32, 64, 128, 256])),
-    goals=(counted("global_load_requests", _NUMBERS, what="load requests", at_most=512,
-                   least={"unique_bytes": 4 * 16384}),
-           counted("barriers", _NUMBERS, per=_WARPS, what="barriers per warp", at_most=1),
-           counted("shared_store_instructions", _NUMBERS, per=_WARPS, what="shared stores per warp", at_most=1),
-           counted("reduction_requests", _NUMBERS, what="atomic requests", at_most=8),
-           counted("busiest_warp", _NUMBERS, what="memory instructions of the busiest warp", at_most=64)),
+    subject=Kernels(
+        total,
+        (
+            Case("1,000 numbers in 3 blocks of 64", (1000, 3, 64)),
+            Case("100 numbers in 2 blocks of 32", (100, 2, 32)),
+            Case("777 numbers in a block of 128", (777, 1, 128)),
+            Case(_NUMBERS, (16384, 8, 256), counted=True),
+        ),
+        hidden=(range(1, 3000), range(1, 6), [32, 64, 128, 256]),
+    ),
+    goals=(
+        counted(
+            "global_load_requests",
+            _NUMBERS,
+            what="load requests",
+            at_most=512,
+            least={"unique_bytes": 4 * 16384},
+        ),
+        counted("barriers", _NUMBERS, per=_WARPS, what="barriers per warp", at_most=1),
+        counted(
+            "shared_store_instructions",
+            _NUMBERS,
+            per=_WARPS,
+            what="shared stores per warp",
+            at_most=1,
+        ),
+        counted("reduction_requests", _NUMBERS, what="atomic requests", at_most=8),
+        counted(
+            "busiest_warp", _NUMBERS, what="memory instructions of the busiest warp", at_most=64
+        ),
+    ),
     mistakes=(
-        Mistake("Lanes of the first warp for which there is no other warp have nothing to load: they add 0.",
-                lambda attempt: "uninitialized" in attempt.findings and "__shfl" in attempt.source),
-        Mistake("Each number has to be added exactly once, and there are more numbers than threads: of T threads in "
-                "the grid, thread t adds the numbers t, t + T, t + 2T and so on. T is gridDim.x * blockDim.x.",
-                lambda attempt: attempt.wrong.startswith("right") and "gridDim" not in attempt.source),
-        Mistake("One atomic addition per warp is left: bring the sums of the warps together, too.",
-                lambda attempt: 8 < attempt.count("reduction_requests", _NUMBERS) <= _WARPS),
-        Mistake("The tree still goes through shared memory: below 32 threads, and before that, a shuffle takes its "
-                "place.",
-                lambda attempt: attempt.counts and "__shfl" not in attempt.source),
+        Mistake(
+            "Lanes of the first warp for which there is no other warp have nothing to load: they add 0.",
+            lambda attempt: "uninitialized" in attempt.findings and "__shfl" in attempt.source,
+        ),
+        Mistake(
+            "Each number has to be added exactly once, and there are more numbers than threads: of T threads in "
+            "the grid, thread t adds the numbers t, t + T, t + 2T and so on. T is gridDim.x * blockDim.x.",
+            lambda attempt: attempt.wrong.startswith("right") and "gridDim" not in attempt.source,
+        ),
+        Mistake(
+            "One atomic addition per warp is left: bring the sums of the warps together, too.",
+            lambda attempt: 8 < attempt.count("reduction_requests", _NUMBERS) <= _WARPS,
+        ),
+        Mistake(
+            "The tree still goes through shared memory: below 32 threads, and before that, a shuffle takes its "
+            "place.",
+            lambda attempt: attempt.counts and "__shfl" not in attempt.source,
+        ),
     ),
 )

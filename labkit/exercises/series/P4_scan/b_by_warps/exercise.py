@@ -11,21 +11,40 @@ _WARPS = 4 * 8
 EXERCISE = Exercise(
     title="By warps",
     subject=SCAN,
-    goals=(counted("global_load_requests", _ROWS, what="load requests", at_most=32,
-                   least={"unique_bytes": 2 * 4 * 1024}),
-           counted("barriers", _ROWS, per=_WARPS, what="barriers per warp", at_most=1),
-           counted("shared_store_instructions", _ROWS, per=_WARPS, what="shared stores per warp", at_most=1),
-           counted("busiest_warp", _ROWS, what="memory instructions of the busiest warp", at_most=64)),
+    goals=(
+        counted(
+            "global_load_requests",
+            _ROWS,
+            what="load requests",
+            at_most=32,
+            least={"unique_bytes": 2 * 4 * 1024},
+        ),
+        counted("barriers", _ROWS, per=_WARPS, what="barriers per warp", at_most=1),
+        counted(
+            "shared_store_instructions", _ROWS, per=_WARPS, what="shared stores per warp", at_most=1
+        ),
+        counted("busiest_warp", _ROWS, what="memory instructions of the busiest warp", at_most=64),
+    ),
     mistakes=(
-        Mistake("A lane under `apart` gets its own sum back from the shuffle, and must not add it.",
-                lambda attempt: attempt.wrong.startswith("right")
-                and attempt.matches(r"\+= *__shfl_up_sync|__shfl_up_sync\([^;]*;\s*\w+ \+= \w+;")),
-        Mistake("The first warp is right, and a later one is not: each needs the sums of all warps before it.",
-                lambda attempt: re.search(r"The first, \[0, (?:32|64)\]", attempt.wrong)),
-        Mistake("The sums of the warps are complete only when all warps have stored theirs: a barrier has to stand "
-                "before they are read.",
-                lambda attempt: attempt.findings and "__syncthreads" not in attempt.source),
-        Mistake("The steps still go through shared memory: within a warp a shuffle takes their place.",
-                lambda attempt: attempt.counts and "__shfl" not in attempt.source),
+        Mistake(
+            "A lane under `apart` gets its own sum back from the shuffle, and must not add it.",
+            lambda attempt: (
+                attempt.wrong.startswith("right")
+                and attempt.matches(r"\+= *__shfl_up_sync|__shfl_up_sync\([^;]*;\s*\w+ \+= \w+;")
+            ),
+        ),
+        Mistake(
+            "The first warp is right, and a later one is not: each needs the sums of all warps before it.",
+            lambda attempt: re.search(r"The first, \[0, (?:32|64)\]", attempt.wrong),
+        ),
+        Mistake(
+            "The sums of the warps are complete only when all warps have stored theirs: a barrier has to stand "
+            "before they are read.",
+            lambda attempt: attempt.findings and "__syncthreads" not in attempt.source,
+        ),
+        Mistake(
+            "The steps still go through shared memory: within a warp a shuffle takes their place.",
+            lambda attempt: attempt.counts and "__shfl" not in attempt.source,
+        ),
     ),
 )

@@ -9,43 +9,93 @@ _ROWS = "8 rows of 256"
 
 EXERCISE = Exercise(
     title="A row per warp",
-    subject=Kernels(softmax, (
-        Case("5 rows of 100", (5, 100, 1)),
-        Case("2 rows of 7", (2, 7, 1)),
-        Case("9 rows of 1", (9, 1, 1)),
-        Case("3 rows of numbers up to 200", (3, 40, 200)),
-        Case("3 rows of numbers up to -200", (3, 50, -200)),
-        Case(_ROWS, (8, 256, 1), counted=True),
-    ), hidden=(range(1, 10), range(1, 300), [1])),
-    goals=(counted("global_load_sectors", _ROWS, per="global_load_requests", what="sectors per load", at_most=4,
-                   least={"unique_bytes": 2 * 4 * 2048}),  # more loads than needed miss the next goal, not this one
-           counted("global_load_requests", _ROWS, what="load requests", at_most=3 * 64),
-           counted("global_store_requests", _ROWS, what="store requests", at_most=64),
-           counted("barriers", _ROWS, exactly=0)),
+    subject=Kernels(
+        softmax,
+        (
+            Case("5 rows of 100", (5, 100, 1)),
+            Case("2 rows of 7", (2, 7, 1)),
+            Case("9 rows of 1", (9, 1, 1)),
+            Case("3 rows of numbers up to 200", (3, 40, 200)),
+            Case("3 rows of numbers up to -200", (3, 50, -200)),
+            Case(_ROWS, (8, 256, 1), counted=True),
+        ),
+        hidden=(range(1, 10), range(1, 300), [1]),
+    ),
+    goals=(
+        counted(
+            "global_load_sectors",
+            _ROWS,
+            per="global_load_requests",
+            what="sectors per load",
+            at_most=4,
+            least={"unique_bytes": 2 * 4 * 2048},
+        ),  # more loads than needed miss the next goal, not this one
+        counted("global_load_requests", _ROWS, what="load requests", at_most=3 * 64),
+        counted("global_store_requests", _ROWS, what="store requests", at_most=64),
+        counted("barriers", _ROWS, exactly=0),
+    ),
     mistakes=(
-        Mistake("exp of a large number is inf, and inf / inf is nan: subtract the largest number of the row first.",
-                lambda attempt: "up to 200" in attempt.wrong and "nan" in attempt.wrong),
-        Mistake("After __shfl_down_sync only lane 0 has the result. __shfl_xor_sync gives it to all lanes.",
-                lambda attempt: attempt.runs_wrong and "__shfl_down_sync" in attempt.source
-                and "__shfl_sync" not in attempt.source),
-        Mistake("The largest number starts at 0 here, and all numbers of a row may be below that: begin with "
-                "-INFINITY.",
-                lambda attempt: attempt.runs_wrong and "INFINITY" not in attempt.source and "max" in attempt.source),
-        Mistake("Numerator and sum need the same exponentials: subtract the largest number of the row in both.",
-                lambda attempt: attempt.wrong.startswith("right")
-                and len({" - " in power for power in re.findall(r"\bexpf\(([^;]*)", attempt.source)}) > 1),
-        Mistake("A row may have more numbers than a warp has lanes: in each pass lane l takes the numbers l, "
-                "l + 32, l + 64 and so on, up to `columns`.",
-                lambda attempt: attempt.wrong.startswith("right")
-                and len(re.findall(r"\b(?:for|while) *\((?:[^;(){}]*;)?[^;(){}]*\bcolumns\b", attempt.source)) < 2),
-        Mistake("A shuffle alone replaces a lane's number by its partner's. Keep the larger one of the two, with "
-                "fmaxf.",
-                lambda attempt: attempt.runs_wrong and attempt.matches(r"\b(\w+) = __shfl_xor_sync\(\w+, \1,")),
-        Mistake("Each lane has the sum of its own numbers only: add those of the warp by shuffles.",
-                lambda attempt: attempt.runs_wrong and attempt.source.count("__shfl") < 2
-                and "__device__" not in attempt.source),
-        Mistake("Right, but neighbouring lanes load numbers that lie apart: let lane l take the numbers l, l + 32 and "
-                "so on.",
-                lambda attempt: attempt.count("sectors_per_load", _ROWS) > 4),
+        Mistake(
+            "exp of a large number is inf, and inf / inf is nan: subtract the largest number of the row first.",
+            lambda attempt: "up to 200" in attempt.wrong and "nan" in attempt.wrong,
+        ),
+        Mistake(
+            "After __shfl_down_sync only lane 0 has the result. __shfl_xor_sync gives it to all lanes.",
+            lambda attempt: (
+                attempt.runs_wrong
+                and "__shfl_down_sync" in attempt.source
+                and "__shfl_sync" not in attempt.source
+            ),
+        ),
+        Mistake(
+            "The largest number starts at 0 here, and all numbers of a row may be below that: begin with "
+            "-INFINITY.",
+            lambda attempt: (
+                attempt.runs_wrong and "INFINITY" not in attempt.source and "max" in attempt.source
+            ),
+        ),
+        Mistake(
+            "Numerator and sum need the same exponentials: subtract the largest number of the row in both.",
+            lambda attempt: (
+                attempt.wrong.startswith("right")
+                and len(
+                    {" - " in power for power in re.findall(r"\bexpf\(([^;]*)", attempt.source)}
+                )
+                > 1
+            ),
+        ),
+        Mistake(
+            "A row may have more numbers than a warp has lanes: in each pass lane l takes the numbers l, "
+            "l + 32, l + 64 and so on, up to `columns`.",
+            lambda attempt: (
+                attempt.wrong.startswith("right")
+                and len(
+                    re.findall(
+                        r"\b(?:for|while) *\((?:[^;(){}]*;)?[^;(){}]*\bcolumns\b", attempt.source
+                    )
+                )
+                < 2
+            ),
+        ),
+        Mistake(
+            "A shuffle alone replaces a lane's number by its partner's. Keep the larger one of the two, with "
+            "fmaxf.",
+            lambda attempt: (
+                attempt.runs_wrong and attempt.matches(r"\b(\w+) = __shfl_xor_sync\(\w+, \1,")
+            ),
+        ),
+        Mistake(
+            "Each lane has the sum of its own numbers only: add those of the warp by shuffles.",
+            lambda attempt: (
+                attempt.runs_wrong
+                and attempt.source.count("__shfl") < 2
+                and "__device__" not in attempt.source
+            ),
+        ),
+        Mistake(
+            "Right, but neighbouring lanes load numbers that lie apart: let lane l take the numbers l, l + 32 and "
+            "so on.",
+            lambda attempt: attempt.count("sectors_per_load", _ROWS) > 4,
+        ),
     ),
 )

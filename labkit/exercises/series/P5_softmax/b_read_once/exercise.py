@@ -7,31 +7,56 @@ _ROWS = "8 rows of 256"
 
 EXERCISE = Exercise(
     title="Read once",
-    subject=Kernels(softmax, (
-        Case("5 rows of 100", (5, 100, 1)),
-        Case("2 rows of 1,024", (2, 1024, 1)),
-        Case("5 rows of 7", (5, 7, 1)),
-        Case("3 rows of numbers up to 200", (3, 40, 200)),
-        Case("3 rows of numbers up to -200", (3, 50, -200)),
-        Case(_ROWS, (8, 256, 1), counted=True),
-    ), hidden=(range(1, 10), range(1, 1025), [1])),
-    goals=(counted("global_load_requests", _ROWS, what="load requests", at_most=64, weight=4,
-                   least={"unique_bytes": 2 * 4 * 2048}),
-           counted("global_store_requests", _ROWS, what="store requests", at_most=64),
-           counted("barriers", _ROWS, exactly=0),
-           counted("shared_conflicts", _ROWS, what="bank conflicts", exactly=0)),
+    subject=Kernels(
+        softmax,
+        (
+            Case("5 rows of 100", (5, 100, 1)),
+            Case("2 rows of 1,024", (2, 1024, 1)),
+            Case("5 rows of 7", (5, 7, 1)),
+            Case("3 rows of numbers up to 200", (3, 40, 200)),
+            Case("3 rows of numbers up to -200", (3, 50, -200)),
+            Case(_ROWS, (8, 256, 1), counted=True),
+        ),
+        hidden=(range(1, 10), range(1, 1025), [1]),
+    ),
+    goals=(
+        counted(
+            "global_load_requests",
+            _ROWS,
+            what="load requests",
+            at_most=64,
+            weight=4,
+            least={"unique_bytes": 2 * 4 * 2048},
+        ),
+        counted("global_store_requests", _ROWS, what="store requests", at_most=64),
+        counted("barriers", _ROWS, exactly=0),
+        counted("shared_conflicts", _ROWS, what="bank conflicts", exactly=0),
+    ),
     mistakes=(
-        Mistake("The four warps of a block have a row each: shared memory needs a place for each number of each row.",
-                lambda attempt: "race" in attempt.findings or ("out of bounds" in attempt.findings
-                                                               and "__shared__" in attempt.wrong)),
-        Mistake("y holds something else now than the loop expects: with exponentials in place of numbers, the last "
-                "loop only divides.",
-                lambda attempt: attempt.wrong.startswith("right") and attempt.source.count("expf(") > 1),
-        Mistake("Two loads per number are left: the loop over the sum and the loop over the quotients use the same "
-                "exponential.",
-                lambda attempt: attempt.count("global_load_requests", _ROWS) == 128),
-        Mistake("The numbers wait in global memory: loads of what a kernel itself has stored to y count, too.",
-                lambda attempt: attempt.count("global_load_requests", _ROWS) > 64
-                and "__shared__" not in attempt.source and "y[i] *" in attempt.source),
+        Mistake(
+            "The four warps of a block have a row each: shared memory needs a place for each number of each row.",
+            lambda attempt: (
+                "race" in attempt.findings
+                or ("out of bounds" in attempt.findings and "__shared__" in attempt.wrong)
+            ),
+        ),
+        Mistake(
+            "y holds something else now than the loop expects: with exponentials in place of numbers, the last "
+            "loop only divides.",
+            lambda attempt: attempt.wrong.startswith("right") and attempt.source.count("expf(") > 1,
+        ),
+        Mistake(
+            "Two loads per number are left: the loop over the sum and the loop over the quotients use the same "
+            "exponential.",
+            lambda attempt: attempt.count("global_load_requests", _ROWS) == 128,
+        ),
+        Mistake(
+            "The numbers wait in global memory: loads of what a kernel itself has stored to y count, too.",
+            lambda attempt: (
+                attempt.count("global_load_requests", _ROWS) > 64
+                and "__shared__" not in attempt.source
+                and "y[i] *" in attempt.source
+            ),
+        ),
     ),
 )

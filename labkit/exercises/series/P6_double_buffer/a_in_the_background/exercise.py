@@ -8,11 +8,15 @@ EXERCISE = Exercise(
     subject=RANKS,
     goals=make_ranks_goals(barriers=2 * 4),
     mistakes=(
-        Mistake("__pipeline_wait_prior(0) waits for all copies that this thread has committed, and for no others: "
-                "first each thread waits, then the barrier tells all of them.",
-                lambda attempt: "race with a copy" in attempt.findings),
-        Mistake("The last tile may have fewer numbers than the block has threads: copy, and compare with, only those "
-                "that exist.",
-                lambda attempt: {"out of bounds", "uninitialized"} & set(attempt.findings)),
+        Mistake(
+            "__pipeline_wait_prior(0) waits for all copies that this thread has committed, and for no others: "
+            "first each thread waits, then the barrier tells all of them.",
+            lambda attempt: "race with a copy" in attempt.findings,
+        ),
+        Mistake(
+            "The last tile may have fewer numbers than the block has threads: copy, and compare with, only those "
+            "that exist.",
+            lambda attempt: {"out of bounds", "uninitialized"} & set(attempt.findings),
+        ),
     ),
 )

@@ -8,15 +8,23 @@ EXERCISE = Exercise(
     subject=RANKS,
     goals=make_ranks_goals(barriers=4 + 1, overlap=True),
     mistakes=(
-        Mistake("A buffer is read while a copy into it is under way: its thread has not waited for it, or the buffer "
-                "is used again too early. In each turn first wait, then the barrier, then the copies of the next tile.",
-                lambda attempt: "race with a copy" in attempt.findings),
-        Mistake("Nothing overlaps: each copy is waited for before the block reads a tile again. Start the copies of "
-                "the next tile before you compare with the present one, and wait for them behind it.",
-                lambda attempt: 0 < attempt.count("barriers", "512 numbers") < 16 * 2 * 4
-                and not attempt.count("overlapped_bytes", "512 numbers")),
-        Mistake("One buffer needs two barriers per tile. With two, the barrier that says that a tile is complete also "
-                "says that nobody reads the one before.",
-                lambda attempt: attempt.count("barriers", "512 numbers") >= 16 * 2 * 4),
+        Mistake(
+            "A buffer is read while a copy into it is under way: its thread has not waited for it, or the buffer "
+            "is used again too early. In each turn first wait, then the barrier, then the copies of the next tile.",
+            lambda attempt: "race with a copy" in attempt.findings,
+        ),
+        Mistake(
+            "Nothing overlaps: each copy is waited for before the block reads a tile again. Start the copies of "
+            "the next tile before you compare with the present one, and wait for them behind it.",
+            lambda attempt: (
+                0 < attempt.count("barriers", "512 numbers") < 16 * 2 * 4
+                and not attempt.count("overlapped_bytes", "512 numbers")
+            ),
+        ),
+        Mistake(
+            "One buffer needs two barriers per tile. With two, the barrier that says that a tile is complete also "
+            "says that nobody reads the one before.",
+            lambda attempt: attempt.count("barriers", "512 numbers") >= 16 * 2 * 4,
+        ),
     ),
 )

@@ -8,7 +8,9 @@ EXERCISE = Exercise(
     subject=make_uneven_rows(with_counter=False),
     goals=make_row_goals(),
     mistakes=(
-        Mistake("Each number costs an atomic addition: let a thread add up its numbers of a row in a register first.",
-                lambda attempt: attempt.count("reduction_requests", "48 rows") > 2 * 48),
+        Mistake(
+            "Each number costs an atomic addition: let a thread add up its numbers of a row in a register first.",
+            lambda attempt: attempt.count("reduction_requests", "48 rows") > 2 * 48,
+        ),
     ),
 )

@@ -6,18 +6,32 @@ from labkit.exercises.practice import make_row_goals, make_uneven_rows
 EXERCISE = Exercise(
     title="From a queue",
     subject=make_uneven_rows(with_counter=True),
-    goals=(*make_row_goals(taken=48 + 4),
-           counted("atomic_requests", "48 rows", what="atomic requests with a result", at_most=48 + 4, weight=3,
-                   least={"atomic_requests": 48}),
-           counted("barriers", "48 rows", per=2, what="barriers of the blocks", at_most=2 * (48 + 4))),
+    goals=(
+        *make_row_goals(taken=48 + 4),
+        counted(
+            "atomic_requests",
+            "48 rows",
+            what="atomic requests with a result",
+            at_most=48 + 4,
+            weight=3,
+            least={"atomic_requests": 48},
+        ),
+        counted("barriers", "48 rows", per=2, what="barriers of the blocks", at_most=2 * (48 + 4)),
+    ),
     mistakes=(
-        Mistake("The rows are dealt out before the launch: here a block takes one with atomicAdd(next, 1) when it is "
-                "free.",
-                lambda attempt: attempt.count("global_load_requests", "48 rows") > 0
-                and not attempt.count("atomic_requests", "48 rows")),
-        Mistake("One thread takes a row for its block, and the others read its number in shared memory. Which barrier "
-                "says that the number is there? Which one says that all threads have used it, before the next number "
-                "comes?",
-                lambda attempt: {"race", "divergent barrier"} & set(attempt.findings)),
+        Mistake(
+            "The rows are dealt out before the launch: here a block takes one with atomicAdd(next, 1) when it is "
+            "free.",
+            lambda attempt: (
+                attempt.count("global_load_requests", "48 rows") > 0
+                and not attempt.count("atomic_requests", "48 rows")
+            ),
+        ),
+        Mistake(
+            "One thread takes a row for its block, and the others read its number in shared memory. Which barrier "
+            "says that the number is there? Which one says that all threads have used it, before the next number "
+            "comes?",
+            lambda attempt: {"race", "divergent barrier"} & set(attempt.findings),
+        ),
     ),
 )
