@@ -23,9 +23,8 @@ if not settings.variable("ENGINE")[1]:
 os.environ.setdefault(
     "LABKIT_CACHE_DIR", str(Path(tempfile.gettempdir()) / f"labkit-tests-{os.getuid()}")
 )
-if (
-    signal.getsignal(signal.SIGINT) is signal.SIG_IGN
-):  # as in a shell's background, and what is started inherits it
+# as in a shell's background, and what is started inherits it
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
@@ -33,7 +32,10 @@ class Buffers(list):
     """Device buffers in the order of their allocation, kept here so that only `free` frees them."""
 
     def all_freed(self):
-        """Return whether each buffer was freed. Free memory would not tell: other processes share a GPU."""
+        """Return whether each buffer was freed.
+
+        Free memory would not tell: other processes share a GPU.
+        """
         for buffer in self:
             with pytest.raises(hostcuda.driver.LogicError):  # a second time
                 buffer.free()

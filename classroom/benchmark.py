@@ -2,15 +2,18 @@
 
     .venv/bin/python classroom/benchmark.py --count 1000
 
-The class hands in solutions (30 of 100), untouched starting code (16), typical wrong answers of the exercises'
-``wrong.toml`` (40), malicious code (8), and files that cannot be graded (6). A share of them, `--same`, is the same
-text for several students; all others differ by a comment. The first run is ended with SIGKILL when half of the results
-are there, and the same command goes on. Then it runs once more, with nothing to grade.
+The class hands in solutions (30 of 100), untouched starting code (16), typical wrong answers of the
+exercises' ``wrong.toml`` (40), malicious code (8), and files that cannot be graded (6). A share of
+them, `--same`, is the same text for several students; all others differ by a comment. The first run
+is ended with SIGKILL when half of the results are there, and the same command goes on. Then it runs
+once more, with nothing to grade.
 
-`--poisoned` grades another class: 90 students hand in one of four texts, and ten hand in texts that exhaust a grader
-without limits, or make it run their own code. All get the right verdict, the ten with its reason, within 1 GB.
+`--poisoned` grades another class: 90 students hand in one of four texts, and ten hand in texts that
+exhaust a grader without limits, or make it run their own code. All get the right verdict, the ten
+with its reason, within 1 GB.
 
-Processor time and memory are those of the grader and of all processes that it starts, sampled five times per second.
+Processor time and memory are those of the grader and of all processes that it starts, sampled five
+times per second.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Hooks of pytest for the tests of all packages: the two suites, and which files take longest.
 
-Each file says to which suite it belongs, and why: ``pytestmark = pytest.mark.core("the judge of every kernel")``.
-``make test`` runs ``-m "not thorough"``: the core files, without the tests in them that are marked thorough.
-``make thorough`` runs ``-m thorough``: all the others. pytest by itself runs both.
+Each file says to which suite it belongs, and why: ``pytestmark = pytest.mark.core("the judge of
+every kernel")``. ``make test`` runs ``-m "not thorough"``: the core files, without the tests in
+them that are marked thorough. ``make thorough`` runs ``-m thorough``: all the others. pytest by
+itself runs both.
 """
 
 import re

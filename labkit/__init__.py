@@ -1,9 +1,9 @@
 """The CUDA convolution lab: optimize the convolutions of a LeNet in CUDA C, and see why each step worked or not.
 
-Everything that a notebook needs is a name of this package; `__init__.pyi` says where each is defined. A name is
-imported when it is first used, so that ``import labkit`` stays light and picks no engine. :mod:`hostcuda` chooses
-the engine (a GPU, or the CPU engine that runs the same ``.cu`` source) when something first runs;
-``HOSTCUDA_ENGINE=cpu`` or ``gpu`` decides for it.
+Everything that a notebook needs is a name of this package; `__init__.pyi` says where each is
+defined. A name is imported when it is first used, so that ``import labkit`` stays light and picks
+no engine. :mod:`hostcuda` chooses the engine (a GPU, or the CPU engine that runs the same ``.cu``
+source) when something first runs; ``HOSTCUDA_ENGINE=cpu`` or ``gpu`` decides for it.
 """
 
 import contextlib

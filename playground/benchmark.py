@@ -2,10 +2,11 @@
 
     make playground && .venv/bin/python playground/benchmark.py [--rounds 2] [04a 05a …]
 
-The page is served from `build/playground`. A figure is the seconds until the result, and in parentheses the seconds of
-processor time that the page and its workers used: on a busy machine, about what a free one would need. It is the best
-of `--rounds`, with the machine's load beside it. Each round has another text, so that everything is compiled. Memory is
-that of the page's process (PSS), sampled four times per second during one session with all exercises.
+The page is served from `build/playground`. A figure is the seconds until the result, and in
+parentheses the seconds of processor time that the page and its workers used: on a busy machine,
+about what a free one would need. It is the best of `--rounds`, with the machine's load beside it.
+Each round has another text, so that everything is compiled. Memory is that of the page's process
+(PSS), sampled four times per second during one session with all exercises.
 """
 
 from __future__ import annotations

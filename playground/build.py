@@ -1,8 +1,8 @@
 """Build the page: its bundle, the exercises, the engine, and the list of files that the service worker keeps.
 
-``python playground/build.py FOLDER`` writes the page to a folder, which is empty or has an earlier page; nothing in it
-is removed. It needs the node modules of two package-lock.json, this folder's and the engine's: `make playground` brings
-them.
+``python playground/build.py FOLDER`` writes the page to a folder, which is empty or has an earlier
+page; nothing in it is removed. It needs the node modules of two package-lock.json, this folder's
+and the engine's: `make playground` brings them.
 """
 
 from __future__ import annotations
@@ -73,7 +73,8 @@ def service(out: Path) -> None:
 
 def listed(out: Path) -> dict:
     """Return the page's exercises by the parts of the series: kernels of parts 1 and 2, and of practice."""
-    # The page lies in a folder of the site, beside those of the notebooks: links in the texts are relative to it.
+    # The page lies in a folder of the site, beside those of the notebooks: links in the texts are
+    # relative to it.
     pages = html.make_pages(map(execute.read, execute.list_notebooks()), out.parent)
     root = execute.folder().parent
     documents = [

@@ -1,9 +1,11 @@
 """lenet86 and networks of its kind on the engine in use: forward, backward, and a step of gradient descent.
 
     x [B,1,H,W] -> convolution, ReLU, max-pool [B,M1,..] -> convolution, ReLU, max-pool [B,M2,..]
-                -> fully connected, ReLU [B,hidden] -> fully connected [B,classes] -> softmax, cross-entropy
+                -> fully connected, ReLU [B,hidden] -> fully connected [B,classes] -> softmax,
+                cross-entropy
 
-The kernels are in cuda_src/training/lenet86.cu. Their first argument here is the number of threads that have work.
+The kernels are in cuda_src/training/lenet86.cu. Their first argument here is the number of threads
+that have work.
 """
 
 import functools
@@ -36,8 +38,8 @@ def count_bands(stage: Stage) -> int:
 class Lenet86(Model):
     """lenet86 in training: with room on the device for the forward and the backward pass of `batch` images.
 
-    The weights are `initial_weights(seed, sizes)`, the momentum is 0. The attributes `momentum` and `gradients` are
-    `Arrays` with the shapes of the weights.
+    The weights are `initial_weights(seed, sizes)`, the momentum is 0. The attributes `momentum` and
+    `gradients` are `Arrays` with the shapes of the weights.
     """
 
     network = "lenet86"
@@ -53,8 +55,8 @@ class Lenet86(Model):
         self.weights = initial_weights(seed, sizes)
         self.momentum.fill(0)
         new = self.memory.new
-        # Of each stage: input, pooled output, and its derivative; winner: the place of the maximum in its window. The
-        # last stage's output is the first fully connected layer's input.
+        # Of each stage: input, pooled output, and its derivative; winner: the place of the maximum
+        # in its window. The last stage's output is the first fully connected layer's input.
         self.x = [new((batch, stage.C, stage.H, stage.W)) for stage in sizes.stages]
         self.y = [*self.x[1:], new((batch, sizes.shapes["fc1"][0]))]
         self.d_y = [new((batch, stage.M, stage.Hp, stage.Wp)) for stage in sizes.stages]
@@ -109,7 +111,10 @@ class Lenet86(Model):
         kernels.fully_connected_sum(B * outputs, self.parts, bias, y, B, outputs, parts, relu)
 
     def backward(self, labels, chosen, B: int) -> None:
-        """Compute `loss` and `gradients` from `scores`. Image b has the label labels[chosen[b]], of int32 arrays."""
+        """Compute `loss` and `gradients` from `scores`.
+
+        Image b has the label labels[chosen[b]], of int32 arrays.
+        """
         kernels = self.kernels[0]
         kernels.softmax_cross_entropy(
             B, self.scores, labels, chosen, self.loss, self.d_scores, B, self.sizes.classes
@@ -185,7 +190,8 @@ class Lenet86(Model):
 @functools.cache
 def _compile_kernels(C: int, K: int, window: int, across: int) -> CompiledKernels:
     """Compile the kernels once per process and convolution; `across` is `count_windows`."""
-    # Types of the kernels' arguments, as PyCUDA's `Function.prepare` takes them: P a pointer, i an int, f a float.
+    # Types of the kernels' arguments, as PyCUDA's `Function.prepare` takes them: P a pointer, i an
+    # int, f a float.
     return CompiledKernels(
         "training/lenet86.cu",
         f"-DFIXED_C={C}",

@@ -1,8 +1,9 @@
 """The CPU engine's counts against Nsight Compute's, kernel by kernel, in data/counters.md.
 
-The kernels are those of `recording.jobs`. ncu's counters are recorded on a GPU, in data/counters/exact/. nvcc
-joins neighbouring accesses, so that some counters of shared memory have to differ: the loads and stores in its machine
-code, recorded in data/counters/instructions/, say which, why, and by how much.
+The kernels are those of `recording.jobs`. ncu's counters are recorded on a GPU, in
+data/counters/exact/. nvcc joins neighbouring accesses, so that some counters of shared memory have
+to differ: the loads and stores in its machine code, recorded in data/counters/instructions/, say
+which, why, and by how much.
 """
 
 import time
@@ -38,11 +39,13 @@ ARCH = "sm_90"  # the architecture of the device whose counters are recorded
 INSTRUCTIONS = data_dir() / "counters" / "instructions" / f"{ARCH}.csv"
 REPORT = data_dir() / "counters.md"
 ALLOWED = 0.01  # the largest error of a count that agrees
-PREDICTED = 0.05  # likewise, of what the machine code predicts: a loop's last round may differ from the others
+# likewise, of what the machine code predicts: a loop's last round may differ from the others
+PREDICTED = 0.05
 SHOWN = ["program", "shape", "kernel"]
 KEYS = ["program", "shape", "source", "kernel"]
-# The wavefronts that the addresses of shared accesses need: ncu counts them per instruction. The pipe adds others,
-# whose number changes from run to run; they are in `COUNTED`'s wavefronts and in its conflicts.
+# The wavefronts that the addresses of shared accesses need: ncu counts them per instruction. The
+# pipe adds others, whose number changes from run to run; they are in `COUNTED`'s wavefronts and in
+# its conflicts.
 _NEEDED = "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_{}.sum"
 NEEDED = {"load": (_NEEDED.format("ld"), _NEEDED.format("ldsm")), "store": (_NEEDED.format("st"),)}
 MATRIX_LOADS = MEASURED["matrix_load_instructions"]
@@ -52,8 +55,8 @@ METRICS = [
     *(metric for metrics in NEEDED.values() for metric in metrics),
 ]
 NO_LANE = "executed also by warps without an active lane"
-# The least wavefronts of a warp's instruction, by bytes per lane: the number if all lanes read the same words. If half
-# of the lanes take no part, one wavefront is enough.
+# The least wavefronts of a warp's instruction, by bytes per lane: the number if all lanes read the
+# same words. If half of the lanes take no part, one wavefront is enough.
 LEAST = {1: 1, 2: 1, 4: 1, 8: 1, 16: 2}
 GROUPS = {
     "Global memory": ("global",),
@@ -62,24 +65,25 @@ GROUPS = {
 }
 
 
-# ------------------------------------------------------------------------------------------------------- counting
+# ----------------------------------------------------------------------------------------- counting
 def count_on_gpu(counted_jobs: Sequence[jobs.Job]) -> pd.DataFrame:
     """Count with Nsight Compute (ncu); return a row per launch: KEYS, and the counters by their names in COUNTED."""
     launches = count_launches(counted_jobs, METRICS)
-    rows = pd.DataFrame(
-        [row for *_, row in launches]
-    )  # of (job, what it returned, counters by ncu's names)
+    # of (job, what it returned, counters by ncu's names)
+    rows = pd.DataFrame([row for *_, row in launches])
     table = _label_rows([job for job, *_ in launches], rows)
-    table["shared_load_instructions"] += rows[
-        MATRIX_LOADS
-    ]  # the engine counts LDSM among the loads
+    # the engine counts LDSM among the loads
+    table["shared_load_instructions"] += rows[MATRIX_LOADS]
     for op, metrics in NEEDED.items():
         table[f"shared_{op}_needed"] = rows[list(metrics)].sum(axis=1)
     return table
 
 
 def count_on_cpu(counted_jobs: Sequence[jobs.Job]) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Count on the CPU engine; return a table as `count_on_gpu` does, and `Profile.sites`. LabError if that fails."""
+    """Count on the CPU engine; return a table as `count_on_gpu` does, and `Profile.sites`.
+
+    LabError if that fails.
+    """
     with jobs.write_program(counted_jobs) as (command, find_owners):
         counted = watch(command, "cpu", nvcc=False)
         if counted.ended.problem:
@@ -92,7 +96,8 @@ def count_on_cpu(counted_jobs: Sequence[jobs.Job]) -> tuple[pd.DataFrame, pd.Dat
 def _label_rows(owners: list[jobs.Job], rows: pd.DataFrame) -> pd.DataFrame:
     """Return a row per launch: the KEYS of its job and kernel, and its counters, renamed.
 
-    `rows` has them under ncu's names, as the engine's `Profile.table` has, too: COUNTED maps "global_sectors" to one.
+    `rows` has them under ncu's names, as the engine's `Profile.table` has, too: COUNTED maps
+    "global_sectors" to one.
     """
     table = pd.DataFrame([(job.program, job.shape, job.source) for job in owners], columns=KEYS[:3])
     return table.assign(
@@ -123,13 +128,11 @@ def record_counters(wanted_jobs: Iterable[jobs.Job]) -> None:
     start = time.perf_counter()
     jobs.compile_all(wanted_jobs)
     print(f"{len(wanted_jobs)} jobs compiled, {time.perf_counter() - start:.0f} s", flush=True)
-    for group, members in groupby(
-        wanted_jobs, lambda job: job.group
-    ):  # `jobs.every` has them side by side
+    # `jobs.every` has them side by side
+    for group, members in groupby(wanted_jobs, lambda job: job.group):
         table = count_on_gpu(list(members))
-        record_evidence(
-            table, EXACT, by=KEYS[:2]
-        )  # replaces those of the program and shape, of any source
+        # replaces those of the program and shape, of any source
+        record_evidence(table, EXACT, by=KEYS[:2])
         print(
             f"{group}: {len(table)} launches counted, {time.perf_counter() - start:.0f} s",
             flush=True,
@@ -179,11 +182,12 @@ def record_instructions() -> Path:
     )
 
 
-# --------------------------------------------------------------------------------------------------- the comparison
+# ----------------------------------------------------------------------------------- the comparison
 def separate_extra_wavefronts(theirs: pd.DataFrame) -> pd.DataFrame:
     """Return ncu's table, in which wavefronts of shared memory that no address needs have columns of their own.
 
-    These are shared_load_added and shared_store_added. They are subtracted from the wavefronts and the conflicts.
+    These are shared_load_added and shared_store_added. They are subtracted from the wavefronts and
+    the conflicts.
     """
     table = theirs.copy()
     for op in NEEDED:
@@ -197,9 +201,9 @@ def separate_extra_wavefronts(theirs: pd.DataFrame) -> pd.DataFrame:
 def compare_tables(ours: pd.DataFrame, theirs: pd.DataFrame) -> pd.DataFrame:
     """Return a row per launch and counter of the engine's and ncu's tables, except for counters that are 0 in both.
 
-    The columns: launch (its number), program, shape, source, kernel, counter, counted, ncu, error (relative; infinite
-    where ncu counts none). `attrs["left_out"]` names the programs that were not recorded with the source they have now.
-    Raises LabError if that is true of all.
+    The columns: launch (its number), program, shape, source, kernel, counter, counted, ncu, error
+    (relative; infinite where ncu counts none). `attrs["left_out"]` names the programs that were not
+    recorded with the source they have now. Raises LabError if that is true of all.
     """
     # The n-th launch of a kernel by a job is compared with the n-th.
     ours, theirs = (table.assign(nth=table.groupby(KEYS).cumcount()) for table in (ours, theirs))
@@ -228,9 +232,10 @@ def compare_tables(ours: pd.DataFrame, theirs: pd.DataFrame) -> pd.DataFrame:
 class Code:
     """The instructions that nvcc made of each launch's shared accesses, line by line, beside the engine's counts.
 
-    nvcc joins a lane's neighbouring accesses into one of 8 or 16 bytes. Where a line's n instructions move b bytes per
-    lane together, each byte that the line moves takes n / b instructions, however often the line runs. `sites` is the
-    engine's `Profile.sites`; `instructions` are those that `record_instructions` wrote.
+    nvcc joins a lane's neighbouring accesses into one of 8 or 16 bytes. Where a line's n
+    instructions move b bytes per lane together, each byte that the line moves takes n / b
+    instructions, however often the line runs. `sites` is the engine's `Profile.sites`;
+    `instructions` are those that `record_instructions` wrote.
     """
 
     def __init__(self, sites: pd.DataFrame, instructions: pd.DataFrame):
@@ -241,8 +246,9 @@ class Code:
     def list_lines(self, launch: int, keys: list[str], op: str) -> list[dict]:
         """Return a dict per line of a launch that loads ("ld") or stores ("st"); `keys` are the values of KEYS.
 
-        line: its number. requests, wavefronts: the engine's counts. sizes: of the accesses as written [bytes].
-        as_written: nvcc left them so. made: nvcc's instructions, a table with the times that each is executed.
+        line: its number. requests, wavefronts: the engine's counts. sizes: of the accesses as
+        written [bytes]. as_written: nvcc left them so. made: nvcc's instructions, a table with the
+        times that each is executed.
         """
         sites = self.sites[(self.sites["launch"] == launch) & (self.sites["op"] == op)]
         code = self.code[(self.code[KEYS] == keys).all(axis=1) & (self.code["op"] == op)]
@@ -270,8 +276,9 @@ class Code:
     def explain(self, row) -> dict:
         """Explain a row of `compare_tables` with as_written (bool), expected and why.
 
-        as_written: nvcc left the accesses as they are written. expected: the count that follows from nvcc's accesses
-        (the least, for wavefronts; NaN if none follows). why: the reason of the difference, or "" if there is none.
+        as_written: nvcc left the accesses as they are written. expected: the count that follows
+        from nvcc's accesses (the least, for wavefronts; NaN if none follows). why: the reason of
+        the difference, or "" if there is none.
         """
         _, op, unit = row.counter.split("_")  # "shared_load_wavefronts"; or instructions, conflicts
         lines = self.list_lines(
@@ -279,11 +286,12 @@ class Code:
         )
         joined = [line for line in lines if not line["as_written"]]
         predicated = [line for line in lines if line["made"]["predicated"].any()]
-        if any(
-            line["made"].empty for line in lines
-        ):  # no machine code at one of the lines: nothing follows
+        # no machine code at one of the lines: nothing follows
+        if any(line["made"].empty for line in lines):
             return {"as_written": False, "expected": np.nan, "why": ""}
-        if not joined:  # the counts should agree, but ncu also counts warps that execute a predicated instruction idly
+        # the counts should agree, but ncu also counts warps that execute a predicated instruction
+        # idly
+        if not joined:
             surplus = predicated and unit != "conflicts" and row.ncu > row.counted * (1 + ALLOWED)
             why = f"{_list_instructions(predicated)} {NO_LANE}" if surplus else ""
             return {"as_written": not why, "expected": np.nan, "why": why}
@@ -337,7 +345,8 @@ def explain_rows(table: pd.DataFrame, code: Code) -> pd.DataFrame:
         zip(zip(explained["launch"], explained["counter"], strict=True), surplus, strict=True)
     )
     for row in explained[explained["error"] > ALLOWED].itertuples():
-        # An instruction without an active lane adds one wavefront at most: more have another reason, which is unknown.
+        # An instruction without an active lane adds one wavefront at most: more have another
+        # reason, which is unknown.
         if row.why.endswith(NO_LANE) and row.counter.endswith("wavefronts"):
             instructions = surplus_by_counter.get(
                 (row.launch, row.counter.replace("wavefronts", "instructions")), 0
@@ -359,7 +368,7 @@ def _list_instructions(lines: list[dict]) -> str:
     return "; ".join(texts)
 
 
-# ------------------------------------------------------------------------------------------------------- the report
+# --------------------------------------------------------------------------------------- the report
 def write_report(table: pd.DataFrame, theirs: pd.DataFrame, compiler: str) -> dict[str, str]:
     """Return the texts of data/counters.md in Markdown, by the names of their markers.
 
@@ -444,9 +453,8 @@ def _format_counts(table: pd.DataFrame) -> str:
                 row.counter: f"{row.counted:,.0f}" + (f" / {row.ncu:,.0f}" if row.error else "")
                 for row in launch.itertuples()
             }
-            lines.append(
-                [*launch[SHOWN].iloc[0], *(cells.get(name, "0") for name in names)]
-            )  # both 0: no row
+            # both 0: no row
+            lines.append([*launch[SHOWN].iloc[0], *(cells.get(name, "0") for name in names)])
         text += (
             f"\n### {title}\n\n{_format_table([*SHOWN, *heads], '---' + 'r' * len(heads), lines)}"
         )
@@ -492,8 +500,8 @@ def compare_counters(
 ) -> None:
     """Compare counters with those of ncu: data/counters.md.
 
-    The comparison of some rungs alone, or of "practice", is printed. With --missing or --instructions only
-    data/counters/exact/ or data/counters/instructions/ is written.
+    The comparison of some rungs alone, or of "practice", is printed. With --missing or
+    --instructions only data/counters/exact/ or data/counters/instructions/ is written.
     """
     groups = {name if name == "practice" else choose_rungs([name])[0].label for name in rungs or ()}
     several = [job for job in jobs.every() if not rungs or job.group in groups]
@@ -510,9 +518,8 @@ def compare_counters(
     theirs, code = separate_extra_wavefronts(store.read(path)), store.read(INSTRUCTIONS)
     ours, sites = count_on_cpu(several)
     theirs = theirs[theirs["program"].isin(ours["program"])]
-    table = explain_rows(
-        compare_tables(ours, theirs), Code(sites, code)
-    )  # code: rows of `record_instructions`
+    # code: rows of `record_instructions`
+    table = explain_rows(compare_tables(ours, theirs), Code(sites, code))
     for name, text in write_report(table, theirs, code["compiler"].iloc[0]).items():
         print(
             text

@@ -28,7 +28,9 @@ PLANTED = PACKAGE.parent / "engine" / "tests" / "check" / "corpus" / "planted.py
 RECORDED = data_dir() / "findings"
 REPORT = data_dir().parent / "engine" / "docs" / "findings.md"
 LAB = "all kernels of the lab"  # a row beside those of the bugs
-PARTS = 12  # of the lab's kernels on a GPU, each in its own process: compute-sanitizer takes minutes for all in one
+# of the lab's kernels on a GPU, each in its own process: compute-sanitizer takes minutes for all in
+# one
+PARTS = 12
 
 
 @functools.cache
@@ -117,9 +119,8 @@ def _summarize(table: pd.DataFrame) -> str:
     corpus = table.loc[[bug.kernel for bug in load_bugs()]]
     lab = "not recorded"
     if LAB in table.index:
-        recorded_sources = set(
-            table.loc[LAB, "sources"].split()
-        )  # the digests that `check_kernels` joins
+        # the digests that `check_kernels` joins
+        recorded_sources = set(table.loc[LAB, "sources"].split())
         later = dict.fromkeys(
             job.program.split(",")[0] for job in jobs.every() if job.source not in recorded_sources
         )
@@ -136,7 +137,8 @@ def compare_sanitizers(
 ) -> None:
     """Compare two sanitizers: engine/docs/findings.md.
 
-    With --record only data/findings/ is written: those of the bugs, then those of the lab's kernels.
+    With --record only data/findings/ is written: those of the bugs, then those of the lab's
+    kernels.
     """
     if record:
         for name, find in (("bugs", check_bugs), ("kernels", check_kernels)):

@@ -1,6 +1,7 @@
 """Nsight Compute's counters of the ladder's kernels, for data/counters/.
 
-Every rung on 1000 images of lenet86; 03, 04, 10, 11 and the steps warpgroups also on lenet72; 07 with its unrolling.
+Every rung on 1000 images of lenet86; 03, 04, 10, 11 and the steps warpgroups also on lenet72; 07
+with its unrolling.
 """
 
 import time
@@ -34,8 +35,8 @@ BOTH = ("registers", "tiling")  # on both networks: tiling gains on one and lose
 def list_jobs(rung: Rung) -> list[jobs.Job]:
     """Return jobs for a rung's variants, libraries excluded, on their layers, with one launch's images at most.
 
-    The layers are those of lenet86; for the rungs BOTH and steps "warpgroups" those of lenet72, too. A job computes
-    BATCH images, or as many as one launch of the rung takes.
+    The layers are those of lenet86; for the rungs BOTH and steps "warpgroups" those of lenet72,
+    too. A job computes BATCH images, or as many as one launch of the rung takes.
     """
     both = (rung.label, f"{rung.label}, warpgroups") if "warpgroups" in rung.steps else ()
     listed = []
@@ -68,7 +69,8 @@ def list_unrolled(rung: Rung) -> list[jobs.Job]:
 def run_ncu(command: Sequence[str], metrics: Iterable[str]) -> list[dict]:
     """Return a dict per launch of a program: kernel, and ncu's counters by their metric names.
 
-    ncu repeats each kernel, empties the caches and leaves the clocks alone. Raises LabError if it cannot profile.
+    ncu repeats each kernel, empties the caches and leaves the clocks alone. Raises LabError if it
+    cannot profile.
     """
     with temporary.folder() as folder:
         log = folder / "ncu.csv"
@@ -95,9 +97,8 @@ def profile_rung(rung: Rung) -> pd.DataFrame:
     """Return a row per variant, layer and kernel of a rung: rung, label, layer, batch, kernel, and ncu's counters."""
     rows = {}
     for listed, metrics in ((list_jobs(rung), METRICS), (list_unrolled(rung), FETCHING)):
-        for job, result, row in (
-            count_launches(listed, metrics) if listed else ()
-        ):  # result: of `Job.run`
+        # result: of `Job.run`
+        for job, result, row in count_launches(listed, metrics) if listed else ():
             columns = {
                 "rung": rung.number,
                 "label": job.program,

@@ -1,9 +1,10 @@
 """cuDNN on the layers of lenet86 and lenet72, measured through PyTorch, for data/cudnn/.
 
-Each convolution is measured in three modes (fp32 without TF32; tf32, which PyTorch allows by default for convolutions;
-fp16) and in two layouts of x, k and y (NCHW; NHWC, which PyTorch calls channels-last). cuDNN's autotuner
-(`torch.backends.cudnn.benchmark`) chooses an algorithm at the first call. The result is compared with the reference;
-TF32 exceeds the limit of fp32. After a warm-up each run is timed between two events, with an empty L2 cache.
+Each convolution is measured in three modes (fp32 without TF32; tf32, which PyTorch allows by
+default for convolutions; fp16) and in two layouts of x, k and y (NCHW; NHWC, which PyTorch calls
+channels-last). cuDNN's autotuner (`torch.backends.cudnn.benchmark`) chooses an algorithm at the
+first call. The result is compared with the reference; TF32 exceeds the limit of fp32. After a
+warm-up each run is timed between two events, with an empty L2 cache.
 """
 
 import time
@@ -33,8 +34,8 @@ CHECKED_IMAGES = 4
 def measure_case(torch, layer: Layer, x: np.ndarray, k: np.ndarray, mode: str, layout: str) -> dict:
     """Check and time cuDNN's convolution of x [B, C, H, W] and k [M, C, K, K]; return a row of the table as a dict.
 
-    `mode` is a key of `MODES`, `layout` one of `LAYOUTS`. Sets PyTorch's options of cuDNN. Raises LabError if the
-    result is wrong, or less exact than the mode allows.
+    `mode` is a key of `MODES`, `layout` one of `LAYOUTS`. Sets PyTorch's options of cuDNN. Raises
+    LabError if the result is wrong, or less exact than the mode allows.
     """
     torch.backends.cudnn.benchmark = True
     torch.backends.cudnn.allow_tf32 = mode == "tf32"

@@ -1,8 +1,9 @@
 """The GPU in use as an entry of data/devices.toml: what its driver reports, and the rates of copies and products on it.
 
-Copies are those of the driver: within the device, and to and from the host, in page-locked and in ordinary memory.
-Matrix products are PyTorch's, where it is installed. The reference rates are a copy's bandwidth, and nine tenths of the
-theoretical FP32 rate, as of the H200. The link's theoretical rate, `link_gb_s`, is added by hand.
+Copies are those of the driver: within the device, and to and from the host, in page-locked and in
+ordinary memory. Matrix products are PyTorch's, where it is installed. The reference rates are a
+copy's bandwidth, and nine tenths of the theoretical FP32 rate, as of the H200. The link's
+theoretical rate, `link_gb_s`, is added by hand.
 """
 
 from collections.abc import Callable
@@ -37,9 +38,10 @@ def measure_copies(size: int = BYTES) -> dict[str, float]:
     driver, rates = hostcuda.driver, {}
     with Buffers() as memory:
         a, b = memory.new((size,), np.uint8), memory.new((size,), np.uint8)
+        # read, written
         rates["copy_tb_s"] = (
             2 * size / _measure_best_s(lambda: driver.memcpy_dtod(a, b, size)) / 1e12
-        )  # read, written
+        )
         rates["write_tb_s"] = (
             size / _measure_best_s(lambda: driver.memset_d32(a, 0, size // 4)) / 1e12
         )
@@ -107,9 +109,10 @@ def device(dry: Dry = False, out: Folder = None) -> None:
         )
     get, kind = hostcuda.driver.Context.get_device().get_attribute, hostcuda.driver.device_attribute
     rates = measure_copies() | measure_products()
+    # from kHz
     text = write_entry(
         here, rates, get(kind.MEMORY_CLOCK_RATE) * 1e3, get(kind.GLOBAL_MEMORY_BUS_WIDTH)
-    )  # from kHz
+    )
     print(text.strip())
     if not dry:
         path = Path(out or data_dir()) / "devices.toml"

@@ -1,7 +1,8 @@
 """Times of kernels that the estimates were not fitted to, for data/estimates/: edits of the rungs, and whole programs.
 
-`edits/edits.csv` has a row per edit: its file, the rung that it replaces, its options, its layers, and its idea.
-`programs/` has programs that are not convolutions; each checks its result and prints its time.
+`edits/edits.csv` has a row per edit: its file, the rung that it replaces, its options, its layers,
+and its idea. `programs/` has programs that are not convolutions; each checks its result and prints
+its time.
 """
 
 import functools
@@ -41,7 +42,8 @@ KEPT = [
     "repeat",
 ]
 PATIENCE_S = 300  # the longest time of a program
-# Sizes of the programs, or of those that begin with this name: so small that the CPU engine counts them in seconds.
+# Sizes of the programs, or of those that begin with this name: so small that the CPU engine counts
+# them in seconds.
 SIZES = {
     "sgemm": 512,
     "transpose": 4096,
@@ -71,7 +73,10 @@ class Edit(NamedTuple):
 
 
 def read_edits(folder: Path = EDITS) -> list[Edit]:
-    """Return the edits of `edits.csv` in its order. An edit whose row names no layers is for both layers of lenet86."""
+    """Return the edits of `edits.csv` in its order.
+
+    An edit whose row names no layers is for both layers of lenet86.
+    """
     edits_read = []
     for row in store.read_as_stored(folder / "edits.csv", keep_default_na=False).itertuples():
         options = tables.as_options(row.options)
@@ -110,7 +115,8 @@ def run_program(path: Path, engine: str, *arguments: str) -> dict[str, str | int
 def time_edits(batch: int, repeat: int | None) -> pd.DataFrame:
     """Check the edits and the rungs they begin from, and measure them side by side, layer by layer.
 
-    Returns a row per kernel and layer, with the columns KEPT of `bench`. What fails is printed and left out.
+    Returns a row per kernel and layer, with the columns KEPT of `bench`. What fails is printed and
+    left out.
     """
     shapes: dict[Variant, dict[Layer, None]] = {}  # the layers of each kernel, in order
     for edit in read_edits():
@@ -156,7 +162,8 @@ def edits(
 ) -> None:
     """Time what no estimate has seen: data/estimates/.
 
-    These are edits of the rungs, beside the rungs with the same options, and programs that are no convolutions.
+    These are edits of the rungs, beside the rungs with the same options, and programs that are no
+    convolutions.
     """
     require_gpu("edits are timed on a GPU, and nothing was written")
     for name, key in (
@@ -170,7 +177,6 @@ def edits(
                 (folder or data_dir() / "estimates") / f"{name}.csv",
                 stamp(store.remove_numbers(table)),
             )
-            read = functools.partial(
-                store.read_as_stored, dtype={"code": str}
-            )  # a digest may be all digits
+            # a digest may be all digits
+            read = functools.partial(store.read_as_stored, dtype={"code": str})
             print(f"kept in {merge_rows(path, rows, ['device', *key], read=read)}", flush=True)

@@ -1,11 +1,12 @@
 """Estimated times against recorded ones: the fit of `hostcuda/estimate/cards.toml`, and docs/estimates.md.
 
-``python -m recording estimates --collect`` counts every recorded variant of 01 to 09 and a sample of the swept sizes
-of 07 on the CPU engine, and reads nvcc's machine code; no GPU is needed. ``--unseen`` does so for the edits and the
-programs of `recording.edits`. What they find is in data/estimates/, a row per launch: the fit and the page take
-seconds. ``--fit`` fits the card's rates to the recorded times of the rungs, and the intervals to what the rates were
-not fitted to: the edits, the programs, and each rung, left out in turn and predicted with rates fitted to the others.
-The swept sizes, the other batches, and rungs 10 and 11 take no part in any fit.
+``python -m recording estimates --collect`` counts every recorded variant of 01 to 09 and a sample
+of the swept sizes of 07 on the CPU engine, and reads nvcc's machine code; no GPU is needed.
+``--unseen`` does so for the edits and the programs of `recording.edits`. What they find is in
+data/estimates/, a row per launch: the fit and the page take seconds. ``--fit`` fits the card's
+rates to the recorded times of the rungs, and the intervals to what the rates were not fitted to:
+the edits, the programs, and each rung, left out in turn and predicted with rates fitted to the
+others. The swept sizes, the other batches, and rungs 10 and 11 take no part in any fit.
 """
 
 import dataclasses
@@ -48,7 +49,8 @@ RUNGS = range(1, 10)  # 10 and 11 use tensor cores in ways that the model does n
 DEVICE = "NVIDIA H200"
 COUNTED = 2  # images per launch that is counted
 SWEPT, SWEPT_BATCH = 45, 1000  # sizes of 07 per layer
-# The rates to fit, with first guesses; the others were measured one by one, see the comments in cards.toml.
+# The rates to fit, with first guesses; the others were measured one by one, see the comments in
+# cards.toml.
 FITTED = {
     "fine": {
         "l2_write_tb_s": 4.0,
@@ -61,12 +63,12 @@ FITTED = {
     "coarse": {"memory_instructions": 0.25, "integer": 0.5, "branches": 4.0, "divisions": 20.0},
 }
 _FAR = math.log(1.1)  # pairs whose times are closer are not ordered
-# A unit has an interval if kernels that it limits, and that took part in no fit, were predicted: at least so many
-# kernels, and nine of ten cases to within this factor.
+# A unit has an interval if kernels that it limits, and that took part in no fit, were predicted: at
+# least so many kernels, and nine of ten cases to within this factor.
 LEAST_KERNELS, MOST_OFF = 3, 1.5
 
 
-# ------------------------------------------------------------------------------------------------------- counting
+# ----------------------------------------------------------------------------------------- counting
 def map_variants() -> dict[str, Variant]:
     """Map the labels in data/results, such as "tiling, tile=32", to the variants and exercises' solutions of RUNGS."""
     every = [
@@ -99,7 +101,8 @@ def read_swept() -> pd.DataFrame:
 def collect_work(pairs: Iterable[tuple[Variant, Layer]]) -> pd.DataFrame:
     """Count variants on layers with `COUNTED` images; return the work of each launch, a row per launch.
 
-    The columns: label, rung, layer, options, and what `hostcuda.estimate` counts. EngineError without nvcc or nvdisasm.
+    The columns: label, rung, layer, options, and what `hostcuda.estimate` counts. EngineError
+    without nvcc or nvdisasm.
     """
 
     def count_work(pair: tuple[Variant, Layer]) -> list[dict]:
@@ -151,7 +154,7 @@ def read(name: str) -> pd.DataFrame:
     )
 
 
-# ------------------------------------------------------------------------------------------------------- comparing
+# ---------------------------------------------------------------------------------------- comparing
 @dataclasses.dataclass
 class Case:
     """A variant on a layer, with the time that was recorded and the work of each kernel for that batch.
@@ -253,8 +256,9 @@ def _adapt_card(case: Case, card: Card) -> Card:
 def predict(cases: Sequence[Case], kind: str, card: Card) -> pd.DataFrame:
     """Return the estimates: a row per case, also where `why_not` would withhold the time.
 
-    `kind` is "fine" or "coarse". The columns: label, rung, layer, device, op_ms, estimate, low, high (an interval, or
-    NaN), unit (the busiest of the longest kernel), unlike (those predicted well: why, or ""; False if coarse), why_not.
+    `kind` is "fine" or "coarse". The columns: label, rung, layer, device, op_ms, estimate, low,
+    high (an interval, or NaN), unit (the busiest of the longest kernel), unlike (those predicted
+    well: why, or ""; False if coarse), why_not.
     """
     rows = []
     for case in cases:
@@ -307,8 +311,9 @@ def predict(cases: Sequence[Case], kind: str, card: Card) -> pd.DataFrame:
 def find_intervals(held_out: pd.DataFrame, unseen: pd.DataFrame) -> dict[str, tuple[float, float]]:
     """Map each busiest unit to the interval, (low, high), of nine of ten quotients of recorded and estimated time.
 
-    Both tables are those of `predict`: the rungs, each left out of the fit, and what took part in no fit. The interval
-    holds nine of ten of each. A unit has none if too few kernels were predicted, or too badly.
+    Both tables are those of `predict`: the rungs, each left out of the fit, and what took part in
+    no fit. The interval holds nine of ten of each. A unit has none if too few kernels were
+    predicted, or too badly.
     """
     intervals = {}
     for unit, rows in unseen[unseen.unlike == ""].groupby("unit"):
@@ -377,9 +382,9 @@ def predict_held_out(cases: Sequence[Case], kind: str, start: Card) -> pd.DataFr
     return pd.concat(predictions, ignore_index=True)
 
 
-# ------------------------------------------------------------------------------------------------------- the page
-# Each unit's metric in Nsight Compute that tells how busy it is, and the percentage that the unit reaches when nothing
-# else limits it.
+# ----------------------------------------------------------------------------------------- the page
+# Each unit's metric in Nsight Compute that tells how busy it is, and the percentage that the unit
+# reaches when nothing else limits it.
 _BUSY = {
     "instruction issue": ("smsp__issue_active.avg.pct_of_peak_sustained_active", 88),
     "L1 data pipe": ("l1tex__data_pipe_lsu_wavefronts.avg.pct_of_peak_sustained_elapsed", 95),
@@ -422,8 +427,8 @@ def describe_limiters(cases: Sequence[Case], card: Card) -> str:
     )
 
 
-# An exercise's solution is compared with the kernel that it starts from: how its label ends -> that kernel, if it is
-# not its rung's own.
+# An exercise's solution is compared with the kernel that it starts from: how its label ends -> that
+# kernel, if it is not its rung's own.
 _STARTS = {"b_together.cu": "tiling, weights", "a_turned.cu, block=8x8": "baseline"}
 
 
@@ -466,7 +471,8 @@ def _format_errors(errors: pd.Series, between: str) -> str:
 def _format_row(name: str, table: pd.DataFrame) -> str:
     """Return a row in Markdown, under `_HEAD`, with the scores of a table of `predict`.
 
-    Pairs are of one layer, or of one rung on one layer. Those whose recorded times are within 10 % are left out.
+    Pairs are of one layer, or of one rung on one layer. Those whose recorded times are within 10 %
+    are left out.
     """
     shares = []
     for keys in (["layer"], ["layer", "rung"]):

@@ -1,6 +1,7 @@
 """Experiments with one thing to vary each, for data/experiments/: what a reader meets who measures by hand.
 
-Each function returns rows for the table: experiment, kernel, x (what was varied), ms (a median of times), rate, series.
+Each function returns rows for the table: experiment, kernel, x (what was varied), ms (a median of
+times), rate, series.
 """
 
 import time
@@ -28,7 +29,8 @@ SHARED_BYTES = 120 << 10  # of a block: two of them do not fit into a multiproce
 def measure_waves(module, multiprocessors: int, most: int = 5, times: int = 20_000) -> list[dict]:
     """Measure a kernel by its blocks (x): up to `most` per multiprocessor, one of them resident at a time.
 
-    `module` is experiments.cu, compiled. `times` is the length of the kernel's loop. SHARED_BYTES keeps others out.
+    `module` is experiments.cu, compiled. `times` is the length of the kernel's loop. SHARED_BYTES
+    keeps others out.
     """
     compute, threads = module.get_function("compute").prepare("Pi"), 256
     compute.set_attribute(
@@ -65,21 +67,22 @@ def measure_latency(
 ) -> list[dict]:
     """Measure loads per microsecond (rate) by the warps per multiprocessor (x); a lane has a chain of dependent loads.
 
-    The chains are `times` loads long, in an array of as many int32 as `places`. `module` is experiments.cu, compiled.
+    The chains are `times` loads long, in an array of as many int32 as `places`. `module` is
+    experiments.cu, compiled.
     """
     chase, rows = module.get_function("chase").prepare("PPi"), []
     order = np.random.default_rng(0).permutation(places).astype(np.int32)
     following = np.empty_like(order)
     following[order] = np.roll(order, -1)  # one cycle through all places
     with Buffers() as memory:
+        # threads that a multiprocessor holds
         chain, y = (
             memory.copy_in(following),
             memory.new(2048 * multiprocessors),
-        )  # threads that a multiprocessor holds
+        )
         for warps in (1, 2, 4, 8, 16, 24, 32, 48, 64):
-            blocks, threads = (
-                (2, 16 * warps) if warps > 32 else (1, 32 * warps)
-            )  # a block has 32 warps at most
+            # a block has 32 warps at most
+            blocks, threads = (2, 16 * warps) if warps > 32 else (1, 32 * warps)
             grid = (blocks * multiprocessors, 1)
             ms = [
                 time_run(
@@ -106,8 +109,8 @@ def measure_clock(
 ) -> list[dict]:
     """Measure a kernel's time and the clock (rate, MHz) on an idle GPU, by the time since the first launch (x, ms).
 
-    A row per that many launches, for about `for_ms` in all. After them experiments.cu (`module`) counts cycles for
-    `spin_ns`.
+    A row per that many launches, for about `for_ms` in all. After them experiments.cu (`module`)
+    counts cycles for `spin_ns`.
     """
     clocks = module.get_function("clocks").prepare("Pii")
     with Buffers() as memory, kernel.plan(LENET86[1], BATCH) as plan:
@@ -124,9 +127,8 @@ def measure_clock(
             end.record()
             clocks.prepared_call((1, 1), (1, 1, 1), int(cycles), slot, spin_ns)
         hostcuda.driver.Context.synchronize()
-        counted = memory.copy_out(
-            cycles, (slots, 2), np.int64
-        )  # of each slot: cycles, and nanoseconds that they took
+        # of each slot: cycles, and nanoseconds that they took
+        counted = memory.copy_out(cycles, (slots, 2), np.int64)
         return [
             {
                 "experiment": "clock",

@@ -8,7 +8,10 @@ from labkit.spec.devices import Device
 
 
 def require_gpu(rule: str) -> Device:
-    """Return the device in use. Raises LabError if it is no GPU: `rule`, "streams are recorded on a GPU", and why."""
+    """Return the device in use.
+
+    Raises LabError if it is no GPU: `rule`, "streams are recorded on a GPU", and why.
+    """
     here = devices.device()
     if here.engine != "gpu":
         raise LabError(f"{rule}; the engine here is the CPU's ({here.name})")

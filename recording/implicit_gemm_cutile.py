@@ -1,7 +1,7 @@
 """The convolution as an implicit matrix product in cuTile: what recording.opponents measures beside the ladder.
 
-A block computes a tile of pixels by all maps, as implicit_gemm.py does in Triton. x, k and y are flat arrays with less
-than 2³¹ elements.
+A block computes a tile of pixels by all maps, as implicit_gemm.py does in Triton. x, k and y are
+flat arrays with less than 2³¹ elements.
 """
 
 import cuda.tile as ct

@@ -57,7 +57,8 @@ class Job:
     The others are one of textbook.cu, or the solution of an exercise of the practice pages.
     """
 
-    group: str  # a rung's label, "00 network", "practice" or "textbook": jobs that are recorded together
+    # a rung's label, "00 network", "practice" or "textbook": jobs that are recorded together
+    group: str
     program: str  # "04 tiling, tile=32"; a practice page and a file
     shape: str  # a layer's name; a case's; of textbook.cu the kernel's
     source: str  # a digest: counters of another source are not those of this job
@@ -67,7 +68,10 @@ class Job:
     exercise: str = ""  # its number
 
     def compile(self) -> None:
-        """Compile into the engine's cache. Other kernels than variants are compiled when they run."""
+        """Compile into the engine's cache.
+
+        Other kernels than variants are compiled when they run.
+        """
         if self.variant:
             self.variant.precompile(self.layer)
 
@@ -86,9 +90,8 @@ class Job:
         if self.program != self.variant.label:  # the network's job
             y = self.layer.y_shape(self.batch)
             Network(conv=self.variant).forward(x)
-            images_with_nan(
-                hostcuda.driver.to_device(np.zeros(y, np.float32)), y, np.float32
-            )  # launches the search
+            # launches the search
+            images_with_nan(hostcuda.driver.to_device(np.zeros(y, np.float32)), y, np.float32)
             return {"launches": 12, "images": self.batch}  # of the forward pass and of the search
         with self.variant.plan(self.layer, self.batch) as plan:
             plan.load(x, k)
@@ -105,7 +108,8 @@ def make_job(variant: Variant, layer: Layer, batch: int = BATCH) -> Job:
 
 def list_ladder_jobs() -> list[Job]:
     """Return jobs for the kernels of the ladder, its sub-steps and the exercises' solutions, on lenet86's layers."""
-    # Left out: what compiles to the code of an earlier variant of its rung, and what differs between the engines.
+    # Left out: what compiles to the code of an earlier variant of its rung, and what differs
+    # between the engines.
     jobs_by_code: dict[tuple, Job] = {}
     for rung in LADDER:
         portable = [
@@ -129,7 +133,8 @@ def make_network_job() -> Job:
 
 def list_textbook_jobs() -> list[Job]:
     """Return a job per kernel of textbook.cu. Its source is its function and all templates."""
-    # Functions, with their comments, are apart by an empty line before a line that is neither indented nor a brace.
+    # Functions, with their comments, are apart by an empty line before a line that is neither
+    # indented nor a brace.
     parts = re.split(r"\n\n(?=[^ }])", TEXTBOOK.read_text())
     sources = {
         name: "".join(part for part in parts if part.startswith("template") or f" {name}(" in part)
@@ -148,9 +153,8 @@ def _compile_textbook():
 def _run_textbook(name: str) -> None:
     """Launch a kernel of textbook.cu on random integers and wait."""
     rng, (grid, block, n) = np.random.default_rng(1), GEOMETRY[name]
-    data = {
-        kernel: rng.integers(0, 1000, N) for kernel in GEOMETRY
-    }  # the histogram's counts depend on them
+    # the histogram's counts depend on them
+    data = {kernel: rng.integers(0, 1000, N) for kernel in GEOMETRY}
     x, y = (
         hostcuda.driver.to_device(data[name].astype(np.float32)),
         hostcuda.driver.mem_alloc(4 * N),
@@ -185,12 +189,10 @@ def _find_counted_case(solved: Exercise) -> Case:
 def _run_solution(number: str) -> int:
     """Run the solution of an exercise on its counted case; return the number of launches."""
     solved = exercise(number)
-    launches = solved.subject.inputs(
-        case := _find_counted_case(solved)
-    )  # the arguments of each launch
-    for _ in solved.subject.execute(
-        solved.solution, case, launches
-    ):  # this generator launches them
+    # the arguments of each launch
+    launches = solved.subject.inputs(case := _find_counted_case(solved))
+    # this generator launches them
+    for _ in solved.subject.execute(solved.solution, case, launches):
         pass
     return len(launches)
 
@@ -201,7 +203,10 @@ def every() -> list[Job]:
 
 
 def compile_all(jobs: Iterable[Job]) -> None:
-    """Compile the jobs' sources side by side, each once. A source that does not compile fails when its job runs."""
+    """Compile the jobs' sources side by side, each once.
+
+    A source that does not compile fails when its job runs.
+    """
     device()  # cached from here on: the threads have no context
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         for job in {job.source: job for job in jobs}.values():
@@ -214,8 +219,9 @@ def write_program(
 ) -> Iterator[tuple[list[str], Callable[[int], list[tuple[Job, dict]]]]]:
     """Yield the command of a program that runs jobs, and a function that tells which launch is whose.
 
-    The function takes the number of launches seen; it returns for each its job and what `Job.run` returned. It raises
-    LabError if the jobs made another number. The program's files are removed at the end.
+    The function takes the number of launches seen; it returns for each its job and what `Job.run`
+    returned. It raises LabError if the jobs made another number. The program's files are removed at
+    the end.
     """
     with temporary.folder() as folder:
         (folder / "jobs").write_bytes(pickle.dumps(list(jobs)))

@@ -42,9 +42,10 @@ def merge_rows(
 ) -> Path:
     """Merge rows into a device's CSV, which is written whole or not at all, and its digest; return the file.
 
-    A new row replaces all old ones with the same values in the columns `key`; None replaces the whole file. Labels have
-    no rung's number ("tuning, rows=4"), as `store.remove_numbers` leaves them. New columns are appended. Rows are
-    sorted by `order`, else new ones come last. A float gets `digits` significant digits. `read` reads the old file.
+    A new row replaces all old ones with the same values in the columns `key`; None replaces the
+    whole file. Labels have no rung's number ("tuning, rows=4"), as `store.remove_numbers` leaves
+    them. New columns are appended. Rows are sorted by `order`, else new ones come last. A float
+    gets `digits` significant digits. `read` reads the old file.
     """
     with files.locked(path):
         if key and path.is_file():
@@ -80,8 +81,9 @@ def record_table(
 ) -> Path:
     """Merge rows of one device into its file, `data/`, or `out`, / `folder` / nvidia-h200.csv, and return the file.
 
-    The column "device" names it. A new row replaces those with the same values in the columns `key`; None replaces the
-    file. The rest is as for `merge_rows`. Raises LabError if the table is empty or mixes devices.
+    The column "device" names it. A new row replaces those with the same values in the columns
+    `key`; None replaces the file. The rest is as for `merge_rows`. Raises LabError if the table is
+    empty or mixes devices.
     """
     names = table["device"].unique()
     if len(names) != 1:
@@ -97,17 +99,17 @@ def record_times(
 ) -> Path:
     """Merge measurements, as `bench` returns them, into the device's file, and return the file.
 
-    Columns other than `results.COLUMNS` are left out. `folder` is in place of `data/`, `date` (ISO) in place of today.
-    Raises LabError if the table is empty, lacks a column of `results.KEY`, mixes devices or has an unknown rung.
+    Columns other than `results.COLUMNS` are left out. `folder` is in place of `data/`, `date` (ISO)
+    in place of today. Raises LabError if the table is empty, lacks a column of `results.KEY`, mixes
+    devices or has an unknown rung.
     """
     if table.empty:
         raise LabError("an empty table: there is nothing to record")
     new = table.copy()
     new.attrs = {}  # the note of `bench`: `data/` has none
     new["layer"] = new["layer"].fillna("") if "layer" in new else ""
-    network = new["layer"].map(
-        lambda name: name.rpartition(" layer ")[0]
-    )  # "lenet86 layer 1": "lenet86"
+    # "lenet86 layer 1": "lenet86"
+    network = new["layer"].map(lambda name: name.rpartition(" layer ")[0])
     new["network"] = new["network"].fillna(network) if "network" in new else network
     missing = [name for name in (*results.KEY, "rung") if name not in new]
     if missing:
@@ -129,8 +131,9 @@ def record_course(
 ) -> Path:
     """Merge a course table of a network into the results of the device in use; return the file.
 
-    `table`, as `Network.course_table` returns it, has the times of both layers and of the whole network per batch.
-    `as_rung` has rung, label, options in place of the variants', for the rung that is not a kernel (12, streams).
+    `table`, as `Network.course_table` returns it, has the times of both layers and of the whole
+    network per batch. `as_rung` has rung, label, options in place of the variants', for the rung
+    that is not a kernel (12, streams).
     """
     here, variants = devices.device(), list(dict.fromkeys(network.conv))
     options = [
@@ -157,8 +160,9 @@ def record_evidence(
 ) -> Path:
     """Write counters or findings of the GPU in use, with the date and the device's name in front; return the file.
 
-    `folder` gets `<device>.csv`. Only the old rows with the same values in the columns `by` are replaced; by default
-    all are. The file is sorted by `order`, else by `by`. Raises LabError if the table is empty or there is no GPU.
+    `folder` gets `<device>.csv`. Only the old rows with the same values in the columns `by` are
+    replaced; by default all are. The file is sorted by `order`, else by `by`. Raises LabError if
+    the table is empty or there is no GPU.
     """
     here, by = require_gpu("evidence is recorded on a GPU"), list(by)
     if table.empty:
@@ -174,8 +178,8 @@ def record_streams(
 ) -> Path:
     """Merge measurements of the device in use into its two files, and return the file of the times.
 
-    `table` is as `bench_streams` returns it, `timelines` as `Pipeline.timeline`, with the columns `TIMELINES` except
-    the device; `folder` is in place of `data/`.
+    `table` is as `bench_streams` returns it, `timelines` as `Pipeline.timeline`, with the columns
+    `TIMELINES` except the device; `folder` is in place of `data/`.
     """
     table, timelines = (
         stamp(store.remove_numbers(rows), devices.device().software) for rows in (table, timelines)
@@ -206,9 +210,10 @@ def record_training(
 ) -> Path:
     """Replace a part of the training recorded on the device in use, in data/ or `folder`; return the file.
 
-    The part is the rows with these values in the columns of KEY: device, kind, dataset, experiment. `kind` is "kernel",
-    "epoch", "accuracy", "launch", "contention" or "graph"; `experiment` is that of `labkit.Lenet28`, or the pattern of
-    a contention; `rows` have the columns of the kind, for "kernel" {"batch": 1, "kernel": "fp_c1", "us": 3.1}.
+    The part is the rows with these values in the columns of KEY: device, kind, dataset, experiment.
+    `kind` is "kernel", "epoch", "accuracy", "launch", "contention" or "graph"; `experiment` is that
+    of `labkit.Lenet28`, or the pattern of a contention; `rows` have the columns of the kind, for
+    "kernel" {"batch": 1, "kernel": "fp_c1", "us": 3.1}.
     """
     part = {"kind": kind, "dataset": dataset, "experiment": experiment}
     table = stamp(pd.DataFrame([{**part, **row} for row in rows]), devices.device().software)

@@ -1,8 +1,9 @@
 """The forward pass of lenet86, ours and PyTorch's: its times for data/network/, and how exact it is.
 
-The times are those of `labkit.bench_network`, with PyTorch's (`recording.pytorch`) where it can use the GPU. With
-several GPUs in the machine, the fused network is measured on one, two and all of them, too. Nsight Compute counts the
-program `python -m recording.network BATCH`, which launches each fused kernel once, for data/network/counters/.
+The times are those of `labkit.bench_network`, with PyTorch's (`recording.pytorch`) where it can use
+the GPU. With several GPUs in the machine, the fused network is measured on one, two and all of
+them, too. Nsight Compute counts the program `python -m recording.network BATCH`, which launches
+each fused kernel once, for data/network/counters/.
 """
 
 import functools
@@ -72,9 +73,8 @@ def count_fused(batch: int = 10_000) -> pd.DataFrame:
 
     Raises LabError if ncu cannot profile, or counted other launches.
     """
-    rows = run_ncu(
-        [sys.executable, "-m", "recording.network", str(batch)], COUNTERS
-    )  # `launch_fused`
+    # `launch_fused`
+    rows = run_ncu([sys.executable, "-m", "recording.network", str(batch)], COUNTERS)
     launches = [row for row in rows if row["kernel"] == "network"]
     cases = [*itertools.product(list_steps(), PRECISIONS)]
     if len(launches) != len(cases):
@@ -122,7 +122,7 @@ def _measure_tables(repeat: int | None) -> Iterator[pd.DataFrame]:
         yield bench_devices(sorted({1, 2, count}), ON_SEVERAL, repeat=repeat or 20)
 
 
-# ----------------------------------------------------------------------------------------------------- several GPUs
+# ------------------------------------------------------------------------------------- several GPUs
 @contextmanager
 def split_batch(
     devices: Sequence[int],
@@ -134,9 +134,10 @@ def split_batch(
 ) -> Iterator[Callable[[], np.ndarray]]:
     """Yield a function that computes the probabilities of images on several GPUs of one host: float32 [B, 10].
 
-    It computes on all at once, and waits. Each device has a context, a thread and page-locked images of its own, which
-    it takes over its own link; nothing is exchanged between them. `devices` are their numbers, as CUDA counts them; one
-    may occur twice. The rest is as for `FusedNetwork` and `FusedNetwork.batch`. All memory is freed at the end.
+    It computes on all at once, and waits. Each device has a context, a thread and page-locked
+    images of its own, which it takes over its own link; nothing is exchanged between them.
+    `devices` are their numbers, as CUDA counts them; one may occur twice. The rest is as for
+    `FusedNetwork` and `FusedNetwork.batch`. All memory is freed at the end.
     """
     hostcuda.ensure_context()  # chooses the engine, here and not in a thread
     threads: list[ThreadPoolExecutor] = []
@@ -183,15 +184,15 @@ def bench_devices(
 ) -> pd.DataFrame:
     """Measure the forward pass of `batch` images from page-locked host memory on the first devices of the host.
 
-    Returns the columns of `labkit.bench_network`, with a row per number of devices in `counts`, such as (1, 2), per
-    form of the images in `pixels` and data type in `dtypes`. The label has the number of devices. Of the `repeat` timed
-    runs, those of the counts alternate. Raises CheckFailed if probabilities are wrong.
+    Returns the columns of `labkit.bench_network`, with a row per number of devices in `counts`,
+    such as (1, 2), per form of the images in `pixels` and data type in `dtypes`. The label has the
+    number of devices. Of the `repeat` timed runs, those of the counts alternate. Raises CheckFailed
+    if probabilities are wrong.
     """
     images, rows = Images(batch), []
     for dtype, form in itertools.product(dtypes, pixels):
-        array, source, white = images.forms[
-            form
-        ]  # the images; of bytes height and width; the byte that stands for 1
+        # the images; of bytes height and width; the byte that stands for 1
+        array, source, white = images.forms[form]
         cases = []
         with ExitStack() as stack:
             for count in counts:
@@ -224,7 +225,7 @@ def bench_devices(
     return pd.DataFrame(rows)
 
 
-# ------------------------------------------------------------------------------------------------------- exactness
+# ---------------------------------------------------------------------------------------- exactness
 def errors(
     images: Annotated[int, Option(help="Of each kind: digits and random bytes.")] = 500,
 ) -> None:
@@ -267,9 +268,8 @@ def errors(
 def _list_ways(stack: ExitStack) -> Iterator[tuple[str, Callable[[np.ndarray], np.ndarray]]]:
     """Yield (name, function of images to probabilities) of each way that this machine has; `stack` frees its memory."""
     yield "page 07", Network().forward
-    for step in (
-        KERNELS if device().compute_capability in (None, (9, 0)) else (None,)
-    ):  # None: the CPU engine
+    # None: the CPU engine
+    for step in KERNELS if device().compute_capability in (None, (9, 0)) else (None,):
         yield (
             f"fused, {step or 'page 13'}",
             stack.enter_context(FusedNetwork("digits", "float32", step)).forward,

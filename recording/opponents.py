@@ -1,8 +1,9 @@
 """The opponents of the ladder's fastest kernels in `recording.versus`: cuDNN, torch.compile, Triton, cuTile, CUTLASS.
 
-Each function yields contestants that compute the inputs of a `Given`. cuDNN chooses among all plans that it has. That
-takes long: once `SECONDS` are over, it chooses among PyTorch's ten, and torch.compile compiles nothing more. The
-kernels of the others are in implicit_gemm.py, implicit_gemm_cutile.py and .cu. Each runs with its fastest tile.
+Each function yields contestants that compute the inputs of a `Given`. cuDNN chooses among all plans
+that it has. That takes long: once `SECONDS` are over, it chooses among PyTorch's ten, and
+torch.compile compiles nothing more. The kernels of the others are in implicit_gemm.py,
+implicit_gemm_cutile.py and .cu. Each runs with its fastest tile.
 """
 
 import ctypes
@@ -95,7 +96,8 @@ class Given:
     ) -> Callable[[int], object]:
         """Return a function that calls `function(input i, mask)` in a mode of PyTorch, after a first call for i = 0.
 
-        In that call PyTorch chooses or compiles. Its seconds are added to `spent` under `name`, a key of `SECONDS`.
+        In that call PyTorch chooses or compiles. Its seconds are added to `spent` under `name`, a
+        key of `SECONDS`.
         """
         inputs, k = self.copy_to_gpu(mode, layout)
 
@@ -114,7 +116,8 @@ class Given:
     ) -> Contestant:
         """Return a contestant whose `run(i)` convolves input i: it returns the output, or writes it into `y` if given.
 
-        `mode` is a key of EXACT; the label is "cuDNN FP32" or, for the mode 3xtf32, "Triton 3×TF32".
+        `mode` is a key of EXACT; the label is "cuDNN FP32" or, for the mode 3xtf32, "Triton
+        3×TF32".
         """
 
         def result(i):
@@ -130,7 +133,8 @@ class Given:
     ) -> Contestant:
         """Return a contestant that calls `conv(i, tile)` with the fastest tile; `how` has {} for each of its numbers.
 
-        `conv` writes the convolution of input i into `y`. Tiles that fail are left out; if all do: LabError, with why.
+        `conv` writes the convolution of input i into `y`. Tiles that fail are left out; if all do:
+        LabError, with why.
         """
         times, first_error = {}, None
         for tile in tiles:
@@ -185,15 +189,17 @@ def _size_product(given: Given) -> tuple[int, int]:
 
 
 def list_triton(given: Given) -> Iterator[Contestant]:
-    """Yield an implicit matrix product in Triton per precision. Raises ImportError if there is no Triton."""
+    """Yield an implicit matrix product in Triton per precision.
+
+    Raises ImportError if there is no Triton.
+    """
     kernel = importlib.import_module("recording.implicit_gemm").convolution
     layer, (pixels, maps) = given.layer, _size_product(given)
     for mode, precision in PRECISIONS.items():
         (inputs, k), y = given.copy_to_gpu(mode, "NCHW"), given.make_output(mode, "NCHW")
 
-        def conv(
-            i, tile, inputs=inputs, k=k, y=y, precision=precision
-        ):  # defaults bind what changes with the mode
+        # defaults bind what changes with the mode
+        def conv(i, tile, inputs=inputs, k=k, y=y, precision=precision):
             size, terms, warps, stages = tile
             kernel[(-(-pixels // size),)](
                 inputs[i],
@@ -219,7 +225,10 @@ def list_triton(given: Given) -> Iterator[Contestant]:
 
 
 def list_cutile(given: Given) -> Iterator[Contestant]:
-    """Yield an implicit matrix product in cuTile, in half. Raises ImportError if there is no cuTile."""
+    """Yield an implicit matrix product in cuTile, in half.
+
+    Raises ImportError if there is no cuTile.
+    """
     launch = importlib.import_module("cuda.tile").launch
     kernel = importlib.import_module("recording.implicit_gemm_cutile").convolution
     layer, (inputs, k), y = (
@@ -277,7 +286,10 @@ def _load_cutlass() -> ctypes.CDLL:
 
 
 def list_cutlass(given: Given) -> Iterator[Contestant]:
-    """Yield CUTLASS's implicit matrix product for few channels per mode. Raises LabError if there is no CUTLASS."""
+    """Yield CUTLASS's implicit matrix product for few channels per mode.
+
+    Raises LabError if there is no CUTLASS.
+    """
     library, layer, B = _load_cutlass(), given.layer, len(given.inputs[0])
     sizes = [B, layer.C, layer.H, layer.W, layer.M, layer.K]
     for mode, number in CUTLASS_MODES.items():

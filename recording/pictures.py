@@ -1,8 +1,9 @@
 """The pictures in docs/images/ and the tables in README.md and docs/results.md, from kernels and recorded results.
 
-lab.png has the source of a kernel, the two engines that run it, and the op time of each rung; ladder.png has op time
-over reference time for every rung, all layers. Each has a dark version, such as lab-dark.webp, for readers whose pages
-are dark. The code is that of labkit/cuda_src, the times those of data/results/nvidia-h200.csv.
+lab.png has the source of a kernel, the two engines that run it, and the op time of each rung;
+ladder.png has op time over reference time for every rung, all layers. Each has a dark version, such
+as lab-dark.webp, for readers whose pages are dark. The code is that of labkit/cuda_src, the times
+those of data/results/nvidia-h200.csv.
 """
 
 import math
@@ -72,10 +73,11 @@ def draw_ladders(results: Recorded, path: Path | None = None) -> None:
     every = overview.list_rows(results)
     every = every[~every["label"].str.contains(",")]
     title = "The ladder: what each rung saves or loses, down to the reference time"
+    # without a rung: cuDNN's best times
     own, best = (
         every[every["rung"].notna()],
         every[every["rung"].isna()],
-    )  # without a rung: cuDNN's best times
+    )
     ladder(own, device=results.device, date=results.date, library=best, title=title, path=path)
 
 

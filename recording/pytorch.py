@@ -1,7 +1,8 @@
 """PyTorch's forward pass of lenet86: as opponents of `labkit.bench_network`, and part by part, for data/framework/.
 
-As opponents its calls are measured one by one; on the device also as a CUDA graph, from the host also in chunks on
-streams. Part by part it stands in for report 002's profile of MXNet, which is not maintained.
+As opponents its calls are measured one by one; on the device also as a CUDA graph, from the host
+also in chunks on streams. Part by part it stands in for report 002's profile of MXNet, which is not
+maintained.
 """
 
 import itertools
@@ -31,8 +32,8 @@ MODES = {
 # TF32 and half have mantissas of equal length, so the bound of half is that of both.
 _BOUND = {"fp32": "float32", "tf32": "float16", "fp16": "float16"}
 COMPILED = ("tf32", "fp16"), ("float32", "uint8 86x86")  # modes and pixels that PyTorch compiles
-# With rows of 1296 floats, padded to 1312, PyTorch 2.11's autotuner fails, and its default mode computes wrong ones.
-# For convolutions the autotuner chose cuDNN each time: `recording.versus`.
+# With rows of 1296 floats, padded to 1312, PyTorch 2.11's autotuner fails, and its default mode
+# computes wrong ones. For convolutions the autotuner chose cuDNN each time: `recording.versus`.
 COMPILERS = (
     {"comprehensive_padding": False, "max_autotune": True, "max_autotune_conv_backends": "ATEN"},
     {"comprehensive_padding": False},
@@ -44,14 +45,14 @@ ERROR = 1e-4  # the largest difference between two probabilities
 def list_cases(torch, compiled: bool, images: Images) -> Iterator[Entry]:
     """Yield PyTorch's cases in three modes, `compiled` by torch.compile, too; cuDNN's autotuner chooses at first."""
     torch.backends.cudnn.benchmark = True
-    # `source`: height and width of images of bytes, None for float32. `white`: the byte that stands for 1.
+    # `source`: height and width of images of bytes, None for float32. `white`: the byte that stands
+    # for 1.
     for pixels, (array, source, white) in images.forms.items():
         pinned = torch.from_numpy(array).pin_memory()
         for mode in MODES:
             forward, place = build_forward(torch, images.weights, mode, source, white)
-            x = (
-                pinned if source else place(pinned)
-            )  # bytes are converted in the pass, floats before it is timed
+            # bytes are converted in the pass, floats before it is timed
+            x = pinned if source else place(pinned)
             runs = _PyTorchForward(torch, mode, pixels, pinned, x.to("cuda"))
             yield from runs.list_eager(forward)
             yield from runs.list_fastest(forward, ", graph", ", streams")
@@ -61,7 +62,10 @@ def list_cases(torch, compiled: bool, images: Images) -> Iterator[Entry]:
 
 @dataclass
 class _PyTorchForward:
-    """PyTorch's forward pass in one mode. `forward`, an argument of the methods, maps images on the GPU to outputs."""
+    """PyTorch's forward pass in one mode.
+
+    `forward`, an argument of the methods, maps images on the GPU to outputs.
+    """
 
     torch: object  # PyTorch's module
     mode: str  # a key of MODES
@@ -72,8 +76,9 @@ class _PyTorchForward:
     def make_entry(self, suffix: str, where: str, *functions: Callable) -> Entry:
         """Return the entry labeled "PyTorch fp32" and a suffix, with images on the DEVICE or from the HOST (`where`).
 
-        `functions` are: run one pass (or a graph of several), return the results of the images with these numbers,
-        spoil the last results, and, for a graph, its stream (None: the default one) and its number of passes.
+        `functions` are: run one pass (or a graph of several), return the results of the images with
+        these numbers, spoil the last results, and, for a graph, its stream (None: the default one)
+        and its number of passes.
         """
         name = f"PyTorch {self.mode}{suffix}"
         return Entry(name, MODES[self.mode], where, self.pixels, _BOUND[self.mode], *functions)
@@ -181,12 +186,12 @@ def build_parts(torch, w: dict) -> dict[str, Callable]:
 def build_forward(torch, weights: dict, mode: str, source: tuple[int, int] | None, white: float):
     """Return the forward pass of a tensor on the GPU, and a function that gives floats the mode's type and layout.
 
-    `mode` is a key of MODES. `source`: height and width of images of bytes, of which `white` stands for 1, or None.
+    `mode` is a key of MODES. `source`: height and width of images of bytes, of which `white` stands
+    for 1, or None.
     """
     dtype = torch.float16 if mode == "fp16" else torch.float32
-    order = (
-        torch.channels_last if mode == "fp16" else torch.contiguous_format
-    )  # the faster one of each
+    # the faster one of each
+    order = torch.channels_last if mode == "fp16" else torch.contiguous_format
     parts = build_parts(
         torch,
         {
@@ -220,9 +225,9 @@ def run_forward(
 ) -> tuple[dict, np.ndarray]:
     """Run one forward pass; return the time of each part and of the whole [ms], and the probabilities [B, 10].
 
-    `parts` are those of `build_parts`, on the device `place`: PyTorch's "cpu" or "cuda". On the GPU a part is timed
-    between two events, on the CPU on the host's clock. "whole" is the time of all parts on the host's clock, with a
-    wait after each part; on the GPU it includes the copies.
+    `parts` are those of `build_parts`, on the device `place`: PyTorch's "cpu" or "cuda". On the GPU
+    a part is timed between two events, on the CPU on the host's clock. "whole" is the time of all
+    parts on the host's clock, with a wait after each part; on the GPU it includes the copies.
     """
     if place == "cuda":
         parts = {"copy in": lambda x: x.to(place), **parts, "copy out": lambda x: x.cpu()}
@@ -248,8 +253,8 @@ def measure_parts(
 ) -> list[dict]:
     """Return a row per part: median, least and largest time of `repeat` passes after a warm-up.
 
-    `images` are float32 [B, 1, 86, 86]; `place` is PyTorch's "cpu" or "cuda". Sets PyTorch's options of precision.
-    Raises LabError if the probabilities differ from NumPy's.
+    `images` are float32 [B, 1, 86, 86]; `place` is PyTorch's "cpu" or "cuda". Sets PyTorch's
+    options of precision. Raises LabError if the probabilities differ from NumPy's.
     """
     torch.backends.cudnn.benchmark = True
     torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False

@@ -33,8 +33,8 @@ _PAGES = {
     "check": _PERFORMANCE,
     "cards": _QUESTIONS,
 }
-# Cards of a compute capability with their multiprocessors, and the KB of shared memory that a block can have: CUDA C++
-# Programming Guide, "Compute Capabilities", and NVIDIA's data sheets.
+# Cards of a compute capability with their multiprocessors, and the KB of shared memory that a block
+# can have: CUDA C++ Programming Guide, "Compute Capabilities", and NVIDIA's data sheets.
 CARDS = {
     (7, 5): ({"RTX 2080 Ti": 68, "T4": 40}, 64),
     (8, 0): ({"A100": 108}, 163),
@@ -65,8 +65,9 @@ def page(name: str) -> Path:
 def replace_marked(name: str, text: str, path: Path | None = None) -> bool:
     """Replace the text between the markers `name` in a Markdown file; return whether the file changed.
 
-    The file is `page(name)`, or `path`; it is written whole or not at all, with its digest if it is in `data/`. `text`
-    is Markdown without the markers. Raises LabError if the file lacks the pair of markers, or has it more than once.
+    The file is `page(name)`, or `path`; it is written whole or not at all, with its digest if it is
+    in `data/`. `text` is Markdown without the markers. Raises LabError if the file lacks the pair
+    of markers, or has it more than once.
     """
     path = path or page(name)
     old = path.read_text(encoding="utf-8")
@@ -81,13 +82,13 @@ def replace_marked(name: str, text: str, path: Path | None = None) -> bool:
 
 def format_ladder(results: Recorded) -> str:
     """Return the README's table of the ladder in Markdown; the best of each column in FP32 and in FP16 is bold."""
+    # texts, by ``shown``; and the numbers
     table, every = (
         overview.format_cells(results),
         overview.list_rows(results),
-    )  # texts, by ``shown``; and the numbers
-    fastest = every[
-        ~every["label"].str.contains("TF32")
-    ]  # it rounds the factors, so it is not the best in FP32
+    )
+    # it rounds the factors, so it is not the best in FP32
+    fastest = every[~every["label"].str.contains("TF32")]
     fastest = fastest.loc[fastest.groupby(["layer", "dtype"])["op_ms"].idxmin()]
     best = set(zip(fastest["shown"], fastest["layer"], strict=True))
     lines = [f"| | {' | '.join(table.columns)} |", "|---|" + "---:|" * len(table.columns)]
@@ -108,11 +109,11 @@ def format_ladder(results: Recorded) -> str:
 def format_network(results: Recorded) -> str:
     """Return the table of the whole network for docs/results.md in Markdown, with a caption.
 
-    It has the images per second of each case of `overview.network`, and the time of 100 images on the device.
+    It has the images per second of each case of `overview.network`, and the time of 100 images on
+    the device.
     """
-    many = overview.network(
-        results
-    )  # ms: a row per network, "fused, half", a column per place and form of the images
+    # ms: a row per network, "fused, half", a column per place and form of the images
+    many = overview.network(results)
     few = overview.name_networks(results.network(100)).query(
         "where == 'device' and pixels == 'float32'"
     )
@@ -173,7 +174,8 @@ def _list_scopes(number: int, **options: str) -> list[Scope]:
 def _describe_support(count: Callable[[], Iterable[int | Scope]], unit: str = "") -> str:
     """Return "yes", "yes, 3 to 4 blocks" with a unit, or "no" and what the refusal tells to do instead.
 
-    `count` returns the numbers of that unit, and raises LabError if the page does not run on the assumed device.
+    `count` returns the numbers of that unit, and raises LabError if the page does not run on the
+    assumed device.
     """
     try:
         counts = count()
@@ -187,7 +189,10 @@ def _describe_support(count: Callable[[], Iterable[int | Scope]], unit: str = ""
 
 
 def _count_blocks_of_network() -> list[int]:
-    """Return the fused network's blocks per multiprocessor by data type. Raises LabError if it cannot run."""
+    """Return the fused network's blocks per multiprocessor by data type.
+
+    Raises LabError if it cannot run.
+    """
     fused.require_gpu(None)
     return [*map(fused.KERNELS[None].blocks, fused.PRECISIONS.values())]
 
@@ -199,7 +204,8 @@ def format_cards() -> str:
         with devices.assume(
             next(gpu for gpu in list_gpus() if gpu.compute_capability == capability)
         ):
-            cells = [  # in the order of CARD_COLUMNS: each page's refusal is that of its variant or network
+            # in the order of CARD_COLUMNS: each page's refusal is that of its variant or network
+            cells = [
                 ", ".join(cards),
                 "{}.{}".format(*capability),
                 "yes",

@@ -1,6 +1,7 @@
 """Layer times of chunks on streams on the GPU in use, for data/streams/ and its timelines/.
 
-New rows replace those of the same kernel, layer, batch and configuration. The files are written after each layer.
+New rows replace those of the same kernel, layer, batch and configuration. The files are written
+after each layer.
 """
 
 import time
@@ -23,18 +24,20 @@ from recording.gpu import require_gpu
 from recording.keep import record_course, record_streams, record_times
 from recording.options import LAYERS, Folder
 
+# the rung in all configurations, and those in few
 KERNEL, COMPARED = (
     "tuning",
     ("fusion", "tensor_cores"),
-)  # the rung in all configurations, and those in few
+)
 BATCH = 10_000
 CHUNKS = [100, 200, 500, 1000, 2000, 5000, 10_000]
 STREAMS = [1, 2, 3, 8]
 GROWING = (40, 80, 160, 320, 640, 1280, 2560, 4920)  # sizes of chunks
+# chunks at the course's smaller batches
 SMALL = {
     100: [10, 25, 50, 100],
     1000: [50, 100, 250, 500, 1000],
-}  # chunks at the course's smaller batches
+}
 RUNG, LABEL = PAGES["streams"], label("streams")
 SHOWN = [
     "label",
@@ -90,7 +93,8 @@ def measure_configurations(variant: Variant, layer: Layer) -> pd.DataFrame:
 def select_ladder_rows(table: pd.DataFrame) -> pd.DataFrame:
     """Return rows of `bench_cases` for the ladder as `bench` would write them, one per layer and batch.
 
-    They are for 500 images per chunk (ten chunks of a smaller batch), on the fewest streams that overlap.
+    They are for 500 images per chunk (ten chunks of a smaller batch), on the fewest streams that
+    overlap.
     """
     chunk = (table["batch"] // 10).clip(upper=500)
     best = table[
@@ -176,13 +180,11 @@ def streams(
         path = record_streams(table, measure_timelines(kernel, layer), out)
         print(f"{layer.name}: recorded in {path}, {time.perf_counter() - begin:.1f} s")
         print(table[SHOWN].round(3).to_string(index=False), flush=True)
-        host = table[
-            ["batch", "pin_ms", "register_ms", "stage_ms"]
-        ]  # measured once per batch, not per chunk
+        # measured once per batch, not per chunk
+        host = table[["batch", "pin_ms", "register_ms", "stage_ms"]]
         print("page-locking, registering, staging [ms]", host.drop_duplicates().to_dict("records"))
-    digits = dataset(
-        "digits", split="test", size=86
-    )  # the course's table, with the convolutions in pipelines
+    # the course's table, with the convolutions in pipelines
+    digits = dataset("digits", split="test", size=86)
     network = Network(conv=kernel, streams={"chunk": 500, "streams": 2})
     table = network.course_table(digits.images, digits.labels, (100, 1000, 10_000))
     print(table.to_string(index=False))

@@ -1,9 +1,10 @@
 """The sizes of rung 07 swept on the device in use, for data/sweeps/.
 
-The parts are, in this order: outputs per thread, with blocks that fit the map; blocks and channels, at the best
-outputs; the best of these at the largest batch; and, at the best of all, how far the loop over q is unrolled.
-Finished points are in the cache: an interrupted sweep continues where it stopped. Each part is a function of a layer
-and of `swept`, the layer's points so far, a table as `labkit.sweep` returns it. It returns the variants to measure.
+The parts are, in this order: outputs per thread, with blocks that fit the map; blocks and channels,
+at the best outputs; the best of these at the largest batch; and, at the best of all, how far the
+loop over q is unrolled. Finished points are in the cache: an interrupted sweep continues where it
+stopped. Each part is a function of a layer and of `swept`, the layer's points so far, a table as
+`labkit.sweep` returns it. It returns the variants to measure.
 """
 
 import time
@@ -31,10 +32,11 @@ MOST_THREADS = 512  # of a block in the second part
 UNROLLED_ROWS = (1, 2, 4, 8, 14, 20)  # in the last part, beside the best number of rows
 UNROLL = (1, 2, 3, 4)  # columns of the mask, beside all K of them
 CANDIDATES = 3  # pairs of rows and maps of each layer whose blocks are swept
+# points of each layer that are measured with the most images, too
 FINALISTS, FINALISTS_BATCH = (
     8,
     10_000,
-)  # points of each layer that are measured with the most images, too
+)
 
 
 def _make_point(layer: Layer, rows: int, maps: int, block: tuple[int, int]) -> Variant:
@@ -64,9 +66,8 @@ def vary_blocks(layer: Layer, swept: pd.DataFrame) -> list[Variant]:
     pairs = swept.sort_values("op_ms").drop_duplicates(["rows", "maps"])
     for rows, maps in pairs.head(CANDIDATES)[["rows", "maps"]].astype(int).itertuples(index=False):
         columns = layer.Wo * tiles(layer.Ho, rows)
-        dividing = {
-            tiles(columns, parts) for parts in range(1, columns // 64 + 1)
-        }  # two warps wide, at least
+        # two warps wide, at least
+        dividing = {tiles(columns, parts) for parts in range(1, columns // 64 + 1)}
         for x in sorted({*WIDTHS, *(x for x in dividing if x <= max(WIDTHS))}):
             for y in (1, 2, 3, 4):
                 if x * y <= MOST_THREADS and y <= tiles(layer.M, maps):
@@ -140,19 +141,19 @@ def sweep(
 
     On the device that the default sizes are from, they are written, too.
     """
+    # no points yet: an empty table
     start, tables = (
         time.perf_counter(),
         [pd.DataFrame(columns=["layer", "op_ms"])],
-    )  # no points yet: an empty table
+    )
     for name, layer in product(PARTS, LAYERS):
         swept = pd.concat(tables[1:] or tables, ignore_index=True)
         points = PARTS[name](layer, swept[(swept["layer"] == layer.name) & swept["op_ms"].notna()])[
             ::every
         ]
         images = FINALISTS_BATCH if name == "finalists" else None  # None: what suits the engine
-        tables.append(
-            table := measure.sweep(points, layer, images, repeat=repeat)
-        )  # reason: why a point cannot run
+        # reason: why a point cannot run
+        tables.append(table := measure.sweep(points, layer, images, repeat=repeat))
         print(
             f"{name}, {layer.name}: {len(table)} points, {(table['reason'] != '').sum()} cannot run; "
             f"{time.perf_counter() - start:.1f} s so far",

@@ -1,7 +1,8 @@
 """The times of the ladder and of the network, for data/results/: every kernel checked, then measured.
 
-Kernels are compiled side by side. Those of a layer and batch are measured in one interleaved run, each rung's own
-kernel twice: what its two times differ by is noise. They are kept as soon as they are measured.
+Kernels are compiled side by side. Those of a layer and batch are measured in one interleaved run,
+each rung's own kernel twice: what its two times differ by is noise. They are kept as soon as they
+are measured.
 """
 
 import time
@@ -28,9 +29,8 @@ def list_unrecorded(kernels: Iterable[Variant]) -> list[Variant]:
         table = recorded(device().name).table
     except EngineError:  # nothing yet
         return list(kernels)
-    recorded_sources = set(
-        table[["label", "code"]].itertuples(index=False, name=None)
-    )  # code: the source's digest
+    # code: the source's digest
+    recorded_sources = set(table[["label", "code"]].itertuples(index=False, name=None))
     return [kernel for kernel in kernels if (kernel.label, kernel.code) not in recorded_sources]
 
 
@@ -51,8 +51,8 @@ def bench_all(
 ) -> list[pd.DataFrame]:
     """Return the table of `bench` with these options, in a list.
 
-    If a kernel cannot be measured, each half of the kernels is measured by itself, and so on: there are several tables,
-    without that kernel, whose error is printed.
+    If a kernel cannot be measured, each half of the kernels is measured by itself, and so on: there
+    are several tables, without that kernel, whose error is printed.
     """
     try:
         return [bench(kernels, layer, batch, **options)]
@@ -84,8 +84,8 @@ def measure_kernels(
 ) -> list[pd.DataFrame]:
     """Measure kernels; return a table as `bench` does per layer and batch, and write it to data/ at once if `keep`.
 
-    Those of `own` are measured with each batch, twice: `op_again_ms` is the second time. Those of `compared` are
-    measured with the largest batch. `repeat` is the number of timed runs.
+    Those of `own` are measured with each batch, twice: `op_again_ms` is the second time. Those of
+    `compared` are measured with the largest batch. `repeat` is the number of timed runs.
     """
     tables = []
     for layer in layers:
@@ -100,9 +100,8 @@ def measure_kernels(
             for table in (
                 bench_all(several, layer, batch, repeat=repeat, layer_time=False) if several else ()
             ):
-                again = table[table.duplicated("label")].set_index("label")[
-                    "op_ms"
-                ]  # those of `own`, the second time
+                # those of `own`, the second time
+                again = table[table.duplicated("label")].set_index("label")["op_ms"]
                 table = table.drop_duplicates("label")
                 table = table.assign(
                     op_again_ms=table["label"].map(again), layer_ms=table["label"].map(layer_ms)
@@ -138,7 +137,8 @@ def times(
 ) -> None:
     """Check and measure kernels: data/results/.
 
-    The kernels are those of rungs, their sub-steps, and what their pages compare with them: at the largest batch.
+    The kernels are those of rungs, their sub-steps, and what their pages compare with them: at the
+    largest batch.
     """
     start, here = time.perf_counter(), device()
     print(here.name, f"({here.engine} engine)")
@@ -154,7 +154,8 @@ def times(
     ]
     if missing:
         own, others = list_unrecorded(own), list_unrecorded(others)
-    # The tests check the compared kernels on the test shapes; here they are checked on the measured layers.
+    # The tests check the compared kernels on the test shapes; here they are checked on the measured
+    # layers.
     layers = choose_layers(layer)
     measured = [(layer, 2) for layer in layers]
     shapes = {**dict.fromkeys(others, measured), **dict.fromkeys(own, (*TEST_SHAPES, *measured))}

@@ -1,4 +1,7 @@
-"""Training lenet86 with the lab's own kernels: data/weights/. Mini-batches of distorted images, with momentum."""
+"""Training lenet86 with the lab's own kernels: data/weights/.
+
+Mini-batches of distorted images, with momentum.
+"""
 
 import datetime
 import hashlib
@@ -29,9 +32,8 @@ from recording.options import Folder
 VERSION = 2  # of the recipe: raise it when the same settings would give other weights
 EPOCHS = {"digits": 40, "fashion-mnist": 8, "mnist": 4}
 RATE, MOMENTUM, BATCH = 0.03, 0.9, 32
-SPLITS = {
-    "digits": "the last 360 of the 1797 images are held out, as a block"
-}  # for others: the published test images
+# for others: the published test images
+SPLITS = {"digits": "the last 360 of the 1797 images are held out, as a block"}
 RISE = 90  # steps, at least: at the full rate from the start, the loss stays at that of guessing
 FIRST_LOSSES = 5
 
@@ -39,7 +41,8 @@ FIRST_LOSSES = 5
 def draw_affine_maps(random: np.random.RandomState, count: int) -> np.ndarray:
     """Return affine maps that turn, move, grow and slant images a little, as if another hand had written them.
 
-    They are float32 [count, 2, 3] and map an output pixel's offsets from the center (down, across, 1) to a place.
+    They are float32 [count, 2, 3] and map an output pixel's offsets from the center (down, across,
+    1) to a place.
     """
     # From minus to plus these bounds: an angle, and parts of the image's side.
     angle, grown_y, moved_y, grown_x, moved_x, slant = (
@@ -55,18 +58,23 @@ def draw_affine_maps(random: np.random.RandomState, count: int) -> np.ndarray:
 
 
 class Trainer(Closing):
-    """lenet86 in training on the engine in use. A context manager: at its end the device buffers are freed.
+    """lenet86 in training on the engine in use.
 
-    Each step takes the next images of the epoch's random order, distorts each of them by a random affine map, and
-    moves the weights against the gradient of their mean loss, with momentum. No sum depends on the order in which
-    blocks finish: on one device, with one compiler, the same settings give the same weights, bit for bit.
+    A context manager: at its end the device buffers are freed.
 
-    `data` are the training images, of any size; a name stands for `dataset(name, "train")`. `rate` is the largest
-    learning rate, `momentum` the part of the last step that a step repeats. Raises LabError for senseless settings.
+    Each step takes the next images of the epoch's random order, distorts each of them by a random
+    affine map, and moves the weights against the gradient of their mean loss, with momentum. No sum
+    depends on the order in which blocks finish: on one device, with one compiler, the same settings
+    give the same weights, bit for bit.
 
-    Attributes: `settings` (dict of the other parameters), `steps_per_epoch` (batches, the last of which may be
-    smaller), `steps` (of the whole training), `step` (steps taken), `model` (a `Lenet86` with the weights after the
-    last step), `losses` (mean cross-entropy of each batch, before its step), `seconds` (time of the training so far).
+    `data` are the training images, of any size; a name stands for `dataset(name, "train")`. `rate`
+    is the largest learning rate, `momentum` the part of the last step that a step repeats. Raises
+    LabError for senseless settings.
+
+    Attributes: `settings` (dict of the other parameters), `steps_per_epoch` (batches, the last of
+    which may be smaller), `steps` (of the whole training), `step` (steps taken), `model` (a
+    `Lenet86` with the weights after the last step), `losses` (mean cross-entropy of each batch,
+    before its step), `seconds` (time of the training so far).
     """
 
     def __init__(
@@ -82,9 +90,8 @@ class Trainer(Closing):
         ):
             if not is_right:
                 raise LabError(f"{name} = {value} makes no sense: give {rule}")
-        self.data = data = (
-            dataset(data, "train") if isinstance(data, str) else data
-        )  # last: it may be downloaded
+        # last: it may be downloaded
+        self.data = data = dataset(data, "train") if isinstance(data, str) else data
         labels, count = data.labels, len(data)
         if not 0 <= labels.min() <= labels.max() < Lenet86.classes:
             raise LabError(
@@ -112,11 +119,15 @@ class Trainer(Closing):
         self.model.close()
 
     def run(self) -> Iterator[float]:
-        """Take all steps; yield the loss of each batch. Raises LabError if the loss is NaN or infinite."""
+        """Take all steps; yield the loss of each batch.
+
+        Raises LabError if the loss is NaN or infinite.
+        """
         model, batch, count = self.model, self.settings["batch"], len(self.data)
         clock = time.perf_counter()
         for epoch in range(self.settings["epochs"]):
-            # NumPy's older generator: its stream never changes, so a recorded seed keeps its meaning.
+            # NumPy's older generator: its stream never changes, so a recorded seed keeps its
+            # meaning.
             random = np.random.RandomState([self.settings["seed"], epoch])
             hostcuda.driver.memcpy_htod(self._order, random.permutation(count).astype(np.int32))
             hostcuda.driver.memcpy_htod(self._maps, draw_affine_maps(random, count))
@@ -161,16 +172,16 @@ def train_to_end(
 ) -> tuple[Path, dict]:
     """Train to the end; write the weights and the record of how they were made; return the path and the record.
 
-    The path is weights/lenet86-DATASET.npz in `data/`, or in `folder`; the record is beside it, a .json. `held_out` is
-    for the accuracy in the record. Raises LabError if the loss or a weight is NaN, or there is such a file that no
-    training has written; EngineError if a file cannot be written; Interrupted by Ctrl-C: then nothing is written.
+    The path is weights/lenet86-DATASET.npz in `data/`, or in `folder`; the record is beside it, a
+    .json. `held_out` is for the accuracy in the record. Raises LabError if the loss or a weight is
+    NaN, or there is such a file that no training has written; EngineError if a file cannot be
+    written; Interrupted by Ctrl-C: then nothing is written.
     """
     out = (folder or data_dir()) / "weights" / f"lenet86-{trainer.data.name}.npz"
     record_path = out.with_suffix(".json")
     require_writable(out.parent)  # before minutes of work
-    is_own = (
-        record_path.is_file() and b" train, version " in record_path.read_bytes()
-    )  # as `make_record` writes it
+    # as `make_record` writes it
+    is_own = record_path.is_file() and b" train, version " in record_path.read_bytes()
     if (out.exists() or record_path.exists()) and not is_own:
         raise LabError(
             f"{out}, or its record beside it, is there and no training has written it: remove it, or choose "

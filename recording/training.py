@@ -1,6 +1,7 @@
 """Training lenet28: times of its kernels and epochs, accuracies, and what contention costs: data/training/.
 
-Each function that measures returns rows for the table; data/training/README.md explains their columns.
+Each function that measures returns rows for the table; data/training/README.md explains their
+columns.
 """
 
 import time
@@ -28,16 +29,18 @@ from recording.options import Folder
 IMAGES = 60_000  # per epoch, as many as MNIST has
 BATCHES = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000)
 MINI_BATCHES = ("minibatch", "deterministic")  # the experiments that have several images per step
+# (batch, rate)
 LEARNING = {
     "one_launch": ((1, 0.1),),
     "minibatch": ((10, 0.1), (10, 0.3), (100, 0.1), (100, 0.3)),
-}  # (batch, rate)
+}
 EPOCHS = 20
 SHARES = tuple(4**n for n in range(10))  # threads per address
+# kernels of contention.cu: where the threads are that share an address
 PATTERNS = (
     "neighbours",
     "apart",
-)  # kernels of contention.cu: where the threads are that share an address
+)
 BLOCK = 256
 STEPS_PER_GRAPH = (0, 1, 100)  # 0: no graph, a call per launch
 SEED = 1
@@ -113,9 +116,10 @@ def measure_contention_us(
 ) -> float:
     """Return the median time [µs] that `threads` threads take to add 1 to an address, `times` times each.
 
-    `pattern` is a kernel of contention.cu; in it, as many threads as `share` have an address together: neighbours, so
-    that the lanes of a warp meet, or threads as far apart as possible. `threads` is a multiple of 256 and of `share`.
-    `repeat` launches are timed, after a warm-up. Raises LabError if a sum is wrong.
+    `pattern` is a kernel of contention.cu; in it, as many threads as `share` have an address
+    together: neighbours, so that the lanes of a warp meet, or threads as far apart as possible.
+    `threads` is a multiple of 256 and of `share`. `repeat` launches are timed, after a warm-up.
+    Raises LabError if a sum is wrong.
     """
     source, addresses = Path(__file__).with_name("contention.cu"), threads // share
     times_us = []
@@ -150,22 +154,21 @@ def measure_kernels_us(
 ) -> dict[str, float]:
     """Return the mean time [µs] of each kernel of a step by its name, in the order of the launches.
 
-    "memcpy" has that of copies between them. The times are from the engine's trace of `steps` steps, after as many to
-    warm up, which go through the images in turn. Raises LabError on a GPU without CUPTI.
+    "memcpy" has that of copies between them. The times are from the engine's trace of `steps`
+    steps, after as many to warm up, which go through the images in turn. Raises LabError on a GPU
+    without CUPTI.
     """
     count = model.load(images, labels)
-    starts = [
-        n * model.batch % max(1, count - model.batch + 1) for n in range(steps)
-    ]  # the first image of each step
+    # the first image of each step
+    starts = [n * model.batch % max(1, count - model.batch + 1) for n in range(steps)]
     for start in starts:
         model.issue(min(model.batch, count), start)
     hostcuda.driver.Context.synchronize()
     with trace() as traced:
         for start in starts:
             model.issue(min(model.batch, count), start)
-    rows = traced.records[
-        traced.records["kind"] != "api"
-    ]  # "api": the host's calls; others are kernels and copies
+    # "api": the host's calls; others are kernels and copies
+    rows = traced.records[traced.records["kind"] != "api"]
     names = rows["name"].where(rows["kind"] == "kernel", "memcpy")
     sums = rows["duration_ms"].groupby(names).sum() * 1e3 / steps
     return {name: float(sums[name]) for name in (*model.kernels, "memcpy") if name in sums}
@@ -175,9 +178,8 @@ def measure_launch_us(launches: int = 5000) -> float:
     """Return a launch's cost on the host [µs]: the time per launch of lenet28's kernel `update`, so often in a row."""
     with Lenet28("loops") as model:
         model.load(np.zeros((1, model.sizes.side, model.sizes.side), np.float32), np.zeros(1, int))
-        *_, update = model.launches(
-            1
-        )  # functions that issue the launches of a step of one image; the last is `update`
+        # functions that issue the launches of a step of one image; the last is `update`
+        *_, update = model.launches(1)
         update(0)
         hostcuda.driver.Context.synchronize()
         begin = time.perf_counter()
@@ -192,8 +194,8 @@ def measure_graphs(
 ) -> list[dict]:
     """Return the time of a step of one image whose launches are issued one by one, or as a graph of some steps.
 
-    It is the median of `runs` runs of `steps` steps, by the host's clock. There is a row per number in STEPS_PER_GRAPH:
-    batch, launches (in the graph; 0: none), us (time of a step).
+    It is the median of `runs` runs of `steps` steps, by the host's clock. There is a row per number
+    in STEPS_PER_GRAPH: batch, launches (in the graph; 0: none), us (time of a step).
     """
     rows = []
     for recorded in STEPS_PER_GRAPH:  # 0: a call per launch
@@ -201,9 +203,8 @@ def measure_graphs(
             model.load(train.images, train.labels)
             model.stream = hostcuda.driver.Stream()
 
-            def issue(
-                model=model, count=recorded or 1
-            ):  # this round's values, also when the graph is recorded
+            # this round's values, also when the graph is recorded
+            def issue(model=model, count=recorded or 1):
                 for first in range(count):
                     model.issue(1, first)  # a step with image number `first`
 

@@ -1,10 +1,11 @@
 """The fastest kernels of the ladder and their opponents, interleaved in one run, for data/versus/.
 
-Every contestant computes one of two inputs in turn. It is checked before and after; in between, each round times each
-contestant once, in random order, after four times the size of the L2 cache was written. The last of ours in half takes
-part twice: what its two times differ by is noise. The largest batches come first, and the file grows with each.
-`recording.opponents` says who the opponents are. One that is not installed, fails, or is wrong is left out, and the
-output says so; a wrong kernel of the ladder ends the run.
+Every contestant computes one of two inputs in turn. It is checked before and after; in between,
+each round times each contestant once, in random order, after four times the size of the L2 cache
+was written. The last of ours in half takes part twice: what its two times differ by is noise. The
+largest batches come first, and the file grows with each. `recording.opponents` says who the
+opponents are. One that is not installed, fails, or is wrong is left out, and the output says so; a
+wrong kernel of the ladder ends the run.
 """
 
 import functools
@@ -86,7 +87,8 @@ def _print_left_out(name: str, reason: str) -> None:
 def _select_correct(contestants: list[Contestant], given: Given, when: str) -> list[Contestant]:
     """Run the contestants on both inputs; return those whose results are right, and print why others are left out.
 
-    `when` is a word of the message, "before" or "after". Raises LabError if a kernel of the ladder is wrong.
+    `when` is a word of the message, "before" or "after". Raises LabError if a kernel of the ladder
+    is wrong.
     """
     references, passed = {}, []
     for is_half in (False, True):
@@ -113,7 +115,8 @@ def _select_correct(contestants: list[Contestant], given: Given, when: str) -> l
 def measure_all(given: Given, repeat: int, opponents: Sequence[str]) -> pd.DataFrame:
     """Return a row per contestant: median, quartiles, least and largest of `repeat` times in milliseconds.
 
-    `opponents` are keys of OPPONENTS. Raises LabError if a kernel of the ladder is wrong before or after timing.
+    `opponents` are keys of OPPONENTS. Raises LabError if a kernel of the ladder is wrong before or
+    after timing.
     """
     torch, layer = given.torch, given.layer
     flush, _ = make_l2_flush(torch)
@@ -127,8 +130,8 @@ def measure_all(given: Given, repeat: int, opponents: Sequence[str]) -> pd.DataF
         times, rng = np.empty((len(contestants), repeat)), np.random.default_rng(0)
         for pass_number in range(-WARM_UP, repeat):
             for n in rng.permutation(len(contestants)):
-                # Flushed twice: long enough for the launches to be in the queue when it ends. The times of the warm-up,
-                # whose passes have negative numbers, are overwritten.
+                # Flushed twice: long enough for the launches to be in the queue when it ends. The
+                # times of the warm-up, whose passes have negative numbers, are overwritten.
                 times[n, max(pass_number, 0)] = time_torch(
                     torch,
                     functools.partial(contestants[n].run, pass_number % INPUTS),
@@ -167,9 +170,8 @@ def to_markdown(table: pd.DataFrame) -> str:
         .min()
         .reset_index()
     )
-    best["half"] = best["label"].str.match(
-        "10 |.*FP16"
-    )  # such as "10 speed of light" and "cuDNN FP16"
+    # such as "10 speed of light" and "cuDNN FP16"
+    best["half"] = best["label"].str.match("10 |.*FP16")
     least = best.groupby(["half", "network", "layer", "batch"])["median_ms"].transform("min")
     texts = best["median_ms"].map(three)
     texts = texts.where(best["median_ms"] > least, "**" + texts + "**")

@@ -90,7 +90,8 @@ class FakePlan:
         for takes_s in self.variant.kernels.values():
             if mark:
                 mark()
-            driver.Context.synchronize()  # this op runs on the host: an event before it has to have its stamp first
+            # this op runs on the host: an event before it has to have its stamp first
+            driver.Context.synchronize()
             time.sleep(takes_s)
         self.state["before"] = self.result()
         y = self.variant.compute(*self.inputs, self.state)

@@ -3,10 +3,11 @@
     python tests/mutants.py                   # those that are not in the table yet
     python tests/mutants.py tiling --again    # of one kernel, also if they are in the table
 
-A mutant differs from its kernel in one place: an operator, the bound of a comparison, a constant, a barrier, a guard or
-an initialization that is missing. `lab.check` runs on its shapes, the small ones first, until one shows the mistake;
-then `lab.check(sanitize=True)` looks at the accesses. Each mutant has a process of its own, because some do not end.
-The table is ``data/findings/mutants.csv``. A mutant that nothing finds must have a reason in
+A mutant differs from its kernel in one place: an operator, the bound of a comparison, a constant, a
+barrier, a guard or an initialization that is missing. `lab.check` runs on its shapes, the small
+ones first, until one shows the mistake; then `lab.check(sanitize=True)` looks at the accesses. Each
+mutant has a process of its own, because some do not end. The table is
+``data/findings/mutants.csv``. A mutant that nothing finds must have a reason in
 ``tests/mutants_survivors.csv``, or the tests fail.
 """
 
@@ -134,7 +135,8 @@ def found_by(mutant: Mutant, shapes: Iterable = TEST_SHAPES) -> tuple[str, str]:
         check(mine, supported, quiet=True, sanitize=True)
     except CheckFailed as wrong:
         finding = str(wrong).partition("computes what it should")[2].partition(":\n")[2]
-        # Without one, the result is wrong now, for a mutant whose result depends on what it reads elsewhere.
+        # Without one, the result is wrong now, for a mutant whose result depends on what it reads
+        # elsewhere.
         if finding:
             return "sanitize", _shorten(finding)
         return "check", f"the second time: {_shorten(wrong, mine.label)}"

@@ -115,9 +115,8 @@ def test_what_is_installed(step, tmp_path, requirement, lab, installed):
     ]
     assert ended.stdout.splitlines() == [*first, *pip]
     assert (tmp_path / "path").read_text().splitlines() == [str(own)]  # later steps get it
-    ended = step(
-        "Install hostcuda", requirement=requirement, lab=lab
-    )  # a second use of the action in a job
+    # a second use of the action in a job
+    ended = step("Install hostcuda", requirement=requirement, lab=lab)
     assert ended.stdout.splitlines() == pip
 
 

@@ -132,8 +132,11 @@ LINKS = {"loop.cu": "loop.cu", "gone.cu": "no-such.cu", "link.csv": "words.txt"}
 LONG = 280 * "n"  # longer than a file's name may be
 BREAK = "first\nsecond"
 
-# What both commands refuse in their frame, and what one function refuses for several of them, is here once.
-HOSTCUDA = [  # the arguments, with LONG and BREAK in place of these names, and the words that the answer must have
+# What both commands refuse in their frame, and what one function refuses for several of them, is
+# here once.
+# the arguments, with LONG and BREAK in place of these names, and the words that the answer must
+# have
+HOSTCUDA = [
     ("sanitise ok.cu", "'sanitise'"),
     ("''", "No such command ''"),
     ("LONG", "No such command 'nnn"),

@@ -89,9 +89,8 @@ def test_the_table():
 
 
 def test_the_layer_time_covers_a_fresh_plan(monkeypatch):
-    monkeypatch.setattr(
-        bench_module, "SECONDS", 60
-    )  # also on a busy machine there is time for all runs
+    # also on a busy machine there is time for all runs
+    monkeypatch.setattr(bench_module, "SECONDS", 60)
     variant = verified(takes_s=0.003)
     before = variant.plans
     table = bench(variant, ODD, 2, 3)
@@ -217,9 +216,8 @@ def test_an_interrupt_says_how_far_it_was():
     with pytest.raises(KeyboardInterrupt) as stop:
         bench([verified(quick), verified(interrupted)], ODD, 2, 4)
     (line,) = stop.value._render_traceback_()
-    assert re.fullmatch(
-        "Interrupted: bench was stopped after [01] of 2 measurements", line
-    )  # the order is random
+    # the order is random
+    assert re.fullmatch("Interrupted: bench was stopped after [01] of 2 measurements", line)
 
 
 def test_an_image_that_nobody_writes_is_found_even_if_it_is_not_compared(monkeypatch):
@@ -269,10 +267,11 @@ UNITS = {
 def test_a_time_just_under_the_floor_of_the_fastest_unit_is_refused(unit, storage):
     """The type of x and y does not matter: float results may come from tensor cores, whose peak is the floor."""
     source, peak = UNITS[unit]
+    # arithmetic takes longer than the bytes do
     h200, layer = (
         device("H200"),
         Layer("deep", 64, 40, 40, 64, 7),
-    )  # arithmetic takes longer than the bytes do
+    )
     variant = FakeVariant(rounding=Rounding(storage, SINGLE), source=source)
     by_flops = 1e3 * layer.flops(10000) / getattr(h200, peak)
     refuse_impossible(variant, layer, 10000, by_flops * 1.001, h200)

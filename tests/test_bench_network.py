@@ -113,7 +113,10 @@ class Tensor(np.ndarray):
 
 
 def fake_torch(compiled, scale=1):
-    """Return a stand-in for PyTorch on NumPy, whose graphs compute when recorded. `compiled` gets the options."""
+    """Return a stand-in for PyTorch on NumPy, whose graphs compute when recorded.
+
+    `compiled` gets the options.
+    """
 
     def compile(function, dynamic, options):
         assert not dynamic

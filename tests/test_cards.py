@@ -31,8 +31,9 @@ GPUS = {gpu.name: gpu for gpu in list_gpus()}
 RUN_10 = [name for name, gpu in GPUS.items() if gpu.compute_capability >= (8, 0)]
 
 
-# ----------------------------------------------------------------------------------- H100, H200 and the CPU engine
-# Blocks, threads, bytes of shared memory: the launches whose times and counters are recorded, as they were.
+# -------------------------------------------------------------------- H100, H200 and the CPU engine
+# Blocks, threads, bytes of shared memory: the launches whose times and counters are recorded, as
+# they were.
 LAUNCHED = {
     (10, None): [(528, 256, 14818), (528, 128, 31952), (528, 224, 45232), (528, 128, 39424)],
     (10, "persistent"): [
@@ -98,7 +99,7 @@ def test_the_chosen_options_are_the_recorded_ones():
                 assert recorded[kernel.rung.name, label, layer.name] == {kernel.options_on(layer)}
 
 
-# ------------------------------------------------------------------------------------------------------- each card
+# ---------------------------------------------------------------------------------------- each card
 @pytest.mark.parametrize("name", RUN_10)
 @pytest.mark.parametrize("number", [10, 11])
 def test_every_layer_has_sizes_on_every_card(name, number):
@@ -108,9 +109,8 @@ def test_every_layer_has_sizes_on_every_card(name, number):
             arrange, conv = kernel.launches(layer, 10_000)
             per_multiprocessor, rest = divmod(conv.grid[0], gpu.multiprocessors)
             assert rest == 0 and 1 <= per_multiprocessor <= 4
-            needed = (
-                conv.shared + kernel.calls[1].static
-            )  # the driver has 1 KB of each block, and of a multiprocessor
+            # the driver has 1 KB of each block, and of a multiprocessor
+            needed = conv.shared + kernel.calls[1].static
             assert needed <= gpu.shared_opt_in and arrange.shared == 0
             assert per_multiprocessor * (needed + 1024) <= gpu.shared_opt_in + 1024
         for p in fused.PRECISIONS.values():
@@ -181,7 +181,8 @@ def test_products_of_four_warps_are_refused_where_there_are_none(name):
     [
         (
             "ptxas x.ptx, line 32; error   : Feature '.m16n8k16' requires .target sm_80 or higher",
-            "uses m16n8k16, which needs compute capability 8.0; the T4 has 7.5: take 09 tensor cores, or HOSTCUDA_ENGINE=cpu",
+            "uses m16n8k16, which needs compute capability 8.0; the T4 has 7.5: take 09 "
+            "tensor cores, or HOSTCUDA_ENGINE=cpu",
         ),
         (
             "ptxas x.ptx, line 29; error   : Modifier '.async' requires .target sm_90 or higher",
@@ -232,7 +233,7 @@ def test_other_errors_of_a_compiler_stay_as_they_are(monkeypatch):
         labkit.variant(1, source=labkit.variant(1).source + "// mine\n").plan(LAYERS[0], 1)
 
 
-# --------------------------------------------------------------------------------------------- the kernels themselves
+# --------------------------------------------------------------------------- the kernels themselves
 PROGRAM = """
 import sys
 from dataclasses import replace
@@ -352,17 +353,18 @@ def test_the_table_of_the_faq_is_what_the_lab_does():
     )
 
 
-# ------------------------------------------------------------------------------------------------- sizes of a kernel
+# -------------------------------------------------------------------------------- sizes of a kernel
 SQUARES, SPLIT = (labkit.variant(number, step="warpgroups") for number in (10, 11))
 
 
 @pytest.mark.parametrize(
     ("kernel", "sizes"),
     [
+        # its windows are work for two warpgroups: the third would not wait
         (
             SQUARES,
             {"OUTS": 1, "COMPUTE": 12},
-        ),  # its windows are work for two warpgroups: the third would not wait
+        ),
         (SQUARES, {"OUTS": 3}),
         (SQUARES, {"MAPS": 13}),
         (SQUARES, {"COMPUTE": 6}),

@@ -372,9 +372,8 @@ def test_the_test_shapes_are_odd():
 def test_the_ladder_passes(capsys):
     from labkit.ladder.rungs import LADDER
 
-    for rung in LADDER[
-        :2
-    ]:  # the others are compiled for each K; tests/test_kernels.py has them all
+    # the others are compiled for each K; tests/test_kernels.py has them all
+    for rung in LADDER[:2]:
         assert check(variant(rung.number), [*TEST_SHAPES, *random_shapes(60)]).worst > 0
     assert capsys.readouterr().out.count("PASS") == 2
 

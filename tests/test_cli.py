@@ -1,7 +1,8 @@
 """The command: what it prints, and its exit status.
 
-The frame that it shares with the command `hostcuda` has tests of its own: engine/tests/test_command.py. That other
-packages add commands is tested with their wheels, and what the command refuses in test_bad_inputs.py.
+The frame that it shares with the command `hostcuda` has tests of its own:
+engine/tests/test_command.py. That other packages add commands is tested with their wheels, and what
+the command refuses in test_bad_inputs.py.
 """
 
 import json

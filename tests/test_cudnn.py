@@ -120,9 +120,8 @@ def test_every_case_is_measured_and_kept(tmp_path):
         for layout in ("nchw", "nhwc")
         for dtype, tf32 in (("float32", False), ("float32", True), ("float16", False))
     }
-    assert (
-        torch.log.count(("flush", 2**21)) == torch.log.count("event") / 2
-    )  # before each timed run
+    # before each timed run
+    assert torch.log.count(("flush", 2**21)) == torch.log.count("event") / 2
     path = keep.record_table(table, "cudnn", tmp_path)
     assert path.name == "nvidia-fake.csv"
     saved = pd.read_csv(path)

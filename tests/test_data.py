@@ -35,7 +35,7 @@ def write_pair(folder, images, labels):
         (folder / f"t10k-{kind}-ubyte.gz").write_bytes(gzip.compress(idx(array)))
 
 
-# --------------------------------------------------------------------------------------------------------------- digits
+# ------------------------------------------------------------------------------------------- digits
 def test_digits_are_all_there():
     train, test = labkit.dataset("digits", "train"), labkit.dataset("digits", "test")
     assert train.images.shape == (1437, 1, 8, 8) and len(test) == 360
@@ -85,7 +85,7 @@ def test_what_does_not_exist_is_refused(arguments, message):
         labkit.dataset(*arguments)
 
 
-# --------------------------------------------------------------------------------------------------------------- resize
+# ------------------------------------------------------------------------------------------- resize
 def bilinear(image, H, W):
     """Resize down, then across: pixel centres lie on pixel centres, the edge repeats."""
     for axis, new in enumerate((H, W)):
@@ -108,7 +108,7 @@ def test_resize_is_bilinear(size, monkeypatch):
         np.testing.assert_allclose(resized[0], bilinear(image / 255, *size), rtol=0, atol=1e-6)
 
 
-# ---------------------------------------------------------------------------------------------------------------- cycle
+# -------------------------------------------------------------------------------------------- cycle
 def test_cycle():
     test = labkit.dataset()
     assert (cycle(test, 100).images == test.images[:100]).all()
@@ -120,7 +120,7 @@ def test_cycle():
         cycle(test, 0)
 
 
-# ------------------------------------------------------------------------------------------------------ LABKIT_DATA_DIR
+# ---------------------------------------------------------------------------------- LABKIT_DATA_DIR
 @pytest.fixture
 def data_folder(tmp_path, monkeypatch):
     monkeypatch.setenv("LABKIT_DATA_DIR", str(tmp_path))
@@ -155,7 +155,7 @@ def publish(monkeypatch, name, folder, mirrors=()):
     )
 
 
-# ---------------------------------------------------------------------------------------------------------------- fetch
+# -------------------------------------------------------------------------------------------- fetch
 @pytest.fixture
 def mirror(tmp_path, monkeypatch):
     """Return a server of files on this machine, with the requests that it got."""

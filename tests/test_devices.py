@@ -19,9 +19,8 @@ def test_the_h200s_peaks_are_its_data_sheets():
     assert pytest.approx(66.9e12, rel=0.005) == H200.peak_flops
     assert pytest.approx(4.8e12, rel=0.005) == H200.peak_bandwidth
     assert pytest.approx(133.8e12, rel=0.005) == H200.peak_half2_flops
-    assert (
-        989e12 <= H200.peak_tensor_flops < 1.1 * 989e12
-    )  # the data sheet's clock is lower than the highest
+    # the data sheet's clock is lower than the highest
+    assert 989e12 <= H200.peak_tensor_flops < 1.1 * 989e12
 
 
 def test_what_was_measured_lies_under_the_peaks():

@@ -65,7 +65,7 @@ LANE = np.arange(32)
 RATES = device("H200").ceilings
 
 
-# ------------------------------------------------------------------------------- made-up measurements, to be drawn
+# ---------------------------------------------------------------- made-up measurements, to be drawn
 def noted(table, note=NOTE):
     """Return a copy of a table with a note."""
     table = table.copy()
@@ -198,7 +198,7 @@ CONTENTION = pd.DataFrame(
 )
 
 
-# --------------------------------------------------------------------------------------------- how they are examined
+# ---------------------------------------------------------------------------- how they are examined
 @pytest.fixture
 def render(monkeypatch, tmp_path):
     """Draw into a file; return the page as it was when it was saved, with its texts."""
@@ -229,9 +229,8 @@ def compose(monkeypatch, render):
 def collisions(page):
     """Return pairs of texts that cover each other, and texts that leave the page."""
     dpi = page.fig.dpi
-    page.fig.set_dpi(
-        style.DPI * style.DENSITY
-    )  # where the texts were laid out when the page was saved
+    # where the texts were laid out when the page was saved
+    page.fig.set_dpi(style.DPI * style.DENSITY)
     boxes = []
     for text in page.fig.findobj(Text):
         if text.get_visible() and text.get_text().strip():
@@ -536,9 +535,8 @@ CASES = [
     *(case(draw.ladder, rungs(n), date="today") for n in (1, 2, 12)),
     *(case(draw.ladder, rungs(12, [*FLOORS][: 2 * seed], seed=seed)) for seed in (1, 2)),
     case(draw.ladder, rungs(3, batches=(100, 1000))),
-    case(
-        draw.ladder, rungs(3).assign(x_reference=[0.8, 2.0, 0.9])
-    ),  # it is a yardstick, not a bound
+    # it is a yardstick, not a bound
+    case(draw.ladder, rungs(3).assign(x_reference=[0.8, 2.0, 0.9])),
     case(
         draw.ladder,
         rungs(3),
@@ -765,7 +763,8 @@ def test_every_figure_is_tidy_and_says_what_it_shows(
 ):
     """There is no warning, no text over another or off the page; there are a message, a description, a small file.
 
-    Of a measurement, text/plain has no numbers: the command nbval compares it, whatever the times are.
+    Of a measurement, text/plain has no numbers: the command nbval compares it, whatever the times
+    are.
     """
     page = render(figure, *arguments, **options)
     assert not collisions(page)
@@ -898,7 +897,7 @@ def test_refusals_say_what_is_wrong(call, message):
         call()
 
 
-# --------------------------------------------------------------------------------------------- how they are shown
+# ------------------------------------------------------------------------------- how they are shown
 class Screen:
     """A stand-in for IPython's display."""
 
@@ -1005,7 +1004,7 @@ def test_every_figure_says_what_it_takes_and_refuses(name):
     assert raises.startswith("LabError\n    If ")
 
 
-# ----------------------------------------------------------------------------------------------- the README's pictures
+# ---------------------------------------------------------------------------- the README's pictures
 IMAGES = PACKAGE.parent / "docs" / "images"
 
 
@@ -1036,7 +1035,7 @@ def test_the_readmes_code_is_the_kernels():
     assert max(map(len, lines)) < 95
 
 
-# ------------------------------------------------------------------------------------------------------ numbers
+# ------------------------------------------------------------------------------------------ numbers
 @pytest.mark.parametrize(
     ("write", "value", "text"),
     [

@@ -60,9 +60,8 @@ def test_what_is_drawn_is_what_was_counted(of, line):
     for access in (counts.worst, *counts.following):
         turns = _find_turns(access)
         drawn_units = turns.number if turns else len(bytes_used(access.lanes, access.size)[1])
-        if (
-            access.op != "atom"
-        ):  # lanes with the same address take several passes, each with its sectors
+        # lanes with the same address take several passes, each with its sectors
+        if access.op != "atom":
             assert drawn_units == access.units
         assert access.units <= counts.worst.units or access.space != counts.worst.space
     assert len(counts.following) == 8 or counts.worst.op == "atom" or line in (29, 10, 11, 41, 42)
@@ -104,7 +103,7 @@ def test_what_cannot_be_drawn_is_refused(of, line, message):
         draw.accesses(of, SMALL, line)
 
 
-# ------------------------------------------------------------------------------------------------------------ races
+# -------------------------------------------------------------------------------------------- races
 @pytest.fixture(scope="module")
 def race():
     return labkit.sanitize(

@@ -42,7 +42,7 @@ def boxes(page):
     ]
 
 
-# ------------------------------------------------------------------------------------------ threads, tiles, registers
+# ------------------------------------------------------------------------ threads, tiles, registers
 def count_idle(layer, width, height):
     """Return how many threads of a map's blocks have no output, and how many there are."""
     h, w = np.ogrid[: -(-layer.Ho // height) * height, : -(-layer.Wo // width) * width]
@@ -113,13 +113,11 @@ def test_outputs_a_thread_counts_what_is_loaded_and_used(render, rows, maps, K):
     page = render(draw.outputs_per_thread, rows, maps, K)
     loads, products = rows + K - 1 + maps * K, rows * maps * K
     assert f"{loads} numbers loaded for {products} products" in page.alt
-    assert all(
-        len(found) == 4 for found in collisions(page)
-    )  # nothing leaves the page; of 20 rows, numbers touch
+    # nothing leaves the page; of 20 rows, numbers touch
+    assert all(len(found) == 4 for found in collisions(page))
     faces = [to_hex(box.get_facecolor()) for box in boxes(page)]
-    assert (
-        sum(face in (style.ORANGE, style.PALE, style.TINT) for face in faces) == rows * K + 3
-    )  # and the legend
+    # and the legend
+    assert sum(face in (style.ORANGE, style.PALE, style.TINT) for face in faces) == rows * K + 3
     followed = min(K - 1 + rows // 2, rows + K - 2)
     assert faces.count(style.ORANGE) == sum(0 <= followed - row < K for row in range(rows)) + 1
     assert max(box.get_xy()[0] + box.get_width() for box in boxes(page)) <= page.width
@@ -160,7 +158,7 @@ def test_an_inputs_copies_and_a_shuffles_sums_are_all_there(compose):  # noqa: F
     ]
 
 
-# --------------------------------------------------------------------------------------------------------- schedules
+# ---------------------------------------------------------------------------------------- schedules
 @pytest.mark.parametrize(
     ("warps", "work", "latency"), [(1, 3, 24), (4, 3, 24), (9, 3, 24), (12, 3, 24), (2, 1, 1)]
 )
@@ -209,7 +207,7 @@ def test_a_stall_too_short_to_be_seen_is_among_the_others(compose):  # noqa: F81
     assert len({*metrics.STALLS.values()}) == len(metrics.STALLS)
 
 
-# ------------------------------------------------------------------------------------------ the ladder, the roofline
+# ------------------------------------------------------------------------- the ladder, the roofline
 def test_ladder_says_the_times_it_was_given(compose):  # noqa: F811
     table = rungs(5)
     page = compose(draw.ladder, table, date="2026-01-01")
@@ -231,8 +229,8 @@ def test_ladder_says_the_times_it_was_given(compose):  # noqa: F811
 def test_ladder_shows_what_each_rung_saves_and_loses(compose):  # noqa: F811
     """A line joins the rung's time to the ring at the time of the row above.
 
-    It is orange where time is lost, and absent where the two differ by less than 2 %. The green line is the reference
-    time of the row's own precision.
+    It is orange where time is lost, and absent where the two differ by less than 2 %. The green
+    line is the reference time of the row's own precision.
     """
     table = rungs(5).assign(
         op_ms=[8.0, 2.0, 2.01, 6.0, 1.0], x_reference=[8.0, 2.0, 2.01, 6.0, 4.0]
@@ -307,7 +305,7 @@ def test_roofline_puts_points_at_their_intensity(compose):  # noqa: F811
     )
 
 
-# --------------------------------------------------------------------------------------------- errors of half's sums
+# ---------------------------------------------------------------------------- errors of half's sums
 @pytest.fixture(scope="module")
 def errors():
     variants = [6, *(labkit.variant(8, step=step) for step in ("storage", "half_sum", "half2")), 8]
@@ -378,7 +376,7 @@ def test_running_sums_stop_where_half_does():
     assert sum_ones(5000, 4096)[4095] == 2048, "a part may be too long, too"
 
 
-# --------------------------------------------------------------------------------------------------------- heat maps
+# ---------------------------------------------------------------------------------------- heat maps
 def swept(
     layers=("one", "two"), rows=(1, 2, 10), maps=(1, 4), blocks=("8x1", "160x1"), engine="gpu"
 ):

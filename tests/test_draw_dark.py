@@ -33,7 +33,8 @@ def lab(rgb):
     return np.array([116 * f[1] - 16, 500 * (f[0] - f[1]), 200 * (f[1] - f[2])])
 
 
-# Complete dichromacy: Machado, Oliveira and Fernandes, IEEE TVCG 15(6), 2009, table 1, severity 1.0.
+# Complete dichromacy: Machado, Oliveira and Fernandes, IEEE TVCG 15(6), 2009, table 1, severity
+# 1.0.
 SIGHT = {
     "usual": np.eye(3),
     "protanopia": np.array(

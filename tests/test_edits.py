@@ -70,7 +70,7 @@ def size_of(path):
     return str(SIZES.get(path.stem.partition("_")[0], 4096))
 
 
-# ------------------------------------------------------------------------------------------------------- the edits
+# ---------------------------------------------------------------------------------------- the edits
 def test_every_file_has_a_row():
     files = [edit.variant.path.name for edit in EDITS]
     assert (
@@ -104,7 +104,7 @@ def test_a_row_chooses_options_and_layers(tmp_path):
         edits.read_edits(tmp_path)
 
 
-# ---------------------------------------------------------------------------------------------------- the programs
+# ------------------------------------------------------------------------------------- the programs
 @pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.stem)
 def test_a_program_runs_and_checks_itself(path):
     result = edits.run_program(path, "cpu", size_of(path))
@@ -137,7 +137,7 @@ def test_another_line_is_refused(tmp_path, line):
         edits.run_program(tmp_path / "program.py", "cpu")
 
 
-# ---------------------------------------------------------------------------------------------------- the recorder
+# ------------------------------------------------------------------------------------- the recorder
 def record(folder, *arguments):
     return CliRunner().invoke(app, ["edits", "--folder", str(folder), *arguments])
 
@@ -191,7 +191,7 @@ def test_what_is_measured_is_kept(tmp_path, monkeypatch):
     ]
 
 
-# ------------------------------------------------------------------------------------------------------- the intervals
+# ------------------------------------------------------------------------------------ the intervals
 def test_a_unit_has_an_interval_if_what_was_not_fitted_was_predicted_well():
     def predicted(unit, ratios, kernels=4):
         return pd.DataFrame(

@@ -67,9 +67,8 @@ def test_integers_are_exact_in_every_slot(dtype, step):
         together = (
             network.precision.sizes["BLOCKS"] if step is None else network.precision.teams["TEAMS"]
         )
-        at = (
-            np.arange(min(9 * together * device().multiprocessors + 1, 200)) % 3
-        )  # more than 8 images each
+        # more than 8 images each
+        at = np.arange(min(9 * together * device().multiprocessors + 1, 200)) % 3
         np.testing.assert_allclose(network.forward(images[at]), expected[at], rtol=3e-6)
 
 
@@ -83,7 +82,8 @@ def test_images_are_within_the_bound(network, digits):
     assert (np.abs(probabilities - expected) <= bound).all()
     plain = Network().forward(images)
     assert (np.abs(probabilities - plain) <= 2 * bound).all()
-    # Far below the bound for the errors of any weights. An H100 gave 2.4e-5 with products of four warps in float.
+    # Far below the bound for the errors of any weights. An H100 gave 2.4e-5 with products of four
+    # warps in float.
     usual = {"float16": 5e-3, "float32": 5e-5 if network.step else 1e-5}[network.dtype.name]
     assert np.abs(probabilities[:8] - expected[:8]).max() < usual
 

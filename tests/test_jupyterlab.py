@@ -29,9 +29,8 @@ ROOT = Path(__file__).parents[1]
 LAB = ROOT / ".venv-lab/bin/python"
 LONG = 120_000  # ms, for what the page has to show: the machine may be busy
 SETTINGS = {
-    "notebook-extension/tracker": {
-        "windowingMode": "none"
-    },  # cells are there though they are out of sight
+    # cells are there though they are out of sight
+    "notebook-extension/tracker": {"windowingMode": "none"},
 }
 ERROR = '[data-mime-type="application/vnd.jupyter.stderr"]'  # as JupyterLab shows a traceback, too
 
@@ -83,7 +82,8 @@ def server(tmp_path_factory):
         path.write_text(json.dumps(values))
     log = home / "log"
     with log.open("w") as output:
-        # ipykernel shows what a process writes to its own standard error, but not where this variable is set.
+        # ipykernel shows what a process writes to its own standard error, but not where this
+        # variable is set.
         inherited = {
             name: value for name, value in os.environ.items() if name != "PYTEST_CURRENT_TEST"
         }
@@ -98,16 +98,16 @@ def server(tmp_path_factory):
     try:
         address_file = home / f"JUPYTER_RUNTIME_DIR/jpserver-{process.pid}.json"
         until = time.monotonic() + 120
-        while not (
-            address_file.exists() and address_file.read_text().rstrip().endswith("}")
-        ):  # all of it
+        # all of it
+        while not (address_file.exists() and address_file.read_text().rstrip().endswith("}")):
             assert process.poll() is None and time.monotonic() < until, log.read_text()
             time.sleep(0.1)
         url = json.loads(address_file.read_text())["url"]
+        # no tabs of the last test
         yield (
             folder,
             lambda name: f"{url}lab/tree/{name}?reset&token={token}",
-        )  # no tabs of the last test
+        )
     finally:
         process.send_signal(signal.SIGTERM)  # it ends its kernels
         try:
@@ -123,9 +123,10 @@ class Notebook:
     def __init__(self, tab, url, notebook):
         self.tab = tab
         code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+        # folded
         self.numbers = [
             "" if cell.metadata.get("jupyter") else f"[{at}]:" for at, cell in enumerate(code, 1)
-        ]  # folded
+        ]
         self.cells = tab.locator(".jp-Notebook .jp-CodeCell")
         tab.goto(url)
         tab.locator("#jp-main-statusbar").get_by_text(
@@ -232,9 +233,8 @@ def test_page_01_runs_and_an_error_in_its_kernel_is_shown_at_its_line(show):
     message = rf"line {line}: error: .*zero.*\n    {re.escape(wrong)}\n{re.escape(caret)}"
     expect(kernel.error).to_have_text(re.compile(message))
     check.run()
-    expect(check.error).to_contain_text(
-        "the cell of `mine` did not compile"
-    )  # and not an older kernel
+    # and not an older kernel
+    expect(check.error).to_contain_text("the cell of `mine` did not compile")
 
     kernel.change(wrong, right)
     kernel.run()

@@ -23,10 +23,11 @@ from labkit.spec.layers import LENET28
 
 pytestmark = pytest.mark.thorough("every kernel on every shape: minutes")
 
+# a tail for every tile; compiled for K = 7, as the presets are
 ODD = (
     Layer("odd", 3, 21, 44, 19, 7),
     2,
-)  # a tail for every tile; compiled for K = 7, as the presets are
+)
 every_kernel = pytest.mark.parametrize("chosen", KERNELS, ids=str)
 
 
@@ -91,7 +92,7 @@ def test_options(number, options):
     check(variant(number, **options), [ODD])
 
 
-# ------------------------------------------------------------------------------------------------------------ plans
+# -------------------------------------------------------------------------------------------- plans
 @pytest.mark.parametrize("name", [rung.name for rung in LADDER])
 def test_a_batch_beyond_the_grid_is_computed_in_chunks(name, monkeypatch):
     monkeypatch.setattr(plans, "MAX_GRID", (2**31 - 1, 65535, 3))
@@ -116,9 +117,8 @@ def test_scratch_is_bounded_and_shared_by_the_chunks(monkeypatch):
         assert plan.scratch_bytes == 2 * an_image
         assert len(plan.launches) == 4
     check(variant(5), [(layer, 4)])
-    monkeypatch.setattr(
-        plans, "MAX_SCRATCH_BYTES", 1
-    )  # not even one image: one at a time, nevertheless
+    # not even one image: one at a time, nevertheless
+    monkeypatch.setattr(plans, "MAX_SCRATCH_BYTES", 1)
     check(variant(5), [(layer, 2)])
 
 
@@ -130,7 +130,10 @@ def test_a_variant_may_limit_the_images_per_launch():
 
 @pytest.mark.parametrize("chosen", [variant(2), variant(4), variant(8, step="convert")], ids=str)
 def test_plans_that_share_a_constant_mask_do_not_mix_their_masks_up(chosen):
-    """A __constant__ array belongs to the module. The last one's is of half, though x, k and y are float."""
+    """A __constant__ array belongs to the module.
+
+    The last one's is of half, though x, k and y are float.
+    """
     layers = [Layer("first", 1, 9, 11, 2, 7), Layer("second", 3, 8, 10, 4, 7)]
     with chosen.plan(layers[0], 1) as one, chosen.plan(layers[1], 1) as two:
         for plan, value in ((one, 1.5), (two, 2)):
@@ -222,9 +225,12 @@ def test_inputs_of_the_wrong_shape():
             plan.load(k=np.zeros((7, 7)))
 
 
-# -------------------------------------------------------------------------------------------------------- precision
+# ---------------------------------------------------------------------------------------- precision
 def test_half_sums_would_stop_at_2048_and_do_not():
-    """The sum is 2205 ones; a half cannot count beyond 2048 one by one. Rungs 08 and 09 sum their steps in float."""
+    """The sum is 2205 ones; a half cannot count beyond 2048 one by one.
+
+    Rungs 08 and 09 sum their steps in float.
+    """
     layer = Layer("many channels", 45, 8, 9, 2, 7)
     x, k = np.ones(layer.x_shape(1)), np.ones(layer.k_shape)
     for number, step, expected in (

@@ -1,4 +1,7 @@
-"""The ladder as data: its rungs and files, variants, limits, and what a page shows of the sources. Needs no engine."""
+"""The ladder as data: its rungs and files, variants, limits, and what a page shows of the sources.
+
+Needs no engine.
+"""
 
 import pickle
 import re
@@ -23,13 +26,12 @@ pytestmark = pytest.mark.core("what every page compiles")
 NAMES = [rung.name for rung in LADDER]
 
 
-# ------------------------------------------------------------------------------------------------------- the files
+# ---------------------------------------------------------------------------------------- the files
 
 
 def test_numbers_count_up_and_every_kernel_file_is_of_the_ladder():
-    assert [rung.number for rung in LADDER] == [
-        *range(1, 12)
-    ]  # 12, streams, has no kernel of its own
+    # 12, streams, has no kernel of its own
+    assert [rung.number for rung in LADDER] == [*range(1, 12)]
     folder = rung(1).file.parent
     networks = {folder / "00_network.cu", folder / "13_network.cu", *folder.glob("steps/network/*")}
     files = {*folder.glob("[0-9][0-9]_*.cu"), *folder.glob("steps/*/*")} - networks
@@ -106,11 +108,15 @@ def test_variants_of_a_page_are_the_rung_its_steps_and_what_it_compares():
         )
 
 
-# ------------------------------------------------------------------------------------------------------- the diffs
-# What diffs and listings look like is on the pages, whose outputs nbval compares; here is what no page has.
+# ---------------------------------------------------------------------------------------- the diffs
+# What diffs and listings look like is on the pages, whose outputs nbval compares; here is what no
+# page has.
 @pytest.mark.parametrize("goal", LADDER, ids=lambda goal: goal.name)
 def test_diffs_on_the_path_to_a_rung_stay_readable(goal):
-    """Each diff shows one idea. A rung without a base begins with a new program: its page shows that kernel."""
+    """Each diff shows one idea.
+
+    A rung without a base begins with a new program: its page shows that kernel.
+    """
     path = [variant(goal.name, step=step) for step in goal.path] + [variant(goal.name)]
     if goal.base:
         path.insert(0, variant(goal.base))
@@ -136,9 +142,8 @@ def test_diff_in_a_notebook_colours_the_source():
         1, rung(1).source.replace("y[h * Wo + w] = 0;", "/* two\nlines */ y[h * Wo + w] = 0;")
     )
     page = diff(1, own)._repr_html_().partition("</style>")[2]
-    assert (
-        '</b>+     <span class="cm">/* two</span></span>' in page
-    )  # a comment of several lines is one in each
+    # a comment of several lines is one in each
+    assert '</b>+     <span class="cm">/* two</span></span>' in page
     assert (
         '<mark><span class="cm">lines */</span> </mark>y[h * Wo + w] = <span class="mi">0</span>;</span>'
         in page
@@ -151,7 +156,7 @@ def test_what_does_not_compile_can_be_shown():
     assert repr(show(variant(1, rung(1).source.replace("= 0;", "= 0")))).endswith("}")
 
 
-# ------------------------------------------------------------------------------------------------- rungs, variants
+# ---------------------------------------------------------------------------------- rungs, variants
 @pytest.mark.parametrize(
     ("number", "options", "message"),
     [
@@ -255,7 +260,7 @@ def test_variants_travel_to_other_processes(tmp_path):
         assert (copy.label, copy.path, copy.own) == (original.label, original.path, original.own)
 
 
-# ------------------------------------------------------------------------------------------------------- the limits
+# --------------------------------------------------------------------------------------- the limits
 MASK, SHARED = (
     r"65,536 bytes; the mask of .* has 66,560",
     "bytes of shared memory .* limit is 49,152",
@@ -328,10 +333,11 @@ layers = st.builds(
 )  # the mask fits into constant memory
 
 
+# their blocks walk over the images, their warps over maps
 WALKING = (
     "speed_of_light",
     "split_floats",
-)  # their blocks walk over the images, their warps over maps
+)
 
 
 def fits(chosen, layer):
@@ -360,7 +366,7 @@ def test_grids_cover_every_output_within_the_limits(layer, images, name):
         assert launch.grid[2] == images or name in WALKING
 
 
-# ------------------------------------------------------------------------------------------------- a reader's source
+# -------------------------------------------------------------------------------- a reader's source
 OWN = """extern "C" __global__ void {name}(const float *x, const float *k, float *y,
                                  int B, int C, int H, int W, int M, int K) {{}}"""
 

@@ -238,9 +238,8 @@ def test_the_evidence_of_a_step():
     with Lenet28("shuffle", sizes=SMALL) as model:
         assert tuple(measure_kernels_us(model, images, labels, 3)) == model.kernels
         counts = model.profile("cpu").counts.set_index("kernel")
-        assert counts.loc["bp_weight_c1", "reduction_requests"] == 3 * (
-            4 * 4 + 1
-        )  # a warp per sum, one atomic each
+        # a warp per sum, one atomic each
+        assert counts.loc["bp_weight_c1", "reduction_requests"] == 3 * (4 * 4 + 1)
         with pytest.raises(LabError, match="launches no kernel"):
             model.source("bp_f")
 
@@ -279,9 +278,8 @@ def test_what_was_recorded_is_read(tmp_path):
     ]
     record_training("epoch", "minibatch", [{**epochs[0], "seconds": 9.0}], "digits", tmp_path)
     path = record_training("epoch", "minibatch", epochs, "digits", tmp_path)  # replaces the piece
-    record_training(
-        "epoch", "minibatch", [{**epochs[0], "seconds": 5.0}], "mnist", tmp_path
-    )  # does not disturb
+    # does not disturb
+    record_training("epoch", "minibatch", [{**epochs[0], "seconds": 5.0}], "mnist", tmp_path)
     for pattern in PATTERNS:
         rows = [{"share": share, "us": 1.0 * share} for share in (1, 4)]
         record_training("contention", pattern, rows, folder=tmp_path)

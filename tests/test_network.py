@@ -42,7 +42,7 @@ def on_device(kernel, outputs, inputs, shape, *sizes, dtype=np.float32):
         return memory.copy_out(y, shape, dtype)
 
 
-# -------------------------------------------------------------------------------------------------------------- layers
+# ------------------------------------------------------------------------------------------- layers
 @pytest.mark.parametrize(("H", "W", "window"), [(80, 80, 2), (34, 34, 4), (7, 10, 3), (4, 7, 1)])
 def test_max_pool_in_numpy_and_on_the_device(H, W, window):
     x = RANDOM.normal(size=(2, 3, H, W)).astype(np.float32)
@@ -70,7 +70,7 @@ def test_forward_numpy_takes_any_convolution(digits, weights):
     )
 
 
-# -------------------------------------------------------------------------------------------------------------- weights
+# ------------------------------------------------------------------------------------------ weights
 def test_weights_are_the_recorded_ones(weights):
     assert sum(w.size for w in weights.values()) == 196 + 3136 + 1296 * 32 + 32 + 320 + 10
     path = network.data_dir() / "weights" / "lenet86-digits.npz"
@@ -105,7 +105,7 @@ def test_bad_weights_are_refused(tmp_path, weights):
             load_weights(which)
 
 
-# -------------------------------------------------------------------------------------------------------------- kernels
+# ------------------------------------------------------------------------------------------ kernels
 def test_pooling_keeps_nan():
     x = np.full((1, 1, 6, 6), -1, np.float32)
     x[0, 0, 0, 0] = x[0, 0, 3, 3] = np.nan
@@ -141,7 +141,7 @@ def test_half_kernels():
         np.testing.assert_array_equal(narrow, x.astype(np.float32).astype(np.float16))
 
 
-# --------------------------------------------------------------------------------------------------------- forward pass
+# ------------------------------------------------------------------------------------- forward pass
 @pytest.mark.parametrize("number", [rung.number for rung in LADDER])
 def test_every_rung_inside_the_network(number, digits, weights):
     images = digits.images[:3]

@@ -41,9 +41,8 @@ PART_PROJECTS = {
     for name, folder in PARTS.items()
 }
 PROJECTS = {"labkit": PROJECT, "hostcuda": ENGINE, **PART_PROJECTS}
-LOCAL = {
-    project["name"] for project in PROJECTS.values()
-}  # installed from this repository, and from no registry
+# installed from this repository, and from no registry
+LOCAL = {project["name"] for project in PROJECTS.values()}
 NEEDED = [*PROJECT["dependencies"], *EXTRAS["notebooks"]]  # in a checkout
 LOCKS = {
     "requirements.lock": "test",
@@ -51,7 +50,8 @@ LOCKS = {
     "requirements-browser.lock": "browser",
 }
 
-# conda-forge's name -> PyPI's, where they differ: the variants without their graphical and optional parts.
+# conda-forge's name -> PyPI's, where they differ: the variants without their graphical and optional
+# parts.
 CONDA = {"matplotlib-base": "matplotlib", "nbconvert-core": "nbconvert"}
 # What only conda has to bring: the interpreter, pip, make and the compilers.
 CONDA_ONLY = {"python", "pip", "make", "cxx-compiler", "cuda-nvcc", "cuda-version"}
@@ -183,10 +183,11 @@ def test_conda_environment_matches():
     del pip[-len(ours) :]
     listed = {canonicalize_name(CONDA.get(name, name)): allowed for name, allowed in conda.items()}
     apart = requirements(EXTRAS["browser"]) | requirements(ENGINE["optional-dependencies"]["mcp"])
+    # conda has the toolkit itself
     beside = {
         *apart,
         *(name for name in OF_THE_ENGINE if name.startswith("nvidia-")),
-    }  # conda has the toolkit itself
+    }
     everywhere = {
         name: allowed for name, allowed in (DECLARED | OF_THE_ENGINE).items() if name not in beside
     }
@@ -246,10 +247,11 @@ DISTRIBUTIONS = {
 BARE = ("base", "evidence", "ladder", "measure", "spec")  # what a wheel without extras has to run
 PLUGIN = "pytest"  # which loads the engine's plugin itself
 BESIDE = "torch"  # where it is installed: measured beside the lab's network
+# Pyodide has them; `hostcuda.wasm.boot` is imported nowhere else
 IN_A_BROWSER = {
     "pyodide",
     "hostcuda-js",
-}  # Pyodide has them; `hostcuda.wasm.boot` is imported nowhere else
+}
 RECORDING = {
     "scikit-learn",
     "scipy",
@@ -272,10 +274,11 @@ def test_everything_imported_is_declared():
     for folder, allowed in {
         "engine/hostcuda": {*engine, PLUGIN, *IN_A_BROWSER},
         "engine/tests": OF_THE_ENGINE,
+        # measured beside the engine, where it is installed
         "engine/benchmarks": {
             *OF_THE_ENGINE,
             "pyopencl",
-        },  # measured beside the engine, where it is installed
+        },
         "labkit": {*requirements(NEEDED), BESIDE},
         **{f"labkit/{name}": requirements(PROJECT["dependencies"]) for name in BARE},
         "recording": {*requirements(NEEDED), *RECORDING},

@@ -51,7 +51,8 @@ def test_setup_says_which_engine_and_what_its_times_mean():
         ("labkit", "numpy pandas matplotlib hostcuda tqdm typer nbconvert"),
         ("labkit, labkit.draw", "matplotlib pandas"),
         (
-            "labkit.evidence.child, labkit.evidence.steps, labkit.evidence.accesses, labkit.exercises.grader",  # run kernels
+            # run kernels
+            "labkit.evidence.child, labkit.evidence.steps, labkit.evidence.accesses, labkit.exercises.grader",
             "matplotlib pandas",
         ),
         ("labkit.networks.images", "pooch requests"),

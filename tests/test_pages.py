@@ -121,9 +121,9 @@ def show(tab, size, theme="light"):
     return tab
 
 
-# axe compares the colour of each piece of text with its ground, which takes milliseconds. Of those that look alike
-# at both sizes and in both themes, and stand on the same grounds, it gets the first one. Tokens of code that it does
-# not get become plain text: a page has thousands.
+# axe compares the colour of each piece of text with its ground, which takes milliseconds. Of those
+# that look alike at both sizes and in both themes, and stand on the same grounds, it gets the first
+# one. Tokens of code that it does not get become plain text: a page has thousands.
 LOOK = """() => {
   const known = new Map(), looks = window.looks ??= new Map();
   const ground = e => {
@@ -164,9 +164,9 @@ WIDE = f"{TABLES}.filter(t => t.parentElement.scrollWidth > t.parentElement.clie
 def test_nothing_is_cut_off_and_axe_finds_nothing(browse, name, folder, chromium, pytestconfig):
     """A page that has not changed since this test last passed, here and in this browser, passes.
 
-    A table fits at 1280 pixels; at 390 the page is not wider than the screen, and what is wider scrolls in a frame
-    that the keyboard reaches. Then axe, on a phone and on a desktop; the colours in both themes. All in one tab, since
-    a page takes a second to load.
+    A table fits at 1280 pixels; at 390 the page is not wider than the screen, and what is wider
+    scrolls in a frame that the keyboard reaches. Then axe, on a phone and on a desktop; the colours
+    in both themes. All in one tab, since a page takes a second to load.
     """
     axe = (resources.files("axe_playwright_python") / "axe.min.js").read_text(encoding="utf-8")
     page = (folder / f"{name}.html").read_bytes() + (folder / "style.css").read_bytes()

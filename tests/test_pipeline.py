@@ -52,7 +52,7 @@ def steps(*rows):
     return table.assign(ready_ms=table["start_ms"])
 
 
-# ---------------------------------------------------------------------------------------------------------- results
+# ------------------------------------------------------------------------------------------ results
 @pytest.mark.parametrize("number", range(1, 9))
 @pytest.mark.parametrize(
     ("batch", "chunk", "streams"),
@@ -78,9 +78,8 @@ def test_pipelines_that_share_a_constant_mask_do_not_disturb_each_other():
         one.run(x, k)
         other.run(x, 2 * k)
         assert np.array_equal(one.run(), lab.conv_float64(x, k))
-        assert np.array_equal(
-            other.run(x + 1), lab.conv_float64(x + 1, 2 * k)
-        )  # new images and the old mask
+        # new images and the old mask
+        assert np.array_equal(other.run(x + 1), lab.conv_float64(x + 1, 2 * k))
         assert np.array_equal(other.run(k=k + 1), lab.conv_float64(x + 1, k + 1))
         with variant.plan(ODD, 6) as plan:
             plan.load(x, 3 * k)
@@ -117,7 +116,7 @@ def test_closing_frees_the_device_memory(buffers):
         pipeline.run(k=np.ones(FIRST.k_shape))
 
 
-# --------------------------------------------------------------------------------------------------------- refusals
+# ----------------------------------------------------------------------------------------- refusals
 MANY = lab.Layer("many maps", 16, 20, 20, 24, 7)
 REFUSALS = [
     *(
@@ -186,7 +185,7 @@ def test_a_device_that_is_too_small_is_named(monkeypatch):
     assert freed == ["made", "closed"]
 
 
-# -------------------------------------------------------------------------------------------------- chunks and order
+# --------------------------------------------------------------------------------- chunks and order
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize(("chunks", "streams"), [(1, 1), (7, 3), (6, 3), (5, 8)])
 def test_an_order_has_every_step_once_and_no_step_before_its_own(order, chunks, streams):
@@ -218,7 +217,7 @@ def test_breadth_first_issues_a_copy_on_each_stream_first():
     ]
 
 
-# --------------------------------------------------------------------------------------------------------- timelines
+# ---------------------------------------------------------------------------------------- timelines
 def test_the_timeline_has_every_step_in_the_order_of_its_stream():
     x, k = integers(FIRST, 9)
     with Pipeline(lab.variant(3), FIRST, 9, 2, 3) as pipeline:
@@ -258,7 +257,7 @@ def test_on_a_gpu_a_step_begins_when_the_one_before_of_its_kind_has_ended():
     assert table["start_ms"].tolist() == [0, 2, 2, 4, 4, 3]
 
 
-# ---------------------------------------------------------------------------------------------------------- schedule
+# ----------------------------------------------------------------------------------------- schedule
 def test_one_stream_adds_everything_up_several_hide_all_but_the_first_chunk_behind_the_busiest():
     into, back = FIRST.link_ms(10_000, device="H200")
     for chunk in (100, 2000):
@@ -292,7 +291,7 @@ def test_a_schedule_is_possible(streams):
         assert span_ms(table) >= lab.LENET72[1].link_reference_ms(1000, device="H200")
 
 
-# ---------------------------------------------------------------------------------------------------- reference time
+# ----------------------------------------------------------------------------------- reference time
 def test_the_links_reference_time_is_that_of_its_busier_direction():
     assert FIRST.link_reference_ms(10_000, device="H200") == pytest.approx(1.024e9 / 55.4e9 * 1e3)
     assert FIRST.link_reference_ms(10_000, np.float16, "H200") == pytest.approx(
@@ -314,7 +313,7 @@ def test_a_layer_time_that_the_link_does_not_permit_is_refused():
             streams_module.refuse_impossible(variant, FIRST, 10_000, impossible, h200)
 
 
-# ------------------------------------------------------------------------------------------------------- measurement
+# -------------------------------------------------------------------------------------- measurement
 @pytest.fixture(scope="module")
 def verified():
     variant = lab.variant(3)
@@ -371,7 +370,7 @@ def test_bench_sees_a_wrong_result(verified, monkeypatch, place, name, wrong):
         bench_streams(verified, ODD, 40, 5, 2, repeat=1)
 
 
-# ---------------------------------------------------------------------------------------------------------- recorded
+# ----------------------------------------------------------------------------------------- recorded
 def test_a_configuration_that_was_not_recorded_is_named():
     """Those that were recorded are on the pages."""
     recorded = lab.recorded("H200")
@@ -397,7 +396,7 @@ def test_recorded_measurements_replace_those_of_the_same_configuration(tmp_path,
     assert again.timelines()["label"].tolist() == lines["label"].tolist()
 
 
-# ----------------------------------------------------------------------------------------------------------- network
+# ------------------------------------------------------------------------------------------ network
 @pytest.mark.parametrize("number", [2, 8])
 def test_the_network_in_pipelines_says_the_same(number):
     digits = lab.dataset("digits", split="test", size=86)
@@ -409,9 +408,8 @@ def test_the_network_in_pipelines_says_the_same(number):
     assert all(
         op < layer for op, layer in zip(network.times.op_ms, network.times.layer_ms, strict=True)
     )
-    assert np.array_equal(
-        network.forward(images), expected
-    )  # without copies in between there is nothing to overlap
+    # without copies in between there is nothing to overlap
+    assert np.array_equal(network.forward(images), expected)
 
 
 def test_the_courses_table_of_rung_12_is_recorded_as_such(tmp_path):

@@ -66,7 +66,7 @@ def test_the_command_is_a_program():
     assert "README.md needs one line <!-- nothing:begin -->" in process.stderr
 
 
-# ------------------------------------------------------------------------------------------------------- the times
+# ---------------------------------------------------------------------------------------- the times
 def test_a_kernel_that_cannot_be_measured_costs_the_others_nothing(monkeypatch, capsys):
     several = [labkit.variant(number) for number in (1, 2, 3, 4, 6)]
 
@@ -121,7 +121,7 @@ def test_times_of_one_rung(capsys):
     assert "PASS 01 baseline" in result.output and "PASS 02" not in result.output
 
 
-# ------------------------------------------------------------------------------------------------------- the sweep
+# ---------------------------------------------------------------------------------------- the sweep
 def swept(variants, layer, batch, repeat):
     """Stand in for a sweep: return a row per point, each slower than the one before."""
     rows = [
@@ -151,7 +151,7 @@ def test_a_sweep_measures_its_parts_on_each_layer_in_their_order(monkeypatch):
     assert [line.partition(",")[0] for line in result.output.splitlines()][::4] == [*sweep.PARTS]
 
 
-# ---------------------------------------------------------------------------------------------------- the counters
+# ------------------------------------------------------------------------------------- the counters
 def test_a_program_tells_the_owner_of_each_launch():
     several = [jobs.make_job(labkit.variant(5), layer, 2) for layer in labkit.LENET86]
     with jobs.write_program(several) as (command, find_owners):

@@ -215,9 +215,8 @@ def test_progress_counts_the_cells(made):
 def test_mathematics_is_mathml(made):
     page = text_of(made, "01_tiling")
     assert "$" not in re.sub(r'<code class="latex">.*?</code>', "", page)
-    assert (
-        '<code class="latex">\\frac{1}{</code>' in page
-    )  # what cannot be read stays as it was written
+    # what cannot be read stays as it was written
+    assert '<code class="latex">\\frac{1}{</code>' in page
     assert len(tags(page, "math", display="block")) == 2
     assert "<msup><mi>K</mi><mn>2</mn></msup>" in page
     assert re.search(r'<mo[^>]*largeop="false"[^>]*>∑</mo>', page)
@@ -274,10 +273,11 @@ def test_links_lead_from_page_to_page(made):
     assert 'href="https://example.org"' in page
     assert 'href="../../data/x.csv"' in page  # seen from the page, not from the notebook
     assert 'id="part"' in text_of(made, "02_fails")
+    # above and below
     assert neighbours(text_of(made, "02_fails")) == 2 * [
         "01_tiling.html",
         "03_dies.html",
-    ]  # above and below
+    ]
 
 
 def test_every_heading_can_be_reached(made):
@@ -578,10 +578,11 @@ def test_the_classes_of_the_template_are_the_pages_own():
         for words in re.findall(r'class="([^"{]*)', path.read_text())
         for word in words.split()
     }
+    # of outputs and contents, which place nothing
     assert used - clean._OF_THE_PAGE == {
         "html",
         "level-",
-    }  # of outputs and contents, which place nothing
+    }
 
 
 def test_a_picture_brings_no_html_along(stored):
@@ -646,7 +647,10 @@ def test_stored_notebooks_are_canonical(tmp_path):
 
 
 def test_notes_are_legible_in_both_themes():
-    """WCAG 2, contrast of at least 4.5. The other colours are on the stored pages, where axe checks them."""
+    """WCAG 2, contrast of at least 4.5.
+
+    The other colours are on the stored pages, where axe checks them.
+    """
     blocks = re.findall(r":root \{(.*?)\}", STYLE.read_text(), re.S)
     light, dark = (dict(re.findall(r"--([\w-]+): (#\w{6})", block)) for block in blocks[:2])
     assert set(light) == set(dark)

@@ -163,9 +163,8 @@ def test_the_file_does_not_depend_on_the_order_of_recording_nor_on_how_often(sto
     for number in reversed(range(len(rows))):
         record_times(rows[number : number + 1], tmp_path / "again", date="2026-11-21")
     assert path.read_bytes() == again.read_bytes() == before
-    assert [file.name for file in path.parent.iterdir()] == [
-        path.name
-    ]  # nothing half-written beside it
+    # nothing half-written beside it
+    assert [file.name for file in path.parent.iterdir()] == [path.name]
 
 
 def test_what_is_not_there_is_said_with_what_is(store_dir):
@@ -268,7 +267,7 @@ def test_published_figures():
     assert published_training()["test_accuracy_pct"].max() == 96.86
 
 
-# ------------------------------------------------------------------------------------------------- keyed by the name
+# -------------------------------------------------------------------------------- keyed by the name
 def test_a_file_names_rungs_and_a_table_has_their_numbers(store_dir):
     text = (store_dir / "results" / "nvidia-h200.csv").read_text()
     assert (
@@ -330,7 +329,7 @@ def test_rungs_that_the_ladder_does_not_have(store_dir):
         recorded("H200", store_dir)
 
 
-# ------------------------------------------------------------------------------------------------- several at once
+# ---------------------------------------------------------------------------------- several at once
 def test_a_ratio_of_several_kernels_is_that_of_their_times():
     """The pages show tables of `op_ms` by kernel and by layer; here is what none of them divides."""
     saved = recorded("H200")
@@ -353,7 +352,7 @@ def test_the_parts_of_an_op_time_are_its_kernels():
     assert (parts / saved.op_ms(label, LENET86)).between(0.95, 1.05).all()
 
 
-# --------------------------------------------------------------------------------------------------------- counters
+# ----------------------------------------------------------------------------------------- counters
 def test_counters_are_found_under_short_and_full_names():
     """The pages show counters of several kernels, and per image."""
     saved, stores = recorded("H200"), "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum"

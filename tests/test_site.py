@@ -87,7 +87,8 @@ def test_an_exercise_leads_to_the_playground_where_there_is_one(tmp_path, playgr
                 "repository": "some/lab",
                 "desks": (),
             },
-            'Here you read. Kernels run in this browser in the <a href="../playground/index.html">playground</a>; to run the '
+            "Here you read. Kernels run in this browser in the <a "
+            'href="../playground/index.html">playground</a>; to run the '
             'cells, <a href="https://github.com/some/lab#readme">install the lab</a>.',
         ),
     ],

@@ -136,9 +136,8 @@ def test_a_block_with_one_image_stores_its_maps_in_stages():
 )
 def test_odd_rows_of_several_images_per_block(layer):
     """A word in shared memory holds a pixel and the next one, which the last pixel does not have."""
-    kernel = labkit.variant(
-        "speed_of_light", step="warpgroups", blocks=4
-    )  # per multiprocessor; so it is one
+    # per multiprocessor; so it is one
+    kernel = labkit.variant("speed_of_light", step="warpgroups", blocks=4)
     images = 2 * kernel.launches(layer, 9)[1].grid[0] + 1
     assert layer.W % 2 == 1 and images <= 5
     x, k = draw_integers(kernel, layer, images, np.random.default_rng(1))

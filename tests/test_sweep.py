@@ -38,7 +38,7 @@ def small(path, variants=GRID, layers=SMALL, **options):
     return sweep(variants, layers, 2, path=path, repeat=1, **options)
 
 
-# ------------------------------------------------------------------------------------------------------- the table
+# ---------------------------------------------------------------------------------------- the table
 def test_a_grid_is_every_combination_and_every_point_a_row(path):
     table = small(path)
     assert list(zip(table["rows"], table["maps"], strict=True)) == [
@@ -143,7 +143,7 @@ def test_a_sweep_that_is_none(path, variants, batch, message):
     assert not path.exists()
 
 
-# ---------------------------------------------------------------------------------------------- finished points
+# ---------------------------------------------------------------------------------- finished points
 def test_an_interrupted_sweep_goes_on_where_it_stopped_and_measures_nothing_twice(
     path, monkeypatch
 ):
@@ -201,7 +201,7 @@ def test_the_cache_is_the_default_place_and_a_grid_may_name_its_rung(tmp_path, m
     assert len(lines(tmp_path / "sweeps" / f"{labkit.device().slug}.jsonl")) == 1
 
 
-# --------------------------------------------------------------------------------------------------- recorded sweeps
+# ---------------------------------------------------------------------------------- recorded sweeps
 def test_a_recorded_sweep_comes_back(path, tmp_path):
     table = small(path, {"rung": 4, "tile": (8, 33)}, LENET86[0])
     file = record_sweep(table, tmp_path)
@@ -290,7 +290,7 @@ def test_the_best_of_a_sweep(path):
         sweeps.best(table, LENET86[0])
 
 
-# ------------------------------------------------------------------------------------------- the sizes of rung 07
+# ----------------------------------------------------------------------------- the sizes of rung 07
 LAYERS = (*LENET86, *LENET72)
 OTHER = Layer("never swept", 3, 20, 31, 9, 5)
 

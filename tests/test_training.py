@@ -37,7 +37,7 @@ def of(images, **settings):
     return Trainer(images, **{"epochs": 2, "batch": 4, "seed": 3, **settings})
 
 
-# ---------------------------------------------------------------------------------------------------------- gradients
+# ---------------------------------------------------------------------------------------- gradients
 def test_finite_differences():
     weights = {"a": np.array([1.0, -2.0, 0.5]), "b": np.ones((3, 4), np.float32)}
 
@@ -154,7 +154,7 @@ def check_step(sizes, count, monkeypatch):
         )
 
 
-# ------------------------------------------------------------------------------------------------------------ kernels
+# ------------------------------------------------------------------------------------------ kernels
 @pytest.mark.parametrize(
     ("sizes", "count"), [(LENET86, 3), (random_sizes(1), 40), (random_sizes(2), 40)]
 )
@@ -201,7 +201,7 @@ def test_random_maps():
     np.testing.assert_allclose(maps.mean(axis=0), np.reshape(backprop.IDENTITY, (2, 3)), atol=0.02)
 
 
-# ----------------------------------------------------------------------------------------------------------- training
+# ----------------------------------------------------------------------------------------- training
 def test_a_few_steps_reduce_the_loss(small):
     with of(cycle(small, 8), epochs=20, batch=8) as trainer:
         losses = list(trainer.run())
@@ -234,7 +234,7 @@ def test_the_same_settings_give_the_same_bits(small):
         )
 
 
-# ------------------------------------------------------------------------------------------------------ what can fail
+# ------------------------------------------------------------------------------------ what can fail
 def test_a_loss_of_nan_stops_and_writes_nothing(small, tmp_path):
     with (
         of(cycle(small, 8), rate=1e9, epochs=20) as trainer,
@@ -302,7 +302,7 @@ def test_unknown_labels_are_refused(small):
         of(replace(cycle(small, 2), labels=np.array([11, 11])))
 
 
-# -------------------------------------------------------------------------------------------------------- the command
+# -------------------------------------------------------------------------------------- the command
 def test_the_command_writes_weights_and_their_record(small, monkeypatch, tmp_path):
     few = {"train": cycle(small, 10), "test": cycle(small, 5)}
     monkeypatch.setattr(training, "dataset", lambda name, split: few[split])
@@ -358,7 +358,7 @@ def test_the_command_says_what_is_missing(monkeypatch, tmp_path):
         CliRunner().invoke(app, ["train", "--dataset", "mnist"], catch_exceptions=False)
 
 
-# ------------------------------------------------------------------------------------------------ the shipped weights
+# ------------------------------------------------------------------------------ the shipped weights
 def test_the_recorded_seed_gives_the_recorded_losses(small):
     record = provenance()
     if not record["script"].endswith(f" train, version {training.VERSION}"):

@@ -173,9 +173,8 @@ def test_the_run_measures_everyone_and_keeps_a_table(monkeypatch, tmp_path, caps
     versus.versus(
         repeat=2, batch=[6], only=[LAYER.name], without=[*without, "compile"], out=tmp_path
     )
-    table = pd.read_csv(
-        tmp_path / "versus" / "nvidia-test.csv", keep_default_na=False
-    )  # only those rows are new
+    # only those rows are new
+    table = pd.read_csv(tmp_path / "versus" / "nvidia-test.csv", keep_default_na=False)
     assert table.groupby(["layer", "batch"]).size().to_dict() == {
         (1, 4): 11,
         (1, 6): 11,

@@ -1,4 +1,7 @@
-"""The wheels: what users get who install the lab without a checkout. The engine has its own tests of its wheel."""
+"""The wheels: what users get who install the lab without a checkout.
+
+The engine has its own tests of its wheel.
+"""
 
 import json
 import os

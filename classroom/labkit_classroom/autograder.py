@@ -1,7 +1,8 @@
 """Write the grader for a container, as Gradescope's zip or with a Containerfile; and grade inside of it.
 
-``python -m labkit_classroom.autograder gradescope FOLDER`` grades the submission in Gradescope's folder, and says first
-which walls stand; ``prepare`` compiles what every grading needs. The lab goes into a container without its solutions.
+``python -m labkit_classroom.autograder gradescope FOLDER`` grades the submission in Gradescope's
+folder, and says first which walls stand; ``prepare`` compiles what every grading needs. The lab
+goes into a container without its solutions.
 """
 
 from __future__ import annotations
@@ -24,9 +25,8 @@ from labkit_classroom.submissions import Submission, submissions
 
 HERE = PACKAGE.parent
 _CONTAINER = Path(__file__).parent / "container"
-_ASKED = (
-    HERE / "asked"
-)  # the exercises of a container: a line for each, with its number or its folder
+# the exercises of a container: a line for each, with its number or its folder
+_ASKED = HERE / "asked"
 _LAB = ("labkit/", "data/", "engine/hostcuda/", "classroom/labkit_classroom/")
 _OF_EACH = ("pyproject.toml", "README.md", "LICENSE")  # of each package
 _ROOT = (
@@ -41,9 +41,8 @@ _ROOT = (
 def write_zip(path: Path, tasks: Iterable[Exercise]) -> Path:
     """Write Gradescope's zip for these exercises; LabError outside of a checkout, or if the path is another file's."""
     existing = path.read_bytes() if path.is_file() else b""
-    if os.path.lexists(path) and not (
-        existing.startswith(b"PK") and b"run_autograder" in existing
-    ):  # an earlier zip
+    # an earlier zip
+    if os.path.lexists(path) and not (existing.startswith(b"PK") and b"run_autograder" in existing):
         raise LabError(
             f"{path} is there, and is no grader: remove it, or choose another name with --out"
         )
@@ -69,7 +68,8 @@ def write_image(folder: Path, tasks: Iterable[Exercise]) -> list[Path]:
 
 def _list_files(tasks: Iterable[Exercise]) -> Iterator[tuple[str, bytes]]:
     """Yield (name, content) of the grader's files: scripts, the lab and added exercises, without solutions."""
-    keys = []  # the lines of `_ASKED`: "04a", or "exercises/NAME" for an exercise of the class's own
+    # the lines of `_ASKED`: "04a", or "exercises/NAME" for an exercise of the class's own
+    keys = []
     for task in tasks:
         keys.append(task.number if task.of_series else f"exercises/{task.number}")
         if not task.of_series:  # the lab does not have its files
@@ -98,7 +98,7 @@ def _without_solution(name: str, path: Path) -> Iterator[tuple[str, bytes]]:
         yield name, data
 
 
-# ----------------------------------------------------------------------------------------------------- In the container
+# --------------------------------------------------------------------------------- In the container
 def read_exercises() -> list[str]:
     """Return the numbers of the exercises that the file `_ASKED` names, and add the class's own to the lab."""
     keys = _ASKED.read_text(encoding="utf-8").split() if _ASKED.is_file() else []
@@ -108,8 +108,9 @@ def read_exercises() -> list[str]:
 def gradescope(root: Path) -> Path:
     """Grade ``submission`` in Gradescope's folder `root`; write ``results/results.json`` there, and return its path.
 
-    The student is named by the e-mail address of the first one who hands in, as Gradescope knows it. An exercise of
-    the assignment that is not in the submission gets no points; other exercises that are in it are ignored.
+    The student is named by the e-mail address of the first one who hands in, as Gradescope knows
+    it. An exercise of the assignment that is not in the submission gets no points; other exercises
+    that are in it are ignored.
     """
     users = json.loads((root / "submission_metadata.json").read_text(encoding="utf-8")).get(
         "users"
@@ -124,9 +125,8 @@ def gradescope(root: Path) -> Path:
         or Submission(name, number, problem="there is nothing to this exercise")
         for number in numbers
     ]
-    handed_in += (
-        [by_number[""]] if "" in by_number else []
-    )  # files that name no exercise: its `problem` is shown
+    # files that name no exercise: its `problem` is shown
+    handed_in += [by_number[""]] if "" in by_number else []
     out = root / "graded"
     grading.grade_all(handed_in, out)
     files = grades.write_all(out, formats=["gradescope"]).files  # one student has one results.json

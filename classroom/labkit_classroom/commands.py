@@ -123,8 +123,8 @@ def grade(
 ) -> None:
     """Grade what students have handed in: a table, a page for each.
 
-    It writes what gradebooks read, too. Each kernel runs in a sandbox. A run that was stopped goes on where it was;
-    what has not changed is not graded again.
+    It writes what gradebooks read, too. Each kernel runs in a sandbox. A run that was stopped goes
+    on where it was; what has not changed is not graded again.
     """
     from dataclasses import asdict, replace
 
@@ -176,15 +176,13 @@ def grade(
         if keys
         else filter(terms.counts, grading.read_results(out))
     )
-    here = map(
-        terms.apply_marks, filter(None, results)
-    )  # what is printed below: of these hand-ins, if any are given
+    # what is printed below: of these hand-ins, if any are given
+    here = map(terms.apply_marks, filter(None, results))
     if as_json:
         print(json.dumps([asdict(result) for result in here], indent=1))
         return
-    here = [
-        replace(result, lines=result.lines[:1]) for result in here
-    ]  # few bytes each: whether there are lines
+    # few bytes each: whether there are lines
+    here = [replace(result, lines=result.lines[:1]) for result in here]
     counts, changed, stopped, ungraded = _sort_results(here)
     ungraded += [
         f"{one.student} {one.exercise}: {one.verdict}; the earlier result stands" for one in failed
@@ -265,8 +263,9 @@ def _require_folders(out: Path, submissions: list[str], prune: bool) -> None:
 def _sort_results(results: list) -> tuple[Counter, list[str], list[str], list[str]]:
     """Return a count of the verdicts, and three lists of lines: what a regrade changed, students' faults, not graded.
 
-    A result with the student's fault has lines, and its verdict begins with `grading.NO_RESULT`: "not right yet: the
-    program took longer than 60 s" counts as "not right yet". One without lines could not be graded.
+    A result with the student's fault has lines, and its verdict begins with `grading.NO_RESULT`:
+    "not right yet: the program took longer than 60 s" counts as "not right yet". One without lines
+    could not be graded.
     """
     from labkit_classroom.grading import NO_RESULT
 

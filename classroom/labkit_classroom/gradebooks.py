@@ -3,8 +3,10 @@
 Each file follows the documentation of the program that reads it:
 
 - Gradescope's ``results.json``: gradescope-autograders.readthedocs.io, "Autograder Specifications".
-- Classroom 50's ``result.json``: the schema classroom50/result/v1 of github.com/foundation50/classroom50.
-- Canvas's table: what its gradebook exports and imports, "How do I import grades in the Gradebook?".
+- Classroom 50's ``result.json``: the schema classroom50/result/v1 of
+  github.com/foundation50/classroom50.
+- Canvas's table: what its gradebook exports and imports, "How do I import grades in the
+  Gradebook?".
 - Moodle's table: docs.moodle.org, "Grade import".
 """
 
@@ -78,8 +80,8 @@ def write_student(
 ) -> list[Path]:
     """Write the results of one student to `out`, and return the files, of those `formats` that have one per student.
 
-    They are ``gradescope/NAME/results.json`` and ``result.json`` for Classroom 50. `questions` are by the exercise.
-    Raises LabError if Classroom 50's runner has not said whose result it is.
+    They are ``gradescope/NAME/results.json`` and ``result.json`` for Classroom 50. `questions` are
+    by the exercise. Raises LabError if Classroom 50's runner has not said whose result it is.
     """
     contents = {}
     if "gradescope" in formats:
@@ -128,9 +130,12 @@ def make_classroom50_result(
     questions: Mapping[str, Sequence[Question]],
     runner: Mapping[str, str],
 ) -> dict:
-    """Return a student's results for Classroom 50's JSON. `runner` are environment variables; LabError if one lacks.
+    """Return a student's results for Classroom 50's JSON.
 
-    Its points are whole numbers, so all points are multiplied by the least number that makes them whole.
+    `runner` are environment variables; LabError if one lacks.
+
+    Its points are whole numbers, so all points are multiplied by the least number that makes them
+    whole.
     """
     identity = {
         name: next((runner[key] for key in keys if runner.get(key)), "")
@@ -178,8 +183,9 @@ def write_class(
 ) -> list[Path]:
     """Write the tables of a class to `out`, and return the files: ``canvas.csv``, ``moodle.csv``.
 
-    `columns` maps the number of an exercise to its title and its points. `book` maps the id of a student and the number
-    of an exercise to the points reached and what is said of them; an exercise that is not graded is not in it.
+    `columns` maps the number of an exercise to its title and its points. `book` maps the id of a
+    student and the number of an exercise to the points reached and what is said of them; an
+    exercise that is not graded is not in it.
     """
     makers = {"canvas": list_canvas_rows, "moodle": list_moodle_rows}
     return [
@@ -248,7 +254,8 @@ def _format_csv(rows: Iterable[Sequence[str]]) -> str:
     return text.getvalue()
 
 
-# Where a spreadsheet reads a formula: at the beginning of a cell, and after a character that may separate cells.
+# Where a spreadsheet reads a formula: at the beginning of a cell, and after a character that may
+# separate cells.
 _FORMULA = re.compile(
     r"(?:^(?= *{0})|(?<=[;,\t|])(?={0}))".format(r"[-=+@\t\r\uff0b\uff0d\uff1d\uff20]")
 )

@@ -1,6 +1,7 @@
 """Write the results of a class as files: a table, a page per student, a ranking, and tables for gradebooks.
 
-All of it is made from the files of `labkit_classroom.grading`, a student at a time, and loads nothing from any network.
+All of it is made from the files of `labkit_classroom.grading`, a student at a time, and loads
+nothing from any network.
 """
 
 from __future__ import annotations
@@ -55,9 +56,11 @@ class Terms:
     Attributes
     ----------
     points : mapping of str to Fraction
-        The points of an exercise, by its number, "" for all others; by default those that the exercise states.
+        The points of an exercise, by its number, "" for all others; by default those that the
+        exercise states.
     partial : Fraction, optional
-        The share of the points for a kernel that is clean and right; by default the one that the exercise states.
+        The share of the points for a kernel that is clean and right; by default the one that the
+        exercise states.
     due : mapping of str to datetime
         The deadline of an exercise, by its number, "" for all others.
     roster : Roster, optional
@@ -112,9 +115,10 @@ class Terms:
     def questions(self, result: Result) -> list[gradebooks.Question]:
         """Return the questions of a result, with the points for each answer.
 
-        A kernel that is clean and right gets the share `partial` of the points. Each goal that it meets adds a part of
-        the rest, by the goal's weight, unless the kernel changes more lines than it may. The starting code gets
-        nothing. An exercise answered by numbers has only goals. Being late takes part of all points.
+        A kernel that is clean and right gets the share `partial` of the points. Each goal that it
+        meets adds a part of the rest, by the goal's weight, unless the kernel changes more lines
+        than it may. The starting code gets nothing. An exercise answered by numbers has only goals.
+        Being late takes part of all points.
         """
         exercise = self.exercises.get(result.exercise, Exercise("", None))
         total = self.worth(result.exercise) if result.exercise else Fraction(0)
@@ -124,7 +128,8 @@ class Terms:
                     f"{result.exercise} handed in".strip(), Fraction(0), total, result.verdict
                 )
             ]
-        # A line: whether it is met (None: not counted), its text, and its part: a goal's name, `BUDGET` or "".
+        # A line: whether it is met (None: not counted), its text, and its part: a goal's name,
+        # `BUDGET` or "".
         first = [(ok, text) for ok, text, part in result.lines if not part]  # clean and right
         budget = [(ok, text) for ok, text, part in result.lines if part == BUDGET]  # changed lines
         goals = [(ok, text, part) for ok, text, part in result.lines if part not in ("", BUDGET)]
@@ -187,8 +192,8 @@ class Terms:
 class Written(NamedTuple):
     """What `write_all` has written: the files, the table first, without the pages; and how many submissions are late.
 
-    `changed` lists the results whose points differ from those in the earlier table, with the same text and verdict;
-    `unused` lists the marks of a person for which there is no hand-in.
+    `changed` lists the results whose points differ from those in the earlier table, with the same
+    text and verdict; `unused` lists the marks of a person for which there is no hand-in.
     """
 
     files: list[Path]
@@ -208,23 +213,26 @@ def write_all(
         The folder of `labkit_classroom.grading.grade_all`.
     terms : Terms, optional
     ranking : bool
-        Write ``ranking.html``. It shows the students' names, as their files have them, and why something could not be
-        graded.
+        Write ``ranking.html``. It shows the students' names, as their files have them, and why
+        something could not be graded.
     formats : iterable of str
-        What else to write: names of `gradebooks.FORMATS`. LabError if one lacks what it needs, such as a roster.
+        What else to write: names of `gradebooks.FORMATS`. LabError if one lacks what it needs, such
+        as a roster.
     """
     terms, formats = terms or Terms(), {*formats}
-    # Student -> numbers of exercises. The results themselves are read again, a student at a time: a class is large.
+    # Student -> numbers of exercises. The results themselves are read again, a student at a time: a
+    # class is large.
     numbers_of: dict[str, list[str]] = defaultdict(list)
     for result in read_results(out):
         if terms.counts(result):
             numbers_of[result.student].append(result.exercise)
     gradebooks.require_formats(formats, terms.roster, len(numbers_of))
     text, late, before, changed = io.StringIO(), 0, _read_earlier_points(out / "grades.csv"), []
+    # results for the ranking: those that have passed, and those that could not be graded
     met, ungraded = (
         [],
         [],
-    )  # results for the ranking: those that have passed, and those that could not be graded
+    )
     sheet = csv.writer(text, lineterminator="\n")
     sheet.writerow([*(["id"] if terms.roster else []), *_COLUMNS])
     book: dict[
@@ -249,9 +257,8 @@ def write_all(
             old, new = before.get(_result_key(result)), gradebooks.decimal(points)
             if result.lines and old and old != new:
                 changed.append(f"{student} {result.exercise}: {old} -> {new}")
-            if (
-                person and result.lines
-            ):  # what is not graded is an empty cell, and not zero; of two names the better
+            # what is not graded is an empty cell, and not zero; of two names the better
+            if person and result.lines:
                 key = person.id, result.exercise
                 book[key] = max(book.get(key, (points, "")), (points, notes[result.exercise]))
             if result.passed:
@@ -352,9 +359,8 @@ def _make_row(
     result: Result, points: Fraction, of: Fraction, hours: Mapping[str, float | None]
 ) -> list:
     """Return the cells of `_COLUMNS`, without the notes; `hours` is how late the student was, by the exercise."""
-    why = next(
-        (text[:1000].replace("\n", "; ") for ok, text, _ in result.lines if ok is False), ""
-    )  # first failure
+    # first failure
+    why = next((text[:1000].replace("\n", "; ") for ok, text, _ in result.lines if ok is False), "")
     late = hours[result.exercise]
     return [
         result.student,
@@ -373,7 +379,8 @@ def _make_row(
 def rank_students(results: Sequence[Result]) -> list[dict]:
     """Return a dict per exercise: ``number``, ``title``, ``goals``, and ``rows`` of who met them, the best one first.
 
-    A row has ``rank``, ``student`` and what was ``reached``. The first goal decides; equal numbers share a rank.
+    A row has ``rank``, ``student`` and what was ``reached``. The first goal decides; equal numbers
+    share a rank.
     """
     tables = []
     for exercise in exercises().values():
@@ -388,9 +395,8 @@ def rank_students(results: Sequence[Result]) -> list[dict]:
         rows, rank, last = [], 0, None
         for place, result in enumerate(met, 1):
             best = result.reached.get(first.what)
-            rank, last = (
-                (rank, last) if best == last else (place, best)
-            )  # an equal number shares the rank
+            # an equal number shares the rank
+            rank, last = (rank, last) if best == last else (place, best)
             reached = [
                 format_number(result.reached.get(goal.what, math.nan)) for goal in exercise.goals
             ]

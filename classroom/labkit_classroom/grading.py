@@ -1,11 +1,13 @@
 """Grade what others have handed in: each kernel in a sandbox, several at a time, resumable.
 
-A file per submission, in the folder ``results``, keeps its result. Nothing else is kept: points, lateness, tables and
-pages are made from these files whenever they are shown (`labkit_classroom.grades`).
+A file per submission, in the folder ``results``, keeps its result. Nothing else is kept: points,
+lateness, tables and pages are made from these files whenever they are shown
+(`labkit_classroom.grades`).
 
-A result is identified by its exercise, by the digest of what was handed in, and by the digest of what decides the
-grade: the exercise's folder, the engine and the lab. A text that was graded once is not graded again for another
-student. A result of another version is never taken for one of this version.
+A result is identified by its exercise, by the digest of what was handed in, and by the digest of
+what decides the grade: the exercise's folder, the engine and the lab. A text that was graded once
+is not graded again for another student. A result of another version is never taken for one of this
+version.
 """
 
 from __future__ import annotations
@@ -50,8 +52,10 @@ from labkit_classroom import sandbox
 from labkit_classroom.submissions import MANIFEST, Submission
 
 FORMAT = 2  # of a result file
-NO_RESULT = "not right yet: "  # begins the verdict of a submission that by its own fault could not be graded
-# Threads of one process feed about 20 child processes: each takes seconds, and 0.02 to 0.08 s of this process.
+# begins the verdict of a submission that by its own fault could not be graded
+NO_RESULT = "not right yet: "
+# Threads of one process feed about 20 child processes: each takes seconds, and 0.02 to 0.08 s of
+# this process.
 _THREADS = 16
 _TEXT = (
     8_000  # characters of a line of a grade: messages repeat lines of the kernel, which may be long
@@ -75,7 +79,8 @@ class Result:
     untouched : bool
         Whether it is the starting code.
     lines : list of (bool or None, str, str)
-        For each question whether it is met, the text of the answer, and the goal in question, `BUDGET` or "".
+        For each question whether it is met, the text of the answer, and the goal in question,
+        `BUDGET` or "".
     advice : str
         The sentence for a typical mistake, if the submission makes one.
     reached : dict
@@ -83,9 +88,11 @@ class Result:
     seconds : float
         The time that the grading took.
     submitted_at, clock : str
-        When it was handed in, in UTC, and the source of that time: `MANIFEST` or "file"; empty if nobody knows.
+        When it was handed in, in UTC, and the source of that time: `MANIFEST` or "file"; empty if
+        nobody knows.
     before, regraded : str
-        The verdict of the same text before the last regrade and the day of the regrade, if it changed the verdict.
+        The verdict of the same text before the last regrade and the day of the regrade, if it
+        changed the verdict.
     answer : str
         The digest of what was handed in; empty if it could not be graded: the next run tries again.
     grader : str
@@ -115,7 +122,7 @@ class Result:
     format: int = FORMAT
 
 
-# -------------------------------------------------------------------------------------------------------------- A class
+# ------------------------------------------------------------------------------------------ A class
 def grade_all(
     handed_in: Sequence[Submission],
     out: Path,
@@ -125,7 +132,9 @@ def grade_all(
     done: Callable[[int], object] = lambda count: None,
     seed: str = "",
 ) -> list[Result]:
-    """Grade submissions. Each result is kept in a file as soon as it is known, and not computed again.
+    """Grade submissions.
+
+    Each result is kept in a file as soon as it is known, and not computed again.
 
     Parameters
     ----------
@@ -133,18 +142,19 @@ def grade_all(
     out : Path
         The folder of the results.
     executor : concurrent.futures.Executor, optional
-        Where kernels are graded: `start_workers`, or Dask's ``client.get_executor()`` on machines that have the lab and
-        the folders of added exercises. By default, threads of this process, as many as there are processor cores.
+        Where kernels are graded: `start_workers`, or Dask's ``client.get_executor()`` on machines
+        that have the lab and the folders of added exercises. By default, threads of this process,
+        as many as there are processor cores.
     unsafe : bool
         Without a sandbox, where there is none.
     again : bool
-        Grade again what an earlier version of the exercise, of the engine or of the lab has graded. Otherwise such a
-        result stands until the student hands in something else.
+        Grade again what an earlier version of the exercise, of the engine or of the lab has graded.
+        Otherwise such a result stands until the student hands in something else.
     done : callable
         Called with the number of submissions that have just been finished, for a progress bar.
     seed : str
-        The seed of the inputs and of a hidden shape. By default the seed of an earlier grading of the same text, else a
-        random one for each text.
+        The seed of the inputs and of a hidden shape. By default the seed of an earlier grading of
+        the same text, else a random one for each text.
 
     Returns
     -------
@@ -154,7 +164,8 @@ def grade_all(
     Raises
     ------
     LabError
-        There is no sandbox, the folder cannot be written, it holds results of another version, or the executor broke.
+        There is no sandbox, the folder cannot be written, it holds results of another version, or
+        the executor broke.
     Interrupted
         Ctrl-C stopped it; it waits for the submissions that are being graded.
     """
@@ -199,9 +210,8 @@ def grade_all(
 
     def finish(group: list[Submission], result: Result) -> None:
         """Keep the result of a text for all who have handed it in, and report progress."""
-        digests = starts.get(
-            group[0].exercise, ()
-        )  # of the starting code, of earlier versions, too
+        # of the starting code, of earlier versions, too
+        digests = starts.get(group[0].exercise, ())
         if (
             result.lines
             and len(digests) > 1
@@ -221,7 +231,8 @@ def grade_all(
                 finish(group, _grade(group[0], unsafe))
         with contextlib.ExitStack() as stack:
             pool = executor or stack.enter_context(start_workers(None, len(kernels)))
-            # Closed when Ctrl-C ends the loop, too: then the generator waits for what still runs, and finishes it.
+            # Closed when Ctrl-C ends the loop, too: then the generator waits for what still runs,
+            # and finishes it.
             ended = stack.enter_context(
                 contextlib.closing(_grade_parallel(pool, kernels, unsafe, added, finish))
             )
@@ -267,8 +278,8 @@ def _grade_parallel(
 ) -> Iterator[tuple[list[Submission], Future]]:
     """Grade the first of each group in a pool, at most `_IN_FLIGHT` at a time; yield (group, its future) as they end.
 
-    When the generator is closed, it waits for those that run, and passes them with their results to `finish`. `added`
-    maps the class's own exercises to their folders.
+    When the generator is closed, it waits for those that run, and passes them with their results to
+    `finish`. `added` maps the class's own exercises to their folders.
     """
     waiting, running = iter(groups), {}
     try:
@@ -324,9 +335,12 @@ def _prepare_worker() -> None:
     threading.Thread(target=lambda: (parent.join(), os._exit(1)), daemon=True).start()
 
 
-# --------------------------------------------------------------------------------------------------------- What is kept
+# ------------------------------------------------------------------------------------- What is kept
 def read_results(out: Path) -> Iterator[Result]:
-    """Yield the results that `grade_all` has kept in `out`, without damaged ones. LabError for another version's."""
+    """Yield the results that `grade_all` has kept in `out`, without damaged ones.
+
+    LabError for another version's.
+    """
     return (result for _, result in _read_all(out / "results"))
 
 
@@ -476,7 +490,7 @@ def _read_files(folder: Path, paths: Iterable[Path]) -> Iterator[str | bytes]:
             yield from (name, path.read_bytes())
 
 
-# ------------------------------------------------------------------------------------------------------- One submission
+# ----------------------------------------------------------------------------------- One submission
 def _is_kernel(submission: Submission) -> bool:
     """Return whether a submission has a kernel, which the sandbox runs; the others are numbers, or have a problem."""
     return not submission.problem and not isinstance(by_name(submission.exercise).subject, Numbers)
@@ -485,7 +499,10 @@ def _is_kernel(submission: Submission) -> bool:
 def _grade(
     submission: Submission, unsafe: bool, added: Mapping[str, Path] = MappingProxyType({})
 ) -> Result:
-    """Grade a submission in any process on any machine; never raise. `added` maps added exercises to their folders."""
+    """Grade a submission in any process on any machine; never raise.
+
+    `added` maps added exercises to their folders.
+    """
     began = time.monotonic()
     try:
         if submission.problem:
@@ -507,9 +524,8 @@ def _grade(
             reason = str(error).removeprefix("there is no result: ")
             graded = grade.Grade(exercise, (grade.GradeLine(False, f"can be graded\n{reason}"),))
             verdict = f"{NO_RESULT}{reason.splitlines()[0]}"
-        goals = [
-            goal.what for goal in exercise.goals if graded.reached
-        ]  # those of the last lines, if there are any
+        # those of the last lines, if there are any
+        goals = [goal.what for goal in exercise.goals if graded.reached]
         reached = {
             what: float(got)
             for what, got in zip(goals, graded.reached, strict=False)
@@ -554,9 +570,8 @@ def _grade_answer(exercise: Exercise, answer: str | tuple, unsafe: bool) -> grad
         source = exercise.attempt(answer)
     except EngineError as error:
         if numbers:
-            exercise.subject.counts(
-                exercise.subject.start
-            )  # raises if the exercise itself fails here
+            # raises if the exercise itself fails here
+            exercise.subject.counts(exercise.subject.start)
         elif not exercise.start:  # the exercise is at fault
             raise
         raise sandbox.NoResultError(str(error)) from None
@@ -566,11 +581,13 @@ def _grade_answer(exercise: Exercise, answer: str | tuple, unsafe: bool) -> grad
 def grade_in_sandbox(exercise: Exercise, source: str, unsafe: bool = False) -> grade.Grade:
     """Run a kernel that is not trusted in the sandbox, and return its grade.
 
-    The arrays and counters come from the child process's answer, which carries a word that the child got before it
-    compiled anything. They are judged here. LabError if the child came to no result; the message says why.
+    The arrays and counters come from the child process's answer, which carries a word that the
+    child got before it compiled anything. They are judged here. LabError if the child came to no
+    result; the message says why.
 
-    With ``--untrusted`` the child refuses what is more than a kernel, and packs its files into one, ``answer``: its
-    record has ``events``, marks and launches, and ``arrays``, "CASE-RUN-NAME" to an array's .npy file in base64.
+    With ``--untrusted`` the child refuses what is more than a kernel, and packs its files into one,
+    ``answer``: its record has ``events``, marks and launches, and ``arrays``, "CASE-RUN-NAME" to an
+    array's .npy file in base64.
     """
     with temporary.folder() as folder:
         command, environment = grade.write_job(exercise, source, folder)

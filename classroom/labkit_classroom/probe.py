@@ -1,6 +1,7 @@
 """Look for holes in the sandbox, from its inside: ``python probe.py`` reads what to try, and prints what worked.
 
-`labkit_classroom.sandbox.try_walls` runs it. It imports nothing of the lab. Nothing that it tries does any harm.
+`labkit_classroom.sandbox.try_walls` runs it. It imports nothing of the lab. Nothing that it tries
+does any harm.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ _CALLS = {
 def probe_network(port: int, name: str) -> Iterator[str]:
     """Yield "reaches ADDRESS" for each address that a sandbox has to block and does not.
 
-    They are another machine (IPv4 and IPv6), the server at a TCP `port` of this one, and that at the abstract Unix
-    socket `name`.
+    They are another machine (IPv4 and IPv6), the server at a TCP `port` of this one, and that at
+    the abstract Unix socket `name`.
     """
     tries = [
         (socket.AF_INET, socket.SOCK_DGRAM, ("192.0.2.1", 9)),
@@ -66,7 +67,8 @@ def probe_files(hidden: list[str], unwritable: list[str]) -> Iterator[str]:
 def probe_processes(pid: int, started: str, most: int) -> Iterator[str]:
     """Yield what can be done to the grader, the process `pid`, and whether more than `most` processes can be started.
 
-    `started` is the grader's start time in /proc/PID/stat: in the sandbox another process may have its number.
+    `started` is the grader's start time in /proc/PID/stat: in the sandbox another process may have
+    its number.
     """
     grader = Path(f"/proc/{pid}")
     with contextlib.suppress(OSError):

@@ -114,9 +114,9 @@ class Roster:
 def read_roster(path: Path) -> Roster:
     """Read a roster from a CSV file with the columns name, id and email, in any order.
 
-    A column `extension`, or ``extension 04a`` for one exercise, holds hours that are added to the deadline, or another
-    deadline. Other columns are ignored. LabError if the file cannot be read, lacks a column or an id, has an id twice,
-    or has an extension that cannot be read.
+    A column `extension`, or ``extension 04a`` for one exercise, holds hours that are added to the
+    deadline, or another deadline. Other columns are ignored. LabError if the file cannot be read,
+    lacks a column or an id, has an id twice, or has an extension that cannot be read.
     """
     people, columns = {}, {}
     for line, row in read_table(path, ("name", "id", "email")):
@@ -141,7 +141,8 @@ def read_roster(path: Path) -> Roster:
 def read_table(path: Path, needed: Iterable[str]) -> list[tuple[int, dict[str, str]]]:
     """Return (line number, row) of each row of a CSV file that is not empty, whose cells are separated by , or ;.
 
-    A row maps columns, in lower case, to texts. LabError if the file cannot be read, or lacks a `needed` column.
+    A row maps columns, in lower case, to texts. LabError if the file cannot be read, or lacks a
+    `needed` column.
     """
     try:
         with open(path, encoding="utf-8-sig", newline="") as file:
@@ -181,7 +182,10 @@ def parse_time(text: str) -> datetime:
 
 
 def extend_deadline(text: str, due: datetime) -> datetime:
-    """Return the deadline with an extension: hours after `due`, or a time. LabError if it is neither."""
+    """Return the deadline with an extension: hours after `due`, or a time.
+
+    LabError if it is neither.
+    """
     try:
         return due + timedelta(hours=float(text))
     except (ValueError, OverflowError):

@@ -1,6 +1,7 @@
 """Read an instructor's rules: what late hand-ins lose, who hands in together, and the marks that a person has given.
 
-They are applied whenever results are shown, so that no regrade loses them. docs/instructors.md shows a file.
+They are applied whenever results are shown, so that no regrade loses them. docs/instructors.md
+shows a file.
 """
 
 from __future__ import annotations
@@ -49,7 +50,8 @@ class Rules:
     def share_groups(self, handed_in: Iterable[Submission]) -> list[Submission]:
         """Return hand-ins, with a group's also as hand-ins of each member who has handed in none to that exercise.
 
-        A group's hand-ins are its members' and those under its own name. Of several the last one is taken.
+        A group's hand-ins are its members' and those under its own name. Of several the last one is
+        taken.
         """
         items = [(self.student_key(item.student), item) for item in handed_in]
         names = {key: item.student for key, item in items}

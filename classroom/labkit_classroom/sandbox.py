@@ -1,22 +1,25 @@
 """Run a command that is not trusted: a submitted kernel is native code.
 
-bubblewrap gives the command namespaces of its own: no network, no other processes, and a read-only file system with
-``/usr``, Python, this package and the lab without its solutions in it. Writable are one scratch folder and a private
-``/tmp``. The latter also holds the cache of compiled kernels, so that a submission leaves nothing in the grader's own
-cache. Limits are set by the operating system where it can (processor time, processes, a file's size) and watched from
-outside where it cannot (time, total memory, the scratch folder). When a limit is reached or this process ends, all
-processes in the sandbox end. A filter (`labkit_classroom.seccomp`) leaves the system calls that kernels and compilers
-need.
+bubblewrap gives the command namespaces of its own: no network, no other processes, and a read-only
+file system with ``/usr``, Python, this package and the lab without its solutions in it. Writable
+are one scratch folder and a private ``/tmp``. The latter also holds the cache of compiled kernels,
+so that a submission leaves nothing in the grader's own cache. Limits are set by the operating
+system where it can (processor time, processes, a file's size) and watched from outside where it
+cannot (time, total memory, the scratch folder). When a limit is reached or this process ends, all
+processes in the sandbox end. A filter (`labkit_classroom.seccomp`) leaves the system calls that
+kernels and compilers need.
 
-In a container of its own, bubblewrap is neither needed nor allowed. ``LABKIT_SANDBOX=container`` says that there is
-one. The command then runs as a user of its own, under the same filter and the same limits, and the container has to
-provide the rest. No wall is taken for granted: `try_walls` tries to get through.
+In a container of its own, bubblewrap is neither needed nor allowed. ``LABKIT_SANDBOX=container``
+says that there is one. The command then runs as a user of its own, under the same filter and the
+same limits, and the container has to provide the rest. No wall is taken for granted: `try_walls`
+tries to get through.
 
-What the command prints, and its exit status, are no results. A result is a file that `read_answer` reads. It must carry
-a nonce that the command got on its standard input before any submitted code was compiled, and the command must have
-ended by itself with status 0. That excludes results which a submission writes without reading the memory of the
-process that runs it. It cannot exclude more, because a kernel runs in that process. Code that searches this memory is
-stopped by the checks of `hostcuda.untrusted` and by check mode, which know what an ordinary kernel may do. So compare
+What the command prints, and its exit status, are no results. A result is a file that `read_answer`
+reads. It must carry a nonce that the command got on its standard input before any submitted code
+was compiled, and the command must have ended by itself with status 0. That excludes results which a
+submission writes without reading the memory of the process that runs it. It cannot exclude more,
+because a kernel runs in that process. Code that searches this memory is stopped by the checks of
+`hostcuda.untrusted` and by check mode, which know what an ordinary kernel may do. So compare
 outputs outside the sandbox, and never pass the right answers into it.
 """
 
@@ -53,12 +56,14 @@ MIB = 1 << 20
 _RESERVED = 4 << 30  # bytes of address space that the engine reserves and does not use
 _HERE = Path(__file__).resolve().parent
 _POLL_S, _MOST_VALUES = 0.05, 1_000_000  # between two looks at a command; of the JSON of a result
-# The users who run commands that root starts: a limit on processes does not bind root, and counts all of a user's.
+# The users who run commands that root starts: a limit on processes does not bind root, and counts
+# all of a user's.
 _NOBODY, _USERS = 65534, range(60001, 61001)
+# the cache inside belongs to the command, what is in it does not
 _CACHE, _MADE = (
     "/tmp/labkit",
     "/tmp/labkit-made",
-)  # the cache inside belongs to the command, what is in it does not
+)
 
 
 @dataclass(frozen=True)
@@ -76,7 +81,8 @@ class Limits:
     processes : int
         Processes and threads of one user at a time.
     file, scratch : int
-        Bytes of one file, and of all files in the scratch folder; the private ``/tmp`` can hold as many.
+        Bytes of one file, and of all files in the scratch folder; the private ``/tmp`` can hold as
+        many.
     open_files : int
         Open files of each process.
     output : int
@@ -105,7 +111,8 @@ class SandboxEnded:
         What went wrong, as the end of a sentence ("took longer than 60 s"); empty after status 0.
     seconds : float
     peak_memory : int
-        The most bytes of memory that were seen in use. A peak between two samples, 0.05 s apart, is missed.
+        The most bytes of memory that were seen in use. A peak between two samples, 0.05 s apart, is
+        missed.
     stdout, stderr : str
         The beginning of what it printed.
     """
@@ -146,7 +153,10 @@ def in_container() -> bool:
 
 @functools.cache
 def why_not() -> str:
-    """Return in one sentence why no command can be run in a sandbox here, or "". The first call tries it."""
+    """Return in one sentence why no command can be run in a sandbox here, or "".
+
+    The first call tries it.
+    """
     if sys.platform != "linux":
         return f"the sandbox needs Linux, and this is {sys.platform}"
     bubblewrap = () if in_container() else (("bwrap", "bubblewrap"),)
@@ -178,7 +188,8 @@ def try_walls() -> dict[str, str]:
     Returns
     -------
     dict
-        For each key of `WALLS` empty, if the wall stands; else what the program could do, and the remedy.
+        For each key of `WALLS` empty, if the wall stands; else what the program could do, and the
+        remedy.
     """
     places = (
         "/",
@@ -205,9 +216,12 @@ def try_walls() -> dict[str, str]:
         unnamed.bind("\0" + name)
         unnamed.listen()
         (other / "handed-in.cu").write_text("another student's")
-        # With this process's number goes its start time: in the sandbox another process may have the same number.
+        # With this process's number goes its start time: in the sandbox another process may have
+        # the same number.
         started = Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19]
-        attempts = {  # wall -> the arguments of probe.py's function that tries to get through, as probe_network(…)
+        # wall -> the arguments of probe.py's function that tries to get through, as
+        # probe_network(…)
+        attempts = {
             "network": [server.getsockname()[1], name],
             "files": [[*map(str, (*hidden, other / "handed-in.cu"))], unwritable],
             "processes": [os.getpid(), started, limits.processes],
@@ -226,7 +240,8 @@ def try_walls() -> dict[str, str]:
             folder,
             limits=Limits(seconds=20, memory=64 * MIB),
         )
-    # The probe prints a dict: wall -> phrases for what it could do, such as "reaches 127.0.0.1"; none if it stands.
+    # The probe prints a dict: wall -> phrases for what it could do, such as "reaches 127.0.0.1";
+    # none if it stands.
     holes = (
         json.loads(child.stdout)
         if not child.problem
@@ -263,7 +278,7 @@ def require(unsafe: bool = False) -> None:
         )
 
 
-# -------------------------------------------------------------------------------------- Its file system and environment
+# ------------------------------------------------------------------ Its file system and environment
 def _make_environment(check: str) -> dict[str, str]:
     """Return the environment of a command, with these tools of check mode; it has little of this process's own."""
     inherited = {name: os.environ[name] for name in ("CXX", "LANG", "LC_ALL") if name in os.environ}
@@ -384,7 +399,8 @@ def _with_filter(
 ) -> list[str]:
     """Return the command line that runs a command under the filter of system calls and all limits.
 
-    It first makes the folder `cache` with links to the engine's compiled files `cached`, if there are any.
+    It first makes the folder `cache` with links to the engine's compiled files `cached`, if there
+    are any.
     """
     if cached:
         link_and_run = (
@@ -415,7 +431,7 @@ def _as_user(user: int, command: Sequence[str]) -> list[str]:
     ]
 
 
-# -------------------------------------------------------------------------------------------------------------- Running
+# ------------------------------------------------------------------------------------------ Running
 def run(
     command: Sequence[str],
     scratch: Path,
@@ -435,13 +451,15 @@ def run(
     ----------
     command : sequence of str
     scratch : Path
-        A folder of this command alone, with the same path inside: the one place where it can leave files. Where root
-        runs this, the folder is given to the user of `_USERS` that runs the command.
+        A folder of this command alone, with the same path inside: the one place where it can leave
+        files. Where root runs this, the folder is given to the user of `_USERS` that runs the
+        command.
     readable : iterable of Path
         What else it can read, at the same paths.
     check : str, optional
-        The command uses the CPU engine with these tools of check mode, as in ``HOSTCUDA_CHECK``; empty for none. The
-        engine's own compiled files are then provided, and need not be compiled inside.
+        The command uses the CPU engine with these tools of check mode, as in ``HOSTCUDA_CHECK``;
+        empty for none. The engine's own compiled files are then provided, and need not be compiled
+        inside.
     environment : mapping, optional
         Added to its environment, which otherwise has nothing of this process's.
     stdin : str
@@ -470,9 +488,8 @@ def _run(
     if walled:
         cached = () if check is None else precompile(check)
         if os.geteuid() == 0:
-            user = _USERS[
-                threading.get_native_id() % len(_USERS)
-            ]  # another one in each process that grades
+            # another one in each process that grades
+            user = _USERS[threading.get_native_id() % len(_USERS)]
             os.chown(scratch, user, user)
         if in_container():
             variables |= scratch_variables
@@ -496,10 +513,11 @@ def _run(
     )
     with process.stdout, process.stderr:
         try:
+            # a pipe: what was read cannot be read again
             with (
                 contextlib.suppress(BrokenPipeError),
                 process.stdin,
-            ):  # a pipe: what was read cannot be read again
+            ):
                 process.stdin.write(stdin.encode())
             problem, peak, texts = _watch(
                 process, scratch, limits, began, user if in_container() else None
@@ -522,8 +540,8 @@ def _watch(
 ) -> tuple[str, int, list[str]]:
     """Read a command's outputs until it ends, or kill it when it exceeds a limit.
 
-    Return the limit's sentence or "", the peak of its memory in bytes, and its two outputs. `began` is the time of its
-    start. In a container, a `user` has all its processes.
+    Return the limit's sentence or "", the peak of its memory in bytes, and its two outputs. `began`
+    is the time of its start. In a container, a `user` has all its processes.
     """
     texts = {process.stdout: bytearray(), process.stderr: bytearray()}
     problem, peak, next_look = "", 0, began
@@ -541,7 +559,8 @@ def _watch(
                     selector.unregister(key.fileobj)
             return bool(ready)
 
-        # WNOWAIT: the process stays a zombie, so that nobody else gets its number before it is killed.
+        # WNOWAIT: the process stays a zombie, so that nobody else gets its number before it is
+        # killed.
         while not problem and not os.waitid(
             os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT
         ):
@@ -566,9 +585,8 @@ def _watch(
                 problem = f"wrote more than {limits.scratch // MIB} MB of files"
         _kill(process)
         until = time.monotonic() + 1
-        while (
-            selector.get_map() and time.monotonic() < until and read(_POLL_S)
-        ):  # what is left in the pipes
+        # what is left in the pipes
+        while selector.get_map() and time.monotonic() < until and read(_POLL_S):
             pass
     return problem, peak, [text.decode("utf-8", "replace") for text in texts.values()]
 
@@ -597,9 +615,8 @@ def _holds_more(folder: Path, most: int) -> bool:
     for place, folders, files in os.walk(folder):
         for name in folders + files:
             with contextlib.suppress(OSError):
-                total += max(
-                    4096, 512 * os.lstat(os.path.join(place, name)).st_blocks
-                )  # blocks of 512 bytes
+                # blocks of 512 bytes
+                total += max(4096, 512 * os.lstat(os.path.join(place, name)).st_blocks)
             if total > most:
                 return True
     return False
@@ -617,17 +634,19 @@ def _describe_status(status: int | None, limits: Limits) -> str:
     return f"ended with exit status {status}" if status else ""
 
 
-# -------------------------------------------------------------------------------------------------------------- Results
+# ------------------------------------------------------------------------------------------ Results
 def make_nonce() -> str:
     """Return a random word that nobody can guess."""
     return secrets.token_hex(16)
 
 
 def parse_json(data: bytes, most: int) -> object:
-    """Return the value of an untrusted JSON text. ValueError if it is no JSON, or may have more than `most` values."""
-    if (
-        sum(map(data.count, (b"{", b"[", b","))) > most
-    ):  # before it is parsed: before each value stands one of these
+    """Return the value of an untrusted JSON text.
+
+    ValueError if it is no JSON, or may have more than `most` values.
+    """
+    # before it is parsed: before each value stands one of these
+    if sum(map(data.count, (b"{", b"[", b","))) > most:
         raise ValueError(f"it has more than {most:,} values")
     return json.loads(data)
 
@@ -640,7 +659,8 @@ def read_answer(ended: SandboxEnded, path: Path, word: str, most: int = 64 * MIB
     ended : SandboxEnded
         It must have ended by itself with status 0.
     path : Path
-        A file of JSON that `labkit.exercises.grader.write_answer` wrote: ``nonce``, and ``record``, a dict.
+        A file of JSON that `labkit.exercises.grader.write_answer` wrote: ``nonce``, and ``record``,
+        a dict.
     word : str
         The nonce that the command was given.
     most : int
@@ -649,9 +669,11 @@ def read_answer(ended: SandboxEnded, path: Path, word: str, most: int = 64 * MIB
     Raises
     ------
     NoResultError
-        The command did not come to its end, there is no such file, it is not a plain file, or the nonce is wrong.
+        The command did not come to its end, there is no such file, it is not a plain file, or the
+        nonce is wrong.
     LabError
-        It ended with an exit status other than 0, or something killed it: that need not be its own fault.
+        It ended with an exit status other than 0, or something killed it: that need not be its own
+        fault.
     """
     if ended.problem:
         own_fault = ended.status is None or (ended.status < 0 and ended.status != -signal.SIGKILL)

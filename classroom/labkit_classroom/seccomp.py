@@ -1,8 +1,9 @@
 """The sandbox's filter of system calls: ``python seccomp.py COMMAND...`` runs a command under it.
 
-A command may make the calls that a compiler, Python and a kernel need. Every other call fails as if Linux lacked it:
-sockets, namespaces, mounts, tracing, io_uring, BPF, keys, and what later versions add. The rules are compiled and
-loaded by libseccomp. They cannot be removed, and all that the command starts inherits them.
+A command may make the calls that a compiler, Python and a kernel need. Every other call fails as if
+Linux lacked it: sockets, namespaces, mounts, tracing, io_uring, BPF, keys, and what later versions
+add. The rules are compiled and loaded by libseccomp. They cannot be removed, and all that the
+command starts inherits them.
 
 This file imports nothing of the lab: it runs before the command, in its place.
 """
@@ -16,10 +17,11 @@ import os
 import sys
 
 _LIBRARY = "libseccomp.so.2"
+# ENOSYS: the C library then tries what came before
 _ALLOW, _FAIL = (
     0x7FFF0000,
     0x00050000 | errno.ENOSYS,
-)  # ENOSYS: the C library then tries what came before
+)
 _MASKED_EQUAL, _EQUAL = 7, 4  # libseccomp's SCMP_CMP_MASKED_EQ and SCMP_CMP_EQ
 _NEW = 0x7E020000  # the flags by which clone makes namespaces
 _IOCTLS = (
@@ -31,7 +33,8 @@ _IOCTLS = (
     0x5451,
 )  # TCGETS TIOCGWINSZ FIONREAD FIONBIO FIONCLEX FIOCLEX
 
-# clone3 is missing: its flags are in memory, where no filter sees them. The C library falls back to clone.
+# clone3 is missing: its flags are in memory, where no filter sees them. The C library falls back to
+# clone.
 ALLOWED = """
 access alarm arch_prctl brk capget capset chdir chmod clock_getres clock_gettime clock_nanosleep close close_range
 copy_file_range creat dup dup2 dup3 epoll_create epoll_create1 epoll_ctl epoll_pwait epoll_wait eventfd2 execve exit
@@ -68,7 +71,10 @@ def find_library() -> ctypes.CDLL | None:
 
 
 def load() -> None:
-    """Put this process, and all that it starts, under the filter for ever. OSError if it cannot be loaded."""
+    """Put this process, and all that it starts, under the filter for ever.
+
+    OSError if it cannot be loaded.
+    """
     seccomp = find_library()
     rules = ctypes.c_void_p(seccomp.seccomp_init(_FAIL) if seccomp else None)
     if not rules:
@@ -89,9 +95,8 @@ def load() -> None:
 
     for name in ALLOWED.split():
         allow(name)
-    allow(
-        "clone", _Comparison(0, _MASKED_EQUAL, _NEW, 0)
-    )  # without any flag that makes a namespace
+    # without any flag that makes a namespace
+    allow("clone", _Comparison(0, _MASKED_EQUAL, _NEW, 0))
     for request in _IOCTLS:
         allow("ioctl", _Comparison(1, _EQUAL, request))
     _require(seccomp.seccomp_load(rules), "the filter")

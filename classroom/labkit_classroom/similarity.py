@@ -1,10 +1,11 @@
 """List pairs of hand-ins to an exercise that are alike: for a human reader, and without a verdict.
 
-A text is read as tokens: without comments and white space, with one token for all names that its author may choose.
-Two texts are compared by their runs of `RUN` tokens that the starting code does not have, wherever in the text they
-stand. (MOSS and Dolos do the same, and keep a sample of the runs by winnowing; these texts are short.) So another
-layout or other names change nothing, and another order of declarations, functions or statements changes little. A run
-counts less the more hand-ins have it: all students may have found the same few lines.
+A text is read as tokens: without comments and white space, with one token for all names that its
+author may choose. Two texts are compared by their runs of `RUN` tokens that the starting code does
+not have, wherever in the text they stand. (MOSS and Dolos do the same, and keep a sample of the
+runs by winnowing; these texts are short.) So another layout or other names change nothing, and
+another order of declarations, functions or statements changes little. A run counts less the more
+hand-ins have it: all students may have found the same few lines.
 """
 
 from __future__ import annotations
@@ -36,9 +37,8 @@ _COLUMNS = 4096  # runs at a time: a class of 1,000 takes 33 MB
 _TOKEN = re.compile(
     r"[A-Za-z_]\w*|\.?\d(?:[eEpP][+-]|[\w.])*|<<=|>>=|[-+*/%&|^!=<>]=|&&|\|\||\+\+|--|->|::|<<|>>|\S"
 )
-_DEFINED = re.compile(
-    r"(?<!\breturn)(?<!\belse)(?<=[\w*&>])\s+(\w+)\s*\("
-)  # with a type before its name
+# with a type before its name
+_DEFINED = re.compile(r"(?<!\breturn)(?<!\belse)(?<=[\w*&>])\s+(\w+)\s*\(")
 _BRACES = "{}"  # not compared: around a single statement they are a matter of layout
 _WORDS = """
 auto bool break case char const constexpr continue default do double else enum extern float for if inline int long
@@ -53,8 +53,9 @@ Run = tuple[str, ...]
 class Pair:
     """Two hand-ins to an exercise.
 
-    `alike`, from 0 to 1, is the weight of the runs that both have, divided by the weight of all runs of the one that
-    has less. `texts` holds the two texts in pieces: (text, whether the other hand-in has it, too).
+    `alike`, from 0 to 1, is the weight of the runs that both have, divided by the weight of all
+    runs of the one that has less. `texts` holds the two texts in pieces: (text, whether the other
+    hand-in has it, too).
     """
 
     exercise: str
@@ -76,9 +77,8 @@ def tokenize(source: str) -> list[tuple[str, int, int]]:
         if (word[0].isalpha() or word[0] == "_") and not (
             member or word in _KEPT or word.startswith("__")
         ):
-            is_library = word not in defined and code[end : end + 4].lstrip().startswith(
-                "("
-            )  # of CUDA or C++
+            # of CUDA or C++
+            is_library = word not in defined and code[end : end + 4].lstrip().startswith("(")
             word = word if is_library else "name"
         words.append((word, begin, end))
     return words
@@ -126,7 +126,8 @@ def _group_texts(handed_in: Sequence[Submission]) -> list[tuple[str, dict[str, s
     """Return (exercise, {student: the kernel's text}) for each exercise that has kernels, in order."""
     texts: dict[str, dict[str, str]] = defaultdict(dict)
     for item in handed_in:
-        # Not numbers, which are a tuple, nor a text that was cut when it was read, one character behind the limit.
+        # Not numbers, which are a tuple, nor a text that was cut when it was read, one character
+        # behind the limit.
         if (
             isinstance(item.answer, str)
             and not item.problem
@@ -164,15 +165,13 @@ def _pair_up(number: str, texts: dict[str, str], most: int) -> Iterator[Pair]:
 def _weigh_common_runs(runs_by_text: Sequence[set[Run]]) -> tuple[np.ndarray, np.ndarray]:
     """Return two matrices over pairs of texts: the weight of their common runs, and of all runs of the lighter text."""
     texts, count = len(runs_by_text), Counter(run for runs in runs_by_text for run in runs)
-    weight = {
-        run: math.log((texts + 1) / number) for run, number in count.items()
-    }  # little if many have it
+    # little if many have it
+    weight = {run: math.log((texts + 1) / number) for run, number in count.items()}
     total = np.array([sum(map(weight.__getitem__, runs)) for runs in runs_by_text])
     common = np.zeros((texts, texts))
     shared = [run for run, number in count.items() if number > 1]
-    for begin in range(
-        0, len(shared), _COLUMNS
-    ):  # a slice of the runs at a time, so that it fits in memory
+    # a slice of the runs at a time, so that it fits in memory
+    for begin in range(0, len(shared), _COLUMNS):
         place = {run: column for column, run in enumerate(shared[begin : begin + _COLUMNS])}
         part = np.zeros((texts, len(place)))
         for row, runs in enumerate(runs_by_text):

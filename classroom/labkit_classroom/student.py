@@ -42,10 +42,13 @@ _GRADE = re.compile(r'(lab\.grade\("([^"]+)",.*\));?[ \t]*(#.*)?')
 
 
 def write_edition(out: Path, nbgrader: bool = False) -> list[Path]:
-    """Copy this checkout without the solutions of its exercises. LabError outside of one, or if `out` is not empty.
+    """Copy this checkout without the solutions of its exercises.
 
-    A file of an exercise keeps only its starting code, so that the exercises are graded there as they are here. The
-    answers of exercises that ask for numbers, the tests, and notebook cells that show a solution are left out.
+    LabError outside of one, or if `out` is not empty.
+
+    A file of an exercise keeps only its starting code, so that the exercises are graded there as
+    they are here. The answers of exercises that ask for numbers, the tests, and notebook cells that
+    show a solution are left out.
 
     Parameters
     ----------
@@ -114,9 +117,8 @@ def list_files() -> Iterator[Path]:
 def _walk_checkout(checkout: Path) -> Iterator[Path]:
     """Yield the files in a checkout and its folders, without those that belong to git or that a run makes."""
     for folder, folders, files in os.walk(checkout):
-        folders[:] = [
-            name for name in folders if not _UNTRACKED.fullmatch(name)
-        ]  # os.walk does not enter the others
+        # os.walk does not enter the others
+        folders[:] = [name for name in folders if not _UNTRACKED.fullmatch(name)]
         yield from (Path(folder, name) for name in files)
 
 
@@ -126,15 +128,15 @@ def remove_solution(path: Path) -> str:
         return without_solution(read(path))
     if path.suffix == ".py":
         return remove_answers(read(path))
-    return (
-        "" if path.name == "wrong.toml" else read(path)
-    )  # wrong.toml: wrong answers, close to right ones
+    # wrong.toml: wrong answers, close to right ones
+    return "" if path.name == "wrong.toml" else read(path)
 
 
 def remove_answers(module: str) -> str:
     """Return the source of an exercise's module without the answers if it asks for numbers.
 
-    The function or lambda that `labkit.exercises.subjects.Numbers` gets as its solution then returns an empty tuple.
+    The function or lambda that `labkit.exercises.subjects.Numbers` gets as its solution then
+    returns an empty tuple.
     """
     tree, lines = ast.parse(module), module.encode().splitlines(keepends=True)
     calls = (
@@ -156,9 +158,8 @@ def remove_answers(module: str) -> str:
         for node in tree.body
         if isinstance(node, ast.FunctionDef) and node.name in names
     ]
-    for first, last, instead in sorted(
-        parts, key=lambda part: -part[0].lineno
-    ):  # upwards: lines above keep numbers
+    # upwards: lines above keep numbers
+    for first, last, instead in sorted(parts, key=lambda part: -part[0].lineno):
         begin, end = first.lineno - 1, last.end_lineno - 1
         lines[begin : end + 1] = [
             lines[begin][: first.col_offset] + instead + lines[end][last.end_col_offset :]
@@ -182,9 +183,10 @@ def _remove_solution_cells(path: Path, nbgrader: bool) -> str:
 def mark_cells(nb: NotebookNode) -> None:
     """Mark the exercises' cells of a notebook for nbgrader, in place.
 
-    A kernel cell becomes a cell for a solution. The cell that grades it becomes a locked test of one point, which fails
-    unless the goal is met: ``assert lab.grade("04a", mine_a).passed``. A cell that grades its own numbers becomes an
-    answer of one point that nbgrader leaves to the instructor.
+    A kernel cell becomes a cell for a solution. The cell that grades it becomes a locked test of
+    one point, which fails unless the goal is met: ``assert lab.grade("04a", mine_a).passed``. A
+    cell that grades its own numbers becomes an answer of one point that nbgrader leaves to the
+    instructor.
     """
     for cell in nb.cells:
         if cell.cell_type != "code":

@@ -47,7 +47,8 @@ class Submission:
     student : str
         The name of the file, or of the folder that it lies in.
     exercise : str
-        Its number; the student's text, if there is no such exercise; empty if nothing that can be graded was handed in.
+        Its number; the student's text, if there is no such exercise; empty if nothing that can be
+        graded was handed in.
     answer : str or tuple
         The text of the kernel, with lines numbered as in its cell; or the numbers.
     problem : str
@@ -55,7 +56,8 @@ class Submission:
     submitted_at : str
         When it was handed in, in UTC; empty if nobody knows.
     clock : str
-        The source of that time: `MANIFEST`, or "file" for the time at which the file was last changed.
+        The source of that time: `MANIFEST`, or "file" for the time at which the file was last
+        changed.
     seed : str
         The seed of the inputs and of a hidden shape; by default a new one in each grading.
     """
@@ -91,17 +93,19 @@ def find_exercise_name(source: str) -> str:
 def submissions(paths: Iterable[Path | str], student: str = "") -> list[Submission]:
     """Read the submissions in files and folders: ``alice.ipynb``, ``bob/04a.cu``, or a folder of such files.
 
-    A file in a subfolder of the given folder belongs to the student after whom the outermost subfolder is named,
-    whatever its own name: ``alice/week 4/04_tiling.ipynb``, as in nbgrader. Any other file belongs to the student after
-    whom it is named. If it is named after an exercise or a page, it belongs to the student after whom the given folder
-    is named. Of a student's attempts at an exercise the last one counts: in a notebook the lowest cell, whatever the
-    order in which its cells were run. A student of whom a given folder has only other files, or an empty folder, gets a
-    submission that says so.
+    A file in a subfolder of the given folder belongs to the student after whom the outermost
+    subfolder is named, whatever its own name: ``alice/week 4/04_tiling.ipynb``, as in nbgrader. Any
+    other file belongs to the student after whom it is named. If it is named after an exercise or a
+    page, it belongs to the student after whom the given folder is named. Of a student's attempts at
+    an exercise the last one counts: in a notebook the lowest cell, whatever the order in which its
+    cells were run. A student of whom a given folder has only other files, or an empty folder, gets
+    a submission that says so.
 
-    A file was handed in when it was last changed, unless a ``manifest.csv`` in the only given folder says otherwise.
-    Its columns are `file` (a path in the folder, or the outermost folder of a path), `submitted_at`, and, where the
-    names of files do not tell the student, `student`. LabError if there is no such file or folder, if nothing in them
-    is a notebook or a .cu file, or if a manifest is damaged.
+    A file was handed in when it was last changed, unless a ``manifest.csv`` in the only given
+    folder says otherwise. Its columns are `file` (a path in the folder, or the outermost folder of
+    a path), `submitted_at`, and, where the names of files do not tell the student, `student`.
+    LabError if there is no such file or folder, if nothing in them is a notebook or a .cu file, or
+    if a manifest is damaged.
 
     Parameters
     ----------
@@ -123,9 +127,8 @@ def submissions(paths: Iterable[Path | str], student: str = "") -> list[Submissi
     texts: dict[str, str] = {}  # of a large class many are equal
     bytes_of, exercises_of = Counter(), Counter()  # by the student, to limit what is read
     for file, path in files:
-        known = _read_time(
-            file, path, manifest
-        )  # fields of a submission: its time, and the manifest's student
+        # fields of a submission: its time, and the manifest's student
+        known = _read_time(file, path, manifest)
         folder, nested = _find_student_folder(file, path)
         owner = student or (folder if nested else file.stem)
         bytes_of[owner] += _count_quota(file)
@@ -199,7 +202,8 @@ def list_unused_entries(path: Path) -> list[str]:
 def _read_time(file: Path, path: Path, manifest: dict) -> dict[str, str]:
     """Return a file's ``submitted_at`` and ``clock``, from the manifest of the folder `path` or its last change.
 
-    A manifest's entry, from `_read_manifest`, may also have ``student``. Without a time the dict is empty.
+    A manifest's entry, from `_read_manifest`, may also have ``student``. Without a time the dict is
+    empty.
     """
     below = file.relative_to(path)
     for name in (below.as_posix(), below.parts[0] if below.parts else file.name):
@@ -229,11 +233,11 @@ def _report_unread(
 ) -> Iterator[Submission]:
     """Yield a submission with a `problem` for each student of whom the folder `path` has only other files.
 
-    `students` have submissions; `files` are those that were read, each with the folder that it was found in.
+    `students` have submissions; `files` are those that were read, each with the folder that it was
+    found in.
     """
-    if (
-        path.resolve().name in students
-    ):  # one student's own folder: the rest of it belongs to the same
+    # one student's own folder: the rest of it belongs to the same
+    if path.resolve().name in students:
         return
     graded = {file.relative_to(path).parts[0] for file, folder in files if folder == path}
     if not graded:  # named beside others that have some: a student's, too
@@ -243,9 +247,8 @@ def _report_unread(
         return
     others: dict[str, list[str]] = {}
     for entry in sorted(path.iterdir()):
-        if entry.name in {*graded, MANIFEST} or entry.name.startswith(
-            (".", "__")
-        ):  # __MACOSX, __pycache__
+        # __MACOSX, __pycache__
+        if entry.name in {*graded, MANIFEST} or entry.name.startswith((".", "__")):
             continue
         is_folder = os.path.isdir(entry)
         parts = None if is_folder else _match_name(entry.stem)
@@ -287,9 +290,8 @@ def _count_quota(file: Path) -> int:
 
 def _read_content(file: Path) -> bytes:
     """Return the content of a plain file of the folder's owner; LabError for another, or for more than `_BYTES`."""
-    flags = getattr(os, "O_NOFOLLOW", 0) | getattr(
-        os, "O_NONBLOCK", 0
-    )  # a pipe would be waited for
+    # a pipe would be waited for
+    flags = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     with open(file, "rb", opener=lambda path, read: os.open(path, read | flags)) as opened:
         status = os.fstat(opened.fileno())
         if not stat.S_ISREG(status.st_mode):
@@ -313,10 +315,11 @@ def _find_files(path: Path) -> list[Path]:
     files, waiting = [], [(path, 0)]
     while waiting:
         folder, depth = waiting.pop()
+        # a folder that must not be read
         with (
             contextlib.suppress(OSError),
             os.scandir(folder) as inside,
-        ):  # a folder that must not be read
+        ):
             for entry in inside:
                 if entry.name.startswith("."):
                     continue
@@ -367,9 +370,8 @@ def _read_file(file: Path, folder: str, nested: bool) -> Iterator[Submission]:
 def _read_kernel(student: str, number: str, file: Path) -> Submission:
     """Return the submission in a .cu file to the exercise `number`, with a `problem` if it cannot be graded."""
     try:
-        text = (
-            decode(_read_content(file), file.name).rstrip() + "\n"
-        )  # so it is never taken for another file's path
+        # so it is never taken for another file's path
+        text = decode(_read_content(file), file.name).rstrip() + "\n"
         problem = "" if text.strip() else f"{file.name} is empty: hand in the whole kernel"
         return Submission(student, by_name(number).number, _clip(text), problem)
     except EngineError as error:
@@ -382,7 +384,10 @@ def _clip(text: str) -> str:
 
 
 def _read_sources(file: Path) -> list[str]:
-    """Return the texts of a notebook's code cells. LabError if it is no notebook, or one that is too large."""
+    """Return the texts of a notebook's code cells.
+
+    LabError if it is no notebook, or one that is too large.
+    """
     data = _read_content(file)
     try:
         cells = parse_json(data, _VALUES)["cells"]
@@ -394,24 +399,23 @@ def _read_sources(file: Path) -> list[str]:
         raise LabError(f"{file.name} is not a notebook of format 4: {what}") from None
     if len(cells) > _CELLS:
         raise LabError(f"{file.name} has more than {_CELLS:,} cells")
-    return [
-        text.encode("utf-8", "backslashreplace").decode() for text in texts
-    ]  # JSON may hold half of a character
+    # JSON may hold half of a character
+    return [text.encode("utf-8", "backslashreplace").decode() for text in texts]
 
 
 def _read_cells(student: str, file: Path) -> Iterator[Submission]:
     """Yield the submissions in a notebook's cells: kernels, and numbers handed to the grader.
 
-    A cell that cannot be graded, or a notebook without any, is a submission with a `problem`. The magic of a kernel
-    cell becomes a comment, so that lines keep their numbers; with ``--part`` the exercise has the other functions.
+    A cell that cannot be graded, or a notebook without any, is a submission with a `problem`. The
+    magic of a kernel cell becomes a comment, so that lines keep their numbers; with ``--part`` the
+    exercise has the other functions.
     """
     any_answer = False
     for place, source in enumerate(_read_sources(file), 1):
         if match := _CELL.match(source):
             any_answer = True
-            above = source[: len(source) - len(source.lstrip())].count(
-                "\n"
-            )  # empty lines above the magic
+            # empty lines above the magic
+            above = source[: len(source) - len(source.lstrip())].count("\n")
             head, _, body = source.lstrip().partition("\n")
             try:
                 exercise, text = by_name(match[1]), _clip(f"{chr(10) * above}// {head}\n{body}")
@@ -447,7 +451,8 @@ def _read_cells(student: str, file: Path) -> Iterator[Submission]:
 
 
 _LONGEST_ANSWER = 1000  # characters
-# A comment, a string, or what may end a statement. They match possessively, so no text is read twice.
+# A comment, a string, or what may end a statement. They match possessively, so no text is read
+# twice.
 _PIECE = re.compile(
     r"""\#[^\n]*+|(?s:'''(?:(?!''')(?:\\.|[^\\]))*+(?:''')?|\"{3}(?:(?!\"{3})(?:\\.|[^\\]))*+(?:\"{3})?)
                     |'(?:\\.|[^'\\\n])*+'?|"(?:\\.|[^"\\\n])*+"?|\\\n|[][(){};\n]""",
@@ -522,8 +527,7 @@ def _evaluate_literals(arguments: list[ast.expr] | None, values: Mapping[str, st
             ast.literal_eval(values.get(getattr(argument, "id", ""), argument))
             for argument in arguments
         )
-        return (
-            answer if len(repr(answer)) <= _LONGEST_ANSWER else None
-        )  # a number of 4,300 digits has no repr at all
+        # a number of 4,300 digits has no repr at all
+        return answer if len(repr(answer)) <= _LONGEST_ANSWER else None
     except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
         return None

@@ -1,7 +1,7 @@
 """Hand-ins that attack the grader: kernels are refused, and the sandbox holds programs.
 
-Each file of `attacks` has a function that says whether it has reached its aim; those in `forged` are kernels that try
-to pass.
+Each file of `attacks` has a function that says whether it has reached its aim; those in `forged`
+are kernels that try to pass.
 """
 
 import re
@@ -67,7 +67,7 @@ def test_what_looks_like_a_kernel_is_stopped(name):
     assert STOPPED_LATER[name] in str(grade)
 
 
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 def together():
@@ -131,7 +131,7 @@ def test_without_a_sandbox_they_reach_it(attacks):
         assert process.stdout == "REACHED\n", name
 
 
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 @needs_sandbox

@@ -101,9 +101,8 @@ def test_who_is_not_graded_is_named_in_the_summary_the_table_and_the_pages(walle
     assert "<h2>Not graded: there is no" in page and "met their goal" not in page
     assert "<td>frank</td><td></td><td>there is no" in Path("grades/ranking.html").read_text()
 
-    write_notebook(
-        Path("in/carol.ipynb"), "lab.grade('12a', 2, 2)"
-    )  # the row of the other file goes
+    # the row of the other file goes
+    write_notebook(Path("in/carol.ipynb"), "lab.grade('12a', 2, 2)")
     grade_class("in")
     assert [*pd.read_csv("grades/grades.csv")["student"]] == ["alice", "carol", "frank"]
     assert grade_class("in/alice.ipynb", "--out", "one").endswith(
@@ -139,7 +138,8 @@ def test_a_stopped_run_goes_on_where_it_was(walled, tmp_path, monkeypatch):
         return result(submission)
 
     monkeypatch.setattr(grading, "_grade", counting)
-    message = "stopped: [23] of 4 are graded; the same command goes on"  # the fourth had begun, or it had not
+    # the fourth had begun, or it had not
+    message = "stopped: [23] of 4 are graded; the same command goes on"
     with ThreadPoolExecutor(1) as pool, pytest.raises(Interrupted, match=message):
         grading.grade_all(handed_in, tmp_path, pool)
     kept = [result.student for result in grading.read_results(tmp_path)]
@@ -160,10 +160,11 @@ def test_a_text_is_graded_once_and_never_in_place_of_another_version(
     ]
     grading.grade_all(handed_in, tmp_path)
     assert sorted(all_pass) == ["alice", "carol"]
+    # the same text, for another exercise
     dave = (
         Submission("dave", "04a", "two"),
         Submission("erin", "04b", "two"),
-    )  # the same text, for another exercise
+    )
     grading.grade_all(dave, tmp_path)
     assert sorted(all_pass) == ["alice", "carol", "erin"]
     monkeypatch.setattr(grading, "digest_task", lambda number: "changed")
@@ -299,9 +300,8 @@ def test_a_regrade_draws_what_the_first_grading_drew(walled, tmp_path, monkeypat
         (TILING.start, "given"),
     ):
         now = next(states)
-        monkeypatch.setattr(
-            grading, "digest_task", lambda number, now=now: now
-        )  # the lab has changed
+        # the lab has changed
+        monkeypatch.setattr(grading, "digest_task", lambda number, now=now: now)
         grading.grade_all([Submission("alice", "04a", text)], tmp_path, again=True, seed=seed)
         assert grading.read_result(tmp_path, "alice", "04a").seed == seeds[-1]
     assert len(seeds) == 4 and len(seeds[0]) == 16
@@ -387,9 +387,8 @@ def test_whatever_goes_wrong_with_one_the_others_are_graded_and_it_is_tried_agai
         "not graded: OSError: no memory",
         "empty",
     ]
-    monkeypatch.setattr(
-        grading, "grade_in_sandbox", lambda *args: Grade(TILING, None, None)
-    )  # damaged itself
+    # damaged itself
+    monkeypatch.setattr(grading, "grade_in_sandbox", lambda *args: Grade(TILING, None, None))
     grading.grade_all(handed_in, tmp_path)
     assert grading.read_result(tmp_path, "alice", "04a").verdict.startswith("not graded: TypeError")
     monkeypatch.setattr(grading, "grade_in_sandbox", lambda *args: Grade(TILING, ()))
@@ -405,9 +404,8 @@ def test_names_of_files_are_of_one_student_each():
         and max(map(len, files.values())) < 60
     )
     assert files["bob"] == "bob" and files["Ranking"].lower() != "ranking"
-    assert all(
-        grades._choose_file_names(["", ".", "..", "/", "a"]).values()
-    )  # a student without a name has a page
+    # a student without a name has a page
+    assert all(grades._choose_file_names(["", ".", "..", "/", "a"]).values())
 
 
 def test_results_of_hand_ins_that_are_gone_are_told_and_removed_when_asked(all_pass):
@@ -426,9 +424,8 @@ def test_results_of_hand_ins_that_are_gone_are_told_and_removed_when_asked(all_p
     assert output.startswith("    3  removed:\n       alice 04b\n       bob 04a\n       bob 04b\n")
     assert [*pd.read_csv("grades/grades.csv")["exercise"]] == ["04a"]
     assert Path("grades/alice.html").is_file() and not Path("grades/bob.html").exists()
-    assert isinstance(
-        CliRunner().invoke(app, ["grade", "--prune"]).exception, LabError
-    )  # without a class
+    # without a class
+    assert isinstance(CliRunner().invoke(app, ["grade", "--prune"]).exception, LabError)
 
 
 def test_cells_that_begin_like_formulas_are_texts(tmp_path):
@@ -698,9 +695,8 @@ def test_marks_late_points_and_groups_survive_a_regrade(all_pass, monkeypatch):
         "04a Rows apart (feedback)"
     ].endswith("Ann's kernel")
     assert moodle["1"]["04a Rows apart (feedback)"] == f"'{comment}"
-    assert (
-        "feedback" not in before[Path("grades/canvas.csv")].decode()
-    )  # Canvas imports points alone
+    # Canvas imports points alone
+    assert "feedback" not in before[Path("grades/canvas.csv")].decode()
 
     monkeypatch.setattr(grading, "digest_task", lambda number: "another lab")
     for words in (["in", "--again"], []):

@@ -31,6 +31,5 @@ def test_each_explains_itself(name):
     result = CliRunner().invoke(app, [name, "--help"], prog_name="labkit")
     assert result.exit_code == 0
     assert f"Usage: labkit {name}" in result.output
-    assert (
-        "[[" not in result.output and "bool" not in result.output
-    )  # an argument is named once; a flag takes no value
+    # an argument is named once; a flag takes no value
+    assert "[[" not in result.output and "bool" not in result.output

@@ -43,7 +43,8 @@ def edit(exercise, *edits, start=False):
 
 needs_a_sandbox = pytest.mark.skipif(not sandbox.available(), reason=sandbox.why_not())
 
-# ---- goals that are not met -----------------------------------------------------------------------------------------
+# ---- goals that are not met
+# -----------------------------------------------------------------------------------------
 ROW_COLUMN = (
     "const int row = blockIdx.y * blockDim.y + threadIdx.y,"
     " column = blockIdx.x * blockDim.x + threadIdx.x;"
@@ -511,7 +512,8 @@ GOALS = {
 }
 
 
-# ---- readers and names ----------------------------------------------------------------------------------------------
+# ---- readers and names
+# ----------------------------------------------------------------------------------------------
 CANARY = "canary4711"
 SHOWN = f"</pre><script>{CANARY}</script>\x1b]0;{CANARY}\x07\x1b[2J\x9b31m"
 
@@ -938,7 +940,9 @@ def hand_in(folder, outside, kinds):
     (folder.parent / "roster.csv").write_text(ROSTER)
 
 
-PARTS = 12  # of the class, each with its own process: they are graded side by side, and each within a test's time
+# of the class, each with its own process: they are graded side by side, and each within a test's
+# time
+PARTS = 12
 
 
 @needs_a_sandbox

@@ -1,6 +1,7 @@
 """The image that `labkit autograder --image` writes, built and run: it grades, and it holds attacks.
 
-It takes Podman or Docker, and minutes. ``LABKIT_TEST_BASE`` names another image of Debian or Ubuntu to build it from.
+It takes Podman or Docker, and minutes. ``LABKIT_TEST_BASE`` names another image of Debian or Ubuntu
+to build it from.
 """
 
 import csv

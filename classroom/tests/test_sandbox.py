@@ -54,7 +54,7 @@ def shell(line, scratch, **options):
     return sandbox.run(["sh", "-c", line], scratch, **options)
 
 
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 @needs_sandbox
@@ -146,7 +146,7 @@ def test_the_compiler_finds_no_file_of_the_machine(tmp_path):
         assert ended.status == 1 and ("No such file" in ended.stderr or "not found" in ended.stderr)
 
 
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 HOG = "kept = []\nwhile True: kept.append(b'1' * (8 << 20))"
 FILLED = "i=0; while :; do i=$((i+1)); head -c 1000000 /dev/zero > $i; done"
@@ -213,7 +213,7 @@ def test_a_flood_is_cut(tmp_path):
     assert ended.problem and ended.stdout == "PASS\n" * 200 and ended.peak_memory < 50 << 20
 
 
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 def graded(scratch, source, child=CHILD):
@@ -251,9 +251,8 @@ def test_it_cannot_change_the_cache_of_who_runs_it(tmp_path):
         for file in ([path] if path.is_file() else path.iterdir())
     ]
     assert len(files) > 1
-    before = [
-        file.read_bytes() for file in files
-    ]  # not their times: other tests use the same files meanwhile
+    # not their times: other tests use the same files meanwhile
+    before = [file.read_bytes() for file in files]
     made = "/tmp/labkit-made"
     attempt = f"for f in /tmp/labkit/* {made}/*; do echo >> $f; touch $f; done; rm -rf {made}/*; ls /tmp/labkit {made}"
     ended = shell(attempt, tmp_path, check=CHECK)

@@ -81,9 +81,8 @@ def test_a_semester(course, monkeypatch):
         "_grade",
         lambda sent, *rest: graded.append(sent.exercise) or grade_one(sent, *rest),
     )
-    right = saxpy.start.replace(
-        "i < min(first + part, n)", "i < n && i < first + part"
-    )  # right, and as slow as before
+    # right, and as slow as before
+    right = saxpy.start.replace("i < min(first + part, n)", "i < n && i < first + part")
 
     hand_in("1001/saxpy.cu", saxpy.solution, "2026-11-01T20:00+01:00")
     hand_in("bob_saxpy.cu", right, "2026-11-02T02:59+01:00")  # three hours late
@@ -119,7 +118,8 @@ def test_a_semester(course, monkeypatch):
     )
     assert "3.0 h late" in Path("grades/bob.html").read_text()
 
-    # The second exercise. Ann hands hers in under another name, too; Dora is two hours late; three have copied.
+    # The second exercise. Ann hands hers in under another name, too; Dora is two hours late; three
+    # have copied.
     hand_in("1001/P5a.cu", softmax.start, "2026-12-01T20:00+01:00")
     hand_in("ann/P5a.cu", softmax.solution, "2026-12-01T21:00+01:00")
     for name, text in {**WRITTEN, **COPIED}.items():
@@ -132,7 +132,8 @@ def test_a_semester(course, monkeypatch):
     )
     assert table()["dora", "P5a"]["late_h"] == "2.00"
 
-    # Similarity finds the copies: renamed, reordered, reformatted. No pair of others is as much alike.
+    # Similarity finds the copies: renamed, reordered, reformatted. No pair of others is as much
+    # alike.
     outcome = CliRunner().invoke(
         app, ["similarity", "in", "--exercise", "saxpy", "--out", "grades/similarity.html"]
     )
@@ -182,7 +183,8 @@ def test_a_semester(course, monkeypatch):
         and ("zoe", "saxpy") not in table()
     )
 
-    # Every gradebook gets the same points; those of goals are worth nothing with more lines than allowed.
+    # Every gradebook gets the same points; those of goals are worth nothing with more lines than
+    # allowed.
     labkit(
         *DUE,
         *(
@@ -207,9 +209,8 @@ def test_a_semester(course, monkeypatch):
         wanted[str(2000 + place)] = {
             "P5a": 16 if rows[name, "P5a"]["verdict"] == "goal met" else 13
         }
-    assert wanted["2000"] == {"P5a": 13} and wanted["2003"] == {
-        "P5a": 16
-    }  # Ada misses a goal, Dora none
+    # Ada misses a goal, Dora none
+    assert wanted["2000"] == {"P5a": 13} and wanted["2003"] == {"P5a": 16}
     assert canvas_reads("grades/canvas.csv", ROSTER) == (wanted, {"saxpy": 4, "P5a": 16})
     assert moodle_reads("grades/moodle.csv", ROSTER) == wanted
     assert csv_reads("grades/grades.csv") == {person: own for person, own in wanted.items() if own}
@@ -268,7 +269,7 @@ def test_a_start_stays_a_start_and_points_that_change_are_told(course):
     )
 
 
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # The readers, after their documentation
 
 
@@ -303,9 +304,8 @@ def canvas_reads(path, roster):
         if "Points Possible" in row[0]:
             possible = dict(zip(titles, map(float, row[5:]), strict=True))
             continue
-        assert (
-            row[1] == "" and row[2] in students
-        )  # an ID of Canvas's own would be another student's
+        # an ID of Canvas's own would be another student's
+        assert row[1] == "" and row[2] in students
         points[row[2]] = {
             title: float(cell) for title, cell in zip(titles, row[5:], strict=True) if cell
         }
@@ -446,7 +446,7 @@ def test_a_result_of_classroom50_needs_one_student_and_its_runner():
         gradebooks.make_classroom50_result([], {}, runner)
 
 
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # Points, rosters, times
 
 LINES = [

@@ -49,9 +49,8 @@ def test_the_same_text_is_alike_and_what_the_starting_code_has_is_not():
     assert "best = maxima[w][q]" in both and "__global__" not in both
     start = exercise("P5a").start
     assert similarity.find_pairs(handed_in(a=start, b=start)) == []
-    assert (
-        similarity.find_pairs([*handed_in(a=text), Submission("b", "P5b", text)]) == []
-    )  # other exercises
+    # other exercises
+    assert similarity.find_pairs([*handed_in(a=text), Submission("b", "P5b", text)]) == []
     assert (
         similarity.find_pairs([*handed_in(a=text), Submission("b", "P5a", text, "handed in twice")])
         == []

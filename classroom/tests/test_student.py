@@ -19,7 +19,8 @@ from labkit_classroom import student
 
 pytestmark = pytest.mark.thorough("a class of hand-ins: minutes")
 
-# What their solutions have, a page shows as its kernel or a step of it, or the next exercise as its starting code.
+# What their solutions have, a page shows as its kernel or a step of it, or the next exercise as its
+# starting code.
 SHOWN_LATER = {"00a", "01b", "03a", "05b", "07a", "P1a", "P2a", "P3a", "P4a", "P5a"}
 
 
@@ -50,9 +51,8 @@ def notebook_text(path):
 
 
 def test_no_line_of_a_solution_is_in_it(edition):
-    template = (
-        PACKAGE / "exercises" / "template"
-    )  # of an exercise of one's own: no answer to one of the lab's
+    # of an exercise of one's own: no answer to one of the lab's
+    template = PACKAGE / "exercises" / "template"
     taught = set().union(
         *(
             lines(path.read_text())
@@ -209,7 +209,7 @@ def test_without_git_what_a_run_has_made_is_left_out(checkout, tmp_path):
     assert not any(cell.metadata for cell in nb.cells)
 
 
-# ------------------------------------------------------------------------------------------------------------ nbgrader
+# ----------------------------------------------------------------------------------------- nbgrader
 
 
 def nbgrader_accepts(nb):

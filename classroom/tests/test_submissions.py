@@ -227,10 +227,11 @@ def test_neither_links_nor_paths_lead_to_another_students_kernel(tmp_path):
         (f"%%kernel 04\n{KERNEL}", "has no kernel cell with --exercise"),
         ("n = 3; lab.grade('12a', n, 5); n = 4", "12a: write the numbers into the call"),
         ("lab.grade('12a', count, 5)", "12a: write the numbers into the call"),
+        # which Python cannot write
         (
             f"lab.grade('12a', 0x{'f' * 5000})",
             "12a: write the numbers into the call",
-        ),  # which Python cannot write
+        ),
         ("lab.grade({[]: 1})", ""),
         ("lab.grade()", ""),
         ("lab.grade('99z', 1)", ""),
@@ -323,7 +324,7 @@ def test_all_may_be_of_one_student(tmp_path):
     assert (nothing.student, nothing.problem) == ("bob", "there is no .ipynb or .cu file")
 
 
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # Names: none of a hand-in is a path
 
 
@@ -434,7 +435,7 @@ def test_two_badly_named_files_are_told_as_bad_names(tmp_path):
     )
 
 
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # Sizes: whatever is handed in, reading it takes little, and the others are read
 
 
@@ -525,9 +526,8 @@ def test_a_folder_of_one_student_is_read_to_a_limit(tmp_path):
     inside = tmp_path / "eve"
     inside.mkdir()
     here = os.open(inside, os.O_RDONLY)
-    for _ in range(
-        1500
-    ):  # deeper than Python may recurse; each below the last, because no path may be so long
+    # deeper than Python may recurse; each below the last, because no path may be so long
+    for _ in range(1500):
         os.mkdir("a", dir_fd=here)
         below = os.open("a", os.O_RDONLY, dir_fd=here)
         os.close(here)
@@ -536,9 +536,8 @@ def test_a_folder_of_one_student_is_read_to_a_limit(tmp_path):
     os.close(here)
     (tmp_path / "alice_04a.cu").write_text(KERNEL)
     by_student = {submission.student: submission for submission in submissions([tmp_path])}
-    subprocess.run(
-        ["rm", "-rf", str(inside)], check=True
-    )  # pytest, which removes old folders, would recurse
+    # pytest, which removes old folders, would recurse
+    subprocess.run(["rm", "-rf", str(inside)], check=True)
     assert {*by_student} == {"mallory", "eve", "alice"} and by_student["alice"].answer == KERNEL
     assert "there is no .ipynb or .cu file, only the folder eve" in by_student["eve"].problem
     assert len(by_student["mallory"].problem) <= 1000

@@ -114,9 +114,8 @@ def test_the_ladders_kernels_are_allowed():
     paths = [path for path in cuda_src().rglob("*.cu") if "training" not in path.parts]
     assert len(paths) > 30
     for path in paths:
-        untrusted.refuse(
-            path.read_text(), ("tensor.cuh", "warpgroups.cuh", "network.cuh")
-        )  # the lab's own
+        # the lab's own
+        untrusted.refuse(path.read_text(), ("tensor.cuh", "warpgroups.cuh", "network.cuh"))
 
 
 def test_ordinary_cuda_is_allowed():
@@ -140,7 +139,7 @@ def test_an_exercises_own_header_is_allowed():
         untrusted.refuse('#include "lenet28.h"\n' + KERNEL)
 
 
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 CALLS = {

@@ -3,10 +3,11 @@
     python engine/benchmarks/check_mode.py [BATCH]
     python engine/benchmarks/check_mode.py | python -m recording readme check   and write it into docs/performance.md
 
-Run mode, the counters and all the checks each have a child process with one worker, because check mode has one. The
-processes take turns, so that other load on the machine affects all of them alike. A row gives the shortest of several
-runs of the op, in processor time, on the layers of lenet86; every access is counted. The table goes to stderr, a
-sentence to stdout. The exit status is 1 if the counters are more than 20 times slower than run mode anywhere.
+Run mode, the counters and all the checks each have a child process with one worker, because check
+mode has one. The processes take turns, so that other load on the machine affects all of them alike.
+A row gives the shortest of several runs of the op, in processor time, on the layers of lenet86;
+every access is counted. The table goes to stderr, a sentence to stdout. The exit status is 1 if the
+counters are more than 20 times slower than run mode anywhere.
 """
 
 import argparse

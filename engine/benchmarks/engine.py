@@ -3,10 +3,10 @@
     python engine/benchmarks/engine.py                                              print the tables
     python engine/benchmarks/engine.py | python -m recording readme engine   write them into docs/performance.md
 
-Everything is one interleaved run: each round times the loop nest and every kernel once, on one worker and on two, so
-that other load on the machine affects all of them alike. One worker and the loop nest are compared by processor time,
-two workers and one by wall time. Kernels with barriers run in both of the engine's gears, as thread loops and on fibers
-(docs/gears.md).
+Everything is one interleaved run: each round times the loop nest and every kernel once, on one
+worker and on two, so that other load on the machine affects all of them alike. One worker and the
+loop nest are compared by processor time, two workers and one by wall time. Kernels with barriers
+run in both of the engine's gears, as thread loops and on fibers (docs/gears.md).
 
 These are times of this machine's CPU; they do not say anything about a GPU.
 """
@@ -74,7 +74,7 @@ def since(start: tuple[float, float]) -> tuple[float, float]:
     return tuple(now - then for now, then in zip(clocks(), start, strict=True))
 
 
-# --------------------------------------------------------------------------------------------------- what is measured
+# --------------------------------------------------------------------------------- what is measured
 class LoopNest:
     """benchmarks/loop_nest.cpp, compiled with the flags of a kernel."""
 
@@ -218,7 +218,7 @@ class _Engine:
         return (time.perf_counter() - start) / (times * launches)
 
 
-# ------------------------------------------------------------------------------------------------------------- tables
+# ------------------------------------------------------------------------------------------- tables
 def measure(rounds: int) -> str:
     """Run everything; return the tables as Markdown."""
     processors = (

@@ -1,13 +1,15 @@
 """Run CUDA C++ on any machine, behind PyCUDA's module names.
 
-``import hostcuda.driver as cuda``, ``from hostcuda.compiler import SourceModule`` and
-``import hostcuda.autoinit`` work on any machine. On an NVIDIA GPU the first two *are* PyCUDA's modules; without one
-they are the CPU engine's modules of the same names. The environment variable ``HOSTCUDA_ENGINE`` chooses: auto (the
-default: the GPU if PyCUDA imports and a device answers, else the CPU), gpu, or cpu.
+``import hostcuda.driver as cuda``, ``from hostcuda.compiler import SourceModule`` and ``import
+hostcuda.autoinit`` work on any machine. On an NVIDIA GPU the first two *are* PyCUDA's modules;
+without one they are the CPU engine's modules of the same names. The environment variable
+``HOSTCUDA_ENGINE`` chooses: auto (the default: the GPU if PyCUDA imports and a device answers, else
+the CPU), gpu, or cpu.
 
-The engine is chosen on first use: when `engine` or `ensure_context` is called, or one of the engine's modules
-(`driver`, `compiler`, `activity`) is imported or looked up here. ``import hostcuda`` chooses nothing, so a program can
-import it at the top and write ``hostcuda.driver.Event()`` where it needs it. A context is made by an explicit call,
+The engine is chosen on first use: when `engine` or `ensure_context` is called, or one of the
+engine's modules (`driver`, `compiler`, `activity`) is imported or looked up here. ``import
+hostcuda`` chooses nothing, so a program can import it at the top and write
+``hostcuda.driver.Event()`` where it needs it. A context is made by an explicit call,
 `ensure_context`, or by importing ``hostcuda.autoinit``.
 """
 
@@ -113,14 +115,16 @@ def __getattr__(name: str) -> ModuleType:
 def ensure_context() -> Any:
     """Make a context current in this thread if none is, and release it when the thread or the process ends.
 
-    On a GPU it is the device's primary context, which PyTorch and other libraries share: retained here, released at
-    exit (PyCUDA's own ``autoinit`` makes a private one, which collides with theirs). ``CUDA_DEVICE`` chooses the
-    device. A context that is already current, e.g. of ``pycuda.autoinit``, is left alone.
+    On a GPU it is the device's primary context, which PyTorch and other libraries share: retained
+    here, released at exit (PyCUDA's own ``autoinit`` makes a private one, which collides with
+    theirs). ``CUDA_DEVICE`` chooses the device. A context that is already current, e.g. of
+    ``pycuda.autoinit``, is left alone.
 
     Returns
     -------
     Context
-        The current context. Where another library's is left alone, PyCUDA's class, whose methods are static.
+        The current context. Where another library's is left alone, PyCUDA's class, whose methods
+        are static.
     """
     global _context
     if getattr(_thread, "pushed", None):
@@ -143,7 +147,10 @@ def ensure_context() -> Any:
 
 
 class _PushedContext:
-    """A context on a thread's stack. It is popped when the thread ends, and this object with the thread's locals."""
+    """A context on a thread's stack.
+
+    It is popped when the thread ends, and this object with the thread's locals.
+    """
 
     def __init__(self, context):
         context.push()

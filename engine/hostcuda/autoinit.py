@@ -1,4 +1,7 @@
-"""Makes a context current when it is imported, as ``pycuda.autoinit`` does. See `hostcuda.ensure_context`."""
+"""Makes a context current when it is imported, as ``pycuda.autoinit`` does.
+
+See `hostcuda.ensure_context`.
+"""
 
 from hostcuda import ensure_context
 

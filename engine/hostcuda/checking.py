@@ -1,9 +1,10 @@
 """Check mode in this process: the accesses, counts and errors of each launch on the CPU engine.
 
-The environment variable ``HOSTCUDA_CHECK`` turns it on before the first import: a list of the tools ``profile``,
-``memcheck``, ``racecheck``, ``initcheck`` and ``synccheck``, separated by commas. `launches` has the records of all
-launches that have ended. ``HOSTCUDA_CHECK_OUT`` names a file that gets them, too, as lines of JSON: `take` writes those
-that are not there yet, and so does each call that waits for the device. `follow` adds single requests to the records.
+The environment variable ``HOSTCUDA_CHECK`` turns it on before the first import: a list of the tools
+``profile``, ``memcheck``, ``racecheck``, ``initcheck`` and ``synccheck``, separated by commas.
+`launches` has the records of all launches that have ended. ``HOSTCUDA_CHECK_OUT`` names a file that
+gets them, too, as lines of JSON: `take` writes those that are not there yet, and so does each call
+that waits for the device. `follow` adds single requests to the records.
 """
 
 from __future__ import annotations
@@ -50,7 +51,8 @@ def fingerprint() -> str:
 def engine_files(options: Sequence[str] = ()) -> list[Path]:
     """Return the paths of the engine's own compiled files in the cache, made if missing, for these nvcc options.
 
-    They are the runtime library, its digest and the header's folder. A sandbox with another cache need not make them.
+    They are the runtime library, its digest and the header's folder. A sandbox with another cache
+    need not make them.
     """
     plain = make_unit("", options, no_extern_c=True)
     runtime = native.build()

@@ -33,7 +33,10 @@ def main() -> None:
 
 @app.command()
 def doctor(json: Json = False) -> None:
-    """List what this machine has and lacks, with a remedy for each. Exit status 1 if no engine runs."""
+    """List what this machine has and lacks, with a remedy for each.
+
+    Exit status 1 if no engine runs.
+    """
     from hostcuda.tools import doctor
 
     report = doctor.examine()
@@ -48,8 +51,9 @@ def doctor(json: Json = False) -> None:
 def pycuda() -> None:
     """Fetch PyCUDA's Python modules for the CPU engine.
 
-    A program that imports pycuda.gpuarray, elementwise, reduction and their like needs them; pip fetches them from
-    PyCUDA's source package (its licence is MIT). On a GPU an installed PyCUDA is used.
+    A program that imports pycuda.gpuarray, elementwise, reduction and their like needs them; pip
+    fetches them from PyCUDA's source package (its licence is MIT). On a GPU an installed PyCUDA is
+    used.
     """
     from hostcuda.programs import pycuda
 
@@ -109,10 +113,11 @@ Tool = Annotated[
         autocompletion=among("memcheck", "racecheck", "initcheck", "synccheck", "all"),
     ),
 ]
+# arguments after PROGRAM belong to it
 _PROGRAM = {
     "allow_interspersed_args": False,
     "ignore_unknown_options": True,
-}  # arguments after PROGRAM belong to it
+}
 
 
 @app.command(context_settings=_PROGRAM)
@@ -133,9 +138,9 @@ def run(
 ) -> None:
     """Run a program, on either engine.
 
-    A .cu file is compiled with its host code: its kernels run on the CPU engine where there is no GPU. A Python program
-    may import PyCUDA. The exit status is the program's; 124 after a timeout. An error that the program did not look at
-    is the last line of its standard error output.
+    A .cu file is compiled with its host code: its kernels run on the CPU engine where there is no
+    GPU. A Python program may import PyCUDA. The exit status is the program's; 124 after a timeout.
+    An error that the program did not look at is the last line of its standard error output.
     """
     from hostcuda.check import mode  # noqa: F401  an unknown tool in HOSTCUDA_CHECK is refused here, not in the program
     from hostcuda.tools import processes
@@ -182,8 +187,9 @@ def profile(
 ) -> None:
     """Run a program and count the memory accesses of its launches.
 
-    One row per kernel; with --csv or --json one per launch, under Nsight Compute's names for the counters. With --lines
-    one per line of the source. With --estimate its time on a GPU, estimated from the counts.
+    One row per kernel; with --csv or --json one per launch, under Nsight Compute's names for the
+    counters. With --lines one per line of the source. With --estimate its time on a GPU, estimated
+    from the counts.
     """
     from hostcuda.tools import processes
     from hostcuda.tools.profile import profile_script
@@ -226,9 +232,10 @@ def sanitize(
 ) -> None:
     """Run a program and find the errors of its kernels.
 
-    Bad addresses, races, uninitialized memory and divergent barriers. The last line and the exit status are the
-    verdict: 0 pass, 1 unsafe (something was found), 3 wrong result (the program itself failed), 4 compile error,
-    5 refused (a call or launch), 6 not checked, 124 hang. With --json an object with the verdict and the findings.
+    Bad addresses, races, uninitialized memory and divergent barriers. The last line and the exit
+    status are the verdict: 0 pass, 1 unsafe (something was found), 3 wrong result (the program
+    itself failed), 4 compile error, 5 refused (a call or launch), 6 not checked, 124 hang. With
+    --json an object with the verdict and the findings.
     """
     from hostcuda.tools import processes
     from hostcuda.tools.sanitize import sanitize_script
@@ -288,8 +295,9 @@ def check(
 ) -> None:
     """Check a kernel on its cases, and print one report.
 
-    docs/agents.md of the engine says what the cases look like. The exit status is the verdict, as of sanitize: 0 pass,
-    1 unsafe, 3 wrong result, 4 compile error, 5 refused, 6 not checked, 124 hang.
+    docs/agents.md of the engine says what the cases look like. The exit status is the verdict, as
+    of sanitize: 0 pass, 1 unsafe, 3 wrong result, 4 compile error, 5 refused, 6 not checked, 124
+    hang.
     """
     from hostcuda import agent
     from hostcuda.tools import sanitize
@@ -399,7 +407,8 @@ def _write(csv: Path | None, table, json: bool) -> None:
 def _prepare(context: typer.Context, script: str, args: list[str], most: int | None) -> list[str]:
     """Set HOSTCUDA_OUTPUT_LIMIT to `most`, if given; return the program's arguments without a ``--`` that begins them.
 
-    Without that, refuse arguments that are options of this command, which belong in front of the program.
+    Without that, refuse arguments that are options of this command, which belong in front of the
+    program.
     """
     if most is not None:
         os.environ["HOSTCUDA_OUTPUT_LIMIT"] = str(most)

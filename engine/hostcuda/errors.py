@@ -40,7 +40,7 @@ class EngineError(ShortTraceback, Exception):
     """An error of the engine: invalid input, or something that is missing on this machine."""
 
 
-# -------------------------------------------------------------------------------------------------- PyCUDA's exceptions
+# ------------------------------------------------------------------------------ PyCUDA's exceptions
 class Error(ShortTraceback, Exception):
     """Base of the driver's exceptions."""
 
@@ -78,7 +78,8 @@ class CompileError(Error):
     msg : str
         What failed.
     command_line : list of str
-        The command, or empty if none ran. The message omits it: it is long, and does not say what is wrong.
+        The command, or empty if none ran. The message omits it: it is long, and does not say what
+        is wrong.
     stdout, stderr : str
         The compiler's output, with the user's own files and lines.
     """

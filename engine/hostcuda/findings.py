@@ -25,9 +25,10 @@ _FUNCTION = re.compile(
 def of_warnings(warnings: str, source: str) -> list[dict]:
     """Return the findings in a compiler's warnings about a source, from `hostcuda.source.warnings_about`.
 
-    They are variables that are read before they are set, and returned addresses of local variables. Where g++ says "may
-    be used uninitialized", there is a finding only if each statement that sets the variable, or the member of a struct,
-    also reads it, as ``sum += x`` does: otherwise a condition may set it first.
+    They are variables that are read before they are set, and returned addresses of local variables.
+    Where g++ says "may be used uninitialized", there is a finding only if each statement that sets
+    the variable, or the member of a struct, also reads it, as ``sum += x`` does: otherwise a
+    condition may set it first.
 
     Returns
     -------
@@ -134,7 +135,8 @@ _BY_VALUE = re.compile(r"\b__(?:float2|half2|f(?:add|sub|mul|div)_)\w*\(\s*$")
 def _is_member_always_read(path: str, lines: Sequence[str], number: int) -> bool:
     """Return whether each use of "variable.member" reads it, and none of the variable can set it otherwise.
 
-    The line `number` declares it. Accepted are ``v.x += …``, ``v.x = … v.x …``, operands, and arguments of intrinsics.
+    The line `number` declares it. Accepted are ``v.x += …``, ``v.x = … v.x …``, operands, and
+    arguments of intrinsics.
     """
     name, _, member = path.partition(".")
     scope = _cut_scope(name, lines, number)
@@ -144,9 +146,8 @@ def _is_member_always_read(path: str, lines: Sequence[str], number: int) -> bool
         before, after = scope[: use.start()].rstrip(), scope[use.end() :].lstrip()
         if not use[1] or after.startswith("("):  # the variable as a whole, or a call of its method
             return False
-        if use[2] != member or re.match(
-            r"(?:[-+*/%&|^]|<<|>>)=", after
-        ):  # another member, or ``v.x += …``
+        # another member, or ``v.x += …``
+        if use[2] != member or re.match(r"(?:[-+*/%&|^]|<<|>>)=", after):
             continue
         if assigned := re.match(r"=(?!=)([^;?]*);", after):  # ``v.x = …;``, which has to read v.x
             if not re.search(rf"\b{name}\s*\.\s*{member}\b", assigned[1]) or not re.search(
@@ -171,7 +172,8 @@ def of(records: Sequence[dict]) -> list[dict]:
     Returns
     -------
     list of dict
-        The fields of `hostcuda.checking.Finding`; ``count``; ``launches``, the number of those with it; and ``source``.
+        The fields of `hostcuda.checking.Finding`; ``count``; ``launches``, the number of those with
+        it; and ``source``.
     """
     rows: dict[tuple, dict] = {}
     for record in records:
@@ -195,9 +197,8 @@ def of(records: Sequence[dict]) -> list[dict]:
 def _follows(row: dict, key: tuple, races: dict[tuple, set], exited: list[tuple]) -> bool:
     """Return whether a finding follows from another: a read of unset memory from a race, an absent lane."""
     place = (row["file"], row["line"])
-    too_early = row["kind"] == "uninitialized" and place in races.get(
-        key[1:], ()
-    )  # by kernel and array
+    # by kernel and array
+    too_early = row["kind"] == "uninitialized" and place in races.get(key[1:], ())
     return too_early or (row["kind"] == "absent lane" and (row["kernel"], *place) in exited)
 
 

@@ -1,7 +1,7 @@
 """CUDA graphs: a sequence of copies and launches that is issued by a single call.
 
-PyCUDA has no graphs, so the driver's own calls are bound through ctypes. The CPU engine has none either: there a
-`Graph` issues its steps one by one.
+PyCUDA has no graphs, so the driver's own calls are bound through ctypes. The CPU engine has none
+either: there a `Graph` issues its steps one by one.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ class Graph:
     Parameters
     ----------
     issue : callable
-        Called without arguments; it issues asynchronous copies from and to page-locked memory, and launches of kernels,
-        on `stream` alone. All addresses and sizes stay as they are now. It runs once before it is recorded, so that
-        all kernels are loaded.
+        Called without arguments; it issues asynchronous copies from and to page-locked memory, and
+        launches of kernels, on `stream` alone. All addresses and sizes stay as they are now. It
+        runs once before it is recorded, so that all kernels are loaded.
     stream : hostcuda.driver.Stream
 
     Raises

@@ -1,4 +1,7 @@
-"""The limits of CUDA devices: CUDA C++ Programming Guide, "Compute Capabilities". The CPU engine has the same."""
+"""The limits of CUDA devices: CUDA C++ Programming Guide, "Compute Capabilities".
+
+The CPU engine has the same.
+"""
 
 from __future__ import annotations
 
@@ -31,8 +34,8 @@ def of_capability(major: int, minor: int) -> dict[str, int]:
     Returns
     -------
     dict
-        ``blocks``: the largest number of resident blocks; ``drivers``: the bytes of shared memory that the driver
-        reserves per block.
+        ``blocks``: the largest number of resident blocks; ``drivers``: the bytes of shared memory
+        that the driver reserves per block.
     """
     return {"blocks": _BLOCKS.get((major, minor), 32), "drivers": DRIVER_BYTES if major >= 8 else 0}
 

@@ -11,15 +11,17 @@ class Counter(NamedTuple):
     name : str
         The friendly name.
     metric : str
-        Nsight Compute's name. Those with ``lab__`` are the CPU engine's own: Nsight Compute has no single metric.
+        Nsight Compute's name. Those with ``lab__`` are the CPU engine's own: Nsight Compute has no
+        single metric.
     space, op : str
-        The accesses that it sums: their memory space and operation; no operation: all of them. Without a space it is a
-        number of the whole launch.
+        The accesses that it sums: their memory space and operation; no operation: all of them.
+        Without a space it is a number of the whole launch.
     figure : str
-        Which number of the record, see ``counts_text`` in ``runtime/counting.cpp``: of an access "requests", "units"
-        (sectors of global memory, else wavefronts) or "extra" (units beyond the least possible number), of a launch
-        "barriers", "unique_bytes", "busiest_warp" (the most memory instructions of a warp) or "overlapped_bytes"
-        (of asynchronous copies whose thread reads shared memory before it waits for them; counted by racecheck).
+        Which number of the record, see ``counts_text`` in ``runtime/counting.cpp``: of an access
+        "requests", "units" (sectors of global memory, else wavefronts) or "extra" (units beyond the
+        least possible number), of a launch "barriers", "unique_bytes", "busiest_warp" (the most
+        memory instructions of a warp) or "overlapped_bytes" (of asynchronous copies whose thread
+        reads shared memory before it waits for them; counted by racecheck).
     """
 
     name: str
@@ -60,7 +62,8 @@ COUNTERS = (
     Counter("constant_requests", "lab__constant_requests.sum", "constant", "", "requests"),
     Counter("constant_serialized", "lab__constant_serialized.sum", "constant", "", "extra"),
     Counter("barriers", "lab__barriers.sum", "", "", "barriers"),
-    # Requests of variables whose address is taken: the CPU engine cannot count other local requests.
+    # Requests of variables whose address is taken: the CPU engine cannot count other local
+    # requests.
     Counter(
         "local_requests_address_taken",
         "lab__local_requests_address_taken.sum",
@@ -83,17 +86,18 @@ MEASURED = {
     "l2_write_sectors": "lts__t_sectors_op_write.sum",
     "dram_bytes": "dram__bytes.sum",
     "instructions": "smsp__inst_executed.sum",
-    "matrix_load_instructions": "smsp__inst_executed_op_ldsm.sum",  # the CPU engine counts them as loads
-    "local_load_requests": _MEMORY.format(
-        "requests", "local", "ld"
-    ),  # spills too, which the CPU engine does not have
+    # the CPU engine counts them as loads
+    "matrix_load_instructions": "smsp__inst_executed_op_ldsm.sum",
+    # spills too, which the CPU engine does not have
+    "local_load_requests": _MEMORY.format("requests", "local", "ld"),
     "local_store_requests": _MEMORY.format("requests", "local", "st"),
     "constant_cache_requests": "idc__requests.sum",  # one per word that a warp asks for
     "registers": "launch__registers_per_thread",
     "shared_bytes": "launch__shared_mem_per_block",
     "occupancy_pct": "sm__maximum_warps_per_active_cycle_pct",
 }
-# Counters that `recording.counters` records in addition, for every kernel. Busy: in per cent of the unit's maximum.
+# Counters that `recording.counters` records in addition, for every kernel. Busy: in per cent of the
+# unit's maximum.
 _PEAK, _ACTIVE = ".avg.pct_of_peak_sustained_elapsed", ".avg.pct_of_peak_sustained_active"
 _THREADS = "smsp__sass_thread_inst_executed_op_{}_pred_on.sum"
 RECORDED = {
@@ -122,7 +126,8 @@ RECORDED = {
 FETCHED = {
     "instruction_fetches": "sm__icc_requests.sum",  # of the multiprocessor's instruction cache
     "instruction_fetch_misses": "sm__icc_requests_lookup_miss.sum",
-    "next_fetches": "gcc__cache_requests_type_instruction.sum",  # of the next cache, which several of them share
+    # of the next cache, which several of them share
+    "next_fetches": "gcc__cache_requests_type_instruction.sum",
     "next_fetch_misses": "gcc__cache_requests_type_instruction_lookup_miss.sum",
 }
 # Friendly name -> column of a profile.
@@ -200,15 +205,17 @@ TRAFFIC = {
     "occupancy_pct": "occupancy (%)",
 }
 
-# Nsight Compute's reasons why a warp does not issue its next instruction, and what the warp waits for: see
-# "Warp Stall Reasons" in the Nsight Compute documentation. STALLED gives the metric of a reason: cycles per issued
-# instruction.
+# Nsight Compute's reasons why a warp does not issue its next instruction, and what the warp waits
+# for: see "Warp Stall Reasons" in the Nsight Compute documentation. STALLED gives the metric of a
+# reason: cycles per issued instruction.
 STALLED = "smsp__average_warps_issue_stalled_{}_per_issue_active.ratio"
 STALLS = {
     "long_scoreboard": "data from global or local memory",
-    "short_scoreboard": "data from shared memory",  # and other results of the memory input/output unit (MIO)
+    # and other results of the memory input/output unit (MIO)
+    "short_scoreboard": "data from shared memory",
     "mio_throttle": "room in the queue to shared memory",  # the MIO's queue
-    "lg_throttle": "room in the queue to global memory",  # of the load/store unit, for local and global memory
+    # of the load/store unit, for local and global memory
+    "lg_throttle": "room in the queue to global memory",
     "imc_miss": "a miss in the constant cache",  # of immediate constants
     "barrier": "a barrier",
     "math_pipe_throttle": "a busy arithmetic pipe",

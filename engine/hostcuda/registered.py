@@ -1,7 +1,8 @@
 """Page-lock arrays that a program already has.
 
-PyCUDA's `register_host_memory` cannot be used: with NumPy 2.5 it raises SystemError for every array, because it sets
-the base of an array twice. So on a GPU the driver's own calls are bound through ctypes.
+PyCUDA's `register_host_memory` cannot be used: with NumPy 2.5 it raises SystemError for every
+array, because it sets the base of an array twice. So on a GPU the driver's own calls are bound
+through ctypes.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ def registered(*arrays: np.ndarray) -> Iterator[None]:
     Parameters
     ----------
     *arrays : ndarray
-        Contiguous and writable. No two may share a page: `hostcuda.driver.aligned_empty` makes such arrays.
+        Contiguous and writable. No two may share a page: `hostcuda.driver.aligned_empty` makes such
+        arrays.
     """
     for array in arrays:
         if not (array.flags.c_contiguous and array.flags.writeable):

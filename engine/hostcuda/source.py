@@ -1,8 +1,8 @@
 """What the compiler sees in a CUDA source: its code, kernels, loops, arrays and headers, and its warnings.
 
-These functions read the text as the engine's front end does (`hostcuda.frontend`): comments, strings, raw strings and
-directives are known. Nothing is expanded, so what a macro stands for is not seen, except by `warnings_about` and
-`rewritten`, which ask the compiler.
+These functions read the text as the engine's front end does (`hostcuda.frontend`): comments,
+strings, raw strings and directives are known. Nothing is expanded, so what a macro stands for is
+not seen, except by `warnings_about` and `rewritten`, which ask the compiler.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ __all__ = [
     "without_comments",
 ]
 
-# ------------------------------------------------------------------------------------------------------------ The text
+# ----------------------------------------------------------------------------------------- The text
 _scan = functools.lru_cache(8)(Scan)
 
 
@@ -84,9 +84,8 @@ def _add_headers(
     for directive in _scan(source).directives:
         if directive["word"] != "include":
             continue
-        name = _INCLUDE.match(
-            source, directive.start("rest")
-        )  # in the source: the match has no strings
+        # in the source: the match has no strings
+        name = _INCLUDE.match(source, directive.start("rest"))
         places = (folder / name[1] for folder in (*beside, *folders)) if name else ()
         path = next((place for place in places if place.is_file()), None)
         if path and path.resolve() not in result:
@@ -108,7 +107,7 @@ def loops(source: str) -> Iterator[str]:
         yield code[loop.start() : at]
 
 
-# ----------------------------------------------------------------------------------------------- The compiler's answers
+# --------------------------------------------------------------------------- The compiler's answers
 def rewritten(
     source: str,
     options: str | Sequence = (),
@@ -116,7 +115,10 @@ def rewritten(
     arch: str | None = None,
     include_dirs: Iterable | None = None,
 ) -> str:
-    """Return the C++ text that the host's compiler gets for a CUDA source. Parameters: see `warnings_about`."""
+    """Return the C++ text that the host's compiler gets for a CUDA source.
+
+    Parameters: see `warnings_about`.
+    """
     whole = make_unit(source, options, no_extern_c, arch, include_dirs)
     with tempfile.TemporaryDirectory(dir=cache.scratch()) as folder:
         return whole.write_text(
@@ -133,8 +135,9 @@ def warnings_about(
 ) -> str:
     """Return the host compiler's warnings about a source, as text, with the source's own files and lines.
 
-    `options` are nvcc's, `arch` its architecture ("sm_90"); `no_extern_c`: do not put the source into ``extern "C"``.
-    It works with either engine and makes no file. The text is empty without a compiler, or if the source is wrong.
+    `options` are nvcc's, `arch` its architecture ("sm_90"); `no_extern_c`: do not put the source
+    into ``extern "C"``. It works with either engine and makes no file. The text is empty without a
+    compiler, or if the source is wrong.
     """
     with contextlib.suppress(CompileError):
         return make_unit(source, options, no_extern_c, arch, include_dirs).warnings()

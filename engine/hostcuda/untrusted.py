@@ -1,12 +1,14 @@
 """Checks of a submitted kernel before it runs: what it may do, and what not.
 
-A submission becomes native code in the process that measures it. Check mode watches what such code does with memory.
-These checks refuse the rest: `refuse` reads the source before it is compiled (other files, assembler, directives to the
-compiler, internals of the engine), and `guard` reads each compiled module before it is loaded (functions of the host,
-calls by pointers, code that runs while the module is loaded).
+A submission becomes native code in the process that measures it. Check mode watches what such code
+does with memory. These checks refuse the rest: `refuse` reads the source before it is compiled
+(other files, assembler, directives to the compiler, internals of the engine), and `guard` reads
+each compiled module before it is loaded (functions of the host, calls by pointers, code that runs
+while the module is loaded).
 
-This is not a proof: a kernel that overwrites its own return address passes. The wall around the machine is the grader's
-sandbox; these checks stop what takes less effort, with a sentence that says what to change.
+This is not a proof: a kernel that overwrites its own return address passes. The wall around the
+machine is the grader's sandbox; these checks stop what takes less effort, with a sentence that says
+what to change.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from hostcuda.host import toolchain
 from hostcuda.runtime import elf, native
 
 
-# ---------------------------------------------------------------------------------------------------------- The source
+# --------------------------------------------------------------------------------------- The source
 def _split(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
@@ -53,7 +55,8 @@ _LEXEME = re.compile(
 _SPLICE = re.compile(r"\\[ \t]*\n")  # a backslash at a line's end: the next line continues it
 _DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(\w*)([^\n]*)", re.M)  # word, rest
 
-# Words that C++ reserves and CUDA does not use: they lead to the host, its assembler or the compiler's additions.
+# Words that C++ reserves and CUDA does not use: they lead to the host, its assembler or the
+# compiler's additions.
 _CAPITALS = _split(
     "__CUDACC__ __CUDA_ARCH__ __CUDA_ARCH_LIST__ __CUDACC_VER_MAJOR__ __CUDACC_VER_MINOR__ __NVCC__ "
     "__FILE__ __LINE__ __COUNTER__ __VA_ARGS__ __VA_OPT__ _Float16 _Bool _Static_assert HOSTCUDA_CPU"
@@ -95,17 +98,16 @@ def _blank(text: str) -> str:
 class _Text:
     """A source without comments, its lines joined where a backslash ends them.
 
-    It is stricter than the front end's reader, and shares nothing with it: where compilers could read a text in two
-    ways (raw strings, trigraphs, a backslash and blanks at a line's end), it refuses the text. What one reader takes
-    for a string, no other may take for code.
+    It is stricter than the front end's reader, and shares nothing with it: where compilers could
+    read a text in two ways (raw strings, trigraphs, a backslash and blanks at a line's end), it
+    refuses the text. What one reader takes for a string, no other may take for code.
     """
 
     def __init__(self, source: str):
         """Read a source, with lines joined; raise an EngineError where compilers could read it in two ways."""
         pieces = _SPLICE.split(source.replace("\r\n", "\n").removeprefix("\ufeff"))
-        self._splices = [
-            *accumulate(map(len, pieces[:-1]))
-        ]  # where a line of the source ends inside a joined one
+        # where a line of the source ends inside a joined one
+        self._splices = [*accumulate(map(len, pieces[:-1]))]
         self.joined = "".join(pieces)
         if character := re.search(r"\\[ \t]*\n|[^\n\t -~\x80-\U0010ffff]", self.joined):
             raise self.error(
@@ -132,9 +134,9 @@ class _Text:
 def refuse(source: str, headers: Collection[str] = ()) -> None:
     """Refuse a source that is more than a kernel.
 
-    Allowed are CUDA C++, those headers of CUDA and that inline PTX that the engine knows, and a few headers of the C++
-    library. The source is read as the compiler reads it: without comments, with spliced lines joined, in all branches
-    of ``#if``.
+    Allowed are CUDA C++, those headers of CUDA and that inline PTX that the engine knows, and a few
+    headers of the C++ library. The source is read as the compiler reads it: without comments, with
+    spliced lines joined, in all branches of ``#if``.
 
     Parameters
     ----------
@@ -149,7 +151,8 @@ def refuse(source: str, headers: Collection[str] = ()) -> None:
         One sentence: the line, what is not allowed, and what to do.
     """
     text = _Text(source)
-    # A stray backslash, a letter that is not ASCII, a trigraph (??=), a digraph (%: and <: for # and [), or ##.
+    # A stray backslash, a letter that is not ASCII, a trigraph (??=), a digraph (%: and <: for #
+    # and [), or ##.
     sign = re.search(r"\\|[^\x00-\x7f]|\?\?[=/'()!<>-]|%:|<:(?!:(?![:>]))|##", text.code)
     if sign:
         words = {"##": "joins words with ##: write the names out", "\\": "has a stray backslash"}
@@ -237,8 +240,9 @@ def _refuse_asm(source: str) -> None:
 def _refuse_expanded_asm(text: str) -> None:
     """Refuse assembler that is left in the compiler's `text`: a macro may have hidden it from `_refuse_asm`.
 
-    `text` is preprocessed and rewritten, with directives that give the submission's lines. It may have two forms of
-    asm: ``asm volatile("" ::: "memory")``, and ``asm("hostcuda_dynamic_shared")``, the name of the engine's variable.
+    `text` is preprocessed and rewritten, with directives that give the submission's lines. It may
+    have two forms of asm: ``asm volatile("" ::: "memory")``, and
+    ``asm("hostcuda_dynamic_shared")``, the name of the engine's variable.
     """
     scan = Scan(text)
     for match in _ASM.finditer(scan.code):
@@ -247,14 +251,15 @@ def _refuse_expanded_asm(text: str) -> None:
             raise EngineError(f"line {line}: a submitted kernel {_NO_ASM.format(match[0])}")
 
 
-# -------------------------------------------------------------------------------------------------- The compiled module
+# ------------------------------------------------------------------------------ The compiled module
 _MATH = (
     "acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp10 exp2 expm1 fabs fdim floor "
     "fma fmax fmin fmod hypot ilogb j0 j1 jn ldexp lgamma llrint llround log log10 log1p log2 logb lrint lround "
     "nearbyint nextafter pow remainder rint round scalbln scalbn sin sincos sinh sqrt tan tanh tgamma "
     "trunc y0 y1 yn"
 )
-# Every function that kernels of the convolution lab and their tests import, and the other mathematical functions.
+# Every function that kernels of the convolution lab and their tests import, and the other
+# mathematical functions.
 _IMPORTED = frozenset(
     [
         *(name + suffix for name in _MATH.split() for suffix in ("", "f")),
@@ -274,7 +279,8 @@ _IMPORTED = frozenset(
         "_ZdaPv",
         "_ZdlPvm",
         "_ZdaPvm",
-        # The compiler's: the start and end of a library, cleaning up, variables of functions with a constructor.
+        # The compiler's: the start and end of a library, cleaning up, variables of functions with a
+        # constructor.
         "__gmon_start__",
         "_ITM_registerTMCloneTable",
         "_ITM_deregisterTMCloneTable",
@@ -284,7 +290,8 @@ _IMPORTED = frozenset(
         "__cxa_guard_acquire",
         "__cxa_guard_release",
         "__cxa_pure_virtual",
-        # What a function without exceptions does with one: it ends its process, which is the sandbox's own.
+        # What a function without exceptions does with one: it ends its process, which is the
+        # sandbox's own.
         "_ZSt9terminatev",
         "__cxa_call_terminate",
         # The engine's variables and functions, and the functions that report to check mode.
@@ -308,7 +315,8 @@ _IMPORTED = frozenset(
         "_ZN8hostcuda8gatheredEv",
         "_ZN8hostcuda14let_others_runEv",
         "_ZN8hostcuda14missing_sourceEii",
-        # Barriers with a number. Those in a kernel's memory (cuda::barrier) would write there unwatched.
+        # Barriers with a number. Those in a kernel's memory (cuda::barrier) would write there
+        # unwatched.
         "_ZN8hostcuda7meet_atEjjjPvPFvPKS0_jEPKcS6_i",
         "_ZN8hostcuda16arrive_at_numberEjjPKcS1_i",
         "_ZN8hostcuda11block_phaseEj",
@@ -349,7 +357,8 @@ def refuse_symbols(path: Path | str, source: str = "") -> None:
     """
     module = elf.Elf(path)
     dynamic, own = module.symbols(elf.SHT_DYNSYM), module.symbols(elf.SHT_SYMTAB)
-    # Imported symbols have no section. The linker puts __wrap_ before C functions that the engine replaces.
+    # Imported symbols have no section. The linker puts __wrap_ before C functions that the engine
+    # replaces.
     imported = {
         name.removeprefix("__wrap_") for name, _, section, *_ in dynamic if name and not section
     }
@@ -371,9 +380,8 @@ def refuse_symbols(path: Path | str, source: str = "") -> None:
     initializers = (
         sum(section.bytes for section in module.sections if section.kind == elf.SHT_INIT_ARRAY) // 8
     )
-    allowed = (
-        1 + registered + ("__tsan_init" in imported)
-    )  # 1: the C library's; one per registered kernel
+    # 1: the C library's; one per registered kernel
+    allowed = 1 + registered + ("__tsan_init" in imported)
     if initializers > allowed:
         raise EngineError(
             "the kernel file runs code while it is loaded: give no variable outside of functions a "
@@ -391,7 +399,8 @@ _PLACE = re.compile(r"\t\.loc \d+ (\d+)")
 def refuse_calls(assembly: str) -> None:
     """Refuse a module that calls or jumps to an address which it computes: nobody can say where that leads.
 
-    `assembly` is compiled for check mode, without jump tables; assembler statements in it are the engine's own.
+    `assembly` is compiled for check mode, without jump tables; assembler statements in it are the
+    engine's own.
     """
     line, in_asm = "", False
     for text in assembly.splitlines():
@@ -420,8 +429,9 @@ def _name_line(source: str, name: str) -> str:
 def guard(source: str = "") -> None:
     """Set hooks of the engine: this process loads and compiles only what `refuse_symbols` and `refuse_calls` let pass.
 
-    Call it in the process that runs a submission, before the submission is compiled. The engine calls the hooks with
-    each text for the compiler, with each assembler text for the linker, and with the path of each compiled module.
+    Call it in the process that runs a submission, before the submission is compiled. The engine
+    calls the hooks with each text for the compiler, with each assembler text for the linker, and
+    with the path of each compiled module.
 
     Parameters
     ----------

@@ -21,9 +21,8 @@ if not settings.variable("CACHE_DIR")[1]:
     os.environ["HOSTCUDA_CACHE_DIR"] = str(
         Path(tempfile.gettempdir()) / f"hostcuda-tests-{os.getuid()}"
     )
-if (
-    signal.getsignal(signal.SIGINT) is signal.SIG_IGN
-):  # as in a shell's background, and what is started inherits it
+# as in a shell's background, and what is started inherits it
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 

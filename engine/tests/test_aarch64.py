@@ -166,7 +166,6 @@ def test_check_mode(tmp_path, check):
         shared = [("shared", "ld", 2)] * 3 + [("shared", "st", 1)] * 2 + [("shared", "st", 2)]
         assert sorted(accesses) == [("global", "ld", 2), ("global", "st", 2), *shared]
     _, message = aarch64.launch("faults", y, 1)
-    place = (
-        "byte 68" if check == "profile" else "element 17"
-    )  # memcheck knows the size of an access
+    # memcheck knows the size of an access
+    place = "byte 68" if check == "profile" else "element 17"
     assert f"{place} of the __shared__ array s" in message

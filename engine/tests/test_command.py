@@ -32,9 +32,8 @@ def test_every_command_explains_itself(hostcuda_command, name):
 
 
 def test_help_has_a_short_form_and_shells_complete_commands(hostcuda_command, monkeypatch):
-    monkeypatch.setenv(
-        "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION", "1"
-    )  # it would find that of `make`
+    # it would find that of `make`
+    monkeypatch.setenv("_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION", "1")
     assert hostcuda_command("run", "-h") == hostcuda_command("run", "--help")
     status, out, _ = hostcuda_command("--show-completion", "bash")
     assert status == 0

@@ -268,10 +268,11 @@ def test_modules_of_one_source_have_their_own_variables():
 
 def test_modules_of_one_source_may_be_loaded_by_many_threads_at_once(monkeypatch):
     source = "__device__ int n; __global__ void f(int *y) { y[0] = ++n; } // from threads"
+    # all but the first thread make a copy
     copyfile, started = (
         shutil.copyfile,
         threading.Barrier(5),
-    )  # all but the first thread make a copy
+    )
 
     def copy_all_at_once(*paths):
         with suppress(threading.BrokenBarrierError):
@@ -335,9 +336,8 @@ def test_a_damaged_runtime_or_header_is_made_again(tmp_path, monkeypatch):
             assert path.read_bytes() == b"compiled"
     names = [path.name.partition(".")[2] for path in made]
     assert names.count("so") == 4
-    assert (
-        sum(name.endswith("ch") for name in names) == 4 + 1
-    )  # and once that of sources without options
+    # and once that of sources without options
+    assert sum(name.endswith("ch") for name in names) == 4 + 1
 
 
 def test_an_entry_in_the_place_of_another_is_not_run(fresh_cache, tmp_path):

@@ -18,7 +18,8 @@ pytestmark = pytest.mark.thorough("breadth of CUDA's API")
 RNG = np.random.default_rng(86)
 SOURCE = kernel_source("device_library")
 
-# ---- Math functions --------------------------------------------------------------------------------------------------
+# ---- Math functions
+# --------------------------------------------------------------------------------------------------
 
 
 def vectorized(function):
@@ -153,7 +154,8 @@ def test_results_through_pointers_special_values_and_mixed_types(module):
     assert l.tolist() == [3000000000, -1, 2**32 - 1, 7, 1 << 50, 7, 3, 3, 7, 15]
 
 
-# ---- Stated rounding -------------------------------------------------------------------------------------------------
+# ---- Stated rounding
+# -------------------------------------------------------------------------------------------------
 
 
 def rounded(exact, mode, dtype):
@@ -248,7 +250,8 @@ def test_products_with_stated_rounding_are_not_fused():
     assert (evaluate(module, "twice", 0, np.float32, a, b, c) == 0).all()
 
 
-# ---- Conversions -----------------------------------------------------------------------------------------------------
+# ---- Conversions
+# --------------------------------------------------------------------------------------------------
 
 DTYPES = INTEGERS | {"float": np.float32, "double": np.float64}
 TO_INTEGER = [
@@ -326,7 +329,8 @@ def test_conversion_to_floating_point_rounds_as_stated(conversions, source, targ
         assert evaluate(conversions, f"{source}2{target}", which, dtype, x).tolist() == want, mode
 
 
-# ---- Integer intrinsics ----------------------------------------------------------------------------------------------
+# ---- Integer intrinsics
+# ----------------------------------------------------------------------------------------------
 
 M32, M64 = 2**32 - 1, 2**64 - 1
 
@@ -418,7 +422,8 @@ def test_integer_intrinsics():
         assert got.tolist() == want, expression
 
 
-# ---- Vector types ----------------------------------------------------------------------------------------------------
+# ---- Vector types
+# --------------------------------------------------------------------------------------------------
 
 BASES = {
     "char": (1, [1, 2, 1, 4]),
@@ -462,7 +467,8 @@ def test_float4_casts_shared_arrays_and_hinted_loads(module):
     assert (y == x).all() and (e == d).all() and (j == 3 * i).all()
 
 
-# ---- Atomics ---------------------------------------------------------------------------------------------------------
+# ---- Atomics
+# --------------------------------------------------------------------------------------------------
 
 ATOMIC = {
     # name: types
@@ -512,9 +518,8 @@ def atomic_module():
 def test_atomic_on_global_and_shared_memory(atomic_module, name, kind):
     dtype, blocks, threads = DTYPES[kind], 24, 96
     if np.issubdtype(dtype, np.floating):
-        x = RNG.integers(-50, 50, blocks * threads).astype(
-            dtype
-        )  # sums of small integers are exact in any order
+        # sums of small integers are exact in any order
+        x = RNG.integers(-50, 50, blocks * threads).astype(dtype)
         first = dtype(3)
     else:
         info = np.iinfo(dtype)
@@ -568,7 +573,8 @@ def test_atomics_return_the_old_value_and_count(module):
     assert (two == [1536, 3072]).all() and (four == 1536 * np.arange(1, 5)).all()
 
 
-# ---- Warp functions --------------------------------------------------------------------------------------------------
+# ---- Warp functions
+# --------------------------------------------------------------------------------------------------
 
 
 def shuffled(kind, x, operand, width):
@@ -675,7 +681,8 @@ def test_divergent_lanes_and_a_partial_last_warp(module):
     assert y[0] == sum(range(32)) and y[32:].tolist() == [255 + 39] * 8
 
 
-# ---- The whole -------------------------------------------------------------------------------------------------------
+# ---- The whole
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.usefixtures("cpu_engine")

@@ -11,9 +11,8 @@ from differential.minimize import without_some
 
 pytestmark = pytest.mark.thorough("gears against each other: minutes")
 
-KERNELS = int(
-    os.environ.get("HOSTCUDA_RANDOM_KERNELS", 200)
-)  # random ones of each kind, by their seeds
+# random ones of each kind, by their seeds
+KERNELS = int(os.environ.get("HOSTCUDA_RANDOM_KERNELS", 200))
 FILES = sorted(CASES.glob("*.cu"))
 
 
@@ -44,9 +43,8 @@ def test_cases(path):
 def test_random_kernels(number):
     results = legal(compare(batch(number), cache_dir=False))
     assert all_agree(results)
-    assert (
-        sum(result.gear == "loops" for result in results) > BATCH // 10
-    )  # else nothing was tested
+    # else nothing was tested
+    assert sum(result.gear == "loops" for result in results) > BATCH // 10
 
 
 @pytest.mark.parametrize("number", range(KERNELS // BATCH))

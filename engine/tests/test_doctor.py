@@ -217,9 +217,8 @@ def test_a_trial_that_does_not_end_in_time_is_slow_and_not_missing(path, python_
 
 
 def test_a_compiler_without_a_version(path, monkeypatch):
-    monkeypatch.setattr(
-        doctor, "_find_failure", lambda tools: ""
-    )  # another compiler: nothing would be in the cache
+    # another compiler: nothing would be in the cache
+    monkeypatch.setattr(doctor, "_find_failure", lambda tools: "")
     path("g++", f'[ "$1" = --version ] || exec {GXX} "$@"')
     finding = doctor._examine_compiler()
     assert (finding.state, finding.found.split(",")[0]) == (OK, "no version")

@@ -81,16 +81,14 @@ def _sites(record, space, op):
 def test_each_request_has_its_passes_lines_and_new_sectors(records):
     load = _sites(records["copy"], "global", "ld")
     assert (load["requests"], load["passes"], load["lines"], load["loaded"]) == (16, 16, 16, 64)
-    load = _sites(
-        records["strided"], "global", "ld"
-    )  # 32 lanes, 128 bytes apart: one bank, 32 lines
+    # 32 lanes, 128 bytes apart: one bank, 32 lines
+    load = _sites(records["strided"], "global", "ld")
     assert (load["requests"], load["passes"], load["lines"], load["loaded"]) == (2, 64, 64, 64)
 
 
 def test_a_sector_is_new_once_per_block(records):
-    load = _sites(
-        records["loop"], "global", "ld"
-    )  # 100 words are 13 sectors, for two warps of each of two blocks
+    # 100 words are 13 sectors, for two warps of each of two blocks
+    load = _sites(records["loop"], "global", "ld")
     assert (load["requests"], load["loaded"]) == (400, 2 * 13)
 
 
@@ -127,7 +125,7 @@ def test_constant_requests_are_traced_in_order(records):
         assert len({line for line, _ in lines}) == 7  # 400 bytes, 64 per line
 
 
-# ------------------------------------------------------------------------------------------------- the constant cache
+# ------------------------------------------------------------------------------- the constant cache
 def _march(lines):
     return [[line, 16] for line in range(lines)]
 
@@ -160,7 +158,7 @@ def test_barriers_keep_the_warps_of_a_block_together():
     assert constants.miss_rate([meeting], 8, 1) <= constants.miss_rate([marching], 8, 1)
 
 
-# ------------------------------------------------------------------------------------------------- machine code
+# ------------------------------------------------------------------------------------- machine code
 SASS = """
 \t.section\t.text.f,"ax",@progbits
 .text.f:
@@ -236,7 +234,7 @@ def test_nvccs_code_executes_what_the_source_says(counted):
     assert 0 < rows[0][f"{CODE}occupancy"] <= 1
 
 
-# ------------------------------------------------------------------------------------------------- the units
+# ---------------------------------------------------------------------------------------- the units
 def _work(records, kernel):
     record = records[kernel]
     return work(record, json.loads(Elf(record["module"]).content(FLOW))) | {"kernel": kernel}
@@ -261,9 +259,8 @@ def copy(records):
     return _with_code(merged([_work(records, "copy")], 2**18)) | {"kernel": "copy"}
 
 
-KNOWN = dataclasses.replace(
-    H200, intervals={"DRAM": (0.9, 1.2)}
-)  # the card, as if copies had been timed well
+# the card, as if copies had been timed well
+KNOWN = dataclasses.replace(H200, intervals={"DRAM": (0.9, 1.2)})
 
 
 def test_a_copy_takes_as_long_as_its_bytes(copy):
@@ -397,16 +394,15 @@ def test_an_unknown_card_is_refused():
         model.card("A100")
 
 
-# ------------------------------------------------------------------------------------------------- the command
+# -------------------------------------------------------------------------------------- the command
 def test_the_command_estimates_each_kernel(program, tmp_path, hostcuda_command):
     options = "--json", "--csv", tmp_path / "out.csv"
     status, out, err = hostcuda_command("profile", "--estimate", "H200", *options, program)
     assert status == 0, err
     rows = json.loads(out)
     assert [row["kernel"] for row in rows] == ["copy", "strided", "shared", "loop"]
-    assert all(
-        row["busiest"] and row["why_not"] and row["low_ms"] is None for row in rows
-    )  # few blocks, or no nvcc
+    # few blocks, or no nvcc
+    assert all(row["busiest"] and row["why_not"] and row["low_ms"] is None for row in rows)
     assert (tmp_path / "out.csv").read_text().count("\n") == 5
 
 

@@ -1,7 +1,8 @@
 """half and half2: one correct rounding an operation, against exact arithmetic; conversions; comparisons; functions.
 
-Values travel as their 16 bits. Exact references: NumPy's float64 holds every sum, difference and product of two halves,
-and (as integers of 2^-48) every fused multiply-add; `round_half` rounds such integers once.
+Values travel as their 16 bits. Exact references: NumPy's float64 holds every sum, difference and
+product of two halves, and (as integers of 2^-48) every fused multiply-add; `round_half` rounds such
+integers once.
 """
 
 import os
@@ -43,8 +44,8 @@ def or_nan(reference):
 
 
 MIN, MAX = extreme(np.minimum, True), extreme(np.maximum, False)
-# References in float64, where + - * are exact, then rounded once; a quotient is never so near to halfway that float64
-# hides it.
+# References in float64, where + - * are exact, then rounded once; a quotient is never so near to
+# halfway that float64 hides it.
 OPERATORS = {"a + b": np.add, "a - b": np.subtract, "a * b": np.multiply, "a / b": np.divide}
 BINARY = OPERATORS | {
     "__hmin(a, b)": MIN,
@@ -198,9 +199,8 @@ def test_operation(module, kernel, expression, reference):
     ).view(np.uint16)
     with np.errstate(all="ignore"):
         want = reference(halves(a).astype(float), halves(b).astype(float)).astype(np.float16)
-    zero = (
-        (halves(z) == 0) & (want == 0) & ("sat" in expression)
-    )  # the sign of a saturated zero is not specified
+    # the sign of a saturated zero is not specified
+    zero = (halves(z) == 0) & (want == 0) & ("sat" in expression)
     assert_same(
         np.where(zero, 0, z).astype(np.uint16),
         np.where(zero, 0, want.view(np.uint16)),
@@ -308,7 +308,8 @@ def test_function_of_every_half(module, name):
     if name in EXACT:
         assert_same(z, want, halves(ALL))
         return
-    # At most the neighbouring half: these go through a float function that is itself rounded (the GPU's: approximate).
+    # At most the neighbouring half: these go through a float function that is itself rounded (the
+    # GPU's: approximate).
     assert (np.isnan(halves(z)) == np.isnan(want)).all()
     usual = ~np.isnan(want)
     if name in ("sin", "cos"):
@@ -379,9 +380,8 @@ def test_every_half_becomes_its_float(module):
 @pytest.mark.parametrize("mode", MODES)
 def test_float_to_half(module, mode):
     x = RNG.integers(0, 2**32, 100_000, np.uint32).view(np.float32)
-    near = halves(RNG.integers(0, 0x7BFF, 100_000, np.uint16)).astype(
-        np.float32
-    )  # at and around halfway points
+    # at and around halfway points
+    near = halves(RNG.integers(0, 0x7BFF, 100_000, np.uint16)).astype(np.float32)
     step = np.spacing(near.astype(np.float16)).astype(np.float32)
     around = (near + step / 2).view(np.uint32) + RNG.integers(-1, 2, near.size).astype(np.uint32)
     edges = [65519.996, 65520, -65520, 1e-10, -1e-40, 3e38]
@@ -580,9 +580,8 @@ def near_halfway(rng, size):
     c = np.where(
         rng.integers(0, 2, size), c, near ^ rng.choice(np.array([0, 0x80008000], np.uint32), size)
     )
-    few = np.where(rng.integers(0, 4, size), 0xFFFFFFFF, 0xFE00FE00).astype(
-        np.uint32
-    )  # few significant bits
+    # few significant bits
+    few = np.where(rng.integers(0, 4, size), 0xFFFFFFFF, 0xFE00FE00).astype(np.uint32)
     return a & few, b & few, c
 
 

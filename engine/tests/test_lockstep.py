@@ -72,8 +72,10 @@ def test_each_form_is_found(body):
         "__shared__ volatile int s[64]; s[t] = x[t]; s[t] += 1; x[t] = s[t];",  # a lane's own word
         "__shared__ volatile int s[64]; s[t] = x[t]; __syncthreads(); x[t] = s[63 - t];",
         "__shared__ volatile int s[64]; for (int k = 32; k; k /= 2) { s[t] += s[t + k]; tile.sync(); }",
-        "volatile int *flag = x; x[t + 9] = 1; flag[0] = 1; while (flag[1] == 0) {}",  # global memory
-        "__shared__ volatile int ready; __shared__ int s[64]; s[t] = ready; x[t] = s[t + 1];",  # not volatile
+        # global memory
+        "volatile int *flag = x; x[t + 9] = 1; flag[0] = 1; while (flag[1] == 0) {}",
+        # not volatile
+        "__shared__ volatile int ready; __shared__ int s[64]; s[t] = ready; x[t] = s[t + 1];",
         "/* volatile __shared__ int s[64]; s[t] = 1; s[t] = s[t + 1]; */",
     ],
 )

@@ -17,7 +17,8 @@ from hostcuda.source import rewritten
 
 pytestmark = pytest.mark.thorough("gears against each other: minutes")
 
-FILES = {  # kernels that can all be split: the values of `in`, the blocks and the n of their launches
+# kernels that can all be split: the values of `in`, the blocks and the n of their launches
+FILES = {
     "barrier_loops": (np.arange(1, 41, dtype=np.float32) ** 1.5, [(16, 1, 1)], (16, 8)),
     "warp_loops": (
         np.random.default_rng(7).integers(1, 100, 4096).astype(np.float32),
@@ -40,7 +41,10 @@ KERNELS = [
 
 @functools.cache
 def functions(file, gear):
-    """Map the names of a file's kernels to their functions. Without fused operations: docs/gears.md tells why."""
+    """Map the names of a file's kernels to their functions.
+
+    Without fused operations: docs/gears.md tells why.
+    """
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HOSTCUDA_GEAR", gear)
         module = compiler.SourceModule(
@@ -277,10 +281,11 @@ def why(body, before=""):
             "expression whose order matters",
         ),
         ("int v = 3; while (__any_sync(~0u, v > 0)) v--;", "it uses __any_sync"),
+        # each warp would
         (
             "int k = 16; while (k > 0) { __syncwarp(); k /= 2; }",
             "in the loop of line 2 depends",
-        ),  # each warp would
+        ),
         ("switch (n) { case 1: __syncwarp(); }", "it has a warp function in a switch"),
         ("\n#pragma unroll\nfor (int i = 0; i < n; i++) __syncwarp();", ""),
     ],

@@ -63,7 +63,8 @@ struct Table { Kernel kernel; Kernel get() { return kernel; } } table[] = {{one}
         ),
         ('#define HEADER "add.cuh"\n#include HEADER', "add<<<1, 1>>>(x, 7)", 7),
         (
-            "#define SHARED(T, s) extern __shared__ T s[]\n__global__ void f(int *x) { SHARED(int, s); s[0] = 8; *x = s[0]; }",
+            "#define SHARED(T, s) extern __shared__ T s[]\n__global__ void f(int *x) { "
+            "SHARED(int, s); s[0] = 8; *x = s[0]; }",
             "f<<<1, 1, 4>>>(x)",
             8,
         ),
@@ -79,8 +80,10 @@ struct Table { Kernel kernel; Kernel get() { return kernel; } } table[] = {{one}
             10,
         ),
         (
-            "template <class T, std::enable_if_t<std::is_integral<T>::value, int> = 0> __global__ void f(T *x) { *x = 11; }\n"
-            "template <class T, std::enable_if_t<!std::is_integral<T>::value, int> = 0> __global__ void f(T *x) { *x = 0; }",
+            "template <class T, std::enable_if_t<std::is_integral<T>::value, int> = 0> "
+            "__global__ void f(T *x) { *x = 11; }\n"
+            "template <class T, std::enable_if_t<!std::is_integral<T>::value, int> = 0> "
+            "__global__ void f(T *x) { *x = 0; }",
             "f<<<1, 1>>>(x)",
             11,
         ),

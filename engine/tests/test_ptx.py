@@ -18,7 +18,8 @@ pytestmark = pytest.mark.core("the instructions of pages 10 and 11")
 
 RNG = np.random.default_rng(168)
 
-# A warp's rows of a (16 a warp, k halves each) times the 8 columns of b, which lie one after the other, `turns` times.
+# A warp's rows of a (16 a warp, k halves each) times the 8 columns of b, which lie one after the
+# other, `turns` times.
 KERNEL = """
 extern "C" __global__ void {name}(const unsigned *a, const unsigned *b, {word} *c, int turns)
 {{
@@ -320,9 +321,10 @@ def test_matrices_of_bfloat16(others):
 def test_matrices_of_tf32(others):
     a, b = RNG.integers(-1000, 1000, (16, 8)), RNG.integers(-1000, 1000, (8, 8))  # exact in tf32
     c = np.zeros((16, 8), np.float32)
+    # is not read
     bits = [
         cuda.In(matrix.astype(np.float32).view(np.uint32) | np.uint32(0x1FFF)) for matrix in (a, b)
-    ]  # is not read
+    ]
     launch(others, "tf32", *bits, cuda.Out(c))
     assert (c == a @ b + a[:, :4] @ b[:4]).all()
 
@@ -532,9 +534,8 @@ def test_check_mode_counts_only_the_operands(tools):
         line["s[threadIdx.x] = a[threadIdx.x];"],
         line["c[threadIdx.x] = d[0] + d[1] + d[2] + d[3];"],
     )
-    sites = [
-        site for site in sites if site["space"] != "local"
-    ]  # whether d is in memory depends on the host compiler
+    # whether d is in memory depends on the host compiler
+    sites = [site for site in sites if site["space"] != "local"]
     assert sorted(
         (site["line"], site["space"], site["op"], site["requests"]) for site in sites
     ) == [

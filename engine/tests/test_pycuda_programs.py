@@ -85,9 +85,8 @@ threading.Thread(target=work).start()
 def test_a_thread_compiles_a_module_of_two_sources_after_the_main_thread_has_ended(
     program, tmp_path, monkeypatch
 ):
-    monkeypatch.setenv(
-        "HOSTCUDA_CACHE_DIR", str(tmp_path / "cache")
-    )  # the runtime, too, of several files
+    # the runtime, too, of several files
+    monkeypatch.setenv("HOSTCUDA_CACHE_DIR", str(tmp_path / "cache"))
     ended = run_program(program(LATE))
     assert (ended.stdout, ended.stderr) == ("8\n", "")
 

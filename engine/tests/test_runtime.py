@@ -31,7 +31,8 @@ def values(allocation, like):
     return driver.from_device(allocation, like.shape, like.dtype)
 
 
-# ---- Barriers and warps --------------------------------------------------------------------------------------------
+# ---- Barriers and warps
+# --------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(
@@ -231,7 +232,8 @@ def test_kernels_of_every_kind_are_described():
     assert size == 48
 
 
-# ---- Faults ---------------------------------------------------------------------------------------------------------
+# ---- Faults
+# --------------------------------------------------------------------------------------------------
 
 FAULTS = kernel_source("faults")
 
@@ -345,7 +347,8 @@ except cuda.LaunchError as error:
     assert done.returncode == 0 and "null pointer" in done.stdout
 
 
-# ---- Streams --------------------------------------------------------------------------------------------------------
+# ---- Streams
+# --------------------------------------------------------------------------------------------------
 
 STREAMS = r"""
 extern "C" {
@@ -389,9 +392,8 @@ def test_random_streams_and_events_keep_cudas_order(streams):
         count = 60
         log = on_device(np.zeros(count + 1, np.int32))
         before = {}  # operation -> the operations that must be done before it
-        last = {
-            queue: set() for queue in range(5)
-        }  # what the next operation of a stream comes after
+        # what the next operation of a stream comes after
+        last = {queue: set() for queue in range(5)}
         for number in range(count):
             queue = int(rng.integers(5))
             if rng.random() < 0.3:
@@ -434,7 +436,8 @@ def test_threads_of_the_program_share_the_device(streams):
         list(pool.map(check_launches, range(4)))
 
 
-# ---- Memory ---------------------------------------------------------------------------------------------------------
+# ---- Memory
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("size", [1, 255, 4096, (1 << 20) + 3, (40 << 20) + 5])

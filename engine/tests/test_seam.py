@@ -217,10 +217,11 @@ OF_THREADS = ["retain 0", "push", "pop", "push", "pop"]
     ("code", "printed"),
     [
         (RETAINED, [["retain 0", "push"], ["retain 0", "push", "pop"]]),
+        # a thread that ends with a context aborts the process
         (
             THREADS,
             [OF_THREADS, [*OF_THREADS, "push", "pop"]],
-        ),  # a thread that ends with a context aborts the process
+        ),
         (CURRENT, [[]]),
     ],
     ids=["retained and released", "of each thread as long as it runs", "current, and left alone"],

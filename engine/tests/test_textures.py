@@ -35,9 +35,8 @@ def texels(data, indices, mode, normalized):
             i = np.where(i < n, i, 2 * n - 1 - i)
         places.append(np.clip(i, 0, n - 1))
     places += [np.zeros(N, int)] * (3 - len(places))
-    colour = (
-        np.minimum(COLOUR, 1) if data.dtype == np.float64 and data.max() <= 1 else COLOUR
-    )  # of fractions
+    # of fractions
+    colour = np.minimum(COLOUR, 1) if data.dtype == np.float64 and data.max() <= 1 else COLOUR
     return np.where(
         outside[:, None], colour[: data.shape[3]], data[places[2], places[1], places[0]]
     )
@@ -59,7 +58,10 @@ def sampled(data, dimensions, linear, normalized, mode):
 
 
 def weights(fractions):
-    """Return the corners' weights, in 1/256. With them all planes of the program are to the bit what an H200 gives."""
+    """Return the corners' weights, in 1/256.
+
+    With them all planes of the program are to the bit what an H200 gives.
+    """
     products = [np.full(N, 256)] + [np.zeros(N, int)] * (2 ** len(fractions) - 1)
     for d, fraction in enumerate(fractions):
         part = rest = np.floor(fraction * 256 + 0.5).astype(int)

@@ -59,7 +59,8 @@ def test_lanes_of_a_warp_wait_for_each_other(kernels):
     ).all()
 
 
-# ---- Loops that never end -------------------------------------------------------------------------------------------
+# ---- Loops that never end
+# -------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -83,9 +84,8 @@ def test_a_loop_that_never_ends_is_refused(endless, name, block, grid, reason):
     ):
         endless.get_function(name)(word(), block=(block, 1, 1), grid=(grid, 1))
     assert time.monotonic() - start < 60  # 3 to 4 s on an idle machine
-    assert (
-        endless.get_function("all_blocks_meet")(word(), block=(64, 1, 1)) is None
-    )  # the engine goes on
+    # the engine goes on
+    assert endless.get_function("all_blocks_meet")(word(), block=(64, 1, 1)) is None
 
 
 @pytest.mark.parametrize("name", ["counts_slowly", "counts_in_a_register"])

@@ -1,7 +1,7 @@
 """nvcuda::wmma: loads, stores and products of every shape and layout, against float64.
 
-A product's terms are exact, the sums float: |error| <= k * eps * (|a| |b| + |c|), whatever the order of the additions.
-A half result is rounded once more.
+A product's terms are exact, the sums float: |error| <= k * eps * (|a| |b| + |c|), whatever the
+order of the additions. A half result is rounded once more.
 """
 
 import itertools
@@ -168,10 +168,11 @@ extern "C" __global__ void gemm(const __half *a, const __half *b, float *c, floa
 
 def test_half_sums_are_rounded_once(module):
     a, b, c = np.zeros((3, 16, 16), np.float16)
+    # sixteen terms of 1/16 next to 2048, whose neighbours are 2 away, but in float add up
     a[0], b[:, 0] = (
         1,
         1 / 16,
-    )  # sixteen terms of 1/16 next to 2048, whose neighbours are 2 away, but in float add up
+    )
     c[0, 0] = 2048
     b[0, 0] += 1
     a[1, 0], b[0, 1] = 60000, 2  # overflow, both ways

@@ -8,4 +8,7 @@ class LabError(EngineError):
 
 
 class CheckFailed(LabError, AssertionError):
-    """A kernel computes something else. The message shows where, the result and the expected one."""
+    """A kernel computes something else.
+
+    The message shows where, the result and the expected one.
+    """

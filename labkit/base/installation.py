@@ -1,6 +1,7 @@
 """How the lab came here, a checkout or an installed package, and the commands that mend either.
 
-The lab depends on hostcuda, which no registry has: it is installed from the same repository, and before it.
+The lab depends on hostcuda, which no registry has: it is installed from the same repository, and
+before it.
 """
 
 import json

@@ -1,8 +1,9 @@
 """Outputs of notebooks that are kept from one report to the next, while nothing that they depend on has changed.
 
-They lie in the user's cache, in a folder that nobody else may write to, under a digest of all that they depend on: the
-notebook's code, and `state`, which has every file of the lab, of its data and of the engine, the compiler, the
-processor and the versions of all packages. A file that is damaged is not read.
+They lie in the user's cache, in a folder that nobody else may write to, under a digest of all that
+they depend on: the notebook's code, and `state`, which has every file of the lab, of its data and
+of the engine, the compiler, the processor and the versions of all packages. A file that is damaged
+is not read.
 """
 
 import contextlib
@@ -43,9 +44,8 @@ def state() -> str:
         if path.is_file() and path.suffix not in (".pyc", ".lock")
     )
     places = map(Path, filter(os.path.isdir, sys.path))
-    packages = sorted(
-        info.name for place in places for info in place.glob("*-[0-9]*-info")
-    )  # "numpy-2.1.0.dist-info"
+    # "numpy-2.1.0.dist-info"
+    packages = sorted(info.name for place in places for info in place.glob("*-[0-9]*-info"))
     settings = sorted(
         (name, value)
         for name, value in os.environ.items()
@@ -83,9 +83,8 @@ class Kept:
     def trim(self) -> None:
         """Remove the files of results that nobody has read for `IDLE_DAYS`."""
         oldest = time.time() - IDLE_DAYS * 24 * 3600
-        for path in self.folder.glob(
-            "?" * 64
-        ):  # the names that `_path` gives, SHA-256 in hexadecimal digits
+        # the names that `_path` gives, SHA-256 in hexadecimal digits
+        for path in self.folder.glob("?" * 64):
             with contextlib.suppress(OSError):
                 if path.stat().st_mtime < oldest:
                     path.unlink()

@@ -1,7 +1,7 @@
 """The manifest of `data/`: the SHA-256 of each file that the lab reads there, in the format of `sha256sum`.
 
-A file is used only if its content is what was recorded. Each recorder writes a file and its line of the manifest. A
-folder in place of `data/` is checked, too, if it has a manifest.
+A file is used only if its content is what was recorded. Each recorder writes a file and its line of
+the manifest. A folder in place of `data/` is checked, too, if it has a manifest.
 """
 
 import hashlib
@@ -19,13 +19,15 @@ _LINE = re.compile(r"([0-9a-f]{64})  (\S.*)")
 
 
 def read(path: Path) -> bytes:
-    """Return the content of a file. Raises LabError if it cannot be read, or is not what its manifest says."""
+    """Return the content of a file.
+
+    Raises LabError if it cannot be read, or is not what its manifest says.
+    """
     try:
         content, root = path.read_bytes(), _find_root(path)
         if root and not _is_listed(root, path, content):
-            with files.locked(
-                root / NAME
-            ):  # `write` of another process may have written the file, but not its line
+            # `write` of another process may have written the file, but not its line
+            with files.locked(root / NAME):
                 content = path.read_bytes()
                 if not _is_listed(root, path, content):
                     raise LabError(
@@ -69,7 +71,10 @@ def renew(root: Path | None = None) -> None:
 
 
 def digests(root: Path) -> dict[str, str]:
-    """Return file name -> SHA-256 as the manifest of a folder lists them. Raises LabError if it is damaged."""
+    """Return file name -> SHA-256 as the manifest of a folder lists them.
+
+    Raises LabError if it is damaged.
+    """
     try:
         lines = [
             _LINE.fullmatch(line) for line in (root / NAME).read_text(encoding="utf-8").splitlines()
@@ -90,7 +95,8 @@ def digests(root: Path) -> dict[str, str]:
 def _find_root(path: Path) -> Path | None:
     """Return the folder whose manifest a file belongs to; None for files of folders that have none."""
     parents, own = path.resolve().parents, data_dir().resolve()
-    # Any depth of data/; of another folder, as in a test or for a reader's own records, the nearest manifest.
+    # Any depth of data/; of another folder, as in a test or for a reader's own records, the nearest
+    # manifest.
     return (
         own
         if own in parents

@@ -9,7 +9,10 @@ __all__ = ["is_whole", "ms", "three", "times"]
 
 
 def is_whole(value: object, least: int = 1, most: float = math.inf) -> bool:
-    """Return whether a value is an integer within these limits, Python's or NumPy's. A bool is not one."""
+    """Return whether a value is an integer within these limits, Python's or NumPy's.
+
+    A bool is not one.
+    """
     return (
         isinstance(value, Integral) and not isinstance(value, bool) and bool(least <= value <= most)
     )

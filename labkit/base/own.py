@@ -1,4 +1,7 @@
-"""Folders that a command writes to. A mark in them says whose they are, so that no command overwrites other files."""
+"""Folders that a command writes to.
+
+A mark in them says whose they are, so that no command overwrites other files.
+"""
 
 import contextlib
 from collections.abc import Iterable, Iterator
@@ -26,8 +29,8 @@ def claiming(folder: Path, command: str) -> Iterator[None]:
 def claim_folder(folder: Path, command: str, written: Iterable[Path] = ()) -> None:
     """Create a folder for the files of a command, or take an empty one or one that the command has created before.
 
-    The file `MARK` in it gets the command's name and the files `written`. Raises LabError if the folder has files and
-    is not the command's; EngineError if it cannot be written.
+    The file `MARK` in it gets the command's name and the files `written`. Raises LabError if the
+    folder has files and is not the command's; EngineError if it cannot be written.
     """
     require_writable(folder)  # creates it, too
     mark = folder / MARK

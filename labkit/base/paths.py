@@ -7,18 +7,17 @@ from hostcuda.files import private
 from hostcuda.settings import HOME, of_user
 
 PACKAGE = Path(__file__).resolve().parent.parent
-SERIES = (
-    PACKAGE / "exercises" / "series"
-)  # the exercises: a folder per page, and in it one per exercise
-PYTHONPATH = os.pathsep.join(
-    dict.fromkeys([str(PACKAGE.parent), str(HOME)])
-)  # for processes that find no package
+# the exercises: a folder per page, and in it one per exercise
+SERIES = PACKAGE / "exercises" / "series"
+# for processes that find no package
+PYTHONPATH = os.pathsep.join(dict.fromkeys([str(PACKAGE.parent), str(HOME)]))
 
 
 def data_dir() -> Path:
     """Return the folder of shipped data: weights, recorded results, published figures.
 
-    It is `data/` beside the package in a checkout, and inside the package if that was installed from a wheel.
+    It is `data/` beside the package in a checkout, and inside the package if that was installed
+    from a wheel.
     """
     inside = PACKAGE / "data"
     return inside if inside.is_dir() else PACKAGE.parent / "data"
@@ -32,7 +31,8 @@ def cuda_src() -> Path:
 def cache_dir() -> Path:
     """Return the folder of everything that can be made again: `LABKIT_CACHE_DIR`, else `~/.cache/labkit`.
 
-    It may not exist: `private_cache` creates it. Raises EngineError if this user has no home folder.
+    It may not exist: `private_cache` creates it. Raises EngineError if this user has no home
+    folder.
     """
     return of_user("LABKIT_CACHE_DIR", "XDG_CACHE_HOME", "~/.cache", "labkit")
 

@@ -34,7 +34,8 @@ def table(frame: pd.DataFrame, caption: str = "", columns: Mapping[str, str] | N
     Parameters
     ----------
     frame : DataFrame
-        Columns are formatted by the end of their name: ``_ms``, ``_s``, ``share`` … A named index is a column, too.
+        Columns are formatted by the end of their name: ``_ms``, ``_s``, ``share`` … A named index
+        is a column, too.
     caption : str
         Shown above the table, with ``frame.attrs["note"]`` if there is one.
     columns : mapping, optional
@@ -60,7 +61,8 @@ def _write_heading(name: str) -> str:
 def _write_cell(name: str, value: object) -> str:
     """Return a value as text; the end of its column's name, such as "_ms", chooses one of `_FORMATS`.
 
-    Texts, missing values ("–") and columns with other names are formatted by `hostcuda.tables.cell`.
+    Texts, missing values ("–") and columns with other names are formatted by
+    `hostcuda.tables.cell`.
     """
     plain = tables.cell(name, value)
     if plain == "–" or isinstance(value, (str, bool)) or not hasattr(value, "__float__"):

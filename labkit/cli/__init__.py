@@ -1,7 +1,8 @@
 """Define the command `labkit`: a file per group of sub-commands, and what other packages add.
 
-A sub-command imports what it needs when it runs: `labkit --help` loads neither NumPy nor nbconvert. Another package
-adds sub-commands by entry points of the group "labkit.commands": the name of each, and its function.
+A sub-command imports what it needs when it runs: `labkit --help` loads neither NumPy nor nbconvert.
+Another package adds sub-commands by entry points of the group "labkit.commands": the name of each,
+and its function.
 """
 
 from importlib.metadata import entry_points
@@ -33,7 +34,10 @@ for added in sorted(entry_points(group="labkit.commands")):
 
 
 def main() -> None:
-    """Run the command. A package of the notebooks that is missing is named with what installs it."""
+    """Run the command.
+
+    A package of the notebooks that is missing is named with what installs it.
+    """
     try:
         terminal.run(app, "labkit")
     except ModuleNotFoundError as error:

@@ -1,6 +1,7 @@
 """Examine what this machine has and lacks, with one command for each thing that is missing.
 
-`hostcuda.doctor` examines the engines; this module adds the lab's data and the packages of its notebooks.
+`hostcuda.doctor` examines the engines; this module adds the lab's data and the packages of its
+notebooks.
 """
 
 import dataclasses
@@ -46,7 +47,8 @@ def examine() -> LabReport:
 def _adapt_remedy(finding: Requirement) -> Requirement:
     """Return an engine's finding with a checkout's own remedy: a container on a Mac, `make gpu` for a GPU in .venv.
 
-    `hostcuda.doctor` names the finding, `what`; its `remedy` is a command, "" if nothing is missing.
+    `hostcuda.doctor` names the finding, `what`; its `remedy` is a command, "" if nothing is
+    missing.
     """
     root = installation.find_checkout()
     if finding.what == "C++ compiler" and finding.remedy and root and sys.platform == "darwin":

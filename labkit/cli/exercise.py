@@ -41,8 +41,8 @@ def try_out(
 ) -> None:
     """Grade an exercise's own attempts.
 
-    The starting code has to miss, the solution has to pass, each wrong answer has to get its sentence, and four cheats
-    must not meet the goals.
+    The starting code has to miss, the solution has to pass, each wrong answer has to get its
+    sentence, and four cheats must not meet the goals.
     """
     from itertools import chain
 
@@ -53,18 +53,16 @@ def try_out(
     failed = 0
     for task in map(exercise, which or exercises()):
         attempts, tried = [*list_trials(task)], set()
-        for trial in chain(
-            attempts, list_cheats(attempts)
-        ):  # cheats are made when the others were graded
+        # cheats are made when the others were graded
+        for trial in chain(attempts, list_cheats(attempts)):
             problem = trial.find_problem()
             failed += bool(problem)
             print(
                 f"{'✗' if problem else '✓'} {task.number} {trial.about}{' ' * bool(problem)}{problem}",
                 flush=True,
             )
-            tried.add(
-                trial.about.partition(": ")[2]
-            )  # "no load" of "a cheat: no load"; "" of other trials
+            # "no load" of "a cheat: no load"; "" of other trials
+            tried.add(trial.about.partition(": ")[2])
         if missing := {*CHEATS} - tried:
             print(f"– {task.number} cheats that cannot be made of it: {', '.join(sorted(missing))}")
     if failed:

@@ -12,7 +12,10 @@ from labkit.cli.options import Use
 
 
 def doctor(as_json: Json = False) -> None:
-    """List what this machine has and lacks, with a remedy for each. Exit status 1 if the lab cannot run."""
+    """List what this machine has and lacks, with a remedy for each.
+
+    Exit status 1 if the lab cannot run.
+    """
     from hostcuda.doctor import show
     from labkit.cli.doctor import examine
 
@@ -29,9 +32,8 @@ def device(engine: Use = None, as_json: Json = False) -> None:
     in_use = labkit.device()  # `engine` was used when the option was read: `Use`
     if as_json:
         facts = dataclasses.asdict(in_use)
-        shown = {
-            name: None if value == math.inf else value for name, value in facts.items()
-        }  # JSON has no infinity
+        # JSON has no infinity
+        shown = {name: None if value == math.inf else value for name, value in facts.items()}
         print(json.dumps(shown, indent=2, ensure_ascii=False, default=str))
     else:
         print(in_use)

@@ -38,9 +38,8 @@ def check(
     import pandas as pd
 
     # `engine` was used when the option was read: `Use`.
-    variants = [
-        labkit.variant(number, source=source) for number in rung
-    ]  # all, before the first is checked
+    # all, before the first is checked
+    variants = [labkit.variant(number, source=source) for number in rung]
     reports = [labkit.check(variant, sanitize=sanitize, quiet=as_json) for variant in variants]
     if as_json:
         print(

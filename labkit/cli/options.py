@@ -9,7 +9,9 @@ from hostcuda.terminal import among
 
 
 def _use(engine: str | None) -> str | None:
-    """Set the engine, "cpu" or "gpu", for this process and those that it starts; return it. None changes nothing.
+    """Set the engine, "cpu" or "gpu", for this process and those that it starts; return it.
+
+    None changes nothing.
 
     Typer calls it when it reads the option, before anything asks for the device.
     """

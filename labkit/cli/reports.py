@@ -44,8 +44,8 @@ def report(
 ) -> None:
     """Execute the notebooks and write pages that need no network.
 
-    They run side by side, one per core; a cell that measures has the machine alone. The closer looks are executed with
-    --all, or by name.
+    They run side by side, one per core; a cell that measures has the machine alone. The closer
+    looks are executed with --all, or by name.
     """
     from labkit.notebooks import html
 
@@ -89,7 +89,8 @@ def store(
 ) -> None:
     """Execute the notebooks and store their outputs in them.
 
-    In canonical form: no metadata but tags and where the outputs were made. A notebook that fails is left alone.
+    In canonical form: no metadata but tags and where the outputs were made. A notebook that fails
+    is left alone.
     """
     from labkit.notebooks import execute
 
@@ -111,8 +112,9 @@ def store(
 class _Bar:
     """The progress of a report: a bar for each notebook that runs, one line for each finished one.
 
-    `labkit.notebooks` calls `start`, `cell` after each cell, and `finish`, with a notebook that has a name and, in the
-    end, `seconds`, `since` (when it was executed, if that result was kept; else "") and `failure` or None.
+    `labkit.notebooks` calls `start`, `cell` after each cell, and `finish`, with a notebook that has
+    a name and, in the end, `seconds`, `since` (when it was executed, if that result was kept; else
+    "") and `failure` or None.
     """
 
     def __enter__(self):

@@ -19,12 +19,14 @@ _KEYS = {
 _ROW, _MAX_TURNS = 27, 8  # pixels of an access in the strip; wavefronts of it that are drawn
 
 
-@figure  # makes `page`, in CSS pixels, and shows it or saves it as `path`: callers give the other arguments
+# makes `page`, in CSS pixels, and shows it or saves it as `path`: callers give the other arguments
+@figure
 def accesses(page: Page, of: Variant | int, layer: Layer, line: int | None = None) -> None:
     """Draw a warp's worst access at a line of your kernel, and the next ones of the same warp at this line.
 
-    The kernel runs on one image of the layer, in the CPU engine. Global memory is drawn as sectors of 32 bytes, shared
-    memory as wavefronts over its 32 banks, constant memory as turns. The worst access of all warps took most of these.
+    The kernel runs on one image of the layer, in the CPU engine. Global memory is drawn as sectors
+    of 32 bytes, shared memory as wavefronts over its 32 banks, constant memory as turns. The worst
+    access of all warps took most of these.
 
     Parameters
     ----------
@@ -32,12 +34,11 @@ def accesses(page: Page, of: Variant | int, layer: Layer, line: int | None = Non
         Your kernel, as a ``%%kernel`` cell gives it.
     layer : Layer
     line : int, optional
-        A line of the kernel's file or cell, from 1; the magic's line counts. By default the line with the most sectors
-        or wavefronts above what its bytes need.
+        A line of the kernel's file or cell, from 1; the magic's line counts. By default the line
+        with the most sectors or wavefronts above what its bytes need.
     """
-    site = evidence.accesses(
-        of, layer, line
-    )  # a `WarpLine`: the place, the warp, its worst access and those following
+    # a `WarpLine`: the place, the warp, its worst access and those following
+    site = evidence.accesses(of, layer, line)
     first = site.worst
     turns = _find_turns(first)
     height = turns.height if turns else warps.HIGH
@@ -52,9 +53,8 @@ def accesses(page: Page, of: Variant | int, layer: Layer, line: int | None = Non
         words = turns.words
         warps.draw_turns(page, 74, "", turns)
     else:
-        origin = (
-            first.base // SECTOR * SECTOR
-        )  # so that sectors are numbered from the array's first one
+        # so that sectors are numbered from the array's first one
+        origin = first.base // SECTOR * SECTOR
         offsets = {lane: address - origin for lane, address in first.lanes.items()}
         words = warps.draw_sector_panel(page, 74, "", offsets, first.size)
     page.alt = f"Line {site.line} of {site.file}, “{site.text}”. The worst {_name(first)}, by {about}: {words}."
@@ -116,6 +116,5 @@ def _draw_row(page: Page, top: float, access: WarpAccess) -> None:
         page.rect(x, top + 3, w, 12, style.HAIR)
         for column in columns:
             cell, color = w / BANKS, style.ORANGE if is_conflict else style.BLUE
-            page.rect(
-                x + column * cell, top + 3, cell - 0.5 * (w > 60), 12, color
-            )  # with a gap if there is room
+            # with a gap if there is room
+            page.rect(x + column * cell, top + 3, cell - 0.5 * (w > 60), 12, color)

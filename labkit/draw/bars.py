@@ -63,8 +63,9 @@ def _draw_bars(
 ) -> list[float]:
     """Draw horizontal bars from x = `left`, with their names to the left; return the baselines (y) of the names.
 
-    A bar has `step` pixels in height, and in width `scale` pixels per unit. Bars that are not `strong` have the colours
-    `weak`: of the bar, of the name. `font` are options of the names' texts.
+    A bar has `step` pixels in height, and in width `scale` pixels per unit. Bars that are not
+    `strong` have the colours `weak`: of the bar, of the name. `font` are options of the names'
+    texts.
     """
     baselines = [top + (i + 0.5) * step + 4 for i in range(len(names))]
     for y, name, value, is_strong in zip(baselines, names, values, strong, strict=True):
@@ -86,15 +87,14 @@ def _draw_stacks(
 ) -> str:
     """Draw a stacked bar, with its total, per row of `frame`; return them in words, for the alternative text.
 
-    The index of `frame` is (group, label): a group is a heading, or "". Its columns are the parts, drawn in `colors`.
-    A part shows its number, formatted by `write`, if it fits; `beside` writes the others beside the bar. `highlight` is
-    the label in bold.
+    The index of `frame` is (group, label): a group is a heading, or "". Its columns are the parts,
+    drawn in `colors`. A part shows its number, formatted by `write`, if it fits; `beside` writes
+    the others beside the bar. `highlight` is the label in bold.
     """
     totals, step, words = frame.sum(axis=1), 27, []
     left = 26 + widest(frame.index.get_level_values(1), weight="bold")
-    room = 70 + (
-        20 + widest((f"{name} 0.000 ms" for name in frame), SMALL) if beside else 0
-    )  # right of the bars
+    # right of the bars
+    room = 70 + (20 + widest((f"{name} 0.000 ms" for name in frame), SMALL) if beside else 0)
     scale = (page.width - left - room) / totals.max()
     for group, rows in frame.groupby(level=0, sort=False):
         page.text(26, top + 18, group, weight="bold")
@@ -120,21 +120,24 @@ def _draw_stacks(
     return " ".join(words)
 
 
-@figure  # makes `page`, in CSS pixels, and shows it or saves it as `path`: callers give the other arguments
+# makes `page`, in CSS pixels, and shows it or saves it as `path`: callers give the other arguments
+@figure
 def time(page: Page, trace) -> None:
     """Draw where the time goes: kernels and copies on the device, API calls on the host.
 
     Parameters
     ----------
     trace : Trace or DataFrame
-        A row per kernel, copy or API call, with the columns ``kind`` ("kernel", "copy" or "api"), ``name``, ``calls``
-        and ``total_ms``, as `Trace.summary` gives them. Shares, and the rows that make up 90 %, are computed separately
-        for the device and the API calls, because the two run side by side.
+        A row per kernel, copy or API call, with the columns ``kind`` ("kernel", "copy" or "api"),
+        ``name``, ``calls`` and ``total_ms``, as `Trace.summary` gives them. Shares, and the rows
+        that make up 90 %, are computed separately for the device and the API calls, because the two
+        run side by side.
     """
     table = trace.summary() if hasattr(trace, "summary") else trace
     require_columns(table, ["kind", "name", "calls", "total_ms"], "draw.time")
     groups = {"On the device": ("kernel", "copy"), "API calls": ("api",)}
-    # With the columns that `_rank_rows` adds: "vital" are the fewest rows that make up 90 % of a group's time.
+    # With the columns that `_rank_rows` adds: "vital" are the fewest rows that make up 90 % of a
+    # group's time.
     groups = {
         where: _rank_rows(rows)
         for where, kinds in groups.items()
@@ -210,15 +213,15 @@ def time(page: Page, trace) -> None:
 def _rank_rows(rows: pd.DataFrame) -> pd.DataFrame:
     """Return the rows of `Trace.summary` (``name``, ``calls``, ``total_ms``), longest first, with four more columns.
 
-    ``share`` of the total, ``vital`` (one of the fewest rows that make up 90 %), ``shown`` (the shortened name), and
-    ``members``: other rows than those and the first seven are merged into one with several members.
+    ``share`` of the total, ``vital`` (one of the fewest rows that make up 90 %), ``shown`` (the
+    shortened name), and ``members``: other rows than those and the first seven are merged into one
+    with several members.
     """
     rows = rows.sort_values("total_ms", ascending=False, kind="stable").assign(members=1)
     rows["name"] = rows["name"].replace(_COPIES).astype(str)
     total, so_far = rows["total_ms"].sum(), rows["total_ms"].cumsum()
-    rows["vital"] = so_far - rows["total_ms"] < 0.9 * total * (
-        1 - 1e-9
-    )  # 1e-9: sums of floats are not exact
+    # 1e-9: sums of floats are not exact
+    rows["vital"] = so_far - rows["total_ms"] < 0.9 * total * (1 - 1e-9)
     separate = max(7, rows["vital"].sum())
     if len(rest := rows[separate:]) > 1:
         sums = {name: rest[name].sum() for name in ("calls", "total_ms", "members")}
@@ -246,9 +249,8 @@ def traffic(page: Page, profile) -> None:
     profile : Profile
         As `labkit.profile` gives it, of variants in the order of the ladder.
     """
-    counts = (
-        profile.counts
-    )  # a row per variant, or, of a program's profile, per kernel; a column per counter
+    # a row per variant, or, of a program's profile, per kernel; a column per counter
+    counts = profile.counts
     panels = {
         name: words for name, words in _TRAFFIC.items() if name in counts and counts[name].max() > 0
     }
@@ -314,9 +316,8 @@ def bank_conflicts(page: Page, profile) -> None:
             "draw.bank_conflicts: no access to shared memory in this profile, which the CPU engine makes "
             f'(engine="cpu"). {profile.note}'
         )
-    shared = shared.astype({"line": "Int64"}).fillna(
-        {"file": "", "line": 0}
-    )  # a compiler may give neither
+    # a compiler may give neither
+    shared = shared.astype({"line": "Int64"}).fillna({"file": "", "line": 0})
     by = [name for name in ("variant", "kernel", "file", "line", "op") if name in shared]
     lines = shared.groupby(by, sort=False, as_index=False)[["requests", "wavefronts"]].sum()
     ratios = lines["wavefronts"] / lines["requests"]
@@ -352,7 +353,8 @@ def kernels(page: Page, table) -> None:
     Parameters
     ----------
     table : DataFrame
-        As `kernel_times` returns it: ``label``, ``layer``, ``batch``, ``kernel``, ``op_ms``; of one batch.
+        As `kernel_times` returns it: ``label``, ``layer``, ``batch``, ``kernel``, ``op_ms``; of one
+        batch.
     """
     data = Measured(table, ["kernel", "op_ms"], "draw.kernels")
     rows, batches = data.rows, data.rows["batch"].unique()
@@ -395,9 +397,8 @@ def instructions(page: Page, mixes: Mapping[str, Mapping[str, float]]) -> None:
         )
     if any(not value >= 0 for mix in mixes.values() for value in mix.values()):
         raise LabError(f"draw.instructions: a count is negative or not a number in {mixes}")
-    frame = pd.DataFrame(
-        mixes.values(), pd.MultiIndex.from_product([[""], mixes]), kinds
-    )  # one group, no heading
+    # one group, no heading
+    frame = pd.DataFrame(mixes.values(), pd.MultiIndex.from_product([[""], mixes]), kinds)
     totals, first = {label: sum(mix.values()) for label, mix in mixes.items()}, next(iter(mixes))
     unit, highlight, colors = (
         "instructions per product",
@@ -428,7 +429,8 @@ def units(page: Page, estimate, before=None) -> None:
     before : Estimate, optional
         The estimate of the earlier kernel: its bars are drawn thin, below.
     """
-    # `units`: a row per kernel, a column per unit, how long it is busy. Units below 2 % of the busiest are not drawn.
+    # `units`: a row per kernel, a column per unit, how long it is busy. Units below 2 % of the
+    # busiest are not drawn.
     now = estimate.units.sum().sort_values(ascending=False)
     old = before.units.sum() if before is not None else now * 0
     names = [name for name in now.index if max(now[name], old.get(name, 0.0)) >= 0.02 * now.max()]
@@ -477,18 +479,19 @@ def stalls(page: Page, counters: pd.DataFrame) -> None:
     Parameters
     ----------
     counters : DataFrame
-        As `Recorded.counters` returns it without metrics: a row per kernel and layer, with ``label``, ``layer``,
-        ``device``, ``date`` and Nsight Compute's stall reasons. Several frames may be joined with `pandas.concat`.
+        As `Recorded.counters` returns it without metrics: a row per kernel and layer, with
+        ``label``, ``layer``, ``device``, ``date`` and Nsight Compute's stall reasons. Several
+        frames may be joined with `pandas.concat`.
     """
     require_columns(counters, ["label", "layer", *map(STALLED.format, STALLS)], "draw.stalls")
     rows = counters.reset_index(drop=True)
-    # Rounded: the same text wherever the table was read, although readers of CSV files differ in a number's last bit.
+    # Rounded: the same text wherever the table was read, although readers of CSV files differ in a
+    # number's last bit.
     waits = rows[[*map(STALLED.format, STALLS)]].set_axis([*STALLS], axis=1).astype(float).round(6)
     totals = waits.sum(axis=1) + 1  # and the cycle in which the instruction is issued
     visible = [reason for reason in STALLS if (waits[reason] / totals).max() >= 0.02]
-    colors = {
-        STALLS[reason]: _STALL_COLORS[reason] for reason in visible
-    }  # STALLS: reason -> its explanation
+    # STALLS: reason -> its explanation
+    colors = {STALLS[reason]: _STALL_COLORS[reason] for reason in visible}
     colors |= {"other reasons": style.FAINT, "nothing: it is issued": style.HAIR}
     parts = waits[visible].assign(others=waits.drop(columns=visible).sum(axis=1), issued=1.0)
     parts = parts.set_axis([*colors], axis=1)
@@ -526,8 +529,8 @@ def stall_name(reason: str) -> str:
 def _summarize_stalls(rows: pd.DataFrame, waits: pd.DataFrame) -> str:
     """Return as a title which stalls changed most from the first kernel to the last, on the layers of both.
 
-    If nothing changed by half a cycle, or there is one kernel only: the longest stall of the slowest row. `waits` are
-    the cycles of each stall reason, a column each, in the same rows.
+    If nothing changed by half a cycle, or there is one kernel only: the longest stall of the
+    slowest row. `waits` are the cycles of each stall reason, a column each, in the same rows.
     """
     first, last = rows["label"].iloc[0], rows["label"].iloc[-1]
     means = waits.groupby([rows["label"], rows["layer"]]).mean()
@@ -571,9 +574,8 @@ def constant_budget(page: Page, layers: Sequence[Layer]) -> None:
     left = names + 26 + widest(formulas, SMALL)
     scale = (page.width - left - 160) / max(CONSTANT_BYTES, *masks)
     page.alt = f"Bar chart, masks against the {CONSTANT_BYTES:,} bytes of constant memory."
-    for i, (layer, formula, mask) in enumerate(
-        zip(layers, formulas, masks, strict=True)
-    ):  # mask: its bytes
+    # mask: its bytes
+    for i, (layer, formula, mask) in enumerate(zip(layers, formulas, masks, strict=True)):
         y, fits, share = (
             97 + 30 * i,
             mask <= CONSTANT_BYTES,

@@ -1,8 +1,9 @@
 """The dark version of a figure: the same picture with another palette.
 
-Lightness is inverted in OKLab, hues stay: paper becomes the ground of a dark page, ink becomes light, and a blue
-bar stays blue. The mapping is continuous, so the smoothed edges of letters and lines stay smooth. Text keeps its
-contrast, on the paper and on bars, because light and dark change places (tests/test_draw_dark.py).
+Lightness is inverted in OKLab, hues stay: paper becomes the ground of a dark page, ink becomes
+light, and a blue bar stays blue. The mapping is continuous, so the smoothed edges of letters and
+lines stay smooth. Text keeps its contrast, on the paper and on bars, because light and dark change
+places (tests/test_draw_dark.py).
 """
 
 import io
@@ -12,12 +13,13 @@ from PIL import Image, UnidentifiedImageError
 
 GROUND = "#14181d"  # white becomes this: the dark paper of the report's style sheet
 
-# Lightness by day and by night. It is steep near 0.6, where the text on a bar changes from ink to paper.
+# Lightness by day and by night. It is steep near 0.6, where the text on a bar changes from ink to
+# paper.
 _BY_DAY = (0, 0.27, 0.5, 0.58, 0.62, 0.77, 1)
 _BY_NIGHT = (1, 0.95, 0.77, 0.67, 0.54, 0.51)  # and, last, that of the ground
 
-# OKLab: B. Ottosson, "A perceptual color space for image processing", 2020. Linear sRGB to cone responses, and the
-# cube roots of these to lightness L, green-red a, blue-yellow b.
+# OKLab: B. Ottosson, "A perceptual color space for image processing", 2020. Linear sRGB to cone
+# responses, and the cube roots of these to lightness L, green-red a, blue-yellow b.
 _CONES = np.array(
     [
         [0.4122214708, 0.5363325363, 0.0514459929],
@@ -45,7 +47,8 @@ def dark(picture: bytes) -> bytes | None:
     Returns
     -------
     bytes or None
-        A lossless WebP file, two thirds as large. None for a picture without a palette: it may be a photograph.
+        A lossless WebP file, two thirds as large. None for a picture without a palette: it may be a
+        photograph.
     """
     try:
         image = Image.open(io.BytesIO(picture))
@@ -72,12 +75,10 @@ def darken(colors: np.ndarray) -> np.ndarray:
     ndarray of uint8 [n, 3]
     """
     lab, ground = _to_oklab(colors), _to_oklab(list(bytes.fromhex(GROUND[1:])))
-    light = np.interp(
-        lab[:, 0], _BY_DAY, (*_BY_NIGHT, ground[0])
-    )  # from lightness by day to lightness by night
-    lab[:, 1:] += (
-        lab[:, :1] * ground[1:]
-    )  # the ground is a grey with a little blue: the lighter a colour was, the more
+    # from lightness by day to lightness by night
+    light = np.interp(lab[:, 0], _BY_DAY, (*_BY_NIGHT, ground[0]))
+    # the ground is a grey with a little blue: the lighter a colour was, the more
+    lab[:, 1:] += lab[:, :1] * ground[1:]
     return _to_srgb(np.column_stack([light, lab[:, 1:]]))
 
 
@@ -89,7 +90,10 @@ def _to_oklab(colors: np.ndarray | list[int]) -> np.ndarray:
 
 
 def _to_srgb(lab: np.ndarray) -> np.ndarray:
-    """Convert OKLab colours [n, 3] to sRGB, uint8 of 0 to 255; what sRGB lacks is clipped. Inverts `_to_oklab`."""
+    """Convert OKLab colours [n, 3] to sRGB, uint8 of 0 to 255; what sRGB lacks is clipped.
+
+    Inverts `_to_oklab`.
+    """
     linear = np.clip((lab @ np.linalg.inv(_LAB).T) ** 3 @ np.linalg.inv(_CONES).T, 0, 1)
     part = np.where(linear <= 0.0031308, linear * 12.92, 1.055 * linear ** (1 / 2.4) - 0.055)
     return np.round(part * 255).astype(np.uint8)

@@ -22,7 +22,8 @@ _WORDS = {
 }
 
 
-@figure  # makes `page`, in CSS pixels, and shows it or saves it as `path`: callers give the other arguments
+# makes `page`, in CSS pixels, and shows it or saves it as `path`: callers give the other arguments
+@figure
 def heatmap(page: Page, sweep: pd.DataFrame, x: str, y: str, value: str = "op_ms") -> None:
     """Draw a sweep: a panel per layer, two of its options as columns and rows, in each cell the fastest point.
 
@@ -33,7 +34,8 @@ def heatmap(page: Page, sweep: pd.DataFrame, x: str, y: str, value: str = "op_ms
     x, y : str
         Columns of the sweep, such as options: "rows", "maps", "block".
     value : str
-        The column whose values the cells show: of the fastest point, if other options were swept, too.
+        The column whose values the cells show: of the fastest point, if other options were swept,
+        too.
     """
     if missing := [name for name in (x, y, value) if name not in sweep]:
         raise LabError(
@@ -103,14 +105,14 @@ def _draw_panel(
 ) -> dict[tuple, str]:
     """Draw a layer's cells, `wide` pixels with the names of its rows; return their texts by their values of (x, y).
 
-    `rows` are all points, `best` those of `_select_fastest`: a cell without one is hatched, because nothing runs there.
+    `rows` are all points, `best` those of `_select_fastest`: a cell without one is hatched, because
+    nothing runs there.
     """
     columns, lines, times = _sort_values(rows[x]), _sort_values(rows[y]), best["op_ms"]
     names = left + 20 + widest(lines, SMALL)
     cell = (left + wide - 14 - names) / len(columns)
-    integers = all(
-        isinstance(v, str) or v != v or float(v).is_integer() for v in best[value]
-    )  # v != v: NaN
+    # v != v: NaN
+    integers = all(isinstance(v, str) or v != v or float(v).is_integer() for v in best[value])
     words = {at: _write_cell(v, integers) for at, v in best[value].items()}
     size, head = (
         SMALL * min(1, 0.86 * cell / widest([" ", *texts], SMALL))
@@ -137,9 +139,8 @@ def _draw_panel(
         if (column, line) not in best.index:
             page.rect(*box, style.PAPER, style.FAINT, hatch="////")
             continue
-        face = _COLORS(
-            1 - math.log(times[column, line] / times.min()) / _FADE
-        )  # 1: blue, the best time; 0: pale
+        # 1: blue, the best time; 0: pale
+        face = _COLORS(1 - math.log(times[column, line] / times.min()) / _FADE)
         page.rect(*box, face)
         page.text(
             box[0] + box[2] / 2,

@@ -15,7 +15,8 @@ from labkit.draw.style import SMALL, Page, figure, log_ticks, name_ends, number,
 _HALF_ULP = 2.0**-11  # the unit roundoff of half: half a unit in its last place
 
 
-@figure  # makes `page`, in CSS pixels, and shows it or saves it as `path`: callers give the other arguments
+# makes `page`, in CSS pixels, and shows it or saves it as `path`: callers give the other arguments
+@figure
 def constant_divergence(page: Page, series: Mapping[str, Mapping[int, float]]) -> None:
     """Draw the op time over the number of elements that a warp asks for at once.
 
@@ -84,12 +85,12 @@ def occupancy(page: Page, registers: Mapping[str, int], threads: int = 256) -> N
     arch, counts = "sm_90", range(16, 256)
     limits = MULTIPROCESSOR[arch]
     most = limits["warps"]
+    # 0 B shared
     share = {
         used: share_of_warps(threads, used, 0, limits) for used in {*counts, *registers.values()}
-    }  # 0 B shared
-    full = max(
-        used for used in counts if share[used] == share[16]
-    )  # as many warps as with the fewest registers
+    }
+    # as many warps as with the fewest registers
+    full = max(used for used in counts if share[used] == share[16])
     points: dict[int, list[str]] = {}
     for label, used in registers.items():
         points.setdefault(int(used), []).append(label)
@@ -113,9 +114,8 @@ def occupancy(page: Page, registers: Mapping[str, int], threads: int = 256) -> N
     number(ax.xaxis, [16, 32, 64, 96, 128, 160, 192, 224, 255])  # sets the ticks and their numbers
     number(ax.yaxis, range(0, most + 1, 16))
     page.alt = f"Staircase, resident warps over registers per thread, {arch}."
-    for row, (used, labels) in enumerate(
-        sorted(points.items())
-    ):  # named in a list: the points lie too close
+    # named in a list: the points lie too close
+    for row, (used, labels) in enumerate(sorted(points.items())):
         ax.plot(used, most * share[used], "o", ms=7, color=style.BLUE, mew=1.2, zorder=5)
         clear = {"facecolor": style.PAPER, "edgecolor": "none", "pad": 2}
         page.text(312, 108 + 18 * row, f"{used}", ha="right", weight="bold", bbox=clear)
@@ -157,9 +157,8 @@ def running_sum(page: Page, terms: int = 4096, part: int = 16) -> None:
     ax.plot(exact, levels, color=style.BLUE, lw=1.8)
     ax.plot(exact, halves, color=style.INK, lw=2.2, ls=(0, (5, 2)))
     for axis in (ax.xaxis, ax.yaxis):
-        number(
-            axis, np.linspace(0, terms, 5).astype(int).tolist()
-        )  # sets the ticks and their numbers
+        # sets the ticks and their numbers
+        number(axis, np.linspace(0, terms, 5).astype(int).tolist())
     ends = {
         "true sum": (exact[-1], style.ORANGE),
         "two levels": (levels[-1], style.BLUE),
@@ -175,7 +174,8 @@ def running_sum(page: Page, terms: int = 4096, part: int = 16) -> None:
 def sum_ones(terms: int, part: int) -> np.ndarray:
     """Return the running sum of `terms` ones, added in half: an array of that length.
 
-    After each `part` ones, their sum is added to a float and begins anew; with `part` 0, all are summed in half.
+    After each `part` ones, their sum is added to a float and begins anew; with `part` 0, all are
+    summed in half.
     """
     sums, in_half, in_float = np.empty(terms), np.float16(0), np.float32(0)
     for i in range(terms):
@@ -203,7 +203,8 @@ def rounding(page: Page, table: pd.DataFrame) -> None:
     growth = {
         label: rows["largest"].iloc[-1] / rows["largest"].iloc[0] for label, rows in lines.items()
     }
-    # `ends`: label -> (last error, colour), for the names on the right of the axes, whose edge is `right`.
+    # `ends`: label -> (last error, colour), for the names on the right of the axes, whose edge is
+    # `right`.
     worst, ends, right = (
         max(growth, key=growth.get),
         {},

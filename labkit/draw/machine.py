@@ -9,7 +9,8 @@ from labkit.draw.style import Page, count, figure, percent, wide
 from labkit.spec.devices import device
 
 
-@figure  # makes `page`, in CSS pixels, and shows it or saves it as `path`: callers give the other arguments
+# makes `page`, in CSS pixels, and shows it or saves it as `path`: callers give the other arguments
+@figure
 def threads(page: Page, n: int = 1000, threads: int = 256, block: int = 2, thread: int = 5) -> None:
     """Draw grid, block and thread: how a thread finds the element that it computes.
 
@@ -39,10 +40,11 @@ def threads(page: Page, n: int = 1000, threads: int = 256, block: int = 2, threa
         f"{n:,} elements   ·   {count(blocks, 'block')} of {threads} threads   ·   one thread per element",
     )
     left, right = 26, page.width - 26
+    # pixels: a block; a thread, of 13 drawn
     wide_block, cell = (
         (right - left) / blocks,
         (right - left) / 13,
-    )  # pixels: a block; a thread, of 13 drawn
+    )
     page.caption(left, 84, "grid", f"{count(blocks, 'block')}: gridDim.x = {blocks}")
     for b in range(blocks):
         x, first = left + b * wide_block, b * threads
@@ -178,9 +180,9 @@ def memories(page: Page) -> None:
 def simulate_issue(warps: int, work: int, latency: int, cycles: int) -> list[list[str]]:
     """Return each warp's state in each cycle, as states[warp][cycle].
 
-    A state is "issues", "waits" for its load, or "ready" while another one issues. Each warp issues `work`
-    instructions, the last of which is a load; the next one needs its word, `latency` cycles later, and so on. The
-    scheduler takes the warp that has been ready for longest.
+    A state is "issues", "waits" for its load, or "ready" while another one issues. Each warp issues
+    `work` instructions, the last of which is a load; the next one needs its word, `latency` cycles
+    later, and so on. The scheduler takes the warp that has been ready for longest.
     """
     ready_at, left, states = (
         [0] * warps,
@@ -228,9 +230,8 @@ def hiding(page: Page, warps: Sequence[int] = (1, 4, 9), work: int = 3, latency:
         sum(states[-20 * period :].count("issues") for states in lanes) / (20 * period)
         for lanes in panels
     ]
-    panels = [
-        [states[:cycles] for states in lanes] for lanes in panels
-    ]  # panel -> warp -> its state in each cycle
+    # panel -> warp -> its state in each cycle
+    panels = [[states[:cycles] for states in lanes] for lanes in panels]
     page.open(
         top + sum(number * step + 74 for number in warps) - 8,
         f"With {count(warps[-1], 'warp')} the scheduler is busy in {percent(shares[-1])} of the cycles, "
@@ -328,9 +329,8 @@ def shuffle(page: Page, lanes: int = 16) -> None:
         if row < steps:
             y += 8 + size / 2
             below = y + high - size  # the upper edges of the next row
-            for x, other_x in zip(
-                xs[:offset], xs[offset:], strict=False
-            ):  # a lane, and the one whose sum it adds
+            # a lane, and the one whose sum it adds
+            for x, other_x in zip(xs[:offset], xs[offset:], strict=False):
                 page.line([x, x], [y, below], style.BLUE, 1.6)
                 page.line([other_x, x], [y, below], style.ORANGE, 1.6)
             page.small(

@@ -17,7 +17,8 @@ WIDE, SIDE, MAPS = (
 )  # in `squares`: inputs in a row of a window; outputs along a square; maps of a product
 
 
-@figure  # makes `page`, in CSS pixels, and shows it or saves it as `path`: callers give the other arguments
+# makes `page`, in CSS pixels, and shows it or saves it as `path`: callers give the other arguments
+@figure
 def im2col(
     page: Page,
     H: int = 5,
@@ -26,12 +27,15 @@ def im2col(
     window: tuple[int, int] = (1, 1),
     element: tuple[int, int] = (2, 2),
 ) -> None:
-    """Draw how im2col turns a convolution into a matrix product: windows become columns, masks rows. One channel.
+    """Draw how im2col turns a convolution into a matrix product: windows become columns, masks rows.
+
+    One channel.
 
     Parameters
     ----------
     H, W, K : int
-        Sizes of the input and the mask; small enough to be read, at most 30 outputs and 16 elements per window.
+        Sizes of the input and the mask; small enough to be read, at most 30 outputs and 16 elements
+        per window.
     window : pair of int
         The output (h, w) whose window is followed into its column.
     element : pair of int
@@ -105,9 +109,8 @@ def im2col(
     page.caption(x1, top - 14, "u", f"{size} × {Ho * Wo}: one column per window, one row per place")
     highlight(x1 + column * cell, top, cell, size * cell)
     draw_elements(x1, u, copies)
-    for row in range(
-        -1, size
-    ):  # on the left of u: a heading, then the place in the window of each row
+    # on the left of u: a heading, then the place in the window of each row
+    for row in range(-1, size):
         y, place = (
             (top + (row + 0.5) * cell + 4, f"({row // K}, {row % K})")
             if row >= 0
@@ -238,9 +241,8 @@ def outputs_per_thread(page: Page, rows: int, maps: int, K: int) -> None:
         )
     inputs, products = rows + K - 1, rows * maps * K
     loads, left, top = inputs + maps * K, 96, 138
-    cell = min(
-        30, 268 / rows, (style.WIDTH - 26 - left - 24 * (maps > 1)) / inputs
-    )  # 24: the other maps, behind
+    # 24: the other maps, behind
+    cell = min(30, 268 / rows, (style.WIDTH - 26 - left - 24 * (maps > 1)) / inputs)
     page.open(
         top + rows * cell + 84 + 20 * (maps > 1),
         f"{loads} numbers loaded, {products:,} products: each is used {products / loads:.3g} times",
@@ -304,8 +306,8 @@ def outputs_per_thread(page: Page, rows: int, maps: int, K: int) -> None:
 def place_weights(K: int) -> np.ndarray:
     """Return where the operand `a` of a tensor core's product has a weight, and no zero: [16, terms] of bool.
 
-    Row 8 w + 2 m + h is output (h, w) of a square of 2 × 2 in map m of 4; its terms are the inputs of the window that
-    the square shares, row after row, 8 in each. The mask is K × K.
+    Row 8 w + 2 m + h is output (h, w) of a square of 2 × 2 in map m of 4; its terms are the inputs
+    of the window that the square shares, row after row, 8 in each. The mask is K × K.
     """
     high = (K + SIDE) // 2 * 2  # rows of a window: K + 1 of them, made even
     where = np.zeros((SIDE, MAPS, SIDE, high, WIDE), bool)
@@ -354,9 +356,8 @@ def squares(page: Page, K: int = 7, lane: int = 5) -> None:
         page.cells(x, y, *weights.shape, cell)
 
     for i, name in enumerate("ABCD"):
-        h, w = divmod(
-            i, 2
-        )  # an output's row and column in the square; a register's row of the window, and half of a
+        # an output's row and column in the square; a register's row of the window, and half of a
+        h, w = divmod(i, 2)
         x, y = x0 + w * (WIDE * small + 50), top + h * (WIDE * small + 48)
         page.caption(x, y - 6, name, f"row {h}, column {w}")
         draw_weights(x, y, where[8 * w + h].reshape(high, WIDE), small)
@@ -382,7 +383,8 @@ def stack(page: Page, down: int = 2, tall: int = 4) -> None:
     Parameters
     ----------
     down : int
-        Rows of outputs that share a window: 2, or 1 with two channels, whose last rows share a k-step.
+        Rows of outputs that share a window: 2, or 1 with two channels, whose last rows share a
+        k-step.
     tall : int
         Windows, at most 7.
     """
@@ -396,13 +398,11 @@ def stack(page: Page, down: int = 2, tall: int = 4) -> None:
         124 - 20 * down,
     )  # high: rows of a window
     rows = high + down * (tall - 1)
-    numbers = np.full(
-        (channels, rows, 5 + tall), -1
-    )  # lanes of four words, a gap, a k-step per window
+    # lanes of four words, a gap, a k-step per window
+    numbers = np.full((channels, rows, 5 + tall), -1)
     numbers[:, :, :4] = range(4)
-    for channel, row, window in np.ndindex(
-        channels, high, tall
-    ):  # two rows per k-step; rows from 6: the last step
+    # two rows per k-step; rows from 6: the last step
+    for channel, row, window in np.ndindex(channels, high, tall):
         numbers[channel, down * window + row, 5 + window] = (
             3 * channel + row // 2 if row < 6 else 3 * channels
         )
@@ -442,7 +442,8 @@ def lanes(page: Page, matrices: Mapping[str, np.ndarray], lane: int = 5) -> None
     matrices : mapping of str to array of int
         Name -> matrix of lanes: element [i, j] is the lane that holds it.
     lane : int
-        The lane whose elements are orange. The others have a colour for each of the four lanes of a row.
+        The lane whose elements are orange. The others have a colour for each of the four lanes of a
+        row.
     """
     panels = {name: np.asarray(matrix) for name, matrix in matrices.items()}
     columns = sum(

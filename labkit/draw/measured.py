@@ -11,8 +11,9 @@ from labkit.draw.style import join_parts
 class Measured:
     """Measurements to draw, from a table of `bench`, of recorded results, or any other one with these columns.
 
-    `figure_name`, such as "draw.ladder", is for messages; `device` replaces what the table says. ``rows`` are the rows
-    of layers, without those of a whole network; ``note`` says that the times are not a GPU's, or is empty.
+    `figure_name`, such as "draw.ladder", is for messages; `device` replaces what the table says.
+    ``rows`` are the rows of layers, without those of a whole network; ``note`` says that the times
+    are not a GPU's, or is empty.
     """
 
     def __init__(
@@ -53,9 +54,8 @@ class Measured:
 
     def subtitle(self, *parts: object) -> str:
         """Return a figure's subtitle: the parts that are not empty, the device and the date, in one line."""
-        return join_parts(
-            *parts, "" if self.note else self.device, self.date
-        )  # the note names the device
+        # the note names the device
+        return join_parts(*parts, "" if self.note else self.device, self.date)
 
 
 def require_columns(table: pd.DataFrame, columns: Iterable[str], figure_name: str) -> None:

@@ -12,7 +12,8 @@ from labkit.draw.style import WIDTH, Page, count, figure, ink_on, widest
 _HIGH, _GAP, _TOP = 26, 40, 62  # pixels: a cell, the way between two rows, the first row
 
 
-@figure  # makes `page`, in CSS pixels, and shows it or saves it as `path`: callers give the other arguments
+# makes `page`, in CSS pixels, and shows it or saves it as `path`: callers give the other arguments
+@figure
 def steps(
     page: Page, rows: Mapping[str, Sequence[object]], moves: Sequence[Sequence[tuple[int, int]]]
 ) -> None:
@@ -21,10 +22,11 @@ def steps(
     Parameters
     ----------
     rows : mapping of str to sequence
-        A row's name, and the texts of its cells; None for a place that is not used any more. Shorter rows
-        stand in the middle.
+        A row's name, and the texts of its cells; None for a place that is not used any more.
+        Shorter rows stand in the middle.
     moves : sequence of sequences of (int, int)
-        For each row but the last: from which of its cells to which cell of the next row; orange if several lead there.
+        For each row but the last: from which of its cells to which cell of the next row; orange if
+        several lead there.
     """
     sizes = [len(cells) for cells in rows.values()]
     if not sizes or not all(1 <= size <= WARP for size in sizes) or len(moves) != len(sizes) - 1:
@@ -40,10 +42,11 @@ def steps(
     left = 34 + widest(rows)
     pitch = min(64, (WIDTH - 16 - left) / max(sizes))
     height = _TOP + len(sizes) * (_HIGH + _GAP) - _GAP + 16
+    # per row: cell -> values that arrive
     arrivals = [
         Counter(),
         *(Counter(b for _, b in pairs) for pairs in moves),
-    ]  # per row: cell -> values that arrive
+    ]
     meets = any(times > 1 for places in arrivals for times in places.values())
     page.open(
         height, count(len(moves), "step"), "orange: a place where several values meet" * meets
@@ -89,16 +92,15 @@ def teams(page: Page, fetch: float = 3, compute: float = 4, store: float = 2) ->
     needed = {"fetch": fetch, "compute": compute, "store": store}
     if not all(0 < time < 1e6 for time in needed.values()):
         raise LabError(f"draw.teams: give times above 0; got {needed}")
-    # Bars: (team, image, start, end). Barriers: (team before it, time). `passed`: when each team was done with its last
-    # image; the fourth entry stays 0, because the last team waits for none.
+    # Bars: (team, image, start, end). Barriers: (team before it, time). `passed`: when each team
+    # was done with its last image; the fourth entry stays 0, because the last team waits for none.
     bars, barriers, passed = [], [], [0.0] * 4
     for image in range(4):
         start = passed[0]
         for team, time in enumerate(needed.values()):
             bars.append((team, image, start, start + time))
-            start = passed[team] = max(
-                start + time, passed[team + 1]
-            )  # a barrier: both teams are there
+            # a barrier: both teams are there
+            start = passed[team] = max(start + time, passed[team + 1])
             barriers += [(team, start)] * (team < 2)
     slowest = max(needed, key=needed.get)
     page.open(
@@ -155,9 +157,8 @@ def descriptor(page: Page, columns: int = 16, at: int = 1024) -> None:
     at : int
         Where they begin in shared memory, a multiple of 16 bytes.
     """
-    if (
-        columns not in (8, 16) or at % 16 or not 0 <= at < 1 << 18
-    ):  # a field of 14 bits, in units of 16 bytes
+    # a field of 14 bits, in units of 16 bytes
+    if columns not in (8, 16) or at % 16 or not 0 <= at < 1 << 18:
         raise LabError(
             f"draw.descriptor: 8 or 16 columns at a multiple of 16 below 262,144; got {columns} at {at}"
         )

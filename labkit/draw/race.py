@@ -13,7 +13,8 @@ _DOES = {"ld": "reads", "st": "writes", "atom": "updates"}
 _WIDE, _HIGH = 600, 70  # pixels of an access's box
 
 
-@figure  # makes `page`, in CSS pixels, and shows it or saves it as `path`: callers give the other arguments
+# makes `page`, in CSS pixels, and shows it or saves it as `path`: callers give the other arguments
+@figure
 def race(page: Page, found: Findings) -> None:
     """Draw the first race of these findings as a timeline, from top to bottom.
 
@@ -61,9 +62,8 @@ def race(page: Page, found: Findings) -> None:
         f"kernel {row['kernel']}   ·   {block}racecheck counted {row['count']:,} of these",
     )
     texts = []
-    for lane, (access, top) in enumerate(
-        ((row["other"], 92), (row, 236))
-    ):  # lane 0 on the left, lane 1 on the right
+    # lane 0 on the left, lane 1 on the right
+    for lane, (access, top) in enumerate(((row["other"], 92), (row, 236))):
         x = 14 + lane * (page.width - 28 - _WIDE)
         who = (
             f"thread {tuple(access['thread'])}"

@@ -17,7 +17,8 @@ from labkit.spec.devices import Device
 from labkit.spec.layers import Layer
 
 
-@figure  # makes `page`, in CSS pixels, and shows it or saves it as `path`: callers give the other arguments
+# makes `page`, in CSS pixels, and shows it or saves it as `path`: callers give the other arguments
+@figure
 def roofline(
     page: Page,
     points,
@@ -31,17 +32,17 @@ def roofline(
     Parameters
     ----------
     points : DataFrame or iterable of (label, intensity, gflop_s)
-        A result of `bench` or `recorded`: ``label``, ``layer``, ``batch``, ``dtype``, ``gflop_s``. Its largest batch is
-        drawn; the intensity is the layer's own (`Layer.intensity`: everything moved once). Or triples: label, intensity
-        [FLOP/B], rate [GFLOP/s].
+        A result of `bench` or `recorded`: ``label``, ``layer``, ``batch``, ``dtype``, ``gflop_s``.
+        Its largest batch is drawn; the intensity is the layer's own (`Layer.intensity`: everything
+        moved once). Or triples: label, intensity [FLOP/B], rate [GFLOP/s].
     device : Device or str, optional
-        Its reference rates are the roof and its theoretical FP32 peak a thin line. By default the table's device if
-        `data/devices.toml` lists it, else the one in use.
+        Its reference rates are the roof and its theoretical FP32 peak a thin line. By default the
+        table's device if `data/devices.toml` lists it, else the one in use.
     layer : Layer or str, optional
         Draw its rows of the table only.
     peaks : mapping, optional
-        Name to GFLOP/s in place of the device's, for example ``{"FP32 GEMM": 50.9e3, "FP32 peak": 66.9e3}``. The
-        first is the roof, the others are thin lines.
+        Name to GFLOP/s in place of the device's, for example ``{"FP32 GEMM": 50.9e3, "FP32 peak":
+        66.9e3}``. The first is the roof, the others are thin lines.
     bandwidths : mapping, optional
         Name to GB/s in the same way.
     """
@@ -51,9 +52,8 @@ def roofline(
         if layer is not None:
             data.keep("layer", getattr(layer, "name", layer))
         batch, rows, note = data.keep_largest_batch(), data.rows, data.note
-        one = (
-            rows["layer"].iloc[0] if rows["layer"].nunique() == 1 else ""
-        )  # the layer's name, if there is only one
+        # the layer's name, if there is only one
+        one = rows["layer"].iloc[0] if rows["layer"].nunique() == 1 else ""
         subtitle, device = data.subtitle(one, f"batch {batch:,}"), device or data.device
         points = _list_points(rows, name_layers=not one)
     points = [(str(label), float(x), float(y)) for label, x, y in points]
@@ -69,10 +69,11 @@ def roofline(
             "FP32 peak": device.peak_flops / 1e9,
         }
         bandwidths = bandwidths or {"memory reference": rates["reference_bandwidth"] / 1e9}
+    # the first of each are the roof
     (peak, *others), (bandwidth, *slower) = (
         peaks.values(),
         bandwidths.values(),
-    )  # the first of each are the roof
+    )
     ridge, (label, x, y), (_, xs, ys) = peak / bandwidth, points[-1], zip(*points, strict=True)
 
     def roof(x):
@@ -180,8 +181,8 @@ def _name_roof(
 ) -> None:
     """Write the names of the ceilings along their lines, those of the roof, the first of each kind, in ink.
 
-    The level `peaks` [GFLOP/s] are named at their right ends, at the intensity `high`; the slanted `bandwidths` [GB/s]
-    between the intensities `low` and `ridge`, where the roof bends.
+    The level `peaks` [GFLOP/s] are named at their right ends, at the intensity `high`; the slanted
+    `bandwidths` [GB/s] between the intensities `low` and `ridge`, where the roof bends.
     """
     rates = [
         *((name, value, "GFLOP/s") for name, value in peaks.items()),
@@ -189,9 +190,8 @@ def _name_roof(
     ]
     for i, (name, value, unit) in enumerate(rates):
         first = i in (0, len(peaks))
-        if (
-            unit == "GFLOP/s"
-        ):  # place: a point of the line; offset: the name's distance from it, in points
+        # place: a point of the line; offset: the name's distance from it, in points
+        if unit == "GFLOP/s":
             place, offset, slope, side = (high, value), (-4, -12 if first else 4), 0, "right"
         else:
             (x0, y0), (x1, y1) = ax.transData.transform(
@@ -201,10 +201,11 @@ def _name_roof(
                 (math.sqrt(low * ridge), math.sqrt(low * ridge) * value),
                 (-4, 7 if first else -14),
             )
+            # degrees on the page
             slope, side = (
                 math.degrees(math.atan2(y1 - y0, x1 - x0)),
                 "center",
-            )  # degrees on the page
+            )
         ax.annotate(
             f"{name}: {value:,.0f} {unit}",
             place,
@@ -238,17 +239,17 @@ def _name_points(
             and not any(padded.overlaps(other) for other in occupied)
         )
 
-    for i in sorted(
-        range(len(points)), key=lambda i: spots[i][1]
-    ):  # from the top, so that names keep their order
+    # from the top, so that names keep their order
+    for i in sorted(range(len(points)), key=lambda i: spots[i][1]):
         (x, y), weight = spots[i], "bold" if i == len(points) - 1 else "normal"
         width, places = wide(points[i][0], SMALL, weight), []
         for drop in range(0, 260, 2):  # pixels below the point
             gap = 9 if drop < 6 else 16
+            # the left side is worth a drop of 10 pixels
             for detour, left in (
                 (0, x + gap),
                 (10, x - gap - width),
-            ):  # the left side is worth a drop of 10 pixels
+            ):
                 places.append((drop + detour, Bbox.from_bounds(left, y + drop - 6.5, width, 13)))
         places.sort(key=lambda place: place[0])
         box = next((box for _, box in places if is_free(box)), places[0][1])

@@ -21,7 +21,8 @@ _UNITS = {"float32": "FP32", "float16": "FP16"}
 _SAME = 1.02  # two times with a smaller ratio are called the same
 
 
-@figure  # makes `page`, in CSS pixels, and shows it or saves it as `path`: callers give the other arguments
+# makes `page`, in CSS pixels, and shows it or saves it as `path`: callers give the other arguments
+@figure
 def ladder(
     page: Page,
     table: pd.DataFrame,
@@ -32,19 +33,21 @@ def ladder(
 ) -> None:
     """Draw op times on a logarithmic scale, a row per rung: how far each kernel is from what the machine can do.
 
-    The green line of a row is the reference time in its kernel's precision. A ring marks the time of the row above, the
-    last one of the same data type if there is one: the line to it is blue for time saved, orange for time lost.
+    The green line of a row is the reference time in its kernel's precision. A ring marks the time
+    of the row above, the last one of the same data type if there is one: the line to it is blue for
+    time saved, orange for time lost.
 
     Parameters
     ----------
     table : DataFrame
-        A result of `bench` or `recorded`: a row per rung, in the ladder's order, with ``label`` ("01 baseline"),
-        ``layer``, ``batch``, ``op_ms`` and ``x_reference`` (op time over reference time). Each layer gets a panel; of
-        several batches the largest is drawn.
+        A result of `bench` or `recorded`: a row per rung, in the ladder's order, with ``label``
+        ("01 baseline"), ``layer``, ``batch``, ``op_ms`` and ``x_reference`` (op time over reference
+        time). Each layer gets a panel; of several batches the largest is drawn.
     device, date : str, optional
         What measured it, and when, if the table does not say so.
     library : DataFrame, optional
-        The library's times on the same device, as `Recorded.cudnn` gives them: drawn below the rungs, in grey.
+        The library's times on the same device, as `Recorded.cudnn` gives them: drawn below the
+        rungs, in grey.
     highlight : str, optional
         Label of the rung in question; by default the last one.
     """
@@ -55,10 +58,11 @@ def ladder(
         rows = pd.concat([rows, _read_library(library, layers, batch, data.device)])
     rows = _compare_rows(rows, rungs)
     labels, highlight = list(rows["label"].unique()), rungs[-1] if highlight is None else highlight
+    # panels in a line; pixels above a panel's rows
     across, head = (
         min(2, len(layers)),
         26 + 24 * (len(layers) > 1),
-    )  # panels in a line; pixels above a panel's rows
+    )
     tall = head + _STEP * len(labels) + _FOOT
     subtitle = data.subtitle(layers[0] if len(layers) == 1 else "", f"batch {batch:,}")
     message = _write_verdict(highlight, rows[rows["label"] == highlight])
@@ -96,8 +100,8 @@ def _read_library(
 def _compare_rows(rows: pd.DataFrame, rungs: list[str]) -> pd.DataFrame:
     """Return the rows with five more columns; LabError if a layer has two rows with the same label.
 
-    ``unit`` ("FP32"), ``reference`` (the reference time, ms), ``text`` (the times); and of rows whose label is in
-    `rungs`, the rung above: ``above`` (its op time, ms), ``before`` (its label).
+    ``unit`` ("FP32"), ``reference`` (the reference time, ms), ``text`` (the times); and of rows
+    whose label is in `rungs`, the rung above: ``above`` (its op time, ms), ``before`` (its label).
     """
     repeated = rows[rows.duplicated(["layer", "label"])]
     if len(repeated):
@@ -147,15 +151,18 @@ def _draw_panel(
 ) -> str:
     """Draw the panel of a layer, with its upper left corner at (x, y0), and return it in words.
 
-    `panel` has the layer's rows of `_compare_rows`, indexed by label. A line is drawn for each of `labels`, some of
-    them `rungs`; if `is_first`, their names stand on the left. The times as text take `room` pixels of the `width`.
+    `panel` has the layer's rows of `_compare_rows`, indexed by label. A line is drawn for each of
+    `labels`, some of them `rungs`; if `is_first`, their names stand on the left. The times as text
+    take `room` pixels of the `width`.
     """
     drawn = panel[["op_ms", "above", "reference"]]
+    # the ends of what is drawn, in ms
     low, reach = (
         drawn.min(axis=None) / 1.25,
         drawn.max(axis=None) * 1.1,
-    )  # the ends of what is drawn, in ms
-    # The axis goes on to `right`, so that the texts have room; at least a third of it is for what is drawn.
+    )
+    # The axis goes on to `right`, so that the texts have room; at least a third of it is for what
+    # is drawn.
     right = low * (reach / low) ** (width / max(width - room, width / 3))
     decade = width / math.log10(right / low)  # pixels of a factor of ten
     ticks = log_ticks(low, reach, (1, 2, 5) if decade > 180 else (1, 3) if decade > 90 else (1,))
@@ -195,9 +202,8 @@ def _draw_panel(
             zorder=2,
             solid_capstyle="butt",
         )
-        if not time / _SAME <= before <= time * _SAME and not math.isnan(
-            before
-        ):  # 2 % apart, or more
+        # 2 % apart, or more
+        if not time / _SAME <= before <= time * _SAME and not math.isnan(before):
             color = style.ORANGE if time > before else style.BLUE
             ax.plot([before, time], [row, row], color=color, lw=2.4, zorder=3)
             ax.plot([before], [row], "o", ms=6, mfc=style.PAPER, mec=color, mew=1.4, zorder=3)
@@ -222,10 +228,11 @@ def _write_verdict(label: str, rows: pd.DataFrame) -> str:
     if not len(gain):
         return f"{label}: {reference}"
     before = rows["before"].dropna().iloc[0]
+    # layers with a difference of 2 % or more
     faster, slower = (
         (gain > _SAME).sum(),
         (gain < 1 / _SAME).sum(),
-    )  # layers with a difference of 2 % or more
+    )
     if faster == len(gain):
         verdict = f"{_write_spread(gain)} times as fast as {before}"
     elif slower == len(gain):

@@ -10,8 +10,8 @@ from labkit.draw import style
 from labkit.draw.style import SMALL, Page, count, figure, ink_on, percent, wide
 from labkit.spec.layers import Layer
 
-# The rest of a preset's network: the activation; and the steps after the last convolution, each (name, detail, side of
-# the window, multiply-adds, maps and side of what it makes).
+# The rest of a preset's network: the activation; and the steps after the last convolution, each
+# (name, detail, side of the window, multiply-adds, maps and side of what it makes).
 _NETWORKS = {
     "lenet86": (
         ", ReLU",
@@ -31,7 +31,8 @@ _NETWORKS = {
 }
 
 
-@figure  # makes `page`, in CSS pixels, and shows it or saves it as `path`: callers give the other arguments
+# makes `page`, in CSS pixels, and shows it or saves it as `path`: callers give the other arguments
+@figure
 def network(
     page: Page,
     preset: Sequence[Layer],
@@ -43,18 +44,21 @@ def network(
     Parameters
     ----------
     preset : Preset
-        LENET86, LENET72 or LENET28; any sequence of layers, each fed by the one before through a pooling.
+        LENET86, LENET72 or LENET28; any sequence of layers, each fed by the one before through a
+        pooling.
     times : mapping of str to float, optional
-        Step to milliseconds, for example ``{"conv1": 4.97, "conv2": 18.9, "everything else": 3.1}``: a second bar.
+        Step to milliseconds, for example ``{"conv1": 4.97, "conv2": 18.9, "everything else":
+        3.1}``: a second bar.
     image : array, shape [H, W], optional
         Drawn on the input.
     """
     layers, name = list(preset), getattr(preset, "name", "the network")  # a list has no name
     activation, tail = _NETWORKS.get(name, ("", []))
+    # (maps, side); (name, detail, side of the window, multiply-adds)
     stages, steps = (
         [(layers[0].C, layers[0].H)],
         [],
-    )  # (maps, side); (name, detail, side of the window, multiply-adds)
+    )
     for i, layer in enumerate(layers):
         steps.append((f"conv{i + 1}", f"{layer.K}×{layer.K}{activation}", layer.K, layer.macs(1)))
         stages.append((layer.M, layer.Ho))
@@ -68,9 +72,8 @@ def network(
     shares = {step: macs for step, *_, macs in steps if step.startswith("conv")}
     shares |= {"everything else": total - convolved} if total > convolved else {}
     many = {1: "convolution", 2: "two convolutions"}.get(len(layers), f"{len(layers)} convolutions")
-    amount = (
-        f"{total / 1e6:.2f} million per image" if total >= 1e6 else f"{total:,} per image"
-    )  # of multiply-adds
+    # of multiply-adds
+    amount = f"{total / 1e6:.2f} million per image" if total >= 1e6 else f"{total:,} per image"
     page.open(
         318 + 54 * bool(times),
         f"{name}: {percent(convolved / total)} of the multiply-adds are in its {many}"
@@ -78,7 +81,8 @@ def network(
         else f"{name}: {many}, {amount.replace(' per', ' multiply-adds per')}",
         "one image through the network   ·   orange: what one value of the next map is made of",
     )
-    # A stage's front map, with 0.8 so that small ones stay visible, and how far the stack reaches behind it.
+    # A stage's front map, with 0.8 so that small ones stay visible, and how far the stack reaches
+    # behind it.
     sizes = [
         (12 + 52 * (side / 86) ** 0.8, 3.5 * (min(maps, 8) - 1)) if side > 1 else (9, 0)
         for maps, side in stages
@@ -86,9 +90,8 @@ def network(
     spare, middle = page.width - 64 - sum(map(sum, sizes)), 152
     gap = min(104, spare / len(steps))
     x, page.alt = 32 + (spare - gap * len(steps)) / 2, f"{name} as a row of feature maps: "
-    for i, ((maps, side), (w, d)) in enumerate(
-        zip(stages, sizes, strict=True)
-    ):  # w, d: width and depth in pixels
+    # w, d: width and depth in pixels
+    for i, ((maps, side), (w, d)) in enumerate(zip(stages, sizes, strict=True)):
         shape = f"{maps}×{side}×{side}" if side > 1 else f"{maps}"
         _draw_maps(page, x, middle, maps, side, w, d)
         page.small(x + (w + d) / 2, 226, shape, style.INK, ha="center", weight="bold")
@@ -139,7 +142,8 @@ def _draw_shares(page: Page, y: float, what: str, parts: Mapping[str, float], am
     """
     total, left, right = sum(parts.values()), 26, page.width - 26
     names = {part: f"{part}  {percent(value / total)}" for part, value in parts.items()}
-    # A part too small for its name is named behind the bar. That makes the bar shorter, which 0.8 allows for.
+    # A part too small for its name is named behind the bar. That makes the bar shorter, which 0.8
+    # allows for.
     behind = [
         p for p in parts if wide(names[p], SMALL) + 14 > (right - left) * 0.8 * parts[p] / total
     ]
@@ -200,9 +204,8 @@ def images(
             wrong
         )
     columns = min(10, n)
-    pitch = (style.WIDTH - 16) / max(
-        columns, 7
-    )  # as for seven, so that few images are not too large
+    # as for seven, so that few images are not too large
+    pitch = (style.WIDTH - 16) / max(columns, 7)
     side = pitch - 8
     page.open(70 + -(-n // columns) * (side + 26), message, note)
     for i, (picture, text) in enumerate(zip(pictures, words, strict=True)):
@@ -247,9 +250,8 @@ def convolution(page: Page, layer: Layer) -> None:
     )  # h: rows of the output that are drawn
     top = y + r * cell  # the windows' upper edge
     middle = top + K * cell / 2
-    oy = (
-        middle - (r + 0.5) * cell
-    )  # the output's upper edge: its row r is at the middle of the window
+    # the output's upper edge: its row r is at the middle of the window
+    oy = middle - (r + 0.5) * cell
     height = max(y + rows * cell, top + K * cell + 40, oy + h * cell + 42) + 50
     page.open(
         height,
@@ -343,10 +345,11 @@ def grid(
         if batch
         else f" = {blocks:,} blocks per image"
     )
+    # pixels per thread: in the grid, in the large block
     scale, cell = (
         236 / max(nx * bx, ny * by),
         176 / max(bx, by),
-    )  # pixels per thread: in the grid, in the large block
+    )
     high, x0, x1, x2, y = ny * by * scale, 26, 26 + max(nx * bx * scale + 78, 180), 590, 104
     height = y + max(high, by * cell + 40, 200) + 58
     page.open(
@@ -359,9 +362,8 @@ def grid(
 
     page.caption(x0, y - 14, "output map", f"{layer.Ho}×{layer.Wo}")
     draw_cover(page, x0, y, layer, bx, by, scale, 0.9)
-    px = (
-        x0 + max(0, layer.Wo // bx - 1) * bx * scale
-    )  # the last block of the first row that lies in the map
+    # the last block of the first row that lies in the map
+    px = x0 + max(0, layer.Wo // bx - 1) * bx * scale
     page.rect(px, y, bx * scale, by * scale, style.BLUE, style.PAPER, 1, zorder=3)
     if idle:
         page.rect(x0, y + high + 11, 10, 10, style.WARM, style.ORANGE, 0, hatch="//////")

@@ -1,7 +1,8 @@
 """One look for all of the lab's figures, and the one way in which they reach a page.
 
-A figure is laid out in CSS pixels from its top left corner, 760 wide, and rendered at twice that density, so that its
-text is as large as the page's. Matplotlib's global state stays as it is: the style holds only while a figure is drawn.
+A figure is laid out in CSS pixels from its top left corner, 760 wide, and rendered at twice that
+density, so that its text is as large as the page's. Matplotlib's global state stays as it is: the
+style holds only while a figure is drawn.
 """
 
 import base64
@@ -35,8 +36,9 @@ WIDTH = 760  # CSS pixels: the text column of a notebook and of the report
 DPI = 100  # a figure's unit is the CSS pixel: 1/100 inch
 DENSITY = 2  # device pixels per CSS pixel
 
-# Colours that stay apart for colour-blind readers (tests/test_draw.py computes by how much), and the greys. Colour
-# never carries a message alone: each figure also says it in words, by position or by a mark.
+# Colours that stay apart for colour-blind readers (tests/test_draw.py computes by how much), and
+# the greys. Colour never carries a message alone: each figure also says it in words, by position or
+# by a mark.
 BLUE, ORANGE, GREEN, RUST, SKY = "#1f64ad", "#e8961e", "#0b7d61", "#8c2d19", "#6fc3ef"
 INK, MUTED, FAINT, HAIR, EMPTY, PAPER = (
     "#1d2733",
@@ -141,7 +143,8 @@ def figure(draw: Callable[..., None]) -> Callable[..., None]:
             else:
                 _show(page)
 
-    # The signature and the docstring for help() and the API reference: without `page`, with the shared arguments.
+    # The signature and the docstring for help() and the API reference: without `page`, with the
+    # shared arguments.
     own = list(inspect.signature(draw).parameters.values())[1:]
     shared = [
         inspect.Parameter(
@@ -159,15 +162,17 @@ def figure(draw: Callable[..., None]) -> Callable[..., None]:
 class Page:
     """The page that a figure is drawn on. All positions are CSS pixels from the top left corner.
 
-    Every drawing function sets ``alt``, the figure in words for readers who do not see it. Figures of measurements also
-    set ``plain``, their text/plain form, without numbers, so that a re-executed notebook compares equal.
+    Every drawing function sets ``alt``, the figure in words for readers who do not see it. Figures
+    of measurements also set ``plain``, their text/plain form, without numbers, so that a
+    re-executed notebook compares equal.
     """
 
     def __init__(self, title: str | None = None, subtitle: str | None = None):
+        # for `open`: in place of the figure's own, before its own
         self._title, self._subtitle = (
             title,
             subtitle,
-        )  # for `open`: in place of the figure's own, before its own
+        )
         self.alt = self.plain = ""
 
     def open(
@@ -175,8 +180,9 @@ class Page:
     ) -> None:
         """Make the figure `fig`, `width` × `height` CSS pixels, with its heading: the title and, in grey, the subtitle.
 
-        A note, such as that these are not GPU times, is a third line: it adds to the height and moves all else down.
-        `pixels` becomes the transform from CSS pixels, y downwards, to those of Matplotlib.
+        A note, such as that these are not GPU times, is a third line: it adds to the height and
+        moves all else down. `pixels` becomes the transform from CSS pixels, y downwards, to those
+        of Matplotlib.
         """
         self._down = 19 if note else 0
         self.width, self.height = width, round(height) + self._down
@@ -189,9 +195,8 @@ class Page:
             (44, join_parts(self._subtitle, subtitle), NORMAL, "normal", MUTED),
             (63, note, NORMAL, "bold", AMBER),
         ):
-            while (
-                size > 5 and wide(text, size, weight) > width - 24
-            ):  # 12 pixels of margin on each side
+            # 12 pixels of margin on each side
+            while size > 5 and wide(text, size, weight) > width - 24:
                 size *= 0.96
             self.text(12, y - self._down, text, size=size, weight=weight, color=color)
 
@@ -222,13 +227,11 @@ class Page:
 
     def code(self, x: float, y: float, text: str, max_width: float) -> None:
         """Write a line of source, at most `max_width` wide: smaller, to 6 points, then cut off with an ellipsis."""
-        letter = (
-            0.625 * DPI / 72
-        )  # pixels per point of size: the width of a letter of DejaVu Sans Mono
+        # pixels per point of size: the width of a letter of DejaVu Sans Mono
+        letter = 0.625 * DPI / 72
         size = max(6, min(SMALL, max_width / letter / max(1, len(text))))
-        fits = int(
-            max_width / letter / size + 1e-6
-        )  # 1e-6: the quotient may be rounded to just below a whole number
+        # 1e-6: the quotient may be rounded to just below a whole number
+        fits = int(max_width / letter / size + 1e-6)
         self.text(
             x, y, text if len(text) <= fits else text[: fits - 1] + "…", size=size, family=MONO
         )
@@ -305,9 +308,8 @@ class Page:
         self.rect(x, y, right - x, bottom - y, face)
         lines = [[(x + i * cell, y), (x + i * cell, bottom)] for i in range(columns + 1)]
         lines += [[(x, y + i * high), (right, y + i * high)] for i in range(rows + 1)]
-        lw = (
-            min(0.7, cell / 14) if lw is None else lw
-        )  # thin in small cells, so that their colours stay visible
+        # thin in small cells, so that their colours stay visible
+        lw = min(0.7, cell / 14) if lw is None else lw
         self.fig.add_artist(
             LineCollection(
                 lines,
@@ -362,9 +364,8 @@ def save(page: Page, path: str | Path) -> None:
     """Write the page as PNG, whole or not at all; LabError if `path` is no .png or is a file of someone else."""
     if Path(path).suffix != ".png":
         raise LabError(f"cannot save a figure as {Path(path).name}: name it .png")
-    if (
-        Path(path).is_file() and b"iTXtDescription" not in Path(path).read_bytes()
-    ):  # the mark that `png` leaves
+    # the mark that `png` leaves
+    if Path(path).is_file() and b"iTXtDescription" not in Path(path).read_bytes():
         raise LabError(
             f"{path} is there, and is no figure of the lab: remove it, or choose another name"
         )
@@ -430,16 +431,19 @@ def name_ends(
 ) -> None:
     """Write the names of lines, from x = `right`, at the height of their right ends, but at least 16 pixels apart.
 
-    `ends` maps the name of each line to its last value and its colour; the names in `bold` are bold.
+    `ends` maps the name of each line to its last value and its colour; the names in `bold` are
+    bold.
     """
     low, *heights = page.locate(
         ax, [(1, ax.get_ylim()[0]), *((1, value) for value, _ in ends.values())]
     )[:, 1]
+    # from the top
     names, places = zip(
         *sorted(zip(ends, heights, strict=True), key=lambda end: end[1]), strict=True
-    )  # from the top
+    )
     down = accumulate(places, lambda above, place: max(place, above + 16))
-    # Then from the bottom up: the lowest baseline (place + 4) is at most on the x axis, above the axis's numbers.
+    # Then from the bottom up: the lowest baseline (place + 4) is at most on the x axis, above the
+    # axis's numbers.
     up = accumulate(
         reversed([*down]), lambda below, place: min(place, below - 16), initial=low + 12
     )
@@ -450,9 +454,8 @@ def name_ends(
 
 def ink_on(face: str) -> str:
     """Return the colour, light or dark, of text on a ground of this colour."""
-    return (
-        PAPER if np.dot(to_rgb(face), (0.3, 0.59, 0.11)) < 0.5 else INK
-    )  # the weights of luma, ITU-R BT.601
+    # the weights of luma, ITU-R BT.601
+    return PAPER if np.dot(to_rgb(face), (0.3, 0.59, 0.11)) < 0.5 else INK
 
 
 @functools.cache
@@ -469,9 +472,8 @@ def widest(texts: Iterable[object], size: float = NORMAL, weight: str = "normal"
 
 def percent(share: float) -> str:
     """Return a share from 0 to 1 as text: "42 %", or "3.1 %" below 10 %."""
-    return (
-        f"{share * 100:.0f} %" if share >= 0.0995 or share == 0 else f"{share * 100:.1f} %"
-    )  # 9.95 % is "10 %"
+    # 9.95 % is "10 %"
+    return f"{share * 100:.0f} %" if share >= 0.0995 or share == 0 else f"{share * 100:.1f} %"
 
 
 def count(number: int, word: str) -> str:

@@ -13,7 +13,8 @@ from labkit.ladder.rungs.tensor_cores import WMMA_SHAPES
 from labkit.spec.layers import Layer
 
 
-@figure  # makes `page`, in CSS pixels, and shows it or saves it as `path`: callers give the other arguments
+# makes `page`, in CSS pixels, and shows it or saves it as `path`: callers give the other arguments
+@figure
 def tile(page: Page, T: int = 16, K: int = 7) -> None:
     """Draw what a block with shared memory loads for T × T outputs: the tile and its halo, in passes of T × T threads.
 
@@ -31,9 +32,8 @@ def tile(page: Page, T: int = 16, K: int = 7) -> None:
         )
     side = T + K - 1
     asked, loaded, cell = T * T * K * K, side * side, min(13.0, 276 / side)
-    corners = [
-        (i, j) for i in range(0, side, T) for j in range(0, side, T)
-    ]  # of the passes: row, column
+    # of the passes: row, column
+    corners = [(i, j) for i in range(0, side, T) for j in range(0, side, T)]
     x0, y, tall = 26, 104, max(side * cell, 66)
     page.open(
         y + tall + 56,
@@ -123,9 +123,8 @@ def tilings(page: Page, layer: Layer) -> None:
         page.caption(left + i * pitch, y - 12, f"tile {width}", f"{row['down']}×{row['across']}")
         draw_cover(page, left + i * pitch, y, layer, width, width, scale, 0.7)
         for n, (name, values) in enumerate(lines.items()):
-            ink, weight = (
-                (style.INK, "normal") if n else (style.AMBER, "bold")
-            )  # the first line is the message
+            # the first line is the message
+            ink, weight = (style.INK, "normal") if n else (style.AMBER, "bold")
             baseline = y + reach * scale + 28 + 21 * n
             page.small(12, baseline, "" if i else name, style.MUTED if n else style.AMBER)
             page.small(left + i * pitch, baseline, values[i], ink, weight=weight)
@@ -136,8 +135,9 @@ def tilings(page: Page, layer: Layer) -> None:
 def compute_costs(layer: Layer, width: int) -> dict[str, float]:
     """Return the costs of tiles of width × width outputs on a layer.
 
-    across, down (tiles), idle (share of the threads without an output), loaded (inputs loaded per input of the image),
-    bytes (shared memory per block), wavefronts (mean of a warp's shared load, with the tile's rows one after another).
+    across, down (tiles), idle (share of the threads without an output), loaded (inputs loaded per
+    input of the image), bytes (shared memory per block), wavefronts (mean of a warp's shared load,
+    with the tile's rows one after another).
     """
     across, down, side = (
         -(-layer.Wo // width),
@@ -159,9 +159,8 @@ def compute_costs(layer: Layer, width: int) -> dict[str, float]:
 def count_wavefronts(width: int, distance: int) -> list[int]:
     """Return the wavefronts of each warp of width × width threads, where thread (x, y) loads word y · distance + x."""
     threads = np.arange(width**2)
-    words = (
-        threads // width * distance + threads % width
-    )  # all different, so the lanes of a bank take a wavefront each
+    # all different, so the lanes of a bank take a wavefront each
+    words = threads // width * distance + threads % width
     return [
         int(np.bincount(words[first : first + WARP] % BANKS).max())
         for first in range(0, width**2, WARP)
@@ -203,7 +202,8 @@ def gemm_tiles(page: Page, layer: Layer, tile: int = 16) -> None:
         f"   ·   y [{M} × {pixels:,}] = k [{M} × {depth}] u [{depth} × {pixels:,}]",
     )
     columns_drawn = min(pixels, visible * tile)
-    # Each matrix: its corner, name and size; the rows and columns that exist; its tiles down and across; their size.
+    # Each matrix: its corner, name and size; the rows and columns that exist; its tiles down and
+    # across; their size.
     for x, y, name, size, rows, columns, n, m, high, w, face in (
         (
             x1,
@@ -240,7 +240,8 @@ def gemm_tiles(page: Page, layer: Layer, tile: int = 16) -> None:
             x, y, n, m, w, edge=style.PAPER, high=high, lw=1.6 if deep > 8 else 0.5, zorder=3
         )
         page.frame(x, y, m * w, n * high, style.MUTED, 1)
-    # the block of one tile of y: the row of tiles of k and the column of tiles of u that it walks along
+    # the block of one tile of y: the row of tiles of k and the column of tiles of u that it walks
+    # along
     page.frame(x1, y1, broad, tall, style.BLUE, 2.6)
     page.frame(x1, y0, broad, steps * deep, style.BLUE, 1.6, linestyle=(0, (4, 2)))
     page.frame(x0, y1, steps * slim, tall, style.BLUE, 1.6, linestyle=(0, (4, 2)))
@@ -283,14 +284,12 @@ def wmma_fill(page: Page, maps: Sequence[int]) -> None:
         Output maps of the layers, one column per number.
     """
     maps = list(maps)
-    shapes = {
-        "×".join(map(str, shape)): shape for shape in sorted(WMMA_SHAPES)
-    }  # "16×16×16": maps, pixels, depth
+    # "16×16×16": maps, pixels, depth
+    shapes = {"×".join(map(str, shape)): shape for shape in sorted(WMMA_SHAPES)}
     if not maps or min(maps) < 1:
         raise LabError(f"draw.wmma_fill: maps = {maps}; at least one, of 1 or more")
-    rows = [
-        max(count_tiles(m, shape)[0] for m in maps) * shape[0] for shape in shapes.values()
-    ]  # of maps, with zeros
+    # of maps, with zeros
+    rows = [max(count_tiles(m, shape)[0] for m in maps) * shape[0] for shape in shapes.values()]
     unit, left, top = min(4.0, 128 / max(rows)), 138, 100  # unit: pixels per map
     pitch = (style.WIDTH - left - 14) / len(maps)
     low, m, name = min(

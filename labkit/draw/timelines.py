@@ -19,7 +19,8 @@ _LEFT, _RIGHT = 120, 16
 _GAP, _THIN = 0.5, 1.5  # pixels: between two bars; the least width of one
 
 
-@figure  # makes `page`, in CSS pixels, and shows it or saves it as `path`: callers give the other arguments
+# makes `page`, in CSS pixels, and shows it or saves it as `path`: callers give the other arguments
+@figure
 def gantt(
     page: Page,
     timeline: pd.DataFrame | Mapping[str, pd.DataFrame],
@@ -32,8 +33,9 @@ def gantt(
     Parameters
     ----------
     timeline : DataFrame, or mapping of str to DataFrame
-        As `Pipeline.timeline` and `schedule` give it: a row per chunk and step, with ``stream``, ``what``, ``chunk``,
-        ``start_ms`` and ``end_ms``. Several are drawn one under the other over one axis, named by the keys.
+        As `Pipeline.timeline` and `schedule` give it: a row per chunk and step, with ``stream``,
+        ``what``, ``chunk``, ``start_ms`` and ``end_ms``. Several are drawn one under the other over
+        one axis, named by the keys.
     reference_ms : float, optional
         A time to mark: the link's reference time.
     """
@@ -46,9 +48,8 @@ def gantt(
         several[name] = rows.assign(
             start_ms=rows["start_ms"] - start, end_ms=rows["end_ms"] - start
         )
-    note = next(
-        (rows.attrs["note"] for rows in several.values() if rows.attrs.get("note")), ""
-    )  # no GPU's times
+    # no GPU's times
+    note = next((rows.attrs["note"] for rows in several.values() if rows.attrs.get("note")), "")
     end = max(reference_ms or 0, *(rows["end_ms"].max() for rows in several.values())) * 1.005
     heights = [
         24 * bool(name) + _LANE * rows["stream"].nunique() + 100 for name, rows in several.items()
@@ -104,7 +105,8 @@ def _draw_panel(
     reference_ms: float | None,
 ) -> str:
     """Draw a timeline, a lane per stream and then one per kind of step, from 0 to `end` [ms]; return it in words."""
-    # While each kind of step runs; from the first start to the last end; how many kinds run at a time, in the mean.
+    # While each kind of step runs; from the first start to the last end; how many kinds run at a
+    # time, in the mean.
     busy, span, at_once = busy_ms(timeline), span_ms(timeline), overlap(timeline)
     if heading:
         page.text(12, top + 12, heading, weight="bold")
@@ -135,9 +137,8 @@ def _draw_panel(
                 ax, steps[steps["stream"] == stream], lane + i * _BAR, _BAR - _GAP, scale, color
             )
         for row in steps.itertuples():
-            if (row.end_ms - row.start_ms) * scale > 7 + 7 * len(
-                str(row.chunk)
-            ):  # the chunk's number fits
+            # the chunk's number fits
+            if (row.end_ms - row.start_ms) * scale > 7 + 7 * len(str(row.chunk)):
                 ax.text(
                     (row.start_ms + row.end_ms) / 2,
                     lanes[row.stream] + (i + 0.5) * _BAR,
@@ -171,7 +172,8 @@ def chunk_sizes(
     Parameters
     ----------
     table : DataFrame
-        As `bench_streams` returns it, of one layer and batch: ``chunk``, ``streams``, ``steady_ms``.
+        As `bench_streams` returns it, of one layer and batch: ``chunk``, ``streams``,
+        ``steady_ms``.
     reference_ms : float, optional
         The link's reference time; times up to 15 % above it are shaded.
     predicted : mapping of int to float, optional
@@ -223,9 +225,8 @@ def chunk_sizes(
     )
     chunks = sorted(table["chunk"].unique())
     high = 1.03 * max(ax.get_ylim()[1], reference_ms or 0)
-    low = (
-        reference_ms - 0.15 * (high - reference_ms) if reference_ms else 0
-    )  # room for the line's name
+    # room for the line's name
+    low = reference_ms - 0.15 * (high - reference_ms) if reference_ms else 0
     ax.set(xlim=(chunks[0] / 1.15, chunks[-1] * 1.15), ylim=(low, high))
     number(ax.xaxis, chunks)  # sets the ticks and their numbers
     number(ax.yaxis, _round_ticks(low, high))

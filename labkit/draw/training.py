@@ -19,23 +19,23 @@ def _write_ratio(ratio: float) -> str:
     return f"{float(f'{ratio:.2g}'):,.10g}"
 
 
-@figure  # makes `page`, in CSS pixels, and shows it or saves it as `path`: callers give the other arguments
+# makes `page`, in CSS pixels, and shows it or saves it as `path`: callers give the other arguments
+@figure
 def kernel_times(page: Page, table: pd.DataFrame, device: str = "") -> None:
     """Draw the time of kernels, each beside a published one.
 
     Parameters
     ----------
     table : DataFrame
-        ``kernel`` (each has a scale of its own), ``label``, ``us`` (microseconds) and ``published_us``, NaN if nothing
-        was published.
+        ``kernel`` (each has a scale of its own), ``label``, ``us`` (microseconds) and
+        ``published_us``, NaN if nothing was published.
     device : str
         The device that `us` was measured on.
     """
     require_columns(table, ["kernel", "label", "us", "published_us"], "draw.kernel_times")
     groups = dict(iter(table.groupby("kernel", sort=False)))
-    worst = max(
-        groups, key=lambda name: groups[name]["us"].max() / groups[name]["us"].min()
-    )  # the title names it
+    # the title names it
+    worst = max(groups, key=lambda name: groups[name]["us"].max() / groups[name]["us"].min())
     rows = groups[worst].sort_values("us")
     ratio = rows["us"].iloc[-1] / rows["us"].iloc[0]
     page.open(
@@ -89,7 +89,8 @@ def accuracies(page: Page, curves: Mapping[str, pd.Series]) -> None:
     most = max(curve.index.max() for curve in curves.values())
     page.open(350, f"{best}: {curves[best].iloc[-1]:.1%} in the end", "accuracy on held-out images")
     right = page.width - 18 - widest(curves, SMALL, "bold")
-    # The axis begins at a multiple of 10 %. The first accuracy of a line is not counted: it may be near 0.
+    # The axis begins at a multiple of 10 %. The first accuracy of a line is not counted: it may be
+    # near 0.
     low = int(min(100 * curve.iloc[1:].min() for curve in curves.values()) // 10 * 10)
     ax = page.axes(52, 80, right - 8, 302, ylim=(low, 100), xlabel="epochs")
     number(ax.yaxis, range(low, 101, 10 if low > 40 else 20))  # sets the ticks and their numbers
@@ -162,7 +163,8 @@ def contention(page: Page, table: pd.DataFrame, device: str = "") -> None:
     Parameters
     ----------
     table : DataFrame
-        Microseconds: a row per number of threads per address, a column per pattern. The first column is bold.
+        Microseconds: a row per number of threads per address, a column per pattern. The first
+        column is bold.
     device : str
         What measured it: a part of the subtitle.
     """

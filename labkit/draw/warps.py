@@ -17,14 +17,14 @@ HIGH = 172  # pixels of a panel of sectors
 def _require_panels(given: object, figure_name: str, what: str) -> dict[str, dict[int, int]]:
     """Return one array, or a mapping of arrays, as panels: name -> lane -> value, without the negative values.
 
-    LabError, which names the figure and `what` the values are, unless an array has 1 to 32 integers, one of them >= 0.
+    LabError, which names the figure and `what` the values are, unless an array has 1 to 32
+    integers, one of them >= 0.
     """
     panels = {}
     for name, values in (given if isinstance(given, Mapping) else {"": given}).items():
         values = np.asarray(values)
-        if (
-            values.ndim != 1 or not 1 <= len(values) <= WARP or values.dtype.kind not in "iu"
-        ):  # (un)signed integers
+        # (un)signed integers
+        if values.ndim != 1 or not 1 <= len(values) <= WARP or values.dtype.kind not in "iu":
             raise LabError(
                 f"{figure_name}: a warp has {WARP} lanes; got {values.dtype} {what} of shape {values.shape}"
             )
@@ -48,15 +48,16 @@ def _write_alt(about: str, names: Iterable[str], texts: Iterable[str]) -> str:
     return " ".join([about, *sentences])
 
 
-@figure  # makes `page`, in CSS pixels, and shows it or saves it as `path`: callers give the other arguments
+# makes `page`, in CSS pixels, and shows it or saves it as `path`: callers give the other arguments
+@figure
 def sectors(page: Page, addresses, size: int = 4) -> None:
     """Draw a warp's memory access, lane by lane, and the 32-byte sectors that it touches.
 
     Parameters
     ----------
     addresses : array of int, at most 32, or mapping of str to such arrays
-        Byte address of each lane; a negative one marks a lane that takes no part. A mapping draws a panel per array, to
-        compare two mappings of threads to data.
+        Byte address of each lane; a negative one marks a lane that takes no part. A mapping draws a
+        panel per array, to compare two mappings of threads to data.
     size : int
         Bytes that a lane reads or writes there.
     """
@@ -110,7 +111,8 @@ def _draw_panels(page: Page, addresses: object, size: int, subtitle: str = "") -
 def bytes_used(lanes: Mapping[int, int], size: int) -> tuple[np.ndarray, np.ndarray]:
     """Return two sorted arrays: the addresses of the bytes, and the numbers of the sectors, that the lanes touch.
 
-    `lanes` maps a lane to the address of its `size` bytes; the number of a sector is its address / 32.
+    `lanes` maps a lane to the address of its `size` bytes; the number of a sector is its address /
+    32.
     """
     used = np.unique(np.add.outer([*lanes.values()], np.arange(size)))
     return used, np.unique(used // SECTOR)
@@ -128,15 +130,15 @@ def draw_sectors(
 ) -> tuple[dict[int, float], float]:
     """Draw sectors in a row as boxes with the bytes at the addresses `used` in blue, between `left` and `right`.
 
-    The gap between two is wide where memory is left out. Return a dict, from the number of a sector (its address / 32)
-    to the left edge of its box, and the width of a box, at most `max_width`; all in CSS pixels.
+    The gap between two is wide where memory is left out. Return a dict, from the number of a sector
+    (its address / 32) to the left edge of its box, and the width of a box, at most `max_width`; all
+    in CSS pixels.
     """
     sectors = np.unique(used // SECTOR)
     distance, n = np.diff(sectors, prepend=sectors[0]), len(sectors)
     wide_gap, gap = (18, 5) if n <= 12 else (5, 3)  # pixels
-    gaps = np.cumsum(
-        np.select([distance > 1, distance == 1], [wide_gap, gap])
-    )  # all those to the left of each box
+    # all those to the left of each box
+    gaps = np.cumsum(np.select([distance > 1, distance == 1], [wide_gap, gap]))
     w = min(max_width, (right - left - gaps[-1]) / n)
     margin = (right - left - w * n - gaps[-1]) / 2 if centered else 0
     place = dict(
@@ -145,13 +147,11 @@ def draw_sectors(
     for sector, x in place.items():
         page.rect(x, y, w, height, style.EMPTY)
         inside = used[used // SECTOR == sector] % SECTOR
-        for run in np.split(
-            inside, np.flatnonzero(np.diff(inside) > 1) + 1
-        ):  # runs of neighbouring bytes
+        # runs of neighbouring bytes
+        for run in np.split(inside, np.flatnonzero(np.diff(inside) > 1) + 1):
             page.rect(x + w * run[0] / SECTOR, y, w * len(run) / SECTOR, height, style.BLUE)
-        for word in range(
-            1, 8 if w > 60 else 1
-        ):  # lines between the eight words, if there is room for them
+        # lines between the eight words, if there is room for them
+        for word in range(1, 8 if w > 60 else 1):
             page.line([x + w * word / 8] * 2, [y, y + height], style.PAPER, 0.8)
         page.frame(x, y, w, height, style.INK, min(1.6, w / 10))
     return place, w
@@ -205,9 +205,8 @@ class Turns:
     column: str  # what a column is: "lane" or "bank"
     line: str  # what a line is: "turn" of constant memory, or "wavefront"
     step: float  # pixels of a line
-    groups: list[
-        list[dict[int, str]]
-    ]  # group -> turn -> column -> text; turns after a group's first are conflicts
+    # group -> turn -> column -> text; turns after a group's first are conflicts
+    groups: list[list[dict[int, str]]]
     words: str  # the request in words, for the caption
     notes: Sequence[str] = ()  # beside the lines, one each
 
@@ -299,8 +298,8 @@ def banks(page: Page, words) -> None:
     Parameters
     ----------
     words : array of int, at most 32, or mapping of str to such arrays
-        Which 4-byte word of shared memory each lane touches; a negative one marks a lane that takes no part. A
-        mapping draws a panel per array.
+        Which 4-byte word of shared memory each lane touches; a negative one marks a lane that takes
+        no part. A mapping draws a panel per array.
     """
     panels = _require_panels(words, "draw.banks", "words")
     requests = {
@@ -319,8 +318,8 @@ def constant_reads(page: Page, elements) -> None:
     Parameters
     ----------
     elements : array of int, at most 32, or mapping of str to such arrays
-        Which element of the __constant__ array each lane reads; a negative one marks a lane that takes no part. A
-        mapping draws a panel per array.
+        Which element of the __constant__ array each lane reads; a negative one marks a lane that
+        takes no part. A mapping draws a panel per array.
     """
     panels = _require_panels(elements, "draw.constant_reads", "elements")
     requests = {name: constant_turns(lanes, "mask[{}]".format) for name, lanes in panels.items()}
@@ -331,7 +330,8 @@ def constant_reads(page: Page, elements) -> None:
 def constant_turns(lanes: Mapping[int, int], write: Callable[[int], str]) -> Turns:
     """Return the turns of a read of constant memory: one serves the lanes that ask for one element.
 
-    `lanes` maps a lane to its element, or to the element's address; `write` returns the name of such an element.
+    `lanes` maps a lane to its element, or to the element's address; `write` returns the name of
+    such an element.
     """
     turns = {
         element: [lane for lane in lanes if lanes[lane] == element]
@@ -350,7 +350,8 @@ def constant_turns(lanes: Mapping[int, int], write: Callable[[int], str]) -> Tur
 def shared_turns(lanes: Mapping[int, int], size: int = 4, load: bool = True) -> Turns:
     """Return a request to shared memory as its wavefronts, one turn each.
 
-    `lanes` maps a lane to the address of its `size` bytes; `load` says whether the request is a load.
+    `lanes` maps a lane to the address of its `size` bytes; `load` says whether the request is a
+    load.
     """
     groups = list_wavefronts(lanes, size, load)
     total = sum(map(len, groups))
@@ -364,15 +365,17 @@ def shared_turns(lanes: Mapping[int, int], size: int = 4, load: bool = True) -> 
 def list_wavefronts(lanes: Mapping[int, int], size: int, load: bool) -> list[list[dict[int, str]]]:
     """Return the wavefronts of a request to shared memory, as group -> wavefront -> bank -> text.
 
-    A group are lanes that are served together: its first wavefront is needed, the others are conflicts. The text of a
-    bank is the lane that it serves, "5", or how many lanes, "3×". A bank serves one word of 4 bytes per wavefront, to
-    any number of lanes. Accesses of 8 or 16 bytes per lane are served for half or a quarter of a warp at a time; for
-    twice as many lanes if all neighbours load the same (measured on an H200, and counted so by the engine). The
-    parameters are those of `shared_turns`: lane -> address, bytes per lane, and whether it is a load.
+    A group are lanes that are served together: its first wavefront is needed, the others are
+    conflicts. The text of a bank is the lane that it serves, "5", or how many lanes, "3×". A bank
+    serves one word of 4 bytes per wavefront, to any number of lanes. Accesses of 8 or 16 bytes per
+    lane are served for half or a quarter of a warp at a time; for twice as many lanes if all
+    neighbours load the same (measured on an H200, and counted so by the engine). The parameters are
+    those of `shared_turns`: lane -> address, bytes per lane, and whether it is a load.
     """
     words = max(1, size // 4)  # per lane
     group = WARP // words  # lanes that are served together
-    # Neighbours: lanes whose numbers differ by 1 or by 2. A lane that takes no part equals any other.
+    # Neighbours: lanes whose numbers differ by 1 or by 2. A lane that takes no part equals any
+    # other.
     alike = (all(lanes.get(lane ^ away, at) == at for lane, at in lanes.items()) for away in (1, 2))
     if words > 1 and load and any(alike):
         group *= 2

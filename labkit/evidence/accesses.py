@@ -1,7 +1,8 @@
 """The memory accesses of one warp at one line of a kernel, as the CPU engine saw them.
 
-The kernel runs twice in a process of its own: the first run tells which warp made the worst access at each line, the
-second one keeps that warp's accesses. This module, as ``python -m labkit.evidence.accesses``, is the program that runs.
+The kernel runs twice in a process of its own: the first run tells which warp made the worst access
+at each line, the second one keeps that warp's accesses. This module, as ``python -m
+labkit.evidence.accesses``, is the program that runs.
 """
 
 from __future__ import annotations
@@ -46,16 +47,17 @@ class WarpLine:
     line: int  # the line's number, from 1
     block: tuple[int, int, int]
     warp: int  # its number in the block
-    worst: WarpAccess  # of all warps' accesses at this line, the one with the most sectors or wavefronts
+    # of all warps' accesses at this line, the one with the most sectors or wavefronts
+    worst: WarpAccess
     following: list[WarpAccess]  # what the same warp did next at this line
 
 
 def accesses(of: Variant | int, layer: Layer, line: int | None = None) -> WarpLine:
     """Return the worst access at a line of a variant's own file, and what the same warp did there next.
 
-    The variant computes one image. `line` counts from 1; by default it is the line with the most sectors or wavefronts
-    above what its bytes need. Raises LabError if `line` has no accesses or the kernel failed (the message says why),
-    CompileError if it does not compile.
+    The variant computes one image. `line` counts from 1; by default it is the line with the most
+    sectors or wavefronts above what its bytes need. Raises LabError if `line` has no accesses or
+    the kernel failed (the message says why), CompileError if it does not compile.
     """
     variant = child.require_one(of, "draw.accesses")
     lines = variant.source.splitlines()
@@ -120,15 +122,19 @@ def _select_rows(rows: Iterable[dict], file_name: str, line: int | None) -> list
 def _list_accesses(plan: Plan, line: int | None) -> list[dict]:
     """Return the rows for `accesses`: the place and the warp; then, a `WarpAccess` each, what it accesses there.
 
-    If the line, or the file, accesses no memory: only {"lines": numbers of the lines with accesses}.
+    If the line, or the file, accesses no memory: only {"lines": numbers of the lines with
+    accesses}.
     """
     file_name = plan.variant.file_name
 
-    def run():  # returns the records of the plan's launches, the last ones of this process: kernel, sites, requests
+    # returns the records of the plan's launches, the last ones of this process: kernel, sites,
+    # requests
+    def run():
         child.run_and_wait(plan)
         return checking.launches()[-len(plan.launches) :]
 
-    checking.follow()  # from here on the engine notes at each site which warp made the worst request
+    # from here on the engine notes at each site which warp made the worst request
+    checking.follow()
     records = run()
     sites = [
         (number, site)
@@ -151,12 +157,12 @@ def _list_accesses(plan: Plan, line: int | None) -> list[dict]:
         key=lambda pair: (pair[1]["worst"]["units"], _count_excess(pair[1])),
     )
     worst = site["worst"]
-    checking.follow(
-        tuple(worst["block"]), worst["warp"]
-    )  # the next run keeps each request of this warp
+    # the next run keeps each request of this warp
+    checking.follow(tuple(worst["block"]), worst["warp"])
     record = run()[number]
     requests = _select_rows(record.requests, file_name, site["line"])
-    # The op is compared loosely: an atomic whose result is not used is "red" among the sites, "atom" in requests.
+    # The op is compared loosely: an atomic whose result is not used is "red" among the sites,
+    # "atom" in requests.
     first = next(
         i
         for i, request in enumerate(requests)
@@ -164,9 +170,8 @@ def _list_accesses(plan: Plan, line: int | None) -> list[dict]:
         and request["units"] == worst["units"]
         and (request["op"] == "ld") == (site["op"] == "ld")
     )
-    names = {
-        address: name for name, address in plan.buffers.items()
-    }  # x, k, y: arrays that the engine has no name of
+    # x, k, y: arrays that the engine has no name of
+    names = {address: name for name, address in plan.buffers.items()}
     where = {
         "kernel": record.kernel,
         "line": site["line"],

@@ -1,6 +1,7 @@
 """Variants that run in a process of their own, to be counted, sanitized or traced.
 
-This module, as ``python -m labkit.evidence.child``, is the program that runs them; a tracer is one, too.
+This module, as ``python -m labkit.evidence.child``, is the program that runs them; a tracer is one,
+too.
 """
 
 from __future__ import annotations
@@ -34,13 +35,13 @@ def watch_variants(
 ) -> tuple[Any, list[dict]]:
     """Run variants in a child process that is watched; return what `watch` returns, and the dicts of `read_runs`.
 
-    `watch` is `hostcuda.profile.watch`, or that of `hostcuda.sanitize`: it runs a command under such a tool, with
-    `engine`, `timeout` [s] and the options. The other parameters, and the errors, are those of `prepare_command`.
+    `watch` is `hostcuda.profile.watch`, or that of `hostcuda.sanitize`: it runs a command under
+    such a tool, with `engine`, `timeout` [s] and the options. The other parameters, and the errors,
+    are those of `prepare_command`.
     """
     with temporary.folder() as folder:
-        command = prepare_command(
-            folder, variants, layer, batch
-        )  # the child writes what `read_runs` reads
+        # the child writes what `read_runs` reads
+        command = prepare_command(folder, variants, layer, batch)
         return watch(command, engine=engine, timeout=timeout, capture=True, **options), read_runs(
             folder
         )
@@ -59,9 +60,10 @@ def trace(
 ) -> list[dict]:
     """Run a variant on one image in a child process, on the CPU engine; return the rows that the child has written.
 
-    The child runs `module`, which calls `trace_plans`, under the tool `check` of the engine's check mode; `arguments`
-    go to the function that lists the rows. Raises LabError if the kernel failed, EngineError with the `purpose`
-    ("following a thread") and the last output if the process did, CompileError if the variant does not compile.
+    The child runs `module`, which calls `trace_plans`, under the tool `check` of the engine's check
+    mode; `arguments` go to the function that lists the rows. Raises LabError if the kernel failed,
+    EngineError with the `purpose` ("following a thread") and the last output if the process did,
+    CompileError if the variant does not compile.
     """
     with temporary.folder() as folder:
         command = prepare_command(folder, variant, layer, 1, module, **arguments)
@@ -86,8 +88,9 @@ def prepare_command(
 ) -> list[str]:
     """Write the file job to `folder`; return the command, a list of words, that does the job in a child process.
 
-    It runs each variant once on random images. Another `module` does something else with the plans and the `arguments`
-    that `load_plans` yields. Raises LabError if the layer is none, no variant's, or the batch no positive integer.
+    It runs each variant once on random images. Another `module` does something else with the plans
+    and the `arguments` that `load_plans` yields. Raises LabError if the layer is none, no
+    variant's, or the batch no positive integer.
     """
     chosen = as_variants(variants)
     if not isinstance(layer, Layer):
@@ -100,7 +103,10 @@ def prepare_command(
 
 
 def read_runs(folder: Path) -> list[dict]:
-    """Return a dict per variant that the child ran: label, rung, launches (how many). CompileError if one could not."""
+    """Return a dict per variant that the child ran: label, rung, launches (how many).
+
+    CompileError if one could not.
+    """
     if (
         folder / "refused"
     ).is_file():  # `load_plans` writes both files: a list of CompileError's arguments, and dicts
@@ -111,7 +117,8 @@ def read_runs(folder: Path) -> list[dict]:
 def load_plans(folder: Path) -> Iterator[tuple[Plan, dict]]:
     """Yield, in the child, each variant's plan with random images loaded, and the `arguments` of `prepare_command`.
 
-    Write a line per variant to the file ran in `folder`; if one does not compile, the error to refused, and end.
+    Write a line per variant to the file ran in `folder`; if one does not compile, the error to
+    refused, and end.
     """
     hostcuda.ensure_context()
     variants, layer, batch, arguments = pickle.loads((folder / "job").read_bytes())
@@ -134,9 +141,8 @@ def load_plans(folder: Path) -> Iterator[tuple[Plan, dict]]:
                     "rung": variant.rung.number,
                     "launches": len(plan.launches),
                 }
-                log.write(
-                    json.dumps(record) + "\n"
-                )  # before it runs, so that a fault is attributed to this variant
+                # before it runs, so that a fault is attributed to this variant
+                log.write(json.dumps(record) + "\n")
                 yield plan, arguments
 
 

@@ -28,8 +28,8 @@ _COUNTED_IMAGES = (
 class VariantProfile(hostcuda.profile.Profile):
     """The counters of variants on one layer.
 
-    `value` and `ratio` take a variant's label, or a rung's number, ``value("global_sectors", 3)``: among several
-    variants of the rung it means the one with default options.
+    `value` and `ratio` take a variant's label, or a rung's number, ``value("global_sectors", 3)``:
+    among several variants of the rung it means the one with default options.
 
     Attributes
     ----------
@@ -80,32 +80,35 @@ def profile(
 ) -> VariantProfile:
     """Count the memory accesses of variants on one layer, in a process of their own.
 
-    Registers, spills and occupancy follow from the compiler alone: see `labkit.evidence.resources.resources`.
+    Registers, spills and occupancy follow from the compiler alone: see
+    `labkit.evidence.resources.resources`.
 
     Parameters
     ----------
     variants : Variant, rung number, or iterable of these
     layer : Layer
     batch : int
-        Images. Requests and sectors are proportional to it, so one image is enough to compare kernels.
+        Images. Requests and sectors are proportional to it, so one image is enough to compare
+        kernels.
     engine : {"cpu", "gpu"}, optional
         By default the engine in use; "cpu" counts on the CPU engine even if there is a GPU.
     timeout : float, optional
         Seconds.
     estimate : str, optional
-        A part of a card's name, such as "H200": estimate the op time of `BATCH` images there, see `labkit.estimate`.
-        Only the CPU engine's counts can be used for it.
+        A part of a card's name, such as "H200": estimate the op time of `BATCH` images there, see
+        `labkit.estimate`. Only the CPU engine's counts can be used for it.
 
     Raises
     ------
     EngineError
-        If a variant does not support the layer, the batch is not a positive integer, or the process failed; the message
-        has its last output.
+        If a variant does not support the layer, the batch is not a positive integer, or the process
+        failed; the message has its last output.
     CompileError
         If a variant does not compile.
     """
     on = card(estimate) if estimate else None  # an unknown card is refused before minutes of work
-    # `result.table` has a row per launch, `runs` a dict per variant with the number of its launches, in the same order.
+    # `result.table` has a row per launch, `runs` a dict per variant with the number of its
+    # launches, in the same order.
     result, runs = child.watch_variants(
         watch,
         variants,
@@ -117,9 +120,8 @@ def profile(
         estimate=on is not None,
     )
     result.ended.require("profiling")
-    owners = [
-        run for run in runs for _ in range(run["launches"])
-    ]  # of each launch, the run of its variant
+    # of each launch, the run of its variant
+    owners = [run for run in runs for _ in range(run["launches"])]
     if len(owners) != len(result.table):
         raise LabError(
             f"{len(owners)} launches were made, but {len(result.table)} counted: they cannot be matched. "
@@ -127,9 +129,8 @@ def profile(
         )
     estimates = {}
     if on:
-        kind, works = (
-            result.works
-        )  # the kind of estimate, "fine" or "coarse", and the work of each launch
+        # the kind of estimate, "fine" or "coarse", and the work of each launch
+        kind, works = result.works
         for variant in as_variants(variants):
             own = [
                 work
@@ -164,15 +165,17 @@ def estimate(variant: Variant | int, layer: Layer | None = None, device: str = "
     Returns
     -------
     Estimate
-        As text, the interval of the time, or why there is none, and the busiest unit; `labkit.draw.units` draws how
-        busy the units are. It is computed from counts, not measured: compare kernels with it, and measure on the GPU.
+        As text, the interval of the time, or why there is none, and the busiest unit;
+        `labkit.draw.units` draws how busy the units are. It is computed from counts, not measured:
+        compare kernels with it, and measure on the GPU.
 
     Raises
     ------
     LabError
         The variant does not support the layer, or the CPU engine cannot run it.
     EngineError
-        No times of this card were recorded, or the process that counts failed; the message has its last output.
+        No times of this card were recorded, or the process that counts failed; the message has its
+        last output.
     CompileError
         The variant does not compile.
     """

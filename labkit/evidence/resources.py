@@ -30,9 +30,9 @@ def resources(
     Returns
     -------
     DataFrame
-        A row per kernel: variant, kernel, registers (per thread), stack_bytes (per thread: arrays that do not fit into
-        registers), spill_store_bytes, spill_load_bytes, shared_bytes (per block, static and dynamic), occupancy (share
-        of a multiprocessor's warps), source.
+        A row per kernel: variant, kernel, registers (per thread), stack_bytes (per thread: arrays
+        that do not fit into registers), spill_store_bytes, spill_load_bytes, shared_bytes (per
+        block, static and dynamic), occupancy (share of a multiprocessor's warps), source.
 
     Raises
     ------
@@ -46,11 +46,11 @@ def resources(
     rows = []
     for variant in as_variants(variants):
         target = choose_arch(variant, arch)
-        used = nvcc.read_ptxas(
-            nvcc.compile(*prepare(variant, layer), target, "-Xptxas", "-v")
-        )  # kernel -> its figures
+        # kernel -> its figures
+        used = nvcc.read_ptxas(nvcc.compile(*prepare(variant, layer), target, "-Xptxas", "-v"))
         for launch in variant.launches(layer):
-            # ptxas counts static shared memory only; `launch.shared` of other variants is static, and counted.
+            # ptxas counts static shared memory only; `launch.shared` of other variants is static,
+            # and counted.
             facts, dynamic = used[launch.kernel], launch.shared if variant.dynamic_shared else 0
             rows.append(
                 {

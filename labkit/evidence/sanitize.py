@@ -58,8 +58,8 @@ def sanitize(
     Raises
     ------
     EngineError
-        If a variant does not support the layer, the batch is not a positive integer, or the process failed without a
-        finding.
+        If a variant does not support the layer, the batch is not a positive integer, or the process
+        failed without a finding.
     CompileError
         If a variant does not compile.
     """
@@ -68,9 +68,8 @@ def sanitize(
     )
     if findings.launches is None:  # compute-sanitizer, on a GPU, does not count them
         findings.launches = sum(run["launches"] for run in runs)
-    if (
-        findings.table.empty or findings.ended.interrupted
-    ):  # a finding explains why the process failed
+    # a finding explains why the process failed
+    if findings.table.empty or findings.ended.interrupted:
         findings.ended.require("sanitizing", findings.note)
     sources = {variant.file_name: variant.source for variant in as_variants(variants)}
     return VariantFindings(**vars(findings), sources=sources)

@@ -40,10 +40,11 @@ def follow_thread(
     Returns
     -------
     list of dict
-        A row per line that the thread ran, in order: ``line`` of the variant's own file, ``function``, ``call`` (its
-        number), ``values`` (name -> value after the line), ``changed`` (those that the line changed), and
-        ``accesses``, dicts of ``op``, ``space``, ``name`` (x, k, y, u, a, or the variable's), ``index`` (in each
-        dimension), ``value``. A value is a number, a list of first elements, a dict, a pointer's text, None if not set.
+        A row per line that the thread ran, in order: ``line`` of the variant's own file,
+        ``function``, ``call`` (its number), ``values`` (name -> value after the line), ``changed``
+        (those that the line changed), and ``accesses``, dicts of ``op``, ``space``, ``name`` (x, k,
+        y, u, a, or the variable's), ``index`` (in each dimension), ``value``. A value is a number,
+        a list of first elements, a dict, a pointer's text, None if not set.
 
     Raises
     ------
@@ -67,9 +68,8 @@ def follow_thread(
         "thread": _require_index("thread", thread, launches[number].block),
         "block": _require_index("block", block, launches[number].grid),
     }
-    return child.trace(
-        variant, layer, __name__, "step", "following a thread", **where
-    )  # of `_follow_thread`
+    # of `_follow_thread`
+    return child.trace(variant, layer, __name__, "step", "following a thread", **where)
 
 
 def _require_index(name: str, index: Sequence[int], sizes: Sequence[int]) -> tuple[int, ...]:
@@ -95,7 +95,8 @@ def _follow_thread(
         "k": layer.k_shape,
         "y": layer.y_shape(1),
     }  # of the buffers whose shape is known
-    # `plan.buffers`: "x", "k", "y" and, of some rungs, "u" or "a", to their addresses; 0 without one.
+    # `plan.buffers`: "x", "k", "y" and, of some rungs, "u" or "a", to their addresses; 0 without
+    # one.
     buffers = {
         address: (name, shapes.get(name, ())) for name, address in plan.buffers.items() if address
     }
@@ -134,9 +135,8 @@ def _to_json(value: object, buffers: Mapping[int, tuple]) -> object:
         return {name: _to_json(member, buffers) for name, member in value.items()}
     if not isinstance(value, stepping.Pointer):
         return value
-    base = max(
-        (address for address in buffers if address <= value.address), default=None
-    )  # the last one before it
+    # the last one before it
+    base = max((address for address in buffers if address <= value.address), default=None)
     if base is None or value.target is None:
         return f"{value.address:#x}"
     name, shape = buffers[base]

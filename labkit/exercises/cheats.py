@@ -14,7 +14,8 @@ from labkit.exercises.subjects import Kernels, Output
 
 CHEATS = ("stored answers", "no load", "all by one thread", "atomics for loads")
 STORED, GRADED = "seed of stored results", "seed of the grading"
-# A kernel's head; groups: name, parameters. `code_only` blanks strings, so extern "C" is extern " " here.
+# A kernel's head; groups: name, parameters. `code_only` blanks strings, so extern "C" is extern " "
+# here.
 _KERNEL = re.compile(r"""(?:extern\s*"\s*"\s*)?__global__\s+void\s+(\w+)\s*\(([^()]*)\)\s*\{""")
 # What threads of a block or a warp use to work together.
 _WORK_TOGETHER = re.compile(
@@ -77,14 +78,15 @@ def _parameter_names(parameters: str) -> list[str]:
 def _store_answers(exercise: Exercise, honest: str) -> Iterator[tuple[str, str]]:
     """Yield (name, source) of kernels that hold the counted shape's results in a table, or as stores without a load.
 
-    On other shapes they run the `honest` kernel. The results are of another seed than the grading's: they are right
-    only if the inputs do not depend on the seed.
+    On other shapes they run the `honest` kernel. The results are of another seed than the
+    grading's: they are right only if the inputs do not depend on the seed.
     """
     subject, head = exercise.with_seed(STORED).subject, _find_head(honest)
     launches = subject.make_launches(next(case for case in subject.cases if case.counted))
     if len(launches) > 1 or not head:
         return
-    # The parameters' names in the source; a name that occurs twice, such as "0", leaves fewer than there are arguments.
+    # The parameters' names in the source; a name that occurs twice, such as "0", leaves fewer than
+    # there are arguments.
     arguments = dict(zip(names := _parameter_names(head[2]), launches[0].arguments, strict=False))
     outputs = {
         name: argument.expected.ravel()
@@ -105,7 +107,8 @@ def _store_answers(exercise: Exercise, honest: str) -> Iterator[tuple[str, str]]
         ),
     ]
     tables, copies, stores = _write_results(outputs)
-    honest_call = f"if (!({' && '.join(tests)})) {{ honest({', '.join(names)}); return; }}\n"  # on other shapes
+    # on other shapes
+    honest_call = f"if (!({' && '.join(tests)})) {{ honest({', '.join(names)}); return; }}\n"
     begin = f"{_wrap_in_function(honest, head)}{honest_call}"
     for cheat, source in (
         ("stored answers", "".join([*tables, begin, *copies, "}\n"])),
@@ -118,8 +121,9 @@ def _store_answers(exercise: Exercise, honest: str) -> Iterator[tuple[str, str]]
 def _write_results(outputs: dict[str, np.ndarray]) -> tuple[list[str], list[str], list[str]]:
     """Return C++ code that writes these values to the kernel's parameters of the same names, in three lists.
 
-    Tables, "__device__ const float of_y[] = {1.0f, ...};"; loops to copy them, "for (...) ((float *)y)[i] = of_y[i];";
-    and, in place of both, stores: "float *to_y = (float *)y;", "to_y[0] = 1.0f;", ...
+    Tables, "__device__ const float of_y[] = {1.0f, ...};"; loops to copy them, "for (...) ((float
+    *)y)[i] = of_y[i];"; and, in place of both, stores: "float *to_y = (float *)y;", "to_y[0] =
+    1.0f;", ...
     """
     tables, copies, stores = [], [], []
     for name, values in outputs.items():
@@ -139,11 +143,13 @@ def _write_results(outputs: dict[str, np.ndarray]) -> tuple[list[str], list[str]
 def _use_one_thread(source: str) -> str:
     """Return the source of the kernel with one thread that does the work of all; "" if its threads work together.
 
-    In `honest` threadIdx and blockIdx are macros for parameters, with which the kernel calls it once per thread.
+    In `honest` threadIdx and blockIdx are macros for parameters, with which the kernel calls it
+    once per thread.
     """
     if not (head := _find_head(source)) or _WORK_TOGETHER.search(code_only(source)):
         return ""
-    # Loops over bz, by, bx, tz, ty and tx: the indices of the block and the thread whose work is done.
+    # Loops over bz, by, bx, tz, ty and tx: the indices of the block and the thread whose work is
+    # done.
     loops = "".join(
         f"for (unsigned {word}{axis} = 0; {word}{axis} < {size}.{axis}; ++{word}{axis})\n"
         for word, size in (("b", "gridDim"), ("t", "blockDim"))

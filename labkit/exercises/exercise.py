@@ -6,8 +6,9 @@
         a_no_conflicts.cu    the question, the starting code (between #ifdef SKELETON and #else) and the solution
         wrong.toml           wrong answers, each with a part of the sentence that it gets: `labkit.exercises.trial`
 
-The lab's own exercises are in `series/`, in a folder per page: `04_tiling/a_no_conflicts` is exercise 04a. Any other
-folder is an exercise, too, and is named by its path. ``labkit exercise new FOLDER`` writes one to begin with.
+The lab's own exercises are in `series/`, in a folder per page: `04_tiling/a_no_conflicts` is
+exercise 04a. Any other folder is an exercise, too, and is named by its path. ``labkit exercise new
+FOLDER`` writes one to begin with.
 """
 
 from __future__ import annotations
@@ -42,7 +43,8 @@ RUN_S = 20.0  # of processor time for the launches of a case, which take less th
 SOURCE_LINES, SOURCE_CHARACTERS = 1000, 1 << 16  # the rungs have up to 200 lines
 FILE_BYTES = 128 << 20  # of the largest file that the compiler or a kernel writes
 
-SOURCE = "source"  # in place of a case's name, for counts of the attempt's text: see `labkit.exercises.text`
+# in place of a case's name, for counts of the attempt's text: see `labkit.exercises.text`
+SOURCE = "source"
 
 
 class Case(NamedTuple):
@@ -53,8 +55,8 @@ class Case(NamedTuple):
     name : str
         The name in messages: "layer 2".
     what : object
-        What the subject needs to make the inputs: for a convolution, a layer and a batch; for `Kernels`, a tuple of
-        arguments.
+        What the subject needs to make the inputs: for a convolution, a layer and a batch; for
+        `Kernels`, a tuple of arguments.
     counted : bool
         Whether goals are counted on it; the other cases are hidden shapes, which are only checked.
     """
@@ -83,8 +85,8 @@ class Goal:
     what : str
         Its name and where it is counted: "wavefronts per shared load, layer 1".
     number : callable
-        Computes the number from the counts of all cases: by the case's name, by "layer 1, gemm" for one kernel of a
-        case, and by `SOURCE` for the attempt's text.
+        Computes the number from the counts of all cases: by the case's name, by "layer 1, gemm" for
+        one kernel of a case, and by `SOURCE` for the attempt's text.
     at_most, at_least, exactly : float, optional
         One of them: the wanted number.
     words : str
@@ -94,7 +96,8 @@ class Goal:
     predicted : str
         The name under which the page lets the reader predict this number.
     least : str
-        In words, the least work that it takes. An attempt that does less reaches infinity, which never meets the goal.
+        In words, the least work that it takes. An attempt that does less reaches infinity, which
+        never meets the goal.
     """
 
     what: str
@@ -143,16 +146,19 @@ def counted(
     name : str
         The counter's friendly name, see `hostcuda.metrics`.
     on : str
-        The case on which it is counted, by its name; with the name of a kernel, only in that kernel: "layer 1, gemm".
+        The case on which it is counted, by its name; with the name of a kernel, only in that
+        kernel: "layer 1, gemm".
     per : str or float
         Another counter, or a number, by which it is divided.
     what : str, optional
         The goal's name; by default the counter's name without underscores.
     least : mapping of str to float, optional
-        Counters of the same case, with the least value that each has if the work is done. A goal that is met by doing
-        nothing, such as no conflicts, needs them. By default only the divisor must not be zero.
+        Counters of the same case, with the least value that each has if the work is done. A goal
+        that is met by doing nothing, such as no conflicts, needs them. By default only the divisor
+        must not be zero.
     **wanted
-        One of `at_most`, `at_least`, `exactly`; and `words`, `weight` and `predicted`, as `Goal` takes them.
+        One of `at_most`, `at_least`, `exactly`; and `words`, `weight` and `predicted`, as `Goal`
+        takes them.
     """
     least = least or ({per: 1} if isinstance(per, str) else {})
 
@@ -193,10 +199,11 @@ class Attempt:
     counts : mapping of str to counts
         The counts of each counted case; empty if it did not come that far.
     findings : tuple of str
-        The kinds of the sanitizer's findings. After a divergent barrier the others are left out: they may only follow
-        from it.
+        The kinds of the sanitizer's findings. After a divergent barrier the others are left out:
+        they may only follow from it.
     wrong : str
-        The text of the grade's first line that is not met, such as "right" and the wrong elements; or "".
+        The text of the grade's first line that is not met, such as "right" and the wrong elements;
+        or "".
     """
 
     source: str
@@ -215,9 +222,8 @@ class Attempt:
     @property
     def runs_wrong(self) -> bool:
         """Whether it runs, and the sanitizer has findings or the results are wrong."""
-        return bool(self.findings) or self.wrong.startswith(
-            "right"
-        )  # "right" begins the line about results
+        # "right" begins the line about results
+        return bool(self.findings) or self.wrong.startswith("right")
 
 
 @dataclass(frozen=True)
@@ -241,14 +247,15 @@ class Exercise:
     lines : int or None
         The most lines that may differ from the starting code.
     hints : tuple of str
-        From the vaguest to the plainest: each attempt that misses the goal, or is wrong again, unlocks the next one.
-        By default the paragraphs of ``hints.md`` in the folder.
+        From the vaguest to the plainest: each attempt that misses the goal, or is wrong again,
+        unlocks the next one. By default the paragraphs of ``hints.md`` in the folder.
     mistakes : tuple of Mistake
         The first one that fits gives its sentence in place of a hint.
     points : float
         The points that it counts for in a class.
     partial : float
-        The share of the points for a kernel that is clean and right and misses the goal, from 0 to 1.
+        The share of the points for a kernel that is clean and right and misses the goal, from 0 to
+        1.
     folder : Path
         The folder that it was loaded from: `load` fills it in.
     seed : str
@@ -309,7 +316,8 @@ class Exercise:
     def attempt(self, answer: object) -> str:
         """Return the source text of an answer: text, the Path of a .cu file, or the variant or module of a cell.
 
-        LabError if it is none of these, is too long, has other kernels than the starting code, or if there is no start.
+        LabError if it is none of these, is too long, has other kernels than the starting code, or
+        if there is no start.
         """
         if not self.start:
             raise LabError(
@@ -317,9 +325,8 @@ class Exercise:
                 "SKELETON and #else"
             )
         if isinstance(answer, str):
-            _require_short(
-                answer
-            )  # first, because `source` looks whether a text is the path of a file
+            # first, because `source` looks whether a text is the path of a file
+            _require_short(answer)
         text = _require_short(self.subject.source(answer))
         start, kernels = (kernel_names(code_only(source)) for source in (self.start, text))
         if set(kernels) != set(start):
@@ -360,9 +367,8 @@ def _compose_number(folder: Path) -> str:
 @functools.cache
 def _series() -> dict[str, Path]:
     """Map the numbers of the lab's own exercises, such as "04a", to their folders, in the order of the pages."""
-    files = SERIES.glob(
-        "*_*/[a-z]_*/exercise.py"
-    )  # git leaves a folder with a __pycache__ of an exercise that is gone
+    # git leaves a folder with a __pycache__ of an exercise that is gone
+    files = SERIES.glob("*_*/[a-z]_*/exercise.py")
     return {_compose_number(path.parent): path.parent for path in sorted(files)}
 
 
@@ -374,16 +380,18 @@ def add(folder: Path | str) -> Exercise:
 
 
 def load(folder: Path) -> Exercise:
-    """Execute a folder's ``exercise.py``; return its EXERCISE. LabError if there is none, or executing it fails."""
+    """Execute a folder's ``exercise.py``; return its EXERCISE.
+
+    LabError if there is none, or executing it fails.
+    """
     path = folder.expanduser().resolve() / "exercise.py"
     if not path.is_file():
         raise LabError(
             f"{folder} is no exercise: it has no exercise.py. `labkit exercise new {folder}` writes one"
         )
     spec = importlib.util.spec_from_file_location(f"exercise of {path.parent}", path)
-    module = sys.modules[spec.name] = importlib.util.module_from_spec(
-        spec
-    )  # dataclasses look their module up there
+    # dataclasses look their module up there
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
     except EngineError:  # its message says already what to do
@@ -420,8 +428,9 @@ def exercises() -> dict[str, Exercise]:
 def _find_folder(name: str) -> Path | None:
     """Return the folder of the exercise that is called so, or None.
 
-    A number, "04a", "4a" or "p3b", finds one of the series. Otherwise the last part of a name or path, without regard
-    to case, finds an added exercise: another person may keep its folder at another place.
+    A number, "04a", "4a" or "p3b", finds one of the series. Otherwise the last part of a name or
+    path, without regard to case, finds an added exercise: another person may keep its folder at
+    another place.
     """
     parts = re.fullmatch(r"(\d\d?|P\d)([a-z])", name.strip(), re.IGNORECASE)
     if folder := _series().get(f"{parts[1].upper():0>2}{parts[2].lower()}" if parts else ""):
@@ -435,11 +444,12 @@ def _find_folder(name: str) -> Path | None:
 def by_name(name: str) -> Exercise:
     """Return the lab's exercise with this number, or the added one whose folder's name ends this name or path.
 
-    It opens no folder that the name chooses, so the name may come from a stranger. Raises LabError if there is no such
-    exercise; the message lists the exercises that exist.
+    It opens no folder that the name chooses, so the name may come from a stranger. Raises LabError
+    if there is no such exercise; the message lists the exercises that exist.
     """
     if folder := _find_folder(name):
-        # One of the series is loaded once per process, an added one each time: its author may be changing it.
+        # One of the series is loaded once per process, an added one each time: its author may be
+        # changing it.
         return _load_of_series(folder) if folder in _series().values() else load(folder)
     raise LabError(
         f"there is no exercise {name[:60]!r}; there are {', '.join((*_series(), *_added))}"
@@ -449,15 +459,16 @@ def by_name(name: str) -> Exercise:
 def exercise(which: str | Path) -> Exercise:
     """Return the exercise with this number, "04a", or the one in this folder, whose ``exercise.py`` is executed.
 
-    For names that students write, use `by_name`. LabError if there is no such exercise (the message lists those that
-    exist), or if the folder's fails.
+    For names that students write, use `by_name`. LabError if there is no such exercise (the message
+    lists those that exist), or if the folder's fails.
     """
     name = str(which).strip()
     is_path = bool(name) and (
         isinstance(which, Path) or "/" in name or os.sep in name or Path(name).is_dir()
     )
     named = _find_folder(name)
-    # A number of the series wins over a folder of that name; an existing folder over an added exercise.
+    # A number of the series wins over a folder of that name; an existing folder over an added
+    # exercise.
     if (
         is_path
         and named not in _series().values()
@@ -473,7 +484,8 @@ def exercise(which: str | Path) -> Exercise:
 def _hash_for_shapes(seed: str) -> str:
     """Return a hash (64 hex digits) of the seed, from which shapes are drawn; "" without a seed.
 
-    The child process gets this hash and not the seed, so that the attempt cannot compute its inputs.
+    The child process gets this hash and not the seed, so that the attempt cannot compute its
+    inputs.
     """
     return hashlib.sha256(f"{seed}\nshapes".encode()).hexdigest() if seed else ""
 
@@ -481,7 +493,8 @@ def _hash_for_shapes(seed: str) -> str:
 def hand_over(exercise: Exercise, source: str, folder: Path) -> None:
     """Write an exercise, an attempt's source and the cases' inputs into a folder, for `receive` in a child process.
 
-    The solution, wrong answers, the seed and the expected results are left out: the attempt runs in that process.
+    The solution, wrong answers, the seed and the expected results are left out: the attempt runs in
+    that process.
     """
     (folder / "exercise").mkdir()
     for path in exercise.folder.iterdir():

@@ -1,7 +1,7 @@
 """Grade attempts: say what is right, what is wrong and where, goal by goal.
 
-An attempt runs in a child process (`labkit.exercises.grader`), in the CPU engine's check mode. Its arrays, findings and
-counts are judged here.
+An attempt runs in a child process (`labkit.exercises.grader`), in the CPU engine's check mode. Its
+arrays, findings and counts are judged here.
 """
 
 import contextlib
@@ -52,24 +52,25 @@ def grade(
 ) -> Grade:
     """Grade an attempt at an exercise, print the answer, and note it in the reader's progress.
 
-    The sanitizer's tools look first. Then the results are compared on shapes that the page does not name: integers have
-    to be exact, real numbers within their rounding. Then the goals are counted. The CPU engine does all of this, on
-    every machine alike. Where there is a GPU, the kernel is checked there, too.
+    The sanitizer's tools look first. Then the results are compared on shapes that the page does not
+    name: integers have to be exact, real numbers within their rounding. Then the goals are counted.
+    The CPU engine does all of this, on every machine alike. Where there is a GPU, the kernel is
+    checked there, too.
 
     Parameters
     ----------
     which : str or Path
         The number of the exercise on its page, "04a"; or the folder of an added exercise.
     *attempt
-        A variant or a module of a kernel cell, the path of a .cu file, or its text. The numbers, for an exercise that
-        is answered by numbers.
+        A variant or a module of a kernel cell, the path of a .cu file, or its text. The numbers,
+        for an exercise that is answered by numbers.
     quiet : bool
         Print nothing.
     record : bool
         Note it in the progress, and give the hint that is due; if False, give the first hint.
     seed : str
-        The seed of the inputs and of a hidden shape, by default from the attempt's text: the same text gets the same
-        answer, and no text can hold the results of inputs that follow from it.
+        The seed of the inputs and of a hidden shape, by default from the attempt's text: the same
+        text gets the same answer, and no text can hold the results of inputs that follow from it.
 
     Returns
     -------
@@ -107,21 +108,18 @@ def grade(
 def _require_prediction(result: Grade) -> Grade:
     """Return a passed grade with ✗ at the first goal whose number the reader should have predicted, and has not.
 
-    `lab.predict(requests=8)` notes predictions, {"requests": 8}, in `progress.predicted`; a goal has the name in
-    `goal.predicted`, or "". A grade that is not passed stays as it is.
+    `lab.predict(requests=8)` notes predictions, {"requests": 8}, in `progress.predicted`; a goal
+    has the name in `goal.predicted`, or "". A grade that is not passed stays as it is.
     """
     goals = [*zip(result.exercise.goals, result.reached, strict=True)]
-    for place, (goal, got) in enumerate(
-        goals, len(result.lines) - len(goals)
-    ):  # the last lines are the goals'
-        predicted = progress.predicted.get(
-            goal.predicted, got
-        )  # `got` if there is none: nothing is asked
+    # the last lines are the goals'
+    for place, (goal, got) in enumerate(goals, len(result.lines) - len(goals)):
+        # `got` if there is none: nothing is asked
+        predicted = progress.predicted.get(goal.predicted, got)
         if not result.passed or predicted == got:
             continue
-        not_shown = (
-            predicted is ...
-        )  # the page's cell has `name=...` until the reader writes a number there
+        # the page's cell has `name=...` until the reader writes a number there
+        not_shown = predicted is ...
         state = (
             "not shown yet" if not_shown else f"{format_number(got)}, and you predicted {predicted}"
         )
@@ -131,7 +129,8 @@ def _require_prediction(result: Grade) -> Grade:
             result,
             lines=(*result.lines[:place], line, *result.lines[place + 1 :]),
             mistake=(
-                f"The kernel is right. Now {remedy}, write your number into lab.predict({goal.predicted}=...), run that "
+                f"The kernel is right. Now {remedy}, write your number into "
+                f"lab.predict({goal.predicted}=...), run that "
                 "cell, and grade again."
             ),
         )
@@ -140,10 +139,11 @@ def _require_prediction(result: Grade) -> Grade:
 
 def _describe_estimates(exercise: Exercise, source: str) -> str:
     """Return a sentence that compares the estimated times of an attempt and the starting code; "" without estimates."""
+    # of other layers no times were recorded, so there is nothing to compare with
     known_layers = (
         *LENET86,
         *LENET72,
-    )  # of other layers no times were recorded, so there is nothing to compare with
+    )
     layer = next(
         (layer for layer in reversed(exercise.subject.layers.values()) if layer in known_layers),
         None,
@@ -157,8 +157,9 @@ def _describe_estimates(exercise: Exercise, source: str) -> str:
         )
     except EngineError:
         return ""
-    # A sentence, "1.9 to 2.3 ms; before 3.1 to 3.6 ms. Busiest: ...". If no time can be estimated, `why_not` says why,
-    # `time` repeats it, and the sentence goes on with the busiest unit: then only that part is shown.
+    # A sentence, "1.9 to 2.3 ms; before 3.1 to 3.6 ms. Busiest: ...". If no time can be estimated,
+    # `why_not` says why, `time` repeats it, and the sentence goes on with the busiest unit: then
+    # only that part is shown.
     change = mine.against(start)
     return (
         f"By its counts on {layer.name}, {change.removeprefix(f'{mine.time}; ')}.\n"
@@ -172,9 +173,8 @@ def _write_advice(result: Grade, source: str, record: bool) -> str:
     exercise = result.exercise
     if result.untouched:
         return ""
-    hints = (
-        0 if result.thread_advice else 1
-    )  # the number of the hint that is due; without a record, the first
+    # the number of the hint that is due; without a record, the first
+    hints = 0 if result.thread_advice else 1
     solved = exercise.solution or (
         isinstance(exercise.subject, Numbers) and exercise.subject.solution()
     )
@@ -187,15 +187,15 @@ def _write_advice(result: Grade, source: str, record: bool) -> str:
         digest = hashlib.sha256(source.encode()).hexdigest()[:16]
         try:
             key = exercise.number if exercise.of_series else str(exercise.folder)
-            # An attempt uses up no hint if its grade says what to do, as in the sentence for a typical mistake.
+            # An attempt uses up no hint if its grade says what to do, as in the sentence for a
+            # typical mistake.
             hints = progress.note(
                 key, digest, result.passed, result.wants_hint, first=not result.thread_advice
             )
         except EngineError as error:
             return f"Not noted in your progress: {error}"
-    solution_call = (
-        f'lab.solution("{exercise.key}")' if solved else ""
-    )  # the students' edition has none
+    # the students' edition has none
+    solution_call = f'lab.solution("{exercise.key}")' if solved else ""
     return write_advice(
         result, hints, solution_call, describe_times(exercise) if result.passed else ""
     )
@@ -214,7 +214,8 @@ def describe_times(exercise: Exercise) -> str:
         return ""
     if device().engine == "gpu":
         return "Now measure yours with lab.bench, beside the rung."
-    # Of the series only a kernel in place of a rung's has `layers`: `page` is that rung, `base` the one before it.
+    # Of the series only a kernel in place of a rung's has `layers`: `page` is that rung, `base` the
+    # one before it.
     page, layer, records = variant(subject.name, **subject.options), layers[-1], recorded(_RECORDED)
     base = variant(page.rung.base) if page.rung.base else page  # 03a begins with rung 02
     start = next(
@@ -222,10 +223,11 @@ def describe_times(exercise: Exercise) -> str:
         page,
     )
     try:
+        # a step of the rung, or of its own
         kernels = (
             *variants(subject.name),
             solution(subject.name, subject.letter),
-        )  # a step of the rung, or of its own
+        )
         solved_kernel = next(
             code for code in kernels if code_lines(code.source) == code_lines(exercise.solution)
         )
@@ -286,9 +288,8 @@ def collect_result(exercise: Exercise, folder: Path, child: processes.Ended) -> 
     """Return the arrays and events that a child process has left in its folder; `child` says how it ended."""
     arrays = {}
     for path in folder.glob("*.npy"):
-        with contextlib.suppress(
-            ValueError, OSError, EOFError
-        ):  # incomplete: the child was stopped while it wrote
+        # incomplete: the child was stopped while it wrote
+        with contextlib.suppress(ValueError, OSError, EOFError):
             arrays[path.stem] = np.load(path, allow_pickle=False)
     return ChildResult(child, processes.lines(folder / "events"), sort_by_case(exercise, arrays))
 

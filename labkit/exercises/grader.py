@@ -1,12 +1,14 @@
 """Run an attempt in the CPU engine's check mode: the child process of `labkit.exercises.grade`.
 
-``python -m labkit.exercises.grader FOLDER`` reads the attempt from `FOLDER/attempt.cu`, the exercise from
-`FOLDER/exercise`, and the inputs of its cases from `FOLDER/inputs`. It writes the arrays that the kernel wrote, and
-notes its steps in `FOLDER/events`, between the engine's records of the launches. It judges nothing: the parent process
-judges these files, and the expected results stay there.
+``python -m labkit.exercises.grader FOLDER`` reads the attempt from `FOLDER/attempt.cu`, the
+exercise from `FOLDER/exercise`, and the inputs of its cases from `FOLDER/inputs`. It writes the
+arrays that the kernel wrote, and notes its steps in `FOLDER/events`, between the engine's records
+of the launches. It judges nothing: the parent process judges these files, and the expected results
+stay there.
 
-With ``--untrusted`` after the folder, somebody else has written the attempt. It is checked before it is compiled and
-loaded (see `hostcuda.untrusted`), and its files are packed into one answer, with a word from standard input.
+With ``--untrusted`` after the folder, somebody else has written the attempt. It is checked before
+it is compiled and loaded (see `hostcuda.untrusted`), and its files are packed into one answer, with
+a word from standard input.
 """
 
 import base64
@@ -36,9 +38,8 @@ _MESSAGE = 1 << 16  # characters that are kept of a message of the compiler or t
 def main(folder: Path, untrusted: bool = False) -> None:
     """Run the attempt that `hand_over` has written into a folder, and write its arrays and events there."""
     exercise, source = receive(folder)
-    word = (
-        sys.stdin.read() if untrusted else ""
-    )  # a secret of the parent: no attempt can write an answer with it
+    # a secret of the parent: no attempt can write an answer with it
+    word = sys.stdin.read() if untrusted else ""
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # an attempt must not read the standard input
     finish = functools.partial(_pack, folder, word) if untrusted else lambda: None
     if not untrusted:  # a sandbox has limits of its own
@@ -52,7 +53,8 @@ def _run(
 ) -> None:
     """Run the attempt on each case until one has a finding; write arrays, and marks for `labkit.exercises.judge`.
 
-    The arrays of run 1 of case 0 go to "0-1-y.npy". `finish` is called if a case does not end, as `_watch_case` says.
+    The arrays of run 1 of case 0 go to "0-1-y.npy". `finish` is called if a case does not end, as
+    `_watch_case` says.
     """
     subject = exercise.subject
     try:
@@ -117,7 +119,8 @@ def _watch_case(name: str, finish: Callable[[], None]) -> Iterator[None]:
         start, processor_start = time.monotonic(), time.process_time()
         while not case_ended.wait(0.2):
             seconds = time.monotonic() - start
-            # Processor time counts, because a right kernel takes long on a busy machine; but it may also wait forever.
+            # Processor time counts, because a right kernel takes long on a busy machine; but it may
+            # also wait forever.
             if seconds > RUN_S and (
                 time.process_time() - processor_start > RUN_S or seconds > 5 * RUN_S
             ):

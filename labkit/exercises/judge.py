@@ -1,6 +1,7 @@
 """Judge what an attempt is worth, from what its child process left behind.
 
-The playground judges with it, too, so nothing here imports NumPy; only the subject's own comparison may.
+The playground judges with it, too, so nothing here imports NumPy; only the subject's own comparison
+may.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ TOOLS = (
 )  # the sanitizer's tools that look at an attempt
 _MARKS = {True: "✓", False: "✗", None: "–"}
 _DIVERGENT = "divergent barrier"
-# The indices in the first row of the table of wrong outputs, below its heading: "  b  m  h  w  …\n  0  2  5  7  …".
+# The indices in the first row of the table of wrong outputs, below its heading: "  b  m  h  w  …\n
+# 0  2  5  7  …".
 _FIRST_OUTPUT = re.compile(r"\n *b +m +h +w .*\n +(\d+) +(\d+) +(\d+) +(\d+) ")
 # A question that helps to find the cause, by the kind of the sanitizer's finding.
 _LOOK = {
@@ -122,9 +124,8 @@ class Grade:
             return "goal met"
         if self.untouched:
             return UNTOUCHED
-        before_goals = self.lines[
-            : len(self.lines) - len(self.exercise.goals)
-        ]  # the last lines are the goals'
+        # the last lines are the goals'
+        before_goals = self.lines[: len(self.lines) - len(self.exercise.goals)]
         wrong = any(line.ok is False and line.kind != BUDGET for line in before_goals)
         return "not right yet" if wrong else "goal missed"
 
@@ -163,11 +164,15 @@ class Grade:
 class ChildResult:
     """The results that a child process has left behind."""
 
-    ended: Ended  # its exit status; `problem` is "failed with exit status 1" or the like, as the end of a sentence
-    # Marks of `labkit.exercises.grader`, {"mark": "case", "case": "layer 1"}, and the engine's records of launches,
-    # {"kernel": "conv", "counts": {metric: number}, "findings": [{"kind": "race", "line": 12, ...}], ...}, in order.
+    # its exit status; `problem` is "failed with exit status 1" or the like, as the end of a
+    # sentence
+    ended: Ended
+    # Marks of `labkit.exercises.grader`, {"mark": "case", "case": "layer 1"}, and the engine's
+    # records of launches, {"kernel": "conv", "counts": {metric: number}, "findings": [{"kind":
+    # "race", "line": 12, ...}], ...}, in order.
     events: list[dict]
-    # For every case of the exercise and each of its runs, the arrays that the kernel wrote, by their names.
+    # For every case of the exercise and each of its runs, the arrays that the kernel wrote, by
+    # their names.
     arrays: list[list[dict[str, np.ndarray]]]
 
 
@@ -230,7 +235,8 @@ def list_goal_lines(exercise: Exercise, reached: Sequence[float]) -> Iterator[Gr
 def find_mistake(exercise: Exercise, attempt: Attempt, lines: Sequence[GradeLine]) -> str:
     """Return the sentence for the first typical mistake that the attempt makes, or "".
 
-    `lines` are those of its grade. "" also if all are met but the number of changed lines, or if the text is very long.
+    `lines` are those of its grade. "" also if all are met but the number of changed lines, or if
+    the text is very long.
     """
     if all(line.ok or line.kind == BUDGET for line in lines) or len(attempt.source) > EXPLAINED:
         return ""
@@ -258,11 +264,13 @@ def _records(result: ChildResult) -> list[dict]:
 def _answer_questions(exercise: Exercise, source: str, result: ChildResult) -> list[GradeLine]:
     """Return the grade's lines up to the first ✗: whether the attempt compiles, ends, is clean and is right."""
     text = source.splitlines()
-    # The mark has the compiler's output, "text", and "filled": whether it can fill unset variables with a pattern.
+    # The mark has the compiler's output, "text", and "filled": whether it can fill unset variables
+    # with a pattern.
     host_warnings = collect_marks(result).get("warnings", {})
     messages = parse_messages(host_warnings.get("text", ""), text)
     unset = [message for message in messages if "uninitialized" in message.text]
-    # "may be used uninitialized" is a guess: with the pattern, a wrong result shows whether the variable was read.
+    # "may be used uninitialized" is a guess: with the pattern, a wrong result shows whether the
+    # variable was read.
     is_doubtful = host_warnings.get("filled") and all(
         "may be used" in warning.text for warning in unset
     )
@@ -294,8 +302,9 @@ def _answer_questions(exercise: Exercise, source: str, result: ChildResult) -> l
 def _find_problem(source: str, result: ChildResult, unset: Sequence[Message]) -> GradeLine | None:
     """Return the grade's line for the first fault before results are compared, or None.
 
-    `unset` are the compiler's warnings about variables without a value. The child process leaves the mark "compile" if
-    the compiler refuses the text, "endless" after the time limit of a case, "failed" after an error, else "done".
+    `unset` are the compiler's warnings about variables without a value. The child process leaves
+    the mark "compile" if the compiler refuses the text, "endless" after the time limit of a case,
+    "failed" after an error, else "done".
     """
     text, notes = source.splitlines(), collect_marks(result)
     if "compile" in notes:
@@ -312,9 +321,8 @@ def _find_problem(source: str, result: ChildResult, unset: Sequence[Message]) ->
         )
         return GradeLine(False, f"every variable has a value before it is read\n{message}")
     if found := findings.of(_records(result)):
-        finding = min(
-            found, key=lambda one: one["kind"] != _DIVERGENT
-        )  # a divergent barrier first, it causes others
+        # a divergent barrier first, it causes others
+        finding = min(found, key=lambda one: one["kind"] != _DIVERGENT)
         finding["line"] = finding["line"] or 0  # None where the place in the source is not known
         return GradeLine(
             False,
@@ -329,9 +337,8 @@ def _find_problem(source: str, result: ChildResult, unset: Sequence[Message]) ->
             "allocates too much, or threads wait for each other",
         )
     if "failed" in notes:
-        failed = notes[
-            "failed"
-        ]  # "fault": a kernel or the driver failed; else the lab has refused the attempt
+        # "fault": a kernel or the driver failed; else the lab has refused the attempt
+        failed = notes["failed"]
         return GradeLine(
             False,
             f"{'runs' if failed['fault'] else 'is what the exercise asks for'}\n{failed['text']}",
@@ -388,9 +395,9 @@ def _collect_numbers(exercise: Exercise, result: ChildResult) -> dict[str, dict[
 def _sum_counters(exercise: Exercise, events: Sequence[dict]) -> dict[str, dict[str, float]]:
     """Sum the counters of each counted case, and of each of its kernels, over the launches.
 
-    Returns "layer 1" and "layer 1, gemm" -> friendly name of a counter -> sum. `events` has a mark before the launches
-    of each case. NAMES maps a friendly name to the metric in an event's "counts", SUMS to the counters that it adds up,
-    QUOTIENTS to (dividend, divisor).
+    Returns "layer 1" and "layer 1, gemm" -> friendly name of a counter -> sum. `events` has a mark
+    before the launches of each case. NAMES maps a friendly name to the metric in an event's
+    "counts", SUMS to the counters that it adds up, QUOTIENTS to (dividend, divisor).
     """
     counted = {case.name for case in exercise.subject.cases if case.counted}
     sums: dict[str, dict[str, float]] = {}
@@ -418,8 +425,8 @@ def _sum_counters(exercise: Exercise, events: Sequence[dict]) -> dict[str, dict[
 def _add_atomics(counters: dict[str, float]) -> None:
     """Count atomics as loads and stores, too, so that ``atomicAdd(p, 0)`` meets no goal for loads; change `counters`.
 
-    On global memory, an atomic is a store, and also a load if its old value is used; it always counts as a reduction.
-    On shared memory, an atomic is a load and a store.
+    On global memory, an atomic is a store, and also a load if its old value is used; it always
+    counts as a reduction. On shared memory, an atomic is a load and a store.
     """
     for figure in ("requests", "sectors"):
         with_result, without_result = counters[f"atomic_{figure}"], counters[f"reduction_{figure}"]
@@ -436,16 +443,16 @@ def _add_atomics(counters: dict[str, float]) -> None:
 def write_advice(grade: Grade, hints: int, solution_call: str, times: str) -> str:
     """Return the last paragraph of a grade: a hint, or what to do next.
 
-    `hints` is the number of the hint that is due, from 1; 0 if none is due, as for the first wrong result whose thread
-    the reader can follow. `solution_call` is the call that shows the lab's own solution, or "". `times` is a sentence
-    with recorded times, for an attempt that has reached the goal.
+    `hints` is the number of the hint that is due, from 1; 0 if none is due, as for the first wrong
+    result whose thread the reader can follow. `solution_call` is the call that shows the lab's own
+    solution, or "". `times` is a sentence with recorded times, for an attempt that has reached the
+    goal.
     """
     exercise, to_follow = grade.exercise, grade.thread_advice
     if grade.untouched:
         return ""
-    if grade.verdict == "not right yet" and not (
-        to_follow and hints
-    ):  # no hint, but what to look at
+    # no hint, but what to look at
+    if grade.verdict == "not right yet" and not (to_follow and hints):
         return to_follow or next(
             (_choose_question(line) for line in grade.lines if line.kind in _LOOK), ""
         )
@@ -472,8 +479,9 @@ def write_advice(grade: Grade, hints: int, solution_call: str, times: str) -> st
 
 def _suggest_thread(grade: Grade) -> str:
     """Return advice for wrong results: which thread or element to follow, and how; "" for any other grade."""
-    # Below "right", such a line has the message of the subject's comparison: a table of outputs b, m, h, w for a
-    # kernel in place of a rung's; "y, 3 rows of 100, is wrong: 4 of 300 elements. The first, [2, 31]: nan" for others.
+    # Below "right", such a line has the message of the subject's comparison: a table of outputs b,
+    # m, h, w for a kernel in place of a rung's; "y, 3 rows of 100, is wrong: 4 of 300 elements. The
+    # first, [2, 31]: nan" for others.
     text = next(
         (line.text for line in grade.lines if line.ok is False and line.text.startswith("right\n")),
         "",
@@ -481,7 +489,8 @@ def _suggest_thread(grade: Grade) -> str:
     if match := _FIRST_OUTPUT.search(text):
         b, m, h, w = map(int, match.groups())
         launch = grade.exercise.subject.last_launch(text)
-        # An image beyond the first, or another mapping than the starting code's: the thread is not known.
+        # An image beyond the first, or another mapping than the starting code's: the thread is not
+        # known.
         if b > 0 or grade.exercise.subject.moves or not (owner := _find_owner(launch, m, h, w)):
             return (
                 f"Which thread of which block should store y[{b}, {m}, {h}, {w}]? Follow it through the kernel: "
@@ -519,8 +528,9 @@ def _find_owner(
 ) -> tuple[tuple[int, int], tuple[int, int]] | None:
     """Return (thread, block), each as (x, y), of the output m, h, w of the first image.
 
-    The mapping is recognized by the size of the grid. None if it is neither of these two: a block is a tile of a map,
-    with the tiles side by side in blockIdx.x; or a tile of the matrix [M,Ho*Wo].
+    The mapping is recognized by the size of the grid. None if it is neither of these two: a block
+    is a tile of a map, with the tiles side by side in blockIdx.x; or a tile of the matrix
+    [M,Ho*Wo].
     """
     (x, y, _), (M, Ho, Wo), pixel = launch.block, launch.outputs, h * launch.outputs[2] + w
     blocks_across = -(-Wo // x)  # rounded up

@@ -71,13 +71,15 @@ SCAN = Kernels(
 
 
 def softmax(random: np.random.Generator, rows: int, columns: int, highest: int):
-    """Return the launch of a softmax of each row: a warp per row, four rows per block. Numbers go up to `highest`."""
+    """Return the launch of a softmax of each row: a warp per row, four rows per block.
+
+    Numbers go up to `highest`.
+    """
     x = (highest - random.exponential(3, (rows, columns))).astype(np.float32)
     powers = np.exp(x.astype(np.float64) - x.max(axis=1, keepdims=True))
     exact = powers / powers.sum(axis=1, keepdims=True)
-    y = Output(
-        "y", exact.astype(np.float32), allowed=1e-5 * exact + 1e-12
-    )  # 1e-5: about 170 roundings
+    # 1e-5: about 170 roundings
+    y = Output("y", exact.astype(np.float32), allowed=1e-5 * exact + 1e-12)
     return launch("softmax", x, y, rows, columns, grid=-(-rows // 4), block=(32, 4))
 
 
@@ -102,8 +104,8 @@ RANKS = Kernels(
 def make_ranks_goals(barriers: int, overlap: bool = False) -> tuple[Goal, ...]:
     """Return the goals of a kernel of ranks with asynchronous copies, and at most this many barriers per warp.
 
-    With `overlap` a last goal is added: the copies of all tiles but the first are under way while the block compares
-    with another tile.
+    With `overlap` a last goal is added: the copies of all tiles but the first are under way while
+    the block compares with another tile.
     """
     on = (
         "512 numbers"  # the counted case: 16 warps, each of which loads its own numbers and 4 tiles
@@ -172,7 +174,9 @@ def make_uneven_rows(with_counter: bool) -> Kernels:
 def make_row_goals(taken: int = 0) -> tuple[Goal, ...]:
     """Return the goals for the 48 rows of `make_uneven_rows`; `taken` rows are taken by atomics that count as loads."""
     on, least = "48 rows", {"unique_bytes": 4 * 4315}  # all rows have 4,315 numbers
-    return (  # 360: the lab's own solution needs about 350, since warps load the beginning and the end of each row, too
+    # 360: the lab's own solution needs about 350, since warps load the beginning and the end of
+    # each row, too
+    return (
         counted("global_load_requests", on, what="load requests", at_most=360 + taken, least=least),
         counted("reduction_requests", on, what="atomic requests", at_most=2 * 48 + taken),
     )
@@ -202,7 +206,8 @@ def products(random: np.random.Generator, count: int, K: int, rows: bool):
 def make_product_goals(on: str, loads: int, moved: int) -> tuple[Goal, ...]:
     """Return the goals of `products` on the case `on`, "5 products": load requests, and two store requests per product.
 
-    An attempt with more than `loads` load requests, or with less than `moved` bytes loaded and stored, misses them.
+    An attempt with more than `loads` load requests, or with less than `moved` bytes loaded and
+    stored, misses them.
     """
     stores = 2 * int(on.partition(" ")[0])
     return (

@@ -13,9 +13,10 @@ from labkit.base.paths import of_user
 from labkit.base.tables import table
 from labkit.exercises.exercise import exercises
 
-# What other cells of this process did, for `labkit.grade`. `lab.predict` adds predictions by name: a wrong one misses
-# the goal that names it as `Goal.predicted`. `lab.solution` adds the folder of an exercise whose solution it shows: an
-# attempt with the same code is then not noted as the reader's own.
+# What other cells of this process did, for `labkit.grade`. `lab.predict` adds predictions by name:
+# a wrong one misses the goal that names it as `Goal.predicted`. `lab.solution` adds the folder of
+# an exercise whose solution it shows: an attempt with the same code is then not noted as the
+# reader's own.
 predicted: dict[str, object] = {}
 shown: set[Path] = set()
 
@@ -28,17 +29,17 @@ def path() -> Path:
 def read() -> dict[str, dict]:
     """Return the notes on each exercise that was tried, by its number, or by its path for an exercise of one's own.
 
-    ``failed`` lists the digests of failed attempts, ``hinted`` of those that unlocked a hint; ``met`` is the date of
-    the first success, or None. LabError if the file is damaged or cannot be read.
+    ``failed`` lists the digests of failed attempts, ``hinted`` of those that unlocked a hint;
+    ``met`` is the date of the first success, or None. LabError if the file is damaged or cannot be
+    read.
     """
     try:
         file_notes = json.loads(path().read_text(encoding="utf-8"))
         return {
             number: {
                 "failed": [*map(str, notes["failed"])],
-                "hinted": [
-                    *map(str, notes.get("hinted", notes["failed"]))
-                ],  # older files have those alone
+                # older files have those alone
+                "hinted": [*map(str, notes.get("hinted", notes["failed"]))],
                 "met": notes["met"],
             }
             for number, notes in file_notes.items()
@@ -54,17 +55,17 @@ def read() -> dict[str, dict]:
 def note(number: str, digest: str, met: bool, hint: bool = True, first: bool = True) -> int:
     """Note an attempt in the file, by the digest of its text, once; return how many attempts have unlocked a hint.
 
-    An attempt that has not `met` the goal unlocks a hint if `hint`: if nothing else in its grade says what to do. If it
-    is the first failed attempt, it does so only if `first`, too: its grade may have a thread to follow instead.
+    An attempt that has not `met` the goal unlocks a hint if `hint`: if nothing else in its grade
+    says what to do. If it is the first failed attempt, it does so only if `first`, too: its grade
+    may have a thread to follow instead.
     """
     with locked(path()):
         all_notes = read()
         notes = all_notes.setdefault(number, {"failed": [], "hinted": [], "met": None})
         if met:
             notes["met"] = notes["met"] or datetime.date.today().isoformat()
-        hint = hint and (
-            first or any(failed != digest for failed in notes["failed"])
-        )  # others have failed before
+        # others have failed before
+        hint = hint and (first or any(failed != digest for failed in notes["failed"]))
         for list_name in () if met else ("failed", "hinted") if hint else ("failed",):
             if digest not in notes[list_name]:
                 notes[list_name].append(digest)

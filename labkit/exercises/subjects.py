@@ -1,7 +1,7 @@
 """Run and judge attempts at exercises: a kernel in place of a rung's, kernels on arrays, or numbers.
 
-Of a kernel, the child process gets `inputs` and calls `prepare`, `warnings` and `execute`; its parent calls `compare`
-and `measure`. So nothing of the expected results comes near the attempt.
+Of a kernel, the child process gets `inputs` and calls `prepare`, `warnings` and `execute`; its
+parent calls `compare` and `measure`. So nothing of the expected results comes near the attempt.
 """
 
 import hashlib
@@ -37,8 +37,9 @@ from labkit.spec.reference import conv_float64, error_scale
 _TRIES = 100  # attempts to draw a shape that a rung supports
 LAYERS = {"layer 1": LENET86[0], "layer 2": LENET86[1]}
 LAYER_1 = {"layer 1": LENET86[0]}
-# Only two values of K, because each one is compiled anew. The shapes: several rows of tiles with a rest, outputs that
-# fill whole tiles, and a map smaller than a tile with more channels and maps than most loops have steps.
+# Only two values of K, because each one is compiled anew. The shapes: several rows of tiles with a
+# rest, outputs that fill whole tiles, and a map smaller than a tile with more channels and maps
+# than most loops have steps.
 HIDDEN = (
     (Layer("several rows of tiles", C=2, H=40, W=23, M=5, K=7), 2),
     (Layer("whole tiles", C=1, H=38, W=54, M=3, K=7), 1),
@@ -60,7 +61,8 @@ class InPlaceOf:
     name : str
         The name of the rung.
     letter : str, optional
-        The letter of an exercise of the series: by it, the rung's `solved` has options of the launch, {"tile": 32}.
+        The letter of an exercise of the series: by it, the rung's `solved` has options of the
+        launch, {"tile": 32}.
     layers : mapping of str to Layer
         The layers on which its goals are counted, with one image, by their names in messages.
     hidden : tuple of (Layer, batch)
@@ -92,8 +94,8 @@ class InPlaceOf:
     def draw(self, shapes: str, values: str = "") -> Self:
         """Return a copy with a hidden shape drawn from `shapes`, and inputs from `values`.
 
-        `shapes` and `values` are texts that seed the draws; with "" there is no drawn shape. Its K is that of another
-        hidden shape, because a new K would be compiled anew.
+        `shapes` and `values` are texts that seed the draws; with "" there is no drawn shape. Its K
+        is that of another hidden shape, because a new K would be compiled anew.
         """
         random, rung_variant = make_generator(shapes), variant(self.name, **self.options)
         for _ in range(_TRIES if shapes and self.hidden else 0):
@@ -128,7 +130,8 @@ class InPlaceOf:
     def source(self, attempt: Variant | Path | str) -> str:
         """Return the text of an attempt: of a variant, of a file, or the text itself.
 
-        LabError if it is none of these, is of another rung or options, or has other kernels than the rung.
+        LabError if it is none of these, is of another rung or options, or has other kernels than
+        the rung.
         """
         if isinstance(attempt, Variant):
             asked = self.variant(attempt.source)
@@ -138,9 +141,8 @@ class InPlaceOf:
                     "of the cell that names this exercise in its first line"
                 )
         text = _text(attempt)
-        self.variant(
-            text
-        )  # made only because it raises LabError if the text has other kernels than the rung
+        # made only because it raises LabError if the text has other kernels than the rung
+        self.variant(text)
         return text
 
     def prepare(self, source: str) -> None:
@@ -164,9 +166,8 @@ class InPlaceOf:
         with attempt.plan(layer, batch) as plan:
             for x, k in inputs:
                 plan.load(x, k)
-                poison(
-                    plan, layer, batch, attempt.io_dtype
-                )  # fill y with NaN: an output that is not stored is wrong
+                # fill y with NaN: an output that is not stored is wrong
+                poison(plan, layer, batch, attempt.io_dtype)
                 plan.run()
                 yield {"y": plan.result()}
 
@@ -216,10 +217,11 @@ class Output:
     name : str
         The name in messages.
     expected : ndarray
-        The values that it has to hold in the end, with the shape and dtype of the array on the device.
+        The values that it has to hold in the end, with the shape and dtype of the array on the
+        device.
     before : ndarray or number, optional
-        The values before the launch; by default a special NaN, or an integer that is not expected, so that an element
-        which no thread stores is wrong.
+        The values before the launch; by default a special NaN, or an integer that is not expected,
+        so that an element which no thread stores is wrong.
     allowed : float or ndarray
         The largest error of an element.
     """
@@ -287,9 +289,9 @@ def launch(
     kernel : str
         The kernel's name.
     *arguments
-        In the kernel's order: arrays that it reads, an `Output` for each array that it writes, and scalars. A Python
-        int is passed as an int, a float as a float, and a NumPy scalar as its own type. Launches that get the same
-        array or the same Output share it.
+        In the kernel's order: arrays that it reads, an `Output` for each array that it writes, and
+        scalars. A Python int is passed as an int, a float as a float, and a NumPy scalar as its own
+        type. Launches that get the same array or the same Output share it.
     grid, block : int or tuple of int
         Blocks of the grid, and threads of a block, in x or in x, y, z.
     shared : int
@@ -306,10 +308,10 @@ class Kernels:
     Attributes
     ----------
     launches : callable
-        Called with ``random``, a `numpy.random.Generator`, and the arguments that a case holds; returns the `launch`,
-        or several in their order. Inputs that are drawn from `random` differ in each grading, so that no attempt can
-        compute or store them. It is called twice, for the inputs and for the reference, and has to return the same
-        both times.
+        Called with ``random``, a `numpy.random.Generator`, and the arguments that a case holds;
+        returns the `launch`, or several in their order. Inputs that are drawn from `random` differ
+        in each grading, so that no attempt can compute or store them. It is called twice, for the
+        inputs and for the reference, and has to return the same both times.
     cases : tuple of Case
     options : callable
         Called with the arguments that a case holds; returns the compiler's options for the case.
@@ -355,10 +357,11 @@ class Kernels:
 
     def inputs(self, case: Case) -> list[ArrayLaunch]:
         """Return the launches of a case, with a `Before` in place of each `Output`."""
+        # id of an Output -> its Before: launches may share one
         launches, handed_over = (
             self.make_launches(case),
             {},
-        )  # id of an Output -> its Before: launches may share one
+        )
 
         def hide_expected(
             argument: object,
@@ -462,7 +465,10 @@ class Numbers:
         return self
 
     def counts(self, answer: tuple) -> Mapping[str, Counts]:
-        """Return the counts of an answer, by the names of cases. LabError if it has too many or too few values."""
+        """Return the counts of an answer, by the names of cases.
+
+        LabError if it has too many or too few values.
+        """
         try:
             inspect.signature(self.count).bind(*answer)
         except TypeError:
@@ -474,7 +480,10 @@ class Numbers:
 
 
 def whole_number(value: object, what: str, least: int, most: int) -> int:
-    """Return a reader's value as an int. LabError, with its name `what`, if it is no integer from `least` to `most`."""
+    """Return a reader's value as an int.
+
+    LabError, with its name `what`, if it is no integer from `least` to `most`.
+    """
     if not is_whole(value, least, most):
         raise LabError(f"{value!r} is no {what}; it is an integer from {least} to {most:,}")
     return int(value)

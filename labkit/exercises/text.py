@@ -11,7 +11,8 @@ _DIVISION = re.compile(
     r"[/%]|\b(?:l{0,2}div|f?mod[fl]?|divides|modulus|remainder[fl]?|__f?div\w*)\b(?= *[({<])"
 )
 _MACRO = re.compile(r"(?m)^[ \t]*#[ \t]*define[ \t]+(\w+).*")
-# The heads of functions, "load(int i) {", and of lambdas, "load = [&](int i) {"; groups: either name.
+# The heads of functions, "load(int i) {", and of lambdas, "load = [&](int i) {"; groups: either
+# name.
 _FUNCTION = re.compile(
     r"\b(\w+)\s*\([^(){};]{0,1000}\)\s*(?:const\s*)?\{|"
     r"\b(\w+)\s*=\s*\[[^\[\]{}]{0,200}\]\s*(?:\([^(){};]{0,1000}\))?[^(){};]{0,200}\{"
@@ -19,23 +20,23 @@ _FUNCTION = re.compile(
 _DEEPEST = 8  # the deepest braces in which functions are looked for
 _JUMP = re.compile(r"\bgoto\s+(\w+)")
 _LABEL = re.compile(r"(?m)(?<![?\w])\b([A-Za-z_]\w*)\s*:(?!:)")
-_ARRAY = re.compile(
-    r"(?m)^[ \t]*(?:float|double|int) (\w+)(?:\[[^\]]*\])+;"
-)  # "  float sum[4][2];"
-# Sources of floats: their types, functions that return or convert to them, and constants except in a half's value.
+# "  float sum[4][2];"
+_ARRAY = re.compile(r"(?m)^[ \t]*(?:float|double|int) (\w+)(?:\[[^\]]*\])+;")
+# Sources of floats: their types, functions that return or convert to them, and constants except in
+# a half's value.
 _FLOATS = re.compile(
     r"\b(?!__float)\w*(?:float|double)\w*|\b__f(?!loat)\w+_r[nzud]\b|\bfma\b|##"
     r"|\b(?!(?:if|half|sizeof)\b)[a-z]\w*f(?= *\()|(?<![\w.])(?:\d+\.\d*|\.\d+|\d+(?=[fFeE]))[\w.]*"
 )
-_HALF_CONSTANT = re.compile(
-    r"\b__(?:float|double)2half\w*\([-+\d.fFeE ]*\)"
-)  # "__float2half(0.5f)"
+# "__float2half(0.5f)"
+_HALF_CONSTANT = re.compile(r"\b__(?:float|double)2half\w*\([-+\d.fFeE ]*\)")
 # A quotient that rounds down the work per thread: "n / (gridDim.x * blockDim.x)", "columns / 32".
 _DROPPED = re.compile(
     r"\b(?:n|rows|columns) / (?:\([^()]*Dim[^()]*\)|\w*threads\b|warpSize\b|32\b)"
 )
 _EXCHANGED = str.maketrans("/%", "%/")
-EXPLAINED = 20_000  # the most characters of a text whose mistakes are explained: the rungs have up to 12,000
+# the most characters of a text whose mistakes are explained: the rungs have up to 12,000
+EXPLAINED = 20_000
 # A loop without braces whose body begins with a declaration, and so ends there.
 _BODY = re.compile(
     r"\b(?:for|while) \([^{}]{0,300}?\)\s{0,300}(?:const )?(?:int|unsigned|float) \w+ = "
@@ -67,15 +68,15 @@ def _find_repeated_code(code: str) -> str:
             if len(open_braces) < _DEEPEST:
                 ends[begin] = brace.end()
     definitions = {macro[1]: macro[0] for macro in _MACRO.finditer(code)}
+    # a match ends with the { of the body
     definitions |= {
         function[1] or function[2]: code[function.end() : ends.get(function.end() - 1, 0)]
         for function in _FUNCTION.finditer(code)
-    }  # a match ends with the { of the body
+    }
     last_jumps = {jump[1]: jump.start() for jump in _JUMP.finditer(code)}
     texts, end = [*loops(code)], 0
-    for label in _LABEL.finditer(
-        code
-    ):  # the code from a label to the last jump to it, once if such loops overlap
+    # the code from a label to the last jump to it, once if such loops overlap
+    for label in _LABEL.finditer(code):
         begin, end = max(label.end(), end), max(last_jumps.get(label[1], 0), end)
         texts.append(code[begin:end])
     for text in texts:  # it grows by the functions and macros that a text names, each once
@@ -107,8 +108,9 @@ def _is_only_added_to(name: str, code: str) -> bool:
 def list_causes(attempt: Attempt, right_lines: Iterable[str]) -> Iterator[str]:
     """Yield sentences for mistakes that any kernel may have; `right_lines` are of right code, to be compared with.
 
-    `attempt.wrong` begins with the question of the grade that has ✗, "compiles", "clean under ..." or "right", and goes
-    on with the compiler's messages, the sanitizer's finding or the message about wrong results.
+    `attempt.wrong` begins with the question of the grade that has ✗, "compiles", "clean under ..."
+    or "right", and goes on with the compiler's messages, the sanitizer's finding or the message
+    about wrong results.
     """
     code = attempt.source
     if attempt.wrong.startswith("compiles"):
@@ -125,9 +127,8 @@ def list_causes(attempt: Attempt, right_lines: Iterable[str]) -> Iterator[str]:
         )
     if not attempt.runs_wrong:
         return
-    if "nothing was written" in attempt.wrong and not re.search(
-        r"(?<!\.)\by(?:\[| \+ )", code
-    ):  # no y[...] or y + ...
+    # no y[...] or y + ...
+    if "nothing was written" in attempt.wrong and not re.search(r"(?<!\.)\by(?:\[| \+ )", code):
         yield "No result is stored: a local variable ends with its thread. Store its value to y when it is complete."
     yield from _find_exchanged(code, right_lines)
     if attempt.wrong.startswith("right"):
@@ -172,11 +173,11 @@ def _find_lost(code: str) -> Iterator[str]:
             f"`{match[0]}` drops the remainder: what is left after the last whole round belongs to no thread. "
             "Let each thread's index grow by the number of threads as long as it is below the end."
         )
-    for name in dict.fromkeys(
-        re.findall(r"(?<!\()\bint (\w+) = 0\b", code)
-    ):  # not the counter of a for
+    # not the counter of a for
+    for name in dict.fromkeys(re.findall(r"(?<!\()\bint (\w+) = 0\b", code)):
         added = re.findall(rf"\b{name} \+= ([^;{{}}]{{0,300}});", code)
-        # Floats are added: products of elements, in balanced parentheses (else it is the step of a loop), or powers.
+        # Floats are added: products of elements, in balanced parentheses (else it is the step of a
+        # loop), or powers.
         if any(
             ("*" in term and "[" in term and term.count("(") == term.count(")"))
             or term.startswith(("exp(", "expf("))

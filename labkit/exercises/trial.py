@@ -7,9 +7,10 @@ Wrong answers are in the ``wrong.toml`` of the exercise's folder, with a table f
     of = "solution"
     edits = [["__syncthreads();    // the mask is complete", ""]]
 
-``says`` is a part of the grader's answer. An edit replaces a text that occurs exactly once: in the starting code, or in
-the code that ``of`` names. In place of edits, ``file`` names a .cu file of the folder, and ``answer`` lists numbers.
-Then `labkit.exercises.cheats` are tried, which must not meet all goals.
+``says`` is a part of the grader's answer. An edit replaces a text that occurs exactly once: in the
+starting code, or in the code that ``of`` names. In place of edits, ``file`` names a .cu file of the
+folder, and ``answer`` lists numbers. Then `labkit.exercises.cheats` are tried, which must not meet
+all goals.
 """
 
 import tomllib
@@ -54,9 +55,8 @@ class Trial:
     def find_problem(self) -> str:
         """Return what is wrong with the grader's answer, followed by that answer; "" if it is the expected one."""
         graded = self.graded
-        if isinstance(
-            graded, LabError
-        ):  # expected of a cheat, or of a wrong answer with a part of this message
+        # expected of a cheat, or of a wrong answer with a part of this message
+        if isinstance(graded, LabError):
             return (
                 ""
                 if self.seed or (self.says and self.says in str(graded))
@@ -80,7 +80,10 @@ class Trial:
 
 
 def write_template(folder: Path) -> list[Path]:
-    """Copy the template of an exercise, a kernel on arrays, to a folder; return its files. LabError if it exists."""
+    """Copy the template of an exercise, a kernel on arrays, to a folder; return its files.
+
+    LabError if it exists.
+    """
     if folder.exists() or folder.is_symlink():
         raise LabError(f"{folder} exists: name a new folder")
     files = sorted(
@@ -96,7 +99,8 @@ def list_cheats(tried: list[Trial]) -> Iterator[Trial]:
     """Yield the cheats of an exercise; `tried` are its trials: cheats are made from those that are right."""
     exercise = tried[0].exercise
     if not isinstance(exercise.subject, Numbers):
-        # Wrong answers may compute the right results, with too many accesses: a grade then has "✓ right on ...".
+        # Wrong answers may compute the right results, with too many accesses: a grade then has "✓
+        # right on ...".
         right_trials = [
             trial
             for trial in tried
@@ -112,7 +116,8 @@ def list_cheats(tried: list[Trial]) -> Iterator[Trial]:
 def list_trials(exercise: Exercise) -> Iterator[Trial]:
     """Yield the trials of an exercise: starting code, solution, wrong answers of ``wrong.toml``.
 
-    Raises LabError if ``wrong.toml`` is damaged, or does not fit the kernel; the message names the wrong answer.
+    Raises LabError if ``wrong.toml`` is damaged, or does not fit the kernel; the message names the
+    wrong answer.
     """
     numbers = isinstance(exercise.subject, Numbers)
     yield Trial(exercise, START, exercise.subject.start if numbers else (exercise.start,))

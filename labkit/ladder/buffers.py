@@ -64,9 +64,10 @@ class Buffers(Closing):
 class CompiledKernels:
     """The kernels of a file with one thread per output, as functions of the number of outputs and the arguments.
 
-    `file` is in `cuda_src`, `options` are the compiler's, such as "-DFIXED_K=7", `threads` those of a block.
-    `signatures`: kernel -> the types of its arguments, as PyCUDA's `Function.prepare` takes them: "PPqqi" are two
-    pointers, two long long and an int. So ``kernels.nan_images(n, ...)`` launches at least n threads.
+    `file` is in `cuda_src`, `options` are the compiler's, such as "-DFIXED_K=7", `threads` those of
+    a block. `signatures`: kernel -> the types of its arguments, as PyCUDA's `Function.prepare`
+    takes them: "PPqqi" are two pointers, two long long and an int. So ``kernels.nan_images(n,
+    ...)`` launches at least n threads.
     """
 
     def __init__(self, file: str, *options: str, threads: int = _THREADS, **signatures: str):
@@ -98,12 +99,14 @@ def _compile_kernels() -> CompiledKernels:
 def images_with_nan(y, shape: tuple[int, ...], dtype) -> np.ndarray:
     """Return the indices, ascending, of the images that hold a NaN in an array on the device.
 
-    `y` points to an array of `shape` [B, ...] and `dtype`, float32 or float16. Only a flag per image leaves the device.
+    `y` points to an array of `shape` [B, ...] and `dtype`, float32 or float16. Only a flag per
+    image leaves the device.
     """
     size = int(np.prod(shape))
     with Buffers() as buffers:
         flags = buffers.copy_in(np.zeros(shape[0], np.int32))
-        # The first `size` is the number of threads, one per element; the kernel's own arguments follow.
+        # The first `size` is the number of threads, one per element; the kernel's own arguments
+        # follow.
         _compile_kernels().nan_images(
             size, y, flags, size, size // shape[0], np.dtype(dtype).itemsize
         )

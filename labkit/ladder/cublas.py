@@ -1,7 +1,7 @@
 """cuBLAS's matrix product instead of the kernel `gemm` of rung 05: a binding through ctypes.
 
-It uses the current context and PyCUDA's streams. The handle's math mode is pedantic: products are computed in FP32, not
-rounded to TF32 for the tensor cores.
+It uses the current context and PyCUDA's streams. The handle's math mode is pedantic: products are
+computed in FP32, not rounded to TF32 for the tensor cores.
 """
 
 from __future__ import annotations
@@ -38,20 +38,21 @@ def missing() -> str | None:
 def product(grid, block, stream, u, k, y, B, C, H, W, M, K, shared_size=0):
     """Compute y = k u for each of B images, with the arguments of the prepared kernel `gemm`.
 
-    u [B, C K K, Ho Wo], k [M, C K K] and y [B, M, Ho Wo] are addresses on the device, of float32 in row-major order.
-    grid, block and shared_size are ignored: cuBLAS chooses its own. Raises LabError if cuBLAS reports an error.
+    u [B, C K K, Ho Wo], k [M, C K K] and y [B, M, Ho Wo] are addresses on the device, of float32 in
+    row-major order. grid, block and shared_size are ignored: cuBLAS chooses its own. Raises
+    LabError if cuBLAS reports an error.
     """
-    u, k, y, B, C, H, W, M, K = map(
-        int, (u, k, y, B, C, H, W, M, K)
-    )  # ctypes takes no numbers of NumPy
+    # ctypes takes no numbers of NumPy
+    u, k, y, B, C, H, W, M, K = map(int, (u, k, y, B, C, H, W, M, K))
     pixels, depth = (H - K + 1) * (W - K + 1), C * K * K
     library, handle = _handle()
     _check(
         library.cublasSetStream_v2(handle, ctypes.c_void_p(stream.handle if stream else None)),
         "cublasSetStream",
     )
-    # cuBLAS's matrices are column-major. A column-major [pixels, depth] matrix is u in row-major order, so the call
-    # computes the transposed product y' = u' k'. A stride of 0 gives every image the same k.
+    # cuBLAS's matrices are column-major. A column-major [pixels, depth] matrix is u in row-major
+    # order, so the call computes the transposed product y' = u' k'. A stride of 0 gives every image
+    # the same k.
     status = library.cublasSgemmStridedBatched(
         handle,
         _NO_TRANSPOSE,
@@ -75,7 +76,8 @@ def product(grid, block, stream, u, k, y, B, C, H, W, M, K, shared_size=0):
     _check(status, "cublasSgemmStridedBatched")
 
 
-# A plan launches it in place of a kernel, by the method of PyCUDA's functions that it calls for every launch.
+# A plan launches it in place of a kernel, by the method of PyCUDA's functions that it calls for
+# every launch.
 GEMM = SimpleNamespace(prepared_async_call=product)
 
 
@@ -96,9 +98,8 @@ def _handle():
     hostcuda.ensure_context()
     library, handle = _library(), ctypes.c_void_p()
     _check(library.cublasCreate_v2(ctypes.byref(handle)), "cublasCreate")
-    atexit.register(
-        library.cublasDestroy_v2, handle
-    )  # registered after the context, so destroyed before it
+    # registered after the context, so destroyed before it
+    atexit.register(library.cublasDestroy_v2, handle)
     _check(library.cublasSetMathMode(handle, _PEDANTIC), "cublasSetMathMode")
     return library, handle
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 SHOWN = 5  # messages; later ones mostly follow from the first
 
-# g++ and clang++: "04_tiling.cu:12:5: error: ..."; nvcc: "04_tiling.cu(12): error: ...", the line and a caret below.
+# g++ and clang++: "04_tiling.cu:12:5: error: ..."; nvcc: "04_tiling.cu(12): error: ...", the line
+# and a caret below.
 _HOST = re.compile(
     r"(?P<file>[^\s:][^:]*):(?P<line>\d+)(?::(?P<column>\d+))?: "
     r"(?P<kind>[a-z ]*error|warning|note(?=: .* was declared here)): (?P<text>.*)"
@@ -17,8 +18,8 @@ _NVCC = re.compile(
     r"(?P<file>[^\s(][^(]*)\((?P<line>\d+)\): (?P<kind>[a-z ]*error|warning)(?: #[\w-]+)?: (?P<text>.*)"
 )
 
-# ptxas, of instructions that the architecture lacks, "Instruction 'wgmma' requires .target sm_90 or higher", and nvcc,
-# of functions that its headers then leave out.
+# ptxas, of instructions that the architecture lacks, "Instruction 'wgmma' requires .target sm_90 or
+# higher", and nvcc, of functions that its headers then leave out.
 _LACKING = re.compile(
     r"(?:Feature|Instruction|Modifier) '\.?(?P<instruction>[^']+)' "
     r"(?:requires \.target sm_(?P<major>\d+)(?P<minor>\d)|(?:not supported on|cannot be compiled for) )"
@@ -28,7 +29,10 @@ _LACKING = re.compile(
 
 @dataclass(frozen=True)
 class Message:
-    """A compiler's message about a place in a cell. `column` counts from 1; 0 where the compiler gives none."""
+    """A compiler's message about a place in a cell.
+
+    `column` counts from 1; 0 where the compiler gives none.
+    """
 
     line: int
     column: int
@@ -54,16 +58,16 @@ def parse_messages(output: str, lines: list[str]) -> Iterator[Message]:
             line, column = int(match["line"]), int(match.groupdict().get("column") or 0)
             if match.re is _NVCC and 1 <= line <= len(lines):
                 column = _find_column(output_lines[index + 1 : index + 3], lines[line - 1])
-            words = re.sub(
-                r" \[-W[\w=-]+\]$", "", match["text"]
-            )  # without the option's name, " [-Wunused-variable]"
+            # without the option's name, " [-Wunused-variable]"
+            words = re.sub(r" \[-W[\w=-]+\]$", "", match["text"])
             yield Message(line, column, match["kind"], words)
 
 
 def _find_column(below: list[str], code: str) -> int:
     """Return the column, from 1, that nvcc's caret points to in the line `code`; 0 if there is no caret.
 
-    `below` are the two lines below nvcc's message: the line of code, which nvcc indents anew, and the caret.
+    `below` are the two lines below nvcc's message: the line of code, which nvcc indents anew, and
+    the caret.
     """
     text = code.strip()
     if len(below) < 2 or below[1].strip() != "^" or not text or text not in below[0]:
@@ -92,9 +96,8 @@ def find_lacking(output: str) -> str:
     if not (match := _LACKING.search(output)):
         return ""
     if match["major"] or match["function"]:
-        capability = (
-            f"{match['major']}.{match['minor']}" if match["major"] else "8.0"
-        )  # of __reduce_..._sync
+        # of __reduce_..._sync
+        capability = f"{match['major']}.{match['minor']}" if match["major"] else "8.0"
         return f"{match['instruction'] or match['function']}, which needs compute capability {capability}"
     return f"{match['instruction']}, which its architecture does not have"
 

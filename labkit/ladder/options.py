@@ -17,10 +17,10 @@ class Option:
 
     default: object
     about: str  # what it means
-    validate: Callable[
-        [str, object], object
-    ]  # takes a name and a value; returns the value or raises LabError
-    least: tuple = ()  # values of which one needs the least shared memory; () if it does not depend on the option
+    # takes a name and a value; returns the value or raises LabError
+    validate: Callable[[str, object], object]
+    # values of which one needs the least shared memory; () if it does not depend on the option
+    least: tuple = ()
 
 
 def format_option(value) -> str:

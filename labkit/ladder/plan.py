@@ -23,24 +23,24 @@ if TYPE_CHECKING:
     from labkit.ladder.variants import Variant
 
 SIGNATURE = "PPPiiiiii"  # x, k, y, B, C, H, W, M, K: every kernel of the ladder
+# images of a plan by default: its run takes milliseconds on either engine
 BATCH = {
     "gpu": 10_000,
     "cpu": 10,
-}  # images of a plan by default: its run takes milliseconds on either engine
-MAX_SCRATCH_BYTES = (
-    2**30
-)  # of a plan's buffers between kernels; more images than fit are computed in chunks
+}
+# of a plan's buffers between kernels; more images than fit are computed in chunks
+MAX_SCRATCH_BYTES = 2**30
 _masks: dict[int, bytes] = {}  # address of a __constant__ array -> digest of the mask in it
-_constant_lock = (
-    threading.RLock()
-)  # held from the copy into such an array to the launch of the kernels that read it
+# held from the copy into such an array to the launch of the kernels that read it
+_constant_lock = threading.RLock()
 
 
 def images_per_launch(batch: int, scratch: int, free: int, limit: int | None = None) -> int:
     """Return how many images one launch computes, so that the launches of a batch have nearly equal sizes.
 
-    It is at most the grid's size in z, `limit`, and what fits into the scratch buffer: that takes `scratch` bytes per
-    image, and at most `MAX_SCRATCH_BYTES` and a quarter of the `free` bytes of device memory.
+    It is at most the grid's size in z, `limit`, and what fits into the scratch buffer: that takes
+    `scratch` bytes per image, and at most `MAX_SCRATCH_BYTES` and a quarter of the `free` bytes of
+    device memory.
     """
     limit = min(batch, limit or batch, MAX_GRID[2])
     if scratch:
@@ -51,9 +51,8 @@ def images_per_launch(batch: int, scratch: int, free: int, limit: int | None = N
 
 def draw_inputs(x: np.ndarray, layer: Layer, rng: np.random.Generator) -> np.ndarray:
     """Fill x [B, C, H, W] with random images, 0 to 1; return random masks k, -0.25 to 0.75, of the same data type."""
-    for part in np.array_split(
-        x, tiles(len(x), 1000)
-    ):  # in parts: no second array of all images in float32
+    # in parts: no second array of all images in float32
+    for part in np.array_split(x, tiles(len(x), 1000)):
         part[...] = rng.random(part.shape, dtype=np.float32)
     return (rng.random(layer.k_shape, dtype=np.float32) - np.float32(0.25)).astype(x.dtype)
 
@@ -94,8 +93,8 @@ class Plan(Closing):
     batch : int, optional
         Images, at least 1; by default `BATCH` of the engine.
     x, y, k : device pointer, optional
-        Buffers of the caller to read from and write to, in `variant.io_dtype`. By default the plan allocates its
-        own. Plans that share `k` share the mask: one of them loads it.
+        Buffers of the caller to read from and write to, in `variant.io_dtype`. By default the plan
+        allocates its own. Plans that share `k` share the mask: one of them loads it.
     module : SourceModule, optional
         The compiled kernels; by default the variant's own, `Variant.module`.
 
@@ -104,20 +103,22 @@ class Plan(Closing):
     x, k, y : device pointers
         x [B,C,H,W], k [M,C,K,K], y [B,M,Ho,Wo].
     buffers : dict of str to int
-        The address of each buffer that a kernel may get: x, k, y, u (between the kernels) and a (the mask, arranged); 0
-        if the variant has none.
+        The address of each buffer that a kernel may get: x, k, y, u (between the kernels) and a
+        (the mask, arranged); 0 if the variant has none.
     scratch_bytes : int
         The size of the buffer between the kernels.
     images : int
-        Images per launch: less than the batch where the grid (65535) or the scratch buffer sets a limit.
+        Images per launch: less than the batch where the grid (65535) or the scratch buffer sets a
+        limit.
     launches : tuple of PreparedLaunch
         In the order in which they run.
 
     Raises
     ------
     LabError
-        If the batch is not a positive integer; if the variant does not support the layer, or needs cuBLAS and
-        there is none; if its kernel lacks ``extern "C"`` or has other parameters than the ladder's.
+        If the batch is not a positive integer; if the variant does not support the layer, or needs
+        cuBLAS and there is none; if its kernel lacks ``extern "C"`` or has other parameters than
+        the ladder's.
     hostcuda.driver.MemoryError
         If the device has too little memory.
     """
@@ -137,7 +138,8 @@ class Plan(Closing):
         layer.x_shape(batch)  # raises if it is not a number of images
         self.variant, self.layer, self.batch = variant, layer, int(batch)
         if variant.library:
-            cublas.prepare()  # raises LabError if there is none; and the first run takes no longer than the next
+            # raises LabError if there is none; and the first run takes no longer than the next
+            cublas.prepare()
         module = module or variant.module(layer)
         self._buffers = Buffers()
         try:
@@ -157,9 +159,8 @@ class Plan(Closing):
         self._constant = self._find_constant(module)
         self._mask = None  # digest of the mask that was loaded
         same_type = self._constant is None or variant.mask_dtype == dtype
-        self._factors = (
-            self.k if same_type else new(layer.k_shape, variant.mask_dtype)
-        )  # what the array is filled from
+        # what the array is filled from
+        self._factors = self.k if same_type else new(layer.k_shape, variant.mask_dtype)
 
         scratch, arranged = variant.rung.scratch(s), variant.rung.arranged(s)
         free = hostcuda.driver.mem_get_info()[0]
@@ -172,7 +173,8 @@ class Plan(Closing):
     def _prepare_launches(self, module):
         """Set `launches`, with all arguments, and `functions`: kernel name to prepared function of the module.
 
-        A batch of more than `images` is computed in parts: the kernels of one part, then those of the next one.
+        A batch of more than `images` is computed in parts: the kernels of one part, then those of
+        the next one.
         """
         variant, layer, s = self.variant, self.layer, self.variant.scope(self.layer)
         itemsize = variant.io_dtype.itemsize
@@ -190,14 +192,13 @@ class Plan(Closing):
             sizes = [
                 np.int32(size) for size in (images, layer.C, layer.H, layer.W, layer.M, layer.K)
             ]
-            for launch, call in zip(
-                variant.geometry(layer, images), variant.calls, strict=True
-            ):  # one for each call
+            # one for each call
+            for launch, call in zip(variant.geometry(layer, images), variant.calls, strict=True):
                 arguments = (*(np.intp(addresses[name]) for name in call.buffers), *sizes)
-                dynamic = (
-                    launch.shared if variant.dynamic_shared else 0
-                )  # else the kernel declares all of it
-                # cuBLAS's product has the same method, `prepared_async_call`, and the same arguments as the kernel.
+                # else the kernel declares all of it
+                dynamic = launch.shared if variant.dynamic_shared else 0
+                # cuBLAS's product has the same method, `prepared_async_call`, and the same
+                # arguments as the kernel.
                 function = cublas.GEMM if call.library(s) else self.functions[launch.kernel]
                 if dynamic > SHARED_BYTES:  # a kernel has to opt in to more than 48 KB
                     attribute = hostcuda.driver.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES
@@ -236,14 +237,17 @@ class Plan(Closing):
         return int(address)
 
     def load(self, x: np.ndarray | None = None, k: np.ndarray | None = None) -> None:
-        """Copy inputs to the device, cast to `variant.io_dtype`. Raises LabError if a shape is not that of the plan.
+        """Copy inputs to the device, cast to `variant.io_dtype`.
+
+        Raises LabError if a shape is not that of the plan.
 
         Parameters
         ----------
         x : array [B,C,H,W], optional
         k : array [M,C,K,K], optional
-            Also copied to the __constant__ array, if the variant has one. Plans of the same module share that
-            array: `run` copies again if another plan, perhaps of another thread, has loaded another mask since.
+            Also copied to the __constant__ array, if the variant has one. Plans of the same module
+            share that array: `run` copies again if another plan, perhaps of another thread, has
+            loaded another mask since.
         """
         if x is not None:
             hostcuda.driver.memcpy_htod(
@@ -284,9 +288,8 @@ class Plan(Closing):
         mark : callable, optional
             Called before each launch and after the last one, for example to time them separately.
         """
-        with (
-            nullcontext() if self._constant is None else _constant_lock
-        ):  # plans of a module share the mask's array
+        # plans of a module share the mask's array
+        with nullcontext() if self._constant is None else _constant_lock:
             if self._constant is not None and self._mask not in (None, _masks.get(self._constant)):
                 # Another plan of the module has loaded its mask there since.
                 size = int(np.prod(self.layer.k_shape)) * self.variant.mask_dtype.itemsize

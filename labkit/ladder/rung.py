@@ -1,6 +1,7 @@
 """A rung of the ladder as data: its kernels with their launch geometry, its options, limits and sub-steps.
 
-The kernel files hold no host code. All that the host needs to launch them is in `labkit.ladder.rungs`, a file per rung.
+The kernel files hold no host code. All that the host needs to launch them is in
+`labkit.ladder.rungs`, a file per rung.
 """
 
 from __future__ import annotations
@@ -24,7 +25,10 @@ Extent: TypeAlias = tuple[int, int, int]  # of a grid or a block: x, y, z
 
 
 class Scope(SimpleNamespace):
-    """What a launch of a rung depends on; `Rung.scope` makes one. The rung's options and sizes are attributes, too."""
+    """What a launch of a rung depends on; `Rung.scope` makes one.
+
+    The rung's options and sizes are attributes, too.
+    """
 
     B: int  # images of the launch
     C: int  # channels of the input
@@ -56,8 +60,10 @@ class Call:
     # its three pointers: "x", "k", "y", "u" (the rung's scratch buffer) or "a" (the arranged mask)
     buffers: tuple[str, str, str] = ("x", "k", "y")
     shared: Callable[[Scope], int] = lambda s: 0  # bytes of shared memory per block
-    static: int = 0  # bytes of shared memory that a kernel declares besides those of its launch, as nvcc counts them
-    # whether the variant launches this kernel, by its options: a sub-step may have other kernels than the rung
+    # bytes of shared memory that a kernel declares besides those of its launch, as nvcc counts them
+    static: int = 0
+    # whether the variant launches this kernel, by its options: a sub-step may have other kernels
+    # than the rung
     used: Callable[[Scope], bool] = lambda options: True
     # whether cuBLAS computes this call, a product of u and k, instead of the kernel; by the options
     library: Callable[[Scope], bool] = lambda options: False
@@ -78,7 +84,8 @@ class Rounding:
     operands: np.dtype | None = (
         None  # type of the factors, if the op itself rounds x and k before it multiplies them
     )
-    # How many numbers of that type add up to a factor, 1 or 2. With 2, the product of the two low parts is left out.
+    # How many numbers of that type add up to a factor, 1 or 2. With 2, the product of the two low
+    # parts is left out.
     parts: int = 1
 
 
@@ -93,40 +100,41 @@ class Rung:
     base: str | None = (
         None  # the rung that the diffs begin from; None: a new program, whose page shows the kernel
     )
-    # The sub-steps that lead from the base to the rung, one idea each, in order. The other sub-steps are experiments
-    # beside the path.
+    # The sub-steps that lead from the base to the rung, one idea each, in order. The other
+    # sub-steps are experiments beside the path.
     path: tuple[str, ...] = ()
     options: dict[str, Option] = field(default_factory=dict)
-    # The values of options that are None because they depend on the layer, and sizes that follow. They join the scope.
-    # A value that differs from a reader's option makes `Variant.supports` refuse that option for the layer or step.
+    # The values of options that are None because they depend on the layer, and sizes that follow.
+    # They join the scope. A value that differs from a reader's option makes `Variant.supports`
+    # refuse that option for the layer or step.
     sizes: Callable[[Scope], dict] = lambda s: {}
-    # The text of the measured sizes that `sizes` chooses from, if these options make it do so. It is part of the code.
+    # The text of the measured sizes that `sizes` chooses from, if these options make it do so. It
+    # is part of the code.
     recorded: Callable[[Mapping], str] = lambda options: ""
-    defines: Callable[[Scope], dict[str, int]] = (
-        lambda s: {}
-    )  # compile-time parameters: -DNAME=value
+    # compile-time parameters: -DNAME=value
+    defines: Callable[[Scope], dict[str, int]] = lambda s: {}
     rounding: Callable[[Mapping], Rounding] = lambda options: Rounding()
     constant: str | None = None  # the __constant__ array that holds the mask
     scratch: Callable[[Scope], int] = lambda s: 0  # bytes of the buffer "u" per image
     # the most images per launch; None if only the grid and the scratch buffer limit them
     images: Callable[[Scope], int | None] = lambda s: None
     arranged: Callable[[Scope], int] = lambda s: 0  # bytes of the buffer "a", the arranged mask
-    limit: Callable[[Scope], str] = lambda s: (
-        ""
-    )  # why the rung cannot compute the layer; "" if it can
+    # why the rung cannot compute the layer; "" if it can
+    limit: Callable[[Scope], str] = lambda s: ""
     min_capability: tuple[int, int] = (5, 0)  # the compute capability that its instructions need
-    # The sub-steps: name and sentence. Each is a kernel file `steps/<rung>/<step>.cu` and is chosen by the option
-    # `step`. The scope has it as `s.step`; that is None for the rung itself.
+    # The sub-steps: name and sentence. Each is a kernel file `steps/<rung>/<step>.cu` and is chosen
+    # by the option `step`. The scope has it as `s.step`; that is None for the rung itself.
     steps: dict[str, str] = field(default_factory=dict)
-    # Options that the rung's page compares with the defaults and the sub-steps. Their times are recorded, too.
+    # Options that the rung's page compares with the defaults and the sub-steps. Their times are
+    # recorded, too.
     compared: tuple[dict, ...] = ()
-    # letter of an exercise -> the options that its solution is written for, if these are not the defaults
+    # letter of an exercise -> the options that its solution is written for, if these are not the
+    # defaults
     solved: dict[str, dict] = field(default_factory=dict)
 
     def __post_init__(self):
-        if (
-            self.steps
-        ):  # a rung with sub-steps has the option `step`, which its file does not write down
+        # a rung with sub-steps has the option `step`, which its file does not write down
+        if self.steps:
             about = "a sub-step in place of the rung: " + ", ".join(self.steps)
             object.__setattr__(
                 self, "options", {**self.options, "step": Option(None, about, self._validate_step)}
@@ -134,17 +142,16 @@ class Rung:
 
     def _validate_step(self, name, value):
         """Return the value of the option `step` if it is a sub-step of the rung or None; else raise LabError."""
-        if value is not None and value not in tuple(
-            self.steps
-        ):  # a tuple: the value may not be hashable
+        # a tuple: the value may not be hashable
+        if value is not None and value not in tuple(self.steps):
             raise LabError(f"{name}={value!r}: {self.label} has the steps {', '.join(self.steps)}")
         return value
 
     def scope(self, layer: Layer, images: int, options: Mapping[str, object]) -> Scope:
         """Return all that the geometry of a launch may depend on, as attributes of one object.
 
-        They are the layer's dimensions, the number of images, all options of the rung, the limits of the device and
-        the rung's `sizes`, which replace options that are None.
+        They are the layer's dimensions, the number of images, all options of the rung, the limits
+        of the device and the rung's `sizes`, which replace options that are None.
         """
         images = layer.x_shape(images)[0]  # raises if it is not a number of images
         dimensions = {name: getattr(layer, name) for name in ("C", "H", "W", "M", "K", "Ho", "Wo")}

@@ -18,10 +18,12 @@ NVCC_OPTIONS = ("-std=c++17", "-O3")
 def module_arguments(text: str, name: Path | str, *options: str) -> dict:
     """Return the keyword arguments of PyCUDA's `SourceModule` for the text of a kernel file.
 
-    `name` is its path, or the name that messages use; `options` are the compiler's. `header_folders` are searched.
+    `name` is its path, or the name that messages use; `options` are the compiler's.
+    `header_folders` are searched.
     """
     return {
-        "source": f'#line 1 "{str(name).replace(chr(92), "/")}"\n{text}',  # C would read backslashes as escapes
+        # C would read backslashes as escapes
+        "source": f'#line 1 "{str(name).replace(chr(92), "/")}"\n{text}',
         "options": [*NVCC_OPTIONS, *options],
         "no_extern_c": True,  # PyCUDA adds no extern "C": the lab's kernels have it
         "include_dirs": [*map(str, header_folders(name))],
@@ -35,7 +37,10 @@ def header_folders(name: Path | str | None) -> list[Path]:
 
 
 def cell_arguments(text: str, name: str, *options: str) -> dict:
-    """Return the arguments of `SourceModule` for any CUDA C++. PyCUDA adds ``extern "C"`` if the text has none."""
+    """Return the arguments of `SourceModule` for any CUDA C++.
+
+    PyCUDA adds ``extern "C"`` if the text has none.
+    """
     return module_arguments(text, f"{name}.cu", *options) | {"no_extern_c": 'extern "C"' in text}
 
 
@@ -45,7 +50,10 @@ def digest(source: str) -> str:
 
 
 def as_path(source: str | Path) -> Path | None:
-    """Return the path if `source` is one, None if it is a kernel's text. Raises LabError if there is no such file."""
+    """Return the path if `source` is one, None if it is a kernel's text.
+
+    Raises LabError if there is no such file.
+    """
     if not isinstance(source, Path) and ("\n" in source or "(" in source):  # as every kernel has
         return None
     path = Path(source).expanduser()
@@ -57,7 +65,10 @@ def as_path(source: str | Path) -> Path | None:
 
 
 def read(path: Path) -> str:
-    """Return the text of a kernel file. Raises LabError if it is not UTF-8; the message names the line."""
+    """Return the text of a kernel file.
+
+    Raises LabError if it is not UTF-8; the message names the line.
+    """
     return decode(path.read_bytes(), path)
 
 
@@ -85,7 +96,8 @@ def changed_lines(a: list[str], b: list[str]) -> int:
 
 def find_functions(text: str) -> dict[str, tuple[int, int]]:
     """Return where each function of a source is: its name to (first, end) character, with the comment right above."""
-    # `code` has blanks in place of comments; `begin` is where the present declaration begins, `brace` its first {.
+    # `code` has blanks in place of comments; `begin` is where the present declaration begins,
+    # `brace` its first {.
     code, spans, depth, begin, brace = code_only(text), {}, 0, 0, 0
     for mark in re.finditer(
         r"[{};]|^[ \t]*#.*$", code, re.MULTILINE
@@ -95,31 +107,28 @@ def find_functions(text: str) -> dict[str, tuple[int, int]]:
             brace = mark.start()
         if depth or mark[0] == "{":  # inside of braces: a declaration ends outside of all
             continue
-        head = (
-            _remove_parentheses(code[begin:brace]) if mark[0] == "}" else ""
-        )  # "void f\0 " of "void f(int i) {...}"
-        if names := re.findall(
-            r"\b(\w++)\s*+\0", head
-        ):  # the last name before parentheses is the function's
+        # "void f\0 " of "void f(int i) {...}"
+        head = _remove_parentheses(code[begin:brace]) if mark[0] == "}" else ""
+        # the last name before parentheses is the function's
+        if names := re.findall(r"\b(\w++)\s*+\0", head):
             first_word = begin + len(code[begin:brace]) - len(code[begin:brace].lstrip())
             blank_line = text.rfind("\n\n", begin, first_word)  # above the function and its comment
             start = begin if blank_line < 0 else blank_line + 2
+            # no blank lines
             spans[names[-1]] = (
                 start + len(text[start:]) - len(text[start:].lstrip("\n")),
                 mark.end(),
-            )  # no blank lines
+            )
         begin = mark.end()
     return spans
 
 
 def parameter_names(code: str, function: str) -> list[str]:
     """Return the names of a function's parameters, in order; `code` has no comments, as `code_only` gives it."""
-    match = re.search(
-        rf"\b{re.escape(function)}\s*\(([^()]*)\)\s*{{", code
-    )  # the definition: name (...) {
-    return (
-        re.findall(r"(\w+)\s*(?:\[\w*\]\s*)*(?:,|$)", match[1].strip()) if match else []
-    )  # x of "float x[3],"
+    # the definition: name (...) {
+    match = re.search(rf"\b{re.escape(function)}\s*\(([^()]*)\)\s*{{", code)
+    # x of "float x[3],"
+    return re.findall(r"(\w+)\s*(?:\[\w*\]\s*)*(?:,|$)", match[1].strip()) if match else []
 
 
 def _remove_parentheses(code: str) -> str:
@@ -138,8 +147,8 @@ def _remove_parentheses(code: str) -> str:
 def with_functions(source: str, cell: str) -> str:
     """Return a source with some of its functions replaced by those of the same name in `cell`.
 
-    What stands above one of them in `cell`, such as a constant or a new function, comes with it. Raises LabError if
-    none of the functions is in `cell`.
+    What stands above one of them in `cell`, such as a constant or a new function, comes with it.
+    Raises LabError if none of the functions is in `cell`.
     """
     old_places, new_places = find_functions(source), find_functions(cell)
     names = [name for name in new_places if name in old_places]
@@ -148,7 +157,8 @@ def with_functions(source: str, cell: str) -> str:
             f"the cell has to define one of the kernel's functions, {', '.join(old_places)}, "
             f"but it defines {', '.join(new_places) or 'none'}"
         )
-    # A text is all from the end of the function before to its own end; the last has the rest of the cell, too.
+    # A text is all from the end of the function before to its own end; the last has the rest of the
+    # cell, too.
     ends = [*(new_places[name][1] for name in names[:-1]), len(cell)]
     texts = [cell[begin:end].strip("\n") for begin, end in zip([0, *ends], ends, strict=False)]
     # From the last to the first, so that the places before stay valid.
@@ -165,17 +175,16 @@ _SKELETON_BLOCK = re.compile(r"^#ifdef SKELETON\n(.*?)(?:^#else\n(.*?))?^#endif\
 def select_view(text: str, skeleton: bool) -> str:
     """Return one view of the text of an exercise's file: its solution, or the starting code (`skeleton`).
 
-    They differ between ``#ifdef SKELETON``, ``#else`` and ``#endif``, which stand at the beginning of a line. The
-    comment at the top of the file is the solution's: the starting code begins below it.
+    They differ between ``#ifdef SKELETON``, ``#else`` and ``#endif``, which stand at the beginning
+    of a line. The comment at the top of the file is the solution's: the starting code begins below
+    it.
     """
     if not skeleton:
         return _SKELETON_BLOCK.sub(lambda match: match[2] or "", text)  # what follows #else
-    without_comment = re.sub(
-        r"\A(?://[^\n]*\n)+\n*", "", text
-    )  # lines of // at the top, and blank lines
-    return _SKELETON_BLOCK.sub(
-        lambda match: match[1], without_comment
-    )  # what follows #ifdef SKELETON
+    # lines of // at the top, and blank lines
+    without_comment = re.sub(r"\A(?://[^\n]*\n)+\n*", "", text)
+    # what follows #ifdef SKELETON
+    return _SKELETON_BLOCK.sub(lambda match: match[1], without_comment)
 
 
 def without_solution(text: str) -> str:

@@ -33,10 +33,11 @@ SWEEP = (
 def sweep_table(rows: list[dict] | pd.DataFrame) -> pd.DataFrame:
     """Return the rows of a sweep, by column, as a table with the columns `SWEEP` and one per option."""
     frame = pd.DataFrame(rows).reindex(columns=SWEEP)
+    # missing in older records and in rows of combinations that are no variants
     for name in (
         "code",
         "reason",
-    ):  # missing in older records and in rows of combinations that are no variants
+    ):
         frame[name] = frame[name].astype(object).fillna("")
     return with_options(frame)
 
@@ -44,9 +45,8 @@ def sweep_table(rows: list[dict] | pd.DataFrame) -> pd.DataFrame:
 def with_options(frame: pd.DataFrame) -> pd.DataFrame:
     """Return a copy of a table with a column for each option in its texts "options", such as "rows=8 block=32x8"."""
     frame = frame.copy()
-    rows = [
-        _split_words(text) for text in frame["options"].astype(object).fillna("")
-    ]  # a dict of texts per row
+    # a dict of texts per row
+    rows = [_split_words(text) for text in frame["options"].astype(object).fillna("")]
     for name in dict.fromkeys(name for options in rows for name in options):
         values = [int(row[name]) if row.get(name, "").isdigit() else row.get(name) for row in rows]
         frame[name] = pd.Series(values, frame.index, dtype=object).infer_objects()

@@ -72,9 +72,8 @@ class Variant:
     def __init__(self, rung: Rung, options: dict, text: str, path: Path | None, own: bool):
         self.rung, self.source, self.path, self.own = rung, text, path, own
         self.options = MappingProxyType(options)
-        self.calls = tuple(
-            call for call in rung.calls if call.used(Scope(**options))
-        )  # a step may leave calls out
+        # a step may leave calls out
+        self.calls = tuple(call for call in rung.calls if call.used(Scope(**options)))
         code = code_only(text)
         self.kernels = self._choose_kernels(kernel_names(code))
         if own:
@@ -105,9 +104,8 @@ class Variant:
         lab_code = code_only(
             kernel_files.read(self.rung.step_file(self.step) if self.step else self.rung.file)
         )
-        for call, kernel in zip(
-            self.calls, self.kernels, strict=True
-        ):  # `_choose_kernels` has one for each call
+        # `_choose_kernels` has one for each call
+        for call, kernel in zip(self.calls, self.kernels, strict=True):
             own_names = kernel_files.parameter_names(code, kernel)
             lab_names = kernel_files.parameter_names(lab_code, call.kernel)
             if own_names != lab_names and sorted(own_names) == sorted(lab_names):
@@ -203,9 +201,10 @@ class Variant:
     def __hash__(self) -> int:
         return hash((self.source, self.options_text))  # without the headers, which may change
 
+    # a rung holds functions, which cannot be pickled: it is found again by its name
     def __reduce__(
         self,
-    ):  # a rung holds functions, which cannot be pickled: it is found again by its name
+    ):
         return _restore, (self.rung.name, dict(self.options), self.source, self.path, self.own)
 
     def __repr__(self) -> str:
@@ -234,9 +233,10 @@ class Variant:
         Raises
         ------
         LabError
-            If the device lacks instructions. With the limit and the number, if the mask exceeds constant memory, a
-            block shared memory, or the grid or the layer the limits of the rung; if one image is too large for 32-bit
-            offsets; if the step or the layer allows another value of an option only.
+            If the device lacks instructions. With the limit and the number, if the mask exceeds
+            constant memory, a block shared memory, or the grid or the layer the limits of the rung;
+            if one image is too large for 32-bit offsets; if the step or the layer allows another
+            value of an option only.
         """
         layer = as_layer(layer)
         self._require_instructions()
@@ -249,7 +249,8 @@ class Variant:
                 )
         s = self.scope(layer)
         for name, value in self.options.items():
-            # The rung's `sizes` may replace a reader's value, too, where the step or the layer decides it: refuse that.
+            # The rung's `sizes` may replace a reader's value, too, where the step or the layer
+            # decides it: refuse that.
             if value is not None and (actual := getattr(s, name)) != value:
                 raise LabError(
                     f"{self.label}: {name} is {format_option(actual)} for {layer}; leave "
@@ -325,8 +326,9 @@ class Variant:
     def module(self, layer: Layer):
         """Return the compiled module for `layer`; it is compiled once per process.
 
-        Raises LabError if the device lacks instructions that the kernel needs, hostcuda.driver.CompileError with the
-        compiler's message, which names the kernel file and the line.
+        Raises LabError if the device lacks instructions that the kernel needs,
+        hostcuda.driver.CompileError with the compiler's message, which names the kernel file and
+        the line.
         """
         defines = self.defines(layer)
         key = self._make_module_key(defines)
@@ -334,7 +336,8 @@ class Variant:
             self._require_instructions()
             hostcuda.ensure_context()
             with self._name_missing_instruction(), warnings.catch_warnings():
-                # "wgmma is serialized": ptxas warns of it, in the lab's kernels only for shapes that the tests have.
+                # "wgmma is serialized": ptxas warns of it, in the lab's kernels only for shapes
+                # that the tests have.
                 if self.path and self.path.is_relative_to(PACKAGE):
                     warnings.filterwarnings(
                         "ignore", "(?s).*Potential Performance Loss", UserWarning
@@ -345,7 +348,8 @@ class Variant:
     def precompile(self, *layers: Layer) -> None:
         """Compile for `layers` in parallel into the engine's cache on disk, where `module` finds the result.
 
-        Equal compile-time parameters are compiled once. Any number of threads may call this. Raises as `module` does.
+        Equal compile-time parameters are compiled once. Any number of threads may call this. Raises
+        as `module` does.
         """
         self._require_instructions()
         missing = [
@@ -366,9 +370,8 @@ class Variant:
         """Why the GPU in use lacks instructions of the lab's kernel, or ""; the CPU engine runs every kernel."""
         gpu, needed = device(), self.rung.min_capability
         capability = gpu.compute_capability
-        from_lab = self.path and self.path.is_relative_to(
-            PACKAGE
-        )  # a reader's own kernel may need less
+        # a reader's own kernel may need less
+        from_lab = self.path and self.path.is_relative_to(PACKAGE)
         if capability and from_lab and capability < needed:
             return (
                 f"{self.label} needs compute capability {needed[0]}.{needed[1]}; the {gpu.name} has "
@@ -481,16 +484,19 @@ def variant(which: int | str, source: str | Path | None = None, **options) -> Va
     which : int or str
         The number or the name of the rung.
     source : str or Path, optional
-        A reader's own kernel in place of the rung's: its text, or the path of a .cu file. It gets the rung's
-        arguments and launch geometry. A single kernel may have any name; if it declares one `__constant__`
-        array, that gets the mask; if it declares `extern __shared__`, it gets the rung's shared memory.
+        A reader's own kernel in place of the rung's: its text, or the path of a .cu file. It gets
+        the rung's arguments and launch geometry. A single kernel may have any name; if it declares
+        one `__constant__` array, that gets the mask; if it declares `extern __shared__`, it gets
+        the rung's shared memory.
     **options
-        Options of the rung, such as `block=(32, 8)` for 01 or `tile=32` for 04; `step="sum"` for a sub-step of 03.
+        Options of the rung, such as `block=(32, 8)` for 01 or `tile=32` for 04; `step="sum"` for a
+        sub-step of 03.
 
     Raises
     ------
     LabError
-        For an unknown rung, an unknown option or a value outside its limits; the message lists the valid ones.
+        For an unknown rung, an unknown option or a value outside its limits; the message lists the
+        valid ones.
     """
     if which in ("streams", PAGES["streams"]):
         raise LabError(
@@ -538,7 +544,8 @@ def as_variants(items) -> list[Variant]:
 def variants(which: int | str) -> list[Variant]:
     """Return what a rung's page compares and this machine can run: the rung, its sub-steps, the options `compared`.
 
-    Variants that need cuBLAS are left out if it is missing, and products of four warps if the GPU has none.
+    Variants that need cuBLAS are left out if it is missing, and products of four warps if the GPU
+    has none.
     """
     chosen_rung = rung(which)
     # `compared` has options, {"gemm": "cublas"}; {} is the rung itself.
@@ -557,8 +564,9 @@ def variants(which: int | str) -> list[Variant]:
 def solution(which: int | str, exercise: str, **options) -> Variant:
     """Return the kernel that solves an exercise of a rung, by its letter: ``solution("tiling", "a")``.
 
-    `options` are the rung's, by default those that the solution is written for. Raises LabError if there is no
-    solution; the message lists the exercises that have one, or says that this edition of the lab has none at all.
+    `options` are the rung's, by default those that the solution is written for. Raises LabError if
+    there is no solution; the message lists the exercises that have one, or says that this edition
+    of the lab has none at all.
     """
     chosen_rung = rung(which)
     files = kernel_files.solution_files(chosen_rung.name)

@@ -18,8 +18,8 @@ def _count_units(s: Scope, down: int, tall: int) -> int:
 def _count_bytes(s: Scope, sizes: dict) -> int:
     """Return the bytes of shared memory per block: the weights of its maps, images, and maps to be stored.
 
-    They are those of the arrays in the kernels steps/*/warpgroups.cu. `s` has the layer's dimensions, `sizes` is what
-    `_find_sizes` chose, and "channels": how many a turn has.
+    They are those of the arrays in the kernels steps/*/warpgroups.cu. `s` has the layer's
+    dimensions, `sizes` is what `_find_sizes` chose, and "channels": how many a turn has.
     """
     parts, down, tall, maps = (sizes[name] for name in ("parts", "down", "tall", "maps"))
     window = s.K + down - 1  # rows of inputs
@@ -27,17 +27,16 @@ def _count_bytes(s: Scope, sizes: dict) -> int:
     pixels = (
         (sizes["turns"] * sizes["channels"] - 1) * s.H + rows
     ) * s.W  # only the last channel is extended
-    # An image, and the maps of a buffer, in pieces of 16 bytes: eight halves in rung 10, four floats in rung 11.
+    # An image, and the maps of a buffer, in pieces of 16 bytes: eight halves in rung 10, four
+    # floats in rung 11.
     if parts == 1:
-        words = (
-            1 + s.W % 2
-        )  # of four bytes for two pixels: if W is odd, each pixel has a word, with the next one
+        # of four bytes for two pixels: if W is odd, each pixel has a word, with the next one
+        words = 1 + s.W % 2
         image, out = tiles(pixels * words // 2 + 4 * words, 4), tiles(maps * s.pixels, 8)
     else:
         image, out = (pixels + 11) // 4, tiles(maps // sizes["stages"] * s.pixels, 4)
-    weights = (
-        parts * sizes["turns"] * sizes["steps"] * 4 * down * maps
-    )  # 2 halves of a step, 2 x down x maps columns
+    # 2 halves of a step, 2 x down x maps columns
+    weights = parts * sizes["turns"] * sizes["steps"] * 4 * down * maps
     exponents = 4 * maps * (parts - 1)  # one per map in rung 11
     return 16 * (weights + sizes["images"] * image + sizes["outs"] * out) + exponents
 
@@ -57,9 +56,8 @@ def _find_sizes(
     """
     window = s.K + down - 1  # rows of inputs
     channels = 2 if s.C > 1 and window % 2 else 1  # of a turn: two share a step for their last rows
-    maps = (
-        4 // down * tiles(tiles(s.M, groups), 4 // down)
-    )  # down x maps is a multiple of 4: 8 columns of a product
+    # down x maps is a multiple of 4: 8 columns of a product
+    maps = 4 // down * tiles(tiles(s.M, groups), 4 // down)
     tallest = min(tiles(s.Ho, down), MAX_TALL, MAX_SUMS // (down * maps))
     tall = min(  # for the least time: the number of units, times what one takes
         range(1, tallest + 1),
@@ -78,9 +76,8 @@ def _find_sizes(
         "stages": stages,
     }
     shared = _count_bytes(s, chosen | {"channels": channels})
-    room = count_blocks_at_once(
-        shared, s.shared_opt_in, most=3 - parts
-    )  # registers allow 2 of rung 10, 1 of rung 11
+    # registers allow 2 of rung 10, 1 of rung 11
+    room = count_blocks_at_once(shared, s.shared_opt_in, most=3 - parts)
     units = _count_units(s, down, tall)
     if parts == 2:  # of the four warps that do not multiply, one stores for each image
         warpgroups, store = min(units, 2), images
@@ -106,22 +103,19 @@ def _fits(s: Scope, sizes: dict) -> bool:
 def sizes(s: Scope, parts: int) -> dict:
     """Return a dict of the kernel's sizes for the layer in `s`; `_find_sizes` names them.
 
-    `parts` halves stand for a number: 1 in rung 10, 2 in rung 11. The sizes kept an H200 busiest: two blocks per
-    multiprocessor rather than two buffers for maps, those rather than one, and in rung 11 all maps in one block, stored
-    in few stages, rather than two images.
+    `parts` halves stand for a number: 1 in rung 10, 2 in rung 11. The sizes kept an H200 busiest:
+    two blocks per multiprocessor rather than two buffers for maps, those rather than one, and in
+    rung 11 all maps in one block, stored in few stages, rather than two images.
     """
-    down = (
-        2 if parts == 1 and s.C == 1 else 1
-    )  # of two channels, windows of an odd height waste less
-    for groups in range(
-        tiles(s.M, MAX_COLUMNS // (2 * down)), s.M + 1
-    ):  # the fewest groups whose sizes fit
+    # of two channels, windows of an odd height waste less
+    down = 2 if parts == 1 and s.C == 1 else 1
+    # the fewest groups whose sizes fit
+    for groups in range(tiles(s.M, MAX_COLUMNS // (2 * down)), s.M + 1):
         one_buffer = _find_sizes(s, parts, down, groups)
         if _fits(s, one_buffer) or one_buffer["maps"] == 4 // down:  # the fewest maps of a block
             break
-        for stages in range(
-            2, 7 if parts == 2 and one_buffer["at_once"] else 2
-        ):  # what rung 11 stores in stages
+        # what rung 11 stores in stages
+        for stages in range(2, 7 if parts == 2 and one_buffer["at_once"] else 2):
             staged = _find_sizes(s, parts, down, groups, outs=2, images=1, stages=stages)
             if staged["maps"] % (4 * stages) == 0 and _fits(s, staged):
                 return staged

@@ -1,6 +1,7 @@
 """Measure time, in the one way that this lab uses.
 
-A kernel is checked before it is timed and after it, and a time that the device cannot reach is refused.
+A kernel is checked before it is timed and after it, and a time that the device cannot reach is
+refused.
 """
 
 from __future__ import annotations
@@ -40,7 +41,9 @@ LAYER_RUNS = 3  # after a warm-up run; fewer if one takes long
 WARM_UP_S = 0.05  # in this time a GPU raises its clock
 CHECKED_IMAGES = 8
 
-_UNITS = {  # words by which a source that uses the unit is recognized, the fastest first; other sources compute in FP32
+# words by which a source that uses the unit is recognized, the fastest first; other sources compute
+# in FP32
+_UNITS = {
     "tensor cores": re.compile(r"\b(wmma|wgmma|mma|mma_sync|tcgen05|cutlass|cute)\b"),
     "half2": re.compile(r"half|bfloat16|f16"),
 }
@@ -55,10 +58,11 @@ def bench(
 ) -> pd.DataFrame:
     """Measure op time and layer time of variants that `check` has verified.
 
-    The op time is the time of the kernels between two events: the median of `repeat` runs. The runs of the variants
-    alternate, in random order, so that a changing clock rate affects all of them alike. Before each run the output is
-    filled with NaN and, on a GPU, the L2 cache is overwritten. The layer time is measured with the host's clock, for a
-    caller who has the images in ordinary (pageable) memory: allocate, copy in, compute, copy back.
+    The op time is the time of the kernels between two events: the median of `repeat` runs. The runs
+    of the variants alternate, in random order, so that a changing clock rate affects all of them
+    alike. Before each run the output is filled with NaN and, on a GPU, the L2 cache is overwritten.
+    The layer time is measured with the host's clock, for a caller who has the images in ordinary
+    (pageable) memory: allocate, copy in, compute, copy back.
 
     Parameters
     ----------
@@ -75,11 +79,12 @@ def bench(
     Returns
     -------
     DataFrame
-        A row per layer, batch and variant: rung, label, layer, batch, dtype (of x, k and y), op_ms (median), op_min_ms,
-        op_q1_ms, op_q3_ms and op_max_ms (least, quartiles, largest), layer_ms (median), gflop_s (direct convolution's
-        operations over op time), gb_s (bytes moved once over op time), x_reference (op time over `Layer.reference_ms`),
-        images_s (batch over op time), engine, device, options, repeat, kernels_ms (the time of each kernel, if the
-        variant has several; see `kernel_times`). `attrs["note"]` says so if these are not GPU times.
+        A row per layer, batch and variant: rung, label, layer, batch, dtype (of x, k and y), op_ms
+        (median), op_min_ms, op_q1_ms, op_q3_ms and op_max_ms (least, quartiles, largest), layer_ms
+        (median), gflop_s (direct convolution's operations over op time), gb_s (bytes moved once
+        over op time), x_reference (op time over `Layer.reference_ms`), images_s (batch over op
+        time), engine, device, options, repeat, kernels_ms (the time of each kernel, if the variant
+        has several; see `kernel_times`). `attrs["note"]` says so if these are not GPU times.
 
     Raises
     ------
@@ -203,16 +208,16 @@ def _measure_op(
 ) -> tuple[list[np.ndarray], list[dict[str, float]]]:
     """Return two lists, per variant its op times [ms] and a dict of each kernel's median time [ms] if it has several.
 
-    `inputs` maps a data type to (x, k). The first and the last output are checked; `progress` advances by a variant.
-    The runs of all variants alternate, so all their plans exist at the same time.
+    `inputs` maps a data type to (x, k). The first and the last output are checked; `progress`
+    advances by a variant. The runs of all variants alternate, so all their plans exist at the same
+    time.
     """
     with ExitStack() as stack:
         flush = stack.enter_context(flushing())
         plans, warm_up_ms = _load_plans(stack, variants, layer, batch, inputs), []
         for variant, plan in zip(variants, plans, strict=True):
-            poison(
-                plan, layer, batch, variant.io_dtype
-            )  # y becomes NaN: an output that is not written is found
+            # y becomes NaN: an output that is not written is found
+            poison(plan, layer, batch, variant.io_dtype)
             plan.run()
             _check_on_device(sampled, plan, variant, "before timing")
             warm_up_ms.append(_warm_up(plan))
@@ -224,9 +229,8 @@ def _measure_op(
             np.random.default_rng(0),
         )
         for run in range(max(runs)):
-            for i in rng.permutation(
-                len(variants)
-            ):  # see `bench`: a changing clock affects all variants alike
+            # see `bench`: a changing clock affects all variants alike
+            for i in rng.permutation(len(variants)):
                 if run >= runs[i]:
                     continue
                 variant, plan = variants[i], plans[i]
@@ -247,16 +251,19 @@ def _measure_op(
 def _load_plans(
     stack: ExitStack, variants: list[Variant], layer: Layer, batch: int, inputs: dict
 ) -> list[Plan]:
-    """Return a plan per variant, with its inputs, which `stack` closes. Plans of one data type share x and y."""
+    """Return a plan per variant, with its inputs, which `stack` closes.
+
+    Plans of one data type share x and y.
+    """
+    # data type -> the plan that owns x and y: several plans take no more memory
     plans, first_plans = (
         [],
         {},
-    )  # data type -> the plan that owns x and y: several plans take no more memory
+    )
     for variant in variants:
         shared = first_plans.get(variant.io_dtype)
-        plan = variant.plan(
-            layer, batch, *((shared.x, shared.y) if shared else ())
-        )  # else it makes its own
+        # else it makes its own
+        plan = variant.plan(layer, batch, *((shared.x, shared.y) if shared else ()))
         plans.append(stack.enter_context(plan))
         first_plans.setdefault(variant.io_dtype, plan)
         plan.load(*inputs[variant.io_dtype])
@@ -276,9 +283,8 @@ def time_run(run: Callable[[], object], stream: object = None) -> float:
 def _time_kernels(plan: Plan) -> dict[str, float]:
     """Run once with an event between any two launches; return a dict: kernel to the total time of its launches [ms]."""
     events, times = [], {}
-    plan.run(
-        mark=lambda: events.append(hostcuda.driver.Event().record())
-    )  # before each launch and after the last
+    # before each launch and after the last
+    plan.run(mark=lambda: events.append(hostcuda.driver.Event().record()))
     events[-1].synchronize()
     for launch, (start, end) in zip(plan.launches, pairwise(events), strict=True):
         times[launch.kernel] = times.get(launch.kernel, 0.0) + start.time_till(end)
@@ -314,7 +320,8 @@ def _measure_layer(
 class SampledImages:
     """Some images of a batch, the first and the last among them, with the expected outputs.
 
-    `inputs` are x and k of the whole batch in each data type. A batch of fewer than `count` images is taken whole.
+    `inputs` are x and k of the whole batch in each data type. A batch of fewer than `count` images
+    is taken whole.
     """
 
     def __init__(
@@ -336,8 +343,9 @@ class SampledImages:
     def check(self, variant: Variant, when: str, y: np.ndarray, with_nan: np.ndarray) -> None:
         """Compare y [images, M, Ho, Wo], the output for `self.images`, with the reference.
 
-        `with_nan` are the indices of all images of the batch whose output has a NaN. Raises CheckFailed if an output is
-        wrong or an image has a NaN; the message says `when`, such as "before timing".
+        `with_nan` are the indices of all images of the batch whose output has a NaN. Raises
+        CheckFailed if an output is wrong or an image has a NaN; the message says `when`, such as
+        "before timing".
         """
         dtype = variant.io_dtype
         title = f"{variant.label} is wrong {when}, on {self.layer}, B = {self.batch}"
@@ -354,9 +362,8 @@ def _check_on_device(sampled: SampledImages, plan: Plan, variant: Variant, when:
     dtype, shape = variant.io_dtype, sampled.layer.y_shape(sampled.batch)
     y = np.empty((len(sampled.images), *shape[1:]), dtype)
     for i, image in enumerate(sampled.images.tolist()):
-        hostcuda.driver.memcpy_dtoh(
-            y[i], int(plan.y) + image * y[i].nbytes
-        )  # from the image's address
+        # from the image's address
+        hostcuda.driver.memcpy_dtoh(y[i], int(plan.y) + image * y[i].nbytes)
     sampled.check(variant, when, y, images_with_nan(plan.y, shape, dtype))
 
 
@@ -379,7 +386,8 @@ def _make_row(
 ) -> dict:
     """Return a row of the table of `bench`, a dict; LabError for an op time that the device cannot reach.
 
-    `op_ms` are the times of all runs, `medians` maps each kernel to its median time [ms]; it may be empty.
+    `op_ms` are the times of all runs, `medians` maps each kernel to its median time [ms]; it may be
+    empty.
     """
     in_use, dtype = device(), variant.io_dtype
     refuse_impossible(variant, layer, batch, op_ms.min(), in_use)
@@ -400,9 +408,8 @@ def _make_row(
         "options": variant.options_on(layer),
         "code": variant.code,
         "repeat": len(op_ms),
-        "kernels_ms": " ".join(
-            f"{kernel}={ms:.5g}" for kernel, ms in medians.items()
-        ),  # "im2col=1.2 gemm=3.4"
+        # "im2col=1.2 gemm=3.4"
+        "kernels_ms": " ".join(f"{kernel}={ms:.5g}" for kernel, ms in medians.items()),
     }
 
 
@@ -427,8 +434,8 @@ def compute_rates(
 def kernel_times(table: pd.DataFrame) -> pd.DataFrame:
     """Return the time of each kernel of the variants that have several kernels.
 
-    The kernels were timed in runs of their own, with an event between any two launches, so their sum differs slightly
-    from the op time.
+    The kernels were timed in runs of their own, with an event between any two launches, so their
+    sum differs slightly from the op time.
 
     Parameters
     ----------
@@ -438,8 +445,8 @@ def kernel_times(table: pd.DataFrame) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        A row per kernel: label, layer, batch, kernel, op_ms (sum over its launches), share (of the sum over the
-        variant's kernels), device. `attrs["note"]` is the note of `bench`.
+        A row per kernel: label, layer, batch, kernel, op_ms (sum over its launches), share (of the
+        sum over the variant's kernels), device. `attrs["note"]` is the note of `bench`.
 
     Raises
     ------
@@ -448,9 +455,8 @@ def kernel_times(table: pd.DataFrame) -> pd.DataFrame:
     """
     rows = []
     for row in table.to_dict("records"):
-        kernel_medians = parse_kernel_times(
-            row.get("kernels_ms")
-        )  # {"im2col": 1.2, "gemm": 3.4}; {} for one kernel
+        # {"im2col": 1.2, "gemm": 3.4}; {} for one kernel
+        kernel_medians = parse_kernel_times(row.get("kernels_ms"))
         total = sum(kernel_medians.values())
         variant_columns = {name: row[name] for name in ("label", "layer", "batch", "device")}
         rows += [
@@ -471,22 +477,21 @@ def kernel_times(table: pd.DataFrame) -> pd.DataFrame:
 
 def fastest_unit(variant: Variant) -> str:
     """Return the fastest unit that a variant's source uses: "tensor cores", "half2" or "FP32"."""
-    if (
-        variant.library
-    ):  # cuBLAS chooses its kernel: assume the fastest, because `refuse_impossible` needs a floor
+    # cuBLAS chooses its kernel: assume the fastest, because `refuse_impossible` needs a floor
+    if variant.library:
         return "tensor cores"
     code = without_comments("\n".join([variant.source, *variant.headers]))
-    return next(
-        (unit for unit, words in _UNITS.items() if words.search(code)), "FP32"
-    )  # the fastest unit is first
+    # the fastest unit is first
+    return next((unit for unit, words in _UNITS.items() if words.search(code)), "FP32")
 
 
 def refuse_impossible(variant: Variant, layer: Layer, batch: int, op_ms: float, on: Device) -> None:
     """Raise LabError if `op_ms` is less than any kernel can take on the device `on`, or NaN.
 
-    That floor is the time for the bytes moved once, or for a direct convolution's products on the fastest unit that the
-    source uses, whichever is longer, at the theoretical peaks. It is none for an algorithm with fewer products
-    (Winograd, FFT). A time under the reference time is not refused.
+    That floor is the time for the bytes moved once, or for a direct convolution's products on the
+    fastest unit that the source uses, whichever is longer, at the theoretical peaks. It is none for
+    an algorithm with fewer products (Winograd, FFT). A time under the reference time is not
+    refused.
     """
     size, unit = variant.io_dtype.itemsize, fastest_unit(variant)
     written = int(np.prod(layer.y_shape(batch), dtype=np.int64)) * size

@@ -1,10 +1,11 @@
 """Check whether a variant computes the convolution, and a model its forward and backward pass.
 
-Every test shape is checked in three ways. First with small integers: every product and partial sum is exact in all
-number formats used here, in any order of summation, so no bit may differ, and no tolerance can hide a missing tap, a
-swapped axis or a shift. Then with real numbers: an error may be as large as the roundings of the variant's own number
-formats permit. Last with integers whose sums fill those formats: they are exact where the variant promises sums in
-float, and no longer where it keeps them in half, which the bound for real numbers may hide.
+Every test shape is checked in three ways. First with small integers: every product and partial sum
+is exact in all number formats used here, in any order of summation, so no bit may differ, and no
+tolerance can hide a missing tap, a swapped axis or a shift. Then with real numbers: an error may be
+as large as the roundings of the variant's own number formats permit. Last with integers whose sums
+fill those formats: they are exact where the variant promises sums in float, and no longer where it
+keeps them in half, which the bound for real numbers may hide.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ from labkit.spec.devices import device
 from labkit.spec.layers import Layer, as_layer
 from labkit.spec.reference import conv_float64, error_scale
 
-# g++'s warnings of a kernel whose result need not be the same the next time: "'sum' is used uninitialized".
+# g++'s warnings of a kernel whose result need not be the same the next time: "'sum' is used
+# uninitialized".
 _UNDEFINED = r"uninitialized|array bounds"
 PATIENCE_S = 10  # for one shape; then a message says what is running
 SANITIZER_S = 60  # to find the cause of a failed check
@@ -53,7 +55,8 @@ class Compared(NamedTuple):
     expected : ndarray of float64
         The true values for the kernel's own inputs, in float64.
     bound : ndarray of float64
-        The largest error of a correct kernel, for each element: from the number of its summands, as in `tolerance`.
+        The largest error of a correct kernel, for each element: from the number of its summands, as
+        in `tolerance`.
     """
 
     kernel: str
@@ -145,38 +148,41 @@ def check(
 ) -> CheckReport:
     """Check a variant, print one PASS line, and record it as verified, so that `bench` will time it.
 
-    On each shape one plan runs on new random inputs: small integers, real numbers, and large integers. Before each run
-    the output is filled with NaN. That exposes stale outputs, sums that are not reset and elements that are not
-    written. A model, such as a network with its backward pass, is checked by its own `comparisons`, array by array.
+    On each shape one plan runs on new random inputs: small integers, real numbers, and large
+    integers. Before each run the output is filled with NaN. That exposes stale outputs, sums that
+    are not reset and elements that are not written. A model, such as a network with its backward
+    pass, is checked by its own `comparisons`, array by array.
 
     Parameters
     ----------
     variant : Variant, number or name of a rung, or a model with `comparisons`
     layers : Layer, or iterable of Layer or (Layer, batch)
-        The shapes; the default batch is 3. Shapes that `variant.supports` refuses are counted as refused. A model has
-        its own shapes.
+        The shapes; the default batch is 3. Shapes that `variant.supports` refuses are counted as
+        refused. A model has its own shapes.
     seed : int
         For the random inputs.
     quiet : bool
         Print nothing.
     sanitize : bool
-        Search for invalid addresses, races, uninitialized memory and divergent barriers, too: mistakes that need not
-        make the result wrong. It takes some seconds, and is done on one of the shapes, which the PASS line names: the
-        smallest that has several tiles each way and several channels, so that a kernel uses its tile again.
+        Search for invalid addresses, races, uninitialized memory and divergent barriers, too:
+        mistakes that need not make the result wrong. It takes some seconds, and is done on one of
+        the shapes, which the PASS line names: the smallest that has several tiles each way and
+        several channels, so that a kernel uses its tile again.
 
     Returns
     -------
     CheckReport
-        If the compiler warns that a reader's own kernel reads a variable without a value or beyond an array, the PASS
-        line ends with that warning: the result may be right by luck.
+        If the compiler warns that a reader's own kernel reads a variable without a value or beyond
+        an array, the PASS line ends with that warning: the result may be right by luck.
 
     Raises
     ------
     CheckFailed
-        At the first shape with a fault or a wrong result; the message shows the first mismatches and the mistake that
-        they look like. Or the findings of the sanitizer.
+        At the first shape with a fault or a wrong result; the message shows the first mismatches
+        and the mistake that they look like. Or the findings of the sanitizer.
     LabError
-        If the variant refuses every shape, a model compares nothing, or a launch before the check has failed.
+        If the variant refuses every shape, a model compares nothing, or a launch before the check
+        has failed.
     """
     if isinstance(variant, Comparable):
         if layers is not TEST_SHAPES:
@@ -204,7 +210,8 @@ def check(
         1
     ) as pool:  # the compiler looks for warnings, on the first shape, meanwhile
         warning = pool.submit(_compiler_warning, variant, next(iter(shapes.values()))[0])
-        # With its place in the seed, a shape has the same random inputs whether others are refused or not.
+        # With its place in the seed, a shape has the same random inputs whether others are refused
+        # or not.
         rows = [
             _check_shape(variant, layer, batch, np.random.default_rng([seed, index]))
             for index, (layer, batch) in shapes.items()
@@ -213,9 +220,8 @@ def check(
     report = CheckReport(
         variant.label, pd.DataFrame(rows), tuple(refused), *sanitized, warning.result(), variant.own
     )
-    _verified.add(
-        _key(variant)
-    )  # for `require_verified`: `bench` and `bench_streams` call it first
+    # for `require_verified`: `bench` and `bench_streams` call it first
+    _verified.add(_key(variant))
     if not quiet:
         print(report)
     return report
@@ -293,9 +299,8 @@ def _check_model(model: Comparable, seed: int, quiet: bool) -> ModelReport:
     Raises CheckFailed at the first wrong array, LabError if there is none to compare.
     """
     label = _label(model)
-    with _report_if_slow(
-        label
-    ):  # `comparisons` yields as it computes, so the block contains all launches
+    # `comparisons` yields as it computes, so the block contains all launches
+    with _report_if_slow(label):
         # `kernel` is "bp_f, gradient of f_bias": the kernel, then its array.
         rows = [
             {
@@ -317,17 +322,20 @@ def _check_model(model: Comparable, seed: int, quiet: bool) -> ModelReport:
 
 
 def _check_shape(variant: Variant, layer: Layer, batch: int, rng: np.random.Generator) -> dict:
-    """Check a variant on one shape; return its row of the report, a dict. Raises CheckFailed, also for a fault."""
-    plan = variant.plan(
-        layer, batch
-    )  # a kernel that does not compile is not wrong: its error is raised as it is
+    """Check a variant on one shape; return its row of the report, a dict.
+
+    Raises CheckFailed, also for a fault.
+    """
+    # a kernel that does not compile is not wrong: its error is raised as it is
+    plan = variant.plan(layer, batch)
     try:
         with _report_if_slow(f"{variant.label} on {layer}, B = {batch}"), plan:
             worst = _run_inputs(plan, variant, layer, batch, rng)
     except CheckFailed as wrong:
         raise CheckFailed(f"{wrong}{_explain(variant, layer, batch)}") from None
     except hostcuda.driver.Error as fault:
-        # Freeing the buffers may find that the kernel wrote past them, after its result was found wrong.
+        # Freeing the buffers may find that the kernel wrote past them, after its result was found
+        # wrong.
         wrong = fault.__context__ if isinstance(fault.__context__, CheckFailed) else None
         message = (
             f"{wrong}\nAnd it faults"
@@ -344,8 +352,9 @@ def _check_shape(variant: Variant, layer: Layer, batch: int, rng: np.random.Gene
 def _explain(variant: Variant, layer: Layer, batch: int) -> str:
     """Return the end of a failed check's message: the sanitizer's findings on its shape, or what to do next.
 
-    A kernel that reads what nobody wrote, or races, gives wrong numbers that look like wrong arithmetic. The sanitizer
-    runs on the CPU engine, in a process of its own. The end is empty for a kernel of the lab.
+    A kernel that reads what nobody wrote, or races, gives wrong numbers that look like wrong
+    arithmetic. The sanitizer runs on the CPU engine, in a process of its own. The end is empty for
+    a kernel of the lab.
     """
     if not variant.own:
         return ""
@@ -368,9 +377,8 @@ def _explain(variant: Variant, layer: Layer, batch: int) -> str:
 
 def _find_name(variant: Variant) -> str:
     """Return the name of the global variable of the reader's program that holds a variant, else "variant"."""
-    variables = tuple(
-        vars(sys.modules["__main__"]).items()
-    )  # a notebook's cells run in this module, too
+    # a notebook's cells run in this module, too
+    variables = tuple(vars(sys.modules["__main__"]).items())
     return next(
         (name for name, value in variables if value is variant and not name.startswith("_")),
         "variant",
@@ -381,8 +389,9 @@ def _find_name(variant: Variant) -> str:
 def _report_if_slow(task: str) -> Iterator[None]:
     """Print after `PATIENCE_S` seconds that `task` is running; turn Ctrl-C in the block into Interrupted.
 
-    A kernel that does not end prints nothing itself. The line goes to the process's own standard error, which is no
-    output of the cell: a slow machine changes no page. With TQDM_DISABLE, as in a report, it is left out.
+    A kernel that does not end prints nothing itself. The line goes to the process's own standard
+    error, which is no output of the cell: a slow machine changes no page. With TQDM_DISABLE, as in
+    a report, it is left out.
     """
     advice = (
         "interrupt it to stop it"
@@ -415,9 +424,8 @@ def _run_inputs(
             allowed = compare.tolerance(variant.rounding, error_scale(x, k), layer.terms)
         else:
             allowed = 0.0
-            expected = expected.astype(variant.io_dtype).astype(
-                np.float64
-            )  # the output is rounded once
+            # the output is rounded once
+            expected = expected.astype(variant.io_dtype).astype(np.float64)
         plan.load(x, k)
         compare.poison(plan, layer, batch, variant.io_dtype)
         plan.run()
@@ -428,7 +436,8 @@ def _run_inputs(
                 worst, compare.compare(y, expected, allowed, variant.io_dtype, title, (x, k))
             )
         except CheckFailed as wrong:
-            # y += ... without y = 0 before makes NaN of the poison; with zeros there, it would go unnoticed.
+            # y += ... without y = 0 before makes NaN of the poison; with zeros there, it would go
+            # unnoticed.
             if np.isnan(y).any() and _is_right_after_zeros(
                 plan, layer, batch, variant, expected, allowed
             ):

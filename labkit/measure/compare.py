@@ -17,11 +17,13 @@ from labkit.ladder.variants import Variant
 from labkit.spec.layers import Layer
 from labkit.spec.reference import conv_float64, error_scale
 
-# The largest relative error of one rounding to nearest, and the largest error of a subnormal result in half.
+# The largest relative error of one rounding to nearest, and the largest error of a subnormal result
+# in half.
 _ROUNDOFF = {"float32": 2.0**-24, "float16": 2.0**-11}
 _HALF_UNDERFLOW = 2.0**-25
-# Tensor cores add in FP32, but they truncate, and align a group of products to the largest one (Fasi, Higham, Mikaitis
-# and Pranesh, Numerical behavior of NVIDIA tensor cores, PeerJ Computer Science 7:e330, 2021).
+# Tensor cores add in FP32, but they truncate, and align a group of products to the largest one
+# (Fasi, Higham, Mikaitis and Pranesh, Numerical behavior of NVIDIA tensor cores, PeerJ Computer
+# Science 7:e330, 2021).
 _TENSOR_ROUNDOFF = 2.0**-22
 _EXACT_INTEGERS = {"float32": 2**24, "float16": 2**11}  # up to these, every integer is exact
 _SHOWN_MISMATCHES = 8  # in a message
@@ -30,11 +32,12 @@ _SHOWN_MISMATCHES = 8  # in a message
 def tolerance(rounding: Rounding, scale: np.ndarray, terms: int) -> np.ndarray:
     """Return the largest error that a correct kernel can make in each output.
 
-    The error of a sum of n products with unit roundoff u, in any order, is at most n u sum |x| |k| (Jeannerod and Rump,
-    SIAM J. Matrix Anal. Appl. 34(2), 2013: Higham's gamma_n without its denominator). The factors of successive
-    roundings, of partial sums, of their total and of the output, are multiplied. The inputs add no error, because the
-    reference uses x and k as they are stored, unless the kernel itself rounds them (`Rounding.operands`). A factor in
-    two parts has an error of at most u^2 |x|. Its products are three, with magnitudes of at most (1 + u)^4 |x| |k|
+    The error of a sum of n products with unit roundoff u, in any order, is at most n u sum |x| |k|
+    (Jeannerod and Rump, SIAM J. Matrix Anal. Appl. 34(2), 2013: Higham's gamma_n without its
+    denominator). The factors of successive roundings, of partial sums, of their total and of the
+    output, are multiplied. The inputs add no error, because the reference uses x and k as they are
+    stored, unless the kernel itself rounds them (`Rounding.operands`). A factor in two parts has an
+    error of at most u^2 |x|. Its products are three, with magnitudes of at most (1 + u)^4 |x| |k|
     together; the one left out is at most u^2 |x| |k|.
 
     Parameters
@@ -60,9 +63,8 @@ def tolerance(rounding: Rounding, scale: np.ndarray, terms: int) -> np.ndarray:
         _TENSOR_ROUNDOFF if half_into_float else _ROUNDOFF[np.dtype(rounding.accumulate).name]
     )
     growth *= 1 + _ROUNDOFF[np.dtype(rounding.storage).name]
-    if (
-        rounding.operands is not None
-    ):  # of x and k, and in two parts of the product that is left out
+    # of x and k, and in two parts of the product that is left out
+    if rounding.operands is not None:
         growth *= (1 + _ROUNDOFF[factor_type.name] ** rounding.parts) ** (1 + rounding.parts)
     return (growth - 1) * scale + (_HALF_UNDERFLOW if is_half else 0.0)
 
@@ -100,12 +102,12 @@ def draw_large_integers(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return random x and k [float32] of integers as large as exact sums permit, mostly of one sign for large sums.
 
-    Every product and sum is exact in the formats that the variant promises for them, and the output is rounded once.
+    Every product and sum is exact in the formats that the variant promises for them, and the output
+    is rounded once.
     """
     rounding, terms = variant.rounding, layer.terms  # `terms` products per output
-    product_limits = [
-        _EXACT_INTEGERS[np.dtype(rounding.accumulate).name] // terms
-    ]  # each keeps a sum exact
+    # each keeps a sum exact
+    product_limits = [_EXACT_INTEGERS[np.dtype(rounding.accumulate).name] // terms]
     product_limits.append(int(np.finfo(rounding.storage).max) // terms)  # and the output finite
     if rounding.part is not None:
         product_limits.append(
@@ -132,7 +134,8 @@ def draw_reals(
     variant: Variant, layer: Layer, batch: int, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return random x and k [float32] of real numbers that are exact in the variant's data type."""
-    # Images are positive, masks have both signs; no number is so small that a product underflows in half.
+    # Images are positive, masks have both signs; no number is so small that a product underflows in
+    # half.
     x = rng.uniform(0.25, 1, layer.x_shape(batch))
     k = rng.uniform(0.25, 1, layer.k_shape) * rng.choice([-1, 1, 1], layer.k_shape)
     # The device gets these numbers in its own format, so the reference uses them, too.
@@ -140,17 +143,18 @@ def draw_reals(
     return x, k
 
 
+# a NaN by its bits, for each size of a number
 _UNWRITTEN = {
     2: np.uint16(0x7E5D),
     4: np.uint32(0x7FC05EED),
-}  # a NaN by its bits, for each size of a number
+}
 
 
 def unwritten(dtype: DTypeLike) -> np.ndarray:
     """Return the NaN that outputs hold before a kernel runs, as an array of this type without dimensions.
 
-    No operation on numbers gives this NaN, and neither fresh memory nor shared memory of the CPU engine holds it: their
-    bytes are 0xFF. So it tells which outputs a kernel did not write.
+    No operation on numbers gives this NaN, and neither fresh memory nor shared memory of the CPU
+    engine holds it: their bytes are 0xFF. So it tells which outputs a kernel did not write.
     """
     return np.array(_UNWRITTEN[np.dtype(dtype).itemsize]).view(dtype)
 
@@ -228,7 +232,8 @@ def compare(
 def _describe_mismatch(title: str, y, expected, error, allowed, wrong, inputs) -> str:
     """Return a message: the title, where mismatches are, the mistakes that they look like, the first ones as a table.
 
-    All arrays have the shape [B, M, Ho, Wo]; `wrong` is True at a mismatch. `inputs` are (x, k) or None.
+    All arrays have the shape [B, M, Ho, Wo]; `wrong` is True at a mismatch. `inputs` are (x, k) or
+    None.
     """
     import pandas as pd  # takes half a second, and a grader imports this module
 
@@ -258,16 +263,15 @@ def _describe_mismatch(title: str, y, expected, error, allowed, wrong, inputs) -
 def _find_hints(y, expected, allowed, inputs) -> Iterator[str]:
     """Yield clauses that follow "it looks as if": the common mistakes that give the output y.
 
-    `allowed` is the largest error of equal numbers; `inputs` are (x, k), or None: the mask is then not looked at.
-    Before the kernel ran, `poison` filled y with a NaN that no operation gives.
+    `allowed` is the largest error of equal numbers; `inputs` are (x, k), or None: the mask is then
+    not looked at. Before the kernel ran, `poison` filled y with a NaN that no operation gives.
     """
 
     def equals(result, other):
         return bool((np.abs(result - other) <= allowed).all())
 
-    if equals(
-        y, expected
-    ):  # so small an error shows no mistake: `allowed` is the largest one of all elements
+    # so small an error shows no mistake: `allowed` is the largest one of all elements
+    if equals(y, expected):
         return
     unwritten_count = int(_poisoned(y).sum())
     new_nans = int(np.isnan(y).sum()) - unwritten_count
@@ -315,8 +319,8 @@ def compare_array(title: str, result: ArrayLike, expected: np.ndarray, bound: np
     Raises
     ------
     CheckFailed
-        If the shape differs, or the error of an element is larger than its bound, or NaN. The message names the first
-        such element, its result, the expected one and the bound.
+        If the shape differs, or the error of an element is larger than its bound, or NaN. The
+        message names the first such element, its result, the expected one and the bound.
     LabError
         If a bound is negative, infinite or NaN: such a comparison says nothing.
     """

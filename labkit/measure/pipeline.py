@@ -1,9 +1,10 @@
 """Process a batch in chunks on streams, so that copies and kernels of different chunks overlap.
 
-The kernels do not change; the host issues them differently. A `Pipeline` cuts the batch into chunks, and issues for
-each chunk a copy in, the kernels and a copy out on one of its streams. The work of one stream runs in order; the work
-of different streams overlaps: the link transfers in both directions while the multiprocessors compute. Only
-page-locked ("pinned") host memory can be copied in the background.
+The kernels do not change; the host issues them differently. A `Pipeline` cuts the batch into
+chunks, and issues for each chunk a copy in, the kernels and a copy out on one of its streams. The
+work of one stream runs in order; the work of different streams overlaps: the link transfers in both
+directions while the multiprocessors compute. Only page-locked ("pinned") host memory can be copied
+in the background.
 
     with Pipeline(variant(3), LENET86[0], batch=10_000, chunk=1000, streams=3) as pipeline:
         y = pipeline.run(x, k)
@@ -54,8 +55,9 @@ def chunk_sizes(batch: int, chunk: int | Sequence[int]) -> tuple[int, ...]:
 def issue_order(chunks: int, streams: int, order: str = "depth") -> list[tuple[int, str]]:
     """Return the order in which the host issues the steps of all chunks: pairs (chunk, step).
 
-    Depth first: all steps of a chunk, then the next chunk. Breadth first: for a group of one chunk per stream all
-    copies in, then all kernels, then all copies out. Raises LabError for any other order.
+    Depth first: all steps of a chunk, then the next chunk. Breadth first: for a group of one chunk
+    per stream all copies in, then all kernels, then all copies out. Raises LabError for any other
+    order.
     """
     if order not in ORDERS:
         raise LabError(f"order={order!r}: the steps are issued {' or '.join(ORDERS)} first")
@@ -80,9 +82,9 @@ def host_arrays(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return zeroed arrays for x [B,C,H,W] and y [B,M,Ho,Wo] in host memory, page-locked if they are `pinned`.
 
-    Page-locked pages stay where they are, so that the device can copy them while the host does other work. Locking a
-    gigabyte takes longer than copying it, so lock once and keep the arrays. Raises LabError if there is not that much
-    memory.
+    Page-locked pages stay where they are, so that the device can copy them while the host does
+    other work. Locking a gigabyte takes longer than copying it, so lock once and keep the arrays.
+    Raises LabError if there is not that much memory.
     """
     hostcuda.ensure_context()
     empty = hostcuda.driver.pagelocked_empty if pinned else np.empty
@@ -115,7 +117,8 @@ class Pipeline(Closing):
     chunk : int or sequence of int
         Images per chunk, where the last chunk takes the rest; or the size of each chunk.
     streams : int
-        1 to 32. Chunk i goes to stream i modulo `streams`; each stream has device buffers for its largest chunk.
+        1 to 32. Chunk i goes to stream i modulo `streams`; each stream has device buffers for its
+        largest chunk.
     pinned : bool
         Whether the host's arrays are page-locked.
     order : {"depth", "breadth"}
@@ -126,7 +129,8 @@ class Pipeline(Closing):
     Attributes
     ----------
     x, y : ndarray
-        The host's arrays, [B,C,H,W] and [B,M,Ho,Wo], in `variant.io_dtype`. Filling `x` in place saves a copy.
+        The host's arrays, [B,C,H,W] and [B,M,Ho,Wo], in `variant.io_dtype`. Filling `x` in place
+        saves a copy.
     chunks : tuple of int
         Images in each chunk.
     streams : int
@@ -135,8 +139,8 @@ class Pipeline(Closing):
     Raises
     ------
     LabError
-        If the batch, a chunk, the number of streams or the order is invalid, if the variant does not support the layer,
-        or if the memory of the host or of the device does not suffice.
+        If the batch, a chunk, the number of streams or the order is invalid, if the variant does
+        not support the layer, or if the memory of the host or of the device does not suffice.
     """
 
     def __init__(
@@ -160,9 +164,8 @@ class Pipeline(Closing):
         self.x, self.y = self._choose_host_arrays(host)
         self._k = None
         self._events = None
-        self._plans: list[dict] = [
-            {} for _ in range(self.streams)
-        ]  # of each stream: images of a chunk -> plan
+        # of each stream: images of a chunk -> plan
+        self._plans: list[dict] = [{} for _ in range(self.streams)]
         try:
             self._allocate()
         except BaseException:
@@ -243,7 +246,8 @@ class Pipeline(Closing):
     ) -> np.ndarray:
         """Compute the layer: copy k to the device, then process all chunks.
 
-        Raises LabError if a shape is not the pipeline's, no k was given yet, or the pipeline is closed.
+        Raises LabError if a shape is not the pipeline's, no k was given yet, or the pipeline is
+        closed.
 
         Parameters
         ----------
@@ -262,8 +266,8 @@ class Pipeline(Closing):
             raise LabError("this pipeline has no mask yet: pass a k to run")
         if not self._plans:
             raise LabError("this pipeline is closed: make a new one")
-        # On the default stream, so it is complete before any chunk starts. All streams read the same mask, and another
-        # plan of the same module may have overwritten it in constant memory.
+        # On the default stream, so it is complete before any chunk starts. All streams read the
+        # same mask, and another plan of the same module may have overwritten it in constant memory.
         next(iter(self._plans[0].values())).load(k=self._k)
         self._events = None
         step_events = (
@@ -283,7 +287,8 @@ class Pipeline(Closing):
     def issue(self, step_events: dict | None = None) -> None:
         """Issue the steps of all chunks, in the order of `issue_order`, without waiting.
 
-        `step_events` maps (chunk, step) to two events to record: one for reaching the step, one for its end.
+        `step_events` maps (chunk, step) to two events to record: one for reaching the step, one for
+        its end.
         """
         copy_to_device, copy_to_host = (
             hostcuda.driver.memcpy_htod_async,
@@ -296,9 +301,8 @@ class Pipeline(Closing):
                 self._streams[stream_index],
                 self._plans[stream_index][self.chunks[chunk]],
             )
-            images = slice(
-                ends[chunk], ends[chunk + 1]
-            )  # of the chunk; the plan is made for so many
+            # of the chunk; the plan is made for so many
+            images = slice(ends[chunk], ends[chunk + 1])
             if step_events:
                 step_events[chunk, step][0].record(stream)
             if step == "copy in":
@@ -317,12 +321,13 @@ class Pipeline(Closing):
         Returns
         -------
         DataFrame
-            A row per chunk and step: stream, what ("copy in", "kernel", "copy out"), chunk, images, ready_ms (the
-            stream reaches the step), start_ms, end_ms; milliseconds since the first stream began. An event gives the
-            time at which the stream reaches a step, not the time at which the step starts. On a GPU a step also waits
-            for earlier copies in the same direction, or for earlier kernels, so its start is the end of the step of
-            its kind that ended before. The CPU engine runs copies and kernels on the same workers: there a step starts
-            when it is ready. `attrs["note"]` says so if these are not GPU times.
+            A row per chunk and step: stream, what ("copy in", "kernel", "copy out"), chunk, images,
+            ready_ms (the stream reaches the step), start_ms, end_ms; milliseconds since the first
+            stream began. An event gives the time at which the stream reaches a step, not the time
+            at which the step starts. On a GPU a step also waits for earlier copies in the same
+            direction, or for earlier kernels, so its start is the end of the step of its kind that
+            ended before. The CPU engine runs copies and kernels on the same workers: there a step
+            starts when it is ready. `attrs["note"]` says so if these are not GPU times.
         """
         if self._events is None:
             raise LabError("no events were recorded: run the pipeline first, with events=True")
@@ -379,7 +384,8 @@ def busy_ms(timeline: pd.DataFrame) -> pd.Series:
 def overlap(timeline: pd.DataFrame) -> float:
     """Return the mean number of engines (copies in, kernels, copies out) that work, while at least one works.
 
-    That is the sum of their busy times over the length of the union: 1 without any overlap, at most 3.
+    That is the sum of their busy times over the length of the union: 1 without any overlap, at most
+    3.
     """
     return sum(busy_ms(timeline)) / _union_ms(timeline)
 
@@ -411,10 +417,11 @@ def schedule(
 ) -> pd.DataFrame:
     """Return the timeline that follows from the rates of the link and the kernel.
 
-    Three engines, one per kind of step, take the steps in the order in which the host issues them. A step waits for its
-    engine and for its stream; a copy from or to ordinary memory also blocks the host. API calls, launches and the
-    latency of copies take no time here, so a measurement with small chunks is slower. The table is that of
-    `Pipeline.timeline`. Raises LabError as `Pipeline` does, or if the rate of the link was not measured.
+    Three engines, one per kind of step, take the steps in the order in which the host issues them.
+    A step waits for its engine and for its stream; a copy from or to ordinary memory also blocks
+    the host. API calls, launches and the latency of copies take no time here, so a measurement with
+    small chunks is slower. The table is that of `Pipeline.timeline`. Raises LabError as `Pipeline`
+    does, or if the rate of the link was not measured.
 
     Parameters
     ----------

@@ -20,9 +20,9 @@ def rounding_errors(
 ) -> pd.DataFrame:
     """Measure the rounding errors of variants, relative to sum |x| |k| of each output.
 
-    The inputs are drawn as in `labkit.check`: real numbers of the size of pixels and weights, rounded to the variant's
-    own storage. The measured errors come from the arithmetic and from the output's format. Raises LabError if a variant
-    does not support a layer.
+    The inputs are drawn as in `labkit.check`: real numbers of the size of pixels and weights,
+    rounded to the variant's own storage. The measured errors come from the arithmetic and from the
+    output's format. Raises LabError if a variant does not support a layer.
 
     Parameters
     ----------
@@ -34,8 +34,9 @@ def rounding_errors(
     Returns
     -------
     DataFrame
-        A row per layer and variant: label, layer, terms (products per sum), largest and typical (root mean square)
-        error, and bound, the largest error that the checker allows; all three relative to sum |x| |k|.
+        A row per layer and variant: label, layer, terms (products per sum), largest and typical
+        (root mean square) error, and bound, the largest error that the checker allows; all three
+        relative to sum |x| |k|.
     """
     chosen, rows = as_variants(variants), []
     for layer in [layers] if isinstance(layers, Layer) else layers:

@@ -38,11 +38,12 @@ def bench_streams(
 ) -> pd.DataFrame:
     """Measure the layer time of pipelines: every combination of the given chunks, streams, memories and orders.
 
-    There are two layer times, both on the host's clock. `layer_ms` is the one of the course: it includes making the
-    streams and the device's buffers. `steady_ms` is the time of each further batch with the same streams and buffers.
-    Neither includes making the host's arrays. `pin_ms` is the time to allocate them page-locked, `register_ms` the time
-    to page-lock filled arrays of the same size (cudaHostRegister), and `stage_ms` the time to copy x from ordinary into
-    page-locked memory and y back, for a caller who cannot fill `Pipeline.x` in place.
+    There are two layer times, both on the host's clock. `layer_ms` is the one of the course: it
+    includes making the streams and the device's buffers. `steady_ms` is the time of each further
+    batch with the same streams and buffers. Neither includes making the host's arrays. `pin_ms` is
+    the time to allocate them page-locked, `register_ms` the time to page-lock filled arrays of the
+    same size (cudaHostRegister), and `stage_ms` the time to copy x from ordinary into page-locked
+    memory and y back, for a caller who cannot fill `Pipeline.x` in place.
 
     Parameters
     ----------
@@ -56,19 +57,22 @@ def bench_streams(
     streams, pinned, order
         As `Pipeline` takes them, or several of each.
     repeat : int, optional
-        Timed runs of each combination after a warm-up run; by default as many as fit into 0.15 s, from 2 to 20.
+        Timed runs of each combination after a warm-up run; by default as many as fit into 0.15 s,
+        from 2 to 20.
 
     Returns
     -------
     DataFrame
-        A row per combination: rung, label, layer, batch, dtype, pinned, streams, order, chunk (images in the largest),
-        chunks (their number), sizes ("equal" or "growing"), layer_ms, steady_ms (medians), steady_min_ms, in_ms,
-        kernel_ms, out_ms (busy times), overlap, pin_ms, register_ms, stage_ms, engine, device.
+        A row per combination: rung, label, layer, batch, dtype, pinned, streams, order, chunk
+        (images in the largest), chunks (their number), sizes ("equal" or "growing"), layer_ms,
+        steady_ms (medians), steady_min_ms, in_ms, kernel_ms, out_ms (busy times), overlap, pin_ms,
+        register_ms, stage_ms, engine, device.
 
     Raises
     ------
     LabError
-        If the variant is not verified, memory does not suffice, or a time is impossible (`refuse_impossible`).
+        If the variant is not verified, memory does not suffice, or a time is impossible
+        (`refuse_impossible`).
     CheckFailed
         If a result is wrong.
     """
@@ -90,9 +94,8 @@ def bench_cases(
     require_runs(repeat)
     rows: dict[int, dict] = {}
     with show_progress(len(cases)) as progress:
-        for pinned in dict.fromkeys(
-            case["pinned"] for case in cases
-        ):  # the host's arrays are made once for each kind
+        # the host's arrays are made once for each kind
+        for pinned in dict.fromkeys(case["pinned"] for case in cases):
             host = _Host(variant, layer, batch, pinned)
             for i, case in enumerate(cases):
                 if case["pinned"] == pinned:
@@ -105,7 +108,10 @@ def bench_cases(
 
 
 class _Host:
-    """The arrays x, k and y in host memory. Some images of y are compared, and all are searched for NaN."""
+    """The arrays x, k and y in host memory.
+
+    Some images of y are compared, and all are searched for NaN.
+    """
 
     def __init__(self, variant: Variant, layer: Layer, batch: int, pinned: bool):
         rng, dtype = np.random.default_rng(2), variant.io_dtype
@@ -121,9 +127,8 @@ class _Host:
         )
         self.variant = variant
         self.sampled = SampledImages(layer, batch, {dtype: (self.x, self.k)}, rng, CHECKED_IMAGES)
-        self.nan_sample = self.y.reshape(batch, -1)[
-            :, :: max(1, self.y[0].size // 16)
-        ]  # about 16 per image
+        # about 16 per image
+        self.nan_sample = self.y.reshape(batch, -1)[:, :: max(1, self.y[0].size // 16)]
 
     def poison(self) -> None:
         """Fill the elements of y that `check` looks at with NaN, so that it notices outputs that were not written."""
@@ -199,7 +204,10 @@ def _bench_case(
 def _time_first_batches(
     variant: Variant, layer: Layer, batch: int, case: dict, host: _Host
 ) -> list[float]:
-    """Return `FRESH` + 1 layer times [ms], each with a new pipeline; the first is a warm-up. Check the last output."""
+    """Return `FRESH` + 1 layer times [ms], each with a new pipeline; the first is a warm-up.
+
+    Check the last output.
+    """
     times = []
     for run in range(FRESH + 1):
         hostcuda.driver.Context.synchronize()
@@ -218,7 +226,8 @@ def refuse_impossible(
 ) -> None:
     """Raise LabError if `layer_ms` is NaN, or too short for the link of the device `on` at its theoretical rate.
 
-    The link carries both directions at once, so the larger of x and y gives the shortest possible time.
+    The link carries both directions at once, so the larger of x and y gives the shortest possible
+    time.
     """
     size = variant.io_dtype.itemsize
     largest = max(

@@ -1,10 +1,11 @@
 """Sweep many variants over several layers: check and time each point, and go on where it stopped.
 
-    table = labkit.sweep({"rung": 7, "rows": (5, 8, 10), "maps": (2, 4)}, labkit.LENET86, batch=1000)
-    labkit.draw.heatmap(table, "rows", "maps")
+    table = labkit.sweep({"rung": 7, "rows": (5, 8, 10), "maps": (2, 4)}, labkit.LENET86,
+    batch=1000) labkit.draw.heatmap(table, "rows", "maps")
 
-Each finished point is written at once, as a line of JSON in a file. If a sweep is stopped, the next call continues
-with the points that are missing. `labkit.ladder.tables` has the columns of the table.
+Each finished point is written at once, as a line of JSON in a file. If a sweep is stopped, the next
+call continues with the points that are missing. `labkit.ladder.tables` has the columns of the
+table.
 """
 
 from __future__ import annotations
@@ -51,33 +52,34 @@ def sweep(
     Parameters
     ----------
     variants : Variant, iterable of Variant, or mapping
-        A mapping is a grid: ``{"rung": 7, "rows": (5, 8, 10), "maps": [2, 4]}`` stands for all combinations of the
-        values in its lists; ``[(32, 8), (16, 16)]`` is a list of two blocks.
+        A mapping is a grid: ``{"rung": 7, "rows": (5, 8, 10), "maps": [2, 4]}`` stands for all
+        combinations of the values in its lists; ``[(32, 8), (16, 16)]`` is a list of two blocks.
     layers : Layer or iterable of Layer
     batch : int, optional
         Images; by default the same as for `labkit.bench`.
     path : path, optional
-        The file of finished points, instead of ``sweeps/<device>.jsonl`` in `labkit.base.paths.cache_dir()`. Several
-        processes may write to it.
+        The file of finished points, instead of ``sweeps/<device>.jsonl`` in
+        `labkit.base.paths.cache_dir()`. Several processes may write to it.
     repeat : int, optional
         Timed runs per point; by default as many as fit into half a second, from 3 to 50.
 
     Returns
     -------
     DataFrame
-        A row per point, layer by layer: `labkit.ladder.tables.SWEEP`, and a column for each option of the variants
-        (pairs as text, "32x8"). `code` is `Variant.code`. `op_ms` is the median op time, measured as by `labkit.bench`.
-        `registers` and `local_bytes` (spills, and arrays that do not fit into registers) are per thread,
-        `shared_bytes` and `threads` per block, each the largest of several kernels; registers are known only on a GPU.
-        A point that cannot run has no time, and `reason` says why: a limit of the device, too many registers, a wrong
-        result. ``attrs["measured"]`` and ``attrs["resumed"]`` count the points; ``attrs["note"]`` says so if these are
-        not GPU times.
+        A row per point, layer by layer: `labkit.ladder.tables.SWEEP`, and a column for each option
+        of the variants (pairs as text, "32x8"). `code` is `Variant.code`. `op_ms` is the median op
+        time, measured as by `labkit.bench`. `registers` and `local_bytes` (spills, and arrays that
+        do not fit into registers) are per thread, `shared_bytes` and `threads` per block, each the
+        largest of several kernels; registers are known only on a GPU. A point that cannot run has
+        no time, and `reason` says why: a limit of the device, too many registers, a wrong result.
+        ``attrs["measured"]`` and ``attrs["resumed"]`` count the points; ``attrs["note"]`` says so
+        if these are not GPU times.
 
     Raises
     ------
     LabError
-        For an unknown rung or option, an empty sweep, an invalid batch, or a kernel after which the device does not
-        respond. Finished points are kept in every case.
+        For an unknown rung or option, an empty sweep, an invalid batch, or a kernel after which the
+        device does not respond. Finished points are kept in every case.
     """
     accepted, refused = _list_variants(variants)
     layers = as_list(layers)
@@ -99,9 +101,8 @@ def sweep(
     missing = [point for point in dict.fromkeys(points) if point.key not in rows]
     with show_progress(len(missing), "sweeping") as progress, keep_inputs():
         for point, row in _measure_all(missing):
-            lost = row.pop(
-                "lost"
-            )  # `_measure` says so beside the columns: whether the device is out of use
+            # `_measure` says so beside the columns: whether the device is out of use
+            lost = row.pop("lost")
             rows[point.key] = row
             finished.append(point.key, row)
             if lost:  # the driver fails every later call
@@ -111,7 +112,8 @@ def sweep(
                     "process to continue with the next one"
                 )
             progress.update()
-    # Two variants with the same kernel have one key: it is measured once, and each gets its row with its own label.
+    # Two variants with the same kernel have one key: it is measured once, and each gets its row
+    # with its own label.
     measured = [
         {
             **rows[point.key],
@@ -163,7 +165,8 @@ def _list_variants(
             accepted.append(variant(first_rung, **options))
         except EngineError as error:
             text = " ".join(f"{name}={format_option(value)}" for name, value in options.items())
-            # As a variant would write it: "07 tuning, rows=8, maps=4" and, in "options", "rows=8 maps=4".
+            # As a variant would write it: "07 tuning, rows=8, maps=4" and, in "options", "rows=8
+            # maps=4".
             refused.append(
                 {
                     "rung": base.number,
@@ -200,18 +203,21 @@ def _measure_all(points: list[_Point]) -> Iterator[tuple[_Point, dict]]:
         compilations = [pool.submit(_compile, point) for point in points]
         try:
             if points and device().engine == "cpu":
-                wait(
-                    compilations
-                )  # otherwise the compiler and the kernels would share this processor
+                # otherwise the compiler and the kernels would share this processor
+                wait(compilations)
             for point, compilation in zip(points, compilations, strict=True):
-                compilation.result()  # waits; `_compile` raises nothing that the measurement would not
+                # waits; `_compile` raises nothing that the measurement would not
+                compilation.result()
                 yield point, _measure(point)
         finally:
             pool.shutdown(cancel_futures=True)
 
 
 def _compile(point: _Point) -> None:
-    """Compile a point's kernels into the engine's disk cache. An error is ignored: measuring the point reports it."""
+    """Compile a point's kernels into the engine's disk cache.
+
+    An error is ignored: measuring the point reports it.
+    """
     with suppress(LabError, hostcuda.driver.Error):
         point.variant.supports(point.layer)
         point.variant.precompile(point.layer)
@@ -220,7 +226,8 @@ def _compile(point: _Point) -> None:
 def _measure(point: _Point) -> dict:
     """Measure a point; return its row, a dict with the columns of `labkit.ladder.tables.SWEEP` and "lost".
 
-    Instead of a time, a point that fails has its error as the "reason"; "lost" is whether the device is out of use.
+    Instead of a time, a point that fails has its error as the "reason"; "lost" is whether the
+    device is out of use.
     """
     in_use = device()
     row = {
@@ -246,7 +253,10 @@ def _measure(point: _Point) -> dict:
 
 
 def _measure_columns(point: _Point) -> dict:
-    """Check a point and time it; return the measured columns of its row, a dict. Raises what the check raises."""
+    """Check a point and time it; return the measured columns of its row, a dict.
+
+    Raises what the check raises.
+    """
     check(point.variant, [(point.layer, min(point.batch, 2))], quiet=True)
     table = measure(point.variant, point.layer, point.batch, point.repeat, layer_time=False)
     times = table.iloc[0].to_dict()
@@ -284,12 +294,14 @@ class _FinishedPoints:
 
     def __init__(self, path: Path, device_name: str):
         self.path, self.device = path, device_name
-        files.require_writable(
-            path.parent
-        )  # creates it; raises EngineError now, not after the first point
+        # creates it; raises EngineError now, not after the first point
+        files.require_writable(path.parent)
 
     def read(self) -> dict[str, dict]:
-        """Return the rows of this device's points by their keys. An incomplete or damaged line is ignored."""
+        """Return the rows of this device's points by their keys.
+
+        An incomplete or damaged line is ignored.
+        """
         rows = {}
         for line in self.path.read_bytes().splitlines() if self.path.is_file() else ():
             try:
@@ -301,14 +313,16 @@ class _FinishedPoints:
         return rows
 
     def append(self, key: str, row: dict) -> None:
-        """Add a point's row as one line; it is on the disk when this returns. Several processes may append."""
+        """Add a point's row as one line; it is on the disk when this returns.
+
+        Several processes may append.
+        """
         line = json.dumps({"key": key, "row": row}) + "\n"
         with files.locked(self.path), open(self.path, "ab+", buffering=0) as file:
             size = file.seek(0, os.SEEK_END)
             if size:
                 file.seek(-1, os.SEEK_END)
-                line = (
-                    line if file.read(1) == b"\n" else "\n" + line
-                )  # after an incomplete line, start a new one
+                # after an incomplete line, start a new one
+                line = line if file.read(1) == b"\n" else "\n" + line
             file.write(line.encode())
             os.fsync(file.fileno())

@@ -1,6 +1,7 @@
 """Trace the kernels, copies and API calls of a part of a program, with their times.
 
-On a GPU the records come from CUPTI, on the CPU engine from the engine's own trace. The tables are the same.
+On a GPU the records come from CUPTI, on the CPU engine from the engine's own trace. The tables are
+the same.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ class Trace:
     Attributes
     ----------
     records : DataFrame
-        A row per kernel, copy or API call: ``kind`` ("kernel", "copy" or "api"), ``name``, ``start_ms`` (since the
-        first record), ``duration_ms``, ``bytes`` (of copies), ``stream``.
+        A row per kernel, copy or API call: ``kind`` ("kernel", "copy" or "api"), ``name``,
+        ``start_ms`` (since the first record), ``duration_ms``, ``bytes`` (of copies), ``stream``.
 
     Examples
     --------
@@ -41,9 +42,8 @@ class Trace:
             hostcuda.driver.Context.synchronize()
         finally:  # the recording ends also if a kernel of the block has failed
             events = hostcuda.activity.stop()
-        events.sort(
-            key=lambda record: record[2]
-        )  # (kind, name, start [s], duration [s], bytes, stream): by start
+        # (kind, name, start [s], duration [s], bytes, stream): by start
+        events.sort(key=lambda record: record[2])
         first_start = events[0][2] if events else 0.0
         rows = [
             (kind, name, (start - first_start) * 1e3, duration * 1e3, *rest)
@@ -57,9 +57,10 @@ class Trace:
         Returns
         -------
         DataFrame
-            ``side`` ("device" or "api"), ``kind``, ``name``, ``calls``, ``total_ms``, ``mean_ms``; ``share`` of the
-            total time of its side (kernels and copies, or API calls), and the ``cumulative`` share. Do not add the
-            shares of the two sides: they overlap in time, because an API call usually waits while a kernel runs.
+            ``side`` ("device" or "api"), ``kind``, ``name``, ``calls``, ``total_ms``, ``mean_ms``;
+            ``share`` of the total time of its side (kernels and copies, or API calls), and the
+            ``cumulative`` share. Do not add the shares of the two sides: they overlap in time,
+            because an API call usually waits while a kernel runs.
         """
         sided = self.records.assign(side=np.where(self.records["kind"] == "api", "api", "device"))
         table = sided.groupby(["side", "kind", "name"], as_index=False).agg(
@@ -77,13 +78,13 @@ class Trace:
     def top(self, side: str, share: float = 0.9) -> pd.DataFrame:
         """Return the fewest kernels and copies, or API calls, that together take at least `share` of their time.
 
-        They are the first rows of `summary` for the `side`, "device" or "api", without its column ``side``.
+        They are the first rows of `summary` for the `side`, "device" or "api", without its column
+        ``side``.
         """
         table = self.summary()
         share_before = table.groupby("side")["cumulative"].shift(fill_value=0.0)
-        needed = table.loc[
-            (table["side"] == side) & (share_before < share)
-        ]  # the rows before do not reach it yet
+        # the rows before do not reach it yet
+        needed = table.loc[(table["side"] == side) & (share_before < share)]
         return needed.drop(columns="side").reset_index(drop=True)
 
 

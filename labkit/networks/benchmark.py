@@ -34,8 +34,9 @@ DEVICE, HOST = "device", "host"  # where the images are and the probabilities go
 class Entry:
     """One way to compute the forward pass.
 
-    `run` computes a forward pass and waits; on the device it only issues one, or several, on `stream`. `result` returns
-    the probabilities of the images with the given numbers; `before`, not timed, spoils the last result.
+    `run` computes a forward pass and waits; on the device it only issues one, or several, on
+    `stream`. `result` returns the probabilities of the images with the given numbers; `before`, not
+    timed, spoils the last result.
     """
 
     label: str
@@ -54,7 +55,8 @@ class Entry:
     def time(self, flush: Callable[[], None] = lambda: None) -> float:
         """Return the time of a pass [ms]: between two events, or by the host's clock if the images are on the host.
 
-        `flush` overwrites the L2 cache. It runs twice: meanwhile the host issues the launches, whose cost is not timed.
+        `flush` overwrites the L2 cache. It runs twice: meanwhile the host issues the launches,
+        whose cost is not timed.
         """
         self.before()
         flush()
@@ -64,9 +66,8 @@ class Entry:
             start = time.perf_counter()
             self.run()
             return 1e3 * (time.perf_counter() - start)
-        return (
-            time_run(self.run, self.stream) / self.passes
-        )  # a run on the device may be a graph of several passes
+        # a run on the device may be a graph of several passes
+        return time_run(self.run, self.stream) / self.passes
 
 
 def bench_network(
@@ -76,11 +77,12 @@ def bench_network(
 ) -> pd.DataFrame:
     """Measure the forward pass of lenet86 on the digits: `Network`, `FusedNetwork`, and any other way that is given.
 
-    The runs of all cases alternate, so that a changing clock rate affects all of them. On the device the time is that
-    between two events, from images on the device to probabilities on the device, after the L2 cache was overwritten.
-    From the host it is that on the host's clock, from images to probabilities in host memory, which is page-locked for
-    all but `Network`. All buffers are allocated before, except by `Network`. The probabilities of some images are
-    compared with float64 before and after timing.
+    The runs of all cases alternate, so that a changing clock rate affects all of them. On the
+    device the time is that between two events, from images on the device to probabilities on the
+    device, after the L2 cache was overwritten. From the host it is that on the host's clock, from
+    images to probabilities in host memory, which is page-locked for all but `Network`. All buffers
+    are allocated before, except by `Network`. The probabilities of some images are compared with
+    float64 before and after timing.
 
     Parameters
     ----------
@@ -94,9 +96,10 @@ def bench_network(
     Returns
     -------
     DataFrame
-        A row per batch and case: label, dtype, batch, where ("device" or "host": the images), pixels ("float32",
-        "uint8 86x86", "uint8 8x8"), ms (median), min_ms, max_ms, images_s, error (the largest of a probability among
-        the images compared), repeat, engine, device. `attrs["note"]` says so if these are not GPU times.
+        A row per batch and case: label, dtype, batch, where ("device" or "host": the images),
+        pixels ("float32", "uint8 86x86", "uint8 8x8"), ms (median), min_ms, max_ms, images_s, error
+        (the largest of a probability among the images compared), repeat, engine, device.
+        `attrs["note"]` says so if these are not GPU times.
 
     Raises
     ------
@@ -174,7 +177,8 @@ class Images:
     def check(self, case: Entry, when: str, again: bool = True) -> None:
         """Compare a case's probabilities for the images `checked` with float64, after a new run if `again`.
 
-        Sets `case.error`. Raises CheckFailed if an error exceeds its bound; `when` is a part of the message.
+        Sets `case.error`. Raises CheckFailed if an error exceeds its bound; `when` is a part of the
+        message.
         """
         if again:
             case.before()
@@ -197,15 +201,17 @@ class Images:
 
 
 def list_steps() -> list[str | None]:
-    """Return the fused network's steps to measure; None is 13_network.cu. Only compute capability 9.0 has wgmma."""
+    """Return the fused network's steps to measure; None is 13_network.cu.
+
+    Only compute capability 9.0 has wgmma.
+    """
     return [*KERNELS] if device().compute_capability == (9, 0) else [None]
 
 
 def count_passes(B: int) -> int:
     """Return how many passes of B images a graph should hold, so that its launch does not dominate the time."""
-    return (
-        max(1, min(50, 5000 // B)) if hostcuda.engine() == "gpu" else 1
-    )  # 5000 images take an H200 a millisecond
+    # 5000 images take an H200 a millisecond
+    return max(1, min(50, 5000 // B)) if hostcuda.engine() == "gpu" else 1
 
 
 def _list_own_cases(stack: ExitStack, images: Images) -> Iterator[Entry]:
@@ -239,10 +245,11 @@ def _list_fused_cases(
     array, source, white = form
     label, dtype = f"fused, {network.step}" if network.step else "fused", network.dtype.name
     B, y = len(array), memory.new((len(array), 10))
+    # NaN before each run
     read = {
         "result": lambda numbers: memory.copy_out(y, (B, 10))[numbers],
         "before": functools.partial(hostcuda.driver.memset_d8, y, 0xFF, 4 * 10 * B),
-    }  # NaN before each run
+    }
     launch = functools.partial(network.launch, x, y, B, source, white)
     yield Entry(label, dtype, DEVICE, pixels, dtype, launch, **read)
     if source is None:

@@ -1,7 +1,8 @@
 """lenet86 in one kernel, on tensor cores: from pixels in host memory to probabilities in host memory.
 
-The kernel is cuda_src/13_network.cu, or that of a step, cuda_src/steps/network. The host arranges the weights for it
-once, allocates all buffers once, and issues a batch as one CUDA graph, or in chunks on streams if it is large.
+The kernel is cuda_src/13_network.cu, or that of a step, cuda_src/steps/network. The host arranges
+the weights for it once, allocates all buffers once, and issues a batch as one CUDA graph, or in
+chunks on streams if it is large.
 
     with labkit.FusedNetwork("digits", dtype="float32") as network:
         probabilities = network.forward(images)
@@ -37,15 +38,17 @@ LIMIT = 16.0  # the largest absolute value of a pixel: no map then exceeds the l
 MOST_HALF = 65504.0  # the largest finite half
 CHUNK, STREAMS = 1000, 3
 DEVIATIONS = 6  # standard deviations that an error may reach
+# k-steps of products per mask; the zeros around it
 _K_STEPS, _PADDING = (
     4,
     ((0, 0), (0, 0), (1, 1), (1, 2)),
-)  # k-steps of products per mask; the zeros around it
+)
 _SUM_ROUNDOFF = 2.0**-22  # of 16 products: tensor cores truncate
+# of a float; what is lost below the least half
 _FLOAT_ROUNDOFF, _HALF_UNDERFLOW = (
     2.0**-24,
     2.0**-25,
-)  # of a float; what is lost below the least half
+)
 _LEAST_WEIGHT = 2.0**-20  # stands for weights that are zero or nearly so: a scale has to be finite
 _SIGNATURE = "PPPPPPifffff"  # the types of the kernel's arguments: a pointer, an int, a float
 _CAPABILITY = (8, 0)  # the least compute capability: halves on tensor cores, by mma.m16n8k16
@@ -60,12 +63,13 @@ class Precision:
 
     products: int  # of halves, per product of two numbers
     parts: int  # halves per number
-    roundoff: float  # largest relative error of a number as the kernel keeps it, beside that of a subnormal low part
-    # The kernel's warps, blocks (per multiprocessor, at most), and what a warp computes at once of each convolution.
+    # largest relative error of a number as the kernel keeps it, beside that of a subnormal low part
+    roundoff: float
+    # The kernel's warps, blocks (per multiprocessor, at most), and what a warp computes at once of
+    # each convolution.
     sizes: dict[str, int]
-    teams: dict[
-        str, int
-    ]  # of the step warpgroups: teams of four warps, images whose features wait for the product
+    # of the step warpgroups: teams of four warps, images whose features wait for the product
+    teams: dict[str, int]
 
 
 PRECISIONS = {
@@ -102,14 +106,14 @@ class Scales:
     @classmethod
     def of(cls, weights: dict[str, np.ndarray]) -> Scales:
         """Return the scales for these weights, by name, with which no half overflows if no pixel exceeds `LIMIT`."""
+        # a bound of the inputs of a layer, then of its outputs; the maps' scales
         largest_value, maps = (
             LIMIT,
             [],
-        )  # a bound of the inputs of a layer, then of its outputs; the maps' scales
+        )
         for name in ("conv1", "conv2"):
-            sums = (
-                np.abs(weights[name]).astype(np.float64).sum(axis=(1, 2, 3))
-            )  # an output: sum |k| largest inputs
+            # an output: sum |k| largest inputs
+            sums = np.abs(weights[name]).astype(np.float64).sum(axis=(1, 2, 3))
             largest_value *= max(float(sums.max()), _LEAST_WEIGHT)
             maps.append(_choose_power(largest_value))
         largest_weights = (
@@ -138,41 +142,45 @@ def _split(numbers: np.ndarray, parts: int) -> np.ndarray:
 def arrange_convolution(k: np.ndarray) -> np.ndarray:
     """Return the mask k [M, C, 7, 7] in the order in which lanes load it, [M/4, C, k-step, lane, register, 2].
 
-    It is the left matrix of tensor core products of 16 x 16 by 16 x 8. Row r < 8 is the output in map r / 2, row r % 2
-    and column 0 of a square of 2 x 2 outputs; row r + 8 is the one beside it. A k-step has two rows of the square's
-    window of 8 x 8 inputs. A lane has rows lane / 4 and lane / 4 + 8, columns 2 (lane % 4) and the next.
+    It is the left matrix of tensor core products of 16 x 16 by 16 x 8. Row r < 8 is the output in
+    map r / 2, row r % 2 and column 0 of a square of 2 x 2 outputs; row r + 8 is the one beside it.
+    A k-step has two rows of the square's window of 8 x 8 inputs. A lane has rows lane / 4 and lane
+    / 4 + 8, columns 2 (lane % 4) and the next.
     """
     group, c, k_step, lane, register, column = np.indices(
         (len(k) // 4, k.shape[1], _K_STEPS, 32, 4, 2), sparse=True
     )
-    # The mask's element is the input's place in the window minus the output's in the square; outside it, a zero.
+    # The mask's element is the input's place in the window minus the output's in the square;
+    # outside it, a zero.
     mask_row, mask_column = (
         2 * k_step - lane // 4 % 2 + register // 2,
         lane % 4 * 2 - register % 2 + column,
     )
-    return np.pad(k, _PADDING)[
-        4 * group + lane // 8, c, mask_row + 1, mask_column + 1
-    ]  # + 1: of the padding
+    # + 1: of the padding
+    return np.pad(k, _PADDING)[4 * group + lane // 8, c, mask_row + 1, mask_column + 1]
 
 
 def arrange_windows(k: np.ndarray) -> np.ndarray:
     """Return the mask k [M, C, 7, 7] as the right matrix of wgmma, [C, k-step, half, 2, M, 2, 8].
 
-    Its 4 M columns are the outputs of a square of 2 x 2: by row of the square, then map, then column of the square.
-    Half a k-step has 8 terms: the inputs of one row of the square's window of 8 x 8.
+    Its 4 M columns are the outputs of a square of 2 x 2: by row of the square, then map, then
+    column of the square. Half a k-step has 8 terms: the inputs of one row of the square's window of
+    8 x 8.
     """
     c, k_step, half, output_row, m, column, term = np.indices(
         (k.shape[1], _K_STEPS, 2, 2, len(k), 2, 8), sparse=True
     )
-    # The mask's element is the input's place in the window minus the output's in the square; + 1: of the padding.
+    # The mask's element is the input's place in the window minus the output's in the square; + 1:
+    # of the padding.
     return np.pad(k, _PADDING)[m, c, 2 * k_step + half - output_row + 1, term - column + 1]
 
 
 def arrange_rows(k: np.ndarray) -> np.ndarray:
     """Return the mask k [M, 4, 7, 7] as the left matrix of wgmma, [k-step, warp, lane, register, 2].
 
-    Rows lane / 4 and lane / 4 + 8 of a warp are the two outputs beside each other in map lane / 8, row lane / 4 % 2 of
-    a square of 2 x 2. A k-step has 4 columns of a row of its window: two in each of the four channels, then two more.
+    Rows lane / 4 and lane / 4 + 8 of a warp are the two outputs beside each other in map lane / 8,
+    row lane / 4 % 2 of a square of 2 x 2. A k-step has 4 columns of a row of its window: two in
+    each of the four channels, then two more.
     """
     k_step, warp, lane, register, column = np.indices(
         (4 * _K_STEPS, len(k) // 4, 32, 4, 2), sparse=True
@@ -186,7 +194,8 @@ def arrange_rows(k: np.ndarray) -> np.ndarray:
 def arrange_matrix(w: np.ndarray) -> np.ndarray:
     """Return a matrix [inputs, outputs] as lanes load it: [inputs/16, outputs/16, lane, register, 2].
 
-    It is, transposed, the left matrix of products of 16 x 16 by 16 x 8; PTX fixes a lane's elements (mma.m16n8k16).
+    It is, transposed, the left matrix of products of 16 x 16 by 16 x 8; PTX fixes a lane's elements
+    (mma.m16n8k16).
     """
     k_step, group, lane, register, column = np.indices(
         (w.shape[0] // 16, w.shape[1] // 16, 32, 4, 2), sparse=True
@@ -202,9 +211,8 @@ class FusedKernel:
     """One of the kernels: all that the host needs to launch it."""
 
     path: Path
-    arrange: tuple[
-        Callable[[np.ndarray], np.ndarray], ...
-    ]  # of each convolution: arranges the mask
+    # of each convolution: arranges the mask
+    arrange: tuple[Callable[[np.ndarray], np.ndarray], ...]
     sizes: Callable[[Precision], dict[str, int]]  # the compile-time parameters
     blocks: Callable[[Precision], int]  # per multiprocessor of the device in use
     warps: Callable[[Precision], int]  # per block
@@ -214,18 +222,20 @@ class FusedKernel:
 def _count_team_bytes(p: Precision) -> int:
     """Return the bytes of shared memory of a block of steps/network/warpgroups.cu, whose structs these numbers repeat.
 
-    They are those of the weights, and per team of four warps of the maps, an image, and the features of SLOTS images.
+    They are those of the weights, and per team of four warps of the maps, an image, and the
+    features of SLOTS images.
     """
-    # Pieces have 16 bytes. Weights: k-steps x halves x columns of conv1, k-steps x warps x lanes of conv2.
+    # Pieces have 16 bytes. Weights: k-steps x halves x columns of conv1, k-steps x warps x lanes of
+    # conv2.
     weight_pieces = 4 * 2 * 16 + 16 * 4 * 32
     map_pieces = 4 * 20 * (11 if p.parts == 1 else 10) + 8 * 20  # `Second::MAP_PIECES`
+    # of two halves; 4 more: rows in different banks
     image_words, feature_words = (
         SIZE * SIZE // 2,
         1296 // 2 + 4,
-    )  # of two halves; 4 more: rows in different banks
-    team = (
-        4 * p.parts * (image_words + 4 * map_pieces + p.teams["SLOTS"] * feature_words) + 4
-    )  # + 4: `refused`
+    )
+    # + 4: `refused`
+    team = 4 * p.parts * (image_words + 4 * map_pieces + p.teams["SLOTS"] * feature_words) + 4
     return 16 * (p.parts * weight_pieces + p.teams["TEAMS"] * tiles(team, 16))
 
 
@@ -278,19 +288,19 @@ class FusedNetwork(Closing):
     weights : str, Path or mapping
         For `labkit.networks.lenet86.load_weights`.
     dtype : {"float32", "float16"}
-        float32: three products of halves for a product. On an H100 the largest error of a probability was 4e-6 for 500
-        digits, with the step 1e-5; PyTorch's in FP32 was 6e-7 (`python -m recording errors`). No answer changed. Tensor
-        cores truncate the sums.
-        float16: pixels, maps and weights are rounded to half; sums are float32.
+        float32: three products of halves for a product. On an H100 the largest error of a
+        probability was 4e-6 for 500 digits, with the step 1e-5; PyTorch's in FP32 was 6e-7 (`python
+        -m recording errors`). No answer changed. Tensor cores truncate the sums. float16: pixels,
+        maps and weights are rounded to half; sums are float32.
     step : {"warpgroups"}, optional
-        The kernel of this step: products of four warps, which only GPUs of compute capability 9.0 have, and the CPU
-        engine. By default that of 13_network.cu.
+        The kernel of this step: products of four warps, which only GPUs of compute capability 9.0
+        have, and the CPU engine. By default that of 13_network.cu.
 
     Raises
     ------
     LabError
-        If the GPU has a compute capability below 8.0, or with a step another one than 9.0; if the data type or the step
-        is not listed here, or the weights are not those of a lenet86.
+        If the GPU has a compute capability below 8.0, or with a step another one than 9.0; if the
+        data type or the step is not listed here, or the weights are not those of a lenet86.
     """
 
     def __init__(
@@ -315,15 +325,15 @@ class FusedNetwork(Closing):
         self._memory, self._functions = Buffers(), {}
         self._kernel = KERNELS[step]
         arrangers = (*self._kernel.arrange, arrange_matrix)
-        arranged = [  # in the order of the fragments, scaled into the range of half, and split into halves
+        # in the order of the fragments, scaled into the range of half, and split into halves
+        arranged = [
             _split(arrange(self.weights[name]) * np.float32(scale), self.precision.parts)
             for name, arrange, scale in zip(
                 ("conv1", "conv2", "fc1"), arrangers, self.scales.weights, strict=True
             )
         ]
-        self._weights = [
-            self._memory.copy_in(np.ascontiguousarray(part)) for part in arranged
-        ]  # three device buffers
+        # three device buffers
+        self._weights = [self._memory.copy_in(np.ascontiguousarray(part)) for part in arranged]
         dense = [self.weights[name].ravel() for name in ("fc1_bias", "fc2", "fc2_bias")]
         self._dense = self._memory.copy_in(np.concatenate(dense))
 
@@ -337,8 +347,9 @@ class FusedNetwork(Closing):
     def function(self, byte_size: tuple[int, int] | None = None):
         """Return the prepared kernel for float32 images, or for uint8 images of the height and width `byte_size`.
 
-        It is compiled at its first use. Images that the kernel resizes have at most 39 columns: with all their 86 rows
-        but only their own columns, they have to fit into the shared memory of the second layer's maps.
+        It is compiled at its first use. Images that the kernel resizes have at most 39 columns:
+        with all their 86 rows but only their own columns, they have to fit into the shared memory
+        of the second layer's maps.
         """
         if byte_size not in self._functions:
             height, width = byte_size or (SIZE, SIZE)
@@ -388,8 +399,8 @@ class FusedNetwork(Closing):
     ) -> None:
         """Launch the kernel without waiting: images in device buffer x, probabilities to device buffer y [B, 10].
 
-        x is float32 [B, 1, 86, 86], or uint8 [B, *source] if `source`, a height and a width, is given. `white` is the
-        byte that stands for the brightness 1.
+        x is float32 [B, 1, 86, 86], or uint8 [B, *source] if `source`, a height and a width, is
+        given. `white` is the byte that stands for the brightness 1.
         """
         blocks = min(B, self._kernel.blocks(self.precision) * device().multiprocessors)
         self.function(source).prepared_async_call(
@@ -425,8 +436,8 @@ class FusedNetwork(Closing):
         Parameters
         ----------
         images : ndarray, float32 [B, 1, 86, 86] or uint8 [B, h, w]
-            Bytes are divided by `white` and resized to 86 x 86 on the device, as `labkit.dataset` does it on the host.
-            Copies overlap with the kernels if the array is page-locked.
+            Bytes are divided by `white` and resized to 86 x 86 on the device, as `labkit.dataset`
+            does it on the host. Copies overlap with the kernels if the array is page-locked.
         white : float
             The byte that stands for 1: 16 for the digits.
 
@@ -438,7 +449,8 @@ class FusedNetwork(Closing):
         Raises
         ------
         LabError
-            If the images have another shape or data type; if a pixel is a NaN, or its absolute value exceeds `LIMIT`.
+            If the images have another shape or data type; if a pixel is a NaN, or its absolute
+            value exceeds `LIMIT`.
         """
         images, source = as_pixels(images)
         with self.batch(len(images), source, white, x=images) as batch:
@@ -465,8 +477,9 @@ def as_pixels(images: np.ndarray) -> tuple[np.ndarray, tuple[int, int] | None]:
 class Batch(Closing):
     """A batch with everything it needs, allocated once: page-locked arrays, device buffers, a graph or streams.
 
-    Up to `chunk` images are one piece: copy in, kernel, copy out, as one CUDA graph. (The CPU engine has no graphs and
-    issues the three steps.) More images are cut into chunks, which take turns on the streams.
+    Up to `chunk` images are one piece: copy in, kernel, copy out, as one CUDA graph. (The CPU
+    engine has no graphs and issues the three steps.) More images are cut into chunks, which take
+    turns on the streams.
 
     Parameters
     ----------
@@ -475,7 +488,8 @@ class Batch(Closing):
     x : ndarray, optional
         The images, in memory of the caller; by default a page-locked array is made.
     chunk, streams : int
-        Images per chunk, where the last chunk takes the rest; streams, each with device buffers for one chunk.
+        Images per chunk, where the last chunk takes the rest; streams, each with device buffers for
+        one chunk.
 
     Attributes
     ----------
@@ -517,9 +531,8 @@ class Batch(Closing):
                 )
                 for _ in range(min(streams, tiles(B, self.chunk)))
             ]
-            if (
-                len(self._lanes) == 1 and not from_caller
-            ):  # a graph keeps the addresses, and needs page-locked memory
+            # a graph keeps the addresses, and needs page-locked memory
+            if len(self._lanes) == 1 and not from_caller:
                 self._graph = Graph(self.issue, self._lanes[0][0])
         except BaseException:
             self.close()
@@ -530,9 +543,8 @@ class Batch(Closing):
         htod, dtoh = hostcuda.driver.memcpy_htod_async, hostcuda.driver.memcpy_dtoh_async
         starts = range(0, len(self.y), self.chunk)
         for start, (stream, x, y) in zip(starts, itertools.cycle(self._lanes), strict=False):
-            images = slice(
-                start, start + self.chunk
-            )  # the last slice may end beyond the batch: NumPy shortens it
+            # the last slice may end beyond the batch: NumPy shortens it
+            images = slice(start, start + self.chunk)
             htod(x, self.x[images], stream)
             self.network.launch(x, y, len(self.y[images]), self.source, self.white, stream)
             dtoh(self.y[images], y, stream)
@@ -582,12 +594,13 @@ def bounded(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the probabilities in float64, and how far off a correct kernel's may be.
 
-    The standard deviation of every rounding's error goes through the network, and the bound is `DEVIATIONS` of them at
-    the end. The worst case would say nothing: it lets all errors of three layers have the same sign. (Roundings as
-    independent errors: Higham and Mary, SIAM J. Sci. Comput. 41(5), 2019.) A number that is kept as halves is off by
-    `Precision.roundoff` of itself, and by what is lost below the least half; a sum by 2^-22 sum |x| |w| for each 16
-    products, because tensor cores truncate (see `labkit.measure.check`). ReLU and a maximum enlarge no error, and
-    scores that are off by at most e change a probability p by at most p (exp(2 e) - 1).
+    The standard deviation of every rounding's error goes through the network, and the bound is
+    `DEVIATIONS` of them at the end. The worst case would say nothing: it lets all errors of three
+    layers have the same sign. (Roundings as independent errors: Higham and Mary, SIAM J. Sci.
+    Comput. 41(5), 2019.) A number that is kept as halves is off by `Precision.roundoff` of itself,
+    and by what is lost below the least half; a sum by 2^-22 sum |x| |w| for each 16 products,
+    because tensor cores truncate (see `labkit.measure.check`). ReLU and a maximum enlarge no error,
+    and scores that are off by at most e change a probability p by at most p (exp(2 e) - 1).
 
     Parameters
     ----------
@@ -609,10 +622,12 @@ def bounded(
     def sum_layer(product, x, variance, name, scale, terms):
         """Return the sums of layer `name` and the variance of their errors; `variance` is that of its inputs x.
 
-        `product(inputs, weights)` computes the layer, `scale` is its weights', `terms` are the products per sum.
+        `product(inputs, weights)` computes the layer, `scale` is its weights', `terms` are the
+        products per sum.
         """
         factors = w[name]
-        # Per addition, one for 16 products; with two parts one more, for the product of low parts that is left out.
+        # Per addition, one for 16 products; with two parts one more, for the product of low parts
+        # that is left out.
         growth = (
             np.sqrt(tiles(precision.products * terms, 16) + precision.parts - 1) * _SUM_ROUNDOFF
         )
@@ -638,8 +653,7 @@ def bounded(
     deviation = np.sqrt(
         variance @ w["fc2"] ** 2 + (len(w["fc2"]) * _FLOAT_ROUNDOFF * magnitude) ** 2
     )
-    error = (
-        DEVIATIONS * deviation.max(axis=1, keepdims=True) + 2.0**-22
-    )  # of a score, and of exp and the quotient
+    # of a score, and of exp and the quotient
+    error = DEVIATIONS * deviation.max(axis=1, keepdims=True) + 2.0**-22
     probabilities = softmax(scores)
     return probabilities, np.minimum(probabilities * np.expm1(2 * error), 1.0) + _FLOAT_ROUNDOFF

@@ -1,8 +1,8 @@
 """Images for the network: digits (in the repository), Fashion-MNIST and MNIST (fetched on demand).
 
-All three come as pairs of gzipped files in the idx format of LeCun's MNIST page: a big-endian header (two zero bytes,
-the type of the elements, the number of dimensions, the size of each as uint32), then the elements. A file is used only
-if it is the published one, by its digest.
+All three come as pairs of gzipped files in the idx format of LeCun's MNIST page: a big-endian
+header (two zero bytes, the type of the elements, the number of dimensions, the size of each as
+uint32), then the elements. A file is used only if it is the published one, by its digest.
 """
 
 import gzip
@@ -112,8 +112,9 @@ _SETS = {
     ),
 }
 
-# The 1797 digits keep UCI's order, in which neighbours are often of one writer's hand. The last 360 are held
-# out as a block, not at random: a harder and more honest test, because most writers' digits are on one side only.
+# The 1797 digits keep UCI's order, in which neighbours are often of one writer's hand. The last 360
+# are held out as a block, not at random: a harder and more honest test, because most writers'
+# digits are on one side only.
 _DIGITS_TRAIN = 1437
 
 
@@ -125,8 +126,9 @@ def dataset(
     Parameters
     ----------
     name : {"digits", "fashion-mnist", "mnist"}
-        "digits" is part of the repository. The others are looked for in the folder that the environment variable
-        LABKIT_DATA_DIR names (in its subfolder `name`, then in itself), or else fetched once into the cache.
+        "digits" is part of the repository. The others are looked for in the folder that the
+        environment variable LABKIT_DATA_DIR names (in its subfolder `name`, then in itself), or
+        else fetched once into the cache.
     split : {"test", "train"}
     size : int or (int, int), optional
         Height and width to resize to (bilinear). By default the images keep their size.
@@ -138,8 +140,8 @@ def dataset(
     Raises
     ------
     LabError
-        For an unknown name, split or size; for a file that is missing, damaged, or not the published one;
-        without a network. The message says what to do.
+        For an unknown name, split or size; for a file that is missing, damaged, or not the
+        published one; without a network. The message says what to do.
     """
     if name not in _SETS:
         raise LabError(f"there is no data set {name!r}; there are {', '.join(_SETS)}")
@@ -167,7 +169,8 @@ def dataset(
 def find_stored(name: str) -> Path | None:
     """Return the folder of a fetched data set's files on this machine; None if `dataset` would fetch them.
 
-    Raises LabError if LABKIT_DATA_DIR names a folder that lacks a file, or has another one of its name.
+    Raises LabError if LABKIT_DATA_DIR names a folder that lacks a file, or has another one of its
+    name.
     """
     paths = [_find(name, *file) for files in _SETS[name].files.values() for file in files]
     return paths[0].parent if all(paths) else None
@@ -195,7 +198,8 @@ def resize(images, size=None, white=255.0):
     Returns
     -------
     ndarray, float32 [N, 1, H, W]
-        The same bits on every machine: element-wise arithmetic only, no sums whose order a library chooses.
+        The same bits on every machine: element-wise arithmetic only, no sums whose order a library
+        chooses.
     """
     H, W = _require_size(size, images.shape[1:])
     top, bottom, weight_below = _find_neighbours(images.shape[1], H)
@@ -228,7 +232,8 @@ def _require_size(size, native):
 def _find_neighbours(length, new_length):
     """Return what interpolates `length` pixels to `new_length`, as three arrays [new_length].
 
-    They are the indices of the two pixels that a new one lies between, and the weight of the second, 0 to 1.
+    They are the indices of the two pixels that a new one lies between, and the weight of the
+    second, 0 to 1.
     """
     # A pixel's value belongs to its center, half a pixel from its edge.
     positions = np.clip((np.arange(new_length) + 0.5) * (length / new_length) - 0.5, 0, length - 1)
@@ -245,9 +250,8 @@ def _read_idx(path: Path) -> np.ndarray:
         )
     try:
         content = gzip.decompress(manifest.read(path))
-        header_end = (
-            4 + 4 * content[3]
-        )  # byte 3: the number of dimensions, whose sizes follow as uint32
+        # byte 3: the number of dimensions, whose sizes follow as uint32
+        header_end = 4 + 4 * content[3]
         return np.frombuffer(content, np.uint8, offset=header_end).reshape(
             np.frombuffer(content[4:header_end], ">u4")
         )
@@ -299,7 +303,8 @@ def _fetch(name: str, file: str, md5: str) -> Path:
     failures = []
     for mirror in _SETS[name].mirrors:
         try:
-            # pooch fills a temporary file, compares the checksum, and only then puts the file in its place.
+            # pooch fills a temporary file, compares the checksum, and only then puts the file in
+            # its place.
             return Path(
                 pooch.retrieve(
                     mirror + file,
@@ -320,7 +325,8 @@ def _fetch(name: str, file: str, md5: str) -> Path:
             [
                 f"cannot fetch {name}; no mirror gave its files:",
                 *failures,
-                f"Without a network: copy {files} to {folder}, or set LABKIT_DATA_DIR to a folder that has them. The data set "
+                f"Without a network: copy {files} to {folder}, "
+                f"or set LABKIT_DATA_DIR to a folder that has them. The data set "
                 "'digits' needs no network.",
             ]
         )

@@ -4,12 +4,14 @@
                   -> s1 [6,6,6]: one filter of 4 x 4 for all maps, stride 4, one bias, sigmoid
                   -> f [10]: fully connected 216 -> 10 with biases, sigmoid
 
-The loss of an image is the sum over the ten outputs of the binary cross-entropy. Its derivative with respect to the
-value before the last sigmoid is output - target. A step subtracts rate x gradient of one image, or of the mean over a
-mini-batch. The rate is that of f and of s1's filter; as in report 001, the rates of c1 are the 24 x 24th part of it,
-and that of s1's bias the 216th: each of these gradients is a sum of that many terms.
+The loss of an image is the sum over the ten outputs of the binary cross-entropy. Its derivative
+with respect to the value before the last sigmoid is output - target. A step subtracts rate x
+gradient of one image, or of the mean over a mini-batch. The rate is that of f and of s1's filter;
+as in report 001, the rates of c1 are the 24 x 24th part of it, and that of s1's bias the 216th:
+each of these gradients is a sum of that many terms.
 
-The kernels are in cuda_src/training/lenet28: a file per experiment, which replaces the kernels that it is about.
+The kernels are in cuda_src/training/lenet28: a file per experiment, which replaces the kernels that
+it is about.
 """
 
 from __future__ import annotations
@@ -99,7 +101,8 @@ class Lenet28(Model):
     Parameters
     ----------
     experiment : str
-        One of `EXPERIMENTS` of lenet28_experiments, such as "loops", "atomics", "together" or "minibatch".
+        One of `EXPERIMENTS` of lenet28_experiments, such as "loops", "atomics", "together" or
+        "minibatch".
     batch : int
         Images per step, up to 65535; the step uses the mean of their gradients.
     seed : int
@@ -109,13 +112,14 @@ class Lenet28(Model):
     sizes : Sizes
         By default lenet28's.
     own : str, optional
-        The text of your own kernels, in place of those of the same names, with the same arguments and launches.
+        The text of your own kernels, in place of those of the same names, with the same arguments
+        and launches.
 
     Raises
     ------
     LabError
-        There is no such experiment, or it takes one image per step; the batch is no number of images, or the rate no
-        learning rate; `own` has none of the experiment's kernels.
+        There is no such experiment, or it takes one image per step; the batch is no number of
+        images, or the rate no learning rate; `own` has none of the experiment's kernels.
 
     Examples
     --------
@@ -148,9 +152,8 @@ class Lenet28(Model):
             )
         if not 0 <= rate < np.inf:
             raise LabError(f"rate = {rate}: the learning rate is a number, 0 or more")
-        self._own = kernel_names(
-            code_only(own)
-        )  # those of the reader's text, without comments and strings
+        # those of the reader's text, without comments and strings
+        self._own = kernel_names(code_only(own))
         if own and not set(self._own) & set(EXPERIMENTS[experiment].kernels):
             raise LabError(
                 f"own has the kernels {', '.join(self._own) or 'none'}; {experiment} launches "
@@ -161,9 +164,11 @@ class Lenet28(Model):
         self.own = own
         super().__init__(sizes.weights)
         self.stream: object = None  # on which the launches are issued; None: the default stream
-        # The loaded (images, labels); (file, kernel) -> function; number of images -> launches of a step.
+        # The loaded (images, labels); (file, kernel) -> function; number of images -> launches of a
+        # step.
         self._data, self._functions, self._prepared = (None, None), {}, {}
-        # Of "deterministic" each row of blocks writes a part of its own, and `update` adds them in their order.
+        # Of "deterministic" each row of blocks writes a part of its own, and `update` adds them in
+        # their order.
         self._parts = min(self.batch, MOST_ROWS) if experiment == "deterministic" else 1
         self._gradient = Arrays(self.memory, sizes.weights, self._parts)
         self._values = Arrays(self.memory, sizes.values, self.batch)
@@ -207,7 +212,9 @@ class Lenet28(Model):
         )
 
     def load(self, images: np.ndarray, labels: np.ndarray, order: np.ndarray | None = None) -> int:
-        """Copy images, labels and their order to the device; return the number of images. Parameters as in `epoch`.
+        """Copy images, labels and their order to the device; return the number of images.
+
+        Parameters as in `epoch`.
 
         Images and labels are copied only if they are other arrays than at the last call.
         """
@@ -257,9 +264,8 @@ class Lenet28(Model):
                 else _module(file, self.sizes)
             )
             function = module.get_function(kernel)
-            types = "".join(
-                TYPES.get(name, "P") for name in ARGUMENTS[kernel].split()
-            )  # ARGUMENTS: "weights values B"
+            # ARGUMENTS: "weights values B"
+            types = "".join(TYPES.get(name, "P") for name in ARGUMENTS[kernel].split())
             self._functions[file, kernel] = function.prepare(types)
         return self._functions[file, kernel]
 
@@ -282,13 +288,13 @@ class Lenet28(Model):
 
         `buffers` maps the name of an argument to a device buffer.
         """
-        launch = FILES[file][
-            kernel
-        ]  # a `Threads`: how many, per block, and what the rows of the grid are
+        # a `Threads`: how many, per block, and what the rows of the grid are
+        launch = FILES[file][kernel]
         block = launch.block(self.sizes)
         rows = {"B": count, "rows": min(count, MOST_ROWS), "1": 1}[launch.rows]
         grid = tiles(launch.threads(self.sizes), block), rows
-        # The gradient is a sum over `count` images, and a step uses the mean; in `train` each image is a step.
+        # The gradient is a sum over `count` images, and a step uses the mean; in `train` each image
+        # is a step.
         numbers = {
             "B": count,
             "parts": self._parts,
@@ -317,9 +323,8 @@ class Lenet28(Model):
 
     def _copy_to_constant(self):
         """Return a function (place) that copies the image at this place in the order to the kernel's constant array."""
-        target, size = _module("constant_input", self.sizes).get_global(
-            "image"
-        )  # its address, its bytes
+        # its address, its bytes
+        target, size = _module("constant_input", self.sizes).get_global("image")
         images, copy_on_device = int(self._pointers["images"]), hostcuda.driver.memcpy_dtod
         return lambda place: copy_on_device(target, images + int(self._order[place]) * size, size)
 
@@ -349,9 +354,8 @@ class Lenet28(Model):
         count = self.load(images, labels, order)
         size = MOST_PER_LAUNCH if self.experiment == "one_launch" else self.batch
         starts = range(0, count, size)
-        for images_per_step in {
-            min(size, count - start) for start in (0, starts[-1])
-        }:  # the last may have fewer
+        # the last may have fewer
+        for images_per_step in {min(size, count - start) for start in (0, starts[-1])}:
             self.launches(images_per_step)  # compiled before the clock starts
         hostcuda.driver.Context.synchronize()
         start_time = time.perf_counter()
@@ -386,7 +390,8 @@ class Lenet28(Model):
     def comparisons(self, seed: int) -> Iterator[Compared]:
         """Yield every array that a step writes with its float64 reference, for this model and two of random sizes.
 
-        The reference is computed from the kernel's own inputs, the arrays that earlier kernels have written.
+        The reference is computed from the kernel's own inputs, the arrays that earlier kernels have
+        written.
         """
         rng = np.random.default_rng(seed)
         batches = EXPERIMENTS[self.experiment].batches
@@ -408,7 +413,8 @@ class Lenet28(Model):
         old_weights, x, targets, values, parts = self._run_random_step(rng)
         s, has_gradient = self.sizes, len(self.kernels) > 1  # one_launch keeps none in memory
         sizes = f"side {s.side}, K {s.K}, {s.maps} maps, pool {s.pool}, {s.classes} classes, batch {self.batch}"
-        gradient = {}  # a weight's name -> the sum of its gradient's parts, and the largest error of that sum
+        # a weight's name -> the sum of its gradient's parts, and the largest error of that sum
+        gradient = {}
         for name, (expected, bound) in _compute_expected(
             old_weights, x, targets, values, s
         ).items():
@@ -438,19 +444,17 @@ class Lenet28(Model):
             )
         for name, new_weights in self.weights.items():
             (g, error), w = gradient[name], old_weights[name].astype(np.float64)
-            rate = (
-                float(np.float32(self.rate / self.batch)) / s.divisors[name]
-            )  # a float, as the kernel gets it
-            bound = rate * error + growth(0, 4) * (
-                np.abs(w) + rate * (np.abs(g) + error)
-            )  # 4 roundings
+            # a float, as the kernel gets it
+            rate = float(np.float32(self.rate / self.batch)) / s.divisors[name]
+            # 4 roundings
+            bound = rate * error + growth(0, 4) * (np.abs(w) + rate * (np.abs(g) + error))
             yield Compared(f"{self.kernels[-1]}, {name}, {sizes}", new_weights, w - rate * g, bound)
 
     def _run_random_step(self, rng):
         """Run a step on random images; return what `_compute_expected` takes, and the gradient before the update.
 
-        That is (weights before the step by name, images [B,side,side], targets [B,classes], the arrays of
-        `Sizes.values` by name, the gradient's parts by name [parts, ...]).
+        That is (weights before the step by name, images [B,side,side], targets [B,classes], the
+        arrays of `Sizes.values` by name, the gradient's parts by name [parts, ...]).
         """
         B, s = self.batch, self.sizes
         images = rng.random((B + 3, s.side, s.side)).astype(np.float32)  # 3 more than a step takes
@@ -470,11 +474,11 @@ class Lenet28(Model):
     def profile(self, engine: str | None = None) -> Profile:
         """Return the counters of one step on random images, by running it in a process of its own under a profiler.
 
-        `engine` is "gpu" or "cpu", by default the one in use. Raises EngineError if the process failed.
+        `engine` is "gpu" or "cpu", by default the one in use. Raises EngineError if the process
+        failed.
         """
-        result = watch(
-            self._build_command(), engine, timeout=600, capture=True, nvcc=False
-        )  # nvcc: for registers
+        # nvcc: for registers
+        result = watch(self._build_command(), engine, timeout=600, capture=True, nvcc=False)
         result.ended.require("profiling lenet28")
         return result
 
@@ -494,9 +498,9 @@ class Lenet28(Model):
 def _compute_expected(weights, x, targets, values, s):
     """Return a dict: name of each array of a step to (float64 reference, largest error of a correct kernel).
 
-    Each reference follows from `values`, the arrays that the kernels computed before it. `weights` are those before the
-    step, `x` are images [B,side,side], `targets` [B,classes], `s` the network's `Sizes`. A name is one of `values`, or
-    "gradient " and a weight.
+    Each reference follows from `values`, the arrays that the kernels computed before it. `weights`
+    are those before the step, `x` are images [B,side,side], `targets` [B,classes], `s` the
+    network's `Sizes`. A name is one of `values`, or "gradient " and a weight.
     """
     w, v = (
         {name: array.astype(np.float64) for name, array in arrays.items()}
@@ -508,11 +512,13 @@ def _compute_expected(weights, x, targets, values, s):
         ("s1", reference.before_s1, v["c1"], s.pool**2),
         ("f", reference.before_f, v["s1"], s.features),
     ):
+        # + 1: the bias
         z, error = bound_sum(
             compute_sums, terms + 1, inputs, w[name], w[f"{name}_bias"], roundings=0
-        )  # + 1: the bias
+        )
         y, error = sigmoid(z), error / 4  # the slope of the sigmoid is at most 1/4
-        # expf is off by 2 ulp (CUDA's documentation), 4 units of roundoff; one addition and one division follow.
+        # expf is off by 2 ulp (CUDA's documentation), 4 units of roundoff; one addition and one
+        # division follow.
         expected[name] = y, error + growth(4, 2) * (y + error)
     # roundings: two of slope(y) = y (1 - y), one of the product
     expected["d_f"] = bound_sum(lambda difference: difference, 1, v["f"] - targets, roundings=0)

@@ -52,7 +52,8 @@ _OUTPUTS, _FEATURES, _CLASSES = (
     Threads(lambda s, n=n: getattr(s, n)) for n in ("outputs", "features", "classes")
 )
 
-# The kernels of each file. All experiments begin with those of "loops"; later files replace some: see `Experiment`.
+# The kernels of each file. All experiments begin with those of "loops"; later files replace some:
+# see `Experiment`.
 FILES: dict[str, dict[str, Threads]] = {
     "loops": {
         "fp_c1": _OUTPUTS,

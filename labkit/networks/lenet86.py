@@ -43,7 +43,8 @@ def load_weights(which="digits"):
     Parameters
     ----------
     which : str, Path or mapping
-        A data set whose weights are in data/weights, an .npz file of `python -m recording train`, or arrays by name.
+        A data set whose weights are in data/weights, an .npz file of `python -m recording train`,
+        or arrays by name.
 
     Returns
     -------
@@ -120,10 +121,11 @@ def _read_weights(path):
 class ForwardTimes:
     """The times of one forward pass."""
 
-    # The kernels of conv1 and conv2, between events around `Plan.run`: no copies, no conversions to half and back.
+    # The kernels of conv1 and conv2, between events around `Plan.run`: no copies, no conversions to
+    # half and back.
     op_ms: tuple[float, float]
-    # Each convolution with its allocations, the copies of its input and mask to the device, and that of its output
-    # back; None if the pass kept its data on the device.
+    # Each convolution with its allocations, the copies of its input and mask to the device, and
+    # that of its output back; None if the pass kept its data on the device.
     layer_ms: tuple[float, float] | None
     total_s: float  # from the images in host memory to the probabilities in host memory
 
@@ -138,8 +140,9 @@ class Network:
     conv : Variant, number or name of a rung, or a pair of these, optional
         The convolution of both layers, or of each. Default: 01 baseline.
     streams : mapping, optional
-        Arguments of `labkit.Pipeline`: ``{"chunk": 1000, "streams": 3}``. With `course` the convolutions then go
-        through pipelines, and the layer times are those from and to page-locked memory.
+        Arguments of `labkit.Pipeline`: ``{"chunk": 1000, "streams": 3}``. With `course` the
+        convolutions then go through pipelines, and the layer times are those from and to
+        page-locked memory.
 
     Attributes
     ----------
@@ -181,9 +184,10 @@ class Network:
         ----------
         images : ndarray, float32 [B, 1, 86, 86]
         course : bool
-            Copy the input of each convolution from host memory to the device and its output back, as the course's
-            program does, where the host computes everything else: that gives layer times. (Here ReLU, pooling and the
-            rest run on the device all the same.) Otherwise the data stays there up to the probabilities.
+            Copy the input of each convolution from host memory to the device and its output back,
+            as the course's program does, where the host computes everything else: that gives layer
+            times. (Here ReLU, pooling and the rest run on the device all the same.) Otherwise the
+            data stays there up to the probabilities.
 
         Returns
         -------
@@ -204,10 +208,11 @@ class Network:
         B, op_ms, layer_ms = len(images), [], []
         start = time.perf_counter()
         with Buffers() as memory:
+            # a layer's input: on the device, or while x is None in host memory
             x, host_input = (
                 None,
                 images,
-            )  # a layer's input: on the device, or while x is None in host memory
+            )
             for index, (layer, window) in enumerate(zip(self.layers, SIZES.pools, strict=True)):
                 if course and self.streams:
                     y = self._stream(memory, index, host_input, op_ms, layer_ms)
@@ -258,20 +263,22 @@ class Network:
         ----------
         images : ndarray, float32 [N, 1, 86, 86]
         labels : ndarray, int [N]
-            A batch larger than N starts again at the first image; the last column is the number of distinct images.
+            A batch larger than N starts again at the first image; the last column is the number of
+            distinct images.
         batches : sequence of int
 
         Returns
         -------
         DataFrame
-            batch, op time 1 ms, op time 2 ms, layer time 1 ms, layer time 2 ms, total s, accuracy, distinct images.
+            batch, op time 1 ms, op time 2 ms, layer time 1 ms, layer time 2 ms, total s, accuracy,
+            distinct images.
         """
-        import pandas as pd  # here, because pandas loads slowly and `labkit doctor` needs only the weights
+        # here, because pandas loads slowly and `labkit doctor` needs only the weights
+        import pandas as pd
 
         labels = as_labels(labels, len(images))
-        self.forward(
-            images[:1], course=True
-        )  # loads the kernels: otherwise the first launch of each would
+        # loads the kernels: otherwise the first launch of each would
+        self.forward(images[:1], course=True)
         rows = []
         for batch in batches:
             if batch < 1:
@@ -311,7 +318,8 @@ class Network:
     def _convolve(self, memory, index, B, x, y):
         """Run conv1 (index 0) or conv2 (1) on B images, from device buffer x to y, both float32; return its time [ms].
 
-        A variant that computes in half gets converted copies, which `memory` allocates; the time is without that.
+        A variant that computes in half gets converted copies, which `memory` allocates; the time is
+        without that.
         """
         variant, layer = self.conv[index], self.layers[index]
         is_half = variant.io_dtype == np.float16
@@ -351,9 +359,8 @@ class Network:
         with Pipeline(variant, layer, B, host=arrays, **self.streams) as pipeline:
             y = pipeline.run(k=self.weights[f"conv{index + 1}"])
             layer_ms.append((time.perf_counter() - start) * 1e3)
-            op_ms.append(
-                float(busy_ms(pipeline.timeline)["kernel"])
-            )  # while at least one kernel ran
+            # while at least one kernel ran
+            op_ms.append(float(busy_ms(pipeline.timeline)["kernel"]))
         return memory.copy_in(y.astype(np.float32, copy=False))
 
     def _classify(self, memory, kernels, B, x):

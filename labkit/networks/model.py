@@ -30,12 +30,12 @@ class KernelSource:
 
         `label` and `file_name` become the result's. Raises LabError if there is no such function.
         """
-        # A function begins after a blank line, at the start of a line; the first part is the comment on the file.
+        # A function begins after a blank line, at the start of a line; the first part is the
+        # comment on the file.
         _contract, *parts = re.split(r"\n\n(?=\S)", path.read_text(encoding="utf-8"))
         for part in parts:
-            if (
-                head in re.sub(r"^//[^\n]*\n", "", part, flags=re.M).partition("{")[0]
-            ):  # not in a comment
+            # not in a comment
+            if head in re.sub(r"^//[^\n]*\n", "", part, flags=re.M).partition("{")[0]:
                 return cls(label, file_name, part.rstrip("\n") + "\n")
         raise LabError(f"{path.name} has no function with {head!r} in its head")
 
@@ -45,7 +45,8 @@ def require_shapes(
 ) -> dict[str, np.ndarray]:
     """Return the arrays that `shapes` names, as float32 in C order; others are left out.
 
-    Raises LabError if one is missing or of another shape; `about` (a file) and `network` are words of the message.
+    Raises LabError if one is missing or of another shape; `about` (a file) and `network` are words
+    of the message.
     """
     for name, shape in shapes.items():
         if name not in arrays or np.shape(arrays[name]) != shape:
@@ -72,8 +73,8 @@ def accuracy(outputs: np.ndarray, labels: ArrayLike) -> float:
 class Arrays:
     """Named float32 arrays, one after the other in a device buffer, which `memory` owns.
 
-    `shapes` are in their order in memory. `rows` is how many of each array there are; by default one, without a
-    dimension for it. The attribute `size` is the number of elements per row.
+    `shapes` are in their order in memory. `rows` is how many of each array there are; by default
+    one, without a dimension for it. The attribute `size` is the number of elements per row.
     """
 
     def __init__(
@@ -115,12 +116,14 @@ class Arrays:
 
 
 class Model(Closing):
-    """A network with its weights on the device. A context manager: at its end all device buffers are freed."""
+    """A network with its weights on the device.
+
+    A context manager: at its end all device buffers are freed.
+    """
 
     network: str  # its name
-    outputs: Callable[
-        [np.ndarray], np.ndarray
-    ]  # of images: the last layer's output, float32 [N, classes]
+    # of images: the last layer's output, float32 [N, classes]
+    outputs: Callable[[np.ndarray], np.ndarray]
 
     def __init__(self, shapes: Mapping[str, tuple[int, ...]]):
         self.memory = Buffers()

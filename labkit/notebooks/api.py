@@ -46,9 +46,8 @@ def _group_names(stub: Path) -> dict[str, list[str]]:
     """Return the names that a stub (.pyi) exports, by the package or module that defines them: {"base": ["check"]}."""
     groups: dict[str, list[str]] = {}
     for node in ast.parse(stub.read_text(encoding="utf-8")).body:
-        if (
-            isinstance(node, ast.ImportFrom) and node.module
-        ):  # "from . import draw" is a module: it has no entry
+        # "from . import draw" is a module: it has no entry
+        if isinstance(node, ast.ImportFrom) and node.module:
             groups.setdefault(node.module.partition(".")[0], []).extend(
                 alias.name for alias in node.names
             )

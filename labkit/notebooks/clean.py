@@ -1,8 +1,9 @@
 """Clean a notebook's HTML of everything that could run in a browser or load something.
 
-Markdown may contain any HTML, and so may the outputs of cells. `Cleaner.clean` leaves the elements and attributes of
-text, tables and pictures, without ids and without the classes of the page's own parts; ``<svg>`` and ``<math>`` are
-left out with their contents. `Cleaner.keep` sets HTML aside that the report itself makes, such as formulas.
+Markdown may contain any HTML, and so may the outputs of cells. `Cleaner.clean` leaves the elements
+and attributes of text, tables and pictures, without ids and without the classes of the page's own
+parts; ``<svg>`` and ``<math>`` are left out with their contents. `Cleaner.keep` sets HTML aside
+that the report itself makes, such as formulas.
 """
 
 from __future__ import annotations
@@ -133,7 +134,8 @@ _PROPERTIES = {
     "white-space",
     "width",
 }
-# The classes of the page's own parts, which the style sheet places: a notebook must not imitate them.
+# The classes of the page's own parts, which the style sheet places: a notebook must not imitate
+# them.
 _OF_THE_PAGE = {
     "all",
     "anchor",
@@ -180,9 +182,8 @@ _OF_THE_PAGE = {
     "try",
     "zoom",
 }
-_IMAGE = re.compile(
-    r"data:image/(?:png|jpeg|gif|webp|svg\+xml)[;,]", re.IGNORECASE
-)  # "data:image/png;base64,…"
+# "data:image/png;base64,…"
+_IMAGE = re.compile(r"data:image/(?:png|jpeg|gif|webp|svg\+xml)[;,]", re.IGNORECASE)
 
 
 class Cleaner:
@@ -190,9 +191,8 @@ class Cleaner:
 
     def __init__(self):
         self._word = f"labkit{secrets.token_hex(8)}"  # no notebook can guess it
-        self._place = re.compile(
-            rf"{self._word}x(\d+)x"
-        )  # "labkit….x0x" stands for the first of `_kept`
+        # "labkit….x0x" stands for the first of `_kept`
+        self._place = re.compile(rf"{self._word}x(\d+)x")
         self._kept: list[str] = []
         self._cleaner = nh3.Cleaner(
             _TAGS,

@@ -28,13 +28,13 @@ from labkit.base.errors import LabError
 from labkit.base.paths import PACKAGE, PYTHONPATH
 
 CELL_TIMEOUT = 600  # seconds; the slowest cell of the series takes a few
-CLOSER = "closer_look"  # the folder of the companions: each deepens the notebook of the series with the same name
+# the folder of the companions: each deepens the notebook of the series with the same name
+CLOSER = "closer_look"
 PRACTICE = "practice"  # the folder of the short pages of patterns, which stand on their own
 _silent = logging.getLogger(__name__)  # silences nbclient: a `Failure` has the message
 _silent.disabled = True
-_NAME = re.compile(
-    r"(\d\d|P\d)_\w+"
-)  # "01_baseline", "P4_scan": the names of drafts and copies are others
+# "01_baseline", "P4_scan": the names of drafts and copies are others
+_NAME = re.compile(r"(\d\d|P\d)_\w+")
 
 
 @dataclass
@@ -53,7 +53,8 @@ class Notebook:
     nb: NotebookNode  # its content, in nbformat 4
     failure: Failure | None = None  # the error that stopped its execution, or an error of its page
     seconds: float = 0.0  # the time of its execution; 0 without one
-    since: str = ""  # when it was executed, "2026-11-23 17:51", if that was earlier and nothing has changed since
+    # when it was executed, "2026-11-23 17:51", if that was earlier and nothing has changed since
+    since: str = ""
 
     @property
     def name(self) -> str:
@@ -89,9 +90,8 @@ class Notebook:
     def summary(self) -> str:
         """The paragraph that begins with "You will learn", as Markdown; empty if there is none."""
         text = "\n".join(self._list_prose())
-        match = re.search(
-            r"^\W*You will learn\b.*?(?=\n\s*\n|\Z)", text, re.MULTILINE | re.DOTALL
-        )  # to an empty line
+        # to an empty line
+        match = re.search(r"^\W*You will learn\b.*?(?=\n\s*\n|\Z)", text, re.MULTILINE | re.DOTALL)
         return " ".join(match[0].split()) if match else ""
 
     @property
@@ -125,7 +125,10 @@ def has_series() -> bool:
 
 
 def folder() -> Path:
-    """Return the checkout's `notebooks/`. LabError if there is none: labkit is not used from a checkout."""
+    """Return the checkout's `notebooks/`.
+
+    LabError if there is none: labkit is not used from a checkout.
+    """
     notebooks = PACKAGE.parent / "notebooks"
     if not has_series():
         raise LabError(
@@ -139,7 +142,8 @@ def read(path: Path | str) -> Notebook:
     """Read a notebook. Raises LabError if the file cannot be read, or is no notebook."""
     try:
         nb = nbformat.read(path := Path(path), as_version=4)
-        # nbformat only logs that a source is no text or the outputs no list; using them as such raises an error.
+        # nbformat only logs that a source is no text or the outputs no list; using them as such
+        # raises an error.
         _ = [(cell.source.strip(), [*cell.get("outputs", ())]) for cell in nb.cells]
     except OSError as error:
         raise LabError(f"cannot read {path}: {error.strerror}") from None
@@ -155,7 +159,10 @@ def read(path: Path | str) -> Notebook:
 
 
 def list_notebooks(*folders: str) -> list[Path]:
-    """Return the notebooks in these folders of `notebooks/`, sorted by name; "" is the series. By default all three."""
+    """Return the notebooks in these folders of `notebooks/`, sorted by name; "" is the series.
+
+    By default all three.
+    """
     return [
         path
         for name in folders or ("", CLOSER, PRACTICE)
@@ -167,28 +174,32 @@ def list_notebooks(*folders: str) -> list[Path]:
 def find(names: Iterable[str] = ()) -> list[Path]:
     """Return the files of notebooks by name, each file once; without names, `list_notebooks`.
 
-    A name is a file, "01_baseline", "closer_look/08_fp16", or a number: "1", "closer_look/8", "P1". Others: LabError.
+    A name is a file, "01_baseline", "closer_look/08_fp16", or a number: "1", "closer_look/8", "P1".
+    Others: LabError.
     """
     return list(dict.fromkeys(map(_find_one, names))) or list_notebooks()
 
 
 def _find_one(name: str) -> Path:
-    """Return the file of the notebook with this name, number or path: see `find`. LabError lists the nearest names."""
+    """Return the file of the notebook with this name, number or path: see `find`.
+
+    LabError lists the nearest names.
+    """
     if name.endswith(".ipynb") and Path(name).is_file():
         return Path(name).resolve()
     without_ending = name.removesuffix(".ipynb")
     closer, stem = Path(without_ending).parent.name == CLOSER, Path(without_ending).name
     candidates = list_notebooks(*([CLOSER] if closer else ["", PRACTICE]))
-    # A companion, a bare name, a practice page, or a path that ends with .ipynb; "elsewhere/01_baseline" is none.
+    # A companion, a bare name, a practice page, or a path that ends with .ipynb;
+    # "elsewhere/01_baseline" is none.
     if closer or without_ending in (stem, f"{PRACTICE}/{stem}") or name != without_ending:
         for path in candidates:
             if stem in (path.stem, path.stem[:2]) or (
                 stem.isdigit() and stem.zfill(2) == path.stem[:2]
             ):
                 return path
-    names = [
-        Notebook(path, None).name for path in list_notebooks()
-    ]  # None: its content is not needed for the name
+    # None: its content is not needed for the name
+    names = [Notebook(path, None).name for path in list_notebooks()]
     nearest = ", ".join(difflib.get_close_matches(name, names, 3, 0))
     raise LabError(
         f"no notebook {name!r}; {f'the nearest names are {nearest}' if names else 'there are none yet'}"
@@ -198,8 +209,9 @@ def _find_one(name: str) -> Path:
 def run(notebook: Notebook, progress: Progress | None = None) -> None:
     """Execute a notebook in a fresh kernel of this Python, from its own folder.
 
-    Stored outputs are removed first. A cell that fails stops the notebook, unless it has the tag `raises-exception`.
-    Sets `notebook.failure` and `notebook.seconds`; the notebook's metadata say where its outputs come from.
+    Stored outputs are removed first. A cell that fails stops the notebook, unless it has the tag
+    `raises-exception`. Sets `notebook.failure` and `notebook.seconds`; the notebook's metadata say
+    where its outputs come from.
     """
     start = time.monotonic()
     notebook.failure = _execute(notebook, progress or Progress())
@@ -257,8 +269,8 @@ def _execute(notebook: Notebook, progress: Progress) -> Failure | None:
 def _link_beside(notebook: Notebook, here: Path) -> Path:
     """Make the folder `here` to execute a notebook in, and return it.
 
-    It has links to all files beside the notebook, except for the programs that the notebook's cells write: so a
-    reader's version of such a program is neither run nor changed.
+    It has links to all files beside the notebook, except for the programs that the notebook's cells
+    write: so a reader's version of such a program is neither run nor changed.
     """
     (here / "programs").mkdir(parents=True)
     # Cells that begin with "%%program name.cu" write programs/name.cu.
@@ -294,7 +306,8 @@ def _make_failure(notebook: Notebook, index: int | None, problem: str) -> Failur
 def _run_kernel(client: NotebookClient, scratch: Path, cwd: Path) -> Iterator[None]:
     """Run a kernel for `client` in the folder `cwd` while a `with` lasts.
 
-    Its sockets and its stderr are files in the folder `scratch`: no network port is opened, except on Windows.
+    Its sockets and its stderr are files in the folder `scratch`: no network port is opened, except
+    on Windows.
     """
     km = client.create_kernel_manager()
     km.kernel_spec_manager, km.log = _ThisPython(), client.log
@@ -351,8 +364,8 @@ def _ask_engine(client: NotebookClient) -> dict[str, str]:
 def format_canonical(nb: NotebookNode) -> str:
     """Return a notebook as the repository stores it, as JSON text.
 
-    It has one kernel name, only tags as metadata of cells, and no Python version, so that a diff shows only changes of
-    the lesson. A cell with the tag "hide-input" is folded in JupyterLab, too.
+    It has one kernel name, only tags as metadata of cells, and no Python version, so that a diff
+    shows only changes of the lesson. A cell with the tag "hide-input" is folded in JupyterLab, too.
     """
     nb = nbformat.from_dict(nb)
     origin = {"labkit": nb.metadata["labkit"]} if "labkit" in nb.metadata else {}

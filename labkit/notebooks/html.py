@@ -1,6 +1,7 @@
 """Write the HTML report: the series, executed on this machine's engine, in pages that open from disk.
 
-Mathematics is MathML, figures and styles are inside the page, without scripts. A page that would use a network fails.
+Mathematics is MathML, figures and styles are inside the page, without scripts. A page that would
+use a network fails.
 """
 
 from __future__ import annotations
@@ -71,15 +72,15 @@ PRACTICE = (
 ICON = (
     "data:image/svg+xml;base64,"
     + base64.b64encode(
-        b'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><rect width="16" height="16" rx="3" fill="#1f5fa5"/>'
+        b'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><rect width="16" '
+        b'height="16" rx="3" fill="#1f5fa5"/>'
         b'<path d="M3 4h10M3 8h6M3 12h3" stroke="#fff" stroke-width="2"/></svg>'
     ).decode()
 )
 RECORDED = "H200"  # the device of the first page's ladder
 PHONE = 390  # CSS pixels
-_BEFORE_A_SIGN = re.compile(
-    r"<math\b(?:(?!</math>).)*</math>[.,;:?!)]+", re.DOTALL
-)  # "<math>…</math>)," stays a line
+# "<math>…</math>)," stays a line
+_BEFORE_A_SIGN = re.compile(r"<math\b(?:(?!</math>).)*</math>[.,;:?!)]+", re.DOTALL)
 _SHOWN = (
     "text/html",
     "text/markdown",
@@ -97,12 +98,10 @@ class ReportPage:
 
     notebook: Notebook
     path: Path  # the file to write
-    prose: dict[int, str] = field(
-        default_factory=dict
-    )  # the HTML of each Markdown cell, by the cell's index
-    contents: list[tuple[int, str, str]] = field(
-        default_factory=list
-    )  # level, anchor and text of each heading
+    # the HTML of each Markdown cell, by the cell's index
+    prose: dict[int, str] = field(default_factory=dict)
+    # level, anchor and text of each heading
+    contents: list[tuple[int, str, str]] = field(default_factory=list)
     previous: ReportPage | None = (
         None  # the page before it; companions and practice pages have no neighbours
     )
@@ -136,18 +135,21 @@ def make(
 ) -> list[ReportPage]:
     """Execute notebooks and write `index.html` and a page for each.
 
-    With `names`, the pages of the other notebooks stay as they are, and the index lists those that exist. Without, the
-    closer looks, which take as long as all others, are not executed: their pages show the stored outputs, and say so.
-    The notebooks run in parallel, see `side_by_side.run`. One that fails does not stop the others, and its page shows
-    the cells before the failure. Returns the pages of the named notebooks; `page.failure` says what went wrong.
-    LabError if no notebook has that name, a file is no notebook, two have the same name, or `out` cannot be written.
+    With `names`, the pages of the other notebooks stay as they are, and the index lists those that
+    exist. Without, the closer looks, which take as long as all others, are not executed: their
+    pages show the stored outputs, and say so. The notebooks run in parallel, see
+    `side_by_side.run`. One that fails does not stop the others, and its page shows the cells before
+    the failure. Returns the pages of the named notebooks; `page.failure` says what went wrong.
+    LabError if no notebook has that name, a file is no notebook, two have the same name, or `out`
+    cannot be written.
 
     Parameters
     ----------
     names : iterable of str
         Files, names or numbers of notebooks; the whole series by default.
     out : path
-        The folder to write to; by default `reports/` of the checkout, or of the current folder without one.
+        The folder to write to; by default `reports/` of the checkout, or of the current folder
+        without one.
     stored : bool
         Execute nothing: export the outputs that the notebooks hold.
     progress : Progress
@@ -158,9 +160,8 @@ def make(
     out = Path(out) if out else (find_checkout() or Path()) / "reports"
     chosen = execute.find(names)
     ours = execute.list_notebooks() if execute.has_series() else []
-    files = (
-        ours if set(chosen) <= set(ours) else chosen
-    )  # notebooks outside the series are a report of their own
+    # notebooks outside the series are a report of their own
+    files = ours if set(chosen) <= set(ours) else chosen
     notebooks = [*map(execute.read, files)]
     pages, documents = _make_listed_pages(notebooks, chosen, out), []
     if files is ours and (glossary := execute.folder().parent / "docs" / "glossary.md").is_file():
@@ -173,9 +174,8 @@ def make(
         raise LabError(
             f"there is nothing to report: {execute.folder()} holds no notebook NN_name.ipynb"
         )
-    with claiming(
-        out, "labkit report"
-    ):  # refuses a folder of somebody else's files, before minutes of work
+    # refuses a folder of somebody else's files, before minutes of work
+    with claiming(out, "labkit report"):
         wanted = {page.notebook: page for page in pages if page.notebook.path in chosen}
         exporter = ReportExporter(pages, documents)
         as_stored = [
@@ -183,9 +183,8 @@ def make(
             for notebook in wanted
             if stored or (notebook.closer and not (names or companions))
         ]
-        others = (
-            notebook for notebook in wanted if notebook not in as_stored
-        )  # these are executed
+        # these are executed
+        others = (notebook for notebook in wanted if notebook not in as_stored)
         with contextlib.closing(side_by_side.run(others, progress, fresh)) as executed:
             for notebook in itertools.chain(executed, as_stored):
                 if notebook in as_stored:
@@ -194,9 +193,8 @@ def make(
                 progress.finish(notebook)
         for page in documents:
             exporter.write(page)
-        with locked(
-            out / "index.html"
-        ):  # another report may have written pages here in the meantime: listed, too
+        # another report may have written pages here in the meantime: listed, too
+        with locked(out / "index.html"):
             series = ReportExporter(
                 _make_listed_pages(notebooks, chosen, out), documents
             ).render_series()
@@ -255,13 +253,15 @@ def document(path: Path, out: Path, text: str | None = None) -> ReportPage:
 class ReportExporter(HTMLExporter):
     """nbconvert's HTML exporter with the lab's template, mathematics as MathML, and links between pages.
 
-    `pages` are the whole series: links between its notebooks become links between pages. `documents` are pages of
-    Markdown files; the first one, the glossary, is named at the end of every page.
+    `pages` are the whole series: links between its notebooks become links between pages.
+    `documents` are pages of Markdown files; the first one, the glossary, is named at the end of
+    every page.
     """
 
     def __init__(self, pages: list[ReportPage], documents: Iterable[ReportPage] = ()):
         self.pages, self.documents = pages, [*documents]
-        # Of the page that is being rendered. `requests`: addresses on a network that its HTML would load.
+        # Of the page that is being rendered. `requests`: addresses on a network that its HTML would
+        # load.
         self.page, self.cleaner, self.requests = pages[0], Cleaner(), []
         super().__init__(template_name="notebook", extra_template_basedirs=[str(TEMPLATES)])
         self.environment.tests["listing"] = (
@@ -311,7 +311,8 @@ class ReportExporter(HTMLExporter):
             i: self.markdown(cell.source, cell) for i, cell in cells if cell.cell_type == "markdown"
         }
         self.environment.globals.update(page=page, **self.common)
-        # Not HTMLExporter's own: it reads and writes the page once more, which takes as long as all before.
+        # Not HTMLExporter's own: it reads and writes the page once more, which takes as long as all
+        # before.
         return TemplateExporter.from_notebook_node(self, page.notebook.nb)[0]
 
     def render_series(self) -> str:
@@ -343,22 +344,19 @@ class ReportExporter(HTMLExporter):
 
     def summarize(self, page: ReportPage) -> str:
         """Return a notebook's summary as HTML for the first page."""
-        self.page = ReportPage(
-            page.notebook, page.path.parent / page.home
-        )  # links are relative to the first page
+        # links are relative to the first page
+        self.page = ReportPage(page.notebook, page.path.parent / page.home)
         return self.markdown(page.notebook.summary)
 
     def markdown(self, source: str, cell: NotebookNode | None = None) -> str:
         """Return Markdown as clean HTML, with links relative to the current page; add its headings to its contents."""
         folder = str(self.page.notebook.path.resolve().parent)
         renderer = Renderer(self, attachments=(cell or {}).get("attachments"), path=folder)
-        listed = len(
-            self.page.contents
-        )  # the headings that the renderer adds from here on are cleaned, too
+        # the headings that the renderer adds from here on are cleaned, too
+        listed = len(self.page.contents)
         text = self.clean(MarkdownWithMath(renderer=renderer).render(source))
-        text = _BEFORE_A_SIGN.sub(
-            r'<span class="formula">\g<0></span>', text
-        )  # the style sheet keeps it on one line
+        # the style sheet keeps it on one line
+        text = _BEFORE_A_SIGN.sub(r'<span class="formula">\g<0></span>', text)
         self.page.contents[listed:] = [
             (level, anchor, self.cleaner.clean(heading))
             for level, anchor, heading in self.page.contents[listed:]
@@ -378,7 +376,8 @@ class ReportExporter(HTMLExporter):
 class Renderer(IPythonRenderer):
     """A renderer of Markdown's elements as the report's HTML; mistune calls a method per element.
 
-    HTML that `Cleaner` would take out is set aside: the method returns a word that stands for it until then.
+    HTML that `Cleaner` would take out is set aside: the method returns a word that stands for it
+    until then.
     """
 
     def __init__(self, exporter: ReportExporter, **options):
@@ -388,9 +387,8 @@ class Renderer(IPythonRenderer):
     def heading(self, text: str, level: int, **attrs) -> str:
         """Return the word that stands for a heading with an anchor, "the-tile-2", and add it to the page's contents."""
         contents = self.exporter.page.contents  # (level, anchor, text) of each heading
-        words = html.unescape(
-            re.sub(r"<[^>]+>", " ", self.exporter.cleaner.drop_kept(text))
-        )  # without tags, formulas
+        # without tags, formulas
+        words = html.unescape(re.sub(r"<[^>]+>", " ", self.exporter.cleaner.drop_kept(text)))
         base, taken = (
             re.sub(r"\W+", "-", words).strip("-").lower() or "section",
             {other for _, other, _ in contents},
@@ -484,12 +482,12 @@ def convert_formula(latex: str, display: str) -> str:
         for operator in script.iter("mo")
     }
     for operator in tree.iter("mo"):
-        # TeX sets indices and limits without space, MathML with it. A bar is of an absolute value, and no relation.
+        # TeX sets indices and limits without space, MathML with it. A bar is of an absolute value,
+        # and no relation.
         if operator in scripts or operator.text == "|":
             operator.attrib.update(lspace="0", rspace="0")
-        if (
-            display == "block" and operator.text and operator.text in "∑∏"
-        ):  # enlarged only by mathematical fonts
+        # enlarged only by mathematical fonts
+        if display == "block" and operator.text and operator.text in "∑∏":
             operator.attrib.update({"largeop": "false", "class": "large"})
     return ElementTree.tostring(tree, encoding="unicode")
 
@@ -507,9 +505,8 @@ def _embed(
     data: str, kind: str, alt: str, width: int | str | None = None, height: int | str | None = None
 ) -> str:
     """Return an image, in base64 and of this MIME type, as HTML with its dark version; a tap enlarges a wide one."""
-    width, height = (
-        int(length) if str(length).isdecimal() else 0 for length in (width, height)
-    )  # not "100%"
+    # not "100%"
+    width, height = (int(length) if str(length).isdecimal() else 0 for length in (width, height))
     size = f' width="{width}"' if width else ""
     size += f' height="{height}"' if height else ""
     data = "".join(data.split())
@@ -592,7 +589,8 @@ _PHONE_CHARACTERS = 40  # of code in a line on a narrow phone
 def _scroll_attributes(text: str, name: str, wraps: bool = False) -> str:
     """Return the HTML attributes of a frame that the keyboard can scroll, named for screen readers; "" if it fits.
 
-    `wraps`: long lines are broken. The role is not region: each region is a landmark, and a page has dozens of frames.
+    `wraps`: long lines are broken. The role is not region: each region is a landmark, and a page
+    has dozens of frames.
     """
     lines = text.splitlines()
     high = sum(1 + wraps * len(line) // _PHONE_CHARACTERS for line in lines) > 20  # lines

@@ -22,16 +22,14 @@ _LOADING = {
     "ping",
 }
 _LOADED_BY_LINK = {"link", "image", "use", "feimage", "script", "base"}
-_REMOTE = re.compile(
-    r"\s*(https?:|ftp:|wss?:|//)", re.IGNORECASE
-)  # the beginning of "https://…" and "//host/…"
+# the beginning of "https://…" and "//host/…"
+_REMOTE = re.compile(r"\s*(https?:|ftp:|wss?:|//)", re.IGNORECASE)
 # url("address") and @import "address": one of two groups has the address.
 _IN_STYLE = re.compile(
     r"url\(\s*['\"]?([^)'\"]+)|@import\s+(?:url\()?\s*['\"]?([^)'\";\s]+)", re.IGNORECASE
 )
-_IN_SCRIPT = re.compile(
-    r"(?:https?:)?//[\w.-]+\.\w+[^\s'\"]*"
-)  # "https://host.org/file", "//host.org/file"
+# "https://host.org/file", "//host.org/file"
+_IN_SCRIPT = re.compile(r"(?:https?:)?//[\w.-]+\.\w+[^\s'\"]*")
 
 
 class Links(HTMLParser):
@@ -39,7 +37,8 @@ class Links(HTMLParser):
 
     def __init__(self, page: Path | str):  # a file, or its text
         super().__init__()
-        # `_inside` is the element that text belongs to. A link with the anchor "" leads to the page itself.
+        # `_inside` is the element that text belongs to. A link with the anchor "" leads to the page
+        # itself.
         self.found, self.loaded, self.anchors, self._inside = [], [], {""}, None
         self.feed(page.read_text(encoding="utf-8") if isinstance(page, Path) else page)
         self.close()

@@ -25,9 +25,10 @@ def run(
 ) -> Iterator[Notebook]:
     """Execute notebooks; yield each when it has run.
 
-    Without a GPU, one per core at a time, at most four: none of them shows a time of this processor as a result. On a
-    GPU one after the other, because most of them measure. Unless `fresh`, a notebook of the series that has run before
-    gets its outputs from then, if neither its code nor anything that it depends on has changed.
+    Without a GPU, one per core at a time, at most four: none of them shows a time of this processor
+    as a result. On a GPU one after the other, because most of them measure. Unless `fresh`, a
+    notebook of the series that has run before gets its outputs from then, if neither its code nor
+    anything that it depends on has changed.
     """
     notebooks = [*notebooks]
     if not notebooks:
@@ -37,9 +38,8 @@ def run(
             folder = private_cache()
         except EngineError:  # it cannot be written: nothing is kept
             folder = stack.enter_context(temporary.folder())
-        store = Kept(
-            state(), folder
-        )  # of results that depend on nothing but this state and their own key
+        # of results that depend on nothing but this state and their own key
+        store = Kept(state(), folder)
         store.trim()  # removes what nobody has read for a month
         device, others = _ask_device(), []  # others: those to execute
         for notebook in notebooks:
@@ -65,15 +65,17 @@ def run(
                 yield future.result()
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
-            while not all(
-                future.done() for future in futures
-            ):  # Ctrl-C: cells of other notebooks still run
+            # Ctrl-C: cells of other notebooks still run
+            while not all(future.done() for future in futures):
                 execute.end_kernels()
                 time.sleep(0.1)
 
 
 def _make_key(notebook: Notebook) -> tuple:
-    """Return the key of a notebook's outputs: its name and code. () if it is not the lab's: it may read any file."""
+    """Return the key of a notebook's outputs: its name and code.
+
+    () if it is not the lab's: it may read any file.
+    """
     if not execute.has_series() or notebook.path not in execute.list_notebooks():
         return ()
     cells = execute.list_code_cells(notebook)

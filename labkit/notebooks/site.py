@@ -19,7 +19,8 @@ from labkit.notebooks import api, execute, html
 from labkit.notebooks.links import find_dead_links
 
 GENERATED = "docs/api.md"  # made from the docstrings; there is no such file
-# The groups of the first page and their files; a pattern stands for those that no other name or pattern before it has.
+# The groups of the first page and their files; a pattern stands for those that no other name or
+# pattern before it has.
 DOCUMENTS = {
     "Look it up": ("docs/glossary.md", "docs/faq.md", GENERATED, "data/counters.md"),
     "Results": ("docs/results.md", "docs/estimates.md", "docs/neighbours.md", "CHANGELOG.md"),
@@ -27,9 +28,8 @@ DOCUMENTS = {
     "The engine": ("engine/docs/*.md",),
 }
 PLAYGROUND = Path("build", "playground")  # of the checkout: what `make playground` writes
-SEARCH = Path(
-    "playground", "search.mjs"
-)  # writes the search's script and index, where its node modules are
+# writes the search's script and index, where its node modules are
+SEARCH = Path("playground", "search.mjs")
 PICTURE = Path("docs", "images", "lab.png")  # what a message shows that has a link to the site
 PLAYGROUND_BUILD = "playground/build.py"  # the maker of that folder
 
@@ -57,22 +57,23 @@ class SiteExporter(html.ReportExporter):
 def make(out: Path, repository: str | None = None) -> list[Path]:
     """Write the site.
 
-    Returns the files of the pages. Raises EngineError if labkit is not used from a checkout, the folder cannot be
-    written, a page would load something from a network, or a link leads nowhere; the message lists those links.
+    Returns the files of the pages. Raises EngineError if labkit is not used from a checkout, the
+    folder cannot be written, a page would load something from a network, or a link leads nowhere;
+    the message lists those links.
 
     Parameters
     ----------
     out : Path
         The folder to write to.
     repository : str, optional
-        Where the lab is published on GitHub, "owner/name": links to files without a page lead there.
+        Where the lab is published on GitHub, "owner/name": links to files without a page lead
+        there.
     """
     if repository is not None and not re.fullmatch(r"[\w.-]+/[\w.-]+", repository):
         raise LabError(f"{repository!r} names no repository on GitHub: write owner/name")
     root = execute.folder().parent
-    with claiming(
-        out, "labkit site"
-    ):  # refuses a folder with files that `labkit site` has not written
+    # refuses a folder with files that `labkit site` has not written
+    with claiming(out, "labkit site"):
         pages = html.make_pages(map(execute.read, execute.list_notebooks()), out)
         made = {root / GENERATED: api.make_reference()}  # the text of a document without a file
         groups = {
@@ -81,25 +82,26 @@ def make(out: Path, repository: str | None = None) -> list[Path]:
         }
         documents = [document for group in groups.values() for document in group]
         exporter = SiteExporter(pages, documents, repository)
+        # `common`: what the templates are given
         exporter.common |= {
             "groups": groups,
             "repository": repository,
-        }  # `common`: what the templates are given
+        }
         has_playground = (root / PLAYGROUND / "lab.mjs").is_file()
         if has_playground:
             exporter.common["playground"] = "playground/index.html"
             parts = json.loads((root / PLAYGROUND / "exercises.json").read_bytes())["parts"]
+            # {"04a", …}
             exporter.common["desks"] = {
                 entry["number"] for part in parts for entry in part["exercises"]
-            }  # {"04a", …}
+            }
         if (
             has_search := bool(shutil.which("node"))
             and (root / SEARCH.parent / "node_modules" / "pagefind").is_dir()
         ):
             exporter.common["search"] = "search.html"
-        if (
-            repository and (root / PICTURE).is_file()
-        ):  # a message that shows it needs its full address
+        # a message that shows it needs its full address
+        if repository and (root / PICTURE).is_file():
             owner, _, name = repository.partition("/")
             exporter.common["picture"] = f"https://{owner.lower()}.github.io/{name}/{PICTURE.name}"
             shutil.copy(root / PICTURE, out)
@@ -116,19 +118,16 @@ def make(out: Path, repository: str | None = None) -> list[Path]:
         site_files = [write(out / "index.html", exporter.render_series()), *site_files]
         if has_search:
             site_files += _write_search(root, out, exporter)
-        home = (
-            f"/{repository.partition('/')[2]}/" if repository else "/"
-        )  # GitHub serves "404.html" at any address
+        # GitHub serves "404.html" at any address
+        home = f"/{repository.partition('/')[2]}/" if repository else "/"
         lost = exporter.environment.get_template("lost.html.j2").render(
             home=home, **exporter.common
         )
         site_files.append(write(out / "404.html", lost))
-        claim_folder(
-            out, "labkit site", [*site_files, out / "style.css"]
-        )  # lists them in a file, for `make clean`
-        linked = [
-            path for path in site_files if path.name != "404.html"
-        ]  # its link begins at the server's root
+        # lists them in a file, for `make clean`
+        claim_folder(out, "labkit site", [*site_files, out / "style.css"])
+        # its link begins at the server's root
+        linked = [path for path in site_files if path.name != "404.html"]
         if dead := find_dead_links(linked, [out / "playground" / "index.html"]):
             raise LabError(f"{len(dead)} links of the site lead nowhere: {'; '.join(dead)}")
         return site_files
@@ -137,9 +136,8 @@ def make(out: Path, repository: str | None = None) -> list[Path]:
 def _write_search(root: Path, out: Path, exporter: SiteExporter) -> list[Path]:
     """Write the page of the search, and an index of the pages in `out`; return the files whose links are checked."""
     claim_folder(out / "search", str(SEARCH))
-    process = subprocess.run(
-        ["node", root / SEARCH, out], capture_output=True, text=True
-    )  # writes search/ in `out`
+    # writes search/ in `out`
+    process = subprocess.run(["node", root / SEARCH, out], capture_output=True, text=True)
     if process.returncode:
         raise LabError(
             f"the site's search cannot be written: {process.stderr.strip() or 'node failed'}"
@@ -153,7 +151,8 @@ def _write_search(root: Path, out: Path, exporter: SiteExporter) -> list[Path]:
 def texts(root: Path) -> dict[str, list[Path]]:
     """Return the Markdown files of the checkout `root` that become pages, by their group; each file is in one group.
 
-    docs/api.md is among them, although there is no such file: `make` writes its page from the docstrings.
+    docs/api.md is among them, although there is no such file: `make` writes its page from the
+    docstrings.
     """
     groups, taken = {}, set()
     for group, names in DOCUMENTS.items():

@@ -1,8 +1,9 @@
 """Compile kernel cells: CUDA C++ in a notebook, when the cell runs.
 
-``%%kernel 04`` puts the cell in the place of rung 04 and returns a variant; with ``--part`` it replaces some functions.
-``%%cuda name`` makes a module. Errors and warnings have the numbers of the cell's own lines; the magic's line counts,
-as it does in the editor. ``%%program name.cu`` keeps the cell as a file, and ``%hostcuda run name.cu`` runs it.
+``%%kernel 04`` puts the cell in the place of rung 04 and returns a variant; with ``--part`` it
+replaces some functions. ``%%cuda name`` makes a module. Errors and warnings have the numbers of the
+cell's own lines; the magic's line counts, as it does in the editor. ``%%program name.cu`` keeps the
+cell as a file, and ``%hostcuda run name.cu`` runs it.
 """
 
 import keyword
@@ -98,16 +99,16 @@ class KernelCells(Magics):
     @cell_magic
     def kernel(self, line: str, cell: str) -> Variant:
         """Compile the cell in place of a rung's kernel; print its launches; return it, for `check` and `bench`."""
-        chosen = self.kernel.parser.parse_intermixed_args(
-            arg_split(line)
-        )  # options may follow --name
+        # options may follow --name
+        chosen = self.kernel.parser.parse_intermixed_args(arg_split(line))
         if chosen.name:
             self._forget(chosen.name)
         which = int(chosen.rung) if chosen.rung.isdigit() else chosen.rung
         if wrong := [option for option in chosen.options if "=" not in option]:
             raise UsageError(f"{wrong[0]} is not an option: write name=value, as tile=32")
         cell_text = text = (
-            f"// %%kernel {line}\n{cell}"  # so the cell's lines have the numbers that an editor shows
+            # so the cell's lines have the numbers that an editor shows
+            f"// %%kernel {line}\n{cell}"
         )
         if chosen.part:
             text = source.with_functions(
@@ -118,15 +119,15 @@ class KernelCells(Magics):
             raise LabError(
                 "the cell has no kernel: write a function that begins with __global__ void"
             )
-        launch_options, layers = _find_launch(
-            chosen.exercise, which
-        )  # {"tile": 32} and the layers of the exercise
+        # {"tile": 32} and the layers of the exercise
+        launch_options, layers = _find_launch(chosen.exercise, which)
         compiled = variant(
             which, text, **{**launch_options, **tables.as_options(" ".join(chosen.options))}
         )
         with _with_cell_lines(text, cell_text):
             compiled.precompile(*layers)
-            # Of an exercise all layers on which it is counted; else the launch on the last of LENET86, as in `show`.
+            # Of an exercise all layers on which it is counted; else the launch on the last of
+            # LENET86, as in `show`.
             launches = [
                 launch_text(compiled, layer)
                 for layer in (layers if chosen.exercise else layers[-1:])
@@ -140,7 +141,8 @@ class KernelCells(Magics):
     def _forget(self, name: str) -> None:
         """Replace the notebook's variable `name`, a kernel of an earlier cell, by a `_NotCompiled`.
 
-        So after an error no later cell takes it for the present one. UsageError if it is another variable or no name.
+        So after an error no later cell takes it for the present one. UsageError if it is another
+        variable or no name.
         """
         if not name.isidentifier() or keyword.iskeyword(name):
             raise UsageError(f"--name {name} is not a name of Python")
@@ -159,9 +161,8 @@ class KernelCells(Magics):
         name, options = _split_cuda_line(line)
         old = self.shell.user_ns.get(name)
         if isinstance(old, (_NotCompiled, type(None))) or hasattr(old, "get_function"):
-            self.shell.user_ns[name] = _NotCompiled(
-                name
-            )  # as `_forget` does: an old module, or nothing, was there
+            # as `_forget` does: an old module, or nothing, was there
+            self.shell.user_ns[name] = _NotCompiled(name)
         text = f"// %%cuda {line}\n{cell}"
         code = code_only(text)
         kernels = kernel_names(code)
@@ -185,7 +186,8 @@ class KernelCells(Magics):
     def program(self, line: str, cell: str) -> None:
         """Keep the cell as a file in the folder `programs`, beside the notebook: ``%%program NAME.cu``, or .py.
 
-        A file of that name that no cell of this session has written stays, unless it has the cell's text.
+        A file of that name that no cell of this session has written stays, unless it has the cell's
+        text.
         """
         name = line.strip()
         if not re.fullmatch(r"\w[\w-]*\.(cu|py)", name):
@@ -231,9 +233,8 @@ def _split_cuda_line(line: str) -> tuple[str, list[str]]:
                 raise UsageError(
                     f"--exercise {options[place + 1]} does not belong to a cell of %%cuda"
                 )
-            exercise_options = subject.options(
-                *subject.cases[-1].what
-            )  # the last case: one that is counted
+            # the last case: one that is counted
+            exercise_options = subject.options(*subject.cases[-1].what)
             del options[place : place + 2]
     except ValueError as error:  # an unbalanced quotation mark
         raise UsageError(f"%%cuda {line}: {error}") from None
@@ -262,9 +263,8 @@ def _with_cell_lines(text: str, cell: str) -> Iterator[None]:
 def _to_cell_lines(all_messages: Iterable[Message], text: str, cell: str) -> Iterator[Message]:
     """Yield messages about a text, with the line numbers of the cell whose functions are in it; 0 for other lines."""
     same = SequenceMatcher(None, text.splitlines(), cell.splitlines(), False).get_matching_blocks()
-    lines = {
-        a + i: b + i for a, b, count in same for i in range(1, count + 1)
-    }  # from 1: of the text -> of the cell
+    # from 1: of the text -> of the cell
+    lines = {a + i: b + i for a, b, count in same for i in range(1, count + 1)}
     for message in all_messages:
         if message.line in lines:
             yield replace(message, line=lines[message.line])

@@ -62,9 +62,8 @@ def banner(engine: str, name: str, day: datetime.date) -> HTML:
         f'<div class="lab-engine" style="{style}"><b>{kind}: {html.escape(name)}.</b> {when} {_STORED} {meaning} '
         "Recorded times name their device and date.</div>"
     )
-    return HTML(
-        page, html.unescape(re.sub("<[^>]*>", "", page))
-    )  # the second is the plain text, for a terminal
+    # the second is the plain text, for a terminal
+    return HTML(page, html.unescape(re.sub("<[^>]*>", "", page)))
 
 
 class Prediction:
@@ -76,7 +75,8 @@ class Prediction:
     def against(self, **measured: float) -> HTML:
         """Return a table of measurements, predictions and their ratios (none for a predicted 0, or for ``...``).
 
-        `measured` are the numbers by the names of their predictions. LabError if a name was not predicted.
+        `measured` are the numbers by the names of their predictions. LabError if a name was not
+        predicted.
         """
         if unknown := set(measured) - set(self.expected):
             raise LabError(
@@ -104,8 +104,9 @@ class Prediction:
 def predict(**expected: float | EllipsisType) -> Prediction:
     """Predict measurements as ``name=number``; ``.against()`` of the result compares them with the measured numbers.
 
-    ``name=...`` is a number that the reader has not written yet. All are noted in `progress.predicted`, because
-    `labkit.grade` refuses a goal that names a prediction which is not the number that the goal reaches.
+    ``name=...`` is a number that the reader has not written yet. All are noted in
+    `progress.predicted`, because `labkit.grade` refuses a goal that names a prediction which is not
+    the number that the goal reaches.
     """
     progress.predicted.update(expected)
     return Prediction(**expected)
@@ -121,8 +122,9 @@ def claim(text: str, holds: bool, here: bool | None = None) -> None:
     holds : bool
         Whether the recorded or counted figures support it.
     here : bool, optional
-        Whether the measurement on this device agrees. It is printed and cannot fail, because another GPU may differ. On
-        the CPU engine it is not printed, because its times say nothing about GPUs.
+        Whether the measurement on this device agrees. It is printed and cannot fail, because
+        another GPU may differ. On the CPU engine it is not printed, because its times say nothing
+        about GPUs.
 
     Raises
     ------

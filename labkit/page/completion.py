@@ -27,7 +27,8 @@ volatile
 def complete(context: CompletionContext) -> SimpleMatcherResult:
     """Return names of CUDA and of the cell that begin like the word before the cursor; none outside of kernel cells.
 
-    In a cell that begins with %%kernel or %%cuda, below this line 0, they replace Python's own completions.
+    In a cell that begins with %%kernel or %%cuda, below this line 0, they replace Python's own
+    completions.
     """
     word = re.search(r"\w*$", context.text_until_cursor)[0]
     if not (_CELL.match(context.full_text) and context.cursor_line and _NAME.fullmatch(word)):
@@ -45,15 +46,13 @@ def complete(context: CompletionContext) -> SimpleMatcherResult:
         *CudaLexer.variable_qualifiers,
     }
     lines = context.full_text.split("\n")
-    column = len(
-        context.text_until_cursor
-    )  # of the cursor; the word before it is no name of the cell
+    # of the cursor; the word before it is no name of the cell
+    column = len(context.text_until_cursor)
     lines[context.cursor_line] = (
         lines[context.cursor_line][: column - len(word)] + lines[context.cursor_line][column:]
     )
-    cell_names = {
-        *_NAME.findall(without_comments("\n".join(lines[1:])))
-    }  # without the line of the magic
+    # without the line of the magic
+    cell_names = {*_NAME.findall(without_comments("\n".join(lines[1:])))}
     completions = [
         SimpleCompletion(name, type="keyword" if name in cuda else "instance")
         for name in sorted(cuda | cell_names)

@@ -33,9 +33,8 @@ _ROW_CLASSES = {
     "+": "line new",
     " ": "line",
 }  # by the sign of a diff's row; `STYLE` colours them
-_COLOURED = set(
-    re.findall(r"\.([a-z]{1,2}f?1?)\b(?=[,)])", STYLE)
-)  # Pygments' short names that `STYLE` colours: "k"
+# Pygments' short names that `STYLE` colours: "k"
+_COLOURED = set(re.findall(r"\.([a-z]{1,2}f?1?)\b(?=[,)])", STYLE))
 
 
 def without_contract(source: str) -> tuple[int, list[str]]:
@@ -55,9 +54,8 @@ class Row:
 
     kind: str
     number: int
-    tokens: tuple[
-        tuple[str, str], ...
-    ]  # all of the line: ("k", "return"), ("w", " "), ... with Pygments' short names
+    # all of the line: ("k", "return"), ("w", " "), ... with Pygments' short names
+    tokens: tuple[tuple[str, str], ...]
     changed: tuple[tuple[int, int], ...] = ()  # (first, end) characters of the words that changed
 
     @property
@@ -85,15 +83,15 @@ class Diff:
         self.files = a_file, b_file
         (skipped_a, a), (skipped_b, b) = without_contract(a_source), without_contract(b_source)
         tokens_a, tokens_b = _tokenize(a), _tokenize(b)
-        # Lines are compared without their blanks at the beginning and end, and with single ones between words.
+        # Lines are compared without their blanks at the beginning and end, and with single ones
+        # between words.
         matcher = difflib.SequenceMatcher(
             None, *([" ".join(line.split()) for line in side] for side in (a, b)), False
         )
         self.changed_lines = changed_lines(a, b)
         self.hunks = []
-        for group in matcher.get_grouped_opcodes(
-            n=2
-        ):  # with two unchanged lines around the changed ones
+        # with two unchanged lines around the changed ones
+        for group in matcher.get_grouped_opcodes(n=2):
             rows = []
             for tag, i1, i2, j1, j2 in group:
                 old = [Row("-", skipped_a + i + 1, tokens_a[i]) for i in range(i1, i2)]
@@ -149,7 +147,8 @@ def _tokenize(lines: list[str]) -> list[tuple[tuple[str, str], ...]]:
 def _mark_changed_words(old: list[Row], new: list[Row]) -> list[Row]:
     """Return the old rows, then the new ones, with the words marked that changed; both lists change.
 
-    Each old line is paired with the most similar new line below the last pair, if they are alike enough.
+    Each old line is paired with the most similar new line below the last pair, if they are alike
+    enough.
     """
     first = 0
     for i, before in enumerate(old):
@@ -252,8 +251,8 @@ class Source(Protocol):
 def launch_text(which: Variant, layer: Layer = LENET86[1]) -> str:
     """Return how a variant's kernels are launched on a layer with 1000 images, a line per launch.
 
-    The shared memory of a reader's own kernel is counted from its arrays. Empty if the variant cannot compute the
-    layer.
+    The shared memory of a reader's own kernel is counted from its arrays. Empty if the variant
+    cannot compute the layer.
     """
     try:
         launches = which.launches(layer, IMAGES)
@@ -284,7 +283,8 @@ def _count_static_bytes(which: Variant, kernel: str, layer: Layer) -> int:
 def diff(a: int | str | Source, b: int | str | Source) -> Diff:
     """Return the difference of two kernels, without the comments at the top of their files.
 
-    Each is a rung's number or name, a variant, such as a reader's own kernel, or a kernel of `labkit.Lenet28.source`.
+    Each is a rung's number or name, a variant, such as a reader's own kernel, or a kernel of
+    `labkit.Lenet28.source`.
     """
     sides = [item if isinstance(item, Source) else variant(item) for item in (a, b)]
     return Diff(*(part for side in sides for part in (side.label, side.file_name, side.source)))
@@ -293,8 +293,8 @@ def diff(a: int | str | Source, b: int | str | Source) -> Diff:
 def show(which: int | str | Source | Listing | Callable | Path, *names: str) -> Listing:
     """Return a listing of a rung's kernel file, a variant's or other kernel's source, a Python function, or a file.
 
-    A rung's kernel has its launch below it. A reader's own kernel is not compiled to be shown. With `names`, only these
-    of the kernel's functions are shown.
+    A rung's kernel has its launch below it. A reader's own kernel is not compiled to be shown. With
+    `names`, only these of the kernel's functions are shown.
 
     Raises
     ------

@@ -18,22 +18,25 @@ from labkit.spec.layers import PRESETS
 NETWORKS = ("lenet86", "lenet72")
 STREAMS = PAGES["streams"]  # no kernel of its own: its subject is the layer time
 _KERNELS = [rung.number for rung in LADDER]
-# The labels of the steps with wgmma, which the table shows beside their rungs: "10 speed of light, warpgroups".
+# The labels of the steps with wgmma, which the table shows beside their rungs: "10 speed of light,
+# warpgroups".
 _BESIDE = [variant(name, step="warpgroups").label for name in ("speed_of_light", "split_floats")]
 
 
 def list_rows(results: Recorded) -> pd.DataFrame:
     """Return the recorded ladder at its largest batch, with the steps `warpgroups` beside their rungs, then cuDNN.
 
-    A row per layer of each rung and of the library's best times, in the ladder's order: rung (NaN for the library),
-    label, ``shown`` (the label with its precision), layer, batch, dtype, op_ms, x_reference, device, order (of layers).
+    A row per layer of each rung and of the library's best times, in the ladder's order: rung (NaN
+    for the library), label, ``shown`` (the label with its precision), layer, batch, dtype, op_ms,
+    x_reference, device, order (of layers).
     """
     batch = int(results.table["batch"].max())
     order = {
         layer.name: i
         for i, layer in enumerate(layer for name in NETWORKS for layer in PRESETS[name])
     }
-    # All rungs up to the last one, without the pages that have a number and no kernel, such as 12 streams.
+    # All rungs up to the last one, without the pages that have a number and no kernel, such as 12
+    # streams.
     ladder = pd.concat([results.ladder(max(_KERNELS), network, batch) for network in NETWORKS])
     ladder = ladder[ladder["rung"].isin(_KERNELS)]
     beside = results.table[results.table["label"].isin(_BESIDE) & results.table["batch"].eq(batch)]
@@ -41,9 +44,8 @@ def list_rows(results: Recorded) -> pd.DataFrame:
     rows = pd.concat([ladder, beside, best], ignore_index=True)
     rows = rows[["rung", "label", "layer", "batch", "dtype", "op_ms", "x_reference", "device"]]
     rows["order"] = rows["layer"].map(order)
-    is_half = (
-        rows["dtype"].eq("float16") & rows["rung"].notna()
-    )  # the library's label has its precision already
+    # the library's label has its precision already
+    is_half = rows["dtype"].eq("float16") & rows["rung"].notna()
     rows["shown"] = rows["label"] + is_half.map({True: ", FP16", False: ""})
     # Of types the reverse order: float32 before float16.
     return rows.sort_values(
@@ -66,9 +68,8 @@ def format_layer_times(results: Recorded) -> pd.DataFrame:
     for layer in (layer for name in NETWORKS for layer in PRESETS[name]):
         reference = layer.link_reference_ms(batch, device=results.device)
         streams = results.select(STREAMS, layer, batch).iloc[0]
-        inside = streams["options"].split(";")[
-            0
-        ]  # the rung on the streams: "tuning; chunk=500 streams=2 depth"
+        # the rung on the streams: "tuning; chunk=500 streams=2 depth"
+        inside = streams["options"].split(";")[0]
         before = results.value("layer_ms", inside, layer, batch)
         table[layer.name] = {
             "without streams": f"{ms(before)} · {times(before / reference)}",
@@ -83,9 +84,8 @@ def format_layer_times(results: Recorded) -> pd.DataFrame:
 def write_caption(results: Recorded) -> str:
     """Return the table's caption: what it shows, where and when it was measured, what the reference times assume."""
     batch = int(results.table["batch"].max())
-    inside = (
-        results.table.query("rung == @STREAMS")["options"].str.split(";").str[0].unique()
-    )  # kernels on streams
+    # kernels on streams
+    inside = results.table.query("rung == @STREAMS")["options"].str.split(";").str[0].unique()
     changed = dict.fromkeys(label.partition(",")[0] for label in list_outdated(results))
     return (
         f"Op time and op time over reference, {batch:,} images, {results.device}, {results.table['date'].min()} to "
@@ -119,7 +119,8 @@ def describe_references(name: str) -> str:
 def list_outdated(results: Recorded) -> list[str]:
     """Return the labels of kernels, and of sweeps on this device, whose source has changed since it was measured.
 
-    `code` is a digest of the source; rows without one, and kernels without a row, are taken to be unchanged.
+    `code` is a digest of the source; rows without one, and kernels without a row, are taken to be
+    unchanged.
     """
     measured = results.table[results.table["code"] != ""]
     codes = measured.groupby("label")["code"].agg(set)
@@ -140,11 +141,13 @@ def _list_outdated_sweeps(results: Recorded) -> list[str]:
         sweep = results.sweep()
     except EngineError:  # there is none
         return []
-    # Points of an own kernel (", mine.cu" or ", own source" in its label) or of a sub-step say nothing about the rung.
+    # Points of an own kernel (", mine.cu" or ", own source" in its label) or of a sub-step say
+    # nothing about the rung.
     is_other_source = sweep["label"].str.contains(OWN) | sweep["options"].str.contains("step=")
     kernels = sweep[~is_other_source & (sweep["code"] != "")]
     by_rung = {number: variant(number) for number in kernels["rung"].unique()}
-    # Of a point whose options leave sizes to the records, these are a part of the code; of others it is the source's.
+    # Of a point whose options leave sizes to the records, these are a part of the code; of others
+    # it is the source's.
     return [
         f"the sweep of {rung.label}"
         for number, rung in by_rung.items()
@@ -164,8 +167,8 @@ def write_html(results: Recorded) -> str:
 def network(results: Recorded, batch: int = 10_000) -> pd.DataFrame:
     """Return the forward pass of lenet86 as it was recorded, the fastest first.
 
-    A row per network, a column per place and form of the images ("from the host, bytes 86×86"), [ms]; NaN where no time
-    was measured.
+    A row per network, a column per place and form of the images ("from the host, bytes 86×86"),
+    [ms]; NaN where no time was measured.
     """
     rows = name_networks(results.network(batch))
     places = {"device": "on the device", "host": "from the host"}
@@ -183,13 +186,12 @@ def network(results: Recorded, batch: int = 10_000) -> pd.DataFrame:
 def name_networks(rows: pd.DataFrame) -> pd.DataFrame:
     """Return recorded times with a new column `network`, "fused, half": their row in a table for people.
 
-    PyTorch's graph (images on the device) and its streams (images from the host) share a row, as do fused kernels with
-    and without a graph.
+    PyTorch's graph (images on the device) and its streams (images from the host) share a row, as do
+    fused kernels with and without a graph.
     """
     rows = rows[~rows["label"].str.contains("GPU")]  # times on several GPUs are another table
-    is_pytorch = rows["label"].str.startswith(
-        "Py"
-    )  # "PyTorch fp16, graph": these have the precision already
+    # "PyTorch fp16, graph": these have the precision already
+    is_pytorch = rows["label"].str.startswith("Py")
     label = rows["label"].str.replace(r"^(fused.*), graph$", r"\1", regex=True)
     if label.str.endswith(", streams").any():
         label = label.str.replace(", (?:graph|streams)$", ", graph or streams", regex=True)

@@ -30,37 +30,38 @@ def solution(which: int | str, letter: str | None = None, **options) -> Variant 
     which : int or str
         The number of the exercise on its page; or the number or the name of a rung.
     letter : str, optional
-        The letter of the exercise, if `which` is a rung: ``solution("tiling", "a")`` has the options for which the
-        solution is recorded.
+        The letter of the exercise, if `which` is a rung: ``solution("tiling", "a")`` has the
+        options for which the solution is recorded.
     **options
         Options of the rung, in place of those of the exercise's launch.
 
     Returns
     -------
     Variant, Listing or tuple
-        For a kernel in place of a rung, the variant: `labkit.check`, `labkit.profile` and the others take it. For other
-        CUDA C++ its text. A notebook shows the source of both in colour. For numbers a tuple:
-        ``grade("12a", *solution("12a"))``.
+        For a kernel in place of a rung, the variant: `labkit.check`, `labkit.profile` and the
+        others take it. For other CUDA C++ its text. A notebook shows the source of both in colour.
+        For numbers a tuple: ``grade("12a", *solution("12a"))``.
 
-    The exercise is noted in `progress.shown`, because `labkit.grade` does not count a hand-in of the code shown here.
+    The exercise is noted in `progress.shown`, because `labkit.grade` does not count a hand-in of
+    the code shown here.
 
     Raises
     ------
     LabError
-        There is no such exercise (the message lists those there are), it takes no such option, or this edition of the
-        lab has no solutions.
+        There is no such exercise (the message lists those there are), it takes no such option, or
+        this edition of the lab has no solutions.
     """
     if letter is not None:
         solved = variants.solution(which, letter, **options)
-        progress.shown.add(
-            exercise(f"{solved.rung.number:02}{letter}").folder
-        )  # "04a", from rung 4 and "a"
+        # "04a", from rung 4 and "a"
+        progress.shown.add(exercise(f"{solved.rung.number:02}{letter}").folder)
         return _Solution(solved)
     task = exercise(which)
     progress.shown.add(task.folder)
     if isinstance(task.subject, InPlaceOf):
         name, options = task.subject.name, {**task.subject.options, **options}
-        if task.of_series:  # the ladder finds these by rung and letter; the text of an added one is in its own folder
+        # the ladder finds these by rung and letter; the text of an added one is in its own folder
+        if task.of_series:
             return _Solution(variants.solution(name, task.subject.letter, **options))
         return _Solution(variants.variant(name, task.solution, **options))
     if options:

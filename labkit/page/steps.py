@@ -18,19 +18,23 @@ _NOTE = (
     "optimization, so a sum may differ from the GPU's in its last digit."
 )
 _LEFT = ' style="text-align:left"'  # JupyterLab: right
-# Without its first line, a comment. ID stands for the id of the page's <div>, DATA for a list with a text per row.
+# Without its first line, a comment. ID stands for the id of the page's <div>, DATA for a list with
+# a text per row.
 _WALK = Path(__file__).with_name("walk.js").read_text(encoding="utf-8").partition("\n")[2].rstrip()
 
 
 class Steps:
-    """The steps of one thread. Prints as a table; in JupyterLab there are buttons to walk through it.
+    """The steps of one thread.
+
+    Prints as a table; in JupyterLab there are buttons to walk through it.
 
     Attributes
     ----------
     table : DataFrame
-        A row per line that the thread ran: ``step`` from 1, ``line``, ``code``, ``changed`` (the variables that the
-        line changed, with their values after it, a dict), ``values`` (all values known after it, a dict),
-        ``accesses`` (a list of dicts: op, space, name, index, value). A value that has not been set is None.
+        A row per line that the thread ran: ``step`` from 1, ``line``, ``code``, ``changed`` (the
+        variables that the line changed, with their values after it, a dict), ``values`` (all values
+        known after it, a dict), ``accesses`` (a list of dicts: op, space, name, index, value). A
+        value that has not been set is None.
     """
 
     def __init__(self, rows: pd.DataFrame, about: str, first: int, most: int):
@@ -60,8 +64,14 @@ class Steps:
         steps = self._shown()
         rows = "".join(
             f'<tr><td class="figure">{row.step}</td><td class="figure">{row.line}</td><td{_LEFT}>'
-            + f"<code>{html.escape(row.code)}</code><br>{html.escape(_describe(row.accesses, row.changed))}".removesuffix(
-                "<br>"
+            + "<br>".join(
+                filter(
+                    None,
+                    (
+                        f"<code>{html.escape(row.code)}</code>",
+                        html.escape(_describe(row.accesses, row.changed)),
+                    ),
+                )
             )
             + "</td></tr>"
             for row in steps.itertuples()
@@ -123,8 +133,9 @@ def step(
 ) -> Steps:
     """Follow one thread of your kernel line by line, with the values of its variables.
 
-    The CPU engine runs the kernel on one image, without optimization. The thread is followed twice, and memory that has
-    not been set has other contents each time: what differs is shown as "not set".
+    The CPU engine runs the kernel on one image, without optimization. The thread is followed twice,
+    and memory that has not been set has other contents each time: what differs is shown as "not
+    set".
 
     Parameters
     ----------
@@ -145,14 +156,16 @@ def step(
     Raises
     ------
     LabError
-        There is no such thread, block, kernel or step; the kernel failed; or threads cannot be followed here.
+        There is no such thread, block, kernel or step; the kernel failed; or threads cannot be
+        followed here.
     CompileError
         It does not compile.
     """
     for name, value in (("first", first), ("most", most)):
         if not isinstance(value, int) or value < 1:
             raise LabError(f"{name} = {value!r}: give a whole number from 1")
-    # A row: {"line": 12, "values": {"sum": 1.5, "c": 0}, "changed": ["sum"], "accesses": [...]}, with all values known.
+    # A row: {"line": 12, "values": {"sum": 1.5, "c": 0}, "changed": ["sum"], "accesses": [...]},
+    # with all values known.
     rows = follow_thread(of, layer, thread, block, kernel)
     chosen = as_variants(of)[0]
     if first > len(rows):

@@ -44,8 +44,9 @@ def times(
 ) -> Times:
     """Check variants, and return a table that compares them, layer by layer.
 
-    On a GPU the table has op times measured here; without one, counts for one image. Its last column has the op times
-    recorded on an H200. Of a reader's own kernel none is recorded: without a GPU the table has its estimate.
+    On a GPU the table has op times measured here; without one, counts for one image. Its last
+    column has the op times recorded on an H200. Of a reader's own kernel none is recorded: without
+    a GPU the table has its estimate.
 
     Parameters
     ----------
@@ -115,9 +116,8 @@ def _format_estimate(which: Variant, layer: Layer) -> str:
         estimated = estimate(which, layer, RECORDED)
     except EngineError:  # as on a processor whose code is not counted
         return ""
-    return (
-        f"limited by {estimated.busiest}" if estimated.why_not else estimated.time
-    )  # `why_not`: why it has no time
+    # `why_not`: why it has no time
+    return f"limited by {estimated.busiest}" if estimated.why_not else estimated.time
 
 
 def _find_recorded_ms(records: Recorded, which: Variant, layer: Layer) -> float:

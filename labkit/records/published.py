@@ -25,8 +25,8 @@ def published(
     Returns
     -------
     DataFrame
-        report, gpu, network, step, batch, op1_ms, op2_ms (op time of layers 1 and 2), total_s (whole
-        program), accuracy, note (what makes a row differ from the others).
+        report, gpu, network, step, batch, op1_ms, op2_ms (op time of layers 1 and 2), total_s
+        (whole program), accuracy, note (what makes a row differ from the others).
 
     Raises
     ------
@@ -36,9 +36,8 @@ def published(
     path = data_dir() / "published" / "op_times.csv"
     table = store.read_as_stored(path, "network", "step", "report", "op1_ms", dtype={"report": str})
     steps = None
-    if (
-        step is not None
-    ):  # a text that no step has is looked for itself, so that the message names it
+    # a text that no step has is looked for itself, so that the message names it
+    if step is not None:
         steps = [name for name in table["step"].unique() if step.lower() in name.lower()] or step
     return store.choose(table, "nothing was published", network=network, report=report, step=steps)
 

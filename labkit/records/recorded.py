@@ -54,7 +54,8 @@ def recorded(name: str, folder: Path | str | None = None) -> Recorded:
     Raises
     ------
     LabError
-        If there are no results of such a device, or several devices have that name; the message lists those recorded.
+        If there are no results of such a device, or several devices have that name; the message
+        lists those recorded.
     """
     return Recorded(name, folder)
 
@@ -62,10 +63,11 @@ def recorded(name: str, folder: Path | str | None = None) -> Recorded:
 class Recorded:
     """The recordings of one device: times, counters, a sweep, chunks on streams; and the library's times.
 
-    Every method takes kernels and layers in the same way. A kernel is a `Variant`, a label ("04 tiling, tile=32"), or a
-    rung's number or name, for the rung's own kernel with its default options. A layer is a `Layer` or its name. A list
-    of kernels or layers gives a table: a row per kernel, a column per layer. Every method raises LabError if nothing
-    that was recorded matches, or more than one row where one is asked for; the message lists what there is.
+    Every method takes kernels and layers in the same way. A kernel is a `Variant`, a label ("04
+    tiling, tile=32"), or a rung's number or name, for the rung's own kernel with its default
+    options. A layer is a `Layer` or its name. A list of kernels or layers gives a table: a row per
+    kernel, a column per layer. Every method raises LabError if nothing that was recorded matches,
+    or more than one row where one is asked for; the message lists what there is.
 
     Attributes
     ----------
@@ -103,7 +105,7 @@ class Recorded:
         """The device's measured rates [B/s] and [FLOP/s]: `Device.ceilings`."""
         return device(self.device).ceilings
 
-    # --------------------------------------------------------------------------------------------------- times
+    # ---------------------------------------------------------------------------------------- times
     def select(
         self,
         which: Kernels | None = None,
@@ -116,7 +118,8 @@ class Recorded:
         Parameters
         ----------
         which : kernel or iterable of kernels, optional
-            See `Recorded`. By default all but exercises' solutions and readers' kernels: these have to be named.
+            See `Recorded`. By default all but exercises' solutions and readers' kernels: these have
+            to be named.
         layer : Layer, str, or iterable of these, optional
             "" for figures of a whole network.
         batch : int, optional
@@ -205,8 +208,8 @@ class Recorded:
     ) -> Figures:
         """Divide `column` of kernel a by that of kernel b: ``ratio("op_ms", 4, 3, ...) > 1`` if 04 is slower than 03.
 
-        By default for the largest batch that was recorded for both. Several kernels are paired: the first of a and the
-        first of b, and so on, labelled as a; there have to be equally many.
+        By default for the largest batch that was recorded for both. Several kernels are paired: the
+        first of a and the first of b, and so on, labelled as a; there have to be equally many.
         """
         if store.is_several(a) and store.is_several(b):
             a, b = list(a), list(b)
@@ -220,19 +223,19 @@ class Recorded:
         over, under = (self.value(column, which, layer, batch) for which in (a, b))
         if store.is_several(a) and store.is_several(b):
             under = under.set_axis(over.index)  # so that pandas pairs by place, not by label
-        return (
-            over / under
-        )  # one kernel over or under several, on several layers: pandas pairs the layers
+        # one kernel over or under several, on several layers: pandas pairs the layers
+        return over / under
 
     def noise(self, batch: int = 10_000) -> float:
         """Return by how much two measurements of the same code on the same layer differ at most: 0.01 for 1 %.
 
-        Pairs are kernels that were timed twice in one run, `op_again_ms`, and kernels with the same code and options. A
-        smaller difference between two kernels is none.
+        Pairs are kernels that were timed twice in one run, `op_again_ms`, and kernels with the same
+        code and options. A smaller difference between two kernels is none.
         """
+        # "": a network
         rows = store.choose(
             self.table[self.table["layer"] != ""], f"{self} has no times", batch=batch
-        )  # "": a network
+        )
         alike = ["layer", "dtype", "code", "options"]  # rows with equal values time the same code
         spread = (
             rows.melt(alike, ["op_ms", "op_again_ms"], value_name="ms")
@@ -256,9 +259,8 @@ class Recorded:
 
         If several rungs are given, the first column is their ``label``.
         """
-        rows = self.select(rung, "", network=network).sort_values(
-            "batch", kind="stable"
-        )  # "": a whole network
+        # "": a whole network
+        rows = self.select(rung, "", network=network).sort_values("batch", kind="stable")
         course = (
             rows[list(COURSE.values())]
             .set_axis(list(COURSE), axis=1)
@@ -281,22 +283,21 @@ class Recorded:
         network : str or iterable of str, optional
             By default lenet86 and lenet72.
         dtype : {"float32", "tf32", "float16"} or iterable of these, optional
-            By default all. "tf32" rounds float32 inputs to TF32 for the tensor cores; PyTorch allows that by default.
+            By default all. "tf32" rounds float32 inputs to TF32 for the tensor cores; PyTorch
+            allows that by default.
         batch : int
             100, 1000 or 10000.
 
         Returns
         -------
         DataFrame
-            label ("cuDNN FP32", "cuDNN TF32", "cuDNN FP16"), network, layer, batch, dtype (that of x, k and y), op_ms,
-            x_reference, device.
+            label ("cuDNN FP32", "cuDNN TF32", "cuDNN FP16"), network, layer, batch, dtype (that of
+            x, k and y), op_ms, x_reference, device.
         """
-        table = self._read(
-            "cudnn", "device", "mode", "batch", "median_ms"
-        )  # in two layouts: the faster one is taken
-        table["dtype"] = pd.Categorical(
-            table["mode"].map(CUDNN), CUDNN.values(), ordered=True
-        )  # sorts by precision
+        # in two layouts: the faster one is taken
+        table = self._read("cudnn", "device", "mode", "batch", "median_ms")
+        # sorts by precision
+        table["dtype"] = pd.Categorical(table["mode"].map(CUDNN), CUDNN.values(), ordered=True)
         rows = store.choose(
             table, f"{self} has no time of cuDNN", network=network, dtype=dtype, batch=batch
         )
@@ -304,9 +305,8 @@ class Recorded:
             "median_ms"
         ].min()
         layers = [layer_of(row.network, row.layer) for row in best.itertuples()]
-        types = [
-            "float16" if mode == "fp16" else "float32" for mode in best["mode"]
-        ]  # of x, k and y
+        # of x, k and y
+        types = ["float16" if mode == "fp16" else "float32" for mode in best["mode"]]
         reference = [
             layer.reference_ms(batch, dtype, self.device)
             for layer, dtype in zip(layers, types, strict=True)
@@ -324,7 +324,7 @@ class Recorded:
             }
         )
 
-    # ------------------------------------------------------------------------------------------------ counters
+    # ------------------------------------------------------------------------------------- counters
     def counters(
         self,
         which: Kernels | None = None,
@@ -340,8 +340,8 @@ class Recorded:
         which, layer
             Kernels and layers, see `Recorded`; by default all.
         *metrics : str
-            Names of `hostcuda.metrics`, such as "l1_hit_pct" or "sectors_per_load", or Nsight Compute's own. By
-            default all that were recorded, under Nsight Compute's names.
+            Names of `hostcuda.metrics`, such as "l1_hit_pct" or "sectors_per_load", or Nsight
+            Compute's own. By default all that were recorded, under Nsight Compute's names.
         kernel : str or iterable of str, optional
             Only these of a variant's several kernels.
         per_image : bool
@@ -350,14 +350,13 @@ class Recorded:
         Returns
         -------
         DataFrame
-            A row per variant, layer and kernel: date, device, rung, label, layer, batch (images of the launch), kernel,
-            and a column per metric with the name that was asked for.
+            A row per variant, layer and kernel: date, device, rung, label, layer, batch (images of
+            the launch), kernel, and a column per metric with the name that was asked for.
         """
         table = self._counters
         rows = _select(table, which, {"layer": layer, "kernel": kernel}, f"{self} has no counters")
-        about = list(
-            table.columns[: table.columns.get_loc("kernel") + 1]
-        )  # the columns before the counters
+        # the columns before the counters
+        about = list(table.columns[: table.columns.get_loc("kernel") + 1])
         columns = {
             name: self._read_metric(rows, name, per_image)
             for name in metrics or table.columns.drop(about)
@@ -420,7 +419,7 @@ class Recorded:
             "rung", kind="stable"
         )
 
-    # ------------------------------------------------------------------------------------------- sweep, streams
+    # ------------------------------------------------------------------------------- sweep, streams
     def sweep(self) -> pd.DataFrame:
         """Return the recorded sweep of rung 07, as `labkit.sweep` does: a row per point, a column per option."""
         return sweeps.read_sweep(self.path.stem, self.folder)
@@ -443,8 +442,9 @@ class Recorded:
     ) -> pd.DataFrame:
         """Return layer times of chunks on streams, recorded by `recording.streams`.
 
-        They have the columns of `bench_streams`, date and software. The configuration is given by one value, several,
-        or None for any; the defaults are those of rung 12. All kernels and layers are the default.
+        They have the columns of `bench_streams`, date and software. The configuration is given by
+        one value, several, or None for any; the defaults are those of rung 12. All kernels and
+        layers are the default.
         """
         wanted = {
             "layer": layer,
@@ -461,8 +461,8 @@ class Recorded:
     def framework(self, batch: int = 10_000) -> pd.DataFrame:
         """Return the times of lenet86's forward pass in PyTorch, part by part, on the host's CPU and on the GPU [ms].
 
-        `python -m recording framework` recorded them, in float32 without TF32: a row per part, in their order, and
-        "whole"; the columns "cpu" and "gpu". A copy is NaN on the CPU.
+        `python -m recording framework` recorded them, in float32 without TF32: a row per part, in
+        their order, and "whole"; the columns "cpu" and "gpu". A copy is NaN on the CPU.
         """
         table = self._read("framework", "batch", "part", "place", "median_ms")
         rows = store.choose(table, f"{self} has no forward pass in PyTorch", batch=batch)
@@ -472,8 +472,8 @@ class Recorded:
     def network(self, batch: int | None = 10_000, **wanted: str) -> pd.DataFrame:
         """Return the times of lenet86's forward pass, ours and PyTorch's, recorded by `recording.network`.
 
-        They have the columns of `labkit.bench_network`, date and software. `wanted` are values of the columns label,
-        dtype, where or pixels: label="fused". With the batch None, all batches.
+        They have the columns of `labkit.bench_network`, date and software. `wanted` are values of
+        the columns label, dtype, where or pixels: label="fused". With the batch None, all batches.
         """
         table = self._read("network", "batch", "label", "dtype", "where", "pixels")
         return store.choose(table, f"{self} has no forward pass", batch=batch, **wanted)
@@ -481,7 +481,8 @@ class Recorded:
     def network_counters(self, label: str = "fused") -> pd.DataFrame:
         """Return Nsight Compute's counters of the fused network, recorded by `recording.network`: a row per data type.
 
-        The columns are batch, and the counters by their names in `counters`; `label` names a version, as in `network`.
+        The columns are batch, and the counters by their names in `counters`; `label` names a
+        version, as in `network`.
         """
         names = {metric: name for name, metric in METRICS.items()}
         table = self._read("network/counters", "label", "dtype").rename(columns=names)
@@ -497,7 +498,8 @@ class Recorded:
     ) -> pd.DataFrame:
         """Return when each copy and kernel of a run on streams began and ended: `Pipeline.timeline`, and how it ran.
 
-        The parameters are those of `streams`; the batch of 10,000 images is cut into chunks of 1000.
+        The parameters are those of `streams`; the batch of 10,000 images is cut into chunks of
+        1000.
         """
         wanted = {"layer": layer, "pinned": pinned, "streams": streams}
         table = self._read("streams/timelines", "label", "start_ms", *wanted)
@@ -506,8 +508,9 @@ class Recorded:
     def versus(self, layer: Layer, batch: int = 10_000) -> pd.DataFrame:
         """Return the times of ours and others' kernels on a layer, measured in one interleaved run.
 
-        There is a row per contestant, the fastest first, with its faster layout: label, layout, how (among what it
-        chose), median_ms, and, where they were recorded, the quartiles q1_ms and q3_ms.
+        There is a row per contestant, the fastest first, with its faster layout: label, layout, how
+        (among what it chose), median_ms, and, where they were recorded, the quartiles q1_ms and
+        q3_ms.
         """
         table = self._read("versus", "label", "network", "layer", "batch", "median_ms")
         rows = store.choose(
@@ -526,7 +529,8 @@ class Recorded:
     def experiment(self, name: str) -> pd.DataFrame:
         """Return what one of the experiments of `recording.experiments` measured: "waves", "latency", "clock", "order".
 
-        The columns are kernel, x (what was varied), ms, rate (loads per microsecond, or a clock rate in MHz), series.
+        The columns are kernel, x (what was varied), ms, rate (loads per microsecond, or a clock
+        rate in MHz), series.
         """
         table = self._read("experiments", "experiment", "kernel", "x", "ms")
         return store.choose(table, f"{self} has no experiment", experiment=name).reset_index(
@@ -538,7 +542,7 @@ class Recorded:
         return store.read(store.find_file(self.folder / folder, self.path.stem), *needed)
 
 
-# -------------------------------------------------------------------------------------------- kernels and layers
+# ------------------------------------------------------------------------------- kernels and layers
 def _label_of(which: int | str | Variant) -> str:
     """Return the label, "04 tiling", of a kernel: a `Variant`, the number or name of a rung, or a label already."""
     return getattr(which, "label", None) or store.label(which)
@@ -546,18 +550,16 @@ def _label_of(which: int | str | Variant) -> str:
 
 def _select_kernel(rows: pd.DataFrame, which: int | str | Variant | None) -> pd.DataFrame:
     """Return the rows of one kernel; of None those of all, without exercises' solutions and readers' kernels."""
-    which = getattr(
-        which, "label", store.NUMBERS.get(which, which)
-    )  # a label; or a rung's number, also for its name
+    # a label; or a rung's number, also for its name
+    which = getattr(which, "label", store.NUMBERS.get(which, which))
     if isinstance(which, str):
         return rows[rows["label"] == which]
     rows = rows[~rows["label"].str.contains(OWN)]
     if which is None:
         return rows
     rows = rows[rows["label"].str.startswith(f"{which:02d} ")]
-    default = rows[
-        ~rows["label"].str.contains(",")
-    ]  # a rung means its kernel with default options, if recorded
+    # a rung means its kernel with default options, if recorded
+    default = rows[~rows["label"].str.contains(",")]
     return rows if default.empty else default
 
 
@@ -566,8 +568,9 @@ def _select(
 ) -> pd.DataFrame:
     """Return the rows of one or several kernels, None for all, in the order in which kernels and layers are given.
 
-    `wanted` maps a column to one value, several, or None for any. Raises LabError if a kernel has no such row; the
-    message begins with the complaint ("H200 has no times"), and lists what there is.
+    `wanted` maps a column to one value, several, or None for any. Raises LabError if a kernel has
+    no such row; the message begins with the complaint ("H200 has no times"), and lists what there
+    is.
     """
     wanted = {name: value for name, value in wanted.items() if value is not None}
     several = {

@@ -63,7 +63,8 @@ COURSE = {
     "accuracy": "accuracy",
     "distinct images": "distinct",
 }
-OWN = r", (?:own source|[^,]+\.cu)"  # in a label: a kernel in place of a rung's, an exercise's solution or a reader's
+# in a label: a kernel in place of a rung's, an exercise's solution or a reader's
+OWN = r", (?:own source|[^,]+\.cu)"
 ORDER = ["network", "layer", "batch", "rung", "label"]
 _TEXT = (
     "date",
@@ -92,9 +93,8 @@ def read_stored(path: Path) -> pd.DataFrame:
     """Return the results of a CSV file as it has them; LabError if it is damaged."""
     table = store.read_as_stored(path, dtype=dict.fromkeys(_TEXT, str))
     try:
-        table[
-            [*KEY, "rung"]
-        ]  # raises KeyError; a file of an older version may lack any other column
+        # raises KeyError; a file of an older version may lack any other column
+        table[[*KEY, "rung"]]
         return set_types(table)
     except (ValueError, KeyError) as error:
         raise LabError(f"{path} is not a table of results: {error}. Restore it with git") from None

@@ -1,7 +1,8 @@
 """The files in `data/`: one CSV per device, keyed by the names of the rungs.
 
-A rung's number may change, its name does not. So a file holds "tuning, rows=4", and whoever reads it gets
-"07 tuning, rows=4": `add_numbers` and `remove_numbers` convert a table when it is read and before it is written.
+A rung's number may change, its name does not. So a file holds "tuning, rows=4", and whoever reads
+it gets "07 tuning, rows=4": `add_numbers` and `remove_numbers` convert a table when it is read and
+before it is written.
 """
 
 from __future__ import annotations
@@ -18,14 +19,16 @@ from labkit.base.errors import LabError
 from labkit.ladder.rungs import LADDER, PAGES
 from labkit.spec.devices import slug
 
+# PAGES: 0, network, and 12, streams
 NUMBERS = {
     **{rung.name: rung.number for rung in LADDER},
     **PAGES,
-}  # PAGES: 0, network, and 12, streams
+}
 _NAMES = {number: name for name, number in NUMBERS.items()}
 _WORDS = {name.replace("_", " "): number for name, number in NUMBERS.items()}
 _LABELS = ("label", "program", "options", "reason")  # columns whose texts may begin with a label
-# A rung's name in a label: "tuning, rows=4", "fp16 + tuning"; or in a reason, "tuning cannot …". {} is for its number.
+# A rung's name in a label: "tuning, rows=4", "fp16 + tuning"; or in a reason, "tuning cannot …". {}
+# is for its number.
 _LABEL = rf"(^| \+ ){{}}({'|'.join(_WORDS)})(?=$|[,;:]| \+ | needs | cannot )"
 _DAMAGES = {  # in a file without a manifest: a pattern that shows damage, and what it means
     rb"\A\s*([^\n]*\n)?\s*\Z": "it has no rows",
@@ -110,11 +113,11 @@ def find_file(folder: Path, name: str) -> Path:
 def read_as_stored(path: Path, *needed: str, **options) -> pd.DataFrame:
     """Return the table of a CSV file as it stands there; `options` are those of `pandas.read_csv`.
 
-    Raises LabError if it cannot be read, is not what its manifest says, is no whole CSV, or lacks a column of `needed`.
+    Raises LabError if it cannot be read, is not what its manifest says, is no whole CSV, or lacks a
+    column of `needed`.
     """
-    text = manifest.read(
-        path
-    )  # LabError if its SHA-256 is another one than data/MANIFEST.sha256 has
+    # LabError if its SHA-256 is another one than data/MANIFEST.sha256 has
+    text = manifest.read(path)
     damages = [damage for pattern, damage in _DAMAGES.items() if re.search(pattern, text)]
     try:
         table = pd.DataFrame() if damages else pd.read_csv(io.BytesIO(text), **options)
@@ -151,7 +154,8 @@ def describe(wanted: Mapping[str, object]) -> str:
 def choose(table: pd.DataFrame, complaint: str, **wanted: object) -> pd.DataFrame:
     """Return the rows with these values in these columns: one value, several, or None for any.
 
-    Raises LabError if there are none; it begins with `complaint`, "H200 has no times", and lists what the columns have.
+    Raises LabError if there are none; it begins with `complaint`, "H200 has no times", and lists
+    what the columns have.
     """
     rows, wanted = table, {name: value for name, value in wanted.items() if value is not None}
     for name, value in wanted.items():

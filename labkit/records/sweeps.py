@@ -13,9 +13,8 @@ from labkit.ladder.variants import Variant, variant
 from labkit.records import store
 from labkit.spec.layers import PRESETS, Layer
 
-_LAYERS = [
-    layer.name for preset in PRESETS.values() for layer in preset
-]  # in the order of the tables
+# in the order of the tables
+_LAYERS = [layer.name for preset in PRESETS.values() for layer in preset]
 _ORDER = dict(zip(_LAYERS, range(len(_LAYERS)), strict=True))
 _INTEGERS = ("repeat", "registers", "local_bytes", "shared_bytes", "threads")
 KEY = ["device", "label", "layer", "batch"]  # a later row with the same values replaces
@@ -28,15 +27,17 @@ def read_sweep(name: str, folder: Path | str | None = None) -> pd.DataFrame:
     rows = rows.sort_values(
         "layer", key=lambda names: names.map(_ORDER), kind="stable", ignore_index=True
     )
-    frame = sweep_table(
-        rows
-    )  # adds a column per option: "rows=4 block=32x8" becomes rows and block
+    # adds a column per option: "rows=4 block=32x8" becomes rows and block
+    frame = sweep_table(rows)
     frame.attrs["note"] = f"{frame['device'].iloc[0]}, {frame['date'].max()}."
     return frame
 
 
 def best(table: pd.DataFrame, layer: Layer) -> Variant:
-    """Return a sweep's fastest variant of rung 07 on a layer, at the largest batch; no sub-step. LabError if none."""
+    """Return a sweep's fastest variant of rung 07 on a layer, at the largest batch; no sub-step.
+
+    LabError if none.
+    """
     rows = table[(table["rung"] == 7) & (table["layer"] == layer.name) & table["op_ms"].notna()]
     rows = rows[~rows["options"].str.contains("step=")]  # "rows=4, step=…" is a sub-step
     rows = rows[rows["batch"] == rows["batch"].max()]
@@ -44,9 +45,8 @@ def best(table: pd.DataFrame, layer: Layer) -> Variant:
         raise LabError(
             f"no swept time of rung 7 on {layer}; swept were {', '.join(table['layer'].unique())}"
         )
-    return variant(
-        7, **as_options(rows["options"].iloc[rows["op_ms"].argmin()])
-    )  # of a text "rows=4 block=32x8"
+    # of a text "rows=4 block=32x8"
+    return variant(7, **as_options(rows["options"].iloc[rows["op_ms"].argmin()]))
 
 
 def read_stored(path: Path) -> pd.DataFrame:

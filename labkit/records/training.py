@@ -50,7 +50,8 @@ class Training:
     ) -> pd.DataFrame:
         """Return the rows of a kind, such as "kernel" or "epoch", without empty columns.
 
-        The other arguments are values of columns, None for any. Raises LabError if there are none; it lists all.
+        The other arguments are values of columns, None for any. Raises LabError if there are none;
+        it lists all.
         """
         rows = store.choose(
             self.table,
@@ -74,9 +75,8 @@ class Training:
         The experiment that the report did not try has no published_us.
         """
         us, published = self.kernel_us(), published_training().dropna(subset="kernel_us")
-        kernels = published["kernel"].str.replace(
-            "preact_", ""
-        )  # the report's "fp_preact_c1" is "fp_c1" here
+        # the report's "fp_preact_c1" is "fp_c1" here
+        kernels = published["kernel"].str.replace("preact_", "")
         rows = [
             (kernel, PUBLISHED[row.step], us.loc[PUBLISHED[row.step], kernel], row.kernel_us)
             for kernel, row in zip(kernels, published.itertuples(), strict=True)
@@ -87,7 +87,8 @@ class Training:
     def steps(self, *experiments: str) -> pd.DataFrame:
         """Return where a step of one image spends its time, a row per experiment.
 
-        The columns: launches, kernels_us (all kernels of a step), step_us, per_launch_us, seconds (of the epoch).
+        The columns: launches, kernels_us (all kernels of a step), step_us, per_launch_us, seconds
+        (of the epoch).
         """
         rows = pd.concat(
             [self.rows("epoch", name, 1, DIGITS) for name in experiments], ignore_index=True
@@ -95,9 +96,8 @@ class Training:
         rows["kernels_us"] = self.kernel_us().sum(axis=1)[rows["experiment"]].array
         rows["step_us"] = rows["seconds"] / rows["images"] * 1e6
         rows["per_launch_us"] = rows["step_us"] / rows["launches"]
-        rows["launches"] = rows["launches"].astype(
-            int
-        )  # of a step; rows of other kinds have none: floats, with NaN
+        # of a step; rows of other kinds have none: floats, with NaN
+        rows["launches"] = rows["launches"].astype(int)
         return rows[["experiment", "launches", "kernels_us", "step_us", "per_launch_us", "seconds"]]
 
     def epoch_s(
@@ -134,16 +134,18 @@ class Training:
     @property
     def contention_us(self) -> pd.DataFrame:
         """The contention kernel's time [µs]: a row per number of threads per address, a column per pattern."""
-        rows = self.rows("contention").astype(
-            {"share": int}
-        )  # its column "experiment" has the pattern
+        # its column "experiment" has the pattern
+        rows = self.rows("contention").astype({"share": int})
         return rows.pivot_table(
             index="share", columns="experiment", values="us", sort=False
         ).rename_axis(columns=None)
 
 
 def read_training(folder: Path, name: str) -> Training:
-    """Open the training that was recorded on the device `name`; `folder` is `data/`. LabError if there is none."""
+    """Open the training that was recorded on the device `name`; `folder` is `data/`.
+
+    LabError if there is none.
+    """
     if not any((folder / "training").glob("*.csv")):
         raise LabError(
             f"no training was recorded in {folder}; on a GPU: python -m recording training"

@@ -1,8 +1,8 @@
 """The device that the lab runs on, a GPU or the CPU, with two kinds of rates.
 
-*Peaks* are theoretical. No kernel exceeds them, so a time that would need more is an error of the measurement.
-*Reference rates* are near what programs reach on the device. A reference time is computed from them: a yardstick for
-"time over reference", not a bound.
+*Peaks* are theoretical. No kernel exceeds them, so a time that would need more is an error of the
+measurement. *Reference rates* are near what programs reach on the device. A reference time is
+computed from them: a yardstick for "time over reference", not a bound.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ from labkit.base.paths import data_dir
 
 TERA, GIGA = 1e12, 1e9
 
-# FP32 lanes of one multiprocessor by compute capability: CUDA C++ Programming Guide, arithmetic instructions.
+# FP32 lanes of one multiprocessor by compute capability: CUDA C++ Programming Guide, arithmetic
+# instructions.
 _LANES = {
     (5, 0): 128,
     (5, 2): 128,
@@ -57,10 +58,12 @@ _LANES = {
     (12, 1): 128,
 }
 
-# Operations per clock of one multiprocessor with half2: twice the largest number of results in the same table.
+# Operations per clock of one multiprocessor with half2: twice the largest number of results in the
+# same table.
 _HALF2 = 512
 
-# Dense FP16 operations per clock of one multiprocessor's tensor cores, from NVIDIA's architecture white papers.
+# Dense FP16 operations per clock of one multiprocessor's tensor cores, from NVIDIA's architecture
+# white papers.
 _TENSOR = {
     (7, 0): 1024,
     (7, 2): 1024,
@@ -77,7 +80,8 @@ _TENSOR = {
     (12, 1): 1024,
 }
 
-# FP32 operations per clock of one core with an FMA on every vector unit: generous, because it is used as a bound.
+# FP32 operations per clock of one core with an FMA on every vector unit: generous, because it is
+# used as a bound.
 _VECTOR_FLOPS = {"avx512f": 64, "avx": 32, "sse2": 16}
 _OTHER_FLOPS = (
     64  # four 128-bit units (Apple), two 256-bit ones (Neoverse V), two 512-bit ones (A64FX)
@@ -108,14 +112,14 @@ class Device:
         Highest clock [1/s].
     memory_bytes, l2_bytes : int
     peak_flops, peak_half2_flops, peak_tensor_flops : float
-        Theoretical rates of FP32 outside the tensor cores, of half2, and of FP16 on the tensor cores [FLOP/s]: each at
-        least as high as the one before, infinite where it is not known.
+        Theoretical rates of FP32 outside the tensor cores, of half2, and of FP16 on the tensor
+        cores [FLOP/s]: each at least as high as the one before, infinite where it is not known.
     peak_bandwidth : float
-        Theoretical bandwidth [B/s]: of the memory on a GPU; of the cores' load and store units on a CPU, where a layer
-        may stay in the caches.
+        Theoretical bandwidth [B/s]: of the memory on a GPU; of the cores' load and store units on a
+        CPU, where a layer may stay in the caches.
     measured : mapping of str to float or None
-        Rates measured on a device of this name (`data/devices.toml`), in SI units: "reference_bandwidth",
-        "reference_float32", "copy", "to_device_pinned", …
+        Rates measured on a device of this name (`data/devices.toml`), in SI units:
+        "reference_bandwidth", "reference_float32", "copy", "to_device_pinned", …
     source : str
         Where the numbers come from.
     software : str
@@ -123,7 +127,8 @@ class Device:
     peak_link : float
         Theoretical rate of the link to the host, each way [B/s]; infinite where it is not known.
     shared_opt_in : int
-        Bytes of shared memory that a block can have at most; with more than 48 KB a kernel has to opt in to it.
+        Bytes of shared memory that a block can have at most; with more than 48 KB a kernel has to
+        opt in to it.
     """
 
     engine: str
@@ -159,8 +164,8 @@ class Device:
     def ceilings(self) -> Mapping[str, float]:
         """The rates reached in practice, and the two reference rates [B/s, FLOP/s].
 
-        From `data/devices.toml` if the device is listed there. On a CPU they are measured once per process, in about
-        half a second. On a GPU that is not listed they are the theoretical peaks.
+        From `data/devices.toml` if the device is listed there. On a CPU they are measured once per
+        process, in about half a second. On a GPU that is not listed they are the theoretical peaks.
         """
         if self.measured is not None:
             return self.measured
@@ -171,15 +176,15 @@ class Device:
     def reference_s(self, moved: float, flops: float, dtype: DTypeLike = np.float32) -> float:
         """Return the longer time, of `moved` bytes or of `flops` operations, at the reference rates [s].
 
-        The roofline of Williams, Waterman and Patterson (CACM 52(4), 2009). On an H200 it assumes 4.3 TB/s, 60 TFLOP/s
-        in float32 and 729 TFLOP/s in half. The float32 rate is one of the FP32 units (their measured peak is 66.9), the
-        half rate that of a matrix product on the tensor cores. It is a yardstick, not a bound: a kernel can take less,
-        for example one that computes float32 results on tensor cores.
+        The roofline of Williams, Waterman and Patterson (CACM 52(4), 2009). On an H200 it assumes
+        4.3 TB/s, 60 TFLOP/s in float32 and 729 TFLOP/s in half. The float32 rate is one of the FP32
+        units (their measured peak is 66.9), the half rate that of a matrix product on the tensor
+        cores. It is a yardstick, not a bound: a kernel can take less, for example one that computes
+        float32 results on tensor cores.
         """
         rates, rate = self.ceilings, self.ceilings["reference_float32"]
-        if (
-            self.engine == "gpu" and np.dtype(dtype).itemsize < 4
-        ):  # no rate of half is measured on a CPU
+        # no rate of half is measured on a CPU
+        if self.engine == "gpu" and np.dtype(dtype).itemsize < 4:
             rate = rates.get("float16_gemm", self.peak_tensor_flops)
         return max(moved / rates["reference_bandwidth"], flops / rate)
 
@@ -189,8 +194,9 @@ class Device:
         Parameters
         ----------
         read, written : float
-            Bytes. What is written may stay in the L2 cache after the kernel has ended: only what does not fit there has
-            to reach the memory. What is read is in memory before (`bench` empties the L2 cache).
+            Bytes. What is written may stay in the L2 cache after the kernel has ended: only what
+            does not fit there has to reach the memory. What is read is in memory before (`bench`
+            empties the L2 cache).
         flops : float
             Operations.
         unit : {"FP32", "half2", "tensor cores"}
@@ -243,7 +249,8 @@ class Device:
                 (
                     "reference rates",
                     ", ".join(
-                        f"{key.removeprefix('reference_')} {_write_rate(value, 'B/s' if 'bandwidth' in key else 'FLOP/s')}"
+                        f"{key.removeprefix('reference_')} "
+                        f"{_write_rate(value, 'B/s' if 'bandwidth' in key else 'FLOP/s')}"
                         for key, value in self.measured.items()
                         if key.startswith("reference_")
                     ),
@@ -269,14 +276,14 @@ def device(name: str | Device | None = None) -> Device:
     Parameters
     ----------
     name : str or Device, optional
-        A device of `data/devices.toml`, by its name or a part of it: `device("H200")`. A `Device` is returned as it is.
-        By default the device in use.
+        A device of `data/devices.toml`, by its name or a part of it: `device("H200")`. A `Device`
+        is returned as it is. By default the device in use.
 
     Raises
     ------
     EngineError
-        If no listed device, or more than one, has that name; or if HOSTCUDA_ENGINE names an engine that this machine
-        does not have.
+        If no listed device, or more than one, has that name; or if HOSTCUDA_ENGINE names an engine
+        that this machine does not have.
     """
     if isinstance(name, Device):
         return name
@@ -298,11 +305,11 @@ def assume(gpu: Device) -> Iterator[None]:
 def read_launch_limits() -> tuple[int, int]:
     """Return (multiprocessors, bytes of shared memory that a block can have) of the GPU that launches are sized for.
 
-    That is the GPU in use, or the one of `assume`. On the CPU engine it is an H200, so launches are the recorded ones.
+    That is the GPU in use, or the one of `assume`. On the CPU engine it is an H200, so launches are
+    the recorded ones.
     """
-    if (
-        not _assumed and hostcuda.engine() == "cpu"
-    ):  # inside of `assume`, the CPU engine only stands in for that GPU
+    # inside of `assume`, the CPU engine only stands in for that GPU
+    if not _assumed and hostcuda.engine() == "cpu":
         return _MULTIPROCESSORS, SHARED_OPT_IN_BYTES
     here = device()
     return here.multiprocessors, here.shared_opt_in
@@ -311,12 +318,11 @@ def read_launch_limits() -> tuple[int, int]:
 def count_blocks_at_once(shared: int, shared_opt_in: int, most: int) -> int:
     """Return how many blocks, of `shared` bytes each, fit into a multiprocessor at once; at least 1.
 
-    `shared_opt_in` are the bytes that a block can have: from compute capability 8.0 on all but `DRIVER_BYTES` of a
-    multiprocessor's. There are registers and threads for `most` blocks.
+    `shared_opt_in` are the bytes that a block can have: from compute capability 8.0 on all but
+    `DRIVER_BYTES` of a multiprocessor's. There are registers and threads for `most` blocks.
     """
-    per_block = (
-        -(-(shared + DRIVER_BYTES) // SHARED_UNIT) * SHARED_UNIT
-    )  # rounded up to the unit of allocation
+    # rounded up to the unit of allocation
+    per_block = -(-(shared + DRIVER_BYTES) // SHARED_UNIT) * SHARED_UNIT
     return max(1, min(most, (shared_opt_in + DRIVER_BYTES) // per_block))
 
 
@@ -371,7 +377,8 @@ def _read_measured_rates(name: str) -> dict[str, float] | None:
     entry = _read_listed().get(name)
     if entry is None:
         return None
-    # The file has two tables per device: reference = {bandwidth_tb_s = 4.3}, measured = {to_device_pinned_gb_s = 55.4}.
+    # The file has two tables per device: reference = {bandwidth_tb_s = 4.3}, measured =
+    # {to_device_pinned_gb_s = 55.4}.
     rates = {f"reference_{key}": value for key, value in entry["reference"].items()} | entry[
         "measured"
     ]
@@ -414,9 +421,8 @@ def _list_gpu_software(driver) -> str:
     parts = [f"CUDA {version // 1000}.{version % 1000 // 10}"]  # 13010 is 13.1
     kernel_module = Path("/proc/driver/nvidia/version")
     if kernel_module.is_file():
-        number = re.search(
-            r"\b\d+\.\d+(\.\d+)?\b", kernel_module.read_text()
-        )  # the first one, such as 580.95.05
+        # the first one, such as 580.95.05
+        number = re.search(r"\b\d+\.\d+(\.\d+)?\b", kernel_module.read_text())
         parts += [f"driver {number[0]}"] if number else []
     return ", ".join([*parts, f"PyCUDA {metadata.version('pycuda')}"])
 
@@ -426,11 +432,11 @@ def _make_gpu(
 ) -> Device:
     """Return a GPU with its peaks and, if it is listed, its measured rates; `facts` are further fields of `Device`.
 
-    The peaks are lanes x 2 FLOP (an FMA) x clock, and two transfers per memory clock over the whole bus.
+    The peaks are lanes x 2 FLOP (an FMA) x clock, and two transfers per memory clock over the whole
+    bus.
     """
-    lanes = _LANES.get(
-        compute_capability, 128
-    )  # of one multiprocessor; `tensor`, `_HALF2`: its operations per clock
+    # of one multiprocessor; `tensor`, `_HALF2`: its operations per clock
+    lanes = _LANES.get(compute_capability, 128)
     # A new card's tensor cores are not known; before 7.0 there are none.
     tensor = _TENSOR.get(compute_capability, math.inf if compute_capability >= (7, 0) else _HALF2)
     measured = _read_measured_rates(facts["name"])
@@ -474,7 +480,8 @@ def _describe_cpu_in_use() -> Device:
         peak_flops=workers * flops * clock,
         peak_half2_flops=2 * workers * flops * clock,
         peak_tensor_flops=2 * workers * flops * clock,
-        # At most two vectors loaded and one stored per clock, against two multiplied: 3 x 4 B for 4 FLOP.
+        # At most two vectors loaded and one stored per clock, against two multiplied: 3 x 4 B for 4
+        # FLOP.
         peak_bandwidth=workers * 3 * flops * clock,
         source=f"the operating system; the peaks are bounds: {flops} FLOP per clock at {clock / GIGA:.1f} GHz",
         software=f"{platform.system()} {platform.machine()}",
@@ -493,9 +500,9 @@ def _read_memory_bytes() -> int:
 def _measure_host(workers: int) -> dict[str, float]:
     """Measure this host's rates: a copy by all workers [B/s], and an FP32 matrix product by each of them [FLOP/s].
 
-    The copy is STREAM's (McCalpin): arrays larger than most caches, bytes read plus bytes written. The product is that
-    of one core, times the workers: a BLAS does not spread 64 x 64 matrices over threads, so a busy neighbouring core
-    does not slow it down. Each rate is the best of ten.
+    The copy is STREAM's (McCalpin): arrays larger than most caches, bytes read plus bytes written.
+    The product is that of one core, times the workers: a BLAS does not spread 64 x 64 matrices over
+    threads, so a busy neighbouring core does not slow it down. Each rate is the best of ten.
     """
     parts = [(np.ones(2**22, np.float64), np.empty(2**22)) for _ in range(workers)]  # 32 MiB each
     matrices = np.ones((200, 64, 64), np.float32)

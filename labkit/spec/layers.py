@@ -56,9 +56,8 @@ class Layer:
                 raise LabError(
                     f"layer {self.name!r}: {dimension} = {value!r} has to be a positive integer"
                 )
-            object.__setattr__(
-                self, dimension, int(value)
-            )  # one of NumPy's 32-bit integers could overflow in products
+            # one of NumPy's 32-bit integers could overflow in products
+            object.__setattr__(self, dimension, int(value))
         if min(self.H, self.W) < self.K:
             raise LabError(
                 f"layer {self.name!r}: a mask of {self.K}x{self.K} does not fit into an image of "
@@ -117,17 +116,19 @@ class Layer:
     ) -> float:
         """Return the reference time: the bytes moved once, or the operations, whichever takes longer [ms].
 
-        It assumes the reference rates of `device`, see `Device.reference_s`: a yardstick, and a kernel can take less.
+        It assumes the reference rates of `device`, see `Device.reference_s`: a yardstick, and a
+        kernel can take less.
 
         Parameters
         ----------
         B : int
             Images.
         dtype : dtype
-            Of x, k and y in memory. In float32 the rate is that of the FP32 units, in float16 on a GPU that of a matrix
-            product on the tensor cores.
+            Of x, k and y in memory. In float32 the rate is that of the FP32 units, in float16 on a
+            GPU that of a matrix product on the tensor cores.
         device : Device or str, optional
-            A `Device`, or the name of a device of `data/devices.toml` ("H200"); by default the one in use.
+            A `Device`, or the name of a device of `data/devices.toml` ("H200"); by default the one
+            in use.
         """
         return 1e3 * devices.device(device).reference_s(self.bytes(B, dtype), self.flops(B), dtype)
 
@@ -140,8 +141,8 @@ class Layer:
     ) -> tuple[float, float]:
         """Return the times of the copies of x and k to the device, and of y back: (ms, ms).
 
-        They follow from the measured rates of large copies from and to page-locked (`pinned`) or ordinary memory.
-        LabError if the link of `device` was not measured.
+        They follow from the measured rates of large copies from and to page-locked (`pinned`) or
+        ordinary memory. LabError if the link of `device` was not measured.
         """
         elements = [
             int(np.prod(shape)) for shape in (self.x_shape(B), self.k_shape, self.y_shape(B))
@@ -157,16 +158,16 @@ class Layer:
     ) -> float:
         """Return the reference of a layer time [ms]: the longer one of the two times of `link_ms`, page-locked.
 
-        The link carries both directions at once, so that x can come in while y goes back. LabError as for `link_ms`.
+        The link carries both directions at once, so that x can come in while y goes back. LabError
+        as for `link_ms`.
         """
         return max(self.link_ms(B, dtype, device))
 
     @property
     def network(self) -> str:
         """The network's name, if the layer belongs to a preset: "lenet86" of "lenet86 layer 1"; else ""."""
-        network, found, number = self.name.rpartition(
-            " layer "
-        )  # `found` is "" in a reader's own layer
+        # `found` is "" in a reader's own layer
+        network, found, number = self.name.rpartition(" layer ")
         return network if found and number.isdigit() else ""
 
     def __str__(self) -> str:
@@ -186,7 +187,10 @@ def _require_batch(B: int) -> int:
 
 @dataclass(frozen=True)
 class Preset:
-    """The convolution layers of one network. It indexes and iterates like a tuple: LENET86[0] is layer 1."""
+    """The convolution layers of one network.
+
+    It indexes and iterates like a tuple: LENET86[0] is layer 1.
+    """
 
     name: str
     layers: tuple[Layer, ...]
@@ -217,9 +221,8 @@ def _make_preset(name: str, *sizes: tuple[int, int, int, int, int]) -> Preset:
 #                                  C   H   W   M  K
 LENET86 = _make_preset("lenet86", (1, 86, 86, 4, 7), (4, 40, 40, 16, 7))  # reports 000, 003
 LENET72 = _make_preset("lenet72", (1, 72, 72, 12, 7), (12, 33, 33, 24, 7))  # reports 002, 004
-LENET28 = _make_preset(
-    "lenet28", (1, 28, 28, 6, 5)
-)  # report 001; its second stage, a filter that moves by 4, is none
+# report 001; its second stage, a filter that moves by 4, is none
+LENET28 = _make_preset("lenet28", (1, 28, 28, 6, 5))
 PRESETS = {preset.name: preset for preset in (LENET86, LENET72, LENET28)}
 
 

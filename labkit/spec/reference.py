@@ -17,7 +17,8 @@ def conv_loops(x: np.ndarray, k: np.ndarray) -> np.ndarray:
     Returns
     -------
     array [B, M, H-K+1, W-K+1] of float32
-        Summed in double precision and rounded once. About a million multiply-adds per second: for tiny shapes.
+        Summed in double precision and rounded once. About a million multiply-adds per second: for
+        tiny shapes.
     """
     (B, C, H, W), (M, C, K, K) = _require_shapes(x, k)
     Ho, Wo = H - K + 1, W - K + 1
@@ -38,8 +39,9 @@ def conv_loops(x: np.ndarray, k: np.ndarray) -> np.ndarray:
 def conv_numpy(x: np.ndarray, k: np.ndarray) -> np.ndarray:
     """Compute the convolution of `conv_loops` with NumPy, in float32.
 
-    `sliding_window_view` gives all K x K windows without a copy; `tensordot` unrolls those of one output row
-    into a matrix and multiplies it by the masks: im2col and a GEMM, in pieces that stay in the cache.
+    `sliding_window_view` gives all K x K windows without a copy; `tensordot` unrolls those of one
+    output row into a matrix and multiplies it by the masks: im2col and a GEMM, in pieces that stay
+    in the cache.
 
     Parameters
     ----------
@@ -64,8 +66,9 @@ def conv_float64(x: np.ndarray, k: np.ndarray) -> np.ndarray:
 def error_scale(x: np.ndarray, k: np.ndarray) -> np.ndarray:
     """Return sum |x| |k| of each output, float64 [B, M, Ho, Wo]: the scale of its rounding error.
 
-    A relative error says nothing where large terms cancel; the error of a computed sum of n products is at most about
-    n u sum |x| |k|, whatever its value (Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., section 3.1).
+    A relative error says nothing where large terms cancel; the error of a computed sum of n
+    products is at most about n u sum |x| |k|, whatever its value (Higham, Accuracy and Stability of
+    Numerical Algorithms, 2nd ed., section 3.1).
     """
     return _convolve(np.abs(x), np.abs(k), np.float64)
 
@@ -77,9 +80,8 @@ def _convolve(x, k, dtype) -> np.ndarray:
     y = np.empty((B, M, H - K + 1, W - K + 1), dtype)
     for b in range(B):
         windows = sliding_window_view(x[b], (K, K), axis=(1, 2))  # [C, Ho, Wo, K, K]
-        for h in range(
-            H - K + 1
-        ):  # small products: a BLAS starts no threads for them, which would cost more
+        # small products: a BLAS starts no threads for them, which would cost more
+        for h in range(H - K + 1):
             y[b, :, h] = np.tensordot(k, windows[:, h], axes=((1, 2, 3), (0, 2, 3)))
     return y
 

@@ -15,10 +15,11 @@ from labkit.base.errors import CheckFailed
 
 _CODES = {"float64": "d", "float32": "f", "float16": "e", "int32": "i", "uint32": "I", "uint8": "B"}
 _LARGEST = {"float32": "3.40282e+38", "float16": "65504"}
+# as `labkit.measure.compare.unwritten`, for each size
 _UNWRITTEN = {
     2: b"\x5d\x7e",
     4: b"\xed\x5e\xc0\x7f",
-}  # as `labkit.measure.compare.unwritten`, for each size
+}
 _SHOWN = 8  # mismatches in a message
 
 
@@ -62,9 +63,8 @@ class Array:
     def wrong(self) -> list[int]:
         """Return the places, flat indices, of the elements with too large an error; NaN has one."""
         rows = zip(self.values, self.expected, self.allowed, strict=True)
-        return [
-            i for i, (got, wanted, most) in enumerate(rows) if not abs(got - wanted) <= most
-        ]  # not >: for NaN
+        # not >: for NaN
+        return [i for i, (got, wanted, most) in enumerate(rows) if not abs(got - wanted) <= most]
 
     def index(self, place: int) -> tuple[int, ...]:
         """Return the index along each axis of the element at a place, a flat index in C order."""
@@ -146,9 +146,8 @@ def _find_hints(array: Array, convolution: Convolution) -> Iterator[str]:
     """Yield common mistakes that give the same output, as clauses after "It looks as if": "the mask was flipped"."""
     values, expected, shape, slack = array.values, array.expected, array.shape, max(array.allowed)
 
-    def like(
-        some, others
-    ):  # whether all pairs of numbers are equal, within the largest allowed error
+    # whether all pairs of numbers are equal, within the largest allowed error
+    def like(some, others):
         return all(abs(a - b) <= slack for a, b in zip(some, others, strict=True))
 
     if like(values, expected):
@@ -176,9 +175,8 @@ def _find_hints(array: Array, convolution: Convolution) -> Iterator[str]:
     for axis, name in enumerate("bmhw"):
         step, extent = math.prod(shape[axis + 1 :]), shape[axis]
         if extent > 2:
-            inner = [
-                place for place in range(len(values)) if place // step % extent
-            ]  # all but the first along axis
+            # all but the first along axis
+            inner = [place for place in range(len(values)) if place // step % extent]
             later = (
                 like((values[i] for i in inner), (expected[i - step] for i in inner)),
                 like((values[i - step] for i in inner), (expected[i] for i in inner)),

@@ -46,9 +46,10 @@ class Arrays:
 def collect() -> tuple[str, bytes]:
     """Return the exercises as JSON text, and the bytes of their arrays.
 
-    Per exercise: ``missing``, the reason if it is not offered; ``file``, its name in messages; ``constant``, its
-    ``__constant__`` array; ``times``, the times that the goal saves; and ``cases`` with ``options`` of the compiler,
-    ``buffers`` (bytes by name), ``launches``, and ``runs``: the arrays to ``write`` before a run, and its ``outputs``.
+    Per exercise: ``missing``, the reason if it is not offered; ``file``, its name in messages;
+    ``constant``, its ``__constant__`` array; ``times``, the times that the goal saves; and
+    ``cases`` with ``options`` of the compiler, ``buffers`` (bytes by name), ``launches``, and
+    ``runs``: the arrays to ``write`` before a run, and its ``outputs``.
     """
     arrays = Arrays()
     stored = {number: _describe(exercise, arrays) for number, exercise in exercises().items()}
@@ -93,10 +94,11 @@ def _describe(task: Exercise, arrays: Arrays) -> dict:
 def _describe_convolution(subject: InPlaceOf, start: Variant, case: Case, arrays: Arrays) -> dict:
     """Return the data of a case of a convolution, as `collect` describes them; `start` is the starting code."""
     layer, batch = case.what
+    # what a rung's numbers depend on: the layer, and its options
     scope, io = (
         start.scope(layer),
         start.io_dtype,
-    )  # what a rung's numbers depend on: the layer, and its options
+    )
     scratch = start.rung.scratch(scope)  # bytes per image
     if images_per_launch(batch, scratch, _PLENTY, start.rung.images(scope)) != batch:
         raise LabError(
@@ -104,7 +106,8 @@ def _describe_convolution(subject: InPlaceOf, start: Variant, case: Case, arrays
         )
     buffers = {"x": layer.x_shape(batch), "k": layer.k_shape, "y": layer.y_shape(batch)}
     sizes = {name: int(np.prod(shape)) * io.itemsize for name, shape in buffers.items()}
-    # Bytes of intermediate results (u), and of weights in another order (a), for rungs that have them.
+    # Bytes of intermediate results (u), and of weights in another order (a), for rungs that have
+    # them.
     sizes |= {
         name: count
         for name, count in (("u", scratch * batch), ("a", start.rung.arranged(scope)))
@@ -130,9 +133,8 @@ def _describe_convolution(subject: InPlaceOf, start: Variant, case: Case, arrays
         for launch, call in zip(start.geometry(layer, batch), start.calls, strict=True)
     ]
     runs = []
-    for run, (x, k) in enumerate(
-        subject.inputs(case)
-    ):  # integers, whose result is exact, then real numbers
+    # integers, whose result is exact, then real numbers
+    for run, (x, k) in enumerate(subject.inputs(case)):
         scale = error_scale(x, k)
         allowed = tolerance(start.rounding, scale, layer.terms) if run else np.zeros(1)
         output = {
@@ -144,9 +146,8 @@ def _describe_convolution(subject: InPlaceOf, start: Variant, case: Case, arrays
             "inputs": [arrays.add(np.float64(array)) for array in (x, k)],
             "title": f"on {layer}, B = {batch} ({'real numbers' if run else 'integers'})",
         }
-        if (
-            run
-        ):  # real numbers: `Stored.measure` divides the error by the scale, as a goal on it asks
+        # real numbers: `Stored.measure` divides the error by the scale, as a goal on it asks
+        if run:
             output["scale"] = arrays.add(scale)
         inputs = {"x": x.astype(io), "k": k.astype(io)}
         poisoned = np.full(buffers["y"], unwritten(io)).view(np.uint8).ravel()
@@ -199,9 +200,8 @@ def _describe_launches(subject: Kernels, case: Case, arrays: Arrays) -> dict:
                     else np.ascontiguousarray(argument)
                 )
                 buffers[name], write[name] = filled.nbytes, arrays.add(filled)
-                if isinstance(
-                    argument, Output
-                ):  # "marked": its values before the launch show what no thread stores
+                # "marked": its values before the launch show what no thread stores
+                if isinstance(argument, Output):
                     outputs.append(
                         {
                             "name": name,

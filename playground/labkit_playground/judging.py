@@ -16,7 +16,8 @@ from labkit.exercises.exercise import Exercise, exercise
 from labkit.exercises.judge import ChildResult, judge, write_advice
 from labkit.ladder.source import NVCC_OPTIONS
 
-# clang does not tell a variable without a value from one that may have none. The judge gets g++'s words for the latter.
+# clang does not tell a variable without a value from one that may have none. The judge gets g++'s
+# words for the latter.
 _UNSET = re.compile(
     r"variable '(\w+)' (?:is|may be) uninitialized when (?:used|captured)(?: here)?"
 )
@@ -73,15 +74,12 @@ def plan(number: str, source: str) -> str:
     except LabError as error:
         return json.dumps({"refused": str(error)})
     names = constant_arrays(text)
-    in_place_of_rung = (
-        "no_extern_c" in stored
-    )  # a convolution (`data._describe`), launched as the kernel it replaces
-    only = (
-        names[0] if in_place_of_rung and len(names) == 1 else None
-    )  # as `labkit.ladder.variants.Variant` chooses
-    constant = (
-        stored["constant"] if stored["constant"] in names else only
-    )  # the array that gets the weights
+    # a convolution (`data._describe`), launched as the kernel it replaces
+    in_place_of_rung = "no_extern_c" in stored
+    # as `labkit.ladder.variants.Variant` chooses
+    only = names[0] if in_place_of_rung and len(names) == 1 else None
+    # the array that gets the weights
+    constant = stored["constant"] if stored["constant"] in names else only
     extern_c = not in_place_of_rung and 'extern "C"' not in text
     compiled = {
         "source": f'#line 1 "{stored["file"]}"\n{text}',
@@ -111,21 +109,24 @@ def grade(number: str, source: str, events: str, arrays, hints: int) -> str:
     Parameters
     ----------
     events : str
-        The grader's marks and the records of the launches, as `labkit.exercises.grader` writes them.
+        The grader's marks and the records of the launches, as `labkit.exercises.grader` writes
+        them.
     arrays : list of list of dict
         For each case and run, the bytes of the arrays that the kernel wrote.
     hints : int
         The number of the hint that is due; 0 for the answer to a first attempt.
     """
     task, stored = _exercise(number), STORED[number]
-    # The kernel ran in the page and no process can have failed: `problem` is all that the judge reads of one.
+    # The kernel ran in the page and no process can have failed: `problem` is all that the judge
+    # reads of one.
     records = json.loads(_UNSET.sub(r"'\1' may be used uninitialized", events))
     result = judge(task, source, ChildResult(SimpleNamespace(problem=""), records, arrays))
     call, times = (
         f'lab.solution("{number}")' if task.solution else "",
         stored["times"] if result.passed else "",
     )
-    # To a first attempt the first hint, unless a thread that the reader can follow comes before any hint.
+    # To a first attempt the first hint, unless a thread that the reader can follow comes before any
+    # hint.
     text = write_advice(result, hints or int(not result.thread_advice), call, times)
     lines = [{"ok": line.ok, "text": line.text, "kind": line.kind} for line in result.lines]
     return json.dumps(

@@ -1,7 +1,8 @@
 """Replace `labkit.exercises.subjects` in the playground, where there is no NumPy.
 
-The arguments that an ``exercise.py`` gives to these names are ignored: cases, launches, inputs and expected results
-come with the site (`labkit_playground.data`), and `Stored` gets them after the exercise was loaded.
+The arguments that an ``exercise.py`` gives to these names are ignored: cases, launches, inputs and
+expected results come with the site (`labkit_playground.data`), and `Stored` gets them after the
+exercise was loaded.
 """
 
 from __future__ import annotations
@@ -85,10 +86,11 @@ class Stored:
     def last_launch(self, message: str) -> LastLaunch:
         """Return the last launch, on the shape that a message of `compare` names."""
         case = next(case for case in self.stored if case["on"] in message)
+        # without the batch
         launch, (_, *outputs) = (
             case["launches"][-1],
             case["runs"][0]["outputs"][0]["shape"],
-        )  # without the batch
+        )
         return LastLaunch(
             launch["kernel"], launch["grid"], launch["block"], tuple(outputs), case["layer"]
         )

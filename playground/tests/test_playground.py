@@ -1,6 +1,7 @@
 """The playground: its exercises, and the page in a browser, with an engine that answers by words in the source.
 
-The engine itself is tested in `engine/tests`; this page needs the node modules that `make playground` brings.
+The engine itself is tested in `engine/tests`; this page needs the node modules that `make
+playground` brings.
 """
 
 import functools
@@ -46,9 +47,8 @@ def test_it_has_the_kernels_of_parts_1_and_2_and_of_practice(listed):
     kernels = {
         number for number, asked in exercises().items() if not isinstance(asked.subject, Numbers)
     }
-    without_p8 = {
-        number for number in kernels if number[:2] != "P8"
-    }  # its compiler makes other accesses
+    # its compiler makes other accesses
+    without_p8 = {number for number in kernels if number[:2] != "P8"}
     assert set(listed) == {number for number in without_p8 if number < "12" or number[0] == "P"}
     assert len(listed) > 30
 
@@ -367,9 +367,8 @@ def test_stop_ends_an_endless_kernel_and_the_next_run_works(tab, address):
     tab.get_by_text("Running \u2026").wait_for()
     tab.keyboard.press("Control+.")
     tab.get_by_text("Stopped.").wait_for()
-    assert tab.locator(".cm-content").evaluate(
-        "each => each === document.activeElement"
-    )  # it stays there
+    # it stays there
+    assert tab.locator(".cm-content").evaluate("each => each === document.activeElement")
     type_in(tab, example)
     tab.keyboard.press("Control+Enter")
     tab.get_by_text("It ran, unchecked.").wait_for()

@@ -247,7 +247,7 @@ def test_an_endless_kernel_is_stopped(lab, tab):
     assert lab("run", request("__global__ void f(float *y) { y[0] = 1; }", "y"))["ok"]
 
 
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # Exercises
 
 
@@ -294,13 +294,13 @@ def test_firefox_judges_as_natively(firefox, number):
 
 def counted(events, number):
     """Return the counts of each launch that the two compilers have to agree on."""
-    left_out = {
-        "lab__local_requests_address_taken.sum"
-    }  # what is in memory is the compiler's choice
+    # what is in memory is the compiler's choice
+    left_out = {"lab__local_requests_address_taken.sum"}
+    # clang splits the store of a struct of halves, which no goal counts
     if number in (
         "10a",
         "10b",
-    ):  # clang splits the store of a struct of halves, which no goal counts
+    ):
         left_out |= {COUNTED["global_store_requests"], COUNTED["global_store_sectors"]}
     return [
         {name: count for name, count in event["counts"].items() if name not in left_out}

@@ -80,7 +80,8 @@ def launches(tmp_path_factory):
     [
         # A vector is one access.
         (0, [*GLOBAL, "lab__unique_bytes_global.sum"], [1, 16, 1, 16, 2 * 32 * 16]),
-        # Lanes meet again behind an inner loop of unequal length: per row 32 lanes read 128 bytes, then 16 lanes 64 bytes.
+        # Lanes meet again behind an inner loop of unequal length: per row 32 lanes read 128 bytes,
+        # then 16 lanes 64 bytes.
         (1, GLOBAL, [4, 12, 1, 4]),
         # A long struct is copied once.
         (2, GLOBAL, [256, 256, 256, 256]),

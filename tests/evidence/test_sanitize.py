@@ -1,4 +1,7 @@
-"""Findings in variants. What findings say is tested with the engine: engine/tests/check/test_sanitize.py."""
+"""Findings in variants.
+
+What findings say is tested with the engine: engine/tests/check/test_sanitize.py.
+"""
 
 import sys
 

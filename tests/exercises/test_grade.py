@@ -160,9 +160,8 @@ def test_the_child_gets_neither_the_seed_nor_what_is_expected(number, tmp_path):
             for argument in launches[0].arguments
             if isinstance(argument, Before)
         ]
-        assert len(outputs) == len(sent) and not any(
-            output.array.any() for output in outputs
-        )  # zeros: not yet summed
+        # zeros: not yet summed
+        assert len(outputs) == len(sent) and not any(output.array.any() for output in outputs)
 
 
 HEADS = {
@@ -353,12 +352,10 @@ def test_a_solution_is_compared_with_the_kernel_that_one_began_with(monkeypatch)
     )
     fused = describe_times(exercise("06a"))
     assert ": 06 fusion, where you began, " in fused and "of the page" not in fused
-    assert describe_times(exercise("05b")).endswith(
-        ", 20.0 ms; the solution 15.6 ms."
-    )  # a step of the rung
-    assert describe_times(exercise("07a")).endswith(
-        ", 5.84 ms; the solution 1.84 ms."
-    )  # the rung itself
+    # a step of the rung
+    assert describe_times(exercise("05b")).endswith(", 20.0 ms; the solution 15.6 ms.")
+    # the rung itself
+    assert describe_times(exercise("07a")).endswith(", 5.84 ms; the solution 1.84 ms.")
 
 
 def test_a_kernel_without_an_estimated_time_is_told_its_busiest_unit(monkeypatch):
@@ -398,9 +395,8 @@ def test_every_failed_attempt_counts_and_only_some_unlock_a_hint():
     ]
     for attempt in attempts:
         _write_advice(attempt, repr(attempt), record=True)
-    assert (
-        '<td class="figure">3</td>' in progress.progress()._repr_html_()
-    )  # the first two are one and the same
+    # the first two are one and the same
+    assert '<td class="figure">3</td>' in progress.progress()._repr_html_()
     missed = Grade(TILING, (GradeLine(False, "wavefronts"),))
     assert _write_advice(missed, "missed", record=True).startswith("Hint 1 of 3")
 
@@ -518,9 +514,8 @@ def test_goals_in_words_and_numbers():
     goal = counted("stores", "layer 1", per="warps", what="stores per warp", exactly=1)
     assert (goal.what, goal.wanted) == ("stores per warp, layer 1", "exactly 1")
     assert goal.number({"layer 1": {"stores": 800, "warps": 800}}) == 1
-    assert not goal.met(
-        goal.number({"layer 1": {"stores": 800, "warps": 0}})
-    )  # nothing was counted
+    # nothing was counted
+    assert not goal.met(goal.number({"layer 1": {"stores": 800, "warps": 0}}))
     nothing = goal.number({"layer 1": {"stores": 0}})
     assert nothing == math.inf and not goal.met(nothing)
     (line,) = list_goal_lines(Exercise("", Numbers(dict), goals=(goal,)), [nothing])

@@ -76,9 +76,8 @@ def test_a_new_one_passes_its_test(tmp_path):
     assert test.exit_code == 0, test.output
     assert test.output.count("✓ clamp_it ") == 8
     assert "✓ clamp_it a cheat: all by one thread\n" in test.output
-    assert (
-        "– clamp_it cheats that cannot be made of it: no load\n" in test.output
-    )  # 4,096 numbers are too long a text
+    # 4,096 numbers are too long a text
+    assert "– clamp_it cheats that cannot be made of it: no load\n" in test.output
     with pytest.raises(LabError, match="exists: name a new folder"):
         write_template(folder)
 
@@ -131,9 +130,8 @@ def test_the_test_tells_inputs_that_can_be_known_and_a_quotient_that_one_thread_
 )
 def test_cheats_meet_no_goal_of_the_series(number, names):
     asked = exercise(number)
-    texts = dict(
-        make_cheats(asked, [asked.solution, *([asked.start] if number == "00a" else [])])
-    )  # it is right
+    # it is right
+    texts = dict(make_cheats(asked, [asked.solution, *([asked.start] if number == "00a" else [])]))
     assert [*texts] == names
     for name in names:
         graded = lab.grade(number, texts[name], quiet=True, record=False, seed=GRADED)

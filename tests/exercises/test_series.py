@@ -68,7 +68,10 @@ def test_another_right_answer_gets_no_sentence_for_a_mistake(number, edit):
 
 @pytest.fixture(scope="module")
 def grades():
-    """Return the printed grades by exercise. They are of the starting code; nbval grades it again and compares."""
+    """Return the printed grades by exercise.
+
+    They are of the starting code; nbval grades it again and compares.
+    """
     grade_lines = {}
     for path in execute.list_notebooks(""):
         for cell in execute.read(path).nb.cells:
@@ -78,9 +81,8 @@ def grades():
     return grade_lines
 
 
-@pytest.mark.parametrize(
-    "number", [number for number in KERNELS if not number.startswith("P")]
-)  # there it is empty
+# there it is empty
+@pytest.mark.parametrize("number", [number for number in KERNELS if not number.startswith("P")])
 def test_the_starting_code_misses_the_goal(number, grades):
     """It is right and clean, but it does not meet the goal."""
     verdict, clean, right, *others = grades[number]

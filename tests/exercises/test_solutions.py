@@ -27,9 +27,8 @@ def test_every_exercise_has_one(number):
         assert asked.subject.source(solved).rstrip() == asked.solution.rstrip()
         assert asked.solution.splitlines()[-3] in str(lab.show(solved))
         assert isinstance(solved, Listing) != isinstance(asked.subject, InPlaceOf)
-        assert (
-            repr(solved).strip() == asked.solution.strip()
-        )  # and so shows the last line of a cell
+        # and so shows the last line of a cell
+        assert repr(solved).strip() == asked.solution.strip()
         assert solved._repr_html_() == lab.show(solved)._repr_html_()
 
 
@@ -120,9 +119,8 @@ def test_07a_takes_no_weight_from_constant_memory():
     assert counts.value("shared_load_instructions", near.label) == counts.value(
         "constant_requests", start.label
     )
-    assert (
-        counts.ratio("global_load_requests", near.label, start.label) < 1.5
-    )  # a block loads each weight once
+    # a block loads each weight once
+    assert counts.ratio("global_load_requests", near.label, start.label) < 1.5
 
 
 @pytest.mark.parametrize("channels", [1, 3])
@@ -152,7 +150,10 @@ def test_09a_has_no_conflicts_with_tiles_of_another_shape(shape):
 
 
 def test_steps_of_page_10_save_what_their_contracts_predict():
-    """Counted per product of 16 x 16 x 8 on layer 2 of lenet86. From step pairs on, two squares stick out per map."""
+    """Counted per product of 16 x 16 x 8 on layer 2 of lenet86.
+
+    From step pairs on, two squares stick out per map.
+    """
     steps = [variant(10, step=step) for step in variant(10, groups=1).rung.path] + [variant(10)]
     table = profile(steps, LENET86[1]).table.query("kernel == 'conv'").set_index("variant")
     words, stored = (

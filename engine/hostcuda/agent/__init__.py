@@ -1,7 +1,8 @@
 """A door for coding agents: one report about a kernel, short enough to be read whole.
 
-`check` runs a kernel on its cases under all tools of check mode, compares it with a NumPy reference, tries repairs, and
-answers with one verdict. ``hostcuda check`` prints the same report, and ``hostcuda mcp`` serves it.
+`check` runs a kernel on its cases under all tools of check mode, compares it with a NumPy
+reference, tries repairs, and answers with one verdict. ``hostcuda check`` prints the same report,
+and ``hostcuda mcp`` serves it.
 """
 
 __all__ = ["as_text", "capabilities", "check", "look"]

@@ -1,7 +1,8 @@
 """Run one kernel on its cases, in check mode: the child process of `hostcuda.agent`.
 
-``python -m hostcuda.agent.child FOLDER`` reads ``FOLDER/job.json`` and appends lines of JSON to ``FOLDER/answers`` as
-it goes on: a kernel that hangs loses nothing that came before. `hostcuda.agent.report` reads the lines.
+``python -m hostcuda.agent.child FOLDER`` reads ``FOLDER/job.json`` and appends lines of JSON to
+``FOLDER/answers`` as it goes on: a kernel that hangs loses nothing that came before.
+`hostcuda.agent.report` reads the lines.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ _RTOL = {"float16": 1e-2, "float32": 1e-4, "float64": 1e-10}
 _KEYS = ("shape", "dtype", "values", "fill", "low", "high", "seed", "role")  # of an array
 _POINTER = "P"  # the kind of a parameter; the others are `_SCALARS`
 _SCALARS = {"i": "int", "u": "uint", "f": "float", "s": "float"}
-# The type of the elements that `float *x`, `const unsigned int *n` or `__half x[]` declares, but not `float **x`.
+# The type of the elements that `float *x`, `const unsigned int *n` or `__half x[]` declares, but
+# not `float **x`.
 _ELEMENT = re.compile(
     r"(?:(?:const|volatile|signed|unsigned) +)*(__half|bool|char|short|int|long|half|float|double)"
     r"(?![\w:])(?!\s*\*\s*\*)"
@@ -62,9 +64,8 @@ _FILLS: dict[str, Callable] = {
 
 def main(folder: Path) -> None:
     """Run the job in `folder`/job.json and append the answers to `folder`/answers; an exception ends it."""
-    signal.signal(
-        signal.SIGINT, signal.default_int_handler
-    )  # ends a kernel that hangs, and keeps its record
+    # ends a kernel that hangs, and keeps its record
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     job = json.loads((folder / "job.json").read_text())
 
     def append_answer(**facts) -> None:
@@ -79,9 +80,8 @@ def main(folder: Path) -> None:
 
     reference = _read_reference(job.get("reference", ""))
     hostcuda.ensure_context()
-    append_answer(
-        filled=checking.fills_variables()
-    )  # whether initcheck sees unset variables in registers
+    # whether initcheck sees unset variables in registers
+    append_answer(filled=checking.fills_variables())
     module = SourceModule(
         f'#line 1 "kernel.cu"\n{job["source"]}', options=job["options"], no_extern_c=True
     ).module
@@ -119,9 +119,8 @@ def _check_cases(
         try:
             case.launch()
         except cuda.LaunchError as error:
-            records.record_event(
-                "failed", str(error)
-            )  # the reason of the parent's verdict "not checked"
+            # the reason of the parent's verdict "not checked"
+            records.record_event("failed", str(error))
         checking.take()  # writes the launch's record to the file that the parent process reads
         append_answer(
             ended=case.name, left=[name for name in case.written if name not in expected_arrays]
@@ -137,9 +136,8 @@ class _Case:
         """Look up the kernel in `module`, refuse wrong arguments, and make the arrays of `case`, the `number`-th."""
         kernels = {candidate.name: candidate.symbol for candidate in module.kernels()}
         kernel = kernel or (next(iter(kernels)) if len(kernels) == 1 else "kernel")
-        self.function = module.get_function(
-            kernels.get(kernel, kernel)
-        )  # its error lists the kernels
+        # its error lists the kernels
+        self.function = module.get_function(kernels.get(kernel, kernel))
         self.name = case.get("name") or f"case {number + 1}"
         self.grid, self.block = (
             tuple(case["grid"]),
@@ -252,7 +250,10 @@ class _Case:
         )
 
     def launch(self) -> None:
-        """Copy the arrays to the device, launch the kernel, and wait. A second launch uses the same addresses."""
+        """Copy the arrays to the device, launch the kernel, and wait.
+
+        A second launch uses the same addresses.
+        """
         arguments = []
         for name in self.specs.keys() - self.parameters.keys():  # __constant__ arrays
             cuda.memcpy_htod(self.module.get_global(name)[0], self.arrays[name])
@@ -264,9 +265,8 @@ class _Case:
             array = self.arrays[name]
             pointer = self.pointers.get(name) or cuda.mem_alloc(max(1, array.nbytes))
             if name in self.unset:
-                ctypes.memset(
-                    int(pointer), _UNSET, array.nbytes
-                )  # behind the engine: it stays unset
+                # behind the engine: it stays unset
+                ctypes.memset(int(pointer), _UNSET, array.nbytes)
             elif array.nbytes:
                 cuda.memcpy_htod(pointer, array)
             self.pointers[name] = pointer
@@ -277,7 +277,8 @@ class _Case:
     def run_reference(self, reference: Callable) -> dict[str, np.ndarray]:
         """Call the reference with copies of the arguments; return a dict: parameter's name to the expected array.
 
-        A reference returns a dict, or the one array that is written, or None after it has changed its copies.
+        A reference returns a dict, or the one array that is written, or None after it has changed
+        its copies.
         """
         values = {
             name: self.arrays[name].copy() if name in self.arrays else spec
@@ -312,8 +313,9 @@ class _Case:
     def compare(self, name: str, expected: np.ndarray, job: Mapping) -> dict:
         """Compare an array on the device with the expected one within the job's tolerances.
 
-        Return a dict: the numbers of ``wrong`` elements, ``of`` all, and of wrong ones that are ``unwritten``; if any
-        is wrong, also ``max_error``, the ``first`` with its index, and their ``pattern`` in words.
+        Return a dict: the numbers of ``wrong`` elements, ``of`` all, and of wrong ones that are
+        ``unwritten``; if any is wrong, also ``max_error``, the ``first`` with its index, and their
+        ``pattern`` in words.
         """
         raw = np.empty_like(self.arrays[name])
         ctypes.memmove(raw.ctypes.data, int(self.pointers[name]), raw.nbytes)
@@ -330,9 +332,8 @@ class _Case:
                 | (got == want)
                 | (np.isnan(got) & np.isnan(want))
             )
-        untouched = (raw.reshape(-1, 1).view("u1").reshape(raw.size, -1) == _UNSET).all(
-            1
-        )  # all bytes of an element
+        # all bytes of an element
+        untouched = (raw.reshape(-1, 1).view("u1").reshape(raw.size, -1) == _UNSET).all(1)
         unwritten = wrong & untouched & (name in self.unset)
         facts: dict[str, Any] = {
             "wrong": int(wrong.sum()),
@@ -362,17 +363,15 @@ def _estimate(folder: Path, card: str) -> dict:
 
     try:
         launches = [asdict(record) for record in checking.launches()]
-        estimated = estimate(
-            launches, processes.lines(folder / "launches.modules"), card
-        )  # check mode wrote them
+        # check mode wrote them
+        estimated = estimate(launches, processes.lines(folder / "launches.modules"), card)
     except EngineError as error:
         return {"why_none": str(error).removeprefix("no estimate: ")}
     facts = {"card": estimated.card.name, "limiter": ", ".join(estimated.near)}
     if estimated.why_not:
         return {**facts, "why_none": estimated.why_not}
-    low, high = (
-        float(f"{1000 * bound:.2g}") for bound in estimated.interval
-    )  # from ms to us, two digits
+    # from ms to us, two digits
+    low, high = (float(f"{1000 * bound:.2g}") for bound in estimated.interval)
     return {**facts, "low_us": low, "high_us": high}
 
 
@@ -416,16 +415,16 @@ def _follow_thread(case: _Case, job: Mapping, append_answer: Callable) -> None:
 
 def _look_at_lines(case: _Case, job: Mapping, append_answer: Callable) -> None:
     """Append an answer per source line and operation: its counts, and the elements that its worst request accesses."""
-    checking.follow()  # from now on each site has the block and warp of its worst request, with the most sectors
+    # from now on each site has the block and warp of its worst request, with the most sectors
+    checking.follow()
     case.launch()
     sites = [site for site in checking.launches()[-1].sites if "worst" in site and site["line"]]
     sites.sort(key=lambda site: -site.get("sectors", site.get("wavefronts", 0)))
     bases = {int(pointer): name for name, pointer in case.pointers.items()}
     for site in sites[job["start"] : job["start"] + _MOST_SITES]:
         worst = site.pop("worst")
-        checking.follow(
-            tuple(worst["block"]), worst["warp"]
-        )  # another launch records all requests of this warp
+        # another launch records all requests of this warp
+        checking.follow(tuple(worst["block"]), worst["warp"])
         case.launch()
         request = max(
             (

@@ -17,8 +17,8 @@ def describe_errors(
 ) -> str:
     """Return in words where the wrong elements are, how their values are wrong, and whether right ones are elsewhere.
 
-    `got` and `want` are flat arrays of float, `wrong` and `unwritten` masks, `shape` is the array's own shape, and
-    `block` the number of threads per block.
+    `got` and `want` are flat arrays of float, `wrong` and `unwritten` masks, `shape` is the array's
+    own shape, and `block` the number of threads per block.
     """
     where = _describe_places(wrong, shape, block)
     if (wrong == unwritten).all():
@@ -38,9 +38,8 @@ def _describe_places(wrong: np.ndarray, shape: tuple[int, ...], block: int) -> s
     if len(shape) == 2 and min(shape) > 1:
         plane = wrong.reshape(shape)
         rows, columns = (np.flatnonzero(plane.any(axis)) for axis in (1, 0))
-        if len(rows) * len(columns) == len(
-            places
-        ):  # every crossing of these rows and columns is wrong
+        # every crossing of these rows and columns is wrong
+        if len(rows) * len(columns) == len(places):
             parts = [
                 f"{name}s {_format_indices(lines)}"
                 for name, lines, most in (("row", rows, shape[0]), ("column", columns, shape[1]))
@@ -51,9 +50,8 @@ def _describe_places(wrong: np.ndarray, shape: tuple[int, ...], block: int) -> s
         return f"elements {_format_indices(places)}" + f" (the last {len(places)})" * bool(
             wrong[-1]
         )
-    for period in dict.fromkeys(
-        (block, 32, shape[-1], 2)
-    ):  # threads of a block or warp, a row, even or odd
+    # threads of a block or warp, a row, even or odd
+    for period in dict.fromkeys((block, 32, shape[-1], 2)):
         if 1 < period <= wrong.size // 2:
             table = wrong[: wrong.size - wrong.size % period].reshape(-1, period)
             inside = np.flatnonzero(table.any(0))
@@ -86,9 +84,8 @@ def _describe_values(got: np.ndarray, want: np.ndarray) -> str:
     close = {"rtol": 1e-3, "atol": 1e-6 * float(np.abs(want).max())}
     if np.allclose(got - want, np.mean(got - want), **close):
         return f"off by {np.mean(got - want):.4g}"
-    factor = (
-        float(got @ want / (want @ want)) if want.any() else 0.0
-    )  # the least-squares fit of got = factor · want
+    # the least-squares fit of got = factor · want
+    factor = float(got @ want / (want @ want)) if want.any() else 0.0
     return (
         f"{factor:.4g} times the right value"
         if factor and np.allclose(got, factor * want, **close)

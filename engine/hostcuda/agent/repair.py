@@ -1,7 +1,8 @@
 """Repairs that are tried: a barrier, a guard, an initial value or an atomic operation, put into a copy of the source.
 
-`search` proposes edits for the first finding, one after the other, and runs the copy on all cases. A repair counts only
-if then nothing is found and all results are right. So an edit may be a guess: what is reported has been run.
+`search` proposes edits for the first finding, one after the other, and runs the copy on all cases.
+A repair counts only if then nothing is found and all results are right. So an edit may be a guess:
+what is reported has been run.
 """
 
 from __future__ import annotations
@@ -27,8 +28,9 @@ Edits = list[tuple[int, int, str]]  # start, end, new text
 def search(failed, job: Mapping, run_source: Callable) -> tuple[str, str] | None:
     """Search for a repair of the source of `failed`, a `report.Run`; return its kind and a unified diff, or None.
 
-    `run_source(source)` returns the `Run` of a source on all cases of `job`, or None when no time is left. An edit
-    that removes the first finding is kept, and the next one is searched on top of it.
+    `run_source(source)` returns the `Run` of a source on all cases of `job`, or None when no time
+    is left. An edit that removes the first finding is kept, and the next one is searched on top of
+    it.
     """
     run, kinds, tried = failed, [], {failed.source}
     for _ in range(_MOST_STEPS):
@@ -43,9 +45,8 @@ def search(failed, job: Mapping, run_source: Callable) -> tuple[str, str] | None
                 lines = difflib.unified_diff(
                     failed.source.splitlines(), repaired.splitlines(), n=1, lineterm=""
                 )
-                diff = "\n".join(
-                    itertools.islice(lines, 2, _MOST_LINES)
-                )  # from 2: without the files' names
+                # from 2: without the files' names
+                diff = "\n".join(itertools.islice(lines, 2, _MOST_LINES))
                 return " and ".join(dict.fromkeys([*kinds, kind])), diff
             if _is_better(new_run, run):
                 kinds, run = [*kinds, kind], new_run
@@ -129,9 +130,8 @@ class _Source:
     def head(self, at: int) -> int:
         """Return the start of the statement that a position is in, with the `for` or `if` that it belongs to."""
         while True:
-            start = (
-                max(self.code.rfind(sign, 0, at) for sign in "{};") + 1
-            )  # behind what ends the statement before
+            # behind what ends the statement before
+            start = max(self.code.rfind(sign, 0, at) for sign in "{};") + 1
             opening = (place for place in range(start) if self.code[place] == "(")
             around = [place for place in opening if skip_bracket(self.code, place) >= start]
             if not around:  # else the sign is in a `for (…; …; …)`
@@ -158,9 +158,8 @@ def _synchronize_accesses(
             between = [source.before(source.head(inner[0][0] if inner else late_start), _BARRIER)]
             yield "barrier", between
         elif array:  # two threads run the same line, such as a[i] = a[i + 1]
-            barrier = (
-                "__syncwarp();" if "__syncwarp" in finding["message"] else _BARRIER
-            )  # it says what is enough
+            # it says what is enough
+            barrier = "__syncwarp();" if "__syncwarp" in finding["message"] else _BARRIER
             yield from _separate_read_and_write(source, late_start, array, barrier)
         loops = [
             block
@@ -206,7 +205,8 @@ def _separate_read_and_write(
     if branch := re.compile(r"if\s*(?=\()").match(source.code, head):
         start = skip_bracket(source.code, branch.end())
         condition = source.code[branch.end() : start]
-    assignment = rf"\s*({re.escape(array)}\s*\[[^;={{}}]*\])\s*([-+*/]?=)(?!=)([^;{{}}]+);"  # element, sign, value
+    # element, sign, value
+    assignment = rf"\s*({re.escape(array)}\s*\[[^;={{}}]*\])\s*([-+*/]?=)(?!=)([^;{{}}]+);"
     writes = re.compile(assignment).match(source.code, start, end)
     if writes:
         read = f"{condition} ? {writes[3].strip()} : 0" if condition else writes[3].strip()
@@ -217,21 +217,22 @@ def _separate_read_and_write(
 
 def _move_barrier(source: _Source, finding: dict) -> Iterator[tuple[str, Edits]]:
     """Yield ("barrier", edits) that move a divergent barrier behind, or before, a branch or loop around it."""
-    # The message names the barriers at which threads wait: "… 3 threads wait at __syncthreads (kernel.cu:5)".
+    # The message names the barriers at which threads wait: "… 3 threads wait at __syncthreads
+    # (kernel.cu:5)".
     numbers = dict.fromkeys(
         (finding["line"], *map(int, re.findall(r"\.cu:(\d+)", finding["message"])))
     )
     around = {
         number: source.head(source.blocks(source.line(number)[0])[-1][0]) for number in numbers
     }
+    # if first
     for number in sorted(
         numbers, key=lambda number: not source.code.startswith("if", around[number])
-    ):  # if first
+    ):
         start, end = source.line(number)
         barrier = re.compile(r"__syncthreads\s*\(\s*\)\s*;").search(source.code, start, end)
-        for opening, closing in (
-            source.blocks(start)[:0:-1] if barrier else ()
-        ):  # from inside, without the function's
+        # from inside, without the function's
+        for opening, closing in source.blocks(start)[:0:-1] if barrier else ():
             is_whole_line = barrier.span() == (start, end)
             removed = source.starts[number - 1 : number + 1] if is_whole_line else barrier.span()
             head = source.head(opening)
@@ -247,13 +248,15 @@ def _guard_access(
 ) -> Iterator[tuple[str, Edits]]:
     """Yield ("guard", edits) that skip an access beyond the end of `array`, or before its start.
 
-    They replace `<=` by `<`, return early, or put `if (index < n)` before the access. Conditions compare the index or
-    the thread's indices with the integers among `arguments` (number or dict per parameter). No `array` name: any.
+    They replace `<=` by `<`, return early, or put `if (index < n)` before the access. Conditions
+    compare the index or the thread's indices with the integers among `arguments` (number or dict
+    per parameter). No `array` name: any.
     """
+    # "x[-1], one before its …"
     (start, end), is_below = (
         source.line(finding["line"]),
         " before " in finding["message"],
-    )  # "x[-1], one before its …"
+    )
     access = re.compile(rf"\b{re.escape(array) or '[A-Za-z_]+'}\s*(?=\[)").search(
         source.code, start, end
     )
@@ -337,13 +340,13 @@ def _initialize_memory(source: _Source, finding: dict, array: str) -> Iterator[t
     )
     if shared:
         barrier = source.before(source.head(start), _BARRIER)
+        # line_start: a newline and the indentation
         at, line_start = (
             shared.end(),
             source.indent(shared.end()),
-        )  # line_start: a newline and the indentation
-        first = "[0]" * shared[1].count(
-            "["
-        )  # the first element: "[0][0]" of an array of two dimensions
+        )
+        # the first element: "[0][0]" of an array of two dimensions
+        first = "[0]" * shared[1].count("[")
         rank = "threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)"
         fill = (
             f"for (int k = {rank}; k < sizeof({array}) / sizeof({array}{first}); k += blockDim.x * blockDim.y * "

@@ -1,7 +1,8 @@
 """The report about a kernel or a program: verdict, findings, results, counts that moved, an estimated time, what next.
 
-The verdict is that of `hostcuda.sanitize.Findings`, and then of the results. A kernel runs in a process of its own
-(`hostcuda.agent.child`), in a sandbox if it is somebody else's (`hostcuda.agent.sandbox`).
+The verdict is that of `hostcuda.sanitize.Findings`, and then of the results. A kernel runs in a
+process of its own (`hostcuda.agent.child`), in a sandbox if it is somebody else's
+(`hostcuda.agent.sandbox`).
 """
 
 from __future__ import annotations
@@ -35,30 +36,29 @@ _FINDINGS, _RESULTS, _LINES, _PRINTED = (
 )  # limits of a report's parts; the last in characters
 _RESULTS_IN_TEXT, _CHANGES_IN_TEXT, _PRINTED_IN_TEXT = 3, 6, 300
 _TEXT, _SHORT_TEXT = 160, 80  # characters of a line of the source
+# of the time, for the run before repairs; left for another run
 _FIRST_SHARE, _LEAST_SECONDS = (
     0.7,
     2,
-)  # of the time, for the run before repairs; left for another run
+)
 _TOOLS = ",".join(("profile", *sanitize.TOOLS))
 _OPTION = re.compile(
     r"-[DU]\w+(?:=[\w.+-]*)?|-std=[\w+]+|--?use_fast_math|-arch=\w+|--?extended-lambda"
 )
-_ERROR = re.compile(
-    r"(?m)^(?:.*/)?[\w.-]+:(\d+):(?:(\d+):)? (?:fatal )?error: (.*)$"
-)  # line, column, message
+# line, column, message
+_ERROR = re.compile(r"(?m)^(?:.*/)?[\w.-]+:(\d+):(?:(\d+):)? (?:fatal )?error: (.*)$")
 # Addresses, folders before a file's name, "LaunchError: ", and "memcheck, racecheck: ".
 _NOT_SAID = re.compile(
     r",? (?:at )?(?:address )?0x[0-9a-fA-F]+|(?:/[\w.+-]+)+/(?=[\w.-])|^\w*Error: "
     r"|^(?:\w+check(?:, |: ))+"
 )
-_PRODUCT = re.compile(
-    r"[*]\s*(\d{5,10})\b(?![.\w])|(?<![\w.])(\d{5,10})\s*[*]"
-)  # "* 100000" or "100000 *"
-_NOT_TELLING = re.compile(
-    r"\[-Wunused-(?!parameter)|(?:float|double|half).*onversion\]"
-)  # flags of such warnings
+# "* 100000" or "100000 *"
+_PRODUCT = re.compile(r"[*]\s*(\d{5,10})\b(?![.\w])|(?<![\w.])(\d{5,10})\s*[*]")
+# flags of such warnings
+_NOT_TELLING = re.compile(r"\[-Wunused-(?!parameter)|(?:float|double|half).*onversion\]")
 _WARNED = re.compile(r":(\d+): warning: (.*?)( \[-W.*\])?$")  # column, message, flag
-# What to add to a warning, by a part of its flag, such as [-Wunused-parameter]; "/": to one about a quotient.
+# What to add to a warning, by a part of its flag, such as [-Wunused-parameter]; "/": to one about a
+# quotient.
 _ADVICE = {
     "unused-par": ": the launch passes it, so use it",
     "onversion": ": take a type that holds every value",
@@ -71,9 +71,10 @@ _FIGURES = {"requests": ("requests",), "units": ("sectors", "wavefronts"), "extr
 class Run:
     """What one run of a kernel or program has left: findings, the launches' records, and the child's answers.
 
-    A program gives no answers. Answers about cases: ``filled`` (whether initcheck sees variables in registers), then
-    ``compiled``, then of each case ``launching``, ``ended`` (its name, with the arrays ``left`` uncompared) and, of
-    each array that the reference returns, ``wrong`` (how many elements). Without any finding ``time`` follows.
+    A program gives no answers. Answers about cases: ``filled`` (whether initcheck sees variables in
+    registers), then ``compiled``, then of each case ``launching``, ``ended`` (its name, with the
+    arrays ``left`` uncompared) and, of each array that the reference returns, ``wrong`` (how many
+    elements). Without any finding ``time`` follows.
     """
 
     findings: sanitize.Findings
@@ -147,10 +148,12 @@ def check(
     kernel : str
         The kernel's name; not needed if there is one.
     cases : sequence of mapping
-        ``grid``, ``block``, ``arguments`` by the parameters' names, optionally ``name`` and ``shared_bytes``:
-        docs/agents.md says what an argument is. A ``__constant__`` array has ``role`` "constant".
+        ``grid``, ``block``, ``arguments`` by the parameters' names, optionally ``name`` and
+        ``shared_bytes``: docs/agents.md says what an argument is. A ``__constant__`` array has
+        ``role`` "constant".
     reference : str
-        Python: ``def reference(**arguments)`` returns a dict of arrays, or the array that the kernel writes.
+        Python: ``def reference(**arguments)`` returns a dict of arrays, or the array that the
+        kernel writes.
     rtol, atol : float, optional
         By default 1e-4 for float32, and `rtol` times the root of the mean square of what is right.
     options : str
@@ -388,9 +391,8 @@ def _run(job: Mapping, seconds: float, walled: bool) -> Run:
         ended = processes.run(
             command, environment, seconds + 5 * walled, capture=True, memory=sandbox.MEMORY
         )
-        if (
-            walled and ended.status in (124, 137) and ended.seconds >= seconds
-        ):  # stopped by `timeout` in the sandbox
+        # stopped by `timeout` in the sandbox
+        if walled and ended.status in (124, 137) and ended.seconds >= seconds:
             ended = replace(ended, status=None)  # as `processes.run` says it of its own limit
         elif walled and (ended.status or 0) > 128:  # bubblewrap's status for a signal
             ended = replace(ended, status=128 - ended.status)
@@ -460,12 +462,12 @@ def _list_findings(
 ) -> list[dict]:
     """Return the findings, dicts from `_locate`, in a source with these `lines`: the compiler's errors, or the tools'.
 
-    `verdict` and `reason` are those of `Run.decide_verdict`. After a wrong result or a bad address, doubts are added.
+    `verdict` and `reason` are those of `Run.decide_verdict`. After a wrong result or a bad address,
+    doubts are added.
     """
     if verdict == "compile error":
-        errors = {
-            match[3]: match for match in reversed([*_ERROR.finditer(reason)])
-        }  # of equal messages the first
+        # of equal messages the first
+        errors = {match[3]: match for match in reversed([*_ERROR.finditer(reason)])}
         findings = [
             _locate("compile error", int(match[1]), lines, message, column=int(match[2] or 0))
             for message, match in reversed(errors.items())
@@ -473,7 +475,8 @@ def _list_findings(
         return findings or [{"kind": "compile error", "says": _clean(reason.splitlines()[-1])}]
     findings, tool_findings = [], run.findings.table.to_dict("records")
     if verdict == "hang":
-        # "memcheck: nothing found; the program did not end within 60 s …": say the end. A loop's message is said whole.
+        # "memcheck: nothing found; the program did not end within 60 s …": say the end. A loop's
+        # message is said whole.
         findings.append(
             _locate(
                 "hang",
@@ -482,8 +485,9 @@ def _list_findings(
                 _clean(reason.rpartition("; the program ")[2]),
             )
         )
-    # The child launches once per case, writes the launch's record, and answers "ended": the n-th answer belongs to the
-    # n-th record. Only the last case, if it was stopped, may have a record and no answer.
+    # The child launches once per case, writes the launch's record, and answers "ended": the n-th
+    # answer belongs to the n-th record. Only the last case, if it was stopped, may have a record
+    # and no answer.
     ended_cases = [*zip((answer["ended"] for answer in run.of("ended")), run.records, strict=False)]
     for finding in tool_findings:
         array = finding["buffer"].get("name", "") if isinstance(finding["buffer"], dict) else ""
@@ -585,7 +589,8 @@ def _locate(
 ) -> dict:
     """Return a finding as a dict: its kind, line, message, the line's text, and the text "^~~~" to print below it.
 
-    The caret marks the last access to `array` (the first if `op` is "st"), or the word at `column`, or the whole line.
+    The caret marks the last access to `array` (the first if `op` is "st"), or the word at `column`,
+    or the whole line.
     """
     text = _get_text(line, lines)
     start, end = len(text) - len(text.lstrip()), len(text.rstrip())
@@ -618,14 +623,14 @@ def _count_accesses(
 ) -> tuple[list[dict], list[dict]]:
     """Sum the launches' counters; return two lists of dicts.
 
-    The first has a dict per counter that is not zero: ``counter``, ``value``, and the ``line`` with the largest part.
-    The second has one per line of the busiest: ``line``, ``text`` from the source's `lines`, and its ``counts``.
+    The first has a dict per counter that is not zero: ``counter``, ``value``, and the ``line`` with
+    the largest part. The second has one per line of the busiest: ``line``, ``text`` from the
+    source's `lines`, and its ``counts``.
     """
     by_line: dict[int, Counter] = {}
     for site in (site for record in records for site in record["sites"] if site["line"]):
-        for counter in (
-            COUNTERS
-        ):  # it sums one `figure` of all accesses to its `space` with its `op` ("": any)
+        # it sums one `figure` of all accesses to its `space` with its `op` ("": any)
+        for counter in COUNTERS:
             if counter.space == site["space"] and counter.op in ("", site["op"]):
                 figure = next((site[name] for name in _FIGURES[counter.figure] if name in site), 0)
                 by_line.setdefault(site["line"], Counter())[counter.name] += figure
@@ -639,10 +644,11 @@ def _count_accesses(
         for name, value in totals.items()
     ]
     busiest = sorted(by_line, key=lambda line: -max(by_line[line].values()))[:_LINES]
+    # `+`: without the counters that are zero
     return counts, [
         {"line": line, "text": _get_text(line, lines).strip()[:60], "counts": dict(+by_line[line])}
         for line in sorted(busiest)
-    ]  # `+`: without the counters that are zero
+    ]
 
 
 def _add_changes(report: dict, previous: Mapping) -> None:
@@ -811,8 +817,9 @@ def as_text(report: Mapping) -> str:
     end = (
         [f"a repair that was tried:\n{report['repair']['diff']}"] if "repair" in report else []
     ) + [report["next"]]
+    # 10: for " …" and "\n"
     body, room = (
         "\n".join(lines).encode(),
         MOST_TEXT - len("\n".join(end).encode()) - 10,
-    )  # 10: for " …" and "\n"
+    )
     return "\n".join([body[:room].decode(errors="ignore") + " …" * (len(body) > room), *end])

@@ -1,7 +1,7 @@
 """The sandbox of a kernel or program that an agent wrote: bubblewrap, without network, with bounded memory and time.
 
-Visible are the system's programs, Python, this package and the engine's own compiled files; writable is one folder. The
-environment has nothing of this process's but the compiler's name.
+Visible are the system's programs, Python, this package and the engine's own compiled files;
+writable is one folder. The environment has nothing of this process's but the compiler's name.
 """
 
 from __future__ import annotations
@@ -18,9 +18,8 @@ from hostcuda.tools import processes
 from hostcuda.util.settings import HOME
 
 MEMORY = 2 << 30  # bytes of all processes of a run together
-_ENGINE_MEMORY = (
-    4 << 30
-)  # bytes of address space for Python and the engine, more than a program's own
+# bytes of address space for Python and the engine, more than a program's own
+_ENGINE_MEMORY = 4 << 30
 _FILE = 256 << 20  # bytes of a file, and of /tmp
 
 
@@ -39,9 +38,9 @@ def make_command(
 ) -> list[str]:
     """Return the command line that runs a command in the sandbox; it can write to `folder` and a /tmp of its own.
 
-    Create `folder`/cache, where the sandbox shows the engine's compiled files. The command gets `environment`
-    and little else. After `seconds` it gets SIGINT, so that it keeps its records, and 3 s later it is killed. An
-    EngineError says that there is no bubblewrap.
+    Create `folder`/cache, where the sandbox shows the engine's compiled files. The command gets
+    `environment` and little else. After `seconds` it gets SIGINT, so that it keeps its records, and
+    3 s later it is killed. An EngineError says that there is no bubblewrap.
     """
     if why := why_not():
         raise EngineError(f"code of an agent is not run without a sandbox: {why}")

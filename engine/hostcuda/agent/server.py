@@ -1,7 +1,8 @@
 """The server of ``hostcuda mcp``: tools for coding agents over stdio, with the SDK of the extra ``hostcuda[mcp]``.
 
-A call is a process of its own (`hostcuda.agent.__main__`), whose code runs in the sandbox. One call runs at a time, and
-four wait. A cancelled call's processes are killed. Only this module imports the SDK.
+A call is a process of its own (`hostcuda.agent.__main__`), whose code runs in the sandbox. One call
+runs at a time, and four wait. A cancelled call's processes are killed. Only this module imports the
+SDK.
 """
 
 import json
@@ -95,7 +96,8 @@ server = MCPServer(
     "hostcuda",
     version=hostcuda.__version__,
     instructions=(
-        "Checks CUDA kernels without a GPU: invalid addresses, races, uninitialized memory, hangs and wrong results, at "
+        "Checks CUDA kernels without a GPU: invalid addresses, races, uninitialized "
+        "memory, hangs and wrong results, at "
         "their lines, with counts of memory accesses. Call check with cases and a NumPy reference after each change."
     ),
 )
@@ -166,9 +168,8 @@ async def check(
         repairs=repairs,
         previous=_reports.get(previous),
     )
-    if (
-        report := result.structured_content
-    ):  # keep it, so that a later call may name it as `previous`
+    # keep it, so that a later call may name it as `previous`
+    if report := result.structured_content:
         _reports[report["report"]] = report
         result.content[0].text += f"\nreport: {report['report']}"
         for old in list(_reports)[:-_KEPT]:

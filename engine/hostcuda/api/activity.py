@@ -1,6 +1,7 @@
 """Records of kernels, copies and driver calls, with their times, from the CPU engine's own trace.
 
-It has the same two functions as :mod:`hostcuda.gpu.cupti`; `hostcuda.activity` is the module of the engine in use.
+It has the same two functions as :mod:`hostcuda.gpu.cupti`; `hostcuda.activity` is the module of the
+engine in use.
 """
 
 import time
@@ -99,7 +100,9 @@ def _time_calls(function: Callable, driver_name: str) -> Callable:
             duration, name = time.monotonic() - start, driver_name
             if (
                 "{}" in name
-            ):  # memcpy("HtoD", ..., wait) is cuMemcpyHtoD; memset(4 bytes, ..., wait) is cuMemsetD32
+                # memcpy("HtoD", ..., wait) is cuMemcpyHtoD; memset(4 bytes, ..., wait) is
+                # cuMemsetD32
+            ):
                 kind_or_width, *_, wait = arguments
                 suffix = kind_or_width if name.startswith("cuMemcpy") else 8 * kind_or_width
                 name = name.format(suffix) + ("" if wait else "Async")

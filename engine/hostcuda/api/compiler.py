@@ -1,7 +1,8 @@
 """``pycuda.compiler`` for the CPU engine: compile CUDA C++ source text and load it.
 
-The host's compiler takes about a second. A source that any process has compiled before comes from the cache, whose key
-covers the source, its options and headers, the compiler, the processor and the engine.
+The host's compiler takes about a second. A source that any process has compiled before comes from
+the cache, whose key covers the source, its options and headers, the compiler, the processor and the
+engine.
 """
 
 import os
@@ -25,7 +26,8 @@ from hostcuda.runtime import native
 __all__ = ["DEFAULT_NVCC_FLAGS", "SourceModule", "compile"]
 
 DEFAULT_NVCC_FLAGS = []
-# The type that a pointer points to, and the parameter's name: ("float", "x") in "const float *__restrict__ x".
+# The type that a pointer points to, and the parameter's name: ("float", "x") in "const float
+# *__restrict__ x".
 _PARAMETER = re.compile(
     r"(?:\b(\w+)(?:\s+const)?\s*\*\s*(?:\w*(?:const|restr)\w*\s*)*)?(?<!\w)(\w+)\s*(?:\[\w*\])?$"
 )
@@ -53,7 +55,10 @@ def compile(
 def compile_program(
     source: str, options: Iterable[str] = (), include_dirs: Iterable = ()
 ) -> Module:
-    """Compile and load a whole program in CUDA C++, with ``main``. Options, folders and errors: see `SourceModule`."""
+    """Compile and load a whole program in CUDA C++, with ``main``.
+
+    Options, folders and errors: see `SourceModule`.
+    """
     program = make_unit(source, options, no_extern_c=True, include_dirs=include_dirs, program=True)
     return _load(program, _obtain(program))
 
@@ -61,9 +66,8 @@ def compile_program(
 def _obtain(source: Unit, keep: bool = False, cache_dir: str | Path | bool | None = None) -> dict:
     """Compile a source unless the cache has it; return its manifest, in which ``path`` is the shared library."""
     try:
-        return modules.obtain(
-            source, keep, cache_dir, partial(activity.record_call, "compile")
-        )  # for a trace
+        # for a trace
+        return modules.obtain(source, keep, cache_dir, partial(activity.record_call, "compile"))
     except CompileError as error:
         raise error.with_traceback(None) from None  # without most of the engine's own lines
 
@@ -104,8 +108,9 @@ class SourceModule:
     Raises
     ------
     CompileError
-        The compiler refuses the source (its message names the user's file and line), a kernel needs more than 48 KB of
-        static shared memory, the constants exceed 64 KB, or there is no compiler.
+        The compiler refuses the source (its message names the user's file and line), a kernel needs
+        more than 48 KB of static shared memory, the constants exceed 64 KB, or there is no
+        compiler.
     """
 
     def __init__(
@@ -137,15 +142,13 @@ def _load(source: Unit, manifest: dict) -> Module:
     CompileError if a function is not defined, or too much shared or constant memory is used.
     """
     _warn(manifest["unsynchronized"])
-    if os.environ.get(
-        "HOSTCUDA_WARNINGS"
-    ):  # "all": also what is doubtful, which `Unit.warnings` reads itself
+    # "all": also what is doubtful, which `Unit.warnings` reads itself
+    if os.environ.get("HOSTCUDA_WARNINGS"):
         suffix = ".doubts" if os.environ["HOSTCUDA_WARNINGS"] == "all" else ".warnings"
         _show_warnings(source, manifest["path"].with_suffix(suffix), manifest["warnings"])
     native.library()  # a module's symbols are resolved against the engine's
-    path = modules.make_own_copy(
-        manifest["path"]
-    )  # a file that is loaded twice would share its variables
+    # a file that is loaded twice would share its variables
+    path = modules.make_own_copy(manifest["path"])
     try:
         module = Module(path, manifest["kernels"])  # "kernels": each name's parameters, as declared
     except (
@@ -160,9 +163,8 @@ def _load(source: Unit, manifest: dict) -> Module:
             raise CompileError(message) from None
         raise
     _check_sizes(module)
-    default_name = (
-        messages.NAME if messages.find_file_name(source.source) == messages.NAME else ""
-    )  # without #line
+    # without #line
+    default_name = messages.NAME if messages.find_file_name(source.source) == messages.NAME else ""
     parameters = {
         kernel.name: _find_parameters(kernel, manifest["kernels"]) for kernel in module.kernels()
     }

@@ -1,7 +1,8 @@
 """Device, Context and the enumerations around them.
 
-The engine has one device of compute capability 9.0 with a GPU's limits, so that a kernel that runs here is within the
-limits of a GPU. Name, memory and the number of multiprocessors (worker threads) are the host's.
+The engine has one device of compute capability 9.0 with a GPU's limits, so that a kernel that runs
+here is within the limits of a GPU. Name, memory and the number of multiprocessors (worker threads)
+are the host's.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ __all__ = [
 COMPUTE_CAPABILITY = (9, 0)
 _CUDA_VERSION = (12, 0)
 
-# The attributes of a device: the names of ``CUdevice_attribute``, by the number of the first of each run.
+# The attributes of a device: the names of ``CUdevice_attribute``, by the number of the first of
+# each run.
 _ATTRIBUTES = {
     1: "MAX_THREADS_PER_BLOCK MAX_BLOCK_DIM_X MAX_BLOCK_DIM_Y MAX_BLOCK_DIM_Z MAX_GRID_DIM_X MAX_GRID_DIM_Y "
     "MAX_GRID_DIM_Z MAX_SHARED_MEMORY_PER_BLOCK TOTAL_CONSTANT_MEMORY WARP_SIZE MAX_PITCH MAX_REGISTERS_PER_BLOCK "
@@ -60,7 +62,8 @@ device_attribute = enum.IntEnum(
 )
 
 
-# Accepted by `Device.make_context`, ``set_cache_config`` and ``set_shared_config``, without effect here.
+# Accepted by `Device.make_context`, ``set_cache_config`` and ``set_shared_config``, without effect
+# here.
 ctx_flags = enum.IntFlag(
     "ctx_flags",
     {
@@ -107,9 +110,8 @@ def _list_attributes() -> dict[device_attribute, int]:
         a.MAX_THREADS_PER_MULTIPROCESSOR: sm["warps"] * limits.WARP,
         a.MAX_BLOCKS_PER_MULTIPROCESSOR: sm["blocks"],
         a.CLOCK_RATE: int(processor.clock_hz() / 1000),  # kHz
-        a.L2_CACHE_SIZE: processor.cache_bytes().get(
-            2, 0
-        ),  # Linux's index 2 is mostly the L2 cache
+        # Linux's index 2 is mostly the L2 cache
+        a.L2_CACHE_SIZE: processor.cache_bytes().get(2, 0),
         a.TEXTURE_ALIGNMENT: 512,  # bytes
         a.GPU_OVERLAP: 1,
         a.ASYNC_ENGINE_COUNT: 1,
@@ -203,7 +205,10 @@ def _do_nothing(*_) -> None:
 
 
 class Context:
-    """The engine's only context, which is always current. Pushing, popping and detaching it have no effect."""
+    """The engine's only context, which is always current.
+
+    Pushing, popping and detaching it have no effect.
+    """
 
     @staticmethod
     def synchronize() -> None:
@@ -238,13 +243,15 @@ class Context:
 
     @staticmethod
     def set_limit(limit: int, value: int) -> None:
-        """Set a ``driver.limit`` in bytes, or raise LogicError. Only the size of the kernels' heap has an effect."""
+        """Set a ``driver.limit`` in bytes, or raise LogicError.
+
+        Only the size of the kernels' heap has an effect.
+        """
         if limit not in _limits or not isinstance(value, int) or value < 0:
             raise LogicError(f"cuCtxSetLimit failed: invalid argument: {limit!r} = {value!r}")
         _limits[limit] = value
-        if (
-            limit == 2
-        ):  # MALLOC_HEAP_SIZE; the enumeration is hidden by the parameter's name, which is PyCUDA's
+        # MALLOC_HEAP_SIZE; the enumeration is hidden by the parameter's name, which is PyCUDA's
+        if limit == 2:
             native.library().hc_heap_limit(value)  # of malloc and new in kernels
 
     @staticmethod

@@ -1,8 +1,8 @@
 """Module and Function: find kernels, check and pack their arguments, launch them.
 
-PyCUDA passes the bytes of the arguments to the GPU without a check, and a wrong argument gives a wrong result or a
-fault. Here the compiled kernel contains its parameters' types, so that every mismatch is an error that names the
-parameter.
+PyCUDA passes the bytes of the arguments to the GPU without a check, and a wrong argument gives a
+wrong result or a fault. Here the compiled kernel contains its parameters' types, so that every
+mismatch is an error that names the parameter.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ function_attribute = enum.IntEnum(
 )
 
 
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # Modules
 
 
@@ -62,8 +62,9 @@ class Module:
         self._declarations = declarations or {}
         self._loaded = native.module_load(path)
         self._handle = self._loaded.handle
-        # A file in the scratch folder is this module's own: of `module_from_buffer`, or a copy of one that is loaded
-        # twice. It is removed with the module, except in check mode: records that are read later refer to it.
+        # A file in the scratch folder is this module's own: of `module_from_buffer`, or a copy of
+        # one that is loaded twice. It is removed with the module, except in check mode: records
+        # that are read later refer to it.
         copy = Path(path) if Path(path).parent == cache.scratch() and not checkmode.TOOLS else None
         native.finalize_with(self, native.module_unload, self._handle, copy)
 
@@ -73,7 +74,8 @@ class Module:
         Raises
         ------
         LogicError
-            There is no such kernel, and the message lists the kernels of the module; or it is not ``extern "C"``.
+            There is no such kernel, and the message lists the kernels of the module; or it is not
+            ``extern "C"``.
         """
         kernel = self._loaded.kernel(name)  # found by its name in the source, or by its symbol
         if kernel is None:
@@ -81,9 +83,8 @@ class Module:
                 f"cuModuleGetFunction failed: named symbol not found: there is no kernel {name!r}"
                 + _suggest(name, [other.name for other in self.kernels()])
             )
-        if (
-            kernel.symbol != name
-        ):  # a GPU's driver knows symbols only: "_Z4convPf", unless it is extern "C"
+        # a GPU's driver knows symbols only: "_Z4convPf", unless it is extern "C"
+        if kernel.symbol != name:
             raise LogicError(
                 f"cuModuleGetFunction failed: named symbol not found: the kernel {name!r} has the symbol "
                 f'{kernel.symbol!r}: write extern "C" before its __global__, so that it can be found by '
@@ -133,7 +134,7 @@ def module_from_buffer(buffer: bytes) -> Module:
     return Module(path)
 
 
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # Parameters
 
 
@@ -229,14 +230,14 @@ class _Parameter:
             return None
         if isinstance(argument, np.number):
             dtype = argument.dtype
-            # The kinds of dtypes that may be passed: addresses as integers, halves and complex numbers as structs.
+            # The kinds of dtypes that may be passed: addresses as integers, halves and complex
+            # numbers as structs.
             fitting = {"P": "iu", "i": "iu", "u": "iu", "f": "f", "s": "iufc"}[self.kind]
             if dtype.itemsize != self.size or dtype.kind not in fitting:
                 raise self.build_error(argument)
             return _STRUCT_CODES.get((dtype.kind, dtype.itemsize))  # None: a complex number
-        if isinstance(
-            argument, (np.void, np.ndarray)
-        ):  # structs by value, or an array of managed memory as a pointer
+        # structs by value, or an array of managed memory as a pointer
+        if isinstance(argument, (np.void, np.ndarray)):
             fits = is_managed(argument) if self.kind == _POINTER else argument.nbytes == self.size
             if not fits:
                 raise self.build_error(argument)
@@ -261,9 +262,8 @@ class _Parameter:
 
     def describe_mismatch(self, dtype) -> str | None:
         """Return a message if the parameter points to elements of another size than the dtype's, else None."""
-        pointee, star, _ = self.declaration.partition(
-            "*"
-        )  # "const unsigned int *x": "unsigned int" is left below
+        # "const unsigned int *x": "unsigned int" is left below
+        pointee, star, _ = self.declaration.partition("*")
         element_type = " ".join(_QUALIFIER.sub(" ", pointee).split())
         size = _ELEMENTS.get(element_type) if star else None
         # An array of bytes fits every pointer, and a pointer to bytes or structs fits every array.
@@ -291,7 +291,7 @@ def _describe(argument) -> str:
     return type_of(argument)
 
 
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # Functions
 
 
@@ -305,25 +305,25 @@ def _as_property(name: str, docstring: str) -> property:
 class Function:
     """A kernel of a module.
 
-    Calling it launches it: ``f(*arguments, grid=(gx, gy, gz), block=(bx, by, bz), shared=bytes, stream=stream)``.
-    ``num_regs`` and ``local_size_bytes`` are 0, because the GPU's compiler, which assigns registers, did not run.
+    Calling it launches it: ``f(*arguments, grid=(gx, gy, gz), block=(bx, by, bz), shared=bytes,
+    stream=stream)``. ``num_regs`` and ``local_size_bytes`` are 0, because the GPU's compiler, which
+    assigns registers, did not run.
 
     Attributes
     ----------
     symbol : str
         The kernel's name as mangled by the compiler.
     gear, why_fibers : str
-        How the threads of a block run on the CPU engine: ``"loops"`` over the threads, or ``"fibers"``; and the reason
-        for fibers, or empty.
+        How the threads of a block run on the CPU engine: ``"loops"`` over the threads, or
+        ``"fibers"``; and the reason for fibers, or empty.
     """
 
     def __init__(self, module: Module, kernel: native.LoadedKernel):
         self._module, self._kernel = module, kernel.handle
         self._name, self.symbol = kernel.name, kernel.symbol
         declarations = module._declarations.get(self._name, ())
-        if len(declarations) != len(
-            kernel.parameters
-        ):  # none are known: the file was loaded without its source
+        # none are known: the file was loaded without its source
+        if len(declarations) != len(kernel.parameters):
             declarations = [""] * len(kernel.parameters)  # messages have none then
         pairs = zip(kernel.parameters, declarations, strict=True)
         self._parameters = [_Parameter(i, *pair) for i, pair in enumerate(pairs)]
@@ -359,7 +359,8 @@ class Function:
         Parameters
         ----------
         *args
-            NumPy scalars of the parameters' sizes, device memory, In/Out/InOut of arrays, structured scalars.
+            NumPy scalars of the parameters' sizes, device memory, In/Out/InOut of arrays,
+            structured scalars.
         grid, block : tuple of int
             Up to three numbers each.
         shared : int
@@ -383,7 +384,8 @@ class Function:
         if block is None:
             raise errors.ValueError("must specify block size")
         del texrefs
-        try:  # `_pack` has noted the types of an earlier call's arguments, without In, Out and InOut
+        # `_pack` has noted the types of an earlier call's arguments, without In, Out and InOut
+        try:
             packed = self._packers[tuple(map(type, args))](*args)
         except KeyError:
             packed = None
@@ -405,9 +407,8 @@ class Function:
     def _launch(self, grid: tuple, block: tuple, packed: bytes, shared: int, stream) -> None:
         """Queue the kernel with packed arguments and `shared` bytes of dynamic shared memory; refuse wrong geometry."""
         try:
-            geometry = self._geometries[
-                grid, block
-            ]  # that of an earlier launch is not checked again
+            # that of an earlier launch is not checked again
+            geometry = self._geometries[grid, block]
             for size in (*grid, *block):  # 2.0 == 2, but PyCUDA refuses it
                 if size.__class__ is not int:
                     geometry = None
@@ -460,9 +461,8 @@ class Function:
             bounds = f"the kernel's __launch_bounds__ allow at most {self._max_threads}"
             raise self._build_error("block", block, f"it has {threads} threads, and {bounds}")
         geometry = tuple(native.Dim3(*size) for size in sizes)
-        if (
-            len(self._geometries) < 4096
-        ):  # a bound on the memory of a program that never repeats a geometry
+        # a bound on the memory of a program that never repeats a geometry
+        if len(self._geometries) < 4096:
             self._geometries[grid, block] = geometry
         return geometry
 
@@ -506,7 +506,8 @@ class Function:
         except TypeError as error:
             raise errors.TypeError(f"{self._name}: {error}") from None
         for parameter, argument in zip(parameters, args, strict=True):
-            # The dtype of the array that a copy has noted in the `DeviceAllocation`; a GPUArray has one as `gpudata`.
+            # The dtype of the array that a copy has noted in the `DeviceAllocation`; a GPUArray has
+            # one as `gpudata`.
             dtype = getattr(getattr(argument, "gpudata", argument), "_filled", None)
             if problem := parameter.describe_mismatch(dtype):
                 warnings.warn(f"{self._name}: {problem}", stacklevel=3)
@@ -542,7 +543,8 @@ class Function:
         Parameters
         ----------
         arg_types : str or sequence
-            A format string such as ``"PPi"``, or NumPy scalar types and dtypes; that of a struct is structured.
+            A format string such as ``"PPi"``, or NumPy scalar types and dtypes; that of a struct is
+            structured.
 
         Returns
         -------
@@ -550,9 +552,8 @@ class Function:
             This function.
         """
         del texrefs
-        types = [
-            *_split_prepared_types(arg_types)
-        ]  # one per argument: "PPi" and ["P", "P", np.int32] are three
+        # one per argument: "PPi" and ["P", "P", np.int32] are three
+        types = [*_split_prepared_types(arg_types)]
         codes = [_find_prepared_code(arg_type) for arg_type in types]  # of `struct`: "Q", "Q", "i"
         if len(codes) != len(self._parameters):
             raise errors.TypeError(
@@ -576,9 +577,8 @@ class Function:
         self._prepared = self._build_layout(codes)
         self._prepared_codes = codes
         self._prepared_converters = None
-        if any(
-            code.endswith("s") for code in codes
-        ):  # structs and complex numbers, which `struct` takes as bytes
+        # structs and complex numbers, which `struct` takes as bytes
+        if any(code.endswith("s") for code in codes):
             self._prepared_converters = [
                 _find_converter(kind, code) for kind, code in zip(types, codes, strict=True)
             ]
@@ -694,9 +694,8 @@ class Function:
 def _split_prepared_types(arg_types) -> Iterator:
     """Yield the type of each argument from `prepare`'s types: dtypes of numbers, "P", "12s" for bytes, or a class."""
     for entry in [arg_types] if isinstance(arg_types, str) else arg_types:
-        for part in (
-            re.findall(r"\d+s|\S", entry) if isinstance(entry, str) else [entry]
-        ):  # "PPi" holds three
+        # "PPi" holds three
+        for part in re.findall(r"\d+s|\S", entry) if isinstance(entry, str) else [entry]:
             if isinstance(part, str):
                 is_number = part != "P" and not part.endswith("s")
             else:

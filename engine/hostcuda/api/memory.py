@@ -1,7 +1,8 @@
 """Device allocations, copies, fills and page-locked host arrays.
 
-Copies follow CUDA's rules. An asynchronous copy from ordinary (pageable) host memory reads its data during the call;
-one into ordinary memory returns when the data have arrived. Only page-locked memory is copied in the background.
+Copies follow CUDA's rules. An asynchronous copy from ordinary (pageable) host memory reads its data
+during the call; one into ordinary memory returns when the data have arrived. Only page-locked
+memory is copied in the background.
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ def as_count(number, call: str, what: str) -> int:
     return number
 
 
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # Device memory
 
 
@@ -88,7 +89,8 @@ class DeviceAllocation:
 
     def __init__(self, address: int, size: int):
         self._address, self._size = address, size
-        self._filled = None  # the dtype of the array that was copied here: a launch warns of pointers to other types
+        # the dtype of the array that was copied here: a launch warns of pointers to other types
+        self._filled = None
 
     def __index__(self):
         self._filled = None  # who knows the address may write other types there
@@ -163,8 +165,8 @@ def device_span(
 ) -> int:
     """Return a device pointer's address; TypeError or LogicError if `call` cannot access `size` bytes there.
 
-    `host_array` is the other side of a copy. If the copy `fills` a `DeviceAllocation`, that notes the array's dtype,
-    so that a launch can warn of a pointer to another type.
+    `host_array` is the other side of a copy. If the copy `fills` a `DeviceAllocation`, that notes
+    the array's dtype, so that a launch can warn of a pointer to another type.
     """
     if not isinstance(pointer, (DeviceAllocation, PointerHolderBase, int)):
         raise errors.TypeError(
@@ -174,9 +176,8 @@ def device_span(
     address = index(pointer)  # forgets a dtype that was noted; LogicError if it was freed
     if size == 0:
         return address
-    span = native.mem_range(address) or native.variable_range(
-        address
-    )  # a variable: once `get_global` has returned it
+    # a variable: once `get_global` has returned it
+    span = native.mem_range(address) or native.variable_range(address)
     if span is None:
         raise LogicError(
             f"{call} failed: invalid argument: {address:#x} is not device memory (never allocated, or "
@@ -201,14 +202,15 @@ def device_span(
     return address
 
 
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # Host memory
 
 
 def host_span(obj, call: str, writable: bool = False) -> tuple[int, int, np.ndarray]:
     """Return (address, bytes, array) of the host side of a copy by `call`; another buffer becomes an array of bytes.
 
-    TypeError, ValueError or BufferError if it has no bytes, is not contiguous, or should be `writable` and is not.
+    TypeError, ValueError or BufferError if it has no bytes, is not contiguous, or should be
+    `writable` and is not.
     """
     array = obj
     if not isinstance(obj, np.ndarray):
@@ -243,9 +245,8 @@ _page_locked = []  # sorted (address, end) of page-locked host memory
 
 def is_pagelocked(address: int, size: int) -> bool:
     """Return whether `size` bytes of host memory at `address` are in one page-locked allocation."""
-    last = (
-        bisect_right(_page_locked, (address, float("inf"))) - 1
-    )  # the last one that begins at or before the address
+    # the last one that begins at or before the address
+    last = bisect_right(_page_locked, (address, float("inf"))) - 1
     return last >= 0 and address + size <= _page_locked[last][1]
 
 
@@ -358,7 +359,7 @@ def register_host_memory(array, flags=0) -> np.ndarray:
     return np.asarray(RegisteredHostMemory(host_span(array, "cuMemHostRegister", writable=True)[2]))
 
 
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # Managed memory: on this engine, device memory is host memory
 
 
@@ -378,7 +379,8 @@ class ManagedAllocation(DeviceAllocation):
 def managed_empty(shape, dtype, order="C", mem_flags=0) -> np.ndarray:
     """Return an array that kernels take as an argument, too; its memory is device memory.
 
-    The host may use it while no kernel does: call `Context.synchronize` first. It holds zeros, as on a GPU.
+    The host may use it while no kernel does: call `Context.synchronize` first. It holds zeros, as
+    on a GPU.
     """
     del mem_flags
     like = np.empty(shape, dtype, order)  # for its strides; it is dropped
@@ -400,7 +402,7 @@ def is_managed(array) -> bool:
     return isinstance(array, ManagedAllocation)
 
 
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # Copies
 
 
@@ -440,13 +442,19 @@ def memcpy_htod_async(dest, src, stream=None) -> None:
 
 
 def memcpy_dtoh(dest, src) -> None:
-    """Copy as many bytes of device memory as the host array `dest` has, and wait. Raises as `memcpy_htod`."""
+    """Copy as many bytes of device memory as the host array `dest` has, and wait.
+
+    Raises as `memcpy_htod`.
+    """
     address, size, array = host_span(dest, "cuMemcpyDtoH", writable=True)
     native.memcpy("DtoH", address, device_span(src, size, "cuMemcpyDtoH", array), size, None, True)
 
 
 def memcpy_dtoh_async(dest, src, stream=None) -> None:
-    """Queue a copy from device to host. Into ordinary memory it waits; into page-locked memory it returns at once."""
+    """Queue a copy from device to host.
+
+    Into ordinary memory it waits; into page-locked memory it returns at once.
+    """
     address, size, array = host_span(dest, "cuMemcpyDtoHAsync", writable=True)
     source = device_span(src, size, "cuMemcpyDtoHAsync", array)
     stream_handle, wait = handle_of(stream), not is_pagelocked(address, size)
@@ -523,7 +531,7 @@ def from_device_like(devptr, other_ary) -> np.ndarray:
     return result
 
 
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # Arrays as kernel arguments
 
 

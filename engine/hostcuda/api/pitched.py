@@ -71,9 +71,8 @@ def _find_host_extent(memory, call: str, writable: bool) -> tuple[int, int, np.n
     if not isinstance(memory, np.ndarray) or memory.flags.forc or min(memory.strides) < 0:
         address, size, _ = host_span(memory, call, writable)
     else:
-        first = np.lib.stride_tricks.as_strided(
-            memory, (1,) * memory.ndim
-        )  # one element, which is contiguous
+        # one element, which is contiguous
+        first = np.lib.stride_tricks.as_strided(memory, (1,) * memory.ndim)
         host_span(first, call, writable)  # refuses an array of no numbers, or a read-only one
         address = memory.ctypes.data
         size = memory.itemsize + sum(
@@ -95,7 +94,8 @@ class _CopyEnd:
     def list_rows(self, call: str, width: int, height: int, depth: int, writable: bool = False):
         """Return the memory's address, the offset [bytes] of each row of the box in it, and the host array or None.
 
-        The box has `depth` slices of `height` rows of `width` bytes. LogicError (for `call`) if the memory lacks them.
+        The box has `depth` slices of `height` rows of `width` bytes. LogicError (for `call`) if the
+        memory lacks them.
         """
         if self.memory is None:
             raise LogicError(
@@ -108,9 +108,8 @@ class _CopyEnd:
                 f"{call} failed: invalid argument: {self.name}_pitch = {self.pitch}, but a row reaches to "
                 f"byte {self.x_in_bytes + width}"
             )
-        if (
-            depth > 1 and self.height < self.y + height
-        ):  # self.height: the rows from a slice to the next one
+        # self.height: the rows from a slice to the next one
+        if depth > 1 and self.height < self.y + height:
             raise LogicError(
                 f"{call} failed: invalid argument: {self.name}_height = {self.height}, but a slice "
                 f"reaches to row {self.y + height}"
@@ -202,9 +201,8 @@ class Memcpy2D:
             An end is missing or too small, or a pitch is smaller than a row.
         """
         del aligned  # without effect; PyCUDA also takes it, a bool, as the first argument
-        queued = stream is not None and not isinstance(
-            stream, bool
-        )  # else copy on the default stream, and wait
+        # else copy on the default stream, and wait
+        queued = stream is not None and not isinstance(stream, bool)
         handle = handle_of(stream) if queued else None
         sizes = [
             as_count(getattr(self, name, 1), self._CALL, name)
@@ -224,9 +222,8 @@ class Memcpy2D:
         if queued and kind == "HtoD" and not locked:  # the program may change it after the call
             host = source_array.copy()
             source = host.ctypes.data
-        wait = (
-            kind == "DtoH" and not locked if queued else kind != "DtoD"
-        )  # DtoD never waits, as in CUDA
+        # DtoD never waits, as in CUDA
+        wait = kind == "DtoH" and not locked if queued else kind != "DtoD"
         for i, (to_row, source_row) in enumerate(zip(to_rows, source_rows, strict=True), 1):
             is_last = i == len(to_rows)  # its copy waits for all: they run in order
             native.memcpy(

@@ -35,9 +35,10 @@ _ENGINE_NAMES = r"hostcuda::\w+|cudaMemcpy|__(?:shfl|ballot|any|all)"
 _ENGINE_WARNING = re.compile(
     rf"(?<=warning: )'[^']*\b(?:{_ENGINE_NAMES})[^']*' is deprecated: (.*?)(?: \[-W.*\])?$"
 )
+# clang's
 _ASSERTED = re.compile(
     r"static(?:_assert| assertion) failed(?: due to requirement '.*?')?:? (\"?)(.+)\1$"
-)  # clang's
+)
 _MACRO_USE = re.compile(
     r"in (?:expansion|definition) of macro '(?:HOSTCUDA_\w*|__\w+__)'|expanded from (macro '|here)"
 )
@@ -57,12 +58,10 @@ def make_error(source: str, command: list[str], out: str, err: str) -> CompileEr
     if library := _LIBRARY_HEADER.search(err):
         err = f"{library[1]}the CPU engine has no header {library[2]}: write the loop yourself, or run it on a GPU"
     if refusals := [line for line in err.splitlines() if _REFUSAL.search(line)]:
-        first_lines = {
-            line.partition("error: ")[2]: line for line in reversed(refusals)
-        }  # of each sentence
-        has_references = any(
-            "texture references" in sentence for sentence in first_lines
-        )  # cudaBindTexture follows
+        # of each sentence
+        first_lines = {line.partition("error: ")[2]: line for line in reversed(refusals)}
+        # cudaBindTexture follows
+        has_references = any("texture references" in sentence for sentence in first_lines)
         unique = [
             line
             for sentence, line in first_lines.items()
@@ -81,13 +80,15 @@ def make_error(source: str, command: list[str], out: str, err: str) -> CompileEr
 def tidy(text: str, folder: Path, generated: str) -> str:
     """Return a compiler's messages as one text, related to the user's own files.
 
-    It is without the include stack, notes at the engine's own macros, and other lines about the engine's headers or
-    the text `generated` around the source in the build `folder`. An error inside the engine's headers is reported at
-    the user's line that caused it; g++ names that line before the error, clang after it. So is the use of a variable
-    without a value in a function of these headers.
+    It is without the include stack, notes at the engine's own macros, and other lines about the
+    engine's headers or the text `generated` around the source in the build `folder`. An error
+    inside the engine's headers is reported at the user's line that caused it; g++ names that line
+    before the error, clang after it. So is the use of a variable without a value in a function of
+    these headers.
     """
-    # is_dropped: whether the last message is left out, with the lines that belong to it. user_place and engine_error:
-    # the halves of an error in a header, of which one is still missing. inlined_at: the user's place in g++'s note.
+    # is_dropped: whether the last message is left out, with the lines that belong to it. user_place
+    # and engine_error: the halves of an error in a header, of which one is still missing.
+    # inlined_at: the user's place in g++'s note.
     output, is_dropped, user_place, engine_error, inlined_at = [], False, None, None, ""
     for line in text.replace(f"{folder}{os.sep}", "").splitlines():
         located = _LOCATED.match(line)

@@ -1,7 +1,8 @@
 """The cache of compiled modules.
 
-An entry is a folder: the shared library, and ``manifest.json``, which says what it was made of. It covers the headers,
-and is sealed with the entry's key: that of the source, its options, the compiler, the processor and the engine.
+An entry is a folder: the shared library, and ``manifest.json``, which says what it was made of. It
+covers the headers, and is sealed with the entry's key: that of the source, its options, the
+compiler, the processor and the engine.
 """
 
 import itertools
@@ -19,7 +20,8 @@ from hostcuda.host import cache
 
 def _read_manifest(entry: Path, key: str) -> dict | None:
     """Return the manifest of a cache entry, a dict, if it has this key, is complete, and its headers are unchanged."""
-    # {"file": "0a1b.so", "digest": ..., "headers": [[path, digest]], "asked": [[path, is there]], "seal": ...}
+    # {"file": "0a1b.so", "digest": ..., "headers": [[path, digest]], "asked": [[path, is there]],
+    # "seal": ...}
     try:
         manifest = json.loads((entry / "manifest.json").read_text())
         if (
@@ -46,9 +48,10 @@ def obtain(
 ) -> dict:
     """Return the manifest of a unit's shared library, with its ``path``: from the cache, or compiled into it.
 
-    The entries are those of `Unit.compile`. With `keep` it is compiled in any case, the build folder is kept, and its
-    name printed. `cache_dir` is another cache folder; False means none. `compiled` is called with the start and the
-    duration of a compilation, in seconds on the monotonic clock.
+    The entries are those of `Unit.compile`. With `keep` it is compiled in any case, the build
+    folder is kept, and its name printed. `cache_dir` is another cache folder; False means none.
+    `compiled` is called with the start and the duration of a compilation, in seconds on the
+    monotonic clock.
     """
     if cache_dir is False:
         return _obtain_in_entry(
@@ -68,9 +71,8 @@ def _obtain_in_entry(
     if not keep and (manifest := _read_manifest(entry, unit.key)):
         return manifest
     with cache.locked(entry):
-        if not keep and (
-            manifest := _read_manifest(entry, unit.key)
-        ):  # another process has compiled it meanwhile
+        # another process has compiled it meanwhile
+        if not keep and (manifest := _read_manifest(entry, unit.key)):
             return manifest
         start = time.monotonic()
         try:
@@ -83,17 +85,15 @@ def _compile_into(entry: Path, unit: Unit, keep: bool) -> dict:
     """Compile a unit in a temporary folder and publish the result in the folder `entry`; return its manifest."""
     prefix, where = ("hostcuda-kernel-", None) if keep else ("build-", cache.scratch())
     folder = Path(tempfile.mkdtemp(prefix=prefix, dir=where))
-    cache.trim_daily(
-        f"modules/??/{38 * '?'}"
-    )  # the names of `obtain`: a key's first 2 digits, and 38
+    # the names of `obtain`: a key's first 2 digits, and 38
+    cache.trim_daily(f"modules/??/{38 * '?'}")
     try:
         library, about = unit.compile(folder)
         data = library.read_bytes()
         digest = cache.digest(data)
         manifest = {"file": f"{digest[:24]}.so", "digest": digest, **about}
-        cache.publish(
-            data, entry / manifest["file"]
-        )  # before the manifest: other processes never see half an entry
+        # before the manifest: other processes never see half an entry
+        cache.publish(data, entry / manifest["file"])
         seal = cache.digest(unit.key, json.dumps(manifest))
         cache.publish(json.dumps(manifest | {"seal": seal}).encode(), entry / "manifest.json")
         return manifest | {"path": entry / manifest["file"]}
@@ -104,9 +104,8 @@ def _compile_into(entry: Path, unit: Unit, keep: bool) -> dict:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-_loaded_paths = (
-    set()
-)  # loading one of these again would give the module that is there, with its variables
+# loading one of these again would give the module that is there, with its variables
+_loaded_paths = set()
 _loading = threading.Lock()
 _copies = itertools.count()
 

@@ -38,9 +38,11 @@ class Options:
             "-fvisibility=hidden",
             "-fno-strict-aliasing",
             "-fstack-clash-protection",
-            "-fno-stack-protector",  # Ubuntu's compilers turn these two on: kernels would call the C library
+            # Ubuntu's compilers turn these two on: kernels would call the C library
+            "-fno-stack-protector",
             "-U_FORTIFY_SOURCE",
-            "-fno-delete-null-pointer-checks",  # g++ 12 else removes calls of functions that wait in a loop
+            # g++ 12 else removes calls of functions that wait in a loop
+            "-fno-delete-null-pointer-checks",
             "-fno-math-errno",
             "-fno-trapping-math",
             f"-ffp-contract={'fast' if self.fuse or self.fast_math else 'off'}",
@@ -193,9 +195,8 @@ def read(words: str | Iterable, include_dirs: Iterable | None, arch: str | None)
             options.sources.append(Path(word).absolute())
         elif not _MEANINGLESS.fullmatch(word) and word not in _ignored_options:
             _ignored_options.add(word)
-            warnings.warn(
-                f"the CPU engine ignores the unknown nvcc option {word!r}", stacklevel=4
-            )  # the user's
+            # the user's
+            warnings.warn(f"the CPU engine ignores the unknown nvcc option {word!r}", stacklevel=4)
     if number := re.search(r"_(\d+)", options.arch or ""):
         options.prologue += [
             "#undef __CUDA_ARCH__",

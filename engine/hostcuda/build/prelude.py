@@ -13,8 +13,8 @@ WITHOUT_MACROS = "hostcuda_undef.h"
 def make_prelude(command: list[str], flags: list[str], name: str = _PLAIN) -> str:
     """Return the path to ``-include``: the engine's header, precompiled for these flags into the cache if that works.
 
-    With the `name` `WITHOUT_MACROS` it is that of a second file beside it, which removes the macros of the C library:
-    in the source they have been expanded already. `command` is the compiler's.
+    With the `name` `WITHOUT_MACROS` it is that of a second file beside it, which removes the macros
+    of the C library: in the source they have been expanded already. `command` is the compiler's.
     """
     header = toolchain.INCLUDE / _PLAIN
     folder = f"prelude-{cache.digest(toolchain.fingerprint(command), *flags)[:24]}"

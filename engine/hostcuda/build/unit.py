@@ -1,6 +1,7 @@
 """From a source to the shared library of its kernels: preprocess, rewrite, add thread loops, compile.
 
-A `Unit` is the input of one call of the compiler. `hostcuda.build.modules` keeps what it has compiled.
+A `Unit` is the input of one call of the compiler. `hostcuda.build.modules` keeps what it has
+compiled.
 """
 
 import contextlib
@@ -33,10 +34,11 @@ before_compile = (
     None  # hostcuda.untrusted sets it: called with each text, it refuses assembler by an exception
 )
 _FOR_HOST = '#include "hostcuda/leave.h"'  # before a file that has no CUDA
+# two calls of the API that look alike keep their lines
 _APART = (
     "-fno-crossjumping",
     "-fno-tree-tail-merge",
-)  # two calls of the API that look alike keep their lines
+)
 _HOST_FILE = re.compile(r'#include ".*\.(?:c|cc|cpp|cxx)"\n$')  # one of `Unit.files`
 _WARNINGS = (
     "-Wuninitialized",
@@ -53,7 +55,8 @@ _WARNINGS = (
     "-Wno-attributes",  # a variable that is declared twice has the engine's twice
 )
 _DOUBTS = ("-Wunused-parameter", "-Wconversion")  # for a kernel with wrong results
-# One of these warnings, with the lines that belong to it; wrong for `t` in ``cudaError_t error = cudaCreate(&t)``.
+# One of these warnings, with the lines that belong to it; wrong for `t` in ``cudaError_t error =
+# cudaCreate(&t)``.
 _MAYBE = re.compile(
     r"(?m)^.*: warning: '(\w+)[^']*' may be used uninitialized.*\n?(?:(?: .*|.*: note: .*)(?:\n|$))*"
 )
@@ -78,8 +81,8 @@ class Unit:
     def why_fibers(self) -> str:
         """The reason why all kernels run on fibers (a stack per thread), or "" where they may run as thread loops.
 
-        Raises CompileError if the environment variable HOSTCUDA_GEAR has another value than ``loops``, the default, and
-        ``fibers``; a program always runs on fibers.
+        Raises CompileError if the environment variable HOSTCUDA_GEAR has another value than
+        ``loops``, the default, and ``fibers``; a program always runs on fibers.
         """
         if self.program:
             return "its program has host code"
@@ -126,9 +129,8 @@ class Unit:
     def flags(self) -> list[str]:
         """The flags, which must be the same for the precompiled header."""
         flags = [*self.options.flags(bool(self.tools)), *toolchain.module_flags(self.command)]
-        flags += (
-            ["-g1"] if self.program and not (self.tools or self.options.debug) else []
-        )  # the lines of failed calls
+        # the lines of failed calls
+        flags += ["-g1"] if self.program and not (self.tools or self.options.debug) else []
         if self.tools:
             flags += checkmode.choose_flags(toolchain.is_clang(self.command), self.tools)
             if "initcheck" in self.tools and toolchain.fills_variables(self.command):
@@ -193,9 +195,8 @@ class Unit:
 
     def _write_quoted_source(self, folder: Path) -> None:
         """Write the source into `folder` under the name that messages use: the compiler quotes lines of it."""
-        line, _, rest = self.source.partition(
-            "\n"
-        )  # of a program, the first line is #line 1 "file.cu"
+        # of a program, the first line is #line 1 "file.cu"
+        line, _, rest = self.source.partition("\n")
         name = messages.find_file_name(line) if self.program else messages.NAME
         is_relative = name != messages.NAME and not os.path.isabs(name)
         path = folder / (name if is_relative else messages.NAME)
@@ -210,7 +211,8 @@ class Unit:
 
     def write_text(self, rewritten: str, why_fibers: str, without: Iterable[str] = ()) -> str:
         """Return the text for the compiler; if `why_fibers` is empty, kernels but those `without` get thread loops."""
-        # For profile, whose counts are to have each iteration of a loop and each read of a constant array.
+        # For profile, whose counts are to have each iteration of a loop and each read of a constant
+        # array.
         text = (
             checkmode.make_changeable(checkmode.unroll_loops(rewritten))
             if "profile" in self.tools
@@ -221,9 +223,8 @@ class Unit:
                 text = add_loops(text, without)
             except RecursionError:
                 why_fibers = "its statements are nested too deeply"
-        if (
-            self.program
-        ):  # the macro reports a call of a kernel by host code, without <<<...>>>, and returns
+        # the macro reports a call of a kernel by host code, without <<<...>>>, and returns
+        if self.program:
             bodies = [
                 body for body in find_kernel_bodies(text)[1] if not body.name.startswith(PREFIX)
             ]
@@ -232,7 +233,8 @@ class Unit:
             )
         lines = ['#include "hostcuda/host.h"'] if self.program else []
         lines += [f'#include "{make_prelude(self.command, self.flags, WITHOUT_MACROS)}"']
-        # The reason is registered with each kernel; the other macro has half.h choose functions for loops over threads.
+        # The reason is registered with each kernel; the other macro has half.h choose functions for
+        # loops over threads.
         lines += [
             f'#define HOSTCUDA_WHY_FIBERS "{why_fibers}"',
             f"HOSTCUDA_IN_LANES({PREFIX in text:d})",
@@ -243,9 +245,9 @@ class Unit:
     def compile(self, folder: Path) -> tuple[Path, dict]:
         """Compile in `folder`; return (path of the shared library, dict of the source's entries for the manifest).
 
-        The cached library is good as long as the "headers" have their digests and the "asked" files are there or not.
-        The loader reads the rest: "kernels", name -> parameters; warnings; places (file, line, read, written) where
-        code is "unsynchronized".
+        The cached library is good as long as the "headers" have their digests and the "asked" files
+        are there or not. The loader reads the rest: "kernels", name -> parameters; warnings; places
+        (file, line, read, written) where code is "unsynchronized".
         """
         folders = [folder, *(folder / f"file-{i}" for i in range(1, len(self.files)))]
         for subfolder in folders[1:]:
@@ -262,14 +264,14 @@ class Unit:
             texts = self._add_entry(texts)
         for text in texts if before_compile else ():
             before_compile(text)
+        # -lm
         libraries = [
             word for word in self.options.words if self.program and re.fullmatch("-[lL].+", word)
-        ]  # -lm
+        ]
         libraries += ["-fopenmp"] if self.options.openmp else []
         link = [*toolchain.link_flags(self.command), *libraries]
-        assemble = (
-            bool(self.tools) or len(folders) > 1
-        )  # then the assembler texts are changed before they are linked
+        # then the assembler texts are changed before they are linked
+        assemble = bool(self.tools) or len(folders) > 1
         target = ["-S", "-o", self.TEXT] if assemble else [*link, "-o", "kernel.so"]
         commands, results = self._compile_texts(
             texts, [file.of_cuda for file in preprocessed], folders, target
@@ -318,7 +320,8 @@ class Unit:
                 text = plain.write_text(rewritten, why_fibers="it is not to run")
             except CompileError:
                 return ""
-            # With the macro, host.h has deprecated overloads of cudaMemcpy, which g++ then warns of.
+            # With the macro, host.h has deprecated overloads of cudaMemcpy, which g++ then warns
+            # of.
             text = f"#define HOSTCUDA_WARNS\n{replace_doubtful_sizes(text)}"
             (folder / SKELETON).write_text(text, encoding="utf-8", errors="surrogateescape")
             flags = [*(flag for flag in plain.flags if flag != "-w"), *_WARNINGS, *plain.includes]
@@ -340,9 +343,9 @@ class Unit:
     ):
         """Compile `texts` (of `rewrite`) in `folders`; return (commands, list of (status, output, errors) of each).
 
-        `of_cuda`: whether each has kernels. `target`: the options for the output. If the compiler fails, the texts are
-        compiled without the edits of `make_exact`, which may be the reason. Then the kernels that its messages name get
-        no thread loops.
+        `of_cuda`: whether each has kernels. `target`: the options for the output. If the compiler
+        fails, the texts are compiled without the edits of `make_exact`, which may be the reason.
+        Then the kernels that its messages name get no thread loops.
         """
         why_fibers, without_loops, is_unchanged = (
             self.why_fibers,
@@ -364,16 +367,14 @@ class Unit:
             if not has_failed or (is_unchanged and not with_loops):
                 return commands, results
             is_unchanged = not is_unchanged
-            if (
-                is_unchanged
-            ):  # next without the edits of `make_exact`, after that with fewer thread loops
+            # next without the edits of `make_exact`, after that with fewer thread loops
+            if is_unchanged:
                 continue
             kernels_in_errors = {
                 name for _, _, err in results for name in re.findall(rf"\b{PREFIX}(\w+)", err)
             }
-            if (
-                without_loops or not kernels_in_errors
-            ):  # leaving out those that errors name did not suffice
+            # leaving out those that errors name did not suffice
+            if without_loops or not kernels_in_errors:
                 why_fibers = "its thread loops do not compile"
             without_loops |= kernels_in_errors
 
@@ -382,17 +383,16 @@ class Unit:
         (folder / SKELETON).write_text(text, encoding="utf-8", errors="surrogateescape")
         has_halves = bool(re.search(r"\b(?:__)?half2?\b", text))  # half, __half2
         loops_flags = toolchain.loops_flags(self.command, has_halves) if PREFIX in text else []
+        # else without the engine's header
         includes, flags = (
             self.includes if cuda else self.includes[2:],
             self.flags,
-        )  # else without the engine's header
-        if (
-            cuda and not is_unchanged
-        ):  # `_compile_with_conversions` reads the warnings, which -w would suppress
+        )
+        # `_compile_with_conversions` reads the warnings, which -w would suppress
+        if cuda and not is_unchanged:
             flags = [*(flag for flag in flags if flag != "-w"), CONVERSIONS]
-        if cuda and not toolchain.is_clang(
-            self.command
-        ):  # `_list_side_warnings` reads the call graph
+        # `_list_side_warnings` reads the call graph
+        if cuda and not toolchain.is_clang(self.command):
             flags = [*flags, f"{LIST_CALLS}calls.txt", *(_APART if self.program else ())]
         return [*self.command, *flags, *includes, *loops_flags, SKELETON]
 
@@ -417,7 +417,10 @@ class Unit:
         return toolchain.run(command, cwd=folder)
 
     def _add_entry(self, texts: list[str]) -> list[str]:
-        """Return the list of a program's texts; that with main gets a variable with its address. Refuse one without."""
+        """Return the list of a program's texts; that with main gets a variable with its address.
+
+        Refuse one without.
+        """
         for i, text in enumerate(texts):
             if MAIN.search(Scan(text).code):
                 entry = 'extern "C" { __attribute__((used)) extern void *const hostcuda_main = (void *)&main; }'
@@ -429,9 +432,8 @@ class Unit:
 
     def _list_side_warnings(self, path: Path, text: str) -> list[str]:
         """Return lines of warnings of calls between host and device, from the call graph at `path`; refuse errors."""
-        call_graph = (
-            path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
-        )  # clang++ writes none
+        # clang++ writes none
+        call_graph = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
         found = find_side_errors(text, call_graph, self.program)
         lines = sorted({f"{file}:{line}: {sentence}" for (file, line), sentence in found})
         if errors := [line for line in lines if ": error: " in line]:
@@ -453,7 +455,10 @@ def make_unit(
     program: bool = False,
     tools: tuple[str, ...] = checkmode.TOOLS,
 ) -> Unit:
-    """Return the `Unit` of a source, for these tools of check mode. Other parameters: see `compiler.SourceModule`."""
+    """Return the `Unit` of a source, for these tools of check mode.
+
+    Other parameters: see `compiler.SourceModule`.
+    """
     return Unit(
         str(source), read(options, include_dirs, arch), not no_extern_c, program, tools=tools
     )

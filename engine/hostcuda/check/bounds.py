@@ -1,14 +1,16 @@
 """Overruns of arrays in registers and local memory, in check mode.
 
-``-fsanitize=bounds`` checks every index of an array whose size the compiler knows. For shared, constant and global
-memory that is too strict: kernels fill ``tile[0][i]`` as if it had one dimension, which works, and the accesses
-themselves are watched. Those of a local array are not, because the compiler keeps it in registers where it can. So the
-check is kept for local arrays alone: `keep_local_checks` marks the others in the assembler text by the line 0, and the
-runtime passes over them (hooks.cpp).
+``-fsanitize=bounds`` checks every index of an array whose size the compiler knows. For shared,
+constant and global memory that is too strict: kernels fill ``tile[0][i]`` as if it had one
+dimension, which works, and the accesses themselves are watched. Those of a local array are not,
+because the compiler keeps it in registers where it can. So the check is kept for local arrays
+alone: `keep_local_checks` marks the others in the assembler text by the line 0, and the runtime
+passes over them (hooks.cpp).
 
-The check keeps the compiler from unrolling a loop, which made rung 07 take 3.6 times as long. Where all indices of
-local arrays are constants or counters of loops with ``#pragma unroll``, every access is at a constant index, which the
-compiler itself warns of; such a source does without the check (`needs_checks`).
+The check keeps the compiler from unrolling a loop, which made rung 07 take 3.6 times as long. Where
+all indices of local arrays are constants or counters of loops with ``#pragma unroll``, every access
+is at a constant index, which the compiler itself warns of; such a source does without the check
+(`needs_checks`).
 """
 
 import re
@@ -45,17 +47,14 @@ _UNROLLED = re.compile(r"#\s*pragma\s+unroll[^\n]*\s+for\s*\(\s*$")
 def needs_checks(source: str, folders: Iterable[Path] = ()) -> bool:
     """Return whether an index of a local array, in a source or its own headers in `folders`, may be no constant."""
     text = _insert_headers(source, folders, done=set())
-    local_text = _NOT_LOCAL.sub(
-        "", text
-    )  # without the declarations of shared, constant and static variables
+    # without the declarations of shared, constant and static variables
+    local_text = _NOT_LOCAL.sub("", text)
     names = {match["name"] or match["reference"] for match in _DECLARED.finditer(local_text)}
-    if _OWN_HEADER.search(
-        text
-    ):  # an #include is left: its header was not found, and may have such an index
+    # an #include is left: its header was not found, and may have such an index
+    if _OWN_HEADER.search(text):
         return True
-    for use in re.finditer(
-        rf"\b(?:{'|'.join(names) or '(?!)'})\s*(?=\[)", text
-    ):  # (?!) matches nothing
+    # (?!) matches nothing
+    for use in re.finditer(rf"\b(?:{'|'.join(names) or '(?!)'})\s*(?=\[)", text):
         end = use.end()
         while text.startswith("[", end):  # all indices of x[i][j]
             end = skip_bracket(text, end)
@@ -100,9 +99,8 @@ def _is_constant(word: str, before: str) -> bool:
 def keep_local_checks(assembly: str, folder: Path) -> str:
     """Return g++'s assembler text of ``kernel.cpp`` in `folder` with line 0 in checks of arrays that are not local."""
     text = Path(folder, "kernel.cpp").read_text(encoding="utf-8", errors="surrogateescape")
-    lines = {
-        place: (start, line) for place, start, line in list_lines(text)
-    }  # (file, line) -> (position, its text)
+    # (file, line) -> (position, its text)
+    lines = {place: (start, line) for place, start, line in list_lines(text)}
     spans_by_name = _find_declarations(text)
     files = dict(_STRING.findall(assembly))  # label -> file's name
 
@@ -112,12 +110,12 @@ def keep_local_checks(assembly: str, folder: Path) -> str:
         name = _find_array(line, int(check["column"]))
         position = start + int(check["column"])
         spans = (span for span in spans_by_name.get(name, ()) if span[0] < position <= span[1])
-        _, _, is_local = max(
-            spans, default=(0, 0, True)
-        )  # that declared last; a name that is not there: all are local
+        # that declared last; a name that is not there: all are local
+        _, _, is_local = max(spans, default=(0, 0, True))
         if name and is_local:
             return check[0]
-        return f"{check['head']}0\n\t.{check['long']}\t{check['column']}"  # line 0: the runtime ignores the check
+        # line 0: the runtime ignores the check
+        return f"{check['head']}0\n\t.{check['long']}\t{check['column']}"
 
     return _CHECK.sub(rewrite_check, assembly)
 
@@ -125,12 +123,10 @@ def keep_local_checks(assembly: str, folder: Path) -> str:
 def _find_declarations(text: str) -> dict[str, list[tuple[int, int, bool]]]:
     """Map names to a list of (position, end of scope, is local) per array, unless all of that name are local."""
     scan = Scan(text)
-    code = _ATTRIBUTE.sub(
-        lambda match: " " * len(match[0]), scan.code
-    )  # as long as `text`: positions hold for both
-    scopes = sorted(
-        scan.closing.items(), reverse=True
-    )  # positions of { and }, the inner ones first
+    # as long as `text`: positions hold for both
+    code = _ATTRIBUTE.sub(lambda match: " " * len(match[0]), scan.code)
+    # positions of { and }, the inner ones first
+    scopes = sorted(scan.closing.items(), reverse=True)
     result = {}
 
     def add(name, position, is_local):
@@ -141,10 +137,10 @@ def _find_declarations(text: str) -> dict[str, list[tuple[int, int, bool]]]:
     for match in _NOT_LOCAL.finditer(code):
         for array in _ARRAY.finditer(match[0]):
             add(array[1], match.start() + array.start(), False)
-    # Of the same names: what precedes a [ from the statement's beginning tells a declaration ("float ") from a use.
-    for array in re.finditer(
-        rf"\b({'|'.join(result) or '(?!)'})\s*\[", code
-    ):  # (?!) matches nothing
+    # Of the same names: what precedes a [ from the statement's beginning tells a declaration
+    # ("float ") from a use.
+    # (?!) matches nothing
+    for array in re.finditer(rf"\b({'|'.join(result) or '(?!)'})\s*\[", code):
         before = code[max(code.rfind(sign, 0, array.start()) for sign in ";{}") + 1 : array.start()]
         if _TYPE.match(before) and not _NOT_LOCAL.search(f"{before};"):
             add(array[1], array.start(), True)

@@ -35,7 +35,8 @@ class Type:
     code: str = ""  # NumPy's code of a number; "pointer"; or empty
     target: Type | None = None  # the type that a pointer points to; None if it cannot be shown
     shape: tuple[int, ...] = ()  # of an array
-    # (name, offset, `Type`) of the members of a struct, or of the first elements of an array, whose names are empty
+    # (name, offset, `Type`) of the members of a struct, or of the first elements of an array, whose
+    # names are empty
     parts: tuple = ()
 
 
@@ -65,8 +66,8 @@ class Function:
 def read_functions(file: ELFFile) -> tuple[list[Function], dict[str, Type]]:
     """Return the functions of a file that have code of their own, and a dict: name of a global variable -> its type.
 
-    Variables are left out if their place is not in the frame, if their type cannot be shown, or if their function was
-    inlined.
+    Variables are left out if their place is not in the frame, if their type cannot be shown, or if
+    their function was inlined.
     """
     units = file.get_dwarf_info().iter_CUs() if file.has_dwarf_info() else ()
     functions, variables = [], {}
@@ -146,9 +147,10 @@ def _read_extent(die: DIE) -> tuple[int, int] | None:
     low, high = (die.attributes.get(f"DW_AT_{end}_pc") for end in ("low", "high"))
     if low is None or high is None:
         return None
+    # a length
     return low.value, high.value + (
         low.value if describe_form_class(high.form) == "constant" else 0
-    )  # a length
+    )
 
 
 def _read_name(die: DIE) -> str:
@@ -188,9 +190,8 @@ def _read_type(die: DIE) -> Type | None:
     if die.tag == "DW_TAG_enumeration_type":
         return Type(size, f"i{size}") if size <= 8 else None
     if die.tag in _POINTERS:
-        target = (
-            None if _points_to_a_struct(die) else _read_type(die)
-        )  # a list's struct points to its own type
+        # a list's struct points to its own type
+        target = None if _points_to_a_struct(die) else _read_type(die)
         return Type(8, "pointer", target)
     if die.tag == "DW_TAG_array_type":
         return _read_array(die)
@@ -238,9 +239,8 @@ def _read_struct(die: DIE, size: int) -> Type | None:
     members = [
         part for part in die.iter_children() if part.tag in ("DW_TAG_member", "DW_TAG_inheritance")
     ]
-    members = [
-        part for part in members if "DW_AT_external" not in part.attributes
-    ]  # not static ones
+    # not static ones
+    members = [part for part in members if "DW_AT_external" not in part.attributes]
     if not 1 <= len(members) <= MOST_ELEMENTS:
         return None
     parts = []
@@ -260,7 +260,8 @@ def _read_struct(die: DIE, size: int) -> Type | None:
 def decode(kind: Type, data: bytes, known: bytes):
     """Return the value of `data`, the bytes of a variable: a number, `Pointer`, dict (struct) or list (array).
 
-    A byte of `known` is not zero if that byte of `data` has been set; the value, or part, with other bytes is None.
+    A byte of `known` is not zero if that byte of `data` has been set; the value, or part, with
+    other bytes is None.
     """
     if kind.parts:
         values = [

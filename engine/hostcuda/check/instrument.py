@@ -1,21 +1,24 @@
 """Insert the logging of check mode into the assembler text of a kernel.
 
-The compiler calls a function before each load and store (``-fsanitize=thread``) and at the start of each basic block
-(``-fsanitize-coverage=trace-pc``). Every one of these must be recorded to be counted, and a call takes much longer than
-the record. So the calls are grouped in *pieces*: runs of such calls without a jump, label or other call between them.
-At the first call of a piece, code is inserted that writes the piece's number and reserves room in the running thread's
-log for the addresses; the other calls become stores. Two tables beside the code describe the pieces; the runtime reads
-them (``runtime/counting.cpp``).
+The compiler calls a function before each load and store (``-fsanitize=thread``) and at the start of
+each basic block (``-fsanitize-coverage=trace-pc``). Every one of these must be recorded to be
+counted, and a call takes much longer than the record. So the calls are grouped in *pieces*: runs of
+such calls without a jump, label or other call between them. At the first call of a piece, code is
+inserted that writes the piece's number and reserves room in the running thread's log for the
+addresses; the other calls become stores. Two tables beside the code describe the pieces; the
+runtime reads them (``runtime/counting.cpp``).
 
-The tables also define the order in which divergent lanes of a warp run pieces: of all places where lanes are, the first
-one runs. The order follows the control flow, not the compiler's layout of the code. All that precedes a place on any
-path comes before it, all blocks of a loop before those that follow the loop, and a function before its callers. So
-lanes converge where the paths of a branch join.
+The tables also define the order in which divergent lanes of a warp run pieces: of all places where
+lanes are, the first one runs. The order follows the control flow, not the compiler's layout of the
+code. All that precedes a place on any path comes before it, all blocks of a loop before those that
+follow the loop, and a function before its callers. So lanes converge where the paths of a branch
+join.
 
-The blocks themselves, with the arithmetic of each line in them, are written to a section of the file that is not
-loaded: `hostcuda.estimate` reads it.
+The blocks themselves, with the arithmetic of each line in them, are written to a section of the
+file that is not loaded: `hostcuda.estimate` reads it.
 
-This is for x86-64. On other processors the calls remain, and the runtime's functions write the same log.
+This is for x86-64. On other processors the calls remain, and the runtime's functions write the same
+log.
 """
 
 import json
@@ -28,7 +31,8 @@ from hostcuda.errors import CompileError
 from hostcuda.host.toolchain import INCLUDE
 
 FLOW = ".hostcuda_flow"  # the name of the section with the blocks
-IN_HEADERS = ""  # instead of "file:line" in the engine's headers: of their code, a GPU has only the arithmetic
+# instead of "file:line" in the engine's headers: of their code, a GPU has only the arithmetic
+IN_HEADERS = ""
 
 _HOOK = re.compile(  # "\tcall\t__tsan_read4@PLT"
     r"\tcallq?\t\*?(?:__tsan_(?P<volatile>volatile_)?(?P<what>read|write)(?P<size>1|2|4|8|16)|"
@@ -72,8 +76,9 @@ def can_instrument() -> bool:
 class Block:
     """A basic block, which is entered only at its start.
 
-    `pieces` are lists of indices of lines; `next` the blocks that may follow; `calls` symbols of the functions that it
-    calls; `work` maps "file:line" to a list, the number of instructions per kind of `WORK`.
+    `pieces` are lists of indices of lines; `next` the blocks that may follow; `calls` symbols of
+    the functions that it calls; `work` maps "file:line" to a list, the number of instructions per
+    kind of `WORK`.
     """
 
     def __init__(self, function: str):
@@ -83,7 +88,8 @@ class Block:
 def _read_blocks(lines: list[str]) -> list[Block]:
     """Return the blocks of assembler text, given its lines, in the text's order.
 
-    One function, because every kind of line (label, directive, access, jump, call) changes where the next one belongs.
+    One function, because every kind of line (label, directive, access, jump, call) changes where
+    the next one belongs.
     """
     functions = {match[1] for match in map(_FUNCTION.match, lines) if match}
     blocks, labelled, function = (
@@ -91,12 +97,14 @@ def _read_blocks(lines: list[str]) -> list[Block]:
         {},
         "",
     )  # label -> its block; the symbol of the function that is read
+    # number of a file (a text) -> its name, None for the engine's headers; "file:line"
     files, place = (
         {},
         IN_HEADERS,
-    )  # number of a file (a text) -> its name, None for the engine's headers; "file:line"
+    )
     block = piece = (
-        None  # those of the next line; None: no block, as after a jump, or a piece that begins with it
+        # those of the next line; None: no block, as after a jump, or a piece that begins with it
+        None
     )
     in_asm = False  # in the text of an `asm` statement, whose labels and jumps are not looked at
 
@@ -193,9 +201,8 @@ def find_components(nodes: Iterable, edges: Callable) -> list[list]:
     for root in nodes:
         if root in number:
             continue
-        path = [
-            (root, None)
-        ]  # (a node, what is left of its successors): the calls of the recursive function
+        # (a node, what is left of its successors): the calls of the recursive function
+        path = [(root, None)]
         while path:
             node, successors = path[-1]
             if successors is None:  # the node is new
@@ -250,14 +257,14 @@ def _order_within(blocks: list[Block], entry: Block) -> list[Block]:
             order.append(head)
             continue
         members = set(part)
-        # A loop is a strongly connected component. Without the edges back to its head, it is ordered in the same way.
+        # A loop is a strongly connected component. Without the edges back to its head, it is
+        # ordered in the same way.
         edges = {
             block: [to for to in block.next if to in members and to is not head] for block in part
         }
         rest = []
-        for component in find_components(
-            part, edges.__getitem__
-        ):  # each before those that follow it
+        # each before those that follow it
+        for component in find_components(part, edges.__getitem__):
             if len(component) == 1:
                 rest.append((None, component[0]))
                 continue
@@ -276,9 +283,10 @@ def _order_within(blocks: list[Block], entry: Block) -> list[Block]:
 def instrument(text: str, checks: bool) -> str:
     """Return assembler text with code that logs accesses instead of the compiler's calls; `checks` keeps these, too.
 
-    A piece is a run of such calls without a jump between. Its entry in the log is its number, and then the addresses.
-    Pieces are numbered in the order in which divergent lanes run them, which the runtime relies on. Raises CompileError
-    if the compiler calls these functions in an unknown way: nothing would be counted.
+    A piece is a run of such calls without a jump between. Its entry in the log is its number, and
+    then the addresses. Pieces are numbered in the order in which divergent lanes run them, which
+    the runtime relies on. Raises CompileError if the compiler calls these functions in an unknown
+    way: nothing would be counted.
     """
     lines = text.split("\n")
     for line in lines:
@@ -307,9 +315,8 @@ def _replace_calls(
 ) -> None:
     """Replace a piece's calls, `lines` at the indices `piece`, by code that logs; add to the tables and the `stubs`."""
     hooks = [_HOOK.match(lines[at]) for at in piece]
-    size = 8 * (
-        1 + sum(hook["what"] is not None for hook in hooks)
-    )  # bytes in the log: number, addresses
+    # bytes in the log: number, addresses
+    size = 8 * (1 + sum(hook["what"] is not None for hook in hooks))
     number, offset = len(pieces), 8  # of the piece; of the next address in its entry
     pieces.append(
         f"\t.long\t.Llk_piece{number} - hostcuda_pieces, {len(accesses)}, {size // 8 - 1}"
@@ -331,9 +338,8 @@ def _replace_calls(
         elif since is None or any("%r11" in line for line in lines[since + 1 : at]):
             new.append("\tmovq\t.Llk_log(%rip), %r11")
         since = at
-        if hook[
-            "what"
-        ]:  # an access, whose address is the call's argument; else the start of a basic block
+        # an access, whose address is the call's argument; else the start of a basic block
+        if hook["what"]:
             new.append(f"\tmovq\t%rdi, {offset - size}(%r11)")  # r11 is behind the entry
             offset += 8
             if checks:
@@ -360,16 +366,16 @@ def _write_flow(blocks: list[Block], numbers: dict[Block, list[int]]) -> list[st
             for block in blocks
         ]
     )
-    parts = (
-        text[at : at + 4000] for at in range(0, len(text), 4000)
-    )  # in lines of at most so many characters
+    # in lines of at most so many characters
+    parts = (text[at : at + 4000] for at in range(0, len(text), 4000))
     parts = (part.replace("\\", "\\\\").replace('"', '\\"') for part in parts)
     return [f'\t.section\t{FLOW},"",@progbits', *(f'\t.ascii\t"{part}"' for part in parts), ""]
 
 
 def _write_tail(pieces: list[str], accesses: list[str], stubs: list[str]) -> list[str]:
     """Return lines: the log's variables, the call into the runtime when the log is full, and the two tables' rows."""
-    # Those that a call may change, for the code that did not expect one; an odd number keeps the stack aligned.
+    # Those that a call may change, for the code that did not expect one; an odd number keeps the
+    # stack aligned.
     registers = ["%rax", "%rdi", "%rsi", "%rdx", "%rcx", "%r8", "%r9"]
     return [
         "\t.text",
@@ -381,7 +387,8 @@ def _write_tail(pieces: list[str], accesses: list[str], stubs: list[str]) -> lis
         *(f"\tpopq\t{name}" for name in reversed(registers)),
         "\tmovq\t.Llk_log(%rip), %r11",
         "\tret",
-        # The next entry, the end of the log, and a spare log, larger than a piece, for code outside of a kernel.
+        # The next entry, the end of the log, and a spare log, larger than a piece, for code outside
+        # of a kernel.
         "\t.data",
         "\t.balign\t8",
         "\t.type\thostcuda_log, @object",

@@ -1,16 +1,18 @@
 """Check mode: counts and checks every memory access of every kernel.
 
-The environment variables ``HOSTCUDA_CHECK``, with the names of tools, and ``HOSTCUDA_CHECK_OUT`` turn it on for a
-process (``docs/environment.md``). Kernels are then compiled so that each load and store reports its address to the
-runtime (``runtime/parts.h``), and `hostcuda.check.records` has what was found in each launch. With any tool, an invalid
-address ends the launch with an error. It does so before the access, except with ``profile`` alone, which checks the
-addresses of a warp when all its lanes wait. Findings are only those of the chosen tools.
+The environment variables ``HOSTCUDA_CHECK``, with the names of tools, and ``HOSTCUDA_CHECK_OUT``
+turn it on for a process (``docs/environment.md``). Kernels are then compiled so that each load and
+store reports its address to the runtime (``runtime/parts.h``), and `hostcuda.check.records` has
+what was found in each launch. With any tool, an invalid address ends the launch with an error. It
+does so before the access, except with ``profile`` alone, which checks the addresses of a warp when
+all its lanes wait. Findings are only those of the chosen tools.
 
 What racecheck and initcheck report, and what not, is in ``docs/strictness.md``.
 
-The counts have Nsight Compute's names, where such a metric exists. They agree with it if the GPU's compiler keeps the
-accesses as written; it may merge neighbouring loads into one wide load. An atomic operation on global memory is a
-reduction (``red``) if its result is not used after optimization, otherwise ``atom``.
+The counts have Nsight Compute's names, where such a metric exists. They agree with it if the GPU's
+compiler keeps the accesses as written; it may merge neighbouring loads into one wide load. An
+atomic operation on global memory is a reduction (``red``) if its result is not used after
+optimization, otherwise ``atom``.
 """
 
 import os
@@ -35,8 +37,9 @@ if "step" in TOOLS and len(TOOLS) > 1:
         "HOSTCUDA_CHECK: step compiles kernels in another way than the other tools, and is used alone"
     )
 
-# The sanitizer's calls are inserted after most optimizations, so that variables in registers cause no accesses, and
-# before loops are vectorized. A struct is not split into its members: a float4 is one access.
+# The sanitizer's calls are inserted after most optimizations, so that variables in registers cause
+# no accesses, and before loops are vectorized. A struct is not split into its members: a float4 is
+# one access.
 _FLAGS = [
     "-DHOSTCUDA_CHECK",
     "-O2",
@@ -48,8 +51,10 @@ _FLAGS = [
 ]
 _GCC = [
     "-g1",  # lines and inlined calls: a quarter of the assembler text
-    "-gstatement-frontiers",  # as with -g, else some accesses are reported at the line of their loop
-    "-fno-reorder-blocks",  # it copies accesses, which divergent lanes would then run one after the other
+    # as with -g, else some accesses are reported at the line of their loop
+    "-gstatement-frontiers",
+    # it copies accesses, which divergent lanes would then run one after the other
+    "-fno-reorder-blocks",
     "-fno-thread-jumps",
     "--param=tsan-instrument-func-entry-exit=0",
     "--param=tsan-distinguish-volatile=1",
@@ -61,9 +66,11 @@ _GCC_COUNTS = [
     "-fno-tree-slp-vectorize",  # packing values across calls costs more than it saves
     "-fdisable-rtl-loop2_unroll",
 ]  # only loops with a known number of iterations are unrolled
-# To follow a thread, every variable is kept in memory, at one place for as long as its function runs.
+# To follow a thread, every variable is kept in memory, at one place for as long as its function
+# runs.
 _STEP = ["-O0", "-g", "-mno-red-zone", "-fno-omit-frame-pointer", "-fstack-reuse=none"]
-# clang inserts the calls last, and splits structs before: a float4 whose members are used one by one is four accesses.
+# clang inserts the calls last, and splits structs before: a float4 whose members are used one by
+# one is four accesses.
 _CLANG = [
     "-g",
     "-fno-vectorize",
@@ -93,11 +100,12 @@ def choose_flags(clang: bool, tools: tuple[str, ...]) -> list[str]:
         return [*options, *_STEP]
     if "profile" in tools:
         options += ["-DHOSTCUDA_COUNTS", *(_CLANG_COUNTS if clang else _GCC_COUNTS)]
-    elif not clang:  # reads of a shared array that nothing writes are kept, and so are writes of one that nothing reads
+    # reads of a shared array that nothing writes are kept, and so are writes of one that nothing
+    # reads
+    elif not clang:
         options.append("-fno-ipa-reference-addressable")
-    if tools != (
-        "profile",
-    ):  # addresses are checked before each access, not when all lanes of a warp wait
+    # addresses are checked before each access, not when all lanes of a warp wait
+    if tools != ("profile",):
         options.append("-DHOSTCUDA_CHECKS")
     if "memcheck" in tools:  # a float4 assembled member by member is then not one access
         options.append("-fsanitize=alignment")
@@ -106,8 +114,8 @@ def choose_flags(clang: bool, tools: tuple[str, ...]) -> list[str]:
     return options
 
 
-# What a source must have for an address to be no multiple of its type's size: a cast of a pointer or reference, or a
-# type of more than a word ("float4"). Other names may look like these.
+# What a source must have for an address to be no multiple of its type's size: a cast of a pointer
+# or reference, or a type of more than a word ("float4"). Other names may look like these.
 _MAY_MISALIGN = re.compile(
     r"[*&]\s*[)>]|\b[A-Za-z]\w*[1-4]\b|\b(?:double|long|union|struct|class|new|asm|alignas|__align__)\b|#\s*include"
 )
@@ -116,8 +124,9 @@ _MAY_MISALIGN = re.compile(
 def list_unneeded_flags(source: str, clang: bool, folders: Iterable[Path] = ()) -> list[str]:
     """Return the flags that this source, with its own headers in `folders`, does without.
 
-    Calls that check alignment keep the compiler from holding values in registers where ``__restrict__`` permits it, and
-    checks of bounds keep it from unrolling loops. `bounds` reads only g++'s assembler text, so clang does without them.
+    Calls that check alignment keep the compiler from holding values in registers where
+    ``__restrict__`` permits it, and checks of bounds keep it from unrolling loops. `bounds` reads
+    only g++'s assembler text, so clang does without them.
     """
     needed = {
         "-fsanitize=alignment": _MAY_MISALIGN.search(without_comments(source)),
@@ -126,7 +135,8 @@ def list_unneeded_flags(source: str, clang: bool, folders: Iterable[Path] = ()) 
     return [flag for flag, is_needed in needed.items() if not is_needed]
 
 
-_SKIPPED = r'(?:\s|//[^\n]*|/\*.*?\*/|\# \d+ "[^\n]*)*'  # space, comments and the preprocessor's lines before a loop
+# space, comments and the preprocessor's lines before a loop
+_SKIPPED = r'(?:\s|//[^\n]*|/\*.*?\*/|\# \d+ "[^\n]*)*'
 _UNROLL = re.compile(
     rf"^([ \t]*#[ \t]*pragma[ \t]+)unroll[ \t]*$(?={_SKIPPED}(?:for|while)\b)", re.M | re.S
 )
@@ -148,7 +158,8 @@ def unroll_loops(text: str) -> str:
     return _UNROLL.sub(lambda m: m[1] + _FULLY if levels[m.start()] <= _MOST_LEVELS else m[0], text)
 
 
-# What precedes the first [ in the definition of an array with values: "__constant__ const float w" of w[3] = {1, 2, 1}.
+# What precedes the first [ in the definition of an array with values: "__constant__ const float w"
+# of w[3] = {1, 2, 1}.
 _ARRAY = re.compile(
     r"\b(?:\w++|\s++|::|<[\w\s:,]*+>|\(\((?:used)?\)\)){2,32}+(?=(?:\[[^\]=;{]*\]\s*)+[={])"
 )
@@ -170,25 +181,23 @@ def make_changeable(text: str) -> str:
             )
         ):
             return head
-        prefix = "__attribute__((used)) " + "static " * (
-            "static" not in words
-        )  # else it is found to be constant
+        # else it is found to be constant
+        prefix = "__attribute__((used)) " + "static " * ("static" not in words)
         return prefix + re.sub(r"\bconst\b", "", head)
 
     return _ARRAY.sub(change, text)
 
 
-_RED_ZONE = 256  # bytes; a multiple of 128, the bytes of one row of banks, so that variables keep their banks
-_COMMON = re.compile(
-    r"(?m)^\t\.local\t(\S+)\n\t\.comm\t\1,(\d+),(\d+)$"
-)  # symbol, bytes, alignment: in .bss
+# bytes; a multiple of 128, the bytes of one row of banks, so that variables keep their banks
+_RED_ZONE = 256
+# symbol, bytes, alignment: in .bss
+_COMMON = re.compile(r"(?m)^\t\.local\t(\S+)\n\t\.comm\t\1,(\d+),(\d+)$")
 _SECTION_OR_OBJECT = re.compile(  # "\t.section\tNAME...", or "SYMBOL:" with all its data
     r"(?m)^\t\.(?:section\t)?(text|data|bss|(?<=section\t)[^\s,]+)\b.*$|"
     r"^\S+:\n(?:\t\.(?:zero|byte|value|short|hword|word|xword|long|quad|octa|float|double|asciz?|string|base64)\b.*\n)+"
 )
-_GUARDED = re.compile(
-    r"hc_constant|\.?bss|\.?data(?!\.rel\.ro)"
-)  # not the tables of virtual functions
+# not the tables of virtual functions
+_GUARDED = re.compile(r"hc_constant|\.?bss|\.?data(?!\.rel\.ro)")
 
 
 def add_red_zones(assembly: str) -> str:
@@ -214,7 +223,8 @@ def add_red_zones(assembly: str) -> str:
     )
 
 
-# clang calls these where it copies a struct, and expects a sanitizer to have its own versions of them.
+# clang calls these where it copies a struct, and expects a sanitizer to have its own versions of
+# them.
 _MEMORY = re.compile(r"(?m)^(\tcallq?\t(?:\*)?)(mem(?:cpy|move|set)(?:@PLT|@GOTPCREL\(%rip\))?)$")
 before_link = (
     None  # called with each module's assembler text; hostcuda.untrusted raises there to refuse it
@@ -224,12 +234,11 @@ before_link = (
 def prepare(path: Path, tools: tuple[str, ...], alone: bool) -> None:
     """Change the file of a module's assembler text: add the code of these tools, and call the runtime's functions.
 
-    If it is not `alone` in its module, accesses are not counted in the faster way, which has one table per module.
-    The text was compiled from ``kernel.cpp`` in the same folder.
+    If it is not `alone` in its module, accesses are not counted in the faster way, which has one
+    table per module. The text was compiled from ``kernel.cpp`` in the same folder.
     """
-    text = path.read_text(
-        encoding="utf-8", errors="surrogateescape"
-    )  # clang writes strings byte by byte
+    # clang writes strings byte by byte
+    text = path.read_text(encoding="utf-8", errors="surrogateescape")
     if before_link:
         before_link(text)
     text = _MEMORY.sub(r"\1__tsan_\2", add_red_zones(bounds.keep_local_checks(text, path.parent)))

@@ -1,8 +1,8 @@
 """The records of check mode: what the runtime reports of each launch, with source lines and the names of metrics.
 
-The runtime (``runtime/records.cpp``, ``runtime/counting.cpp``) writes a line of JSON per launch, with addresses of the
-module's code. `take` reads it; addr2line finds the lines, and the table `hostcuda.metrics.COUNTERS` says which of the
-numbers are which metric.
+The runtime (``runtime/records.cpp``, ``runtime/counting.cpp``) writes a line of JSON per launch,
+with addresses of the module's code. `take` reads it; addr2line finds the lines, and the table
+`hostcuda.metrics.COUNTERS` says which of the numbers are which metric.
 """
 
 import ctypes
@@ -44,8 +44,8 @@ class Finding:
     address, size : int
         Of the access, in bytes.
     buffer : dict or None
-        The nearest allocation: ``base``, ``bytes``, ``name`` of a variable (or empty), ``offset`` of the access in it,
-        and ``missed_by``: bytes beyond its end or, negative, before its start.
+        The nearest allocation: ``base``, ``bytes``, ``name`` of a variable (or empty), ``offset``
+        of the access in it, and ``missed_by``: bytes beyond its end or, negative, before its start.
     count : int
         Number of accesses with this error.
     message : str
@@ -90,30 +90,34 @@ class LaunchRecord:
     counts : dict
         Metric name -> number.
     sites : list of dict
-        One per access in the source and memory space: ``file``, ``line``, ``space`` ("global", "shared", "constant",
-        "local"), ``op`` ("ld", "st", "atom", "red"), ``size`` in bytes per lane, ``requests``, ``bytes``, and
-        ``sectors``, ``passes`` over the banks of the L1 cache, ``lines`` of 128 bytes and ``loaded``, sectors that a
-        block loads for the first time (global), or ``wavefronts``, ``conflicts`` and ``broadcast``, the requests in
-        which the lanes have at most two addresses (shared, constant). After `follow`, also ``worst``: the ``block`` and
-        the ``warp`` of the request with the most ``units``, which are sectors or wavefronts.
+        One per access in the source and memory space: ``file``, ``line``, ``space`` ("global",
+        "shared", "constant", "local"), ``op`` ("ld", "st", "atom", "red"), ``size`` in bytes per
+        lane, ``requests``, ``bytes``, and ``sectors``, ``passes`` over the banks of the L1 cache,
+        ``lines`` of 128 bytes and ``loaded``, sectors that a block loads for the first time
+        (global), or ``wavefronts``, ``conflicts`` and ``broadcast``, the requests in which the
+        lanes have at most two addresses (shared, constant). After `follow`, also ``worst``: the
+        ``block`` and the ``warp`` of the request with the most ``units``, which are sectors or
+        wavefronts.
     findings : list of Finding
     error : str
         Why the launch was abandoned; empty if it was not.
     unchecked : list of str
         What a tool could not check, and why.
     requests : list of dict
-        Of the warp that `follow` chose, in order: ``file``, ``line``, ``space``, ``op``, ``size``, ``units``,
-        ``addresses`` (of the 32 lanes, -1 where a lane takes no part), and ``base``, ``bytes`` and ``name`` of the
-        allocation or variable (empty for what has no name).
+        Of the warp that `follow` chose, in order: ``file``, ``line``, ``space``, ``op``, ``size``,
+        ``units``, ``addresses`` (of the 32 lanes, -1 where a lane takes no part), and ``base``,
+        ``bytes`` and ``name`` of the allocation or variable (empty for what has no name).
     module : str
         The compiled file.
     matrices : int
         Operations of warps on matrices (WMMA, ``mma``, ``ldmatrix``).
     plays : list
-        For each piece of the code (see `hostcuda.check.instrument`) that warps have run: its number, how often.
+        For each piece of the code (see `hostcuda.check.instrument`) that warps have run: its
+        number, how often.
     constant_traces : list
-        For some warps, each of another block, the pieces that read constant memory, in order: a line's number and how
-        often it is asked for in a row, and so on. The piece ``[0, 0]`` is a barrier.
+        For some warps, each of another block, the pieces that read constant memory, in order: a
+        line's number and how often it is asked for in a row, and so on. The piece ``[0, 0]`` is a
+        barrier.
     """
 
     index: int
@@ -138,7 +142,8 @@ class LaunchRecord:
 _take = _follow = None  # the runtime library's functions
 _records = []  # `LaunchRecord`s, also those of copies
 _sources = {}  # path of a module -> its source
-_lines = {}  # (module's path, return address) -> (file, line, whether the access is in the engine's own headers)
+# (module's path, return address) -> (file, line, whether the access is in the engine's own headers)
+_lines = {}
 
 
 def attach(library: ctypes.CDLL) -> None:
@@ -155,8 +160,8 @@ def follow(block: tuple[int, int, int] | None = None, warp: int = 0) -> None:
     Parameters
     ----------
     block : tuple of int, optional
-        `LaunchRecord.requests` gets all requests of a warp of this block, at most 50,000. Without a block,
-        `LaunchRecord.sites` tell which warp made the worst request of each access.
+        `LaunchRecord.requests` gets all requests of a warp of this block, at most 50,000. Without a
+        block, `LaunchRecord.sites` tell which warp made the worst request of each access.
     warp : int
         Its number in the block.
 
@@ -170,9 +175,8 @@ def follow(block: tuple[int, int, int] | None = None, warp: int = 0) -> None:
             "requests are seen in check mode alone: set HOSTCUDA_CHECK=profile, and launch or call "
             "hostcuda.ensure_context() first"
         )
-    _follow(
-        (ctypes.c_uint * 3)(*(block or (0, 0, 0))), -1 if block is None else warp
-    )  # -1: the worst request of each
+    # -1: the worst request of each
+    _follow((ctypes.c_uint * 3)(*(block or (0, 0, 0))), -1 if block is None else warp)
 
 
 def take() -> None:
@@ -186,9 +190,8 @@ def take() -> None:
         raw = json.loads(line)
         record = _read_copy(raw) if "copy" in raw else _read_record(raw)
         _records.append(record)
-        if (
-            record.index >= 0 or "profile" not in TOOLS
-        ):  # -1: a copy; each line of a profile's file is a launch
+        # -1: a copy; each line of a profile's file is a launch
+        if record.index >= 0 or "profile" not in TOOLS:
             _append_line("", asdict(record))
 
 
@@ -221,10 +224,12 @@ if TOOLS and "HOSTCUDA_CHECK_OUT" in os.environ:
 def _read_copy(raw: dict) -> LaunchRecord:
     """Return a record without a launch from the runtime's JSON: unset memory is copied, or memory used too early.
 
-    The JSON: ``{"copy": "a copy", "module": "", "callers": [], "file": "a.py", "line": 3, "address": 64, ...}``
+    The JSON: ``{"copy": "a copy", "module": "", "callers": [], "file": "a.py", "line": 3,
+    "address": 64, ...}``
     """
     (file, line), *callers = _find_callers(raw)
-    # "first" has the call that queued the other use; otherwise show a caller in another file, which explains a helper.
+    # "first" has the call that queued the other use; otherwise show a caller in another file, which
+    # explains a helper.
     others = (
         _find_callers(raw["first"])[:1]
         if "first" in raw
@@ -256,7 +261,8 @@ def _read_copy(raw: dict) -> LaunchRecord:
 
 def _find_callers(raw: dict) -> list[tuple[str | None, int | None]]:
     """Return (file, line) of a JSON record's return addresses in host code, innermost first, or else its own place."""
-    # A program in CUDA C++ has return addresses, "callers"; a Python program has a place, "file" and "line".
+    # A program in CUDA C++ has return addresses, "callers"; a Python program has a place, "file"
+    # and "line".
     _locate(raw["module"], raw["callers"])
     places = [_lines[raw["module"], caller][:2] for caller in raw["callers"]]
     return [place for place in places if place[0]] or [(raw["file"] or None, raw["line"])]
@@ -265,7 +271,8 @@ def _find_callers(raw: dict) -> list[tuple[str | None, int | None]]:
 def read_record(raw: dict, places: Sequence[tuple]) -> LaunchRecord:
     """Return the record of a launch that the browser's runtime has written: its "pc" are indices of `places`.
 
-    A place is, as in `_lines`, the tuple (file, line, whether the access is in the engine's own headers).
+    A place is, as in `_lines`, the tuple (file, line, whether the access is in the engine's own
+    headers).
     """
     _lines.update({(raw["module"], number): place for number, place in enumerate(places)})
     return _read_record(raw)
@@ -281,8 +288,9 @@ def add_module(
 ) -> None:
     """Record what the module in the file `path` was compiled from, so that nvcc can compile it, too.
 
-    Sources without a name of their own share a `default_name`: from the second one on they get a number in the records.
-    `parameters` maps a kernel's name to a dict: offset of a parameter -> its name, the type of a pointer's elements.
+    Sources without a name of their own share a `default_name`: from the second one on they get a
+    number in the records. `parameters` maps a kernel's name to a dict: offset of a parameter -> its
+    name, the type of a pointer's elements.
     """
     _sources[str(path)] = source
     if TOOLS:
@@ -294,9 +302,8 @@ def add_module(
         }
         _append_line(".modules", row)
         _parameters[str(path)] = parameters or {}
-        number = (
-            _unnamed.setdefault(source, len(_unnamed) + 1) if default_name else 1
-        )  # the same again: its number
+        # the same again: its number
+        number = _unnamed.setdefault(source, len(_unnamed) + 1) if default_name else 1
         stem, dot, ending = default_name.rpartition(".")
         _names[str(path)] = (
             default_name,
@@ -305,8 +312,9 @@ def add_module(
 
 
 _parameters = {}  # module's path -> the `parameters` of `add_module`
-# The runtime's "element 9 of an allocation, one past the end of its 9 elements of 4 bytes", "element 3 of an allocation
-# of 9 elements of 4 bytes". It knows no types; `_format_element` writes "x[9], one past the end of 9 floats" for it.
+# The runtime's "element 9 of an allocation, one past the end of its 9 elements of 4 bytes",
+# "element 3 of an allocation of 9 elements of 4 bytes". It knows no types; `_format_element` writes
+# "x[9], one past the end of 9 floats" for it.
 _PLACE = re.compile(
     r"element (-?\d+) of an allocation(?:, (\w+) ([a-z ]+) its| of) (\d+) elements of (\d+) bytes?"
 )
@@ -345,7 +353,10 @@ def _rename_source(module: str, text: str | None) -> str | None:
 
 
 def launches() -> list[LaunchRecord]:
-    """Return the `LaunchRecord`s of launches that have ended, in order. Synchronize first to get all of them."""
+    """Return the `LaunchRecord`s of launches that have ended, in order.
+
+    Synchronize first to get all of them.
+    """
     take()
     return [record for record in _records if record.index >= 0]  # those of copies have -1
 
@@ -360,9 +371,8 @@ def _locate(module: str, addresses: Iterable[int]) -> None:
         # One byte less: the address of the call, which may be the last instruction of its line.
         command = ["addr2line", "-a", "-i", "-e", module, *(hex(a - 1) for a in missing)]
         out = toolchain.run(command)[1]
-    places = re.split(r"(?m)^0x[0-9a-f]+\n", out)[
-        1:
-    ]  # after each address "a.cu:12", a line per inlined function
+    # after each address "a.cu:12", a line per inlined function
+    places = re.split(r"(?m)^0x[0-9a-f]+\n", out)[1:]
     for address, text in zip(missing, places or [""] * len(missing), strict=True):
         file, *rest = _parse_place(text)
         _lines[module, address] = (_rename_source(module, file), *rest)
@@ -376,9 +386,8 @@ def _parse_place(text: str) -> tuple[str | None, int | None, bool]:
     ) in text.splitlines():  # addr2line's: "FILE:LINE (discriminator 2)", the innermost first
         file, _, number = line.split(" (discriminator")[0].rpartition(":")
         path = Path(file)
-        if (
-            toolchain.INCLUDE in path.parents or path.name == "kernel.cpp"
-        ):  # the text that the engine generates
+        # the text that the engine generates
+        if toolchain.INCLUDE in path.parents or path.name == "kernel.cpp":
             in_header = True
         elif number.isdigit() and int(number):  # "?" or 0: not known
             return _name_file(path), int(number), in_header
@@ -455,7 +464,8 @@ def _read_record(raw: dict) -> LaunchRecord:
 def _sum_accesses(raw: dict) -> tuple[dict[str, int], list[dict]]:
     """Return the `counts` and the `sites` of a launch's JSON record, for which `_locate` has filled `_lines`.
 
-    An access: ``{"pc": 87, "space": "global", "op": "ld", "size": 4, "requests": 2, "units": 8, "ideal": 1, ...}``
+    An access: ``{"pc": 87, "space": "global", "op": "ld", "size": 4, "requests": 2, "units": 8,
+    "ideal": 1, ...}``
     """
     counts = {
         counter.metric: 0
@@ -514,9 +524,10 @@ def find_place(module: str, callers: Sequence[int]) -> tuple[str | None, int | N
 def _list_choices(raw: dict) -> set[tuple[str, int, str]]:
     """Return (file, line, operation) of the accesses that go to a local variable or to other memory, lane by lane.
 
-    The host's compiler generates them for ``i < n ? x[i] : zero``, where nvcc selects between the values, also in the
-    copies of an unrolled loop in which all lanes select the variable. So the caller counts no access of such a line to
-    the variable. `raw` is a launch's JSON record, for whose addresses `_locate` has filled `_lines`.
+    The host's compiler generates them for ``i < n ? x[i] : zero``, where nvcc selects between the
+    values, also in the copies of an unrolled loop in which all lanes select the variable. So the
+    caller counts no access of such a line to the variable. `raw` is a launch's JSON record, for
+    whose addresses `_locate` has filled `_lines`.
     """
     spaces = {}  # (address, operation) -> the memory spaces that it accesses
     for site in raw["sites"]:
@@ -534,9 +545,8 @@ def _may_discard(module: str, finding: Finding) -> bool:
         return False
     path = Path(finding.file)
     text = path.read_text(errors="replace") if path.is_file() else _sources.get(module, "")
-    starts = {
-        place: start for place, start, _ in bounds.list_lines(text, finding.file)
-    }  # (file, line) -> position
+    # (file, line) -> position
+    starts = {place: start for place, start, _ in bounds.list_lines(text, finding.file)}
     code = Scan(
         text[starts.get((finding.file, finding.line), len(text)) :]
     ).masked  # from the finding's line on
@@ -555,9 +565,9 @@ def _may_discard(module: str, finding: Finding) -> bool:
 def _format_element(index, distance, side, count, unit_bytes, name, type_name, start: int) -> str:
     """Return a place in an array as a kernel writes it: "x[1000], one past the end of 1000 floats".
 
-    The first five are the words that `_PLACE` finds in a message: "9", "one", "past the end of", "9", "4". The kernel's
-    parameter is `name`, a pointer to the byte `start` of the allocation. If the size of its type is not known, bytes
-    are counted.
+    The first five are the words that `_PLACE` finds in a message: "9", "one", "past the end of",
+    "9", "4". The kernel's parameter is `name`, a pointer to the byte `start` of the allocation. If
+    the size of its type is not known, bytes are counted.
     """
     at, away, end = (
         int(n) * int(unit_bytes)
@@ -604,7 +614,8 @@ def _build_finding(raw: dict, raw_finding: dict) -> Finding:
         _rename_source(raw["module"], raw_finding["message"]),
         raw_finding.get("buffer"),
     )
-    # "argument": the offset of the launch's argument that points into the buffer, "argument_at" bytes after its begin.
+    # "argument": the offset of the launch's argument that points into the buffer, "argument_at"
+    # bytes after its begin.
     if (
         parameter := _parameters.get(raw["module"], {})
         .get(raw["kernel"], {})
@@ -618,9 +629,8 @@ def _build_finding(raw: dict, raw_finding: dict) -> Finding:
         message = message.replace(": a parameter was", f": the parameter {name} was", 1)
         buffer = buffer and {**buffer, "name": name}
     remedy = raw_finding.get("remedy", "")
-    if (
-        other and (other_file, other_line) == (file, line) and {op, other_op} == {"ld", "st"}
-    ):  # x[i] = x[i + 1]
+    # x[i] = x[i + 1]
+    if other and (other_file, other_line) == (file, line) and {op, other_op} == {"ld", "st"}:
         remedy = remedy.replace(
             "put a barrier", "read the element into a variable, put a barrier", 1
         ).replace(

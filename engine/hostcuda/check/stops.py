@@ -1,13 +1,14 @@
 """Insert a call before each statement into the assembler text of a kernel, so that one thread can be followed.
 
-The tool ``step`` compiles kernels without optimization: each variable has its place in the frame from the beginning of
-its function to the end. The compiler marks where each statement of the source begins (``.loc``), and each block with
-variables of its own (``.LBB``). `insert_stops` puts a call there that changes no register. Two more facts are needed:
-where the frame pointer is known to point to the frame (``.cfi``), because no other place is used; and where a function
-gets its frame, because nothing in it has been set then.
+The tool ``step`` compiles kernels without optimization: each variable has its place in the frame
+from the beginning of its function to the end. The compiler marks where each statement of the source
+begins (``.loc``), and each block with variables of its own (``.LBB``). `insert_stops` puts a call
+there that changes no register. Two more facts are needed: where the frame pointer is known to point
+to the frame (``.cfi``), because no other place is used; and where a function gets its frame,
+because nothing in it has been set then.
 
-A table beside the code, ``hostcuda_stops``, has a row per call: `read` returns it. Only the user's own functions are
-followed, not those of headers in a folder ``include``.
+A table beside the code, ``hostcuda_stops``, has a row per call: `read` returns it. Only the user's
+own functions are followed, not those of headers in a folder ``include``.
 """
 
 from __future__ import annotations
@@ -24,16 +25,16 @@ if TYPE_CHECKING:
 LEAD = 7  # bytes from where a call is inserted to its return address: pushfq and call
 STATEMENT, ENTERED, BEGAN = range(3)  # as in runtime/steps.cpp
 
-_CALL = "\tpushfq\n\tcall\t*hostcuda_step@GOTPCREL(%rip)\n.Llk_stop{}:\n\tpopfq"  # keeps the processor's flags
+# keeps the processor's flags
+_CALL = "\tpushfq\n\tcall\t*hostcuda_step@GOTPCREL(%rip)\n.Llk_stop{}:\n\tpopfq"
 _FILE = re.compile(r'\t\.file (\d+) (?:"([^"]*)" )?"([^"]*)"')  # number, folder, name
 _LOC = re.compile(r"\t\.loc (\d+) (\d+)(?: \d+)?(.*)")
 _BLOCK = re.compile(r"\.LBB\d+:")
 _FRAMED = re.compile(r"\t\.cfi_def_cfa_register (?:6|%rbp)\b")
 _UNFRAMED = re.compile(r"\t\.cfi_(?:def_cfa (?:7|%rsp)\b|endproc|startproc)")
 _FRAME_BYTES = re.compile(r"\tsubq\t\$(\d+), %rsp")
-_FOREIGN = re.compile(
-    r"(?:^|/)include/|^kernel\.cpp$"
-)  # files of headers, and of the text that the engine generates
+# files of headers, and of the text that the engine generates
+_FOREIGN = re.compile(r"(?:^|/)include/|^kernel\.cpp$")
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,9 @@ class Stop:
     """A call that `insert_stops` has inserted."""
 
     place: int  # its return address, from the beginning of the file in memory
-    kind: int  # ``STATEMENT``, ``ENTERED`` (a function has its frame), ``BEGAN`` (a block with variables begins)
+    # ``STATEMENT``, ``ENTERED`` (a function has its frame), ``BEGAN`` (a block with variables
+    # begins)
+    kind: int
     file: str  # of the statement, as the compiler names it
     line: int  # of the statement
     bytes: int  # of the frame that was entered
@@ -69,10 +72,10 @@ def insert_stops(text: str) -> str:
             files[int(match[1])] = str(Path(match[2] or "", match[3]))
         elif match := _LOC.match(line):
             number = int(match[1])
-            own = not _FOREIGN.search(
-                files.get(number, "/include/")
-            )  # an unknown file counts as a header
-            # "\t.loc 1 12 5 is_stmt 0": column 5, and no statement begins; without is_stmt: as before.
+            # an unknown file counts as a header
+            own = not _FOREIGN.search(files.get(number, "/include/"))
+            # "\t.loc 1 12 5 is_stmt 0": column 5, and no statement begins; without is_stmt: as
+            # before.
             begins = "is_stmt 1" in match[3] or (begins and "is_stmt 0" not in match[3])
             if framed and own and begins:
                 lines[at] += "\n" + insert_call(STATEMENT, number, int(match[2]))
@@ -88,9 +91,8 @@ def insert_stops(text: str) -> str:
     names = "".join(
         f"{number}\t{name}\n" for number, name in files.items() if not _FOREIGN.search(name)
     )
-    names = "".join(
-        f"\\{byte:03o}" for byte in names.encode()
-    )  # every byte in octal: names may have any character
+    # every byte in octal: names may have any character
+    names = "".join(f"\\{byte:03o}" for byte in names.encode())
     return "\n".join(
         [
             *lines,

@@ -1,8 +1,9 @@
 """Estimate the time of kernels on a GPU from what the CPU engine counts. No GPU is needed.
 
-With nvcc and nvdisasm, which need no GPU either, the estimate is *fine*: the machine code is known. A time is an
-interval, which held 9 of 10 times of kernels that the model had not seen. Kernels unlike those that were timed get no
-time: see `why_not`. Without the machine code the estimate is *coarse*: it names the busiest unit, and gives no time.
+With nvcc and nvdisasm, which need no GPU either, the estimate is *fine*: the machine code is known.
+A time is an interval, which held 9 of 10 times of kernels that the model had not seen. Kernels
+unlike those that were timed get no time: see `why_not`. Without the machine code the estimate is
+*coarse*: it names the busiest unit, and gives no time.
 """
 
 from __future__ import annotations
@@ -48,11 +49,14 @@ __all__ = [
     "works",
 ]
 
-# The limits of `why_unlike`, as shares of all instructions, of those for memory, and of the counts: `flow.Executions`.
+# The limits of `why_unlike`, as shares of all instructions, of those for memory, and of the counts:
+# `flow.Executions`.
 _DOUBLES, _MOST_UNIFORM, _MOST_LOCAL, _MOST_MISSED = 0.01, 0.01, 0.02, 0.35
-_LEAST_CODE = 0.25  # instructions of the GPU per instruction of the host: no kernel that was matched well has fewer
+# instructions of the GPU per instruction of the host: no kernel that was matched well has fewer
+_LEAST_CODE = 0.25
 _LEAST_FILL = 0.15  # of a card's places for warps
-_LEAST_LANES = 0.45  # of a warp's lanes, in an access; among the kernels that were predicted well the least is 0.48
+# of a warp's lanes, in an access; among the kernels that were predicted well the least is 0.48
+_LEAST_LANES = 0.45
 _MOST_SHARED = 1.25  # loaded by all blocks over what is read once: with more, blocks share it
 _NEAR = (
     0.9  # of the busiest unit's time: a unit that needs more than this may be the busiest on a card
@@ -83,9 +87,9 @@ class Estimate:
     kind : {"fine", "coarse"}
         With machine code, or without.
     table : DataFrame
-        A row per kernel and launch geometry: ``kernel``, ``launches``, ``low_ms``, ``high_ms`` of all of them (NaN if
-        there is no time), ``busiest``, ``near`` (it and the units within 10 % of it, separated by commas), ``why_not``
-        (empty if there is a time).
+        A row per kernel and launch geometry: ``kernel``, ``launches``, ``low_ms``, ``high_ms`` of
+        all of them (NaN if there is no time), ``busiest``, ``near`` (it and the units within 10 %
+        of it, separated by commas), ``why_not`` (empty if there is a time).
     units : DataFrame
         A row per kernel as in `table`: the time that each unit needs [ms].
     """
@@ -141,7 +145,8 @@ class Estimate:
     def against(self, before: Estimate) -> str:
         """Return a sentence that compares this estimate with that of an earlier version of the kernel.
 
-        Where one of the two has no time, it compares the times of their busiest units, summed over the kernels.
+        Where one of the two has no time, it compares the times of their busiest units, summed over
+        the kernels.
         """
         earlier_units = (
             f"; before: {', '.join(before.near)}"
@@ -196,8 +201,9 @@ def why_coarse() -> str:
 def why_not(work: Mapping[str, float], gpu: Card) -> str:
     """Return why a launch gets no time, as a clause ("its registers spill ..."); "" if it gets one.
 
-    There is no time where the estimate was not compared with recorded times of such kernels, or was found to be wrong.
-    `work` has the launch's totals, as an item of `works`; those of machine code have names that begin with `CODE`.
+    There is no time where the estimate was not compared with recorded times of such kernels, or was
+    found to be wrong. `work` has the launch's totals, as an item of `works`; those of machine code
+    have names that begin with `CODE`.
     """
     if f"{CODE}instructions" not in work:
         return why_coarse()
@@ -257,9 +263,8 @@ def why_unlike(work: Mapping[str, float], gpu: Card) -> str:
     most = max(times.values())
     if times["slow functions"] > most / 2:
         return "its slow functions (exp, sin, square roots, divisions) were not compared with recorded times"
-    read = max(
-        work["unique_bytes"] - work["stored_bytes"], 0
-    )  # bytes of the addresses that any block loads
+    # bytes of the addresses that any block loads
+    read = max(work["unique_bytes"] - work["stored_bytes"], 0)
     if max(times["DRAM"], times["L2 reads"]) > _NEAR * most and loaded > _MOST_SHARED * read:
         return (
             "its blocks load what others load, too, as a stencil's do, or what they overwrite: how much of it "
@@ -289,11 +294,11 @@ def works(
     Raises
     ------
     EngineError
-        A launch was abandoned, or its module was compiled in a way that the counts cannot be matched with.
+        A launch was abandoned, or its module was compiled in a way that the counts cannot be
+        matched with.
     """
-    code = (
-        compile_modules(modules, code=True)[0] if fine() else {}
-    )  # of nvcc: module to {kernel: figures and blocks}
+    # of nvcc: module to {kernel: figures and blocks}
+    code = compile_modules(modules, code=True)[0] if fine() else {}
     flows: dict[str, list] = {}  # of the engine's compiler: module to the blocks of its code
     work_by_launch: dict[str, dict] = {}  # a program may launch a kernel a thousand times
     rows = []
@@ -319,9 +324,8 @@ def works(
             ]
         )
         if key not in work_by_launch:
-            facts = code.get(module, {}).get(
-                record["kernel"], {}
-            )  # {} too where nvcc refuses the source
+            # {} too where nvcc refuses the source
+            facts = code.get(module, {}).get(record["kernel"], {})
             work_by_launch[key] = work(record, flows[module], facts.get("blocks"), facts) | {
                 "kernel": record["kernel"]
             }
@@ -337,12 +341,10 @@ def estimated(launch_works: Sequence[Mapping], kind: str, gpu: Card) -> Estimate
     for launch_work in launch_works:  # of one launch, or several of a kernel, `merged`
         work = launch_work if kind == "fine" else without_code(launch_work)
         count = count_launches(work)
-        times = unit_times(work, gpu) | {
-            "the launch itself": count * gpu.launch_ms
-        }  # ms that each unit is busy
-        ordered = sorted(
-            times, key=times.__getitem__, reverse=True
-        )  # names of units, the busiest first
+        # ms that each unit is busy
+        times = unit_times(work, gpu) | {"the launch itself": count * gpu.launch_ms}
+        # names of units, the busiest first
+        ordered = sorted(times, key=times.__getitem__, reverse=True)
         reason = why_not(work, gpu)
         low, high = (math.nan, math.nan) if reason else interval_ms(work, gpu)
         near = ", ".join(name for name in ordered if times[name] >= _NEAR * times[ordered[0]])

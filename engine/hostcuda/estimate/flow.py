@@ -1,10 +1,11 @@
 """Find how often warps execute each block of nvcc's machine code, from what the CPU engine has counted.
 
-The two compilers unroll and order a kernel differently, so blocks cannot be matched one to one. But both know the
-source's lines. A warp's requests to memory and its floating-point operations are the same in both, line by line, and
-so is how often a loop is entered. These are linear equations in the executions of the machine code's blocks, together
-with the conservation of flow: a block is executed as often as it is entered. They are solved by non-negative least
-squares (Lawson and Hanson, Solving Least Squares Problems, 1974), with new weights per round, for relative errors.
+The two compilers unroll and order a kernel differently, so blocks cannot be matched one to one. But
+both know the source's lines. A warp's requests to memory and its floating-point operations are the
+same in both, line by line, and so is how often a loop is entered. These are linear equations in the
+executions of the machine code's blocks, together with the conservation of flow: a block is executed
+as often as it is entered. They are solved by non-negative least squares (Lawson and Hanson, Solving
+Least Squares Problems, 1974), with new weights per round, for relative errors.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ from hostcuda.limits import WARP
 _FMA, _MULTIPLY, _ADD, _BRANCH = (
     list(WORK).index(kind) for kind in ("fma", "multiply", "add", "branch")
 )
-# Weights of the equations: the engine's counts and the conservation of flow are exact, the others are hints.
+# Weights of the equations: the engine's counts and the conservation of flow are exact, the others
+# are hints.
 _EXACT, _ENTRY, _LOOP, _OUTERMOST, _CONSTANT, _WEAK = 3, 10, 1, 0.3, 0.5, 0.02
 _DIVERGES = 0.15  # a warp whose lanes diverge executes both branches
 _SMALLEST = 1e-4  # prefers, of several solutions, the smallest
@@ -35,7 +37,9 @@ _ROUNDS = 7
 class Line:
     """What a launch does in one line of the source, by all its warps together."""
 
-    moved: dict  # (space, operation), such as ("global", "ld"), to requests times the bytes that each moves per lane
+    # (space, operation), such as ("global", "ld"), to requests times the bytes that each moves per
+    # lane
+    moved: dict
     arithmetic: float = 0.0  # floating-point operations of warps
 
 
@@ -49,9 +53,10 @@ def count_by_line(
 ) -> dict[tuple[str, int], Line]:
     """Sum what the CPU engine counted in a launch by line of the source; return a dict: (file, line) to `Line`.
 
-    `record` is a `hostcuda.check.records.LaunchRecord` as a dict. `flow` lists the blocks of the engine's code, such as
-    {"pieces": [3], "next": [1, 2], "work": {"a.cu:12": [2, 0, 1, 0, 1, 0, 3]}}, with the indices of the blocks that may
-    follow and, per line, instructions of each kind of `WORK`. `plays` is how often warps have executed each block.
+    `record` is a `hostcuda.check.records.LaunchRecord` as a dict. `flow` lists the blocks of the
+    engine's code, such as {"pieces": [3], "next": [1, 2], "work": {"a.cu:12": [2, 0, 1, 0, 1, 0,
+    3]}}, with the indices of the blocks that may follow and, per line, instructions of each kind of
+    `WORK`. `plays` is how often warps have executed each block.
     """
     line_by_place: dict = defaultdict(lambda: Line(defaultdict(float)))
     for site in record["sites"]:
@@ -73,16 +78,15 @@ def _split_place(text: str) -> tuple[str, int]:
 
 def count_executions(record: Mapping, flow: Sequence[Mapping]) -> list[float]:
     """Return how often warps executed each block of `flow`, the engine's code, in a launch; 0 if it is not known."""
-    plays = dict(
-        record["plays"]
-    )  # the number of a *piece*, a group of accesses in a block, to its executions
+    # the number of a *piece*, a group of accesses in a block, to its executions
+    plays = dict(record["plays"])
+    # None: no piece
     times = [
         max((plays.get(piece, 0) for piece in block["pieces"]), default=None) for block in flow
-    ]  # None: no piece
+    ]
     before = _find_predecessors([block["next"] for block in flow])
-    for _ in range(
-        5
-    ):  # a block without accesses runs as often as those before it; chains of them need more rounds
+    # a block without accesses runs as often as those before it; chains of them need more rounds
+    for _ in range(5):
         for i, count in enumerate(times):
             if (
                 count is None
@@ -115,18 +119,16 @@ def find_loops(following: Sequence[Sequence[int]]) -> list[Loop]:
     """Return the loops of a control-flow graph, the outer ones first; `following` has each block's successors."""
     graph_loops, pending = [], [(frozenset(range(len(following))), None)]
     before = _find_predecessors(following)
-    while (
-        pending
-    ):  # a loop is a strongly connected component; without jumps to its head, its inner loops are
+    # a loop is a strongly connected component; without jumps to its head, its inner loops are
+    while pending:
         nodes, outer_head = pending.pop()
         edges = {
             node: [to for to in following[node] if to in nodes and to != outer_head]
             for node in sorted(nodes)
         }
         for part in map(frozenset, find_components(list(edges), edges.__getitem__)):
-            if not any(
-                to in part for node in part for to in edges[node]
-            ):  # one block, without a jump to itself
+            # one block, without a jump to itself
+            if not any(to in part for node in part for to in edges[node]):
                 continue
             entry_nodes = [
                 node for node in sorted(part) if any(source not in part for source in before[node])
@@ -143,14 +145,16 @@ def find_loops(following: Sequence[Sequence[int]]) -> list[Loop]:
 def count_trips(flow: Sequence[Mapping], times: Sequence[float]) -> tuple[dict, dict]:
     """Count how often the loops of the engine's code are entered, and how often the blocks in them are executed.
 
-    `flow` lists the blocks, `times` how often warps executed each. Return two dicts with keys (file, line): for lines
-    that jump back to a loop's head, how often the loop is entered; for lines whose arithmetic is in one block only,
-    the tuple (entries of its innermost loop, executions of the block, floating-point operations of the line in it).
+    `flow` lists the blocks, `times` how often warps executed each. Return two dicts with keys
+    (file, line): for lines that jump back to a loop's head, how often the loop is entered; for
+    lines whose arithmetic is in one block only, the tuple (entries of its innermost loop,
+    executions of the block, floating-point operations of the line in it).
     """
     following = [block["next"] for block in flow]
     before = _find_predecessors(following)
     back: dict = defaultdict(float)
-    entries_by_block: dict = {}  # of the innermost loop: inner loops come later, and replace the outer one's
+    # of the innermost loop: inner loops come later, and replace the outer one's
+    entries_by_block: dict = {}
     for loop in find_loops(following):
         entries = sum(times[source] for source in before[loop.head] if source not in loop.blocks)
         entries_by_block.update(dict.fromkeys(loop.blocks, entries))
@@ -192,7 +196,8 @@ class _Equations:
     ):
         """Add the row: the sum of coefficient · unknown over `terms`, (unknown, coefficient) pairs, is `value`.
 
-        Errors count relative to `scale`, or to the executions of `block`, and the more the larger `weight` is.
+        Errors count relative to `scale`, or to the executions of `block`, and the more the larger
+        `weight` is.
         """
         self.rows.append((list(terms), value, weight, scale, block))
 
@@ -204,12 +209,10 @@ class _Equations:
         for round_number in range(_ROUNDS):
             matrix, values = np.zeros((len(self.rows), self.unknowns)), np.zeros(len(self.rows))
             for i, (terms, value, weight, scale, block) in enumerate(self.rows):
-                size = (
-                    scale if block is None else max(times[block], 1e-2)
-                )  # not 0, by which it divides
-                factor = (
-                    weight / size / (damping[i] if i < len(damping) else 1)
-                )  # a row may be new in this round
+                # not 0, by which it divides
+                size = scale if block is None else max(times[block], 1e-2)
+                # a row may be new in this round
+                factor = weight / size / (damping[i] if i < len(damping) else 1)
                 for unknown, coefficient in terms:
                     matrix[i, unknown] += coefficient * factor
                 values[i] = value * factor
@@ -218,7 +221,8 @@ class _Equations:
             except RuntimeError:  # it does not converge: keep the last round's solution
                 break
             times = solution[:blocks]
-            if round_number:  # rows off by more than 5 % count less in the next round: few may be far off, most hold
+            # rows off by more than 5 % count less in the next round: few may be far off, most hold
+            if round_number:
                 residuals = np.abs(matrix @ solution - values)
                 residuals[: len(damping)] *= damping[: len(residuals)]
                 damping = np.sqrt(np.clip(residuals / 0.05, 1, 1e3))
@@ -233,7 +237,8 @@ class Executions:
     blocks: list[Block]
     times: np.ndarray  # for each block, by all warps together
     warps: int
-    missed: float  # the share of the engine's requests and operations that `times` misses: the less, the better
+    # the share of the engine's requests and operations that `times` misses: the less, the better
+    missed: float
 
 
 def _find_place(
@@ -246,8 +251,9 @@ def _find_place(
 def solve(blocks: list[Block], record: Mapping, flow: Sequence[Mapping]) -> Executions:
     """Find how often a launch executes each of `blocks`, a kernel's machine code from `hostcuda.gpu.sass.read`.
 
-    `record` has what the CPU engine counted, `flow` the blocks of the engine's own code: see `count_by_line`. The
-    unknowns, per warp, are the executions of the blocks, then those of the edges between them, then slack variables.
+    `record` has what the CPU engine counted, `flow` the blocks of the engine's own code: see
+    `count_by_line`. The unknowns, per warp, are the executions of the blocks, then those of the
+    edges between them, then slack variables.
     """
     warps = math.prod(record["grid"]) * math.ceil(math.prod(record["block"]) / WARP)
     plays = count_executions(record, flow)
@@ -262,9 +268,8 @@ def solve(blocks: list[Block], record: Mapping, flow: Sequence[Mapping]) -> Exec
     _add_conservation(equations, blocks, leaving, entering)
     arithmetic = _count_arithmetic(blocks, line_by_place)
     rows = _equate_lines(equations, blocks, line_by_place, arithmetic, warps)
-    limits = _add_hints(
-        equations, blocks, arithmetic, count_trips(flow, plays), warps, edges
-    )  # most executions
+    # most executions
+    limits = _add_hints(equations, blocks, arithmetic, count_trips(flow, plays), warps, edges)
 
     def apply_limits(times):
         """Add an equation for each block whose solution exceeds its limit: it then equals the limit."""
@@ -290,8 +295,9 @@ def _add_conservation(
 ) -> None:
     """Add the equations of conservation of flow: a block is executed as often as it is entered and as it is left.
 
-    `leaving` and `entering` map a block's index to the unknowns of the edges from and to it. Three slack variables per
-    block, which are small if possible, allow warps that end there, diverge behind it, or converge before it.
+    `leaving` and `entering` map a block's index to the unknowns of the edges from and to it. Three
+    slack variables per block, which are small if possible, allow warps that end there, diverge
+    behind it, or converge before it.
     """
     equations.add([(0, 1.0)], 1.0, _ENTRY, 1.0)  # each warp executes the first block once
     for i, block in enumerate(blocks):
@@ -327,9 +333,8 @@ def _count_arithmetic(
     counts: dict = defaultdict(lambda: defaultdict(float))
     for i, block in enumerate(blocks):
         for instruction in block.code:
-            if instruction.pipe == "fma" and (
-                place := _find_place(instruction, line_by_place)
-            ):  # FFMA, FMUL, FADD
+            # FFMA, FMUL, FADD
+            if instruction.pipe == "fma" and (place := _find_place(instruction, line_by_place)):
                 counts[place][i] += 1
     return counts
 
@@ -343,9 +348,10 @@ def _equate_lines(
 ) -> list[tuple[dict, float, float]]:
     """Add an equation per line of the source for its memory requests, and one for its floating-point operations.
 
-    `line_by_place` has the engine's counts, `arithmetic` the machine code's instructions from `_count_arithmetic`.
-    Return the equations that must hold, as tuples: {block's index: bytes or operations per execution}, the value per
-    warp, and the factor that turns it into a number of requests (of 4 bytes) or operations.
+    `line_by_place` has the engine's counts, `arithmetic` the machine code's instructions from
+    `_count_arithmetic`. Return the equations that must hold, as tuples: {block's index: bytes or
+    operations per execution}, the value per warp, and the factor that turns it into a number of
+    requests (of 4 bytes) or operations.
     """
     bytes_by_kind: dict = defaultdict(lambda: defaultdict(float))
     predicated_requests = set()
@@ -383,9 +389,8 @@ def _equate_lines(
             _CONSTANT if space == "constant" else _EXACT,
             value,
         )
-        if (
-            space != "constant" and not slack
-        ):  # nvcc may join constant loads, and slack takes any error
+        # nvcc may join constant loads, and slack takes any error
+        if space != "constant" and not slack:
             rows.append((coefficients, value, 1 / 4))
     for place, coefficients in arithmetic.items():
         if value := line_by_place[place].arithmetic / warps:
@@ -404,8 +409,9 @@ def _add_hints(
 ) -> dict[int, float]:
     """Add equations for what the engine's loops suggest: how often loops are entered, and blocks that never run.
 
-    `arithmetic` is from `_count_arithmetic`, `engine_trips` from `count_trips`; `edges` are (block, its successor).
-    Return a dict: index of a block in a loop to its largest possible number of executions per warp.
+    `arithmetic` is from `_count_arithmetic`, `engine_trips` from `count_trips`; `edges` are (block,
+    its successor). Return a dict: index of a block in a loop to its largest possible number of
+    executions per warp.
     """
     limits: dict[int, float] = {}
     unused = set()  # blocks that make more iterations at once than the loop has: 4 where it has 3
@@ -413,9 +419,8 @@ def _add_hints(
     for place, (entries, times, operations) in rows_by_place.items():
         iterations = times / entries  # of the engine's loop, each time that it is entered
         for block, number in arithmetic[place].items():
-            unrolled = (
-                number / operations
-            )  # iterations of the loop that one execution of the block makes
+            # iterations of the loop that one execution of the block makes
+            unrolled = number / operations
             if unrolled <= iterations * 1.01:  # 1 % here and below: rounding errors
                 limits[block] = min(
                     limits.get(block, math.inf), entries / warps * int(iterations / unrolled + 0.01)

@@ -1,7 +1,8 @@
 """Estimate a launch's time from its work: the busiest unit's time, the last wave of blocks, and the launch itself.
 
-All units of the GPU work at the same time. So a kernel takes at least as long as its busiest unit needs for its share
-of the work: a roofline (Williams, Waterman and Patterson, CACM 52(4), 2009) of all units instead of two.
+All units of the GPU work at the same time. So a kernel takes at least as long as its busiest unit
+needs for its share of the work: a roofline (Williams, Waterman and Patterson, CACM 52(4), 2009) of
+all units instead of two.
 """
 
 from __future__ import annotations
@@ -18,9 +19,10 @@ from hostcuda.limits import MULTIPROCESSOR, SECTOR
 
 CARDS = Path(__file__).with_name("cards.toml")
 PARTITIONS = 4  # of a multiprocessor; a partition issues one instruction per cycle
-# Instructions of warps per cycle of a multiprocessor, from its lanes: CUDA C++ Programming Guide, "Arithmetic
-# Instructions" (compute capability 9.0: results per cycle of a multiprocessor, divided by the 32 lanes of a warp).
-# Tensor cores: NVIDIA H100 white paper, 2048 multiplications and additions per cycle; one m16n8k16 has as many.
+# Instructions of warps per cycle of a multiprocessor, from its lanes: CUDA C++ Programming Guide,
+# "Arithmetic Instructions" (compute capability 9.0: results per cycle of a multiprocessor, divided
+# by the 32 lanes of a warp). Tensor cores: NVIDIA H100 white paper, 2048 multiplications and
+# additions per cycle; one m16n8k16 has as many.
 RATES = {"fma": 4.0, "half": 4.0, "imad": 2.0, "alu": 2.0, "fp64": 2.0, "xu": 0.5, "tensor": 1.0}
 WARPS = MULTIPROCESSOR["sm_90"]["warps"]
 _CONSTANT_CYCLES = (
@@ -49,8 +51,8 @@ class Card:
     launch_ms: float  # of an empty kernel
     # Without machine code: how many instructions of a GPU stand for one of the host's, by its kind.
     coarse: Mapping[str, float]
-    # By busiest unit: the interval that holds 9 of 10 quotients of recorded and estimated time. A kernel with another
-    # busiest unit gets no time.
+    # By busiest unit: the interval that holds 9 of 10 quotients of recorded and estimated time. A
+    # kernel with another busiest unit gets no time.
     intervals: Mapping[str, tuple[float, float]]
 
     @property
@@ -69,7 +71,8 @@ def cards() -> dict[str, Card]:
 def card(name: str) -> Card:
     """Return the card whose name contains `name`, such as "H200".
 
-    Raises EngineError if no card has such a name, or several have: only cards with recorded times are known.
+    Raises EngineError if no card has such a name, or several have: only cards with recorded times
+    are known.
     """
     matches = [
         known_card
@@ -93,9 +96,8 @@ def unit_times(work: Mapping[str, float], gpu: Card) -> dict[str, float]:
     misses = requests * figure("constant_misses")
     operand_misses = figure("operands") * figure("constant_misses")
     stored = SECTOR * work["stored_sectors"]  # bytes
-    written = (
-        min(1.0, work["stored_bytes"] / stored) if stored else 1.0
-    )  # share of the stored sectors
+    # share of the stored sectors
+    written = min(1.0, work["stored_bytes"] / stored) if stored else 1.0
     times = {  # 1 TB/s is 1e9 bytes per millisecond
         "DRAM": work["unique_bytes"] / (gpu.dram_tb_s * 1e9),
         "L2 reads": work["loaded_sectors"] * SECTOR / (gpu.l2_read_tb_s * 1e9),
@@ -110,15 +112,13 @@ def unit_times(work: Mapping[str, float], gpu: Card) -> dict[str, float]:
             gpu.misses_apart * (misses + operand_misses) / cycles,
         ),
     }
-    if (
-        f"{CODE}instructions" not in work
-    ):  # no machine code: the host's instructions, with the GPU's share of each kind
+    # no machine code: the host's instructions, with the GPU's share of each kind
+    if f"{CODE}instructions" not in work:
         issued = sum(gpu.coarse[kind] * work[kind] for kind in gpu.coarse)
         times["instruction issue"] = issued / (cycles * PARTITIONS * gpu.issue)
         return times
-    queue = sum(
-        figure(pipe) for pipe in ("global", "local", "shared", "constant", "mio")
-    )  # of memory instructions
+    # of memory instructions
+    queue = sum(figure(pipe) for pipe in ("global", "local", "shared", "constant", "mio"))
     # Cycles: integer multiplications take the FMA pipe, too, which makes them at half its rate.
     fma = max(
         (figure("fma") + figure("half") + figure("imad")) / RATES["fma"],
@@ -145,8 +145,8 @@ def busiest_unit(work: Mapping[str, float], gpu: Card) -> str:
 def interval_ms(work: Mapping[str, float], gpu: Card) -> tuple[float, float]:
     """Return the interval (low, high) of the time of a launch, or of several equal ones together [ms].
 
-    `gpu.intervals` has two factors for each busiest unit. The low end leaves out the time of the launches themselves,
-    which is hidden while an earlier kernel runs.
+    `gpu.intervals` has two factors for each busiest unit. The low end leaves out the time of the
+    launches themselves, which is hidden while an earlier kernel runs.
     """
     low, high = gpu.intervals[busiest_unit(work, gpu)]
     return low * (time_ms(work, gpu) - count_launches(work) * gpu.launch_ms), high * time_ms(
@@ -156,15 +156,15 @@ def interval_ms(work: Mapping[str, float], gpu: Card) -> tuple[float, float]:
 
 def _compute_latency(work: Mapping[str, float], gpu: Card) -> float:
     """Return how long [ms] a launch takes if each warp waits only for the results of its own instructions."""
-    share_l2 = min(
-        1.0, work["loaded_sectors"] / 4 / max(work["global_passes"], 1.0)
-    )  # of loads; 4 sectors per pass
+    # of loads; 4 sectors per pass
+    share_l2 = min(1.0, work["loaded_sectors"] / 4 / max(work["global_passes"], 1.0))
     cycles_l1 = work[f"{CODE}warp_cycles"]
     cycles = cycles_l1 + share_l2 * (work[f"{CODE}warp_cycles_l2"] - cycles_l1)
     blocks_at_once = min(
         _count_resident(work) * gpu.multiprocessors, work["blocks"] / count_launches(work)
     )
-    # Cycles of a warp, times how often the card is filled with warps; GHz * 1e6 are cycles per millisecond.
+    # Cycles of a warp, times how often the card is filled with warps; GHz * 1e6 are cycles per
+    # millisecond.
     return work["warps"] * cycles / (blocks_at_once * work["block_warps"]) / (gpu.clock_ghz * 1e6)
 
 

@@ -14,7 +14,8 @@ from hostcuda.gpu.nvcc import ARCH, occupancy_of
 from hostcuda.gpu.sass import L1_CYCLES, L2_CYCLES, USERS_CONSTANT, Block, warp_cycles
 from hostcuda.limits import MULTIPROCESSOR, WARP
 
-MOST_BLOCKS = 400  # of machine code whose executions are computed: the memory for that grows with their square
+# of machine code whose executions are computed: the memory for that grows with their square
+MOST_BLOCKS = 400
 CODE = "code_"  # the prefix of figures that only the machine code tells
 # Figures of a launch that do not grow with its number of blocks.
 PER_WARP = (
@@ -47,43 +48,45 @@ def work(
     record : mapping
         A `hostcuda.check.records.LaunchRecord`, as a dict.
     flow : sequence of mapping
-        The blocks of the engine's own code, from the section `hostcuda.check.instrument.FLOW` of its module. One is
-        ``{"pieces": [3], "next": [1, 2], "work": {"a.cu:12": [2, 0, 1, 0, 1, 0, 3]}}``: a number per kind of `WORK`.
+        The blocks of the engine's own code, from the section `hostcuda.check.instrument.FLOW` of
+        its module. One is ``{"pieces": [3], "next": [1, 2], "work": {"a.cu:12": [2, 0, 1, 0, 1, 0,
+        3]}}``: a number per kind of `WORK`.
     blocks : list of Block, optional
         The kernel's machine code. Code with more than `MOST_BLOCKS` is not used.
     facts : mapping, optional
-        The kernel's, as `hostcuda.gpu.nvcc.read_ptxas` returns them for `ARCH`; needed with `blocks`.
+        The kernel's, as `hostcuda.gpu.nvcc.read_ptxas` returns them for `ARCH`; needed with
+        `blocks`.
 
     Returns
     -------
     dict
-        Totals of the launch: ``blocks``, ``warps``; for memory ``stored_sectors``, ``stored_bytes``, ``loaded_sectors``
-        (new to their block), ``loaded_bytes``, ``lane_bytes`` (of global accesses, if all lanes of a warp took part),
-        ``unique_bytes``, ``atomic_sectors``, ``shared_atomics``; ``matrices``, the operations on them; for the L1 cache
-        ``global_passes``, ``global_lines``, ``shared_wavefronts`` (less those that nvcc is expected to join);
-        ``constant_requests``, one per word; and the instructions of warps: ``memory_instructions``, ``arithmetic``,
-        ``doubles``, ``integer``, ``branches``, ``divisions``. Per request: ``constant_misses``.
+        Totals of the launch: ``blocks``, ``warps``; for memory ``stored_sectors``,
+        ``stored_bytes``, ``loaded_sectors`` (new to their block), ``loaded_bytes``, ``lane_bytes``
+        (of global accesses, if all lanes of a warp took part), ``unique_bytes``,
+        ``atomic_sectors``, ``shared_atomics``; ``matrices``, the operations on them; for the L1
+        cache ``global_passes``, ``global_lines``, ``shared_wavefronts`` (less those that nvcc is
+        expected to join); ``constant_requests``, one per word; and the instructions of warps:
+        ``memory_instructions``, ``arithmetic``, ``doubles``, ``integer``, ``branches``,
+        ``divisions``. Per request: ``constant_misses``.
 
-        With machine code, names that begin with `CODE`: ``instructions``, and those of each pipe by its name;
-        ``shared_wavefronts``, ``constant_requests`` and ``constant_misses`` once more, as nvcc has changed them;
-        ``operands``, arithmetic with a word of constant memory; ``uniform_words``, loads of such a word by a whole
-        warp; ``warp_cycles`` and ``warp_cycles_l2`` of a warp that runs alone, with its loads from the L1 or L2 cache;
+        With machine code, names that begin with `CODE`: ``instructions``, and those of each pipe by
+        its name; ``shared_wavefronts``, ``constant_requests`` and ``constant_misses`` once more, as
+        nvcc has changed them; ``operands``, arithmetic with a word of constant memory;
+        ``uniform_words``, loads of such a word by a whole warp; ``warp_cycles`` and
+        ``warp_cycles_l2`` of a warp that runs alone, with its loads from the L1 or L2 cache;
         ``occupancy``, 0 to 1; and ``missed``, see `hostcuda.estimate.flow.Executions`.
     """
-    sites: dict = defaultdict(
-        lambda: defaultdict(float)
-    )  # (space, operation) to sums over the lines of the source
-    for site in record[
-        "sites"
-    ]:  # {"file": "a.cu", "line": 3, "space": "global", "op": "ld", "size": 4, ...}
+    # (space, operation) to sums over the lines of the source
+    sites: dict = defaultdict(lambda: defaultdict(float))
+    # {"file": "a.cu", "line": 3, "space": "global", "op": "ld", "size": 4, ...}
+    for site in record["sites"]:
         for name, value in site.items():
             if isinstance(value, int):
                 sites[site["space"], site["op"]][name] += value
     loads, stores = sites["global", "ld"], sites["global", "st"]
     block_warps = -(-math.prod(record["block"]) // WARP)
-    waiting_loads = sum(
-        sites[space, "ld"]["requests"] for space in ("global", "shared")
-    )  # warps wait for the values
+    # warps wait for the values
+    waiting_loads = sum(sites[space, "ld"]["requests"] for space in ("global", "shared"))
     constant = sites["constant", "ld"]
     shared_wavefronts = sum(sites["shared", op]["wavefronts"] for op in ("ld", "st", "atom"))
 
@@ -135,8 +138,9 @@ def work(
 def _count_saved(record: Mapping) -> float:
     """Return how many wavefronts of shared memory nvcc is expected to save by joining loads into wider ones.
 
-    It joins neighbouring words to 16 bytes, which take two wavefronts: 16 / size of them become 2, and each saves
-    1 - size / 8. Only requests of one or two addresses (``broadcast``) are joined: others may not be aligned.
+    It joins neighbouring words to 16 bytes, which take two wavefronts: 16 / size of them become 2,
+    and each saves 1 - size / 8. Only requests of one or two addresses (``broadcast``) are joined:
+    others may not be aligned.
     """
     loads = [site for site in record["sites"] if (site["space"], site["op"]) == ("shared", "ld")]
     return sum(site["broadcast"] * max(0.0, 1 - site["size"] / 8) for site in loads)
@@ -188,7 +192,8 @@ def _count_executed(run: Executions, record: Mapping) -> dict[str, float]:
     return {
         "instructions": sum(pipes.values()),
         **pipes,
-        # nvcc may join loads of variables, or keep words in registers; the other loads are of the launch's arguments.
+        # nvcc may join loads of variables, or keep words in registers; the other loads are of the
+        # launch's arguments.
         "constant_requests": min(requests, loads) * (words / requests if requests else 1)
         + pipes["constant"]
         - loads,
@@ -203,9 +208,8 @@ def _count_executed(run: Executions, record: Mapping) -> dict[str, float]:
 
 def _count_shared(run: Executions, record: Mapping) -> float:
     """Return the wavefronts of shared memory: nvcc, whose code `run` has, joins the source's accesses (`record`)."""
-    widths_by_place: dict = defaultdict(
-        lambda: defaultdict(int)
-    )  # ((file, line), "ld" or "st") to {bytes: number}
+    # ((file, line), "ld" or "st") to {bytes: number}
+    widths_by_place: dict = defaultdict(lambda: defaultdict(int))
     for block in run.blocks:
         for instruction in block.code:
             if instruction.name in ("LDS", "LDSM", "STS"):
@@ -223,9 +227,8 @@ def _count_shared(run: Executions, record: Mapping) -> float:
     for place_and_op, sites in sites_by_place.items():
         source_wavefronts = sum(site["wavefronts"] for site in sites)
         widths = widths_by_place.get(place_and_op)
-        if not widths or {*widths} == {
-            site["size"] for site in sites
-        }:  # nothing was joined, or the code is not known
+        # nothing was joined, or the code is not known
+        if not widths or {*widths} == {site["size"] for site in sites}:
             wavefronts += source_wavefronts
             continue
         moved_bytes = sum(site["requests"] * site["size"] for site in sites)

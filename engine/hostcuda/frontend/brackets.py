@@ -1,4 +1,7 @@
-"""Brackets in C++ text without comments and literals (`code`), and edits of a text. Positions are indices of it."""
+"""Brackets in C++ text without comments and literals (`code`), and edits of a text.
+
+Positions are indices of it.
+"""
 
 import re
 from functools import lru_cache

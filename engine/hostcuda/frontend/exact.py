@@ -1,8 +1,9 @@
 """Write what C++ leaves open and a GPU does not, so that a host compiler does as the hardware.
 
-Casts of floats that are out of an integer's range saturate, and a shift by the width or more shifts everything out
-(``include/hostcuda/exact.h``). `make_exact` writes casts and shifts of device code with the functions there.
-Conversions without a cast show in no text: the compiler names them, and `cast_conversions` adds the casts.
+Casts of floats that are out of an integer's range saturate, and a shift by the width or more shifts
+everything out (``include/hostcuda/exact.h``). `make_exact` writes casts and shifts of device code
+with the functions there. Conversions without a cast show in no text: the compiler names them, and
+`cast_conversions` adds the casts.
 """
 
 import json
@@ -28,16 +29,16 @@ _TYPE_NAMES = re.compile(
     r"\b(?:typename|class)\s+(\w+)\s*(?=[,>=])|\busing\s+(\w+)\s*=|\btypedef\b[^;(){}]*?(\w+)\s*;"
 )
 _SHIFT = re.compile(r"(?<![<>])(?<!operator)(?<!operator )(<<|>>)(=?)(?![<>=])")
-_SMALL_COUNT = re.compile(
-    r"\s*(?:[0-2]?\d|3[01])[uUlL]*\s*(?:[]);,}<>=&|^?:]|$)"
-)  # a count that no width is less than
+# a count that no width is less than
+_SMALL_COUNT = re.compile(r"\s*(?:[0-2]?\d|3[01])[uUlL]*\s*(?:[]);,}<>=&|^?:]|$)")
 _OPERAND_END = re.compile(r"(?:[\w\]>]|\boperator\s*\(\s*\))\s*$")
 _KEYWORD = re.compile(r"\b(?:return|case|else|do|throw)\s*$")
 # The begin of an operand; a word such as const follows the parameters of a function, not a cast.
 _OPERAND = re.compile(
     r"\s*(?!(?:const|noexcept|override|final|volatile|mutable)\b|->)[\w(.'\"+~!*&:-]"
 )
-# The name, number or literal with which an operand begins, and what may follow: (...), [...], .member, ++, ::name.
+# The name, number or literal with which an operand begins, and what may follow: (...), [...],
+# .member, ++, ::name.
 _PRIMARY = re.compile(
     r"\s*(?:(?:::)?\s*\w+(?:\s*::\s*\w+)*|\.?\d[\w.']*(?:(?<=[eEpP])[-+]\w+)?|\"[^\"]*\"|'[^']*')"
 )
@@ -109,17 +110,15 @@ def _find_operand_end(code: str, at: int, cast: re.Pattern):
         close = find_closing_parenthesis(code, inner.end() - 1)
         if close is None:
             return None
-        if cast.match(code, inner.end() - 1) or re.compile(r"\)\s*[\w.]*\w").match(
-            code, close
-        ):  # (T)x
+        # (T)x
+        if cast.match(code, inner.end() - 1) or re.compile(r"\)\s*[\w.]*\w").match(code, close):
             return _find_operand_end(code, close + 1, cast)
         at = close + 1
     elif primary := _PRIMARY.match(code, at):
         at, angle = primary.end(), re.compile(r"\s*<").match(code, primary.end())
         end = find_angle_end(code, angle.end() - 1) if angle else None
-        if end and re.compile(r"\s*(?:\(|::)").match(
-            code, end + 1
-        ):  # f<3>(x) or a<3>::b, not a comparison
+        # f<3>(x) or a<3>::b, not a comparison
+        if end and re.compile(r"\s*(?:\(|::)").match(code, end + 1):
             at = end + 1
     else:
         return None
@@ -130,8 +129,9 @@ def _find_operand_end(code: str, at: int, cast: re.Pattern):
 
 def cast_conversions(text: str, printed: str, file: str):
     """Return the text of `file` with a cast for each conversion to an integer in the compiler's `printed` JSON."""
-    # A character of the text has to be a byte, because columns are bytes. It is [{"message": "conversion from ...",
-    # "locations": [{"start": {"file": ..., "line": 1, "byte-column": 28}, "caret": the operator's, "finish": ...}]}].
+    # A character of the text has to be a byte, because columns are bytes. It is [{"message":
+    # "conversion from ...", "locations": [{"start": {"file": ..., "line": 1, "byte-column": 28},
+    # "caret": the operator's, "finish": ...}]}].
     starts = [0, *(match.end() for match in re.finditer("\n", text))]
     targets = {}  # span -> (types that it is converted to, position of the operator)
     for warning in json.loads(printed) if printed.startswith("[") else ():
@@ -145,9 +145,8 @@ def cast_conversions(text: str, printed: str, file: str):
             targets.setdefault((first, last + 1), (set(), operator))[0].add(kind[2] or kind[1])
     edits = []
     for (start, end), (kinds, operator) in targets.items():
-        if re.compile(r"[-+*/]=").match(
-            text, operator
-        ):  # i += x: in exact.h, i += hostcuda::shift = x casts the sum
+        # i += x: in exact.h, i += hostcuda::shift = x casts the sum
+        if re.compile(r"[-+*/]=").match(text, operator):
             edits.append((operator + 2, operator + 2, " hostcuda::shift ="))
         elif len(kinds) == 1 and not any(
             start == a and end < b for a, b in targets

@@ -1,10 +1,11 @@
 """Rewrite the kernel launches in host code of CUDA C++, which no C++ compiler reads.
 
 ``kernel<<<grid, block>>>(x)`` becomes
-``hostcuda::launch<decltype(hostcuda_pick_kernel(x))>(hostcuda::Config(grid, block))(x)``. Each kernel is followed by a
-function ``hostcuda_pick_kernel`` with the same parameters, whose result's type names the kernel: so C++ itself chooses
-among overloads and deduces template arguments. If parameters have default arguments, or an argument is a lambda, the
-launch becomes a call of ``hostcuda_call_kernel``, which has the same parameters. A launch through a pointer becomes
+``hostcuda::launch<decltype(hostcuda_pick_kernel(x))>(hostcuda::Config(grid, block))(x)``. Each
+kernel is followed by a function ``hostcuda_pick_kernel`` with the same parameters, whose result's
+type names the kernel: so C++ itself chooses among overloads and deduces template arguments. If
+parameters have default arguments, or an argument is a lambda, the launch becomes a call of
+``hostcuda_call_kernel``, which has the same parameters. A launch through a pointer becomes
 ``hostcuda::launch_pointer``. See ``include/hostcuda/host.h``.
 """
 
@@ -20,9 +21,8 @@ from hostcuda.frontend.brackets import (
 from hostcuda.frontend.scan import Kernel, Scan
 
 MAIN = re.compile(r"\bmain\s*\(")
-_NAME = re.compile(
-    r"(?P<type>(?:.*(?:[\s*&>]|\.\.\.))?)(?P<name>[A-Za-z_]\w*)$"
-)  # of a template's parameter
+# of a template's parameter
+_NAME = re.compile(r"(?P<type>(?:.*(?:[\s*&>]|\.\.\.))?)(?P<name>[A-Za-z_]\w*)$")
 _TYPE_WORDS = {
     "class",
     "typename",
@@ -40,9 +40,8 @@ _TYPE_WORDS = {
     "bool",
 }
 _VARIABLE = re.compile(r"[^=]*[\s*&>.](\w+)\s*(?:\[[^\]]*\]\s*)*(?:=|$)")  # of a parameter
-LAUNCH = re.compile(
-    r"(?<!operator)(?<!operator )<<\s?<(?!<)"
-)  # preprocessors may put a space between << and <
+# preprocessors may put a space between << and <
+LAUNCH = re.compile(r"(?<!operator)(?<!operator )<<\s?<(?!<)")
 _CONFIGURED_OR_BRACKET = re.compile(r">>\s?>|[][(){}]")
 _LAMBDA = re.compile(r"(?<![\w)\]\s])\s*\[(?!\[)")  # a "[" that follows no operand
 _NO_TYPE = re.compile(
@@ -53,16 +52,14 @@ _NO_TYPE = re.compile(
 def write_picks(kernel: Kernel, names: "Names"):
     """Return functions to put behind a kernel's declaration, so that launches can choose it, or ""; extend `names`."""
     key, defined = (kernel.scope, kernel.name, len(kernel.parameters)), kernel.open < kernel.close
-    if (
-        "<" in kernel.name or key in names.declared
-    ):  # a specialization; the definition of what was declared
+    # a specialization; the definition of what was declared
+    if "<" in kernel.name or key in names.declared:
         return ""
     if not defined:
         names.declared.add(key)
     edits, arguments = _name_parameters(kernel.template_head, 0) if kernel.template else ([], "")
-    if (
-        arguments is None
-    ):  # the template's parameters are not understood: it is launched through a pointer
+    # the template's parameters are not understood: it is launched through a pointer
+    if arguments is None:
         return ""
     head = apply_edits(kernel.template_head, edits)
     names.launched.add(kernel.name)
@@ -78,7 +75,8 @@ def write_picks(kernel: Kernel, names: "Names"):
         f"{head} static inline {pick} hostcuda_pick_{kernel.name}({declarations}) {kernel.requires} "
         "{ return {}; }"
     )
-    # For lambdas, and default arguments also of a declaration: a function that passes its arguments on to the launch.
+    # For lambdas, and default arguments also of a declaration: a function that passes its arguments
+    # on to the launch.
     if (
         declarations
         and all(variables)
@@ -107,7 +105,8 @@ def register_instances(kernel: Kernel, code: str):
     edits, arguments = _name_parameters(code, kernel.start)
     if arguments is None:
         return []
-    # A static variable whose first value registers the instance; the body names it, so that each instance has it.
+    # A static variable whose first value registers the instance; the body names it, so that each
+    # instance has it.
     text = f" (void)&hostcuda::OfTemplate<{write_pointer(kernel, arguments)}>::registered;"
     return [*edits, (kernel.open + 1, kernel.open + 1, text)]
 
@@ -175,9 +174,8 @@ def _edit_launch(code: str, at: int, inside: int, names: "Names"):
     )
     arguments = " ".join(code[after:end].split())
     name = re.fullmatch(r"((?:\w+\s*::\s*)*)(\w+)((?:\s*<.*>)?)", kernel)
-    has_lambda = bool(
-        _LAMBDA.search(arguments)
-    )  # not within decltype(hostcuda_pick_...): each lambda has its own type
+    # not within decltype(hostcuda_pick_...): each lambda has its own type
+    has_lambda = bool(_LAMBDA.search(arguments))
     with_lambda = name and has_lambda and name[2] in names.called
     if with_lambda or (name and name[2] in names.defaulted):
         comma = ", " if arguments else ""
@@ -203,9 +201,8 @@ def _find_kernel_start(code: str, at: int):
                 return start
             start, at = opening if code[at - 1] == ")" else start, opening
             continue
-        name = re.search(
-            r"[A-Za-z_]\w*$", code[max(0, at - 256) : at]
-        )  # 256: longer than names are
+        # 256: longer than names are
+        name = re.search(r"[A-Za-z_]\w*$", code[max(0, at - 256) : at])
         if not name or name.group() in ("return", "else", "do"):
             return start
         if name.group() in (
@@ -241,6 +238,5 @@ class Names:
         self.launched = set()  # names for which there is a ``hostcuda_pick_``
         self.called = set()  # names for which there is a ``hostcuda_call_``
         self.defaulted = set()  # of these, the kernels with default arguments
-        self.declared = (
-            set()
-        )  # (scope, name, number of parameters) of kernels declared before they were defined
+        # (scope, name, number of parameters) of kernels declared before they were defined
+        self.declared = set()

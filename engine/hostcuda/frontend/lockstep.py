@@ -1,9 +1,10 @@
 """Find warp-synchronous code, which relies on the lanes of a warp running in step, as up to compute capability 6.
 
-The reductions of that time end with lines such as ``s[i] += s[i + 16]; s[i] += s[i + 8];`` on ``volatile`` shared
-memory, without a barrier. Since compute capability 7.0 the lanes of a warp need not run in step, and CUDA asks for
-``__syncwarp()``. On the hardware such a kernel mostly still works. On this engine a lane runs to the next barrier
-before the lane after it, so the result is wrong. Accesses that are not ``volatile`` are left to `hostcuda.sanitize`.
+The reductions of that time end with lines such as ``s[i] += s[i + 16]; s[i] += s[i + 8];`` on
+``volatile`` shared memory, without a barrier. Since compute capability 7.0 the lanes of a warp need
+not run in step, and CUDA asks for ``__syncwarp()``. On the hardware such a kernel mostly still
+works. On this engine a lane runs to the next barrier before the lane after it, so the result is
+wrong. Accesses that are not ``volatile`` are left to `hostcuda.sanitize`.
 """
 
 import re
@@ -26,8 +27,9 @@ _OPENING = re.compile(r"\s*\[")
 def find_unsynchronized(text: str):
     """Return a list of (file, line, read, written): reads of ``volatile`` shared memory that lack a ``__syncwarp``.
 
-    Such a read, as "s[i+16]", comes after a write at another index in the same function or loop, with nothing between
-    that synchronizes. The list has the first one of each array in each function.
+    Such a read, as "s[i+16]", comes after a write at another index in the same function or loop,
+    with nothing between that synchronizes. The list has the first one of each array in each
+    function.
     """
     if "volatile" not in text:
         return []
@@ -38,9 +40,8 @@ def find_unsynchronized(text: str):
         if scan.scope(start) is None or scan.scope(start + 1) is not None:
             continue  # within a function, or a namespace
         head = scan.declaration_start(start)
-        is_kernel = (
-            "__global__" in scan.code[head:start]
-        )  # its parameters, in the head, point to global memory
+        # its parameters, in the head, point to global memory
+        is_kernel = "__global__" in scan.code[head:start]
         for name in _find_volatile_names(
             scan.code[start if is_kernel else head : end], shared, is_kernel
         ):

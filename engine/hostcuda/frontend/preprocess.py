@@ -1,15 +1,16 @@
 """Preprocess a source, as nvcc does first: whoever reads the result sees what the compiler sees.
 
-The compiler itself decides each ``#if`` and expands each macro. `preprocess` makes of its output a text in which only
-these directives are left:
+The compiler itself decides each ``#if`` and expands each macro. `preprocess` makes of its output a
+text in which only these directives are left:
 
-- line markers, ``# 7 "file.cu"``, with 1 behind them where a header of the user begins and 2 where it has ended;
+- line markers, ``# 7 "file.cu"``, with 1 behind them where a header of the user begins and 2 where
+  it has ended;
 - pragmas;
-- ``#include "held-0.h"`` for the text of other headers, the system's and the engine's, which nothing else reads. This
-  text is outside of an ``extern "C"`` around the source.
+- ``#include "held-0.h"`` for the text of other headers, the system's and the engine's, which
+  nothing else reads. This text is outside of an ``extern "C"`` around the source.
 
-CUDA's own words stay (``include/hostcuda/keep.h``). A line on which no macro stood is the user's own, without comments,
-so that the columns of messages are right.
+CUDA's own words stay (``include/hostcuda/keep.h``). A line on which no macro stood is the user's
+own, without comments, so that the columns of messages are right.
 """
 
 import os
@@ -53,12 +54,12 @@ class Preprocessed:
 def preprocess(text: str, command: list[str], folder: Path, include_dirs):
     """Preprocess `text`, which has a line marker for `SKELETON` after the engine's includes; return `Preprocessed`.
 
-    `command` is the compiler's, with its flags and include options. `folder` is the build folder: the text of
-    headers is written into it. `include_dirs`, of the user's headers, are among the options, too.
+    `command` is the compiler's, with its flags and include options. `folder` is the build folder:
+    the text of headers is written into it. `include_dirs`, of the user's headers, are among the
+    options, too.
     """
-    place = (
-        folder / "first"
-    )  # "#include" looks for a file beside this one, and the build folder has the user's source
+    # "#include" looks for a file beside this one, and the build folder has the user's source
+    place = folder / "first"
     place.mkdir(exist_ok=True)
     (place / "unit.cpp").write_text(text, encoding="utf-8", errors="surrogateescape")
     files = ["-MMD", "-MF", "first/unit.d", "-o", "first/unit.i", "first/unit.cpp"]
@@ -105,7 +106,8 @@ class _Assembly:
             None  # file and line of what is written next; None: only a new line marker will tell
         )
         self.pending = ()  # file, line and text of the user's line that is to be written
-        self.held = []  # pieces of the text of other headers, which is to be written into a file of its own
+        # pieces of the text of other headers, which is to be written into a file of its own
+        self.held = []
         self.files = 0  # the number of files that hold such text
         self.macros = {}  # name of a macro without parameters -> what it stands for
         self.originals = {}  # file and line -> the line as the user wrote it, without comments
@@ -131,11 +133,13 @@ class _Assembly:
         markers = [
             *_MARKER.finditer(output, output.index(f'# 1 "{SKELETON}"'))
         ]  # behind the engine's own includes
+        # the user's last (file, line); whether the current file is the user's
         last_place, of_user = (
             None,
             True,
-        )  # the user's last (file, line); whether the current file is the user's
-        includers = []  # for the files around it: whether they are the user's, and what is written next there
+        )
+        # for the files around it: whether they are the user's, and what is written next there
+        includers = []
         for marker, following in zip(markers, [*markers[1:], None], strict=True):
             chunk = output[marker.end() : following.start() if following else len(output)]
             file, line, flags = marker["file"], int(marker["line"]), marker["flags"].split()
@@ -143,9 +147,8 @@ class _Assembly:
                 includers.append((of_user, self.place))
                 of_user = not ("3" in flags or _is_engines(file))
                 if of_user:
-                    if (
-                        self.place is None or self.place[0] != last_place[0]
-                    ):  # a header begins in the file around it
+                    # a header begins in the file around it
+                    if self.place is None or self.place[0] != last_place[0]:
                         self._mark(*last_place)
                     self._enter(file)
             elif "2" in flags and includers:

@@ -60,8 +60,9 @@ _SPECIAL = {  # special registers, without the %, as C++ expressions
     },
 }
 
-# Products of matrices: name -> (depth k, type of elements, type of sums, number of registers of A, of B, constraints of
-# the sums' registers). Of the constraints, "f" is for a float and "r" for 32 bits: two halves, or one number in TF32.
+# Products of matrices: name -> (depth k, type of elements, type of sums, number of registers of A,
+# of B, constraints of the sums' registers). Of the constraints, "f" is for a float and "r" for 32
+# bits: two halves, or one number in TF32.
 _PRODUCTS = {
     f"mma.sync.aligned.m16n8k{k}.row.col.{sums}.{name}.{name}.{sums}": (
         k,
@@ -81,8 +82,9 @@ _PRODUCTS = {
     if sums == "f32" or name == "f16"
 }
 
-# Further instructions with one result: a regular expression of the name, the type of the result, the number of inputs,
-# and a format of the C++ expression: {value} is the first input, {words} are all inputs as 32-bit words.
+# Further instructions with one result: a regular expression of the name, the type of the result,
+# the number of inputs, and a format of the C++ expression: {value} is the first input, {words} are
+# all inputs as 32-bit words.
 _FORMULAS = (
     (
         r"cvta\.to\.shared\.u(?:64|32)",
@@ -106,7 +108,8 @@ _FORMULAS = (
     ),
 )
 
-# Operations with as many inputs as their functions have parameters, on values of the type at the end of their names.
+# Operations with as many inputs as their functions have parameters, on values of the type at the
+# end of their names.
 _INPUTS = {
     "mov": 1,
     "not": 1,
@@ -168,8 +171,9 @@ def _split(text: str):
 class _Statement:
     """An asm statement that is being translated, with its list of `Operand`s.
 
-    Its methods return C++ text with functions of ptx.h. They get the name of an `instruction` without its operands,
-    and the texts of its `operands`. They raise ValueError, with the message for the user, for what is not understood.
+    Its methods return C++ text with functions of ptx.h. They get the name of an `instruction`
+    without its operands, and the texts of its `operands`. They raise ValueError, with the message
+    for the user, for what is not understood.
     """
 
     def __init__(self, operands: list[Operand]):
@@ -231,7 +235,8 @@ class _Statement:
     def translate_product(self, instruction: str, text: str):
         """Return the C++ statement for a product of matrices, a key of `_PRODUCTS`; `text` has its operands.
 
-        These have to be four groups of registers, ``{%0, %1}, {%2, %3}, {%4}, {%5, %6}``: D, A, B and C of D = AB + C.
+        These have to be four groups of registers, ``{%0, %1}, {%2, %3}, {%4}, {%5, %6}``: D, A, B
+        and C of D = AB + C.
         """
         k, element, type_, a, b, sums = _PRODUCTS[instruction]
         letters, operands = (sums, "r" * a, "r" * b, sums), dict(enumerate(self.operands))
@@ -277,9 +282,8 @@ class _Statement:
     def translate_operation(self, match: re.Match, instruction: str, operands: list[str]):
         """Return the C++ statement for an operation on values of one type, a match of `_OPERATION` such as add.s32."""
         name, type_ = match["name"], _TYPES[match["type"]]
-        if (
-            name == "mov" and len(operands) == 2 and "{" in instruction + "".join(operands)
-        ):  # mov.b64 %0, {a, b}
+        # mov.b64 %0, {a, b}
+        if name == "mov" and len(operands) == 2 and "{" in instruction + "".join(operands):
             if operands[0].startswith("{"):
                 parts = ", ".join(map(self.write_to, _split(operands[0].strip("{}"))))
                 return f"hostcuda::ptx::unpack<{type_}>({self.read(operands[1])}, {parts}); "
@@ -290,9 +294,8 @@ class _Statement:
                 f"{instruction} takes {1 + _INPUTS[name]} operands, not {len(operands)}"
             )
         result_type = "bool" if name.startswith("setp") else type_
-        function = (
-            re.sub(r"\.(?:lo|approx)", "", name.replace("setp.", "is_")) + "_"
-        )  # is_eq_ of setp.eq
+        # is_eq_ of setp.eq
+        function = re.sub(r"\.(?:lo|approx)", "", name.replace("setp.", "is_")) + "_"
         is_shift = name in ("shl", "shr")  # its second input, the count, always has 32 bits
         values = [
             self._get("unsigned int" if is_shift and i else type_, text)
@@ -315,9 +318,8 @@ class _Statement:
         names = _split(operands[0].strip("{}"))
         if len(names) != int(match["count"]):
             raise ValueError(f"{instruction} writes {match['count']} registers, not {len(names)}")
-        written = ", ".join(
-            f"hostcuda::ptx::r({self.write_to(name)})" for name in names
-        )  # r: as registers of 32 bits
+        # r: as registers of 32 bits
+        written = ", ".join(f"hostcuda::ptx::r({self.write_to(name)})" for name in names)
         is_transposed = "true" if match["turned"] else "false"
         place = f"hostcuda::ptx::shared_at({self.read_address(operands[1])})"
         return (
@@ -327,9 +329,8 @@ class _Statement:
     def translate_copy(self, operands: list[str]):
         """Return the C++ statement for cp.async, with operands ``[destination], [source], size[, source_size]``."""
         destination, source = (self.read_address(operand) for operand in operands[:2])
-        sizes = (
-            self._get("unsigned int", size) for size in (operands[2], operands[-1])
-        )  # the last may be the third
+        # the last may be the third
+        sizes = (self._get("unsigned int", size) for size in (operands[2], operands[-1]))
         places = f"hostcuda::ptx::shared_at({destination}), hostcuda::ptx::global_at({source})"
         return f"hostcuda::ptx::cp_async({places}, {', '.join(sizes)}); "
 
@@ -384,7 +385,8 @@ class _Statement:
 def translate(template: str, operands: list[Operand]):
     """Return the text of C++ statements with the effect of inline PTX: `template` is its text, ``%0`` the variable p0.
 
-    Raises ValueError if the engine does not know an instruction, or if one does not have the operands that it needs.
+    Raises ValueError if the engine does not know an instruction, or if one does not have the
+    operands that it needs.
     """
     result, statement = "", _Statement(operands)
     for text in _COMMENT.sub(" ", template).replace("%%", "%").split(";"):
@@ -404,7 +406,6 @@ def translate(template: str, operands: list[Operand]):
         if words.startswith("."):
             result += statement.declare(words)
         else:
-            result += (
-                "{ " + statement.translate(*words.partition(" ")[::2]) + "} "
-            )  # its name, and the rest
+            # its name, and the rest
+            result += "{ " + statement.translate(*words.partition(" ")[::2]) + "} "
     return result

@@ -1,10 +1,12 @@
 """Prepare CUDA C++ text for a host compiler.
 
-With the engine's headers, a C++ compiler understands almost all of CUDA. The rest is rewritten in the text of
-`hostcuda.frontend.preprocess`; no line moves. What the engine does not support becomes a ``static_assert``.
+With the engine's headers, a C++ compiler understands almost all of CUDA. The rest is rewritten in
+the text of `hostcuda.frontend.preprocess`; no line moves. What the engine does not support becomes
+a ``static_assert``.
 
-``#pragma unroll`` is kept, and host compilers ignore it: g++ vectorizes the loops over a register tile by itself, which
-is twice as fast (GEMM, 8 by 8 per thread: 4.6 against 2.1 GMAC/s) as if it had to unroll them first.
+``#pragma unroll`` is kept, and host compilers ignore it: g++ vectorizes the loops over a register
+tile by itself, which is twice as fast (GEMM, 8 by 8 per thread: 4.6 against 2.1 GMAC/s) as if it
+had to unroll them first.
 """
 
 import re
@@ -29,33 +31,35 @@ def _write_registration(kernel: Kernel, overloaded: bool, bounded: set[str]):
     name = kernel.name
     if overloaded:  # the type of its pointer selects the overload
         name = f"*{hostcode.write_pointer(kernel, '')}"
+    # arguments: "<" of f<3>
     bounds, (template, arguments, _) = (
         kernel.bounds,
         kernel.name.partition("<"),
-    )  # arguments: "<" of f<3>
+    )
     if not bounds and arguments and template.strip() in bounded:
         bounds = f"{_BOUNDS}{kernel.name}::value"
     return f" HOSTCUDA_KERNEL_BOUNDS(({bounds}), {name})" if bounds else f" HOSTCUDA_KERNEL({name})"
 
 
-_BOUNDS = "hostcuda_bounds_"  # a class with the launch bounds of a template, which may depend on its parameters
+# a class with the launch bounds of a template, which may depend on its parameters
+_BOUNDS = "hostcuda_bounds_"
 # Attributes of a variable: alignas(16), __attribute__((aligned(16))), [[maybe_unused]]
 _ATTRIBUTE = re.compile(
     r"""\b(?:__align__|alignas|__attribute__)\s*\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\) | \[\[.*?\]\]""",
     re.VERBOSE | re.DOTALL,
 )
-# At namespace scope a variable is needed: another name, with the right type, for the runtime's pointer.
+# At namespace scope a variable is needed: another name, with the right type, for the runtime's
+# pointer.
 _ALIAS = 'asm("hostcuda_dynamic_shared") __attribute__((tls_model("initial-exec"), visibility("default")))'
-_UNSIZED = re.compile(
-    r"(?P<name>\b\w+)\s*\[\s*\](?P<more>(?:\s*\[[^\]]*\])*)\s*(?P<end>,|$)"
-)  # tile[][16]
+# tile[][16]
+_UNSIZED = re.compile(r"(?P<name>\b\w+)\s*\[\s*\](?P<more>(?:\s*\[[^\]]*\])*)\s*(?P<end>,|$)")
 
 
 def _replace_shared(declaration: str, in_function: bool, code: str):
     """Return the text that replaces ``extern __shared__ T name[]`` (without a semicolon); None for other declarations.
 
-    In a function it is a pointer, which a lambda can capture by value. If the `code`, all of it, takes the address of
-    the array itself, it is a reference to an array.
+    In a function it is a pointer, which a lambda can capture by value. If the `code`, all of it,
+    takes the address of the array itself, it is a reference to an array.
     """
     text, externs = re.subn(r"\bextern\b", " ", _ATTRIBUTE.sub(" ", declaration))
     text, shareds = re.subn(r"\b__shared__\b", " ", text)
@@ -65,10 +69,11 @@ def _replace_shared(declaration: str, in_function: bool, code: str):
     type_ = " ".join(text[: first.start()].split())
     statements = []
     for part in _UNSIZED.finditer(text, first.start()):
+        # more: the bounds of further dimensions
         name, more = (
             part["name"],
             "".join(part["more"].split()),
-        )  # more: the bounds of further dimensions
+        )
         pointer = f"{type_} (*%s){more}" if more else f"{type_} *%s"
         if not in_function:
             statements.append(f"extern __thread {pointer % f'const {name}'} {_ALIAS}")
@@ -93,10 +98,10 @@ def _edit_dynamic_shared(scan: Scan):
         )
         if new:
             previous_braces, braces = braces, scan.open_at(match.start())
-            first, call, others = new.partition(
-                "_shared()"
-            )  # others: of further arrays of the same declaration
-            # Two arrays in the same braces are the same memory: dynamic_shared(0) has the compiler warn of the second.
+            # others: of further arrays of the same declaration
+            first, call, others = new.partition("_shared()")
+            # Two arrays in the same braces are the same memory: dynamic_shared(0) has the compiler
+            # warn of the second.
             call = call.replace("()", "(0)") if previous_braces is braces else call
             yield (
                 start,
@@ -119,12 +124,10 @@ def _skip_statement_head(code: str, at: int):
     return at
 
 
-_VARIABLE = re.compile(
-    r"\b__(?:device|managed)__(?=[^(){};=\[]*[;={\[])"
-)  # no parenthesis follows: no function
-_ALIGNED = re.compile(
-    r"\b(__(?:shared|constant)__)(\s+)(alignas)(?=\s*\()"
-)  # __shared__ alignas(16)
+# no parenthesis follows: no function
+_VARIABLE = re.compile(r"\b__(?:device|managed)__(?=[^(){};=\[]*[;={\[])")
+# __shared__ alignas(16)
+_ALIGNED = re.compile(r"\b(__(?:shared|constant)__)(\s+)(alignas)(?=\s*\()")
 
 
 def _edit_variables(scan: Scan):
@@ -135,9 +138,8 @@ def _edit_variables(scan: Scan):
     for match in _ALIGNED.finditer(scan.code):
         end = find_closing_parenthesis(scan.code, match.end())
         start = _skip_statement_head(scan.code, scan.declaration_start(match.start()))
-        if (
-            end is not None and "extern" not in scan.code[start : match.end()].split()
-        ):  # that is dynamic shared memory
+        # that is dynamic shared memory
+        if end is not None and "extern" not in scan.code[start : match.end()].split():
             yield start, start, scan.text[match.start(3) : end + 1] + " "
             yield match.start(3), end + 1, scan.newlines(match.start(3), end + 1)
 
@@ -246,7 +248,8 @@ def _reaches_device(scan: Scan, name: str, seen):
     seen.add(name)
     for use in re.finditer(rf"\b{name}\b", scan.code):
         if (start := scan.function(use.start())) is None:
-            continue  # outside of functions and classes; else `start` is the "{" of the outermost one
+            # outside of functions and classes; else `start` is the "{" of the outermost one
+            continue
         user = re.search(
             r"(\w+)\s*(?:\(|$)", scan.code[scan.declaration_start(start) : start].strip()
         )
@@ -260,7 +263,8 @@ def _reaches_device(scan: Scan, name: str, seen):
 def _edit_refused(scan: Scan, host: bool):
     """Yield edits that put a ``static_assert`` in place of texture references, and of code that launches kernels.
 
-    `host`: whether host code may do so. One also goes before each thread_local variable that device code reaches.
+    `host`: whether host code may do so. One also goes before each thread_local variable that device
+    code reaches.
     """
     refused_end = 0  # of the last function that is replaced
     for match in hostcode.LAUNCH.finditer(scan.code):
@@ -291,14 +295,13 @@ def _edit_refused(scan: Scan, host: bool):
 def rewrite(text: str, names=None):
     """Return CUDA C++ without macros (`hostcuda.frontend.preprocess`) as `Rewritten` for the host compiler.
 
-    With `names`, a `hostcuda.frontend.hostcode.Names`, the text is a whole program: launches in host code are
-    rewritten, too, and `names` gets its kernels.
+    With `names`, a `hostcuda.frontend.hostcode.Names`, the text is a whole program: launches in
+    host code are rewritten, too, and `names` gets its kernels.
     """
     scan = Scan(text.replace("\r\n", "\n").removeprefix("\ufeff"))
     edits = [*_edit_dynamic_shared(scan), *_edit_variables(scan), *_edit_asm(scan)]
-    refused = list(
-        _edit_refused(scan, names is not None)
-    )  # what is replaced by these gets no other edits
+    # what is replaced by these gets no other edits
+    refused = list(_edit_refused(scan, names is not None))
     edits = [
         edit for edit in edits if not any(start <= edit[0] < end for start, end, _ in refused)
     ] + refused
@@ -318,9 +321,8 @@ def rewrite(text: str, names=None):
 def _edit_kernels(scan: Scan, kernels: list[Kernel]):
     """Yield edits behind each `Kernel` that register it or keep a template's bounds, or refuse what nvcc refuses."""
     defined = [kernel for kernel in kernels if not kernel.declared]
-    variants = {
-        (k.name, k.scope, k.parameters) for k in kernels if not k.template
-    }  # a declaration is no other one
+    # a declaration is no other one
+    variants = {(k.name, k.scope, k.parameters) for k in kernels if not k.template}
     variants = Counter((name, scope) for name, scope, _ in variants)
     templates = Counter(k.name for k in defined if k.template)
     bounded = {k.name for k in defined if k.template and k.bounds and templates[k.name] == 1}
@@ -334,9 +336,8 @@ def _edit_kernels(scan: Scan, kernels: list[Kernel]):
             at = _skip_statement_head(scan.code, kernel.start)
             yield at, at, f'static_assert(false, "a __global__ function {refusal}"); '
         elif not kernel.template:
-            deduced = (
-                kernel.open == kernel.close
-            )  # of an instantiation without a body, the template's arguments
+            # of an instantiation without a body, the template's arguments
+            deduced = kernel.open == kernel.close
             same_names = variants[kernel.name, kernel.scope] + templates[kernel.name]
             overloaded = (deduced or same_names > 1) and not kernel.name.endswith(">")
             yield (

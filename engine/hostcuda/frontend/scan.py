@@ -16,7 +16,8 @@ from hostcuda.frontend.brackets import (
 class Kernel:
     """A kernel that is defined, explicitly instantiated or declared."""
 
-    name: str  # as written, with template arguments if it is an explicit instantiation or specialization
+    # as written, with template arguments if it is an explicit instantiation or specialization
+    name: str
     parameters: tuple[str, ...]  # the declarations, as ``("const float *x", "int n")``
     template: (
         bool  # true for a template's own definition, which has no symbol until it is instantiated
@@ -26,8 +27,9 @@ class Kernel:
     template_head: str  # ``template <...>`` of a template, with its requires clause
     requires: str  # a requires clause after the parameters
     declared: bool  # whether it is only declared
-    # positions: of the declaration, behind its ``__global__``, of its name, and of its braces; both are that of the
-    # semicolon where there are none, as in a declaration or an explicit instantiation
+    # positions: of the declaration, behind its ``__global__``, of its name, and of its braces; both
+    # are that of the semicolon where there are none, as in a declaration or an explicit
+    # instantiation
     start: int
     marker_end: int
     name_start: int
@@ -36,7 +38,8 @@ class Kernel:
     close: int
 
 
-# A comment, a literal, or what could hide the begin of one: a number as 1'000, a word as fooR before a string.
+# A comment, a literal, or what could hide the begin of one: a number as 1'000, a word as fooR
+# before a string.
 LEXEME = re.compile(
     r"""
     (?P<comment> //(?:[^\\\n]|\\.)*  |  /\*.*?(?:\*/|\Z) )
@@ -106,8 +109,8 @@ _NONE_OPEN = _Open(-1, "", None, None)
 class Scan:
     """The structure of one text, a source or what the preprocessor makes of it.
 
-    `masked` is without comments and literals, `code` also without directives, and positions are the same in all three.
-    `closing` maps the position of a ``{`` to that of its ``}``.
+    `masked` is without comments and literals, `code` also without directives, and positions are the
+    same in all three. `closing` maps the position of a ``{`` to that of its ``}``.
     """
 
     def __init__(self, text: str):
@@ -213,9 +216,8 @@ def find_kernels(scan: Scan):
     """Yield the `Kernel`s that the text of a `Scan` defines or declares; an ``extern template`` does neither."""
     for match in re.finditer(r"\b__global__\b", scan.code):
         places = _read_head(scan.code, match.end())
-        if places is None or (
-            scan.code[places[-1]] == "{" and places[-1] not in scan.closing
-        ):  # not closed
+        # not closed
+        if places is None or (scan.code[places[-1]] == "{" and places[-1] not in scan.closing):
             continue
         name_start, name_end, parameters_start, parameters_end, open_ = places
         start = skip_registrations(scan, scan.declaration_start(match.start()), match.start())
@@ -281,9 +283,8 @@ def _find_name(code: str, at: int):
     end = start = len(code[:at].rstrip())
     if code[end - 1 : end] == ">":
         start = len(code[: find_opening(code, end - 1) or 0].rstrip())
-    match = re.search(
-        r"[A-Za-z_][\w:]*$", code[max(0, start - 256) : start]
-    )  # 256: longer than names are
+    # 256: longer than names are
+    match = re.search(r"[A-Za-z_][\w:]*$", code[max(0, start - 256) : start])
     return (start - len(match.group()), end) if match else None
 
 

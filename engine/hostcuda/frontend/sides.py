@@ -1,7 +1,8 @@
 """Host and device: which code may call which, and what depends on ``__CUDA_ARCH__``.
 
-nvcc compiles a source twice, for the host without ``__CUDA_ARCH__``. Here both are one text: `merge_sides` puts the two
-together, and `find_side_errors` finds the calls that nvcc refuses, from the compiler's call graph.
+nvcc compiles a source twice, for the host without ``__CUDA_ARCH__``. Here both are one text:
+`merge_sides` puts the two together, and `find_side_errors` finds the calls that nvcc refuses, from
+the compiler's call graph.
 """
 
 import re
@@ -54,8 +55,8 @@ def _find_functions(scan: Scan):
 def merge_sides(device: str, host: str):
     """Return the text made of the preprocessor's texts with ``__CUDA_ARCH__`` (`device`) and without it (`host`).
 
-    A function for both sides whose texts differ gets an ``if`` that asks where it runs. Raises ValueError with a place
-    and a sentence if anything else differs.
+    A function for both sides whose texts differ gets an ``if`` that asks where it runs. Raises
+    ValueError with a place and a sentence if anything else differs.
     """
     if device == host:
         return device
@@ -77,7 +78,8 @@ def merge_sides(device: str, host: str):
         if host_body and host_body.split() != body.split() and "host" in function.sides:
             if "device" in function.sides:
                 start = scan.marker(function.open)
-                host_body = f"{{ if (HOSTCUDA_IN_KERNEL) {body}{start}else {host_body} }}"  # it asks where it runs
+                # it asks where it runs
+                host_body = f"{{ if (HOSTCUDA_IN_KERNEL) {body}{start}else {host_body} }}"
             edits.append(
                 (function.open, function.close + 1, host_body + scan.marker(function.close + 1))
             )
@@ -87,12 +89,14 @@ def merge_sides(device: str, host: str):
 def _merge_lines(scans: tuple[Scan, Scan], functions: list[dict[int, _Function]]):
     """Return the list of the device's lines, with the host's where the device's are empty; refuse other differences.
 
-    `scans` are those of device and host, `functions` two dicts: line of its "{" -> `_Function`. The bodies of functions
-    that both sides have may differ, and so may functions that are not the host's.
+    `scans` are those of device and host, `functions` two dicts: line of its "{" -> `_Function`. The
+    bodies of functions that both sides have may differ, and so may functions that are not the
+    host's.
     """
     device_scan, host_scan = scans
     lines_of_both = functions[0].keys() & functions[1].keys()
-    lines_of_device = {  # in the host's text: of functions that are not the host's, with their heads
+    # in the host's text: of functions that are not the host's, with their heads
+    lines_of_device = {
         n
         for function in functions[1].values()
         if "host" not in function.sides
@@ -138,7 +142,8 @@ def _format_place(scan: Scan, at: int):
     return f"{file or 'kernel.cu'}:{line}"
 
 
-# An entry of g++'s call graph: the line "_Z1fv/1 (void f())", facts such as "  Type: function definition analyzed" and
+# An entry of g++'s call graph: the line "_Z1fv/1 (void f())", facts such as "  Type: function
+# definition analyzed" and
 # "  References: n/0 (read) m/4 (addr)", and then "  Calls: _Z1gi/2 _ZN1n1hEv/7".
 _NODE = re.compile(
     r"^(\S+)/\d+ \((.*)\)(?: @0x\w+)?\n((?:  (?!Calls:).*\n)*)  Calls: (.*)$", re.MULTILINE
@@ -161,7 +166,8 @@ _OF_DEVICE = re.compile(
 def find_side_errors(text: str, call_graph: str, program: bool):
     """Yield ((file, line), "error: ..." or "warning: ...") where host code uses what is the device's, or vice versa.
 
-    `call_graph` is the text that the compiler wrote for `LIST_CALLS`. `program`: whether the host code runs, too.
+    `call_graph` is the text that the compiler wrote for `LIST_CALLS`. `program`: whether the host
+    code runs, too.
     """
     scan = Scan(text)
     functions = [
@@ -169,7 +175,8 @@ def find_side_errors(text: str, call_graph: str, program: bool):
     ]
     yield from _find_exceptions(scan, functions)
     sides = _collect_sides(scan, functions)
-    # symbol "_Z1fv" -> (plain name "f", as shown "void f()", the lines about it, its calls "_Z1gi/2 _ZN1n1hEv/7")
+    # symbol "_Z1fv" -> (plain name "f", as shown "void f()", the lines about it, its calls "_Z1gi/2
+    # _ZN1n1hEv/7")
     nodes = {
         node[1]: (_read_name(node[2]), node[2], *node.group(3, 4))
         for node in _NODE.finditer(call_graph)
@@ -180,9 +187,8 @@ def find_side_errors(text: str, call_graph: str, program: bool):
 
     def is_of_source(symbol: str, name: str):
         """Return whether a symbol may be the source's function `name`: no method, none of the standard library."""
-        nested = any(
-            f"{len(space)}{space}{len(name)}{name}" in symbol for space in namespaces
-        )  # of n::f: 1n1f
+        # of n::f: 1n1f
+        nested = any(f"{len(space)}{space}{len(name)}{name}" in symbol for space in namespaces)
         return nested or symbol == name or re.match(r"_ZL?\d", symbol)  # _Z1fv is in no namespace
 
     for caller_symbol, (name, _, facts, calls) in nodes.items():
@@ -193,7 +199,8 @@ def find_side_errors(text: str, call_graph: str, program: bool):
         yield from _check_variables(scan, caller, facts, program)
         for symbol in re.findall(r"(\S+)/\d+", calls):
             called, shown, facts_of_called, _ = nodes.get(symbol, (symbol, symbol, "", ""))
-            # A function of the C library may have a kernel's name: it has no C++ symbol, and no definition here.
+            # A function of the C library may have a kernel's name: it has no C++ symbol, and no
+            # definition here.
             is_own = (symbol != called or "definition" in facts_of_called) and is_of_source(
                 symbol, called
             )
@@ -207,8 +214,9 @@ def find_side_errors(text: str, call_graph: str, program: bool):
 def _locate_error(scan: Scan, caller: _Function, called: str, shown: str, sentence: str):
     """Return ((file, line), "error: ...") for a wrong call in the `_Function` `caller`.
 
-    `called` is the plain name, `shown` the compiler's. `sentence` is a format of what is called, the caller's side and
-    the caller's name. The place is that of the caller's "{" if its text does not show the call.
+    `called` is the plain name, `shown` the compiler's. `sentence` is a format of what is called,
+    the caller's side and the caller's name. The place is that of the caller's "{" if its text does
+    not show the call.
     """
     class_ = _OF_CLASSES.search(shown)
     word = class_[1].removeprefix("basic_") if class_ else called
@@ -229,7 +237,8 @@ def _find_exceptions(scan: Scan, functions: list[_Function]):
             scan.code, function.open, function.close
         )
         on_device = re.search(r"__(?:device|global)__", scan.code[function.start : function.open])
-        # With that macro the body is one that `merge_sides` has made, and the host's part may throw.
+        # With that macro the body is one that `merge_sides` has made, and the host's part may
+        # throw.
         if (
             exception
             and on_device
@@ -253,7 +262,8 @@ def _collect_sides(scan: Scan, functions: list[_Function]):
 
 def _check_variables(scan: Scan, caller: _Function, facts: str, program: bool):
     """Yield ((file, line), message) where a function uses the other side's variables, also host code in a `program`."""
-    # The call graph's text `facts` has a line such as "References: n/3 (read) m/4 (addr)"; a static n is _ZL1n/3.
+    # The call graph's text `facts` has a line such as "References: n/3 (read) m/4 (addr)"; a static
+    # n is _ZL1n/3.
     references = re.findall(
         r"(\S+)/\d+ \((\w+)\)", facts[facts.find("References:") :].partition("\n")[0]
     )
@@ -287,7 +297,8 @@ _COPY_INSTEAD = {
     "write": 'a __{}__ variable "{}" cannot be directly written in a host function: copy to it with cudaMemcpyToSymbol',
 }
 _ATTRIBUTE = r"__(?:attribute|align)__\s*\((?:[^()]|\([^()]*\))*\)"
-# What precedes a name of which only the address or the size is used; what follows one that is written.
+# What precedes a name of which only the address or the size is used; what follows one that is
+# written.
 _UNREAD = re.compile(r"(?:\b(?:sizeof|decltype)\b\s*\(?|(?<!&)&|Symbol\w*\s*\([^;]*)\s*$")
 _ASSIGNS = re.compile(
     r"\s*(?:\[[^]]*\]|\.\s*\w+)*\s*(?:(?P<operator>(?:[-+*/%&|^]|<<|>>)?)=(?!=)|\+\+|--)"
@@ -347,18 +358,17 @@ def _judge_call(
 ):
     """Return what is wrong with a call, as a format for `_locate_error`, or None.
 
-    `caller` are the caller's sides, and `own` those of the source's functions with the name `called`, or None if it has
-    none. `shown` is that name as the compiler shows it, `symbol` the linker's; `program`: whether host code runs.
+    `caller` are the caller's sides, and `own` those of the source's functions with the name
+    `called`, or None if it has none. `shown` is that name as the compiler shows it, `symbol` the
+    linker's; `program`: whether host code runs.
     """
     if caller in _DEVICE_SIDES:
         in_header = rf"\b{called}\s*\("  # such a function of the engine's headers may be called
-        if re.match(
-            r"_ZL?\d", symbol
-        ):  # in no class or namespace: the header's is not indented, or in a macro
+        # in no class or namespace: the header's is not indented, or in a macro
+        if re.match(r"_ZL?\d", symbol):
             in_header = rf"(?m)^\S.*{in_header}|{in_header}.*\\$"
-        if own == {"host"} and not re.search(
-            in_header, _read_headers()
-        ):  # else the call may be of the header's
+        # else the call may be of the header's
+        if own == {"host"} and not re.search(in_header, _read_headers()):
             return _CALLING.format("host") + ": write __device__ before it, too"
         if not own and (
             _OF_CLASSES.search(shown) or (symbol == called and _OF_HOST.fullmatch(called))
@@ -374,9 +384,8 @@ def _judge_call(
 
 def _read_name(shown: str):
     """Return the plain name in the signature of a function, as g++ shows it: "f" of ``int n::f(T) [with T = int]``."""
-    plain = shown.partition(" [with ")[0].rpartition(")::")[
-        2
-    ]  # of a function in another one: without that one's
+    # of a function in another one: without that one's
+    plain = shown.partition(" [with ")[0].rpartition(")::")[2]
     while (inner := re.sub(r"<[^<>]*>", "", plain)) != plain:
         plain = inner
     return match[1] if (match := _DECLARED.search(plain)) else plain

@@ -1,7 +1,8 @@
 """Doubt the sizes and values that calls of CUDA's API get: sizes of pointers, numbers of elements, values of bytes.
 
-The compiler knows the types. So each doubtful argument becomes one of a function of ``include/hostcuda/host.h`` that is
-deprecated for the types of pointers with which the argument is wrong.
+The compiler knows the types. So each doubtful argument becomes one of a function of
+``include/hostcuda/host.h`` that is deprecated for the types of pointers with which the argument is
+wrong.
 """
 
 import re
@@ -11,9 +12,8 @@ from hostcuda.frontend.scan import Scan
 
 _CALL = re.compile(r"\bcuda(Malloc|Memcpy|Memset)(?:Async|Managed|Host)?\s*\(")
 _CAST = re.compile(r"\(\s*(?:const\s+)?void\s*\*+\s*\)\s*")
-_SIZE_OF = re.compile(
-    r"\bsizeof\b\s*(\(?)\s*([\w.]+(?:->\w+)*)\s*(?(1)\))"
-)  # sizeof(p), sizeof s->p
+# sizeof(p), sizeof s->p
+_SIZE_OF = re.compile(r"\bsizeof\b\s*(\(?)\s*([\w.]+(?:->\w+)*)\s*(?(1)\))")
 _COUNT = re.compile(r"\w+(?:\s*\*\s*\w+)*")  # n, rows * columns
 _NUMBER = re.compile(r"([-+]?\d+)(?:\.0*)?[fFuUlL]*")  # -1, 1.0f
 _MEANT_BYTES = (
@@ -24,8 +24,10 @@ _MEANT_BYTES = (
     128,
     255,
 )  # bytes that programs choose for the elements they make, such as 0x3f3f3f3f
-_WIDE = r"(?!\s*(?:(?:un)?signed\s+)?char\b|\s*u?int8_t\b|\s*bool\b|\s*std::byte\b)"  # not the type of a byte
-# What shows that a number {0} counts elements: {0} * sizeof(int), sizeof(int) * {0}, new int[{0}], vector<int> v({0}).
+# not the type of a byte
+_WIDE = r"(?!\s*(?:(?:un)?signed\s+)?char\b|\s*u?int8_t\b|\s*bool\b|\s*std::byte\b)"
+# What shows that a number {0} counts elements: {0} * sizeof(int), sizeof(int) * {0}, new int[{0}],
+# vector<int> v({0}).
 _COUNTS = (
     rf"{{0}}\s*\*\s*sizeof\b\s*\({_WIDE}|\bsizeof\b\s*\({_WIDE}[^()]*\)\s*\*\s*{{0}}(?!\s*[*\w])|\bnew\b{_WIDE}"
     rf"[^;()\[]*\[\s*{{0}}\s*\]|\bvector\s*<{_WIDE}[^;<>]*>\s*\w+\s*[({{{{]\s*{{0}}\s*[,)}}}}]"
@@ -34,7 +36,8 @@ _COUNTS = (
 
 def replace_doubtful_sizes(text: str) -> str:
     """Return a program's text with doubtful arguments of cudaMalloc, cudaMemcpy and cudaMemset in such functions."""
-    # Doubtful are a value that is no byte, a size that elsewhere counts elements, and the size of a pointer.
+    # Doubtful are a value that is no byte, a size that elsewhere counts elements, and the size of a
+    # pointer.
     scan, edits = Scan(text), []
     for call in _CALL.finditer(scan.code):
         function, end = (

@@ -1,8 +1,9 @@
 """Records of kernels, copies and driver calls, with their times, from NVIDIA's CUPTI.
 
-It has the same two functions as :mod:`hostcuda.api.activity`; `hostcuda.activity` is the module of the engine in use.
-CUPTI's activity interface needs no permission for performance counters, only its library and NVIDIA's Python bindings
-(``pip install cupti-python``, of the CUDA toolkit's major version).
+It has the same two functions as :mod:`hostcuda.api.activity`; `hostcuda.activity` is the module of
+the engine in use. CUPTI's activity interface needs no permission for performance counters, only its
+library and NVIDIA's Python bindings (``pip install cupti-python``, of the CUDA toolkit's major
+version).
 """
 
 from __future__ import annotations
@@ -50,9 +51,8 @@ def _add_records(activities: list) -> None:
         start, duration = a.start * 1e-9, (a.end - a.start) * 1e-9  # from nanoseconds
         if a.kind == kind.DRIVER:
             name = cupti.get_callback_name(cupti.CallbackDomain.DRIVER_API, a.cbid)
-            documented = re.sub(
-                r"(_v\d+)?(_ptds|_ptsz)?$", "", name
-            )  # cuMemcpyHtoD for cuMemcpyHtoD_v2
+            # cuMemcpyHtoD for cuMemcpyHtoD_v2
+            documented = re.sub(r"(_v\d+)?(_ptds|_ptsz)?$", "", name)
             _records.append(("api", documented, start, duration, 0, 0))
         elif a.kind == kind.MEMCPY:
             _records.append(
@@ -73,9 +73,8 @@ def start() -> None:
     cupti = _import_cupti()
     try:
         if not _registered:
-            cupti.activity_register_callbacks(
-                lambda: (_BUFFER_BYTES, 0), _add_records
-            )  # 0: as many as it holds
+            # 0: as many as it holds
+            cupti.activity_register_callbacks(lambda: (_BUFFER_BYTES, 0), _add_records)
             _registered = True
         for kind in _list_kinds(cupti):
             cupti.activity_enable(kind)

@@ -1,8 +1,9 @@
 """Measure a program's launches without counters: event times, and what the compiler decided.
 
-``python -m hostcuda.gpu.launches FILE SCRIPT [ARGS]`` runs a program that uses `hostcuda` on a GPU and writes a
-line of JSON per launch to FILE: kernel, grid, block, time between two events, registers, shared and local memory,
-occupancy. It needs no permission. With ``--count`` before FILE it only writes an empty line per launch.
+``python -m hostcuda.gpu.launches FILE SCRIPT [ARGS]`` runs a program that uses `hostcuda` on a GPU
+and writes a line of JSON per launch to FILE: kernel, grid, block, time between two events,
+registers, shared and local memory, occupancy. It needs no permission. With ``--count`` before FILE
+it only writes an empty line per launch.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ def limits(device: driver.Device) -> dict[str, int]:
 
 def time_launches(path: str) -> None:
     """Replace PyCUDA's functions so that every further launch writes a line of JSON to the file `path`."""
-    pending: list = []  # (function, grid, block, shared, start event, end event) of launches without a line yet
+    # (function, grid, block, shared, start event, end event) of launches without a line yet
+    pending: list = []
     log = open(path, "w", buffering=1)  # noqa: SIM115 - open until the process ends
     find, launch = driver.Module.get_function, driver.Function._launch_kernel
 
@@ -96,9 +98,8 @@ def count_launches(path: str) -> None:
 
 
 if __name__ == "__main__":
-    sys.argv = sys.argv[
-        1:
-    ]  # each word is removed once it is read: the program then finds its own arguments
+    # each word is removed once it is read: the program then finds its own arguments
+    sys.argv = sys.argv[1:]
     if sys.argv[0] == "--count":
         sys.argv = sys.argv[1:]
         count_launches(sys.argv[0])

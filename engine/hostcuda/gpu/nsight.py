@@ -38,11 +38,12 @@ def find(tool: str) -> str | None:
     return None
 
 
-# ----------------------------------------------------------------------------------------------- Nsight Compute
+# ----------------------------------------------------------------------------------- Nsight Compute
 def ncu_command(program: Sequence[str], log: Path, metrics: Iterable[str] = METRICS) -> list[str]:
     """Return the command that profiles all kernels of a program and writes a CSV, for `read_ncu`, to the file `log`.
 
-    The clock rates are not changed. The program's own output is not in the CSV. EngineError if there is no `ncu`.
+    The clock rates are not changed. The program's own output is not in the CSV. EngineError if
+    there is no `ncu`.
     """
     ncu = find("ncu")
     if ncu is None:
@@ -71,7 +72,8 @@ def ncu_command(program: Sequence[str], log: Path, metrics: Iterable[str] = METR
 def read_ncu(text: str, metrics: Iterable[str] | None = None) -> list[dict]:
     """Read the launches from the output of ``ncu --csv --page raw --print-units base``.
 
-    EngineError if the text has no table but an error message, for example that counters are not permitted.
+    EngineError if the text has no table but an error message, for example that counters are not
+    permitted.
 
     Parameters
     ----------
@@ -83,12 +85,11 @@ def read_ncu(text: str, metrics: Iterable[str] | None = None) -> list[dict]:
     Returns
     -------
     list of dict
-        In their order: ``index``, ``kernel``, ``grid``, ``block`` and the metrics, as numbers. Metrics that ncu could
-        not collect ("n/a") are omitted.
+        In their order: ``index``, ``kernel``, ``grid``, ``block`` and the metrics, as numbers.
+        Metrics that ncu could not collect ("n/a") are omitted.
     """
-    rows = list(
-        csv.reader(line for line in text.splitlines() if line.startswith('"'))
-    )  # not ncu's "==PROF== ..."
+    # not ncu's "==PROF== ..."
+    rows = list(csv.reader(line for line in text.splitlines() if line.startswith('"')))
     if not rows:
         if NO_PERMISSION in text:
             raise EngineError(
@@ -109,9 +110,8 @@ def read_ncu(text: str, metrics: Iterable[str] | None = None) -> list[dict]:
     launches = []
     for cells in rows[1:]:
         row = dict(zip(names, cells, strict=False))
-        if (
-            len(cells) != len(names) or not row.get("ID", "0").strip().isdigit()
-        ):  # incomplete, or the row of units
+        # incomplete, or the row of units
+        if len(cells) != len(names) or not row.get("ID", "0").strip().isdigit():
             continue
         values = {name: _read_number(row[name]) for name in metrics or names if name in row}
         launches.append(
@@ -143,7 +143,7 @@ def _read_triple(text: str) -> tuple[int, ...]:  # of "(32, 1, 1)"
     return tuple(int(digits) for digits in re.findall(r"\d+", text))
 
 
-# -------------------------------------------------------------------------------------------- compute-sanitizer
+# -------------------------------------------------------------------------------- compute-sanitizer
 def sanitizer_command(program: Sequence[str], tool: str, log: Path) -> list[str]:
     """Return the command that runs a program under a tool of compute-sanitizer, with the report in the file `log`.
 
@@ -154,9 +154,8 @@ def sanitizer_command(program: Sequence[str], tool: str, log: Path) -> list[str]
         raise EngineError(
             "compute-sanitizer is not on this machine (it comes with the CUDA toolkit)"
         )
-    more = (
-        ["--racecheck-report", "hazard"] if tool == "racecheck" else []
-    )  # it reports both threads
+    # it reports both threads
+    more = ["--racecheck-report", "hazard"] if tool == "racecheck" else []
     return [
         sanitizer,
         "--tool",
@@ -178,7 +177,8 @@ def sanitizer_command(program: Sequence[str], tool: str, log: Path) -> list[str]
 # ========= Invalid __global__ read of size 4 bytes
 # =========     at conv(float*)+0x1a0 in file.cu:12
 # =========     by thread (3,0,0) in block (0,1,0)
-# =========     Address 0x7f00 is out of bounds and is 1 bytes after the nearest allocation at 0x7e00 of size 256 bytes
+# =========     Address 0x7f00 is out of bounds and is 1 bytes after the nearest allocation at
+# 0x7e00 of size 256 bytes
 _MARK = re.compile(r"^=========\s?(.*)$")
 _AT = re.compile(
     r"\bat (?:void )?(?P<where>\S.*?)(?:\+0x[0-9a-f]+)?(?: in (?P<place>[^:\s]+):(?P<line>\d+))?"
@@ -211,9 +211,9 @@ def read_sanitizer(text: str, tool: str) -> list[dict]:
     Returns
     -------
     list of dict
-        tool, kind, kernel, file, line, block, thread, other (for a race: file, line, thread), address, size, buffer
-        (base, bytes, missed_by), count, message. Reports of one error by several threads become one finding; its count
-        is their number.
+        tool, kind, kernel, file, line, block, thread, other (for a race: file, line, thread),
+        address, size, buffer (base, bytes, missed_by), count, message. Reports of one error by
+        several threads become one finding; its count is their number.
     """
     blocks, current = [], None  # a block: the line of an error, and the indented lines below it
     for raw in text.splitlines():
@@ -251,9 +251,8 @@ def _read_finding(block: list[str], tool: str) -> dict | None:
     if kind is None or "SUMMARY" in head:
         return None
     address = int(match[1], 16) if (match := _ADDRESS.search(text)) else None
-    if (
-        kind == "out of bounds" and "misaligned" in text
-    ):  # "Invalid" begins the messages of all three kinds
+    # "Invalid" begins the messages of all three kinds
+    if kind == "out of bounds" and "misaligned" in text:
         kind = "misaligned"
     elif (
         kind == "out of bounds" and "__global__" in head and address is not None and address < _NULL
@@ -304,8 +303,9 @@ def _read_place(line: str) -> dict:
 def _read_buffer(text: str, size: int) -> dict | None:
     """Return a dict (base, bytes, missed_by) of the nearest allocation that an error's text names, or None.
 
-    missed_by is how far the access of `size` bytes goes beyond its end or, negative, before its start. The tool tells
-    where the access's first byte is; "1 bytes after" is the first byte beyond.
+    missed_by is how far the access of `size` bytes goes beyond its end or, negative, before its
+    start. The tool tells where the access's first byte is; "1 bytes after" is the first byte
+    beyond.
     """
     match = _BUFFER.search(text)
     if not match:

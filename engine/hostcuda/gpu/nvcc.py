@@ -59,15 +59,16 @@ def compile_modules(
     Parameters
     ----------
     modules : iterable of mapping
-        As recorded in the CPU engine's check mode: ``module`` (a name), ``source``, ``options``, ``include_dirs``.
+        As recorded in the CPU engine's check mode: ``module`` (a name), ``source``, ``options``,
+        ``include_dirs``.
     code : bool
         Disassemble the machine code, too.
 
     Returns
     -------
     kernels : dict
-        Maps a module's name to the result of `read_ptxas`. With `code` each kernel has its ``blocks``, too, from
-        `hostcuda.gpu.sass.read`.
+        Maps a module's name to the result of `read_ptxas`. With `code` each kernel has its
+        ``blocks``, too, from `hostcuda.gpu.sass.read`.
     refused : list of str
         The first error of each source that nvcc refuses.
     """
@@ -96,9 +97,8 @@ def compile_modules(
 @functools.lru_cache(64)  # a notebook estimates the same kernel again and again
 def _read_facts(key: tuple[str, ...], code: bool, compiler: str) -> dict[str, dict]:
     """Compile `key`, (source, *nvcc's options); map each kernel's symbol to its figures, with `code` also blocks."""
-    del (
-        compiler
-    )  # nvcc's path, a part of the cache's key: the same process may use another one later
+    # nvcc's path, a part of the cache's key: the same process may use another one later
+    del compiler
     source, *options = key
     if not code:
         return read_ptxas(compile(source, "kernel.cu", options, ARCH, "-Xptxas", "-v"))
@@ -137,7 +137,8 @@ def disassemble(
 ) -> pd.DataFrame:
     """List the loads, stores and atomics in the machine code of a source.
 
-    EngineError if there is no nvcc or no nvdisasm, or nvcc refuses the source; the message has nvcc's message.
+    EngineError if there is no nvcc or no nvdisasm, or nvcc refuses the source; the message has
+    nvcc's message.
 
     Parameters
     ----------
@@ -152,10 +153,10 @@ def disassemble(
     Returns
     -------
     DataFrame
-        A row per kernel, line of the source and kind of instruction: kernel, line, instruction ("LDS.128"), space
-        ("global", "shared", "local", "generic"), op ("ld", "st", "atom", "red"), bytes (per lane), predicated (lanes or
-        whole warps whose predicate is false make no access), count (in the code: a loop that is not unrolled executes
-        an instruction more than once).
+        A row per kernel, line of the source and kind of instruction: kernel, line, instruction
+        ("LDS.128"), space ("global", "shared", "local", "generic"), op ("ld", "st", "atom", "red"),
+        bytes (per lane), predicated (lanes or whole warps whose predicate is false make no access),
+        count (in the code: a loop that is not unrolled executes an instruction more than once).
     """
     with temporary.folder() as folder:
         cubin = folder / "kernel.cubin"
@@ -206,8 +207,8 @@ def compile(
 ) -> str:
     """Compile a source with nvcc's `options` and `more`, into `cubin` if it is given; return what nvcc prints.
 
-    `name` is the file's name in messages, `arch` the GPU's architecture ("sm_90"). Raises EngineError if there is no
-    nvcc, or it refuses the source; the message has nvcc's message.
+    `name` is the file's name in messages, `arch` the GPU's architecture ("sm_90"). Raises
+    EngineError if there is no nvcc, or it refuses the source; the message has nvcc's message.
     """
     with temporary.folder() as folder:
         path = folder / "kernel.cu"
@@ -230,8 +231,8 @@ def compile(
 
 def read_ptxas(text: str) -> dict[str, dict]:
     """Read each kernel's registers, stack, spills and static shared memory from ``-Xptxas -v``, by its symbol."""
-    # "... Compiling entry function '_Z4convPf' for 'sm_90'", "0 bytes stack frame, 0 bytes spill stores, ...", "...
-    # Used 32 registers, 128 bytes smem, ...": three lines per kernel.
+    # "... Compiling entry function '_Z4convPf' for 'sm_90'", "0 bytes stack frame, 0 bytes spill
+    # stores, ...", "... Used 32 registers, 128 bytes smem, ...": three lines per kernel.
     kernels: dict[str, dict] = {}
     facts: dict = {}  # of the kernel that was named last
     for line in text.splitlines():

@@ -1,8 +1,8 @@
 """A GPU's machine code (SASS), as nvdisasm prints it, in straight-line blocks; the pipe that executes each instruction.
 
-The pipes are those of Nsight Compute's documentation ("Hardware Model", "Pipelines"). Which instruction goes to which
-pipe, and how many cycles its result takes, was measured by others: Luo et al., "Benchmarking and Dissecting the Nvidia
-Hopper GPU Architecture via Microbenchmarking" (2024).
+The pipes are those of Nsight Compute's documentation ("Hardware Model", "Pipelines"). Which
+instruction goes to which pipe, and how many cycles its result takes, was measured by others: Luo et
+al., "Benchmarking and Dissecting the Nvidia Hopper GPU Architecture via Microbenchmarking" (2024).
 """
 
 from __future__ import annotations
@@ -17,14 +17,12 @@ _SECTION = re.compile(r"^\.text\.(\w+):")
 _OTHER_SECTION = re.compile(r"^\s*\.section\s+(?!\.text\.)")
 _PLACE = re.compile(r'//## File "([^"]*)", line (\d+)')
 _LABEL = re.compile(r"^(\.L_x_\d+):")
-_CODE = re.compile(
-    r"/\*[0-9a-f]{4,}\*/\s+(?:@(!?U?P\w+)\s+)?([A-Z][\w.]*)\s*(.*?)\s*;"
-)  # /*0100*/ @!P0 EXIT ;
+# /*0100*/ @!P0 EXIT ;
+_CODE = re.compile(r"/\*[0-9a-f]{4,}\*/\s+(?:@(!?U?P\w+)\s+)?([A-Z][\w.]*)\s*(.*?)\s*;")
 _REGISTER = re.compile(r"\b(U?R\d+|U?P\d)\b")
 _ENDS = {"BRA", "BRX", "EXIT", "RET", "BSYNC", "CALL", "WARPSYNC"}
-USERS_CONSTANT = re.compile(
-    r"c\[0x3\]"
-)  # the bank of __constant__ variables; the others are the compiler's
+# the bank of __constant__ variables; the others are the compiler's
+USERS_CONSTANT = re.compile(r"c\[0x3\]")
 
 _OF_PIPE = {
     "fma": "FFMA FMUL FADD FFMA32I FADD32I FMUL32I",
@@ -44,7 +42,8 @@ _OF_PIPE = {
 }
 _OPS = {"LD": "ld", "ST": "st", "AT": "atom", "RE": "red"}
 _PIPES = {word: pipe for pipe, words in _OF_PIPE.items() for word in words.split()}
-# Cycles from an instruction to one that uses its result, without a queue before the pipe; global loads: below.
+# Cycles from an instruction to one that uses its result, without a queue before the pipe; global
+# loads: below.
 _LATENCY = {
     "fma": 4,
     "half": 5,
@@ -70,7 +69,8 @@ class Instruction(NamedTuple):
     word: str  # the name with its modifiers: "LDS.128"
     predicate: str  # "P0", "!P0"; empty: the instruction is always executed
     arguments: str
-    places: tuple  # (file, line) of the source: of the innermost inlined function first, of the kernel last
+    # (file, line) of the source: of the innermost inlined function first, of the kernel last
+    places: tuple
 
     @property
     def name(self) -> str:
@@ -92,9 +92,8 @@ class Instruction(NamedTuple):
     @property
     def bytes(self) -> int:
         """The bytes per lane that a load, a store or an atomic moves: 16 for LDG.E.128, 8 for REDG.E.ADD.F64.RN."""
-        if (
-            self.name == "LDSM"
-        ):  # LDSM.16.M88.4 loads 4 8x8 matrices of 16-bit elements: 4 bytes per lane each
+        # LDSM.16.M88.4 loads 4 8x8 matrices of 16-bit elements: 4 bytes per lane each
+        if self.name == "LDSM":
             return 4 * int(self.word[-1]) if self.word[-2:-1] == "." else 4
         width = re.search(r"\.[SUF]?(8|16|64|128)\b", self.word)
         return int(width[1]) // 8 if width else 4
@@ -115,10 +114,11 @@ def read(text: str) -> dict[str, list[Block]]:
     blocks: list[Block] | None = (
         None  # of the kernel that is read; None outside of a ``.text.`` section
     )
+    # of the next instruction; an instruction has followed them, so the next place is new
     places, begun = (
         [],
         True,
-    )  # of the next instruction; an instruction has followed them, so the next place is new
+    )
     for row in text.splitlines():
         if section := _SECTION.match(row):
             blocks, places = kernels.setdefault(section[1], [Block("entry")]), []
@@ -149,9 +149,8 @@ def _link_blocks(blocks: list[Block]) -> list[Block]:
         index_of_label[block.label] = index
     for i, block in enumerate(nonempty):
         last = block.code[-1]
-        target = (
-            re.search(r"`\((\.L_x_\d+)\)", last.arguments) if last.name == "BRA" else None
-        )  # "BRA `(.L_x_1)"
+        # "BRA `(.L_x_1)"
+        target = re.search(r"`\((\.L_x_\d+)\)", last.arguments) if last.name == "BRA" else None
         if target and index_of_label.get(target[1]) is not None:
             block.next.append(index_of_label[target[1]])
         is_conditional = (
@@ -185,9 +184,8 @@ def _find_registers(instruction: Instruction) -> tuple[list[str], list[str]]:
     """Return the names of the registers that an instruction writes, and of those that it reads: several if wide."""
     names = _REGISTER.findall(instruction.arguments)
     has_no_result = instruction.name.startswith(("ST", "RED", "BRA", "EXIT", "BAR"))
-    width = (
-        4 if ".128" in instruction.word else 2 if ".64" in instruction.word else 1
-    )  # registers of a value
+    # registers of a value
+    width = 4 if ".128" in instruction.word else 2 if ".64" in instruction.word else 1
     results: list[str] = []
     if names and not has_no_result:
         if instruction.name == "LDSM":
@@ -205,9 +203,8 @@ def _find_registers(instruction: Instruction) -> tuple[list[str], list[str]]:
         else:
             results = list(_list_registers(names[0], width))
     read = list(names[1 if results else 0 :])
-    is_64_bit = (
-        ".64]" in instruction.arguments or ".WIDE" in instruction.word
-    )  # an address, an operand
+    # an address, an operand
+    is_64_bit = ".64]" in instruction.arguments or ".WIDE" in instruction.word
     for name in tuple(read):
         if instruction.pipe == "tensor":
             read += _list_registers(name, 4)

@@ -1,9 +1,10 @@
 """The folder of compiled kernels.
 
-Each file is complete or does not exist (a temporary file, then `os.replace`), so that several processes can share the
-folder, and any of them can end at any time. Each file has a digest, and a damaged file is made again.
-`hostcuda.settings.cache_dir` names the folder. Its files are native code that will run, so no other user may write
-there. If the folder cannot be used, a temporary one is used as long as the process runs.
+Each file is complete or does not exist (a temporary file, then `os.replace`), so that several
+processes can share the folder, and any of them can end at any time. Each file has a digest, and a
+damaged file is made again. `hostcuda.settings.cache_dir` names the folder. Its files are native
+code that will run, so no other user may write there. If the folder cannot be used, a temporary one
+is used as long as the process runs.
 """
 
 import atexit
@@ -65,7 +66,10 @@ def _remove_scratch(path: Path, owner: int) -> None:
 
 
 def is_intact(path: Path) -> bool:
-    """Return whether a file that `obtain` made is there and undamaged. A process reads it once, unless it changes."""
+    """Return whether a file that `obtain` made is there and undamaged.
+
+    A process reads it once, unless it changes.
+    """
     try:
         now = path.stat()
         state = (now.st_ino, now.st_size, now.st_mtime_ns)
@@ -124,9 +128,8 @@ def with_room(use: Callable[[Path], T], preferred: str | Path | None = None) -> 
 def trim(pattern: str, keep: int = 8, idle_s: float = _DAY_S) -> None:
     """Remove entries of the cache that match a glob `pattern`, but not the `keep` last used or any used in `idle_s`."""
     with contextlib.suppress(OSError):
-        entries = sorted(
-            (-path.stat().st_mtime, path) for path in directory().glob(pattern)
-        )  # the last used first
+        # the last used first
+        entries = sorted((-path.stat().st_mtime, path) for path in directory().glob(pattern))
         for used, path in entries[keep:]:
             if -used < time.time() - idle_s:
                 shutil.rmtree(path) if path.is_dir() else path.unlink()

@@ -22,9 +22,8 @@ from hostcuda.util import processor
 _HERE = Path(__file__).parent.parent
 INCLUDE = _HERE / "include"  # CUDA's headers for a host compiler
 RUNTIME = _HERE / "runtime"  # the runtime library's source
-_GLOBAL = re.compile(
-    r"(?m)^\t\.globl\t(\S+).*\n"
-)  # the assembler's directive that makes a symbol global
+# the assembler's directive that makes a symbol global
+_GLOBAL = re.compile(r"(?m)^\t\.globl\t(\S+).*\n")
 FILL = "-ftrivial-auto-var-init=pattern"  # by which check mode recognizes variables without a value
 
 _REMEDY = """Install one:
@@ -37,7 +36,8 @@ or name one in the environment variable CXX."""
 def find() -> list[str]:
     """Return the compiler's command as a list: ``$CXX`` if set, else g++, clang++ or c++ from the path.
 
-    Raises CompileError if there is none (the message says how to install one), and if this is not Linux.
+    Raises CompileError if there is none (the message says how to install one), and if this is not
+    Linux.
     """
     if sys.platform != "linux":
         raise CompileError(
@@ -87,10 +87,10 @@ def _digest_engine():
         _HERE / package for package in ("build", "check", "frontend", "host", "loops", "runtime")
     )
     paths += sorted(path for package in packages for path in package.glob("*.py"))
-    paths += sorted(
-        p for p in INCLUDE.rglob("*") if p.is_file() and not p.suffix
-    )  # headers as <cuda/barrier>
-    # And the name of their folder: compiled code names the headers' lines by it, and it differs between checkouts.
+    # headers as <cuda/barrier>
+    paths += sorted(p for p in INCLUDE.rglob("*") if p.is_file() and not p.suffix)
+    # And the name of their folder: compiled code names the headers' lines by it, and it differs
+    # between checkouts.
     return cache.digest(
         _HERE, *(part for path in paths for part in (path.relative_to(_HERE), path.read_bytes()))
     )
@@ -102,7 +102,8 @@ def fingerprint(command: list[str]) -> str:
     model = [
         value for key in ("model name", "CPU part") for value in processor.facts().get(key, ())
     ]
-    native = f"{platform.machine()} {model} {sorted(processor.instruction_sets())}"  # what -march=native depends on
+    # what -march=native depends on
+    native = f"{platform.machine()} {model} {sorted(processor.instruction_sets())}"
     version = _read_version(tuple(command), os.environ.get("PATH", ""))
     return cache.digest(*command, version, native, _digest_engine(), sys.platform)
 
@@ -134,33 +135,36 @@ def module_flags(command: list[str]) -> list[str]:
     # Unique symbols outlive their module; the runtime places each __shared__ variable on its own.
     flags = ["-fmax-errors=20", "-fno-gnu-unique", "-fno-section-anchors"]
     if platform.machine() == "x86_64":
-        flags.append(
-            "-mtls-dialect=gnu2"
-        )  # saves a call per shared variable: 5 to 8 % of a tiled kernel
+        # saves a call per shared variable: 5 to 8 % of a tiled kernel
+        flags.append("-mtls-dialect=gnu2")
     return flags
 
 
 def preprocessing_flags(command: list[str]) -> list[str]:
-    """Return the preprocessor's flags. With g++ it uses the precompiled header; clang++ reads the header itself."""
+    """Return the preprocessor's flags.
+
+    With g++ it uses the precompiled header; clang++ reads the header itself.
+    """
     return ["-E", "-dD"] if is_clang(command) else ["-E", "-dD", "-fpch-preprocess"]
 
 
 def loops_flags(command: list[str], halves: bool) -> list[str]:
     """Return the flags for kernels in thread loops, which the precompiled header need not have; `halves`: with half."""
-    # The rest of a row of threads is not vectorized again: a block's width is mostly a multiple of the vectors', and
-    # this takes 30 to 40 % of the time to compile. With halves it is, because a row of 16 is less than a vector of 32.
-    # Nor is a loop copied for each outcome of a condition that stays the same in it: with four such conditions that
-    # takes ten times as long, and masks are as fast. Nor is it split into several loops, or copied for strides of 1:
-    # rung 06 compiles in 60 % of the time without, and is faster.
+    # The rest of a row of threads is not vectorized again: a block's width is mostly a multiple of
+    # the vectors', and this takes 30 to 40 % of the time to compile. With halves it is, because a
+    # row of 16 is less than a vector of 32. Nor is a loop copied for each outcome of a condition
+    # that stays the same in it: with four such conditions that takes ten times as long, and masks
+    # are as fast. Nor is it split into several loops, or copied for strides of 1: rung 06 compiles
+    # in 60 % of the time without, and is faster.
     flags = ["--param", f"vect-epilogues-nomask={int(halves)}", "-fno-unswitch-loops"]
     flags += ["-fno-tree-loop-distribution", "-fno-version-loops-for-strides"]
     return [] if is_clang(command) else flags
 
 
-# For a module's link. Kernels call the runtime's versions of these functions: malloc, free, new and delete, so that a
-# wrong free ends the launch and not the process, like exit and std::terminate; and __tls_get_addr, because the runtime
-# places __shared__ variables, through data that must stay writable (runtime/shared.cpp). -Bsymbolic: a kernel `conj` is
-# not libm's.
+# For a module's link. Kernels call the runtime's versions of these functions: malloc, free, new and
+# delete, so that a wrong free ends the launch and not the process, like exit and std::terminate;
+# and __tls_get_addr, because the runtime places __shared__ variables, through data that must stay
+# writable (runtime/shared.cpp). -Bsymbolic: a kernel `conj` is not libm's.
 _WRAPPED = (
     "malloc",
     "free",
@@ -191,7 +195,8 @@ _LINK = [
 
 def link_flags(command: list[str]) -> list[str]:
     """Return the flags for linking a module."""
-    # clang on x86-64 adds the offsets of thread-local variables in its code, where the runtime changes them.
+    # clang on x86-64 adds the offsets of thread-local variables in its code, where the runtime
+    # changes them.
     relocations = (
         ["-Wl,--emit-relocs"] if is_clang(command) and platform.machine() == "x86_64" else []
     )
@@ -202,7 +207,8 @@ def link_flags(command: list[str]) -> list[str]:
 def _choose_shared_library(command: tuple[str, ...]) -> list[str]:
     """Return the flags that take the shared C++ library where the compiler would take a static one, as in small images.
 
-    A module's own copy of the library would share a part of its variables with the process's, and crash in `std::cout`.
+    A module's own copy of the library would share a part of its variables with the process's, and
+    crash in `std::cout`.
     """
 
     def has(name):
@@ -240,8 +246,9 @@ def run_all(
     commands: list[list[str]], folders: list[Path] | None = None
 ) -> list[tuple[int, str, str]]:
     """Run commands at the same time, each in its folder; return the list of (exit status, stdout, stderr)."""
-    # No pool: concurrent.futures refuses work when the main thread has ended, though other threads may still compile;
-    # multiprocessing's has semaphores, which a sandbox without shared memory does not allow.
+    # No pool: concurrent.futures refuses work when the main thread has ended, though other threads
+    # may still compile; multiprocessing's has semaphores, which a sandbox without shared memory
+    # does not allow.
     jobs = [
         (Future(), *job) for job in zip(commands, folders or [None] * len(commands), strict=True)
     ]

@@ -1,7 +1,8 @@
 """Direct kernels: those without barriers whose loops all threads run alike, such as a convolution.
 
-Its loops are exchanged with the loop over up to 16 neighbors in a row of the block (``engine/docs/gears.md``). To the
-other modules, such a group is a warp whose lanes meet at the begin and the end of each loop (`mark_loops`).
+Its loops are exchanged with the loop over up to 16 neighbors in a row of the block
+(``engine/docs/gears.md``). To the other modules, such a group is a warp whose lanes meet at the
+begin and the end of each loop (`mark_loops`).
 """
 
 import re
@@ -32,8 +33,9 @@ _SPELT_LIKE_CALLS = {"if", "return", "sizeof"}
 def mark_loops(kernel, nodes: list[Node]):
     """Set `meeting` of statements with a loop; return the list of statements, without an ``if`` around its end.
 
-    `kernel` is a `KernelPlan`, `nodes` are its outer statements. Such an ``if (c) { a; b; }`` becomes a "guard" node,
-    which stands for ``if (!c) return;``, and the statements a and b. Raise `NeedsFibers` without a loop.
+    `kernel` is a `KernelPlan`, `nodes` are its outer statements. Such an ``if (c) { a; b; }``
+    becomes a "guard" node, which stands for ``if (!c) return;``, and the statements a and b. Raise
+    `NeedsFibers` without a loop.
     """
     reader = kernel.reader
     head_words = set(re.findall(r"\w+", kernel.scan.code[kernel.body.name_end : kernel.body.open]))
@@ -41,9 +43,8 @@ def mark_loops(kernel, nodes: list[Node]):
         raise NeedsFibers("it is not understood")
     if not sum(map(_mark_meetings, nodes)):
         raise NeedsFibers("it has no loop")
-    while (
-        nodes[-1].kind == "if" and nodes[-1].meeting and "otherwise" not in nodes[-1].parts
-    ):  # also an if in that
+    # also an if in that
+    while nodes[-1].kind == "if" and nodes[-1].meeting and "otherwise" not in nodes[-1].parts:
         *before, last = nodes
         then, condition = last.parts["then"], last.parts["condition"]
         inner = then.children if then.kind == "block" else [then]
@@ -61,9 +62,8 @@ def mark_loops(kernel, nodes: list[Node]):
 
 def _mark_meetings(node: Node):
     """Mark a statement that has a loop, and those in it, as a place where threads meet; return whether it has one."""
-    node.meeting = (
-        sum(map(_mark_meetings, node.children)) > 0 or node.kind == "for"
-    )  # sum: any() would skip children
+    # sum: any() would skip children
+    node.meeting = sum(map(_mark_meetings, node.children)) > 0 or node.kind == "for"
     return node.meeting
 
 
@@ -75,7 +75,8 @@ def find_last_return(steps):
 def require_one_section(items):
     """Raise `NeedsFibers` unless threads run only the last item, a `Section`, and return in its first region only."""
     *others, section = items
-    # Before the section there are only declarations and the like; regions and sections, without a kind, are refused.
+    # Before the section there are only declarations and the like; regions and sections, without a
+    # kind, are refused.
     no_control = all(getattr(item, "kind", "if") not in ("if", "loop", "block") for item in others)
     if not no_control or any(
         region.returns and region is not section.items[0] for region in section.regions
@@ -85,11 +86,11 @@ def require_one_section(items):
 
 def require_vectorizable(kernel, section, rows):
     """Raise `NeedsFibers` unless neighbors use neighbors in memory, and products of floats are fused with sums."""
-    # `rows`, the kernel's `Rows`, has the variables that are the same for a row of threads, or grow by 1 per thread.
+    # `rows`, the kernel's `Rows`, has the variables that are the same for a row of threads, or grow
+    # by 1 per thread.
     for variable in kernel.variables:
-        is_plain = (
-            set(variable.specifiers.split()) <= _NUMBERS and variable.signs.count("*") < 2
-        )  # no float **
+        # no float **
+        is_plain = set(variable.specifiers.split()) <= _NUMBERS and variable.signs.count("*") < 2
         outside = variable.role == "kept" and (
             variable.uses - section.places or variable.region not in section.places
         )
@@ -109,9 +110,8 @@ def require_vectorizable(kernel, section, rows):
             used_variables |= needed  # those that the initializers of others use
         for step in region.steps:
             outer = [loop for loop in loops if loop.node.first < step.node.first < loop.node.last]
-            counters = {
-                counter.variable for loop in outer for counter in loop.counters
-            }  # each round has to differ
+            # each round has to differ
+            counters = {counter.variable for loop in outer for counter in loop.counters}
             statement = _Statement(kernel, step, rows)
             if not (
                 statement.is_understood(bool(outer))
@@ -146,13 +146,11 @@ class _Statement:
                 return False
             if in_loop and word == "[":
                 array, index = scope.get(text(at - 1)), (at + 1, match[at], scope)
-                if (
-                    array is not None and array.role != "uniform"
-                ):  # a pointer that differs between threads
+                # a pointer that differs between threads
+                if array is not None and array.role != "uniform":
                     return False
-                if not (
-                    self.rows.is_same(*index) or self.rows.find_growing_terms(*index)
-                ):  # grow by 1 per thread
+                # grow by 1 per thread
+                if not (self.rows.is_same(*index) or self.rows.find_growing_terms(*index)):
                     return False
         return True
 

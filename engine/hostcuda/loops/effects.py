@@ -60,15 +60,14 @@ class KernelVariable:
     type: str = "scalar"  # as `File.find_kind` returns it; for an array, that of its elements
     place: int = -1  # the token of its name
     position: int = -1  # where the name of a parameter, but an array, stands in the text
-    region: int = -1  # the number of the region that declares it; -1 for parameters, and where a block or warp does
-    uses: set = field(
-        default_factory=set
-    )  # numbers of regions that name it, and the `PlanStep`s that a warp does once
+    # the number of the region that declares it; -1 for parameters, and where a block or warp does
+    region: int = -1
+    # numbers of regions that name it, and the `PlanStep`s that a warp does once
+    uses: set = field(default_factory=set)
     changes: set = field(default_factory=set)  # numbers of the regions that may change it
     needs: set = field(default_factory=set)  # variables in its initializer
-    changed_uniformly: list = field(
-        default_factory=list
-    )  # first tokens of the uniform statements that change it
+    # first tokens of the uniform statements that change it
+    changed_uniformly: list = field(default_factory=list)
     dimensions: tuple = ()  # for an array: (opening, closing) token of each pair of brackets
 
     @property
@@ -105,24 +104,25 @@ class Effects:
 class EffectsReader:
     """Finds which variables a piece of code uses and changes.
 
-    A variable is only *used* where C++ is sure to take its value, as the operand of a built-in operator or as the
-    argument of a function that gets a copy. Where something may refer to it, it is *addressed*.
+    A variable is only *used* where C++ is sure to take its value, as the operand of a built-in
+    operator or as the argument of a function that gets a copy. Where something may refer to it, it
+    is *addressed*.
     """
 
     def __init__(self, reader: Reader, file, parameters):
-        # A `Reader`, a `File`, and the names of the types that are parameters of the kernel's template.
+        # A `Reader`, a `File`, and the names of the types that are parameters of the kernel's
+        # template.
         self.reader, self.file, self.parameters = reader, file, parameters
-        self.assumed = (
-            set()
-        )  # those of `parameters` taken to be numbers or pointers: the compiler has to prove it
+        # those of `parameters` taken to be numbers or pointers: the compiler has to prove it
+        self.assumed = set()
 
     def read_expression(
         self, first: int, last: int, scope: dict[str, KernelVariable | None], copied=True
     ):
         """Return the `Effects` of the expression tokens[first:last].
 
-        `scope` has None for a variable that the statement around it declares. `copied`: whether the value is copied, as
-        by ``int v = expression``.
+        `scope` has None for a variable that the statement around it declares. `copied`: whether the
+        value is copied, as by ``int v = expression``.
         """
         effects, text = Effects(), self.reader.text
         for at in range(first, last):
@@ -178,9 +178,8 @@ class EffectsReader:
     def is_copied_type(self, words: list[str]):
         """Return whether a conversion to the type that consists of these words copies a number, vector or pointer."""
         kind = self.file.find_kind(words, self.parameters)
-        if kind == "assumed" and words != [
-            "auto"
-        ]:  # a template's type: the compiler has to prove it
+        # a template's type: the compiler has to prove it
+        if kind == "assumed" and words != ["auto"]:
             self.assumed.add(next(word for word in words if word in self.parameters))
         return kind in ("scalar", "pointer", "vector", "assumed")
 
@@ -212,9 +211,8 @@ class EffectsReader:
         """Raise `NeedsFibers` if tokens[first:last] look like a declaration and are an expression, as ``x * y;``."""
         for at in self.reader.outside_brackets(first, self.reader.find_type_end(first, last)):
             name = self.reader.text(at)
-            if (
-                name in scope or name in self.file.declared - self.file.types.keys()
-            ):  # where a type should be
+            # where a type should be
+            if name in scope or name in self.file.declared - self.file.types.keys():
                 raise NeedsFibers(f"what it does with {name} is not understood")
 
     def require_expression(self, first: int, last: int, scope: dict[str, KernelVariable]):
@@ -276,8 +274,8 @@ class EffectsReader:
 class _Use:
     """How a variable is used at one place of the expression tokens[first:last]; parameters as of `read_expression`.
 
-    `is_copied` also sets `changes`: whether the variable is changed. That matters only if it is copied, since otherwise
-    something refers to it.
+    `is_copied` also sets `changes`: whether the variable is changed. That matters only if it is
+    copied, since otherwise something refers to it.
     """
 
     def __init__(
@@ -304,13 +302,13 @@ class _Use:
     def is_copied(self, variable: KernelVariable, at: int):
         """Return whether C++ is sure to copy the `KernelVariable` that token `at` names; set `changes` if it changes.
 
-        Of an array this is asked about the element ``a[i][j]``, and of a vector about its member ``v.x``.
+        Of an array this is asked about the element ``a[i][j]``, and of a vector about its member
+        ``v.x``.
         """
         kind, end = variable.type, at + 1
         for _ in variable.dimensions:
-            if (
-                self._get_text(end) != "["
-            ):  # the array itself: only sizeof(a) and its like do not refer to it
+            # the array itself: only sizeof(a) and its like do not refer to it
+            if self._get_text(end) != "[":
                 return self._get_text(at - 1) == "(" and self._get_text(at - 2) in _UNEVALUATED
             end = self.match[end] + 1
         if (
@@ -331,12 +329,10 @@ class _Use:
             if before in STEPS:  # ++v is v itself, with a new value
                 self.changes, at = True, at - 1
                 continue
-            self.changes |= (
-                after in STEPS
-            )  # also of *p++, where an assignment would change what p points to
-            if before in ("&", "*", "+", "-", "~", "!") and not self._ends_operand(
-                at - 2
-            ):  # a unary operator
+            # also of *p++, where an assignment would change what p points to
+            self.changes |= after in STEPS
+            # a unary operator
+            if before in ("&", "*", "+", "-", "~", "!") and not self._ends_operand(at - 2):
                 return before != "&"
             self.changes |= after in ASSIGNMENTS
             if after in (".", "->", "->*", "(", "["):
@@ -345,15 +341,15 @@ class _Use:
                 return is_copy  # of (float)v
             if before in BINARY or after in BINARY | {"?"}:
                 return True
-            open_ = self.reader.around[
-                at
-            ]  # no operator is beside the operand: the bracket around it decides
+            # no operator is beside the operand: the bracket around it decides
+            open_ = self.reader.around[at]
             if open_ < self.first or (open_ == self.first and self.match[open_] + 1 == self.last):
                 return self.copied
             copied = self._does_bracket_copy(open_)
             if copied is not None:
                 return copied
-            # What is around the bracket decides; of std::max(v, w), what is around all: 3 are std, :: and max.
+            # What is around the bracket decides; of std::max(v, w), what is around all: 3 are std,
+            # :: and max.
             at, end = open_ - 3 * (self._get_text(open_ - 2) == "::"), self.match[open_] + 1
 
     def _ends_operand(self, at: int):
@@ -373,9 +369,8 @@ class _Use:
         before = self._get_text(open_ - 1)
         if self._get_text(open_) == "[" or before in _BEFORE_CONDITIONS | _UNEVALUATED:
             return True
-        if (
-            self._get_text(open_) == "{"
-        ):  # the first value of a variable, of an array's element, or of a type's object
+        # the first value of a variable, of an array's element, or of a type's object
+        if self._get_text(open_) == "{":
             if before in ("{", ",", "="):
                 return self.copied
             return self.effects_reader.is_copied_type([before])
@@ -388,13 +383,11 @@ class _Use:
             return None if before == ")" and self._is_cast_or_head(open_ - 1) else False
         if not before.isidentifier() or before in _STATEMENT_STARTS:
             return None
-        if (
-            self._get_text(open_ - 2) in (".", "->") or before in self.scope
-        ):  # a method, or the call of a variable
+        # a method, or the call of a variable
+        if self._get_text(open_ - 2) in (".", "->") or before in self.scope:
             return False
-        if (
-            self._get_text(open_ - 2) == "::"
-        ):  # std::min and std::max return a reference to an argument
+        # std::min and std::max return a reference to an argument
+        if self._get_text(open_ - 2) == "::":
             is_pure = self._get_text(open_ - 3) == "std" and self.file.is_pure(before)
             return is_pure if before not in ("min", "max") else None if is_pure else False
         if (

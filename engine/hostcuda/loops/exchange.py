@@ -7,7 +7,8 @@
     hostcuda_meet(7, shuffle_down);
     v += hostcuda_take(7, shuffle_down, (v), hostcuda_from_7, 32);
 
-Then only ``hostcuda_meet`` splits the kernel, and it is a statement of its own (the words are those of lanes.h).
+Then only ``hostcuda_meet`` splits the kernel, and it is a statement of its own (the words are those
+of lanes.h).
 """
 
 import re
@@ -42,7 +43,8 @@ class _Exchange:
     others: (
         list  # of a shuffle: the lane or the distance, then the width if the call has one; else []
     )
-    proof: str  # "hostcuda_require_all_lanes(mask); ", by which the compiler proves the mask; "" for a number
+    # "hostcuda_require_all_lanes(mask); ", by which the compiler proves the mask; "" for a number
+    proof: str
 
     def write_offers(self):
         """Yield the texts of the statements in which a lane offers its value to the others, before it waits."""
@@ -58,9 +60,8 @@ class _Exchange:
 
     def write_result(self):
         """Return the text of the expression that replaces the call, after the meeting: what the lane gets then."""
-        if (
-            self.name in SHUFFLES
-        ):  # `write_offers` declares hostcuda_from_7, and hostcuda_width_7 if others has one
+        # `write_offers` declares hostcuda_from_7, and hostcuda_width_7 if others has one
+        if self.name in SHUFFLES:
             width = f"hostcuda_width_{self.number}" if len(self.others) > 1 else "32"
             direction, from_ = SHUFFLES[self.name], f"hostcuda_from_{self.number}"
             return f"hostcuda_take({self.number}, {direction}, ({self.value}), {from_}, {width})"
@@ -81,10 +82,11 @@ def replace_warp_functions(statement: Statement, numbers):
         and places[0] == node.first
         and reader.match.get(node.first + 1) == node.last - 2
     ):
+        # of its mask: __syncwarp is all of the statement
         first, last = (
             node.first + 2,
             node.last - 2,
-        )  # of its mask: __syncwarp is all of the statement
+        )
         proof = _write_mask_proof(statement, name, (first, last)) if first < last else ""
         return statement.put_before(
             f"{proof}{MEETING}({next(numbers)}, sync);", [(node.first, node.last, "")]
@@ -98,11 +100,11 @@ def replace_warp_functions(statement: Statement, numbers):
     replaced = [(call.at, call.end, call.write_result()) for call in calls]
     if statement.reads_memory(spans):  # the lanes meet again before another one may write there
         number, target, last = next(numbers), statement.target, statement.span[1]
-        if (
-            node.kind == "if" or reader.text(target) not in ASSIGNMENTS
-        ):  # there is no value after a "=" to be kept
+        # there is no value after a "=" to be kept
+        if node.kind == "if" or reader.text(target) not in ASSIGNMENTS:
             raise NeedsFibers(f"it uses {name} beside an access to memory")
-        value = f"({statement.text(target + 1, last, replaced)})"  # computed in between, and assigned after that
+        # computed in between, and assigned after that
+        value = f"({statement.text(target + 1, last, replaced)})"
         before += [f"hostcuda_keep({number}, {value});", f"{MEETING}({number}, sync);"]
         replaced = [(target + 1, last, f"hostcuda_again({number}, {value})")]
     return statement.put_before(" ".join(before), replaced)
@@ -113,9 +115,8 @@ def _read_exchange(statement: Statement, at: int, number: int):
     reader, name = statement.reader, statement.reader.text(at)
     close = reader.match.get(at + 1, at + 2)
     mask, *others = reader.split(at + 2, close)
-    counts = (
-        (2, 3) if name in SHUFFLES else (1,)
-    )  # how many arguments follow the mask; a shuffle's width is optional
+    # how many arguments follow the mask; a shuffle's width is optional
+    counts = (2, 3) if name in SHUFFLES else (1,)
     if name == "__syncwarp" or reader.text(at + 1) != "(" or len(others) not in counts:
         raise NeedsFibers(f"it uses {name} in a statement that is not understood")
     for first, last in others:

@@ -22,21 +22,17 @@ from hostcuda.loops.words import (
     lex,
 )
 
-_OPERATOR = re.compile(
-    r"\boperator\b(?!\s*\(\s*\))"
-)  # an operator like operator+; operator() has to be called
-_CLASS = re.compile(
-    r"\b(struct|class|union|enum)\b(?:\s+(?:class|struct))?\s*(\w*)"
-)  # enum class name
+# an operator like operator+; operator() has to be called
+_OPERATOR = re.compile(r"\boperator\b(?!\s*\(\s*\))")
+# enum class name
+_CLASS = re.compile(r"\b(struct|class|union|enum)\b(?:\s+(?:class|struct))?\s*(\w*)")
 _ATTRIBUTES = re.compile(
     r"\b(?:__attribute__|__launch_bounds__|alignas|__align__|decltype|noexcept|requires|explicit|throw)\s*@"
 )
-_MACRO_CALL = re.compile(
-    r"^HOSTCUDA_\w+\(([^()]*)\)", re.MULTILINE
-)  # HOSTCUDA_ATOMIC_FETCH(int, atomicAdd, add, +)
-_PARENTHESIZED = re.compile(
-    r"\(\s*(?:[*&]|const\b|\w+\s*::|\s)*(\w+)\s*[)\[]"
-)  # of int (*name)(int): (*name)
+# HOSTCUDA_ATOMIC_FETCH(int, atomicAdd, add, +)
+_MACRO_CALL = re.compile(r"^HOSTCUDA_\w+\(([^()]*)\)", re.MULTILINE)
+# of int (*name)(int): (*name)
+_PARENTHESIZED = re.compile(r"\(\s*(?:[*&]|const\b|\w+\s*::|\s)*(\w+)\s*[)\[]")
 _SAFE_HEADERS = (
     "math",
     "half",
@@ -47,9 +43,8 @@ _SAFE_HEADERS = (
     "xorwow",
     "philox",
 )
-_WATCHES_MEMORY = re.compile(
-    r"atomic\w*$|volatile$|__ldc[gv]$"
-)  # words by which a loop can wait for another thread
+# words by which a loop can wait for another thread
+_WATCHES_MEMORY = re.compile(r"atomic\w*$|volatile$|__ldc[gv]$")
 _DROPPED_FROM_TYPES = SPECIFIERS | CLASSES | {"volatile", "__restrict__", "__restrict"}
 _FUNCTION_WORDS = {
     "__device__",
@@ -73,23 +68,21 @@ class File:
             _find_declarations(scan, [(body.open, body.close) for body in bodies])
         )
         self.declared = set().union(*(d.names for d in declarations))
-        self.source_words = self.declared.union(
-            *(d.words for d in declarations)
-        )  # also parameters and the like
-        self.constants = _find_constants(
-            scan
-        )  # names of constants somewhere; the compiler proves that it is here
+        # also parameters and the like
+        self.source_words = self.declared.union(*(d.words for d in declarations))
+        # names of constants somewhere; the compiler proves that it is here
+        self.constants = _find_constants(scan)
         self.types = {}  # name of each type of the source -> its kind, as `find_kind` returns it
         for declaration in declarations:
             self._add_types(declaration)
-        self.by_value = (
-            self._find_by_value()
-        )  # functions of the source whose parameters are copies of their arguments
+        # functions of the source whose parameters are copies of their arguments
+        self.by_value = self._find_by_value()
         uses = [d.uses for d in declarations]
         watchers = [
             d for d in declarations if any(map(_WATCHES_MEMORY.match, re.findall(r"\w+", d.body)))
         ]
-        # Names of functions and classes that look at memory that another thread may change meanwhile.
+        # Names of functions and classes that look at memory that another thread may change
+        # meanwhile.
         self.memory_watchers = spread_to_users(
             uses, {name: "" for d in watchers for name in d.names}
         ).keys()
@@ -98,9 +91,8 @@ class File:
 
     def is_unique(self, name: str):
         """Return whether a name has one meaning in the source, so that text with it may move: no two declarations."""
-        declarations = [
-            d for d in self.declarations if name in d.words | d.names
-        ]  # also those with it as a parameter
+        # also those with it as a parameter
+        declarations = [d for d in self.declarations if name in d.words | d.names]
         if name in self.declared and (name in _list_safe_names() or PURE.fullmatch(name)):
             return False  # it is the library's, too
         heads = {" ".join(d.head.split()) for d in declarations}  # a prototype has the same head
@@ -109,23 +101,22 @@ class File:
     def find_kind(self, words, parameters=frozenset()):
         """Return the kind of the type that consists of the list `words`, such as ["const", "float", "*"].
 
-        It is "scalar" (also of an enumeration); "pointer"; "reference"; "vector", whose members are scalars; "struct",
-        which has nothing but data; "class", which is anything else; or "assumed", which the compiler has to prove to be
-        a scalar or a pointer. `parameters`: the names of types that are parameters of the kernel's template.
+        It is "scalar" (also of an enumeration); "pointer"; "reference"; "vector", whose members are
+        scalars; "struct", which has nothing but data; "class", which is anything else; or
+        "assumed", which the compiler has to prove to be a scalar or a pointer. `parameters`: the
+        names of types that are parameters of the kernel's template.
         """
         if "(" in words and {"alignas", "__align__"} & set(words):
             words = words[: words.index("(")] + words[words.index(")") + 1 :]
-        words = [
-            word for word in words if word not in _DROPPED_FROM_TYPES
-        ]  # const, struct and the like
+        # const, struct and the like
+        words = [word for word in words if word not in _DROPPED_FROM_TYPES]
         if words[:2] == ["std", "::"] and words[2:3] and words[2] in TYPES:
             words = words[2:]
         if not words or "decltype" in words or "&" in words or "&&" in words:
             return "reference"
         if "*" in words:
-            return (
-                "pointer" if not {"(", "["} & set(words) else "class"
-            )  # of functions or arrays: not understood
+            # of functions or arrays: not understood
+            return "pointer" if not {"(", "["} & set(words) else "class"
         if words == ["auto"]:
             return "assumed"
         if not set(words) & self.source_words and set(words) <= TYPES:
@@ -159,13 +150,11 @@ class File:
         if declaration.keyword in ("enum", "typedef"):
             return declaration.keyword == "enum"
         head = re.sub(r"\b(?:__align__|alignas|__attribute__)\s*\([^;{]*\)", "", declaration.head)
-        body = re.sub(
-            r"\b(?:struct|union)\s*\w*\s*\{", "", declaration.body[1:]
-        )  # without heads of types in it
+        # without heads of types in it
+        body = re.sub(r"\b(?:struct|union)\s*\w*\s*\{", "", declaration.body[1:])
         kinds = {self.types.get(word) for word in re.findall(r"\w+", body)}
-        has_more = re.search(r":|\btemplate\b", head) or re.search(
-            r"[(&~:={]", body
-        )  # bases, methods, first values
+        # bases, methods, first values
+        has_more = re.search(r":|\btemplate\b", head) or re.search(r"[(&~:={]", body)
         return not (has_more or kinds & {"class", "reference"})
 
     def _add_type(self, name: str, kind: str):
@@ -195,18 +184,16 @@ class File:
         for declaration in self.declarations:
             if _OPERATOR.search(declaration.head):
                 types = set(re.findall(r"\w+", declaration.head))
-                are_known = (
-                    "template" not in types and not types & self.types.keys() - tags
-                )  # else: using, typedef
+                # else: using, typedef
+                are_known = "template" not in types and not types & self.types.keys() - tags
                 types &= tags | vectors
                 operands |= (
                     types
                     if are_known and types
                     else {*self.types, *CLASSES, *TYPES, "std"} - BUILT_IN
                 )
-        operands |= (
-            vectors | INDICES | {"threadIdx"} if operands & vectors else set()
-        )  # threadIdx is a vector
+        # threadIdx is a vector
+        operands |= vectors | INDICES | {"threadIdx"} if operands & vectors else set()
         return dict.fromkeys(operands, "operators of the source")
 
     def _map_harmful(self):
@@ -242,9 +229,8 @@ class File:
         by_value = {}
         for declaration in self.declarations:
             head, functions = declaration.head, declaration.functions
-            for name in (
-                functions
-            ):  # if there are several, as in f(int) g(int), it is not known which of them is one
+            # if there are several, as in f(int) g(int), it is not known which of them is one
+            for name in functions:
                 starts = [match.end() for match in re.finditer(rf"\b{name}\s*\(", head)]
                 is_copied = (
                     len(functions) == 1 and bool(starts) and self._has_copies(head, starts[-1])
@@ -259,9 +245,8 @@ class File:
             re.findall(r"\w+", parameters)
         ):
             return False
-        template = set(
-            re.findall(r"(?:class|typename)\s+(\w+)", head)
-        )  # types that are its parameters
+        # types that are its parameters
+        template = set(re.findall(r"(?:class|typename)\s+(\w+)", head))
         texts = [
             re.findall(r"\w+|[*]|::", re.split(r"[=\[]", parameter)[0])
             for parameter in parameters.split(",")
@@ -280,7 +265,8 @@ def _list_safe_names():
     """Return the set of names of the library's functions that neither wait nor ask which thread calls them."""
     texts = [(INCLUDE / "hostcuda" / f"{name}.h").read_text() for name in _SAFE_HEADERS]
     text = re.sub(r"//.*", "", "\n".join([*texts, (INCLUDE / "cuComplex.h").read_text()]))
-    # Functions that the headers define or call, and those that macros define: HOSTCUDA_ATOMIC_FETCH(int, atomicAdd)
+    # Functions that the headers define or call, and those that macros define:
+    # HOSTCUDA_ATOMIC_FETCH(int, atomicAdd)
     words = set(re.findall(r"\b(\w+)\s*\(", text)) | set(
         re.findall(r"\w+", " ".join(_MACRO_CALL.findall(text)))
     )
@@ -318,7 +304,8 @@ class _Declaration:
     text: str  # both
     names: set  # that it may declare
     words: set = frozenset()  # of its head
-    functions: tuple = ()  # names before parentheses, of which one may be the function that it declares
+    # names before parentheses, of which one may be the function that it declares
+    functions: tuple = ()
     keyword: str = (
         ""  # of a type: struct, class, union or enum; or typedef, of pointers or references to it
     )
@@ -333,13 +320,11 @@ class _Declaration:
 def _read_declaration(head: str, body: str, after=""):
     """Return the `_Declaration` with this head and body; `after` is the text from its braces to the semicolon."""
     plain = _strip_arguments(head)  # in which "@" stands for each pair of parentheses
-    names = set(
-        re.findall(r"([A-Za-z_]\w*)\s*(?:[=\[,@]|$)", plain)
-    )  # the last words of int a = 1, b[2], f(...)
+    # the last words of int a = 1, b[2], f(...)
+    names = set(re.findall(r"([A-Za-z_]\w*)\s*(?:[=\[,@]|$)", plain))
     for match in _PARENTHESIZED.finditer(head.partition("=")[0]):
-        if head.count("(", 0, match.start()) == head.count(
-            ")", 0, match.start()
-        ):  # not within parentheses
+        # not within parentheses
+        if head.count("(", 0, match.start()) == head.count(")", 0, match.start()):
             names.add(match[1])
     names -= TYPES | SPECIFIERS | KEYWORDS | _FUNCTION_WORDS
     words = (
@@ -358,9 +343,8 @@ def _read_declaration(head: str, body: str, after=""):
     if class_ and not body:  # a forward declaration, or a variable
         names.add(class_[2])
     if member := re.search(r"(\w+)\s*::\s*(?:~|operator\b)|(\w+)\s*::\s*\w+\s*@", plain):
-        names.add(
-            member[1] or member[2]
-        )  # T::~T(), T::f() count as declarations of T: who uses T may use them
+        # T::~T(), T::f() count as declarations of T: who uses T may use them
+        names.add(member[1] or member[2])
     functions = re.findall(r"(\w+)\s*@", _ATTRIBUTES.sub(" ", plain))
     return _Declaration(head, body, text, names - {""}, words, tuple(set(functions) - {"operator"}))
 
@@ -368,21 +352,19 @@ def _read_declaration(head: str, body: str, after=""):
 def _read_type(declaration, type_head, class_, after: str):
     """Return a declaration that defines a type, with its keyword, its tags and its other names.
 
-    `type_head` is its head without attributes and bases, `class_` the match of `_CLASS` in it, and `after` the text
-    from its braces to the semicolon.
+    `type_head` is its head without attributes and bases, `class_` the match of `_CLASS` in it, and
+    `after` the text from its braces to the semicolon.
     """
     tag = re.search(
         r"([A-Za-z_]\w*)\s*(?:<.*)?$", re.sub(r"\bfinal\b", "", type_head[class_.end(1) :])
     )
     tags = [tag[1]] if tag and tag[1] not in CLASSES else []
-    declarators = re.findall(
-        r"[A-Za-z_]\w*", after.partition("=")[0]
-    )  # variables, or the names of a typedef
+    # variables, or the names of a typedef
+    declarators = re.findall(r"[A-Za-z_]\w*", after.partition("=")[0])
     tags += declarators if "typedef" in type_head else []
     enumerators = re.findall(r"(?:^|[{,])\s*(\w+)", declaration.body) if class_[1] == "enum" else []
-    keyword = (
-        "typedef" if set("*&[(") & set(after) else class_[1]
-    )  # of pointers or references to it
+    # of pointers or references to it
+    keyword = "typedef" if set("*&[(") & set(after) else class_[1]
     names = (declaration.names | {*tags, *declarators, *enumerators}) - {""}
     return replace(declaration, names=names, keyword=keyword, tags=tuple(tags))
 
@@ -397,14 +379,12 @@ def _find_declarations(scan: Scan, kernels):
             continue  # in a function or class, or in a kernel
         end = match.end()
         if match.group() == "{":
-            if (
-                scan.scope(match.end()) is not None
-            ):  # the brace of a namespace, in which declarations stand
+            # the brace of a namespace, in which declarations stand
+            if scan.scope(match.end()) is not None:
                 continue
             end = at = scan.closing.get(match.start(), len(scan.code) - 1) + 1
-        start = skip_registrations(
-            scan, start, match.start()
-        )  # behind a HOSTCUDA_KERNEL(name), without a semicolon
+        # behind a HOSTCUDA_KERNEL(name), without a semicolon
+        start = skip_registrations(scan, start, match.start())
         body = scan.code[match.start() : end] if match.group() == "{" else ""
         yield _read_declaration(
             scan.code[start : match.start()], body, scan.code[end : scan.code.find(";", end)]
@@ -420,9 +400,8 @@ def _find_constants(scan: Scan):
         ]
         if scan.scope(match.start()) is not None and "__constant__" not in declaration:
             plain = _strip_arguments(declaration)
-            parts = [
-                plain[slice(*span)] for span in split_spans(plain, ",")
-            ]  # const int a = 1, b = 2
+            # const int a = 1, b = 2
+            parts = [plain[slice(*span)] for span in split_spans(plain, ",")]
             names |= {
                 name[1] for part in parts if (name := re.match(r"[^=&*\[@{]*?(\w+)\s*[={]", part))
             }
@@ -441,8 +420,8 @@ def _strip_arguments(head: str):
 def spread_to_users(uses, reasons):
     """Add the users of the names in `reasons` (a dict, name -> reason) to it, and theirs, and so on; return it.
 
-    `uses` has a pair of sets for each declaration: the names that it declares, and the words in it. A user of several
-    such names gets the reason of the first by the alphabet.
+    `uses` has a pair of sets for each declaration: the names that it declares, and the words in it.
+    A user of several such names gets the reason of the first by the alphabet.
     """
     harmful = reasons.keys()
     while users := [

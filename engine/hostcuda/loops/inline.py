@@ -1,7 +1,8 @@
 """Replace functions that wait: warp functions by exchanges, and calls of device functions by their bodies.
 
-A function is replaced if it returns nothing, or once, at its end. A call inside of an expression becomes a statement
-before it, if that does not change what is computed. The names of the function get a prefix in the kernel.
+A function is replaced if it returns nothing, or once, at its end. A call inside of an expression
+becomes a statement before it, if that does not change what is computed. The names of the function
+get a prefix in the kernel.
 """
 
 import contextlib
@@ -38,7 +39,8 @@ from hostcuda.loops.words import (
 
 INLINED = re.compile(r"\bhostcuda_\d+_")  # of the names of a function that stands in a kernel
 _DEEPEST_CALL = 16  # calls within calls
-# The head of a function: [template <int n, class T>] [static __device__ float] total(float *x, int i)
+# The head of a function: [template <int n, class T>] [static __device__ float] total(float *x, int
+# i)
 _HEAD = re.compile(
     r"(?:template ?<(?P<template>[^{;]*)> ?)?(?P<result>[\w ]*?)(?P<name>\w+) ?\((?P<parameters>.*)\)"
 )
@@ -77,8 +79,9 @@ class _Function:
 def inline(scan: Scan, bodies: list[Kernel], file: File):
     """Replace warp functions, and calls of functions with barriers or warp functions, as far as that is possible.
 
-    Return (`Scan` of the new text, list of the `Kernel`s in it, dict: a kernel's name -> why warp functions are left).
-    `file` has the declarations of the source, `bodies` are its kernels. What is left is refused later.
+    Return (`Scan` of the new text, list of the `Kernel`s in it, dict: a kernel's name -> why warp
+    functions are left). `file` has the declarations of the source, `bodies` are its kernels. What
+    is left is refused later.
     """
     reasons, numbers, calls_with_shared = {}, count(1), set()
     for _ in range(_DEEPEST_CALL):
@@ -90,9 +93,8 @@ def inline(scan: Scan, bodies: list[Kernel], file: File):
                 )
         if not edits:
             break
-        scan, bodies = find_kernel_bodies(
-            apply_edits(scan.text, edits)
-        )  # with the calls in what was put in
+        # with the calls in what was put in
+        scan, bodies = find_kernel_bodies(apply_edits(scan.text, edits))
     return scan, bodies, reasons
 
 
@@ -104,9 +106,8 @@ def _find_functions(scan: Scan, file: File):
         words = scan.code[
             skip_registrations(scan, scan.declaration_start(open_), open_) : open_
         ].split()
-        head = (
-            _HEAD.fullmatch(" ".join(words)) if scan.scope(open_) == "" else None
-        )  # in no namespace or class
+        # in no namespace or class
+        head = _HEAD.fullmatch(" ".join(words)) if scan.scope(open_) == "" else None
         if head and "__device__" in words:
             heads[head["name"]] = head, open_, close
     # Pairs (names, words in their bodies), with which "waits" spreads from the words to the names.
@@ -163,7 +164,10 @@ def _read_function(scan: Scan, head, open_: int, close: int):
 
 
 def _read_parameter(text: str):
-    """Return (type, name) of a parameter's declaration that gets a copy; an array is a pointer. Refuse references."""
+    """Return (type, name) of a parameter's declaration that gets a copy; an array is a pointer.
+
+    Refuse references.
+    """
     match = re.fullmatch(r"(?P<type>[\w\s:<>*]*[\s*])(?P<name>\w+)(?P<array>\s*\[[^]]*\])?", text)
     if not match:
         raise NeedsFibers("a parameter is not understood")
@@ -175,9 +179,9 @@ def _replace_calls(
 ):
     """Return edits that replace, in each statement of the kernel `body`, the first call in which threads wait.
 
-    `functions`: as `_find_functions` returns it. `numbers`: an iterator, for new names. It changes `reasons`, a dict
-    from a kernel's name to why a warp function stays; and `calls_with_shared`, a set of (kernel, function) that were
-    replaced: a second call would get shared memory of its own.
+    `functions`: as `_find_functions` returns it. `numbers`: an iterator, for new names. It changes
+    `reasons`, a dict from a kernel's name to why a warp function stays; and `calls_with_shared`, a
+    set of (kernel, function) that were replaced: a second call would get shared memory of its own.
     """
     reader, edits, waiting = (
         Reader(scan.code, body.open + 1, body.close),
@@ -248,16 +252,16 @@ class _Call:
                 [statement.text(*span) for span in reader.split(open_ + 1, close)],
                 close + 1,
             )
-        self.end = (
-            reader.match[open_] + 1 if reader.text(open_) == "(" else 0
-        )  # the token after the call
+        # the token after the call
+        self.end = reader.match[open_] + 1 if reader.text(open_) == "(" else 0
         arguments = reader.split(open_ + 1, self.end - 1) if open_ + 2 < self.end else []
         if len(arguments) != len(function.parameters) or len(template_arguments) != len(
             function.templates
         ):
             raise NeedsFibers("a call is not understood")
         self.new_names = {name: prefix + name for name in function.names}
-        self.definitions = []  # a constant for each value that the template gets, and a variable for each parameter
+        # a constant for each value that the template gets, and a variable for each parameter
+        self.definitions = []
         for (type_, name), value in zip(function.templates, template_arguments, strict=True):
             if type_ not in ("class", "typename"):
                 self.definitions.append(f"constexpr {type_} {prefix}{name} = {value};")
@@ -282,17 +286,16 @@ class _Call:
     def replace(self, kernel_names, functions):
         """Return edits (start, end, text) that replace the call by the function's body, or by its result after that.
 
-        Raise `NeedsFibers` if that would mean something else, by the kernel's names (a set) or the order of evaluation.
+        Raise `NeedsFibers` if that would mean something else, by the kernel's names (a set) or the
+        order of evaluation.
         """
         statement, function, span = self.statement, self.function, (self.at, self.end)
         reader, node = statement.reader, statement.node
-        if (
-            function.other_words & kernel_names - functions.keys()
-        ):  # calls of `functions` are replaced after this one
+        # calls of `functions` are replaced after this one
+        if function.other_words & kernel_names - functions.keys():
             raise NeedsFibers("its names have another meaning here")
-        line = statement.scan.marker(
-            reader.tokens[node.last - 1].end
-        )  # back to the kernel's line, behind the body
+        # back to the kernel's line, behind the body
+        line = statement.scan.marker(reader.tokens[node.last - 1].end)
         if span == (node.first, node.last - 1):  # the call is the whole statement
             return statement.put_before(self._write_body(), [(node.first, node.last, line)])
         if not set(self.type.split()) <= TYPES - {"void", "auto"}:
@@ -310,7 +313,8 @@ class _Call:
     def _read_choice(self, first: int, last: int):
         """Return (span of tokens of ``c ? f(x) : y``, text that computes it), or None for other statements.
 
-        The statement's tokens[first:last] have to be ``v = c ? f(x) : y`` or ``= c ? f(x) : y``, with the call as f(x).
+        The statement's tokens[first:last] have to be ``v = c ? f(x) : y`` or ``= c ? f(x) : y``,
+        with the call as f(x).
         """
         reader, text = self.statement.reader, self.statement.text
         signs = [

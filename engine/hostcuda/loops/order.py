@@ -28,7 +28,8 @@ def has_no_effects(
 ):
     """Return whether tokens[first:last] change nothing.
 
-    The spans of tokens `calls` are left out. Calls of `functions` (names) and that many `assignments` are allowed.
+    The spans of tokens `calls` are left out. Calls of `functions` (names) and that many
+    `assignments` are allowed.
     """
     text, tokens = reader.text, reader.tokens
     for at in _skip_spans(first, last, calls):
@@ -38,9 +39,8 @@ def has_no_effects(
         if text(at) == "(" and at > first and tokens[at - 1].kind == "word":
             function = text(at - 1)
             is_harmless = file.is_pure(function) or file.is_type(function) or function in functions
-            if not (
-                is_harmless or function.startswith("hostcuda_")
-            ):  # hostcuda_take(...), which `exchange` writes
+            # hostcuda_take(...), which `exchange` writes
+            if not (is_harmless or function.startswith("hostcuda_")):
                 return False
     return assignments >= 0
 
@@ -67,7 +67,8 @@ def find_declared_names(reader: Reader, nodes: list[Node]):
 
 def find_unshared_names(reader: Reader, body, scan, file):
     """Return the set of names that no other thread can change: constants, and variables of one thread in all scopes."""
-    # At first the words of the kernel's parameters. A name that is also that of a shared variable in it is left out.
+    # At first the words of the kernel's parameters. A name that is also that of a shared variable
+    # in it is left out.
     unshared, others = set(re.findall(r"\w+", scan.code[body.name_end : body.open])), set()
     for first, last in find_declarations(reader, reader.read_statements()):
         is_shared = "__shared__" in [reader.text(at) for at in range(first, last)]
@@ -80,7 +81,8 @@ def find_unshared_names(reader: Reader, body, scan, file):
 class Statement:
     """The statement `node` (`parent`: the one around it), of which some calls are to become statements before it.
 
-    It is an expression, a declaration of one variable, or an if. `unshared` is what `find_unshared_names` returns.
+    It is an expression, a declaration of one variable, or an if. `unshared` is what
+    `find_unshared_names` returns.
     """
 
     def __init__(self, scan, reader: Reader, file, unshared, node: Node, parent: Node | None):
@@ -93,15 +95,15 @@ class Statement:
             node,
         )
         self.is_in_block = parent is None or parent.kind == "block"
-        self.span = node.parts.get(
-            "condition", (node.first, node.last - 1)
-        )  # of its expression, or an if's condition
+        # of its expression, or an if's condition
+        self.span = node.parts.get("condition", (node.first, node.last - 1))
         if node.kind == "declaration":
             words = {reader.text(at) for at in range(*self.span)}
             if not self.is_in_block or words & {"auto", "static", "constexpr", "__shared__"}:
                 raise NeedsFibers("a declaration is not understood")
             self.span = reader.read_declarators(*self.span)[0][3]  # the initializer, with its "="
-        # The token after the target of an assignment, such as "="; without one, the first of `span`.
+        # The token after the target of an assignment, such as "="; without one, the first of
+        # `span`.
         outer = reader.outside_brackets(*self.span)
         self.target = next((at for at in outer if reader.text(at) in ASSIGNMENTS), self.span[0])
 
@@ -161,10 +163,10 @@ class Statement:
             if at < calls[-1][0] and (
                 text(at) in _LEFT_FIRST or (text(at) == "," and not in_arguments)
             ):
-                return False  # what is on the left of a call comes first, and decides whether it is made
-            if (
-                text(at) in ASSIGNMENTS and at > calls[0][0]
-            ):  # what is assigned comes before where it goes
+                # what is on the left of a call comes first, and decides whether it is made
+                return False
+            # what is assigned comes before where it goes
+            if text(at) in ASSIGNMENTS and at > calls[0][0]:
                 return False
         return has_no_effects(self.reader, first, last, self.file, calls, assignments=1)
 
@@ -172,9 +174,8 @@ class Statement:
         """Return edits (start, end, new text) that put a text before the statement, and replace spans of its tokens."""
         node, tokens = self.node, self.reader.tokens
         start, end = tokens[node.first].start, tokens[node.last - 1].end
-        open_, close = (
-            ("", "") if self.is_in_block else ("{ ", " }")
-        )  # after "else", one statement has to stay one
+        # after "else", one statement has to stay one
+        open_, close = ("", "") if self.is_in_block else ("{ ", " }")
         edits = [(tokens[first].start, tokens[last - 1].end, new) for first, last, new in replaced]
         if node.kind == "if":  # its branches may get edits of their own, and edits must not overlap
             return [(start, start, f"{open_}{before} "), *edits, (end, end, close)]

@@ -19,8 +19,9 @@ from hostcuda.loops.words import (
 class Node:
     """A statement: tokens[first:last] of a `Reader`, with its semicolon or braces."""
 
-    # block, if, for, while, do, switch, barrier, meeting, declaration, return, break, continue, or expression; `direct`
-    # also makes a "guard", whose tokens are those of the condition c of ``if (!c) return;``
+    # block, if, for, while, do, switch, barrier, meeting, declaration, return, break, continue, or
+    # expression; `direct` also makes a "guard", whose tokens are those of the condition c of ``if
+    # (!c) return;``
     kind: str
     first: int
     last: int
@@ -43,7 +44,8 @@ class Reader:
     def _match_brackets(self):
         """Set `match` and `around`, of token indices; raise `NeedsFibers` if a bracket has no partner.
 
-        `match` is a dict from each bracket to its partner. `around` is a list: the bracket around each token, or -1.
+        `match` is a dict from each bracket to its partner. `around` is a list: the bracket around
+        each token, or -1.
         """
         match, stack, self.around = {}, [], []  # stack: the brackets that are open
         for at, token in enumerate(self.tokens):
@@ -198,9 +200,8 @@ class Reader:
         """Return the index behind the last of the signs `ends` before token `at`; not before `first` or its bracket."""
         begin = max(first, self.around[at] + 1)  # around: the bracket around the token, or -1
         ends_before = (i for i in self.outside_brackets(begin, at) if self.text(i) in ends)
-        return max(
-            (self.match.get(i, i) + 1 for i in ends_before), default=begin
-        )  # match: behind a bracket's partner
+        # match: behind a bracket's partner
+        return max((self.match.get(i, i) + 1 for i in ends_before), default=begin)
 
     def find_end(self, at: int, last: int, ends: set[str]):
         """Return the index of the next closing bracket, or sign `ends` outside of brackets, from `at` on, or `last`."""
@@ -238,7 +239,8 @@ class Reader:
     def find_type_end(self, first: int, last: int):
         """Return the index after the specifiers and the type at the start of tokens[first:last]; None without a type.
 
-        For ``const unsigned int *p = q`` this is that of the ``*``. Only the syntax counts: any name may be a type.
+        For ``const unsigned int *p = q`` this is that of the ``*``. Only the syntax counts: any
+        name may be a type.
         """
         at, has_type = first, False
         while at < last:
@@ -282,8 +284,9 @@ class Reader:
     def read_declarators(self, first: int, last: int):
         """Return a list with (name, signs, bounds, initializer) for each variable that tokens[first:last] declare.
 
-        Of ``int *p[3] = {}`` these are: the index of the token ``p``, the text "*", and the spans of tokens (first,
-        last) of ``[3]`` and ``= {}``. A span without tokens means that there are none.
+        Of ``int *p[3] = {}`` these are: the index of the token ``p``, the text "*", and the spans
+        of tokens (first, last) of ``[3]`` and ``= {}``. A span without tokens means that there are
+        none.
         """
         declarators, at = [], self.find_type_end(first, last)
         for begin, end in self.split(at or last, last):

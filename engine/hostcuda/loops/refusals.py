@@ -41,8 +41,9 @@ _TRUTH_OPERATORS = {"==", "!=", "<", ">", "<=", ">=", "&&", "||", "!"}
 def indexes_by_truth(code: str, start: int, end: int):
     """Return whether an array's index in code[start:end] may be a truth value: a comparison, or a variable with one.
 
-    g++ since 12 computes wrong addresses of such elements if it vectorizes the loop for AVX-512 without its gather
-    instructions: it reads the bits of the comparison as bytes. If the brackets are not paired, return True.
+    g++ since 12 computes wrong addresses of such elements if it vectorizes the loop for AVX-512
+    without its gather instructions: it reads the bits of the comparison as bytes. If the brackets
+    are not paired, return True.
     """
     try:
         reader, truth_names = Reader(code, start, end), set()
@@ -91,7 +92,8 @@ def refuse(kernel):
     if harmful_words := harmful.keys() & set(head_words):
         raise NeedsFibers(explain_use(min(harmful_words), harmful))
     engine_calls = (at for at, token in enumerate(reader.tokens) if token.text == "hostcuda")
-    # Of inline PTX `rewrite` has made hostcuda::ptx::..., of extern __shared__ arrays hostcuda::dynamic_shared().
+    # Of inline PTX `rewrite` has made hostcuda::ptx::..., of extern __shared__ arrays
+    # hostcuda::dynamic_shared().
     if any(reader.text(at + 2) != "dynamic_shared" for at in engine_calls):
         raise NeedsFibers("it has inline PTX")
     for at, token in enumerate(reader.tokens):
@@ -163,7 +165,8 @@ def _is_of_shared_memory(reader: Reader, at: int):
 
 def _refuse_waiting(kernel):
     """Refuse a loop that reads an atomic operation's result or volatile memory: it may wait for another thread."""
-    # The result may get into the loop by a variable, so nothing in a kernel with a loop may use one.
+    # The result may get into the loop by a variable, so nothing in a kernel with a loop may use
+    # one.
     reader = kernel.reader
     text, match = reader.text, reader.match
     if not {"while", "for", "do"} & {token.text for token in reader.tokens}:
@@ -179,13 +182,11 @@ def _refuse_waiting(kernel):
             "constexpr",
         )
         begins_statement = before in (";", "{", "}", "else", "do") or after_condition
-        if not (
-            begins_statement and text(match[at + 1] + 1) == ";"
-        ):  # it is not a statement of its own
+        # it is not a statement of its own
+        if not (begins_statement and text(match[at + 1] + 1) == ";"):
             raise NeedsFibers(f"it uses the result of {token.text}, and may wait for it")
-    names = (
-        _find_volatile_names(reader) | kernel.file.memory_watchers
-    )  # and functions that look at such memory
+    # and functions that look at such memory
+    names = _find_volatile_names(reader) | kernel.file.memory_watchers
     for node, _ in walk_with_parents(reader.read_statements()):
         if node.kind in ("for", "while", "do") and not (node.barrier or node.meeting):
             words = {

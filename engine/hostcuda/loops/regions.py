@@ -65,18 +65,18 @@ class RegionBuilder:
 
     def __init__(self, kernel: KernelPlan, regions):
         self.kernel, self.regions = kernel, regions
-        self.guard = (
-            find_last_return(kernel.outer_steps) if kernel.direct else None
-        )  # the last step that may return
+        # the last step that may return
+        self.guard = find_last_return(kernel.outer_steps) if kernel.direct else None
 
     def split_block(self, steps: list[PlanStep], section=None):
         """Return the list of items made of the steps of a block; in a `section`, a warp runs the block.
 
-        An item is a `Region` (a loop over threads), a `Section` (a loop over warps), or a step that is done once. They
-        are in the order of the statements, but a step of uniform values moves before its region or section. This sets
-        `items` of the steps with blocks.
+        An item is a `Region` (a loop over threads), a `Section` (a loop over warps), or a step that
+        is done once. They are in the order of the statements, but a step of uniform values moves
+        before its region or section. This sets `items` of the steps with blocks.
         """
-        # This is one function because every kind of step changes which region and which section are open.
+        # This is one function because every kind of step changes which region and which section are
+        # open.
         outer_section = section  # the one around the block
         items, region, open_item = (
             [],
@@ -89,9 +89,8 @@ class RegionBuilder:
             nonlocal region, open_item, section
             if close or (open_item and self._must_follow(open_item, step)):
                 region, open_item, section = None, None, outer_section
-            items.insert(
-                len(items) - (open_item is not None), step
-            )  # the open item is the last one
+            # the open item is the last one
+            items.insert(len(items) - (open_item is not None), step)
             if outer_section:
                 self._add_warp_step(outer_section, step)
 
@@ -115,9 +114,8 @@ class RegionBuilder:
                 self._add_warp_step(section, step)
                 for counter in step.counters:
                     self._add_warp_step(section, counter)
-                (items if outer_section else section.items).append(
-                    step
-                )  # items: of the section's block
+                # items: of the section's block
+                (items if outer_section else section.items).append(step)
                 open_item = None if outer_section else section
             elif step.kind in ("loop", "if", "block"):  # with a barrier in it
                 region, open_item, section = None, None, None
@@ -138,9 +136,8 @@ class RegionBuilder:
                 )
             else:  # each thread does it, in a region
                 if region is None:
-                    if (
-                        self.kernel.direct and section is None
-                    ):  # its groups of neighbors are the warps
+                    # its groups of neighbors are the warps
+                    if self.kernel.direct and section is None:
                         section = Section()
                         items.append(section)
                     region = Region(len(self.regions))
@@ -151,9 +148,8 @@ class RegionBuilder:
                     (section.items if opened_here else items).append(region)
                     open_item = section if opened_here else region
                 self._add_to_region(region, step)
-                region = (
-                    None if step is self.guard else region
-                )  # threads return in a region of its own
+                # threads return in a region of its own
+                region = None if step is self.guard else region
         return items
 
     def _add_to_section(self, section: Section, region: Region):
@@ -199,7 +195,8 @@ class RegionBuilder:
 
 def assign_roles(kernel: KernelPlan, regions):
     """Set the `role` of variables that are not uniform, or refuse: "recomputed", "kept" or, as it was, "local"."""
-    # recomputed: regions repeat its declaration; kept: an array keeps it across barriers; local: one region uses it.
+    # recomputed: regions repeat its declaration; kept: an array keeps it across barriers; local:
+    # one region uses it.
     for region in regions:
         names = [v.name for v in region.used_variables() if v.role != "uniform" and not v.shared]
         if repeated_names := {name for name in names if names.count(name) > 1}:

@@ -1,12 +1,13 @@
 """Rows of threads: what g++ must be told to vectorize the loop over ``threadIdx.x``.
 
-- ``int n = blockIdx.x * 16 + threadIdx.x`` is a sum of unsigned numbers, which may wrap: n of the next thread need
-  not be n + 1. It is written as a sum of ``int`` if it is small, by the limits of a launch and those that a block
-  checks before its threads begin: a block that exceeds them runs on fibers.
-- ``k[m * depth + n]`` under a condition is computed for all threads, so that g++ assumes that its ``int`` may overflow,
-  too. It is written with numbers of 64 bits.
-- A condition that is the same for a row, such as ``m < M``, becomes a mask for AVX-512 bit by bit. It is written as one
-  that seems to depend on ``threadIdx.x``.
+- ``int n = blockIdx.x * 16 + threadIdx.x`` is a sum of unsigned numbers, which may wrap: n of the
+  next thread need not be n + 1. It is written as a sum of ``int`` if it is small, by the limits of
+  a launch and those that a block checks before its threads begin: a block that exceeds them runs on
+  fibers.
+- ``k[m * depth + n]`` under a condition is computed for all threads, so that g++ assumes that its
+  ``int`` may overflow, too. It is written with numbers of 64 bits.
+- A condition that is the same for a row, such as ``m < M``, becomes a mask for AVX-512 bit by bit.
+  It is written as one that seems to depend on ``threadIdx.x``.
 """
 
 import math
@@ -17,7 +18,8 @@ from hostcuda.loops.steps import KernelPlan, PlanStep
 from hostcuda.loops.uniform import is_uniform
 from hostcuda.loops.words import ASSIGNMENTS, INDICES
 
-# The largest values that a launch may have; for blockIdx.x, the largest for which a block runs as thread loops.
+# The largest values that a launch may have; for blockIdx.x, the largest for which a block runs as
+# thread loops.
 _LARGEST = {
     "threadIdx": 1023,
     "blockDim": 1024,
@@ -59,14 +61,14 @@ class Rows:
     def __init__(self, kernel: KernelPlan, early: set[KernelVariable]):
         """Find `same_in_row` and `next_in_row`; `early`: variables that a block has before its threads begin."""
         self.kernel, self.reader, self.early = kernel, kernel.reader, early
+        # variables that are the same in a row; that grow by 1
         self.same_in_row, self.next_in_row = (
             set(),
             set(),
-        )  # variables that are the same in a row; that grow by 1
+        )
         self.scopes = {}  # variable -> the scope of its declaration, a dict
-        self.limits = (
-            set()
-        )  # variables of `early` that must not exceed `LIMIT`: a block checks it before its threads
+        # variables of `early` that must not exceed `LIMIT`: a block checks it before its threads
+        self.limits = set()
         self.loops = {counter.variable: step for step in kernel.steps for counter in step.counters}
         self.changed = changed = set().union(
             *(step.effects.changes | step.effects.addressed for step in kernel.steps)
@@ -81,7 +83,8 @@ class Rows:
                 continue
             if words <= _INTEGERS and span[0] < span[1] and self.is_same(*span, scope):
                 self.same_in_row.add(variable)
-            # It must not overflow: by the limits of a launch, and `limits`, to which `_bound` adds variables.
+            # It must not overflow: by the limits of a launch, and `limits`, to which `_bound` adds
+            # variables.
             elif (
                 words <= _SIGNED
                 and self.find_growing_terms(*span, scope)
@@ -109,7 +112,8 @@ class Rows:
         for span in self.reader.split(first, last, "+"):
             terms += self.reader.split(*span, "-")
         growing = [span for span in terms if not self.is_same(*span, scope)]
-        # One term alone needs no edit, but a direct kernel asks for it. A growing term must not be subtracted.
+        # One term alone needs no edit, but a direct kernel asks for it. A growing term must not be
+        # subtracted.
         if (
             len(terms) + self.kernel.direct < 2
             or len(growing) != 1
@@ -132,7 +136,8 @@ class Rows:
     def _bound(self, first: int, last: int, scope: dict[str, KernelVariable], positive=False):
         """Return a bound of the absolute value of tokens[first:last] by the limits of a launch, or `_UNBOUNDED`.
 
-        The value has to be `positive` where it is divided: an unsigned number that has wrapped is not small then.
+        The value has to be `positive` where it is divided: an unsigned number that has wrapped is
+        not small then.
         """
         text, match, outer = (
             self.reader.text,
@@ -141,10 +146,11 @@ class Rows:
         )
         if first >= last or any(text(at) in _LOWER_THAN_SUMS for at in outer):
             return _UNBOUNDED
+        # the loosest operator splits the expression
         for signs, join in (
             (("+", "-"), sum),
             (("*",), math.prod),
-        ):  # the loosest operator splits the expression
+        ):
             places = [at for at in outer if text(at) in signs]
             if places and positive and any(text(at) == "-" for at in places):
                 return _UNBOUNDED  # a - b may be negative
@@ -180,9 +186,8 @@ class Rows:
             bound = self._bound(*self.kernel.initializer(variable), self.scopes[variable], positive)
         signed = "unsigned" not in variable.specifiers.split()
         if bound > LIMIT and signed and not positive and variable in self.early - self.changed:
-            self.limits.add(
-                variable
-            )  # such as a parameter n: each block checks that it is at most this
+            # such as a parameter n: each block checks that it is at most this
+            self.limits.add(variable)
             bound = LIMIT
         return bound
 
@@ -272,7 +277,8 @@ class Rows:
 
     def _write_sum(self, function: str, first: int, last: int, scope: dict[str, KernelVariable]):
         """Return edits that write a sum that grows by 1 per thread as ``function(a, minus(b))``; none for others."""
-        # Functions of loops.h: hostcuda::sum adds numbers of 32 bits as int, hostcuda::index adds ints in 64 bits.
+        # Functions of loops.h: hostcuda::sum adds numbers of 32 bits as int, hostcuda::index adds
+        # ints in 64 bits.
         tokens, edits = self.reader.tokens, []
         terms = self.find_growing_terms(first, last, scope)
         for number, (begin, end) in enumerate(terms):

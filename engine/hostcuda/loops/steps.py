@@ -15,7 +15,8 @@ from hostcuda.loops.words import ASSIGNMENTS, RESTRICT, STEPS, NeedsFibers
 class PlanStep:
     """A step of a kernel at a place that all its threads reach: a statement, or one variable of a declaration."""
 
-    kind: str  # declaration, statement, barrier, meeting, loop, if or block (in which threads wait), or jump
+    # declaration, statement, barrier, meeting, loop, if or block (in which threads wait), or jump
+    kind: str
     node: Node
     scope: dict  # name -> variable, at this place
     effects: Effects
@@ -25,17 +26,18 @@ class PlanStep:
     )
     counters: list = field(default_factory=list)  # of a for loop: the declarations in its head
     # the steps in each body of a loop or an if that has a barrier, or a meeting of a warp's lanes
-    bodies: list[list] = field(
-        default_factory=list
-    )  # `split_block` adds `items`: the same for each, as regions
-    # the outermost control statement around it, or itself, that has a meeting and no barrier: a warp runs it alone
+    # `split_block` adds `items`: the same for each, as regions
+    bodies: list[list] = field(default_factory=list)
+    # the outermost control statement around it, or itself, that has a meeting and no barrier: a
+    # warp runs it alone
     warp: Node | None = None
 
 
 class KernelPlan:
     """A kernel as steps: `body`, a `Kernel` of the source `scan` with declarations `file`; `direct`: nothing waits.
 
-    `constants` are names of constants, by what is declared; where the text relies on one, the compiler proves it.
+    `constants` are names of constants, by what is declared; where the text relies on one, the
+    compiler proves it.
     """
 
     def __init__(self, scan, body, file, direct: bool):
@@ -43,9 +45,8 @@ class KernelPlan:
         self.scan, self.body, self.file, self.direct = scan, body, file, direct
         self.reader = Reader(scan.code, body.open + 1, body.close)
         template = body.template_head
-        types = set(
-            re.findall(r"\b(?:class|typename)\b[\s.]*(\w+)", template)
-        )  # class T, typename... Ts
+        # class T, typename... Ts
+        types = set(re.findall(r"\b(?:class|typename)\b[\s.]*(\w+)", template))
         values = (
             set()
             if re.search(r"[&*]|\bdecltype\b", template)
@@ -107,9 +108,8 @@ class KernelPlan:
             words = [token.text for token in reader.tokens[first:end]]
             type_ = self.file.find_kind([*words, *signs.split()], self.effects_reader.parameters)
             variable = KernelVariable(reader.text(name), " ".join(words), signs)
-            variable.type = (
-                "pointer" if bounds[0] < bounds[1] else type_
-            )  # float x[4] as a parameter is a pointer
+            # float x[4] as a parameter is a pointer
+            variable.type = "pointer" if bounds[0] < bounds[1] else type_
             variable.position = reader.tokens[name].start if bounds[0] == bounds[1] else -1
             scope[variable.name] = variable
             self.variables.append(variable)
@@ -119,7 +119,8 @@ class KernelPlan:
         self, nodes: list[Node], scope: dict[str, KernelVariable], in_loop: bool, warp: Node | None
     ):
         """Return the list of steps of the statements `nodes`; add them to `steps`, and their variables to `scope`."""
-        # in_loop: whether a loop that waits is around them; warp: the statement around them that a warp runs alone.
+        # in_loop: whether a loop that waits is around them; warp: the statement around them that a
+        # warp runs alone.
         steps = []
         for node in nodes:
             for step in self._make_steps(node, scope, in_loop, warp):
@@ -131,7 +132,10 @@ class KernelPlan:
     def _make_steps(
         self, node: Node, scope: dict[str, KernelVariable], in_loop: bool, warp: Node | None
     ):
-        """Yield the steps of one statement, a `Node`: a declaration has one per variable. Parameters: see `_plan`."""
+        """Yield the steps of one statement, a `Node`: a declaration has one per variable.
+
+        Parameters: see `_plan`.
+        """
         if node.kind == "declaration":
             yield from self._declare(node.first, node.last - 1, node, scope, warp)
         elif node.barrier or node.meeting:
@@ -141,7 +145,8 @@ class KernelPlan:
             step = PlanStep("statement", node, dict(scope), effects)
             if node.kind == "expression":
                 step.update = self.read_update(node.first, node.last - 1, scope)
-            # Else break and continue are of a loop that is part of the statement, or of one that does not wait.
+            # Else break and continue are of a loop that is part of the statement, or of one that
+            # does not wait.
             if find_jumps(node) & ({"return", "break", "continue"} if in_loop else {"return"}):
                 step.kind = "jump"
             yield step
@@ -149,7 +154,10 @@ class KernelPlan:
     def _plan_control(
         self, node: Node, scope: dict[str, KernelVariable], in_loop: bool, warp: Node | None
     ):
-        """Return the step of a `Node` in which threads wait, with those of its bodies. Parameters: see `_plan`."""
+        """Return the step of a `Node` in which threads wait, with those of its bodies.
+
+        Parameters: see `_plan`.
+        """
         inner, parts = dict(scope), node.parts
         if node.kind in ("barrier", "meeting"):
             return PlanStep(node.kind, node, inner, Effects())

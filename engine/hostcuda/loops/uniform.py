@@ -1,9 +1,10 @@
 """Uniform values: those that are the same for all threads of a block.
 
-Uniform are the kernel's arguments, constants, ``blockIdx``, ``blockDim``, ``gridDim``, and the variables that get only
-uniform values at places that all threads reach. Memory is never uniform. In a statement that a warp runs alone, the
-same is asked for its lanes. There ``threadIdx.y``, ``threadIdx.x / 32`` and ``threadIdx.x < 64`` are uniform, too: a
-warp is in one row of the block. So are *steady* variables, which get such a value once.
+Uniform are the kernel's arguments, constants, ``blockIdx``, ``blockDim``, ``gridDim``, and the
+variables that get only uniform values at places that all threads reach. Memory is never uniform. In
+a statement that a warp runs alone, the same is asked for its lanes. There ``threadIdx.y``,
+``threadIdx.x / 32`` and ``threadIdx.x < 64`` are uniform, too: a warp is in one row of the block.
+So are *steady* variables, which get such a value once.
 """
 
 import re
@@ -24,7 +25,8 @@ _INTEGERS = {
 _NAMESPACES = {"std", "hostcuda"}
 _CONSTANTS = {"true", "false", "nullptr", "dynamic_shared"}
 _WARP_SIZE = 32
-# Between a sign of the first set and one of the second, an expression is not part of a larger sum or comparison.
+# Between a sign of the first set and one of the second, an expression is not part of a larger sum
+# or comparison.
 _OPENS_CONDITION = {"(", "[", "=", ",", "?", ":", "&&", "||"}
 _ENDS_CONDITION = {")", "]", ",", "?", ":", "&&", "||", ";"}
 _THREAD_NUMBER = ["threadIdx", ".", "x"]  # the number of a thread in its row
@@ -40,7 +42,8 @@ def is_uniform(
     warp=False,
 ):
     """Return whether tokens[first:last] have the same value in all threads of a block, or of a `warp`."""
-    # scope: name -> variable. A variable with one of these roles counts as the same, and so do the allowed words.
+    # scope: name -> variable. A variable with one of these roles counts as the same, and so do the
+    # allowed words.
     next_token = first
     for at in range(first, last):
         if at < next_token:
@@ -68,9 +71,8 @@ def _is_uniform_word(
     """Return whether the name at token `at` stands for the same value in all threads; parameters: see `is_uniform`."""
     text, file = kernel.reader.text, kernel.file
     word, before, after = text(at), text(at - 1), text(at + 1)
-    if before == "." or (
-        after == "::" and word in _NAMESPACES
-    ):  # the name before or after it decides
+    # the name before or after it decides
+    if before == "." or (after == "::" and word in _NAMESPACES):
         return True
     if before == "::" and not (
         text(at - 2) in _NAMESPACES and (file.is_pure(word) or word == "dynamic_shared")
@@ -78,9 +80,8 @@ def _is_uniform_word(
         return False
     variable = scope.get(word)
     if variable is not None:
-        if (
-            variable.shared and not variable.array
-        ):  # its value is memory; an array's name is its address
+        # its value is memory; an array's name is its address
+        if variable.shared and not variable.array:
             return False
         is_same = variable.shared or variable.role in roles or (warp and variable.steady)
         return is_same and after != "("
@@ -90,9 +91,8 @@ def _is_uniform_word(
         or file.is_pure(word)
     ):
         return True
-    if (
-        word in kernel.effects_reader.parameters
-    ):  # a type of the template: the compiler has to prove that it is plain
+    # a type of the template: the compiler has to prove that it is plain
+    if word in kernel.effects_reader.parameters:
         kernel.effects_reader.assumed.add(word)
         return True
     return after != "(" and word in kernel.constants
@@ -135,10 +135,11 @@ def _skip_same_in_warp(
     if before in ("+", "-") and not kernel.effects_reader.ends_operand(at - 2, scope):
         return 0  # -threadIdx.x / 32, which C++ reads as (-threadIdx.x) / 32
     is_equal = before in _OPENS_CONDITION and after in _ENDS_CONDITION
+    # a division binds more tightly than these operators
     if sign == "/" and number in (
         str(_WARP_SIZE),
         "warpSize",
-    ):  # a division binds more tightly than these operators
+    ):
         is_equal = before in _OPENS_CONDITION | {
             "+",
             "-",
@@ -193,7 +194,8 @@ def _mark_steady(kernel: KernelPlan):
 
 def find_uniform(kernel: KernelPlan):
     """Find the uniform variables of a `KernelPlan`: set `role`, `steady` and `addressed` of its variables."""
-    # At first all are "uniform". One that may differ becomes "local", then others may differ, until nothing changes.
+    # At first all are "uniform". One that may differ becomes "local", then others may differ, until
+    # nothing changes.
     _mark_steady(kernel)
     changed = True
     while changed:
@@ -240,15 +242,15 @@ def _find_differing(kernel: KernelPlan, step: PlanStep):
 def _is_uniform_update(kernel: KernelPlan, step: PlanStep, update):
     """Return whether an update, (variable, span of the operand), is done by all threads that share it, and equally."""
     (variable, operand), in_warp = update, step.warp is not None
-    is_shared_by_these = (
-        not in_warp or variable.warp is step.warp
-    )  # else each warp would update the block's variable
+    # else each warp would update the block's variable
+    is_shared_by_these = not in_warp or variable.warp is step.warp
     return is_shared_by_these and is_uniform(kernel, *operand, step.scope, warp=in_warp)
 
 
 def require_uniform(kernel: KernelPlan):
     """Raise `NeedsFibers` unless the threads of a block reach barriers together, and the lanes of a warp meetings."""
-    # It also sets `changed_uniformly` of variables. A return of only some threads is kept, as a statement.
+    # It also sets `changed_uniformly` of variables. A return of only some threads is kept, as a
+    # statement.
     for step in kernel.steps:
         line = kernel.line(step.node.first)
         waits, group = (
@@ -272,9 +274,8 @@ def require_uniform(kernel: KernelPlan):
                 variable.changed_uniformly.append(step.node.first)
         if step.kind == "jump":
             jumps = find_jumps(step.node)
-            others_go_on = "return" in jumps and (
-                step.warp is not None or kernel.direct
-            )  # other warps or groups
+            # other warps or groups
+            others_go_on = "return" in jumps and (step.warp is not None or kernel.direct)
             if others_go_on or not is_jump(step.node) or not _has_uniform_condition(kernel, step):
                 if jumps - {"return"}:
                     raise NeedsFibers(f"the jump of line {line}, past a {waits}, {reason}")

@@ -21,22 +21,25 @@ _DEFAULT_BOUNDS = "1024"  # threads per block: what CUDA allows without __launch
 def _write_second_version(scan: Scan, body: Kernel, file: File):
     """Return (text, kind) of a kernel's second version; `body` is its `Kernel`, with warp functions replaced.
 
-    The kind, "LOOPS" over all threads of a block, "WARPS" or "GROUPS" (of a direct kernel), is part of the macro that
-    registers it, HOSTCUDA_KERNEL_LOOPS: it says which blocks can run it. Raise `NeedsFibers` if there can be none.
+    The kind, "LOOPS" over all threads of a block, "WARPS" or "GROUPS" (of a direct kernel), is part
+    of the macro that registers it, HOSTCUDA_KERNEL_LOOPS: it says which blocks can run it. Raise
+    `NeedsFibers` if there can be none.
     """
     words = set(re.findall(r"\w+", scan.code[body.open : body.close]))
     direct = not words & {BARRIER, MEETING, *WARP_FUNCTIONS}
-    # Such a reason is told. Of a function that only asks for threadIdx the reason is "it has no barrier", below.
+    # Such a reason is told. Of a function that only asks for threadIdx the reason is "it has no
+    # barrier", below.
     harmful_words = [
         word for word in words & file.harmful.keys() if file.harmful[word] != "threadIdx"
     ]
     if direct and harmful_words:
         raise NeedsFibers(min(explain_use(word, file.harmful) for word in harmful_words))
     try:
+        # regions: `split_block` fills it
         kernel, regions = (
             KernelPlan(scan, body, file, direct),
             [],
-        )  # regions: `split_block` fills it
+        )
         find_uniform(kernel)
         require_uniform(kernel)
         items = RegionBuilder(kernel, regions).split_block(kernel.outer_steps)
@@ -60,15 +63,14 @@ def _write_second_version(scan: Scan, body: Kernel, file: File):
 def add_loops(text: str, without=frozenset()):
     """Add second versions, which run as thread loops, to the kernels of a source.
 
-    In the source, `hostcuda.frontend.rewrite.rewrite` has put a HOSTCUDA_KERNEL(name) behind each kernel. Return it
-    with each registered with its second version, or with the reason why it has none. Kernels named in `without` get
-    none: it would not compile.
+    In the source, `hostcuda.frontend.rewrite.rewrite` has put a HOSTCUDA_KERNEL(name) behind each
+    kernel. Return it with each registered with its second version, or with the reason why it has
+    none. Kernels named in `without` get none: it would not compile.
     """
     scan, bodies = find_kernel_bodies(text)
     file = File(scan, bodies)
-    inlined_scan, inlined_bodies, failed = inline(
-        scan, bodies, file
-    )  # the same kernels, in the same order
+    # the same kernels, in the same order
+    inlined_scan, inlined_bodies, failed = inline(scan, bodies, file)
     edits, reasons, kinds = [], {}, {}
     for body, inlined_body in zip(bodies, inlined_bodies, strict=True):
         try:
@@ -96,8 +98,9 @@ def add_loops(text: str, without=frozenset()):
 def _edit_registration(scan: Scan, match, file: File, reasons, kinds):
     """Return the edit (start, end, text) of a kernel's registration, a match of `_REGISTRATION`.
 
-    It registers the second version of its kind (`kinds`, by name), or the reason why there is none (`reasons`): of
-    HOSTCUDA_KERNEL(f) it makes HOSTCUDA_KERNEL_WARPS(1024, (hostcuda_loops_f), "", f).
+    It registers the second version of its kind (`kinds`, by name), or the reason why there is none
+    (`reasons`): of HOSTCUDA_KERNEL(f) it makes HOSTCUDA_KERNEL_WARPS(1024, (hostcuda_loops_f), "",
+    f).
     """
     end = find_closing_parenthesis(scan.code, match.end() - 1)
     expression, bounds = scan.text[match.end() : end], _DEFAULT_BOUNDS
@@ -108,9 +111,8 @@ def _edit_registration(scan: Scan, match, file: File, reasons, kinds):
             scan.text[close + 1 : end].lstrip(", "),
         )
     plain_name = re.match(r"\w+", expression)
-    name = (
-        plain_name[0] if plain_name else None
-    )  # of an overloaded kernel it is the expression *static_cast<...>
+    # of an overloaded kernel it is the expression *static_cast<...>
+    name = plain_name[0] if plain_name else None
     reason = "it is overloaded" if name is None else reasons.get(name, "it is not in this file")
     for word in re.findall(r"\w+", expression):  # a template's arguments
         if not reason and word in file.harmful:

@@ -162,8 +162,9 @@ PURE = re.compile(
     r"__\w+_as_\w+|__(exp|log|log2|sin|cos|tan|pow|fdivide|saturate)f|__(popc|clz|ffs|brev)(ll)?|"
     r"__h(add|sub|mul|div|fma|neg|abs|min|max)2?(_\w+)?|__builtin_(inf|nan|huge_val|fabs|fma|floor|ceil|sqrt|popcount|clz|ctz|ffs)[fls]*"
 )
-# What only fibers can do: wait elsewhere than at barriers, ask which thread is running, print, or end the launch; and
-# what the reader of statements does not know. Also all warp functions, but `exchange` has replaced those below.
+# What only fibers can do: wait elsewhere than at barriers, ask which thread is running, print, or
+# end the launch; and what the reader of statements does not know. Also all warp functions, but
+# `exchange` has replaced those below.
 FIBERS_ONLY = re.compile(
     r"__sync(?!threads$)\w*|__shfl\w*|__(ballot|any|all|activemask|nanosleep)(_sync)?|__(match|reduce)_\w+|nvcuda|wmma|"
     r"cooperative_groups|this_(thread_block|grid|multi_grid|thread)|tiled_partition|coalesced_threads|thread_block_tile|"

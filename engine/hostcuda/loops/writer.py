@@ -12,18 +12,20 @@ from hostcuda.loops.words import SHUFFLES, NeedsFibers
 
 PREFIX = "hostcuda_loops_"  # of the names of second versions
 _KEPT_BYTES = 48 << 10  # at most so many per thread, for variables that live across a barrier
+# rounds of a loop: where a ``#pragma unroll`` has no number, and at most
 _UNROLLED_FULLY, _MOST_UNROLLED = (
     32,
     64,
-)  # rounds of a loop: where a ``#pragma unroll`` has no number, and at most
+)
 
 
 class Writer:
     """Writes a `KernelPlan` that `RegionBuilder` has split into `items`, with a list of all its `regions`.
 
-    The macros in the text, HOSTCUDA_BLOCK and so on, are those of loops.h and lanes.h. Their loops declare hostcuda_t,
-    a thread's number in the block, and hostcuda_lane, that in its warp, whose first thread is hostcuda_base.
-    *Kept* variables live across a barrier: each has an array, with an element per thread.
+    The macros in the text, HOSTCUDA_BLOCK and so on, are those of loops.h and lanes.h. Their loops
+    declare hostcuda_t, a thread's number in the block, and hostcuda_lane, that in its warp, whose
+    first thread is hostcuda_base. *Kept* variables live across a barrier: each has an array, with
+    an element per thread.
     """
 
     def __init__(self, kernel: KernelPlan, items, regions):
@@ -33,11 +35,12 @@ class Writer:
         self.section = None  # the `Section` that is being written
         self.changed = set().union(*(step.effects.changes for step in kernel.steps))
         self.counters = {counter.variable for step in kernel.steps for counter in step.counters}
-        # In a direct kernel: the variables that a group of neighbors computes once; and a dict of those that grow by 1
-        # from thread to thread, variable -> name of the constant with the first thread's value.
+        # In a direct kernel: the variables that a group of neighbors computes once; and a dict of
+        # those that grow by 1 from thread to thread, variable -> name of the constant with the
+        # first thread's value.
         self.computed_by_group, self.first_values = set(), {}
-        # Whether threads that have returned must be skipped: others go on after the region of the return or, if the
-        # last region is in a loop and so not in `items`, may run that one again.
+        # Whether threads that have returned must be skipped: others go on after the region of the
+        # return or, if the last region is in a loop and so not in `items`, may run that one again.
         self.masked = not kernel.direct and (
             any(region.returns for region in regions[:-1])
             or (any(region.returns for region in regions) and regions[-1] not in items)
@@ -46,22 +49,22 @@ class Writer:
     def write(self):
         """Return the text of the definition of the kernel's second version."""
         body, scan = self.kernel.body, self.scan
-        self.out.append(
-            scan.marker(body.start)
-        )  # a line marker: what follows comes from this position of the source
+        # a line marker: what follows comes from this position of the source
+        self.out.append(scan.marker(body.start))
         name = scan.text[body.name_start : body.name_end]
-        # template <int n> __global__ __attribute__((noinline)) void hostcuda_loops_f(const float *const x)
+        # template <int n> __global__ __attribute__((noinline)) void hostcuda_loops_f(const float
+        # *const x)
         specifiers = f"{scan.text[body.start : body.marker_end]} __attribute__((noinline))"
         self.out.append(specifiers + scan.text[body.marker_end : body.name_start] + PREFIX + name)
         constants = [
             v for v in self.kernel.parameters if v.position >= 0 and self._is_declared_const(v)
         ]
-        edits = [
-            (v.position, v.position, "const ") for v in constants
-        ]  # before the name: of a pointer, itself const
+        # before the name: of a pointer, itself const
+        edits = [(v.position, v.position, "const ") for v in constants]
         self.out.append(apply_edits(scan.text, edits, body.name_end, body.open))
         self.out.append("{ HOSTCUDA_BLOCK\n")
-        # The types of the template that were taken to be numbers or pointers: else the text does not compile.
+        # The types of the template that were taken to be numbers or pointers: else the text does
+        # not compile.
         self.out += [
             f"hostcuda_require_plain({type_})\n"
             for type_ in sorted(self.kernel.effects_reader.assumed)
@@ -167,9 +170,10 @@ class Writer:
         computed_once = variable.role in ("uniform", "recomputed") and not (
             variable.shared or variable.array
         )
+        # const already
         return (
             has_value and computed_once and variable not in self.changed and not variable.constant
-        )  # const already
+        )
 
     def _write_proof(self, variable: KernelVariable):
         """Write checks behind a variable's declaration: of a type that may be no built-in one, of a value's limit."""
@@ -192,8 +196,8 @@ class Writer:
     def _write_const_copies(self, region: Region):
         """Write const copies of the uniform variables that a region uses and that change elsewhere.
 
-        Return a list of declarations of these copies, in the region's loop, under the variables' names: so the compiler
-        proves that the region does not change them.
+        Return a list of declarations of these copies, in the region's loop, under the variables'
+        names: so the compiler proves that the region does not change them.
         """
         used = {
             v
@@ -230,7 +234,8 @@ class Writer:
             ):
                 self._declare_array(variable)
         self.out.append("HOSTCUDA_WARPS { HOSTCUDA_WARP {\n")
-        if self.masked:  # hostcuda_first, the warp's first thread that is left; a warp without one is passed over
+        # hostcuda_first, the warp's first thread that is left; a warp without one is passed over
+        if self.masked:
             self.out.append("HOSTCUDA_FIRST_LEFT\n")
         # Slots: the memory of each meeting into which the lanes write what they offer.
         numbers = [
@@ -239,9 +244,8 @@ class Writer:
             if step.kind == "meeting"
         ]
         self.out.append("".join(f"HOSTCUDA_SLOTS({number}) " for number in numbers) + "\n")
-        from_before = (
-            section.variables_from_before()
-        )  # the warp's own steps use its first thread's values
+        # the warp's own steps use its first thread's values
+        from_before = section.variables_from_before()
         for variable in self._find_recomputed(from_before):
             self._write_declaration(variable)
         for variable in (
@@ -254,7 +258,8 @@ class Writer:
             value = f"{self._name_array(variable)}[{lane}]"
             self.out.append(f"{self._get_kept_type(variable)} const {variable.name} = {value};\n")
         self._write_items(section.items)
-        # A label for HOSTCUDA_LEAVE_IF_NONE_LEFT, with which a region goes to the next warp if all lanes have returned.
+        # A label for HOSTCUDA_LEAVE_IF_NONE_LEFT, with which a region goes to the next warp if all
+        # lanes have returned.
         end = (
             f"hostcuda_next_{section.regions[0].number}:;"
             if section.regions and section.returns
@@ -267,13 +272,12 @@ class Writer:
 
     def _write_groups(self, section: Section):
         """Write a loop over the groups of neighbors, which runs the only `Section` of a direct kernel."""
-        # guarded: whether threads may return in the first region, which then precedes the rest (as a number: 1 item).
-        # The rest is for each run of threads that are left.
+        # guarded: whether threads may return in the first region, which then precedes the rest (as
+        # a number: 1 item). The rest is for each run of threads that are left.
         self.section, root, guarded = section, self.kernel.outer_steps, section.regions[0].returns
         require_vectorizable(self.kernel, section, self.rows)  # or refuse
-        at = (
-            root.index(find_last_return(root)) if guarded else 0
-        )  # before it, threads may still return
+        # before it, threads may still return
+        at = root.index(find_last_return(root)) if guarded else 0
         self.out.append("HOSTCUDA_GROUPS { HOSTCUDA_WARP HOSTCUDA_GROUP\n")
         self._declare_for_group(root[:at])
         self._write_items(section.items[:guarded])
@@ -306,16 +310,14 @@ class Writer:
         """Write what happens where the lanes of a warp wait: which of them are there, and a result equal for all."""
         number, kind = self._read_meeting(node)
         self.out.append(self.scan.marker(self.reader.tokens[node.first].start))
-        if (
-            kind != "sync"
-        ):  # __syncwarp gives no result: the end of the loop over the lanes is all that it needs
+        # __syncwarp gives no result: the end of the loop over the lanes is all that it needs
+        if kind != "sync":
             present = "hostcuda_live + hostcuda_base, " if self.masked else ""
             self.out.append(
                 f"const unsigned hostcuda_present_{number} = hostcuda::present({present}hostcuda_lanes);\n"
             )
-            if (
-                kind not in SHUFFLES.values()
-            ):  # a vote or a reduction: all lanes get the same result
+            # a vote or a reduction: all lanes get the same result
+            if kind not in SHUFFLES.values():
                 self.out.append(f"HOSTCUDA_MEET({number}, {kind})\n")
 
     def _is_in_section(self, variable: KernelVariable):
@@ -431,7 +433,8 @@ class Writer:
     def _write_fetch(self, variable: KernelVariable, changes: bool):
         """Return the text that declares a variable from before a barrier in a later region: a copy of its element.
 
-        `changes`: whether the region may change it. If something refers to the variable, it is the element itself.
+        `changes`: whether the region may change it. If something refers to the variable, it is the
+        element itself.
         """
         name, type_, element = (
             variable.name,
@@ -484,7 +487,8 @@ class Writer:
         """Write a statement (`Node`) with its directives and `edits`; in a `region`, a return jumps to its end."""
         begin, tokens = node.start, self.reader.tokens
         self.out.append(self.scan.marker(begin))
-        # Sums in a thread's array are vectorized as they are on fibers, not across the threads: without unrolling.
+        # Sums in a thread's array are vectorized as they are on fibers, not across the threads:
+        # without unrolling.
         kept = [v for v in region.used_variables() if v.role == "kept"] if region else []
         keeps_pragmas = region is not None and not any(v.array or "*" in v.signs for v in kept)
         edits = [*edits] + [

@@ -1,9 +1,10 @@
 """Run a whole program in CUDA C++ on the CPU engine.
 
-``python -m hostcuda.programs.program [--options=...] FILE.cu [ARGUMENT ...]`` is what ``hostcuda run`` starts. The
-program is compiled as a module, and its ``main`` is called in this process. CUDA's runtime API in it
-(``include/hostcuda/host.h``) calls `_Runtime`, whose methods have the API's names and return its error numbers. What
-went wrong is also said in a sentence on the standard error output, because many programs do not look at the numbers.
+``python -m hostcuda.programs.program [--options=...] FILE.cu [ARGUMENT ...]`` is what ``hostcuda
+run`` starts. The program is compiled as a module, and its ``main`` is called in this process.
+CUDA's runtime API in it (``include/hostcuda/host.h``) calls `_Runtime`, whose methods have the
+API's names and return its error numbers. What went wrong is also said in a sentence on the standard
+error output, because many programs do not look at the numbers.
 """
 
 import ctypes
@@ -38,7 +39,8 @@ INVALID_DIRECTION, INVALID_FUNCTION, INVALID_DEVICE, INVALID_HANDLE, NOT_READY =
 )
 INVALID_PITCH, NOT_REGISTERED, NOT_SUPPORTED = 12, 713, 801
 ILLEGAL_ADDRESS, ASSERT, MISALIGNED, LAUNCH_FAILURE = 700, 710, 716, 719
-_FAULT_NUMBERS = {  # a part of a fault's message -> CUDA's number for it; the first one that fits counts
+# a part of a fault's message -> CUDA's number for it; the first one that fits counts
+_FAULT_NUMBERS = {
     "assertion": ASSERT,
     "exist": ILLEGAL_ADDRESS,
     "misaligned": MISALIGNED,
@@ -49,11 +51,11 @@ _FAULT_NUMBERS = {  # a part of a fault's message -> CUDA's number for it; the f
 _TO_DEVICE, _TO_HOST, _ON_DEVICE, _BY_ADDRESS = 1, 2, 3, 4  # cudaMemcpyKind; 0 is from host to host
 # Calls whose error is an answer: programs use them to ask what a device can do.
 _QUERIES = ("answer", "cudaSetDevice")
-_VARIANT = re.compile(
-    "(?:Async|WithFlags|WithPriority)$"
-)  # the method cudaMemset is for cudaMemsetAsync, too
-# Further answers of cudaDeviceGetAttribute: the largest textures of one, two and three dimensions; the alignments of
-# surfaces and of a texture's rows, atomic operations of the host, registered memory and memory pools.
+# the method cudaMemset is for cudaMemsetAsync, too
+_VARIANT = re.compile("(?:Async|WithFlags|WithPriority)$")
+# Further answers of cudaDeviceGetAttribute: the largest textures of one, two and three dimensions;
+# the alignments of surfaces and of a texture's rows, atomic operations of the host, registered
+# memory and memory pools.
 _ATTRIBUTES = {
     21: 131072,
     22: 131072,
@@ -68,13 +70,14 @@ _ATTRIBUTES = {
     115: 1,
 }
 _IN_CUDA = {  # remedies in messages of `hostcuda.api` -> those of a program in CUDA C++
-    "function.set_attribute(cuda.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES, bytes)": "cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes)",
+    "function.set_attribute(cuda.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES, bytes)": (
+        "cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes)"
+    ),
     "or free() what": "or cudaFree what",
     "event_flags.DISABLE_TIMING": "cudaEventDisableTiming",
 }
-_DRIVER_CALL = re.compile(
-    r"\bcu[A-Z]\w* failed: (kernel )?"
-)  # "cuMemAlloc failed: ", and "kernel " before a fault
+# "cuMemAlloc failed: ", and "kernel " before a fault
+_DRIVER_CALL = re.compile(r"\bcu[A-Z]\w* failed: (kernel )?")
 _libc = ctypes.CDLL(None)
 
 
@@ -114,9 +117,8 @@ def _variable_at(address: int, kind: type = ctypes.c_void_p):
     _require_host_memory(
         "failed: the address of a result or a list", address, ctypes.sizeof(kind), True
     )
-    native.library().hc_write_result(
-        address
-    )  # device memory is hidden from this access: a fault, as on a GPU
+    # device memory is hidden from this access: a fault, as on a GPU
+    native.library().hc_write_result(address)
     return kind.from_address(address)
 
 
@@ -141,11 +143,14 @@ def _make_constant_getter(value: int):
 
 
 class _Runtime:
-    """CUDA's runtime API for one program. Methods have the API's names; their arguments are 64-bit signed integers.
+    """CUDA's runtime API for one program.
 
-    Pointers arrive as addresses: a result is written to the program's variable at `result_address`. A method returns
-    nothing or an error number, or raises an exception for which `_call_method` returns the number. Methods with other
-    names (launch, refuse, exit, device_name) are called by functions in ``include/hostcuda/host.h``.
+    Methods have the API's names; their arguments are 64-bit signed integers.
+
+    Pointers arrive as addresses: a result is written to the program's variable at `result_address`.
+    A method returns nothing or an error number, or raises an exception for which `_call_method`
+    returns the number. Methods with other names (launch, refuse, exit, device_name) are called by
+    functions in ``include/hostcuda/host.h``.
     """
 
     def __init__(self, module: compiler.Module):
@@ -161,24 +166,29 @@ class _Runtime:
         )
         self.pinned = {}  # address -> ctypes buffer that holds the memory
         self.managed = set()  # addresses from cudaMallocManaged
-        self.symbols = {}  # address of a device variable that cudaGetSymbolAddress has returned -> its bytes
+        # address of a device variable that cudaGetSymbolAddress has returned -> its bytes
+        self.symbols = {}
         self.streams, self.events = {}, {}  # handle -> `Stream`, `Event`
         self.registered = {}  # address -> bytes of cudaHostRegister
-        self.checked = (
-            set()
-        )  # (function, parameter's index, pointer) that `_warn_of_host_pointers` has looked at
+        # (function, parameter's index, pointer) that `_warn_of_host_pointers` has looked at
+        self.checked = set()
         self.warned = set()  # (function, parameter's index) of which it has warned
 
     def call(self, name: bytes, arguments) -> int:
-        """Call a function of the API for the program; `arguments` is a ctypes pointer. Return its error number."""
+        """Call a function of the API for the program; `arguments` is a ctypes pointer.
+
+        Return its error number.
+        """
         name = name.decode()
+        # frequent, and they touch no memory
         if name in (
             "cudaGetLastError",
             "cudaPeekAtLastError",
-        ):  # frequent, and they touch no memory
+        ):
             return self._call_method(name, arguments)
-        # The host may access device memory during a call; after it that is a fault again, but for a launch: its kernel
-        # needs the memory, which is hidden after the next call that leaves no work.
+        # The host may access device memory during a call; after it that is a fault again, but for a
+        # launch: its kernel needs the memory, which is hidden after the next call that leaves no
+        # work.
         native.library().hc_host_calls(True, False)  # begins, hides
         number = self._call_method(name, arguments)
         native.library().hc_host_calls(False, name != "launch")
@@ -190,9 +200,8 @@ class _Runtime:
             method = getattr(self, name, None) or getattr(self, _VARIANT.sub("", name), None)
             if method is None:
                 raise _Refused(NOT_SUPPORTED, f"the CPU engine has no {name}")
-            parameter_count = (
-                method.__func__.__code__.co_argcount - 1
-            )  # `arguments` has no length; - 1: self
+            # `arguments` has no length; - 1: self
+            parameter_count = method.__func__.__code__.co_argcount - 1
             # As on a GPU, after a kernel's fault every call returns its number, and does nothing.
             if self.sticky and name not in (
                 "exit",
@@ -238,9 +247,8 @@ class _Runtime:
         file, line = records.find_place(
             str(self.module._path), native.module_callers(self.module._handle)
         )
-        sentence += (
-            f" ({file}:{line})" if file and not self.sticky else ""
-        )  # a kernel's fault has a place of its own
+        # a kernel's fault has a place of its own
+        sentence += f" ({file}:{line})" if file and not self.sticky else ""
         _say(sentence)
         if event_kind:
             records.record_event(event_kind, sentence, file=file, line=line)
@@ -251,9 +259,8 @@ class _Runtime:
     def launch(self, function, gx, gy, gz, bx, by, bz, shared, stream, packed, size):
         """Queue the kernel at address `function`, for <<<>>>; its `size` bytes of arguments are at address `packed`."""
         kernel = self._find_kernel(function)
-        sizes = [
-            number & 0xFFFFFFFF for number in (gx, gy, gz, bx, by, bz)
-        ]  # dim3 has unsigned members
+        # dim3 has unsigned members
+        sizes = [number & 0xFFFFFFFF for number in (gx, gy, gz, bx, by, bz)]
         try:
             arguments = ctypes.string_at(packed, size)
             self._warn_of_host_pointers(function, kernel, arguments)
@@ -303,9 +310,8 @@ class _Runtime:
     def launch_pointers(self, function, gx, gy, gz, bx, by, bz, shared, stream, pointers):
         """Launch as cudaLaunchKernel does: at address `pointers` is an array with the address of each argument."""
         kernel = self._find_kernel(function)
-        packed = ctypes.create_string_buffer(
-            kernel._packed_bytes + 1
-        )  # + 1: without arguments it has no address
+        # + 1: without arguments it has no address
+        packed = ctypes.create_string_buffer(kernel._packed_bytes + 1)
         for i, parameter in enumerate(kernel._parameters):
             address = _variable_at(pointers + 8 * i).value or 0
             _require_host_memory(f"argument {i} of {kernel._name}", address, parameter.size, False)
@@ -336,7 +342,8 @@ class _Runtime:
             kernel.const_size_bytes,
             0,
         )  # size_t; 0: local memory, which is unknown here
-        # Threads; registers (unknown), the versions of PTX and machine code (9.0), whether L1 caches loads; bytes.
+        # Threads; registers (unknown), the versions of PTX and machine code (9.0), whether L1
+        # caches loads; bytes.
         numbers = kernel.max_threads_per_block, 0, 90, 90, 0, kernel._max_dynamic
         _write(result_address, struct.pack("3N6i", *sizes, *numbers))
 
@@ -375,9 +382,8 @@ class _Runtime:
             )
 
     def device_name(self, result_address, size):
-        _write(
-            result_address, device.Device(0).name().encode()[: size - 1]
-        )  # the program has zeroed the struct
+        # the program has zeroed the struct
+        _write(result_address, device.Device(0).name().encode()[: size - 1])
 
     def cudaDeviceGetAttribute(self, result_address, attribute, number):
         """Write one attribute (a number of cudaDeviceAttr) of device `number`; 0 for what a CPU does not have."""
@@ -417,19 +423,20 @@ class _Runtime:
         variable = _variable_at(result_address)
         variable.value = native.mem_alloc(_require_size(size)) if size else None
         if size:
-            native.library().hc_mem_of_device(
-                variable.value
-            )  # between calls of the API it is hidden from the host
+            # between calls of the API it is hidden from the host
+            native.library().hc_mem_of_device(variable.value)
 
     def cudaMallocManaged(self, result_address, size):
-        """Write the address of `size` bytes that both sides may access. They are zero, as on a GPU."""
+        """Write the address of `size` bytes that both sides may access.
+
+        They are zero, as on a GPU.
+        """
         if not size:
             raise _Refused(INVALID_VALUE, "failed: 0 bytes were requested")
         variable = _variable_at(result_address)
         variable.value = address = native.mem_alloc(_require_size(size))
-        native.memset(
-            1, address, 0, size, None, True
-        )  # so it counts as set: initcheck does not see the host write it
+        # so it counts as set: initcheck does not see the host write it
+        native.memset(1, address, 0, size, None, True)
         self.managed.add(address)
 
     def cudaMallocPitch(self, result_address, pitch_address, width, height):
@@ -439,7 +446,10 @@ class _Runtime:
         self.cudaMalloc(result_address, row_bytes * _require_size(height))
 
     def cudaFree(self, address):
-        """Wait for the device and free an allocation; refuse what is none. A null pointer has no effect."""
+        """Wait for the device and free an allocation; refuse what is none.
+
+        A null pointer has no effect.
+        """
         if not address:
             return
         span = native.mem_range(address & _UNSIGNED)  # (base, bytes)
@@ -451,7 +461,10 @@ class _Runtime:
         native.mem_free(address)
 
     def cudaFreeAsync(self, address, stream):
-        """Free as `cudaFree`. In check mode, racecheck sees a write on the stream: use by others is a race."""
+        """Free as `cudaFree`.
+
+        In check mode, racecheck sees a write on the stream: use by others is a race.
+        """
         if span := checkmode.TOOLS and native.mem_range(address & _UNSIGNED):
             native.memset(1, span[0], 0, span[1], self._find_stream(stream), False)
         self.cudaFree(address)
@@ -460,9 +473,8 @@ class _Runtime:
         """Write the address of `size` bytes of host memory, at the beginning of a page."""
         variable = _variable_at(result_address)
         try:
-            if _require_size(size) > native.mem_info()[1] - sum(
-                map(len, self.pinned.values())
-            ):  # [1]: in all
+            # [1]: in all
+            if _require_size(size) > native.mem_info()[1] - sum(map(len, self.pinned.values())):
                 raise MemoryError  # else Linux may end a process for lack of memory
             storage = ctypes.create_string_buffer(size + _PAGE)
         except (MemoryError, OverflowError, ValueError):
@@ -477,7 +489,10 @@ class _Runtime:
     cudaHostAlloc = cudaMallocHost
 
     def cudaFreeHost(self, address):
-        """Wait for the device and free memory of cudaMallocHost. A null pointer has no effect but the wait."""
+        """Wait for the device and free memory of cudaMallocHost.
+
+        A null pointer has no effect but the wait.
+        """
         if address and address not in self.pinned:
             raise _Refused(
                 INVALID_VALUE, f"failed: {address:#x} is no allocation of cudaMallocHost"
@@ -514,7 +529,8 @@ class _Runtime:
         )
         _write(result_address, struct.pack("2i2N", kind, 0, address, address if kind != 2 else 0))
 
-    # `host.h` puts a 0 after a call's arguments: a call without a stream gets it as its stream, the default one.
+    # `host.h` puts a 0 after a call's arguments: a call without a stream gets it as its stream, the
+    # default one.
 
     def cudaMemcpy(self, to, source, size, kind, to_capacity, source_capacity):
         self._copy(to, source, size, kind, 0, True, to_capacity, source_capacity)
@@ -527,7 +543,10 @@ class _Runtime:
         self._copy(to, source, size, kind, stream, waits, to_capacity, source_capacity)
 
     def cudaMemcpy2D(self, to, to_pitch, source, source_pitch, width, height, kind, stream):
-        """Copy `height` rows of `width` bytes, which are a pitch apart; also for cudaMemcpy2DAsync. Wait as `_copy`."""
+        """Copy `height` rows of `width` bytes, which are a pitch apart; also for cudaMemcpy2DAsync.
+
+        Wait as `_copy`.
+        """
         if min(width, height, to_pitch, source_pitch) < 0:
             raise _Refused(INVALID_VALUE, "failed: no rows have so many bytes")
         if width > to_pitch or width > source_pitch:
@@ -540,12 +559,12 @@ class _Runtime:
 
     def _copy(self, to, source, size, kind, stream, wait, to_capacity=-1, source_capacity=-1):
         """Copy `size` bytes between two addresses in the direction `kind` (cudaMemcpyKind), or raise `_Refused`."""
-        # The capacities are the bytes that the compiler (__builtin_object_size) knows to be at an end; -1: none known.
+        # The capacities are the bytes that the compiler (__builtin_object_size) knows to be at an
+        # end; -1: none known.
         if not size:
             return
-        if self._find_variable(to) or self._find_variable(
-            source
-        ):  # a __device__ variable is memory of this process
+        # a __device__ variable is memory of this process
+        if self._find_variable(to) or self._find_variable(source):
             self._copy_variable(to, source, size)
             return
         if kind == _BY_ADDRESS:  # cudaMemcpyDefault
@@ -565,9 +584,8 @@ class _Runtime:
             self._require_host_end("source", source, size, False, source_capacity)
         if kind in (0, _TO_HOST):
             self._require_host_end("destination", to, size, True, to_capacity)
-        name = ("HtoD", "HtoD", "DtoH", "DtoD")[
-            kind
-        ]  # the runtime copies from host to host as "HtoD"
+        # the runtime copies from host to host as "HtoD"
+        name = ("HtoD", "HtoD", "DtoH", "DtoD")[kind]
         # As on a GPU, a copy on the device never waits.
         native.memcpy(
             name, to, source, size, self._find_stream(stream), wait and kind != _ON_DEVICE
@@ -584,9 +602,8 @@ class _Runtime:
         sentence = f"its {which} has {capacity} bytes{origin}, and {size} were asked for"
         if writes:
             raise _Refused(INVALID_VALUE, f"failed: {sentence}")
-        self._report(
-            "warning", f"cudaMemcpy: {sentence}: what follows it is copied, too"
-        )  # reading does no damage
+        # reading does no damage
+        self._report("warning", f"cudaMemcpy: {sentence}: what follows it is copied, too")
 
     def _find_variable(self, address):
         """Return the (address, bytes) of the variable in `symbols` that contains an address, or None."""
@@ -706,10 +723,11 @@ class _Runtime:
         return stream
 
     def cudaStreamCreate(self, result_address, flags):
+        # `_variable_at` first: it may refuse
         variable, stream = (
             _variable_at(result_address),
             Stream(flags),
-        )  # `_variable_at` first: it may refuse
+        )
         variable.value = stream.handle
         self.streams[stream.handle] = stream
 
@@ -785,12 +803,11 @@ class _Output:
 def _leave(status: int, unread: str = "") -> NoReturn:
     """Finish the device's work and exit through the C library, which runs the program's atexit functions.
 
-    A program that ignores its errors ends with its own status, as on a GPU; the last line names the first of them,
-    `unread`. With HOSTCUDA_STRICT=1 the status is then 1.
+    A program that ignores its errors ends with its own status, as on a GPU; the last line names the
+    first of them, `unread`. With HOSTCUDA_STRICT=1 the status is then 1.
     """
-    native.library().hc_host_calls(
-        True, False
-    )  # no longer hide device memory from the host: the kernels need it
+    # no longer hide device memory from the host: the kernels need it
+    native.library().hc_host_calls(True, False)
     try:
         native.synchronize()
     except errors.Error as error:
@@ -812,9 +829,8 @@ def _compile_file(path: Path, options: list[str]) -> compiler.Module:
     except OSError as error:
         raise EngineError(f"{path}: {error.strerror}") from None
     for option in options:
-        if (
-            SOURCE.search(option) and not Path(option).is_file()
-        ):  # another file of the program, such as "util.cpp"
+        # another file of the program, such as "util.cpp"
+        if SOURCE.search(option) and not Path(option).is_file():
             raise EngineError(f"{option}, one of the options, is no file")
     name = (
         str(path.resolve() if ".." in path.parts else path)
@@ -831,27 +847,25 @@ def main(arguments: list[str]) -> NoReturn:
         if arguments[0].startswith("--options=")
         else []
     )
-    warnings.showwarning = lambda message, *_: _say(
-        f"warning: {message}"
-    )  # the line of Python is the engine's own
+    # the line of Python is the engine's own
+    warnings.showwarning = lambda message, *_: _say(f"warning: {message}")
     try:
         module = _compile_file(Path(arguments[0]), options)
     except Interrupted:
         sys.exit(128 + signal.SIGINT)
     except (EngineError, errors.Error, PermissionError) as error:
-        of_source = isinstance(
-            error, errors.CompileError
-        )  # else of the options, or of the engine's start
+        # else of the options, or of the engine's start
+        of_source = isinstance(error, errors.CompileError)
         text = error.msg if of_source else str(error)
         records.record_event("compile error" if of_source else "refused", text)
         sys.exit(f"hostcuda: {text}")
-    runtime = _Runtime(
-        module
-    )  # the program calls its `call` for the API, and `fault` for faults of its host code
+    # the program calls its `call` for the API, and `fault` for faults of its host code
+    runtime = _Runtime(module)
     callback = ctypes.CFUNCTYPE(
         ctypes.c_longlong, ctypes.c_char_p, ctypes.POINTER(ctypes.c_longlong)
     )(runtime.call)
-    # Two variables of the compiled program: where it finds the function for API calls, and the address of its main.
+    # Two variables of the compiled program: where it finds the function for API calls, and the
+    # address of its main.
     _variable_at(module.get_global("hostcuda_host")[0]).value = ctypes.cast(
         callback, ctypes.c_void_p
     ).value
@@ -866,9 +880,8 @@ def main(arguments: list[str]) -> NoReturn:
     sys.stdout = _Output()
     if not checkmode.TOOLS:  # in check mode, records are written before Ctrl-C ends the process
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-    status = (
-        start(len(words), argv) & 0xFF
-    )  # the program's main; a call of exit() goes to `_Runtime.exit`
+    # the program's main; a call of exit() goes to `_Runtime.exit`
+    status = start(len(words), argv) & 0xFF
     _leave(status, runtime.unread)
 
 

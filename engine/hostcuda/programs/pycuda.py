@@ -1,8 +1,9 @@
 """Run a PyCUDA program, unchanged: ``python -m hostcuda.programs.pycuda PROGRAM.py [ARGUMENT ...]``.
 
-The engine takes the place of ``pycuda.driver``, ``pycuda.compiler`` and ``pycuda.autoinit``. PyCUDA's other
-modules (``gpuarray``, ``elementwise``, ``reduction``, ...) are Python that works on these; they are PyCUDA's own, from
-an installed PyCUDA or from its source package, which `fetch` brings.
+The engine takes the place of ``pycuda.driver``, ``pycuda.compiler`` and ``pycuda.autoinit``.
+PyCUDA's other modules (``gpuarray``, ``elementwise``, ``reduction``, ...) are Python that works on
+these; they are PyCUDA's own, from an installed PyCUDA or from its source package, which `fetch`
+brings.
 """
 
 import hashlib
@@ -47,7 +48,8 @@ def _find_source() -> Path | None:
 def fetch() -> Path:
     """Fetch PyCUDA's source package and what its Python modules need, with pip, into the cache.
 
-    Returns the folder. Raises EngineError if pip cannot fetch them, or if the package has another checksum.
+    Returns the folder. Raises EngineError if pip cannot fetch them, or if the package has another
+    checksum.
     """
     with tempfile.TemporaryDirectory(dir=files.private(paths.cache_dir())) as place:
         folder, new = Path(place), Path(place, "new")
@@ -62,9 +64,8 @@ def fetch() -> Path:
         _run_pip("install", "--target", new, *_NEEDS)
         with tarfile.open(package) as archive:
             for member in archive.getmembers():
-                path = PurePosixPath(
-                    *PurePosixPath(member.name).parts[1:]
-                )  # without the archive's own folder
+                # without the archive's own folder
+                path = PurePosixPath(*PurePosixPath(member.name).parts[1:])
                 is_needed = path.parts[:1] in (("pycuda",), ("LICENSE",)) and ".." not in path.parts
                 if member.isfile() and is_needed:
                     files.write(new / path, archive.extractfile(member).read())
@@ -128,7 +129,8 @@ class _PageLockedPool(_Pool):
         return driver.pagelocked_empty(shape, dtype, order)
 
 
-# The end of PyCUDA's reduction assumes that the lanes of a warp run in step, which CUDA no longer promises.
+# The end of PyCUDA's reduction assumes that the lanes of a warp run in step, which CUDA no longer
+# promises.
 _IN_STEP = re.compile(r"smem\[tid\] = (REDUCE\(smem\[tid\], smem\[tid \+ \d+\]\));")
 _SYNCHRONIZED = (
     r"{ out_type hostcuda_both = \1; __syncwarp(); smem[tid] = hostcuda_both; __syncwarp(); }"
@@ -151,21 +153,26 @@ class _SourceModule(compiler.SourceModule):
         include_dirs=None,
         cuda_libdir=None,
     ):
+        # add barriers to PyCUDA's reduction
         folder, source = (
             _find_source(),
             _IN_STEP.sub(_SYNCHRONIZED, str(source)),
-        )  # add barriers to PyCUDA's reduction
+        )
+        # PyCUDA's own headers
         include_dirs = [
             *(include_dirs or ()),
             *([folder / "cuda"] if folder else ()),
-        ]  # PyCUDA's own headers
+        ]
         super().__init__(
             source, nvcc, options, keep, no_extern_c, arch, code, cache_dir, include_dirs
         )
 
 
 class _DynamicModule:
-    """PyCUDA's module of several sources. They are compiled as one text, each with line numbers of its own."""
+    """PyCUDA's module of several sources.
+
+    They are compiled as one text, each with line numbers of its own.
+    """
 
     def __init__(
         self,
@@ -209,7 +216,8 @@ def _make_driver_extension() -> types.ModuleType:
         PageLockedMemoryPool=_PageLockedPool,
         PageLockedAllocator=_PageLockedPool,
         bitlog2=lambda value: int(value).bit_length() - 1,
-        # Of cuRAND's generators only those without tables (None); (3, 2, 0) is the first version that PyCUDA supports.
+        # Of cuRAND's generators only those without tables (None); (3, 2, 0) is the first version
+        # that PyCUDA supports.
         get_curand_version=lambda: (3, 2, 0),
         _get_direction_vectors=None,
         direction_vector_set=types.SimpleNamespace(
@@ -229,9 +237,8 @@ def _make_module(name: str, **contents) -> types.ModuleType:
 def install() -> None:
     """Start the engine and let this process import it as PyCUDA: change `sys.modules`, `sys.path`, `sys.meta_path`."""
     package, folder = types.ModuleType("pycuda"), _find_source()
-    package.__path__ = (
-        [str(folder)] if folder else []
-    )  # PyCUDA's other modules, such as gpuarray, are found there
+    # PyCUDA's other modules, such as gpuarray, are found there
+    package.__path__ = [str(folder)] if folder else []
     package.VERSION = tuple(map(int, VERSION.split(".")))
     package.VERSION_STATUS, package.VERSION_TEXT = "", VERSION
     package.__spec__ = importlib.machinery.ModuleSpec("pycuda", None, is_package=True)
@@ -258,14 +265,16 @@ def install() -> None:
         setattr(package, name, module)
         sys.modules[f"pycuda.{name}"] = module
     if _find_cache().is_dir():
-        sys.path.append(
-            str(_find_cache())
-        )  # for pytools and mako, which `fetch` has installed there
+        # for pytools and mako, which `fetch` has installed there
+        sys.path.append(str(_find_cache()))
     sys.meta_path.append(_Finder)
 
 
 def main(arguments: list[str]) -> None:
-    """Run a Python program as ``__main__``: `arguments` has its path and its own arguments. Changes `sys.argv`."""
+    """Run a Python program as ``__main__``: `arguments` has its path and its own arguments.
+
+    Changes `sys.argv`.
+    """
     install()
     sys.argv[:] = arguments
     sys.path[0] = str(Path(arguments[0]).resolve().parent)

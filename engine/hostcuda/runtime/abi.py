@@ -33,7 +33,8 @@ def _parse(declaration: str) -> tuple[list[str], type | None]:
 
 
 _abi_text = re.sub(r"//.*|/\*.*?\*/|(?m:^#.*)", "", (RUNTIME / "abi.h").read_text(encoding="utf-8"))
-# "struct hc_patch { void *at; ptrdiff_t value; int kind; }"; a struct may have members of the types before it.
+# "struct hc_patch { void *at; ptrdiff_t value; int kind; }"; a struct may have members of the types
+# before it.
 for _name, _body in re.findall(r"struct (\w+) \{(.*?)\}", _abi_text, re.DOTALL):
     _fields = [
         (field, type_) for names, type_ in map(_parse, _body.split(";")[:-1]) for field in names

@@ -1,6 +1,7 @@
 """The tables of a compiled file (64-bit ELF): segments, sections, symbols, relocations.
 
-The engine has code of its own for this, because every compiled kernel is read when it is loaded: it takes 1 ms.
+The engine has code of its own for this, because every compiled kernel is read when it is loaded: it
+takes 1 ms.
 """
 
 from __future__ import annotations
@@ -25,12 +26,10 @@ SHN_UNDEF, SHN_LORESERVE = 0, 0xFF00
 STT_OBJECT, STT_FUNC, STT_TLS, STT_GNU_IFUNC = 1, 2, 6, 10
 
 Segment = namedtuple("Segment", "kind flags offset address file_bytes bytes alignment")
-Section = namedtuple(
-    "Section", "name kind flags offset bytes link info"
-)  # link, info: indices of other sections
-Symbol = namedtuple(
-    "Symbol", "name kind section value bytes"
-)  # section: its index; value: an address
+# link, info: indices of other sections
+Section = namedtuple("Section", "name kind flags offset bytes link info")
+# section: its index; value: an address
+Symbol = namedtuple("Symbol", "name kind section value bytes")
 Relocation = namedtuple("Relocation", "place kind symbol addend")  # symbol: a `Symbol`, or None
 
 
@@ -63,19 +62,18 @@ class Elf:
     def segments(self) -> list[Segment]:
         """The file's segments: parts of it that are loaded into memory."""
         rows = self._read_headers("<IIQQQQQQ", 0x20, 0x38)  # the header's e_phoff and e_phnum
+        # _: p_paddr
         return [
             Segment(kind, flags, at, address, *rest) for kind, flags, at, address, _, *rest in rows
-        ]  # _: p_paddr
+        ]
 
     @cached_property
     def sections(self) -> list[Section]:
         """The file's sections."""
-        rows = self._read_headers(
-            "<IIQQQQIIQQ", 0x28, 0x3C
-        )  # e_shoff and e_shnum; below, e_shstrndx
-        names = (
-            rows[struct.unpack_from("<H", self._data, 0x3E)[0]][4] if rows else 0
-        )  # offset of the sections' names
+        # e_shoff and e_shnum; below, e_shstrndx
+        rows = self._read_headers("<IIQQQQIIQQ", 0x28, 0x3C)
+        # offset of the sections' names
+        names = rows[struct.unpack_from("<H", self._data, 0x3E)[0]][4] if rows else 0
         return [
             Section(self._read_text(names + name), kind, flags, at, size, link, info)
             for name, kind, flags, _, at, size, link, info, _, _ in rows
@@ -100,9 +98,8 @@ class Elf:
 
     def _read_symbols(self, section: Section) -> list[Symbol]:
         names = self.sections[section.link].offset  # of the texts of the names
-        rows = self._iterate_table(
-            "<IBBHQQ", section.offset, section.bytes
-        )  # low 4 bits of `info`: the kind
+        # low 4 bits of `info`: the kind
+        rows = self._iterate_table("<IBBHQQ", section.offset, section.bytes)
         return [
             Symbol(self._read_text(names + name), info & 15, *rest) for name, info, _, *rest in rows
         ]

@@ -1,12 +1,13 @@
 """Find the variables of a compiled kernel file, in the form that the runtime needs.
 
-For the compiler, ``__shared__`` variables are thread-local (``include/hostcuda/words.h``). Its code finds a variable
-by two words in the module's data: a function and its argument (a "TLS descriptor", x86-64 and aarch64), or the
-arguments of ``__tls_get_addr`` (clang on x86-64). The loader would place the variables on the heap. Here each gets a
-distance of its own from the end of its worker's static shared memory, and the runtime changes these words
-(``runtime/shared.cpp``, which says how that memory looks). For clang on x86-64 the variables are a group with one pair
-of words, and the code adds the offset of each. The linker keeps a list of these places (``toolchain.py``), and they are
-changed, too. Without the list, the group ends at the guard, and there are no margins within it.
+For the compiler, ``__shared__`` variables are thread-local (``include/hostcuda/words.h``). Its code
+finds a variable by two words in the module's data: a function and its argument (a "TLS descriptor",
+x86-64 and aarch64), or the arguments of ``__tls_get_addr`` (clang on x86-64). The loader would
+place the variables on the heap. Here each gets a distance of its own from the end of its worker's
+static shared memory, and the runtime changes these words (``runtime/shared.cpp``, which says how
+that memory looks). For clang on x86-64 the variables are a group with one pair of words, and the
+code adds the offset of each. The linker keeps a list of these places (``toolchain.py``), and they
+are changed, too. Without the list, the group ends at the guard, and there are no margins within it.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ from hostcuda.runtime import elf
 from hostcuda.runtime.abi import Array, Patch, Static, Variable
 
 MARGIN = 128  # bytes around an array: one row of banks, so that arrays stay in their banks
-# How code finds thread-local variables: relocations of x86-64 (R_X86_64_TLSDESC, _DTPMOD64, _DTPOFF32) and aarch64.
+# How code finds thread-local variables: relocations of x86-64 (R_X86_64_TLSDESC, _DTPMOD64,
+# _DTPOFF32) and aarch64.
 _DESCRIPTOR, _ARGUMENTS, _OFFSET = {"x86_64": (36, 16, 21), "aarch64": (1031, 1028, None)}[
     platform.machine()
 ]
@@ -51,11 +53,11 @@ class Layout:
     functions: dict = field(default_factory=dict)  # address -> symbol
     variables: dict = field(default_factory=dict)  # symbol -> (address, bytes)
     constant_bytes: int = 0  # the size of all ``__constant__`` variables
-    patches: list = field(
-        default_factory=list
-    )  # `Patch`es: how code finds ``__shared__`` variables, with new values
+    # `Patch`es: how code finds ``__shared__`` variables, with new values
+    patches: list = field(default_factory=list)
     watched: list = field(default_factory=list)  # `Variable`s: what check mode knows by name
-    # symbol of a kernel -> (`Static`, bytes of the arrays that it declares, bytes of arrays outside of functions)
+    # symbol of a kernel -> (`Static`, bytes of the arrays that it declares, bytes of arrays outside
+    # of functions)
     statics: dict = field(default_factory=dict)
 
 
@@ -87,7 +89,8 @@ def layout(path: str | os.PathLike, base: int, functions: Iterable[int]) -> Layo
     }
     if checkmode.TOOLS:
         _list_watched_variables(result, file, base, symbols)
-    else:  # the section of ``__constant__`` variables, by their attribute in include/hostcuda/words.h
+    # the section of ``__constant__`` variables, by their attribute in include/hostcuda/words.h
+    else:
         result.constant_bytes = sum(
             s.bytes for s in file.sections if s.name.startswith("hc_constant")
         )
@@ -135,7 +138,8 @@ def _list_watched_variables(
 def _declares(kernel: str, variable: str) -> bool:
     """Return whether a kernel declares a variable, by their symbols.
 
-    _ZZ4convPfE4tile is in _Z4convPf, _ZZ4convE4tile in the extern "C" conv; more Zs stand for functions within.
+    _ZZ4convPfE4tile is in _Z4convPf, _ZZ4convE4tile in the extern "C" conv; more Zs stand for
+    functions within.
     """
     function = (kernel[2:] if kernel.startswith("_Z") else f"{len(kernel)}{kernel}") + "E"
     return variable.startswith("_ZZ") and variable[1:].lstrip("Z").startswith(function)
@@ -146,9 +150,10 @@ def _place_shared(
 ) -> None:
     """Choose a place for each ``__shared__`` variable of the kernels (symbols); add to the result's statics, patches.
 
-    After static shared memory is a guard, memory that cannot be accessed. The arrays of each kernel end there, in the
-    same memory, because a worker runs one kernel at a time. Arrays that several kernels may use are before them. In a
-    group (code adds offsets to one address, with clang), all stay where the compiler has put them.
+    After static shared memory is a guard, memory that cannot be accessed. The arrays of each kernel
+    end there, in the same memory, because a worker runs one kernel at a time. Arrays that several
+    kernels may use are before them. In a group (code adds offsets to one address, with clang), all
+    stay where the compiler has put them.
     """
     segment = next((s for s in file.segments if s.kind == elf.PT_TLS), None)
     # "_ZGV..." and "__tls_guard" say whether a variable's constructor has run.
@@ -178,18 +183,15 @@ def _place_shared(
     def place_arrays(own_arrays, used_bytes):
         """Place arrays, each aligned, before the last `used_bytes` before the guard; return the bytes then used."""
         for array in reversed(own_arrays):
-            alignment = (
-                array.offset & -array.offset
-            )  # the lowest bit that is set: that of the compiler's own place
+            # the lowest bit that is set: that of the compiler's own place
+            alignment = array.offset & -array.offset
             alignment = min(alignment, segment.alignment) if alignment else segment.alignment
-            while (
-                alignment < 16 and alignment < array.bytes
-            ):  # at least that of a float4, as on a GPU
+            # at least that of a float4, as on a GPU
+            while alignment < 16 and alignment < array.bytes:
                 alignment *= 2
             used_bytes = _round_up(used_bytes + array.bytes, alignment)
-            array.place = (
-                array.offset - group_bytes if is_group else -used_bytes
-            )  # from the guard, so negative
+            # from the guard, so negative
+            array.place = array.offset - group_bytes if is_group else -used_bytes
             used_bytes += MARGIN
         return group_bytes + MARGIN if is_group and own_arrays else used_bytes
 
@@ -197,7 +199,8 @@ def _place_shared(
         kernel: place_arrays(kernel_arrays, 0) for kernel, kernel_arrays in arrays_by_kernel.items()
     }
     most_bytes = place_arrays(common, max(used_bytes.values(), default=0))
-    # Of variables outside of functions; "_ZZ" begins the symbols of those in a function, such as a __device__ one.
+    # Of variables outside of functions; "_ZZ" begins the symbols of those in a function, such as a
+    # __device__ one.
     outside = sum(
         array.bytes for array in common if not array.hidden and not array.symbol.startswith("_ZZ")
     )
@@ -219,9 +222,8 @@ def _round_up(value: int, unit: int) -> int:
 
 def _describe(array: _Shared, segment: elf.Segment, base: int) -> tuple:
     """Return the fields of ``hc_array`` for an array in the thread-local segment of a file loaded at `base`."""
-    image = (
-        base + segment.address + array.offset if array.offset < segment.file_bytes else None
-    )  # its initial values
+    # its initial values
+    image = base + segment.address + array.offset if array.offset < segment.file_bytes else None
     return array.name.encode(), image, array.bytes, array.place, array.hidden
 
 
@@ -231,9 +233,8 @@ def _find_relocations(file: elf.Elf) -> tuple[list[elf.Relocation], list[elf.Rel
     for section in file.sections:
         if section.kind != elf.SHT_RELA:
             continue
-        if (
-            section.flags & elf.SHF_ALLOC
-        ):  # those that the loader resolves; else of the linker (--emit-relocs)
+        # those that the loader resolves; else of the linker (--emit-relocs)
+        if section.flags & elf.SHF_ALLOC:
             words += [
                 entry
                 for entry in file.relocations(section)

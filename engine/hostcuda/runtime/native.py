@@ -1,7 +1,8 @@
 """The engine's runtime library: build it once into the cache, load it once per process, and wrap its calls.
 
-The wrappers stand for functions of the CUDA driver, raise PyCUDA's exceptions, and check for Ctrl-C while
-they wait. ``runtime/abi.h`` defines the library's interface, and `hostcuda.runtime.abi` reads that.
+The wrappers stand for functions of the CUDA driver, raise PyCUDA's exceptions, and check for Ctrl-C
+while they wait. ``runtime/abi.h`` defines the library's interface, and `hostcuda.runtime.abi` reads
+that.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ _EXCEPTIONS = {
 }
 
 
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # Building and loading
 
 _library = None
@@ -56,8 +57,9 @@ _loading = threading.Lock()
 _finished = False
 
 
-# Runtime files that are compiled as one: half of the time goes into the standard library's headers. With the kernels'
-# header, which is compiled beside them, two cores have equal work. No thread of a block waits for `_COLD` code.
+# Runtime files that are compiled as one: half of the time goes into the standard library's headers.
+# With the kernels' header, which is compiled beside them, two cores have equal work. No thread of a
+# block waits for `_COLD` code.
 _UNITS = {
     "scheduler": ("half", "fibers", "slabs", "warps", "shared", "spins", "scheduler"),
     "pool": ("divide", "faults", "signals", "printf", "heap", "memory", "module", "pool"),
@@ -180,9 +182,8 @@ def _finish() -> None:
     global _finished
     if _finished:
         return
-    if (
-        checkmode.TOOLS
-    ):  # the last launches of a program are checked, too; otherwise they are dropped
+    # the last launches of a program are checked, too; otherwise they are dropped
+    if checkmode.TOOLS:
         with contextlib.suppress(KeyboardInterrupt):
             while _library.hc_synchronize(_POLL_S) == NOT_READY:
                 pass
@@ -216,10 +217,12 @@ def _after_fork() -> None:
     _library, _finished = _Forked(), True
 
 
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # Errors, waiting, printf
 
-_deferred = []  # sentences of faults found where nothing can be raised (in a destructor): the next `_wait` raises one
+# sentences of faults found where nothing can be raised (in a destructor): the next `_wait` raises
+# one
+_deferred = []
 
 
 def _read_error() -> str:
@@ -236,8 +239,8 @@ def check(status: int, call: str) -> None:
 def _wait(call, function, *arguments) -> None:
     """Repeat the library's ``function(*arguments, seconds)`` until it is ready, then print kernels' output.
 
-    Raise the error of its status, or an earlier fault that could not be raised, with `call` first in the message.
-    Ctrl-C abandons the device's work and raises Interrupted.
+    Raise the error of its status, or an earlier fault that could not be raised, with `call` first
+    in the message. Ctrl-C abandons the device's work and raises Interrupted.
     """
     warn_at = time.monotonic() + _LONG_S
     try:
@@ -288,9 +291,8 @@ def _wait_quietly() -> None:
 
 
 _printf_buffer = ctypes.create_string_buffer(1 << 16)
-_printf_decoder = codecs.getincrementaldecoder("utf-8")(
-    "replace"
-)  # a character may be split between two buffers
+# a character may be split between two buffers
+_printf_decoder = codecs.getincrementaldecoder("utf-8")("replace")
 _printing = threading.Lock()
 
 
@@ -301,7 +303,7 @@ def _show_printf() -> None:
             sys.stdout.write(_printf_decoder.decode(_printf_buffer.raw[:count]))
 
 
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # Objects that asynchronous work still needs
 
 
@@ -312,10 +314,11 @@ class _KeepAlive:
 
     def __init__(self, stream):
         self.stream = stream  # a handle, or None
+        # objects of the current batch; (event's handle, objects) of each full one
         self.batch, self.full = (
             [],
             [],
-        )  # objects of the current batch; (event's handle, objects) of each full one
+        )
 
     def add(self, *objects):
         """Keep objects until the work queued so far on the stream is done; release full batches whose work is done."""
@@ -327,9 +330,8 @@ class _KeepAlive:
             self.full.append((event, self.batch))
             self.batch = []
             while self.full and (status := _library.hc_event_query(self.full[0][0])) != NOT_READY:
-                if (
-                    status != OK
-                ):  # the query has taken a kernel's fault, which the next call that waits raises
+                # the query has taken a kernel's fault, which the next call that waits raises
+                if status != OK:
                     _deferred.append(_read_error())
                 _library.hc_event_destroy(self.full.pop(0)[0])
 
@@ -348,7 +350,7 @@ def keep_alive(stream: int | None, *objects) -> None:
     _kept.setdefault(stream, _KeepAlive(stream)).add(*objects)
 
 
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # The driver's calls
 
 
@@ -417,9 +419,8 @@ def memcpy(kind: str, to: int, source: int, size: int, stream: int | None, wait:
     """Queue a copy of `size` bytes of a `kind` ("HtoD", "DtoH", "DtoD") on a stream (a handle), and `wait` for it."""
     call = f"cuMemcpy{kind}"
     _record_call_site("a copy to the host" if kind == "DtoH" else "a copy")
-    check(
-        library().hc_memcpy(to, source, size, stream, 0, kind.encode()), call
-    )  # 0: no wait; `_wait` sees Ctrl-C
+    # 0: no wait; `_wait` sees Ctrl-C
+    check(library().hc_memcpy(to, source, size, stream, 0, kind.encode()), call)
     if wait:
         _wait(call, _library.hc_stream_synchronize, stream)
 
@@ -427,9 +428,8 @@ def memcpy(kind: str, to: int, source: int, size: int, stream: int | None, wait:
 def _record_call_site(operation: str) -> None:
     """In check mode, tell the runtime which line of the Python program makes the next operation, e.g. "a copy"."""
     frame = sys._getframe(1) if checkmode.TOOLS else None
-    while frame and frame.f_code.co_filename.startswith(
-        (str(toolchain.RUNTIME.parent), "<frozen")
-    ):  # this package
+    # this package
+    while frame and frame.f_code.co_filename.startswith((str(toolchain.RUNTIME.parent), "<frozen")):
         frame = frame.f_back
     if frame:
         _library.hc_copy_place(
@@ -467,9 +467,8 @@ def stream_destroy(handle: int) -> None:
     kept = _kept.pop(handle, None)
     if not _finished:
         _library.hc_stream_destroy(handle)
-        if kept and (
-            kept.batch or kept.full
-        ):  # its work may still use them: the default stream keeps them now
+        # its work may still use them: the default stream keeps them now
+        if kept and (kept.batch or kept.full):
             keep_alive(None, kept)
 
 
@@ -525,7 +524,8 @@ def event_elapsed_ms(start: int, end: int) -> float:
     return milliseconds.value
 
 
-before_load = None  # function of each module's path, called before it is loaded; hostcuda.untrusted refuses some
+# function of each module's path, called before it is loaded; hostcuda.untrusted refuses some
+before_load = None
 
 
 @dataclass(frozen=True)
@@ -552,9 +552,8 @@ class LoadedModule:
     handle: int
     layout: layout.Layout
     kernels: list[LoadedKernel]  # those that are registered
-    asked: set[tuple[int, int]] = field(
-        default_factory=set
-    )  # (address, bytes) of `variable`: `variable_range`
+    # (address, bytes) of `variable`: `variable_range`
+    asked: set[tuple[int, int]] = field(default_factory=set)
 
     def kernel(self, name: str) -> LoadedKernel | None:
         """Return the kernel with this name (spaces do not count) or symbol, or None."""
@@ -564,9 +563,8 @@ class LoadedModule:
     def variable(self, name: str) -> tuple[int, int] | None:
         """Return (address, bytes) of a ``__constant__`` or ``__device__`` variable, or None; copies may then use it."""
         variables = self.layout.variables
-        span = variables.get(name) or variables.get(
-            f"_ZL{len(name.encode())}{name}"
-        )  # the symbol if it is static
+        # the symbol if it is static
+        span = variables.get(name) or variables.get(f"_ZL{len(name.encode())}{name}")
         if span:
             _library.hc_module_variable(self.handle, *span)
             self.asked.add(span)
@@ -593,7 +591,8 @@ def module_load(path: str | os.PathLike) -> LoadedModule:
 def _place_variables(path, module: c_void_p, base: int) -> LoadedModule:
     """Tell the runtime where the variables of the module (a handle), loaded from `path` at the address `base`, are.
 
-    Return the module with its kernels: a kernel may have two versions, on fibers and as loops over its threads.
+    Return the module with its kernels: a kernel may have two versions, on fibers and as loops over
+    its threads.
     """
     infos, kernel, info = (
         [],
@@ -615,9 +614,8 @@ def _place_variables(path, module: c_void_p, base: int) -> LoadedModule:
     kernels = []
     for handle, info in infos:
         symbol = places.functions[info.function]
-        static, own, common = places.statics[
-            symbol
-        ]  # its shared memory: places; bytes declared in it, and outside
+        # its shared memory: places; bytes declared in it, and outside
+        static, own, common = places.statics[symbol]
         static_of_loops = places.statics[places.functions[info.loops]][0] if info.loops else static
         _library.hc_kernel_place(handle, byref(static), byref(static_of_loops))
         kernels.append(

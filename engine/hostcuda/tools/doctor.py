@@ -25,10 +25,11 @@ from hostcuda.host import toolchain
 from hostcuda.util import files, settings, temporary
 
 OK, MISSING, UNUSED, SLOW = "ok", "missing", "not needed", "slow"
+# seconds of one program; of a kernel, which may compile the engine's own files
 _TIMEOUT, _COMPILING = (
     60,
     240,
-)  # seconds of one program; of a kernel, which may compile the engine's own files
+)
 _NO_ANSWER = "did not answer within"
 
 
@@ -40,7 +41,8 @@ class Requirement:
     ----------
     what : str
     state : {"ok", "missing", "not needed", "slow"}
-        "not needed": absent, and this machine works without it. "slow": its trial did not end in time.
+        "not needed": absent, and this machine works without it. "slow": its trial did not end in
+        time.
     found : str
         The version or the place; or what is wrong.
     remedy : str
@@ -135,7 +137,8 @@ def _ask_python(code: str, seconds: int = _TIMEOUT, **environment: str) -> tuple
 def _choose_install_command(**by_manager: str) -> str:
     """Return this system's command that installs a package, whose name per manager is given: `apt="g++", conda="gxx"`.
 
-    `macos` and `otherwise` are whole commands. An active conda environment comes before the system's package manager.
+    `macos` and `otherwise` are whole commands. An active conda environment comes before the
+    system's package manager.
     """
     sudo = "" if hasattr(os, "geteuid") and os.geteuid() == 0 else "sudo "
     if sys.platform == "darwin" and "macos" in by_manager:
@@ -167,10 +170,11 @@ def _report_engine() -> Requirement:
     )
 
 
+# files that Docker makes, and Podman and its like
 _MARKS = (
     Path("/.dockerenv"),
     Path("/run/.containerenv"),
-)  # files that Docker makes, and Podman and its like
+)
 
 
 def _is_in_container() -> bool:
@@ -303,9 +307,8 @@ def _has_nvidia_hardware() -> bool:
     for device in Path("/sys/bus/pci/devices").glob("*"):
         with contextlib.suppress(OSError):
             vendor, kind = (device / "vendor").read_text(), (device / "class").read_text()
-            if vendor.strip() == "0x10de" and kind.startswith(
-                "0x03"
-            ):  # PCI's numbers: NVIDIA, display controllers
+            # PCI's numbers: NVIDIA, display controllers
+            if vendor.strip() == "0x10de" and kind.startswith("0x03"):
                 return True
     return False
 

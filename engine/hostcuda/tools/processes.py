@@ -1,6 +1,7 @@
 """A program in a process of its own, so that its faults do not affect this process.
 
-`program` gives the command that runs a program on an engine; `run` starts a command and reports how it ended.
+`program` gives the command that runs a program on an engine; `run` starts a command and reports how
+it ended.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ class Ended:
     Attributes
     ----------
     status : int or None
-        The exit status, negative for a signal: that of SIGINT after Ctrl-C. None if the time limit stopped it.
+        The exit status, negative for a signal: that of SIGINT after Ctrl-C. None if the time limit
+        stopped it.
     seconds : float
     output : str
         What it printed, if that was captured.
@@ -125,13 +127,14 @@ def program(
 ) -> list[str]:
     """Return the command that runs a program: in Python, or in CUDA C++ with its host code.
 
-    EngineError if there is no such file, if it is neither in Python nor in CUDA C++, or if nvcc does not compile it.
+    EngineError if there is no such file, if it is neither in Python nor in CUDA C++, or if nvcc
+    does not compile it.
 
     Parameters
     ----------
     script : str
-        Its path. A ``.cu`` file or one in C++ is compiled, for a GPU by nvcc. A Python program that imports PyCUDA
-        gets the CPU engine under that name.
+        Its path. A ``.cu`` file or one in C++ is compiled, for a GPU by nvcc. A Python program that
+        imports PyCUDA gets the CPU engine under that name.
     arguments : sequence of str
     on : {"cpu", "gpu"}
         The engine.
@@ -213,8 +216,9 @@ def run(
     environment : mapping
         Added to the environment of this process.
     timeout : float, optional
-        Seconds after which the program and its child processes are stopped, as they are by Ctrl-C: first with SIGINT,
-        so that the results up to then are kept, then with SIGKILL. EngineError if it is not positive.
+        Seconds after which the program and its child processes are stopped, as they are by Ctrl-C:
+        first with SIGINT, so that the results up to then are kept, then with SIGKILL. EngineError
+        if it is not positive.
     capture : bool
         Keep what it prints instead of printing it.
     memory : int, optional
@@ -227,10 +231,10 @@ def run(
     path = os.pathsep.join(
         filter(None, [str(HOME), *_find_added_folders(), os.environ.get("PYTHONPATH")])
     )
-    limit = (
-        None if capture else os.environ.get("HOSTCUDA_OUTPUT_LIMIT")
-    )  # bytes: the option --output-limit
-    # The program writes to this process's own outputs; or into one text; or, with a limit, to threads that copy.
+    # bytes: the option --output-limit
+    limit = None if capture else os.environ.get("HOSTCUDA_OUTPUT_LIMIT")
+    # The program writes to this process's own outputs; or into one text; or, with a limit, to
+    # threads that copy.
     captured = {
         "stdout": subprocess.PIPE,
         "stderr": subprocess.STDOUT,
@@ -239,7 +243,8 @@ def run(
     }
     limited = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     began = time.monotonic()
-    process = subprocess.Popen(  # in a session of its own, so that a signal reaches its child processes, too
+    # in a session of its own, so that a signal reaches its child processes, too
+    process = subprocess.Popen(
         command,
         env={**os.environ, "PYTHONPATH": path, **environment},
         start_new_session=True,
@@ -267,9 +272,8 @@ def run(
         status = process.returncode
     except (subprocess.TimeoutExpired, KeyboardInterrupt) as stop:
         _signal(process, signal.SIGINT)
-        with contextlib.suppress(
-            subprocess.TimeoutExpired, KeyboardInterrupt
-        ):  # a second Ctrl-C does not wait
+        # a second Ctrl-C does not wait
+        with contextlib.suppress(subprocess.TimeoutExpired, KeyboardInterrupt):
             process.communicate(timeout=_GRACE)
         _signal(process, signal.SIGKILL)  # to its child processes, too
         output = process.communicate()[0]  # what it had printed until then
@@ -310,9 +314,8 @@ def resident_bytes(process: Path) -> int:
 def bind_system() -> list[str]:
     """Return bubblewrap's options that show the system's programs and libraries, read-only, in a sandbox."""
     line = ["--ro-bind", "/usr", "/usr"]
-    for path in map(
-        Path, ("/bin", "/sbin", "/lib", "/lib32", "/lib64")
-    ):  # most are links to folders in /usr
+    # most are links to folders in /usr
+    for path in map(Path, ("/bin", "/sbin", "/lib", "/lib32", "/lib64")):
         if path.is_symlink():
             line += ["--symlink", os.readlink(path), str(path)]
         elif path.is_dir():
@@ -380,7 +383,10 @@ def _signal(process: subprocess.Popen, which: signal.Signals) -> None:
 
 
 def lines(path: Path) -> list[dict]:
-    """Return the records of a file with an object of JSON per line; skip incomplete lines. No file has no records."""
+    """Return the records of a file with an object of JSON per line; skip incomplete lines.
+
+    No file has no records.
+    """
     records = []
     if path.is_file():
         for line in path.read_text(errors="replace").splitlines():

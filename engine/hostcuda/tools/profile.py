@@ -1,7 +1,8 @@
 """Counters of the memory accesses of each kernel launch, with or without a GPU, under the same names.
 
-The CPU engine counts every access; on a GPU Nsight Compute counts. The program runs in a process of its own. If a GPU's
-counters are not available, its rows have event times and the compiler's figures instead, and say so.
+The CPU engine counts every access; on a GPU Nsight Compute counts. The program runs in a process of
+its own. If a GPU's counters are not available, its rows have event times and the compiler's figures
+instead, and say so.
 """
 
 from __future__ import annotations
@@ -55,12 +56,12 @@ class Profile:
     Attributes
     ----------
     table : DataFrame
-        A row per launch: ``launch`` (its number), ``kernel``, ``grid``, ``block``, the counters under Nsight Compute's
-        names, ``blocks`` and ``blocks_counted`` (fewer if a launch was abandoned), ``source``. A counter that the
-        source does not have is NaN.
+        A row per launch: ``launch`` (its number), ``kernel``, ``grid``, ``block``, the counters
+        under Nsight Compute's names, ``blocks`` and ``blocks_counted`` (fewer if a launch was
+        abandoned), ``source``. A counter that the source does not have is NaN.
     sites : DataFrame
-        From the CPU engine, a row per launch and source line with memory accesses: ``launch``, ``kernel``, file, line,
-        space, op and the counts.
+        From the CPU engine, a row per launch and source line with memory accesses: ``launch``,
+        ``kernel``, file, line, space, op and the counts.
     note : str
         Where the counters come from, what is missing and why.
     ended : Ended
@@ -81,8 +82,8 @@ class Profile:
     def counts(self) -> pd.DataFrame:
         """The counters under readable names: a row per kernel.
 
-        Each is the sum over the launches, or a quotient of such sums; for figures that do not add up (registers, hit
-        rates), the mean over the launches.
+        Each is the sum over the launches, or a quotient of such sums; for figures that do not add
+        up (registers, hit rates), the mean over the launches.
         """
         rows = []
         for name, launches in self.table.groupby(self.by, sort=False):
@@ -114,7 +115,8 @@ class Profile:
         Raises
         ------
         EngineError
-            If there is no such counter, no such row, or more than one; the message lists what the profile has.
+            If there is no such counter, no such row, or more than one; the message lists what the
+            profile has.
         """
         counts = self.counts
         name = next((friendly for friendly, column in NAMES.items() if column == name), name)
@@ -205,8 +207,8 @@ def profile_script(
     timeout : float, optional
         Seconds.
     nvcc : bool
-        Add registers, spills and occupancy to the CPU engine's counts, if nvcc is installed. It takes about a second
-        per kernel.
+        Add registers, spills and occupancy to the CPU engine's counts, if nvcc is installed. It
+        takes about a second per kernel.
     capture : bool
         Keep what the program prints in `Profile.ended` instead of printing it.
     options : sequence of str
@@ -245,8 +247,9 @@ def recorded(
 ) -> tuple[list[dict], list[dict], processes.Ended]:
     """Run a command on the CPU engine; return how it ended, and before it two lists of dicts.
 
-    The first has a `hostcuda.checking.LaunchRecord` per launch, the second ``module`` (its file), ``source``,
-    ``options`` and ``include_dirs`` per compiled module. The engine writes both as lines of JSON.
+    The first has a `hostcuda.checking.LaunchRecord` per launch, the second ``module`` (its file),
+    ``source``, ``options`` and ``include_dirs`` per compiled module. The engine writes both as
+    lines of JSON.
     """
     with temporary.folder() as folder:
         out = folder / "launches"
@@ -285,9 +288,8 @@ def counted(
             rows[-1]["source"] += (
                 f"{_REGISTERS}{compiler}"  # `Profile.summary` reads the compiler from there
             )
-        rows[-1][_TAKEN] = (
-            rows[-1].get(_TAKEN) or np.nan
-        )  # 0 counted: the host's compiler may have removed some
+        # 0 counted: the host's compiler may have removed some
+        rows[-1][_TAKEN] = rows[-1].get(_TAKEN) or np.nan
         sites += [
             {"launch": number, "kernel": record["kernel"], **site}
             for site in record.get("sites", ())
@@ -389,9 +391,8 @@ def _time_launches(
     program = [command[0], "-m", "hostcuda.gpu.launches", str(out), *command[1:]]
     ended = processes.run(program, _ON_GPU, timeout, capture)
     rows = []
-    for number, record in enumerate(
-        processes.lines(out)
-    ):  # kernel, grid, block, time and figures, by friendly names
+    # kernel, grid, block, time and figures, by friendly names
+    for number, record in enumerate(processes.lines(out)):
         row = {NAMES.get(name, name): value for name, value in record.items()}
         rows.append(
             {

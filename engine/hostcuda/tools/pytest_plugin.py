@@ -1,7 +1,9 @@
-"""A pytest plugin: tests of kernels under the sanitizers, and with budgets on their counters. See docs/testing.md.
+"""A pytest plugin: tests of kernels under the sanitizers, and with budgets on their counters.
 
-A test with one of the markers runs in a process of its own, as `hostcuda sanitize` and `profile` run a program.
-That process is a pytest for this one test, which reports the outcome in a file.
+See docs/testing.md.
+
+A test with one of the markers runs in a process of its own, as `hostcuda sanitize` and `profile`
+run a program. That process is a pytest for this one test, which reports the outcome in a file.
 """
 
 from __future__ import annotations
@@ -60,7 +62,8 @@ def hostcuda_profile() -> Callable:
     """Count what a program's kernels do: ``hostcuda_profile("program.cu", "64").value("sectors_per_load", "copy")``.
 
     The function takes a program, its arguments, and as keywords `engine` and `options`, as
-    `hostcuda.profile.profile_script` does. It returns a `Profile`; a program that fails raises an `EngineError`.
+    `hostcuda.profile.profile_script` does. It returns a `Profile`; a program that fails raises an
+    `EngineError`.
     """
     from hostcuda.tools.profile import profile_script
 
@@ -76,16 +79,20 @@ def hostcuda_profile() -> Callable:
 
 
 class _ChildTest(pytest.Item):
-    """A stand-in for a marked test, which it runs in a process of its own. Fixtures are set up there alone."""
+    """A stand-in for a marked test, which it runs in a process of its own.
+
+    Fixtures are set up there alone.
+    """
 
     @classmethod
     def of(cls, test: pytest.Function) -> _ChildTest:
         """Return the stand-in for a test, which pytest selects, skips and reports as it would the test."""
         item = cls.from_parent(test.parent, name=test.name, nodeid=test.nodeid)
+        # the conditions of skipif are evaluated in the test's module
         item.obj, item.test = (
             test.obj,
             test,
-        )  # the conditions of skipif are evaluated in the test's module
+        )
         item.own_markers, item.keywords = test.own_markers, test.keywords
         return item
 
@@ -128,8 +135,9 @@ class _ChildTest(pytest.Item):
     def _run(self, watch: Callable, **settings) -> tuple:
         """Run the test in a process by `watch(command, **settings)`, of `hostcuda.tools.sanitize` or `profile`.
 
-        Return what `watch` returns, and the texts of the test's failures: an empty list if it passed. Raise what ends a
-        test early: KeyboardInterrupt after Ctrl-C, pytest's exception if the test was skipped.
+        Return what `watch` returns, and the texts of the test's failures: an empty list if it
+        passed. Raise what ends a test early: KeyboardInterrupt after Ctrl-C, pytest's exception if
+        the test was skipped.
         """
         from hostcuda.tools import processes as child
 

@@ -1,7 +1,8 @@
 """Errors that a kernel does not report: invalid addresses, races, uninitialized memory, divergent barriers.
 
-They are found by the CPU engine's check mode or, on a GPU, by compute-sanitizer, with the same kind of table. Only the
-CPU engine finds races in global memory: compute-sanitizer's racecheck covers shared memory.
+They are found by the CPU engine's check mode or, on a GPU, by compute-sanitizer, with the same kind
+of table. Only the CPU engine finds races in global memory: compute-sanitizer's racecheck covers
+shared memory.
 """
 
 from __future__ import annotations
@@ -26,9 +27,8 @@ from hostcuda.util.tables import table
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
 _STUCK = "waits in a loop for memory that nobody writes"  # as in runtime/spins.cpp
 _WARNING = re.compile(r"^(.+?):(\d+):.*\bwarning: .*", re.MULTILINE)
-_FAULTS = [
-    -number for number in (signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL)
-]  # as exit statuses
+# as exit statuses
+_FAULTS = [-number for number in (signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL)]
 COLUMNS = (
     "tool",
     "kind",
@@ -66,11 +66,12 @@ class Findings:
     Attributes
     ----------
     table : DataFrame
-        A row per finding: ``tool``, ``kind``, ``kernel``, ``file`` and ``line`` of the user's source, ``block`` and
-        ``thread`` (x, y, z), ``other`` (the other access of a race: file, line, thread, op), ``address``, ``size`` of
-        the access [bytes], ``op`` of a race ("ld", "st", "atom"; None if the tool does not report it), ``buffer`` (the
-        nearest: base, bytes, name, offset, missed_by), ``count`` (accesses with this error),
-        ``launches`` with it (None if the tool does not report it), ``message``, ``remedy`` of a race, ``source``.
+        A row per finding: ``tool``, ``kind``, ``kernel``, ``file`` and ``line`` of the user's
+        source, ``block`` and ``thread`` (x, y, z), ``other`` (the other access of a race: file,
+        line, thread, op), ``address``, ``size`` of the access [bytes], ``op`` of a race ("ld",
+        "st", "atom"; None if the tool does not report it), ``buffer`` (the nearest: base, bytes,
+        name, offset, missed_by), ``count`` (accesses with this error), ``launches`` with it (None
+        if the tool does not report it), ``message``, ``remedy`` of a race, ``source``.
     launches : int or None
         Number of launches that were checked; None if the tool does not report it.
     tools : tuple of str
@@ -101,9 +102,8 @@ class Findings:
     @property
     def outcome(self) -> tuple[str, str]:
         """The verdict, one of `STATUS`, and a sentence with the reason, often the summary that `verdict()` returns."""
-        messages = {
-            event["kind"]: event["message"] for event in reversed(self.events)
-        }  # the first of each kind
+        # the first of each kind
+        messages = {event["kind"]: event["message"] for event in reversed(self.events)}
         if self.ended.interrupted:
             return "not checked", f"the program {self.ended.problem}"
         if "compile error" in messages:
@@ -198,8 +198,8 @@ def sanitize_script(
 ) -> Findings:
     """Return the findings in a Python program that uses `hostcuda`, or in a ``.cu`` program with its host code.
 
-    The parameters are those of `hostcuda.profile.profile_script`, and `tool`, one of `TOOLS` or "all". On a GPU each
-    tool is a run of its own, and `timeout` holds for each.
+    The parameters are those of `hostcuda.profile.profile_script`, and `tool`, one of `TOOLS` or
+    "all". On a GPU each tool is a run of its own, and `timeout` holds for each.
     """
     on, tools = processes.engine(engine), _choose_tools(tool)
     command = processes.program(script, arguments, on, options)
@@ -228,9 +228,8 @@ def watch(
         }
         if "initcheck" in tools:  # the compiler knows of variables without a value
             environment["HOSTCUDA_WARNINGS"] = "1"
-        ended = processes.run(
-            command, environment, timeout, capture
-        )  # the engine writes both files as it goes on
+        # the engine writes both files as it goes on
+        ended = processes.run(command, environment, timeout, capture)
         return checked(
             processes.lines(out), tools, ended, processes.lines(out.with_name(f"{out.name}.events"))
         )
@@ -260,10 +259,12 @@ def checked(
 ) -> Findings:
     """Return the findings in the CPU engine's records, a `LaunchRecord`'s dict per launch, and in its events.
 
-    An event is a dict with ``kind`` and ``message``: a "compile error", the "warnings" of a ``source``, a call that was
-    "refused" or "failed". `Findings.outcome` takes its reason from them.
+    An event is a dict with ``kind`` and ``message``: a "compile error", the "warnings" of a
+    ``source``, a call that was "refused" or "failed". `Findings.outcome` takes its reason from
+    them.
     """
-    # Launches that were not checked to their end. After a finding, all blocks may have run nevertheless.
+    # Launches that were not checked to their end. After a finding, all blocks may have run
+    # nevertheless.
     cut = [
         record
         for record in records
@@ -295,9 +296,8 @@ def checked(
         ),
         *(event for event in events if event["kind"] != "warnings"),
     ]
-    launched = sum(
-        record.get("index", 0) >= 0 for record in records
-    )  # the others are copies of the host
+    # the others are copies of the host
+    launched = sum(record.get("index", 0) >= 0 for record in records)
     return Findings(
         _make_frame([*unset, *findings.of(records)]),
         launched,
@@ -349,9 +349,8 @@ def _check_on_gpu(
         ]
         if ended.stopped:
             break
-    none = script and not (
-        launched.is_file() and launched.stat().st_size
-    )  # child processes are not counted
+    # child processes are not counted
+    none = script and not (launched.is_file() and launched.stat().st_size)
     note = "the program itself launched no kernel" if none else ""
     return Findings(_make_frame(rows), 0 if none else None, tuple(finished), ended, note)
 
@@ -379,9 +378,8 @@ def _format_place(row: dict) -> str:
 
 def _format_thread(row: dict) -> str:
     """Return a finding's "thread (x,y,z) of block (x,y,z)", or "" if the thread is not known."""
-    if (
-        row["thread"] is None or row["thread"] != row["thread"]
-    ):  # None, or the NaN that pandas makes of it
+    # None, or the NaN that pandas makes of it
+    if row["thread"] is None or row["thread"] != row["thread"]:
         return ""
     block, thread = (",".join(map(str, row[name])) for name in ("block", "thread"))
     return f"thread ({thread}) of block ({block})"

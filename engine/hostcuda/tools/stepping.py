@@ -1,10 +1,12 @@
 """One thread of a kernel, followed from statement to statement with the values of its variables.
 
-The CPU engine compiles the kernel without optimization, and keeps the thread's frame before each statement, and its
-accesses. The launch is made twice, and memory that has not been set has other contents each time: a value that differs
-has not been set, and is None. A comparison with it may have the same result twice; initcheck finds that read.
+The CPU engine compiles the kernel without optimization, and keeps the thread's frame before each
+statement, and its accesses. The launch is made twice, and memory that has not been set has other
+contents each time: a value that differs has not been set, and is None. A comparison with it may
+have the same result twice; initcheck finds that read.
 
-The environment variable ``HOSTCUDA_CHECK=step`` has to be set before the first import. This is for x86-64 and g++.
+The environment variable ``HOSTCUDA_CHECK=step`` has to be set before the first import. This is for
+x86-64 and g++.
 """
 
 from __future__ import annotations
@@ -49,8 +51,8 @@ class Access:
         Address and size of the variable or allocation.
     address, size : int
     value
-        The value that was loaded, or that is there after the access, like that of a variable; None if it has not been
-        set, or if its type is not known.
+        The value that was loaded, or that is there after the access, like that of a variable; None
+        if it has not been set, or if its type is not known.
     """
 
     op: str
@@ -77,8 +79,9 @@ class Step:
     frame : int
         Which call of the function.
     before, after : dict of str to value
-        The variables that are known there, before the line and after it: numbers, `Pointer`, lists (the first elements
-        of an array), dicts (a struct); None if a value has not been set. `after` is empty if the function ends there.
+        The variables that are known there, before the line and after it: numbers, `Pointer`, lists
+        (the first elements of an array), dicts (a struct); None if a value has not been set.
+        `after` is empty if the function ends there.
     accesses : list of Access
         In their order.
     """
@@ -115,7 +118,8 @@ def follow(
     Parameters
     ----------
     launch : callable
-        It makes the launch, from the same contents of memory each time, and waits for its end. It is called twice.
+        It makes the launch, from the same contents of memory each time, and waits for its end. It
+        is called twice.
     function : hostcuda.driver.Function
         The kernel.
     thread, block : sequence of int
@@ -131,8 +135,8 @@ def follow(
     Raises
     ------
     EngineError
-        This process is not in check mode with the tool ``step``; threads cannot be followed here; or what the thread
-        does depends on memory that has not been set.
+        This process is not in check mode with the tool ``step``; threads cannot be followed here;
+        or what the thread does depends on memory that has not been set.
     LaunchError
         The kernel fails.
     """
@@ -157,8 +161,9 @@ def follow(
 class _Event:
     """A statement that begins (`kind` 0), or an access (1 load, 2 store, 3 atomic), as runtime/steps.cpp logs it.
 
-    `place` is in the code; `where`: the frame pointer, or the address that is accessed; `base`, `bytes`, `name`: of the
-    allocation or variable there; `data`: the frame from its lowest known variable on, or the value that is accessed.
+    `place` is in the code; `where`: the frame pointer, or the address that is accessed; `base`,
+    `bytes`, `name`: of the allocation or variable there; `data`: the frame from its lowest known
+    variable on, or the value that is accessed.
     """
 
     place: int
@@ -187,10 +192,11 @@ class _Code:
     ):
         """Find what is known at each statement: `at` maps its place to (stop, function, lowest offset, variables).
 
-        The stops are calls that were inserted into the code: before a statement, where a function has got its frame
-        (`ENTERED`), and where a block with variables of its own begins (`BEGAN`). `variables` are those outside of
-        functions, by name. `table` tells the runtime which bytes of the frame to keep at a statement, and which to
-        fill with the pattern where a function or block with variables begins.
+        The stops are calls that were inserted into the code: before a statement, where a function
+        has got its frame (`ENTERED`), and where a block with variables of its own begins (`BEGAN`).
+        `variables` are those outside of functions, by name. `table` tells the runtime which bytes
+        of the frame to keep at a statement, and which to fill with the pattern where a function or
+        block with variables begins.
         """
         self.at: dict[int, tuple[stops.Stop, dwarf.Function, int, list[dwarf.Variable]]] = {}
         self.variables = variables
@@ -229,12 +235,14 @@ def _run(
     before: int,
     pattern: int,
 ) -> list[_Event]:
-    """Follow a thread in the launch after `before` others; return its events. Unset memory gets the byte `pattern`."""
+    """Follow a thread in the launch after `before` others; return its events.
+
+    Unset memory gets the byte `pattern`.
+    """
     library, three = native.library(), ctypes.c_uint * 3
     count = ctypes.c_size_t(len(code.table) // _STOP.size)
-    library.hc_step(
-        three(*block), three(*thread), before, pattern, code.table, count
-    )  # which thread to log, and how
+    # which thread to log, and how
+    library.hc_step(three(*block), three(*thread), before, pattern, code.table, count)
     try:
         launch()
     except LaunchError as error:  # the runtime abandons a launch when the thread has ended
@@ -267,11 +275,15 @@ def _compare_bytes(event: _Event, twin: _Event) -> bytes:
 def _build_access(
     code: _Code, function: dwarf.Function, variables: dict, event: _Event, twin: _Event
 ) -> Access:
-    """Return the access of an event. `twin`: the event in the other run; `variables`: the thread's values by name.
+    """Return the access of an event.
 
-    Types by name have `function.shared`, of its ``__shared__`` variables, and `code.variables`, of the global ones.
+    `twin`: the event in the other run; `variables`: the thread's values by name.
+
+    Types by name have `function.shared`, of its ``__shared__`` variables, and `code.variables`, of
+    the global ones.
     """
-    # Its value's type is known from the variable that it accesses, or from a pointer of the thread into the allocation.
+    # Its value's type is known from the variable that it accesses, or from a pointer of the thread
+    # into the allocation.
     variable_type = (
         function.shared.get(event.name) or code.variables.get(event.name) if event.name else None
     )
@@ -320,16 +332,16 @@ def _build_steps(code: _Code, run: list[_Event], other_run: list[_Event]) -> lis
                 )
             continue
         stop, function, low, visible = code.at[event.place]
-        while (
-            open_calls and open_calls[-1][0] < event.where
-        ):  # the stack grows down: these calls have returned
+        # the stack grows down: these calls have returned
+        while open_calls and open_calls[-1][0] < event.where:
             open_calls.pop()
         if not open_calls or open_calls[-1][0] != event.where:
             open_calls.append((event.where, calls))
             calls += 1
         call = open_calls[-1][1]
         step = open_steps.get(call)
-        # Another statement of the same line, unless the code jumped back: then the line runs once more.
+        # Another statement of the same line, unless the code jumped back: then the line runs once
+        # more.
         if (
             step
             and step is steps[-1]

@@ -30,7 +30,8 @@ def require_writable(folder: Path) -> None:
 def require_place(file: Path | None) -> None:
     """Before minutes are lost, refuse a `file` that cannot be written, or that holds something else than a table.
 
-    It is where a command, such as a profile or a benchmark, is to write its table in CSV; None: nowhere.
+    It is where a command, such as a profile or a benchmark, is to write its table in CSV; None:
+    nowhere.
     """
     if file is None:
         return
@@ -54,8 +55,9 @@ def require_place(file: Path | None) -> None:
 def private(folder: Path, variable: str = "HOSTCUDA_CACHE_DIR") -> Path:
     """Make the cache folder, for this user alone; if it exists, check that this user and nobody else can write to it.
 
-    Return `folder`. EngineError if it cannot be made or written, it or a link to it belongs to another user, or others
-    can write to it: they could put compiled code there. The message names `variable`, which chooses the folder.
+    Return `folder`. EngineError if it cannot be made or written, it or a link to it belongs to
+    another user, or others can write to it: they could put compiled code there. The message names
+    `variable`, which chooses the folder.
     """
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -82,8 +84,8 @@ def private(folder: Path, variable: str = "HOSTCUDA_CACHE_DIR") -> Path:
 def locked(path: Path | str) -> Iterator[None]:
     """Hold the lock of a file during a `with`, so that one process or thread at a time reads, changes and replaces it.
 
-    The lock is a file beside it, which is removed at the end. Where the folder or its file system permits none, nothing
-    is locked. The folder is made if it does not exist.
+    The lock is a file beside it, which is removed at the end. Where the folder or its file system
+    permits none, nothing is locked. The folder is made if it does not exist.
     """
     path = Path(path)
     lock = path.parent / f".{path.name}.lock"
@@ -95,7 +97,8 @@ def locked(path: Path | str) -> Iterator[None]:
                 handle = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
                 stack.callback(os.close, handle)
                 fcntl.flock(handle, fcntl.LOCK_EX)
-                # Before it is closed: a process that was forked meanwhile has it open, too, and would keep the lock.
+                # Before it is closed: a process that was forked meanwhile has it open, too, and
+                # would keep the lock.
                 stack.callback(fcntl.flock, handle, fcntl.LOCK_UN)
                 if os.fstat(handle).st_nlink:  # 0: its last owner has removed it
                     stack.callback(_remove, lock)
@@ -109,7 +112,10 @@ def _remove(path: Path) -> None:
 
 
 def publish(content: bytes, target: Path) -> None:
-    """Write a file in one step, and make its folder. Other processes never see an incomplete file."""
+    """Write a file in one step, and make its folder.
+
+    Other processes never see an incomplete file.
+    """
     target.parent.mkdir(parents=True, exist_ok=True)
     handle, part = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     try:

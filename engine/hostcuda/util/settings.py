@@ -14,8 +14,8 @@ def variable(name: str) -> tuple[str, str]:
     Parameters
     ----------
     name : str
-        "ENGINE" is ``HOSTCUDA_ENGINE``. ``LABKIT_ENGINE``, its name in the convolution lab, is read where that is not
-        set.
+        "ENGINE" is ``HOSTCUDA_ENGINE``. ``LABKIT_ENGINE``, its name in the convolution lab, is read
+        where that is not set.
 
     Returns
     -------
@@ -34,8 +34,9 @@ def cache_dir() -> Path:
 def of_user(name: str, parent: str, default: str, folder: str) -> Path:
     """Return the folder that the environment variable `name` chooses; it may not exist.
 
-    If it is not set, return `folder` in the one of the variable `parent` ("XDG_CACHE_HOME") or, if that is not set, of
-    the path `default` ("~/.cache"). EngineError if this user has no home folder.
+    If it is not set, return `folder` in the one of the variable `parent` ("XDG_CACHE_HOME") or, if
+    that is not set, of the path `default` ("~/.cache"). EngineError if this user has no home
+    folder.
     """
     place = os.environ.get(name)
     try:

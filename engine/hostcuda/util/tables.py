@@ -31,16 +31,16 @@ def three(value: float) -> str:
     if value == 0:
         return "0"
     digits = 2 - math.floor(math.log10(abs(value)))  # behind the point; negative for 1,234
-    if abs(round(value, digits)) >= 10 ** (
-        3 - digits
-    ):  # rounding adds one before the point: 9.995 is 10.0
+    # rounding adds one before the point: 9.995 is 10.0
+    if abs(round(value, digits)) >= 10 ** (3 - digits):
         digits -= 1
     return f"{value:,.{max(0, digits)}f}"
 
 
 def cell(name: str, value: object) -> str:
     """Return a column's value as text: an integer in full, another number with three digits, "–" for a missing one."""
-    import pandas as pd  # loads slowly, and each kernel that runs in a process of its own imports this module
+    # loads slowly, and each kernel that runs in a process of its own imports this module
+    import pandas as pd
 
     del name  # other functions that are given to `table` as its `form` use it
     if pd.api.types.is_scalar(value) and pd.isna(value):
@@ -100,7 +100,8 @@ def table(
 
 def _format_row(cells: Iterable, are_numbers: Iterable[bool], tag: str) -> str:
     """Return a row of HTML with the elements `tag` ("td", "th"); `are_numbers` says which columns hold numbers."""
-    # Text is to the left, which JupyterLab would put to the right; the class "figure" is for the page's style sheet.
+    # Text is to the left, which JupyterLab would put to the right; the class "figure" is for the
+    # page's style sheet.
     sides = (
         ' class="figure"' if is_number else ' style="text-align:left"' for is_number in are_numbers
     )

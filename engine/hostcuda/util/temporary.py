@@ -1,7 +1,7 @@
 """Temporary folders that are removed, also after a process was killed.
 
-A killed process cannot remove its folders. So each folder is locked as long as its process lives, and the first folder
-that another process makes removes those that nobody locks.
+A killed process cannot remove its folders. So each folder is locked as long as its process lives,
+and the first folder that another process makes removes those that nobody locks.
 """
 
 import contextlib
@@ -12,9 +12,10 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+# None if there are no locks: then the folders of a killed process stay
 from hostcuda.util.files import (
     fcntl,
-)  # None if there are no locks: then the folders of a killed process stay
+)
 
 PREFIX = "hostcuda-tmp-"
 
@@ -48,13 +49,15 @@ def make() -> tuple[Path, int | None]:
 
 
 def _lock(path: Path) -> int:
-    """Lock a folder; return the descriptor that holds the lock. OSError if another process holds it or removes it."""
+    """Lock a folder; return the descriptor that holds the lock.
+
+    OSError if another process holds it or removes it.
+    """
     handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if not os.path.samestat(
-            os.fstat(handle), os.stat(path)
-        ):  # it was removed, and made again, before the lock
+        # it was removed, and made again, before the lock
+        if not os.path.samestat(os.fstat(handle), os.stat(path)):
             raise FileNotFoundError(path)
     except BaseException:
         os.close(handle)

@@ -77,10 +77,11 @@ def run(app: Callable, name: str) -> None:
 
     The exit status is then 1, or 130.
     """
+    # a terminal without some of our characters gets question marks
     for stream in (
         sys.stdout,
         sys.stderr,
-    ):  # a terminal without some of our characters gets question marks
+    ):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")
     try:
@@ -91,17 +92,16 @@ def run(app: Callable, name: str) -> None:
             app(prog_name=name)
     except Exception as error:
         if isinstance(error, OSError) and error.errno in _PATH_ERRORS:
-            path = (
-                error.filename2 or error.filename
-            )  # filename2 is set for a copy: the file that was written
+            # filename2 is set for a copy: the file that was written
+            path = error.filename2 or error.filename
             fail(name, f"{path}: {error.strerror}" if path else error.strerror)
-        package = type(error).__module__.partition(".")[
-            0
-        ]  # an exception of these: the user's program
+        # an exception of these: the user's program
+        package = type(error).__module__.partition(".")[0]
+        # an error of this program
         if not isinstance(error, EngineError) and package not in (
             "pycuda",
             "hostcuda",
-        ):  # an error of this program
+        ):
             raise
         fail(name, str(error))
 

@@ -1,4 +1,7 @@
-"""Start the engine in Pyodide: clang as WebAssembly stands for the host's compiler. Import this module first."""
+"""Start the engine in Pyodide: clang as WebAssembly stands for the host's compiler.
+
+Import this module first.
+"""
 
 import sys
 

@@ -1,9 +1,10 @@
 """Check mode for WebAssembly: what `hostcuda.check.mode` does with assembler text, done with LLVM's text.
 
-clang has put calls before each access and into each block. WebAssembly has no return addresses, so before each of these
-calls its number is stored in the runtime's variable ``hostcuda_site``. The numbers follow the control flow
-(`hostcuda.check.instrument.order_blocks`), and a list holds the source line of each. A table of the module's variables
-tells the runtime their names and memory spaces; behind each is a red zone.
+clang has put calls before each access and into each block. WebAssembly has no return addresses, so
+before each of these calls its number is stored in the runtime's variable ``hostcuda_site``. The
+numbers follow the control flow (`hostcuda.check.instrument.order_blocks`), and a list holds the
+source line of each. A table of the module's variables tells the runtime their names and memory
+spaces; behind each is a red zone.
 """
 
 from __future__ import annotations
@@ -13,9 +14,8 @@ from collections.abc import Callable, Iterator
 
 from hostcuda.check.instrument import Block, order_blocks
 
-Place = tuple[
-    str | None, int | None, bool
-]  # as in hostcuda.check.records: file, line, whether it is inside a header
+# as in hostcuda.check.records: file, line, whether it is inside a header
+Place = tuple[str | None, int | None, bool]
 
 _NAME = r'@("[^"]+"|[\w.$-]+)'
 _LABEL = re.compile(r'("[^"]+"|[\w.$-]+):')
@@ -68,8 +68,9 @@ def prepare(text: str, own: Callable[[str], bool]) -> tuple[str, list[Place]]:
 def _read_blocks(lines: list[str]) -> list[Block]:
     """Return the blocks of LLVM's text, each with its ``function``.
 
-    `pieces` are the indices of its lines that call check mode, `calls` the names of other functions that it calls, and
-    `next` the blocks that it may jump to: at first their (function, label), since a label may come later.
+    `pieces` are the indices of its lines that call check mode, `calls` the names of other functions
+    that it calls, and `next` the blocks that it may jump to: at first their (function, label),
+    since a label may come later.
     """
     blocks, at, block, function, fresh = (
         [],
@@ -99,7 +100,8 @@ def _read_blocks(lines: list[str]) -> list[Block]:
             if _HOOK.fullmatch(name):
                 if _ONE_ACCESS.match(name) and _OWN.match(call[2]):
                     lines[number] = (
-                        ""  # remove the call: an index of the thread, such as threadIdx, is no memory
+                        # remove the call: an index of the thread, such as threadIdx, is no memory
+                        ""
                     )
                 else:
                     block.pieces.append(number)
@@ -151,7 +153,7 @@ def _make_locator(lines: list[str], own: Callable[[str], bool]) -> Callable[[str
     return place
 
 
-# ------------------------------------------------------------------------------------------------------------ Variables
+# ---------------------------------------------------------------------------------------- Variables
 def _find_space(symbol: str, line: str, kind: str) -> int:
     """Return the memory space of the variable `symbol` that a line of LLVM IR defines as "global" or "constant"."""
     if '"hc_shared"' in line:

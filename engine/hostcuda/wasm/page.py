@@ -1,6 +1,7 @@
 """Functions that a page's JavaScript calls: compile a kernel, read the record of a launch.
 
-``js/compiler.mjs`` imports it in Pyodide, after `hostcuda.wasm.boot`. Arguments and answers are text in JSON.
+``js/compiler.mjs`` imports it in Pyodide, after `hostcuda.wasm.boot`. Arguments and answers are
+text in JSON.
 """
 
 from __future__ import annotations
@@ -55,10 +56,11 @@ class _Unit(unit.Unit):
 def compile(request: str) -> str:
     """Compile a kernel to the file `_PRODUCT`; the request and the returned answer are objects of JSON.
 
-    The request has ``source``; ``options``, nvcc's; ``check``, whether for check mode; ``extern_c``, whether to add
-    ``extern "C"`` around it; ``include_dirs``; ``warn``, whether to return warnings. The answer has ``error``, the
-    compiler's text or ""; ``messages``, errors and warnings; ``places`` of check mode; ``pointers``, whether functions
-    are called by pointers; ``variables`` that the host can write.
+    The request has ``source``; ``options``, nvcc's; ``check``, whether for check mode;
+    ``extern_c``, whether to add ``extern "C"`` around it; ``include_dirs``; ``warn``, whether to
+    return warnings. The answer has ``error``, the compiler's text or ""; ``messages``, errors and
+    warnings; ``places`` of check mode; ``pointers``, whether functions are called by pointers;
+    ``variables`` that the host can write.
     """
     request = json.loads(request)
     tools = ALL_TOOLS if request.get("check") else ()
@@ -70,9 +72,8 @@ def compile(request: str) -> str:
         request.get("include_dirs"),
     )  # None: the default architecture
     kernel_unit = _Unit(**vars(unit.make_unit(*settings, tools=tools)))
-    toolchain.exported = _VARIABLE.findall(
-        sources.code_only(request["source"])
-    )  # for the linker, of this source
+    # for the linker, of this source
+    toolchain.exported = _VARIABLE.findall(sources.code_only(request["source"]))
     answer = {
         "error": "",
         "messages": [],

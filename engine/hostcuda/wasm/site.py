@@ -1,7 +1,7 @@
 """Write the engine for a browser: a folder with all files that a page's worker loads.
 
-The compilers come from npm, with the versions and digests in ``js/package-lock.json``. Node runs them on the engine's
-own files, and the results are kept in the engine's cache.
+The compilers come from npm, with the versions and digests in ``js/package-lock.json``. Node runs
+them on the engine's own files, and the results are kept in the engine's cache.
 """
 
 from __future__ import annotations
@@ -74,9 +74,8 @@ _NEEDED = (
     "lib/wasm32-wasip1/",
     "lib/wasm32-unknown-wasip1/",
 )
-_OF_C = tuple(
-    f"include/{name}" for name in ("st", "__", "li", "fl", "in")
-)  # the compiler's own headers
+# the compiler's own headers
+_OF_C = tuple(f"include/{name}" for name in ("st", "__", "li", "fl", "in"))
 _NOT_NEEDED = ("include/c++/v1/__cxx03/", "include/wasm32-wasip1/wasi/")
 _LICENCES = """\
 What this folder ships, beside the lab itself (MIT):
@@ -103,7 +102,9 @@ def missing() -> str:
 def write_engine(
     out: Path, more: Mapping[str, bytes] | None = None, data: Mapping[str, bytes] | None = None
 ) -> None:
-    """Write the engine's files into a folder. EngineError if something is not installed, or they do not compile.
+    """Write the engine's files into a folder.
+
+    EngineError if something is not installed, or they do not compile.
 
     Parameters
     ----------
@@ -142,10 +143,11 @@ def engine_files() -> dict[str, bytes]:
             f"hostcuda/{part}/{path.name}": path for path in sorted((_PACKAGE / part).glob("*.py"))
         }
     for part in ("include", "runtime"):
+        # the second replaces Linux's files of the first
         for place in (
             _PACKAGE / part,
             _HERE / part,
-        ):  # the second replaces Linux's files of the first
+        ):
             files |= {
                 f"hostcuda/{part}/{path.relative_to(place).as_posix()}": path
                 for path in sorted(place.rglob("*"))
@@ -227,9 +229,8 @@ def _compile_engine() -> bytes:
 def _unpack_binaryen() -> bytes:
     """Return the WebAssembly that Binaryen's JavaScript holds as a string; the cache keeps it."""
     name = f"wasm-{cache.digest(*_key('unpack.mjs'))[:24]}.wasm"
-    make = functools.partial(
-        _run, "the WebAssembly of binaryen is not found", "unpack.mjs"
-    )  # called with a path
+    # called with a path
+    make = functools.partial(_run, "the WebAssembly of binaryen is not found", "unpack.mjs")
     return cache.obtain(name, make).read_bytes()
 
 

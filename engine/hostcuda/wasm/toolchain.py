@@ -1,7 +1,7 @@
 """The stand-in for `hostcuda.host.toolchain` in a browser: clang and lld, which are WebAssembly themselves.
 
-`hostcuda.wasm.boot` sets `clang`. The commands are the engine's for clang on Linux; what this target does not have is
-omitted here.
+`hostcuda.wasm.boot` sets `clang`. The commands are the engine's for clang on Linux; what this
+target does not have is omitted here.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ _HERE = Path(__file__).parent.parent
 INCLUDE, RUNTIME = _HERE / "include", _HERE / "runtime"
 FILL = "-ftrivial-auto-var-init=pattern"
 
-# Runs a command in a folder, with other folders in place of some; returns its status, its output and its messages.
+# Runs a command in a folder, with other folders in place of some; returns its status, its output
+# and its messages.
 clang: Callable[[list[str], str, dict[str, str]], tuple[int, str, str]] = None
 
 exported: list[
@@ -90,7 +91,8 @@ _CHECKS = (
 _CHECK_RUNTIME = (*_RUNTIME, *_CHECKS)
 
 
-# A page has one compiler, clang, and one engine. A link has no flags of its own, and a page compiles one file.
+# A page has one compiler, clang, and one engine. A link has no flags of its own, and a page
+# compiles one file.
 find = lambda: ["clang++"]
 fingerprint = lambda command: "wasm"
 is_clang = fills_variables = lambda command: True
@@ -117,19 +119,16 @@ def run(command: list[str], cwd: Path | None = None) -> tuple[int, str, str]:
     if "-dD" in command:  # one of `preprocessing_flags`
         return _preprocess(words, folder)
     if command[-2:] == ["-o", "kernel.so"]:  # the driver here does not link: compile, then link
-        checked = any(
-            word.endswith(".ll") for word in command
-        )  # a text that `ir.prepare` has changed
-        options = (
-            ["-O2", "-Xclang", "-disable-llvm-passes"] if checked else []
-        )  # the passes have run already
+        # a text that `ir.prepare` has changed
+        checked = any(word.endswith(".ll") for word in command)
+        # the passes have run already
+        options = ["-O2", "-Xclang", "-disable-llvm-passes"] if checked else []
         status, out, err = clang([*words[:-2], *options, "-c", "-o", "kernel.o"], folder, {})
         if status:
             return status, out, err
         variables = [f"--export-if-defined={name}" for name in exported]
-        return clang(
-            [*_LINK, *variables, str(runtime(checked)), "-o", "kernel.so"], folder, {}
-        )  # and the runtime
+        # and the runtime
+        return clang([*_LINK, *variables, str(runtime(checked)), "-o", "kernel.so"], folder, {})
     if os.devnull in command:  # the caller wants the messages alone
         words = [word for word in words if word not in ("-S", "-emit-llvm", "-o", os.devnull)] + [
             "-fsyntax-only"
@@ -158,10 +157,11 @@ def _preprocess(command: list[str], folder: str) -> tuple[int, str, str]:
 
 def _extract_macros(header: Path) -> tuple[Path, Path]:
     """Return a header with the macros of the engine's header, and a folder where the headers it reads are empty."""
+    # of `make_prelude`: a digest of the flags
     name, folder = (
         Path(f"macros-{header.parent.name}"),
         cache.directory(),
-    )  # of `make_prelude`: a digest of the flags
+    )
     if not (folder / name).is_dir():
         status, text, err = clang(
             [

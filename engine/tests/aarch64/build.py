@@ -1,7 +1,8 @@
 """Compile the runtime library and a module for aarch64 with CXX, a cross compiler, and read the module's layout.
 
-The arguments are the module's source and the command of drive.cpp, which prints where the kernels are. This program
-prints the paths of the runtime, of the module and of a file with its layout, in the form that drive.cpp reads.
+The arguments are the module's source and the command of drive.cpp, which prints where the kernels
+are. This program prints the paths of the runtime, of the module and of a file with its layout, in
+the form that drive.cpp reads.
 """
 
 import ctypes
@@ -18,9 +19,8 @@ from hostcuda.host import toolchain  # noqa: E402 - these look at the machine
 from hostcuda.runtime import native  # noqa: E402 - these look at the machine
 from hostcuda.runtime.layout import layout  # noqa: E402
 
-ctypes.CDLL(
-    "libstdc++.so.6", ctypes.RTLD_GLOBAL
-)  # to read the names of variables; elsewhere the runtime brings it
+# to read the names of variables; elsewhere the runtime brings it
+ctypes.CDLL("libstdc++.so.6", ctypes.RTLD_GLOBAL)
 run = toolchain.run
 
 

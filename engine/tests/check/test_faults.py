@@ -72,7 +72,6 @@ def test_a_kernel_that_does_not_end_is_told_where_it_stood(program, limit, kerne
     findings = sanitize_script(program, [kernel, "never"], engine="cpu", timeout=300, capture=True)
     assert findings.ended.stopped and findings.clean
     where = rf"\(kernel {kernel}, block \(0,0,0\), thread \(\d+,0,0\) was stopped at fatal\.cu:{line}\. "
-    assert re.search(
-        where, repr(findings)
-    )  # threads that wait let others run: any of them may be the one
+    # threads that wait let others run: any of them may be the one
+    assert re.search(where, repr(findings))
     assert "Check mode runs one block after the other" in repr(findings)

@@ -73,7 +73,8 @@ def test_blocks_of_clang_are_blocks():
     assert text.count("\t.long\t.Llk_piece") == 3
 
 
-# Block b makes b accesses before its lanes meet: their logs become full at each place of the loop in some block.
+# Block b makes b accesses before its lanes meet: their logs become full at each place of the loop
+# in some block.
 FULL_LOGS = """
 module = SourceModule('''
 __global__ void meet(int *o) {

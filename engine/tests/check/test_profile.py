@@ -109,9 +109,8 @@ def test_what_was_counted_is_kept(command, rest, options, status, printed, words
     assert "disable pass" not in err
 
 
-@pytest.mark.parametrize(
-    "kernel", ["forever", "silent"]
-)  # with accesses in the loop, and without any
+# with accesses in the loop, and without any
+@pytest.mark.parametrize("kernel", ["forever", "silent"])
 def test_a_kernel_that_never_ends_is_stopped_and_counted_until_then(
     command, limit, kernel, tmp_path
 ):

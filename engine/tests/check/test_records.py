@@ -67,9 +67,8 @@ def test_a_number_of_the_launch(monkeypatch):
     counts = record(monkeypatch).counts
     assert (counts["lab__barriers.sum"], counts["lab__unique_bytes_global.sum"]) == (7, 640)
     assert {*counts} == {counter.metric for counter in metrics.COUNTERS}
-    monkeypatch.delitem(
-        LAUNCH, "overlapped_bytes"
-    )  # racecheck counts them: without it they are not known
+    # racecheck counts them: without it they are not known
+    monkeypatch.delitem(LAUNCH, "overlapped_bytes")
     assert {*counts} - {*record(monkeypatch).counts} == {"lab__bytes_of_overlapped_copies.sum"}
 
 

@@ -1,4 +1,7 @@
-"""Check mode and what textbooks use: mapped memory, groups, barriers, pipelines, PTX. No false alarms."""
+"""Check mode and what textbooks use: mapped memory, groups, barriers, pipelines, PTX.
+
+No false alarms.
+"""
 
 from pathlib import Path
 

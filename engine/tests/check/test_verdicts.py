@@ -77,9 +77,8 @@ def test_the_verdict_in_words(hostcuda, letter, words):
 
 
 def test_a_hang_is_neither_a_finding_nor_a_pass(hostcuda):
-    status, out, _ = hostcuda(
-        "sanitize", "--json", "--timeout", 60, PROGRAM, "l"
-    )  # the engine sees that nobody writes
+    # the engine sees that nobody writes
+    status, out, _ = hostcuda("sanitize", "--json", "--timeout", 60, PROGRAM, "l")
     assert (status, json.loads(out)["verdict"]) == (124, "hang")
 
 

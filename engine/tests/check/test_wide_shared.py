@@ -7,8 +7,9 @@ from running import run_script
 
 pytestmark = pytest.mark.thorough("breadth of check mode: a module compiled per case")
 
-# The 4-byte word where each lane's access begins -> wavefronts of loads of 4, 8, 16 bytes, conflicts of these,
-# wavefronts of stores of 8 and 16 bytes, sectors of an atomicAdd on that word of global memory.
+# The 4-byte word where each lane's access begins -> wavefronts of loads of 4, 8, 16 bytes,
+# conflicts of these, wavefronts of stores of 8 and 16 bytes, sectors of an atomicAdd on that word
+# of global memory.
 MEASURED = {
     "0 * l": ((1, 1, 2), (0, 0, 0), (2, 4), 32),
     "l // 16 * 16": ((1, 1, 2), (0, 0, 0), (2, 4), 32),

@@ -7,8 +7,9 @@ from running import run_script
 
 pytestmark = pytest.mark.thorough("breadth of check mode: a module compiled per case")
 
-# Operand of a load, or sums of a store: shape, element type, layout -> instructions and bytes a lane, of a tile in
-# global memory (LDG, STG) and, where it differs, in shared memory: an LDSM of 4 parts moves 16 bytes a lane.
+# Operand of a load, or sums of a store: shape, element type, layout -> instructions and bytes a
+# lane, of a tile in global memory (LDG, STG) and, where it differs, in shared memory: an LDSM of 4
+# parts moves 16 bytes a lane.
 EXPECTED = {
     ("a", (16, 16, 16), "half", "row"): ((4, 4), (1, 16)),
     ("a", (16, 16, 16), "half", "col"): ((4, 4), (1, 16)),
@@ -71,9 +72,8 @@ def test_accesses_are_the_hardware_s(sites, case):
             case[1],
             {"half": 2, "__nv_bfloat16": 2, "signed char": 1, "double": 8}.get(case[2], 4),
         )
-        assert (
-            site["bytes"] == {"a": m * k, "b": k * n, "sum": m * n}[case[0]] * size
-        )  # each element once
+        # each element once
+        assert site["bytes"] == {"a": m * k, "b": k * n, "sum": m * n}[case[0]] * size
 
 
 def test_lines_that_share_banks_conflict(sites):

@@ -1,7 +1,8 @@
 """Run kernels in both gears of the engine, or on a GPU, and compare the bits with the reference.
 
-Each kernel is ``void name(unsigned *out, const unsigned *in, int n)``; both arrays have ``WORDS`` words. Many kernels
-are compiled at once, since that takes most of the time; a batch that goes wrong is then looked at kernel by kernel.
+Each kernel is ``void name(unsigned *out, const unsigned *in, int n)``; both arrays have ``WORDS``
+words. Many kernels are compiled at once, since that takes most of the time; a batch that goes wrong
+is then looked at kernel by kernel.
 """
 
 import os
@@ -22,9 +23,8 @@ from . import WORDS, reference
 CASES = Path(__file__).with_name("cases")
 GEARS = ("loops", "fibers")
 ON_A_GPU = ("gpu",)  # in place of the gears
-OPTIONS = [
-    "-fmad=false"
-]  # else one gear may fuse operations that the other cannot, see docs/gears.md
+# else one gear may fuse operations that the other cannot, see docs/gears.md
+OPTIONS = ["-fmad=false"]
 NOT_COMPILED = "its thread loops do not compile"
 
 
@@ -93,7 +93,8 @@ def compare(batch, cache_dir=None, sanitize=False, gears=GEARS):
     ----------
     batch : Batch
     cache_dir : bool or path, optional
-        As in `hostcuda.api.compiler.SourceModule`. Without one, the reference's results are cached, too.
+        As in `hostcuda.api.compiler.SourceModule`. Without one, the reference's results are cached,
+        too.
     sanitize : bool
         Whether the reference refuses undefined behaviour of C++, too.
     gears : sequence of str
@@ -118,7 +119,8 @@ def compare(batch, cache_dir=None, sanitize=False, gears=GEARS):
         batch.prelude, [case for case in batch.cases if results[case.name].verdict == "same"]
     )
     for gear in gears:
-        # A kernel that the loops left to fibers has run on them: its text for the compiler is the same.
+        # A kernel that the loops left to fibers has run on them: its text for the compiler is the
+        # same.
         rest = [
             case for case in legal.cases if gear != "fibers" or results[case.name].gear != "fibers"
         ]
@@ -153,7 +155,8 @@ def _run_cached(batch, data):
 def _compile_modules(batch, gear, cache_dir):
     """Yield parts of a batch with their modules, or with the reason why a case has none.
 
-    A batch is halved while it does not compile, or while one of its kernels sends the others to fibers.
+    A batch is halved while it does not compile, or while one of its kernels sends the others to
+    fibers.
     """
     if not batch.cases:
         return
@@ -209,7 +212,7 @@ def _compare_case(result, case, gear, module, data, expected):
             return
 
 
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # Cases in files
 
 _HEAD = re.compile(r"(?m)^// case (\w+)(?:: (.*))?\n")
@@ -218,8 +221,8 @@ _HEAD = re.compile(r"(?m)^// case (\w+)(?:: (.*))?\n")
 def read(path):
     """Read the batch from a file of cases.
 
-    A case begins with a line such as ``// case name: block 32 2, grid 3, shared 1024, n 3 10`` and ends at the next;
-    what is missing is as in `Case`.
+    A case begins with a line such as ``// case name: block 32 2, grid 3, shared 1024, n 3 10`` and
+    ends at the next; what is missing is as in `Case`.
     """
     prelude, *parts = _HEAD.split(Path(path).read_text(encoding="utf-8"))
     cases = []

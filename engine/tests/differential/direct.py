@@ -23,7 +23,10 @@ WIDE = 128  # threads in x of a grid at most; out has room for 32 rows of them
 
 
 class Direct:
-    """A writer of kernels. A thread has an element of `out` of its own; `in` and the tables are only read."""
+    """A writer of kernels.
+
+    A thread has an element of `out` of its own; `in` and the tables are only read.
+    """
 
     def __init__(self, seed):
         self.random = Random(f"direct {seed}")
@@ -35,9 +38,8 @@ class Direct:
             [],
             ["n", "first"],
         )  # two per thread; one per row
-        self.plain = (
-            self.random.random() < 0.8
-        )  # whether it is to be a kernel whose loops are exchanged
+        # whether it is to be a kernel whose loops are exchanged
+        self.plain = self.random.random() < 0.8
         self.around = []  # counters
         self.row = (
             "threadIdx.y" if self.block[2] == 1 else "(threadIdx.z * blockDim.y + threadIdx.y)"

@@ -1,8 +1,9 @@
 """Random kernels that are legal on a GPU, have no race, and use what a rewriter of text may misread.
 
-Up to the next barrier, an array in shared memory is either read by all or each element is its thread's own; a word in
-shared or device memory is read by all, written by one thread, or added to atomically. At a place that all threads
-reach, loops and branches depend on uniform values alone. Signed integers do not overflow, and every index is in range.
+Up to the next barrier, an array in shared memory is either read by all or each element is its
+thread's own; a word in shared or device memory is read by all, written by one thread, or added to
+atomically. At a place that all threads reach, loops and branches depend on uniform values alone.
+Signed integers do not overflow, and every index is in range.
 """
 
 import re
@@ -244,7 +245,10 @@ class Kernel:
         return f"{stem}_{self.seed}_{self.serial}"
 
     def name(self, scope, *texts):
-        """Choose a name that can be declared now, and is in none of the texts. It may hide an outer one."""
+        """Choose a name that can be declared now, and is in none of the texts.
+
+        It may hide an outer one.
+        """
         used = set(re.findall(r"[A-Za-z_]\w*", " ".join(texts)))
         free = [
             n

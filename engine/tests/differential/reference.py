@@ -19,9 +19,8 @@ FLAGS = [
     "-U_FORTIFY_SOURCE",
     "-w",
 ]
-FLAGS += [
-    "-fno-tree-loop-im"
-]  # g++ 12 moves stores out of the loop of kernel d1912, and loses them
+# g++ 12 moves stores out of the loop of kernel d1912, and loses them
+FLAGS += ["-fno-tree-loop-im"]
 SANITIZE = [
     "-fsanitize=undefined",
     "-fno-sanitize=alignment,vptr",
@@ -48,7 +47,8 @@ def run(batch, words, sanitize=False):
     Returns
     -------
     dict
-        Maps a case's name to the outputs for each of its n (uint32, n × WORDS), or to an `Illegal` that says why not.
+        Maps a case's name to the outputs for each of its n (uint32, n × WORDS), or to an `Illegal`
+        that says why not.
     """
     if not batch.cases:
         return {}

@@ -94,9 +94,8 @@ def test_a_variable_has_its_name_as_declared():
 
 def test_calls_by_pointers_are_seen_in_object_files():
     head = b"\0asm\1\0\0\0"
-    relocations = b"\x0areloc.CODE" + bytes(
-        [3, 2, 0, 5, 1, 6, 9, 0]
-    )  # of section 3: a call, a type
+    # of section 3: a call, a type
+    relocations = b"\x0areloc.CODE" + bytes([3, 2, 0, 5, 1, 6, 9, 0])
     assert objects.calls_pointers(head + bytes([0, len(relocations)]) + relocations)
     plain = b"\x0areloc.CODE" + bytes([3, 1, 0, 5, 1])
     assert not objects.calls_pointers(head + bytes([1, 1, 0]) + bytes([0, len(plain)]) + plain)

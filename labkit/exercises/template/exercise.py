@@ -1,4 +1,7 @@
-"""What the grader needs to know. The text, the starting code and the solution are in the .cu file beside this one."""
+"""What the grader needs to know.
+
+The text, the starting code and the solution are in the .cu file beside this one.
+"""
 
 import numpy as np
 
@@ -16,7 +19,8 @@ def clamp(random: np.random.Generator, n: int, blocks: int):
 
 EXERCISE = Exercise(
     title="Every thread its share",
-    # Hidden shapes first, then what goals are counted on: few and many numbers, with a rest, with idle threads.
+    # Hidden shapes first, then what goals are counted on: few and many numbers, with a rest, with
+    # idle threads.
     subject=Kernels(
         clamp,
         (
@@ -26,8 +30,9 @@ EXERCISE = Exercise(
         ),
         hidden=(range(1, 2000), range(1, 9)),
     ),
-    # Counters of `labkit.profile`, which are the same on every machine; `per` divides by a number, and `least` is what
-    # the work takes at least: here 4,096 numbers are read and written, by 128 requests of 4 sectors each.
+    # Counters of `labkit.profile`, which are the same on every machine; `per` divides by a number,
+    # and `least` is what the work takes at least: here 4,096 numbers are read and written, by 128
+    # requests of 4 sectors each.
     goals=(
         counted(
             "global_load_sectors",
@@ -40,7 +45,8 @@ EXERCISE = Exercise(
         counted("global_load_requests", "4,096 numbers", at_most=128),
     ),
     lines=4,  # at most so many may change; None for as many as it takes
-    mistakes=(  # sentences for typical mistakes, in place of the next hint; the first that fits is said
+    # sentences for typical mistakes, in place of the next hint; the first that fits is said
+    mistakes=(
         Mistake(
             "Each block does all the work: blockIdx.x is missing from a thread's number.",
             lambda attempt: attempt.runs_wrong and "blockIdx" not in attempt.source,

@@ -23,7 +23,10 @@ PAGES = {"network": 0, "streams": 12}
 
 
 def rung(which: int | str) -> Rung:
-    """Return a rung by its number or its name. Raises LabError if there is none; the message lists the rungs."""
+    """Return a rung by its number or its name.
+
+    Raises LabError if there is none; the message lists the rungs.
+    """
     for candidate in LADDER:
         if which in (candidate.number, candidate.name) and not isinstance(which, bool):
             return candidate

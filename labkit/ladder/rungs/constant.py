@@ -9,9 +9,8 @@ _DIVERGENT = ("divergent", "divergent_global")
 
 def _compute_grid(s: Scope) -> Extent:
     """Return the grid (x, y, z) in blocks for a layer's dimensions and the options, the attributes of `s`."""
-    if (
-        s.step in _DIVERGENT
-    ):  # threads with neighbouring x compute different maps, those with neighbouring y, pixels
+    # threads with neighbouring x compute different maps, those with neighbouring y, pixels
+    if s.step in _DIVERGENT:
         return tiles(s.pixels, s.block[1]), tiles(s.M, s.block[0]), s.B
     return DIRECT.grid(s)
 

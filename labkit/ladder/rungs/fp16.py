@@ -35,9 +35,8 @@ def _choose_rounding(options: Mapping) -> Rounding:
         return Rounding(storage=HALF, accumulate=HALF)
     if options["step"] == "storage":
         return Rounding(storage=HALF, accumulate=FLOAT)
-    return Rounding(
-        storage=HALF, accumulate=FLOAT, part=HALF, part_terms=options["tile"]
-    )  # the rung: half in a tile
+    # the rung: half in a tile
+    return Rounding(storage=HALF, accumulate=FLOAT, part=HALF, part_terms=options["tile"])
 
 
 _CONV = Call(grid=_compute_grid, block=lambda s: (s.tile, s.tile, 1), shared=_count_shared_bytes)

@@ -24,9 +24,8 @@ RUNG = Rung(
             grid=lambda s: (tiles(s.pixels, 256), s.depth, s.B),
             block=lambda s: (256, 1, 1),
         ),
-        replace(
-            GEMM, used=_unrolls, library=lambda s: False
-        ),  # this rung has no option gemm="cublas"
+        # this rung has no option gemm="cublas"
+        replace(GEMM, used=_unrolls, library=lambda s: False),
         replace(
             GEMM,
             kernel="conv",

@@ -11,8 +11,9 @@ BLOCKS = 4  # per multiprocessor, at most: for more there are too few registers
 def _choose_sizes(s: Scope) -> dict:
     """Return a dict of the launch's sizes, for the layer's dimensions and the options in `s`.
 
-    Options that are None are chosen here, with the constants that kept an H200 busiest: `pairs` squares of 2 x 2
-    outputs above each other, in `groups` of four maps, that a warp computes at once; `warps` of a block; `blocks`.
+    Options that are None are chosen here, with the constants that kept an H200 busiest: `pairs`
+    squares of 2 x 2 outputs above each other, in `groups` of four maps, that a warp computes at
+    once; `warps` of a block; `blocks`.
     """
     if s.step == "warpgroups":
         # The step has no pairs: with None, a value that the reader gives for them is refused.
@@ -21,10 +22,11 @@ def _choose_sizes(s: Scope) -> dict:
             "blocks": s.blocks or BLOCKS * s.multiprocessors,
             **warpgroups.sizes(s, parts=1),
         }
+    # squares of 2 x 2 outputs, an even number of them across
     down, across = (
         tiles(s.Ho, 2),
         2 * tiles(s.Wo, 4),
-    )  # squares of 2 x 2 outputs, an even number of them across
+    )
     # The fewest squares beyond the map's edge, then the fewest registers.
     best_pairs = min(
         range(min(4, down), 12), key=lambda height: (tiles(down, height) * height, height)
@@ -35,11 +37,10 @@ def _choose_sizes(s: Scope) -> dict:
     )
     strips = tiles(down, pairs)
     products = tiles(strips * across, 8)  # of eight columns
-    warps = s.warps or tiles(
-        products, tiles(products, 8 // groups)
-    )  # equal shares, for at most 8 warps
-    # strips: as high as `pairs` squares, they cover a map; steps: of a product, with two rows of a window each; fours:
-    # groups of four maps
+    # equal shares, for at most 8 warps
+    warps = s.warps or tiles(products, tiles(products, 8 // groups))
+    # strips: as high as `pairs` squares, they cover a map; steps: of a product, with two rows of a
+    # window each; fours: groups of four maps
     sizes = {
         "pairs": pairs,
         "groups": groups,
@@ -61,11 +62,11 @@ def _count_shared_bytes(s: Scope) -> int:
     """
     if s.step == "warpgroups":
         return s.shared
-    # `image` and `out` of the kernel: rows of an even number of halves; 16 bytes more for the last window.
+    # `image` and `out` of the kernel: rows of an even number of halves; 16 bytes more for the last
+    # window.
     image = 4 * s.C * (s.strips * s.pairs + s.steps - 1) * (s.W + s.W % 2) + 16
-    gathered = (
-        0 if s.step else 8 * s.groups * s.pixels if s.Wo % 4 else 2
-    )  # 2: of an array of one half
+    # 2: of an array of one half
+    gathered = 0 if s.step else 8 * s.groups * s.pixels if s.Wo % 4 else 2
     return 0 if s.step == "square" else tiles(image, 16) * 16 + gathered
 
 
@@ -124,9 +125,10 @@ RUNG = Rung(
     defines=_make_defines,
     min_capability=(8, 0),
     rounding=lambda options: Rounding(HALF, FLOAT),
+    # 16 bytes for each lane of a warp
     arranged=lambda s: (
         warpgroups.arranged(s) if s.step == "warpgroups" else 512 * s.fours * s.C * s.steps
-    ),  # 16 bytes for each lane of a warp
+    ),
     limit=lambda s: "" if s.K <= 7 else "its windows are 8 inputs wide, for K up to 7",
     steps={
         "square": "A product is eight squares of outputs in four maps, its terms come from global memory.",

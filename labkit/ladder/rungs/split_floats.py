@@ -7,16 +7,16 @@ from labkit.ladder import warpgroups
 from labkit.ladder.options import Option, count, or_none, warp_count
 from labkit.ladder.rung import FLOAT, HALF, Call, Rounding, Rung, Scope, tiles
 
-# The 16 rows of a product are 8 / DOWN maps times DOWN rows and 2 columns of outputs; its 8 columns are eight places in
-# the map. A warp computes TALL products, one above the other, in turns of one or two channels, each in k-steps.
+# The 16 rows of a product are 8 / DOWN maps times DOWN rows and 2 columns of outputs; its 8 columns
+# are eight places in the map. A warp computes TALL products, one above the other, in turns of one
+# or two channels, each in k-steps.
 
 
 def _plan_turn(s: Scope, down: int) -> tuple[int, int]:
     """Return (channels, k-steps) of a turn, if a product covers `down` rows of outputs; a k-step takes two rows."""
     window = s.K + down - 1  # rows of inputs
-    channels = (
-        2 if s.C > 1 and window % 2 else 1
-    )  # two channels fill the last step of an odd window
+    # two channels fill the last step of an odd window
+    channels = 2 if s.C > 1 and window % 2 else 1
     return channels, tiles(channels * window, 2)
 
 
@@ -36,9 +36,8 @@ def _choose_buffers(s: Scope, sizes: dict) -> dict:
 
     `s` has the layer's dimensions and the options, `sizes` what `_choose_sizes` has chosen before.
     """
-    stores = (
-        (2, 0) if s.Wo % 4 and s.step is None else (0,)
-    )  # where rows of y are aligned, warps store their own sums
+    # where rows of y are aligned, warps store their own sums
+    stores = (2, 0) if s.Wo % 4 and s.step is None else (0,)
     for store, images in itertools.product(stores, (2, 1)):
         buffers = {"images": images, "store": store}
         if (
@@ -52,14 +51,14 @@ def _choose_buffers(s: Scope, sizes: dict) -> dict:
 def _choose_sizes(s: Scope) -> dict:
     """Return a dict of the launch's sizes, for the layer's dimensions and the options in `s`.
 
-    Options that are None are chosen here, with the constants that kept an H200 busiest. A product covers `down` rows of
-    outputs, a warp computes `tall` of them, stacked, in `turns` over the channels, each of `steps` k-steps.
+    Options that are None are chosen here, with the constants that kept an H200 busiest. A product
+    covers `down` rows of outputs, a warp computes `tall` of them, stacked, in `turns` over the
+    channels, each of `steps` k-steps.
     """
     if s.step == "warpgroups":
         return {"blocks": s.blocks or s.multiprocessors, **warpgroups.sizes(s, parts=2)}
-    down = min(
-        (1, 2), key=lambda rows: (_count_products(s, rows), rows)
-    )  # rows of outputs of a product
+    # rows of outputs of a product
+    down = min((1, 2), key=lambda rows: (_count_products(s, rows), rows))
     channels, steps = _plan_turn(s, down)
     tallest = max(1, min(11, tiles(s.Ho, down)))
     # The fewest products, some of which lie beyond the map's edge; then the tallest stack.
@@ -72,13 +71,11 @@ def _choose_sizes(s: Scope) -> dict:
         tiles(s.M, 8 // down),
         tiles(s.C, channels),
     )
-    rounds = tiles(
-        column_tiles, 13 if s.C == 1 else 8
-    )  # more warps with more weights would need too many registers
+    # more warps with more weights would need too many registers
+    rounds = tiles(column_tiles, 13 if s.C == 1 else 8)
     warps = s.warps or tiles(column_tiles, rounds)
-    input_rows = (
-        down * tall * (tiles(s.Ho, down * tall) - 1) + down * (tall - 1) + s.K + down - 1
-    )  # of all windows
+    # of all windows
+    input_rows = down * tall * (tiles(s.Ho, down * tall) - 1) + down * (tall - 1) + s.K + down - 1
     fours = (
         (turns * channels - 1) * s.H * s.W + input_rows * s.W + 11
     ) // 4  # an image in groups of four pixels
@@ -93,9 +90,8 @@ def _choose_sizes(s: Scope) -> dict:
         "blocks": s.blocks or s.multiprocessors,
     }
     sizes |= _choose_buffers(s, sizes)
-    products = (
-        3 * groups * turns * steps * column_tiles * tall
-    )  # per image: they hide the fetching of the next one
+    # per image: they hide the fetching of the next one
+    products = 3 * groups * turns * steps * column_tiles * tall
     fetch = max(1, min(3, 16 - warps - sizes["store"], ceil(1.3 * s.C * s.H * s.W / products)))
     return {**sizes, "fetch": fetch}  # warps that fetch images; `store`: those that store maps
 
@@ -104,9 +100,8 @@ def _count_shared_bytes(s: Scope) -> int:
     """Return the bytes of shared memory per block: the kernel's `largest`, its `images`, with STORE warps its `out`."""
     if s.step == "warpgroups":
         return s.shared
-    maps = (
-        8 // s.down
-    )  # of a product. `largest`: int [2], an image: float4 [fours], `out`: float [2, maps, Ho, Wo]
+    # of a product. `largest`: int [2], an image: float4 [fours], `out`: float [2, maps, Ho, Wo]
+    maps = 8 // s.down
     return 8 + 16 * s.images * s.fours + (8 * maps * s.pixels if s.store else 0)
 
 

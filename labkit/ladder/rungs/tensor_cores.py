@@ -4,10 +4,11 @@ from labkit.base.errors import LabError
 from labkit.ladder.options import Option, count, warp_count
 from labkit.ladder.rung import FLOAT, HALF, Call, Rounding, Rung, Scope, tiles
 
+# a warp walks over the pixels: in the rung and the step with other formats
 _WALKING = (
     None,
     "convert",
-)  # a warp walks over the pixels: in the rung and the step with other formats
+)
 WMMA_SHAPES = ((16, 16, 16), (8, 32, 16), (32, 8, 16))
 
 
@@ -31,15 +32,12 @@ def _count_shared_bytes(s: Scope) -> int:
     `s` has the layer's dimensions and the options.
     """
     m, n, _ = s.wmma
-    table_bytes = (
-        0 if s.step in ("plain", "row", "pixel") else 4 * (_rows(s) + 128 // n)
-    )  # 32 / n parts of 4 more each
-    mask_bytes = (
-        2 * m * (_rows(s) + 8 if s.step in (*_WALKING, "mask") else 16)
-    )  # + 8: rows in different banks
-    return (
-        table_bytes + mask_bytes + s.warps * (2 * 16 * n + 4 * m * n)
-    )  # halves [16, n], floats [m, n]
+    # 32 / n parts of 4 more each
+    table_bytes = 0 if s.step in ("plain", "row", "pixel") else 4 * (_rows(s) + 128 // n)
+    # + 8: rows in different banks
+    mask_bytes = 2 * m * (_rows(s) + 8 if s.step in (*_WALKING, "mask") else 16)
+    # halves [16, n], floats [m, n]
+    return table_bytes + mask_bytes + s.warps * (2 * 16 * n + 4 * m * n)
 
 
 RUNG = Rung(

@@ -10,8 +10,9 @@ from labkit.ladder.rung import Call, Extent, Rung, Scope, tiles
 
 _TILED = ("rows", "maps", "masks")  # sub-steps whose blocks are tiles of a map, as in rung 03
 
-# The fastest sizes of each layer in a recorded sweep, by C, H, W, M and K, as `recording.sweep` writes them:
-# {"1x86x86 4x7": {"rows": 10, "maps": 4, "block": [128, 1], "channels": 1, "unroll": 7}, ...}, of one device.
+# The fastest sizes of each layer in a recorded sweep, by C, H, W, M and K, as `recording.sweep`
+# writes them: {"1x86x86 4x7": {"rows": 10, "maps": 4, "block": [128, 1], "channels": 1, "unroll":
+# 7}, ...}, of one device.
 TUNED_FILE = Path(__file__).with_suffix(".toml")
 TUNED_DEVICE, TUNED = tomllib.loads(TUNED_FILE.read_text()).values()
 
@@ -24,13 +25,13 @@ def _is_tuned(options: Mapping) -> bool:
 def _choose_sizes(s: Scope) -> dict:
     """Return the sizes of the launch by name: those of the options, else the tuned ones, else what suits most layers.
 
-    `s` has the layer's dimensions and the options; one that is None is chosen here. A thread computes `rows` outputs of
-    a column in `maps` maps; `channels` masks are in shared memory at a time.
+    `s` has the layer's dimensions and the options; one that is None is chosen here. A thread
+    computes `rows` outputs of a column in `maps` maps; `channels` masks are in shared memory at a
+    time.
     """
     tuned = TUNED.get(f"{s.C}x{s.H}x{s.W} {s.M}x{s.K}", {}) if _is_tuned(vars(s)) else {}
-    rows = min(
-        s.rows or tuned.get("rows") or tiles(s.Ho, tiles(s.Ho, 10)), s.Ho
-    )  # equal shares of at most 10
+    # equal shares of at most 10
+    rows = min(s.rows or tuned.get("rows") or tiles(s.Ho, tiles(s.Ho, 10)), s.Ho)
     below = tiles(s.Ho, rows)  # threads that cover a column of a map
     maps = 1 if s.step == "rows" else s.maps or tuned.get("maps") or min(4, s.M)
     channels = (
@@ -40,10 +41,11 @@ def _choose_sizes(s: Scope) -> dict:
         block, groups = s.block or (16, tiles(below, tiles(below, 16))), 1
     else:
         groups = min(4, tiles(s.M, maps))  # of `maps` maps per block
+        # equal blocks of at most 256
         columns = (
             tiles(s.Wo * below, tiles(s.Wo * below, 256 // groups)),
             groups,
-        )  # equal blocks of at most 256
+        )
         block = tuple(s.block or tuned.get("block") or columns)
         groups = block[1]
     unroll = s.unroll or tuned.get("unroll") or s.K

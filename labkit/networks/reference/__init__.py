@@ -1,1 +1,4 @@
-"""The networks in NumPy: forward pass, loss and gradients. The kernels are checked against this package."""
+"""The networks in NumPy: forward pass, loss and gradients.
+
+The kernels are checked against this package.
+"""

@@ -58,8 +58,9 @@ def max_pool(x: np.ndarray, window: int) -> np.ndarray:
 def growth(terms: int, roundings: int) -> float:
     """Return the largest error of a sum of `terms` products in float32, as a fraction of sum |x| |w|.
 
-    A sum of n products, in any order, is off by at most n u sum |x| |w| (Jeannerod and Rump, SIAM J. Matrix Anal. Appl.
-    34(2), 2013), u = 2^-24; each of `roundings` further operations adds a factor 1 + u.
+    A sum of n products, in any order, is off by at most n u sum |x| |w| (Jeannerod and Rump, SIAM
+    J. Matrix Anal. Appl. 34(2), 2013), u = 2^-24; each of `roundings` further operations adds a
+    factor 1 + u.
     """
     return (1 + terms * U) * (1 + U) ** roundings - 1
 
@@ -69,8 +70,8 @@ def bound_sum(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return a sum of `terms` products in float64, and the largest error of a kernel that computes it in float32.
 
-    `function` maps the arrays to the sums, each product of one element per array; so the same function of their
-    absolute values is sum |x| |w|. `roundings` are those of `growth`.
+    `function` maps the arrays to the sums, each product of one element per array; so the same
+    function of their absolute values is sum |x| |w|. `roundings` are those of `growth`.
     """
     arrays = [np.asarray(array, np.float64) for array in arrays]
     return function(*arrays), growth(terms, roundings) * function(*map(np.abs, arrays))
@@ -83,8 +84,9 @@ def finite_differences(
 ) -> dict[str, np.ndarray]:
     """Compute a loss's gradient by central differences: (loss(w + step) - loss(w - step)) / (2 step), per element.
 
-    The error is about step^2 times the third derivative plus 1e-16 / step times the loss, for a step of 1e-5. A maximum
-    or a ReLU whose decision changes between the two losses makes the difference meaningless.
+    The error is about step^2 times the third derivative plus 1e-16 / step times the loss, for a
+    step of 1e-5. A maximum or a ReLU whose decision changes between the two losses makes the
+    difference meaningless.
 
     Parameters
     ----------

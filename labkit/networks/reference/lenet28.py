@@ -67,7 +67,8 @@ class Sizes:
     def values(self) -> dict[str, tuple[int, ...]]:
         """The shapes of what both passes compute for an image, by name, in the order of `struct Values` in lenet28.h.
 
-        "c1" is the output of a layer, "d_c1" the derivative of the loss with respect to its value before the sigmoid.
+        "c1" is the output of a layer, "d_c1" the derivative of the loss with respect to its value
+        before the sigmoid.
         """
         shapes = {
             "c1": (self.maps, self.c1, self.c1),
@@ -123,17 +124,15 @@ def random_sizes(seed: int) -> list[Sizes]:
         pool, s1, K, maps, classes = (
             int(rng.integers(*ends)) for ends in ((1, 5), (2, 6), (1, 7), (1, 8), (2, 12))
         )
-        sizes.append(
-            Sizes(side=pool * s1 + K - 1, K=K, maps=maps, pool=pool, classes=classes)
-        )  # s1: side of its maps
+        # s1: side of its maps
+        sizes.append(Sizes(side=pool * s1 + K - 1, K=K, maps=maps, pool=pool, classes=classes))
     return sizes
 
 
 def initial_weights(seed: int, sizes: Sizes = Sizes()) -> dict[str, np.ndarray]:
     """Return random parameters, uniform from -0.5 to 0.5, float32; shapes as in `Sizes.weights`."""
-    random = np.random.RandomState(
-        seed
-    )  # its stream never changes, so a recorded seed keeps its meaning
+    # its stream never changes, so a recorded seed keeps its meaning
+    random = np.random.RandomState(seed)
     return {
         name: random.uniform(-0.5, 0.5, shape).astype(np.float32)
         for name, shape in sizes.weights.items()
@@ -172,15 +171,15 @@ def forward(weights: Mapping[str, np.ndarray], images: np.ndarray) -> dict[str, 
 def loss(weights: Mapping[str, np.ndarray], images: np.ndarray, labels: np.ndarray) -> float:
     """Return the binary cross-entropy, summed over outputs and images, float64: of z before the sigmoid, a target t."""
     z = before_f(forward(weights, images)["s1"], weights["f"], weights["f_bias"])
-    return float(
-        (np.logaddexp(0, z) - one_hot(labels, z.shape[1]) * z).sum()
-    )  # log(1 + exp(z)) - t z
+    # log(1 + exp(z)) - t z
+    return float((np.logaddexp(0, z) - one_hot(labels, z.shape[1]) * z).sum())
 
 
 def backward_s1(f: np.ndarray, d_f: np.ndarray, slopes: np.ndarray) -> np.ndarray:
     """Return the loss's derivatives with respect to the values before s1's sigmoid, [B,maps,s1,s1].
 
-    f [classes,features] are weights, d_f [B,classes] the derivatives before f's sigmoid; `slopes`: the sigmoid's at s1.
+    f [classes,features] are weights, d_f [B,classes] the derivatives before f's sigmoid; `slopes`:
+    the sigmoid's at s1.
     """
     return (d_f @ f).reshape(slopes.shape) * slopes
 
@@ -188,7 +187,8 @@ def backward_s1(f: np.ndarray, d_f: np.ndarray, slopes: np.ndarray) -> np.ndarra
 def backward_c1(s1: np.ndarray, d_s1: np.ndarray, slopes: np.ndarray) -> np.ndarray:
     """Return the loss's derivatives with respect to the values before c1's sigmoid, [B,maps,c1,c1].
 
-    s1 [pool,pool] is the filter, d_s1 [B,maps,s1,s1] derivatives before s1's sigmoid; `slopes`: the sigmoid's at c1.
+    s1 [pool,pool] is the filter, d_s1 [B,maps,s1,s1] derivatives before s1's sigmoid; `slopes`: the
+    sigmoid's at c1.
     """
     return np.einsum("bmhw,pq->bmhpwq", d_s1, s1).reshape(slopes.shape) * slopes
 
@@ -198,13 +198,15 @@ def parameter_gradients(
 ) -> dict[str, np.ndarray]:
     """Return the gradient of the loss by parameter, summed over images [B,side,side].
 
-    `values` are the arrays of the forward and backward pass by name: `Sizes.values`, each with a first dimension B.
+    `values` are the arrays of the forward and backward pass by name: `Sizes.values`, each with a
+    first dimension B.
     """
     s1, d_f, d_s1, d_c1 = (values[name] for name in ("s1", "d_f", "d_s1", "d_c1"))
+    # from the sides of the maps
     K, pool = (
         images.shape[1] - d_c1.shape[2] + 1,
         d_c1.shape[2] // d_s1.shape[2],
-    )  # from the sides of the maps
+    )
     windows = sliding_window_view(images, (K, K), axis=(1, 2))  # [B,c1,c1,K,K]
     return {
         "c1": np.einsum("bmhw,bhwpq->mpq", d_c1, windows),

@@ -82,9 +82,8 @@ POOLS = LENET86.pools
 
 def initial_weights(seed: int, sizes: Lenet86Sizes = LENET86) -> dict[str, np.ndarray]:
     """Return random float32 weights, normal with the variance 2 / fan-in for ReLU (He et al. 2015); biases are 0."""
-    random = np.random.RandomState(
-        seed
-    )  # its stream never changes, so a recorded seed keeps its meaning
+    # its stream never changes, so a recorded seed keeps its meaning
+    random = np.random.RandomState(seed)
     weights = {}
     for name, shape in sizes.shapes.items():
         fan_in = np.prod(shape[1:]) if name.startswith("conv") else shape[0]
@@ -103,8 +102,8 @@ def forward_numpy(
 ) -> np.ndarray:
     """Return the probabilities [B, classes] of images [B, 1, H, W], in the data type that `conv` returns.
 
-    `conv` maps x [B,C,H,W] and k [M,C,K,K] to y [B,M,Ho,Wo]; `pools` are the sides of the max-pools' windows, which may
-    extend beyond the edge.
+    `conv` maps x [B,C,H,W] and k [M,C,K,K] to y [B,M,Ho,Wo]; `pools` are the sides of the
+    max-pools' windows, which may extend beyond the edge.
     """
     x = images
     for name, window in zip(("conv1", "conv2"), pools, strict=True):

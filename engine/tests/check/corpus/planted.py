@@ -2,10 +2,11 @@
 
     python planted.py [--fixed] [KERNEL]...        all kernels by default
 
-A kernel's line ``//: kind="by one" grid=2 block=64 shared=0 args=f100,u64,100`` says what the bug is and how it is
-launched. Arguments: fN and iN are N floats or ints that were set, uN were not, xN were freed, null is a null pointer, a
-plain number an int, n the number of the launch, from 0, where ``launches=2`` asks for more than one. ``shared=0/256``:
-with the bug, repaired. The lines that a tool may name end in ``// BUG``. The kernels of ``legal.cu`` have no bug.
+A kernel's line ``//: kind="by one" grid=2 block=64 shared=0 args=f100,u64,100`` says what the bug
+is and how it is launched. Arguments: fN and iN are N floats or ints that were set, uN were not, xN
+were freed, null is a null pointer, a plain number an int, n the number of the launch, from 0, where
+``launches=2`` asks for more than one. ``shared=0/256``: with the bug, repaired. The lines that a
+tool may name end in ``// BUG``. The kernels of ``legal.cu`` have no bug.
 """
 
 import re
@@ -89,7 +90,10 @@ def _pair(text: str) -> tuple[int, int]:
 
 
 def launch(bugs: list[Bug], fixed: bool) -> None:
-    """Launch the kernels of the bugs. An error of the engine is printed and ends that launch, not the program."""
+    """Launch the kernels of the bugs.
+
+    An error of the engine is printed and ends that launch, not the program.
+    """
     import hostcuda.autoinit  # noqa: F401 - it makes the context
     import hostcuda.driver as cuda
     from hostcuda.compiler import SourceModule

@@ -24,9 +24,8 @@ EXERCISE = Exercise(
         (Case("100 elements", (100,)), Case("8 blocks", (N,), counted=True)),
         hidden=[range(1, 1000)],
     ),
-    goals=(
-        counted("global_load_requests", "8 blocks", at_most=N // 32 + 8),
-    ),  # a warp's 32 inputs, and a block's rest
+    # a warp's 32 inputs, and a block's rest
+    goals=(counted("global_load_requests", "8 blocks", at_most=N // 32 + 8),),
     hints=(
         "How many threads of a block load the same element?",
         "Load a block's inputs into shared memory first.",

@@ -13,9 +13,8 @@ EXERCISE = Exercise(
     lines=4,
     goals=(
         counted("global_store_requests", "layer 1", what="store requests", at_most=800),
-        counted(
-            "global_store_requests", "layer 2", what="store requests", at_most=816
-        ),  # it has four channels
+        # it has four channels
+        counted("global_store_requests", "layer 2", what="store requests", at_most=816),
         counted("global_load_requests", "layer 1", what="load requests", at_most=78_400),
     ),
     mistakes=(

@@ -5,7 +5,8 @@ import re
 from labkit.exercises import LAYERS, Exercise, InPlaceOf, Mistake, counted
 
 _WAVEFRONTS = "wavefronts_per_shared_load"
-# Threads leave a pass or the kernel; or a condition has a barrier, or the loop that loads the inputs, inside of it.
+# Threads leave a pass or the kernel; or a condition has a barrier, or the loop that loads the
+# inputs, inside of it.
 _SKIPS = re.compile(
     r"\b(?:continue|return);|\bif \(h < Ho && w < Wo\)\s*(?:\{[^}]*__syncthreads|for \(int i)"
 )

@@ -4,7 +4,8 @@ import re
 
 from labkit.exercises import LAYERS, Exercise, InPlaceOf, Mistake, counted
 
-# Products of a warp on layer 2, with those that only fill tiles: 73 blocks of 8 warps, 13 steps of 16.
+# Products of a warp on layer 2, with those that only fill tiles: 73 blocks of 8 warps, 13 steps of
+# 16.
 _PER_PRODUCT = counted(
     "shared_load_instructions",
     "layer 2",

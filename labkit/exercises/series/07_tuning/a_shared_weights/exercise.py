@@ -6,7 +6,8 @@ from labkit.exercises import HIDDEN, LAYERS, Exercise, Goal, InPlaceOf, Mistake,
 from labkit.spec.layers import Layer
 
 _LAYER, _LOADS = "layer 2", "global_load_requests"
-# Its maps are no multiple of a block's, it has several groups of them, and a thread of the last block has no output.
+# Its maps are no multiple of a block's, it has several groups of them, and a thread of the last
+# block has no output.
 _PASSES = Layer("channels in two passes", C=5, H=30, W=34, M=18, K=4), 1
 _LEAST = 7_840  # loads from shared memory: each brings four weights
 

@@ -35,7 +35,8 @@ def _measure_error(bits: int, products: int) -> float:
     x, k = (
         np.random.default_rng(11).uniform(1, 2, (2, 10_000)).astype(np.float32).astype(np.float64)
     )
-    # The largest first: part i is about 2^(-bits * i) of its float, so pairs with the same i + j are equally large.
+    # The largest first: part i is about 2^(-bits * i) of its float, so pairs with the same i + j
+    # are equally large.
     order = sorted(itertools.product(range(4), repeat=2), key=lambda pair: (sum(pair), pair))
     of_x, of_k = _split_into_parts(x, bits, 4), _split_into_parts(k, bits, 4)
     total = sum(of_x[i] * of_k[j] for i, j in order[:products])

@@ -16,9 +16,8 @@ _MOST, _WITHIN = 8, 1  # chunks, and per cent above the reference time
 def _count_answer(sizes: object) -> dict[str, dict[str, float]]:
     """Return the excess [%] of the reader's chunks, their number, and what the mistakes look at."""
     chosen = chunk_sizes(_IMAGES, sizes)
-    equal = {*chosen[:-1]} <= {chosen[0]} and chosen[-1] <= chosen[
-        0
-    ]  # the last one may be a smaller rest
+    # the last one may be a smaller rest
+    equal = {*chosen[:-1]} <= {chosen[0]} and chosen[-1] <= chosen[0]
     above = excess_pct(
         _FIRST,
         _IMAGES,
@@ -41,9 +40,8 @@ def _count_answer(sizes: object) -> dict[str, dict[str, float]]:
 
 def _compute_solution() -> tuple[tuple[int, ...]]:
     """Return the solution: the sizes of the chunks, each twice as large as the one before; the last takes the rest."""
-    sizes = [
-        _IMAGES * 2**i // (2**_MOST - 1) for i in range(_MOST - 1)
-    ]  # 1 + 2 + 4 + ... is 2^n - 1
+    # 1 + 2 + 4 + ... is 2^n - 1
+    sizes = [_IMAGES * 2**i // (2**_MOST - 1) for i in range(_MOST - 1)]
     return ((*sizes, _IMAGES - sum(sizes)),)
 
 

@@ -8,9 +8,8 @@ from labkit.ladder.rung import tiles
 from labkit.networks.lenet28_experiments import FILES
 from labkit.networks.reference.lenet28 import Sizes, parameter_gradients
 
-_LAUNCH = FILES["atomics"][
-    "bp_weight_c1"
-]  # the page's launch: `block` and `threads` (of all) by the network's sizes
+# the page's launch: `block` and `threads` (of all) by the network's sizes
+_LAUNCH = FILES["atomics"]["bp_weight_c1"]
 
 
 def _options(s: Sizes, batch: int) -> tuple[str, ...]:
@@ -21,8 +20,9 @@ def _options(s: Sizes, batch: int) -> tuple[str, ...]:
 def gradient(random: np.random.Generator, s: Sizes, batch: int):
     """Return the launch of bp_weight_c1 on images [B+1,side,side], their order [B], and the values per image.
 
-    Images and d_c1, the gradient at the outputs of layer c1, are integers, so that sums are exact. Values that the
-    kernel must not read are NaN; the gradient of parameters of other layers stays 0. `s` are the network's sizes.
+    Images and d_c1, the gradient at the outputs of layer c1, are integers, so that sums are exact.
+    Values that the kernel must not read are NaN; the gradient of parameters of other layers stays
+    0. `s` are the network's sizes.
     """
     images = random.integers(1, 5, (batch + 1, s.side, s.side)).astype(np.float32)
     order = random.permutation(batch + 1)[:batch].astype(np.int32)

@@ -11,11 +11,15 @@ from labkit.networks.images import dataset
 from labkit.networks.lenet28 import Lenet28
 
 _HELD_OUT = "held-out digits"
-_LEAST = 0.68  # six images of 360 fewer than 0.25 reaches, seven more than 0.2: rounding moves one or two
+# six images of 360 fewer than 0.25 reaches, seven more than 0.2: rounding moves one or two
+_LEAST = 0.68
 
 
 def _count_answer(rate: object) -> dict[str, dict[str, float]]:
-    """Return the reader's rate and the accuracy that it reaches. LabError if it is no positive number."""
+    """Return the reader's rate and the accuracy that it reaches.
+
+    LabError if it is no positive number.
+    """
     if (
         isinstance(rate, bool)
         or not isinstance(rate, (int, float, np.number))

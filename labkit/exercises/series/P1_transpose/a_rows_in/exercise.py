@@ -30,7 +30,8 @@ EXERCISE = Exercise(
         Mistake(
             "Rows and columns are exchanged: blockIdx.x counts blocks along a row of `in`, so it belongs to the "
             "column, and blockIdx.y to the row. The grid is too short the other way round.",
-            # Of 33 x 70 elements those in the columns from 64 on are left: the grid has two blocks in y.
+            # Of 33 x 70 elements those in the columns from 64 on are left: the grid has two blocks
+            # in y.
             lambda attempt: "198 of 2310 elements" in attempt.wrong,
         ),
         Mistake(
