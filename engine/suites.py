@@ -12,7 +12,7 @@ from functools import lru_cache
 
 import pytest
 
-_MARK = re.compile(r"^pytestmark = \[?\s*pytest\.mark\.(core|thorough)\(\"", re.MULTILINE)
+_MARK = re.compile(r"^pytestmark = \[?\s*pytest\.mark\.(core|thorough)\(\s*\"", re.MULTILINE)
 COUNT = 10  # files that the summary lists
 
 
