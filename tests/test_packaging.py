@@ -200,7 +200,7 @@ def test_the_build_group_is_the_build_system():
 
 
 def test_doctor_recommends_what_is_declared():
-    text = (ROOT / "engine" / "hostcuda" / "tools" / "doctor.py").read_text()
+    text = (ROOT / "engine" / "hostcuda" / "doctor.py").read_text()
     for line in ENGINE["optional-dependencies"]["gpu"]:
         assert f'_make_pip_command("{line.split(";")[0]}")' in text
 

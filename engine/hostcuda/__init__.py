@@ -22,8 +22,8 @@ import threading
 from types import ModuleType
 from typing import Any
 
+from hostcuda import settings
 from hostcuda.errors import EngineError
-from hostcuda.util import settings
 
 __all__ = ["engine", "ensure_context", "why_no_gpu"]
 __version__ = "1.0.0"

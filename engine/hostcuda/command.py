@@ -15,8 +15,8 @@ from typing import Annotated, Any
 import typer
 
 import hostcuda
-from hostcuda.util import files, terminal
-from hostcuda.util.terminal import Json, among
+from hostcuda import files, terminal
+from hostcuda.terminal import Json, among
 
 app = terminal.application(
     "hostcuda",
@@ -37,7 +37,7 @@ def doctor(json: Json = False) -> None:
 
     Exit status 1 if no engine runs.
     """
-    from hostcuda.tools import doctor
+    from hostcuda import doctor
 
     report = doctor.examine()
     if json:
@@ -142,8 +142,8 @@ def run(
     GPU. A Python program may import PyCUDA. The exit status is the program's; 124 after a timeout.
     An error that the program did not look at is the last line of its standard error output.
     """
+    from hostcuda import processes
     from hostcuda.check import mode  # noqa: F401  an unknown tool in HOSTCUDA_CHECK is refused here, not in the program
-    from hostcuda.tools import processes
 
     args = _prepare(context, script, args or [], most)
     on = processes.engine(engine)
@@ -191,8 +191,8 @@ def profile(
     counters. With --lines one per line of the source. With --estimate its time on a GPU, estimated
     from the counts.
     """
-    from hostcuda.tools import processes
-    from hostcuda.tools.profile import profile_script
+    from hostcuda import processes
+    from hostcuda.profile import profile_script
 
     args, words = _prepare(context, script, args or [], most), processes.split_options(options)
     files.require_place(csv)
@@ -237,8 +237,8 @@ def sanitize(
     itself failed), 4 compile error, 5 refused (a call or launch), 6 not checked, 124 hang. With
     --json an object with the verdict and the findings.
     """
-    from hostcuda.tools import processes
-    from hostcuda.tools.sanitize import sanitize_script
+    from hostcuda import processes
+    from hostcuda.sanitize import sanitize_script
 
     args, words = _prepare(context, script, args or [], most), processes.split_options(options)
     files.require_place(csv)
@@ -299,8 +299,7 @@ def check(
     of sanitize: 0 pass, 1 unsafe, 3 wrong result, 4 compile error, 5 refused, 6 not checked, 124
     hang.
     """
-    from hostcuda import agent
-    from hostcuda.tools import sanitize
+    from hostcuda import agent, sanitize
 
     text = _read(source)
     beside = [
@@ -373,9 +372,9 @@ def _estimate(
     nvcc: bool,
 ) -> None:
     """Run a program on the CPU engine, and print how long its launches would take on the GPU `device`."""
+    from hostcuda import processes
     from hostcuda.estimate import card, estimate
-    from hostcuda.tools import processes
-    from hostcuda.tools.profile import recorded
+    from hostcuda.profile import recorded
 
     card(device)  # refused before minutes of work
     records, modules, ended = recorded(

@@ -1,3 +1,423 @@
-"""The errors of a program's kernels: the public name of `hostcuda.tools.sanitize`."""
+"""Errors that a kernel does not report: invalid addresses, races, uninitialized memory, divergent barriers.
 
-from hostcuda.tools.sanitize import *  # noqa: F403
+They are found by the CPU engine's check mode or, on a GPU, by compute-sanitizer, with the same kind
+of table. Only the CPU engine finds races in global memory: compute-sanitizer's racecheck covers
+shared memory.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+import signal
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from hostcuda import findings, processes, temporary
+from hostcuda.errors import EngineError
+from hostcuda.gpu import nsight
+from hostcuda.tables import table
+
+TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
+_STUCK = "waits in a loop for memory that nobody writes"  # as in runtime/spins.cpp
+_WARNING = re.compile(r"^(.+?):(\d+):.*\bwarning: .*", re.MULTILINE)
+# as exit statuses
+_FAULTS = [-number for number in (signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL)]
+COLUMNS = (
+    "tool",
+    "kind",
+    "kernel",
+    "file",
+    "line",
+    "block",
+    "thread",
+    "other",
+    "address",
+    "size",
+    "buffer",
+    "count",
+    "launches",
+    "message",
+    "op",
+    "remedy",
+)
+# The verdicts with their exit statuses. Ctrl-C makes it 130.
+STATUS = {
+    "pass": 0,
+    "unsafe": 1,
+    "wrong result": 3,
+    "compile error": 4,
+    "refused": 5,
+    "not checked": 6,
+    "hang": 124,
+}
+
+
+@dataclass(repr=False)
+class Findings:
+    """The findings of the tools.
+
+    Attributes
+    ----------
+    table : DataFrame
+        A row per finding: ``tool``, ``kind``, ``kernel``, ``file`` and ``line`` of the user's
+        source, ``block`` and ``thread`` (x, y, z), ``other`` (the other access of a race: file,
+        line, thread, op), ``address``, ``size`` of the access [bytes], ``op`` of a race ("ld",
+        "st", "atom"; None if the tool does not report it), ``buffer`` (the nearest: base, bytes,
+        name, offset, missed_by), ``count`` (accesses with this error), ``launches`` with it (None
+        if the tool does not report it), ``message``, ``remedy`` of a race, ``source``.
+    launches : int or None
+        Number of launches that were checked; None if the tool does not report it.
+    tools : tuple of str
+        The tools that ran.
+    ended : Ended
+        How the program ended under the last tool.
+    note : str
+        What was not checked, if anything.
+    whole : bool
+        Whether every launch up to the program's end was checked.
+    events : sequence of dict
+        What happened outside of the launches, on the CPU engine: ``kind`` and ``message``.
+    """
+
+    table: pd.DataFrame
+    launches: int | None
+    tools: tuple[str, ...]
+    ended: processes.Ended
+    note: str = ""
+    whole: bool = True
+    events: Sequence[dict] = ()
+
+    @property
+    def clean(self) -> bool:
+        """Whether everything was checked and nothing was found."""
+        return self.table.empty and self.whole
+
+    @property
+    def outcome(self) -> tuple[str, str]:
+        """The verdict, one of `STATUS`, and a sentence with the reason, often the summary that `verdict()` returns."""
+        # the first of each kind
+        messages = {event["kind"]: event["message"] for event in reversed(self.events)}
+        if self.ended.interrupted:
+            return "not checked", f"the program {self.ended.problem}"
+        if "compile error" in messages:
+            return "compile error", messages["compile error"]
+        if self.ended.status is None:  # stopped at the time limit
+            return "hang", self.verdict()
+        if stuck := next(
+            (event["message"] for event in self.events if _STUCK in event["message"]), None
+        ):
+            return "hang", stuck
+        if len(self.table):
+            return "unsafe", self.verdict()
+        if self.ended.status in _FAULTS:
+            fault = messages.get("host fault", "its host code accessed an invalid address")
+            return "unsafe", f"the program {self.ended.problem}: {fault}"
+        if "refused" in messages:
+            return "refused", messages["refused"]
+        if self.launches == 0 or not self.whole:
+            return "not checked", messages.get("failed") or self.verdict()
+        if self.ended.status:
+            return "wrong result", f"{self.verdict()}, but the program {self.ended.problem}"
+        return "pass", self.verdict()
+
+    @property
+    def status(self) -> int:
+        """The exit status of `hostcuda sanitize`."""
+        return 130 if self.ended.interrupted else STATUS[self.outcome[0]]
+
+    def as_dict(self) -> dict:
+        """Return what ``hostcuda sanitize --json`` prints, as a dict."""
+        verdict, reason = self.outcome
+        return {
+            "verdict": verdict.replace(" ", "_"),
+            "status": self.status,
+            "reason": reason,
+            "checked": {"launches": self.launches, "complete": self.whole, "tools": self.tools},
+            "program": {"status": self.ended.status, "seconds": round(self.ended.seconds, 2)},
+            "events": list(self.events),
+            "findings": self.table.astype(object)
+            .where(self.table.notna(), None)
+            .to_dict("records"),
+        }
+
+    def __repr__(self) -> str:
+        return "\n".join([*self.lines(), self.verdict()])
+
+    def lines(self) -> list[str]:
+        """Return a text per finding, of a few lines: the error, its place and threads, the memory, a remedy."""
+        return [_format_finding(row) for row in self.table.to_dict("records")]
+
+    def verdict(self) -> str:
+        """Return the last line of the output, a sentence: the tools, how many findings, and what was not checked."""
+        n = len(self.table)
+        result = f"{n} finding{'s' * (n != 1)}" if n else "nothing found"
+        if not n and self.launches == 0:
+            result = "no kernel was launched, so nothing was checked"
+        elif self.launches:
+            result += f" in {_format_launches(self.launches)}"
+        stopped = (
+            f"the program {self.ended.problem}: the rest was not checked"
+            if self.ended.stopped
+            else ""
+        )
+        return f"{', '.join(self.tools)}: {'; '.join(filter(None, (result, self.note, stopped)))}"
+
+    def _repr_html_(self) -> str:
+        if self.table.empty:
+            return f"<p>{html.escape(self.verdict())}</p>"
+        rows = self.table.to_dict("records")
+        frame = self.table.assign(
+            where=[*map(_format_place, rows)], thread=[*map(_format_thread, rows)]
+        )
+        columns = {
+            "kind": "error",
+            "kernel": "kernel",
+            "where": "place",
+            "thread": "thread",
+            "message": "message",
+            "count": "count",
+        }
+        return table(frame, self.verdict(), columns)._repr_html_()
+
+
+def sanitize_script(
+    script: str,
+    arguments: Sequence[str] = (),
+    tool: str = "all",
+    engine: str | None = None,
+    timeout: float | None = None,
+    capture: bool = False,
+    options: Sequence[str] = (),
+) -> Findings:
+    """Return the findings in a Python program that uses `hostcuda`, or in a ``.cu`` program with its host code.
+
+    The parameters are those of `hostcuda.profile.profile_script`, and `tool`, one of `TOOLS` or
+    "all". On a GPU each tool is a run of its own, and `timeout` holds for each.
+    """
+    on, tools = processes.engine(engine), _choose_tools(tool)
+    command = processes.program(script, arguments, on, options)
+    if timeout and on == "cpu":  # what the engine compiles for itself does not count
+        prepare(",".join(tools))
+    return watch(command, tool, engine, timeout, capture)
+
+
+def watch(
+    command: Sequence[str],
+    tool: str = "all",
+    engine: str | None = None,
+    timeout: float | None = None,
+    capture: bool = False,
+) -> Findings:
+    """Run a command under a tool of `TOOLS` or "all", for at most `timeout` seconds; return the findings."""
+    tools = _choose_tools(tool)
+    with temporary.folder() as folder:
+        if processes.engine(engine) == "gpu":
+            return _check_on_gpu(command, tools, folder, timeout, capture)
+        out = folder / "launches"
+        environment = {
+            "HOSTCUDA_ENGINE": "cpu",
+            "HOSTCUDA_CHECK": ",".join(tools),
+            "HOSTCUDA_CHECK_OUT": str(out),
+        }
+        if "initcheck" in tools:  # the compiler knows of variables without a value
+            environment["HOSTCUDA_WARNINGS"] = "1"
+        # the engine writes both files as it goes on
+        ended = processes.run(command, environment, timeout, capture)
+        return checked(
+            processes.lines(out), tools, ended, processes.lines(out.with_name(f"{out.name}.events"))
+        )
+
+
+def _choose_tools(tool: str) -> tuple[str, ...]:
+    """Return the tools that a name, one of `TOOLS` or "all", stands for; raise an EngineError for another name."""
+    if tool not in ("all", *TOOLS):
+        raise EngineError(f"there is no tool {tool!r}; there are {', '.join(TOOLS)} and all")
+    return TOOLS if tool == "all" else (tool,)
+
+
+def prepare(tools: str, options: Sequence[str] = ()) -> None:
+    """Compile the engine's own files for `tools`, separated by commas, into the cache, outside of any time limit."""
+    program = "import sys; from hostcuda import checking; checking.engine_files(sys.argv[1:])"
+    environment = {"HOSTCUDA_ENGINE": "cpu", "HOSTCUDA_CHECK": tools}
+    processes.run([sys.executable, "-c", program, *options], environment, capture=True).require(
+        "preparing the engine"
+    )
+
+
+def checked(
+    records: Sequence[dict],
+    tools: Sequence[str],
+    ended: processes.Ended,
+    events: Sequence[dict] = (),
+) -> Findings:
+    """Return the findings in the CPU engine's records, a `LaunchRecord`'s dict per launch, and in its events.
+
+    An event is a dict with ``kind`` and ``message``: a "compile error", the "warnings" of a
+    ``source``, a call that was "refused" or "failed". `Findings.outcome` takes its reason from
+    them.
+    """
+    # Launches that were not checked to their end. After a finding, all blocks may have run
+    # nevertheless.
+    cut = [
+        record
+        for record in records
+        if record.get("error")
+        and not (record["findings"] and record.get("blocks_watched") == record.get("blocks", -1))
+    ]
+    unexplained = [record["error"] for record in cut if not record["findings"]]
+    note = f"{_format_launches(len(cut))} not checked to the end" if cut else ""
+    if unexplained:
+        note += f" ({unexplained[0]})"
+    unchecked = dict.fromkeys(
+        sentence for record in records for sentence in record.get("unchecked", ())
+    )
+    note = "; ".join(filter(None, [note, *unchecked]))
+    whole = not unchecked and (ended.stopped or not unexplained)
+    warnings = [event for event in events if event["kind"] == "warnings"]
+    unset = [
+        row
+        for event in warnings
+        if "initcheck" in tools
+        for row in findings.of_warnings(event["message"], event["source"])
+    ]
+    warned = {line[0]: line for event in warnings for line in _WARNING.finditer(event["message"])}
+    # The compiler's warnings come as one event per source; each becomes an event of its own.
+    split = [
+        *(
+            {"kind": "warning", "message": text, "file": at[1], "line": int(at[2])}
+            for text, at in warned.items()
+        ),
+        *(event for event in events if event["kind"] != "warnings"),
+    ]
+    # the others are copies of the host
+    launched = sum(record.get("index", 0) >= 0 for record in records)
+    return Findings(
+        _make_frame([*unset, *findings.of(records)]),
+        launched,
+        tuple(tools),
+        ended,
+        note,
+        whole,
+        split,
+    )
+
+
+def _format_launches(count: int) -> str:
+    """Return a number of launches as text: "1 launch", "1,200 launches"."""
+    return f"{count:,} launch{'es' * (count != 1)}"
+
+
+def _check_on_gpu(
+    command: Sequence[str], tools: Sequence[str], folder: Path, timeout: float | None, capture: bool
+) -> Findings:
+    """Check a command on a GPU with compute-sanitizer, in one run per tool, with its logs in `folder`."""
+    cache, launched = folder / "cache", folder / "launched"
+    cache.mkdir()  # not PyCUDA's own, which has kernels that were compiled without line numbers
+    environment = {
+        "HOSTCUDA_ENGINE": "gpu",
+        "NVCC_APPEND_FLAGS": "-lineinfo",
+        "PYCUDA_CACHE_DIR": str(cache),
+    }
+    script = not processes.is_compiled(command) and command[1] != "-m"
+    if script:  # a Python program, whose launches can be counted
+        command = [
+            command[0],
+            "-m",
+            "hostcuda.gpu.launches",
+            "--count",
+            str(launched),
+            *command[1:],
+        ]
+    rows, finished = [], []
+    for tool in tools:
+        log = folder / tool
+        ended = processes.run(
+            nsight.sanitizer_command(command, tool, log), environment, timeout, capture
+        )
+        finished.append(tool)
+        text = log.read_text(errors="replace") if log.is_file() else ""
+        rows += [
+            {**finding, "source": "compute-sanitizer"}
+            for finding in nsight.read_sanitizer(text, tool)
+        ]
+        if ended.stopped:
+            break
+    # child processes are not counted
+    none = script and not (launched.is_file() and launched.stat().st_size)
+    note = "the program itself launched no kernel" if none else ""
+    return Findings(_make_frame(rows), 0 if none else None, tuple(finished), ended, note)
+
+
+def _make_frame(rows: list[dict]) -> pd.DataFrame:
+    """Return findings as a table with the columns of `Findings.table`; an unknown file is "", an unknown line 0."""
+    frame = pd.DataFrame(
+        [
+            {"remedy": "", **row, "file": row["file"] or "", "line": row["line"] or 0}
+            for row in rows
+        ],
+        columns=[*COLUMNS, "source"],
+    )
+    return frame.astype({"line": int, "count": int})
+
+
+def _format_place(row: dict) -> str:
+    """Return a finding's "file:line", with the path relative to the working directory; of a file elsewhere its name."""
+    if not row["file"]:
+        return "(no source line)"
+    path, here = Path(row["file"]), Path.cwd()
+    place = path.relative_to(here) if path.is_relative_to(here) else path.name
+    return f"{place}:{row['line']}"
+
+
+def _format_thread(row: dict) -> str:
+    """Return a finding's "thread (x,y,z) of block (x,y,z)", or "" if the thread is not known."""
+    # None, or the NaN that pandas makes of it
+    if row["thread"] is None or row["thread"] != row["thread"]:
+        return ""
+    block, thread = (",".join(map(str, row[name])) for name in ("block", "thread"))
+    return f"thread ({thread}) of block ({block})"
+
+
+def _format_finding(row: dict) -> str:
+    """Return a finding in several lines: what and where, the threads, the memory, how often, the remedy."""
+    lines = [
+        f"{row['kind']} in {row['kernel'] or 'a kernel'} at {_format_place(row)}: {row['message']}"
+    ]
+    if who := _format_thread(row):
+        lines.append(f"  by {who}")
+    if isinstance(row["other"], dict):
+        other = row["other"]
+        also = f", thread ({','.join(map(str, other['thread']))})" if other.get("thread") else ""
+        lines.append(f"  and {_format_place(other)}{also}")
+    if buffer := row["buffer"] if isinstance(row["buffer"], dict) else None:
+        missed, shared = buffer["missed_by"], "dynamic shared memory"
+        name = buffer.get("name") or (shared if shared in row["message"] else "")
+        side = (
+            f"{missed:,} bytes beyond the end of"
+            if missed > 0
+            else f"{-missed:,} bytes before"
+            if missed
+            else "in"
+        )
+        extent = f"{side} the {buffer['bytes']:,} bytes"
+        lines += (
+            [
+                f"  {extent} of {name}"
+                if name
+                else f"  address {int(row['address']):#x}, {extent} at {buffer['base']:#x}"
+            ]
+            if missed or not name
+            else []
+        )
+    if row["count"] > 1:
+        several = (
+            f" in {row['launches']:,} launches" if row["launches"] and row["launches"] > 1 else ""
+        )
+        lines.append(f"  {row['count']:,} such accesses{several}")
+    lines += [f"  remedy: {row['remedy']}"] if row["remedy"] else []
+    return "\n".join(lines)

@@ -1,3 +1,51 @@
-"""The engine's environment variables: the public name of `hostcuda.util.settings`."""
+"""The environment variables that the engine reads, and its folder for files that it can make again."""
 
-from hostcuda.util.settings import *  # noqa: F403
+import os
+from pathlib import Path
+
+from hostcuda.errors import EngineError
+
+HOME = Path(__file__).resolve().parents[1]  # the folder that this package is imported from
+
+
+def variable(name: str) -> tuple[str, str]:
+    """Return an environment variable of the engine: the name under which it is set, and its value.
+
+    Parameters
+    ----------
+    name : str
+        "ENGINE" is ``HOSTCUDA_ENGINE``. ``LABKIT_ENGINE``, its name in the convolution lab, is read
+        where that is not set.
+
+    Returns
+    -------
+    tuple of str
+        The name that is set, or ``HOSTCUDA_…``; the value, or an empty string.
+    """
+    names = (f"HOSTCUDA_{name}", f"LABKIT_{name}")
+    return next(((key, os.environ[key]) for key in names if os.environ.get(key)), (names[0], ""))
+
+
+def cache_dir() -> Path:
+    """Return the folder of compiled kernels (it may not exist), as `of_user`: HOSTCUDA_CACHE_DIR, ~/.cache/hostcuda."""
+    return of_user(variable("CACHE_DIR")[0], "XDG_CACHE_HOME", "~/.cache", "hostcuda")
+
+
+def of_user(name: str, parent: str, default: str, folder: str) -> Path:
+    """Return the folder that the environment variable `name` chooses; it may not exist.
+
+    If it is not set, return `folder` in the one of the variable `parent` ("XDG_CACHE_HOME") or, if
+    that is not set, of the path `default` ("~/.cache"). EngineError if this user has no home
+    folder.
+    """
+    place = os.environ.get(name)
+    try:
+        return (
+            Path(place).expanduser()
+            if place
+            else Path(os.environ.get(parent) or default).expanduser() / folder
+        )
+    except RuntimeError:  # neither HOME nor an entry in the list of users
+        raise EngineError(
+            f"this user has no home folder: set {name} to a place of your own"
+        ) from None

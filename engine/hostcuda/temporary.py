@@ -1,3 +1,80 @@
-"""Temporary folders that are removed: the public name of `hostcuda.util.temporary`."""
+"""Temporary folders that are removed, also after a process was killed.
 
-from hostcuda.util.temporary import *  # noqa: F403
+A killed process cannot remove its folders. So each folder is locked as long as its process lives,
+and the first folder that another process makes removes those that nobody locks.
+"""
+
+import contextlib
+import functools
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+# None if there are no locks: then the folders of a killed process stay
+from hostcuda.files import (
+    fcntl,
+)
+
+PREFIX = "hostcuda-tmp-"
+
+
+@contextlib.contextmanager
+def folder() -> Iterator[Path]:
+    """Make an empty folder that exists during a `with`, which gets its path."""
+    path, handle = make()
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+        if handle is not None:
+            os.close(handle)
+
+
+def make() -> tuple[Path, int | None]:
+    """Make a folder; return its path, and the descriptor that holds its lock until it is closed (None: no locks)."""
+    remove_left_over(tempfile.gettempdir())
+    while True:
+        path = Path(tempfile.mkdtemp(prefix=PREFIX))
+        if fcntl is None:
+            return path, None
+        try:
+            handle = _lock(path)
+        except (BlockingIOError, FileNotFoundError):  # another process removes it, or has done so
+            continue
+        except OSError:  # a file system without locks
+            return path, None
+        return path, handle
+
+
+def _lock(path: Path) -> int:
+    """Lock a folder; return the descriptor that holds the lock.
+
+    OSError if another process holds it or removes it.
+    """
+    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # it was removed, and made again, before the lock
+        if not os.path.samestat(os.fstat(handle), os.stat(path)):
+            raise FileNotFoundError(path)
+    except BaseException:
+        os.close(handle)
+        raise
+    return handle
+
+
+@functools.cache  # once per process
+def remove_left_over(parent: str) -> None:
+    """Remove this user's folders of `make` in the folder `parent` whose processes have ended, if there are locks."""
+    if fcntl is None:
+        return
+    for path in Path(parent).glob(f"{PREFIX}*"):
+        with contextlib.suppress(OSError):  # its process lives, or another process removes it, too
+            handle = _lock(path)
+            try:
+                if os.geteuid() in (0, os.fstat(handle).st_uid):  # root removes those of all users
+                    shutil.rmtree(path, ignore_errors=True)
+            finally:
+                os.close(handle)

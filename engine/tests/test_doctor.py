@@ -10,8 +10,8 @@ import sys
 import pytest
 
 import hostcuda.estimate as estimate
-from hostcuda.tools import doctor
-from hostcuda.tools.doctor import MISSING, OK, UNUSED
+from hostcuda import doctor
+from hostcuda.doctor import MISSING, OK, UNUSED
 
 pytestmark = pytest.mark.thorough("tools and documents of the engine")
 

@@ -12,7 +12,7 @@ from running import kernel_source
 from hostcuda.api import compiler, driver
 from hostcuda.errors import Interrupted
 from hostcuda.frontend.rewrite import rewrite
-from hostcuda.loops import add_loops
+from hostcuda.loops.versions import add_loops
 from hostcuda.source import rewritten
 
 pytestmark = pytest.mark.thorough("gears against each other: minutes")

@@ -21,13 +21,12 @@ from typing import Any
 import numpy as np
 
 import hostcuda
-from hostcuda import checking
+from hostcuda import checking, processes, stepping
 from hostcuda.agent.patterns import describe_errors
 from hostcuda.api import driver as cuda
 from hostcuda.api.compiler import SourceModule
 from hostcuda.check import records
 from hostcuda.errors import EngineError
-from hostcuda.tools import processes, stepping
 
 _UNSET = 0xA5  # every byte of memory that nothing has set; a kernel's reads of it are findings
 _MOST_BYTES = 256 << 20  # of one array

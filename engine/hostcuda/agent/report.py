@@ -17,14 +17,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import hostcuda
-from hostcuda import checking
+from hostcuda import checking, processes, sanitize, stepping, temporary
 from hostcuda.agent import repair, sandbox
 from hostcuda.errors import EngineError
 from hostcuda.estimate import lacking
 from hostcuda.metrics import COUNTERS
 from hostcuda.source import code_only
-from hostcuda.tools import processes, sanitize, stepping
-from hostcuda.util import temporary
 
 MOST_JSON, MOST_TEXT = 8000, 2000  # bytes of a report
 _CASES, _SOURCE, _REFERENCE = 8, 1 << 17, 1 << 14  # limits of a request: cases, bytes of texts

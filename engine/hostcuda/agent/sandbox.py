@@ -12,10 +12,10 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from hostcuda import processes
 from hostcuda.errors import EngineError
 from hostcuda.host import cache
-from hostcuda.tools import processes
-from hostcuda.util.settings import HOME
+from hostcuda.settings import HOME
 
 MEMORY = 2 << 30  # bytes of all processes of a run together
 # bytes of address space for Python and the engine, more than a program's own

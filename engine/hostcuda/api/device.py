@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import enum
 
-from hostcuda import limits
+from hostcuda import limits, processor
 from hostcuda.errors import LogicError
 from hostcuda.runtime import native
-from hostcuda.util import processor
 
 __all__ = [
     "Context",

@@ -28,7 +28,8 @@ from hostcuda.frontend.scan import MARKER, Scan, find_kernel_bodies
 from hostcuda.frontend.sides import LIST_CALLS, find_side_errors, merge_sides
 from hostcuda.frontend.sizes import replace_doubtful_sizes
 from hostcuda.host import cache, toolchain
-from hostcuda.loops import PREFIX, add_loops
+from hostcuda.loops.versions import add_loops
+from hostcuda.loops.writer import PREFIX
 
 before_compile = (
     None  # hostcuda.untrusted sets it: called with each text, it refuses assembler by an exception

@@ -34,7 +34,7 @@ from hostcuda.gpu import nsight
 from hostcuda.gpu.nvcc import compile_modules, nvcc_available
 from hostcuda.limits import SECTOR
 from hostcuda.runtime.elf import Elf
-from hostcuda.util.tables import HTML, table
+from hostcuda.tables import HTML, table
 
 __all__ = [
     "Card",

@@ -16,11 +16,11 @@ from pathlib import Path
 
 import pandas as pd
 
+from hostcuda import temporary
 from hostcuda.errors import EngineError
 from hostcuda.gpu import nsight, sass
 from hostcuda.host.toolchain import demangle
 from hostcuda.limits import MULTIPROCESSOR, occupancy
-from hostcuda.util import temporary
 
 ARCH = "sm_90"
 WHEELS = 'NVIDIA\'s wheels of it: pip install "hostcuda[nvcc]"'

@@ -20,10 +20,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
+from hostcuda import temporary
 from hostcuda.errors import EngineError
-from hostcuda.util import temporary
-from hostcuda.util.files import locked, private, publish
-from hostcuda.util.settings import cache_dir
+from hostcuda.files import locked, private, publish
+from hostcuda.settings import cache_dir
 
 _DAY_S = 24 * 3600
 T = TypeVar("T")

@@ -15,9 +15,9 @@ from concurrent.futures import Future
 from functools import lru_cache
 from pathlib import Path
 
+from hostcuda import processor
 from hostcuda.errors import CompileError, EngineError, Interrupted
 from hostcuda.host import cache
-from hostcuda.util import processor
 
 _HERE = Path(__file__).parent.parent
 INCLUDE = _HERE / "include"  # CUDA's headers for a host compiler

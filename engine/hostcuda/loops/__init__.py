@@ -18,8 +18,3 @@ The modules, in the order in which a kernel goes through them: `words` and `read
 `refusals` (what keeps a kernel on fibers), `direct` (kernels without barriers), `steps` (a kernel
 as steps), `uniform`, `regions`, `rows` and `writer`; `versions` calls them.
 """
-
-from hostcuda.loops.versions import add_loops
-from hostcuda.loops.writer import PREFIX
-
-__all__ = ["PREFIX", "add_loops"]

@@ -19,10 +19,10 @@ import tempfile
 import types
 from pathlib import Path, PurePosixPath
 
+from hostcuda import files
+from hostcuda import settings as paths
 from hostcuda.api import compiler, driver
 from hostcuda.errors import EngineError
-from hostcuda.util import files
-from hostcuda.util import settings as paths
 
 VERSION = "2026.1"
 _SHA256 = "759516160628ba06f32ce7e563e3f5b9214691dc9528a03ea99ea1073f4e14ba"

@@ -13,12 +13,12 @@ from dataclasses import asdict
 from pathlib import Path
 
 from hostcuda import source as sources
+from hostcuda import temporary
 from hostcuda.build import unit
 from hostcuda.check import records
 from hostcuda.errors import CompileError
 from hostcuda.host import toolchain
 from hostcuda.metrics import NAMES, QUOTIENTS, SUMS
-from hostcuda.util import temporary
 from hostcuda.wasm import ir, objects
 
 ALL_TOOLS = ("profile", "memcheck", "racecheck", "initcheck", "synccheck")

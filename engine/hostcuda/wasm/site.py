@@ -20,8 +20,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from hostcuda.errors import EngineError
+from hostcuda.files import write
 from hostcuda.host import cache
-from hostcuda.util.files import write
 
 _HERE = Path(__file__).parent
 _PACKAGE, _JS = _HERE.parent, _HERE / "js"
@@ -40,7 +40,7 @@ _PYTHON = (
     "source",
     "temporary",
 )
-_ROOMS = ("build", "check", "frontend", "host", "loops", "util", "wasm")
+_ROOMS = ("build", "check", "frontend", "host", "loops", "wasm")
 _OWN = (
     "engine.mjs",
     "worker.mjs",

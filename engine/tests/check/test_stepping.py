@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from running import IMPORTS, run_python
 
-from hostcuda.tools import stepping
+from hostcuda import stepping
 
 pytestmark = pytest.mark.thorough("breadth of check mode: a module compiled per case")
 
@@ -16,7 +16,7 @@ if stepping.why_not():
 
 SOURCE = (Path(__file__).parents[1] / "programs" / "steps.cu").read_text()
 SCRIPT = r"""
-from hostcuda.tools import stepping
+from hostcuda import stepping
 kernel, thread, block, launched, numbers = json.loads(sys.argv[1])
 module = SourceModule(sys.argv[2], no_extern_c=True)
 x = np.arange(64, dtype=np.float32) / 7

@@ -1,1 +1,0 @@
-"""What watches a program in a process of its own, and what says how this machine is."""

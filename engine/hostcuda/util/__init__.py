@@ -1,1 +1,0 @@
-"""What the packages above share, and what knows nothing of CUDA: files, variables, tables, the processor."""
