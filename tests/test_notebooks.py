@@ -2,6 +2,7 @@
 
 import ast
 import functools
+import html
 import re
 
 import nbformat
@@ -38,8 +39,11 @@ def tags(cell):
     return cell.metadata.get("tags", [])
 
 
-def outputs_as_text(cell):
+def outputs_as_text(cell, described=False):
+    """Yield the texts of a cell's outputs, and if `described` the descriptions of its pictures."""
     for output in cell.outputs:
+        if described and "image/png" in output.get("metadata", {}):
+            yield output.metadata["image/png"].get("alt", "")
         yield output.get("text", "")
         for kind, data in output.get("data", {}).items():
             if kind.startswith("text/") or kind == "image/svg+xml":
@@ -177,16 +181,70 @@ def test_outputs_name_no_machine(path):
 
 @every_notebook
 def test_says_where_its_outputs_come_from(path):
+    assert execute.read(path).produced.keys() == {"engine", "device", "date"}
+
+
+# Pages of which some cells were stored on another machine than the one that the banner names. The
+# next storing of all pages on one card empties this list: a page that no longer fails has to leave.
+STORED_ELSEWHERE = {
+    *("01_baseline", "02_constant", "03_registers", "04_tiling", "05_unroll_gemm", "06_fusion"),
+    *("07_rows", "07_tuning", "08_fp16", "09_tensor_cores", "10_speed_of_light", "11_split_floats"),
+    *("closer_look/01_baseline", "closer_look/02_constant"),
+    *("closer_look/06_fusion", "closer_look/07_tuning", "closer_look/10_speed_of_light"),
+}
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(path, marks=pytest.mark.xfail(strict=True) if name in STORED_ELSEWHERE else ())
+        for name, path in zip(NAMES, FILES, strict=True)
+    ],
+    ids=NAMES,
+)
+def test_all_outputs_come_from_the_device_of_the_banner(path):
+    """What another device measured is recorded, and says so; a claim's sentence names its device."""
     produced = execute.read(path).produced
-    assert produced.keys() == {"engine", "device", "date"}
-    counted = any(
-        "Counted here" in text for cell in code_cells(path) for text in outputs_as_text(cell)
-    )
-    elsewhere = counted and produced["engine"] == "gpu"
-    notes = [cell for cell in read(path).cells if "*Where the outputs were made:*" in cell.source]
-    assert len(notes) == elsewhere, (
-        "its banner says that a GPU made all outputs: name the cells that ran without one"
-    )
+    assert not [
+        cell for cell in read(path).cells if "*Where the outputs were made:*" in cell.source
+    ]
+    for cell in code_cells(path):
+        for text in outputs_as_text(cell, described=True):
+            if "These cells ran on" in text:
+                assert produced["device"] in html.unescape(text)
+                continue
+            for line in foreign_devices(text, **produced):
+                pytest.fail(
+                    f"{line!r}, but {produced['device']} made the outputs of:\n{cell.source}"
+                )
+
+
+DEVICES = re.compile(r"NVIDIA \w+|\b[AHV]\d00\b")
+
+
+def foreign_devices(text, engine, device, **_):
+    """Yield what an output shows as measured elsewhere: lines with a device, and the captions of the other engine."""
+    if ("Counted here" if engine == "gpu" else "Measured here") in text:
+        yield text.split("\n")[0]
+    says_so = re.search("recorded|estimate|measured here", text, re.IGNORECASE)
+    for line in [] if says_so else text.splitlines():
+        names = [name for name in DEVICES.findall(line) if name.split()[-1] not in device.split()]
+        if names and not line.startswith(("✓ on the ", "//")):  # a claim, the comment of a listing
+            yield line
+
+
+def test_a_foreign_device_is_seen():
+    h200, cpu = {"engine": "gpu", "device": "NVIDIA H200"}, {"engine": "cpu", "device": "AMD EPYC"}
+    row = "0  91.215  NVIDIA H100 80GB HBM3"
+    assert [*foreign_devices(row, **h200)] == [*foreign_devices(row, **cpu)] == [row]
+    assert [*foreign_devices("Counted here for one image. No GPU", **h200)]
+    assert [*foreign_devices("Measured here on NVIDIA H200, 1,000 images", **cpu)]
+    for fine in (
+        "0  79.2  NVIDIA H200",
+        "NVIDIA H100, recorded November 2026",
+        "✓ on the NVIDIA H100, so",
+    ):
+        assert not [*foreign_devices(fine, **h200)]
 
 
 @every_notebook

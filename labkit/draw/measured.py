@@ -35,6 +35,7 @@ class Measured:
             self.note = "Not GPU times: measured on the CPU engine."
         devices = rows["device"].unique() if "device" in rows else ()
         self.device, self.date = device or (devices[0] if len(devices) == 1 else ""), date
+        self.is_recorded = "date" in rows  # as in all recorded times, and in no measured ones
 
     def keep(self, column: str, value: object) -> None:
         """Keep only the rows with this value in a column; LabError if there are none."""
@@ -55,7 +56,8 @@ class Measured:
     def subtitle(self, *parts: object) -> str:
         """Return a figure's subtitle: the parts that are not empty, the device and the date, in one line."""
         # the note names the device
-        return join_parts(*parts, "" if self.note else self.device, self.date)
+        name = "" if self.note else self.device
+        return join_parts(*parts, f"{name}, recorded" if name and self.is_recorded else name, self.date)
 
 
 def require_columns(table: pd.DataFrame, columns: Iterable[str], figure_name: str) -> None:
