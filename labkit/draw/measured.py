@@ -57,7 +57,9 @@ class Measured:
         """Return a figure's subtitle: the parts that are not empty, the device and the date, in one line."""
         # the note names the device
         name = "" if self.note else self.device
-        return join_parts(*parts, f"{name}, recorded" if name and self.is_recorded else name, self.date)
+        return join_parts(
+            *parts, f"{name}, recorded" if name and self.is_recorded else name, self.date
+        )
 
 
 def require_columns(table: pd.DataFrame, columns: Iterable[str], figure_name: str) -> None:
