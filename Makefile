@@ -105,7 +105,7 @@ doctor: $(STAMP)  ## List what this machine has and lacks, with a remedy for eac
 	@$(BIN)/labkit doctor
 
 bench: $(STAMP)  ## Measure the CPU engine against a plain C++ loop nest
-	@$(BIN)/python engine/benchmarks/engine.py
+	@$(BIN)/python benchmarks/engine.py
 
 venv: $(STAMP)  ## Install the locked environment into .venv
 

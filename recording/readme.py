@@ -26,11 +26,13 @@ from recording.options import LAYERS
 
 ROOT = PACKAGE.parent
 _RESULTS, _PERFORMANCE, _QUESTIONS = "docs/results.md", "engine/docs/performance.md", "docs/faq.md"
+_GEARS = "engine/docs/gears.md"
 _PAGES = {
     "versus": _RESULTS,
     "network": _RESULTS,
     "engine": _PERFORMANCE,
     "check": _PERFORMANCE,
+    "gears": _GEARS,
     "cards": _QUESTIONS,
 }
 # Cards of a compute capability with their multiprocessors, and the KB of shared memory that a block

@@ -1,7 +1,6 @@
 """The set-up: dependencies are declared once and repeated faithfully, and the lock installs what was reviewed."""
 
 import ast
-import contextlib
 import fnmatch
 import importlib
 import itertools
@@ -25,7 +24,6 @@ from packaging.version import Version
 
 import hostcuda
 import labkit
-from recording import lines
 
 pytestmark = pytest.mark.thorough("tools of the repository")
 
@@ -228,6 +226,14 @@ def imported(path):
             yield node.module.partition(".")[0]
 
 
+def test_nothing_of_the_engine_imports_the_lab():
+    """Its tests and programs neither: lint-imports sees packages only."""
+    lab = {*PROJECTS, "recording"} - {"hostcuda"}
+    paths = [path for path in (ROOT / "engine").rglob("*.py") if "node_modules" not in path.parts]
+    assert len(paths) > 150 and not [path for path in paths if lab & {*imported(path)}]
+    assert lab & {*imported(ROOT / "benchmarks" / "gears.py")}
+
+
 # Imported name -> PyPI's, where they differ, and what comes with something declared.
 DISTRIBUTIONS = {
     "IPython": "ipykernel",
@@ -274,11 +280,7 @@ def test_everything_imported_is_declared():
     for folder, allowed in {
         "engine/hostcuda": {*engine, PLUGIN, *IN_A_BROWSER},
         "engine/tests": OF_THE_ENGINE,
-        # measured beside the engine, where it is installed
-        "engine/benchmarks": {
-            *OF_THE_ENGINE,
-            "pyopencl",
-        },
+        "benchmarks": requirements(NEEDED),
         "labkit": {*requirements(NEEDED), BESIDE},
         **{f"labkit/{name}": requirements(PROJECT["dependencies"]) for name in BARE},
         "recording": {*requirements(NEEDED), *RECORDING},
@@ -468,23 +470,6 @@ def test_what_is_made_is_ignored(file, made):
     patterns = [pattern.strip("/") for pattern in (ROOT / file).read_text().split()]
     for target in made:
         assert any(fnmatch.fnmatch(target, pattern) for pattern in patterns), target
-
-
-def test_a_package_over_its_budget_of_lines_fails(tmp_path, monkeypatch, capsys):
-    """The lines of all its modules count, by room; other files do not."""
-    (tmp_path / "pack" / "room").mkdir(parents=True)
-    (tmp_path / "pack" / "room" / "a.py").write_text("1\n2\n\n")
-    (tmp_path / "pack" / "b.py").write_text("1\n")
-    (tmp_path / "pack" / "c.cu").write_text("1\n" * 100)
-    monkeypatch.setattr(lines, "ROOT", tmp_path)
-    for budget in (4, 3):
-        (tmp_path / "pyproject.toml").write_text(f"[tool.lines]\npack = {budget}\n")
-        with pytest.raises(SystemExit) if budget < 4 else contextlib.nullcontext():
-            lines.main()
-        assert (
-            capsys.readouterr().out
-            == f"pack: 4 lines of Python, at most {budget}: room 3, beside them 1\n"
-        )
 
 
 def test_the_architecture_is_the_folder_listing():

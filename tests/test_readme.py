@@ -4,6 +4,7 @@ And what the pages say in words of counters that none of their cells prints.
 """
 
 import re
+import runpy
 from pathlib import Path
 
 import pandas as pd
@@ -380,6 +381,11 @@ def test_rungs_10_and_11_are_ahead_of_every_mode_of_cudnn(batch):
 def test_the_engines_tables_have_their_place(name):
     assert page(name) == ROOT / "engine" / "docs" / "performance.md"
     assert len(table_of(name)) > 100
+
+
+def test_the_engines_page_says_which_kernel_runs_in_which_gear():
+    table = runpy.run_path(str(ROOT / "benchmarks" / "gears.py"))["table"]()
+    assert table_of("gears") == table.strip()
 
 
 def test_it_is_short_and_names_every_notebook():

@@ -1,7 +1,4 @@
-"""The textbook kernels on fibers, and the page of which kernel runs in which gear."""
-
-import runpy
-from pathlib import Path
+"""The textbook kernels on fibers."""
 
 import pytest
 import test_textbook_corpus as textbook
@@ -9,14 +6,6 @@ import test_textbook_corpus as textbook
 from hostcuda.api import compiler, driver
 
 pytestmark = pytest.mark.thorough("gears against each other: minutes")
-
-
-def test_the_page_says_which_kernel_runs_in_which_gear():
-    pytest.importorskip("labkit", reason="the page has the ladder's kernels, too")
-    benchmark = runpy.run_path(str(Path(__file__).parents[1] / "benchmarks" / "gears.py"))
-    assert benchmark["table"]() in benchmark["PAGE"].read_text(encoding="utf-8"), (
-        "run benchmarks/gears.py --write"
-    )
 
 
 @pytest.mark.thorough

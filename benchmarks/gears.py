@@ -1,12 +1,11 @@
-"""List which kernels of the ladder and of the textbook corpus run in which gear of the CPU engine (docs/gears.md).
+"""List which kernels of the ladder and of the textbook corpus run in which gear of the CPU engine.
 
-    python benchmarks/gears.py            print the table
-    python benchmarks/gears.py --write    write it into docs/gears.md
+    python benchmarks/gears.py                                      print the table
+    python benchmarks/gears.py | python -m recording readme gears   write it into engine/docs/gears.md
 
 Nothing is compiled: the table is made from the text that the rewriter writes.
 """
 
-import argparse
 import re
 from pathlib import Path
 
@@ -15,12 +14,10 @@ from labkit.ladder.rungs import LADDER
 from labkit.ladder.variants import variant
 from labkit.spec.layers import LENET86
 
-ROOT = Path(__file__).resolve().parent.parent
-PAGE = ROOT / "docs" / "gears.md"
+CORPUS = Path(__file__).resolve().parents[1] / "engine" / "tests" / "corpus"
 _KERNEL = re.compile(
     r'HOSTCUDA_KERNEL_(?:LOOPS|WARPS|GROUPS)\(.*?, \((.*)\), "(.*)", (.*)\)$', re.MULTILINE
 )
-_PLACE = re.compile(r"(?<=<!-- table -->\n).*(?=<!-- end -->)", re.DOTALL)
 
 
 def gears(**arguments) -> dict[str, list[str]]:
@@ -41,7 +38,7 @@ def table() -> str:
     for rung in LADDER:
         chosen = variant(rung.number)
         sources[chosen.label] = gears(**chosen.compiler_arguments(chosen.defines(LENET86[1])))
-    for path in sorted((ROOT / "tests" / "corpus").glob("*.cu")):
+    for path in sorted(CORPUS.glob("*.cu")):
         sources[path.name] = gears(source=path.read_text(encoding="utf-8"), no_extern_c=True)
     lines = ["| source | thread loops | fibers, and why | no barrier |", "|---|---|---|---|"]
     for name, kernels in sources.items():
@@ -60,11 +57,4 @@ def table() -> str:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--write", action="store_true", help="write the table into docs/gears.md")
-    if parser.parse_args().write:
-        PAGE.write_text(
-            _PLACE.sub(lambda _: table(), PAGE.read_text(encoding="utf-8")), encoding="utf-8"
-        )
-    else:
-        print(table(), end="")
+    print(table(), end="")

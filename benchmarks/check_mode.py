@@ -1,7 +1,7 @@
 """Measure how much slower the CPU engine's check mode is than its run mode, rung by rung.
 
-    python engine/benchmarks/check_mode.py [BATCH]
-    python engine/benchmarks/check_mode.py | python -m recording readme check   and write it into docs/performance.md
+    python benchmarks/check_mode.py [BATCH]
+    python benchmarks/check_mode.py | python -m recording readme check   and write it into engine/docs/performance.md
 
 Run mode, the counters and all the checks each have a child process with one worker, because check
 mode has one. The processes take turns, so that other load on the machine affects all of them alike.

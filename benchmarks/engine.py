@@ -1,12 +1,12 @@
 """Measure the CPU engine: the ladder's kernels against a plain C++ loop nest, compile times, launch latency.
 
-    python engine/benchmarks/engine.py                                              print the tables
-    python engine/benchmarks/engine.py | python -m recording readme engine   write them into docs/performance.md
+    python benchmarks/engine.py                                              print the tables
+    python benchmarks/engine.py | python -m recording readme engine   write them into engine/docs/performance.md
 
 Everything is one interleaved run: each round times the loop nest and every kernel once, on one
 worker and on two, so that other load on the machine affects all of them alike. One worker and the
 loop nest are compared by processor time, two workers and one by wall time. Kernels with barriers
-run in both of the engine's gears, as thread loops and on fibers (docs/gears.md).
+run in both of the engine's gears, as thread loops and on fibers (engine/docs/gears.md).
 
 These are times of this machine's CPU; they do not say anything about a GPU.
 """
