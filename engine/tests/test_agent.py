@@ -504,6 +504,21 @@ def test_the_command_has_the_verdict_as_its_status(tmp_path, hostcuda_command):
 
 @slow
 @pytest.mark.skipif(bool(why_not()), reason="there is no sandbox")
+@pytest.mark.parametrize("command", ["run", "sanitize", "profile"])
+def test_a_sandbox_has_what_another_command_left_in_the_cache(
+    command, tmp_path, monkeypatch, hostcuda_command
+):
+    """The sandbox cannot add a file to a folder of the cache: each is complete, whoever made it."""
+    monkeypatch.setenv("HOSTCUDA_CACHE_DIR", str(tmp_path / "cache"))
+    program = tmp_path / "k.cu"
+    program.write_text(f"{SOURCE}int main() {{ forever<<<1, 0>>>(nullptr, nullptr, 0); }}\n")
+    hostcuda_command(command, program)
+    report = check(SOURCE, "right", [CASE], REFERENCE, walled=True)
+    assert report["verdict"] == "pass", as_text(report)
+
+
+@slow
+@pytest.mark.skipif(bool(why_not()), reason="there is no sandbox")
 def test_the_server_answers_over_stdio():
     mcp = pytest.importorskip("mcp", reason="the extra hostcuda[mcp] is not installed")
     import asyncio

@@ -1,7 +1,6 @@
 """The engine's header for kernels, precompiled: it takes most of the time to compile a small kernel."""
 
 import re
-from pathlib import Path
 
 from hostcuda.errors import CompileError
 from hostcuda.host import cache, toolchain
@@ -15,35 +14,42 @@ def make_prelude(command: list[str], flags: list[str], name: str = _PLAIN) -> st
 
     With the `name` `WITHOUT_MACROS` it is that of a second file beside it, which removes the macros
     of the C library: in the source they have been expanded already. `command` is the compiler's.
+    Both files are made together, since a sandbox cannot add one to the folder.
     """
     header = toolchain.INCLUDE / _PLAIN
     folder = f"prelude-{cache.digest(toolchain.fingerprint(command), *flags)[:24]}"
     line = [*command, *flags, f"-I{toolchain.INCLUDE}", "-x", "c++-header"]
+    is_clang = toolchain.is_clang(command)
+    precompiled = f"{_PLAIN}.{'pch' if is_clang else 'gch'}"
 
-    def precompile(path):
-        """Write the precompiled header to `path`, and its stub into the cache: for ``-include stub`` g++ reads both."""
-        stub = cache.directory() / folder / _PLAIN
+    def run(arguments, problem):
+        """Return what the compiler prints; raise CompileError with the sentence `problem` if it fails."""
+        whole = [*line, *arguments]
+        status, out, err = toolchain.run(whole)
+        if status:
+            raise CompileError(problem, whole, out, err)
+        return out
+
+    def make(place):
+        """Write the precompiled header, its stub (for ``-include stub`` g++ reads both), and the list of macros."""
         cache.trim("prelude-*")
-        cache.publish(f'#include "{header}"\n'.encode(), stub)
-        status, out, err = toolchain.run([*line, "-o", str(path), str(stub)])
-        if status:
-            raise CompileError("the engine's header does not compile", line, out, err)
-
-    def list_macros(path):
-        """Write a file with an ``#undef`` for each macro of the C library to `path`."""
+        (place / _PLAIN).write_text(f'#include "{header}"\n')
+        # The header itself, not the stub: clang++ remembers the file's path, and this folder moves.
+        output = ["-Wno-pragma-once-outside-header"] * is_clang
+        output += ["-o", str(place / precompiled), str(header)]
+        run(output, "the engine's header does not compile")
         host = toolchain.INCLUDE / "hostcuda" / "host.h"
-        status, out, err = toolchain.run([*line, "-E", "-dM", "-include", str(header), str(host)])
-        if status:
-            raise CompileError("the engine's header cannot be preprocessed", line, out, err)
+        out = run(
+            ["-E", "-dM", "-include", str(header), str(host)],
+            "the engine's header cannot be preprocessed",
+        )
         names = re.findall(r"(?m)^#define ((?!HOSTCUDA|hostcuda|printf\b)[A-Za-z]\w*)", out)
-        Path(path).write_text("".join(f"#undef {name}\n" for name in sorted(names)))
+        undefined = "".join(f"#undef {name}\n" for name in sorted(names))
+        (place / WITHOUT_MACROS).write_text(undefined)
 
     try:
-        precompiled = f"{_PLAIN}.{'pch' if toolchain.is_clang(command) else 'gch'}"
-        path = cache.obtain(f"{folder}/{precompiled}", precompile)
-        if name == WITHOUT_MACROS:
-            return str(cache.obtain(f"{folder}/{name}", list_macros))
+        made = cache.obtain_folder(folder, (_PLAIN, precompiled, WITHOUT_MACROS), make)
     except CompileError:  # compiling the kernel reports the error
         return str(header)
-    cache.touch(path.parent)
-    return str(path.with_suffix(""))
+    cache.touch(made)
+    return str(made / name)

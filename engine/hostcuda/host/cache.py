@@ -16,7 +16,7 @@ import shutil
 import tempfile
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -102,6 +102,38 @@ def obtain(name: str | Path, make: Callable[[Path], object]) -> Path:
                         content = built.read_bytes()
                     publish(content, target)
                     publish(digest(target.name, content).encode(), digest_of(target))
+        return target
+
+    return with_room(find_or_make)
+
+
+def obtain_folder(name: str, files: Sequence[str], make: Callable[[Path], object]) -> Path:
+    """Return the path of the folder `name` in the cache folder, which has all of the `files`.
+
+    If one is missing or damaged, ``make(path)`` writes all of them into another folder, which then
+    takes the name: no process ever sees a part of it.
+    """
+
+    def find_or_make(folder):
+        """Return the folder's path in this cache; one process at a time makes it."""
+        target = folder / name
+
+        def is_complete():
+            return all(is_intact(target / file) for file in files)
+
+        if not is_complete():
+            with locked(target):
+                if not is_complete():
+                    place = Path(tempfile.mkdtemp(dir=folder, prefix=f".{name}."))
+                    try:
+                        make(place)
+                        for file in files:
+                            content = (place / file).read_bytes()
+                            digest_of(place / file).write_text(digest(file, content))
+                        shutil.rmtree(target, ignore_errors=True)
+                        os.replace(place, target)
+                    finally:
+                        shutil.rmtree(place, ignore_errors=True)
         return target
 
     return with_room(find_or_make)
