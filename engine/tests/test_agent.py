@@ -9,6 +9,7 @@ import pytest
 
 from hostcuda.agent import as_text, check, look
 from hostcuda.agent.patterns import describe_errors
+from hostcuda.agent.repair import make_unequal_case
 from hostcuda.agent.report import MOST_JSON, MOST_TEXT, _say_next
 from hostcuda.agent.sandbox import why_not
 from hostcuda.errors import EngineError
@@ -341,6 +342,65 @@ def test_what_parts_a_statement_that_races_with_itself():
         and "and write then" in remedy
     )
     assert "within one warp __syncwarp() is enough" in remedy
+
+
+RELU = """__global__ void relu2d(const float *x, float *y, int h, int w) {
+  int c = blockIdx.x * blockDim.x + threadIdx.x;
+  int r = blockIdx.y * blockDim.y + threadIdx.y;
+  y[r * w + c] = fmaxf(x[r * w + c], 0.0f);
+}
+"""
+SQUARE = {
+    **launch(0, 0, x=[50, 50], y=[50, 50], h=50, w=50),
+    "grid": [4, 4],
+    "block": [16, 16],
+}
+
+
+@slow
+@pytest.mark.parametrize(
+    "reference", ["def reference(x, y, h, w):\n    return np.maximum(x, 0)\n", ""]
+)
+def test_a_guard_is_right_where_two_sizes_differ(reference):
+    """On 50 x 50 elements a guard with the sizes exchanged is as good."""
+    report = inspect("", RELU, cases=[SQUARE], reference=reference, repairs=True, seconds=200)
+    repair = report["repair"]
+    assert repair["verified"] == bool(reference)
+    assert report["next"].startswith("Apply the repair" if reference else "Try the edit")
+    if reference:
+        guard = "".join(line for line in repair["diff"].splitlines() if line.startswith("+"))
+        assert {*re.findall(r"\w >= \w", guard)} == {"c >= w", "r >= h"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ({"x": [50, 50], "h": 50, "w": 50}, {"x": [49, 47], "h": 49, "w": 47}),
+        ({"x": [2500], "h": 50, "w": 50}, {"x": [49 * 47], "h": 49, "w": 47}),
+        (
+            {
+                "x": [2, 3, 20, 20],
+                "y": [2, 4, 14, 14],
+                "B": 2,
+                "C": 3,
+                "H": 20,
+                "W": 20,
+                "M": 4,
+                "K": 7,
+            },
+            {"x": [2, 3, 19, 17], "y": [2, 4, 13, 11], "H": 19, "W": 17},
+        ),
+        ({"x": [61], "n": 61}, {"x": [59], "n": 59}),
+        ({"x": [77], "n": 50}, None),
+        ({"x": [4], "k": 4}, None),
+    ],
+)
+def test_a_case_of_unequal_sizes(arguments, expected):
+    made = make_unequal_case(launch(1, 32, **arguments))
+    if expected is None:
+        assert made is None
+    else:
+        assert made["arguments"] == launch(1, 32, **{**arguments, **expected})["arguments"]
 
 
 @slow

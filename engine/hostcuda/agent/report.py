@@ -191,14 +191,11 @@ def check(
     first_run = _run(job, _FIRST_SHARE * seconds if repairs else seconds, walled)
     report = _build_report(first_run, job, previous)
 
-    def run_source(text: str) -> Run | None:
-        """Run an edited source on all cases; return None if there is no time left for it."""
+    def run_source(text: str, cases: Sequence[Mapping]) -> Run | None:
+        """Run an edited source on cases; return None if there is no time left for it."""
         left = deadline - time.monotonic()
-        return (
-            _run({**job, "source": text, "card": ""}, left, walled)
-            if left > _LEAST_SECONDS
-            else None
-        )
+        edited = {**job, "source": text, "cases": [*cases], "card": ""}
+        return _run(edited, left, walled) if left > _LEAST_SECONDS else None
 
     if (
         repairs
@@ -206,10 +203,11 @@ def check(
         and report["verdict"] == "unsafe"
         and (found := repair.search(first_run, job, run_source))
     ):
-        kind, diff = found
-        report["repair"] = {"kind": kind, "diff": diff, "verified": True}
+        report["repair"] = {"kind": found.kind, "diff": found.diff, "verified": not found.doubt}
         report["next"] = (
-            f"Apply the repair ({kind}): it was run, and with it nothing is found and all results of "
+            f"Try the edit ({found.kind}): with it nothing is found, but {found.doubt}."
+            if found.doubt
+            else f"Apply the repair ({found.kind}): it was run, and with it nothing is found and all results of "
             f"{len(cases)} case{'s' * (len(cases) > 1)} are right."
         )
     return _shorten(report)
