@@ -130,6 +130,7 @@ def obtain_folder(name: str, files: Sequence[str], make: Callable[[Path], object
                         for file in files:
                             content = (place / file).read_bytes()
                             digest_of(place / file).write_text(digest(file, content))
+                        place.chmod(0o755)  # a sandbox reads it as another user
                         shutil.rmtree(target, ignore_errors=True)
                         os.replace(place, target)
                     finally:
