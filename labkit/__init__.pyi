@@ -1,9 +1,9 @@
 from . import draw as draw
 from .base.errors import LabError as LabError
 from .base.tables import table as table
-from .evidence.profile import estimate as estimate
 from .evidence.profile import profile as profile
 from .evidence.sanitize import sanitize as sanitize
+from .evidence.units import units as units
 from .exercises.grade import grade as grade
 from .exercises.progress import progress as progress
 from .ladder.variants import variant as variant

@@ -28,7 +28,7 @@ from labkit.exercises.exercise import exercise
 from labkit.ladder.source import NVCC_OPTIONS
 from labkit.ladder.variants import Variant
 from labkit.records import store
-from recording import jobs
+from recording import jobs, machine_code
 from recording.counters import count_launches
 from recording.keep import merge_rows, record_evidence
 from recording.options import Device, Rungs, choose_rungs
@@ -140,8 +140,8 @@ def record_counters(wanted_jobs: Iterable[jobs.Job]) -> None:
 
 
 def memory_instructions(variant: Variant, layer: Layer) -> pd.DataFrame:
-    """Return a row per load, store and atomic in a variant's machine code, as `hostcuda.gpu.nvcc.disassemble` does."""
-    return nvcc.disassemble(
+    """Return a row per load, store and atomic in a variant's machine code, as `machine_code.disassemble` does."""
+    return machine_code.disassemble(
         *resources.prepare(variant, layer), resources.choose_arch(variant, ARCH)
     )
 
@@ -161,12 +161,12 @@ def record_instructions() -> Path:
         text = (
             text if 'extern "C"' in text else f'extern "C" {{\n#line 1\n{text}}}'
         )  # as for the engine: names stay
-        tables.append(nvcc.disassemble(text, "attempt.cu", NVCC_OPTIONS, ARCH))
+        tables.append(machine_code.disassemble(text, "attempt.cu", NVCC_OPTIONS, ARCH))
     parts = [
         table.assign(program=job.program, shape=job.shape, source=job.source)
         for job, table in zip((*of_variants, *solved), tables, strict=True)
     ]
-    textbook = nvcc.disassemble(jobs.TEXTBOOK.read_text(), jobs.TEXTBOOK.name, arch=ARCH)
+    textbook = machine_code.disassemble(jobs.TEXTBOOK.read_text(), jobs.TEXTBOOK.name, arch=ARCH)
     sources = {job.shape: job.source for job in jobs.list_textbook_jobs()}
     parts.append(
         textbook.assign(

@@ -264,7 +264,7 @@ def test_a_cuda_cell_is_a_module(shell, capsys):
     for use in (labkit.profile, labkit.draw.accesses, labkit.step):
         with pytest.raises(LabError, match="a module of %%cuda has no launch"):
             use(shell.user_ns["vectors"], layer=LENET86[0])
-    for use in (labkit.profile, labkit.estimate, labkit.sanitize):
+    for use in (labkit.profile, labkit.units, labkit.sanitize):
         with pytest.raises(
             LabError,
             match=r"cell of %%program NAME\.py, then `%hostcuda profile .*%hostcuda sanitize",

@@ -36,7 +36,6 @@ def test_the_engine_is_the_one_that_runs(monkeypatch):
         "NVIDIA driver",
         "GPU",
         "nvcc",
-        "estimates",
         "PyCUDA",
         "CUPTI",
         "cache",

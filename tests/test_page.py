@@ -147,24 +147,11 @@ def test_without_a_gpu_times_are_recorded_and_counts_are_counted(monkeypatch, on
         if line.strip().startswith(("01", "02"))
     ]
     assert rows == [["78,400", "12.3"], ["39,200", "12.3"]]
-    assert "estimate" not in panel.page  # a time that was recorded is not estimated beside it
     assert panel.op_ms.isna().all(axis=None) and list(panel.op_ms.index) == [
         "01 baseline",
         "02 constant",
     ]
     assert "op time here" not in panel.page and "no time is measured" in panel.page
-
-
-def test_without_a_gpu_a_readers_kernel_is_estimated(monkeypatch, on):
-    estimated = SimpleNamespace(why_not="", time="1.9 to 2.6 ms")
-    on("cpu")
-    monkeypatch.setattr(times_of_a_page, "estimate", lambda *which: estimated)
-    mine = labkit.variant(1, source=labkit.variant(1).source + "// my own\n")
-    lines = repr(labkit.times([1, mine], LENET86[0])).splitlines()
-    assert [line.split()[-1] for line in lines if line.strip().startswith("01")] == ["12.3", "–"]
-    assert sum("1.9 to 2.6 ms" in line for line in lines) == 1
-    estimated.why_not, estimated.busiest = "coarse", "L1 tags"
-    assert "limited by L1 tags" in repr(labkit.times(mine, LENET86[0]))
 
 
 def test_on_a_gpu_times_are_measured_and_a_readers_kernel_has_none_recorded(monkeypatch, on):

@@ -173,10 +173,10 @@ def profile(
             help="Without a GPU: registers and occupancy from nvcc, if it is there.",
         ),
     ] = True,
-    estimate: Annotated[
+    units: Annotated[
         str | None,
         typer.Option(
-            "--estimate", metavar="CARD", help="Estimate the kernels' times on a GPU: H200."
+            "--units", metavar="CARD", help="How busy each kernel keeps the units of a GPU: H200."
         ),
     ] = None,
     options: Options = "",
@@ -188,20 +188,20 @@ def profile(
     """Run a program and count the memory accesses of its launches.
 
     One row per kernel; with --csv or --json one per launch, under Nsight Compute's names for the
-    counters. With --lines one per line of the source. With --estimate its time on a GPU, estimated
-    from the counts.
+    counters. With --lines one per line of the source. With --units how busy each unit of a GPU is,
+    by the counts, and which is the busiest.
     """
     from hostcuda import processes
     from hostcuda.profile import profile_script
 
     args, words = _prepare(context, script, args or [], most), processes.split_options(options)
     files.require_place(csv)
-    if estimate is not None:
+    if units is not None:
         if lines or engine not in (None, "cpu"):
             context.fail(
-                "--estimate runs on the CPU engine and has one row per launch: no --lines, no other --engine"
+                "--units runs on the CPU engine and has one row per kernel: no --lines, no other --engine"
             )
-        _estimate(script, args, estimate, timeout, csv, json, words, nvcc)
+        _profile_units(script, args, units, timeout, csv, json, words)
         return
     profile = profile_script(script, args, engine, timeout, capture=json, nvcc=nvcc, options=words)
     table = profile.lines() if lines else profile.table
@@ -361,7 +361,7 @@ def mcp() -> None:
     server.run("stdio")
 
 
-def _estimate(
+def _profile_units(
     script: str,
     args: list[str],
     device: str,
@@ -369,23 +369,22 @@ def _estimate(
     csv: Path | None,
     json: bool,
     options: list[str],
-    nvcc: bool,
 ) -> None:
-    """Run a program on the CPU engine, and print how long its launches would take on the GPU `device`."""
+    """Run a program on the CPU engine, and print how busy its kernels keep the units of the GPU `device`."""
     from hostcuda import processes
-    from hostcuda.estimate import card, estimate
     from hostcuda.profile import recorded
+    from hostcuda.units import card, units
 
     card(device)  # refused before minutes of work
-    records, modules, ended = recorded(
+    records, _, ended = recorded(
         processes.program(script, args, "cpu", options), timeout, capture=json
     )
     _print(ended, "")
-    if not records or any(record["error"] for record in records):
+    if not records:
         _exit_on_failure(ended, script)
-    estimated = estimate(records, modules if nvcc else (), device)
-    print(estimated.table.to_json(orient="records", indent=2) if json else estimated.launches())
-    _write(csv, estimated.table, json)
+    busy = units(records, device)
+    print(busy.table.to_json(orient="records", indent=2) if json else busy.summary())
+    _write(csv, busy.table, json)
     _exit_on_failure(ended, script)
 
 

@@ -98,7 +98,6 @@ def examine() -> Report:
         _examine_driver(gpus, for_gpu),
         _examine_gpus(gpus, for_gpu),
         _examine_nvcc(for_gpu),
-        _examine_estimates(),
         _examine_package("PyCUDA", _PYCUDA, for_gpu, _make_pip_command("pycuda>=2025.1,<2027")),
         _examine_package("CUPTI", _CUPTI, for_gpu, _make_pip_command("cupti-python>=12.6,<14")),
         _examine_cache(),
@@ -364,20 +363,6 @@ def _examine_nvcc(for_gpu: bool) -> Requirement:
         return _report_failure("nvcc", f"{path} does not work: {text[-100:]}", _find_nvcc_remedy())
     return _report_absence(
         "nvcc", for_gpu, "not on the path; PyCUDA compiles kernels with it", _find_nvcc_remedy()
-    )
-
-
-def _examine_estimates() -> Requirement:
-    """Examine what estimated times need: nvcc, nvdisasm and SciPy. No machine has to have them."""
-    from hostcuda.estimate import lacking
-
-    missing, _, remedy = lacking().partition(": ")
-    if not missing:
-        return Requirement("estimates", OK, "nvcc, nvdisasm and SciPy are here")
-    return Requirement(
-        "estimates",
-        UNUSED,
-        f"{missing}: estimates are coarse, a busiest unit and no time; {remedy}",
     )
 
 

@@ -21,7 +21,6 @@ import pandas as pd
 
 from hostcuda import processes, temporary
 from hostcuda.errors import EngineError
-from hostcuda.estimate import works
 from hostcuda.gpu import nsight
 from hostcuda.gpu.nvcc import ARCH, compile_modules, nvcc_available, nvcc_version, occupancy_of
 from hostcuda.limits import MULTIPROCESSOR, REGISTER_UNIT, WARP
@@ -65,15 +64,12 @@ class Profile:
         Where the counters come from, what is missing and why.
     ended : Ended
         How the program ended.
-    works : tuple or None
-        What `hostcuda.estimate.works` returns for the launches, if it was asked for.
     """
 
     table: pd.DataFrame
     sites: pd.DataFrame
     note: str
     ended: processes.Ended = field(default_factory=lambda: processes.Ended(0, 0.0))
-    works: tuple[str, list[dict]] | None = None
 
     by: ClassVar[str] = "kernel"  # the column of `table` whose values are the rows of `counts`
 
@@ -228,15 +224,11 @@ def watch(
     timeout: float | None = None,
     capture: bool = False,
     nvcc: bool = True,
-    estimate: bool = False,
 ) -> Profile:
-    """Run a command and return the counters of its launches; with `estimate`, on the CPU engine, also their `works`."""
+    """Run a command and return the counters of its launches."""
     if processes.engine(engine) == "cpu":
         records, modules, ended = recorded(command, timeout, capture)
-        profile = counted(records, ended, modules if nvcc else ())
-        if estimate and not ended.problem:
-            profile.works = works(records, modules)
-        return profile
+        return counted(records, ended, modules if nvcc else ())
     with temporary.folder() as folder:
         return _measure(command, folder, timeout, capture)
 

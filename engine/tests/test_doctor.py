@@ -9,7 +9,6 @@ import sys
 
 import pytest
 
-import hostcuda.estimate as estimate
 from hostcuda import doctor
 from hostcuda.doctor import MISSING, OK, UNUSED
 
@@ -222,16 +221,6 @@ def test_a_compiler_without_a_version(path, monkeypatch):
     path("g++", f'[ "$1" = --version ] || exec {GXX} "$@"')
     finding = doctor._examine_compiler()
     assert (finding.state, finding.found.split(",")[0]) == (OK, "no version")
-
-
-def test_what_estimates_lack_is_named(path, monkeypatch):
-    monkeypatch.setattr(estimate, "nvcc_available", lambda: True)
-    monkeypatch.setattr(estimate.nsight, "find", lambda tool: None)
-    finding = doctor._examine_estimates()
-    assert finding.state == UNUSED and finding.found.startswith(
-        "nvdisasm is missing: estimates are coarse"
-    )
-    assert "pip install nvidia-cuda-nvdisasm (4 MB)" in finding.found
 
 
 def test_nvcc_that_is_installed_but_not_on_the_path(path, tmp_path, monkeypatch):

@@ -417,59 +417,52 @@ def instructions(page: Page, mixes: Mapping[str, Mapping[str, float]]) -> None:
 
 
 @figure
-def units(page: Page, estimate, before=None) -> None:
-    """Draw how busy each unit of a GPU is, estimated from counts: the busiest one sets the kernel's time.
-
-    The busiest unit, with `before` that of the earlier kernel, is 100 %.
+def units(page: Page, units, before=None) -> None:
+    """Draw how busy each kernel keeps the units of a GPU, in per cent of its own busiest one.
 
     Parameters
     ----------
-    estimate : Estimate
-        As `labkit.estimate` returns it.
-    before : Estimate, optional
-        The estimate of the earlier kernel: its bars are drawn thin, below.
+    units : Units
+        As `labkit.units` returns it.
+    before : Units, optional
+        Those of the earlier kernel: the bars of its kernels with the same names are drawn thin,
+        below, in per cent of its own busiest unit.
     """
-    # `units`: a row per kernel, a column per unit, how long it is busy. Units below 2 % of the
-    # busiest are not drawn.
-    now = estimate.units.sum().sort_values(ascending=False)
-    old = before.units.sum() if before is not None else now * 0
-    names = [name for name in now.index if max(now[name], old.get(name, 0.0)) >= 0.02 * now.max()]
-    near = [name for name in names if now[name] >= 0.9 * now.max()]
-    one_percent = (old if before is not None else now).max() / 100
+    # Units below 2 % of the busiest are not drawn.
+    now = units.shares.T.dropna(axis=1)
+    if now.empty:
+        raise LabError(f"draw.units has no unit to draw. {units}")
+    old = (before.shares.T if before is not None else now * 0).reindex(columns=now.columns)
+    drawn = [
+        (kernel, name)
+        for kernel in now
+        for name in now[kernel].sort_values(ascending=False).index
+        if max(now[kernel][name], old[kernel][name]) >= 2
+    ]
     step, top = (34, 66) if before is not None else (25, 66)
-    message = str(estimate) if before is None else estimate.against(before)
-    # Then `estimate.time` is "no time (REASON)", which is too long here.
-    message = message.replace(estimate.time, "no time") if estimate.why_not else message
-    page.open(96 + step * len(names), message, estimate.note)
+    message = f"{units}; before: {str(before)[9:]}" if before is not None else str(units)
+    page.open(96 + step * len(drawn), message, units.note)
+    names = [f"{kernel}: {name}" if len(now.columns) > 1 else name for kernel, name in drawn]
     left = 24 + widest(names, SMALL, weight="bold")
-    scale = (page.width - 120 - left) / max(now.max(), old.max())
-    for i, name in enumerate(names):
-        y = top + i * step
-        page.small(
-            left - 10,
-            y + 13,
-            name,
-            style.INK,
-            ha="right",
-            weight="bold" if name in near else "normal",
-        )
-        page.rect(left, y + 2, now[name] * scale, 15, style.BLUE if name in near else style.PALE)
-        page.small(
-            left + now[name] * scale + 8, y + 13, f"{now[name] / one_percent:.0f} %", style.INK
-        )
-        if before is not None:
-            page.rect(left, y + 18, old.get(name, 0.0) * scale, 6, style.ORANGE)
-    page.line([left, left], [top, top + step * len(names)], style.FAINT)
-    words = "how long each unit is busy; bold: the busiest, and those within 10 % of it"
-    words += "; thin: before, its busiest is 100 %" * (before is not None)
-    page.small(12, top + step * len(names) + 18, words)
-    earlier = {
-        name: f" (before {old.get(name, 0.0) / one_percent:.0f} %)" * (before is not None)
-        for name in names
-    }
-    texts = ", ".join(f"{name} {now[name] / one_percent:.0f} %{earlier[name]}" for name in names)
-    page.alt = f"Bar chart, how long each unit is busy: {texts}. {estimate.time}. {estimate.note}"
-    page.plain = "Figure: how long each unit of the GPU is busy, estimated"
+    scale = (page.width - 120 - left) / 100
+    texts = []
+    for i, ((kernel, unit), name) in enumerate(zip(drawn, names, strict=True)):
+        y, share, earlier = top + i * step, now[kernel][unit], old[kernel][unit]
+        is_near = share >= 90
+        weight = "bold" if is_near else "normal"
+        page.small(left - 10, y + 13, name, style.INK, ha="right", weight=weight)
+        page.rect(left, y + 2, share * scale, 15, style.BLUE if is_near else style.PALE)
+        page.small(left + share * scale + 8, y + 13, f"{share:.0f} %", style.INK)
+        texts.append(f"{name} {share:.0f} %")
+        if before is not None and earlier >= 0:
+            page.rect(left, y + 18, earlier * scale, 6, style.ORANGE)
+            texts[-1] += f" (before {earlier:.0f} %)"
+    page.line([left, left], [top, top + step * len(drawn)], style.FAINT)
+    words = "of the kernel's busiest unit; bold: the busiest, and those within 10 % of it"
+    words += "; thin: before, of its own busiest" * (before is not None)
+    page.small(12, top + step * len(drawn) + 18, words)
+    page.alt = f"Bar chart, how busy each unit is: {', '.join(texts)}. {message}. {units.note}"
+    page.plain = "Figure: how busy each unit of the GPU is, by the counts"
 
 
 @figure

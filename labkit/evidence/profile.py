@@ -3,25 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar
 
 import pandas as pd
 
 import hostcuda.profile
-from hostcuda.estimate import Estimate, card, estimated
 from hostcuda.profile import watch
 from labkit.base.errors import LabError
 from labkit.evidence import child
-from labkit.evidence.work import scale_work
-from labkit.ladder.variants import Variant, as_variants
-from labkit.spec import devices
+from labkit.ladder.variants import Variant
 from labkit.spec.layers import Layer
-
-BATCH = 10_000  # images of an estimate
-_COUNTED_IMAGES = (
-    2  # images whose accesses are counted for it; counts are proportional to their number
-)
 
 
 @dataclass(repr=False)
@@ -41,13 +33,10 @@ class VariantProfile(hostcuda.profile.Profile):
         What the variants computed.
     batch : int
         Images.
-    estimates : dict of str to Estimate
-        If requested, the estimated times of `BATCH` images, by the variants' labels.
     """
 
     layer: Layer | None = None
     batch: int | None = None
-    estimates: dict[str, Estimate] = field(default_factory=dict)
 
     by: ClassVar[str] = "variant"
 
@@ -57,8 +46,6 @@ class VariantProfile(hostcuda.profile.Profile):
         counts = super().counts
         if len(counts):
             counts.insert(1, "rung", list(self.table.groupby(self.by, sort=False)["rung"].first()))
-        if self.estimates:
-            counts["estimated"] = [self.estimates[label].time for label in counts[self.by]]
         return counts
 
     def _find_rows(self, counts: pd.DataFrame, which: int | str) -> pd.DataFrame:
@@ -76,7 +63,6 @@ def profile(
     batch: int = 1,
     engine: str | None = None,
     timeout: float | None = 600,
-    estimate: str | None = None,
 ) -> VariantProfile:
     """Count the memory accesses of variants on one layer, in a process of their own.
 
@@ -94,9 +80,6 @@ def profile(
         By default the engine in use; "cpu" counts on the CPU engine even if there is a GPU.
     timeout : float, optional
         Seconds.
-    estimate : str, optional
-        A part of a card's name, such as "H200": estimate the op time of `BATCH` images there, see
-        `labkit.estimate`. Only the CPU engine's counts can be used for it.
 
     Raises
     ------
@@ -106,7 +89,6 @@ def profile(
     CompileError
         If a variant does not compile.
     """
-    on = card(estimate) if estimate else None  # an unknown card is refused before minutes of work
     # `result.table` has a row per launch, `runs` a dict per variant with the number of its
     # launches, in the same order.
     result, runs = child.watch_variants(
@@ -114,10 +96,9 @@ def profile(
         variants,
         layer,
         batch,
-        engine="cpu" if on else engine,
+        engine=engine,
         timeout=timeout,
         nvcc=False,
-        estimate=on is not None,
     )
     result.ended.require("profiling")
     # of each launch, the run of its variant
@@ -127,21 +108,7 @@ def profile(
             f"{len(owners)} launches were made, but {len(result.table)} counted: they cannot be matched. "
             f"{result.note}"
         )
-    estimates = {}
-    if on:
-        # the kind of estimate, "fine" or "coarse", and the work of each launch
-        kind, works = result.works
-        for variant in as_variants(variants):
-            own = [
-                work
-                for work, owner in zip(works, owners, strict=True)
-                if owner["label"] == variant.label
-            ]
-            of_batch = scale_work(
-                variant, layer, own, batch, BATCH, devices.device(on.name).memory_bytes
-            )
-            estimates[variant.label] = estimated(of_batch, kind, on)
-    result = VariantProfile(**vars(result), layer=layer, batch=batch, estimates=estimates)
+    result = VariantProfile(**vars(result), layer=layer, batch=batch)
     result.table.insert(0, "variant", [owner["label"] for owner in owners])
     result.table.insert(1, "rung", [owner["rung"] for owner in owners])
     if len(result.sites):
@@ -149,39 +116,3 @@ def profile(
             0, "variant", [owners[launch]["label"] for launch in result.sites["launch"]]
         )
     return result
-
-
-def estimate(variant: Variant | int, layer: Layer | None = None, device: str = "H200") -> Estimate:
-    """Estimate a variant's op time for `BATCH` images on a GPU that need not be there.
-
-    Parameters
-    ----------
-    variant : Variant or rung number
-        Your own kernel, too: what a ``%%kernel`` cell returns.
-    layer : Layer
-    device : str
-        A part of the card's name. Times must have been recorded on it: see `hostcuda.estimate`.
-
-    Returns
-    -------
-    Estimate
-        As text, the interval of the time, or why there is none, and the busiest unit;
-        `labkit.draw.units` draws how busy the units are. It is computed from counts, not measured:
-        compare kernels with it, and measure on the GPU.
-
-    Raises
-    ------
-    LabError
-        The variant does not support the layer, or the CPU engine cannot run it.
-    EngineError
-        No times of this card were recorded, or the process that counts failed; the message has its
-        last output.
-    CompileError
-        The variant does not compile.
-    """
-    (chosen,) = as_variants([variant])
-    if chosen.library or chosen.architecture_specific:
-        raise LabError(
-            f"no estimate of {chosen.label}: the CPU engine cannot run it, so its accesses are not counted"
-        )
-    return profile(chosen, layer, _COUNTED_IMAGES, estimate=device).estimates[chosen.label]

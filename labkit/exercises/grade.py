@@ -18,7 +18,6 @@ from hostcuda.errors import EngineError
 from hostcuda.source import without_comments
 from labkit.base.errors import CheckFailed, LabError
 from labkit.base.numerals import three
-from labkit.evidence.profile import estimate
 from labkit.exercises import progress
 from labkit.exercises.exercise import ATTEMPT_S, Exercise, exercise, format_number, hand_over
 from labkit.exercises.judge import (
@@ -100,8 +99,6 @@ def grade(
     result = replace(result, advice=_write_advice(result, source, record))
     if not quiet:
         print(result)
-        if result.passed and isinstance(task.subject, InPlaceOf):
-            print(_describe_estimates(task, source), end="")
     return result
 
 
@@ -135,37 +132,6 @@ def _require_prediction(result: Grade) -> Grade:
             ),
         )
     return result
-
-
-def _describe_estimates(exercise: Exercise, source: str) -> str:
-    """Return a sentence that compares the estimated times of an attempt and the starting code; "" without estimates."""
-    # of other layers no times were recorded, so there is nothing to compare with
-    known_layers = (
-        *LENET86,
-        *LENET72,
-    )
-    layer = next(
-        (layer for layer in reversed(exercise.subject.layers.values()) if layer in known_layers),
-        None,
-    )
-    if layer is None or not exercise.start or device().engine == "gpu":
-        return ""
-    try:
-        mine, start = (
-            estimate(exercise.subject.variant(text), layer, _RECORDED)
-            for text in (source, exercise.start)
-        )
-    except EngineError:
-        return ""
-    # A sentence, "1.9 to 2.3 ms; before 3.1 to 3.6 ms. Busiest: ...". If no time can be estimated,
-    # `why_not` says why, `time` repeats it, and the sentence goes on with the busiest unit: then
-    # only that part is shown.
-    change = mine.against(start)
-    return (
-        f"By its counts on {layer.name}, {change.removeprefix(f'{mine.time}; ')}.\n"
-        if mine.why_not
-        else f"On {layer.name}: {change}. {mine.note}\n"
-    )
 
 
 def _write_advice(result: Grade, source: str, record: bool) -> str:

@@ -531,7 +531,7 @@ def as_variants(items) -> list[Variant]:
         if hasattr(item, "get_function"):  # a compiled module, such as the name in %%cuda NAME
             raise LabError(
                 "a module of %%cuda has no launch of its own: put its kernel and your launches into a cell "
-                "of %%program NAME.py, then `%hostcuda profile NAME.py` (--estimate H200 for a time there) "
+                "of %%program NAME.py, then `%hostcuda profile NAME.py` "
                 "or `%hostcuda sanitize NAME.py`. What takes a rung's place belongs into a %%kernel cell"
             )
         if not hasattr(item, "supports"):  # a text or a layer, for example

@@ -1,16 +1,13 @@
 """Show op times on a page: measured on a GPU; on the CPU engine counts, because its times are not a GPU's."""
 
-import itertools
-import math
 from collections.abc import Iterable, Mapping
 
 import pandas as pd
 
-from hostcuda.errors import EngineError
 from hostcuda.tables import HTML
 from labkit.base.errors import LabError
 from labkit.base.tables import table
-from labkit.evidence.profile import estimate, profile
+from labkit.evidence.profile import profile
 from labkit.ladder.variants import Variant, as_variants
 from labkit.measure.bench import bench
 from labkit.measure.check import check
@@ -45,8 +42,7 @@ def times(
     """Check variants, and return a table that compares them, layer by layer.
 
     On a GPU the table has op times measured here; without one, counts for one image. Its last
-    column has the op times recorded on an H200. Of a reader's own kernel none is recorded: without
-    a GPU the table has its estimate.
+    column has the op times recorded on an H200. Of a reader's own kernel none is recorded.
 
     Parameters
     ----------
@@ -93,31 +89,12 @@ def times(
         )
     rows["recorded_ms"] = recorded_ms
     caption = f"{caption}. Recorded op times: {BATCH:,} images, {records}"
-    if here.engine == "cpu" and any(map(math.isnan, recorded_ms)):
-        rows["estimated"] = [
-            _format_estimate(variant, layer) if math.isnan(ms) else ""
-            for (layer, variant), ms in zip(
-                itertools.product(layers, chosen), recorded_ms, strict=True
-            )
-        ]
-        columns["estimated"] = "estimated op time"
-        caption += ", and so are the estimates: they are computed from counts"
     page = table(
         rows,
         caption,
         {"label": "variant", "layer": "layer", **columns, "recorded_ms": "recorded op time (ms)"},
     )
     return Times(page, rows.pivot(index="label", columns="layer", values="op_ms"))
-
-
-def _format_estimate(which: Variant, layer: Layer) -> str:
-    """Return a variant's estimated time as text, an interval, or the unit that limits it; "" without an estimate."""
-    try:
-        estimated = estimate(which, layer, RECORDED)
-    except EngineError:  # as on a processor whose code is not counted
-        return ""
-    # `why_not`: why it has no time
-    return f"limited by {estimated.busiest}" if estimated.why_not else estimated.time
 
 
 def _find_recorded_ms(records: Recorded, which: Variant, layer: Layer) -> float:

@@ -12,6 +12,7 @@ from labkit.base.errors import LabError
 from labkit.base.paths import cuda_src
 from labkit.evidence import resources
 from labkit.ladder.source import NVCC_OPTIONS
+from recording import machine_code
 from recording.compare_counters import memory_instructions
 
 pytestmark = pytest.mark.thorough("counters, which the notebooks show, too")
@@ -105,3 +106,39 @@ def test_nvcc_joins_the_reads_of_a_row():
     loads = instructions[(instructions["space"] == "shared") & (instructions["op"] == "ld")]
     assert dict(zip(loads["instruction"], loads["count"], strict=True)) == {"LDS": 16, "LDS.128": 4}
     assert loads["line"].nunique() == 1
+
+
+SASS = """
+.text.conv:
+	//## File "/tmp/a/04_tiling.cu", line 41
+        /*0010*/              @!P1 LDG.E.CONSTANT R10, desc[UR10][R16.64] ;
+        /*0020*/                   STS [R19], R10 ;
+        /*0030*/                   STS [R21], R28 ;
+	//## File "/usr/include/crt/mma.hpp", line 91 inlined at "/tmp/a/04_tiling.cu", line 66
+	//## File "/tmp/a/04_tiling.cu", line 66
+        /*0040*/                   LDSM.16.MT88.4 R16, [R31] ;
+        /*0050*/                   LDSM.16.M88 R16, [R31] ;
+.L_x_1:
+	//## File "/tmp/a/04_tiling.cu", line 70
+        /*0060*/                   LDS.U16 R1, [R2] ;
+        /*0070*/                   LDC R1, c[0x0][0x28] ;
+        /*0080*/              @P0  STG.E.64 desc[UR4][R2.64], R4 ;
+.text.other:
+        /*0000*/                   REDG.E.ADD.STRONG.GPU desc[UR4][R2.64], R5 ;
+        /*0008*/                   REDG.E.ADD.F64.RN.STRONG.GPU desc[UR4][R2.64], R6 ;
+        /*0010*/                   ATOMS.ADD R0, [R1], R2 ;
+"""
+
+
+def test_loads_and_stores_of_machine_code_are_told_by_line_and_width():
+    assert machine_code.read_accesses(SASS, "04_tiling.cu") == [
+        ("conv", 41, "LDG.E.CONSTANT", "global", "ld", 4, True, 1),
+        ("conv", 41, "STS", "shared", "st", 4, False, 2),
+        ("conv", 66, "LDSM.16.M88", "shared", "ld", 4, False, 1),
+        ("conv", 66, "LDSM.16.MT88.4", "shared", "ld", 16, False, 1),
+        ("conv", 70, "LDS.U16", "shared", "ld", 2, False, 1),
+        ("conv", 70, "STG.E.64", "global", "st", 8, True, 1),
+        ("other", 0, "ATOMS.ADD", "shared", "atom", 4, False, 1),
+        ("other", 0, "REDG.E.ADD.F64.RN.STRONG.GPU", "global", "red", 8, False, 1),
+        ("other", 0, "REDG.E.ADD.STRONG.GPU", "global", "red", 4, False, 1),
+    ]

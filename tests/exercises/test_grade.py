@@ -358,31 +358,6 @@ def test_a_solution_is_compared_with_the_kernel_that_one_began_with(monkeypatch)
     assert describe_times(exercise("07a")).endswith(", 5.84 ms; the solution 1.84 ms.")
 
 
-def test_a_kernel_without_an_estimated_time_is_told_its_busiest_unit(monkeypatch):
-    from labkit.exercises import grade
-
-    monkeypatch.setattr(grade, "device", lambda: SimpleNamespace(engine="cpu"))
-    asked = exercise("05b")
-    for why_not, expected in (
-        (
-            "it gathers",
-            "By its counts on lenet86 layer 1, its busiest unit needs less time than before.\n",
-        ),
-        (
-            "",
-            "On lenet86 layer 1: no time; its busiest unit needs less time than before. Not measured.\n",
-        ),
-    ):
-        made = SimpleNamespace(
-            why_not=why_not,
-            time="no time",
-            note="Not measured.",
-            against=lambda start: f"{start.time}; its busiest unit needs less time than before",
-        )
-        monkeypatch.setattr(grade, "estimate", lambda *args, made=made: made)
-        assert grade._describe_estimates(asked, asked.start) == expected
-
-
 def test_every_failed_attempt_counts_and_only_some_unlock_a_hint():
     goal = GradeLine(True, "wavefronts")
     wrong = Grade(TILING, (GradeLine(False, "right"), GradeLine(None, "wavefronts")))

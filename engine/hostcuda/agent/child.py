@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 import hostcuda
-from hostcuda import checking, processes, stepping
+from hostcuda import checking, stepping, units
 from hostcuda.agent.patterns import describe_errors
 from hostcuda.api import driver as cuda
 from hostcuda.api.compiler import SourceModule
@@ -88,8 +88,7 @@ def main(folder: Path) -> None:
     cases = [_Case(module, job["kernel"], case, number) for number, case in enumerate(job["cases"])]
     if job["what"] == "check":
         _check_cases(cases, reference, job, append_answer)
-        if cases and job["card"] and not any(record.findings for record in checking.launches()):
-            append_answer(time=_estimate(folder, job["card"]))
+        append_answer(busiest=_name_busiest())
     else:
         {"step": _follow_thread, "lines": _look_at_lines}[job["what"]](cases[0], job, append_answer)
 
@@ -356,22 +355,10 @@ class _Case:
         }
 
 
-def _estimate(folder: Path, card: str) -> dict:
-    """Estimate the launches' time; return a dict: card, limiter, low_us and high_us, or why_none in their place."""
-    from hostcuda.estimate import estimate
-
-    try:
-        launches = [asdict(record) for record in checking.launches()]
-        # check mode wrote them
-        estimated = estimate(launches, processes.lines(folder / "launches.modules"), card)
-    except EngineError as error:
-        return {"why_none": str(error).removeprefix("no estimate: ")}
-    facts = {"card": estimated.card.name, "limiter": ", ".join(estimated.near)}
-    if estimated.why_not:
-        return {**facts, "why_none": estimated.why_not}
-    # from ms to us, two digits
-    low, high = (float(f"{1000 * bound:.2g}") for bound in estimated.interval)
-    return {**facts, "low_us": low, "high_us": high}
+def _name_busiest() -> str:
+    """Return the units that the launches keep busiest, by their counts: "DRAM, L1 tags"; "" if none is named."""
+    works = [work for work in units.works(map(asdict, checking.launches())) if not work["why_none"]]
+    return units.Units.of([units.merge(works)], units.CARDS[0]).table["busiest"][0] if works else ""
 
 
 def _follow_thread(case: _Case, job: Mapping, append_answer: Callable) -> None:

@@ -1,4 +1,4 @@
-"""The report about a kernel or a program: verdict, findings, results, counts that moved, an estimated time, what next.
+"""The report about a kernel or a program: verdict, findings, results, counts that moved, the busiest unit, what next.
 
 The verdict is that of `hostcuda.sanitize.Findings`, and then of the results. A kernel runs in a
 process of its own (`hostcuda.agent.child`), in a sandbox if it is somebody else's
@@ -20,7 +20,6 @@ import hostcuda
 from hostcuda import checking, processes, sanitize, stepping, temporary
 from hostcuda.agent import repair, sandbox
 from hostcuda.errors import EngineError
-from hostcuda.estimate import lacking
 from hostcuda.metrics import COUNTERS
 from hostcuda.source import code_only
 
@@ -72,7 +71,7 @@ class Run:
     A program gives no answers. Answers about cases: ``filled`` (whether initcheck sees variables in
     registers), then ``compiled``, then of each case ``launching``, ``ended`` (its name, with the
     arrays ``left`` uncompared) and, of each array that the reference returns, ``wrong`` (how many
-    elements). Without any finding ``time`` follows.
+    elements). ``busiest`` comes last.
     """
 
     findings: sanitize.Findings
@@ -131,7 +130,6 @@ def check(
     rtol: float | None = None,
     atol: float | None = None,
     options: str = "",
-    card: str = "H200",
     previous: Mapping | None = None,
     repairs: bool = True,
     seconds: int = 60,
@@ -156,10 +154,8 @@ def check(
         By default 1e-4 for float32, and `rtol` times the root of the mean square of what is right.
     options : str
         nvcc's: -D, -U, -std, -arch, -use_fast_math, --extended-lambda.
-    card : str
-        Estimate the time on this GPU; empty for no estimate.
     previous : mapping, optional
-        An earlier report, with which counts and time are compared.
+        An earlier report, with which counts are compared.
     repairs : bool
         Try repairs of what is found.
     seconds : int
@@ -183,7 +179,6 @@ def check(
         reference=reference,
         rtol=rtol,
         atol=atol,
-        card=card,
         program=program,
     )
     sanitize.prepare(_TOOLS, job["options"])
@@ -194,7 +189,7 @@ def check(
     def run_source(text: str, cases: Sequence[Mapping]) -> Run | None:
         """Run an edited source on cases; return None if there is no time left for it."""
         left = deadline - time.monotonic()
-        edited = {**job, "source": text, "cases": [*cases], "card": ""}
+        edited = {**job, "source": text, "cases": [*cases]}
         return _run(edited, left, walled) if left > _LEAST_SECONDS else None
 
     if (
@@ -276,7 +271,7 @@ def look(
 
 
 def capabilities() -> dict:
-    """Return a dict: version, sandbox, tools, what is not seen or not run, whether times are estimated, limits."""
+    """Return a dict: version, sandbox, tools, what is not seen or not run, limits."""
     return {
         "version": hostcuda.__version__,
         "sandbox": sandbox.why_not() or "bubblewrap: no network, bounded memory",
@@ -289,7 +284,6 @@ def capabilities() -> dict:
             "kernels that launch kernels",
             "cuBLAS and the like",
         ],
-        "time": f"the busiest unit of the H200, from counts; an interval: {lacking() or 'yes'}; nothing is measured",
         "limits": {
             "seconds": [5, 300],
             "cases": _CASES,
@@ -443,10 +437,8 @@ def _build_report(run: Run, job: Mapping, previous: Mapping | None) -> dict:
     ):
         report["printed"] = _clean("\n".join(printed), _PRINTED)
     report["counts"], report["lines"] = _count_accesses(run.records, lines)
-    report["time"] = next(
-        (answer["time"] for answer in run.of("time") if verdict == "pass"),
-        {"why_none": "a time is estimated only of a kernel that passes, and not of a program"},
-    )
+    if verdict == "pass" and (named := [answer["busiest"] for answer in run.of("busiest")]):
+        report["busiest"] = named[-1]
     if previous:
         _add_changes(report, previous)
     report["next"] = _say_next(report, _clean(first), run.source, job["kernel"])
@@ -648,7 +640,7 @@ def _count_accesses(
 
 
 def _add_changes(report: dict, previous: Mapping) -> None:
-    """Add to `report` what changed since an earlier report of the same cases: counts with their lines, and the time."""
+    """Add to `report` what changed since an earlier report of the same cases: counts with their lines."""
     if previous.get("cases") != report["cases"]:
         report["not_compared"] = "the previous report has other cases"
         return
@@ -678,16 +670,6 @@ def _add_changes(report: dict, previous: Mapping) -> None:
     report["counts"] = changed + [
         count for count in report["counts"] if count["counter"] not in changed_names
     ]
-    new_time, old_time = report["time"], previous.get("time", {})
-    if "low_us" in new_time and "low_us" in old_time:
-        new_time["before"] = [old_time["low_us"], old_time["high_us"]]
-        new_time["differs"] = (
-            "faster"
-            if new_time["high_us"] < old_time["low_us"]
-            else "slower"
-            if new_time["low_us"] > old_time["high_us"]
-            else "cannot tell"
-        )
 
 
 def _find_writes(array: str, source: str, kernel: str) -> str:
@@ -715,14 +697,12 @@ def _say_next(report: Mapping, reason: str, source: str = "", kernel: str = "") 
     """Return one sentence for the report's reader: that all is right, or at which line of the source to look first."""
     verdict, findings, results = (report[name] for name in ("verdict", "findings", "results"))
     if verdict == "pass":
-        limiter = (
-            f"; it is limited by {report['time']['limiter']}" if "limiter" in report["time"] else ""
-        )
+        busiest = report.get("busiest", "")
         return (
             "Nothing was found, and all results are right"
             if report["checked"]["cases"]
             else "Nothing was found, and the program ended with status 0"
-        ) + f"{limiter}."
+        ) + f"{busiest and f'; busiest, by its counts: {busiest}'}."
     if verdict == "wrong_result" and results:
         place = (
             f"line {findings[0]['line']}: {findings[0]['says']}"
@@ -803,12 +783,6 @@ def as_text(report: Mapping) -> str:
         if "before" in row
     ]
     lines += ["moved: " + ", ".join(changes[:_CHANGES_IN_TEXT])] if changes else []
-    times = report["time"]
-    if "low_us" in times:
-        lines.append(
-            f"estimated {times['low_us']:g} to {times['high_us']:g} us on the {times['card']}, limited by "
-            f"{times['limiter']}" + (f"; {times['differs']}" if "differs" in times else "")
-        )
     lines += [f"it printed: {report['printed'][:_PRINTED_IN_TEXT]}"] if "printed" in report else []
     end = (
         [f"a repair that was tried:\n{report['repair']['diff']}"] if "repair" in report else []

@@ -48,7 +48,6 @@ class Report(BaseModel):
     findings: list[dict[str, Any]] = Field(max_length=5)
     results: list[dict[str, Any]]
     counts: list[dict[str, Any]]
-    time: dict[str, Any]
     next: str
 
 
@@ -146,9 +145,7 @@ async def check(
     rtol: Tolerance = None,
     atol: Tolerance = None,
     options: Options = "",
-    previous: Annotated[
-        str, Field(description="an earlier report's id, to compare counts and time")
-    ] = "",
+    previous: Annotated[str, Field(description="an earlier report's id, to compare counts")] = "",
     repairs: bool = True,
     seconds: Seconds = 60,
 ) -> Annotated[CallToolResult, Report]:

@@ -15,7 +15,7 @@ follow the loop, and a function before its callers. So lanes converge where the 
 join.
 
 The blocks themselves, with the arithmetic of each line in them, are written to a section of the
-file that is not loaded: `hostcuda.estimate` reads it.
+file that is not loaded: `hostcuda.units` reads it.
 
 This is for x86-64. On other processors the calls remain, and the runtime's functions write the same
 log.

@@ -114,10 +114,6 @@ class LaunchRecord:
     plays : list
         For each piece of the code (see `hostcuda.check.instrument`) that warps have run: its
         number, how often.
-    constant_traces : list
-        For some warps, each of another block, the pieces that read constant memory, in order: a
-        line's number and how often it is asked for in a row, and so on. The piece ``[0, 0]`` is a
-        barrier.
     """
 
     index: int
@@ -135,7 +131,6 @@ class LaunchRecord:
     unchecked: list = field(default_factory=list)
     matrices: int = 0
     plays: list = field(default_factory=list)
-    constant_traces: list = field(default_factory=list)
     requests: list = field(default_factory=list)
 
 
@@ -448,7 +443,6 @@ def _read_record(raw: dict) -> LaunchRecord:
         raw["unchecked"],
         raw["matrices"],
         raw["plays"],
-        raw["constant_traces"],
         [
             {
                 **dict(

@@ -1,1 +1,1 @@
-"""NVIDIA's tools: Nsight Compute, compute-sanitizer, nvcc, nvdisasm and CUPTI."""
+"""NVIDIA's tools: Nsight Compute, compute-sanitizer, nvcc and CUPTI."""

@@ -1,4 +1,4 @@
-"""Figures from nvcc for each kernel: registers, spills, shared memory, occupancy, loads and stores in the machine code.
+"""Figures from nvcc for each kernel: registers, spills, shared memory, occupancy.
 
 No GPU is needed.
 """
@@ -14,11 +14,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import pandas as pd
-
 from hostcuda import temporary
 from hostcuda.errors import EngineError
-from hostcuda.gpu import nsight, sass
+from hostcuda.gpu import nsight
 from hostcuda.host.toolchain import demangle
 from hostcuda.limits import MULTIPROCESSOR, occupancy
 
@@ -51,9 +49,7 @@ def occupancy_of(
     )
 
 
-def compile_modules(
-    modules: Iterable[Mapping], code: bool = False
-) -> tuple[dict[str, dict], list[str]]:
+def compile_modules(modules: Iterable[Mapping]) -> tuple[dict[str, dict], list[str]]:
     """Compile many modules with nvcc for `ARCH`, in parallel and each distinct one once.
 
     Parameters
@@ -61,14 +57,11 @@ def compile_modules(
     modules : iterable of mapping
         As recorded in the CPU engine's check mode: ``module`` (a name), ``source``, ``options``,
         ``include_dirs``.
-    code : bool
-        Disassemble the machine code, too.
 
     Returns
     -------
     kernels : dict
-        Maps a module's name to the result of `read_ptxas`. With `code` each kernel has its
-        ``blocks``, too, from `hostcuda.gpu.sass.read`.
+        Maps a module's name to the result of `read_ptxas`.
     refused : list of str
         The first error of each source that nvcc refuses.
     """
@@ -82,9 +75,7 @@ def compile_modules(
     }
     kernels, refused = {}, []
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        jobs = {
-            key: pool.submit(_read_facts, key, code, _find_nvcc()) for key in set(keys.values())
-        }
+        jobs = {key: pool.submit(_read_facts, key, _find_nvcc()) for key in set(keys.values())}
         for key, job in jobs.items():
             try:
                 kernels[key] = _add_plain_names(job.result())
@@ -94,21 +85,13 @@ def compile_modules(
     return {name: kernels.get(key, {}) for name, key in keys.items()}, refused
 
 
-@functools.lru_cache(64)  # a notebook estimates the same kernel again and again
-def _read_facts(key: tuple[str, ...], code: bool, compiler: str) -> dict[str, dict]:
-    """Compile `key`, (source, *nvcc's options); map each kernel's symbol to its figures, with `code` also blocks."""
+@functools.lru_cache(64)  # a notebook profiles the same kernel again and again
+def _read_facts(key: tuple[str, ...], compiler: str) -> dict[str, dict]:
+    """Compile `key`, (source, *nvcc's options); map each kernel's symbol to its figures."""
     # nvcc's path, a part of the cache's key: the same process may use another one later
     del compiler
     source, *options = key
-    if not code:
-        return read_ptxas(compile(source, "kernel.cu", options, ARCH, "-Xptxas", "-v"))
-    with temporary.folder() as folder:
-        cubin = folder / "kernel.cubin"
-        facts = read_ptxas(
-            compile(source, "kernel.cu", options, ARCH, "-Xptxas", "-v", "-lineinfo", cubin=cubin)
-        )
-        blocks = sass.read(run_nvdisasm(cubin))
-    return {symbol: own | {"blocks": blocks[symbol]} for symbol, own in facts.items()}
+    return read_ptxas(compile(source, "kernel.cu", options, ARCH, "-Xptxas", "-v"))
 
 
 def _add_plain_names(kernels: dict[str, dict]) -> dict[str, dict]:
@@ -130,55 +113,6 @@ def _drop_targets(options: Iterable[str]) -> Iterator[str]:
             yield word
         elif not target[2]:  # its value is the next word
             next(words, None)
-
-
-def disassemble(
-    source: str, name: str, options: Sequence[str] = (), arch: str = ARCH
-) -> pd.DataFrame:
-    """List the loads, stores and atomics in the machine code of a source.
-
-    EngineError if there is no nvcc or no nvdisasm, or nvcc refuses the source; the message has
-    nvcc's message.
-
-    Parameters
-    ----------
-    source : str
-        CUDA C++.
-    name : str
-        The name of its file.
-    options : sequence of str
-        nvcc's options.
-    arch : str
-
-    Returns
-    -------
-    DataFrame
-        A row per kernel, line of the source and kind of instruction: kernel, line, instruction
-        ("LDS.128"), space ("global", "shared", "local", "generic"), op ("ld", "st", "atom", "red"),
-        bytes (per lane), predicated (lanes or whole warps whose predicate is false make no access),
-        count (in the code: a loop that is not unrolled executes an instruction more than once).
-    """
-    with temporary.folder() as folder:
-        cubin = folder / "kernel.cubin"
-        compile(source, name, options, arch, "-lineinfo", cubin=cubin)
-        return pd.DataFrame(read_sass(run_nvdisasm(cubin), name))
-
-
-def run_nvdisasm(cubin: Path) -> str:
-    """Return the output of ``nvdisasm -gi -c``: a compiled file's instructions, with the source lines of each.
-
-    Raises EngineError if there is no nvdisasm, or it cannot read the file.
-    """
-    nvdisasm = nsight.find("nvdisasm")
-    if nvdisasm is None:
-        raise EngineError(
-            "reading machine code needs nvdisasm, which is not on this machine: "
-            f"install the CUDA toolkit, or {WHEELS}"
-        )
-    result = subprocess.run([nvdisasm, "-gi", "-c", str(cubin)], capture_output=True, text=True)
-    if result.returncode:
-        raise EngineError(f"nvdisasm cannot read {cubin.name}: {result.stderr.strip()}")
-    return result.stdout
 
 
 def nvcc_available() -> bool:
@@ -255,34 +189,3 @@ def read_ptxas(text: str) -> dict[str, dict]:
             shared = _SHARED.search(line)
             facts["shared_bytes"] = int(shared[1]) if shared else 0
     return kernels
-
-
-_SPACES = {"S": "shared", "G": "global", "L": "local", "": "generic"}
-_MEMORY = re.compile(r"(LD|ST|ATOM|RED)(S|G|L|)M?")
-
-
-def read_sass(text: str, name: str) -> list[dict]:
-    """Read the loads, stores and atomics from the output of ``nvdisasm -gi -c``, in the columns of `disassemble`.
-
-    The line is that of the file `name`, also where an instruction of another file is inlined there.
-    """
-    rows: dict[tuple, dict] = {}
-    for kernel, blocks in sass.read(text).items():
-        for instruction in (instruction for block in blocks for instruction in block.code):
-            if memory := _MEMORY.fullmatch(instruction.name):  # "LDG"
-                own = [line for file, line in instruction.places if file == name]
-                row = {
-                    "kernel": kernel,
-                    "line": own[0] if own else 0,
-                    "instruction": instruction.word,
-                    "space": _SPACES[memory[2]],
-                    "op": instruction.op,
-                    "bytes": instruction.bytes,
-                    "predicated": bool(instruction.predicate),
-                    "count": 0,
-                }
-                rows.setdefault(tuple(row.values()), row)["count"] += 1
-    return sorted(
-        rows.values(),
-        key=lambda row: (row["kernel"], row["line"], row["instruction"], row["predicated"]),
-    )

@@ -12,9 +12,8 @@
 // A load from the address of the same thread's latest store, without a barrier between, is checked but not counted: a GPU's
 // compiler keeps that value in a register, even if the host's does not.
 //
-// For hostcuda.estimate there are counts besides: how often warps run each piece, the passes that an access to global memory
-// needs over the banks of the L1 cache and the lines that it is in, the sectors that a block loads for the first time, and what some warps ask of the
-// constant cache, in order.
+// For hostcuda.units there are counts besides: how often warps run each piece, the passes that an access to global memory
+// needs over the banks of the L1 cache and the lines that it is in, and the sectors that a block loads for the first time.
 #ifdef HOSTCUDA_CHECK
 #include "parts.h"
 #include <algorithm>
@@ -106,19 +105,6 @@ struct Lane {
     size_t entries = 0;
 };
 
-// The lines of constant memory that a warp asks for, piece by piece: pairs of a line's number and how often in a row. A
-// piece of zeros is a barrier.
-struct ConstantTrace {
-    static constexpr size_t most_pieces = 4096;
-    std::vector<std::vector<uint64_t>> pieces;
-    void add(uint64_t line) {
-        auto &runs = pieces.back();
-        if (runs.size() && runs[runs.size() - 2] == line) runs.back()++;
-        else runs.insert(runs.end(), {line, 1});
-    }
-};
-constexpr size_t constant_line = 64, most_traces = 16;   // bytes; warps, each of another block
-
 // The last stores of a warp's lanes.
 struct Stored {
     uintptr_t address[warp_size] = {};
@@ -146,8 +132,6 @@ struct Logs {
     uint32_t block = 0;                              // the number of the running one, from 1
     uint64_t instructions[most_warps] = {};          // of the running block's warps: requests to global and shared memory
     uint64_t busiest = 0;                            // the most of any warp of the launch
-    std::vector<ConstantTrace> traces;
-    unsigned traced = most_warps;                    // the warp of the block that is traced, or none
 
     // Accesses that the last lane to arrive makes for all lanes that have converged.
     unsigned together_piece = 0;
@@ -313,13 +297,6 @@ void count(Access &a, Space space, const uintptr_t *lanes, uint32_t mask) {
 // A request of this warp. The loads and stores of a fragment, which all its lanes make together, are not among them.
 inline void note_work(unsigned warp, Space space) {
     if (space == global_space || space == shared_space) logs.busiest = std::max(logs.busiest, ++logs.instructions[warp]);
-}
-
-// Every address in constant memory that lanes of the traced warp ask for, once.
-void trace_constant(const uintptr_t *lanes, uint32_t mask) {
-    uint64_t values[warp_size];
-    for (unsigned l = 0; l < warp_size; l++) values[l] = lanes[mask >> l & 1 ? l : __builtin_ctz(mask)];
-    for (unsigned i = 0, n = distinct(values, warp_size); i < n; i++) logs.traces.back().add(values[i] / constant_line);
 }
 
 // ---- Values in registers ----------------------------------------------------------------------------------------------
@@ -492,10 +469,6 @@ inline void count_access(Access &a, Variant &v, Pattern &p, unsigned entry, uint
         tally.passes += p.passes[base % 32];
         tally.lines += lines;
     }
-    if (UNLIKELY(a.space == constant_space && warp == logs.traced)) {
-        addresses(address);
-        trace_constant(address, v.mask);
-    }
     if (UNLIKELY(running.follows)) addresses(address), note_request(a.pc, a.space, a.operation, a.size, address, v.mask, units);
     if (a.space != global_space || (a.touched_base == base && a.touched_version == p.version)) return;
     if (UNLIKELY(!p.runs_known)) learn_runs(v, p, entry, a.size);
@@ -524,13 +497,6 @@ Variant &variant_for(Piece &piece, uint32_t mask) {
 
 typedef uint64_t Entries __attribute__((vector_size(8 * chunk), aligned(8), may_alias));
 
-// The traced warp runs another piece.
-void begin_trace() {
-    auto &pieces = logs.traces.back().pieces;
-    if (pieces.size() == ConstantTrace::most_pieces) logs.traced = most_warps;
-    else if (pieces.empty() || pieces.back().size()) pieces.emplace_back();
-}
-
 // Run one piece for the lanes in the mask, whose entries are at `rows`; lanes outside it have those of the leader. Returns
 // false, and does nothing, if the lanes are at different pieces.
 bool play(const uint64_t *const *rows, uint32_t mask, unsigned leader, unsigned warp) {
@@ -546,7 +512,6 @@ bool play(const uint64_t *const *rows, uint32_t mask, unsigned leader, unsigned 
         if (begin == 0) {
             if (other[0]) return false;
             piece.plays++;
-            if (UNLIKELY(warp == logs.traced)) begin_trace();
         }
         unsigned end = begin + chunk <= piece.count ? begin + chunk : piece.count + 1;
         for (unsigned entry = begin ? begin : 1; entry < end; entry++) {
@@ -794,7 +759,6 @@ void begin_counting() {
     logs.block = 0;
     logs.busiest = 0;
     logs.lost = false;
-    logs.traces.clear();
     logs.words = module.log ? module.log : logs.own_words;
     logs.together_log.clear();
     if (!logs.memory) {
@@ -815,14 +779,8 @@ void count_block() {
     unsigned warps = (running.threads + warp_size - 1) / warp_size;
     for (unsigned warp = 0; warp < warps; warp++) logs.stored[warp] = Stored();
     for (Access &a : logs.code->accesses) a.touched_version = 0;   // the block's first access to its bytes
-    const Index &grid = running.launch->grid;
-    size_t blocks = (size_t)grid.x * grid.y * grid.z, apart = (blocks + most_traces - 1) / most_traces;
-    logs.traced = most_warps;
     std::fill(logs.instructions, logs.instructions + most_warps, 0);
-    if (logs.block++ % apart == 0) {
-        logs.traced = logs.traces.size() % warps;
-        logs.traces.emplace_back();
-    }
+    logs.block++;
 }
 
 void count_thread(unsigned thread) {
@@ -868,20 +826,6 @@ std::string plays_text() {
     return text;
 }
 
-std::string traces_text() {
-    std::string text;
-    for (const ConstantTrace &trace : logs.traces) {
-        std::string pieces;
-        for (const auto &runs : trace.pieces) {
-            std::string numbers;
-            for (uint64_t n : runs) numbers += format("%s%zu", numbers.empty() ? "" : ",", (size_t)n);
-            if (!runs.empty()) pieces += (pieces.empty() ? "[" : ",[") + numbers + "]";
-        }
-        if (!pieces.empty()) text += (text.empty() ? "[" : ",[") + pieces + "]";
-    }
-    return text;
-}
-
 }  // namespace check
 
 using namespace check;
@@ -909,8 +853,6 @@ bool watch_resumes(unsigned thread) {
 
 void watch_barrier_released() {
     order_barrier();
-    if (logs.traced < most_warps && logs.traces.back().pieces.size() < ConstantTrace::most_pieces)
-        logs.traces.back().pieces.push_back({0, 0});
     for (unsigned &count : logs.waiting) {
         if (count) count_barrier();
         count = 0;

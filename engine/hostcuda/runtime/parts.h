@@ -103,7 +103,6 @@ void end_counting();
 std::string counts_text();                           // the sites of the launch, for its record
 uint64_t busiest_warp();                             // the memory instructions of the warp with the most
 std::string plays_text();                            // how often warps have run each piece that they have run
-std::string traces_text();                           // what some warps have asked of the constant cache
 // The piece of one access that a hook makes for the code at that return address.
 unsigned dynamic_piece(uintptr_t at, Operation operation, unsigned size, bool keep);
 void note(unsigned piece, uintptr_t address, unsigned addresses);   // write one piece to the log

@@ -177,7 +177,7 @@ void end_record(bool whole, const std::string &error, size_t unique_bytes) {
                               (size_t)records.blocks, whole ? "true" : "false", (size_t)records.barriers, (size_t)records.matrices, unique_bytes, (size_t)busiest_warp());
     if (running.racecheck) text += format(",\"overlapped_bytes\":%zu", (size_t)records.overlapped_bytes);   // else not known
     text += ",\"error\":" + quoted(error) + ",\"callers\":" + list(records.cancelled_at);
-    text += ",\"sites\":[" + counts_text() + "],\"plays\":[" + plays_text() + "],\"constant_traces\":[" + traces_text();
+    text += ",\"sites\":[" + counts_text() + "],\"plays\":[" + plays_text();
     text += "],\"requests\":[" + requests_text() + "],\"unchecked\":[";
     for (const std::string &each : records.unchecked) text += (&each == &records.unchecked[0] ? "" : ",") + quoted(each);
     text += "],\"findings\":[";

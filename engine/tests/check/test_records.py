@@ -25,7 +25,6 @@ LAUNCH = {
     "unchecked": [],
     "matrices": 0,
     "plays": [],
-    "constant_traces": [],
     "overlapped_bytes": 5,
 }
 
