@@ -34,7 +34,7 @@ PIP    := -m pip --disable-pip-version-check --quiet
 # Whatever the caller's environment says: hundreds of Python processes start, and each would compile what it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help report site playground test thorough floors clang aarch64 lint lab student doctor bench pictures venv gpu browser lock clean distclean
+.PHONY: help report site playground test thorough exhaustive floors clang aarch64 lint lab student doctor bench pictures venv gpu browser lock clean distclean
 .DEFAULT_GOAL := help
 
 help:  ## List these targets
@@ -61,14 +61,17 @@ CHOSEN = $(ARGS) $(if $(ARGS),|| [ $$? = 5 ])
 LONG := $(wildcard $(addprefix notebooks/,08* 09* 10* 11* 14*))
 
 test: $(STAMP) lint  ## Test what every page relies on, and most pages against their stored outputs; ARGS="-k NAME"
-	@$(ENGINE) -n $(JOBS) --dist loadfile -m "not thorough" tests $(CHOSEN)
-	@$(PYTEST) -n $(JOBS) --dist loadfile -m "not thorough" $(NBVAL) $(TESTS) \
+	@$(ENGINE) -n $(JOBS) --dist loadfile -m "not thorough and not exhaustive" tests $(CHOSEN)
+	@$(PYTEST) -n $(JOBS) --dist loadfile -m "not thorough and not exhaustive" $(NBVAL) $(TESTS) \
 	    $(filter-out $(LONG),$(wildcard notebooks/*.ipynb notebooks/practice/*.ipynb)) $(CHOSEN)
 
-thorough: $(STAMP)  ## Test everything else: each exercise and kernel on every shape, the gears, browsers, the closer looks
-	@$(ENGINE) -n $(JOBS) -m thorough tests $(CHOSEN)
-	@$(PYTEST) -n $(JOBS) -m thorough $(TESTS) $(CHOSEN)
+thorough: $(STAMP)  ## Test everything else: each kernel on every shape, each exercise, the gears, browsers, the closer looks
+	@$(ENGINE) -n $(JOBS) -m "thorough and not exhaustive" tests $(CHOSEN)
+	@$(PYTEST) -n $(JOBS) -m "thorough and not exhaustive" $(TESTS) $(CHOSEN)
 	@$(if $(ARGS),,$(PYTEST) -n $(JOBS) --dist loadfile $(NBVAL) $(LONG) $(wildcard notebooks/closer_look/*.ipynb))
+
+exhaustive: $(STAMP)  ## Grade every wrong answer of every exercise, here and in the playground, and a class of attempts whole
+	@$(PYTEST) -n $(JOBS) -m "exhaustive" $(TESTS) $(CHOSEN)
 
 floors:  ## Run three notebooks with the oldest versions that pyproject.toml allows, in an environment of their own
 	@rm -rf .venv-floors && $(PYTHON) -m venv .venv-floors && .venv-floors/bin/python $(PIP) install -e ./engine -e . nbval \

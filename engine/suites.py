@@ -1,9 +1,8 @@
-"""Hooks of pytest for the tests of all packages: the two suites, and which files take longest.
+"""Hooks of pytest for the tests of all packages: the three suites, and which files take longest.
 
 Each file says to which suite it belongs, and why: ``pytestmark = pytest.mark.core("the judge of
-every kernel")``. ``make test`` runs ``-m "not thorough"``: the core files, without the tests in
-them that are marked thorough. ``make thorough`` runs ``-m thorough``: all the others. pytest by
-itself runs both.
+every kernel")``. Of its tests, some may be marked with a later suite, and then belong to that one
+alone. `MARKS` has the expression with which `make` chooses each suite; pytest by itself runs all.
 """
 
 import re
@@ -12,6 +11,11 @@ from functools import lru_cache
 
 import pytest
 
+MARKS = {  # `make` names the suites so, from the earliest to the last
+    "core": "not thorough and not exhaustive",
+    "thorough": "thorough and not exhaustive",
+    "exhaustive": "exhaustive",
+}
 _MARK = re.compile(r"^pytestmark = \[?\s*pytest\.mark\.(core|thorough)\(\s*\"", re.MULTILINE)
 COUNT = 10  # files that the summary lists
 
@@ -21,16 +25,16 @@ def suites(path):
     """Return the suites that the tests of a file belong to, that of the file itself first; empty if it names none."""
     text = path.read_text(encoding="utf-8")
     mark = _MARK.search(text)
-    others = ["thorough"] if "pytest.mark.thorough" in text else []
+    others = [suite for suite in MARKS if f"pytest.mark.{suite}" in text]
     return list(dict.fromkeys([mark[1], *others])) if mark else []
 
 
 def pytest_ignore_collect(collection_path, config):
-    """Leave out a file of the other suite unread: importing it may take a second."""
+    """Leave out a file without tests of the chosen suite unread: importing it may take a second."""
     if not collection_path.match("test_*.py") or not (named := suites(collection_path)):
         return None
-    others = {"not thorough": named[0] == "thorough", "thorough": "thorough" not in named}
-    return others.get(config.option.markexpr) or None
+    chosen = next((suite for suite, mark in MARKS.items() if mark == config.option.markexpr), None)
+    return (chosen is not None and chosen not in named) or None
 
 
 def pytest_pycollect_makeitem(collector):

@@ -21,6 +21,7 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import Version
+from suites import MARKS
 
 import hostcuda
 import labkit
@@ -428,8 +429,22 @@ def test_the_version_to_cite_is_this_one():
     assert f"\n## {labkit.__version__}\n" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("failing", ["", "test", "floors"])
-def test_ci_stops_at_a_failure_and_says_how_long_each_part_took(failing, tmp_path):
+BEFORE, SUITES = ["browser", "playground"], ["test", "thorough", "exhaustive"]
+ALL = ["test", *BEFORE, "thorough", "clang", "floors"]
+
+
+@pytest.mark.parametrize(
+    ("suites", "failing", "parts"),
+    [
+        ([], "", ALL),
+        ([], "test", ALL[:1]),
+        ([], "floors", ALL),
+        (["test"], "", ALL[:1]),
+        (["thorough"], "", ALL[1:]),
+        (["exhaustive"], "", [*BEFORE, "exhaustive"]),
+    ],
+)
+def test_ci_stops_at_a_failure_and_says_how_long_each_part_took(suites, failing, parts, tmp_path):
     (tmp_path / ".ci").mkdir()
     (tmp_path / "bin").mkdir()
     (tmp_path / ".ci" / "run").write_bytes((ROOT / ".ci" / "run").read_bytes())
@@ -439,21 +454,34 @@ def test_ci_stops_at_a_failure_and_says_how_long_each_part_took(failing, tmp_pat
         (tmp_path / "bin" / name).chmod(0o755)
     path = f"{tmp_path / 'bin'}:{os.environ['PATH']}"
     done = subprocess.run(
-        ["bash", tmp_path / ".ci" / "run"],
+        ["bash", tmp_path / ".ci" / "run", *suites],
         env={**os.environ, "PATH": path},
         capture_output=True,
         text=True,
     )
     made = [line.split()[1] for line in done.stdout.splitlines() if line.startswith("make ")]
-    parts = ["test", "browser", "playground", "thorough", "clang", "floors"]
-    assert made == parts[: parts.index(failing) + 1 if failing else None]
+    assert made == parts
     assert done.returncode == bool(failing)
-    passed = re.findall(r"^ +\d+ s  (?:env .*)?make (\w+)$", done.stdout, re.MULTILINE)
+    passed = re.findall(r"^ +\d+ s  make (\w+)$", done.stdout, re.MULTILINE)
     assert passed == [program for program in made if program != failing]
     assert (
         re.findall(r"^failed after \d+ s: make (\w+)$", done.stdout, re.MULTILINE)
         == [failing][: bool(failing)]
     )
+
+
+def test_each_suite_is_a_target_and_no_test_is_in_two():
+    makefile = (ROOT / "Makefile").read_text()
+    chosen = [re.findall('-m "(.+?)"', recipe) for recipe in re.split(r"\n(?=\w+:)", makefile)]
+    assert [{*marks} for marks in chosen if marks] == [{mark} for mark in MARKS.values()]
+    workflows = [path.read_text() for path in (ROOT / ".github" / "workflows").glob("*.yml")]
+    assert all(re.search(rf"\.ci/run {suite}$", "".join(workflows), re.M) for suite in SUITES)
+    assert all("\npermissions:\n" in workflow for workflow in workflows)
+    terms = [
+        dict.fromkeys(SUITES, False) | dict.fromkeys(marks, True)
+        for marks in ((), ("thorough",), ("exhaustive",), ("thorough", "exhaustive"))
+    ]
+    assert all(sum(eval(mark, {}, term) for mark in MARKS.values()) == 1 for term in terms)
 
 
 @pytest.mark.parametrize(

@@ -902,8 +902,12 @@ def refused(number, kernel):
     return ""
 
 
-def hand_in(folder, outside, kinds):
-    """Write the hand-ins of these kinds below a folder, of those whose text is refused the first of each kind."""
+def hand_in(folder, outside, kinds, every):
+    """Write the hand-ins of these kinds below a folder.
+
+    Of the kernels of a kind whose text is refused it is the first one, and so of the others, unless
+    `every` one of them is to be graded.
+    """
     outside.mkdir()
     (outside / "secret.cu").write_text(f"// {CANARY} secret\n" + text("P1b"))
     (outside / "evil").mkdir()
@@ -919,7 +923,7 @@ def hand_in(folder, outside, kinds):
             if kind in GOALS
             else []
         )
-        has_refused = False
+        outcomes = set()
         for name, body in of_kernels or READERS[kind]:
             if isinstance(body, str):
                 body = body.replace("{outside}", str(outside)).replace(
@@ -930,26 +934,35 @@ def hand_in(folder, outside, kinds):
                 "P1b",
                 *(asked for asked, _ in GOALS.get(kind, ())),
             )
-            if is_kernel and body != START and refused(number, body):
-                if has_refused:
+            if is_kernel and body != START:
+                outcome = bool(refused(number, body))
+                if outcome in outcomes and (outcome or not every):
                     continue
-                has_refused = True
+                outcomes.add(outcome)
             with contextlib.suppress(OSError):  # a name that the file system does not take
                 write(folder / os.fsdecode(name), body, outside)
     (folder / "manifest.csv").write_text(MANIFEST)
     (folder.parent / "roster.csv").write_text(ROSTER)
 
 
-# of the class, each with its own process: they are graded side by side, and each within a test's
-# time
-PARTS = 12
+# The class is graded in parts, each with its own process: side by side, and each within a test's time.
+EVERY = pytest.mark.exhaustive("every attempt: minutes")
+PARTS = [
+    *(
+        pytest.param(slice(part, None, 4), False, id=f"one of each kind, {part}")
+        for part in range(4)
+    ),
+    *(
+        pytest.param(slice(part, None, 12), True, id=f"all, {part}", marks=EVERY)
+        for part in range(12)
+    ),
+]
 
 
 @needs_a_sandbox
-@pytest.mark.parametrize("part", range(PARTS))
-def test_a_class_is_graded_and_no_attempt_succeeds(tmp_path, part):
-    kinds = [*GOALS, *READERS][part::PARTS]
-    hand_in(tmp_path / "handed-in", tmp_path / "outside", kinds)
+@pytest.mark.parametrize(("part", "every"), PARTS)
+def test_a_class_is_graded_and_no_attempt_succeeds(tmp_path, part, every):
+    hand_in(tmp_path / "handed-in", tmp_path / "outside", [*GOALS, *READERS][part], every)
     formats = [word for name in ("canvas", "moodle", "gradescope") for word in ("--format", name)]
     command = [
         sys.executable,

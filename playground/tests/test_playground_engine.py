@@ -7,7 +7,6 @@ import base64
 import contextlib
 import functools
 import http.server
-import os
 import shutil
 import threading
 from pathlib import Path
@@ -28,18 +27,8 @@ from labkit_playground.site import write_lab
 pytestmark = pytest.mark.thorough("the playground, in browsers")
 
 OFFERED = [number for number, asked in exercises().items() if not find_reason(asked)]
-# Every exercise takes half an hour: CI compares three.
-EVERY = (
-    pytest.mark.thorough,
-    pytest.mark.skipif(
-        os.environ.get("LABKIT_PLAYGROUND") == "quick", reason="CI compares three exercises"
-    ),
-)
-QUICK = (
-    "00a",
-    "04a",
-    "P3b",
-)  # threads alone; a barrier, counts of wavefronts; shuffles and atomics
+EVERY = pytest.mark.exhaustive("every exercise: half an hour")
+QUICK = ("00a", "04a", "P3b")  # threads alone; a barrier, wavefronts; shuffles and atomics
 
 
 class _Quiet(http.server.SimpleHTTPRequestHandler):
@@ -284,7 +273,6 @@ def test_start_and_solution_are_judged_as_natively(lab, number):
         compare(lab, asked, source)
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize("number", QUICK)
 def test_firefox_judges_as_natively(firefox, number):
     asked = exercise(number)
