@@ -292,7 +292,7 @@ class Units:
     @property
     def note(self) -> str:
         """A sentence that says what the units were computed from."""
-        return f"Per cent of each kernel's busiest unit, by its counts and the rates of the {self.card.name}."
+        return f"Per cent of the busiest unit, by the counts and the rates of the {self.card.name}."
 
     def __str__(self) -> str:
         texts = [

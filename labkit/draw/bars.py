@@ -458,8 +458,8 @@ def units(page: Page, units, before=None) -> None:
             page.rect(left, y + 18, earlier * scale, 6, style.ORANGE)
             texts[-1] += f" (before {earlier:.0f} %)"
     page.line([left, left], [top, top + step * len(drawn)], style.FAINT)
-    words = "of the kernel's busiest unit; bold: the busiest, and those within 10 % of it"
-    words += "; thin: before, of its own busiest" * (before is not None)
+    words = "bold: the busiest, and those within 10 % of it"
+    words += "; thin: before, in per cent of its own busiest" * (before is not None)
     page.small(12, top + step * len(drawn) + 18, words)
     page.alt = f"Bar chart, how busy each unit is: {', '.join(texts)}. {message}. {units.note}"
     page.plain = "Figure: how busy each unit of the GPU is, by the counts"

@@ -23,7 +23,7 @@ GENERATED = "docs/api.md"  # made from the docstrings; there is no such file
 # pattern before it has.
 DOCUMENTS = {
     "Look it up": ("docs/glossary.md", "docs/faq.md", GENERATED, "data/counters.md"),
-    "Results": ("docs/results.md", "docs/estimates.md", "docs/neighbours.md", "CHANGELOG.md"),
+    "Results": ("docs/results.md", "docs/neighbours.md", "CHANGELOG.md"),
     "Teach and write": ("docs/instructors.md", "docs/authors.md", "docs/*.md"),
     "The engine": ("engine/docs/*.md",),
 }
