@@ -485,7 +485,10 @@ def test_points_are_chosen_and_goals_have_weights(course):
     text = path.read_text().replace("lines=3", "lines=3, points=8, partial=0.5")
     other = "counted('barriers', '2,048 elements', at_most=0)"
     path.write_text(
-        text.replace('unique_bytes": 2 * 4 * 2048}),)', f'unique_bytes": 1}}, weight=3), {other})')
+        text.replace(
+            '"unique_bytes": 2 * 4 * 2048},\n        ),',
+            f'"unique_bytes": 1}}, weight=3), {other},',
+        )
     )
     module.add(course / "saxpy")
     goals = [goal.what for goal in exercise("saxpy").goals]

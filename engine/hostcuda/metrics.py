@@ -19,9 +19,10 @@ class Counter(NamedTuple):
     figure : str
         Which number of the record, see ``counts_text`` in ``runtime/counting.cpp``: of an access
         "requests", "units" (sectors of global memory, else wavefronts) or "extra" (units beyond the
-        least possible number), of a launch "barriers", "unique_bytes", "busiest_warp" (the most
-        memory instructions of a warp) or "overlapped_bytes" (of asynchronous copies whose thread
-        reads shared memory before it waits for them; counted by racecheck).
+        least possible number) or "bytes" (of all lanes), of a launch "barriers", "matrices" (warps'
+        operations on matrices), "unique_bytes", "busiest_warp" (the most memory instructions of a
+        warp), "copied_bytes" (of asynchronous copies to shared memory) or "overlapped_bytes" (of
+        those whose thread reads shared memory before it waits for them; racecheck counts both).
     """
 
     name: str
@@ -59,6 +60,11 @@ COUNTERS = (
     ),
     Counter("shared_atomic_requests", _SHARED.format("atom"), "shared", "atom", "requests"),
     Counter("shared_atomic_wavefronts", _WAVEFRONTS.format("atom"), "shared", "atom", "units"),
+    # Of all lanes, where requests count a warp's lanes as one.
+    *(
+        Counter(f"shared_{name}_bytes", f"lab__bytes_of_shared_{name}s.sum", "shared", op, "bytes")
+        for name, op in (("load", "ld"), ("store", "st"), ("atomic", "atom"))
+    ),
     Counter("constant_requests", "lab__constant_requests.sum", "constant", "", "requests"),
     Counter("constant_serialized", "lab__constant_serialized.sum", "constant", "", "extra"),
     Counter("barriers", "lab__barriers.sum", "", "", "barriers"),
@@ -73,6 +79,8 @@ COUNTERS = (
     ),
     Counter("unique_bytes", "lab__unique_bytes_global.sum", "", "", "unique_bytes"),
     Counter("busiest_warp", "lab__instructions_of_busiest_warp.max", "", "", "busiest_warp"),
+    Counter("matrix_operations", "lab__matrix_operations.sum", "", "", "matrices"),
+    Counter("copied_bytes", "lab__bytes_of_asynchronous_copies.sum", "", "", "copied_bytes"),
     Counter("overlapped_bytes", "lab__bytes_of_overlapped_copies.sum", "", "", "overlapped_bytes"),
 )
 _NAMED = {counter.name: counter.metric for counter in COUNTERS}

@@ -17,6 +17,8 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
             "Kernels",
             "Numbers",
             "Output",
+            "draw_floats",
+            "draw_summands",
             "launch",
             "whole_number",
         ],

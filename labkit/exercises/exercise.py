@@ -132,7 +132,7 @@ class Goal:
 
 
 def counted(
-    name: str,
+    name: str | tuple[str, ...],
     on: str,
     per: str | float = 1,
     what: str | None = None,
@@ -143,15 +143,16 @@ def counted(
 
     Parameters
     ----------
-    name : str
-        The counter's friendly name, see `hostcuda.metrics`.
+    name : str or tuple of str
+        The counter's friendly name, see `hostcuda.metrics`; several are added up, for work that could
+        move from the first to another.
     on : str
         The case on which it is counted, by its name; with the name of a kernel, only in that
         kernel: "layer 1, gemm".
     per : str or float
         Another counter, or a number, by which it is divided.
     what : str, optional
-        The goal's name; by default the counter's name without underscores.
+        The goal's name; by default the first counter's name without underscores.
     least : mapping of str to float, optional
         Counters of the same case, with the least value that each has if the work is done. A goal
         that is met by doing nothing, such as no conflicts, needs them. By default only the divisor
@@ -160,19 +161,21 @@ def counted(
         One of `at_most`, `at_least`, `exactly`; and `words`, `weight` and `predicted`, as `Goal`
         takes them.
     """
+    names = (name,) if isinstance(name, str) else name
     least = least or ({per: 1} if isinstance(per, str) else {})
 
     def compute_number(counts: Mapping[str, Counts]) -> float:
         """Return the counter over the divisor; infinity, of the sign that misses the goal, if too little is done."""
         if any(counts[on].get(counter, 0.0) < value for counter, value in least.items()):
             return -math.inf if "at_least" in wanted else math.inf
-        return counts[on].get(name, 0.0) / (counts[on][per] if isinstance(per, str) else per)
+        number = sum(counts[on].get(each, 0.0) for each in names)
+        return number / (counts[on][per] if isinstance(per, str) else per)
 
     work = " and ".join(
         f"at least {format_number(value)} {counter.replace('_', ' ')}"
         for counter, value in least.items()
     )
-    return Goal(f"{what or name.replace('_', ' ')}, {on}", compute_number, least=work, **wanted)
+    return Goal(f"{what or names[0].replace('_', ' ')}, {on}", compute_number, least=work, **wanted)
 
 
 def format_number(value: float) -> str:

@@ -434,6 +434,8 @@ def _add_atomics(counters: dict[str, float]) -> None:
         counters[f"global_store_{figure}"] += with_result + without_result
         counters[f"reduction_{figure}"] += with_result
     requests, wavefronts = counters["shared_atomic_requests"], counters["shared_atomic_wavefronts"]
+    for kind in ("load", "store"):
+        counters[f"shared_{kind}_bytes"] += counters["shared_atomic_bytes"]
     for kind in ("shared", "shared_load", "shared_store"):
         counters[f"{kind}_instructions"] += requests
         counters[f"{kind}_wavefronts"] += wavefronts

@@ -2,13 +2,16 @@
 
 import numpy as np
 
-from labkit.exercises import SOURCE, Case, Goal, counted
-from labkit.exercises.subjects import Kernels, Output, launch
+from labkit.exercises import Case, Goal, Mistake, counted
+from labkit.exercises.subjects import Kernels, Output, draw_floats, draw_summands, launch
+
+_INT_MAX = 2**31 - 1
+_EXACT = 2**24  # up to it, float32 holds every integer
 
 
 def transpose(random: np.random.Generator, rows: int, columns: int):
     """Return the launch of a transpose of `in` [rows,columns]: a block of 32 x 32 threads for 32 x 32 elements."""
-    matrix = random.permutation(rows * columns).astype(np.float32).reshape(rows, columns)
+    matrix = draw_floats(random, (rows, columns))
     out = Output("out", np.ascontiguousarray(matrix.T))
     return launch(
         "transpose",
@@ -33,26 +36,41 @@ TRANSPOSE = Kernels(
 )
 
 
-def histogram(random: np.random.Generator, n: int, blocks: int, threads: int):
-    """Return the launch of a histogram of n pixels, most of them dark as in many images, in 256 bins, zero before."""
-    pixels = random.exponential(30, n).clip(0, 255).astype(np.uint8)
+def histogram(random: np.random.Generator, n: int, blocks: int, threads: int, mean: float):
+    """Return the launch of a histogram of n pixels in 256 bins, zero before; of a small `mean`, most pixels are 0."""
+    pixels = random.exponential(mean, n).clip(0, 255).astype(np.uint8)
     bins = np.bincount(pixels, minlength=256).astype(np.uint32)
     return launch(
         "histogram", pixels, n, Output("bins", bins, before=0), grid=blocks, block=threads
     )
 
 
+# A block counts more pixels of one value than 16 bits hold.
+NIGHT = Case("70,000 pixels of the night in a block", (70_000, 1, 128, 0.3))
+
+
 def total(random: np.random.Generator, n: int, blocks: int, threads: int):
-    """Return the launch of a sum of n whole numbers, which is exact in any order; the total is zero before."""
-    x = random.integers(-9, 10, n).astype(np.float32)
+    """Return the launch of a sum of n multiples of 1/256, exact in any order; the total is zero before.
+
+    The sums need up to 24 bits.
+    """
+    x = (draw_summands(random, n, _EXACT // n) / 256).astype(np.float32)
     return launch(
         "sum", x, n, Output("total", x.sum(keepdims=True), before=0), grid=blocks, block=threads
     )
 
 
+# Lanes that add to one address are served one after the other: each counts as a sector.
+ADDITIONS = "atomic additions, each lane's"
+
+
 def scan(random: np.random.Generator, rows: int, columns: int):
-    """Return the launch of a prefix sum of each row: a block per row, a thread per number up to whole warps."""
-    x = random.integers(-9, 10, (rows, columns)).astype(np.int32)
+    """Return the launch of a prefix sum of each row: a block per row, a thread per number up to whole warps.
+
+    The sums of a row, whose sign is random, need up to 31 bits.
+    """
+    x = draw_summands(random, (rows, columns), _INT_MAX // columns)
+    x = (x * random.choice([-1, 1], (rows, 1))).astype(np.int32)
     y = Output("y", x.cumsum(axis=1, dtype=np.int32))
     return launch("scan", x, y, columns, grid=rows, block=32 * -(-columns // 32))
 
@@ -73,9 +91,13 @@ SCAN = Kernels(
 def softmax(random: np.random.Generator, rows: int, columns: int, highest: int):
     """Return the launch of a softmax of each row: a warp per row, four rows per block.
 
-    Numbers go up to `highest`.
+    Numbers go up to `highest`. All but a tenth, and one of each row, are lower by 100 to 200: from
+    whatever number but the largest exponentials are counted, some are infinite, or all are zero.
     """
-    x = (highest - random.exponential(3, (rows, columns))).astype(np.float32)
+    x = highest - random.exponential(3, (rows, columns))
+    is_low = random.random((rows, columns)) > 0.1
+    is_low[range(rows), random.integers(columns, size=rows)] = False
+    x = (x - is_low * random.uniform(100, 200, (rows, columns))).astype(np.float32)
     powers = np.exp(x.astype(np.float64) - x.max(axis=1, keepdims=True))
     exact = powers / powers.sum(axis=1, keepdims=True)
     # 1e-5: about 170 roundings
@@ -83,9 +105,21 @@ def softmax(random: np.random.Generator, rows: int, columns: int, highest: int):
     return launch("softmax", x, y, rows, columns, grid=-(-rows // 4), block=(32, 4))
 
 
+NO_LARGEST = Mistake(
+    "exp of a large number is inf, and inf / inf is nan: subtract the largest number of the row first.",
+    lambda attempt: (
+        "nan" in attempt.wrong
+        and ("up to 200" in attempt.wrong or not attempt.matches(r"\bf?max|\?"))
+    ),
+)
+
+
 def ranks(random: np.random.Generator, n: int, threads: int):
     """Return the launch that counts for each of n numbers how many are smaller: a thread per number."""
-    x = random.integers(0, 2 * n, n).astype(np.float32)  # some numbers occur several times
+    # Groups of neighbours among the float32 numbers, so that only their last bits tell which is
+    # smaller; some numbers occur several times.
+    groups = random.integers(2**23, 2**24 - 2, -(-n // 8))
+    x = ((random.choice(groups, n) + random.integers(0, 3, n)) / 2**12).astype(np.float32)
     rank = Output("rank", (x < x[:, None]).sum(1, dtype=np.int32))
     return launch("ranks", x, n, rank, grid=-(-n // threads), block=threads)
 
@@ -111,10 +145,12 @@ def make_ranks_goals(barriers: int, overlap: bool = False) -> tuple[Goal, ...]:
         "512 numbers"  # the counted case: 16 warps, each of which loads its own numbers and 4 tiles
     )
     return (
-        Goal(
-            "calls of __pipeline_memcpy_async",
-            lambda counts: counts[SOURCE]["async_copies"],
-            at_least=1,
+        counted(
+            "copied_bytes",
+            on,
+            per=4,
+            at_least=4 * 512,
+            what="bytes per block that are copied in the background",
         ),
         counted(
             "global_load_requests",
@@ -147,17 +183,37 @@ def make_ranks_goals(barriers: int, overlap: bool = False) -> tuple[Goal, ...]:
 
 
 def make_uneven_rows(with_counter: bool) -> Kernels:
-    """Return a subject: sums of rows, most short and few long; `with_counter` adds an argument, a counter that is 0."""
+    """Return a subject: sums of rows, most short and few long; `with_counter` adds an argument, the next row.
+
+    The rows before it are taken already, and their totals stay 0.
+    """
 
     def launches(random: np.random.Generator, rows: int, blocks: int, threads: int):
-        """Return the launch of a sum per row; of the rows, which have 0 to 600 numbers, most are short."""
+        """Return the launch of a sum per row; of the rows, which have 0 to 600 numbers, most are short.
+
+        The sums need up to 31 bits. The counter ends at the number of all rows, or beyond it by
+        what the blocks take in vain.
+        """
+        taken = int(random.integers(1, 6)) if with_counter else 0
         lengths = random.permutation((600 * np.linspace(0, 1, rows) ** 6).astype(np.int32))
+        lengths = np.append(random.integers(1, 100, taken), lengths)
         starts = np.append(0, lengths.cumsum()).astype(np.int32)
-        x = random.integers(-9, 10, starts[-1]).astype(np.int32)
-        total = np.diff(np.append(0, x.cumsum())[starts]).astype(np.int32)
-        arguments = x, starts, rows, Output("total", total, before=0), np.zeros(1, np.int32)
+        limits = np.repeat(_INT_MAX // np.maximum(lengths, 1), lengths)
+        x = draw_summands(random, starts[-1], limits)
+        total = np.diff(np.append(0, x.cumsum())[starts])
+        total[:taken] = 0
+        next_row = Output(
+            "next", np.array([taken + rows + blocks], np.int32), taken, allowed=blocks
+        )
         return launch(
-            "sums", *(arguments if with_counter else arguments[:-1]), grid=blocks, block=threads
+            "sums",
+            x.astype(np.int32),
+            starts,
+            taken + rows,
+            Output("total", total.astype(np.int32), before=0),
+            *[next_row] * with_counter,
+            grid=blocks,
+            block=threads,
         )
 
     return Kernels(
@@ -183,13 +239,15 @@ def make_row_goals(taken: int = 0) -> tuple[Goal, ...]:
 
 
 def products(random: np.random.Generator, count: int, K: int, rows: bool):
-    """Return the launch of `count` products [16,K] x [K,8] of small whole numbers, a warp per product.
+    """Return the launch of `count` products [16,K] x [K,8] of whole numbers, a warp per product.
 
-    The second matrix is stored row by row if `rows`, or else column by column.
+    The second matrix is stored row by row if `rows`, or else column by column. The numbers of one
+    matrix need all bits of a half, those of the other as many as leave the sums exact.
     """
+    largest = random.permuted([2**11, 2**22 // (2**11 * K)])
     a, b = (
-        random.integers(-4, 5, shape).astype(np.float16)
-        for shape in ((count, 16, K), (count, K, 8))
+        random.integers(-most, most + 1, shape).astype(np.float16)
+        for most, shape in zip(largest, ((count, 16, K), (count, K, 8)), strict=True)
     )
     c = Output("c", a.astype(np.float32) @ b.astype(np.float32))
     return launch(
@@ -203,11 +261,11 @@ def products(random: np.random.Generator, count: int, K: int, rows: bool):
     )
 
 
-def make_product_goals(on: str, loads: int, moved: int) -> tuple[Goal, ...]:
+def make_product_goals(on: str, loads: int, moved: int, operations: int) -> tuple[Goal, ...]:
     """Return the goals of `products` on the case `on`, "5 products": load requests, and two store requests per product.
 
     An attempt with more than `loads` load requests, or with less than `moved` bytes loaded and
-    stored, misses them.
+    stored, misses them, and so does one with fewer than `operations` of warps on tensor cores.
     """
     stores = 2 * int(on.partition(" ")[0])
     return (
@@ -225,4 +283,5 @@ def make_product_goals(on: str, loads: int, moved: int) -> tuple[Goal, ...]:
             at_most=stores,
             least={"unique_bytes": moved},
         ),
+        counted("matrix_operations", on, what="products on tensor cores", at_least=operations),
     )

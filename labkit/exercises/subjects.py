@@ -27,6 +27,7 @@ from labkit.measure.compare import (
     compare,
     compare_array,
     draw_integers,
+    draw_large_integers,
     draw_reals,
     poison,
     tolerance,
@@ -45,6 +46,18 @@ HIDDEN = (
     (Layer("whole tiles", C=1, H=38, W=54, M=3, K=7), 1),
     (Layer("less than a tile", C=5, H=9, W=13, M=18, K=4), 3),
 )
+
+
+def draw_floats(random: np.random.Generator, shape: int | Sequence[int]) -> np.ndarray:
+    """Return float32 numbers of both signs up to 4096 that need every bit: copies in fewer bits differ from them."""
+    return (random.integers(1 - 2**24, 2**24, shape) / 2**12).astype(np.float32)
+
+
+def draw_summands(
+    random: np.random.Generator, shape: int | Sequence[int], most: int | np.ndarray
+) -> np.ndarray:
+    """Return integers from -most / 4 to most [int64], mostly positive: the sums of many need as many bits as fit."""
+    return random.integers(-(most // 4), most + 1, shape)
 
 
 def make_generator(*texts: str) -> np.random.Generator:
@@ -150,12 +163,12 @@ class InPlaceOf:
         self.variant(source).precompile(*(case.what[0] for case in self.cases))
 
     def inputs(self, case: Case) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Return x and k of each run: integers; then real numbers, unless the case is counted."""
+        """Return x and k of each run: small integers, then real numbers; large integers if the case is counted."""
         rung_variant, random = (
             variant(self.name, **self.options),
             make_generator(self.seed, case.name),
         )
-        draws = (draw_integers,) if case.counted else (draw_integers, draw_reals)
+        draws = (draw_large_integers,) if case.counted else (draw_integers, draw_reals)
         return [draw(rung_variant, *case.what, random) for draw in draws]
 
     def execute(
@@ -175,10 +188,15 @@ class InPlaceOf:
         """Raise CheckFailed if an output of `execute` is wrong; `runs` has the arrays that each run yielded."""
         attempt, (layer, batch) = self.variant(source), case.what
         for run, ((x, k), arrays) in enumerate(zip(self.inputs(case), runs, strict=True)):
-            # Run 0 has integers, whose sums are exact; run 1 has real numbers.
-            allowed = tolerance(attempt.rounding, error_scale(x, k), layer.terms) if run else 0.0
+            # Run 0 has integers, whose sums are exact, so that the output is rounded once; run 1 has
+            # real numbers.
+            allowed, expected = 0.0, conv_float64(x, k)
+            if run:
+                allowed = tolerance(attempt.rounding, error_scale(x, k), layer.terms)
+            else:
+                expected = expected.astype(attempt.io_dtype).astype(np.float64)
             title = f"on {layer}, B = {batch} ({'real numbers' if run else 'integers'})"
-            compare(arrays["y"], conv_float64(x, k), allowed, attempt.io_dtype, title, (x, k))
+            compare(arrays["y"], expected, allowed, attempt.io_dtype, title, (x, k))
 
     def measure(self, case: Case, runs: Sequence[Mapping[str, np.ndarray]]) -> Counts:
         """Return {"largest_error": error for real numbers over sum |x| |k| of the output}; {} for a counted case.

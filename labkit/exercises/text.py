@@ -44,12 +44,11 @@ _BODY = re.compile(
 
 
 def count_features(code: str) -> dict[str, float]:
-    """Return ``divisions_in_loops`` (with remainders), ``floats`` (types, conversions, constants), ``async_copies``."""
+    """Return ``divisions_in_loops`` (with remainders) and ``floats`` (types, conversions, constants)."""
     divisions = len(_DIVISION.findall(_find_repeated_code(code)))
     return {
         "divisions_in_loops": divisions,
         "floats": len(_FLOATS.findall(_HALF_CONSTANT.sub("", code))),
-        "async_copies": len(re.findall(r"\b__pipeline_memcpy_async *\(", code)),
     }
 
 

@@ -9,8 +9,9 @@ Wrong answers are in the ``wrong.toml`` of the exercise's folder, with a table f
 
 ``says`` is a part of the grader's answer. An edit replaces a text that occurs exactly once: in the
 starting code, or in the code that ``of`` names. In place of edits, ``file`` names a .cu file of the
-folder, and ``answer`` lists numbers. Then `labkit.exercises.cheats` are tried, which must not meet
-all goals.
+folder, and ``answer`` lists numbers. A name that begins with "cheat: " says what a cheat does in
+place of the exercise's lesson, and its ``says`` which number stops it. Then `labkit.exercises.cheats`
+are tried, which must not meet all goals.
 """
 
 import tomllib
@@ -43,6 +44,11 @@ class Trial:
     seed: str = (
         ""  # the seed of the grading, which cheats alone have: it tells them from other trials
     )
+
+    @property
+    def is_cheat(self) -> bool:
+        """Whether it is a wrong answer that gets around the exercise's lesson, by its name."""
+        return self.about.startswith("cheat: ")
 
     @cached_property
     def graded(self) -> Grade | LabError:

@@ -10,7 +10,7 @@ from labkit.base.errors import LabError
 from labkit.exercises.exercise import exercise, exercises
 from labkit.exercises.grade import grade
 from labkit.exercises.subjects import Numbers
-from labkit.exercises.trial import list_trials
+from labkit.exercises.trial import SOLUTION, list_trials
 from labkit.networks.lenet28 import Lenet28
 from labkit.notebooks import execute
 
@@ -18,19 +18,26 @@ pytestmark = pytest.mark.thorough("every exercise: minutes; the notebooks grade 
 
 EXERCISES = exercises()
 KERNELS = [number for number, asked in EXERCISES.items() if not isinstance(asked.subject, Numbers)]
+SENTENCES = {
+    number: " ".join(mistake.sentence for mistake in asked.mistakes)
+    for number, asked in EXERCISES.items()
+}
 TRIALS = [(number, trial) for number, asked in EXERCISES.items() for trial in list_trials(asked)]
 OTHERS = pytest.mark.exhaustive("every attempt: minutes")
 
 
 def list_parameters():
-    """Return the trials; of each exercise those after the solution and a wrong answer are marked.
+    """Return the trials; all but the solutions and the cheats are marked.
 
-    So is the starting code, which the pages grade.
+    The pages grade the starting code.
     """
     return [
-        pytest.param(trial, id=f"{number} {trial.about}", marks=() if place in (1, 2) else OTHERS)
-        for number, asked in EXERCISES.items()
-        for place, trial in enumerate(list_trials(asked))
+        pytest.param(
+            trial,
+            id=f"{number} {trial.about}",
+            marks=() if trial.about == SOLUTION or trial.is_cheat else OTHERS,
+        )
+        for number, trial in TRIALS
     ]
 
 
@@ -120,6 +127,16 @@ def test_it_has_hints_a_countable_goal_and_wrong_answers(number):
         3 if number.startswith("P") else 5
     ), "too few"
     assert asked.lines or number not in KERNELS or number.startswith("P")
+
+
+@pytest.mark.parametrize("number", EXERCISES)
+def test_a_cheat_says_which_number_stops_it(number):
+    """`test_the_grader_answers_as_it_should` tries it."""
+    cheats = [trial for of, trial in TRIALS if of == number and trial.is_cheat]
+    assert cheats and all(
+        "✗" in trial.says or "not counted" in trial.says or trial.says in SENTENCES[number]
+        for trial in cheats
+    )
 
 
 @pytest.mark.parametrize(

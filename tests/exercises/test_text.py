@@ -50,11 +50,6 @@ def test_floats_that_a_text_has(code, floats):
     assert count_features(code)["floats"] == floats
 
 
-def test_asynchronous_copies_are_calls():
-    code = "__pipeline_memcpy_async(&tile[i], &x[i], 4); auto f = my__pipeline_memcpy_async(0); __pipeline_commit();"
-    assert count_features(code)["async_copies"] == 1
-
-
 def test_a_loop_in_a_loop_is_a_part_of_it():
     inner = "for (int j = 0; j < 3; ++j) s += j;"
     assert [*loops(f"a; for (;;) {{ {inner} }} b; while (s) --s;")] == [

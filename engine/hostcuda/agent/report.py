@@ -619,8 +619,9 @@ def _count_accesses(
     for site in (site for record in records for site in record["sites"] if site["line"]):
         # it sums one `figure` of all accesses to its `space` with its `op` ("": any)
         for counter in COUNTERS:
-            if counter.space == site["space"] and counter.op in ("", site["op"]):
-                figure = next((site[name] for name in _FIGURES[counter.figure] if name in site), 0)
+            names = _FIGURES.get(counter.figure, ())
+            if names and counter.space == site["space"] and counter.op in ("", site["op"]):
+                figure = next((site[name] for name in names if name in site), 0)
                 by_line.setdefault(site["line"], Counter())[counter.name] += figure
     totals = sum(by_line.values(), Counter())  # of what is not zero
     counts = [

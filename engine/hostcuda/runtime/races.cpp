@@ -524,7 +524,12 @@ void begin_copy(unsigned thread, uintptr_t address, size_t bytes) {
     if (!running.racecheck) return;
     order.copying = true;
     order.copies[thread].push_back({address, bytes, order.groups[thread], order.reads[thread]});
-    visit_bytes(order.copies[thread].back(), [](Cell &cell) { cell.copies++; });
+    size_t in_shared = 0;
+    visit_bytes(order.copies[thread].back(), [&](Cell &cell) {
+        cell.copies++;
+        in_shared++;
+    });
+    count_copy(in_shared);
 }
 
 void commit_copies(unsigned thread) { order.groups[thread]++; }

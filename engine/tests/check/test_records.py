@@ -25,8 +25,12 @@ LAUNCH = {
     "unchecked": [],
     "matrices": 0,
     "plays": [],
+    "copied_bytes": 12,
     "overlapped_bytes": 5,
 }
+
+
+FIGURES = {"requests": 6, "units": 42, "extra": 31, "bytes": 256}  # of the two accesses below
 
 
 def record(monkeypatch, *accesses):
@@ -53,7 +57,7 @@ def test_an_access_counts_in_the_metrics_of_its_kind(counter, monkeypatch):
     counts = record(
         monkeypatch, (counter.space, op, 5, 40, 10, False), (counter.space, op, 1, 2, 1, False)
     ).counts
-    assert counts[counter.metric] == {"requests": 6, "units": 42, "extra": 31}[counter.figure]
+    assert counts[counter.metric] == FIGURES[counter.figure]
     others = [
         row
         for row in metrics.COUNTERS
@@ -67,8 +71,12 @@ def test_a_number_of_the_launch(monkeypatch):
     assert (counts["lab__barriers.sum"], counts["lab__unique_bytes_global.sum"]) == (7, 640)
     assert {*counts} == {counter.metric for counter in metrics.COUNTERS}
     # racecheck counts them: without it they are not known
-    monkeypatch.delitem(LAUNCH, "overlapped_bytes")
-    assert {*counts} - {*record(monkeypatch).counts} == {"lab__bytes_of_overlapped_copies.sum"}
+    for name in ("copied_bytes", "overlapped_bytes"):
+        monkeypatch.delitem(LAUNCH, name)
+    assert {*counts} - {*record(monkeypatch).counts} == {
+        "lab__bytes_of_asynchronous_copies.sum",
+        "lab__bytes_of_overlapped_copies.sum",
+    }
 
 
 def test_the_lines_have_the_units_of_their_space(monkeypatch):

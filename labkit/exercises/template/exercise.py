@@ -43,6 +43,12 @@ EXERCISE = Exercise(
             least={"unique_bytes": 2 * 4 * 4096},
         ),
         counted("global_load_requests", "4,096 numbers", at_most=128),
+        counted(
+            "busiest_warp",
+            "4,096 numbers",
+            what="memory instructions of the busiest warp",
+            at_most=16,
+        ),
     ),
     lines=4,  # at most so many may change; None for as many as it takes
     # sentences for typical mistakes, in place of the next hint; the first that fits is said

@@ -2,7 +2,8 @@
 // Clamp: y[i] is x[i], but not below -1 and not above 1, for any n and any number of blocks.
 //
 // Here the first thread does all the work. Share it: neighbouring threads load neighbouring numbers.
-// Goal, for 4,096 numbers in 8 blocks of 128 threads: 4 sectors per load, at most 128 load requests.
+// Goal, for 4,096 numbers in 8 blocks of 128 threads: 4 sectors per load, at most 128 load requests,
+// at most 16 memory instructions per warp.
 
 #else
 // Clamp with a grid-stride loop: with T threads, thread t takes the numbers t, t + T, t + 2T and so on.

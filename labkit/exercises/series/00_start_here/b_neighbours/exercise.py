@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from labkit.exercises import Case, Exercise, Kernels, Mistake, Output, counted, launch
+from labkit.exercises import Case, Exercise, Kernels, Mistake, Output, counted, draw_floats, launch
 
 
 def add(random: np.random.Generator, n: int, threads: int):
-    """Return the launch on two vectors of n whole numbers, with a thread per four elements, up to whole blocks."""
-    a, b = random.integers(-1000, 1000, (2, n)).astype(np.float32)
+    """Return the launch on two vectors of n numbers, with a thread per four elements, up to whole blocks."""
+    a, b = draw_floats(random, (2, n))
     return launch("add", a, b, Output("sum", a + b), n, grid=-(-n // (4 * threads)), block=threads)
 
 

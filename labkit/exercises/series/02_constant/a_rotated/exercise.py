@@ -10,10 +10,10 @@ _READS = 39_200  # of the mask by the warps of layer 1: K * K by each of 800
 def _count_turns_per_read(counts):
     """Return the turns per read of constant memory: one, and one per further word that lanes ask for.
 
-    More reads than needed do not lower it; infinity with fewer.
+    Infinity with fewer reads than needed, or with more: those would be of other elements.
     """
     reads = counts["layer 1"]["constant_requests"]
-    return 1 + counts["layer 1"]["constant_serialized"] / _READS if reads >= _READS else math.inf
+    return 1 + counts["layer 1"]["constant_serialized"] / _READS if reads == _READS else math.inf
 
 
 EXERCISE = Exercise(
@@ -27,7 +27,7 @@ EXERCISE = Exercise(
             exactly=7,
             predicted="turns_per_read",
             words="as many as you count on paper for the rotated rows",
-            least="49 reads of constant memory per warp",
+            least="exactly 49 reads of constant memory per warp",
         ),
     ),
     mistakes=(

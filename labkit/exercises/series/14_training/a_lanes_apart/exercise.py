@@ -24,12 +24,14 @@ def gradient(random: np.random.Generator, s: Sizes, batch: int):
     Values that the kernel must not read are NaN; the gradient of parameters of other layers stays
     0. `s` are the network's sizes.
     """
-    images = random.integers(1, 5, (batch + 1, s.side, s.side)).astype(np.float32)
+    images = random.integers(1, 256, (batch + 1, s.side, s.side)).astype(np.float32)
     order = random.permutation(batch + 1)[:batch].astype(np.int32)
     values = {
         name: np.full((batch, *shape), np.nan, np.float32) for name, shape in s.values.items()
     }
-    values["d_c1"][...] = random.choice([-4, -3, -2, -1, 1, 2, 3, 4], values["d_c1"].shape)
+    d_c1 = values["d_c1"]
+    most = 2**24 // (255 * d_c1[:, 0].size)  # sums over images and positions are exact
+    d_c1[...] = random.integers(1, most + 1, d_c1.shape) * random.choice([-1, 1, 1], d_c1.shape)
     gradients = parameter_gradients(
         images[order].astype(np.float64),
         {name: np.nan_to_num(value.astype(np.float64)) for name, value in values.items()},

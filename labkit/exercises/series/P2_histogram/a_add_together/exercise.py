@@ -1,7 +1,7 @@
 """Exercise P2a: a histogram from an empty cell."""
 
 from labkit.exercises import Case, Exercise, Kernels, Mistake, counted
-from labkit.exercises.practice import histogram
+from labkit.exercises.practice import NIGHT, histogram
 
 _PIXELS = "4,096 pixels"
 
@@ -10,12 +10,13 @@ EXERCISE = Exercise(
     subject=Kernels(
         histogram,
         (
-            Case("1,000 pixels in 3 blocks", (1000, 3, 128)),
-            Case("100 pixels in 4 blocks", (100, 4, 128)),
-            Case("1 pixel in a block", (1, 1, 128)),
-            Case(_PIXELS, (4096, 4, 128), counted=True),
+            Case("1,000 pixels in 3 blocks", (1000, 3, 128, 30)),
+            Case("100 pixels in 4 blocks", (100, 4, 128, 30)),
+            Case("1 pixel in a block", (1, 1, 128, 30)),
+            NIGHT,
+            Case(_PIXELS, (4096, 4, 128, 30), counted=True),
         ),
-        hidden=(range(1, 3000), range(1, 6), [128]),
+        hidden=(range(1, 3000), range(1, 6), [128], [30]),
     ),
     goals=(
         counted(

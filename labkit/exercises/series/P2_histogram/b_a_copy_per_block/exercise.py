@@ -3,7 +3,7 @@
 import re
 
 from labkit.exercises import Case, Exercise, Kernels, Mistake, counted
-from labkit.exercises.practice import histogram
+from labkit.exercises.practice import NIGHT, histogram
 
 _PIXELS = "4,096 pixels"
 
@@ -12,12 +12,13 @@ EXERCISE = Exercise(
     subject=Kernels(
         histogram,
         (
-            Case("1,000 pixels in 3 blocks of 64", (1000, 3, 64)),
-            Case("100 pixels in 2 blocks of 512", (100, 2, 512)),
-            Case("777 pixels in 2 blocks of 300", (777, 2, 300)),
-            Case(_PIXELS, (4096, 4, 128), counted=True),
+            Case("1,000 pixels in 3 blocks of 64", (1000, 3, 64, 30)),
+            Case("100 pixels in 2 blocks of 512", (100, 2, 512, 30)),
+            Case("777 pixels in 2 blocks of 300", (777, 2, 300, 30)),
+            NIGHT,
+            Case(_PIXELS, (4096, 4, 128, 30), counted=True),
         ),
-        hidden=(range(1, 3000), range(1, 6), range(32, 544, 32)),
+        hidden=(range(1, 3000), range(1, 6), range(32, 544, 32), [30]),
     ),
     goals=(
         counted(

@@ -1,7 +1,7 @@
 """Exercise P3a: a sum from an empty cell."""
 
 from labkit.exercises import Case, Exercise, Kernels, Mistake, counted
-from labkit.exercises.practice import total
+from labkit.exercises.practice import ADDITIONS, total
 
 _NUMBERS = "16,384 numbers"
 _READ = {"unique_bytes": 4 * 16384}
@@ -29,7 +29,7 @@ EXERCISE = Exercise(
             least=_READ,
         ),
         counted("global_load_requests", _NUMBERS, what="load requests", at_most=512, least=_READ),
-        counted("reduction_requests", _NUMBERS, what="atomic requests", at_most=8),
+        counted("global_store_sectors", _NUMBERS, what=ADDITIONS, at_most=8),
         counted(
             "shared_conflicts",
             _NUMBERS,
@@ -38,7 +38,7 @@ EXERCISE = Exercise(
             least={"shared_instructions": 64},
         ),
         counted(
-            "busiest_warp", _NUMBERS, what="memory instructions of the busiest warp", at_most=128
+            "busiest_warp", _NUMBERS, what="memory instructions of the busiest warp", at_most=64
         ),
     ),
     mistakes=(

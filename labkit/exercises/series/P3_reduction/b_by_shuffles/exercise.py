@@ -1,7 +1,7 @@
 """Exercise P3b: a sum by shuffles."""
 
 from labkit.exercises import Case, Exercise, Kernels, Mistake, counted
-from labkit.exercises.practice import total
+from labkit.exercises.practice import ADDITIONS, total
 
 _NUMBERS = "16,384 numbers"
 _WARPS = 8 * 8
@@ -28,13 +28,13 @@ EXERCISE = Exercise(
         ),
         counted("barriers", _NUMBERS, per=_WARPS, what="barriers per warp", at_most=1),
         counted(
-            "shared_store_instructions",
+            "shared_store_bytes",
             _NUMBERS,
             per=_WARPS,
-            what="shared stores per warp",
-            at_most=1,
+            what="bytes per warp stored to shared memory",
+            at_most=4,
         ),
-        counted("reduction_requests", _NUMBERS, what="atomic requests", at_most=8),
+        counted("global_store_sectors", _NUMBERS, what=ADDITIONS, at_most=8),
         counted(
             "busiest_warp", _NUMBERS, what="memory instructions of the busiest warp", at_most=64
         ),

@@ -24,7 +24,7 @@ EXERCISE = Exercise(
             exactly=0,
             least={"shared_instructions": 32},
         ),
-        counted("busiest_warp", _ROWS, what="memory instructions of the busiest warp", at_most=128),
+        counted("busiest_warp", _ROWS, what="memory instructions of the busiest warp", at_most=56),
     ),
     mistakes=(
         Mistake(

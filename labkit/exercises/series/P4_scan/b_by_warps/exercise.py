@@ -21,7 +21,11 @@ EXERCISE = Exercise(
         ),
         counted("barriers", _ROWS, per=_WARPS, what="barriers per warp", at_most=1),
         counted(
-            "shared_store_instructions", _ROWS, per=_WARPS, what="shared stores per warp", at_most=1
+            "shared_store_bytes",
+            _ROWS,
+            per=_WARPS,
+            what="bytes per warp stored to shared memory",
+            at_most=4,
         ),
         counted("busiest_warp", _ROWS, what="memory instructions of the busiest warp", at_most=64),
     ),

@@ -3,7 +3,7 @@
 import re
 
 from labkit.exercises import Case, Exercise, Kernels, Mistake, counted
-from labkit.exercises.practice import softmax
+from labkit.exercises.practice import NO_LARGEST, softmax
 
 _ROWS = "8 rows of 256"
 
@@ -35,10 +35,7 @@ EXERCISE = Exercise(
         counted("barriers", _ROWS, exactly=0),
     ),
     mistakes=(
-        Mistake(
-            "exp of a large number is inf, and inf / inf is nan: subtract the largest number of the row first.",
-            lambda attempt: "up to 200" in attempt.wrong and "nan" in attempt.wrong,
-        ),
+        NO_LARGEST,
         Mistake(
             "After __shfl_down_sync only lane 0 has the result. __shfl_xor_sync gives it to all lanes.",
             lambda attempt: (
@@ -51,7 +48,9 @@ EXERCISE = Exercise(
             "The largest number starts at 0 here, and all numbers of a row may be below that: begin with "
             "-INFINITY.",
             lambda attempt: (
-                attempt.runs_wrong and "INFINITY" not in attempt.source and "max" in attempt.source
+                attempt.runs_wrong
+                and "INFINITY" not in attempt.source
+                and attempt.matches(r"\bf?max")
             ),
         ),
         Mistake(

@@ -1,7 +1,7 @@
 """Exercise P5b: softmax that reads its input once."""
 
 from labkit.exercises import Case, Exercise, Kernels, Mistake, counted
-from labkit.exercises.practice import softmax
+from labkit.exercises.practice import NO_LARGEST, softmax
 
 _ROWS = "8 rows of 256"
 
@@ -33,6 +33,7 @@ EXERCISE = Exercise(
         counted("shared_conflicts", _ROWS, what="bank conflicts", exactly=0),
     ),
     mistakes=(
+        NO_LARGEST,
         Mistake(
             "The four warps of a block have a row each: shared memory needs a place for each number of each row.",
             lambda attempt: (

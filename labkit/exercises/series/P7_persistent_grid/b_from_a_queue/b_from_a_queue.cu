@@ -1,7 +1,7 @@
 // P7b from a queue: a block that is free takes the next row, so that blocks with short rows take more of them.
 //
-// Row r has the elements begin[r] to begin[r + 1] - 1 of x. Launch: any number of blocks, of whole warps. All totals and
-// *next, the first row that nobody has taken, are 0 before it.
+// Row r has the elements begin[r] to begin[r + 1] - 1 of x. Launch: any number of blocks, of whole warps. All totals are
+// 0 before it. *next is the first row that nobody has taken: the rows before it have been, and their totals stay 0.
 
 __global__ void sums(const int *x, const int *begin, int rows, int *total, int *next)
 {

@@ -22,10 +22,11 @@ EXERCISE = Exercise(
         Mistake(
             "The rows are dealt out before the launch: here a block takes one with atomicAdd(next, 1) when it is "
             "free.",
-            lambda attempt: (
-                attempt.count("global_load_requests", "48 rows") > 0
-                and not attempt.count("atomic_requests", "48 rows")
-            ),
+            lambda attempt: attempt.wrong and not attempt.matches(r"\batomic\w+\([^;]*\bnext\b"),
+        ),
+        Mistake(
+            "The rows before *next are taken already: the first row of a block is what its atomicAdd returns.",
+            lambda attempt: attempt.wrong.startswith("right") and "expected 0," in attempt.wrong,
         ),
         Mistake(
             "One thread takes a row for its block, and the others read its number in shared memory. Which barrier "

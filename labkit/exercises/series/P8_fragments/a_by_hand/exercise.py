@@ -13,5 +13,5 @@ EXERCISE = Exercise(
         ),
         hidden=(range(1, 9), [16], [False]),
     ),
-    goals=make_product_goals("5 products", loads=5 * 6, moved=5 * (2 * 384 + 512)),
+    goals=make_product_goals("5 products", loads=5 * 6, moved=5 * (2 * 384 + 512), operations=5),
 )
