@@ -44,12 +44,16 @@ KERNELS = {
 # Their texts may be those of kernels: they are stopped when they are compiled, loaded or run.
 STOPPED_LATER = {
     "answer": 'identifier "written" is undefined in device code',
-    "counts": 'calling a __host__ function("fopen")',
+    "computed_length": "an array whose length is no constant",
     "exits_zero": "the kernel calls exit",
     "fill_disk": "compiles",
     "return_address": "out of bounds",
+    "launch_bounds": "compiles",
     "shell": "the kernel calls system",
+    "stack": "beyond the local variables of its function",
     "virtual": "calls a function by a pointer",
+    "window": "is outside of its array",
+    "window_shadow": "is outside of its array",
 }
 
 

@@ -1,6 +1,7 @@
 """The limits of a submitted kernel: sources that are refused, modules that are not loaded."""
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -9,7 +10,7 @@ from hostcuda.api import compiler
 from hostcuda.check import mode as checkmode
 from hostcuda.errors import CompileError, EngineError
 from hostcuda.host import toolchain
-from hostcuda.runtime import native
+from hostcuda.runtime import elf, native
 from labkit.base.paths import cuda_src
 
 pytestmark = pytest.mark.thorough("a class of hand-ins: minutes")
@@ -87,6 +88,9 @@ COMPILER = {
     "a value to an address": "__device__ float f(float x, long at) { return modff(x, (float *)at); }",
     "the engine": "__device__ void f() { hostcuda::fail(0); }",
     "the engine's macros": "#undef HOSTCUDA_KERNEL",
+    "the engine's name in another": "__device__ int my_hostcuda_register_x() { return 1; }",
+    "the engine's name as a text": '__device__ float x asm("hostcuda_dynamic_shared");',
+    "a name of the sanitizer in another": "__device__ void my__tsan_write4(void *) {}",
     "a letter that looks like one": "int \u0430sm;",
 }
 
@@ -231,6 +235,33 @@ def test_a_module_of_cuda_alone_is_allowed(compiled):
     )
 
 
+def test_only_the_functions_that_the_front_end_has_registered_run_while_a_module_is_loaded(
+    compiled,
+):
+    path = compiled(KERNEL + KERNEL.replace("conv", "other"))
+    untrusted.refuse_symbols(path, registered=2)
+    for number in (0, 1, 3):
+        with pytest.raises(EngineError, match="runs code while it is loaded"):
+            untrusted.refuse_symbols(path, registered=number)
+
+
+def test_a_loaded_modules_tables_are_read_only():
+    """The words by which it finds the engine's functions and its shared arrays, which the engine changes."""
+    source = KERNEL.replace(
+        "{", "{ __shared__ float tile[32]; tile[threadIdx.x] = sinf(*x); __syncthreads(); "
+    )
+    module = compiler.SourceModule(source, no_extern_c=True).module
+    file = elf.Elf(module._path)
+    table = next(section for section in file.sections if section.name == ".got")
+    begin = next(s.address for s in file.segments if s.kind == elf.PT_LOAD and s.flags & elf.PF_X)
+    at = module._loaded.layout.text[0] - begin + table.address  # the base and the table
+    for line in Path("/proc/self/maps").read_text().splitlines():
+        low, high = (int(word, 16) for word in line.split()[0].split("-"))
+        if low < at + table.bytes and at < high:
+            assert line.split()[1] == "r--p", line
+    assert not [section for section in file.sections if section.name == ".got.plt"]
+
+
 @pytest.mark.parametrize("call", ["__tsan_memcpy", "__tsan_memmove", "__tsan_memset"])
 def test_copies_of_structs_are_allowed_because_check_mode_watches_them(tmp_path, call):
     code = f'extern "C" void *{call}(...); void f(void *to, void *from) {{ {call}(to, from, 99); }}'
@@ -281,6 +312,7 @@ def test_calls_by_name_thread_local_variables_and_switches_are_allowed(assembly)
 def test_a_guarded_process_does_not_load_what_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(native, "before_load", None)
     monkeypatch.setattr(checkmode, "before_link", None)
+    monkeypatch.setattr(checkmode, "untrusted", False)
     mark = tmp_path / "it ran"
     source = (
         'extern "C" __device__ int creat(const char *, unsigned);\n'

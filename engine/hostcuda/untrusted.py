@@ -6,15 +6,14 @@ does with memory. These checks refuse the rest: `refuse` reads the source before
 each compiled module before it is loaded (functions of the host, calls by pointers, code that runs
 while the module is loaded).
 
-This is not a proof: a kernel that overwrites its own return address passes. The wall around the
-machine is the grader's sandbox; these checks stop what takes less effort, with a sentence that says
-what to change.
+The wall around the machine is the sandbox; ``docs/untrusted.md`` lists what the judge trusts beside
+it, and what keeps that.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from itertools import accumulate
 from pathlib import Path
 
@@ -68,7 +67,9 @@ _RESERVED = re.compile(
     r"__builtin_\w+|__(?:sync|atomic|tsan|sanitizer|asan|ubsan|real|wrap|has|glibc|libc|gcc|cxa|gnu|attr|warn|error|cyg)"
     r"_\w*|__pragma|__declspec|__label__|__extension__|_[A-Z]\w*|__\w*[A-Z]\w*"
 )
-_ENGINE = re.compile(r"(?i:hostcuda\w*)|hc_\w+")
+# Names of the engine, also as a part of another name, in texts and in numbers: symbols are found by
+# them.
+_ENGINE = re.compile(r"(?i:\w*hostcuda\w*)|\bhc_\w+|\w*__(?:tsan|ubsan|sanitizer|wrap|real)_\w*")
 # Functions of the C library that write to an address which they are given.
 _UNWATCHED = re.compile(
     r"w?mem(?:p?cpy|ccpy|move|set)|(?:st[rp]|wc[sp])n?(?:cpy|cat)|bcopy|bzero|alloca|v?sn?printf|"
@@ -160,9 +161,12 @@ def refuse(source: str, headers: Collection[str] = ()) -> None:
             sign.start(), words.get(sign[0], f"has {sign[0]!r} outside of comments and strings")
         )
     _refuse_directives(text, headers)
+    for match in _ENGINE.finditer(text.text):
+        if match[0] != "HOSTCUDA_CPU":
+            raise text.error(
+                match.start(), f"must not use the engine's own name {match[0]}: take another one"
+            )
     for at, word in text.words:
-        if _ENGINE.fullmatch(word) and word != "HOSTCUDA_CPU":
-            raise text.error(at, f"must not use the engine's own name {word}: write it in CUDA C++")
         if _RESERVED.fullmatch(word) and word not in _CAPITALS | _BUILTINS:
             raise text.error(at, f"must not use {word}, which is no word of CUDA C++")
         if _UNWATCHED.fullmatch(word):
@@ -333,6 +337,7 @@ _IMPORTED = frozenset(
         "hostcuda_copies_committed",
         "hostcuda_copies_awaited",
         "__ubsan_handle_type_mismatch_v1",
+        "__ubsan_handle_out_of_bounds",
         "__sanitizer_cov_trace_pc",
         "__tsan_init",
         "__tsan_vptr_read",
@@ -350,10 +355,41 @@ _EXPLAINED = {
 }
 
 
-def refuse_symbols(path: Path | str, source: str = "") -> None:
-    """Refuse a module, the shared library `path`, that calls the host or runs code while it is loaded.
+# The functions that a loader may call: the compiler's own (of g++ and of clang), and HOSTCUDA_KERNEL's.
+_REGISTERS = re.compile(r"_ZN12_GLOBAL__N_1\d+hostcuda_register_\d+Ev")
+_STARTS = frozenset(
+    [
+        "frame_dummy",
+        "__do_global_dtors_aux",
+        "_sub_I_00099_0",
+        "_GLOBAL__sub_I_00099_0_",
+        "tsan.module_ctor",
+    ]
+)
+_CALLED_BY_LOADER = (elf.SHT_PREINIT_ARRAY, elf.SHT_INIT_ARRAY, elf.SHT_FINI_ARRAY)
+_CHOSEN_BY_LOADER = (
+    37,
+    1032,
+)  # R_X86_64_IRELATIVE and R_AARCH64_IRELATIVE: it calls a function for an address
 
-    The EngineError names the function, and its line in `source`, the text that was compiled.
+
+def refuse_symbols(path: Path | str, source: str = "", registered: int | None = None) -> None:
+    """Refuse a module that calls the host or runs code while it is loaded.
+
+    Parameters
+    ----------
+    path : Path or str
+        The shared library.
+    source : str
+        The text that was compiled, for the line of a function that is called.
+    registered : int, optional
+        How many kernels the front end has registered in the text. Each has one function that runs
+        while the module is loaded; without the number, as many as there are.
+
+    Raises
+    ------
+    EngineError
+        One sentence, which names the function.
     """
     module = elf.Elf(path)
     dynamic, own = module.symbols(elf.SHT_DYNSYM), module.symbols(elf.SHT_SYMTAB)
@@ -375,29 +411,48 @@ def refuse_symbols(path: Path | str, source: str = "") -> None:
         raise EngineError(
             f"the kernel's function {indirect[0]} is chosen while it is loaded: remove its attribute"
         )
-    functions = [symbol.name for symbol in own if symbol.section and symbol.kind == elf.STT_FUNC]
-    registered = sum("hostcuda_register_" in name for name in functions)
-    initializers = (
-        sum(section.bytes for section in module.sections if section.kind == elf.SHT_INIT_ARRAY) // 8
-    )
-    # 1: the C library's; one per registered kernel
-    allowed = 1 + registered + ("__tsan_init" in imported)
-    if initializers > allowed:
+    called = list(_list_called_by_loader(module, own))
+    registering = [name for name in called if _REGISTERS.fullmatch(name)]
+    if {*called} - {*registering} - _STARTS or (
+        registered is not None and len(registering) != registered
+    ):
         raise EngineError(
             "the kernel file runs code while it is loaded: give no variable outside of functions a "
             "constructor or a value that is computed by a call"
         )
 
 
+def _list_called_by_loader(module: elf.Elf, symbols: Collection[elf.Symbol]) -> Iterator[str]:
+    """Yield the symbol of each function that the loader calls for a module; "" for an address that has none."""
+    names = {symbol.value: symbol.name for symbol in symbols if symbol.kind == elf.STT_FUNC}
+    entries = {
+        relocation.place: relocation
+        for section in module.sections
+        if section.kind == elf.SHT_RELA and section.flags & elf.SHF_ALLOC
+        for relocation in module.relocations(section)
+    }
+    for section in module.sections:
+        if section.kind in _CALLED_BY_LOADER:
+            for place in range(section.address, section.address + section.bytes, 8):
+                entry = entries.get(place)
+                value = entry.symbol.value if entry and entry.symbol else 0
+                yield names.get(value + entry.addend, "") if entry else ""
+    yield from ("" for entry in entries.values() if entry.kind in _CHOSEN_BY_LOADER)
+
+
 # Jumps to an address from memory or a register, except to find a thread-local variable.
 _INDIRECT = re.compile(
     r"\t(?:notrack |bnd )?(?:call|jmp)q?\t\*(?!\S*@TLSCALL)|\tblra?\w*\t(?!\S*@TLS)|\tbra?\w*\t"
 )
+# Room on the stack whose size is computed: an array whose length is no constant.
+_COMPUTED_STACK = re.compile(r"\tsub[lq]?\t%\w+, %[er]sp\b|\tsub\tsp, sp, x")
 _PLACE = re.compile(r"\t\.loc \d+ (\d+)")
 
 
 def refuse_calls(assembly: str) -> None:
-    """Refuse a module that calls or jumps to an address which it computes: nobody can say where that leads.
+    """Refuse a module that calls or jumps to an address which it computes, or moves its stack by such a number.
+
+    Nobody can say where that leads.
 
     `assembly` is compiled for check mode, without jump tables; assembler statements in it are the
     engine's own.
@@ -414,6 +469,10 @@ def refuse_calls(assembly: str) -> None:
             raise EngineError(
                 f"line {line}: the kernel calls a function by a pointer, which a submission may not do: "
                 "call it by its name, or choose with if"
+            )
+        elif not in_asm and _COMPUTED_STACK.match(text):
+            raise EngineError(
+                f"line {line}: the kernel has an array whose length is no constant: CUDA does not allow it"
             )
 
 
@@ -438,6 +497,9 @@ def guard(source: str = "") -> None:
     source : str
         The submission, so that messages have its lines.
     """
+    checkmode.untrusted = True
+    if checkmode.TOOLS:
+        native.library().hc_keep_returns()
     unit.before_compile = _refuse_expanded_asm
     checkmode.before_link = refuse_calls
-    native.before_load = lambda path: refuse_symbols(path, source)
+    native.before_load = lambda path, registered: refuse_symbols(path, source, registered)

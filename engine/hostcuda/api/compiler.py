@@ -150,7 +150,8 @@ def _load(source: Unit, manifest: dict) -> Module:
     # a file that is loaded twice would share its variables
     path = modules.make_own_copy(manifest["path"])
     try:
-        module = Module(path, manifest["kernels"])  # "kernels": each name's parameters, as declared
+        # "kernels": each name's parameters, as declared
+        module = Module(path, manifest["kernels"], manifest["registered"])
     except (
         LogicError
     ) as error:  # the loader's message: "cuModuleLoad failed: ...so: undefined symbol: _Z4helpf"

@@ -55,12 +55,19 @@ class Module:
         The shared library.
     declarations : dict, optional
         Maps a kernel's name to the declarations of its parameters, for messages.
+    registered : int, optional
+        How many kernels the front end has registered in its text, where it is known.
     """
 
-    def __init__(self, path: str | Path, declarations: dict[str, list[str]] | None = None):
+    def __init__(
+        self,
+        path: str | Path,
+        declarations: dict[str, list[str]] | None = None,
+        registered: int | None = None,
+    ):
         self._path = path
         self._declarations = declarations or {}
-        self._loaded = native.module_load(path)
+        self._loaded = native.module_load(path, registered)
         self._handle = self._loaded.handle
         # A file in the scratch folder is this module's own: of `module_from_buffer`, or a copy of
         # one that is loaded twice. It is removed with the module, except in check mode: records

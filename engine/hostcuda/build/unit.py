@@ -247,8 +247,8 @@ class Unit:
         """Compile in `folder`; return (path of the shared library, dict of the source's entries for the manifest).
 
         The cached library is good as long as the "headers" have their digests and the "asked" files
-        are there or not. The loader reads the rest: "kernels", name -> parameters; warnings; places
-        (file, line, read, written) where code is "unsynchronized".
+        are there or not. The loader reads the rest: "kernels", name -> parameters; how many kernels are
+        "registered"; warnings; places (file, line, read, written) where code is "unsynchronized".
         """
         folders = [folder, *(folder / f"file-{i}" for i in range(1, len(self.files)))]
         for subfolder in folders[1:]:
@@ -294,6 +294,7 @@ class Unit:
             "kernels": {
                 kernel.name: kernel.parameters for file in rewritten for kernel in file.kernels
             },
+            "registered": sum(not kernel.template for file in rewritten for kernel in file.kernels),
             "warnings": "".join(f"{line}\n" for line in side_warnings),
             "unsynchronized": [
                 place for file in preprocessed for place in find_unsynchronized(file.text)

@@ -32,6 +32,7 @@ _LINE = re.compile(
 _NOT_LOCAL = re.compile(
     r"\b__(?:shared|constant|managed)__\b[^;{}]*|\b(?:__device__|static)\b[^;{}()]*(?=[;=])"
 )
+_SHARED = re.compile(r"\b__shared__\b[^;{}]*")
 _ATTRIBUTE = re.compile(r"__attribute__\s*\(\(.*?\)\)")
 _ARRAY = re.compile(r"(\w+)\s*\[")
 _TYPE = re.compile(  # what precedes the name in a declaration: types, and maybe other variables
@@ -96,12 +97,27 @@ def _is_constant(word: str, before: str) -> bool:
     return bool(declarations and _UNROLLED.search(before[: declarations[-1].start()]))
 
 
-def keep_local_checks(assembly: str, folder: Path) -> str:
-    """Return g++'s assembler text of ``kernel.cpp`` in `folder` with line 0 in checks of arrays that are not local."""
+def keep_local_checks(assembly: str, folder: Path, untrusted: bool = False) -> str:
+    """Return g++'s assembler text of ``kernel.cpp`` in `folder` with line 0 in checks of arrays that are not local.
+
+    Of an `untrusted` source these are only shared arrays whose name is declared once in all of it: no
+    other variable can be taken for one of them, and their accesses have hooks. Those of constant data
+    may have none.
+    """
     text = Path(folder, "kernel.cpp").read_text(encoding="utf-8", errors="surrogateescape")
     # (file, line) -> (position, its text)
     lines = {place: (start, line) for place, start, line in list_lines(text)}
     spans_by_name = _find_declarations(text)
+    if untrusted:
+        code = Scan(text).code
+        shared = {
+            array[1] for match in _SHARED.finditer(code) for array in _ARRAY.finditer(match[0])
+        }
+        spans_by_name = {
+            name: spans
+            for name, spans in spans_by_name.items()
+            if name in shared and _is_declared_once(name, code)
+        }
     files = dict(_STRING.findall(assembly))  # label -> file's name
 
     def rewrite_check(check):
@@ -112,12 +128,28 @@ def keep_local_checks(assembly: str, folder: Path) -> str:
         spans = (span for span in spans_by_name.get(name, ()) if span[0] < position <= span[1])
         # that declared last; a name that is not there: all are local
         _, _, is_local = max(spans, default=(0, 0, True))
-        if name and is_local:
+        if (name or untrusted) and is_local:
             return check[0]
         # line 0: the runtime ignores the check
         return f"{check['head']}0\n\t.{check['long']}\t{check['column']}"
 
     return _CHECK.sub(rewrite_check, assembly)
+
+
+# The places where a text may declare a name, written {}: behind a type, `*` or `&` at the begin of a
+# statement, in parentheses, in a structured binding, or as a reference in a capture.
+_MAY_DECLARE = (
+    r"\b(?!(?:return|else|case)\b)[A-Za-z_]\w*\s+{}\b|>\s*{}\b"
+    r"|(?:[;{{}}(,]\s*(?:\w+\s+)*[\w:]+|>)\s*(?:[*&]|\bconst\b|\s)+{}\b"
+    r"|\(\s*[*&]+\s*{}\s*\)|[;{{}}]\s*[\w:<>]+\s*\(\s*{}\s*\)\s*[;={{\[]"
+    r"|\bauto\b[\s&]*\[[^\]]*\b{}\b|&\s*{}\s*=(?!=)"
+)
+
+
+def _is_declared_once(name: str, code: str) -> bool:
+    """Return whether no more than one place in a text without macros and strings can declare a name."""
+    places = re.findall(_MAY_DECLARE.format(*[name] * 7), code)
+    return len(places) <= 1 and not re.search(r"\b(?:decltype|(?:__)?typeof(?:__)?)\b", code)
 
 
 def _find_declarations(text: str) -> dict[str, list[tuple[int, int, bool]]]:

@@ -93,6 +93,12 @@ _CLANG = [
 _CLANG_COUNTS = ["-fsanitize-coverage=bb,no-prune,trace-pc"]
 
 
+untrusted = False  # kernels may be hostile; hostcuda.untrusted sets it
+# Then each index of a local array is checked, whose accesses no hook sees: a large one would reach any
+# memory. And the runtime finds the addresses to which functions return (`keep_returns` in hooks.cpp).
+_UNTRUSTED = ["-fsanitize=bounds-strict", "-fno-omit-frame-pointer"]
+
+
 def choose_flags(clang: bool, tools: tuple[str, ...]) -> list[str]:
     """Return the flags of `clang` or g++ for these tools (names in `KNOWN`)."""
     options = [*_FLAGS, *(_CLANG if clang else _GCC)]
@@ -111,7 +117,7 @@ def choose_flags(clang: bool, tools: tuple[str, ...]) -> list[str]:
         options.append("-fsanitize=alignment")
         if "profile" not in tools:  # it would change the counts
             options.append("-fsanitize=bounds")
-    return options
+    return options + _UNTRUSTED if untrusted else options
 
 
 # What a source must have for an address to be no multiple of its type's size: a cast of a pointer
@@ -241,7 +247,9 @@ def prepare(path: Path, tools: tuple[str, ...], alone: bool) -> None:
     text = path.read_text(encoding="utf-8", errors="surrogateescape")
     if before_link:
         before_link(text)
-    text = _MEMORY.sub(r"\1__tsan_\2", add_red_zones(bounds.keep_local_checks(text, path.parent)))
+    text = _MEMORY.sub(
+        r"\1__tsan_\2", add_red_zones(bounds.keep_local_checks(text, path.parent, untrusted))
+    )
     if "profile" in tools and alone and instrument.can_instrument():
         text = instrument.instrument(text, checks=tools != ("profile",))
     if "step" in tools:

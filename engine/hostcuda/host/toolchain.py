@@ -163,8 +163,9 @@ def loops_flags(command: list[str], halves: bool) -> list[str]:
 
 # For a module's link. Kernels call the runtime's versions of these functions: malloc, free, new and
 # delete, so that a wrong free ends the launch and not the process, like exit and std::terminate;
-# and __tls_get_addr, because the runtime places __shared__ variables, through data that must stay
-# writable (runtime/shared.cpp). -Bsymbolic: a kernel `conj` is not libm's.
+# and __tls_get_addr, because the runtime places __shared__ variables (runtime/shared.cpp).
+# -Bsymbolic: a kernel `conj` is not libm's. relro, now: all addresses of functions are found while a
+# module is loaded, and its tables of them are read-only from then on.
 _WRAPPED = (
     "malloc",
     "free",
@@ -186,7 +187,7 @@ _LINK = [
     "-shared",
     ",".join(
         [
-            "-Wl,-z,norelro,-Bsymbolic,--exclude-libs,libstdc++.a",
+            "-Wl,-z,relro,-z,now,-Bsymbolic,--exclude-libs,libstdc++.a",
             *(f"--wrap={name}" for name in _WRAPPED),
         ]
     ),

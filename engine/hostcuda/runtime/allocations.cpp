@@ -219,7 +219,7 @@ static Finding bad_address(uint32_t pc, Operation operation, uintptr_t address, 
     leave_launch(f.message);
 }
 
-[[noreturn]] void overrun(uint32_t pc, const std::string &type, int64_t index) {
+[[noreturn]] void overrun(uint32_t pc, const std::string &message) {
     Finding f{};
     f.tool = "memcheck";
     f.kind = "out of bounds";
@@ -227,7 +227,7 @@ static Finding bad_address(uint32_t pc, Operation operation, uintptr_t address, 
     f.block = running.block;
     f.thread = hostcuda_turn.thread.index;
     f.count = 1;
-    f.message = format("index %ld is outside of a local array, %s", (long)index, type.c_str());
+    f.message = message;
     add_finding(f);
     running.leaves = true;
     leave_launch(f.message);

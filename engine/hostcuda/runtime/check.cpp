@@ -23,7 +23,7 @@ bool watches(const char *tool) {
 }
 
 void watch_variable(WatchedModule &module, const hc_variable &v) {
-    auto is = [&](const char *name) { return v.name && !strcmp(v.name, name); };
+    auto is = [&](const char *name) { return v.space == engine_space && !strcmp(v.name, name); };
     if (is("hostcuda_pieces")) module.pieces = (const char *)v.at, module.pieces_bytes = v.bytes;
     else if (is("hostcuda_accesses")) module.accesses = (const char *)v.at, module.accesses_bytes = v.bytes;
     else if (is("hostcuda_log")) module.log = (uint64_t **)v.at;

@@ -5,7 +5,8 @@
 #include <vector>
 #include "runtime.h"
 
-enum Space { global_space, shared_space, constant_space, local_space, unwatched_space };   // as in layout.py
+// As in layout.py; of the engine's space are the tables of check mode in a module, which no access may reach.
+enum Space { global_space, shared_space, constant_space, local_space, unwatched_space, engine_space };
 
 // A range of addresses: an allocation, a variable, the stacks.
 struct Range {

@@ -13,21 +13,15 @@ from pathlib import Path
 
 # The names and numbers of <elf.h>.
 PT_LOAD, PT_TLS, PF_X, PF_W = 1, 7, 1, 2
-SHT_SYMTAB, SHT_RELA, SHT_DYNSYM, SHT_INIT_ARRAY, SHF_WRITE, SHF_ALLOC, SHF_EXECINSTR = (
-    2,
-    4,
-    11,
-    14,
-    1,
-    2,
-    4,
-)
+SHT_SYMTAB, SHT_RELA, SHT_DYNSYM = 2, 4, 11
+SHT_INIT_ARRAY, SHT_FINI_ARRAY, SHT_PREINIT_ARRAY = 14, 15, 16
+SHF_WRITE, SHF_ALLOC, SHF_EXECINSTR = 1, 2, 4
 SHN_UNDEF, SHN_LORESERVE = 0, 0xFF00
 STT_OBJECT, STT_FUNC, STT_TLS, STT_GNU_IFUNC = 1, 2, 6, 10
 
 Segment = namedtuple("Segment", "kind flags offset address file_bytes bytes alignment")
 # link, info: indices of other sections
-Section = namedtuple("Section", "name kind flags offset bytes link info")
+Section = namedtuple("Section", "name kind flags address offset bytes link info")
 # section: its index; value: an address
 Symbol = namedtuple("Symbol", "name kind section value bytes")
 Relocation = namedtuple("Relocation", "place kind symbol addend")  # symbol: a `Symbol`, or None
@@ -75,8 +69,8 @@ class Elf:
         # offset of the sections' names
         names = rows[struct.unpack_from("<H", self._data, 0x3E)[0]][4] if rows else 0
         return [
-            Section(self._read_text(names + name), kind, flags, at, size, link, info)
-            for name, kind, flags, _, at, size, link, info, _, _ in rows
+            Section(self._read_text(names + name), kind, flags, address, at, size, link, info)
+            for name, kind, flags, address, at, size, link, info, _, _ in rows
         ]
 
     def content(self, name: str) -> bytes:

@@ -14,11 +14,38 @@ namespace {
 // Whether the code itself writes the log.
 inline bool logged() { return running.module && running.module->log; }
 
+bool keeps_returns = false;   // the module has frame pointers (hc_keep_returns)
+
+// Leave a launch whose thread writes over an address to which one of its functions returns, or beyond all of them.
+__attribute__((noinline)) void keep_returns(uint32_t pc, Operation operation, uintptr_t address, unsigned size) {
+    auto frame = (uintptr_t *)__builtin_frame_address(0);   // frame[0]: the caller's; frame[1]: where it goes on
+    while (!in_kernel((void *)frame[1])) frame = (uintptr_t *)frame[0];   // this file's functions
+    bool more;
+    do {
+        frame = (uintptr_t *)frame[0];               // of a function of the module
+        more = in_kernel((void *)frame[1]) && frame[0] > (uintptr_t)frame;
+        if (address + size > (uintptr_t)frame && (address < (uintptr_t)(frame + 2) || !more))
+            overrun(pc, format("a write of %u bytes beyond the local variables of its function", size));
+    } while (more);
+}
+
+// Of a variable in the local memory of another thread: the address means another one on a GPU.
+__attribute__((noinline)) void check_local(const Site &site, Operation operation, uintptr_t address, unsigned size) {
+    bool another = in_stack_of_another(address);
+    if (another && watches("memcheck"))
+        report(findings(), "memcheck", "local memory of another thread", site.pc, running.thread, nullptr, address, size,
+               "a local variable of another thread: each thread has its own local memory, in which the address means something else");
+    if (LIKELY(!keeps_returns || operation == load)) return;
+    if (another) refuse(site.pc, operation, address, size, false);
+    keep_returns(site.pc, operation, address, size);
+}
+
 // An access that one lane makes for all; the lane that it belongs to is not known.
 __attribute__((noinline)) void check_together(uintptr_t address, unsigned size, Operation operation, bool reads) {
     if (running.together == 1) return;
     unsigned index = locate(running.together - running.text_begin, address, size, operation);
     const Site &site = places.sites[index];
+    if (site.space == local_space && keeps_returns) check_local(site, operation, address, size);
     if (site.space == unwatched_space || site.space == local_space || !running.examines) return;
     examine(index, address, size, running.together_warp * warp_size + __builtin_ctz(running.together_lanes), reads, false);
 }
@@ -28,13 +55,6 @@ __attribute__((noinline)) void not_checked(uintptr_t at, uintptr_t address, unsi
     if (at < running.text_bytes) leave_cancelled();
     if (runs_ahead) run_ahead(address, size, reads, strong, (void *)(at + running.text_begin));
     if (follows_host && !running.copy_bytes) follow_host(address, size, reads);
-}
-
-// Of a variable in the local memory of another thread: the address means another one on a GPU.
-__attribute__((noinline)) void refuse_another(const Site &site, uintptr_t address, unsigned size) {
-    if (watches("memcheck") && in_stack_of_another(address))
-        report(findings(), "memcheck", "local memory of another thread", site.pc, running.thread, nullptr, address, size,
-               "a local variable of another thread: each thread has its own local memory, in which the address means something else");
 }
 
 template <Operation operation, bool keep = false, bool reads = operation != store, bool strong = operation == atomic>
@@ -57,7 +77,7 @@ inline __attribute__((always_inline)) void access(void *pointer, unsigned size, 
     }
     if (UNLIKELY(address & (size - 1)) && site->space != local_space) refuse(site->pc, operation, address, size, true);
     if (UNLIKELY(site->space >= local_space)) {
-        if (site->space == local_space) refuse_another(*site, address, size);
+        if (site->space == local_space) check_local(*site, operation, address, size);
     } else if (running.examines) {
         examine(index, address, size, running.thread, reads, strong);
     }
@@ -116,6 +136,7 @@ EXPORT void missing_source(int lane, int source) {
 }  // namespace hostcuda
 
 extern "C" {
+EXPORT void hc_keep_returns() { keeps_returns = true; }
 #define HOOKS(size)                                                                                              \
     EXPORT void __tsan_read##size(void *p) { access<load>(p, size, FROM, logged()); }                            \
     EXPORT void __tsan_write##size(void *p) { access<store>(p, size, FROM, logged()); }                          \
@@ -178,7 +199,8 @@ EXPORT void __ubsan_handle_out_of_bounds(OutOfBounds *what, intptr_t value) {
     int64_t index = value;
     unsigned unused = 64 - (1u << (what->index->bits >> 1));
     if (what->index->bits & 1) index = (int64_t)((uint64_t)index << unused) >> unused;
-    overrun((uint32_t)(running.text_begin + at - running.module->base), what->array->name, index);
+    overrun((uint32_t)(running.text_begin + at - running.module->base),
+            format("index %ld is outside of %s array, %s", (long)index, keeps_returns ? "its" : "a local", what->array->name));
 }
 EXPORT void hostcuda_reads(void *p, size_t bytes) { access_range<load>((char *)p, bytes, FROM); }
 EXPORT void hostcuda_writes(void *p, size_t bytes) { access_range<store>((char *)p, bytes, FROM); }

@@ -30,7 +30,12 @@ MARGIN = 128  # bytes around an array: one row of banks, so that arrays stay in 
 _DESCRIPTOR, _ARGUMENTS, _OFFSET = {"x86_64": (36, 16, 21), "aarch64": (1031, 1028, None)}[
     platform.machine()
 ]
-_SPACES = {"global": 0, "constant": 2, "unwatched": 4}  # of enum Space in runtime/check.h
+_SPACES = {
+    "global": 0,
+    "constant": 2,
+    "unwatched": 4,
+    "engine": 5,
+}  # of enum Space in runtime/check.h
 
 
 @dataclass
@@ -118,7 +123,7 @@ def _list_watched_variables(
         )
         name, space = demangle(symbol.name), "unwatched"
         if symbol.name in ("hostcuda_log", "hostcuda_pieces", "hostcuda_accesses"):
-            name = symbol.name  # of `check.instrument`: the runtime finds them by this name
+            space = "engine"  # of `check.instrument`: the runtime finds them by this name
         elif not section.flags & elf.SHF_WRITE or (
             variable and re.search("hostcuda_|^completed.0$", symbol.name)
         ):

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 struct hc_kernel {
-    const hostcuda::Kernel *kernel;
+    hostcuda::Kernel kernel;      // a copy: the module's own can be written by its code
     hc_module *module;
     const hc_static *shared = nullptr, *loops_shared = nullptr;
     double block_seconds = 0;     // last measured time of a block
@@ -27,6 +27,7 @@ struct hc_module {
     int copy = -1;                // the file that was loaded, if it is a copy
     std::vector<hc_kernel *> kernels;
     uintptr_t text_begin = 0, text_end = 0, data_begin = 0, data_end = 0;
+    uintptr_t tables_begin = 0, tables_end = 0;   // pages of addresses of functions and variables, read-only
     WatchedModule watched;        // check mode
 };
 
@@ -35,7 +36,7 @@ static hc_module *loaded;         // the module that is loaded now
 
 namespace hostcuda {
 EXPORT void add_kernel(const Kernel *kernel) {
-    if (loaded) loaded->kernels.push_back(new hc_kernel{kernel, loaded});
+    if (loaded) loaded->kernels.push_back(new hc_kernel{*kernel, loaded});
 }
 }  // namespace hostcuda
 
@@ -54,12 +55,17 @@ static int copy_in_memory(const char *path) {
     return to;
 }
 
-// Find the variables of a module among all that is loaded.
+// Find the variables and tables of a module among all that is loaded.
 static int find_data(dl_phdr_info *info, size_t, void *of) {
     hc_module &module = *(hc_module *)of;
     if (info->dlpi_addr != module.watched.base) return 0;
     for (int i = 0; i < info->dlpi_phnum; i++) {
         const auto &segment = info->dlpi_phdr[i];
+        if (segment.p_type == PT_GNU_RELRO) {
+            uintptr_t page = -(uintptr_t)sysconf(_SC_PAGESIZE), begin = info->dlpi_addr + segment.p_vaddr;
+            module.tables_begin = begin & page;
+            module.tables_end = (begin + segment.p_memsz) & page;   // as the loader has protected them
+        }
         if (segment.p_type != PT_LOAD || !(segment.p_flags & PF_W)) continue;
         module.data_begin = info->dlpi_addr + segment.p_vaddr;
         module.data_end = module.data_begin + segment.p_memsz;
@@ -118,7 +124,7 @@ EXPORT int hc_module_kernel(hc_module *module, int index, hc_kernel **kernel, hc
     if (index < 0 || (size_t)index >= module->kernels.size())
         return set_error(HC_NOT_FOUND, "the module has %zu kernels", module->kernels.size());
     *kernel = module->kernels[index];
-    const hostcuda::Kernel &k = *(*kernel)->kernel;
+    const hostcuda::Kernel &k = (*kernel)->kernel;
     *info = {k.name, k.parameters, k.parameter_count, k.packed_bytes, k.max_threads, k.why_fibers, k.function, k.loops_function};
     return HC_OK;
 }
@@ -128,7 +134,11 @@ EXPORT int hc_module_place(hc_module *module, size_t text_begin, size_t text_end
     module->text_begin = text_begin;
     module->text_end = text_end;
     for (int i = 0; i < variable_count; i++) watch_variable(module->watched, variables[i]);
-    if (redirect_shared(patches, patch_count, text_begin, text_end)) return HC_OK;
+    auto *tables = (void *)module->tables_begin;
+    size_t bytes = module->tables_end - module->tables_begin;
+    auto protect = [&](int how) { return !bytes || !mprotect(tables, bytes, how); };
+    if (!patch_count || (protect(PROT_READ | PROT_WRITE) && redirect_shared(patches, patch_count, text_begin, text_end) && protect(PROT_READ)))
+        return HC_OK;
     return set_error(HC_INVALID, "the offsets of its __shared__ variables cannot be changed");
 }
 
@@ -160,19 +170,19 @@ EXPORT void hc_module_variable(hc_module *module, const void *address, size_t by
 
 int describe_launch(hc_kernel *kernel, const unsigned grid[3], const unsigned block[3], Launch &launch) {
     const hc_module &module = *kernel->module;
-    launch.kernel = kernel->kernel->name;
-    launch.call = kernel->kernel->call;
-    launch.flushes = kernel->kernel->flushes;
+    launch.kernel = kernel->kernel.name;
+    launch.call = kernel->kernel.call;
+    launch.flushes = kernel->kernel.flushes;
     launch.text_begin = module.text_begin;
     launch.text_end = module.text_end;
     launch.base = module.watched.base;
     launch.data_begin = module.data_begin;
     launch.data_end = module.data_end;
-    launch.loops = fits_loops(kernel->kernel->blocks, grid[0], block[0], block[1] * block[2]) ? kernel->kernel->loops : nullptr;
+    launch.loops = fits_loops(kernel->kernel.blocks, grid[0], block[0], block[1] * block[2]) ? kernel->kernel.loops : nullptr;
     launch.shared = launch.loops ? kernel->loops_shared : kernel->shared;
     launch.fibers_shared = kernel->shared;
     launch.block_seconds = &kernel->block_seconds;
     launch.module = &kernel->module->watched;
-    launch.arguments_bytes = kernel->kernel->packed_bytes;
-    return kernel->kernel->packed_bytes;
+    launch.arguments_bytes = kernel->kernel.packed_bytes;
+    return kernel->kernel.packed_bytes;
 }

@@ -100,6 +100,10 @@ def build() -> Path:
             words = [*command, *flags, f"-I{toolchain.RUNTIME}", f"-I{toolchain.INCLUDE}"]
             if name in _COLD:
                 words.append("-Og")  # compiles faster than -O2
+            if name == "hooks":
+                words.append(
+                    "-fno-omit-frame-pointer"
+                )  # `keep_returns` follows the callers' frames
             for source in included:
                 words += ["-include", str(toolchain.RUNTIME / f"{source}.cpp")]
             words += [
@@ -524,7 +528,8 @@ def event_elapsed_ms(start: int, end: int) -> float:
     return milliseconds.value
 
 
-# function of each module's path, called before it is loaded; hostcuda.untrusted refuses some
+# function of each module's path and number of kernels, called before it is loaded; hostcuda.untrusted
+# refuses some
 before_load = None
 
 
@@ -574,10 +579,10 @@ class LoadedModule:
 _modules = {}  # handle -> LoadedModule
 
 
-def module_load(path: str | os.PathLike) -> LoadedModule:
-    """Load a compiled kernel file; LogicError if it cannot be loaded or read."""
+def module_load(path: str | os.PathLike, registered: int | None = None) -> LoadedModule:
+    """Load a compiled file, with so many `registered` kernels; LogicError if it cannot be loaded or read."""
     if before_load:  # for untrusted code: it raises an error to refuse the file
-        before_load(path)
+        before_load(path, registered)
     handle, base = c_void_p(), c_size_t()
     check(library().hc_module_load(os.fsencode(path), byref(handle), byref(base)), "cuModuleLoad")
     try:

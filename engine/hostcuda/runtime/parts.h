@@ -84,7 +84,7 @@ unsigned locate(uintptr_t at, uintptr_t address, unsigned size, Operation operat
 [[noreturn]] void refuse(uint32_t pc, Operation operation, uintptr_t address, size_t size, bool misaligned,
                          unsigned thread = running.thread);
 // An index beyond a local array of that type, which is in quotes: report it, and end the launch.
-[[noreturn]] void overrun(uint32_t pc, const std::string &type, int64_t index);
+[[noreturn]] void overrun(uint32_t pc, const std::string &message);   // of a local array
 void visit_followed(const std::function<void(const Range &)> &visit);   // what the launch has accessed, as racecheck has seen
 int argument_in(const Range &);                      // 1 + the offset of the argument that points into it; 0: none does
 std::string named(const Range &);                    // for messages: name and size

@@ -128,7 +128,7 @@ template <auto second> struct Loops<second> : Launchable<second> {
 
 // HOSTCUDA_KERNEL(f), HOSTCUDA_KERNEL(f<16, float>), HOSTCUDA_KERNEL_BOUNDS(256, f): also inside extern "C" and
 // namespaces. Each kernel has a constructor of its own, so that a module that runs other code while it is loaded can be
-// told from its symbols.
+// told from its symbols. The bounds are constants, which no code computes then.
 #define HOSTCUDA_KERNEL(...) HOSTCUDA_KERNEL_BOUNDS(1024, __VA_ARGS__)
 #define HOSTCUDA_KERNEL_BOUNDS(max_threads, ...) HOSTCUDA_KERNEL_LOOPS(max_threads, (), HOSTCUDA_WHY_FIBERS, __VA_ARGS__)
 // Also its second version, in parentheses, or else the reason for which it has none.
@@ -142,7 +142,8 @@ template <auto second> struct Loops<second> : Launchable<second> {
     __attribute__((constructor)) void HOSTCUDA_JOIN(hostcuda_register_, __COUNTER__)() {                  \
         static ::hostcuda::Kernel hostcuda_kernel;   /* no name that a kernel may have */                 \
         ::hostcuda::Launchable<::hostcuda::kernel_of(&__VA_ARGS__)>::add(                                 \
-            hostcuda_kernel, #__VA_ARGS__, max_threads, ::hostcuda::Loops<HOSTCUDA_INSIDE second>(),      \
+            hostcuda_kernel, #__VA_ARGS__, ::std::integral_constant<int, (int)(max_threads)>::value,      \
+            ::hostcuda::Loops<HOSTCUDA_INSIDE second>(),                                                  \
             why_fibers, blocks);                                                                          \
     }                                                                                                 \
     }                                                                                                 \
