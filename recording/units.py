@@ -8,21 +8,37 @@ import pandas as pd
 
 from labkit.base.paths import data_dir
 from labkit.evidence.units import count_work
-from labkit.ladder.rungs import LADDER
+from labkit.ladder.variants import Variant, variants
 from labkit.records import store
-from recording.counters import list_jobs
+from labkit.spec.layers import Layer
+from recording import options
 from recording.keep import merge_rows
 
 PATH = data_dir() / "units" / "work.csv"
 RUNGS = range(1, 10)  # 10 and 11 compute with products of matrices alone
 
 
+def list_counted() -> list[tuple[Variant, Layer]]:
+    """Return the variants of RUNGS, with layers, whose counters are recorded."""
+    by_label = {variant.label: variant for number in RUNGS for variant in variants(number)}
+    layers = {layer.name: layer for layer in options.LAYERS}
+    counted = store.read(data_dir() / "counters" / "nvidia-h200.csv")
+    pairs = counted.loc[counted["idc__requests.sum"].notna(), ["label", "layer"]]
+    return [
+        (by_label[label], layers[layer])
+        for label, layer in pairs.drop_duplicates().itertuples(index=False)
+        if label in by_label
+    ]
+
+
 def units() -> None:
-    """Count what the kernels of 01 to 09 ask of a GPU's units, in data/units/: 10 minutes, without a GPU."""
-    wanted = [job for rung in LADDER if rung.number in RUNGS for job in list_jobs(rung)]
-    for job in wanted:
-        rows = pd.DataFrame(count_work(job.variant, job.layer)).drop(columns="why_none")
-        rows.insert(0, "layer", job.layer.name)
-        rows.insert(0, "label", job.variant.label)
+    """Count what kernels ask of a GPU's units: data/units/.
+
+    These are the kernels of 01 to 09 whose counters are recorded. It takes 10 minutes and no GPU.
+    """
+    for variant, layer in list_counted():
+        rows = pd.DataFrame(count_work(variant, layer)).drop(columns="why_none")
+        rows.insert(0, "layer", layer.name)
+        rows.insert(0, "label", variant.label)
         merge_rows(PATH, store.remove_numbers(rows), ["label", "layer", "kernel"])
-        print(f"{job.variant.label}, {job.layer.name}", flush=True)
+        print(f"{variant.label}, {layer.name}", flush=True)

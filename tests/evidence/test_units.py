@@ -14,6 +14,7 @@ from labkit.base.paths import data_dir
 from labkit.draw import bars
 from labkit.evidence.units import BATCH, count_work, scale_work
 from labkit.records import store
+from recording.units import list_counted
 
 pytestmark = pytest.mark.core("what readers see of the busiest unit")
 
@@ -78,6 +79,8 @@ def test_the_weights_give_the_instructions_that_nsight_compute_counts(busy_kerne
 
 def test_the_recorded_work_is_what_is_counted_today():
     works = store.read_as_stored(data_dir() / "units" / "work.csv").set_index(KEY)
+    listed = {(variant.label[3:], layer.name) for variant, layer in list_counted()}
+    assert {key[:2] for key in works.index} == listed
     variant, layer = labkit.variant(5), labkit.LENET86[1]
     for work in count_work(variant, layer):
         row = works.loc[("unroll gemm", layer.name, work["kernel"])]
