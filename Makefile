@@ -88,9 +88,10 @@ clang: $(STAMP)  ## Test the engine's delicate parts with clang++ in place of g+
 aarch64: $(STAMP)  ## Test the engine on aarch64: Debian's g++-aarch64-linux-gnu and qemu-user run it here
 	@$(ENGINE) -m thorough -rs tests/test_aarch64.py
 
-lint: $(STAMP)  ## Check the style, which packages import which, and the digests of data/
+lint: $(STAMP)  ## Check the style, the length of modules, which packages import which, and the digests of data/
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/ruff format --check --quiet . || { echo "make: lay out the files with $(BIN)/ruff format ." >&2; exit 1; }
+	@told=$$($(PYTEST) --noconftest tests/test_structure.py) || { echo "$$told"; exit 1; }
 	@told=$$($(BIN)/lint-imports --no-logo --no-cache) || { echo "$$told"; exit 1; }
 	@cd data && sha256sum --check --quiet MANIFEST.sha256 \
 	    || { echo "make: restore data/ with git, or accept what was recorded: $(BIN)/python -m recording manifest" >&2; exit 1; }

@@ -17,7 +17,7 @@ from hostcuda.build.unit import make_unit
 from hostcuda.check.mode import TOOLS
 from hostcuda.check.records import Finding, LaunchRecord, follow, launches, take
 from hostcuda.host import cache, toolchain
-from hostcuda.runtime import native
+from hostcuda.runtime.building import build_library
 
 __all__ = [
     "TOOLS",
@@ -55,7 +55,7 @@ def engine_files(options: Sequence[str] = ()) -> list[Path]:
     need not make them.
     """
     plain = make_unit("", options, no_extern_c=True)
-    runtime = native.build()
+    runtime = build_library()
     return [
         runtime,
         cache.digest_of(runtime),

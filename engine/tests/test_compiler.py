@@ -27,7 +27,7 @@ from hostcuda.build import options as nvcc_options
 from hostcuda.build.prelude import make_prelude
 from hostcuda.errors import EngineError
 from hostcuda.host import cache, toolchain
-from hostcuda.runtime import native
+from hostcuda.runtime.building import build_library
 
 pytestmark = pytest.mark.core("every kernel passes through it")
 
@@ -329,7 +329,7 @@ def test_a_damaged_runtime_or_header_is_made_again(tmp_path, monkeypatch):
     monkeypatch.setattr(toolchain, "run", write_the_output)
     monkeypatch.setenv("HOSTCUDA_CACHE_DIR", str(tmp_path))
     for damage in (None, b"comp", b"Compiled", b""):
-        for obtain in (native.build, lambda: make_prelude(command, ["-O3"])):
+        for obtain in (build_library, lambda: make_prelude(command, ["-O3"])):
             path = Path(obtain())
             path = path if path.suffix == ".so" else next(path.parent.glob("*.?ch"))
             if damage is not None:

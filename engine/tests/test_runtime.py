@@ -583,8 +583,8 @@ def test_too_little_memory_for_a_worker_is_an_error():
         """
         import resource
         from hostcuda.api import driver
-        from hostcuda.runtime import native
-        native.build()
+        from hostcuda.runtime.building import build_library
+        build_library()
         pages = int(open("/proc/self/statm").read().split()[0])
         resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + (64 << 20),) * 2)
         try:

@@ -14,7 +14,6 @@ import struct
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from operator import index
 from pathlib import Path
 from typing import NoReturn
 
@@ -22,7 +21,16 @@ import numpy as np
 
 from hostcuda import errors
 from hostcuda.api.device import Context, func_cache
-from hostcuda.api.memory import ArgumentHandler, DeviceAllocation, is_managed
+from hostcuda.api.memory import ArgumentHandler
+from hostcuda.api.parameters import (
+    FLOAT,
+    POINTER,
+    STRUCT,
+    STRUCT_CODES,
+    WORDS,
+    Parameter,
+    describe_argument,
+)
 from hostcuda.api.streams import Event, handle_of
 from hostcuda.check import mode as checkmode
 from hostcuda.errors import LogicError, type_of
@@ -142,163 +150,6 @@ def module_from_buffer(buffer: bytes) -> Module:
 
 
 # --------------------------------------------------------------------------------------------------
-# Parameters
-
-
-# (kind of a NumPy dtype, bytes) -> code of `struct`
-_STRUCT_CODES = {
-    ("i", 1): "b",
-    ("i", 2): "h",
-    ("i", 4): "i",
-    ("i", 8): "q",
-    ("u", 1): "B",
-    ("u", 2): "H",
-    ("u", 4): "I",
-    ("u", 8): "Q",
-    ("f", 2): "e",
-    ("f", 4): "f",
-    ("f", 8): "d",
-}
-_POINTER, _STRUCT, _FLOAT = (
-    "P",
-    "s",
-    "f",
-)  # kinds of parameters, and "i", "u": hc_parameter_kind in runtime/abi.h
-_WORDS = {
-    "P": "a pointer",
-    "i": "a signed integer",
-    "u": "an unsigned integer",
-    "f": "a float",
-    "s": "a struct",
-}
-# Bytes of an element, by the type that a pointer's declaration names.
-_ELEMENTS = {
-    "float": 4,
-    "double": 8,
-    "half": 2,
-    "__half": 2,
-    "int": 4,
-    "unsigned": 4,
-    "unsigned int": 4,
-    "short": 2,
-    "unsigned short": 2,
-    "long long": 8,
-    "unsigned long long": 8,
-    "int32_t": 4,
-    "uint32_t": 4,
-    "int64_t": 8,
-    "uint64_t": 8,
-    "size_t": 8,
-}
-_QUALIFIER = re.compile(r"\b(const|volatile|__restrict__|__restrict|restrict)\b")
-
-
-class _Parameter:
-    """One parameter of a kernel: its kind ("P", ...), size and offset [bytes]; as text, its name in messages."""
-
-    def __init__(self, position: int, raw, declaration: str):
-        """Describe the parameter at a position (0-based), given its ``hc_parameter`` and "const float *x", or ""."""
-        self.position, self.declaration = position, declaration
-        self.kind, self.size, self.offset = chr(raw.kind), raw.size, raw.offset
-
-    def __str__(self):
-        declaration = f" `{self.declaration}`" if self.declaration else ""
-        return f"argument {self.position} (0-based){declaration}"
-
-    def build_error(self, argument) -> errors.TypeError:
-        """Return the TypeError for an argument whose type is not this parameter's, with what to pass instead."""
-        words = _WORDS[self.kind] + ("" if self.kind == _POINTER else f" of {self.size} bytes")
-        dtype = {"i": "int", "u": "uint"}.get(self.kind, "float") + str(8 * self.size)
-        remedy = f"pass np.{dtype}(value)"
-        if self.kind == _POINTER:
-            remedy = "pass device memory (cuda.mem_alloc, cuda.to_device) or cuda.In, Out, InOut of an array"
-            if isinstance(argument, np.ndarray):
-                remedy = (
-                    "pass cuda.In(array), cuda.Out(array) or cuda.InOut(array), or device memory from "
-                    "cuda.to_device"
-                )
-        elif self.kind == _STRUCT and self.size != 2:  # a half is a struct of 2 bytes, too
-            remedy = (
-                "pass a NumPy structured scalar of that size, e.g. array[0] of a structured array"
-            )
-        return errors.TypeError(
-            f"{self}: the kernel takes {words}, not {_describe(argument)}; {remedy}"
-        )
-
-    def choose_code(self, argument) -> str | None:
-        """Return the code with which `struct` packs an argument, None if `convert` is needed first; refuse its type."""
-        if isinstance(argument, (DeviceAllocation, ArgumentHandler)):
-            if self.kind != _POINTER:
-                raise self.build_error(argument)
-            if not isinstance(argument, ArgumentHandler):
-                return "Q"  # an address
-            if problem := self.describe_mismatch(getattr(argument.array, "dtype", None)):
-                raise errors.TypeError(problem)
-            return None
-        if isinstance(argument, np.number):
-            dtype = argument.dtype
-            # The kinds of dtypes that may be passed: addresses as integers, halves and complex
-            # numbers as structs.
-            fitting = {"P": "iu", "i": "iu", "u": "iu", "f": "f", "s": "iufc"}[self.kind]
-            if dtype.itemsize != self.size or dtype.kind not in fitting:
-                raise self.build_error(argument)
-            return _STRUCT_CODES.get((dtype.kind, dtype.itemsize))  # None: a complex number
-        # structs by value, or an array of managed memory as a pointer
-        if isinstance(argument, (np.void, np.ndarray)):
-            fits = is_managed(argument) if self.kind == _POINTER else argument.nbytes == self.size
-            if not fits:
-                raise self.build_error(argument)
-            return None
-        # Arrays of CuPy, PyTorch or Numba; PyCUDA's GPUArray and `PointerHolderBase`.
-        if self.kind == _POINTER and (
-            hasattr(argument, "__cuda_array_interface__") or hasattr(argument, "gpudata")
-        ):
-            return None
-        raise self.build_error(argument)
-
-    def convert(self, argument) -> int | bytes:
-        """Return an argument that `choose_code` accepts without a code as an address or as bytes."""
-        if isinstance(argument, ArgumentHandler):
-            return index(argument.get_device_alloc())
-        if self.kind == _POINTER and isinstance(argument, np.ndarray):  # managed memory
-            return argument.ctypes.data
-        if isinstance(argument, (np.void, np.ndarray, np.number)):
-            return argument.tobytes()
-        interface = getattr(argument, "__cuda_array_interface__", None)
-        return interface["data"][0] if interface else int(argument.gpudata)
-
-    def describe_mismatch(self, dtype) -> str | None:
-        """Return a message if the parameter points to elements of another size than the dtype's, else None."""
-        # "const unsigned int *x": "unsigned int" is left below
-        pointee, star, _ = self.declaration.partition("*")
-        element_type = " ".join(_QUALIFIER.sub(" ", pointee).split())
-        size = _ELEMENTS.get(element_type) if star else None
-        # An array of bytes fits every pointer, and a pointer to bytes or structs fits every array.
-        if not (
-            size
-            and isinstance(dtype, np.dtype)
-            and dtype.kind in "iuf"
-            and 1 < dtype.itemsize != size
-        ):
-            return None
-        return (
-            f"{self}: the array's dtype is {dtype}, {dtype.itemsize} bytes per element, but the kernel "
-            f"reads {element_type} of {size}; convert it with .astype"
-        )
-
-
-def _describe(argument) -> str:
-    """Return what an argument is, in words for a message: its type and size."""
-    if isinstance(argument, np.ndarray):
-        return f"a NumPy array ({argument.dtype}, shape {argument.shape})"
-    if isinstance(argument, np.generic):
-        return f"np.{type(argument).__name__} ({argument.nbytes} bytes)"
-    if isinstance(argument, (bool, int, float)):
-        return f"the Python {type(argument).__name__} {argument!r}, which has no size of its own"
-    return type_of(argument)
-
-
-# --------------------------------------------------------------------------------------------------
 # Functions
 
 
@@ -333,7 +184,7 @@ class Function:
         if len(declarations) != len(kernel.parameters):
             declarations = [""] * len(kernel.parameters)  # messages have none then
         pairs = zip(kernel.parameters, declarations, strict=True)
-        self._parameters = [_Parameter(i, *pair) for i, pair in enumerate(pairs)]
+        self._parameters = [Parameter(i, *pair) for i, pair in enumerate(pairs)]
         self._packed_bytes = kernel.packed_bytes
         self._static_shared = kernel.own_shared + kernel.common_shared
         self._max_threads = min(kernel.max_threads, MAX_THREADS)
@@ -521,7 +372,7 @@ class Function:
         # Where there is no code, `convert` makes an address ("Q") or bytes ("12s").
         layout = self._build_layout(
             [
-                "Q" if code is None and p.kind == _POINTER else code or f"{p.size}s"
+                "Q" if code is None and p.kind == POINTER else code or f"{p.size}s"
                 for code, p in zip(codes, parameters, strict=True)
             ]
         )
@@ -570,12 +421,12 @@ class Function:
         for parameter, code in zip(self._parameters, codes, strict=True):
             size, words, is_float = (
                 struct.calcsize("<" + code),
-                _WORDS[parameter.kind],
+                WORDS[parameter.kind],
                 code in "efd",
             )
             # Integers also fit pointers; any bytes fit a struct.
             if size != parameter.size or (
-                parameter.kind != _STRUCT and (parameter.kind == _FLOAT) != is_float
+                parameter.kind != STRUCT and (parameter.kind == FLOAT) != is_float
             ):
                 raise errors.TypeError(
                     f"{self._name}: {parameter}: the kernel takes {words} of {parameter.size} "
@@ -617,7 +468,7 @@ class Function:
                 struct.pack("<" + code, argument)
             except (struct.error, TypeError) as reason:
                 raise errors.TypeError(
-                    f"{self._name}: {parameter}: {_describe(argument)} cannot be passed as {code!r} "
+                    f"{self._name}: {parameter}: {describe_argument(argument)} cannot be passed as {code!r} "
                     f"({reason})"
                 ) from None
         raise error
@@ -725,4 +576,4 @@ def _find_prepared_code(arg_type) -> str:
         return "Q" if arg_type == "P" else arg_type
     if not isinstance(arg_type, np.dtype):
         return "Q"
-    return _STRUCT_CODES.get((arg_type.kind, arg_type.itemsize), f"{arg_type.itemsize}s")
+    return STRUCT_CODES.get((arg_type.kind, arg_type.itemsize), f"{arg_type.itemsize}s")

@@ -92,20 +92,12 @@ def _read_blocks(lines: list[str]) -> list[Block]:
     the next one belongs.
     """
     functions = {match[1] for match in map(_FUNCTION.match, lines) if match}
-    blocks, labelled, function = (
-        [],
-        {},
-        "",
-    )  # label -> its block; the symbol of the function that is read
+    # label -> its block; the symbol of the function that is read
+    blocks, labelled, function = [], {}, ""
     # number of a file (a text) -> its name, None for the engine's headers; "file:line"
-    files, place = (
-        {},
-        IN_HEADERS,
-    )
-    block = piece = (
-        # those of the next line; None: no block, as after a jump, or a piece that begins with it
-        None
-    )
+    files, place = {}, IN_HEADERS
+    # those of the next line; None: no block, as after a jump, or a piece that begins with it
+    block = piece = None
     in_asm = False  # in the text of an `asm` statement, whose labels and jumps are not looked at
 
     def begin_block():
@@ -118,8 +110,7 @@ def _read_blocks(lines: list[str]) -> list[Block]:
         block, piece = new, None
 
     for number, line in enumerate(lines):
-        comment = line.lstrip("\t")  # clang's have a tab before them
-        if comment[:1] == "#":
+        if (comment := line.lstrip("\t"))[:1] == "#":  # clang's have a tab before them
             if comment.startswith(("#APP", "#NO_APP")):
                 in_asm, piece = comment.startswith("#APP"), None
             continue
@@ -149,18 +140,8 @@ def _read_blocks(lines: list[str]) -> list[Block]:
                 block.pieces.append(piece)
             piece.append(number)
             continue
-        operation = line.split(None, 1)[0]
-        kind = next(
-            (i for i, pattern in enumerate(WORK.values()) if pattern.match(operation)), None
-        )
-        if (
-            kind is not None
-            and not line.endswith("%rsp")
-            and (place != IN_HEADERS or kind in ARITHMETIC)
-        ):
-            block.work.setdefault(place, [0] * len(WORK))[kind] += (
-                1  # %rsp above: it only moves the stack pointer
-            )
+        if (kind := _find_kind(line, place)) is not None:
+            block.work.setdefault(place, [0] * len(WORK))[kind] += 1
         if jump := _JUMP.match(line):
             if not jump[2]:  # no "*": not through a register
                 block.next.append(jump[3])
@@ -176,9 +157,18 @@ def _read_blocks(lines: list[str]) -> list[Block]:
             piece = None
             block.calls.append(call[2].removesuffix("@PLT"))
     for block in blocks:  # replace labels by blocks; leave out jumps to other files
-        block.next = [labelled.get(to) if isinstance(to, str) else to for to in block.next]
-        block.next = [to for to in block.next if to is not None]
+        following = (labelled.get(to) if isinstance(to, str) else to for to in block.next)
+        block.next = [to for to in following if to is not None]
     return blocks
+
+
+def _find_kind(line: str, place: str) -> int | None:
+    """Return the index in `WORK` of an instruction's kind; None if it is of none, or not the kernel's own work."""
+    operation = line.split(None, 1)[0]
+    kind = next((i for i, pattern in enumerate(WORK.values()) if pattern.match(operation)), None)
+    is_own = place != IN_HEADERS or kind in ARITHMETIC
+    # with %rsp it only moves the stack pointer
+    return kind if is_own and not line.endswith("%rsp") else None
 
 
 def _decode_name(name: str) -> str:

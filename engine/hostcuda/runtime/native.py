@@ -1,4 +1,4 @@
-"""The engine's runtime library: build it once into the cache, load it once per process, and wrap its calls.
+"""The engine's runtime library: load it once per process, and wrap its calls.
 
 The wrappers stand for functions of the CUDA driver, raise PyCUDA's exceptions, and check for Ctrl-C
 while they wait. ``runtime/abi.h`` defines the library's interface, and `hostcuda.runtime.abi` reads
@@ -23,19 +23,18 @@ from ctypes import byref, c_double, c_size_t, c_uint, c_void_p
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hostcuda.build.unit import precompile_header
 from hostcuda.check import mode as checkmode
 from hostcuda.check import records
 from hostcuda.errors import (
-    CompileError,
     Interrupted,
     LaunchError,
     LogicError,
     MemoryError,
     RuntimeError,
 )
-from hostcuda.host import cache, toolchain
+from hostcuda.host import toolchain
 from hostcuda.runtime import abi, layout
+from hostcuda.runtime.building import build_library
 
 OK, NOT_READY, LAUNCH_FAILED, INVALID, OUT_OF_MEMORY, NOT_FOUND = range(6)
 _POLL_S = 0.1  # seconds between checks for Ctrl-C in a waiting call
@@ -50,91 +49,11 @@ _EXCEPTIONS = {
 
 
 # --------------------------------------------------------------------------------------------------
-# Building and loading
+# Loading
 
 _library = None
 _loading = threading.Lock()
 _finished = False
-
-
-# Runtime files that are compiled as one: half of the time goes into the standard library's headers.
-# With the kernels' header, which is compiled beside them, two cores have equal work. No thread of a
-# block waits for `_COLD` code.
-_UNITS = {
-    "scheduler": ("half", "fibers", "slabs", "warps", "shared", "spins", "scheduler"),
-    "pool": ("divide", "faults", "signals", "printf", "heap", "memory", "module", "pool"),
-}
-_CHECK_UNITS = {  # only in check mode
-    "counting": ("counting",),
-    "hooks": ("allocations", "requests", "steps", "races", "check", "hooks"),
-    "records": ("copies", "ahead", "records"),
-}
-_COLD = {"pool", "records"}
-
-
-def build() -> Path:
-    """Compile the runtime library if it is not in the cache, or raise CompileError; return the path of the library."""
-    command = toolchain.find()
-    flags = [
-        "-std=gnu++17",
-        "-O2",
-        "-march=native",
-        "-fPIC",
-        "-fvisibility=hidden",
-        "-pthread",
-        "-fno-strict-aliasing",
-    ]
-    if checkmode.TOOLS:
-        flags.append("-DHOSTCUDA_CHECK")
-    key = cache.digest("runtime", toolchain.fingerprint(command), *flags)
-
-    def compile_runtime(path):
-        """Compile and link the library into the file `path`; the objects go beside it."""
-        cache.trim("runtime-*.so")  # remove old versions of it
-        units = _UNITS | (_CHECK_UNITS if checkmode.TOOLS else {})
-        compilations = []
-        for name, (
-            *included,
-            last,
-        ) in units.items():  # the last file is compiled, with the others included in front
-            words = [*command, *flags, f"-I{toolchain.RUNTIME}", f"-I{toolchain.INCLUDE}"]
-            if name in _COLD:
-                words.append("-Og")  # compiles faster than -O2
-            if name == "hooks":
-                words.append(
-                    "-fno-omit-frame-pointer"
-                )  # `keep_returns` follows the callers' frames
-            for source in included:
-                words += ["-include", str(toolchain.RUNTIME / f"{source}.cpp")]
-            words += [
-                "-c",
-                str(toolchain.RUNTIME / f"{last}.cpp"),
-                "-o",
-                str(path.with_name(f"{name}.o")),
-            ]
-            compilations.append(words)
-        header = threading.Thread(target=precompile_header)  # the first kernel needs both
-        header.start()
-        results = [*zip(compilations, toolchain.run_all(compilations), strict=True)]
-        link = [
-            *command,
-            *flags,
-            "-shared",
-            "-o",
-            str(path),
-            *(words[-1] for words in compilations),
-            "-ldl",
-        ]
-        results.append((link, toolchain.run(link)))
-        header.join()
-        for words, (status, out, err) in results:
-            if status:
-                reason = "the CPU engine's own runtime library does not compile; set CXX to use another compiler"
-                raise CompileError(reason, words, out, err)
-
-    path = cache.obtain(f"runtime-{key[:24]}.so", compile_runtime)
-    cache.touch(path)  # `trim` keeps what was used last
-    return path
 
 
 def library() -> ctypes.CDLL:
@@ -149,7 +68,7 @@ def library() -> ctypes.CDLL:
 
 def _load() -> ctypes.CDLL:
     """Build, load and start the runtime library; return it. The end of the process stops it."""
-    path = build()
+    path = build_library()
     try:
         lib = ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)  # kernels' files find its functions
     except OSError as error:

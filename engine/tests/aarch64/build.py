@@ -16,7 +16,7 @@ platform.machine = lambda: "aarch64"
 from hostcuda.build import modules  # noqa: E402 - these look at the machine
 from hostcuda.build.unit import make_unit  # noqa: E402
 from hostcuda.host import toolchain  # noqa: E402 - these look at the machine
-from hostcuda.runtime import native  # noqa: E402 - these look at the machine
+from hostcuda.runtime.building import build_library  # noqa: E402 - these look at the machine
 from hostcuda.runtime.layout import layout  # noqa: E402
 
 # to read the names of variables; elsewhere the runtime brings it
@@ -55,7 +55,7 @@ toolchain.run = run_for_aarch64
 source, *drive = sys.argv[1:]
 halves = make_unit(Path(source).read_text(), no_extern_c=True)
 runtime, module = (
-    native.build(),
+    build_library(),
     modules.obtain(halves, False, None, lambda start, duration: None)["path"],
 )
 addresses = subprocess.run(

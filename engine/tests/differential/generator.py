@@ -535,27 +535,7 @@ class Kernel:
                 scope.floats.append(name)
                 return [Node(f"float {name} = {real};")]
         if kind < 27 and self.has("classes"):
-            name = self.declare(scope, value)
-            form = self.below(4)
-            if form == 0:
-                scope.add(name, f"{name}.at", uniform=uniform)
-                scope.add(name, f"{name}.peek()", uniform=uniform, writable=False, plain=False)
-                change = self.pick([".step()", " += 3u", f"({self.constant()})", ".by = 4u"])
-                type_ = self.pick(["class Counter", "Counter"])
-                return [Node(f"{type_} {name} = {{{value}, 2u}};"), Node(f"{name}{change};")]
-            if form == 1:
-                scope.add(name, f"{name}.u", uniform=uniform)
-                return [
-                    Node(f"union Word {name};"),
-                    Node(f"{name}.u = {value};"),
-                    Node(f"{name}.bytes[1] ^= 5;"),
-                ]
-            if form == 2:
-                scope.add(name, uniform=uniform, writable=False, plain=False)
-                return [Node(f"enum Level {name} = ({value}) & 1u ? LOW : HIGH;")]
-            scope.add(name, f"{name}.low", uniform=uniform, plain=False)
-            scope.add(name, f"{name}.high", uniform=uniform, plain=False)
-            return [Node(f"Packed {name} = {{({value}) & 127u, 9u}};")]
+            return self.declared_of_class(scope, value, uniform)
         if kind < 29 and self.has("operators") and self.rare:
             name = self.declare(scope, value)
             nodes = [Node(f"Bits {name} = {{{value}}};")]
@@ -573,6 +553,30 @@ class Kernel:
             scope.add(name, plain=False)
             return [Node(f"volatile unsigned {name} = {value};")]
         return []
+
+    def declared_of_class(self, scope, value, uniform):
+        """Declare a variable of a class, a union or an enumeration."""
+        name = self.declare(scope, value)
+        form = self.below(4)
+        if form == 0:
+            scope.add(name, f"{name}.at", uniform=uniform)
+            scope.add(name, f"{name}.peek()", uniform=uniform, writable=False, plain=False)
+            change = self.pick([".step()", " += 3u", f"({self.constant()})", ".by = 4u"])
+            type_ = self.pick(["class Counter", "Counter"])
+            return [Node(f"{type_} {name} = {{{value}, 2u}};"), Node(f"{name}{change};")]
+        if form == 1:
+            scope.add(name, f"{name}.u", uniform=uniform)
+            return [
+                Node(f"union Word {name};"),
+                Node(f"{name}.u = {value};"),
+                Node(f"{name}.bytes[1] ^= 5;"),
+            ]
+        if form == 2:
+            scope.add(name, uniform=uniform, writable=False, plain=False)
+            return [Node(f"enum Level {name} = ({value}) & 1u ? LOW : HIGH;")]
+        scope.add(name, f"{name}.low", uniform=uniform, plain=False)
+        scope.add(name, f"{name}.high", uniform=uniform, plain=False)
+        return [Node(f"Packed {name} = {{({value}) & 127u, 9u}};")]
 
     def indexed(self, scope):
         """Write an index that wraps."""

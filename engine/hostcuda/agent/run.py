@@ -1,0 +1,175 @@
+"""A run of a kernel or a program for a report: the request, the child process, and what the run leaves."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from hostcuda import processes, sanitize, temporary
+from hostcuda.agent import sandbox
+from hostcuda.errors import EngineError
+
+CASES, SOURCE, REFERENCE = 8, 1 << 17, 1 << 14  # limits of a request: cases, bytes of texts
+TOOLS = ",".join(("profile", *sanitize.TOOLS))
+_OPTION = re.compile(
+    r"-[DU]\w+(?:=[\w.+-]*)?|-std=[\w+]+|--?use_fast_math|-arch=\w+|--?extended-lambda"
+)
+
+
+@dataclass
+class Run:
+    """What one run of a kernel or program has left: findings, the launches' records, and the child's answers.
+
+    A program gives no answers. Answers about cases: ``filled`` (whether initcheck sees variables in
+    registers), then ``compiled``, then of each case ``launching``, ``ended`` (its name, with the
+    arrays ``left`` uncompared) and, of each array that the reference returns, ``wrong`` (how many
+    elements). ``busiest`` comes last.
+    """
+
+    findings: sanitize.Findings
+    records: list[dict]
+    answers: list[dict]
+    source: str
+
+    def of(self, key: str) -> list[dict]:
+        """Return the child process's answers that have this key: "launching", "ended", "wrong", ..."""
+        return [answer for answer in self.answers if key in answer]
+
+    @property
+    def wrong(self) -> list[dict]:
+        """The child's answers about arrays with wrong elements: ``case``, ``array``, ``wrong``, ``pattern``, ..."""
+        return [answer for answer in self.of("wrong") if answer["wrong"]]
+
+    def decide_verdict(self, job: Mapping) -> tuple[str, str]:
+        """Return the verdict and its reason, a sentence: "pass" only if all cases were checked and results compared."""
+        verdict, reason = self.findings.outcome
+        if job["program"]:
+            return verdict, reason
+        ended_cases = [answer["ended"] for answer in self.of("ended")]
+        status = self.findings.ended.status  # negative: a signal; None: stopped at the time limit
+        if status is None and len(self.of("launching")) == len(ended_cases):
+            return "not checked", (
+                f"the {'reference' if self.of('compiled') else 'compilation'} did not end in "
+                "time: take smaller cases, or more seconds"
+            )
+        if verdict == "unsafe" and self.findings.table.empty:
+            return (
+                verdict,
+                "the kernel destroyed memory of the process that ran it, and no tool saw the access",
+            )
+        if verdict in ("pass", "not checked") and self.wrong:
+            return "wrong result", "the tools found nothing, and the results are wrong"
+        if ((status or 0) < 0 and verdict == "not checked") or (
+            status and verdict == "wrong result"
+        ):
+            return (
+                "not checked",
+                f"the run {self.findings.ended.problem}; it may use {sandbox.MEMORY >> 30} GB",
+            )
+        if verdict == "pass" and len(ended_cases) < len(job["cases"]):
+            return "not checked", "not all cases were run"
+        if verdict == "pass" and set(ended_cases) - {answer["case"] for answer in self.of("wrong")}:
+            return "not checked", "the tools found nothing, but no reference says what is right"
+        return verdict, reason
+
+
+def build_job(
+    what: str,
+    source: str,
+    kernel: str,
+    cases: Sequence[Mapping],
+    options: str,
+    seconds: float,
+    **more,
+) -> dict:
+    """Return a job ("check", "lines" or "step") for the child process, a dict; refuse a malformed or large request."""
+    for name in ("rtol", "atol"):
+        if (value := more.get(name)) is not None and not (
+            type(value) in (int, float) and 0 <= value < float("inf")
+        ):
+            raise EngineError(f"{name} is a number from 0, not {value!r:.40}")
+    if not (isinstance(kernel, str) and isinstance(options, str) and isinstance(cases, Sequence)):
+        raise EngineError("cases is a list, and kernel and options are texts")
+    if (
+        not 5 <= seconds <= 300
+        or len(cases) > CASES
+        or len(source) > SOURCE
+        or len(more.get("reference", "")) > REFERENCE
+    ):
+        raise EngineError(
+            f"a check takes 5 to 300 seconds, at most {CASES} cases, {SOURCE >> 10} KB of source and "
+            f"{REFERENCE >> 10} KB of reference"
+        )
+    words = processes.split_options(options)
+    if wrong := [word for word in words if not _OPTION.fullmatch(word)]:
+        raise EngineError(
+            f"the option {wrong[0]} is not taken here: only -D, -U, -std, -arch, -use_fast_math and "
+            "--extended-lambda"
+        )
+    for case in cases:
+        if not isinstance(case, Mapping):
+            raise EngineError(
+                f"a case is an object with grid, block and arguments, not {case!r:.40}"
+            )
+        if missing := {"grid", "block", "arguments"} - case.keys():
+            raise EngineError(f"a case has no {', '.join(sorted(missing))}")
+        if unknown := case.keys() - {"grid", "block", "arguments", "name", "shared_bytes"}:
+            raise EngineError(
+                f"a case may have grid, block, arguments, name, shared_bytes, and no {min(unknown)}"
+            )
+        sizes = case["grid"], case["block"], [case.get("shared_bytes", 0)]
+        if not all(
+            isinstance(size, (list, tuple)) and size and all(type(side) is int for side in size)
+            for size in sizes
+        ) or not isinstance(case["arguments"], Mapping):
+            raise EngineError(
+                "grid and block are lists of integers, shared_bytes an integer, and arguments an object"
+            )
+    return {
+        "what": what,
+        "source": source,
+        "kernel": kernel,
+        "cases": [*cases],
+        "options": words,
+        **more,
+    }
+
+
+def choose_tools(what: str) -> str:
+    """Return the tools of check mode, as HOSTCUDA_CHECK has them, for a job: "check", "lines" or "step"."""
+    return {"step": "step", "lines": "profile"}.get(what, TOOLS)
+
+
+def run_job(job: Mapping, seconds: float, walled: bool) -> Run:
+    """Run a job in a child process for at most `seconds`, in the sandbox if `walled`; return what it has left."""
+    with temporary.folder() as folder:
+        (folder / "job.json").write_text(json.dumps(job))
+        (folder / "kernel.cu").write_text(job["source"])
+        environment = {
+            "HOSTCUDA_ENGINE": "cpu",
+            "HOSTCUDA_CHECK": choose_tools(job["what"]),
+            "HOSTCUDA_WARNINGS": "1" if job["program"] else "all",
+            "HOSTCUDA_CHECK_OUT": str(folder / "launches"),
+        }
+        command = [sys.executable, "-m", "hostcuda.agent.child", str(folder)]
+        if job["program"]:
+            command = processes.program(str(folder / "kernel.cu"), (), "cpu", job["options"])
+        if walled:
+            command = sandbox.make_command(command, folder, seconds, environment)
+        # The sandbox keeps the limit itself; it gets 5 seconds more to start and to end.
+        ended = processes.run(
+            command, environment, seconds + 5 * walled, capture=True, memory=sandbox.MEMORY
+        )
+        # stopped by `timeout` in the sandbox
+        if walled and ended.status in (124, 137) and ended.seconds >= seconds:
+            ended = replace(ended, status=None)  # as `processes.run` says it of its own limit
+        elif walled and (ended.status or 0) > 128:  # bubblewrap's status for a signal
+            ended = replace(ended, status=128 - ended.status)
+        files = (folder / name for name in ("launches", "launches.events", "answers"))
+        records, events, answers = map(processes.lines, files)
+    return Run(
+        sanitize.checked(records, sanitize.TOOLS, ended, events), records, answers, job["source"]
+    )

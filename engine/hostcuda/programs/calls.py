@@ -1,0 +1,55 @@
+"""What all calls of CUDA's runtime API have in common: error numbers, refusals, and the program's variables."""
+
+import ctypes
+
+from hostcuda.runtime import native
+
+SUCCESS, INVALID_VALUE, OUT_OF_MEMORY, INVALID_CONFIGURATION, INVALID_SYMBOL = 0, 1, 2, 9, 13
+INVALID_DIRECTION, INVALID_FUNCTION, INVALID_DEVICE, INVALID_HANDLE = 21, 98, 101, 400
+NOT_READY = 600
+INVALID_PITCH, NOT_REGISTERED, NOT_SUPPORTED = 12, 713, 801
+ILLEGAL_ADDRESS, ASSERT, MISALIGNED, LAUNCH_FAILURE = 700, 710, 716, 719
+
+
+class Refused(Exception):
+    """A call that fails: its error number, and the reason; one with "failed: " in front follows the call's name."""
+
+    def __init__(self, number, reason):
+        super().__init__(reason)
+        self.number = number
+
+
+# `x & UNSIGNED` is a signed 64-bit argument as the size_t or pointer that the program gave.
+UNSIGNED = (1 << 64) - 1
+
+
+def require_host_memory(what: str, address: int, size: int, writes: bool) -> None:
+    """Raise `Refused` if the host cannot read (`writes`: write) `size` bytes there; `what` begins the message."""
+    if not native.is_host_memory(address & UNSIGNED, size, writes):
+        why = "a null pointer" if not address else "never allocated, freed, or shorter"
+        span = f"{size & UNSIGNED} bytes at {address & UNSIGNED:#x}"
+        raise Refused(
+            INVALID_VALUE, f"{what}: {span} cannot be {'written' if writes else 'read'}: {why}"
+        )
+
+
+def variable_at(address: int, kind: type = ctypes.c_void_p):
+    """Return the program's variable at an address as a `kind` of ctypes, to read or write its `value`."""
+    require_host_memory(
+        "failed: the address of a result or a list", address, ctypes.sizeof(kind), True
+    )
+    # device memory is hidden from this access: a fault, as on a GPU
+    native.library().hc_write_result(address)
+    return kind.from_address(address)
+
+
+def write_bytes(address: int, data: bytes) -> None:
+    """Write bytes to the program's memory at an address."""
+    variable_at(address, ctypes.c_char * len(data)).raw = data
+
+
+def require_size(number: int) -> int:
+    """Return a number of bytes; MemoryError if it is negative: a program's size_t of 2**63 bytes or more."""
+    if number < 0:
+        raise MemoryError(f"{number & UNSIGNED} bytes were asked for")
+    return number

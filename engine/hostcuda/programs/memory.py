@@ -1,0 +1,341 @@
+"""Memory in CUDA's runtime API: allocations, copies, fills, and the program's device variables."""
+
+import ctypes
+import struct
+
+from hostcuda.api.pitched import PITCH
+from hostcuda.check import mode as checkmode
+from hostcuda.programs.calls import (
+    INVALID_DIRECTION,
+    INVALID_PITCH,
+    INVALID_SYMBOL,
+    INVALID_VALUE,
+    NOT_REGISTERED,
+    OUT_OF_MEMORY,
+    UNSIGNED,
+    Refused,
+    require_host_memory,
+    require_size,
+    variable_at,
+    write_bytes,
+)
+from hostcuda.runtime import native
+
+_TO_DEVICE, _TO_HOST, _ON_DEVICE, _BY_ADDRESS = 1, 2, 3, 4  # cudaMemcpyKind; 0 is from host to host
+_PAGE = 4096  # bytes
+
+
+class Memory:
+    """The calls of CUDA's runtime API on memory, and what they remember; `program` has the others.
+
+    As there, methods have the API's names, and their arguments are 64-bit signed integers.
+    """
+
+    def __init__(self):
+        self.pinned = {}  # address -> ctypes buffer that holds the memory
+        self.managed = set()  # addresses from cudaMallocManaged
+        # address of a device variable that cudaGetSymbolAddress has returned -> its bytes
+        self.symbols = {}
+        self.registered = {}  # address -> bytes of cudaHostRegister
+
+    def cudaMalloc(self, result_address, size):
+        """Write the address of `size` bytes that the program's host code cannot access; null for 0 bytes."""
+        variable = variable_at(result_address)
+        variable.value = native.mem_alloc(require_size(size)) if size else None
+        if size:
+            # between calls of the API it is hidden from the host
+            native.library().hc_mem_of_device(variable.value)
+
+    def cudaMallocManaged(self, result_address, size):
+        """Write the address of `size` bytes that both sides may access.
+
+        They are zero, as on a GPU.
+        """
+        if not size:
+            raise Refused(INVALID_VALUE, "failed: 0 bytes were requested")
+        variable = variable_at(result_address)
+        variable.value = address = native.mem_alloc(require_size(size))
+        # so it counts as set: initcheck does not see the host write it
+        native.memset(1, address, 0, size, None, True)
+        self.managed.add(address)
+
+    def cudaMallocPitch(self, result_address, pitch_address, width, height):
+        """Allocate `height` rows; write the address, and the bytes from row to row: `width` rounded up."""
+        row_bytes = -(-require_size(width) // PITCH) * PITCH
+        variable_at(pitch_address, ctypes.c_size_t).value = row_bytes
+        self.cudaMalloc(result_address, row_bytes * require_size(height))
+
+    def cudaFree(self, address):
+        """Wait for the device and free an allocation; refuse what is none.
+
+        A null pointer has no effect.
+        """
+        if not address:
+            return
+        span = native.mem_range(address & UNSIGNED)  # (base, bytes)
+        if not span or span[0] != address:
+            raise Refused(
+                INVALID_VALUE, f"failed: cudaMalloc gave no {address:#x}, or it was freed"
+            )
+        self.managed.discard(address)
+        native.mem_free(address)
+
+    def cudaFreeAsync(self, address, stream):
+        """Free as `cudaFree`.
+
+        In check mode, racecheck sees a write on the stream: use by others is a race.
+        """
+        if span := checkmode.TOOLS and native.mem_range(address & UNSIGNED):
+            native.memset(1, span[0], 0, span[1], self._find_stream(stream), False)
+        self.cudaFree(address)
+
+    def cudaMallocHost(self, result_address, size):
+        """Write the address of `size` bytes of host memory, at the beginning of a page."""
+        variable = variable_at(result_address)
+        try:
+            # [1]: in all
+            if require_size(size) > native.mem_info()[1] - sum(map(len, self.pinned.values())):
+                raise MemoryError  # else Linux may end a process for lack of memory
+            storage = ctypes.create_string_buffer(size + _PAGE)
+        except (MemoryError, OverflowError, ValueError):
+            raise Refused(
+                OUT_OF_MEMORY, f"failed: the host has no {native.format_bytes(size)}"
+            ) from None
+        address = -(-ctypes.addressof(storage) // _PAGE) * _PAGE
+        self.pinned[address] = storage
+        native.map_host_memory(address, size)
+        variable.value = address
+
+    cudaHostAlloc = cudaMallocHost
+
+    def cudaFreeHost(self, address):
+        """Wait for the device and free memory of cudaMallocHost.
+
+        A null pointer has no effect but the wait.
+        """
+        if address and address not in self.pinned:
+            raise Refused(INVALID_VALUE, f"failed: {address:#x} is no allocation of cudaMallocHost")
+        native.synchronize()
+        if self.pinned.pop(address, None):
+            native.map_host_memory(address, 0)  # 0: kernels may no longer use it
+
+    def cudaHostRegister(self, address, size):
+        """Note that `size` bytes of the program's memory are page-locked, which it must be able to write."""
+        if not size:
+            raise Refused(INVALID_VALUE, "failed: 0 bytes were given")
+        require_host_memory("failed: the memory", address, require_size(size), True)
+        self.registered[address] = size
+        native.map_host_memory(address, size)
+
+    def cudaHostUnregister(self, address):
+        """Forget memory of `cudaHostRegister`; kernels may no longer use it."""
+        if not self.registered.pop(address, None):
+            raise Refused(NOT_REGISTERED, f"failed: {address & UNSIGNED:#x} is not registered")
+        native.map_host_memory(address, 0)
+
+    def cudaPointerGetAttributes(self, result_address, address):
+        """Write the struct cudaPointerAttributes: kind of memory, device 0, device pointer, host pointer or null."""
+        span = native.mem_range(address)
+        # cudaMemoryType: 3 managed, 2 device, 1 host, 0 unregistered
+        kind = (
+            3
+            if span and span[0] in self.managed
+            else 2
+            if span
+            else 1
+            if address in self.pinned
+            else 0
+        )
+        write_bytes(
+            result_address, struct.pack("2i2N", kind, 0, address, address if kind != 2 else 0)
+        )
+
+    # `host.h` puts a 0 after a call's arguments: a call without a stream gets it as its stream, the
+    # default one.
+
+    def cudaMemcpy(self, to, source, size, kind, to_capacity, source_capacity):
+        """Copy as `_copy`, and wait for the end."""
+        self._copy(to, source, size, kind, 0, True, to_capacity, source_capacity)
+
+    def cudaMemcpyAsync(self, to, source, size, kind, stream, to_capacity, source_capacity):
+        """Copy as `_copy`, which explains the capacities; between the device and memory that is not pinned, wait."""
+        waits = kind in (_TO_DEVICE, _TO_HOST) and not (
+            self._is_pinned(source) or self._is_pinned(to)
+        )
+        self._copy(to, source, size, kind, stream, waits, to_capacity, source_capacity)
+
+    def cudaMemcpy2D(self, to, to_pitch, source, source_pitch, width, height, kind, stream):
+        """Copy `height` rows of `width` bytes, which are a pitch apart; also for cudaMemcpy2DAsync.
+
+        Wait as `_copy`.
+        """
+        if min(width, height, to_pitch, source_pitch) < 0:
+            raise Refused(INVALID_VALUE, "failed: no rows have so many bytes")
+        if width > to_pitch or width > source_pitch:
+            raise Refused(INVALID_PITCH, f"failed: a row of {width} bytes is wider than the pitch")
+        for row in range(height):
+            is_last = row == height - 1  # its copy waits for all: they run in order
+            self._copy(
+                to + row * to_pitch, source + row * source_pitch, width, kind, stream, is_last
+            )
+
+    def _copy(self, to, source, size, kind, stream, wait, to_capacity=-1, source_capacity=-1):
+        """Copy `size` bytes between two addresses in the direction `kind` (cudaMemcpyKind), or raise `Refused`."""
+        # The capacities are the bytes that the compiler (__builtin_object_size) knows to be at an
+        # end; -1: none known.
+        if not size:
+            return
+        # a __device__ variable is memory of this process
+        if self._find_variable(to) or self._find_variable(source):
+            self._copy_variable(to, source, size)
+            return
+        if kind == _BY_ADDRESS:  # cudaMemcpyDefault
+            is_from_device = native.mem_range(source) is not None
+            kind = (
+                (_ON_DEVICE if is_from_device else _TO_DEVICE)
+                if native.mem_range(to)
+                else (_TO_HOST if is_from_device else 0)
+            )
+        if kind not in (0, _TO_DEVICE, _TO_HOST, _ON_DEVICE):
+            raise Refused(INVALID_DIRECTION, f"failed: {kind} is no direction of a copy")
+        if kind in (_TO_DEVICE, _ON_DEVICE):
+            self._require_device_memory("destination", to, size)
+        if kind in (_TO_HOST, _ON_DEVICE):
+            self._require_device_memory("source", source, size)
+        if kind in (0, _TO_DEVICE):
+            self._require_host_end("source", source, size, False, source_capacity)
+        if kind in (0, _TO_HOST):
+            self._require_host_end("destination", to, size, True, to_capacity)
+        # the runtime copies from host to host as "HtoD"
+        name = ("HtoD", "HtoD", "DtoH", "DtoD")[kind]
+        # As on a GPU, a copy on the device never waits.
+        native.memcpy(
+            name, to, source, size, self._find_stream(stream), wait and kind != _ON_DEVICE
+        )
+
+    def _require_host_end(self, which, address, size, writes, declared_capacity):
+        """Refuse a copy whose `which` ("source", "destination"), in host memory, cannot be accessed or is too small."""
+        require_host_memory(f"failed: its {which}", address, size, writes)
+        heap_bytes = native.library().hc_host_block(address)  # 0: the address is not malloc's
+        capacity = heap_bytes or max(declared_capacity, 0)
+        if not capacity or size <= capacity:
+            return
+        origin = ", from malloc or new" if heap_bytes else ""
+        sentence = f"its {which} has {capacity} bytes{origin}, and {size} were asked for"
+        if writes:
+            raise Refused(INVALID_VALUE, f"failed: {sentence}")
+        # reading does no damage
+        self._report("warning", f"cudaMemcpy: {sentence}: what follows it is copied, too")
+
+    def _find_variable(self, address):
+        """Return the (address, bytes) of the variable in `symbols` that contains an address, or None."""
+        return next(
+            (
+                (start, size)
+                for start, size in self.symbols.items()
+                if start <= address < start + size
+            ),
+            None,
+        )
+
+    def _require_device_memory(self, which, address, size):
+        """Refuse a copy whose `which` ("source", "destination") is not `size` bytes of device or pinned memory."""
+        span = native.mem_range(address) or self._find_variable(address)  # (base, bytes)
+        if not span:
+            if self._is_pinned(address):
+                return
+            what = f"failed: its {which} {address & UNSIGNED:#x} is no device memory"
+            if name := native.variable_at(address):
+                use = (
+                    f"cudaMemcpyToSymbol({name},"
+                    if which == "destination"
+                    else f"cudaMemcpyFromSymbol(..., {name},"
+                )
+                raise Refused(
+                    INVALID_VALUE,
+                    f"{what} but the variable {name}: if it is __constant__ or __device__, "
+                    f"use {use} ...)",
+                )
+            why = "a host pointer, never allocated, or freed"
+            raise Refused(INVALID_VALUE, f"{what} ({why}), or the direction of the copy is wrong")
+        bytes_left = sum(span) - address
+        if size > bytes_left:
+            raise Refused(
+                INVALID_VALUE,
+                f"failed: {size} bytes were asked for, and its {which} has {bytes_left}",
+            )
+
+    def _is_pinned(self, address):
+        """Return whether an address is in memory of cudaMallocHost or cudaHostRegister."""
+        sizes = self.registered | {start: len(storage) for start, storage in self.pinned.items()}
+        return any(start <= address < start + size for start, size in sizes.items())
+
+    def cudaMemset(self, address, value, size, stream):
+        """Queue a fill with the low byte of `value`; a variable, which is memory of this process, is filled at once."""
+        if size:
+            self._require_device_memory("destination", address, size)
+            if native.mem_range(address) or self._is_pinned(address):
+                native.memset(1, address, value & 0xFF, size, self._find_stream(stream), False)
+            else:
+                native.synchronize()
+                ctypes.memset(address, value & 0xFF, size)
+
+    def cudaMemset2D(self, address, pitch, value, width, height, stream):
+        """Queue a fill of `height` rows of `width` bytes, which are a pitch apart, as `cudaMemset`."""
+        if min(width, height, pitch) < 0:
+            raise Refused(INVALID_VALUE, "failed: no rows have so many bytes")
+        for row in range(height):
+            self.cudaMemset(address + row * pitch, value, width, stream)
+
+    def cudaGetSymbolAddress(self, result_address, symbol, size):
+        """Write a variable's address, which `symbol` is here; from now on copies may use its `size` bytes."""
+        self.symbols[symbol] = size
+        variable_at(result_address).value = symbol
+
+    def cudaMemcpyToSymbol(self, symbol, symbol_bytes, source, size, offset):
+        """Copy `size` bytes to byte `offset` of the variable at the address `symbol`, which has `symbol_bytes`."""
+        self._require_in_variable(symbol, symbol_bytes, size, offset, True)
+        self._copy_variable(symbol + offset, source, size)
+
+    def cudaMemcpyFromSymbol(self, to, symbol, symbol_bytes, size, offset):
+        """Copy `size` bytes from byte `offset` of the variable at the address `symbol`, which has `symbol_bytes`."""
+        self._require_in_variable(symbol, symbol_bytes, size, offset, False)
+        self._copy_variable(to, symbol + offset, size)
+
+    @staticmethod
+    def _copy_variable(to, source, size):
+        """Wait for the device, and copy to or from a device variable: both ends are memory of this process."""
+        native.synchronize()
+        require_host_memory("failed: its source", source, size, False)
+        require_host_memory("failed: its destination", to, size, True)
+        ctypes.memmove(to, source, size)
+
+    def _require_in_variable(self, symbol, symbol_bytes, size, offset, writes):
+        """Refuse a copy of `size` bytes at `offset` that leaves a device variable, or whose `symbol` is none."""
+        address = symbol & UNSIGNED
+        # A name in quotes is a string literal, which cannot be written.
+        is_quoted = (
+            writes
+            and not native.variable_at(symbol)
+            and not native.is_host_memory(address, 1, True)
+        )
+        if is_quoted or self._is_host_pointer(address):
+            raise Refused(
+                INVALID_SYMBOL,
+                "failed: its symbol is no __device__ or __constant__ variable: pass the "
+                "variable itself, not its name in quotes, and no pointer of the host",
+            )
+        if require_size(offset) + require_size(size) > symbol_bytes:
+            raise Refused(
+                INVALID_VALUE,
+                f"failed: {size} bytes at offset {offset} of a variable that has {symbol_bytes}",
+            )
+
+    def _is_host_pointer(self, address):
+        """Return whether an address is certainly in the host's heap or this thread's stack: False if in doubt."""
+        # A pointer just past the end of device memory is no host pointer.
+        if self._is_pinned(address) or any(map(native.mem_range, (address, address - 1))):
+            return False
+        return bool(
+            native.library().hc_host_block(address) or native.library().hc_on_stack(address)
+        )

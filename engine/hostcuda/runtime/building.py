@@ -1,0 +1,86 @@
+"""Build the engine's runtime library, once into the cache."""
+
+import threading
+from pathlib import Path
+
+from hostcuda.build.unit import precompile_header
+from hostcuda.check import mode as checkmode
+from hostcuda.errors import CompileError
+from hostcuda.host import cache, toolchain
+
+# Runtime files that are compiled as one: half of the time goes into the standard library's headers.
+# With the kernels' header, which is compiled beside them, two cores have equal work. No thread of a
+# block waits for `_COLD` code.
+_UNITS = {
+    "scheduler": ("half", "fibers", "slabs", "warps", "shared", "spins", "scheduler"),
+    "pool": ("divide", "faults", "signals", "printf", "heap", "memory", "module", "pool"),
+}
+_CHECK_UNITS = {  # only in check mode
+    "counting": ("counting",),
+    "hooks": ("allocations", "requests", "steps", "races", "check", "hooks"),
+    "records": ("copies", "ahead", "records"),
+}
+_COLD = {"pool", "records"}
+
+
+def build_library() -> Path:
+    """Compile the runtime library if it is not in the cache, or raise CompileError; return the path of the library."""
+    command = toolchain.find()
+    flags = [
+        "-std=gnu++17",
+        "-O2",
+        "-march=native",
+        "-fPIC",
+        "-fvisibility=hidden",
+        "-pthread",
+        "-fno-strict-aliasing",
+    ]
+    if checkmode.TOOLS:
+        flags.append("-DHOSTCUDA_CHECK")
+    key = cache.digest("runtime", toolchain.fingerprint(command), *flags)
+
+    def compile_runtime(path):
+        """Compile and link the library into the file `path`; the objects go beside it."""
+        cache.trim("runtime-*.so")  # remove old versions of it
+        units = _UNITS | (_CHECK_UNITS if checkmode.TOOLS else {})
+        compilations = []
+        for name, (
+            *included,
+            last,
+        ) in units.items():  # the last file is compiled, with the others included in front
+            words = [*command, *flags, f"-I{toolchain.RUNTIME}", f"-I{toolchain.INCLUDE}"]
+            if name in _COLD:
+                words.append("-Og")  # compiles faster than -O2
+            if name == "hooks":  # `keep_returns` follows the callers' frames
+                words.append("-fno-omit-frame-pointer")
+            for source in included:
+                words += ["-include", str(toolchain.RUNTIME / f"{source}.cpp")]
+            words += [
+                "-c",
+                str(toolchain.RUNTIME / f"{last}.cpp"),
+                "-o",
+                str(path.with_name(f"{name}.o")),
+            ]
+            compilations.append(words)
+        header = threading.Thread(target=precompile_header)  # the first kernel needs both
+        header.start()
+        results = [*zip(compilations, toolchain.run_all(compilations), strict=True)]
+        link = [
+            *command,
+            *flags,
+            "-shared",
+            "-o",
+            str(path),
+            *(words[-1] for words in compilations),
+            "-ldl",
+        ]
+        results.append((link, toolchain.run(link)))
+        header.join()
+        for words, (status, out, err) in results:
+            if status:
+                reason = "the CPU engine's own runtime library does not compile; set CXX to use another compiler"
+                raise CompileError(reason, words, out, err)
+
+    path = cache.obtain(f"runtime-{key[:24]}.so", compile_runtime)
+    cache.touch(path)  # `trim` keeps what was used last
+    return path
