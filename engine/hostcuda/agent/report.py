@@ -29,6 +29,7 @@ from hostcuda.agent.run import (
 )
 from hostcuda.metrics import COUNTERS
 from hostcuda.source import code_only
+from hostcuda.waste import find_waste
 
 MOST_JSON, MOST_TEXT = 8000, 2000  # bytes of a report
 _FINDINGS, _RESULTS, _LINES, _PRINTED = (
@@ -285,6 +286,9 @@ def _build_report(run: Run, job: Mapping, previous: Mapping | None) -> dict:
     report["counts"], report["lines"] = _count_accesses(run.records, lines)
     if verdict == "pass" and (named := [answer["busiest"] for answer in run.of("busiest")]):
         report["busiest"] = named[-1]
+    if run.records and (waste := find_waste(run.records)):
+        facts = {"line": waste.line, "text": _get_text(waste.line, lines).strip()[:_SHORT_TEXT]}
+        report["slow"] = {**(facts if waste.line else {}), "says": f"{waste.says}: {waste.remedy}"}
     if previous:
         _add_changes(report, previous)
     report["next"] = _say_next(report, _clean(first), run.source, job["kernel"])
@@ -623,6 +627,10 @@ def as_text(report: Mapping) -> str:
             f"{result['case']}: {result['array']}: {result['wrong']:,} of {result['of']:,} wrong: "
             f"{result['pattern']}; {first['index']} is {first['got']}, and {first['want']} is right"
         )
+    if slow := report.get("slow"):
+        place = f", line {slow['line']}" if "line" in slow else ""
+        lines.append(f"slow{place}: {slow['says']}")
+        lines += [f"  {slow['text']}"] if "text" in slow else []
     changes = [
         f"{row['counter']} {row['before']:,} to {row['value']:,}"
         + f" (line {row.get('line', '?')})"
