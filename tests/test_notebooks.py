@@ -133,6 +133,16 @@ def words(path):
     )
 
 
+def test_only_the_readme_says_how_long_a_page_takes():
+    readme = (FOLDER.parent / "README.md").read_text(encoding="utf-8")
+    for path in (*SERIES, *FOLDER.glob("practice/*.ipynb")):
+        assert not re.search(r"\b(minutes|hours?)\b", read(path).cells[0].source), path.stem
+        name = path.relative_to(FOLDER.parent).as_posix()
+        assert re.search(rf"\({name}\).*\| ~?[\d to]+ \|$", readme, re.MULTILINE) or (
+            path.parent.name == "practice"
+        )
+
+
 @pytest.mark.parametrize("path", SERIES, ids=[path.stem for path in SERIES])
 def test_a_page_is_read_in_an_hour(path):
     """A page has a budget of words, visible lines of Python, figures, and tables; a grade counts as a table."""

@@ -30,6 +30,7 @@ from labkit.base.paths import PACKAGE, PYTHONPATH
 CELL_TIMEOUT = 600  # seconds; the slowest cell of the series takes a few
 # the folder of the companions: each deepens the notebook of the series with the same name
 CLOSER = "closer_look"
+_KEPT = ("tags", "change_it")  # the metadata of cells that are stored: docs/authors.md
 PRACTICE = "practice"  # the folder of the short pages of patterns, which stand on their own
 _silent = logging.getLogger(__name__)  # silences nbclient: a `Failure` has the message
 _silent.disabled = True
@@ -364,8 +365,9 @@ def _ask_engine(client: NotebookClient) -> dict[str, str]:
 def format_canonical(nb: NotebookNode) -> str:
     """Return a notebook as the repository stores it, as JSON text.
 
-    It has one kernel name, only tags as metadata of cells, and no Python version, so that a diff
-    shows only changes of the lesson. A cell with the tag "hide-input" is folded in JupyterLab, too.
+    It has one kernel name, of the cells' metadata only tags and what a "Change it" predicts, and no
+    Python version, so that a diff shows only changes of the lesson. A cell with the tag
+    "hide-input" is folded in JupyterLab, too.
     """
     nb = nbformat.from_dict(nb)
     origin = {"labkit": nb.metadata["labkit"]} if "labkit" in nb.metadata else {}
@@ -383,8 +385,8 @@ def format_canonical(nb: NotebookNode) -> str:
     nb.cells = [cell for cell in nb.cells if cell.source.strip()]
     for cell in nb.cells:
         cell.setdefault("id", nbformat.v4.new_markdown_cell().id)
-        tags = cell.metadata.get("tags")
-        cell.metadata = {"tags": tags} if tags else {}
+        kept = {name: cell.metadata[name] for name in _KEPT if cell.metadata.get(name)}
+        tags, cell.metadata = kept.get("tags"), nbformat.from_dict(kept)
         if tags and "hide-input" in tags:
             cell.metadata["jupyter"] = {"source_hidden": True}
     nb.nbformat, nb.nbformat_minor = 4, 5
