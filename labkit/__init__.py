@@ -11,7 +11,7 @@ import sys
 
 import lazy_loader
 
-__version__ = "1.0.0"
+__version__ = "2.0.0"
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
 if _shell := getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)():

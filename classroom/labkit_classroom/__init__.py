@@ -1,3 +1,3 @@
 """For a class: kernels of others in a sandbox, submissions and their grades, the edition for students."""
 
-__version__ = "1.0.0"
+__version__ = "2.0.0"

@@ -26,7 +26,7 @@ from hostcuda import settings
 from hostcuda.errors import EngineError
 
 __all__ = ["engine", "ensure_context", "why_no_gpu"]
-__version__ = "1.0.0"
+__version__ = "2.0.0"
 
 _context = None  # of all threads, once it has been made
 _making, _thread = threading.Lock(), threading.local()

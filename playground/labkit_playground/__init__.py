@@ -1,3 +1,3 @@
 """Build the playground: a page on which kernels are compiled, run, checked and graded in the reader's browser."""
 
-__version__ = "1.0.0"
+__version__ = "2.0.0"
