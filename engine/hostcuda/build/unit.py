@@ -17,6 +17,7 @@ from hostcuda.build import messages
 from hostcuda.build.options import Options, read
 from hostcuda.build.prelude import WITHOUT_MACROS, make_prelude
 from hostcuda.check import mode as checkmode
+from hostcuda.check.windows import may_miss
 from hostcuda.errors import CompileError
 from hostcuda.frontend.brackets import apply_edits
 from hostcuda.frontend.exact import CONVERSIONS, cast_conversions, make_exact
@@ -73,6 +74,7 @@ class Unit:
     program: bool = False  # it is a whole program, with host code
     command: list[str] = field(default_factory=toolchain.find)  # the host compiler's
     tools: tuple[str, ...] = checkmode.TOOLS  # check mode's tools for which it is compiled
+    bounded: bool = False  # each index of an array is checked, in an untrusted source
 
     TEXT: ClassVar = (
         "kernel.s"  # the compiler's output, in modes that change it before it is linked
@@ -114,6 +116,7 @@ class Unit:
             self.options.joined,
             "flags",
             *self.flags,
+            *self.untrusted_flags,
             toolchain.fingerprint(self.command),
         )
 
@@ -140,6 +143,11 @@ class Unit:
             unneeded = checkmode.list_unneeded_flags(self.source, clang, self.options.include_dirs)
             flags = [flag for flag in flags if flag not in unneeded]
         return flags
+
+    @property
+    def untrusted_flags(self) -> list[str]:
+        """Further flags, if `hostcuda.untrusted` guards this process."""
+        return checkmode.choose_untrusted_flags(self.bounded) if self.tools else []
 
     @property
     def includes(self) -> list[str]:
@@ -280,6 +288,12 @@ class Unit:
         for place, command, (status, out, err) in zip(folders, commands, results, strict=True):
             if status:
                 self.refuse(place, command, out, err)
+        if self.untrusted_flags and not self.bounded:
+            outputs = ((place / self.TEXT).read_text("utf-8", "replace") for place in folders)
+            if any(map(may_miss, outputs)):
+                again = folder / "bounded"
+                again.mkdir()
+                return replace(self, bounded=True).compile(again)
         if assemble:
             self._link_assembler([place / self.TEXT for place in folders], folder, link)
         side_warnings = [
@@ -388,7 +402,7 @@ class Unit:
         # else without the engine's header
         includes, flags = (
             self.includes if cuda else self.includes[2:],
-            self.flags,
+            [*self.flags, *self.untrusted_flags],
         )
         # `_compile_with_conversions` reads the warnings, which -w would suppress
         if cuda and not is_unchanged:

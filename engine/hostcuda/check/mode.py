@@ -94,9 +94,9 @@ _CLANG_COUNTS = ["-fsanitize-coverage=bb,no-prune,trace-pc"]
 
 
 untrusted = False  # kernels may be hostile; hostcuda.untrusted sets it
-# Then each index of a local array is checked, whose accesses no hook sees: a large one would reach any
-# memory. And the runtime finds the addresses to which functions return (`keep_returns` in hooks.cpp).
-_UNTRUSTED = ["-fsanitize=bounds-strict", "-fno-omit-frame-pointer"]
+# Then the runtime finds the addresses to which functions return (`keep_returns` in hooks.cpp). And
+# where an access may have no hook (`windows`), each index of an array is checked.
+_UNTRUSTED, _BOUNDED = ["-fno-omit-frame-pointer"], ["-fsanitize=bounds-strict"]
 
 
 def choose_flags(clang: bool, tools: tuple[str, ...]) -> list[str]:
@@ -117,7 +117,12 @@ def choose_flags(clang: bool, tools: tuple[str, ...]) -> list[str]:
         options.append("-fsanitize=alignment")
         if "profile" not in tools:  # it would change the counts
             options.append("-fsanitize=bounds")
-    return options + _UNTRUSTED if untrusted else options
+    return options
+
+
+def choose_untrusted_flags(bounded: bool) -> list[str]:
+    """Return further flags for kernels that may be hostile, which the precompiled header does without."""
+    return [*_UNTRUSTED, *(_BOUNDED if bounded else ())] if untrusted else []
 
 
 # What a source must have for an address to be no multiple of its type's size: a cast of a pointer

@@ -1,0 +1,125 @@
+"""Look for holes in the sandbox, from its inside: ``python probe.py`` reads what to try, and prints what worked.
+
+`hostcuda.sandbox.try_walls` runs it. It imports nothing of the engine. Nothing that it tries
+does any harm.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import json
+import mmap
+import os
+import signal
+import socket
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+_FORBIDDEN = (errno.ENOSYS, errno.EPERM)
+# Numbers from 424 on are the same on every processor.
+_CALLS = {
+    "io_uring_setup": 425,
+    "open_tree": 428,
+    "fsopen": 430,
+    "pidfd_getfd": 438,
+    "landlock_create_ruleset": 444,
+}
+
+
+def probe_network(port: int, name: str) -> Iterator[str]:
+    """Yield "reaches ADDRESS" for each address that a sandbox has to block and does not.
+
+    They are another machine (IPv4 and IPv6), the server at a TCP `port` of this one, and that at
+    the abstract Unix socket `name`.
+    """
+    tries = [
+        (socket.AF_INET, socket.SOCK_DGRAM, ("192.0.2.1", 9)),
+        (socket.AF_INET6, socket.SOCK_DGRAM, ("2001:db8::1", 9)),
+        (socket.AF_INET, socket.SOCK_STREAM, ("127.0.0.1", port)),
+        (socket.AF_UNIX, socket.SOCK_STREAM, "\0" + name),
+    ]
+    for family, kind, address in tries:
+        with contextlib.suppress(OSError), socket.socket(family, kind) as connection:
+            connection.settimeout(2)
+            connection.connect(address)  # a datagram's only looks up the route
+            yield f"reaches {address if isinstance(address, str) else address[0]}".replace(
+                "\0", "@"
+            )
+
+
+def probe_files(hidden: list[str], unwritable: list[str]) -> Iterator[str]:
+    """Yield "reads PATH" for each path that can be read but has to be hidden, "writes to FOLDER" for each folder."""
+    for path in hidden:
+        with contextlib.suppress(OSError):
+            if os.listdir(path) if os.path.isdir(path) else open(path, "rb").close() is None:
+                yield f"reads {path}"
+    for folder in unwritable:
+        path = os.path.join(folder, f"hostcuda-probe-{os.getpid()}")
+        with contextlib.suppress(OSError):
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+            os.unlink(path)
+            yield f"writes to {folder}"
+
+
+def probe_processes(pid: int, started: str, most: int) -> Iterator[str]:
+    """Yield what can be done to the parent, the process `pid`, and whether more than `most` processes can be started.
+
+    `started` is the parent's start time in /proc/PID/stat: in the sandbox another process may have
+    its number.
+    """
+    parent = Path(f"/proc/{pid}")
+    with contextlib.suppress(OSError):
+        if parent.joinpath("stat").read_text().rpartition(")")[2].split()[19] == started:
+            for what, attempt in (
+                ("signals", lambda: os.kill(pid, 0)),
+                ("reads the memory of", lambda: open(parent / "mem", "rb").close()),
+                ("reads the variables of", parent.joinpath("environ").read_bytes),
+            ):
+                with contextlib.suppress(OSError):
+                    attempt()
+                    yield f"{what} the process that runs it"
+    children = []
+    with contextlib.suppress(OSError):
+        while len(children) < most:
+            children.append(os.fork())
+            if not children[-1]:  # in the child
+                signal.pause()
+                os._exit(0)
+        yield f"starts more than {most} processes"
+    for child in children:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+
+def probe_memory(most: int) -> Iterator[str]:
+    """Yield "reserves N GB" if `most` bytes of address space can be reserved."""
+    with contextlib.suppress(OSError):
+        mmap.mmap(-1, most).close()
+        yield f"reserves {most >> 30} GB"
+
+
+def probe_calls() -> Iterator[str]:
+    """Yield "calls NAME" for each system call that a sandbox has to block; their arguments do nothing."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    attempts = {name: (libc.syscall, number, 0, 0, 0, 0, 0) for name, number in _CALLS.items()}
+    attempts |= {
+        "unshare": (libc.unshare, 0),
+        "setns": (libc.setns, -1, 0),
+        "ptrace": (libc.ptrace, 16, 0, 0, 0),
+        "mount": (libc.mount, None, b"/", None, 0, None),
+        "socket": (libc.socket, 1, 1, 0),
+    }
+    for name, (call, *arguments) in attempts.items():
+        if call(*arguments) != -1 or ctypes.get_errno() not in _FORBIDDEN:
+            yield f"calls {name}"
+
+
+if __name__ == "__main__":
+    attempts = json.load(sys.stdin)
+    holes = {
+        wall: list(globals()[f"probe_{wall}"](*arguments)) for wall, arguments in attempts.items()
+    }
+    print(json.dumps(holes))
