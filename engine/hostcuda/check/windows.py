@@ -17,6 +17,8 @@ _LABEL = re.compile(r"([^\s:#]+):")
 _INSTRUCTION = re.compile(r"\t([a-z]\w*)(?:\t(.*))?$")
 _MEMORY = re.compile(r"\(([^()]*)\)")
 _REGISTER = re.compile(r"%(\w+)")
+_FUNCTION = re.compile(r"(?m)^([^\s.:#][^\s:]*):")
+_REGISTERS = re.compile(r"_ZN12_GLOBAL__N_1\d+hostcuda_register_\d+Ev")  # no hand-in has this name
 _SYMBOL = re.compile(r"([\w.$]+)(?:[-+]\d+)?\(%rip\)")
 _STACK = {"rsp", "rbp"}
 
@@ -26,7 +28,12 @@ def may_miss(assembly: str) -> bool:
     if platform.machine() != "x86_64" or re.search(r"\t\.section\t\.tdata|\tv\w*gather", assembly):
         return True
     constants = _find_constants(assembly)
-    return any(_has_window(body, constants) for body in assembly.split("\t.cfi_startproc")[1:])
+    texts = assembly.split("\t.cfi_startproc")
+    return any(
+        _has_window(body, constants)
+        for before, body in zip(texts, texts[1:], strict=False)
+        if not _REGISTERS.fullmatch(_FUNCTION.findall(before)[-1])
+    )
 
 
 def _find_constants(assembly: str) -> set[str]:

@@ -45,7 +45,6 @@ __attribute__((noinline)) void check_together(uintptr_t address, unsigned size, 
     if (running.together == 1) return;
     unsigned index = locate(running.together - running.text_begin, address, size, operation);
     const Site &site = places.sites[index];
-    if (site.space == local_space && keeps_returns) check_local(site, operation, address, size);
     if (site.space == unwatched_space || site.space == local_space || !running.examines) return;
     examine(index, address, size, running.together_warp * warp_size + __builtin_ctz(running.together_lanes), reads, false);
 }
