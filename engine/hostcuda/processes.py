@@ -123,7 +123,11 @@ def split_options(text: str) -> list[str]:
 
 
 def program(
-    script: str, arguments: Sequence[str], on: str, options: Sequence[str] = ()
+    script: str,
+    arguments: Sequence[str],
+    on: str,
+    options: Sequence[str] = (),
+    seconds: float | None = None,
 ) -> list[str]:
     """Return the command that runs a program: in Python, or in CUDA C++ with its host code.
 
@@ -140,6 +144,8 @@ def program(
         The engine.
     options : sequence of str
         nvcc's options, for a ``.cu`` file.
+    seconds : float, optional
+        For the ``main`` of a ``.cu`` file on the CPU engine; its compilation does not count.
     """
     path = Path(script).expanduser()
     if not path.is_file():
@@ -165,6 +171,7 @@ def program(
         ]
     if on == "cpu":
         words = [f"--options={shlex.join(options)}"] if options else []
+        words += [f"--seconds={seconds:g}"] if seconds else []
         return [sys.executable, "-m", "hostcuda.programs.program", *words, str(path), *arguments]
     return [_compile(path, options), *arguments]
 

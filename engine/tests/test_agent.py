@@ -3,14 +3,16 @@
 import json
 import re
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from hostcuda.agent import as_text, check, look
+from hostcuda.agent import as_text, check, child, look, run
 from hostcuda.agent.patterns import describe_errors
 from hostcuda.agent.repair import make_unequal_case
 from hostcuda.agent.report import MOST_JSON, MOST_TEXT, _say_next
+from hostcuda.agent.run import build_job, run_job
 from hostcuda.agent.sandbox import why_not
 from hostcuda.errors import EngineError
 
@@ -213,6 +215,8 @@ def change_x(x):
         (change_x({"shape": [N], "dtype": "float64"}), "refused", "has the dtype float64"),
         (change_x({"shape": [N], "dtype": "real"}), "refused", "none of this name"),
         (change_x({"shape": [N], "hi": 3}), "refused", "hi of x means nothing"),
+        (change_x({"shape": "many"}), "refused", "case 1: the shape of x is a list of integers"),
+        (change_x({"values": [1, 1e99]}), "refused", "float32, which does not hold 1e+99"),
         (
             {"reference": "def reference(**k):\n    while True: pass\n", "seconds": 20},
             "not_checked",
@@ -228,6 +232,52 @@ def change_x(x):
 def test_what_was_not_checked_does_not_pass(more, verdict, words):
     report = inspect("right", **more)
     assert report["verdict"] == verdict and words in report["next"]
+
+
+@pytest.mark.parametrize(
+    ("declaration", "kind", "size", "number", "words"),
+    [
+        ("int n", "i", 4, 8, ""),
+        ("int n", "i", 4, 32.7, "takes an integer from -2,147,483,648 to 2,147,483,647, not 32.7"),
+        ("int n", "i", 4, 8.0, "not 8.0"),
+        ("int n", "i", 4, 1 << 32, "not 4294967296"),
+        ("int n", "i", 4, True, "not True"),
+        ("unsigned char c", "u", 1, 256, "takes an integer from 0 to 255, not 256"),
+        ("unsigned long long k", "u", 8, (1 << 64) - 1, ""),
+        ("float s", "f", 4, 1e99, "takes a number from -3.4e+38 to 3.4e+38, not 1e+99"),
+        ("float s", "f", 4, 10**400, "takes a number from"),
+        ("float s", "f", 4, False, "not False"),
+        ("float s", "f", 4, float("inf"), ""),
+        ("float s", "f", 4, 3, ""),
+        ("double s", "f", 8, 1e99, ""),
+        ("const bool b", "u", 1, True, ""),
+        ("const bool b", "u", 1, 1, "takes true or false, not 1"),
+    ],
+)
+def test_a_number_that_its_parameter_cannot_hold_is_refused(declaration, kind, size, number, words):
+    parameter = SimpleNamespace(declaration=declaration, kind=kind, size=size)
+    try:
+        child._Case._refuse_number(SimpleNamespace(name="case 2"), parameter, number)
+        message = ""
+    except EngineError as refused:
+        message = str(refused)
+    assert bool(message) == bool(words) and words in message and "\n" not in message
+    assert not words or message.startswith(f"case 2: the parameter `{declaration}` takes ")
+
+
+@slow
+def test_the_seconds_begin_with_the_program_and_a_compilation_is_no_hang(monkeypatch):
+    """Compiling takes longer than the program may."""
+    program = "int main() { for (volatile int i = 0; %s; i = 1) {} }  // compiled for this test\n"
+    for ends, verdict in (("i < 1", "not checked"), ("true", "hang")):
+        job = build_job("check", program % ends, "", [], "", 5, program=True)
+        assert run_job(job, 1.5, False).decide_verdict(job)[0] == verdict
+    monkeypatch.setattr(run, "COMPILING", 0)
+    job = build_job("check", program % "i < 2", "", [], "", 5, program=True)
+    assert run_job(job, 0.1, False).decide_verdict(job) == (
+        "not checked",
+        "the compilation did not end within 0 s",
+    )
 
 
 @slow

@@ -86,6 +86,7 @@ def main(folder: Path) -> None:
     ).module
     append_answer(compiled=True)
     cases = [_Case(module, job["kernel"], case, number) for number, case in enumerate(job["cases"])]
+    records.interrupt_after(job["seconds"])
     if job["what"] == "check":
         _check_cases(cases, reference, job, append_answer)
         append_answer(busiest=_name_busiest())
@@ -194,6 +195,8 @@ class _Case:
                 raise EngineError(
                     f"{self.name}: the parameter `{parameter.declaration}` takes {kind}"
                 )
+            if parameter.kind != _POINTER:
+                self._refuse_number(parameter, self.specs[name])
         for name, spec in self.specs.items():
             if isinstance(spec, dict):
                 if unknown := spec.keys() - set(_KEYS):
@@ -202,6 +205,27 @@ class _Case:
                         f"may have {', '.join(_KEYS)}"
                     )
                 self._refuse_dtype(name, spec.get("dtype", "float32"))
+
+    def _refuse_number(self, parameter, number: bool | float) -> None:
+        """Refuse a number that a parameter of the kernel cannot hold: it would be cut, or become infinite."""
+        scalar = np.dtype(f"{_SCALARS[parameter.kind]}{8 * parameter.size}")
+        if "bool" in parameter.declaration.split():
+            wanted, fits = "true or false", isinstance(number, bool)
+        elif scalar.kind in "iu":
+            info = np.iinfo(scalar)
+            wanted = f"an integer from {info.min:,} to {info.max:,}"
+            fits = type(number) is int and info.min <= number <= info.max
+        else:
+            most = float(np.finfo(scalar).max)
+            wanted = f"a number from {-most:.3g} to {most:.3g}"
+            # an integer of any length is compared exactly; infinity and NaN are values of the type
+            fits = not isinstance(number, bool) and (
+                -most <= number <= most or (type(number) is float and not math.isfinite(number))
+            )
+        if not fits:
+            raise EngineError(
+                f"{self.name}: the parameter `{parameter.declaration}` takes {wanted}, not {number!r:.40}"
+            )
 
     def _refuse_dtype(self, name: str, dtype: str) -> None:
         """Refuse a dtype that NumPy does not know, or that differs from the kernel's declaration of the parameter."""
@@ -228,7 +252,11 @@ class _Case:
 
     def _make_array(self, name: str, spec: Mapping) -> np.ndarray:
         """Return the host array that `spec` describes by ``shape``, ``dtype``, and ``values`` or a ``fill``'s name."""
-        dtype = np.dtype(spec.get("dtype", "float32"))
+        dtype, shape = np.dtype(spec.get("dtype", "float32")), spec["shape"]
+        if not (isinstance(shape, list) and all(type(side) is int and side >= 0 for side in shape)):
+            raise EngineError(
+                f"{self.name}: the shape of {name} is a list of integers from 0, not {shape!r:.40}"
+            )
         if math.prod(spec["shape"]) * dtype.itemsize > _MOST_BYTES:
             raise EngineError(
                 f"{self.name}: the array {name} has more than {_MOST_BYTES >> 20} MB: take a smaller one"
@@ -243,9 +271,15 @@ class _Case:
             )
         if fill == "unset":
             self.unset.add(name)
-        return np.ascontiguousarray(
-            _FILLS[fill](spec, np.random.default_rng(spec.get("seed", 1))).astype(dtype)
-        )
+        values = _FILLS[fill](spec, np.random.default_rng(spec.get("seed", 1)))
+        with np.errstate(over="ignore", invalid="ignore"):  # told below
+            array = np.ascontiguousarray(values.astype(dtype))
+        lost = np.isfinite(values) != np.isfinite(array) if dtype.kind == "f" else values != array
+        if fill == "values" and lost.any():
+            raise EngineError(
+                f"{self.name}: {name} has the dtype {dtype}, which does not hold {values[lost][0]:.6g}"
+            )
+        return array
 
     def launch(self) -> None:
         """Copy the arrays to the device, launch the kernel, and wait.

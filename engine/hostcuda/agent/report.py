@@ -105,7 +105,8 @@ def check(
     repairs : bool
         Try repairs of what is found.
     seconds : int
-        For all of it, 5 to 300; the engine's own compilation, once per machine, is not in it.
+        For the launches with their reference, or for the program's ``main``, 5 to 300: no
+        compilation is in it.
     walled : bool
         Run it in a sandbox.
 

@@ -10,8 +10,10 @@ from dataclasses import dataclass, replace
 
 from hostcuda import processes, sanitize, temporary
 from hostcuda.agent import sandbox
+from hostcuda.check.records import TIME_UP
 from hostcuda.errors import EngineError
 
+COMPILING = 120  # seconds for the compilation of a kernel or program
 CASES, SOURCE, REFERENCE = 8, 1 << 17, 1 << 14  # limits of a request: cases, bytes of texts
 TOOLS = ",".join(("profile", *sanitize.TOOLS))
 _OPTION = re.compile(
@@ -33,6 +35,7 @@ class Run:
     records: list[dict]
     answers: list[dict]
     source: str
+    compiled: bool = True  # whether the compilation came to its end, with or without errors
 
     def of(self, key: str) -> list[dict]:
         """Return the child process's answers that have this key: "launching", "ended", "wrong", ..."""
@@ -46,14 +49,15 @@ class Run:
     def decide_verdict(self, job: Mapping) -> tuple[str, str]:
         """Return the verdict and its reason, a sentence: "pass" only if all cases were checked and results compared."""
         verdict, reason = self.findings.outcome
+        if not self.compiled:
+            return "not checked", f"the compilation did not end within {COMPILING} s"
         if job["program"]:
             return verdict, reason
         ended_cases = [answer["ended"] for answer in self.of("ended")]
         status = self.findings.ended.status  # negative: a signal; None: stopped at the time limit
         if status is None and len(self.of("launching")) == len(ended_cases):
             return "not checked", (
-                f"the {'reference' if self.of('compiled') else 'compilation'} did not end in "
-                "time: take smaller cases, or more seconds"
+                "the reference did not end in time: take smaller cases, or more seconds"
             )
         if verdict == "unsafe" and self.findings.table.empty:
             return (
@@ -109,16 +113,18 @@ def build_job(
             f"the option {wrong[0]} is not taken here: only -D, -U, -std, -arch, -use_fast_math and "
             "--extended-lambda"
         )
-    for case in cases:
+    for number, case in enumerate(cases, 1):
         if not isinstance(case, Mapping):
             raise EngineError(
                 f"a case is an object with grid, block and arguments, not {case!r:.40}"
             )
+        if not isinstance(name := case.get("name") or f"case {number}", str):
+            raise EngineError(f"the name of case {number} is a text, not {name!r:.40}")
         if missing := {"grid", "block", "arguments"} - case.keys():
-            raise EngineError(f"a case has no {', '.join(sorted(missing))}")
+            raise EngineError(f"{name} has no {', '.join(sorted(missing))}")
         if unknown := case.keys() - {"grid", "block", "arguments", "name", "shared_bytes"}:
             raise EngineError(
-                f"a case may have grid, block, arguments, name, shared_bytes, and no {min(unknown)}"
+                f"{name} may have grid, block, arguments, name, shared_bytes, and no {min(unknown)}"
             )
         sizes = case["grid"], case["block"], [case.get("shared_bytes", 0)]
         if not all(
@@ -126,7 +132,8 @@ def build_job(
             for size in sizes
         ) or not isinstance(case["arguments"], Mapping):
             raise EngineError(
-                "grid and block are lists of integers, shared_bytes an integer, and arguments an object"
+                f"{name}: grid and block are lists of integers, shared_bytes an integer, and arguments "
+                "an object"
             )
     return {
         "what": what,
@@ -144,9 +151,13 @@ def choose_tools(what: str) -> str:
 
 
 def run_job(job: Mapping, seconds: float, walled: bool) -> Run:
-    """Run a job in a child process for at most `seconds`, in the sandbox if `walled`; return what it has left."""
+    """Run a job in a child process, in the sandbox if `walled`; return what it has left.
+
+    The child stops itself `seconds` after its compilation, for which it has `COMPILING` more.
+    """
+    most = seconds + COMPILING
     with temporary.folder() as folder:
-        (folder / "job.json").write_text(json.dumps(job))
+        (folder / "job.json").write_text(json.dumps({**job, "seconds": seconds}))
         (folder / "kernel.cu").write_text(job["source"])
         environment = {
             "HOSTCUDA_ENGINE": "cpu",
@@ -156,20 +167,23 @@ def run_job(job: Mapping, seconds: float, walled: bool) -> Run:
         }
         command = [sys.executable, "-m", "hostcuda.agent.child", str(folder)]
         if job["program"]:
-            command = processes.program(str(folder / "kernel.cu"), (), "cpu", job["options"])
+            file = str(folder / "kernel.cu")
+            command = processes.program(file, (), "cpu", job["options"], seconds)
         if walled:
-            command = sandbox.make_command(command, folder, seconds, environment)
+            command = sandbox.make_command(command, folder, most, environment)
         # The sandbox keeps the limit itself; it gets 5 seconds more to start and to end.
         ended = processes.run(
-            command, environment, seconds + 5 * walled, capture=True, memory=sandbox.MEMORY
+            command, environment, most + 5 * walled, capture=True, memory=sandbox.MEMORY
         )
         # stopped by `timeout` in the sandbox
-        if walled and ended.status in (124, 137) and ended.seconds >= seconds:
+        if walled and ended.status in (124, 137) and ended.seconds >= most:
             ended = replace(ended, status=None)  # as `processes.run` says it of its own limit
         elif walled and (ended.status or 0) > 128:  # bubblewrap's status for a signal
             ended = replace(ended, status=128 - ended.status)
         files = (folder / name for name in ("launches", "launches.events", "answers"))
         records, events, answers = map(processes.lines, files)
-    return Run(
-        sanitize.checked(records, sanitize.TOOLS, ended, events), records, answers, job["source"]
-    )
+    compiled = ended.status is not None or any("compiled" in answer for answer in answers)
+    if len(others := [event for event in events if event["kind"] != TIME_UP]) < len(events):
+        compiled, ended = True, replace(ended, status=None, seconds=seconds)
+    findings = sanitize.checked(records, sanitize.TOOLS, ended, others)
+    return Run(findings, records, answers, job["source"], compiled)

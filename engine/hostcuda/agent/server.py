@@ -73,7 +73,13 @@ Options = Annotated[
     str, Field(max_length=400, description="nvcc's: -D, -U, -std, -arch, -use_fast_math")
 ]
 Seconds = Annotated[
-    int, Field(ge=5, le=300, description="the time limit of the whole call, with its compilations")
+    int,
+    Field(
+        ge=5,
+        le=300,
+        description="the time limit of the launches, or of the program, from their start: "
+        "compilations are not counted",
+    ),
 ]
 Tolerance = Annotated[
     float | None,

@@ -11,7 +11,10 @@ import json
 import os
 import re
 import shutil
+import signal
 import sys
+import threading
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from operator import itemgetter
@@ -200,6 +203,28 @@ def _append_line(suffix: str, row: dict) -> None:
 def record_event(kind: str, message: str, **more: str | int | None) -> None:
     """Record what happens outside of a launch: a "compile error", "warnings", a call that was "refused" or "failed"."""
     _append_line(".events", {"kind": kind, "message": message, **more})
+
+
+# The kind of the event of `interrupt_after`.
+TIME_UP = "time is up"
+_GRACE = 3  # seconds to write records
+
+
+def interrupt_after(seconds: float) -> None:
+    """Interrupt this process after `seconds` as Ctrl-C does, and kill it 3 s later; an event, `TIME_UP`, says so.
+
+    Call it where the time begins to count: behind the compilation.
+    """
+
+    def stop() -> None:
+        """Wait in a thread of its own: the program's code may never come back to Python."""
+        time.sleep(seconds)
+        record_event(TIME_UP, f"it was stopped after {seconds:.0f} s")
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(_GRACE)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    threading.Thread(target=stop, daemon=True).start()
 
 
 def _record_exception(kind: type, error: BaseException, trace: TracebackType | None) -> None:

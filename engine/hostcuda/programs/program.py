@@ -1,6 +1,6 @@
 """Run a whole program in CUDA C++ on the CPU engine.
 
-``python -m hostcuda.programs.program [--options=...] FILE.cu [ARGUMENT ...]`` is what ``hostcuda
+``python -m hostcuda.programs.program [--options=...] [--seconds=...] FILE.cu [ARGUMENT ...]`` is what ``hostcuda
 run`` starts. The program is compiled as a module, and its ``main`` is called in this process.
 CUDA's runtime API in it (``include/hostcuda/host.h``) calls `_Runtime`, whose methods have the
 API's names and return its error numbers. What went wrong is also said in a sentence on the standard
@@ -499,12 +499,12 @@ def _compile_file(path: Path, options: list[str]) -> compiler.Module:
 
 
 def main(arguments: list[str]) -> NoReturn:
-    """Compile and run a program, and end the process with its status: ``[--options=...] FILE.cu [ARGUMENT ...]``."""
-    options = (
-        shlex.split(arguments.pop(0).partition("=")[2])
-        if arguments[0].startswith("--options=")
-        else []
-    )
+    """Compile and run a program, and end the process with its status; `arguments` as the module's docstring says."""
+    given = {}
+    while arguments[0].startswith(("--options=", "--seconds=")):
+        name, _, value = arguments.pop(0).partition("=")
+        given[name] = value
+    options = shlex.split(given.get("--options", ""))
     # the line of Python is the engine's own
     warnings.showwarning = lambda message, *_: _say(f"warning: {message}")
     try:
@@ -538,6 +538,8 @@ def main(arguments: list[str]) -> NoReturn:
     sys.stdout = _Output()
     if not checkmode.TOOLS:  # in check mode, records are written before Ctrl-C ends the process
         signal.signal(signal.SIGINT, signal.SIG_DFL)
+    if "--seconds" in given:
+        records.interrupt_after(float(given["--seconds"]))
     # the program's main; a call of exit() goes to `_Runtime.exit`
     status = start(len(words), argv) & 0xFF
     _leave(status, runtime.unread)
