@@ -531,7 +531,8 @@ def main(arguments: list[str]) -> NoReturn:
         lambda sentence: runtime._report("host fault", sentence.decode())
     )
     native.library().hc_host_faults(module._handle, fault)
-    entry = variable_at(module.get_global("hostcuda_main")[0]).value
+    # the second is read-only once the module is loaded
+    entry = ctypes.c_void_p.from_address(module.get_global("hostcuda_main")[0]).value
     start = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_void_p)(entry)
     words = [os.fsencode(word) for word in arguments]
     argv = (ctypes.c_char_p * (len(words) + 1))(*words, None)
