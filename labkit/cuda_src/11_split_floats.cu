@@ -6,7 +6,7 @@
 //           halves.
 // Delta     from the step finite: where Wo is no multiple of 4, the compute warps leave whole maps in shared
 //           memory. STORE warps copy them to y in pieces of 16 bytes, while the next maps are computed.
-// Saves     stored sectors: about half are left on layer 2 of lenet86 (4256 -> 2312 per image).
+// Saves     stored sectors: about a quarter is left on layer 2 of lenet86 (8512 -> 2312 per image).
 // Shapes    x [B,C,H,W], k [M,C,K,K], y [B,M,Ho,Wo], float32, row-major; Ho = H-K+1, Wo = W-K+1. The
 //           arranged mask a [GROUPS,TURNS,STEPS,2,32] has 16 bytes per lane: halves, the high parts, then
 //           the low ones. Behind it are an exponent per map, and a copy of k.
