@@ -3,13 +3,15 @@
 Each function yields contestants that compute the inputs of a `Given`. cuDNN chooses among all plans
 that it has. That takes long: once `SECONDS` are over, it chooses among PyTorch's ten, and
 torch.compile compiles nothing more. The kernels of the others are in implicit_gemm.py,
-implicit_gemm_cutile.py and .cu. Each runs with its fastest tile.
+implicit_gemm_cutile.py and .cu. Each runs with the fastest of its sizes, which are searched one after
+the other until none of them gains; Triton's search ends after `SECONDS`, too.
 """
 
 import ctypes
 import functools
 import importlib
 import itertools
+import math
 import os
 import subprocess
 import time
@@ -25,7 +27,8 @@ from labkit import LabError, Layer
 from recording.cudnn import CHECKED_IMAGES, LAYOUTS, MODES
 from recording.gpu import copy_to_gpu, find_memory_format, time_torch
 
-SECONDS = {"cudnn": 40, "compile": 240}  # limits for a whole run, to choose plans and to compile
+# limits for a whole run, to choose plans, to compile and to search
+SECONDS = {"cudnn": 40, "compile": 240, "triton": 240}
 PLANS = 10  # the number that PyTorch tries by default
 EXACT = {**MODES, "3xtf32": MODES["fp32"]}  # mode -> the largest error, relative to sum |x| |k|
 COMPILED = ("fp16", "tf32")  # in NHWC, the faster layout of both on three of the four layers
@@ -34,18 +37,19 @@ PRECISIONS = {
     "3xtf32": "tf32x3",
     "fp16": "ieee",
 }  # mode -> the precision of Triton's products
+# The sizes that are tried, each axis from the value that the search begins with.
 TILES = (
-    (128, 32, 4, 3),
-    (256, 32, 8, 3),
-    (128, 64, 4, 2),
-)  # Triton's: pixels, terms, warps, stages
+    (128, 64, 256, 32),
+    (32, 16, 64, 128),
+    (4, 2, 8),
+    (3, 1, 2, 4),
+)  # pixels, terms, warps, stages
 CUTILE_TILES = (
-    (128, 32),
-    (256, 32),
-    (128, 64),
+    (128, 64, 256),
+    (32, 16, 64),
 )  # pixels, terms; cuTile chooses the warps and the stages
 CUTLASS_MODES = {"fp16": 0, "tf32": 1, "3xtf32": 2}  # as in implicit_gemm.cu
-CUTLASS_TILES = ((128,), (256,))  # pixels
+CUTLASS_TILES = ((128, 256),)  # pixels
 
 
 @dataclass
@@ -129,28 +133,48 @@ class Given:
         )
 
     def make_fastest(
-        self, name: str, mode: str, layout: str, conv: Callable, tiles: Sequence[tuple], y, how: str
+        self,
+        name: str,
+        mode: str,
+        layout: str,
+        conv: Callable,
+        axes: Sequence[Sequence],
+        y,
+        how: str,
     ) -> Contestant:
         """Return a contestant that calls `conv(i, tile)` with the fastest tile; `how` has {} for each of its numbers.
 
-        `conv` writes the convolution of input i into `y`. Tiles that fail are left out; if all do:
-        LabError, with why.
+        `conv` writes the convolution of input i into `y`. A tile is a value of each of the `axes`. The
+        search begins with their first values, and takes the fastest of one axis after the other until
+        none changes. Tiles that fail are left out; if all do: LabError, with why.
         """
-        times, first_error = {}, None
-        for tile in tiles:
-            try:
-                conv(0, tile)
-                times[tile] = min(
-                    time_torch(self.torch, functools.partial(conv, 0, tile)) for _ in range(3)
-                )
-            except Exception as error:  # a tile that needs more than the device has
-                first_error = first_error or error
-        if not times:
+        times, first_error, began = {}, None, time.perf_counter()
+        limit = SECONDS.get(name.lower(), math.inf) - self.spent[name.lower()]
+
+        def measure(tile):
+            nonlocal first_error
+            if tile not in times and (not times or time.perf_counter() - began < limit):
+                try:
+                    conv(0, tile)
+                    times[tile] = min(
+                        time_torch(self.torch, functools.partial(conv, 0, tile)) for _ in range(3)
+                    )
+                except Exception as error:  # a tile that needs more than the device has
+                    times[tile], first_error = math.inf, first_error or error
+            return times.get(tile, math.inf)
+
+        best, before = tuple(axis[0] for axis in axes), None
+        while best != before:
+            before = best
+            for place, axis in enumerate(axes):
+                line = [(*best[:place], value, *best[place + 1 :]) for value in axis]
+                best = min((best, *line), key=measure)
+        if name.lower() in SECONDS:
+            self.spent[name.lower()] += time.perf_counter() - began
+        if times[best] == math.inf:
             raise LabError(f"no tile size works: {first_error}")
-        best = min(times, key=times.get)
-        return self.make_contestant(
-            name, mode, layout, functools.partial(conv, tile=best), y, how.format(*best)
-        )
+        how = f"{how.format(*best)}, the fastest of {len(times)} searched"
+        return self.make_contestant(name, mode, layout, functools.partial(conv, tile=best), y, how)
 
 
 def list_cudnn(given: Given) -> Iterator[Contestant]:
@@ -170,16 +194,30 @@ def list_compiled(given: Given) -> Iterator[Contestant]:
     """Yield PyTorch's compiler, which chooses among cuDNN and Triton kernels of its own."""
     torch = given.torch
     torch._dynamo.reset()
+    options = {
+        "max_autotune": True,
+        "coordinate_descent_tuning": True,
+        "max_autotune_conv_backends": "ATEN,TRITON",  # else it has only cuDNN to choose
+    }
     for mode in COMPILED:
         if given.spent["compile"] > SECONDS["compile"]:
             return
         function = torch.compile(
-            lambda x, k: torch.nn.functional.conv2d(x, k),
-            dynamic=False,
-            mode="max-autotune-no-cudagraphs",
+            lambda x, k: torch.nn.functional.conv2d(x, k), dynamic=False, options=options
         )
         conv = given.make_conv("compile", mode, "NHWC", function)
-        yield given.make_contestant("torch.compile", mode, "NHWC", conv, how="max-autotune")
+        how = f"max-autotune: {_name_longest_kernel(torch, functools.partial(conv, 0))}"
+        yield given.make_contestant("torch.compile", mode, "NHWC", conv, how=how)
+
+
+def _name_longest_kernel(torch, run: Callable[[], object]) -> str:
+    """Return the name of the kernel that takes the most time of a run, by PyTorch's profiler."""
+    cuda = torch.profiler.ProfilerActivity.CUDA
+    with torch.profiler.profile(activities=[cuda]) as profile:
+        run()
+        torch.cuda.synchronize()
+    longest = max(profile.key_averages(), key=lambda row: row.self_device_time_total)
+    return longest.key.replace(",", "")[:80]
 
 
 def _size_product(given: Given) -> tuple[int, int]:

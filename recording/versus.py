@@ -2,8 +2,8 @@
 
 Every contestant computes one of two inputs in turn. It is checked before and after; in between,
 each round times each contestant once, in random order, after four times the size of the L2 cache
-was written. The last of ours in half takes part twice: what its two times differ by is noise. The
-largest batches come first, and the file grows with each. `recording.opponents` says who the
+was written. The last of ours in half and in float take part twice: what their two times differ by is
+noise. The largest batches come first, and the file grows with each. `recording.opponents` says who the
 opponents are. One that is not installed, fails, or is wrong is left out, and the output says so; a
 wrong kernel of the ladder ends the run.
 """
@@ -36,7 +36,7 @@ from recording.options import Batches, Dry, Folder, Layers, Repeat, choose_layer
 
 OURS = ((7, None), (10, None), (10, "warpgroups"), (11, None), (11, "warpgroups"))  # rung, its step
 AGAIN = ", again"  # what the label of a kernel ends with when it takes part a second time
-INPUTS, REPEAT, WARM_UP = 2, 20, 3
+INPUTS, REPEAT, WARM_UP = 2, 50, 3
 
 
 def _list_kernels() -> list[Variant]:
@@ -122,9 +122,8 @@ def measure_all(given: Given, repeat: int, opponents: Sequence[str]) -> pd.DataF
     flush, _ = make_l2_flush(torch)
     with ExitStack() as stack:
         own = list(_list_own(stack, layer, given.inputs, given.k))
-        repeated = [replace(kernel, label=kernel.label + AGAIN) for kernel in own if kernel.half][
-            -1:
-        ]
+        last = {kernel.half: kernel for kernel in own}.values()
+        repeated = [replace(kernel, label=kernel.label + AGAIN) for kernel in last]
         contestants = [*own, *repeated, *_list_opponents(given, opponents)]
         contestants = _select_correct(contestants, given, "before")
         times, rng = np.empty((len(contestants), repeat)), np.random.default_rng(0)
@@ -159,11 +158,25 @@ def measure_all(given: Given, repeat: int, opponents: Sequence[str]) -> pd.DataF
     )
 
 
+def find_noise(table: pd.DataFrame) -> float:
+    """Return the largest relative difference between two medians of the same kernel; 0 without one that came twice."""
+    again = table["label"].str.endswith(AGAIN)
+    keys = ["label", "network", "layer", "batch"]
+    names = table["label"].str.removesuffix(AGAIN)
+    pairs = table[~again].merge(table[again].assign(label=names), on=keys, suffixes=("", "_again"))
+    return (
+        float((pairs["median_ms_again"] / pairs["median_ms"] - 1).abs().max())
+        if len(pairs)
+        else 0.0
+    )
+
+
 def to_markdown(table: pd.DataFrame) -> str:
     """Return the times of `measure_all`, of each contestant's faster layout, in Markdown for docs/results.md.
 
     A row per contestant, a column per layer: "0.12 · 1.2 · 12", milliseconds at each batch.
     """
+    noise = find_noise(table)
     table = table[~table["label"].str.endswith(AGAIN)]
     best = (
         table.groupby(["label", "network", "layer", "batch"], sort=False)["median_ms"]
@@ -185,7 +198,8 @@ def to_markdown(table: pd.DataFrame) -> str:
         f"{first['date']}, one interleaved run: medians of {first['repeat']} times, of cuDNN the faster of two layouts "
         f"and the fastest of {' or '.join(plans)}, every contestant checked before and after "
         f"(PyTorch{first['software'].partition('PyTorch')[2]}). Bold: the fastest in float and in half. "
-        "10 and FP16 read and write halves, the others floats, which TF32 rounds.",
+        "10 and FP16 read and write halves, the others floats, which TF32 rounds."
+        + (f" The same kernel twice differs by up to {100 * noise:.1f} %." if noise else ""),
         "",
         "| | " + " | ".join(f"{network} layer {layer}" for network, layer in layers) + " |",
         "|---|" + "---:|" * len(layers),

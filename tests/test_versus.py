@@ -65,6 +65,20 @@ class Event:
         return 1.0 + end.at - self.at
 
 
+class Profile:
+    """A profile of two kernels."""
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+    def key_averages(self):
+        times = {"copy": 1.0, "triton_convolution": 2.0}
+        return [SimpleNamespace(key=key, self_device_time_total=us) for key, us in times.items()]
+
+
 def fake_torch(log=None):
     """Return a stand-in for PyTorch with what the opponents use; `log` gets the limits of plans that conv2d saw."""
 
@@ -85,7 +99,10 @@ def fake_torch(log=None):
         empty=lambda shape, dtype, device, memory_format=None: np.full(shape, 77, dtype).view(
             Tensor
         ),
-        compile=lambda function, dynamic, mode: function,
+        compile=lambda function, dynamic, options: function,
+        profiler=SimpleNamespace(
+            ProfilerActivity=SimpleNamespace(CUDA=0), profile=lambda activities: Profile()
+        ),
         _dynamo=SimpleNamespace(reset=lambda: None),
         nn=SimpleNamespace(functional=SimpleNamespace(conv2d=conv2d)),
         backends=SimpleNamespace(cudnn=SimpleNamespace(version=lambda: 91900)),
@@ -142,6 +159,7 @@ def test_the_run_measures_everyone_and_keeps_a_table(monkeypatch, tmp_path, caps
     assert list(table["label"].unique()) == [
         "01 baseline",
         "10 speed of light",
+        "01 baseline, again",
         "10 speed of light, again",
         "cuDNN FP32",
         "cuDNN TF32",
@@ -155,9 +173,12 @@ def test_the_run_measures_everyone_and_keeps_a_table(monkeypatch, tmp_path, caps
         (2, 4),
         (2, 6),
     ]  # measured with the largest batch first
-    assert len(table) == 4 * (3 + 6 + 2)
+    assert len(table) == 4 * (4 + 6 + 2)
     assert (table[["min_ms", "q1_ms", "median_ms", "q3_ms", "max_ms"]].to_numpy() == 1.0).all()
-    assert "again" not in versus.to_markdown(table)
+    assert "again" not in versus.to_markdown(table) and versus.find_noise(table) == 0
+    slower = table["label"].str.endswith("again") & table["batch"].eq(6)
+    noisy = table.assign(median_ms=table["median_ms"].mask(slower, 1.03))
+    assert "The same kernel twice differs by up to 3.0 %." in versus.to_markdown(noisy)
     assert (
         "lenet86 layer 1, 6 images: measured; so far cudnn 0 s, compile 0 s"
         in capsys.readouterr().out
@@ -176,10 +197,10 @@ def test_the_run_measures_everyone_and_keeps_a_table(monkeypatch, tmp_path, caps
     # only those rows are new
     table = pd.read_csv(tmp_path / "versus" / "nvidia-test.csv", keep_default_na=False)
     assert table.groupby(["layer", "batch"]).size().to_dict() == {
-        (1, 4): 11,
-        (1, 6): 11,
-        (2, 4): 11,
-        (2, 6): 9,
+        (1, 4): 12,
+        (1, 6): 12,
+        (2, 4): 12,
+        (2, 6): 10,
     }
 
 
@@ -197,9 +218,9 @@ def test_the_contestants_take_turns_in_random_order(monkeypatch, given):
         return contestant
 
     versus.measure_all(given, 20, ["cudnn"])
-    turns = [log[first : first + 9] for first in range(0, len(log), 9)]
+    turns = [log[first : first + 10] for first in range(0, len(log), 10)]
     assert len(turns) == 20 + versus.WARM_UP and all(
-        sorted(n for n, _ in turn) == list(range(9)) for turn in turns
+        sorted(n for n, _ in turn) == list(range(10)) for turn in turns
     )
     assert len({tuple(n for n, _ in turn) for turn in turns}) == len(turns)
     assert all(len({i for _, i in turn}) == 1 for turn in turns)  # all compute the same input
@@ -230,6 +251,7 @@ def test_the_compiler_stops_when_its_time_is_over(given, monkeypatch):
         "torch.compile FP16",
         "torch.compile TF32",
     ]
+    assert {contestant.how for contestant in several} == {"max-autotune: triton_convolution"}
     assert versus._select_correct(several, given, "before") == several
     monkeypatch.setitem(opponents.SECONDS, "compile", 0)
     assert list(opponents.list_compiled(given)) == []
@@ -248,7 +270,7 @@ def test_of_triton_the_fastest_tile_is_taken(given, monkeypatch):
                 if size == 256:
                     raise RuntimeError("out of resource: shared memory")
                 y[...] = labkit.conv_numpy(np.asarray(x), np.asarray(k))
-                Event.clock += 1.0 if terms == 64 else 2.0
+                Event.clock += 1.0 + (terms != 64) + (num_warps != 8 or terms != 64)
                 calls.append((size, terms, num_warps, num_stages, precision))
 
             return run
@@ -262,16 +284,26 @@ def test_of_triton_the_fastest_tile_is_taken(given, monkeypatch):
         "Triton 3×TF32",
         "Triton FP16",
     ]
-    assert {contestant.how for contestant in several} == {"128 pixels, 64 terms, 4 warps, 2 stages"}
+    (how,) = {contestant.how for contestant in several}  # a second round finds the warps
+    assert how.startswith("128 pixels, 64 terms, 8 warps, 3 stages, the fastest of ")
     calls.clear()
     assert versus._select_correct(several, given, "before") == several
-    assert {call[:4] for call in calls} == {opponents.TILES[2]}
+    assert {call[:4] for call in calls} == {(128, 64, 8, 3)}
     assert [call[4] for call in calls[:4]] == [
         "tf32",
         "tf32",
         "tf32x3",
         "tf32x3",
     ]  # first those in float
+
+
+def test_the_search_ends_when_its_time_is_over(given, monkeypatch):
+    monkeypatch.setitem(opponents.SECONDS, "triton", 0)
+    tried, y = set(), given.make_output("tf32", "NCHW")
+    found = given.make_fastest(
+        "Triton", "tf32", "NCHW", lambda i, tile: tried.add(tile), ((2, 1), (4, 3)), y, "{} by {}"
+    )
+    assert tried == {(2, 4)} and found.how == "2 by 4, the fastest of 1 searched"
 
 
 def test_of_cutile_the_fastest_tile_is_taken(given, monkeypatch):
@@ -293,7 +325,9 @@ def test_of_cutile_the_fastest_tile_is_taken(given, monkeypatch):
     )
     given.torch.cuda.current_stream = lambda: 0
     several = list(opponents.list_cutile(given))
-    assert [(one.label, one.how) for one in several] == [("cuTile FP16", "256 pixels, 32 terms")]
+    assert [(one.label, one.how) for one in several] == [
+        ("cuTile FP16", "256 pixels, 32 terms, the fastest of 5 searched")
+    ]
     assert versus._select_correct(several, given, "before") == several
 
 
@@ -357,8 +391,8 @@ def test_cutlass_is_called_with_addresses(given, monkeypatch):
     monkeypatch.setattr(opponents, "CUTLASS_MODES", {"fp16": 0, "3xtf32": 2})
     several = list(opponents.list_cutlass(given))
     assert [(contestant.label, contestant.how) for contestant in several] == [
-        ("CUTLASS FP16", "128 pixels, 32 maps"),
-        ("CUTLASS 3×TF32", "128 pixels, 32 maps"),
+        ("CUTLASS FP16", "128 pixels, 32 maps, the fastest of 2 searched"),
+        ("CUTLASS 3×TF32", "128 pixels, 32 maps, the fastest of 2 searched"),
     ]
     assert versus._select_correct(several, given, "before") == several
     assert {mode for mode, _ in called} == {0, 2}
