@@ -134,7 +134,7 @@ def grade(
     from labkit_classroom import gradebooks, grades, grading, sandbox
     from labkit_classroom.roster import parse_time, read_roster
     from labkit_classroom.rules import Rules, read_rules
-    from labkit_classroom.submissions import escape, list_unused_entries
+    from labkit_classroom.submissions import escape, explain_missing, list_unused_entries
     from labkit_classroom.submissions import submissions as handed_in
 
     hostcuda.engine()  # refuses an unknown one, before anything is written
@@ -158,6 +158,7 @@ def grade(
             "folder of the exercise with --exercise"
         )
     everything = terms.rules.share_groups(handed_in(submissions, student)) if submissions else []
+    everything += explain_missing(everything, only)
     to_grade = [submission for submission in everything if terms.counts(submission)]
     starts = grading.list_changed_starts(out, to_grade)
     with (
@@ -244,12 +245,14 @@ def grade(
 
 def _require_folders(out: Path, submissions: list[str], prune: bool) -> None:
     """Raise LabError if `out` has no results to show, or other files; or to `prune`, if a whole class is not given."""
+    from labkit_classroom.grading import owns_results
+
     if not submissions and not (out / "results").is_dir():
         raise LabError(
             f"there are no results in {out}: give notebooks, .cu files, or folders of them"
         )
     others = {path.name for path in out.iterdir()} - {"similarity.html"} if out.is_dir() else set()
-    if others and not (out / "results").is_dir():
+    if others and not owns_results(out):
         raise LabError(
             f"{out} has files that `labkit grade` did not write: {', '.join(sorted(others)[:3])}. Give it a "
             "new folder with --out, or move these away"

@@ -337,11 +337,17 @@ def _prepare_worker() -> None:
 
 # ------------------------------------------------------------------------------------- What is kept
 def read_results(out: Path) -> Iterator[Result]:
-    """Yield the results that `grade_all` has kept in `out`, without damaged ones.
+    """Yield the results that `grade_all` has kept in `out`; a file that is none is a result that says so.
 
     LabError for another version's.
     """
     return (result for _, result in _read_all(out / "results"))
+
+
+def owns_results(out: Path) -> bool:
+    """Return whether `out` has a folder of results that `grade_all` has made: with a result, or with `_STARTS`."""
+    folder = out / "results"
+    return (folder / _STARTS).is_file() or any(map(_read, folder.glob("*.json")))
 
 
 def read_result(out: Path, student: str, exercise: str) -> Result | None:
@@ -415,7 +421,12 @@ def _mark_as_start(result: Result) -> Result:
 
 
 def _read_all(folder: Path) -> Iterator[tuple[Path, Result]]:
-    return ((path, result) for path in sorted(folder.glob("*.json")) if (result := _read(path)))
+    """Yield (file, result) of each file in a folder; of one that is none, a result without an exercise says so."""
+    for path in sorted(folder.glob("*.json")):
+        no_result = (
+            f"results/{path.name} is no result of `labkit grade`: remove it, and grade again"
+        )
+        yield path, _read(path) or Result(path.stem, "", False, no_result)
 
 
 def _read(path: Path) -> Result | None:
@@ -423,12 +434,27 @@ def _read(path: Path) -> Result | None:
     try:
         values = json.loads(path.read_bytes())
         if values["format"] == FORMAT:
-            return Result(
+            result = Result(
                 **{one.name: values[one.name] for one in fields(Result) if one.name in values}
             )
+            return result if _is_sound(result) else None
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
     raise LabError(f"{path} is a result of another version of the lab: grade into a new folder")
+
+
+def _is_sound(result: Result) -> bool:
+    """Return whether the fields of a result from a file have the types that tables and pages rely on."""
+    blank = Result("", "", False, "")
+    return all(
+        isinstance(getattr(result, one.name), type(getattr(blank, one.name)) | int)
+        if one.name == "seconds"
+        else isinstance(getattr(result, one.name), type(getattr(blank, one.name)))
+        for one in fields(Result)
+    ) and all(
+        isinstance(line, list) and len(line) == 3 and isinstance(line[1], str)
+        for line in result.lines
+    )
 
 
 def _choose_path(folder: Path, submission: Submission) -> Path:
@@ -575,6 +601,13 @@ def _grade_answer(exercise: Exercise, answer: str | tuple, unsafe: bool) -> grad
         elif not exercise.start:  # the exercise is at fault
             raise
         raise sandbox.NoResultError(str(error)) from None
+    except (ArithmeticError, ValueError, TypeError, MemoryError) as error:
+        if not numbers:
+            raise
+        exercise.subject.counts(exercise.subject.start)
+        raise sandbox.NoResultError(
+            f"{', '.join(f'{value!r:.40}' for value in answer)} cannot be graded: {error}"
+        ) from None
     return grade_in_sandbox(exercise, source, unsafe)
 
 

@@ -175,6 +175,30 @@ def submissions(paths: Iterable[Path | str], student: str = "") -> list[Submissi
     ]
 
 
+def explain_missing(handed_in: Iterable[Submission], only: Iterable[str]) -> list[Submission]:
+    """Return a submission with a `problem`, to each exercise of `only`, of the students who answer none of them.
+
+    They have handed in answers to others; a cell may have been deleted.
+    """
+    of_students: dict[str, list[Submission]] = {}
+    for item in handed_in:
+        of_students.setdefault(item.student, []).append(item)
+    known = exercises()
+    return [
+        Submission(
+            student,
+            number,
+            problem=f"there is no answer to {number}: what was handed in is of "
+            f"{', '.join(sorted({item.exercise for item in items}))}",
+            submitted_at=items[-1].submitted_at,
+            clock=items[-1].clock,
+        )
+        for student, items in of_students.items()
+        if all(item.exercise in known and item.exercise not in only for item in items)
+        for number in sorted(only)
+    ]
+
+
 def _read_manifest(path: Path) -> dict[str, dict[str, str]]:
     """Return what the manifest in a folder says: a path in it to ``submitted_at``, ``clock``, perhaps ``student``."""
     entries = {}

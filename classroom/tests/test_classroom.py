@@ -20,12 +20,13 @@ from hostcuda.errors import Interrupted
 from labkit.base.errors import LabError
 from labkit.base.paths import PACKAGE
 from labkit.cli import app
-from labkit.exercises.exercise import exercise
+from labkit.exercises.exercise import Exercise, exercise
 from labkit.exercises.grade import Grade, GradeLine
-from labkit_classroom import gradebooks, grades, grading, sandbox
+from labkit.exercises.subjects import Numbers
+from labkit_classroom import commands, gradebooks, grades, grading, sandbox
 from labkit_classroom.roster import Person, Roster
 from labkit_classroom.rules import read_rules
-from labkit_classroom.submissions import Submission
+from labkit_classroom.submissions import Submission, explain_missing
 
 pytestmark = pytest.mark.thorough("a class of hand-ins: minutes")
 
@@ -211,7 +212,7 @@ def test_worker_processes_grade_and_end_with_a_grader_that_is_killed(tmp_path):
 import os, signal
 from pathlib import Path
 from labkit_classroom import grading, sandbox
-from labkit_classroom.submissions import Submission
+from labkit_classroom.submissions import Submission, explain_missing
 sandbox.why_not = lambda: ""
 grading._THREADS = 0
 with grading.start_workers(1, 9) as pool:
@@ -343,9 +344,16 @@ def test_results_of_another_version_are_refused_and_damaged_ones_are_graded_agai
     broken = [Submission(name, "", problem="no notebook") for name in ("alice", "bob")]
     grading.grade_all(broken, tmp_path)
     file, _ = sorted((tmp_path / "results").iterdir())
-    for text in ("{", "[]", '{"format": 2, "mark": 1}', '"', "[" * 100_000, b"\xff"):
+    odd_types = file.read_text().replace('"lines": []', '"lines": [7]')
+    for text in ("{", "[]", '{"format": 2, "mark": 1}', '"', "[" * 100_000, b"\xff", odd_types):
         file.write_bytes(text if isinstance(text, bytes) else text.encode())
-        assert [result.student for result in grading.read_results(tmp_path)] == ["bob"]
+        none, bob = grading.read_results(tmp_path)
+        assert none.student == file.stem and not (none.exercise or none.passed or none.lines)
+        assert (
+            none.verdict
+            == f"results/{file.name} is no result of `labkit grade`: remove it, and grade again"
+        )
+        assert bob.student == "bob"
     grading.grade_all(broken, tmp_path)
     assert [result.student for result in grading.read_results(tmp_path)] == ["alice", "bob"]
     earlier = {
@@ -361,6 +369,52 @@ def test_results_of_another_version_are_refused_and_damaged_ones_are_graded_agai
     file.write_text('{"format": 1}')
     with pytest.raises(LabError, match="another version of the lab: grade into a new folder"):
         grading.grade_all(broken, tmp_path)
+
+
+def test_a_folder_of_results_is_taken_only_if_the_grader_has_made_it(tmp_path):
+    (tmp_path / "results").mkdir()
+    (tmp_path / "results" / "measured.json").write_text('{"runs": 3}')
+    assert not grading.owns_results(tmp_path)
+    with pytest.raises(LabError, match="has files that `labkit grade` did not write: results"):
+        commands._require_folders(tmp_path, ["handed"], prune=False)
+    grading.grade_all([Submission("alice", "", problem="no notebook")], tmp_path)
+    assert grading.owns_results(tmp_path)
+    commands._require_folders(tmp_path, ["handed"], prune=False)
+
+
+def test_who_answers_none_of_the_named_exercises_has_a_row_with_the_reason(tmp_path):
+    """A cell was deleted, and another one is there."""
+    handed_in = [
+        Submission("ann", "04b", "text", submitted_at="2026-11-28T16:00:00+00:00", clock="file"),
+        Submission("ann", "05a", "text", submitted_at="2026-11-28T16:00:00+00:00", clock="file"),
+        Submission("bob", "04a", "text"),
+        Submission("bob", "04b", "text"),
+        Submission("eve", "", problem="eve.ipynb has no kernel cell"),
+    ]
+    (missing,) = explain_missing(handed_in, {"04a"})
+    grading.grade_all([missing], tmp_path)
+    (result,) = grading.read_results(tmp_path)
+    assert (result.student, result.exercise, result.clock) == ("ann", "04a", "file")
+    assert result.verdict == "there is no answer to 04a: what was handed in is of 04b, 05a"
+    grades.write_all(tmp_path)
+    assert "there is no answer to 04a" in (tmp_path / "ann.html").read_text()
+
+
+@pytest.mark.parametrize("rate", [1e308, 10**900, -(10**900)])
+def test_a_number_of_any_size_is_graded_with_its_reason(rate):
+    result = grading._grade(Submission("ann", "14b", (rate,)), unsafe=True)
+    assert result.verdict.startswith(f"{grading.NO_RESULT}the rate is a number up to 1e+30")
+    assert result.answer and result.lines and not result.passed
+
+
+def test_an_answer_that_breaks_the_arithmetic_of_its_exercise_is_at_fault(monkeypatch):
+    def count(rate):
+        return {"x": {"n": 1 / (rate - 1)}}
+
+    divides = Exercise("Divide", Numbers(count, start=(2,)))
+    monkeypatch.setattr(grading.grade, "grade", lambda folder, *answer, **more: count(*answer))
+    with pytest.raises(sandbox.NoResultError, match="1 cannot be graded: division by zero"):
+        grading._grade_answer(divides, (1,), unsafe=True)
 
 
 def test_without_a_sandbox_kernels_of_others_are_refused(tmp_path, monkeypatch):

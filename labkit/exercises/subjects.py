@@ -503,7 +503,7 @@ def whole_number(value: object, what: str, least: int, most: int) -> int:
     LabError, with its name `what`, if it is no integer from `least` to `most`.
     """
     if not is_whole(value, least, most):
-        raise LabError(f"{value!r} is no {what}; it is an integer from {least} to {most:,}")
+        raise LabError(f"{value!r:.40} is no {what}; it is an integer from {least} to {most:,}")
     return int(value)
 
 
