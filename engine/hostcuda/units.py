@@ -315,7 +315,7 @@ class Units:
             rows[name] = ["" if math.isnan(share) else f"{share:.0f}" for share in rows[name]]
         if not rows["why_none"].any():
             rows = rows.drop(columns="why_none")
-        headings = {name: name for name in rows} | {"why_none": "why none is named"}
+        headings = {name: "why none is named" if name == "why_none" else name for name in rows}
         return table(rows, "How busy each unit is", headings)
 
 

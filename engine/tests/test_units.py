@@ -106,6 +106,7 @@ def test_the_busiest_unit_follows_from_the_rates(records):
     found = units.units([records["copy"], records["copy"], records["strided"]])
     assert list(found.table["kernel"]) == ["copy", "strided"]
     assert list(found.table["launches"]) == [2, 1]
+    assert "why none" not in repr(found.summary()) and "100" in repr(found.summary())
     assert "copy: DRAM" in str(found) and "strided: L2 reads" in str(found)
     # each of its rows counts against its own busiest unit
     assert found.shares.max(axis=1).tolist() == [100, 100]
