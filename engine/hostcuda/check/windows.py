@@ -9,6 +9,7 @@ finds an address on the stack, or of constant data, that takes part in another a
 
 from __future__ import annotations
 
+import itertools
 import platform
 import re
 
@@ -31,7 +32,7 @@ def may_miss(assembly: str) -> bool:
     texts = assembly.split("\t.cfi_startproc")
     return any(
         _has_window(body, constants)
-        for before, body in zip(texts, texts[1:], strict=False)
+        for before, body in itertools.pairwise(texts)
         if not _REGISTERS.fullmatch(_FUNCTION.findall(before)[-1])
     )
 
