@@ -13,10 +13,10 @@ import hostcuda
 import labkit
 from labkit import LENET86
 from labkit.base.errors import LabError
-from labkit.ladder.messages import Message, parse_messages
+from labkit.ladder.messages import Message, find_unclosed_brace, parse_messages
 from labkit.ladder.source import find_functions
 from labkit.ladder.variants import variant
-from labkit.page.cells import CompileFailed, KernelCells
+from labkit.page.cells import CompileFailed
 
 pytestmark = pytest.mark.core("what a reader's kernel passes through")
 
@@ -309,6 +309,48 @@ def test_a_program_that_no_cell_has_written_is_not_run(shell, capsys, tmp_path, 
     assert "other.cu" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("magic", ["cu", "cuda_run", "cuda_group_save", "cuda"])
+def test_a_cell_of_another_project_is_told_which_magic_does_it(shell, magic):
+    text = "__global__ void k() {}\nint main() { k<<<1, 1>>>(); }\n"
+    with pytest.raises(UsageError, match=r"begin it with %%program first\.cu"):
+        run(shell, magic, "--name x.cu --compile true", text)
+
+
+@pytest.mark.parametrize("magic", ["cuda", "kernel", "program"])
+def test_a_magic_with_one_percent_sign_is_told_of_the_second(shell, magic):
+    with pytest.raises(UsageError, match="two percent signs"):
+        shell.run_line_magic(magic, "vectors")
+
+
+def test_a_program_that_reads_its_input_is_told_that_there_is_none(
+    shell, capsys, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    text = '#include <cstdio>\nint main() { int n = 7; printf("%d", scanf("%d", &n)); }\n'
+    run(shell, "program", "reads.cu", text)
+    shell.run_line_magic("hostcuda", "run reads.cu")
+    assert "in a notebook there is none" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("lines", "brace"),
+    [
+        (["void k(int *x) {", "    for (int i = 0; i < 3; i++) {", "        x[i] = 1;", "}"], 2),
+        (["void k(int *x) {", "    x[0] = 1;"], 1),
+        (["void k(int *x) {", "    if (x) { x[0] = 1; }", "}", "void m() {"], 4),
+        (["void k(int *x) {", "    x[0] = 1;", "}"], 0),
+    ],
+)
+def test_the_brace_that_nothing_closes_is_found(lines, brace):
+    assert find_unclosed_brace("\n".join(lines)) == brace
+
+
+def test_a_cell_without_its_last_brace_names_the_first(shell):
+    text = "__global__ void k(int *x)\n{\n    if (x) {\n        x[0] = 1;\n}\n"
+    with pytest.raises(CompileFailed, match=r"line 4: error: no \} closes the \{ of this line"):
+        run(shell, "cuda", "unclosed", text)
+
+
 def test_a_program_that_the_reader_has_changed_stays(shell, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     path = tmp_path / "programs" / "own.cu"
@@ -324,8 +366,9 @@ def test_a_program_that_the_reader_has_changed_stays(shell, capsys, tmp_path, mo
     run(shell, "program", "own.cu", "// mine\n")
     run(shell, "program", "own.cu", "// both\n")
     assert path.read_text() == "// both\n"
-    monkeypatch.setattr(KernelCells, "_written", {})  # another session
-    run(shell, "program", "own.cu", "// of the other session\n")
+    # What a cell wrote is known in another session, too: the folder keeps its digest.
+    (tmp_path / "programs" / ".cells.json").write_text("{")
+    run(shell, "program", "own.cu", "// of nobody knows whom\n")
     assert path.read_text() == "// both\n"
     path.unlink()
     run(shell, "program", "own.cu", "// anew\n")

@@ -63,6 +63,25 @@ def parse_messages(output: str, lines: list[str]) -> Iterator[Message]:
             yield Message(line, column, match["kind"], words)
 
 
+def find_unclosed_brace(code: str) -> int:
+    """Return the line, from 1, of a `{` that no `}` closes, in a text without comments; 0 if all are closed.
+
+    Where a `}` is indented less than the line of its `{`, that one was meant to be closed before.
+    """
+    opened: list[tuple[int, int]] = []  # line, indentation
+    suspect = 0
+    for number, line in enumerate(code.splitlines(), 1):
+        indentation = len(line) - len(line.lstrip())
+        for sign in re.findall(r"[{}]", line):
+            if sign == "{":
+                opened.append((number, indentation))
+            elif opened:
+                opener, opener_indentation = opened.pop()
+                if line.lstrip()[0] == "}" and indentation < opener_indentation:
+                    suspect = suspect or opener
+    return (suspect or opened[-1][0]) if opened else 0
+
+
 def _find_column(below: list[str], code: str) -> int:
     """Return the column, from 1, that nvcc's caret points to in the line `code`; 0 if there is no caret.
 

@@ -6,6 +6,8 @@ cell's own lines; the magic's line counts, as it does in the editor. ``%%program
 cell as a file, and ``%hostcuda run name.cu`` runs it.
 """
 
+import hashlib
+import json
 import keyword
 import re
 import shlex
@@ -16,7 +18,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 from difflib import SequenceMatcher
 from pathlib import Path
-from typing import ClassVar
 
 from IPython.core.error import UsageError
 from IPython.core.interactiveshell import InteractiveShell
@@ -31,13 +32,21 @@ from labkit.base.errors import LabError
 from labkit.exercises.exercise import exercise
 from labkit.exercises.subjects import InPlaceOf, Kernels
 from labkit.ladder import source, tables
-from labkit.ladder.messages import Message, format_messages, is_in_unroll, parse_messages
+from labkit.ladder.messages import (
+    Message,
+    find_unclosed_brace,
+    format_messages,
+    is_in_unroll,
+    parse_messages,
+)
 from labkit.ladder.rungs import rung
 from labkit.ladder.variants import ON_CPU, Variant, name_missing_instruction, variant
 from labkit.page.listing import launch_text
 from labkit.spec.layers import LENET86, Layer
 
 PROGRAMS = Path("programs")  # beside the notebook, whose folder a kernel works in
+_READS = re.compile(r"\bcin\s*>>|\bgetline\s*\(\s*(?:std::)?cin|\b(?:scanf|getchar)\s*\(")
+_DIGESTS = ".cells.json"  # in it: name of a file -> digest of what a cell wrote, also in an earlier session
 
 
 class CompileFailed(LabError):
@@ -83,8 +92,6 @@ def _find_launch(number: str | None, which: int | str) -> tuple[dict, Sequence[L
 @magics_class
 class KernelCells(Magics):
     """The cell magics of the lab."""
-
-    _written: ClassVar[dict[Path, bytes]] = {}  # the files that cells of %%program have written
 
     @magic_arguments()
     @argument("rung", help="The number or the name of the rung whose place the cell takes.")
@@ -158,6 +165,7 @@ class KernelCells(Magics):
 
         ``--exercise 00a`` names the exercise that the cell belongs to: the cell gets its options.
         """
+        _refuse_main(cell)
         name, options = _split_cuda_line(line)
         old = self.shell.user_ns.get(name)
         if isinstance(old, (_NotCompiled, type(None))) or hasattr(old, "get_function"):
@@ -166,11 +174,6 @@ class KernelCells(Magics):
         text = f"// %%cuda {line}\n{cell}"
         code = code_only(text)
         kernels = kernel_names(code)
-        if re.search(r"\bint\s+main\s*\(", code):
-            raise UsageError(
-                "the cell has a main, and %%cuda compiles kernels alone: begin it with %%program "
-                "first.cu, and run it with %hostcuda run first.cu"
-            )
         arguments = source.cell_arguments(text, name, *options)
         hostcuda.ensure_context()
         with (
@@ -182,26 +185,49 @@ class KernelCells(Magics):
         _warn(text, text, arguments)
         print(f"{name}: {', '.join(kernels) or 'no kernel'}")
 
+    @cell_magic("cu")
+    @cell_magic("cuda_run")
+    @cell_magic("cuda_group_save")
+    @cell_magic("nvcc")
+    def others(self, line: str, cell: str) -> None:
+        """Refuse a cell that begins with another project's magic; say which of the lab's does it."""
+        _refuse_main(cell)
+        raise UsageError(
+            "the lab has no such magic: %%cuda NAME compiles the kernels of a cell, and %%program "
+            "NAME.cu keeps a whole program, which %hostcuda run NAME.cu runs"
+        )
+
+    @line_magic("cuda")
+    @line_magic("kernel")
+    @line_magic("program")
+    def whole_cells(self, line: str) -> None:
+        """Refuse a magic of whole cells that is written for one line."""
+        raise UsageError(
+            "write two percent signs, on the first line of the cell: %%cuda, %%kernel, %%program"
+        )
+
     @cell_magic
     def program(self, line: str, cell: str) -> None:
         """Keep the cell as a file in the folder `programs`, beside the notebook: ``%%program NAME.cu``, or .py.
 
-        A file of that name that no cell of this session has written stays, unless it has the cell's
-        text.
+        A file of that name that no cell has written, or that was changed since, stays, unless it
+        has the cell's text.
         """
         name = line.strip()
         if not re.fullmatch(r"\w[\w-]*\.(cu|py)", name):
             raise UsageError(
                 f"%%program {line}: give the file a name that ends with .cu or .py, as %%program first.cu"
             )
-        path = (PROGRAMS / name).absolute()
-        if path.exists() and path.read_bytes() not in (cell.encode(), self._written.get(path)):
+        path, digests = PROGRAMS / name, _read_digests()
+        old = path.read_bytes() if path.exists() else None
+        if old not in (None, cell.encode()) and digests.get(name) != _digest(old):
             print(
-                f"{PROGRAMS / name} stays as it is: it was changed outside of this cell. For the cell's text in its "
+                f"{path} stays as it is: it was changed outside of this cell. For the cell's text in its "
                 "place, rename or remove the file and run the cell again"
             )
             return
-        self._written[path] = write(path, cell).read_bytes()
+        write(path, cell)
+        write(PROGRAMS / _DIGESTS, json.dumps({**digests, name: _digest(cell.encode())}))
         print(f"{name}: {cell.count(chr(10))} lines")
 
     @line_magic
@@ -211,9 +237,45 @@ class KernelCells(Magics):
             raise UsageError(
                 "there is no program yet: write one in a cell that begins with %%program NAME.cu"
             )
-        command = [sys.executable, "-m", "hostcuda", *shlex.split(line)]
-        child = subprocess.run(command, cwd=PROGRAMS, capture_output=True, text=True, check=False)
+        words = shlex.split(line)
+        command = [sys.executable, "-m", "hostcuda", *words]
+        child = subprocess.run(
+            command,
+            cwd=PROGRAMS,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         print((child.stdout + child.stderr).rstrip())
+        programs = [PROGRAMS / word for word in words if word.endswith(".cu")]
+        if any(path.is_file() and _READS.search(code_only(path.read_text())) for path in programs):
+            print(
+                "The program reads its standard input, and in a notebook there is none: write the values "
+                "into the program, or give them as arguments behind its name"
+            )
+
+
+def _read_digests() -> dict[str, str]:
+    """Return the digests of what cells of %%program have written; {} if there are none, or the file is damaged."""
+    try:
+        digests = json.loads((PROGRAMS / _DIGESTS).read_text())
+    except (OSError, ValueError):
+        return {}
+    return digests if isinstance(digests, dict) else {}
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _refuse_main(cell: str) -> None:
+    """Raise a UsageError for a cell with a `main`, which %%program keeps as a whole program."""
+    if re.search(r"\bint\s+main\s*\(", code_only(cell)):
+        raise UsageError(
+            "the cell has a main, and %%cuda compiles kernels alone: begin it with %%program "
+            "first.cu, and run it with %hostcuda run first.cu"
+        )
 
 
 def _split_cuda_line(line: str) -> tuple[str, list[str]]:
@@ -265,9 +327,12 @@ def _to_cell_lines(all_messages: Iterable[Message], text: str, cell: str) -> Ite
     same = SequenceMatcher(None, text.splitlines(), cell.splitlines(), False).get_matching_blocks()
     # from 1: of the text -> of the cell
     lines = {a + i: b + i for a, b, count in same for i in range(1, count + 1)}
+    brace = find_unclosed_brace(code_only(cell))
     for message in all_messages:
         if message.line in lines:
             yield replace(message, line=lines[message.line])
+        elif brace:  # the compiler looks for its end behind the cell
+            yield replace(message, line=brace, column=0, text="no } closes the { of this line")
         else:
             yield replace(
                 message,
