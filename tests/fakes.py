@@ -50,7 +50,7 @@ class FakeVariant:
         self.compute, self.label, self.refuses = compute, label, refuses
         self.rounding = rounding or Rounding()
         self.io_dtype = np.dtype(self.rounding.storage)
-        self.rung = SimpleNamespace(number=99)
+        self.rung = SimpleNamespace(number=99, products="")
         self.kernels = kernels or {"fake": takes_s}  # how long each takes [s]
         self.identity = f"fake {next(_numbers)}"
         self.code = self.identity

@@ -45,6 +45,8 @@ def test_nothing_is_faster_than_the_shortest_time():
     assert H200.shortest_s(0, H200.l2_bytes + H200.peak_bandwidth, 0) == pytest.approx(1)
     assert H200.reference_s(4.3e12, 1) == pytest.approx(1) == H200.reference_s(1, 60e12)
     assert H200.reference_s(1, 729e12, np.float16) == pytest.approx(1)
+    assert H200.reference_s(1, 415e12, products="TF32") == pytest.approx(1)
+    assert H200.reference_s(1, 729e12 / 3, products="3×FP16") == pytest.approx(1)
 
 
 def test_the_reference_rates_of_an_unlisted_gpu_are_its_peaks():

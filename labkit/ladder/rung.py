@@ -114,6 +114,9 @@ class Rung:
     # compile-time parameters: -DNAME=value
     defines: Callable[[Scope], dict[str, int]] = lambda s: {}
     rounding: Callable[[Mapping], Rounding] = lambda options: Rounding()
+    # what its tensor cores compute for a product of floats, for its reference time:
+    # `Device.reference_s`
+    products: str = ""
     constant: str | None = None  # the __constant__ array that holds the mask
     scratch: Callable[[Scope], int] = lambda s: 0  # bytes of the buffer "u" per image
     # the most images per launch; None if only the grid and the scratch buffer limit them

@@ -402,7 +402,7 @@ def _make_row(
         "op_ms": median,
         **{f"op_{name}": ms for name, ms in op_times.items()},
         "layer_ms": layer_ms,
-        **compute_rates(layer, batch, dtype, median, in_use),
+        **compute_rates(layer, batch, dtype, median, in_use, variant.rung.products),
         "engine": in_use.engine,
         "device": in_use.name,
         "options": variant.options_on(layer),
@@ -420,13 +420,18 @@ def quartiles(ms: np.ndarray) -> dict[str, float]:
 
 
 def compute_rates(
-    layer: Layer, batch: int, dtype: DTypeLike, op_ms: float, on: Device | str
+    layer: Layer,
+    batch: int,
+    dtype: DTypeLike,
+    op_ms: float,
+    on: Device | str,
+    products: str = "",
 ) -> dict[str, float]:
     """Return a dict of the rates that follow from an op time on the device `on`, named as in the table of `bench`."""
     return {
         "gflop_s": layer.flops(batch) / op_ms / 1e6,
         "gb_s": layer.bytes(batch, dtype) / op_ms / 1e6,
-        "x_reference": op_ms / layer.reference_ms(batch, dtype, on),
+        "x_reference": op_ms / layer.reference_ms(batch, dtype, on, products),
         "images_s": batch / op_ms * 1e3,
     }
 

@@ -90,7 +90,7 @@ def write_caption(results: Recorded) -> str:
     return (
         f"Op time and op time over reference, {batch:,} images, {results.device}, {results.table['date'].min()} to "
         f"{results.date}. {describe_references(results.device)} cuDNN FP32 is without TF32, which PyTorch allows by "
-        "default for convolutions; cuDNN TF32 is with it, over the reference time of FP32. Layer time is from host "
+        "default for convolutions; cuDNN TF32 is with it. Layer time is from host "
         f"memory to host memory with the kernel of {' and '.join(inside)}, over the link's reference time: with "
         "streams in page-locked memory, without them in ordinary memory. The steps warpgroups (`wgmma`) need compute "
         f"capability 9.0. The same code differs by up to {100 * results.noise(batch):.1f} %."
@@ -107,12 +107,12 @@ def describe_references(name: str) -> str:
     rates = device(name).ceilings
     tera = {
         key: f"{rates[key] / 1e12:.3g} T"
-        for key in ("reference_bandwidth", "reference_float32", "float16_gemm")
+        for key in ("reference_bandwidth", "reference_float32", "tf32_gemm", "float16_gemm")
     }
     return (
         f"The reference time is that of the layer's bytes at {tera['reference_bandwidth']}B/s or of its products "
-        f"at {tera['reference_float32']}FLOP/s (FP32) or {tera['float16_gemm']}FLOP/s (FP16), whichever is longer: "
-        "a yardstick, not a bound."
+        f"at {tera['reference_float32']}FLOP/s (FP32), {tera['tf32_gemm']}FLOP/s (TF32) or {tera['float16_gemm']}FLOP/s "
+        "(FP16; of 11 three for one), whichever is longer: a yardstick, not a bound."
     )
 
 

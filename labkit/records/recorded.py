@@ -308,8 +308,8 @@ class Recorded:
         # of x, k and y
         types = ["float16" if mode == "fp16" else "float32" for mode in best["mode"]]
         reference = [
-            layer.reference_ms(batch, dtype, self.device)
-            for layer, dtype in zip(layers, types, strict=True)
+            layer.reference_ms(batch, dtype, self.device, "TF32" if mode == "tf32" else "")
+            for layer, dtype, mode in zip(layers, types, best["mode"], strict=True)
         ]
         return pd.DataFrame(
             {

@@ -173,19 +173,27 @@ class Device:
             return _measure_host(self.multiprocessors)
         return {"reference_bandwidth": self.peak_bandwidth, "reference_float32": self.peak_flops}
 
-    def reference_s(self, moved: float, flops: float, dtype: DTypeLike = np.float32) -> float:
+    def reference_s(
+        self, moved: float, flops: float, dtype: DTypeLike = np.float32, products: str = ""
+    ) -> float:
         """Return the longer time, of `moved` bytes or of `flops` operations, at the reference rates [s].
 
         The roofline of Williams, Waterman and Patterson (CACM 52(4), 2009). On an H200 it assumes
         4.3 TB/s, 60 TFLOP/s in float32 and 729 TFLOP/s in half. The float32 rate is one of the FP32
-        units (their measured peak is 66.9), the half rate that of a matrix product on the tensor
-        cores. It is a yardstick, not a bound: a kernel can take less, for example one that computes
-        float32 results on tensor cores.
+        units (their measured peak is 66.9), the others are those of matrix products on the tensor
+        cores. It is a yardstick, not a bound: a kernel can take less.
+
+        `products` names the operations of a kernel that computes floats on tensor cores: "TF32", or
+        "3×FP16", three products of halves for one of floats.
         """
         rates, rate = self.ceilings, self.ceilings["reference_float32"]
-        # no rate of half is measured on a CPU
-        if self.engine == "gpu" and np.dtype(dtype).itemsize < 4:
-            rate = rates.get("float16_gemm", self.peak_tensor_flops)
+        if self.engine == "gpu":  # of tensor cores no rate is measured on a CPU
+            products = products or ("FP16" if np.dtype(dtype).itemsize < 4 else "FP32")
+            if products == "TF32":
+                rate = rates.get("tf32_gemm", self.peak_tensor_flops / 2)
+            elif products != "FP32":
+                rate = rates.get("float16_gemm", self.peak_tensor_flops)
+                rate /= 3 if products == "3×FP16" else 1
         return max(moved / rates["reference_bandwidth"], flops / rate)
 
     def shortest_s(self, read: float, written: float, flops: float, unit: str = "FP32") -> float:

@@ -112,7 +112,11 @@ class Layer:
         return self.flops(B) / self.bytes(B, dtype)
 
     def reference_ms(
-        self, B: int, dtype: DTypeLike = np.float32, device: Device | str | None = None
+        self,
+        B: int,
+        dtype: DTypeLike = np.float32,
+        device: Device | str | None = None,
+        products: str = "",
     ) -> float:
         """Return the reference time: the bytes moved once, or the operations, whichever takes longer [ms].
 
@@ -129,8 +133,11 @@ class Layer:
         device : Device or str, optional
             A `Device`, or the name of a device of `data/devices.toml` ("H200"); by default the one
             in use.
+        products : {"TF32", "3×FP16"}, optional
+            Of floats on tensor cores, see `Device.reference_s`.
         """
-        return 1e3 * devices.device(device).reference_s(self.bytes(B, dtype), self.flops(B), dtype)
+        work = self.bytes(B, dtype), self.flops(B)
+        return 1e3 * devices.device(device).reference_s(*work, dtype, products)
 
     def link_ms(
         self,

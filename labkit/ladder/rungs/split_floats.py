@@ -133,6 +133,7 @@ RUNG = Rung(
     number=11,
     name="split_floats",
     idea="A float is the sum of two halves: three products of halves on the tensor cores make one of floats.",
+    products="3×FP16",
     calls=(
         Call(
             kernel="arrange",
