@@ -22,7 +22,7 @@ from pathlib import Path
 
 import numpy as np
 
-from hostcuda.source import code_only
+from hostcuda.source import code_only, tokens
 from labkit.base.errors import LabError
 from labkit.exercises.exercise import SOURCE_CHARACTERS, by_name
 from labkit_classroom.grades import render_page
@@ -34,9 +34,6 @@ _TITLE = b"<title>Similar hand-ins</title>"  # of the page
 _FLOOR = 0.1  # the least likeness of a pair that is listed
 _COLUMNS = 4096  # runs at a time: a class of 1,000 takes 33 MB
 
-_TOKEN = re.compile(
-    r"[A-Za-z_]\w*|\.?\d(?:[eEpP][+-]|[\w.])*|<<=|>>=|[-+*/%&|^!=<>]=|&&|\|\||\+\+|--|->|::|<<|>>|\S"
-)
 # with a type before its name
 _DEFINED = re.compile(r"(?<!\breturn)(?<!\belse)(?<=[\w*&>])\s+(\w+)\s*\(")
 _BRACES = "{}"  # not compared: around a single statement they are a matter of layout
@@ -64,13 +61,22 @@ class Pair:
     texts: tuple[list[tuple[str, bool]], list[tuple[str, bool]]]
 
 
+def _list_words(source: str) -> Iterator[tuple[str, int, int]]:
+    """Yield the tokens of a source as (text, begin, end); a literal is its two quotation marks."""
+    for token in tokens(source):
+        if token.kind == "text":
+            yield token.text[0], token.start, token.start + 1
+            yield token.text[-1], token.end - 1, token.end
+        else:
+            yield token.text, token.start, token.end
+
+
 def tokenize(source: str) -> list[tuple[str, int, int]]:
     """Return the tokens of a source as (word, begin, end); a name that its author has chosen becomes "name"."""
     code = code_only(source)
     defined = set(_DEFINED.findall(code))
     words = []
-    for match in _TOKEN.finditer(code):
-        word, begin, end = match[0], *match.span()
+    for word, begin, end in _list_words(source):
         if word in _BRACES:
             continue
         member = word in "xyzw" and code[begin - 1 : begin] == "."  # threadIdx.x is not threadIdx.y
@@ -112,7 +118,7 @@ def report_short(handed_in: Sequence[Submission]) -> list[str]:
             for text in by_student.values()
             if len(_find_runs(text).keys() - start_runs) < LEAST
         ]
-        start, *texts = ((*_TOKEN.findall(code_only(text)),) for text in (start, *texts))
+        start, *texts = (tuple(word for word, *_ in _list_words(text)) for text in (start, *texts))
         count = Counter(words for words in texts if words != start)
         if count:
             same = sum(copies for copies in count.values() if copies > 1)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 
 from hostcuda.frontend.scan import Scan, find_function_name
+from hostcuda.frontend.tokens import walk
 
 __all__ = ["of", "of_warnings"]
 
@@ -109,13 +110,9 @@ def _make_row(
 
 def _cut_scope(name: str, lines: Sequence[str], number: int) -> str:
     """Return the text behind a variable's name, in the line `number` that declares it, to the end of its block."""
-    scope, depth = "", 0
-    for sign in re.split(rf"\b{name}\b", "\n".join(lines[number - 1 :]), maxsplit=1)[-1]:
-        depth += (sign == "{") - (sign == "}")
-        if depth < 0:
-            break
-        scope += sign
-    return scope
+    scope = re.split(rf"\b{name}\b", "\n".join(lines[number - 1 :]), maxsplit=1)[-1]
+    ends = (sign.start() for sign, depth, _ in walk(scope, "[{}]") if depth < 0)
+    return scope[: next(ends, None)]
 
 
 def _is_always_read(name: str, lines: Sequence[str], number: int) -> bool:

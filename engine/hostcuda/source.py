@@ -16,18 +16,27 @@ from pathlib import Path
 
 from hostcuda.build.unit import make_unit
 from hostcuda.errors import CompileError
-from hostcuda.frontend.brackets import find_statement_end
-from hostcuda.frontend.scan import Scan, without_comments
+from hostcuda.frontend.scan import Scan, find_functions
+from hostcuda.frontend.tokens import (
+    Token,
+    find_pairs,
+    find_statement_end,
+    lex,
+    without_comments,
+)
 from hostcuda.host import cache
 
 __all__ = [
     "code_only",
     "constant_arrays",
+    "find_pairs",
+    "functions",
     "has_dynamic_shared",
     "headers",
     "kernel_names",
     "loops",
     "rewritten",
+    "tokens",
     "warnings_about",
     "without_comments",
 ]
@@ -39,6 +48,23 @@ _scan = functools.lru_cache(8)(Scan)
 def code_only(source: str) -> str:
     """Return a source with spaces instead of comments and of the contents of strings; every position stays the same."""
     return _scan(source).masked
+
+
+def tokens(source: str) -> list[Token]:
+    """Return the tokens of a source, each with its kind (word, number, text or sign), text, start and end.
+
+    The text of a literal has spaces between its quotation marks.
+    """
+    return lex(_scan(source).masked)
+
+
+def functions(source: str) -> dict[str, tuple[int, int]]:
+    """Map the names of a source's functions to the span of their definition, from the end of what stands before it.
+
+    These are the functions in no braces, without specializations of templates, and the last of
+    several of one name.
+    """
+    return {name: (start, end) for name, start, end in find_functions(_scan(source))}
 
 
 _BOUNDS = r"__launch_bounds__\s*\([^)]*\)"

@@ -4,10 +4,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hostcuda import source
 from hostcuda.frontend import preprocess
 from hostcuda.frontend.hostcode import Names
 from hostcuda.frontend.rewrite import rewrite
 from hostcuda.frontend.scan import Scan
+from hostcuda.frontend.tokens import Tokens, find_angle_end, find_pairs, split_spans, walk
 
 pytestmark = pytest.mark.core("every source passes through it")
 
@@ -213,3 +215,59 @@ def test_what_only_looks_like_a_launch_is_left_alone():
 def test_a_template_is_told_from_its_instantiation():
     text = "template <class T> __global__ void f(T *x) {}\ntemplate __global__ void f<int>(int *);"
     assert [kernel.template for kernel in rewrite(text).kernels] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens"),
+    [
+        ("a->*b >>= 1'000u, µ2", "word a sign ->* word b sign >>= number 1'000u sign , word µ2"),
+        ("x xor_eq .5e-3f; // }", "word x sign ^= number .5e-3f sign ;"),
+        (
+            """L'"' + u8"a'b" + R"x(')x";""",
+            """text ' ' sign + text "   " sign + text "     " sign ;""",
+        ),
+        ("#error don't\nint i;", "sign # word error word don sign ' word t word int word i sign ;"),
+    ],
+)
+def test_tokens_of_a_source(text, tokens):
+    """A literal with a prefix has both of its quotation marks: nothing behind it is taken for its content."""
+    found = source.tokens(text)
+    assert " ".join(f"{token.kind} {token.text}" for token in found) == tokens
+    masked = source.code_only(text)
+    assert len(masked) == len(text) and "}" not in masked
+    assert all(
+        token.kind != "word" or token.text == text[token.start : token.end] for token in found
+    )
+
+
+def test_brackets_of_a_text():
+    code = "f<a<3>, (x > y)>(g[i], {1}) }"
+    assert [*find_pairs(code, "()")] == [(8, 14, 0), (16, 26, 0)]
+    assert [*find_pairs("{{}}}{", "{}")] == [(1, 2, 1), (0, 3, 0)]
+    assert find_angle_end(code, 1) == 15 and find_angle_end("a < b;", 2) is None
+    assert [code[slice(*span)] for span in split_spans(code, ",", 2, 15)] == ["a<3>", " (x > y)"]
+    assert [depth for _, depth, _ in walk("(])", "[][()]")] == [1, 0, -1]
+    assert [depth for _, depth, _ in walk("(])", "[][()]", back=True)] == [1, 2, 1]
+    tokens = Tokens("a<b<3>>(c) < d", 0, 14)
+    assert tokens.match_angle(1, 14) == 5 and tokens.match_angle(5, -1) == 1
+    assert tokens.match_angle(9, 11) is None and tokens.around[7] == tokens.match[8] == 6
+    with pytest.raises(ValueError, match="not paired"):
+        Tokens("(]", 0, 2)
+
+
+def test_functions_of_a_source():
+    """Each has its whole head; neither types, arrays, methods nor specializations are functions."""
+    text = """#define BEGIN() { \\
+    }
+template <int N = 2, class T> __device__ T half(T v) noexcept(true) { return v / N; }
+template <> __device__ int half<2, int>(int v) { return v; }
+struct alignas(16) S { int size() { return 1; } };
+int table[] = {1, 2}; auto twice = [](int i) { return 2 * i; };
+extern "C" __global__ void __launch_bounds__(256) conv(float *x) { if (x) { *x = 0; } }
+"""
+    spans = source.functions(text)
+    assert [text[slice(*span)].split("{")[0].strip() for span in spans.values()] == [
+        "template <int N = 2, class T> __device__ T half(T v) noexcept(true)",
+        'extern "C" __global__ void __launch_bounds__(256) conv(float *x)',
+    ]
+    assert [*spans] == ["half", "conv"] and text[: spans["conv"][1]].endswith("*x = 0; } }")

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator
 
-from hostcuda.source import loops
+from hostcuda.source import find_pairs, loops
 from labkit.exercises.exercise import Attempt
 
 # The operators, and functions that divide.
@@ -54,22 +54,13 @@ def count_features(code: str) -> dict[str, float]:
 
 def _find_repeated_code(code: str) -> str:
     """Return the code that may run many times: loops, also by goto, and all functions and macros that they name."""
-    code, open_braces, ends = (
-        code.replace("\\\n", " "),
-        [],
-        {},
-    )  # position of { -> position behind its }
-    for brace in re.finditer(r"[{}]", code):
-        if brace[0] == "{":
-            open_braces.append(brace.start())
-        elif open_braces:
-            begin = open_braces.pop()
-            if len(open_braces) < _DEEPEST:
-                ends[begin] = brace.end()
+    code = code.replace("\\\n", " ")
+    # position of { -> position of its }
+    closing = {begin: end for begin, end, depth in find_pairs(code, "{}") if depth < _DEEPEST}
     definitions = {macro[1]: macro[0] for macro in _MACRO.finditer(code)}
     # a match ends with the { of the body
     definitions |= {
-        function[1] or function[2]: code[function.end() : ends.get(function.end() - 1, 0)]
+        function[1] or function[2]: code[function.end() : closing.get(function.end() - 1, -1) + 1]
         for function in _FUNCTION.finditer(code)
     }
     last_jumps = {jump[1]: jump.start() for jump in _JUMP.finditer(code)}

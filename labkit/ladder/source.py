@@ -8,7 +8,7 @@ import io
 import re
 from pathlib import Path
 
-from hostcuda.source import code_only
+from hostcuda.source import code_only, functions
 from labkit.base.errors import LabError
 from labkit.base.paths import SERIES, cuda_src
 
@@ -96,30 +96,13 @@ def changed_lines(a: list[str], b: list[str]) -> int:
 
 def find_functions(text: str) -> dict[str, tuple[int, int]]:
     """Return where each function of a source is: its name to (first, end) character, with the comment right above."""
-    # `code` has blanks in place of comments; `begin` is where the present declaration begins,
-    # `brace` its first {.
-    code, spans, depth, begin, brace = code_only(text), {}, 0, 0, 0
-    for mark in re.finditer(
-        r"[{};]|^[ \t]*#.*$", code, re.MULTILINE
-    ):  # braces, semicolons, preprocessor lines
-        depth += {"{": 1, "}": -1}.get(mark[0], 0)
-        if mark[0] == "{" and depth == 1:
-            brace = mark.start()
-        if depth or mark[0] == "{":  # inside of braces: a declaration ends outside of all
-            continue
-        # "void f\0 " of "void f(int i) {...}"
-        head = _remove_parentheses(code[begin:brace]) if mark[0] == "}" else ""
-        # the last name before parentheses is the function's
-        if names := re.findall(r"\b(\w++)\s*+\0", head):
-            first_word = begin + len(code[begin:brace]) - len(code[begin:brace].lstrip())
-            blank_line = text.rfind("\n\n", begin, first_word)  # above the function and its comment
-            start = begin if blank_line < 0 else blank_line + 2
-            # no blank lines
-            spans[names[-1]] = (
-                start + len(text[start:]) - len(text[start:].lstrip("\n")),
-                mark.end(),
-            )
-        begin = mark.end()
+    code, spans = code_only(text), {}
+    for name, (begin, end) in functions(text).items():
+        first_word = end - len(code[begin:end].lstrip())
+        blank_line = text.rfind("\n\n", begin, first_word)  # above the function and its comment
+        start = begin if blank_line < 0 else blank_line + 2
+        # no blank lines
+        spans[name] = (start + len(text[start:]) - len(text[start:].lstrip("\n")), end)
     return spans
 
 
@@ -129,19 +112,6 @@ def parameter_names(code: str, function: str) -> list[str]:
     match = re.search(rf"\b{re.escape(function)}\s*\(([^()]*)\)\s*{{", code)
     # x of "float x[3],"
     return re.findall(r"(\w+)\s*(?:\[\w*\]\s*)*(?:,|$)", match[1].strip()) if match else []
-
-
-def _remove_parentheses(code: str) -> str:
-    r"""Return code with "\0" in place of each outermost pair of parentheses and what is between them."""
-    parts, open_places = [], []  # `open_places`: indices in `parts` of what is still open
-    for part in re.split(r"([()])", code):
-        if part == ")" and open_places:
-            del parts[open_places.pop() :]
-            part = "\0"
-        elif part == "(":
-            open_places.append(len(parts))
-        parts.append(part)
-    return "".join(parts)
 
 
 def with_functions(source: str, cell: str) -> str:

@@ -14,8 +14,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from hostcuda.frontend.brackets import apply_edits, find_statement_end, skip_bracket
 from hostcuda.frontend.scan import Scan
+from hostcuda.frontend.tokens import apply_edits, find_statement_end, skip_bracket
 
 _MOST_STEPS = 4  # edits of one repair
 _MOST_EDITS = 24  # proposals per finding

@@ -19,7 +19,6 @@ from hostcuda.build.prelude import WITHOUT_MACROS, make_prelude
 from hostcuda.check import mode as checkmode
 from hostcuda.check.windows import may_miss
 from hostcuda.errors import CompileError
-from hostcuda.frontend.brackets import apply_edits
 from hostcuda.frontend.exact import CONVERSIONS, cast_conversions, make_exact
 from hostcuda.frontend.hostcode import MAIN, Names
 from hostcuda.frontend.lockstep import find_unsynchronized
@@ -28,6 +27,7 @@ from hostcuda.frontend.rewrite import Rewritten, rewrite
 from hostcuda.frontend.scan import MARKER, Scan, find_kernel_bodies
 from hostcuda.frontend.sides import LIST_CALLS, find_side_errors, merge_sides
 from hostcuda.frontend.sizes import replace_doubtful_sizes
+from hostcuda.frontend.tokens import apply_edits
 from hostcuda.host import cache, toolchain
 from hostcuda.loops.versions import add_loops
 from hostcuda.loops.writer import PREFIX

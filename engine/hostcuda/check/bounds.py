@@ -17,8 +17,8 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from hostcuda.frontend.brackets import find_opening, skip_bracket
-from hostcuda.frontend.scan import Scan, without_comments
+from hostcuda.frontend.scan import Scan
+from hostcuda.frontend.tokens import find_opening, skip_bracket, without_comments
 
 _CHECK = re.compile(  # the data of one check: its file's label, line, column
     r"(?m)^(?P<head>\.Lubsan_data\d+:\n\t\.(?:quad|xword)\t(?P<file>\S+)\n\t\.(?P<long>long|word)\t)(?P<line>\d+)\n"

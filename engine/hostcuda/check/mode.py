@@ -22,8 +22,8 @@ from pathlib import Path
 
 from hostcuda.check import bounds, instrument, stops
 from hostcuda.errors import EngineError
-from hostcuda.frontend.brackets import find_statement_end
-from hostcuda.frontend.scan import Scan, without_comments
+from hostcuda.frontend.scan import Scan
+from hostcuda.frontend.tokens import find_statement_end, without_comments
 
 KNOWN = ("profile", "memcheck", "racecheck", "initcheck", "synccheck", "step")
 TOOLS = tuple(

@@ -9,13 +9,14 @@ with the functions there. Conversions without a cast show in no text: the compil
 import json
 import re
 
-from hostcuda.frontend.brackets import (
+from hostcuda.frontend.scan import Scan
+from hostcuda.frontend.tokens import (
     apply_edits,
     find_angle_end,
     find_closing_parenthesis,
     skip_bracket,
+    walk,
 )
-from hostcuda.frontend.scan import Scan
 
 CONVERSIONS = "-Wfloat-conversion"
 # conversion from 'float' to 'T' {aka 'int'}: the groups are T and int
@@ -32,6 +33,8 @@ _SHIFT = re.compile(r"(?<![<>])(?<!operator)(?<!operator )(<<|>>)(=?)(?![<>=])")
 # a count that no width is less than
 _SMALL_COUNT = re.compile(r"\s*(?:[0-2]?\d|3[01])[uUlL]*\s*(?:[]);,}<>=&|^?:]|$)")
 _OPERAND_END = re.compile(r"(?:[\w\]>]|\boperator\s*\(\s*\))\s*$")
+# A bracket, and what is none: << and <=. Each > of >> is one.
+_LIST_SIGN = r"[][()]|<<|>(?=>)|(?<=>)>|[<>]=|->|[<>]"
 _KEYWORD = re.compile(r"\b(?:return|case|else|do|throw)\s*$")
 # The begin of an operand; a word such as const follows the parameters of a function, not a cast.
 _OPERAND = re.compile(
@@ -67,13 +70,12 @@ def _edit_shifts(code: str):
 
 def _closes_two_lists(code: str, at: int):
     """Return whether the ``>>`` at position `at` ends ``a<b<3>>``: two ``<`` are open since a brace or semicolon."""
-    depth = open_lists = 0  # depth: of parentheses and square brackets, from the right
     start = max(code.rfind(sign, 0, at) for sign in (";", "{", "}", "?", "&&", "||"))
-    for sign in reversed(re.findall(r"[][()]|<<|>>|[<>]=|->|[<>]", code[start + 1 : at])):
-        if depth == 0 and sign in "([":
+    open_lists = 0
+    for _, depth, angle_depth in walk(code, _LIST_SIGN, start + 1, at, back=True):
+        if depth < 0:  # the bracket around the lists opens
             break
-        depth += (sign in ")]") - (sign in "([")
-        open_lists += 0 if depth else (sign == "<") - (sign == ">") - 2 * (sign == ">>")
+        open_lists = -angle_depth
     return open_lists >= 2
 
 

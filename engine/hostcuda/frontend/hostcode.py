@@ -11,14 +11,15 @@ parameters have default arguments, or an argument is a lambda, the launch become
 
 import re
 
-from hostcuda.frontend.brackets import (
+from hostcuda.frontend.scan import Kernel, Scan
+from hostcuda.frontend.tokens import (
     apply_edits,
     find_angle_end,
     find_closing_parenthesis,
     find_opening,
     split_spans,
+    walk,
 )
-from hostcuda.frontend.scan import Kernel, Scan
 
 MAIN = re.compile(r"\bmain\s*\(")
 # of a template's parameter
@@ -42,7 +43,7 @@ _TYPE_WORDS = {
 _VARIABLE = re.compile(r"[^=]*[\s*&>.](\w+)\s*(?:\[[^\]]*\]\s*)*(?:=|$)")  # of a parameter
 # preprocessors may put a space between << and <
 LAUNCH = re.compile(r"(?<!operator)(?<!operator )<<\s?<(?!<)")
-_CONFIGURED_OR_BRACKET = re.compile(r">>\s?>|[][(){}]")
+_CONFIGURED_OR_BRACKET = r">>\s?>|[][(){}]"
 _LAMBDA = re.compile(r"(?<![\w)\]\s])\s*\[(?!\[)")  # a "[" that follows no operand
 _NO_TYPE = re.compile(
     r"(?:\s|\b(?:const|volatile|struct|class|enum|typename|__grid_constant__|__restrict__)\b)*$"
@@ -221,13 +222,11 @@ def _find_kernel_start(code: str, at: int):
 
 def _find_configuration_end(code: str, at: int):
     """Return the match of the first ``>>>`` from position `at` on that is in no bracket, or None."""
-    depth = 0
-    for match in _CONFIGURED_OR_BRACKET.finditer(code, at):
-        if depth == 0 and match[0][0] == ">":
-            return match
-        depth += {"(": 1, "[": 1, "{": 1, ")": -1, "]": -1, "}": -1}.get(match[0], 0)
+    for match, depth, _ in walk(code, _CONFIGURED_OR_BRACKET, at):
         if depth < 0:  # the bracket around the launch closes
             return None
+        if depth == 0 and match[0][0] == ">":
+            return match
     return None
 
 

@@ -9,8 +9,8 @@ wrong. Accesses that are not ``volatile`` are left to `hostcuda.sanitize`.
 
 import re
 
-from hostcuda.frontend.brackets import find_statement_end, skip_bracket
 from hostcuda.frontend.scan import Scan
+from hostcuda.frontend.tokens import find_statement_end, skip_bracket
 
 # volatile float *name = init, or volatile float name[...
 _DECLARATION = re.compile(

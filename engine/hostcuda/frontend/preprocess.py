@@ -18,7 +18,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from hostcuda.frontend.scan import without_comments
+from hostcuda.frontend.tokens import without_comments
 from hostcuda.host import toolchain
 
 SKELETON = "kernel.cpp"  # the file's name for what the engine writes around the source

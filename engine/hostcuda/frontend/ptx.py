@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 
-from hostcuda.frontend.brackets import split_spans
+from hostcuda.frontend.tokens import split_spans
 
 
 @dataclass(frozen=True)

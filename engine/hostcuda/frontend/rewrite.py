@@ -14,8 +14,8 @@ from collections import Counter
 from dataclasses import dataclass
 
 from hostcuda.frontend import hostcode, ptx
-from hostcuda.frontend.brackets import apply_edits, find_closing_parenthesis, split_spans
-from hostcuda.frontend.scan import LEXEME, Kernel, Scan, find_kernels
+from hostcuda.frontend.scan import Kernel, Scan, find_kernels
+from hostcuda.frontend.tokens import LEXEME, apply_edits, find_closing_parenthesis, split_spans
 
 
 @dataclass(frozen=True)

@@ -4,10 +4,12 @@ import re
 from bisect import bisect_right
 from dataclasses import dataclass
 
-from hostcuda.frontend.brackets import (
+from hostcuda.frontend.tokens import (
+    blank,
     find_angle_end,
     find_closing_parenthesis,
     find_opening,
+    mask,
     split_spans,
 )
 
@@ -38,19 +40,6 @@ class Kernel:
     close: int
 
 
-# A comment, a literal, or what could hide the begin of one: a number as 1'000, a word as fooR
-# before a string.
-LEXEME = re.compile(
-    r"""
-    (?P<comment> //(?:[^\\\n]|\\.)*  |  /\*.*?(?:\*/|\Z) )
-  | (?P<raw>     (?:u8|[uUL])?R"(?P<fence>[^()\\\s]{0,16})\(.*?\)(?P=fence)" )
-  | (?P<string>  (?:u8|[uUL])?"(?:[^"\\\n]|\\.)*"? )
-  | (?P<number>  \.?\d(?:'?[\w.]|(?<=[eEpP])[+-])* )
-  | (?P<char>    (?:u8|[uUL])?'(?:[^'\\\n]|\\.)*'? )
-  | (?P<word>    [A-Za-z_]\w* )
-    """,
-    re.VERBOSE | re.DOTALL,
-)
 # #pragma unroll, which a backslash can continue on the next line; %: is another spelling of #.
 _DIRECTIVE = re.compile(
     r"^[ \t]*(?:\#|%:)[ \t]*(?P<word>\w*)(?P<rest>(?:\\\n|[^\n])*)", re.MULTILINE
@@ -60,31 +49,6 @@ MARKER = re.compile(
     r'[ \t]*#[ \t]*(?:line[ \t]+)?(\d+)(?:[ \t]+"((?:[^"\\\n]|\\.)*)")?[^\n]*\n?'
 )  # # 7 "file.cu"
 _NAMESPACE = re.compile(r"\bnamespace\b\s*(?P<name>[\w:]*)|\bextern\s*\"[^\"]*\"\s*$")
-
-
-def _blank(text: str):
-    """Return a text of the same length, with spaces instead of all characters except newlines."""
-    return re.sub(r"[^\n]", " ", text)
-
-
-def without_comments(text: str):
-    """Return the text with spaces instead of comments: no position and no line changes."""
-    return LEXEME.sub(lambda match: _blank(match[0]) if match["comment"] else match[0], text)
-
-
-def _mask(text: str):
-    """Return the text with spaces instead of comments and of the contents of literals: no position changes."""
-
-    def mask_lexeme(match):
-        """Return what replaces a comment or a literal, of the same length; a literal keeps its quotation marks."""
-        lexeme = match.group()
-        if match["comment"]:
-            return _blank(lexeme)
-        if match["raw"] or match["string"] or match["char"]:
-            return lexeme[0] + _blank(lexeme[1:-1]) + lexeme[-1] if len(lexeme) > 1 else " "
-        return lexeme
-
-    return LEXEME.sub(mask_lexeme, text)
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,9 +80,9 @@ class Scan:
     def __init__(self, text: str):
         """Find the directives, line markers, braces and scopes of a text."""
         self.text = text
-        self.masked = _mask(text)
+        self.masked = mask(text)
         self.directives = list(_DIRECTIVE.finditer(self.masked))  # matches of `_DIRECTIVE`
-        self.code = _DIRECTIVE.sub(lambda match: _blank(match.group()), self.masked)
+        self.code = _DIRECTIVE.sub(lambda match: blank(match.group()), self.masked)
         self.closing = {}
         self._starts = [0]  # where a declaration may start
         self._open = [(0, _NONE_OPEN)]  # at each change: (position, the open braces from there on)
@@ -276,6 +240,20 @@ def find_function_name(code: str, at: int):
     """Return the name, without namespaces and template arguments, of the function declared at position `at`, or ""."""
     head = _read_head(code, at)
     return code[head[0] : head[1]].partition("<")[0].rpartition("::")[2].strip() if head else ""
+
+
+def find_functions(scan: Scan):
+    """Yield (name, start, end) of each definition of a function in no braces but a specialization of a template."""
+    for open_, close in scan.closing.items():
+        start = at = scan.declaration_start(open_)
+        template = _TEMPLATE_HEAD.match(scan.code, start)
+        if template and template["parameters"]:
+            at = find_angle_end(scan.code, template.start("parameters")) or start
+        head = _read_head(scan.code, at)
+        if head and head[-1] == open_ and not scan.open_at(open_).outer:
+            name = scan.code[head[0] : head[1]].rpartition("::")[2].strip()
+            if name.isidentifier():  # not f<int>
+                yield name, start, close + 1
 
 
 def _find_name(code: str, at: int):

@@ -10,8 +10,8 @@ from collections import defaultdict
 from functools import lru_cache
 from typing import NamedTuple
 
-from hostcuda.frontend.brackets import apply_edits
 from hostcuda.frontend.scan import Scan, find_function_name, read_scope
+from hostcuda.frontend.tokens import apply_edits
 from hostcuda.host.toolchain import INCLUDE
 
 LIST_CALLS = (

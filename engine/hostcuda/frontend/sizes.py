@@ -7,8 +7,8 @@ wrong.
 
 import re
 
-from hostcuda.frontend.brackets import apply_edits, find_closing_parenthesis, split_spans
 from hostcuda.frontend.scan import Scan
+from hostcuda.frontend.tokens import apply_edits, find_closing_parenthesis, split_spans
 
 _CALL = re.compile(r"\bcuda(Malloc|Memcpy|Memset)(?:Async|Managed|Host)?\s*\(")
 _CAST = re.compile(r"\(\s*(?:const\s+)?void\s*\*+\s*\)\s*")

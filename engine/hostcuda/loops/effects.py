@@ -406,13 +406,6 @@ class _Use:
 
     def _find_less(self, close: int):
         """Return the token of the ``<`` of ``f<int>(v)`` whose ``>`` is token `close`; 0 for a comparison."""
-        depth = 0  # how many angle brackets are open
-        for open_ in range(close, self.first, -1):
-            depth += {">": 1, ">>": 2, "<": -1}.get(self._get_text(open_), 0)
-            if depth <= 0:
-                is_name = (
-                    self.reader.tokens[open_ - 1].kind == "word"
-                    and self._get_text(open_ - 1) not in self.scope
-                )
-                return open_ if is_name else 0
-        return 0
+        less = self.reader.match_angle(close, self.first) or 0
+        before = self.reader.tokens[less - 1]
+        return less if before.kind == "word" and before.text not in self.scope else 0

@@ -4,8 +4,8 @@ import re
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from hostcuda.frontend.brackets import find_closing_parenthesis, split_spans
 from hostcuda.frontend.scan import Scan, skip_registrations
+from hostcuda.frontend.tokens import find_closing_parenthesis, lex, split_spans
 from hostcuda.host.toolchain import INCLUDE
 from hostcuda.loops.refusals import indexes_by_truth
 from hostcuda.loops.words import (
@@ -19,7 +19,6 @@ from hostcuda.loops.words import (
     SPECIFIERS,
     TYPES,
     VECTORS,
-    lex,
 )
 
 # an operator like operator+; operator() has to be called
@@ -129,7 +128,7 @@ class File:
 
     def _add_types(self, declaration):
         """Add the types that a `_Declaration` defines, or names by ``using`` or ``typedef``, to `types`."""
-        words = [token.text for token in lex(declaration.head, 0, len(declaration.head))]
+        words = [token.text for token in lex(declaration.head)]
         if declaration.keyword:  # it defines a type
             plain_kind = "scalar" if declaration.keyword == "enum" else "struct"
             for name in declaration.tags:

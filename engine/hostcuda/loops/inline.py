@@ -10,7 +10,6 @@ import re
 from dataclasses import dataclass, field
 from itertools import count
 
-from hostcuda.frontend.brackets import apply_edits
 from hostcuda.frontend.scan import (
     Kernel,
     Scan,
@@ -18,6 +17,7 @@ from hostcuda.frontend.scan import (
     skip_registrations,
     split_parameters,
 )
+from hostcuda.frontend.tokens import apply_edits
 from hostcuda.loops.exchange import replace_warp_functions
 from hostcuda.loops.file import File, spread_to_users
 from hostcuda.loops.order import (

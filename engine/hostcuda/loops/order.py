@@ -2,7 +2,7 @@
 
 import re
 
-from hostcuda.frontend.brackets import apply_edits
+from hostcuda.frontend.tokens import apply_edits
 from hostcuda.loops.reader import Node, Reader
 from hostcuda.loops.words import ASSIGNMENTS, INDICES, SPECIFIERS, STEPS, TYPES, NeedsFibers
 

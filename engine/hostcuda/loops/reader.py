@@ -2,16 +2,15 @@
 
 from dataclasses import dataclass, field
 
+from hostcuda.frontend.tokens import Tokens
 from hostcuda.loops.words import (
     BARRIER,
     BUILT_IN,
     CLASSES,
     MEETING,
-    PAIRS,
     RESTRICT,
     SPECIFIERS,
     NeedsFibers,
-    lex,
 )
 
 
@@ -33,36 +32,15 @@ class Node:
     meeting: bool = False  # whether it has a place at which the lanes of a warp wait for each other
 
 
-class Reader:
+class Reader(Tokens):
     """The tokens code[start:end] of a function's body, and the statements in it."""
 
     def __init__(self, code: str, start: int, end: int):
-        self.tokens = lex(code, start, end)
         self.body_start = start
-        self._match_brackets()
-
-    def _match_brackets(self):
-        """Set `match` and `around`, of token indices; raise `NeedsFibers` if a bracket has no partner.
-
-        `match` is a dict from each bracket to its partner. `around` is a list: the bracket around
-        each token, or -1.
-        """
-        match, stack, self.around = {}, [], []  # stack: the brackets that are open
-        for at, token in enumerate(self.tokens):
-            self.around.append(stack[-1] if stack else -1)
-            if token.text in PAIRS:
-                stack.append(at)
-            elif token.text in PAIRS.values():
-                if not stack or PAIRS[self.tokens[stack[-1]].text] != token.text:
-                    raise NeedsFibers("its brackets are not paired")
-                match[stack.pop()] = at
-        if stack:
-            raise NeedsFibers("its brackets are not paired")
-        self.match = {**match, **{close: open_ for open_, close in match.items()}}
-
-    def text(self, at: int):
-        """Return the text of token `at`, or "" before the first and after the last one."""
-        return self.tokens[at].text if 0 <= at < len(self.tokens) else ""
+        try:
+            super().__init__(code, start, end)
+        except ValueError as error:
+            raise NeedsFibers(str(error)) from None
 
     def read_statements(self):
         """Return the list of `Node`s of the body's outer statements."""
@@ -189,40 +167,6 @@ class Reader:
             raise NeedsFibers("it declares a variable in a condition")
         return close
 
-    def outside_brackets(self, first: int, last: int):
-        """Yield the indices of those of tokens[first:last] that are in no bracket there, and of opening brackets."""
-        at = first
-        while at < last:
-            yield at
-            at = self.match[at] + 1 if self.text(at) in PAIRS else at + 1
-
-    def find_start(self, at: int, first: int, ends: set[str]):
-        """Return the index behind the last of the signs `ends` before token `at`; not before `first` or its bracket."""
-        begin = max(first, self.around[at] + 1)  # around: the bracket around the token, or -1
-        ends_before = (i for i in self.outside_brackets(begin, at) if self.text(i) in ends)
-        # match: behind a bracket's partner
-        return max((self.match.get(i, i) + 1 for i in ends_before), default=begin)
-
-    def find_end(self, at: int, last: int, ends: set[str]):
-        """Return the index of the next closing bracket, or sign `ends` outside of brackets, from `at` on, or `last`."""
-        return next(
-            (
-                i
-                for i in self.outside_brackets(at, last)
-                if self.text(i) in {*ends, *PAIRS.values()}
-            ),
-            last,
-        )
-
-    def split(self, first: int, last: int, separator=","):
-        """Return a list of (first, last): the parts of tokens[first:last] between separators outside of brackets."""
-        spans = []
-        for at in self.outside_brackets(first, last):
-            if self.text(at) == separator:
-                spans.append((first, at))
-                first = at + 1
-        return [*spans, (first, last)]
-
     def is_declaration(self, first: int, last: int):
         """Return whether tokens[first:last] look like a declaration: a type, signs such as ``*``, and a name."""
         after = self.find_type_end(first, last)
@@ -270,13 +214,10 @@ class Reader:
         while True:
             at += 1
             if self.text(at) == "<":
-                depth, end = 1, at + 1  # depth: how many angle brackets are open
-                while depth > 0 and end < last:
-                    depth += {"<": 1, ">": -1, ">>": -2}.get(self.text(end), 0)
-                    end += 1
-                if depth != 0:  # "<" was a comparison
+                close = self.match_angle(at, last)
+                if close is None:  # "<" was a comparison
                     return at
-                at = end
+                at = close + 1
             if self.text(at) != "::":
                 return at
             at += 1

@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass, field
 
-from hostcuda.frontend.brackets import apply_edits
+from hostcuda.frontend.tokens import apply_edits
 from hostcuda.loops.direct import mark_loops
 from hostcuda.loops.effects import Effects, EffectsReader, KernelVariable
 from hostcuda.loops.reader import Node, Reader, find_jumps

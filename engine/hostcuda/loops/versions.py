@@ -2,8 +2,8 @@
 
 import re
 
-from hostcuda.frontend.brackets import apply_edits, find_closing_parenthesis
 from hostcuda.frontend.scan import Kernel, Scan, find_kernel_bodies
+from hostcuda.frontend.tokens import apply_edits, find_closing_parenthesis
 from hostcuda.loops.direct import require_one_section
 from hostcuda.loops.file import File
 from hostcuda.loops.inline import INLINED, inline

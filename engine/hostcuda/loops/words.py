@@ -1,41 +1,12 @@
 """The words of C++ and CUDA that the rewriter knows, and the exception for whatever it does not know."""
 
 import re
-from typing import NamedTuple
 
 
 class NeedsFibers(Exception):
     """Raised for a kernel that has to run on fibers, a stack per thread; the message is the reason for users."""
 
 
-class Token(NamedTuple):
-    """A token of C++, with its place in the text."""
-
-    kind: str  # word, number, text (a literal) or sign
-    text: str
-    start: int  # code[start:end] is the token, in the code that `lex` read
-    end: int
-
-
-_TOKEN = re.compile(
-    r"""(?P<word>[A-Za-z_]\w*) | (?P<number>\.?\d(?:'?[\w.]|(?<=[eEpP])[+-])*) | (?P<text>"[^"]*"|'[^']*')
-      | (?P<sign>->\*|<<=|>>=|\.\.\.|->|\+\+|--|<<|>>|<=|>=|==|!=|&&|\|\||[-+*/%&|^]=|::|[^\s\w])""",
-    re.VERBOSE,
-)
-_SPELT = {  # C++'s words for signs
-    "and": "&&",
-    "or": "||",
-    "not": "!",
-    "xor": "^",
-    "bitand": "&",
-    "bitor": "|",
-    "compl": "~",
-    "and_eq": "&=",
-    "or_eq": "|=",
-    "xor_eq": "^=",
-    "not_eq": "!=",
-}
-PAIRS = {"(": ")", "[": "]", "{": "}"}  # not "<": that may be an operator
 ASSIGNMENTS = {"=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<=", ">>="}
 STEPS = {"++", "--"}
 BINARY = {
@@ -186,13 +157,3 @@ REDUCTIONS = {
 }
 WARP_FUNCTIONS = {"__syncwarp": "sync", **SHUFFLES, **VOTES, **REDUCTIONS}
 MEETING = "hostcuda_meet"  # what `exchange.py` writes where the lanes of a warp wait for each other
-
-
-def lex(code, start, end):
-    """Return the list of `Token`s of code[start:end]; words that stand for signs, such as ``xor_eq``, become signs."""
-    return [
-        Token("sign", _SPELT[m.group()], *m.span())
-        if m.group() in _SPELT  # lastgroup: the kind
-        else Token(m.lastgroup, m.group(), *m.span())
-        for m in _TOKEN.finditer(code, start, end)
-    ]

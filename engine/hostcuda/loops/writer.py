@@ -2,7 +2,7 @@
 
 import re
 
-from hostcuda.frontend.brackets import apply_edits
+from hostcuda.frontend.tokens import apply_edits
 from hostcuda.loops.direct import find_last_return, require_vectorizable
 from hostcuda.loops.effects import KernelVariable
 from hostcuda.loops.regions import Region, Section
