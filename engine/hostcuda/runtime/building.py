@@ -12,8 +12,8 @@ from hostcuda.host import cache, toolchain
 # With the kernels' header, which is compiled beside them, two cores have equal work. No thread of a
 # block waits for `_COLD` code.
 _UNITS = {
-    "scheduler": ("half", "fibers", "slabs", "warps", "shared", "spins", "scheduler"),
-    "pool": ("divide", "faults", "signals", "printf", "heap", "memory", "module", "pool"),
+    "scheduler": ("worker", "half", "fibers", "slabs", "warps", "shared", "spins", "scheduler"),
+    "pool": ("system", "divide", "faults", "signals", "printf", "heap", "memory", "module", "pool"),
 }
 _CHECK_UNITS = {  # only in check mode
     "counting": ("counting",),

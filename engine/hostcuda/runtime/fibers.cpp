@@ -8,16 +8,6 @@
 #include <string.h>
 #include <sys/mman.h>
 
-// MADV_GUARD_INSTALL (Linux 6.13) does not split the mapping, as mprotect does. A process can have only 65530 mappings, so with
-// very many stacks the last ones have no guard.
-void guard(char *address, size_t bytes) {
-    constexpr int madv_guard_install = 102, no_advice = 12345, most_split = 16000;
-    static const bool understood = madvise(address, bytes, no_advice) != 0;   // qemu-user accepts all advice and does nothing
-    static int split;
-    if ((!understood || madvise(address, bytes, madv_guard_install) != 0) && __atomic_fetch_add(&split, 1, __ATOMIC_RELAXED) < most_split)
-        (void)!mprotect(address, bytes, PROT_NONE);
-}
-
 bool add_fibers(Block &b) {
     size_t bytes = slab_fibers * stack_pitch;
     char *slab;
@@ -89,6 +79,20 @@ void trim_stacks(Block &b) {
         }
     if (b.loops.top) madvise(b.loops.top - loops_bytes, loops_bytes - keep, MADV_DONTNEED);
 }
+
+// Values on the thread's stack that point into the kernel's code are return addresses, the innermost first.
+size_t places_left(const Block &b, uintptr_t *places, size_t most) {
+    uintptr_t begin = b.launch->text_begin, size = b.launch->text_end - begin;
+    size_t count = 0;
+    if (b.left_at - begin < size) places[count++] = b.left_at + 1;   // not a return address but the faulting instruction
+    uintptr_t lowest = (uintptr_t)hostcuda_turn.current->top - stack_bytes;
+    auto word = (const uintptr_t *)((b.left_stack > lowest ? b.left_stack : lowest) & ~(uintptr_t)7);
+    for (; word < (const uintptr_t *)hostcuda_turn.current->top && count < most; word++)
+        if (*word - begin < size) places[count++] = *word;
+    return count;
+}
+
+void after_signal(const Block &b) { pthread_sigmask(SIG_SETMASK, &b.signals, nullptr); }
 
 namespace hostcuda {
 

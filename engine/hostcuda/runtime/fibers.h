@@ -1,12 +1,12 @@
 // A block of threads on one worker, as the files that run it share it.
 //
-//   fibers.cpp     the stacks of a block's threads
+//   fibers.cpp     the stacks of a block's threads, and where a thread was when it left the launch
 //   slabs.cpp      which of them are free
 //   scheduler.cpp  which thread runs next; barriers; running a block
 //   warps.cpp      lanes of a warp that wait for each other
 //   spins.cpp      threads that repeat a loop until another thread acts
 //   faults.cpp     leaving a launch: why, and for which thread
-//   signals.cpp    signals that are errors of a kernel, and where it was left
+//   signals.cpp    signals that are errors of a kernel
 //
 // The threads of a block run on fibers (stacks). One fiber runs threads 0, 1, 2, ... to their ends in a loop. When a thread
 // must wait, at a barrier or for the other lanes of its warp, its fiber is suspended with it, and another fiber continues:
@@ -121,17 +121,28 @@ struct Block {
     const char *tool, *kind;                   // check mode: of the finding, if none was made yet
 };
 
-extern WORD Block *block;                     // of this worker
+extern WORD Block *block;                     // of this worker (worker.cpp)
 
 // ---- fibers.cpp -------------------------------------------------------------------------------------------
 
 bool add_fibers(Block &);                      // a slab of free ones; false if there is no memory
+void fiber_main();                             // where a new fiber begins, and the one for thread loops: scheduler.cpp
+void loops_main();
+// A fiber becomes free, and runs no thread.
+inline void begin_anew(Block &b, Fiber &fiber) {
+    hostcuda::make_context(fiber.context, fiber.top, stack_bytes, fiber_main);
+    fiber.wait->stack = 0;
+    fiber.next = b.free;
+    b.free = &fiber;
+}
 void prepare_loops(Block &);                   // begin the fiber for thread loops anew
+// Return addresses in the kernel's code of the thread that left its launch, at most so many; returns their number.
+size_t places_left(const Block &, uintptr_t *places, size_t most);
+void after_signal(const Block &);              // a handler may have been left
 
 // ---- slabs.cpp --------------------------------------------------------------------------------------------
 
 Fiber *take_fiber(Block &);                    // the ready fibers have to follow it
-void begin_anew(Block &, Fiber &);             // it is free, and runs no thread
 void abandon_threads(Block &);                 // of a launch that failed
 
 // ---- scheduler.cpp ----------------------------------------------------------------------------------------
@@ -139,8 +150,6 @@ void abandon_threads(Block &);                 // of a launch that failed
 namespace hostcuda { Switch let_others_run() noexcept; }
 void begin_spinning(Spinning &);               // a block begins
 void look_at(Block &, Fiber &);                // it is suspended, and could continue
-void fiber_main();
-void loops_main();
 Fiber *find_work(Block &);                     // the next fiber if none is ready
 void stopped(Block &, unsigned thread, bool waits);   // check mode: a thread waits or has ended
 
@@ -205,9 +214,3 @@ void resolve_converged(Block &);               // resume all lanes at warp funct
 void report_absent(Block &);                   // check mode: threads that have ended never reach the barrier of the others
 void note_damage(Block &);                     // the block has changed the margins of shared memory
 void note_failure(Block &, bool with_thread);  // the launch was left
-
-// ---- signals.cpp ------------------------------------------------------------------------------------------
-
-// Return addresses in the kernel's code of the thread that left its launch, at most so many; returns their number.
-size_t places_left(const Block &, uintptr_t *places, size_t most);
-void after_signal(const Block &);              // a handler may have been left

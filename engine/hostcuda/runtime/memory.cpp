@@ -119,47 +119,6 @@ const Freed *last_freed(const char *address) {
 
 }  // namespace
 
-std::string format(const char *pattern, ...) {
-    char text[1200];
-    va_list values;
-    va_start(values, pattern);
-    vsnprintf(text, sizeof text, pattern, values);
-    va_end(values);
-    return text;
-}
-
-static thread_local std::string last_error;   // the runtime's thread-local block must be small: see words.h
-
-uint64_t digest_of(const void *memory, size_t bytes, uint64_t before) {
-    constexpr uint64_t odd = 0x9e3779b97f4a7c15;
-    uint64_t lanes[4] = {before, ~before, odd, bytes};   // at a time: a product takes a few cycles
-    auto at = (const char *)memory;
-    for (; bytes; bytes -= bytes < 32 ? bytes : 32, at += 32) {
-        uint64_t words[4] = {};
-        memcpy(words, at, bytes < 32 ? bytes : 32);
-        for (int i = 0; i < 4; i++) lanes[i] = (lanes[i] ^ words[i]) * odd, lanes[i] ^= lanes[i] >> 32;
-    }
-    return ((lanes[0] * odd ^ lanes[1]) * odd ^ lanes[2]) * odd ^ lanes[3];
-}
-
-EXPORT const char *hc_error(void) { return last_error.c_str(); }
-
-int set_error(int status, const char *pattern, ...) {
-    char text[2000];
-    va_list values;
-    va_start(values, pattern);
-    vsnprintf(text, sizeof text, pattern, values);
-    va_end(values);
-    last_error = text;
-    return status;
-}
-
-char *map_memory(size_t bytes) {
-    constexpr int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
-    void *mapping = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, -1, 0);
-    return mapping == MAP_FAILED ? nullptr : (char *)mapping;
-}
-
 EXPORT int hc_mem_limit(size_t bytes) {
     Lock lock(mutex);
     limit = bytes;

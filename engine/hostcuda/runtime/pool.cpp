@@ -623,12 +623,6 @@ int enqueue(Operation *op, hc_stream *stream) {
 
 }  // namespace
 
-double now() {
-    timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return t.tv_sec + t.tv_nsec * 1e-9;
-}
-
 int wait_for_device() {
     Lock lock(pool.mutex);
     uint64_t last = pool.next_number - 1;

@@ -1,14 +1,26 @@
 // Declarations shared by the runtime's files. Python uses abi.h, kernels use include/hostcuda/*.h.
 //
-//   fibers.h    a block of threads on one worker; the files in which it runs
-//   printf.cpp  printf of kernels
-//   divide.cpp  the quotient of the least integer and -1
-//   shared.cpp  the shared memory of a block: its place, guards and marks around it
-//   pool.cpp    streams, events, workers, signals
-//   memory.cpp  device memory: red zones, fill pattern, limit, the allocation of an address
-//   heap.cpp    memory that kernels allocate (check mode has its own)
-//   module.cpp  loading compiled kernels, finding kernels and symbols
-//   check.h     check mode: checks and counts every access of a kernel (only with HOSTCUDA_CHECK); parts.h: the files that do it
+// The files have an order: each calls those above it in this list, and those of its own line.
+//
+//   system.cpp   memory, the time and the text of messages, from the system
+//   worker.cpp   the variables of a worker
+//   half.cpp     half floats
+//   divide.cpp   the quotient of the least integer and -1
+//   shared.cpp   the shared memory of a block: its place, guards and marks around it
+//   memory.cpp   device memory: red zones, fill pattern, limit, the allocation of an address
+//   fibers.cpp   the stacks of a block's threads; from here on fibers.h, a block of threads on one worker
+//   faults.cpp   leaving a launch: why, and for which thread
+//   slabs.cpp    which stacks are free
+//   signals.cpp  signals that are errors of a kernel
+//   printf.cpp   printf of kernels
+//   heap.cpp     memory that kernels allocate (check mode has its own)
+//   warps.cpp, spins.cpp, scheduler.cpp   which thread of a block runs next
+//   parts.h      its files: check mode, which checks and counts every access of a kernel (only with HOSTCUDA_CHECK)
+//   module.cpp   loading compiled kernels, finding kernels and symbols
+//   pool.cpp     streams, events, workers, signals
+//
+// Down the list lead only: what a file tells check mode and asks of it (check.h), wait_for_device of pool.cpp, and
+// fiber_main and loops_main of scheduler.cpp, where a stack begins.
 //
 // A worker is a thread of the operating system. It takes blocks of active kernels and runs the threads of a block one after
 // the other: a kernel without barriers is a loop. A thread that must wait keeps its stack (a fiber), and the worker
@@ -28,12 +40,15 @@
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define EXPORT __attribute__((visibility("default")))
 
+// ---- system.cpp -------------------------------------------------------------------------------------------
+
 std::string format(const char *pattern, ...) __attribute__((format(printf, 1, 2)));
 // Set the result of hc_error; return the status.
 int set_error(int status, const char *pattern, ...) __attribute__((format(printf, 2, 3)));
 char *map_memory(size_t bytes);   // zeros, backed by memory where accessed; null if there is none
 uint64_t digest_of(const void *memory, size_t bytes, uint64_t before);
 double now();                     // seconds on CLOCK_MONOTONIC
+void guard(char *address, size_t bytes);   // make accesses to this memory fault, if the system can
 
 constexpr size_t page = 4096;
 constexpr size_t guard_bytes = 512 << 10;   // around stacks and shared memory: arrays do not reach beyond it
@@ -52,11 +67,14 @@ namespace hostcuda {
 
 using hostcuda::Index;
 
+// ---- worker.cpp -------------------------------------------------------------------------------------------
+
 // Variables that kernels use, of each worker.
 #define WORD HOSTCUDA_OF_WORKER
 extern "C" {
 extern WORD Index blockIdx, blockDim, gridDim;
 extern WORD void *hostcuda_dynamic_shared;
+extern WORD bool hostcuda_unfit;   // thread loops have found that the block needs fibers (loops.h)
 extern WORD unsigned hostcuda_spins;
 extern WORD int hostcuda_votes, hostcuda_voters;
 extern WORD hostcuda::Turn hostcuda_turn;
@@ -136,9 +154,6 @@ void look_for_progress(Block &);
 bool is_stuck(const Block &);
 std::string describe_stuck(const Block &);
 bool finish_division(void *context);                       // of the least integer by -1 (divide.cpp)
-
-// Make accesses to this memory fault, if the system can.
-void guard(char *address, size_t bytes);
 
 // ---- shared.cpp -------------------------------------------------------------------------------------------
 

@@ -14,18 +14,6 @@
 #include <string.h>
 #include <unistd.h>
 
-// The variables of words.h and sync.h.
-extern "C" {
-EXPORT WORD hostcuda::Turn hostcuda_turn;
-extern EXPORT WORD hostcuda::Thread threadIdx __attribute__((alias("hostcuda_turn")));
-EXPORT WORD Index blockIdx, blockDim, gridDim;
-EXPORT WORD void *hostcuda_dynamic_shared;
-EXPORT WORD bool hostcuda_unfit;         // thread loops have found that the block needs fibers (loops.h)
-EXPORT WORD unsigned hostcuda_spins;
-EXPORT WORD int hostcuda_votes, hostcuda_voters;
-}
-WORD Block *block;
-
 // ---- Check mode: lanes whose logs are full wait for their warp ------------------------------------------------
 
 static void resume_parked(Block &b, Warp &w) {

@@ -3,20 +3,6 @@
 #include "fibers.h"
 #include <ucontext.h>
 
-// Values on the thread's stack that point into the kernel's code are return addresses, the innermost first.
-size_t places_left(const Block &b, uintptr_t *places, size_t most) {
-    uintptr_t begin = b.launch->text_begin, size = b.launch->text_end - begin;
-    size_t count = 0;
-    if (b.left_at - begin < size) places[count++] = b.left_at + 1;   // not a return address but the faulting instruction
-    uintptr_t lowest = (uintptr_t)hostcuda_turn.current->top - stack_bytes;
-    auto word = (const uintptr_t *)((b.left_stack > lowest ? b.left_stack : lowest) & ~(uintptr_t)7);
-    for (; word < (const uintptr_t *)hostcuda_turn.current->top && count < most; word++)
-        if (*word - begin < size) places[count++] = *word;
-    return count;
-}
-
-void after_signal(const Block &b) { pthread_sigmask(SIG_SETMASK, &b.signals, nullptr); }
-
 static uintptr_t program_counter(void *context) {
 #if defined(__x86_64__)
     return ((ucontext_t *)context)->uc_mcontext.gregs[REG_RIP];
@@ -64,8 +50,6 @@ void leave_if_cancelled(void *context) {
     if (at >= block->launch->text_begin && at < block->launch->text_end) leave_from(*block, context);
     watch_leaves();                                        // check mode's functions take most of the time
 }
-
-HostCode host_code;
 
 // Of its own code, which holds no lock of a library; and of the device's memory, which no library accesses with a lock.
 void tell_of_host_fault(int signal, const siginfo_t *info, void *context) {

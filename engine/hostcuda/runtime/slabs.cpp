@@ -3,13 +3,6 @@
 #include <errno.h>
 #include <string.h>
 
-void begin_anew(Block &b, Fiber &fiber) {
-    hostcuda::make_context(fiber.context, fiber.top, stack_bytes, fiber_main);
-    fiber.wait->stack = 0;
-    fiber.next = b.free;
-    b.free = &fiber;
-}
-
 Fiber *take_fiber(Block &b) {
     if (UNLIKELY(!b.free) && !add_fibers(b))
         fail_block(b, "no memory for the stacks of %u waiting threads: %s", b.started, strerror(errno));

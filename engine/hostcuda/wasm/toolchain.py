@@ -82,7 +82,7 @@ _LINK = [
     ),
 ]
 # The runtime's files; the files of a row are compiled as one.
-_RUNTIME = (("platform",), ("slabs", "warps", "scheduler"), ("faults", "printf"))
+_RUNTIME = (("platform",), ("worker", "slabs", "warps", "scheduler"), ("faults", "printf"))
 _CHECKS = (
     ("counting",),
     ("allocations", "requests", "races", "check", "hooks"),
