@@ -166,9 +166,8 @@ def grade(
         _open_executor(dask, jobs, len(to_grade)) as executor,
     ):
         failed = grading.grade_all(to_grade, out, executor, unsafe, again, bar.update, seed)
-    sandbox_used = sandbox.try_walls.cache_info().currsize  # it was called: kernels were graded
-    if sandbox_used and (sandbox.in_container() or any(sandbox.try_walls().values())):
-        print(sandbox.describe_walls(), file=sys.stderr)
+    if walls := sandbox.describe_unusual():
+        print(walls, file=sys.stderr)
     removed = grades.prune(out, everything) if prune else []
     keys = [(submission.student, submission.exercise) for submission in to_grade]
     output = grades.write_all(out, terms, ranking, formats or ())  # results of earlier runs, too

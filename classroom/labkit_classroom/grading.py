@@ -41,6 +41,7 @@ import labkit
 from hostcuda import processes, temporary
 from hostcuda.errors import EngineError, Interrupted
 from hostcuda.files import require_writable, write
+from hostcuda.sandbox import NoResultError, make_nonce, read_answer
 from labkit.base.errors import LabError
 from labkit.base.kept import digest
 from labkit.base.paths import PACKAGE, SERIES, data_dir
@@ -62,7 +63,7 @@ _TEXT = (
 )
 _IN_FLIGHT = 256  # submissions that an executor has at a time
 _SHOWN = ("cli", "draw", "notebooks", "page")  # packages that decide no grade
-_DECIDE = ("grading.py", "sandbox.py", "seccomp.py")  # files of this package that do
+_DECIDE = ("grading.py", "sandbox.py")  # files of this package that do
 _STARTS = "starts.txt"  # beside the results
 
 
@@ -546,7 +547,7 @@ def _grade(
         try:
             graded = _grade_answer(exercise, submission.answer, unsafe)
             verdict = graded.verdict
-        except sandbox.NoResultError as error:  # it is not tried again
+        except NoResultError as error:  # it is not tried again
             reason = str(error).removeprefix("there is no result: ")
             graded = grade.Grade(exercise, (grade.GradeLine(False, f"can be graded\n{reason}"),))
             verdict = f"{NO_RESULT}{reason.splitlines()[0]}"
@@ -600,12 +601,12 @@ def _grade_answer(exercise: Exercise, answer: str | tuple, unsafe: bool) -> grad
             exercise.subject.counts(exercise.subject.start)
         elif not exercise.start:  # the exercise is at fault
             raise
-        raise sandbox.NoResultError(str(error)) from None
+        raise NoResultError(str(error)) from None
     except (ArithmeticError, ValueError, TypeError, MemoryError) as error:
         if not numbers:
             raise
         exercise.subject.counts(exercise.subject.start)
-        raise sandbox.NoResultError(
+        raise NoResultError(
             f"{', '.join(f'{value!r:.40}' for value in answer)} cannot be graded: {error}"
         ) from None
     return grade_in_sandbox(exercise, source, unsafe)
@@ -624,7 +625,7 @@ def grade_in_sandbox(exercise: Exercise, source: str, unsafe: bool = False) -> g
     """
     with temporary.folder() as folder:
         command, environment = grade.write_job(exercise, source, folder)
-        word = sandbox.make_nonce()
+        word = make_nonce()
         child = sandbox.run(
             [*command, "--untrusted"],
             folder,
@@ -633,7 +634,7 @@ def grade_in_sandbox(exercise: Exercise, source: str, unsafe: bool = False) -> g
             stdin=word,
             unsafe=unsafe,
         )
-        record = sandbox.read_answer(child, folder / "answer", word)
+        record = read_answer(child, folder / "answer", word)
     status = processes.Ended(child.status, child.seconds)
     arrays = {
         name: np.load(io.BytesIO(base64.b64decode(text)), allow_pickle=False)

@@ -15,12 +15,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from hostcuda.errors import EngineError
+from hostcuda.sandbox import parse_json
 from labkit.base.errors import LabError
 from labkit.exercises.exercise import SOURCE_CHARACTERS, by_name, exercises
 from labkit.exercises.subjects import Numbers
 from labkit.ladder.source import decode, with_functions
 from labkit_classroom.roster import parse_time, read_table
-from labkit_classroom.sandbox import parse_json
 
 _CELL = re.compile(r"\s*%%(?:kernel|cuda)\b[^\n]*?--exercise[= ]+(\S+)[^\n]*")
 _KINDS = (".ipynb", ".cu")

@@ -32,10 +32,11 @@ AS_DOCUMENTED = ("run", "--rm", "--init", "--network", "none")
 # In the container: each program in the sandbox, as a kernel's child process runs there.
 PROGRAM = """
 import json, pathlib, shutil, subprocess, sys, tempfile, time
+import hostcuda.sandbox
 from labkit_classroom import sandbox
 built = pathlib.Path(tempfile.mkdtemp())
 subprocess.run(["g++", "-std=c++20", "-w", "-o", built / "attacks", "/work/attacks.cpp"], check=True)
-found = {"walls": sandbox.try_walls()}
+found = {"walls": hostcuda.sandbox.try_walls(sandbox.VIEW)}
 for name in sys.argv[1:]:
     scratch = pathlib.Path(tempfile.mkdtemp())
     shutil.copy(built / "attacks", scratch)

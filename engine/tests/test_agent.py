@@ -13,8 +13,8 @@ from hostcuda.agent.patterns import describe_errors
 from hostcuda.agent.repair import make_unequal_case
 from hostcuda.agent.report import MOST_JSON, MOST_TEXT, _say_next
 from hostcuda.agent.run import build_job, run_job
-from hostcuda.agent.sandbox import why_not
 from hostcuda.errors import EngineError
+from hostcuda.sandbox import why_not
 
 pytestmark = pytest.mark.core("what a coding agent is told")
 

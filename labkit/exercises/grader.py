@@ -21,7 +21,7 @@ import resource
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -29,6 +29,7 @@ import numpy as np
 import hostcuda
 from hostcuda import checking, processes
 from hostcuda.errors import EngineError
+from hostcuda.sandbox import write_answer
 from hostcuda.untrusted import guard, refuse
 from labkit.exercises.exercise import FILE_BYTES, RUN_S, Exercise, receive
 
@@ -102,11 +103,6 @@ def _pack(folder: Path, word: str) -> None:
     }
     events = processes.lines(Path(os.environ["HOSTCUDA_CHECK_OUT"]))
     write_answer(folder / "answer", word, {"events": events, "arrays": arrays})
-
-
-def write_answer(path: Path, word: str, record: Mapping) -> None:
-    """Write a result as JSON, with the secret word by which `labkit_classroom.sandbox.read_answer` recognizes it."""
-    Path(path).write_text(json.dumps({"nonce": word, "record": record}))
 
 
 @contextlib.contextmanager

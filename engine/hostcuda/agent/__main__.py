@@ -1,13 +1,20 @@
-"""Answer one request: the process that `hostcuda.agent.server` starts per call, and kills if the call is cancelled."""
+"""Answer one request: the process that `hostcuda.agent.server` starts per call, and kills if the call is cancelled.
+
+The server has tried the sandbox before. Whatever the agent's code does, the answer is one line of
+JSON: a report, or a sentence.
+"""
 
 import json
 import sys
 
-from hostcuda import agent
+from hostcuda import agent, sandbox
 from hostcuda.errors import EngineError
 
-if __name__ == "__main__":
-    tool, arguments = json.load(sys.stdin)
+_MOST = 1 << 16  # bytes of an answer
+
+
+def _answer(tool: str, arguments: dict) -> dict:
+    """Return the answer of a tool, with its text; or a dict with an "error", a sentence."""
     try:  # to import the report fails, too, if HOSTCUDA_CHECK names no tool
         if tool == "capabilities":
             answer = agent.capabilities()
@@ -16,6 +23,27 @@ if __name__ == "__main__":
         else:
             answer = agent.check(**arguments, walled=True)
         text = agent.as_text(answer) if "verdict" in answer else json.dumps(answer)
-        print(json.dumps({"answer": answer, "text": text}))
+        result = {"answer": answer, "text": text}
+        if len(json.dumps(result, allow_nan=False)) > _MOST:
+            raise ValueError("too long")
+        return result
     except EngineError as error:
-        print(json.dumps({"error": str(error)}))
+        return {"error": str(error)[: _MOST // 8]}
+    except (
+        ArithmeticError,
+        AttributeError,
+        LookupError,
+        RecursionError,
+        TypeError,
+        ValueError,
+    ) as error:
+        return {
+            "error": "the records of the run are damaged: the code that ran has written into them, or it is a "
+            f"fault of hostcuda ({type(error).__name__}: {error!s:.200})"
+        }
+
+
+if __name__ == "__main__":
+    tool, arguments = json.load(sys.stdin)
+    sandbox.take_for_granted()
+    print(json.dumps(_answer(tool, arguments)))

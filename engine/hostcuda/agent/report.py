@@ -2,7 +2,7 @@
 
 The verdict is that of `hostcuda.sanitize.Findings`, and then of the results. A kernel runs in a
 process of its own (`hostcuda.agent.child`), in a sandbox if it is somebody else's
-(`hostcuda.agent.sandbox`).
+(`hostcuda.sandbox`).
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 import hostcuda
-from hostcuda import checking, sanitize, stepping
-from hostcuda.agent import repair, sandbox
+from hostcuda import checking, sandbox, sanitize, stepping
+from hostcuda.agent import repair
 from hostcuda.agent.run import (
     CASES,
+    MEMORY,
     REFERENCE,
     SOURCE,
     TOOLS,
@@ -128,7 +129,8 @@ def check(
         atol=atol,
         program=program,
     )
-    sanitize.prepare(TOOLS, job["options"])
+    if not walled:  # else the sandbox prepares it
+        sanitize.prepare(TOOLS, job["options"])
     deadline = time.monotonic() + seconds
     first_run = run_job(job, _FIRST_SHARE * seconds if repairs else seconds, walled)
     report = _build_report(first_run, job, previous)
@@ -192,7 +194,8 @@ def look(
         block=[*block],
         start=max(0, start),
     )
-    sanitize.prepare(choose_tools(what), job["options"])
+    if not walled:
+        sanitize.prepare(choose_tools(what), job["options"])
     run = run_job(job, seconds, walled)
     rows, source_lines = (
         [answer.get("site", answer) for answer in run.of("site") + run.of("line")],
@@ -221,7 +224,7 @@ def capabilities() -> dict:
     """Return a dict: version, sandbox, tools, what is not seen or not run, limits."""
     return {
         "version": hostcuda.__version__,
-        "sandbox": sandbox.why_not() or "bubblewrap: no network, bounded memory",
+        "sandbox": sandbox.why_not() or sandbox.describe_walls(),
         "tools": [*sanitize.TOOLS],
         "steps_of_a_thread": stepping.why_not() or "yes",
         "not_seen": [] if checking.fills_variables() else ["uninitialized variables in registers"],
@@ -236,7 +239,7 @@ def capabilities() -> dict:
             "cases": CASES,
             "source_bytes": SOURCE,
             "reference_bytes": REFERENCE,
-            "memory_bytes": sandbox.MEMORY,
+            "memory_bytes": MEMORY,
         },
     }
 

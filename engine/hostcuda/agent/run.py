@@ -7,15 +7,17 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
-from hostcuda import processes, sanitize, temporary
-from hostcuda.agent import sandbox
+from hostcuda import processes, sandbox, sanitize, temporary
 from hostcuda.check.records import TIME_UP
 from hostcuda.errors import EngineError
 
 COMPILING = 120  # seconds for the compilation of a kernel or program
 CASES, SOURCE, REFERENCE = 8, 1 << 17, 1 << 14  # limits of a request: cases, bytes of texts
 TOOLS = ",".join(("profile", *sanitize.TOOLS))
+MEMORY = 2 << 30  # bytes of all processes of a run together
+_KILLED = "was ended by SIGKILL"  # by `timeout`: SIGINT did not end it
 _OPTION = re.compile(
     r"-[DU]\w+(?:=[\w.+-]*)?|-std=[\w+]+|--?use_fast_math|-arch=\w+|--?extended-lambda"
 )
@@ -28,7 +30,8 @@ class Run:
     A program gives no answers. Answers about cases: ``filled`` (whether initcheck sees variables in
     registers), then ``compiled``, then of each case ``launching``, ``ended`` (its name, with the
     arrays ``left`` uncompared) and, of each array that the reference returns, ``wrong`` (how many
-    elements). ``busiest`` comes last.
+    elements). ``busiest`` comes last. `stopped` is a sentence if the sandbox has stopped the run, or
+    does not read what it has left.
     """
 
     findings: sanitize.Findings
@@ -36,6 +39,7 @@ class Run:
     answers: list[dict]
     source: str
     compiled: bool = True  # whether the compilation came to its end, with or without errors
+    stopped: str = ""
 
     def of(self, key: str) -> list[dict]:
         """Return the child process's answers that have this key: "launching", "ended", "wrong", ..."""
@@ -49,6 +53,8 @@ class Run:
     def decide_verdict(self, job: Mapping) -> tuple[str, str]:
         """Return the verdict and its reason, a sentence: "pass" only if all cases were checked and results compared."""
         verdict, reason = self.findings.outcome
+        if self.stopped:
+            return "not checked", self.stopped
         if not self.compiled:
             return "not checked", f"the compilation did not end within {COMPILING} s"
         if job["program"]:
@@ -71,7 +77,7 @@ class Run:
         ):
             return (
                 "not checked",
-                f"the run {self.findings.ended.problem}; it may use {sandbox.MEMORY >> 30} GB",
+                f"the run {self.findings.ended.problem}; it may use {MEMORY >> 30} GB",
             )
         if verdict == "pass" and len(ended_cases) < len(job["cases"]):
             return "not checked", "not all cases were run"
@@ -169,21 +175,45 @@ def run_job(job: Mapping, seconds: float, walled: bool) -> Run:
         if job["program"]:
             file = str(folder / "kernel.cu")
             command = processes.program(file, (), "cpu", job["options"], seconds)
+        files = [folder / name for name in ("launches", "launches.events", "answers")]
+        stopped = ""
         if walled:
-            command = sandbox.make_command(command, folder, most, environment)
-        # The sandbox keeps the limit itself; it gets 5 seconds more to start and to end.
-        ended = processes.run(
-            command, environment, most + 5 * walled, capture=True, memory=sandbox.MEMORY
-        )
-        # stopped by `timeout` in the sandbox
-        if walled and ended.status in (124, 137) and ended.seconds >= most:
-            ended = replace(ended, status=None)  # as `processes.run` says it of its own limit
-        elif walled and (ended.status or 0) > 128:  # bubblewrap's status for a signal
-            ended = replace(ended, status=128 - ended.status)
-        files = (folder / name for name in ("launches", "launches.events", "answers"))
-        records, events, answers = map(processes.lines, files)
+            ended, stopped = _run_walled(command, folder, job, most, environment)
+            try:
+                records, events, answers = map(sandbox.read_records, files)
+            except sandbox.NoResultError as error:
+                records, events, answers, stopped = [], [], [], str(error)
+        else:
+            ended = processes.run(command, environment, most, capture=True, memory=MEMORY)
+            records, events, answers = map(processes.lines, files)
     compiled = ended.status is not None or any("compiled" in answer for answer in answers)
     if len(others := [event for event in events if event["kind"] != TIME_UP]) < len(events):
         compiled, ended = True, replace(ended, status=None, seconds=seconds)
     findings = sanitize.checked(records, sanitize.TOOLS, ended, others)
-    return Run(findings, records, answers, job["source"], compiled)
+    return Run(findings, records, answers, job["source"], compiled, stopped)
+
+
+def _run_walled(
+    command: Sequence[str],
+    folder: Path,
+    job: Mapping,
+    seconds: float,
+    environment: Mapping[str, str],
+) -> tuple[processes.Ended, str]:
+    """Run a command in the sandbox; return how it ended, and the sentence of a limit other than that of time, or ""."""
+    # After SIGINT the child keeps its records. It has 3 s to end, and the sandbox 5 s to start.
+    ended = sandbox.run(
+        ["timeout", "-s", "INT", "-k", "3", f"{seconds:.0f}", *command],
+        folder,
+        check=choose_tools(job["what"]),
+        options=job["options"],
+        environment=environment,
+        limits=sandbox.Limits(seconds + 8, int(seconds) + 8, MEMORY),
+    )
+    printed = ended.stdout + ended.stderr
+    is_late = ended.seconds >= seconds and (
+        ended.status in (None, 124, 137) or ended.problem == _KILLED
+    )
+    if is_late or ended.status is not None:
+        return processes.Ended(None if is_late else ended.status, ended.seconds, printed), ""
+    return processes.Ended(1, ended.seconds, printed), f"the run was stopped: it {ended.problem}"

@@ -15,6 +15,7 @@ from mcp.types import CallToolResult, TextContent
 from pydantic import BaseModel, ConfigDict, Field
 
 import hostcuda
+from hostcuda import sandbox
 
 _WAITING = 4
 _COMPILING = 240  # seconds more for the engine's own files, once per machine
@@ -116,6 +117,8 @@ async def _call(tool: str, seconds: int, **arguments: Any) -> CallToolResult:
     _calls.append(tool)
     try:
         async with _turn:
+            if why := await anyio.to_thread.run_sync(sandbox.why_not):
+                return _fail(f"code of an agent is not run without a sandbox: {why}")
             with anyio.fail_after(seconds + _COMPILING):
                 request = json.dumps(
                     [tool, {**arguments, "seconds": seconds} if arguments else {}]

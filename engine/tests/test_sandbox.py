@@ -1,24 +1,22 @@
 """The sandbox: what a command can see, how it is stopped, and which results count."""
 
 import os
+import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from labkit.base.errors import LabError
-from labkit.base.paths import PACKAGE, PYTHONPATH, cuda_src
-from labkit.exercises.exercise import exercise, hand_over
-from labkit.exercises.grader import write_answer
-from labkit.ladder.source import NVCC_OPTIONS
-from labkit_classroom import sandbox
-from labkit_classroom.sandbox import Limits, SandboxEnded
+from hostcuda import sandbox
+from hostcuda.errors import EngineError
+from hostcuda.sandbox import Limits, SandboxEnded, View, runs, seccomp, walls, write_answer
+from hostcuda.settings import HOME
 
-pytestmark = pytest.mark.thorough("a class of hand-ins: minutes")
+pytestmark = pytest.mark.thorough("programs that reach their limits: a minute")
 
-needs_sandbox = pytest.mark.skipif(not sandbox.available(), reason=sandbox.why_not())
+needs_sandbox = pytest.mark.skipif(bool(sandbox.why_not()), reason=sandbox.why_not())
 
-SAXPY = PACKAGE.parent / "tests" / "exercises" / "own" / "saxpy"
 KERNEL = 'extern "C" __global__ void twice(float *y) { y[threadIdx.x] *= 2; }\n'
 
 CHECK = "profile,memcheck,racecheck,initcheck,synccheck"  # as the grader
@@ -27,18 +25,18 @@ CHECK = "profile,memcheck,racecheck,initcheck,synccheck"  # as the grader
 CHILD = f"""
 import sys
 import numpy as np
-sys.path[:0] = {PYTHONPATH!r}.split(":")
+sys.path[:0] = [{str(HOME)!r}]
 from hostcuda.api import driver
 from hostcuda.api.compiler import SourceModule
 from hostcuda import untrusted
-from labkit.exercises.grader import write_answer
+from hostcuda.sandbox import write_answer
 nonce = sys.stdin.read()
 source = open("kernel.cu").read()
 untrusted.guard(source)
 driver.init()
 context = driver.Device(0).make_context()
 y = np.arange(4, dtype=np.float32)
-SourceModule(source, no_extern_c=True, options={NVCC_OPTIONS!r}).get_function("twice")(
+SourceModule(source, no_extern_c=True).get_function("twice")(
     driver.InOut(y), grid=(1, 1), block=(4, 1, 1))
 write_answer("answer", nonce, dict(y=y.tolist()))
 """
@@ -78,7 +76,7 @@ def test_it_sees_no_files_but_those_that_it_needs(tmp_path, monkeypatch):
         "print(sorted(name for name in os.environ if not name.startswith('L')))\n"
         "print([int(name) for name in os.listdir('/proc') if name.isdigit()])\n"
     )
-    ended = python(program, scratch, granted / "kernel.cu", *hidden, readable=[granted])
+    ended = python(program, scratch, granted / "kernel.cu", *hidden, view=View((granted,)))
     assert (ended.status, ended.problem, ended.stderr) == (0, "", "")
     names, processes = map(eval, ended.stdout.splitlines())
     assert set(names) <= {
@@ -99,20 +97,6 @@ def test_it_sees_no_files_but_those_that_it_needs(tmp_path, monkeypatch):
 
 
 @needs_sandbox
-@pytest.mark.parametrize(
-    "asked", [exercise("04a"), exercise(SAXPY)], ids=lambda asked: asked.number
-)
-def test_it_gets_no_solution(tmp_path, asked):
-    hand_over(asked, asked.start, tmp_path)
-    names = {path.name for path in (tmp_path / "exercise").iterdir()}
-    assert "exercise.py" in names and not names & {"wrong.toml", asked.file.name}
-    assert (
-        python(f"import os; print(os.path.exists({str(asked.folder)!r}))", tmp_path).stdout
-        == "False\n"
-    )
-
-
-@needs_sandbox
 def test_it_can_write_nothing_else(tmp_path):
     program = (
         "import os, sys\n"
@@ -128,11 +112,10 @@ def test_it_can_write_nothing_else(tmp_path):
     ended = python(
         program,
         tmp_path / "one",
-        cuda_src(),
         sys.prefix,
         sys.base_prefix,
         granted,
-        readable=[granted],
+        view=View((granted,)),
     )
     assert (ended.status, ended.stdout) == (0, "")
 
@@ -170,8 +153,8 @@ FILLED = "i=0; while :; do i=$((i+1)); head -c 1000000 /dev/zero > $i; done"
         ),
         (
             "i = 0\nwhile True:\n  open(str(i), 'w').close(); i += 1",
-            Limits(scratch=4 << 20),
-            "wrote more than 4 MB",
+            Limits(files=1000),
+            "wrote more than 1,000 files",
         ),
         (
             "import signal\nsignal.signal(signal.SIGXFSZ, signal.SIG_DFL)\nopen('big', 'wb').write(bytes(9 << 20))",
@@ -197,7 +180,7 @@ FILLED = "i=0; while :; do i=$((i+1)); head -c 1000000 /dev/zero > $i; done"
 def test_a_limit_stops_it(tmp_path, program, limits, problem):
     ended = python(program, tmp_path, limits=limits)
     assert ended.problem.startswith(problem)
-    with pytest.raises(LabError, match=f"there is no result: the program {problem}"):
+    with pytest.raises(EngineError, match=f"there is no result: the program {problem}"):
         sandbox.read_answer(ended, tmp_path / "answer", "nonce")
 
 
@@ -253,8 +236,11 @@ def test_it_cannot_change_the_cache_of_who_runs_it(tmp_path):
     assert len(files) > 1
     # not their times: other tests use the same files meanwhile
     before = [file.read_bytes() for file in files]
-    made = "/tmp/labkit-made"
-    attempt = f"for f in /tmp/labkit/* {made}/*; do echo >> $f; touch $f; done; rm -rf {made}/*; ls /tmp/labkit {made}"
+    made = "/tmp/hostcuda-made"
+    attempt = (
+        f"for f in /tmp/hostcuda/* {made}/*; do echo >> $f; touch $f; done; rm -rf {made}/*; "
+        f"ls /tmp/hostcuda {made}"
+    )
     ended = shell(attempt, tmp_path, check=CHECK)
     assert (
         len(ended.stdout.split()) == 3 + 1 + 3 + 1 and f"rm: cannot remove '{made}/" in ended.stderr
@@ -286,7 +272,7 @@ FORGED = {
 def test_a_forged_result_is_none(tmp_path, source, sentence):
     ended, word = graded(tmp_path, source)
     assert ended.status == 1 and sentence in ended.stderr
-    with pytest.raises(LabError, match="there is no result"):
+    with pytest.raises(EngineError, match="there is no result"):
         sandbox.read_answer(ended, tmp_path / "answer", word)
 
 
@@ -303,7 +289,7 @@ def test_without_the_check_of_symbols_a_forged_result_has_no_nonce(tmp_path):
     assert ended.status == 0 and (tmp_path / "answer").exists()
     assert sandbox.read_answer(ended, tmp_path / "right", word) == {"y": [0, 2, 4, 6]}
     with pytest.raises(
-        LabError,
+        EngineError,
         match="there is no result: the program ended before it could write one, or another",
     ):
         sandbox.read_answer(ended, tmp_path / "answer", word)
@@ -338,31 +324,29 @@ def test_an_answer_is_a_plain_file_with_the_nonce(tmp_path):
         "none",
         "missing",
     ):
-        with pytest.raises(LabError, match="there is no result: the program ended before"):
+        with pytest.raises(EngineError, match="there is no result: the program ended before"):
             sandbox.read_answer(RIGHT, tmp_path / name, word)
     (tmp_path / "hard").unlink()
-    with pytest.raises(LabError, match="there is no result"):
+    with pytest.raises(EngineError, match="there is no result"):
         sandbox.read_answer(RIGHT, path, word, most=10)
 
 
 @pytest.fixture
 def tried_anew():
     """Forget whether there is a sandbox, before and after."""
-    sandbox.why_not.cache_clear()
+    walls.why_not.cache_clear()
     yield
-    sandbox.why_not.cache_clear()
+    walls.why_not.cache_clear()
 
 
 def test_without_a_sandbox_it_says_why_and_refuses(tmp_path, monkeypatch, tried_anew):
-    monkeypatch.setattr(sandbox.shutil, "which", lambda name: None)
-    assert (
-        sandbox.why_not() == "bubblewrap is missing: sudo apt install bubblewrap"
-        and not sandbox.available()
-    )
+    monkeypatch.setattr(walls.shutil, "which", lambda name: None)
+    assert sandbox.why_not() == "bubblewrap is missing: sudo apt install bubblewrap"
     with pytest.raises(
-        LabError, match=r"not run without a sandbox: bubblewrap is missing: .* With --unsafe they"
+        EngineError,
+        match=r"not run without a sandbox: bubblewrap is missing: .* Ask",
     ):
-        sandbox.run(["touch", "ran"], tmp_path)
+        sandbox.run(["touch", "ran"], tmp_path, remedy="Ask")
     assert not (tmp_path / "ran").exists()
     ended = sandbox.run(
         [sys.executable, "-c", HOG], tmp_path, limits=Limits(memory=200 << 20), unsafe=True
@@ -377,8 +361,111 @@ def test_a_sandbox_that_does_not_work_says_so(tmp_path, monkeypatch, tried_anew)
     fake.write_text("#!/bin/sh\necho 'bwrap: No permissions to create new namespace' >&2; exit 1\n")
     fake.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    monkeypatch.setattr(sandbox, "_make_environment", lambda check: {"PATH": os.environ["PATH"]})
+    monkeypatch.setattr(runs, "_make_environment", lambda *_: {"PATH": os.environ["PATH"]})
     assert (
         "does not work here (bwrap: No permissions to create new namespace): allow"
         in sandbox.why_not()
     )
+
+
+@pytest.mark.parametrize("name", ["HOSTCUDA_SANDBOX", "LABKIT_SANDBOX"])
+def test_a_container_needs_a_root_and_its_walls(monkeypatch, name):
+    monkeypatch.setenv(name, "container")
+    monkeypatch.setattr(walls.os, "geteuid", lambda: 1000)
+    assert "has to be root" in sandbox.why_not.__wrapped__()
+    monkeypatch.setattr(walls.os, "geteuid", lambda: 0)
+    failed = SandboxEnded(126, "failed", 0.0, 0, "", "no setpriv\n")
+    monkeypatch.setattr(runs, "run_untried", lambda *_, **__: failed)
+    assert (
+        sandbox.why_not.__wrapped__()
+        == "this container does not let commands run as other users (no setpriv)"
+    )
+    monkeypatch.setattr(runs, "run_untried", lambda *_, **__: replace(failed, status=0, problem=""))
+    holes = dict.fromkeys(sandbox.WALLS, "") | {"files": "a kernel writes to /tmp"}
+    monkeypatch.setattr(walls, "try_walls", lambda view: holes)
+    assert (
+        sandbox.why_not.__wrapped__()
+        == "the wall around the file system is missing: a kernel writes to /tmp"
+    )
+
+
+RECORDS = {
+    "a link": "ln -s /etc/passwd $1",
+    "a folder": "mkdir $1",
+    "a pipe": "mkfifo $1",
+    "two names": "echo {} > $1; ln $1 other",
+    "85 MB": "head -c 85000000 /dev/zero > $1",
+    "many lines": "yes {} | head -30000 > $1",
+}
+
+
+@pytest.mark.parametrize("attack", RECORDS)
+def test_records_are_lines_of_a_plain_file(tmp_path, attack):
+    subprocess.run(["sh", "-c", RECORDS[attack], "sh", "launches"], cwd=tmp_path, check=True)
+    with pytest.raises(
+        sandbox.NoResultError, match="the records of the run, launches, are not read: "
+    ):
+        sandbox.read_records(tmp_path / "launches")
+
+
+def test_damaged_lines_are_no_records(tmp_path):
+    path = tmp_path / "launches"
+    path.write_text('{"a": 1}\n[1]\n{"b": 2\n' + "[" * 100_000 + "\n7\nnull\n\xff\n" + '{"c": 3}')
+    assert sandbox.read_records(path) == [{"a": 1}, {"c": 3}]
+    assert sandbox.read_records(tmp_path / "none") == []
+
+
+# --------------------------------------------------------------------------------------------------
+
+
+@needs_sandbox
+def test_the_walls_stand():
+    assert sandbox.try_walls() == dict.fromkeys(sandbox.WALLS, "")
+    assert sandbox.describe_walls() == (
+        "Walls that stand (bubblewrap): network, file system, processes, memory, system calls"
+    )
+
+
+@needs_sandbox
+def test_a_missing_wall_is_found(tmp_path, monkeypatch):
+    """Outside of the sandbox the probe reaches what each wall should keep from it."""
+
+    def outside(command, scratch, view, stdin="", limits=None):
+        return run(
+            command, scratch, stdin=stdin, limits=Limits(memory=8 << 40, processes=99), walled=False
+        )
+
+    run = walls.runs.run_untried
+    monkeypatch.setattr(walls.runs, "run_untried", outside)
+    (tmp_path / "hidden").mkdir()
+    (tmp_path / "hidden" / "solution.cu").touch()
+    holes = sandbox.try_walls.__wrapped__(View((tmp_path,), (tmp_path / "hidden",)))
+    assert (
+        "reaches 127.0.0.1, reaches @hostcuda-" in holes["network"]
+        and "libseccomp2" in holes["network"]
+    )
+    assert f"reads {tmp_path / 'hidden'}" in holes["files"] and "writes to" in holes["files"]
+    assert (
+        "signals the process that runs it" in holes["processes"]
+        and "starts more than 16 processes" in holes["processes"]
+    )
+    assert "uses more than it may" in holes["memory"]
+    assert "calls socket" in holes["calls"]
+    monkeypatch.setattr(walls, "try_walls", lambda view: {**holes, "network": ""})
+    assert sandbox.why_not.__wrapped__().startswith(
+        "the wall around the file system is missing: a kernel reads "
+    )
+    monkeypatch.setattr(
+        walls, "try_walls", lambda view: {**dict.fromkeys(holes, ""), "calls": holes["calls"]}
+    )
+    assert sandbox.why_not.__wrapped__() == ""
+    assert "memory; missing: system calls (a kernel calls " in sandbox.describe_walls()
+
+
+@needs_sandbox
+def test_without_libseccomp_the_other_walls_stand(monkeypatch):
+    monkeypatch.setattr(seccomp, "_LIBRARY", "libseccomp.so.none")
+    holes = sandbox.try_walls.__wrapped__()
+    assert holes.pop("calls").endswith(": sudo apt install libseccomp2") and not any(holes.values())
+    with pytest.raises(OSError, match=r"libseccomp.so.none is missing or fails"):
+        seccomp.load()

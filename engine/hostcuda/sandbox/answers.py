@@ -1,0 +1,126 @@
+"""What a command leaves in its scratch folder, read outside the sandbox: nothing in it is trusted."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+import signal
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+
+from hostcuda.errors import EngineError
+from hostcuda.sandbox.runs import MIB, SandboxEnded
+
+_MOST_VALUES = 1_000_000  # of the JSON of a result
+_MOST_RECORDS, _VALUES_PER_RECORD = 20_000, 300_000  # of a file of records
+
+
+class NoResultError(EngineError):
+    """By its own fault a command has no result: it reached a limit, crashed, or replaced the file of the result."""
+
+
+def read_file(path: Path, most: int) -> bytes:
+    """Return the content of a plain file that has one name, and at most `most` bytes.
+
+    OSError if it cannot be read, and ValueError if it is something else.
+    """
+    # A link would be followed with the rights of this process, and a pipe would be waited for.
+    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(handle, "rb") as file:
+        status = os.fstat(handle)
+        if not stat.S_ISREG(status.st_mode) or status.st_nlink != 1:
+            raise ValueError("it is no plain file")
+        data = file.read(most + 1)
+    if len(data) > most:
+        raise ValueError(f"it has more than {most / MIB:g} MB")
+    return data
+
+
+def read_records(path: Path, most: int = 8 * MIB) -> list[dict]:
+    """Return the records of a file with an object of JSON per line, as a command has left it; skip other lines.
+
+    No file has no records. EngineError says why a file is not read: it is no plain file, or too large.
+    """
+    try:
+        lines = read_file(path, most).splitlines()
+        if len(lines) > _MOST_RECORDS:
+            raise ValueError(f"it has more than {_MOST_RECORDS:,} lines")
+    except FileNotFoundError:
+        return []
+    except (OSError, ValueError) as error:
+        reason = "it is no plain file" if isinstance(error, OSError) else error
+        raise NoResultError(
+            f"the records of the run, {path.name}, are not read: {reason}"
+        ) from None
+    records = []
+    for line in lines:
+        with contextlib.suppress(ValueError, RecursionError):
+            record = parse_json(line, _VALUES_PER_RECORD)
+            records += [record] if isinstance(record, dict) else []
+    return records
+
+
+def write_answer(path: Path, word: str, record: Mapping) -> None:
+    """Write a result as JSON, with the secret word by which `read_answer` recognizes it."""
+    Path(path).write_text(json.dumps({"nonce": word, "record": record}))
+
+
+def make_nonce() -> str:
+    """Return a random word that nobody can guess."""
+    return secrets.token_hex(16)
+
+
+def parse_json(data: bytes, most: int) -> object:
+    """Return the value of an untrusted JSON text.
+
+    ValueError if it is no JSON, or may have more than `most` values.
+    """
+    # before it is parsed: before each value stands one of these
+    if sum(map(data.count, (b"{", b"[", b","))) > most:
+        raise ValueError(f"it has more than {most:,} values")
+    return json.loads(data)
+
+
+def read_answer(ended: SandboxEnded, path: Path, word: str, most: int = 64 * MIB) -> dict:
+    """Return the result that a command has left, read outside the sandbox.
+
+    Parameters
+    ----------
+    ended : SandboxEnded
+        It must have ended by itself with status 0.
+    path : Path
+        A file of JSON that `write_answer` wrote: ``nonce``, and ``record``, a dict.
+    word : str
+        The nonce that the command was given.
+    most : int
+        Bytes; a longer file is not read.
+
+    Raises
+    ------
+    NoResultError
+        The command did not come to its end, there is no such file, it is not a plain file, or the
+        nonce is wrong.
+    EngineError
+        It ended with an exit status other than 0, or something killed it: that need not be its own
+        fault.
+    """
+    if ended.problem:
+        own_fault = ended.status is None or (ended.status < 0 and ended.status != -signal.SIGKILL)
+        raise (NoResultError if own_fault else EngineError)(
+            f"there is no result: the program {ended.problem}"
+        )
+    try:
+        values = parse_json(read_file(path, most), _MOST_VALUES)
+    except (OSError, ValueError, RecursionError):
+        values = None
+    claimed = str(values.get("nonce")) if isinstance(values, dict) else ""
+    right = secrets.compare_digest(claimed.encode("utf-8", "replace"), word.encode())
+    if not right or not isinstance(values.get("record"), dict):
+        raise NoResultError(
+            "there is no result: the program ended before it could write one, or another one was put "
+            "there"
+        )
+    return values["record"]
