@@ -6,10 +6,15 @@ FROM python:3.12-slim AS base
 RUN apt-get update \
     && apt-get install -y --no-install-recommends g++ git make \
     && rm -rf /var/lib/apt/lists/*
+# Nobody works as root. What is written to the checkout belongs to the host's user of the same number:
+#   docker compose build --build-arg USER_ID=$(id -u)
+ARG USER_ID=1000
+RUN useradd --create-home --uid $USER_ID reader && install -d -o reader -g reader /lab
+USER reader
 
 FROM base AS lab
 WORKDIR /lab
-COPY . .
+COPY --chown=reader:reader . .
 RUN make venv .venv-lab/.installed
 EXPOSE 8888
 CMD ["make", "lab"]

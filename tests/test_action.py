@@ -23,6 +23,11 @@ STEPS = {step["name"]: step for step in ACTION["runs"]["steps"] if "name" in ste
 def step(tmp_path):
     """Run a step in a folder with a test and a program; `python` is the one that runs this test."""
     (tmp_path / "bin").mkdir()
+    (tmp_path / "the action").mkdir()
+    (tmp_path / "the action" / "requirements.lock").write_text(
+        "# written\nnumpy==2.4.6 \\\n    --hash=sha256:00 \\\n    --hash=sha256:11\n"
+        "    # via pandas\nappnope==1.0.0 ; sys_platform == 'darwin' \\\n    --hash=sha256:22\n"
+    )
     (tmp_path / "bin" / "python").write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
     (tmp_path / "bin" / "python").chmod(0o755)
     (tmp_path / "test_a.py").write_text("def test_a(): pass\ndef test_b(): assert 0\n")
@@ -31,7 +36,7 @@ def step(tmp_path):
     def run(name, **inputs):
         values = {
             **{f"inputs.{key}": value for key, value in inputs.items()},
-            "github.action_path": "/the action",
+            "github.action_path": str(tmp_path / "the action"),
         }
         variables = {
             key: values[re.fullmatch(r"\$\{\{ ([\w.-]+) \}\}", expression)[1]]
@@ -87,8 +92,8 @@ def test_all_commands_run_and_one_failure_fails(step):
 @pytest.mark.parametrize(
     ("requirement", "lab", "installed"),
     [
-        ("", "false", ["/the action/engine"]),
-        ("", "true", ["/the action/engine", "/the action"]),
+        ("", "false", ["engine"]),
+        ("", "true", ["engine", ""]),
         (
             "hostcuda @ git+https://example.org/lab",
             "false",
@@ -101,10 +106,11 @@ def test_what_is_installed(step, tmp_path, requirement, lab, installed):
     made = f"mkdir -p '{own}'; cp \"$0\" '{own}/python'"
     script = f'#!/bin/sh\necho "$0"\nprintf \'%s\\n\' "$@"\ntest $2 = pip || {{ {made}; }}\n'
     (tmp_path / "bin" / "python").write_text(script)
-    environment, pip = (
-        own.parent,
-        [str(own / "python"), "-m", "pip", "install", "pytest", *installed],
-    )
+    environment, versions = own.parent, tmp_path / "hostcuda-versions.txt"
+    if not requirement:
+        installed = [f"{tmp_path / 'the action'}/{name}".rstrip("/") for name in installed]
+    pip = [str(own / "python"), "-m", "pip", "install", "--constraint", str(versions), "pytest"]
+    pip += installed
     ended = step("Install hostcuda", requirement=requirement, lab=lab)
     first = [
         str(tmp_path / "bin" / "python"),
@@ -115,9 +121,35 @@ def test_what_is_installed(step, tmp_path, requirement, lab, installed):
     ]
     assert ended.stdout.splitlines() == [*first, *pip]
     assert (tmp_path / "path").read_text().splitlines() == [str(own)]  # later steps get it
+    assert [line.strip() for line in versions.read_text().splitlines()] == [
+        "numpy==2.4.6",
+        "appnope==1.0.0 ; sys_platform == 'darwin'",
+    ]
     # a second use of the action in a job
     ended = step("Install hostcuda", requirement=requirement, lab=lab)
     assert ended.stdout.splitlines() == pip
+
+
+WORKFLOWS = {path.name: path for path in (ROOT / ".github" / "workflows").glob("*.yml")}
+
+
+@pytest.mark.parametrize("name", WORKFLOWS)
+def test_a_workflow_may_read_alone_but_for_jobs_that_say_more(name):
+    workflow = yaml.safe_load(WORKFLOWS[name].read_text(encoding="utf-8"))
+    assert workflow["permissions"] == {"contents": "read"}
+
+
+@pytest.mark.parametrize("name", [*WORKFLOWS, "action.yml"])
+def test_actions_of_others_are_named_by_their_commit(name):
+    text = WORKFLOWS.get(name, ROOT / "action.yml").read_text(encoding="utf-8")
+    used = re.findall(r"\buses: (\S+)", text)
+    assert used and all(re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40}", action) for action in used)
+
+
+def test_nobody_is_root_in_the_labs_container():
+    lines = (ROOT / "Dockerfile").read_text(encoding="utf-8").splitlines()
+    users = [line.split()[1] for line in lines if line.startswith("USER ")]
+    assert users and "root" not in users
 
 
 def test_inputs_reach_the_shell_only_through_its_environment():

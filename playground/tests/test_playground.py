@@ -22,6 +22,7 @@ import numpy as np
 import pytest
 from test_pages import AXE, DESKTOP, PHONE
 
+from hostcuda.wasm.site import licence_texts
 from labkit.base.errors import LabError
 from labkit.exercises.exercise import exercises
 from labkit.exercises.subjects import Numbers
@@ -88,6 +89,19 @@ def test_the_lock_has_digests_and_no_addresses():
     assert all(
         package["integrity"].startswith("sha512-") for name, package in packages.items() if name
     )
+
+
+def test_every_licence_is_beside_what_it_covers():
+    """Packages of npm leave these texts out."""
+    texts = licence_texts()
+    assert {*texts} == {"cpython", "llvm", "pyodide", "wasi-libc"}
+    for name, words in (
+        ("cpython", "PYTHON SOFTWARE FOUNDATION LICENSE VERSION 2"),
+        ("llvm", "LLVM Exceptions to the Apache 2.0 License"),
+        ("pyodide", "Mozilla Public License Version 2.0"),
+        ("wasi-libc", "musl as a whole is licensed under"),
+    ):
+        assert words in texts[name]
 
 
 def test_it_is_built_into_an_empty_folder_or_its_own(tmp_path, monkeypatch, capsys):

@@ -82,10 +82,8 @@ What this folder ships, beside the lab itself (MIT):
 
 {packages}
 @yowasp/clang holds clang and lld, of LLVM (Apache-2.0 with LLVM exceptions), its C++ library and compiler-rt (the
-same), and wasi-libc (Apache-2.0 with LLVM exceptions, Apache-2.0, MIT). The text for LLVM: https://llvm.org/LICENSE.txt
-pyodide holds CPython {python} (PSF-2.0): https://docs.python.org/3/license.html
-Mozilla Public License 2.0, for pyodide: https://www.mozilla.org/MPL/2.0/ ; its source: https://github.com/pyodide/pyodide
-Apache License 2.0, for binaryen: https://www.apache.org/licenses/LICENSE-2.0
+same), and wasi-libc (Apache-2.0 with LLVM exceptions, Apache-2.0, MIT). pyodide (MPL-2.0; its source:
+https://github.com/pyodide/pyodide) holds CPython {python} (PSF-2.0). The texts of these licences follow.
 """
 
 
@@ -268,5 +266,12 @@ def _list_licences() -> str:
         f"{name} {facts['version']}: {facts['license']}\n" for name, facts in shipped.items()
     )
     version = json.loads((_PYODIDE / "pyodide-lock.json").read_text())["info"]["python"]
-    own = (_MODULES / "binaryen" / "LICENSE").read_text()
-    return f"{_LICENCES.format(packages=lines, python=version)}\n{'-' * 100}\nbinaryen\n\n{own}"
+    texts = licence_texts() | {"binaryen": (_MODULES / "binaryen" / "LICENSE").read_text()}
+    parts = (f"\n{'-' * 100}\n{name}\n\n{text}" for name, text in sorted(texts.items()))
+    return _LICENCES.format(packages=lines, python=version) + "".join(parts)
+
+
+def licence_texts() -> dict[str, str]:
+    """Return the texts of licences that packages of npm leave out, by what they are for: "llvm", "cpython", ..."""
+    folder = Path(__file__).with_name("licences")
+    return {path.stem: path.read_text(encoding="utf-8") for path in folder.glob("*.txt")}
