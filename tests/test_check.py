@@ -358,7 +358,7 @@ def test_several_shapes_are_compiled_side_by_side_a_single_one_by_its_plan(monke
 
 def test_the_test_shapes_are_odd():
     layers = [layer for layer, _ in TEST_SHAPES]
-    assert {layer.K for layer in layers} == set(range(1, 8))
+    assert {layer.K for layer in layers} == {1, 3, 4, 5, 7}  # one even value, and each layer's
     assert any(layer.C > layer.M for layer in layers)
     assert any(layer.C < layer.M for layer in layers)
     assert sum(layer.H != layer.W for layer in layers) >= 12
