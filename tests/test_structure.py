@@ -14,10 +14,7 @@ FOLDERS = (
     "labkit",
     "recording",
     "playground/labkit_playground",
-    pytest.param(
-        "classroom/labkit_classroom",
-        marks=pytest.mark.xfail(reason="the sandbox becomes a module of the engine", strict=False),
-    ),
+    "classroom/labkit_classroom",
 )
 MOST_LINES = 700
 

@@ -111,8 +111,8 @@ def describe_references(name: str) -> str:
     }
     return (
         f"The reference time is that of the layer's bytes at {tera['reference_bandwidth']}B/s or of its products "
-        f"at {tera['reference_float32']}FLOP/s (FP32), {tera['tf32_gemm']}FLOP/s (TF32) or {tera['float16_gemm']}FLOP/s "
-        "(FP16; of 11 three for one), whichever is longer: a yardstick, not a bound."
+        f"at {tera['reference_float32']}FLOP/s (FP32), {tera['tf32_gemm']}FLOP/s (TF32) or "
+        f"{tera['float16_gemm']}FLOP/s (FP16; of 11 three for one), whichever is longer: a yardstick, not a bound."
     )
 
 
