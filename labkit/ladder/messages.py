@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from hostcuda.source import find_pairs
+
 SHOWN = 5  # messages; later ones mostly follow from the first
 
 # g++ and clang++: "04_tiling.cu:12:5: error: ..."; nvcc: "04_tiling.cu(12): error: ...", the line
@@ -68,18 +70,23 @@ def find_unclosed_brace(code: str) -> int:
 
     Where a `}` is indented less than the line of its `{`, that one was meant to be closed before.
     """
-    opened: list[tuple[int, int]] = []  # line, indentation
-    suspect = 0
-    for number, line in enumerate(code.splitlines(), 1):
-        indentation = len(line) - len(line.lstrip())
-        for sign in re.findall(r"[{}]", line):
-            if sign == "{":
-                opened.append((number, indentation))
-            elif opened:
-                opener, opener_indentation = opened.pop()
-                if line.lstrip()[0] == "}" and indentation < opener_indentation:
-                    suspect = suspect or opener
-    return (suspect or opened[-1][0]) if opened else 0
+    pairs = [*find_pairs(code, "{}")]
+    unclosed = {sign.start() for sign in re.finditer("{", code)} - {
+        opening for opening, *_ in pairs
+    }
+    if not unclosed:
+        return 0
+    lines = code.split("\n")
+    for opening, closing, _ in pairs:
+        opener, line = (lines[code.count("\n", 0, at)] for at in (opening, closing))
+        if re.match(r"\s*}", line) and _find_indentation(line) < _find_indentation(opener):
+            return 1 + code.count("\n", 0, opening)
+    return 1 + code.count("\n", 0, max(unclosed))
+
+
+def _find_indentation(line: str) -> int:
+    """Return how many blanks a line begins with."""
+    return len(line) - len(line.lstrip())
 
 
 def _find_column(below: list[str], code: str) -> int:
