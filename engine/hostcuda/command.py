@@ -229,6 +229,10 @@ def sanitize(
     timeout: Timeout = None,
     options: Options = "",
     most: Most = None,
+    strict: Annotated[
+        bool,
+        typer.Option("--strict", help="Notes of copies that are partly unset count as findings."),
+    ] = False,
 ) -> None:
     """Run a program and find the errors of its kernels.
 
@@ -242,7 +246,9 @@ def sanitize(
 
     args, words = _prepare(context, script, args or [], most), processes.split_options(options)
     files.require_place(csv)
-    findings = sanitize_script(script, args, tool, engine, timeout, capture=json, options=words)
+    findings = sanitize_script(
+        script, args, tool, engine, timeout, capture=json, options=words, strict=strict
+    )
     _print(findings.ended, dumps(findings.as_dict(), indent=2, default=str) if json else findings)
     _write(csv, findings.table, json)
     verdict, reason = findings.outcome

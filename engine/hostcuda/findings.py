@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from hostcuda.build.messages import NAME
 from hostcuda.frontend.scan import Scan, find_function_name
 from hostcuda.frontend.tokens import walk
 
@@ -27,6 +28,7 @@ def of_warnings(warnings: str, source: str) -> list[dict]:
     """Return the findings in a compiler's warnings about a source, from `hostcuda.source.warnings_about`.
 
     They are variables that are read before they are set, and returned addresses of local variables.
+    To these come the source's own local arrays whose elements are only updated.
     Where g++ says "may be used uninitialized", there is a finding only if each statement that sets
     the variable, or the member of a struct, also reads it, as ``sum += x`` does: otherwise a
     condition may set it first.
@@ -73,7 +75,95 @@ def of_warnings(warnings: str, source: str) -> list[dict]:
         rows[where] = _make_row(
             "memcheck", "address of a local variable", functions, *where, message
         )
+    for file, number, name, kernel in _list_updated_arrays(scan):
+        message = (
+            f"the elements of {name} have no value when they are updated: set them where the array "
+            f"is declared, as in {name}[4] = {{}}"
+        )
+        if not any((number, name) == place[1:] for place in rows):
+            rows[file, number, name] = _make_row(
+                "initcheck", "uninitialized variable", [kernel], file or NAME, number, message
+            )
     return list(rows.values())
+
+
+# A local array without values, "float sums[4], more[2][2];": the names are in `list`.
+_LOCAL_ARRAYS = re.compile(
+    r"(?<=[;{}])\s*(?!return\b|delete\b|goto\b)(?P<type>(?:[A-Za-z_]\w*\s+){1,3})"
+    r"(?P<list>[A-Za-z_]\w*\s*(?:\[[^][;={}]*\]\s*)+(?:,\s*[A-Za-z_]\w*\s*(?:\[[^][;={}]*\]\s*)+)*);"
+)
+_NO_NUMBERS = {"extern", "static", "typedef", "using", "__shared__", "__constant__", "__device__"}
+_INDICES = re.compile(r"\s*\[((?:[^][]|\[[^][]*\])*)\]")
+_UPDATE = re.compile(r"\s*(?:(?:[-+*/%&|^]|<<|>>)=|\+\+|--)")
+# functions that take numbers by value
+_OF_NUMBERS = re.compile(r"\b(?:f?(?:max|min|abs)f?|fmaf?|__\w+_r[nzud])\s*\((?:[^();]*,)?\s*$")
+
+
+def _list_updated_arrays(scan: Scan) -> list[tuple[str, int, str, str]]:
+    """Return (file, line, name, function) of each local array of a kernel whose elements are updated and never set.
+
+    An update reads what it writes, as ``sums[i] += x`` does. A use that may set an element
+    otherwise, such as an argument that may be a reference, makes the array none of these.
+    """
+    found = []
+    for match in _LOCAL_ARRAYS.finditer(scan.code):
+        brace = scan.function(match.start("list"))
+        if (
+            brace is None
+            or not scan.on_device(match.start("list"))
+            or set(match["type"].split()) & _NO_NUMBERS
+        ):
+            continue
+        end = _find_scope_end(scan.code, match.end())
+        for name in re.findall(r"([A-Za-z_]\w*)\s*\[", re.sub(r"\[[^][]*\]", "[]", match["list"])):
+            if _is_only_updated(name, scan, match.end(), end):
+                at = match.start("list") + re.search(rf"\b{name}\b", match["list"]).start()
+                kernel = find_function_name(scan.code, scan.declaration_start(brace))
+                found.append((*scan.place(at), name, kernel))
+    return found
+
+
+def _find_scope_end(code: str, at: int) -> int:
+    """Return the position of the ``}`` that ends the block around a position, or the end of the text."""
+    depth = 0
+    for brace in re.compile(r"[{}]").finditer(code, at):
+        depth += 1 if brace[0] == "{" else -1
+        if depth < 0:
+            return brace.start()
+    return len(code)
+
+
+def _is_only_updated(name: str, scan: Scan, start: int, end: int) -> bool:
+    """Return whether a use in code[start:end] updates elements of an array, and none may set one otherwise."""
+    code = scan.code
+    if any(re.search(rf"\b{name}\b", directive["rest"]) for directive in scan.directives):
+        return False  # a macro's
+    updated = False
+    for use in re.compile(rf"(?<![.\w])(?<!->){name}\b").finditer(code, start, end):
+        before, at = code[max(start, use.start() - 200) : use.start()], use.end()
+        if not _INDICES.match(code, at):
+            return False  # the array as a whole
+        while index := _INDICES.match(code, at):
+            at = index.end()
+        after = code[at : at + 2].lstrip()
+        if _UPDATE.match(code, at) or re.search(r"(?:\+\+|--)\s*$", before):
+            updated = True
+        elif re.match(r"\s*=(?!=)", code[at : at + 3]):
+            value = code[at : code.find(";", at)]
+            if not re.search(rf"\b{name}\b", value) or "?" in value:
+                return False
+            updated = True
+        elif after[:1] not in "+-*/%;)],<>!&|^?:=" or re.search(
+            r"(?:&|>>)\s*(?:\w+\s*=\s*)?$", before
+        ):
+            return False  # a member, an address, a reference
+        elif (
+            after[:1] in "),:?"
+            and re.search(r"[(,?:]\s*$", before)
+            and not _OF_NUMBERS.search(before)
+        ):
+            return False  # an argument, which may be a reference
+    return updated
 
 
 def _function_around(scan: Scan, line: int, name: str) -> str:

@@ -146,11 +146,19 @@ class Findings:
         }
 
     def __repr__(self) -> str:
-        return "\n".join([*self.lines(), self.verdict()])
+        return "\n".join([*self.lines(), *self.notes(), self.verdict()])
 
     def lines(self) -> list[str]:
         """Return a text per finding, of a few lines: the error, its place and threads, the memory, a remedy."""
         return [_format_finding(row) for row in self.table.to_dict("records")]
+
+    def notes(self) -> list[str]:
+        """Return a line per note: what is legal, and may be a mistake."""
+        return [
+            f"note at {_format_place(event)}: {event['message']}"
+            for event in self.events
+            if event["kind"] == "note"
+        ]
 
     def verdict(self) -> str:
         """Return the last line of the output, a sentence: the tools, how many findings, and what was not checked."""
@@ -193,17 +201,19 @@ def sanitize_script(
     timeout: float | None = None,
     capture: bool = False,
     options: Sequence[str] = (),
+    strict: bool = False,
 ) -> Findings:
     """Return the findings in a Python program that uses `hostcuda`, or in a ``.cu`` program with its host code.
 
     The parameters are those of `hostcuda.profile.profile_script`, and `tool`, one of `TOOLS` or
-    "all". On a GPU each tool is a run of its own, and `timeout` holds for each.
+    "all". On a GPU each tool is a run of its own, and `timeout` holds for each. If `strict`, a copy
+    to the host of memory that is partly unset is a finding, not a note.
     """
     on, tools = processes.engine(engine), _choose_tools(tool)
     command = processes.program(script, arguments, on, options)
     if timeout and on == "cpu":  # what the engine compiles for itself does not count
         prepare(",".join(tools))
-    return watch(command, tool, engine, timeout, capture)
+    return watch(command, tool, engine, timeout, capture, strict)
 
 
 def watch(
@@ -212,6 +222,7 @@ def watch(
     engine: str | None = None,
     timeout: float | None = None,
     capture: bool = False,
+    strict: bool = False,
 ) -> Findings:
     """Run a command under a tool of `TOOLS` or "all", for at most `timeout` seconds; return the findings."""
     tools = _choose_tools(tool)
@@ -223,6 +234,7 @@ def watch(
             "HOSTCUDA_ENGINE": "cpu",
             "HOSTCUDA_CHECK": ",".join(tools),
             "HOSTCUDA_CHECK_OUT": str(out),
+            **({"HOSTCUDA_STRICT": "1"} if strict else {}),
         }
         if "initcheck" in tools:  # the compiler knows of variables without a value
             environment["HOSTCUDA_WARNINGS"] = "1"
@@ -258,8 +270,8 @@ def checked(
     """Return the findings in the CPU engine's records, a `LaunchRecord`'s dict per launch, and in its events.
 
     An event is a dict with ``kind`` and ``message``: a "compile error", the "warnings" of a
-    ``source``, a call that was "refused" or "failed". `Findings.outcome` takes its reason from
-    them.
+    ``source``, a call that was "refused" or "failed", a "note". `Findings.outcome` takes its reason
+    from them.
     """
     # Launches that were not checked to their end. After a finding, all blocks may have run
     # nevertheless.

@@ -88,7 +88,7 @@ def test_a_circle_is_found_in_functions_too():
 RUNTIME = PACKAGE / "runtime"
 _FILES = re.compile(r"^//   (\w+\.(?:cpp|h)(?:, \w+\.cpp)*) ", re.MULTILINE)
 # What runtime.h lets others call from above: where the host waits, and where a stack begins.
-DOORS = {"wait_for_device", "fiber_main", "loops_main"}
+DOORS = {"wait_for_device", "fiber_main", "loops_main", "pause_kernel", "let_kernel_run"}
 
 
 def read_order():

@@ -47,7 +47,7 @@ pitch: 1 15
 device: 1, warps of 32, 1024 threads per block
 the host's clock: seconds
 by pointers: 9
-error: cudaErrorInvalidConfiguration, then no error
+error: cudaErrorInvalidValue, then no error
 """,
             ("block.x is 2000",),
             3,

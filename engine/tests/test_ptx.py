@@ -347,11 +347,11 @@ def refusal(text):
     [
         (
             'asm("ex2.approx.f16x2 %0, %1;" : "=f"(x[0]) : "f"(x[1]));',
-            "not know the inline PTX ex2.approx.f16x2; it",
+            "not know the PTX instruction ex2.approx.f16x2. ",
         ),
         (
             'asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");',
-            "cp.async.bulk.wait_group; it knows mma.sync.al",
+            "cp.async.bulk.wait_group. Write it",
         ),
         (
             'asm("bar.red 0;");',
@@ -376,7 +376,7 @@ def refusal(text):
         ),
         (
             mma(8, "f16").replace(".f16 {", ".f32 {"),
-            "inline PTX mma.sync.aligned.m16n8k8.row.col.f16.f16.f16.f32;",
+            "PTX instruction mma.sync.aligned.m16n8k8.row.col.f16.f16.f16.f32. ",
         ),
         (
             'asm("mma.sync" SHAPE ";");',
@@ -490,7 +490,7 @@ def test_left_alone(text):
 @pytest.mark.usefixtures("cpu_engine")
 def test_an_error_behind_it_names_its_line():
     error = refusal(f'asm(\n"{"mma.sync"}"\n".nothing;"\n:\n: "f"(x[0])\n); nowhere = 1;')
-    assert "kernel.cu:4:" in error and "PTX mma.sync.nothing;" in error
+    assert "kernel.cu:4:" in error and "PTX instruction mma.sync.nothing. " in error
     assert re.search(r"kernel.cu:9:3: error: .*'nowhere'", error)  # each compiler in its words
 
 

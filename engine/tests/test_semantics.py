@@ -22,6 +22,7 @@ FOLDER = Path(__file__).parent / "semantics"
         ("values", (), "values"),
         ("subnormals", (), "subnormals"),
         ("subnormals", ("-ftz=true",), "flushed"),
+        ("extremes", ("-std=c++17",), "extremes"),
     ],
 )
 def test_a_program_prints_what_it_prints_on_a_gpu(program, options, recorded):

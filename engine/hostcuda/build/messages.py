@@ -16,7 +16,7 @@ _UNKNOWN = re.compile(
 # file.cu:1:10: fatal error: thrust/sort.h: No such file or directory
 _LIBRARY_HEADER = re.compile(
     r"(?m)^(.*fatal error: )'?((?:cub|thrust|cutlass|cute|cuda|nv)/[\w./]*|"
-    r"(?:curand|cublas\w*|cufft\w*|cusparse|cusolver\w*|cudnn\w*|nccl|nvml|nvrtc|npp\w*|cuda_gl_interop)\.h)"
+    r"(?:curand|cublas\w*|cufft\w*|cusparse|cusolver\w*|cudnn\w*|nccl|nvml|nvrtc|npp\w*|cuda_gl_interop)\.h|nvfunctional)"
 )
 
 # The sentences of a static_assert that `rewrite` or the headers write for what the engine lacks.
@@ -68,6 +68,9 @@ def make_error(source: str, command: list[str], out: str, err: str) -> CompileEr
             if not (has_references and "indTexture" in sentence)
         ]
         err = "\n".join(reversed(unique))  # the compiler's other errors follow from these
+    # inline PTX becomes a generic lambda
+    err = re.sub(r"(?m)^.*: In instantiation of .*<lambda\(.*\n(?=.*the CPU engine)", "", err)
+    err = err.replace("static assertion failed: the CPU engine", "the CPU engine")
     message = f"compilation of {find_file_name(source)} failed:\n{err.strip()}"
     if re.search("template with C linkage|templates must have C\\+\\+ linkage", err):
         message += (

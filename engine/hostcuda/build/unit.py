@@ -265,7 +265,9 @@ class Unit:
             self.preprocess(*inputs) for inputs in zip(folders, self.files, strict=True)
         ]
         rewritten = [
-            self.rewrite(file.text) if file.of_cuda else Rewritten(f"{_FOR_HOST}\n{file.text}", ())
+            self.rewrite(file.text)
+            if file.of_cuda
+            else Rewritten(f"{_FOR_HOST}\n{file.text}", (), {})
             for file in preprocessed
         ]
         texts = [file.text for file in rewritten]
@@ -306,7 +308,9 @@ class Unit:
             "headers": [(str(path), cache.digest(path.read_bytes())) for path in sorted(headers)],
             "asked": [(str(path), path.exists()) for file in preprocessed for path in file.asked],
             "kernels": {
-                kernel.name: kernel.parameters for file in rewritten for kernel in file.kernels
+                name: parameters
+                for file in rewritten
+                for name, parameters in file.parameters.items()
             },
             "registered": sum(not kernel.template for file in rewritten for kernel in file.kernels),
             "warnings": "".join(f"{line}\n" for line in side_warnings),

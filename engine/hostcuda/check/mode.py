@@ -60,6 +60,7 @@ _GCC = [
     "--param=tsan-distinguish-volatile=1",
     "-fno-tree-sra",
     "-fno-ipa-sra",
+    "-fno-ipa-icf",  # kernels with the same code stay apart
 ]
 _GCC_COUNTS = [
     "-fsanitize-coverage=trace-pc",  # where lanes of a warp diverge
@@ -242,6 +243,21 @@ before_link = (
 )
 
 
+_ALIGNED = re.compile(r"\b(?:alignas|__align__|aligned|__aligned__)\s*\(\s*(?:(\d+)\s*\))?")
+_OF_UNIONS = 1 << 16  # no member of a union is larger
+
+
+def measure_padding(source: str) -> int:
+    """Return the alignment up to which structs of a source may be padded beyond what their members tell; 0: none.
+
+    That is the largest one that an ``alignas`` or ``__align__`` gives. In a union, the bytes of the
+    members that are not in use are like padding.
+    """
+    code = without_comments(source)
+    widest = max((int(match[1] or 16) for match in _ALIGNED.finditer(code)), default=0)
+    return _OF_UNIONS if re.search(r"\bunion\b", code) else widest
+
+
 def prepare(path: Path, tools: tuple[str, ...], alone: bool) -> None:
     """Change the file of a module's assembler text: add the code of these tools, and call the runtime's functions.
 
@@ -255,6 +271,11 @@ def prepare(path: Path, tools: tuple[str, ...], alone: bool) -> None:
     text = _MEMORY.sub(
         r"\1__tsan_\2", add_red_zones(bounds.keep_local_checks(text, path.parent, untrusted))
     )
+    if padding := measure_padding((path.parent / "kernel.cpp").read_text(errors="replace")):
+        text += (
+            "\t.section\t.rodata\n\t.balign\t4\n\t.type\thostcuda_padding, @object\n"
+            f"\t.size\thostcuda_padding, 4\nhostcuda_padding:\n\t.long\t{padding}\n"
+        )
     if "profile" in tools and alone and instrument.can_instrument():
         text = instrument.instrument(text, checks=tools != ("profile",))
     if "step" in tools:

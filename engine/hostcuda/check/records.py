@@ -186,6 +186,10 @@ def take() -> None:
         text += buffer.raw[:count]
     for line in text.splitlines():
         raw = json.loads(line)
+        if raw.get("note"):  # legal, and worth a look
+            file, number = _find_callers(raw)[0]
+            record_event("note", f"{raw['copy']}: {raw['message']}", file=file, line=number)
+            continue
         record = _read_copy(raw) if "copy" in raw else _read_record(raw)
         _records.append(record)
         # -1: a copy; each line of a profile's file is a launch
@@ -201,7 +205,10 @@ def _append_line(suffix: str, row: dict) -> None:
 
 
 def record_event(kind: str, message: str, **more: str | int | None) -> None:
-    """Record what happens outside of a launch: a "compile error", "warnings", a call that was "refused" or "failed"."""
+    """Record what is no finding in a launch.
+
+    The kinds are "compile error", "warnings", a call that was "refused" or "failed", and "note".
+    """
     _append_line(".events", {"kind": kind, "message": message, **more})
 
 

@@ -40,6 +40,8 @@ def find_unsynchronized(text: str):
         if scan.scope(start) is None or scan.scope(start + 1) is not None:
             continue  # within a function, or a namespace
         head = scan.declaration_start(start)
+        if not scan.on_device(start + 1):
+            continue  # the host has no warps
         # its parameters, in the head, point to global memory
         is_kernel = "__global__" in scan.code[head:start]
         for name in _find_volatile_names(

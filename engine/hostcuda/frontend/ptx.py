@@ -93,7 +93,6 @@ _FORMULAS = (
         "__cvta_generic_to_shared((const void *)(size_t){value})",
     ),
     (r"cvt\.rna\.tf32\.f32", "float", 1, "nvcuda::wmma::__float_to_tf32({value})"),
-    (r"cvt\.u(?:64\.u32|32\.u64)", "unsigned long long", 1, "{value}"),
     (
         r"lop3\.b32",
         "unsigned int",
@@ -134,9 +133,10 @@ _INPUTS = {
     **{f"setp.{relation}": 2 for relation in ("eq", "ne", "lt", "le", "gt", "ge")},
 }
 _OPERATION = re.compile(
-    rf"(?P<name>{'|'.join(map(re.escape, sorted(_INPUTS, key=len, reverse=True)))})(?:\.rn)?(?:\.ftz)?"
+    rf"(?P<name>{'|'.join(map(re.escape, sorted(_INPUTS, key=len, reverse=True)))})(?:\.rn)?(?P<flushes>\.ftz)?"
     rf"\.(?P<type>{'|'.join(_TYPES)})"
 )
+_CONVERSION = re.compile(r"cvt\.(?P<to>[us](?:8|16|32|64))\.(?P<source>[us](?:8|16|32|64))")
 _WITHOUT_OPERANDS = {  # instructions without operands
     "trap": "__trap()",
     **dict.fromkeys(("membar.cta", "fence.acq_rel.cta", "fence.sc.cta"), "__threadfence_block()"),
@@ -155,7 +155,7 @@ _LDMATRIX = re.compile(
 _KNOWN_INSTRUCTIONS = (
     "mma.sync.aligned of f16, bf16 and tf32 (m16n8k16, k8, k4), ldmatrix, cp.async, bar.sync, membar and fence, "
     f"ld and st, {', '.join(_INPUTS)}, selp, lop3, trap, vabsdiff4.u32.u32.u32.add, cvta.to.shared, cvt.rna.tf32, "
-    "special registers such as %laneid"
+    "cvt of integers, special registers such as %laneid"
 )
 
 _LITERAL = re.compile(r"-?(?:0[xX][\da-fA-F]+|\d+)[uU]?")
@@ -301,9 +301,14 @@ class _Statement:
             self._get("unsigned int" if is_shift and i else type_, text)
             for i, text in enumerate(operands[1:])
         ]
-        return self._put(
-            result_type, operands[0], f"hostcuda::ptx::{function}<{type_}>({', '.join(values)})"
-        )
+        if match["flushes"] and type_ != "float":
+            raise ValueError(f"{instruction}: .ftz is for f32 only")
+        if match["flushes"]:
+            values = [f"hostcuda::flush({value})" for value in values]
+        result = f"hostcuda::ptx::{function}<{type_}>({', '.join(values)})"
+        if match["flushes"] and result_type == "float":
+            result = f"hostcuda::flush({result})"
+        return self._put(result_type, operands[0], result)
 
     def _get(self, type_: str, operand: str):
         """Return the C++ expression of an operand's bits as a C++ type, such as "float"."""
@@ -374,11 +379,14 @@ class _Statement:
             return self._put(
                 type_, operands[0], f"{self.read(operands[3])} ? {if_true} : {if_false}"
             )
+        if (match := _CONVERSION.fullmatch(instruction)) and len(operands) == 2:
+            to, source = _TYPES[match["to"]], _TYPES[match["source"]]
+            return self._put(to, operands[0], f"({to}){self._get(source, operands[1])}")
         if match := _OPERATION.fullmatch(instruction):
             return self.translate_operation(match, instruction, operands)
         raise ValueError(
-            f"the CPU engine does not know the inline PTX {instruction}; it knows {_KNOWN_INSTRUCTIONS}. Write it "
-            "in CUDA C++, for this engine only between #ifdef HOSTCUDA_CPU and #else, or run it on a GPU"
+            f"the CPU engine does not know the PTX instruction {instruction}. Write it in CUDA C++, for this engine "
+            f"only between #ifdef HOSTCUDA_CPU and #else, or run it on a GPU. It knows {_KNOWN_INSTRUCTIONS}"
         )
 
 

@@ -24,13 +24,22 @@ class Rewritten:
 
     text: str
     kernels: tuple[Kernel, ...]
+    parameters: dict[
+        str, tuple[str, ...]
+    ]  # of each kernel, by the name under which it is registered
 
 
-def _write_registration(kernel: Kernel, overloaded: bool, bounded: set[str]):
-    """Return HOSTCUDA_KERNEL(name), by which a `Kernel` can be launched; `bounded`: templates that have bounds."""
+def _write_registration(kernel: Kernel, overloaded: bool, qualified: bool, bounded: set[str]):
+    """Return HOSTCUDA_KERNEL(name), by which a `Kernel` can be launched; `bounded`: templates that have bounds.
+
+    The runtime shows an `overloaded` kernel as ``name(parameters)``, and one that is `qualified`
+    with its namespaces.
+    """
     name = kernel.name
     if overloaded:  # the type of its pointer selects the overload
         name = f"*{hostcode.write_pointer(kernel, '')}"
+    elif qualified:
+        name = f"{kernel.scope}::{name}"
     # arguments: "<" of f<3>
     bounds, (template, arguments, _) = (
         kernel.bounds,
@@ -306,26 +315,44 @@ def rewrite(text: str, names=None):
         edit for edit in edits if not any(start <= edit[0] < end for start, end, _ in refused)
     ] + refused
     kernels = list(find_kernels(scan))
-    edits += _edit_kernels(scan, kernels)
+    edits += _edit_kernels(scan, kernels, names is not None)
     if names is not None:
         for kernel in kernels:
             edits.append((kernel.close + 1, kernel.close + 1, hostcode.write_picks(kernel, names)))
             if kernel.template and kernel.open < kernel.close:
                 edits += hostcode.register_instances(kernel, scan.code)
         edits += hostcode.edit_launches(scan, names)
-    return Rewritten(
-        apply_edits(scan.text, edits), tuple(kernel for kernel in kernels if not kernel.declared)
-    )
+    defined = [kernel for kernel in kernels if not kernel.declared]
+    shared = _find_shared_names(defined) if names is not None else set()
+    parameters = {}
+    for kernel in defined:
+        types = " ".join(", ".join(map(hostcode.remove_default, kernel.parameters)).split())
+        parameters[f"{kernel.name}({types})"] = kernel.parameters
+        qualified = kernel.name in shared and kernel.scope
+        parameters[f"{kernel.scope}::{kernel.name}" if qualified else kernel.name] = (
+            kernel.parameters
+        )
+    return Rewritten(apply_edits(scan.text, edits), tuple(defined), parameters)
 
 
-def _edit_kernels(scan: Scan, kernels: list[Kernel]):
-    """Yield edits behind each `Kernel` that register it or keep a template's bounds, or refuse what nvcc refuses."""
+def _find_shared_names(defined: list[Kernel]) -> set[str]:
+    """Return the names that kernels in several namespaces have."""
+    scopes = {(kernel.name, kernel.scope) for kernel in defined if not kernel.template}
+    return {name for name, count in Counter(name for name, _ in scopes).items() if count > 1}
+
+
+def _edit_kernels(scan: Scan, kernels: list[Kernel], qualifies: bool):
+    """Yield edits behind each `Kernel` that register it or keep a template's bounds, or refuse what nvcc refuses.
+
+    If it `qualifies`, kernels of one name in several namespaces are registered with these.
+    """
     defined = [kernel for kernel in kernels if not kernel.declared]
     # a declaration is no other one
     variants = {(k.name, k.scope, k.parameters) for k in kernels if not k.template}
     variants = Counter((name, scope) for name, scope, _ in variants)
     templates = Counter(k.name for k in defined if k.template)
     bounded = {k.name for k in defined if k.template and k.bounds and templates[k.name] == 1}
+    shared = _find_shared_names(defined) if qualifies else set()
     for kernel in defined:
         refusal = "cannot be a member of a class: move it out of it" if kernel.scope is None else ""
         if not kernel.template and any(
@@ -343,7 +370,9 @@ def _edit_kernels(scan: Scan, kernels: list[Kernel]):
             yield (
                 kernel.close + 1,
                 kernel.close + 1,
-                _write_registration(kernel, overloaded, bounded),
+                _write_registration(
+                    kernel, overloaded, bool(kernel.name in shared and kernel.scope), bounded
+                ),
             )
         elif kernel.name in bounded:  # the instances of the template are registered with these
             bounds = f"struct {_BOUNDS}{kernel.name} {{ static constexpr int value = ({kernel.bounds}); }};"

@@ -34,6 +34,35 @@ _COUNTS = (
 )
 
 
+# What shows that a number {0} counts bytes.
+_COUNTS_BYTES = r"\bmalloc\s*\(\s*{0}\s*\)|(?<!\w){0}\s*/\s*(?:sizeof\b|[248]\b)|\bchar\b[^;]*[([]\s*{0}\s*[,)\]]"
+
+
+def _counts_elements(number: str, pointers: list[str], body: str, of_copy: bool) -> bool:
+    """Return whether a number seems to count the elements of one of these pointers, by a function's body.
+
+    `number` is a regular expression. For a copy, a statement that counts elements also has a
+    pointer's variable, or it names what another statement with that variable uses, as in ``bytes =
+    n * sizeof(float); cudaMalloc(&d, bytes);``.
+    """
+    if not of_copy:
+        return bool(re.search(_COUNTS.format(number), body)) and not re.search(
+            _COUNTS_BYTES.format(number), body
+        )
+    names = {word for pointer in pointers for word in re.findall(r"[A-Za-z_]\w*", pointer)[:1]}
+    statements = re.split(r"[;{}]", body)
+    words = [set(re.findall(r"[A-Za-z_]\w*", statement)) for statement in statements]
+    for statement, used in zip(statements, words, strict=True):
+        if not re.search(_COUNTS.format(number), f"{statement};"):
+            continue
+        stored = re.match(r"[^=]*?(\w+)\s*=(?!=)", statement)
+        if names & used or (
+            stored and any(stored[1] in others and names & others for others in words)
+        ):
+            return True
+    return False
+
+
 def replace_doubtful_sizes(text: str) -> str:
     """Return a program's text with doubtful arguments of cudaMalloc, cudaMemcpy and cudaMemset in such functions."""
     # Doubtful are a value that is no byte, a size that elsewhere counts elements, and the size of a
@@ -62,7 +91,9 @@ def replace_doubtful_sizes(text: str) -> str:
             edits.append((*spans[1], f"{wide}::value({arguments[1]})"))
         number = r"(?<![\w.*])(?<!\* )" + r"\s*\*\s*".join(re.findall(r"\w+", arguments[size]))
         body = scan.code[function : scan.closing[function]]
-        if _COUNT.fullmatch(arguments[size]) and re.search(_COUNTS.format(number), body):
+        if _COUNT.fullmatch(arguments[size]) and _counts_elements(
+            number, pointers, body, call[1] != "Malloc"
+        ):
             edits.append((*spans[size], f"{wide}::count({arguments[size]})"))
         for size_of in _SIZE_OF.finditer(scan.code, *spans[size]):
             if size_of[2] in pointers:

@@ -29,7 +29,6 @@ from hostcuda.errors import EngineError, Interrupted
 from hostcuda.programs.calls import (
     ASSERT,
     ILLEGAL_ADDRESS,
-    INVALID_CONFIGURATION,
     INVALID_DEVICE,
     INVALID_FUNCTION,
     INVALID_HANDLE,
@@ -231,14 +230,10 @@ class _Runtime(Memory):
                 shared,
                 self.streams.get(self._find_stream(stream)),
             )
-        except (
-            errors.LogicError
-        ) as error:  # too much dynamic shared memory, by its message, or a wrong grid or block
-            raise Refused(
-                INVALID_VALUE if "shared" in str(error) else INVALID_CONFIGURATION, error
-            ) from None
+        except errors.LogicError as error:  # too much shared memory, or a wrong grid or block
+            raise Refused(INVALID_VALUE, error) from None
         if checkmode.TOOLS:  # the host's accesses must not fall among the kernel's
-            native.synchronize()
+            native.wait_or_pause()
 
     def _warn_of_host_pointers(self, function: int, kernel: Function, arguments: bytes) -> None:
         """Print a warning, once per parameter, if the packed `arguments` of a launch have a pointer to host memory."""

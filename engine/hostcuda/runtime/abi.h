@@ -62,6 +62,7 @@ int hc_stream_synchronize(hc_stream *stream, double timeout_s);
 int hc_stream_query(hc_stream *stream);
 int hc_stream_wait_event(hc_stream *stream, hc_event *event);
 int hc_synchronize(double timeout_s);
+int hc_wait_or_pause(double timeout_s);   // check mode: as hc_synchronize, but a kernel that waits for the host is paused until the next wait
 int hc_event_create(hc_event **event);
 int hc_event_destroy(hc_event *event);
 int hc_event_record(hc_event *event, hc_stream *stream);
@@ -79,7 +80,7 @@ typedef struct hc_parameter {
     int offset;        // in the packed argument buffer, which is laid out like a C struct of the parameters
 } hc_parameter;
 typedef struct hc_kernel_info {
-    const char *name;                 // as written in the source
+    const char *name;                 // as written in the source; of an overloaded one with its parameters
     const hc_parameter *parameters;
     int parameter_count;
     int packed_bytes;

@@ -243,6 +243,21 @@ static bool must_leave(uint32_t pc, Operation operation, uintptr_t address, size
     return false;
 }
 
+static Finding constant_written(uint32_t pc, Operation operation, uintptr_t address, size_t size, const Range &range) {
+    Finding f{};
+    f.tool = "memcheck";
+    f.kind = "constant memory";
+    f.pc = pc;
+    f.block = running.block;
+    f.thread = index_of(running.thread);
+    f.address = address;
+    f.size = size;
+    f.count = 1;
+    f.message = format("%s of %zu bytes at %s, through a pointer without const: a kernel cannot change constant memory. Fill it with "
+                       "cudaMemcpyToSymbol, or declare it __device__", word(operation), size, element_of(range, address - range.low, size).c_str());
+    return f;
+}
+
 static unsigned new_site(uintptr_t at, Operation operation, unsigned size, Space space) {
     std::vector<Site> &sites = *known.all_sites;
     if (sites.size() == most_sites) leave_launch("check mode handles at most 65535 places that access memory in a module");
@@ -265,6 +280,8 @@ unsigned locate(uintptr_t at, uintptr_t address, unsigned size, Operation operat
         if (must_leave(pc, operation, address, size)) refuse(pc, operation, address, size, false);
         return 0;
     }
+    if (range->space == constant_space && operation != load && watches("memcheck") && !was_reported(pc, "constant memory"))
+        findings().push_back(constant_written(pc, operation, address, size, *range));
     unsigned index = places.site_at[at];
     auto fits = [&](const Site &s) { return s.space == range->space && s.operation == operation && s.size == size; };
     while (index && !fits(places.sites[index])) index = places.sites[index].next;

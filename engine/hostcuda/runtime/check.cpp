@@ -1,6 +1,7 @@
 // Check mode: checks and counts every load and store of a kernel. This file tells its parts (parts.h) of the launch that runs.
 #ifdef HOSTCUDA_CHECK
 #include "parts.h"
+#include <algorithm>
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,6 +28,7 @@ void watch_variable(WatchedModule &module, const hc_variable &v) {
     if (is("hostcuda_pieces")) module.pieces = (const char *)v.at, module.pieces_bytes = v.bytes;
     else if (is("hostcuda_accesses")) module.accesses = (const char *)v.at, module.accesses_bytes = v.bytes;
     else if (is("hostcuda_log")) module.log = (uint64_t **)v.at;
+    else if (is("hostcuda_padding")) widest_padding = std::max<size_t>(widest_padding, *(const uint32_t *)v.at);
     else module.variables.push_back({(uintptr_t)v.at, v.bytes, (Space)v.space, v.name, nullptr, nullptr});
 }
 
@@ -86,15 +88,18 @@ void watch_failure(std::string &error) {
 
 void watch_leaves() { running.checked_bytes = 0; }
 
+void watch_pause(bool begins) { running.text_bytes = running.checked_bytes = begins ? 0 : running.launch->text_end - running.launch->text_begin; }
+
 void watch_phase() { order_barrier(); }
 
-void watch_meeting(unsigned warp, unsigned lanes, void *from, bool orders) {
+void watch_meeting(unsigned warp, unsigned lanes, void *from, bool orders, bool of_matrices) {
     running.together = from ? (uintptr_t)from : 1;
     running.together_lanes = lanes;
     running.together_warp = warp;
     count_meeting();
     if (running.racecheck && orders) order_lanes(warp, lanes);
-    if (!orders) count_matrices();
+    else note_exchange(warp);
+    if (of_matrices) count_matrices();
 }
 
 void watch_end(bool whole, const std::string &error) {

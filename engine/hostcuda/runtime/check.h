@@ -59,8 +59,8 @@ WATCH_FALSE(bool watch_resumes(unsigned thread))                      // after w
 WATCH(void watch_barrier_released())
 WATCH(void watch_phase())                                             // of a barrier of some threads: as if all had met
 // These lanes of a warp have converged. Accesses until watch_met() are made for all of them, at the place in the code with
-// that return address. Operations on matrices wait for all lanes, but do not order their accesses to memory.
-WATCH(void watch_meeting(unsigned warp, unsigned lanes, void *from, bool orders))
+// that return address. Only __syncwarp orders their accesses to memory; what exchanges values waits for the lanes alone.
+WATCH(void watch_meeting(unsigned warp, unsigned lanes, void *from, bool orders, bool of_matrices))
 WATCH(void watch_met())
 WATCH(void watch_end(bool whole, const std::string &error))           // of the launch
 // The launch was abandoned there: return addresses of the running thread, the innermost first.
@@ -70,12 +70,13 @@ WATCH(void watch_failure(std::string &error))                         // the fir
 WATCH(void watch_leaves())                                            // in a signal handler: leave the launch at the next access
 WATCH(void watch_cancelled(const uintptr_t *places, size_t count))
 WATCH(void watch_absent(const char *what, const char *file, int line, Index thread, unsigned lanes))   // lanes in the mask have ended
-WATCH(void watch_divergence(const char *file, int line, Index thread, const std::string &sentence))    // of barriers
+WATCH(void watch_divergence(const char *what, const char *file, int line, Index thread, const std::string &sentence))    // of barriers
 WATCH(void note_written(const void *address, size_t bytes))           // by the host
 // Streams and what is queued in them (ahead.cpp). An event's record has a clock, for which operations or the host wait.
 WATCH(void watch_stream(int number, bool non_blocking))
 WATCH(void watch_queued(uint64_t number, int stream, const char *kernel, Clock *recorded, const Clock *awaited))
 WATCH(void watch_memory(uint64_t number, int stream, const char *to, const char *from, size_t bytes, bool to_host, bool from_host))
+WATCH(void watch_pause(bool begins))                                  // the kernel waits for the host, whose accesses are not its own
 WATCH(void watch_waited(int stream))                                  // the host has waited for its operations, or for all (-1)
 WATCH(void watch_reached(const Clock &))
 WATCH(void watch_over())                                              // the program ends
@@ -101,4 +102,11 @@ bool in_stack_of_another(uintptr_t address);                      // than the ru
 void visit_mapped(void (*visit)(const char *base, size_t bytes));   // page-locked memory of the host
 void watch_copied(uint32_t number, const void *to, size_t bytes, const char *from, const uint8_t *sizes, const std::string &source, size_t offset);
 bool was_freed(const void *address, uintptr_t &base, size_t &bytes);
+// A kernel may wait in a loop for what the host writes. Here the host waits for each launch, so such a kernel is paused.
+extern volatile bool pauses;                                      // if it is found to wait, it shall be paused
+void pause_kernel(const volatile bool *cancelled);                // called by it
+void let_kernel_run();                                            // called by the host, in a loop that may wait for the kernel
+extern volatile bool paused;
+#else
+constexpr bool pauses = false;
 #endif

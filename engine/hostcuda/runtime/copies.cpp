@@ -1,14 +1,15 @@
 // Copies to the host of memory that nothing has set: initcheck outside of kernels.
 //
-// Each byte of device memory has the size of the store that has set it, or 0. The host of a whole program is compiled like its
-// kernels, so its accesses are seen: a copy is reported if the host reads a byte of it that was not set, or has read less than
-// half of the others when the program ends or the buffer is used again. So the border of a stencil and the rest of a queue,
-// which the host leaves alone, are not reported. The host of a Python program is not seen: there each such copy is reported.
+// Each byte of device memory has the size of the store that has set it, or 0. A copy of which nothing was set is reported. The host
+// of a whole program is compiled like its kernels, so its accesses are seen: a copy of which a part was set is reported, too, if
+// the host reads a byte that was not. Otherwise it is a note, for the host may use the rest alone: the border of a stencil, the
+// rest of a queue. The host of a Python program is not seen. With HOSTCUDA_STRICT=1 each of these notes is a finding.
 #ifdef HOSTCUDA_CHECK
 #include "lock.h"
 #include "parts.h"
 #include <algorithm>
 #include <list>
+#include <stdlib.h>
 #include <string.h>
 #if __has_include(<execinfo.h>)
 #include <dlfcn.h>
@@ -18,17 +19,18 @@
 namespace check {
 
 volatile bool follows_host = false;
+size_t widest_padding = 0;
 thread_local Place next_place;
 
 namespace {
 
-enum State : uint8_t { set = 0, unset = 1, seen = 2 };
+enum State : uint8_t { set = 0, unset = 1 };
 
 // A copy with unset bytes.
 struct HostCopy {
     uintptr_t low;
     std::vector<uint8_t> state;                      // of each byte
-    bool used;
+    bool used;                                       // the host has read a byte that was not set
     Place place;
     std::string message;
 };
@@ -38,12 +40,13 @@ Mutex copying;
 
 // In the order in which they were made, the mutex is held.
 void decide(std::list<HostCopy>::iterator copy) {
-    size_t good = 0, read = 0;
-    for (uint8_t each : copy->state) good += !(each & unset), read += each == seen;
-    if (copy->used || 2 * read < good || !good) {
-        add_record(format("{\"copy\":%s,%s,\"address\":%zu,\"size\":%zu,\"message\":%s}", quoted(copy->place.call).c_str(),
-                          json_of(copy->place).c_str(), (size_t)copy->low, copy->state.size(), quoted(copy->message).c_str()));
-    }
+    static const char *const strict = getenv("HOSTCUDA_STRICT");
+    bool has_set = std::count(copy->state.begin(), copy->state.end(), set), any = std::count(copy->state.begin(), copy->state.end(), unset);
+    bool is_note = !copy->used && has_set && !(strict && !strcmp(strict, "1"));
+    if (copy->used || any)
+        add_record(format("{\"copy\":%s,%s,\"address\":%zu,\"size\":%zu,\"message\":%s%s}", quoted(copy->place.call).c_str(),
+                          json_of(copy->place).c_str(), (size_t)copy->low, copy->state.size(), quoted(copy->message).c_str(),
+                          is_note ? ",\"note\":true" : ""));
     copies.erase(copy);
     follows_host = !copies.empty();
 }
@@ -92,6 +95,7 @@ size_t first_unset(const uint8_t *sizes, size_t bytes, uintptr_t address) {
         while (end < bytes && !sizes[end]) end++;
         // Padding is behind a member, and the next member or struct begins at a multiple of its alignment.
         size_t unit = widest && (address + end) % widest == 0 ? widest : end < bytes ? sizes[end] : 1;
+        if (widest_padding && (widest_padding >= of_unions || (address + end) % widest_padding == 0)) unit = std::max(unit, widest_padding);
         if (!begin || end - begin >= unit) return begin;
         auto next = (const uint8_t *)memchr(sizes + end, 0, bytes - end);
         begin = next ? next - sizes : bytes;
@@ -104,9 +108,8 @@ void follow_host(uintptr_t address, size_t bytes, bool reads) {
     visit_copies(address, bytes, [&](auto copy, size_t begin, size_t end) {
         for (size_t i = begin; i < end; i++) {
             uint8_t &state = copy->state[i];
-            if (!reads) state = seen;
-            else if (state & unset) copy->used = true;
-            else state = seen;
+            if (!reads) state = set;
+            else if (state == unset) copy->used = true;
         }
     });
 }
@@ -116,7 +119,7 @@ void follow_host_copy(uintptr_t to, uintptr_t from, size_t bytes) {
     std::list<HostCopy> more;
     visit_copies(from, bytes, [&](auto copy, size_t begin, size_t end) {
         HostCopy part{to + (copy->low + begin - from), {copy->state.begin() + begin, copy->state.begin() + end}, false, copy->place, copy->message};
-        std::fill(copy->state.begin() + begin, copy->state.begin() + end, seen);   // judged where they are from now on
+        std::fill(copy->state.begin() + begin, copy->state.begin() + end, set);   // judged where they are from now on
         more.push_back(part);
     });
     copies.splice(copies.end(), more);
@@ -160,10 +163,9 @@ void watch_copied(uint32_t number, const void *to, size_t bytes, const char *fro
     }
     copy.message = format("the host copies %zu bytes, of which nothing has set %zu: the first is in element %zu, of %zu byte%s, of %s", bytes,
                           count, (offset + first) / widest, widest, widest == 1 ? "" : "s", source.c_str());
-    copy.used = !copy.place.file.empty();
     copies.push_back(copy);
     follows_host = true;
-    if (copy.used) decide(std::prev(copies.end()));
+    if (!copy.place.file.empty()) decide(std::prev(copies.end()));   // a Python program's
 }
 
 extern "C" {

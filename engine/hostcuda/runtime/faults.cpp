@@ -73,21 +73,21 @@ bool in_kernel() { return block && block->running; }
 
 // "thread (0,0,0) and 31 more at __syncthreads (a.cu:7); thread ..." for all waiting threads.
 static std::string who_waits(Block &b) {
-    struct Site { Place place; Index first; unsigned count; };
+    struct Site { Place place; Index first; unsigned count; const hostcuda::Phase *phase; };
     std::vector<Site> sites;
-    auto add = [&](Queue<Fiber> &queue) {
+    auto add = [&](Queue<Fiber> &queue, bool of_phases = false) {
         for (Fiber *f = queue.head; f; f = f->next) {
             const Place &at = f->wait->place;
             Site *site = nullptr;
             for (Site &s : sites)
                 if (s.place.line == at.line && !strcmp(s.place.what, at.what) && !strcmp(s.place.file, at.file)) site = &s;
             if (site) site->count++;
-            else sites.push_back({at, f->thread.index, 1});
+            else sites.push_back({at, f->thread.index, 1, of_phases ? f->wait->phase : nullptr});
         }
     };
     if (!b.mixed) note_places(b.barrier, b.place);
     add(b.barrier);
-    add(b.sleeping);
+    add(b.sleeping, true);
     for (Warp &w : b.warps)
         for (Meeting *m = w.meetings; m; m = m->next) {
             if (!m->mixed) note_places(m->waiting, m->place);
@@ -99,6 +99,7 @@ static std::string who_waits(Block &b) {
         text += "thread " + triple(s.first);
         if (s.count > 1) text += format(" and %u more", s.count - 1);
         text += format(" at %s (%s:%d)", s.place.what, s.place.file, s.place.line);
+        if (s.phase && s.phase->expected) text += format(", which expects %u and has %u", s.phase->expected, s.phase->arrived);
         if (&s == &sites[3] && sites.size() > 5)
             return text + format("; %zu more places", sites.size() - 4);
     }
@@ -107,8 +108,8 @@ static std::string who_waits(Block &b) {
 
 [[noreturn]] void fail_diverged(Block &b, Fiber *at, const char *how) {
     std::string sentence = how + who_waits(b);
-    if (at) watch_divergence(at->wait->place.file, at->wait->place.line, at->thread.index, sentence);
-    fail_block(b, "%s", sentence.c_str());
+    if (at) watch_divergence(at->wait->place.what, at->wait->place.file, at->wait->place.line, at->thread.index, sentence);
+    fail_block(b, "%s%s", strncmp(how, "deadlock", 8) ? "divergent barrier, " : "", sentence.c_str());
 }
 
 void report_absent(Block &b) {
@@ -118,8 +119,8 @@ void report_absent(Block &b) {
     while (b.warps[first / warp_size].live >> first % warp_size & 1) first++;
     Index index{first % blockDim.x, first / blockDim.x % blockDim.y, first / blockDim.x / blockDim.y};
     std::string who = ended > 1 ? format(" and %u more", ended - 1) : "";
-    watch_divergence(b.place.file, b.place.line, b.barrier.head->thread.index,
-                     format("divergent barrier: thread %s%s ended without it (by a return, or a branch around it): %s", triple(index).c_str(), who.c_str(), who_waits(b).c_str()));
+    watch_divergence(b.place.what, b.place.file, b.place.line, b.barrier.head->thread.index,
+                     format("thread %s%s ended without it (by a return, or a branch around it): %s", triple(index).c_str(), who.c_str(), who_waits(b).c_str()));
 }
 
 // ---- What has failed ----------------------------------------------------------------------------------------
@@ -130,7 +131,11 @@ static bool has_overflowed(Block &b) {
     return b.fault_address >= low - guard_bytes && b.fault_address < low + page;
 }
 
+// A function pointer that is null, or points to no code.
+static bool is_call(Block &b) { return b.signal == SIGSEGV && b.left_at == (uintptr_t)b.fault_address; }
+
 static const char *kind_of_fault(Block &b) {
+    if (is_call(b) && b.left_at < page) return "null pointer";
     if (b.signal == SIGFPE) return "division by zero";
     if (b.signal == SIGILL) return "illegal instruction";
     if (b.signal == SIGABRT) return "fault";
@@ -142,6 +147,8 @@ static std::string describe_fault(Block &b) {
     if (b.signal == SIGABRT) return "the C or C++ library has called abort(), after a message on stderr";
     if (b.signal == SIGILL) return "an illegal instruction (a trap of the compiler?)";
     if (has_overflowed(b)) return format("stack overflow: its local arrays and calls need more than %zu KB", stack_bytes >> 10);
+    if (is_call(b) && b.left_at < page) return "a call of a null function pointer";
+    if (is_call(b)) return format("a call of a function pointer to %p, where no code is", (const void *)b.fault_address);
     if (b.access == Access::impossible || b.signal == SIGBUS)
         return "a misaligned address (that of a float4 must be a multiple of 16), or one that does not exist";
     const char *doing = b.access == Access::read    ? "a read of"

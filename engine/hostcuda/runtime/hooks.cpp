@@ -56,6 +56,24 @@ __attribute__((noinline)) void not_checked(uintptr_t at, uintptr_t address, unsi
     if (follows_host && !running.copy_bytes) follow_host(address, size, reads);
 }
 
+// An array of the thread is updated, as in sums[i] += x: its element is read, and then written before another one is read. If it
+// still has the pattern with which the compiler fills variables without a value (toolchain.FILL), nothing has set it.
+template <Operation operation> void update_local(const Site &site, uintptr_t address, unsigned size) {
+    constexpr unsigned char pattern = 0xfe;
+    static const char unset[16] = {(char)pattern, (char)pattern, (char)pattern, (char)pattern, (char)pattern, (char)pattern, (char)pattern, (char)pattern,
+                                   (char)pattern, (char)pattern, (char)pattern, (char)pattern, (char)pattern, (char)pattern, (char)pattern, (char)pattern};
+    if (operation == load) {
+        running.unset_local = !running.copy_bytes && size <= 8 && !memcmp((const void *)address, unset, size) ? address : 0;
+        running.unset_thread = running.thread;
+    } else if (UNLIKELY(running.unset_local)) {
+        if (running.unset_local == address && running.unset_thread == running.thread)
+            report(findings(), "initcheck", "uninitialized variable", site.pc, running.thread, nullptr, address, size,
+                   "an element of a local array is updated, and nothing has set it: give the array a value where it is declared, as in "
+                   "float sums[4] = {}");
+        running.unset_local = 0;
+    }
+}
+
 template <Operation operation, bool keep = false, bool reads = operation != store, bool strong = operation == atomic>
 inline __attribute__((always_inline)) void access(void *pointer, unsigned size, void *from, bool logged = false) {
     uintptr_t at = (uintptr_t)from - running.text_begin, address = (uintptr_t)pointer;
@@ -76,7 +94,9 @@ inline __attribute__((always_inline)) void access(void *pointer, unsigned size, 
     }
     if (UNLIKELY(address & (size - 1)) && site->space != local_space) refuse(site->pc, operation, address, size, true);
     if (UNLIKELY(site->space >= local_space)) {
-        if (site->space == local_space) check_local(*site, operation, address, size);
+        if (site->space != local_space) return;
+        check_local(*site, operation, address, size);
+        if (running.initcheck && size >= 4) update_local<operation>(*site, address, size);
     } else if (running.examines) {
         examine(index, address, size, running.thread, reads, strong);
     }
@@ -109,6 +129,11 @@ template <Operation operation> void copied(const void *start, size_t bytes, void
 // A thread may read until another one writes there (spins.cpp).
 void maybe_yield(void *from) {
     constexpr unsigned many = 512;                   // the lane's log is not full before
+    if (UNLIKELY(paused) && !in_kernel(from)) {
+        static unsigned reads = 0;
+        if (++reads % many == 0) let_kernel_run();
+        return;
+    }
     if (++running.volatile_reads < many || !in_kernel(from) || running.together) return;
     running.volatile_reads = 0;
     hostcuda::follow(hostcuda::let_others_run());
@@ -118,6 +143,7 @@ void check_only(void *pointer, unsigned size, void *from) {
     uintptr_t at = (uintptr_t)from - running.text_begin;
     if (at < running.text_bytes && running.checks) locate(at, (uintptr_t)pointer, size, load);
     if (at >= running.text_bytes && runs_ahead) run_ahead((uintptr_t)pointer, size, true, true, from);
+    if (at >= running.text_bytes && UNLIKELY(paused)) maybe_yield(from);
 }
 
 }  // namespace
@@ -207,6 +233,19 @@ EXPORT void hostcuda_writes(void *p, size_t bytes) { access_range<store>((char *
 EXPORT void hostcuda_copy_begins(const void *to, size_t bytes) { begin_copy(running.thread, (uintptr_t)to, bytes); }
 EXPORT void hostcuda_copies_committed() { commit_copies(running.thread); }
 EXPORT void hostcuda_copies_awaited(size_t prior) { await_copies(running.thread, prior); }
+// A barrier in the kernel's memory (cuda/barrier) is made, or a thread arrives there. These accesses are not counted.
+EXPORT void hostcuda_barrier_made(void *p, size_t bytes) {
+    for (size_t i = 0; i < bytes; i += 4) access<store>((char *)p + i, 4, FROM, true);
+}
+EXPORT void hostcuda_barrier_used(void *p, size_t bytes) {
+    for (size_t i = 0; i < bytes; i += 4) access<load>((char *)p + i, 4, FROM, true);
+}
+// Textures and surfaces (texture.h), at the place in the kernel that has called its functions.
+EXPORT void hostcuda_texel_read(void *p, size_t bytes, void *from) {
+    access<load>(p, bytes, from, true);
+    if (running.racecheck && in_kernel(from)) read_texel((uintptr_t)from - running.text_begin, (uintptr_t)p);
+}
+EXPORT void hostcuda_texel_written(void *p, size_t bytes, void *from) { access<store>(p, bytes, from, true); }
 EXPORT void __sanitizer_cov_trace_pc() {
     uintptr_t at = (uintptr_t)FROM - running.text_begin;
     if (at < running.text_bytes && running.counts && !running.together && !logged()) note(dynamic_piece(at, load, 0, false), 0, 0);
@@ -215,11 +254,13 @@ EXPORT void __sanitizer_cov_trace_pc() {
 struct Old {
     uint64_t value, place;
 };
-EXPORT Old hostcuda_atomic_begin(void *p, size_t bytes, bool reads, bool always_atom) {
+EXPORT Old hostcuda_atomic_begin(void *p, size_t bytes, bool reads, bool always_atom, bool of_block) {
     uintptr_t at = (uintptr_t)FROM - running.text_begin;
+    running.of_block = of_block;
     if (always_atom && at < running.text_bytes) note_lock(running.thread);
     if (reads) access<atomic, true, true>(p, bytes, FROM);
     else access<atomic, true, false>(p, bytes, FROM);
+    running.of_block = false;
     Old old{0, 0};
     memcpy(&old.value, p, bytes);
     if (running.counts && at < running.text_bytes) old.place = note_atomic(at, bytes, always_atom);

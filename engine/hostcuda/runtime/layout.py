@@ -104,6 +104,10 @@ def layout(path: str | os.PathLike, base: int, functions: Iterable[int]) -> Layo
     return result
 
 
+# Of `check.instrument` and `check.mode`: the runtime finds them by these names.
+_OF_CHECK_MODE = ("hostcuda_log", "hostcuda_pieces", "hostcuda_accesses", "hostcuda_padding")
+
+
 def _list_watched_variables(
     result: Layout, file: elf.Elf, base: int, symbols: list[elf.Symbol]
 ) -> None:
@@ -122,8 +126,8 @@ def _list_watched_variables(
             section.name in (".data", ".bss"),
         )
         name, space = demangle(symbol.name), "unwatched"
-        if symbol.name in ("hostcuda_log", "hostcuda_pieces", "hostcuda_accesses"):
-            space = "engine"  # of `check.instrument`: the runtime finds them by this name
+        if symbol.name in _OF_CHECK_MODE:
+            space = "engine"
         elif not section.flags & elf.SHF_WRITE or (
             variable and re.search("hostcuda_|^completed.0$", symbol.name)
         ):

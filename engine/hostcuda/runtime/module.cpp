@@ -11,6 +11,7 @@
 #endif
 #include <fcntl.h>
 #include <link.h>
+#include <string>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -18,6 +19,7 @@
 struct hc_kernel {
     hostcuda::Kernel kernel;      // a copy: the module's own can be written by its code
     hc_module *module;
+    std::string name;
     const hc_static *shared = nullptr, *loops_shared = nullptr;
     double block_seconds = 0;     // last measured time of a block
 };
@@ -35,8 +37,16 @@ static Mutex loading;
 static hc_module *loaded;         // the module that is loaded now
 
 namespace hostcuda {
+// Of an overloaded kernel, "*static_cast<void (*)(int n)>(k)", "k(int n)".
+static std::string readable(const std::string &name) {
+    const std::string head = "*static_cast<void (*)";
+    size_t end = name.rfind(">(");
+    if (name.compare(0, head.size(), head) || end == std::string::npos) return name;
+    return name.substr(end + 2, name.size() - end - 3) + name.substr(head.size(), end - head.size());
+}
+
 EXPORT void add_kernel(const Kernel *kernel) {
-    if (loaded) loaded->kernels.push_back(new hc_kernel{*kernel, loaded});
+    if (loaded) loaded->kernels.push_back(new hc_kernel{*kernel, loaded, readable(kernel->name)});
 }
 }  // namespace hostcuda
 
@@ -125,7 +135,7 @@ EXPORT int hc_module_kernel(hc_module *module, int index, hc_kernel **kernel, hc
         return set_error(HC_NOT_FOUND, "the module has %zu kernels", module->kernels.size());
     *kernel = module->kernels[index];
     const hostcuda::Kernel &k = (*kernel)->kernel;
-    *info = {k.name, k.parameters, k.parameter_count, k.packed_bytes, k.max_threads, k.why_fibers, k.function, k.loops_function};
+    *info = {(*kernel)->name.c_str(), k.parameters, k.parameter_count, k.packed_bytes, k.max_threads, k.why_fibers, k.function, k.loops_function};
     return HC_OK;
 }
 
@@ -170,7 +180,7 @@ EXPORT void hc_module_variable(hc_module *module, const void *address, size_t by
 
 int describe_launch(hc_kernel *kernel, const unsigned grid[3], const unsigned block[3], Launch &launch) {
     const hc_module &module = *kernel->module;
-    launch.kernel = kernel->kernel.name;
+    launch.kernel = kernel->name.c_str();
     launch.call = kernel->kernel.call;
     launch.flushes = kernel->kernel.flushes;
     launch.text_begin = module.text_begin;

@@ -378,6 +378,11 @@ def synchronize() -> None:
         kept.clear()
 
 
+def wait_or_pause() -> None:
+    """Wait for all streams, or in check mode until a kernel waits for the host: it is paused until the next wait."""
+    _wait("cuCtxSynchronize", _library.hc_wait_or_pause)
+
+
 def stream_create(non_blocking: bool) -> int:
     """Return a new stream's handle; a `non_blocking` one does not wait for the default stream."""
     handle = c_void_p()

@@ -35,6 +35,9 @@ struct Running {
     unsigned thread = 0, threads = 0;                // of the block
     unsigned volatile_reads = 0;                     // of the thread, since it has begun or was let run again
     bool counts = false, checks = false, racecheck = false, initcheck = false, examines = false, steps = false;
+    uintptr_t unset_local = 0;                       // the local variable that was read last, if it has the pattern of unset ones
+    unsigned unset_thread = 0;                       // the thread that has read it
+    bool of_block = false;                           // the access is an atomic operation whose scope is the block
     uintptr_t copy_low = 0;                          // the accesses are the parts of a copy of so many bytes, before it is made
     size_t copy_bytes = 0;
     // Accesses that the last lane to arrive makes for all lanes that have converged: their place, or 1, and these lanes.
@@ -137,6 +140,7 @@ void begin_races(char *dynamic_shared, char *static_end);
 void order_block();
 void order_barrier();
 void order_lanes(unsigned warp, unsigned lanes);     // all earlier accesses of each are before all later ones of any of them
+void note_exchange(unsigned warp);                   // lanes of it have met, which orders nothing
 void settle_again();                                 // the running thread waits or has ended
 void end_races();
 void examine(unsigned site, uintptr_t address, unsigned size, unsigned thread, bool reads, bool strong);
@@ -145,6 +149,7 @@ void examine(unsigned site, uintptr_t address, unsigned size, unsigned thread, b
 void begin_copy(unsigned thread, uintptr_t address, size_t bytes);
 void commit_copies(unsigned thread);
 void await_copies(unsigned thread, size_t prior);
+void read_texel(uintptr_t at, uintptr_t address);    // through a texture or a surface, by the code at that return address
 void note_lock(unsigned thread);                     // it has made an operation of a lock
 void note_result(unsigned thread);                   // it uses the result of an atomic operation
 void note_fence(unsigned thread);
@@ -159,6 +164,8 @@ unsigned accesses_of(const Range &range, size_t offset);
 // The offset of the first of these bytes that nothing has set and that is no padding, or their number. `sizes` has of each byte of
 // a whole object, or several, the size of the store that has set it, or 0.
 size_t first_unset(const uint8_t *sizes, size_t bytes, uintptr_t address);
+extern size_t widest_padding;                        // up to this alignment, structs of the modules have some (mode.py)
+constexpr size_t of_unions = 1 << 16;                // the same, if they have unions
 
 // Where the host has made a call: its file and line in Python, else return addresses.
 struct Place {

@@ -109,6 +109,7 @@ struct Pool {
     unsigned sleeping = 0, looking = 0, most_looking = 0, waiting = 0;
     std::atomic<unsigned> activations{0}, completions{0};
     bool stopping = false, forked = false;
+    Condition resumed;                    // for a paused kernel
 
     hc_stream default_stream{0, false};
     std::vector<hc_stream *> streams{&default_stream};
@@ -121,6 +122,9 @@ struct Pool {
     size_t taken = 0;                     // of the trace
 };
 
+#ifdef HOSTCUDA_CHECK
+volatile bool pausing = false;            // the kernel is to pause where it lets other threads run
+#endif
 Pool &pool = *new Pool;                   // never destroyed: workers may run while the process exits
 
 Record *use(Record *record) {
@@ -467,6 +471,7 @@ void *ticker_main(void *) {
         nap = tick_s;
         idle++;
         bool stuck = true;
+        const unsigned before_looking = pauses ? ticks_before_looking / 10 : ticks_before_looking;
         for (Worker *w : pool.workers) {
             Operation *op = w->operation;
             if (!op) continue;
@@ -474,7 +479,7 @@ void *ticker_main(void *) {
             if (w->ticks && op->kind == kernel) {
                 if (expects_signal(*w->block)) pthread_kill(w->thread, tick_signal());
                 if (has_spun(*w->block)) nap = next_tick_s;
-                if (w->ticks > ticks_before_looking) look_for_progress(*w->block);
+                if (w->ticks > before_looking) look_for_progress(*w->block);
             }
             w->ticks++;
             stuck = stuck && op->kind == kernel && is_stuck(*w->block);
@@ -487,7 +492,11 @@ void *ticker_main(void *) {
         }
         looked++;
         waited += pool.waiting > 0;        // a host that waits wakes for moments, to look for Ctrl-C
-        if (now() - stuck_since < stuck_s) continue;
+        if (now() - stuck_since < (pauses ? stuck_s / 10 : stuck_s)) continue;
+#ifdef HOSTCUDA_CHECK
+        if (pauses) pausing = true;
+        else
+#endif
         if (2 * waited > looked) stop_stuck();
         stuck_since = 0;
     }
@@ -520,9 +529,20 @@ void *worker_main(void *self) {
 
 // ---- Waiting ----------------------------------------------------------------------------------------------
 
+#ifdef HOSTCUDA_CHECK
+// The mutex is held.
+void resume_kernel() {
+    pausing = paused = false;
+    pool.resumed.notify_all();
+}
+#else
+void resume_kernel() {}
+#endif
+
 // Wait until done(). False: the timeout (< 0: none) passed before.
 template <class Done> bool wait_until(Lock &lock, double timeout, Done done) {
     double start = now();
+    if (timeout != 0) resume_kernel();
     while (!done()) {
         double waited = now() - start;
         if (timeout >= 0 && waited >= timeout) return false;
@@ -622,6 +642,44 @@ int enqueue(Operation *op, hc_stream *stream) {
 }
 
 }  // namespace
+
+#ifdef HOSTCUDA_CHECK
+volatile bool pauses = false, paused = false;
+
+void pause_kernel(const volatile bool *cancelled) {
+    if (!pausing) return;
+    Lock lock(pool.mutex);
+    watch_pause(true);
+    paused = true;
+    pool.done.notify_all();
+    while (paused && !*cancelled && !pool.stopping) pool.resumed.wait_for(lock, 0.1);
+    watch_pause(false);
+}
+
+// Until all work is done, or its kernel waits for the host.
+static bool wait_or_pause(Lock &lock, double timeout) {
+    uint64_t last = pool.next_number - 1;
+    pauses = true;
+    bool over = wait_until(lock, timeout, [&] { return paused || passed(nullptr, last); });
+    pauses = false;
+    return over;
+}
+
+void let_kernel_run() {
+    Lock lock(pool.mutex);
+    wait_or_pause(lock, -1);
+}
+
+EXPORT int hc_wait_or_pause(double timeout) {
+    Lock lock(pool.mutex);
+    if (!wait_or_pause(lock, timeout)) return set_error(HC_NOT_READY, "the work is not finished");
+    if (paused) return HC_OK;
+    watch_waited(-1);
+    return take_error(nullptr);
+}
+#else
+EXPORT int hc_wait_or_pause(double timeout) { return hc_synchronize(timeout); }
+#endif
 
 int wait_for_device() {
     Lock lock(pool.mutex);

@@ -22,7 +22,8 @@
 // The last accesses to two bytes of global memory, or to one, also by other blocks.
 struct GlobalTouch : check::Touch {
     uint32_t fences_and_kind = 0;                    // number of fences before it in the launch; bit fields would be slow
-    uint32_t fences() const { return fences_and_kind >> 3; }
+    uint32_t fences() const { return fences_and_kind >> 4; }
+    bool of_block() const { return fences_and_kind & 8; }   // an atomic operation whose scope is the block
     bool strong() const { return fences_and_kind & 4; }   // atomic or volatile
     bool atomic() const { return fences_and_kind & 2; }
     bool writes() const { return fences_and_kind & 1; }
@@ -58,7 +59,7 @@ struct Hidden : Touch {
 // A store of the running thread to bytes that another thread has stored.
 struct Again {
     unsigned site, thread;
-    Touch other;
+    GlobalTouch other;                               // of shared memory only what is a Touch
     uintptr_t address;
     uint16_t bytes;
     bool copies;                                     // it is a part of a copy, which is made after the last part's call
@@ -92,6 +93,7 @@ struct Order {
     uint32_t updated[most_warps * warp_size] = {};   // an atomic operation on global memory
     uint32_t counted[most_warps * warp_size] = {};   // the result of an atomic operation: the thread may know that others have made theirs
     uint32_t epoch = 0, block_epoch = 0;             // a new one begins with each barrier and each block
+    uint32_t exchanged[most_warps] = {};             // per warp the last epoch in which lanes have met without an order of their accesses
     uint32_t clocks[most_warps][warp_size][warp_size];   // [warp][lane][other]: the last time of `other` that is ordered before `lane`
 } order;
 
@@ -128,21 +130,25 @@ void race(unsigned site, unsigned thread, const Touch &other, uintptr_t address,
     const Range *range = find(address);
     bool one_warp = thread / warp_size == other.thread / warp_size;
     report(findings(), "racecheck", "race", places.sites[site].pc, thread, &other, address, size,
-           format("threads (%u,%u,%u) and (%u,%u,%u) of a block %s %s without a barrier%s between", b.x, b.y, b.z, a.x,
+           format("threads (%u,%u,%u) and (%u,%u,%u) of a block %s %s without a barrier%s between%s", b.x, b.y, b.z, a.x,
                   a.y, a.z, both, range ? element_of(*range, (address - range->low) / size * size, size).c_str() : "dynamic shared memory",
-                  one_warp ? " or a __syncwarp" : ""), remedy_of(site, other.site, false, one_warp));
+                  one_warp ? " or a __syncwarp" : "",
+                  one_warp && order.exchanged[thread / warp_size] == order.epoch ? " (a shuffle or vote orders no memory)" : ""),
+           remedy_of(site, other.site, false, one_warp));
 }
 
-// An access of bytes that another thread, or this one, still copies.
+// An access to bytes that another thread, or this one, still copies.
 __attribute__((noinline)) void race_with_copy(unsigned site, unsigned thread, const Touch &copy, uintptr_t address, size_t size) {
     Index a = index_of(thread), b = index_of(copy.thread);
     const Range *range = find(address);
     report(findings(), "racecheck", "race with a copy", places.sites[site].pc, thread, &copy, address, size,
-           format("thread (%u,%u,%u) of a block copies to %s in the background, and thread (%u,%u,%u) reads it before thread "
+           format("thread (%u,%u,%u) of a block copies to %s in the background, and thread (%u,%u,%u) %s it before thread "
                   "(%u,%u,%u) has waited for the copy", b.x, b.y, b.z,
                   range ? element_of(*range, (address - range->low) / size * size, size).c_str() : "dynamic shared memory",
-                  a.x, a.y, a.z, b.x, b.y, b.z),
-           "let the copying thread wait for its copies (__pipeline_wait_prior, cp.async.wait_group), and then " BARRIER "in front of the read");
+                  a.x, a.y, a.z, places.sites[site].operation == load ? "reads" : "writes", b.x, b.y, b.z),
+           places.sites[site].operation == load
+               ? "let the copying thread wait for its copies (__pipeline_wait_prior, cp.async.wait_group), and then " BARRIER "in front of the read"
+               : "let the copying thread wait for its copies (__pipeline_wait_prior, cp.async.wait_group), and then " BARRIER "in front of the write");
 }
 
 // The block of an access: its number, in the worker's order.
@@ -161,7 +167,7 @@ bool of_another(const GlobalTouch &touch) { return touch.epoch && touch.epoch < 
 
 // Whether another block made the access, and nothing orders it before this block.
 bool unordered(const GlobalTouch &other, bool strong) {
-    return of_another(other) && !(other.strong() && strong)
+    return of_another(other) && !(other.strong() && strong && !other.of_block() && !running.of_block)
            && !(order.acquired && other.fences() < order.published[block_of(other)]);
 }
 
@@ -181,7 +187,7 @@ __attribute__((noinline)) void lose_update(unsigned index, unsigned thread, cons
     if (findings().size() > before) findings().back().read_pc = places.sites[read].pc;
 }
 
-__attribute__((noinline)) void race_of_blocks(unsigned index, unsigned thread, const Touch &other, uintptr_t address) {
+__attribute__((noinline)) void race_of_blocks(unsigned index, unsigned thread, const GlobalTouch &other, uintptr_t address) {
     const Site &site = places.sites[index], &other_site = places.sites[other.site];
     for (Finding &f : order.undecided)
         if (f.pc == site.pc && f.other_pc == other_site.pc && f.kind == "race between blocks") {
@@ -194,12 +200,15 @@ __attribute__((noinline)) void race_of_blocks(unsigned index, unsigned thread, c
         "blocks (%u,%u,%u), which %s, and (%u,%u,%u), which %s, use %s, in one launch, whose blocks run in any order",
         a.x, a.y, a.z, does(other_site.operation), b.x, b.y, b.z, does(site.operation),
         element_of(*site.range, (address - site.range->low) / site.size * site.size, site.size).c_str());
-    if (order.acquired)
+    bool of_block = running.of_block || other.of_block();
+    if (of_block)
+        sentence += ". The scope of the atomic operation is its block: another block does not see it as one operation";
+    else if (order.acquired)
         sentence += format("; after its access (%u,%u,%u) makes no __threadfence() followed by an atomic operation that signals it",
                            a.x, a.y, a.z);
     size_t before = order.undecided.size();
     report(order.undecided, "racecheck", "race between blocks", site.pc, thread, &other, address, site.size, sentence,
-           remedy_of(index, other.site, true));
+           of_block ? "use the operation of the device's scope: atomicAdd for atomicAdd_block, cuda::thread_scope_device" : remedy_of(index, other.site, true));
     if (order.undecided.size() > before) note_look(order.undecided.back(), index, other.site);
 }
 
@@ -215,7 +224,7 @@ __attribute__((noinline)) void race_in_global(unsigned index, unsigned thread, c
 }
 
 // A store to bytes (one bit each) that another thread has stored.
-__attribute__((noinline)) void store_again(unsigned site, unsigned thread, const Touch &other, uintptr_t address, unsigned size,
+__attribute__((noinline)) void store_again(unsigned site, unsigned thread, const GlobalTouch &other, uintptr_t address, unsigned size,
                                            uint16_t bytes, unsigned read = 0) {
     Again again{site, thread, other, address, bytes, running.copy_bytes != 0, read, {}};
     memcpy(again.before, (const void *)address, size);
@@ -243,10 +252,10 @@ __attribute__((noinline)) void settle(bool all) {
     order.again.swap(later);
 }
 
-// Whether some of these bytes are not set and no padding of the struct that the access copies, or a part of it. `size_at` gives for
-// an address in the range of memory the size of the store that has set it, or 0.
+// The address of the first byte of an access that is not set and no padding of the struct that the access copies, or a part of it;
+// 0: there is none. `size_at` gives for an address in the range of memory the size of the store that has set it, or 0.
 template <class Sizes>
-__attribute__((noinline)) bool is_unset(uintptr_t address, unsigned size, uintptr_t low, size_t bytes, Sizes size_at) {
+__attribute__((noinline)) uintptr_t find_unset(uintptr_t address, unsigned size, uintptr_t low, size_t bytes, Sizes size_at) {
     uintptr_t begin = running.copy_bytes ? running.copy_low : address, end = running.copy_bytes ? begin + running.copy_bytes : address + size;
     if (begin < low) begin = low;
     if (end > low + bytes) end = low + bytes;
@@ -254,11 +263,11 @@ __attribute__((noinline)) bool is_unset(uintptr_t address, unsigned size, uintpt
     for (uintptr_t at = begin; at < end; at++) sizes.push_back(size_at(at));
     for (uintptr_t at = begin; at < address + size;) {
         at += first_unset(&sizes[at - begin], end - at, at);
-        if (at >= address && at < address + size) return true;
+        if (at >= address && at < address + size) return at;
         while (at < end && !sizes[at - begin]) at++;
         if (at == end) break;
     }
-    return false;
+    return 0;
 }
 
 // A thread that has made a fence and a volatile access may have set, or seen, a flag.
@@ -355,9 +364,9 @@ void examine_global(const Site &site, unsigned index, uintptr_t address, unsigne
     now.clock = order.clocks[thread / warp_size][thread % warp_size][thread % warp_size];
     now.thread = thread;
     now.site = index;
-    now.fences_and_kind = order.fences << 3 | strong << 2 | (site.operation == atomic) << 1 | writes;
+    now.fences_and_kind = order.fences << 4 | running.of_block << 3 | strong << 2 | (site.operation == atomic) << 1 | writes;
     bool told = false;
-    Touch stored;                                    // by another thread, a plain store like this one
+    GlobalTouch stored;                              // by another thread, a plain store like this one
     uint16_t again = 0, lost_bits = 0;               // its bytes
     const unsigned step = range.step, shift = step - 1, bits = (1 << step) - 1;
     size_t first = (address - range.low) >> shift;
@@ -368,7 +377,8 @@ void examine_global(const Site &site, unsigned index, uintptr_t address, unsigne
         if (UNLIKELY(updates) && own_read && cell.read.thread == thread) places.sites[cell.read.site].looks = true;
         if (writes || cell.write.epoch) {            // otherwise no thread has written there
             bool both_store = site.operation == store && !cell.write.atomic();
-            const Touch *other = nullptr, *elsewhere = nullptr;
+            const Touch *other = nullptr;
+            const GlobalTouch *elsewhere = nullptr;
             if (!(cell.write.strong() && strong) && !ordered(cell.write, thread)) other = &cell.write;
             else if (writes && !(cell.read.strong() && strong) && !ordered(cell.read, thread)) other = &cell.read;
             else if (cell.hidden.epoch == order.epoch && cell.hidden.writes() && !ordered(cell.hidden, thread)) other = &cell.hidden;
@@ -379,7 +389,7 @@ void examine_global(const Site &site, unsigned index, uintptr_t address, unsigne
             }
             if (other && !excused(site.operation, thread, *other, true)) {
                 if (other != &cell.write || !both_store) return race_in_global(index, thread, *other, address + i);
-                stored = *other, again |= bits << i;
+                stored = cell.write, again |= bits << i;
             }
             bool lost = UNLIKELY(read) && cell.write.strong() && !cell.write.atomic() && !order.fences;
             if (lost && (of_another(cell.write) || !ordered(cell.write, thread))) stored = cell.write, lost_bits |= bits << i;
@@ -438,7 +448,7 @@ void examine(unsigned index, uintptr_t address, unsigned size, unsigned thread, 
         if (!range->written) return;
         uint8_t *written = range->written + (address - range->low);
         auto size_at = [=](uintptr_t at) { return range->written[at - range->low]; };
-        if (reads && memchr(written, 0, size) && is_unset(address, size, range->low, range->bytes, size_at))
+        if (reads && memchr(written, 0, size) && find_unset(address, size, range->low, range->bytes, size_at))
             report(findings(), "initcheck", "uninitialized", site.pc, thread, nullptr, address, size,
                    format("read of uninitialized global memory, at %s", element_of(*range, address - range->low, size).c_str()));
         if (operation != load) memset(written, size, size);
@@ -455,7 +465,7 @@ void examine(unsigned index, uintptr_t address, unsigned size, unsigned thread, 
     const Hidden *hidden = order.hidden[part].empty() ? nullptr : &order.hidden[part][address - order.shared_low[part]];
     if (running.racecheck) now.clock = order.clocks[thread / warp_size][thread % warp_size][thread % warp_size];
     bool reported = false;
-    Touch stored;
+    GlobalTouch stored;
     uint16_t again = 0;
     for (unsigned i = 0; i < size; i++) {
         Cell &cell = cells[i];
@@ -465,20 +475,20 @@ void examine(unsigned index, uintptr_t address, unsigned size, unsigned thread, 
                 const Touch &write = order.cells[part][at - order.shared_low[part]].write;
                 return write.epoch < order.block_epoch ? 0 : places.sites[write.site].size;
             };
-            if (is_unset(address + i, size - i, order.shared_low[part], order.shared_bytes[part], size_at))
-                report(findings(), "initcheck", "uninitialized", site.pc, thread, nullptr, address + i, size,
+            if (find_unset(address, size, order.shared_low[part], order.shared_bytes[part], size_at))
+                report(findings(), "initcheck", "uninitialized", site.pc, thread, nullptr, address, size,
                        format("read of uninitialized shared memory, at %s: no thread of this block has written it",
-                              element_of(*site.range, address + i - site.range->low, size).c_str()));
+                              element_of(*site.range, address - site.range->low, size).c_str()));
             reported = true;
         }
         if (running.racecheck) {
-            if (UNLIKELY(cell.copies) && operation != store)
+            if (UNLIKELY(cell.copies))
                 return race_with_copy(index, thread, cell.write, address + i, size);
             bool both_atomic = operation == atomic && cell.atomic;
             if (!unwritten && !both_atomic && !ordered(cell.write, thread) && !excused(operation, thread, cell.write, false)) {
                 if (operation != store || cell.atomic)
                     return race(index, thread, cell.write, address + i, size, operation == load ? "write and read" : "both write");
-                stored = cell.write, again |= 1 << i;
+                static_cast<Touch &>(stored) = cell.write, again |= 1 << i;
             }
             if (UNLIKELY(hidden)) {
                 const Hidden &other = hidden[i];
@@ -507,6 +517,18 @@ void examine(unsigned index, uintptr_t address, unsigned size, unsigned thread, 
         }
     }
     if (again) store_again(index, thread, stored, address, size, again);
+}
+
+void read_texel(uintptr_t at, uintptr_t address) {
+    const Site &site = places.sites[places.site_at[at]];
+    if (site.space != global_space || !site.range->cells) return;
+    const Range &range = *site.range;
+    const GlobalTouch &write = range.cells[(address - range.low) >> (range.step - 1)].write;
+    if (write.epoch)
+        report(findings(), "racecheck", "stale texture", site.pc, running.thread, &write, address, site.size,
+               format("a texture or surface is read at %s, which this launch has written: the caches of textures do not see writes of the "
+                      "same launch, even by the same thread", element_of(range, address - range.low, site.size).c_str()),
+               "read it in another launch, or by a pointer to the memory");
 }
 
 // ---- Copies in the background ----------------------------------------------------------------------------------------------
@@ -583,6 +605,8 @@ void order_all(bool acquires) {
 
 void order_barrier() { order.epoch++; }
 
+void note_exchange(unsigned warp) { order.exchanged[warp] = order.epoch; }
+
 void order_lanes(unsigned warp, unsigned lanes) {
     uint32_t joined[warp_size] = {};
     for (uint32_t left = lanes; left; left &= left - 1) {
@@ -619,6 +643,7 @@ void begin_races(char *dynamic_shared, char *static_end) {
         for (int part : {0, 1}) order.cells[part].assign(order.shared_bytes[part], Cell());
     for (auto &each : order.hidden) each.clear();
     order.epoch = 0;
+    memset(order.exchanged, 0, sizeof order.exchanged);
     order.looked_at = 0;
     for (auto &each : order.links) each = {};
     for (auto &each : order.last_at) each = {};

@@ -192,16 +192,22 @@ void end_record(bool whole, const std::string &error, size_t unique_bytes) {
 
 using namespace check;
 
-void watch_divergence(const char *file, int line, Index thread, const std::string &sentence) {
+void watch_divergence(const char *what, const char *file, int line, Index thread, const std::string &sentence) {
+    bool of_block = !strncmp(what, "__syncthreads", 13), of_warp = what[0] == '_';
     report_place("divergent barrier", file, line, thread, sentence,
-                 "let all threads of the block reach the same __syncthreads(): move it out of the branch or loop, and in place of "
+                 !of_block && of_warp ? "let all lanes that the mask names call the same function, with the same mask"
+                 : !of_block ? "let as many threads arrive as the barrier expects, or give it their number; one that goes away calls arrive_and_drop()"
+                 : "let all threads of the block reach the same __syncthreads(): move it out of the branch or loop, and in place of "
                  "an early return put the rest of the work into an if");
 }
 
 void watch_absent(const char *what, const char *file, int line, Index thread, unsigned lanes) {
-    if (strncmp(what, "__shfl", 6)) return;
+    bool of_warp = what[0] == '_';                   // a vote leaves them out
+    if (of_warp && strncmp(what, "__shfl", 6)) return;
     report_place("exited lanes", file, line, thread,
-                 format("%s names lanes in its mask that ended without it (by a return, or a branch around it): 0x%08x", what, lanes));
+                 format("%s that ended without it (by a return, or a branch around it): 0x%08x",
+                        of_warp ? format("%s names lanes in its mask", what).c_str()
+                                : format("%s is for all members of its group, or of the warp, and there are lanes", what).c_str(), lanes));
 }
 
 void watch_fault(const char *tool, const char *kind, const std::string &sentence, const uintptr_t *places, size_t count) {

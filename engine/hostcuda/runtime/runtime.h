@@ -19,8 +19,9 @@
 //   module.cpp   loading compiled kernels, finding kernels and symbols
 //   pool.cpp     streams, events, workers, signals
 //
-// Down the list lead only: what a file tells check mode and asks of it (check.h), wait_for_device of pool.cpp, and
-// fiber_main and loops_main of scheduler.cpp, where a stack begins.
+// Down the list lead only: what a file tells check mode and asks of it (check.h), wait_for_device of pool.cpp, there also
+// pause_kernel and let_kernel_run, by which a kernel in check mode and its host take turns, and fiber_main and loops_main of
+// scheduler.cpp, where a stack begins.
 //
 // A worker is a thread of the operating system. It takes blocks of active kernels and runs the threads of a block one after
 // the other: a kernel without barriers is a loop. A thread that must wait keeps its stack (a fiber), and the worker

@@ -146,7 +146,7 @@ static void release_barrier(Block &b) {
     if (UNLIKELY(b.mixed)) {
         for (Fiber *f = b.barrier.head; f; f = f->next)
             if (f->wait->place.line != b.place.line || strcmp(f->wait->place.file, b.place.file))
-                fail_diverged(b, f, "divergent barrier, its threads wait at different ones: ");
+                fail_diverged(b, f, "its threads wait at different ones: ");
     }
     if (UNLIKELY(*b.cancelled)) leave(b);
     if (checking) report_absent(b);
@@ -270,6 +270,9 @@ EXPORT Switch let_others_run() noexcept {
     Block &b = *block;
     if (UNLIKELY(*b.cancelled)) leave(b);
     Fiber *me = hostcuda_turn.current;
+#ifdef HOSTCUDA_CHECK
+    pause_kernel(b.cancelled);
+#endif
     b.spinning.turns++;
     if (UNLIKELY(b.spinning.looks)) look_at(b, me->next ? *me->next : *me);
     if (b.converged && !me->next && b.started == b.threads) resolve_converged(b);

@@ -77,7 +77,7 @@ static bool digest_memory(Block &b, uint64_t &digest) {
 void look_at(Block &b, Fiber &fiber) {
     Spinning &s = b.spinning;
     s.looks = s.looks - 1;
-    double start = now();
+    double start = now(), haste = pauses ? 0.1 : 1;        // a pause does no harm
     if (!fiber.wait) return;                               // thread loops
     if (s.known.empty()) learn_anew(s), s.next_memory = 0;
     if (start > s.next_memory) {
@@ -96,14 +96,14 @@ void look_at(Block &b, Fiber &fiber) {
     if (place == s.known.end() || *place != state) {
         if (s.known.size() == most_states) return learn_anew(s);
         s.known.insert(place, state);
-        if (start - s.quiet_since > learn_s) s.quiet_since = start;
+        if (start - s.quiet_since > learn_s * haste) s.quiet_since = start;
         s.stuck = false;
         return;
     }
     s.block = blockIdx;
     s.thread_of = fiber.thread.index;
     double quiet = start - s.quiet_since;
-    s.stuck = quiet > quiet_s && (quiet > quiet_with_clock_s || !reads_clock(*b.launch));
+    s.stuck = quiet > quiet_s * haste && (quiet > quiet_with_clock_s || !reads_clock(*b.launch));
 }
 
 // ---- Suspending a thread ------------------------------------------------------------------------------------

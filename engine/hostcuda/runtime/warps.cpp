@@ -13,7 +13,7 @@ static void tell_of_meeting(Block &b, Warp &w, const Meeting &meeting, void *fro
         watch_absent(what, file, line, someone->thread.index, absent);
     }
     bool of_matrices = strstr(what, "matrix") || strstr(what, "mma");
-    watch_meeting(&w - b.warps, meeting.arrived, from, !of_matrices);
+    watch_meeting(&w - b.warps, meeting.arrived, from, !meeting.combine, of_matrices);
 }
 
 // Inlined where the last lane arrives.
@@ -62,7 +62,9 @@ static __attribute__((noinline)) Switch meet(unsigned mask, void *mine, void (*c
                     "%s at %s:%d with mask 0x%08x, which does not name the calling lane %u", place.what, place.file, place.line, mask, lane);
     }
     Meeting *meeting = w.meetings;
-    while (meeting && (meeting->mask != mask || meeting->combine != combine)) meeting = meeting->next;
+    // Half a warp that votes by __any_sync, and half by __ballot_sync, do not meet, although both are counted in one way.
+    auto other = [&](const Place &its) { return combine && its.what != place.what && strcmp(its.what, place.what); };
+    while (meeting && (meeting->mask != mask || meeting->combine != combine || other(meeting->place))) meeting = meeting->next;
     if (!meeting) {
         meeting = &me->wait->meeting;
         meeting->warp = warp;

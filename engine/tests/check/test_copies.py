@@ -24,9 +24,11 @@ def lines(name, mark):
 def check(write_program):
     """Return a function that checks a program of `PROGRAMS`, or one that is given as its text."""
 
-    def run(name, tool, *arguments, text=""):
+    def run(name, tool, *arguments, text="", strict=False):
         path = write_program(text, name) if text else PROGRAMS / name
-        return sanitize_script(str(path), [*arguments], tool=tool, engine="cpu", capture=True)
+        return sanitize_script(
+            str(path), [*arguments], tool=tool, engine="cpu", capture=True, strict=strict
+        )
 
     return run
 
@@ -109,6 +111,7 @@ def test_the_host_goes_on_before_the_device_has_ended(check):
         (1, ""),
         (2, "nothing has set 8: the first is in element 0, of 4 bytes"),
         (3, "nothing has set 3000: the first is in element 250, of 4 bytes"),
+        (9, ""),
         (6, "nothing has set 4000: the first is in element 0, of 1 byte"),
         (4, ""),
         (5, ""),
@@ -122,13 +125,21 @@ def test_a_copy_of_what_nothing_has_set_is_found_if_the_host_uses_it(check, way,
     call = "cudaMemcpy2D" if way == 7 else "cudaMemcpy"
     assert rows == ([(call, *lines("copies.cu", f"found: {call}"))] if first else []), findings
     assert first in "".join(findings.table["message"]) and findings.launches == 1
+    notes = [event["line"] for event in findings.events]
+    assert notes == (lines("copies.cu", f"found: {call}") if way in (1, 9) else []), findings
 
 
-def test_a_python_program_s_copy_is_found(check, tmp_path):
+def test_a_python_program_s_copy_is_a_note_unless_nothing_was_set(check, tmp_path):
     findings = check("copies.py", "initcheck", text=IMPORTS + SCRIPT)
-    (row,) = findings.table.to_dict("records")
+    (event,) = findings.events
+    assert findings.outcome[0] == "pass" and "note at copies.py:11: " in repr(findings), findings
+    assert "nothing has set 928" in event["message"] and findings.launches == 2
+    strict = check("copies.py", "initcheck", text=IMPORTS + SCRIPT, strict=True)
+    (row,) = strict.table.to_dict("records")
     assert (row["tool"], row["file"], row["line"]) == ("initcheck", str(tmp_path / "copies.py"), 11)
-    assert "nothing has set 928" in row["message"] and findings.launches == 2
+    assert "nothing has set 928" in row["message"] and not strict.events
+    none = check("copies.py", "initcheck", text=IMPORTS + SCRIPT.replace("i < n", "i < n - 1000"))
+    assert none.table["line"].tolist() == [11, 12] and not none.events, none
 
 
 CUBLAS = """#include <cublas_v2.h>
@@ -147,3 +158,10 @@ def test_a_product_of_cublas_is_named_where_it_reads_what_nothing_has_set(check)
     findings = check("product.cu", "initcheck", text=CUBLAS)
     (row,) = findings.table.to_dict("records")
     assert (row["kernel"], row["line"]) == ("cudaMemcpy2DAsync of a cuBLAS product", 8), findings
+
+
+def test_a_host_that_answers_a_kernel_is_right(check):
+    """Check mode lets the host go on while the kernel waits for it; the host's words are not a warp's."""
+    findings = check("answers.cu", "all")
+    assert findings.outcome[0] == "pass" and not findings.events, findings
+    assert findings.ended.output == "3 64\n"

@@ -225,6 +225,8 @@ def test_a_variable_without_a_value_is_a_finding_where_the_compiler_or_the_text_
         ("squares", 53),
         ("cubes", 57),
         ("two_sums", 60),
+        ("in_turn", 75),
+        ("in_turn", 75),
     ]
     assert [row["kind"] for row in rows if 50 < row["line"] < 60] == [
         "address of a local variable"

@@ -71,3 +71,18 @@ __global__ void set_elsewhere(const float *x, float *y, int n) {
   for (int i = 0; i < n; i++) { by_call.x += x[i]; by_reference.x += x[i]; whole.x += x[i]; own.a += x[i]; }
   if (n > 3) y[0] = by_call.x + by_reference.x + whole.x + own.a;
 }
+__global__ void in_turn(const float *x, float *y, int n) {
+  float acc[4], largest[2];
+  for (int i = 0; i < n; i++) acc[i % 4] += x[i];
+  for (int i = 0; i < n; i++) largest[i & 1] = fmaxf(largest[i & 1], x[i]);
+  y[threadIdx.x] = acc[threadIdx.x % 4] + largest[0];
+}
+template <class T> __device__ void put(T &to, T value) { to = value; }
+__global__ void set_in_turn(const float *x, float *y, int n) {
+  float by_call[4], by_loop[4], by_pointer[4], by_index[4], by_output[4], *p = by_pointer;
+  for (int i = 0; i < 4; i++) put(by_call[i], 0.0f), p[i] = 0;
+  for (float &each : by_loop) each = 0;
+  for (int i = 0; i < 4; i++) { by_index[i] = 0; asm("mov.f32 %0, 0f00000000;" : "=f"(by_output[i])); }
+  for (int i = 0; i < n; i++) { int k = i % 4; by_call[k] += x[i]; by_loop[k] += x[i]; by_pointer[k] += x[i]; by_index[k] += x[i]; by_output[k] += x[i]; }
+  y[threadIdx.x] = by_call[0] + by_loop[1] + by_pointer[2] + by_index[3] + by_output[0];
+}

@@ -58,6 +58,15 @@ inline bool copy_async(void *to, const void *from, size_t bytes, size_t given) {
     return true;
 }
 
+// The same, for a pipeline of the thread: it waits for the copy before it, or another thread, uses what is copied.
+inline void copy_own_part(void *to, const void *from, size_t bytes, size_t rank, size_t members) {
+    copy_part(to, from, bytes, rank, members);
+#ifdef HOSTCUDA_CHECK
+    size_t together = (size_t)to | (size_t)from, word = together % 16 == 0 ? 16 : together % 4 == 0 ? 4 : 1;
+    for (size_t at = rank * word; at < bytes; at += members * word) hostcuda_copy_begins((char *)to + at, bytes - at < word ? bytes - at : word);
+#endif
+}
+
 }  // namespace hostcuda
 
 namespace cuda {

@@ -82,7 +82,7 @@ inline unsigned lane_mask(unsigned count) { return 0xffffffffu >> (32 - count); 
 class thread_group {
   public:
     void sync(HOSTCUDA_HERE) const {
-        if (lanes) __syncwarp(lanes, file, line);
+        if (lanes) hostcuda::warp_collective(lanes, nullptr, nullptr, "sync", file, line);
         else if (threads) meet(nullptr, nullptr, "sync", file, line);
         else __syncthreads(file, line);
     }
@@ -177,7 +177,7 @@ class lane_group : public thread_group {
   public:
     explicit lane_group(unsigned mask) : thread_group(mask, 0) {}
 
-    void sync(HOSTCUDA_HERE) const { __syncwarp(lanes, file, line); }
+    void sync(HOSTCUDA_HERE) const { hostcuda::warp_collective(lanes, nullptr, nullptr, "sync", file, line); }
     unsigned thread_rank() const { return (unsigned)thread_group::thread_rank(); }
     unsigned num_threads() const { return (unsigned)__popc(lanes); }
     unsigned size() const { return num_threads(); }

@@ -73,9 +73,6 @@ inline cudaError_t cudaMalloc3DArray(cudaArray_t *out, const cudaChannelFormatDe
         return hostcuda::refuse(cudaErrorNotSupported, "the CPU engine has no layered arrays and no cubemaps: use an array per layer");
     cudaArray a = {nullptr, *desc, extent, flags};
     if (cudaError_t error = cudaMalloc((void **)&a.data, a.row() * a.rows() * a.slices())) return error;
-#ifdef HOSTCUDA_CHECK
-    if (flags & cudaArraySurfaceLoadStore) cudaMemset(a.data, 0, a.row() * a.rows() * a.slices());   // set: kernels write it unseen
-#endif
     *out = new cudaArray(a);
     return cudaSuccess;
 }

@@ -243,20 +243,30 @@ inline float normcdfinv(float x) { return normcdfinvf(x); }
 
 // ---- Fast float intrinsics --------------------------------------------------------------------------------
 
+namespace hostcuda {
+inline bool is_subnormal(float x) { return x != 0 && fabsf(x) < FLT_MIN; }
+inline float flush(float x) { return is_subnormal(x) ? copysignf(0, x) : x; }
+// As 2 to the power of y log2(x), which has no value for a negative x, and for 0 to the power of 0.
+inline float power(float x, float y) {
+    float exponent = y * log2f(x);
+    return x > 0 && fabsf(exponent) <= FLT_MAX ? powf(x, y) : exp2f(exponent);
+}
+}
+
 extern "C" {
 inline float __expf(float x) noexcept { return expf(x); }
 inline float __exp10f(float x) noexcept { return exp10f(x); }
 inline float __logf(float x) noexcept { return logf(x); }
 inline float __log2f(float x) noexcept { return log2f(x); }
 inline float __log10f(float x) noexcept { return log10f(x); }
-inline float __powf(float x, float y) noexcept { return powf(x, y); }
+inline float __powf(float x, float y) noexcept { return hostcuda::power(x, y); }
 inline float __sinf(float x) noexcept { return sinf(x); }
 inline float __cosf(float x) noexcept { return cosf(x); }
 inline float __tanf(float x) noexcept { return tanf(x); }
 inline float __tanhf(float x) noexcept { return tanhf(x); }
 inline void __sincosf(float x, float *s, float *c) noexcept { sincosf(x, s, c); }
 }
-inline float __fdividef(float x, float y) { return x / y; }
+inline float __fdividef(float x, float y) { return fabsf(y) > 0x1p126f ? x * copysignf(0, y) : x / y; }
 inline float __saturatef(float x) { return x > 0.0f ? (x < 1.0f ? x : 1.0f) : 0.0f; }   // NaN becomes 0
 
 // ---- Arithmetic with a stated rounding --------------------------------------------------------------------

@@ -18,10 +18,6 @@ inline void *__cvta_shared_to_generic(size_t address) { return (char *)hostcuda_
 inline size_t __cvta_generic_to_global(const void *p) { return (size_t)p; }
 inline void *__cvta_global_to_generic(size_t address) { return (void *)address; }
 
-namespace hostcuda {
-// Where an address is: 's' in shared memory, 'l' on the stack of a thread, 'g' elsewhere.
-HOSTCUDA_API char space_of(const void *address);
-}
 inline unsigned int __isShared(const void *p) { return hostcuda::space_of(p) == 's'; }
 inline unsigned int __isLocal(const void *p) { return hostcuda::space_of(p) == 'l'; }
 inline unsigned int __isGlobal(const void *p) { return hostcuda::space_of(p) == 'g'; }
@@ -51,6 +47,10 @@ template <class T> constexpr auto wrapping() {
     if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) return std::make_unsigned_t<T>();
     else return T();
 }
+template <class T> inline bool is_negative(T a) {
+    if constexpr (std::is_floating_point_v<T>) return std::signbit(a);
+    else return a < T();
+}
 #define HOSTCUDA_PTX_WRAPPING(name, expression)                                                         \
     template <class T> inline T name(T x, T y) {                                                      \
         typedef decltype(wrapping<T>()) W;                                                            \
@@ -65,8 +65,8 @@ HOSTCUDA_PTX_WRAPPING(mul_, a * b)
 HOSTCUDA_PTX_PLAIN(and_, a & b)
 HOSTCUDA_PTX_PLAIN(or_, a | b)
 HOSTCUDA_PTX_PLAIN(xor_, a ^ b)
-HOSTCUDA_PTX_PLAIN(min_, a < b || b != b ? a : b)
-HOSTCUDA_PTX_PLAIN(max_, a > b || b != b ? a : b)
+HOSTCUDA_PTX_PLAIN(min_, a < b || b != b || (a == b && is_negative(a)) ? a : b)   // -0 is less than 0
+HOSTCUDA_PTX_PLAIN(max_, a > b || b != b || (a == b && is_negative(b)) ? a : b)
 HOSTCUDA_PTX_RELATION(is_eq_, ==)
 HOSTCUDA_PTX_RELATION(is_lt_, <)
 HOSTCUDA_PTX_RELATION(is_le_, <=)

@@ -1,6 +1,6 @@
 // Textures and surfaces of whole programs: objects over linear memory, rows with a pitch, and CUDA arrays of one to three
 // dimensions (host_arrays.h makes them). Texels are read by the formulas of the CUDA C++ Programming Guide, "Texture
-// Fetching". Check mode does not see these accesses: each is in its texture, or refused here.
+// Fetching". An access outside of its texture is refused here; check mode is told of each texel that counts.
 //
 // Weights are rounded as an H200 does it: samples of lines and planes of floats are equal to its own, to the bit; those of
 // boxes within 1/256 of the range of the texels. One thing is not copied: there, a linear line whose further address modes
@@ -10,6 +10,16 @@
 #pragma once
 #include "half.h"
 #include "sync.h"
+
+#ifdef HOSTCUDA_CHECK
+// `from`: the return address of the texture function, in the kernel.
+extern "C" HOSTCUDA_API void hostcuda_texel_read(const void *texel, size_t bytes, void *from);
+extern "C" HOSTCUDA_API void hostcuda_texel_written(const void *texel, size_t bytes, void *from);
+#define HOSTCUDA_TEXEL(what, at, bytes) hostcuda_texel_##what(at, bytes, __builtin_extract_return_addr(__builtin_return_address(0)))
+#else
+#define HOSTCUDA_TEXEL(what, at, bytes)
+#endif
+#define HOSTCUDA_INTO_KERNEL inline __attribute__((always_inline))   // their calls return there
 
 typedef unsigned long long cudaTextureObject_t, cudaSurfaceObject_t;
 enum cudaSurfaceBoundaryMode { cudaBoundaryModeZero, cudaBoundaryModeClamp, cudaBoundaryModeTrap };
@@ -74,13 +84,16 @@ template <class C> HOSTCUDA_UNSEEN C channel(const Texture &t, const char *texel
     return t.fractions ? C(value < -most ? -1.0f : (float)value / most) : C(value);
 }
 
-// Where a texel is along a dimension; -1: outside, where the border's value is read.
-inline HOSTCUDA_UNSEEN long long place(const Texture &t, int d, float floored) {
+// Where a texel is along a dimension; -1: outside, where the border's value is read. `edge`: the place is exactly where a texel
+// begins, which seen in a mirror is where another one ends.
+inline HOSTCUDA_UNSEEN long long place(const Texture &t, int d, float floored, bool edge = false) {
     const long long n = t.size[d];
     long long i = floored > -1e9f ? floored < 1e9f ? (long long)floored : 1000000000 : -1000000000;   // also of a NaN
     switch (t.address[d]) {
     case Address::wrap: return (i % n + n) % n;
-    case Address::mirror: i = (i % (2 * n) + 2 * n) % (2 * n); return i < n ? i : 2 * n - 1 - i;
+    case Address::mirror:
+        i = (i % (2 * n) + 2 * n) % (2 * n);
+        return i < n ? i : i == n ? n - 1 : 2 * n - 1 - i + edge;
     case Address::border: return i < 0 || i >= n ? -1 : i;
     default: return i < 0 ? 0 : i >= n ? n - 1 : i;
     }
@@ -100,7 +113,7 @@ HOSTCUDA_UNSEEN T sample(unsigned long long object, const float (&at)[dimensions
     for (int d = 0; d < dimensions; d++) {
         const float x = at[d] * (t.normalized ? t.size[d] : 1);
         const float base = floorf(t.linear ? x - 0.5f : x);
-        near[d][0] = place(t, d, base);
+        near[d][0] = place(t, d, base, !t.linear && x == base);
         if (!t.linear) continue;
         near[d][1] = place(t, d, base + 1);
         int rest = (int)floorf((x - 0.5f - base) * 256 + 0.5f);   // 8 bits of fraction
@@ -119,6 +132,7 @@ HOSTCUDA_UNSEEN T sample(unsigned long long object, const float (&at)[dimensions
             const long long i = near[d][corner >> d & 1];
             texel = i < 0 || !texel ? nullptr : texel + i * (d == 0 ? t.channels * t.bytes : d == 1 ? t.row : t.slice);
         }
+        if (texel && (!t.linear || weight[corner])) HOSTCUDA_TEXEL(read, texel, t.channels * t.bytes);
         for (int c = 0; c < Texel<T>::channels; c++) {
             const C value = texel ? channel<C>(t, texel, c) : border<C>(t, c);
             sum[c] = t.linear ? C(sum[c] + weight[corner] / 256.0f * value) : value;
@@ -133,6 +147,7 @@ template <class T> HOSTCUDA_UNSEEN T fetch(unsigned long long object, long long 
     using C = typename Texel<T>::Channel;
     const Texture &t = texture_of<C>(object, Role::fetched, 1, "tex1Dfetch");
     C read[4] = {};
+    if (i >= 0 && i < (long long)t.size[0]) HOSTCUDA_TEXEL(read, t.data + i * t.channels * t.bytes, t.channels * t.bytes);
     for (int c = 0; c < Texel<T>::channels && i >= 0 && i < (long long)t.size[0]; c++)   // outside: 0
         read[c] = channel<C>(t, t.data + i * t.channels * t.bytes, c);
     T result;
@@ -161,37 +176,41 @@ inline HOSTCUDA_UNSEEN char *surface_at(unsigned long long object, int bytes, in
 
 template <class T> HOSTCUDA_UNSEEN T surface_read(const char *from) {
     T value = {};
-    if (from) memcpy((void *)&value, from, sizeof value);
+    if (!from) return value;
+    HOSTCUDA_TEXEL(read, from, sizeof value);
+    memcpy((void *)&value, from, sizeof value);
     return value;
 }
 template <class T> HOSTCUDA_UNSEEN void surface_write(char *to, const T &value) {
-    if (to) memcpy(to, (const void *)&value, sizeof value);
+    if (!to) return;
+    HOSTCUDA_TEXEL(written, to, sizeof value);
+    memcpy(to, (const void *)&value, sizeof value);
 }
 
 }  // namespace hostcuda
 
-template <class T> T tex1Dfetch(cudaTextureObject_t t, int i) { return hostcuda::fetch<T>(t, i); }
-template <class T> T tex1D(cudaTextureObject_t t, float x) { return hostcuda::sample<T, 1>(t, {x}, "tex1D"); }
-template <class T> T tex2D(cudaTextureObject_t t, float x, float y) { return hostcuda::sample<T, 2>(t, {x, y}, "tex2D"); }
-template <class T> T tex3D(cudaTextureObject_t t, float x, float y, float z) {
+template <class T> HOSTCUDA_INTO_KERNEL T tex1Dfetch(cudaTextureObject_t t, int i) { return hostcuda::fetch<T>(t, i); }
+template <class T> HOSTCUDA_INTO_KERNEL T tex1D(cudaTextureObject_t t, float x) { return hostcuda::sample<T, 1>(t, {x}, "tex1D"); }
+template <class T> HOSTCUDA_INTO_KERNEL T tex2D(cudaTextureObject_t t, float x, float y) { return hostcuda::sample<T, 2>(t, {x, y}, "tex2D"); }
+template <class T> HOSTCUDA_INTO_KERNEL T tex3D(cudaTextureObject_t t, float x, float y, float z) {
     return hostcuda::sample<T, 3>(t, {x, y, z}, "tex3D");
 }
-template <class T> void tex1Dfetch(T *out, cudaTextureObject_t t, int i) { *out = tex1Dfetch<T>(t, i); }
-template <class T> void tex1D(T *out, cudaTextureObject_t t, float x) { *out = tex1D<T>(t, x); }
-template <class T> void tex2D(T *out, cudaTextureObject_t t, float x, float y) { *out = tex2D<T>(t, x, y); }
-template <class T> void tex3D(T *out, cudaTextureObject_t t, float x, float y, float z) { *out = tex3D<T>(t, x, y, z); }
+template <class T> HOSTCUDA_INTO_KERNEL void tex1Dfetch(T *out, cudaTextureObject_t t, int i) { *out = tex1Dfetch<T>(t, i); }
+template <class T> HOSTCUDA_INTO_KERNEL void tex1D(T *out, cudaTextureObject_t t, float x) { *out = tex1D<T>(t, x); }
+template <class T> HOSTCUDA_INTO_KERNEL void tex2D(T *out, cudaTextureObject_t t, float x, float y) { *out = tex2D<T>(t, x, y); }
+template <class T> HOSTCUDA_INTO_KERNEL void tex3D(T *out, cudaTextureObject_t t, float x, float y, float z) { *out = tex3D<T>(t, x, y, z); }
 
 // x in bytes. HOSTCUDA_SURFACE(dimensions, the parameters, and their names)
 #define HOSTCUDA_SURFACE(n, parameters, ...)                                                                             \
-    template <class T> T surf##n##Dread(cudaSurfaceObject_t s, parameters,                                             \
+    template <class T> HOSTCUDA_INTO_KERNEL T surf##n##Dread(cudaSurfaceObject_t s, parameters,                                             \
                                         cudaSurfaceBoundaryMode mode = cudaBoundaryModeTrap) {                         \
         return hostcuda::surface_read<T>(hostcuda::surface_at(s, sizeof(T), n, __VA_ARGS__, mode, "surf" #n "Dread"));     \
     }                                                                                                                  \
-    template <class T> void surf##n##Dread(T *out, cudaSurfaceObject_t s, parameters,                                  \
+    template <class T> HOSTCUDA_INTO_KERNEL void surf##n##Dread(T *out, cudaSurfaceObject_t s, parameters,                                  \
                                            cudaSurfaceBoundaryMode mode = cudaBoundaryModeTrap) {                      \
         *out = hostcuda::surface_read<T>(hostcuda::surface_at(s, sizeof(T), n, __VA_ARGS__, mode, "surf" #n "Dread"));     \
     }                                                                                                                  \
-    template <class T> void surf##n##Dwrite(T value, cudaSurfaceObject_t s, parameters,                                \
+    template <class T> HOSTCUDA_INTO_KERNEL void surf##n##Dwrite(T value, cudaSurfaceObject_t s, parameters,                                \
                                             cudaSurfaceBoundaryMode mode = cudaBoundaryModeTrap) {                     \
         hostcuda::surface_write(hostcuda::surface_at(s, sizeof(T), n, __VA_ARGS__, mode, "surf" #n "Dwrite"), value);      \
     }

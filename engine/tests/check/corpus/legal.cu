@@ -2,6 +2,18 @@
 struct Particle { double x; float w; char alive; };
 struct Node { int key; Node *next; };
 struct Mixed { char c; double d; short s; };
+struct __align__(8) Flagged { char kind; int value; };
+struct __align__(16) Point { float x, y, z; };
+struct Outer { char kind; Particle inner; short last; };
+struct Bits { unsigned low : 4, high : 12; short rest; };
+union Number { int whole; double real; char letter; };
+struct Tagged { int tag; Number number; };
+template <class T> __device__ void pass_on(T *p, T *shared) {
+  __syncthreads();
+  p[threadIdx.x] = shared[31 - threadIdx.x];
+  T mine = p[threadIdx.x];
+  p[threadIdx.x + 32] = mine;
+}
 __device__ void sort_two(float *v) { if (v[0] > v[1]) { float t = v[0]; v[0] = v[1]; v[1] = t; } }
 
 //: kind="atomics" grid=1 block=128 args=i256,i64
@@ -207,4 +219,17 @@ extern "C" __global__ void lock_per_bin(int *locks, int *bins) {
       atomicExch(&locks[b], b);
       done = true;
     }
+}
+
+//: kind="padding" grid=1 block=32 args=u512,u2048,u2048,u1024,u2048
+extern "C" __global__ void members_set_one_by_one(Flagged *a, Point *b, Outer *c, Bits *d, Tagged *e) {
+  __shared__ Flagged flagged[32]; __shared__ Point points[32]; __shared__ Outer outer[32]; __shared__ Bits bits[32]; __shared__ Tagged tagged[32];
+  int i = threadIdx.x;
+  flagged[i].kind = 1; flagged[i].value = 2;
+  points[i].x = 1; points[i].y = 2; points[i].z = 3;
+  outer[i].kind = 1; outer[i].inner.x = 2; outer[i].inner.w = 3; outer[i].inner.alive = 1; outer[i].last = 4;
+  bits[i].low = 1; bits[i].high = 2; bits[i].rest = 3;
+  tagged[i].tag = 1;
+  if (i % 2) tagged[i].number.whole = 2; else tagged[i].number.letter = 3;
+  pass_on(a, flagged); pass_on(b, points); pass_on(c, outer); pass_on(d, bits); pass_on(e, tagged);
 }
