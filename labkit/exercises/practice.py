@@ -194,9 +194,10 @@ def make_uneven_rows(with_counter: bool) -> Kernels:
         The sums need up to 31 bits. The counter ends at the number of all rows, or beyond it by
         what the blocks take in vain.
         """
-        taken = int(random.integers(1, 6)) if with_counter else 0
         lengths = random.permutation((600 * np.linspace(0, 1, rows) ** 6).astype(np.int32))
-        lengths = np.append(random.integers(1, 100, taken), lengths)
+        taken = int(random.integers(1, 6)) if with_counter else 0
+        # whole lines of 128 bytes: they move no element of the others to another sector
+        lengths = np.append(32 * random.integers(1, 4, taken), lengths)
         starts = np.append(0, lengths.cumsum()).astype(np.int32)
         limits = np.repeat(_INT_MAX // np.maximum(lengths, 1), lengths)
         x = draw_summands(random, starts[-1], limits)
