@@ -9,7 +9,7 @@ import re
 import stat
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,6 +20,7 @@ from labkit.base.errors import LabError
 from labkit.exercises.exercise import SOURCE_CHARACTERS, by_name, exercises
 from labkit.exercises.subjects import Numbers
 from labkit.ladder.source import decode, with_functions
+from labkit_classroom.reading import READ_S, read_limited
 from labkit_classroom.roster import parse_time, read_table
 
 _CELL = re.compile(r"\s*%%(?:kernel|cuda)\b[^\n]*?--exercise[= ]+(\S+)[^\n]*")
@@ -125,16 +126,11 @@ def submissions(paths: Iterable[Path | str], student: str = "") -> list[Submissi
             "there is nothing to grade: give notebooks, .cu files, or folders that have some"
         )
     texts: dict[str, str] = {}  # of a large class many are equal
-    bytes_of, exercises_of = Counter(), Counter()  # by the student, to limit what is read
-    for file, path in files:
+    exercises_of = Counter()  # by the student, to limit what is read
+    for (file, path), items in zip(files, _read_by_student(files, student), strict=True):
         # fields of a submission: its time, and the manifest's student
         known = _read_time(file, path, manifest)
-        folder, nested = _find_student_folder(file, path)
-        owner = student or (folder if nested else file.stem)
-        bytes_of[owner] += _count_quota(file)
-        more = f"there are more than {_FILES} files, or {_ALL_BYTES // 2**20} MB: the rest was not read"
-        too_many = [Submission(owner, "", problem=more)] if bytes_of[owner] > _ALL_BYTES else []
-        for item in too_many or _read_or_explain(file, folder, nested):
+        for item in items:
             text = (
                 item.answer
                 if isinstance(item.answer, tuple)
@@ -288,6 +284,33 @@ def _report_unread(
         if student not in students:
             problem = f"there is no .ipynb or .cu file, only {' and '.join(names)}"
             yield Submission(student, "", problem=problem[:_PROBLEM])
+
+
+def _read_by_student(files: Sequence[tuple[Path, Path]], student: str) -> list[list[Submission]]:
+    """Return the submissions in each of `files`, read in a child process per student, within limits.
+
+    `files` have the given folder that each was found in; `student`, if any, has all of them.
+    """
+    bytes_of: Counter[str] = Counter()
+    # student -> (number in `files`, arguments of `_read_or_explain`) of those within the limits
+    readable: dict[str, list[tuple[int, tuple[Path, str, bool]]]] = {}
+    exercises()  # here, and not in each process
+    result: list[list[Submission]] = []
+    for number, (file, path) in enumerate(files):
+        folder, nested = _find_student_folder(file, path)
+        owner = student or (folder if nested else file.stem)
+        bytes_of[owner] += _count_quota(file)
+        more = f"there are more than {_FILES} files, or {_ALL_BYTES // 2**20} MB: the rest was not read"
+        late = f"{file.name} was not read: to read what was handed in took longer than {READ_S} s"
+        too_many = bytes_of[owner] > _ALL_BYTES
+        result.append([Submission(owner, "", problem=more if too_many else late)])
+        if not too_many:
+            readable.setdefault(owner, []).append((number, (file, folder, nested)))
+    for items in readable.values():
+        read = read_limited([item for _, item in items], lambda item: _read_or_explain(*item))
+        for (number, _), read_items in zip(items, read, strict=True):
+            result[number] = result[number] if read_items is None else read_items
+    return result
 
 
 def _read_or_explain(file: Path, folder: str, nested: bool) -> list[Submission]:
@@ -526,12 +549,14 @@ def _find_answers(source: str) -> Iterator[tuple[str, tuple | None]]:
 
 def _find_calls(statement: str) -> Iterator[tuple[str, list[ast.expr] | None]]:
     """Yield (exercise, arguments) of each call of the grader in a statement; None for them if it is too long."""
+    if "grade" not in statement:
+        return
     if len(statement) > 2 * _LONGEST_ANSWER:
         yield from ((match[1], None) for match in _GRADES.finditer(statement))
         return
     try:
         with warnings.catch_warnings(action="ignore"):
-            tree = ast.parse(statement) if "grade" in statement else ast.Pass()
+            tree = ast.parse(statement)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return
     for node in ast.walk(tree):

@@ -17,7 +17,8 @@ from labkit.base.paths import PACKAGE
 from labkit.exercises import exercise as module
 from labkit.exercises.exercise import add, exercise
 from labkit.ladder.source import find_functions
-from labkit_classroom import grading
+from labkit_classroom import grading, reading
+from labkit_classroom import submissions as handed_in
 from labkit_classroom.submissions import list_unused_entries, submissions
 
 pytestmark = pytest.mark.thorough("a class of hand-ins: minutes")
@@ -566,3 +567,38 @@ def test_what_is_no_file_is_not_opened(tmp_path, kind):
     }
     assert {*by_student} == {"alice", "mallory"}
     assert by_student["mallory"].problem and "secret" not in by_student["mallory"].answer
+
+
+def test_what_takes_long_to_read_holds_nobody_else(tmp_path, monkeypatch):
+    for name in ("ada", "bob", "cleo"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "04a.cu").write_text(f"// {name}\n")
+    (tmp_path / "bob" / "04b.cu").write_text("// late\n")
+    read = handed_in._read_or_explain
+
+    def hang(file, *arguments):
+        while file.parent.name == "bob" and file.stem == "04b":
+            pass
+        return read(file, *arguments)
+
+    monkeypatch.setattr(handed_in, "_read_or_explain", hang)
+    monkeypatch.setattr(
+        handed_in, "read_limited", lambda items, read: reading.read_limited(items, read, seconds=1)
+    )
+    found = {(item.student, item.exercise): item for item in submissions([tmp_path])}
+    for name in ("ada", "bob", "cleo"):
+        assert found[name, "04a"].answer == f"// {name}\n"
+    assert found["bob", ""].problem.startswith(
+        "04b.cu was not read: to read what was handed in took"
+    )
+
+
+@pytest.mark.parametrize(
+    "end", [os.abort, lambda: os.kill(os.getpid(), 9), lambda: bytes(2 << 30), lambda: os._exit(0)]
+)
+def test_a_reader_that_ends_early_loses_only_what_follows(end):
+    assert reading.read_limited([1, 2, 3], lambda item: end() if item == 2 else item) == [
+        1,
+        None,
+        None,
+    ]

@@ -10,7 +10,7 @@ import pytest
 
 from hostcuda import sandbox
 from hostcuda.errors import EngineError
-from hostcuda.sandbox import Limits, SandboxEnded, View, runs, seccomp, walls, write_answer
+from hostcuda.sandbox import Limits, SandboxEnded, View, runs, seccomp, write_answer
 from hostcuda.settings import HOME
 
 pytestmark = pytest.mark.thorough("programs that reach their limits: a minute")
@@ -145,6 +145,12 @@ FILLED = "i=0; while :; do i=$((i+1)); head -c 1000000 /dev/zero > $i; done"
             "took longer ",
         ),
         ("while True: pass", Limits(processor_seconds=1), "used more than 1 s of processor time"),
+        (
+            "import os\nwhile True:\n  if not os.fork():\n    for _ in range(10**6): pass\n"
+            "    os._exit(0)\n  os.wait()",
+            Limits(processor_seconds=1),
+            "used more than 1 s of processor time",
+        ),
         (HOG, Limits(memory=200 << 20), "used more than 200 MB of memory"),
         (
             "import os\nos.execlp('sh', 'sh', '-c', " + repr(FILLED) + ")",
@@ -168,6 +174,7 @@ FILLED = "i=0; while :; do i=$((i+1)); head -c 1000000 /dev/zero > $i; done"
         "loop",
         "deaf",
         "processor",
+        "processors",
         "memory",
         "files",
         "empty files",
@@ -334,13 +341,13 @@ def test_an_answer_is_a_plain_file_with_the_nonce(tmp_path):
 @pytest.fixture
 def tried_anew():
     """Forget whether there is a sandbox, before and after."""
-    walls.why_not.cache_clear()
+    sandbox.why_not.cache_clear()
     yield
-    walls.why_not.cache_clear()
+    sandbox.why_not.cache_clear()
 
 
 def test_without_a_sandbox_it_says_why_and_refuses(tmp_path, monkeypatch, tried_anew):
-    monkeypatch.setattr(walls.shutil, "which", lambda name: None)
+    monkeypatch.setattr(sandbox.shutil, "which", lambda name: None)
     assert sandbox.why_not() == "bubblewrap is missing: sudo apt install bubblewrap"
     with pytest.raises(
         EngineError,
@@ -371,9 +378,9 @@ def test_a_sandbox_that_does_not_work_says_so(tmp_path, monkeypatch, tried_anew)
 @pytest.mark.parametrize("name", ["HOSTCUDA_SANDBOX", "LABKIT_SANDBOX"])
 def test_a_container_needs_a_root_and_its_walls(monkeypatch, name):
     monkeypatch.setenv(name, "container")
-    monkeypatch.setattr(walls.os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(sandbox.os, "geteuid", lambda: 1000)
     assert "has to be root" in sandbox.why_not.__wrapped__()
-    monkeypatch.setattr(walls.os, "geteuid", lambda: 0)
+    monkeypatch.setattr(sandbox.os, "geteuid", lambda: 0)
     failed = SandboxEnded(126, "failed", 0.0, 0, "", "no setpriv\n")
     monkeypatch.setattr(runs, "run_untried", lambda *_, **__: failed)
     assert (
@@ -382,7 +389,7 @@ def test_a_container_needs_a_root_and_its_walls(monkeypatch, name):
     )
     monkeypatch.setattr(runs, "run_untried", lambda *_, **__: replace(failed, status=0, problem=""))
     holes = dict.fromkeys(sandbox.WALLS, "") | {"files": "a kernel writes to /tmp"}
-    monkeypatch.setattr(walls, "try_walls", lambda view: holes)
+    monkeypatch.setattr(sandbox, "try_walls", lambda view: holes)
     assert (
         sandbox.why_not.__wrapped__()
         == "the wall around the file system is missing: a kernel writes to /tmp"
@@ -435,8 +442,8 @@ def test_a_missing_wall_is_found(tmp_path, monkeypatch):
             command, scratch, stdin=stdin, limits=Limits(memory=8 << 40, processes=99), walled=False
         )
 
-    run = walls.runs.run_untried
-    monkeypatch.setattr(walls.runs, "run_untried", outside)
+    run = runs.run_untried
+    monkeypatch.setattr(runs, "run_untried", outside)
     (tmp_path / "hidden").mkdir()
     (tmp_path / "hidden" / "solution.cu").touch()
     holes = sandbox.try_walls.__wrapped__(View((tmp_path,), (tmp_path / "hidden",)))
@@ -451,12 +458,12 @@ def test_a_missing_wall_is_found(tmp_path, monkeypatch):
     )
     assert "uses more than it may" in holes["memory"]
     assert "calls socket" in holes["calls"]
-    monkeypatch.setattr(walls, "try_walls", lambda view: {**holes, "network": ""})
+    monkeypatch.setattr(sandbox, "try_walls", lambda view: {**holes, "network": ""})
     assert sandbox.why_not.__wrapped__().startswith(
         "the wall around the file system is missing: a kernel reads "
     )
     monkeypatch.setattr(
-        walls, "try_walls", lambda view: {**dict.fromkeys(holes, ""), "calls": holes["calls"]}
+        sandbox, "try_walls", lambda view: {**dict.fromkeys(holes, ""), "calls": holes["calls"]}
     )
     assert sandbox.why_not.__wrapped__() == ""
     assert "memory; missing: system calls (a kernel calls " in sandbox.describe_walls()

@@ -208,7 +208,7 @@ def _run_walled(
         check=choose_tools(job["what"]),
         options=job["options"],
         environment=environment,
-        limits=sandbox.Limits(seconds + 8, int(seconds) + 8, MEMORY),
+        limits=sandbox.Limits(seconds + 8, 4 * int(seconds + 8), MEMORY),
     )
     printed = ended.stdout + ended.stderr
     is_late = ended.seconds >= seconds and (

@@ -23,6 +23,22 @@ because a kernel runs in that process. Code that searches this memory is stopped
 outputs outside the sandbox, and never pass the right answers into it.
 """
 
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import os
+import secrets
+import shutil
+import socket
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from hostcuda import temporary
+from hostcuda.errors import EngineError
+from hostcuda.sandbox import probe, runs
 from hostcuda.sandbox.answers import (
     NoResultError,
     make_nonce,
@@ -32,16 +48,8 @@ from hostcuda.sandbox.answers import (
     read_records,
     write_answer,
 )
-from hostcuda.sandbox.runs import Limits, SandboxEnded, View, in_container, precompile
-from hostcuda.sandbox.walls import (
-    WALLS,
-    describe_walls,
-    require,
-    run,
-    take_for_granted,
-    try_walls,
-    why_not,
-)
+from hostcuda.sandbox.runs import MIB, PLAIN, Limits, SandboxEnded, View, in_container, precompile
+from hostcuda.settings import HOME
 
 __all__ = [
     "WALLS",
@@ -64,3 +72,177 @@ __all__ = [
     "why_not",
     "write_answer",
 ]
+
+# The walls, and what each protects. Without the last one it is still a sandbox.
+WALLS = {
+    "network": "network",
+    "files": "file system",
+    "processes": "processes",
+    "memory": "memory",
+    "calls": "system calls",
+}
+_HOW_TO_WALL = {
+    "network": "sudo apt install libseccomp2",
+    "files": "show the container nothing but the lab and what is handed in, with folders that only root can write",
+    "calls": "sudo apt install libseccomp2",
+}
+
+
+_is_taken_for_granted = False
+
+
+def take_for_granted() -> None:
+    """Let `why_not` try nothing in this process: another one on this machine has."""
+    global _is_taken_for_granted
+    _is_taken_for_granted = True
+
+
+@functools.cache
+def why_not(view: View = PLAIN) -> str:
+    """Return in one sentence why no command can be run in a sandbox here, or "".
+
+    The first call for a view tries it.
+    """
+    if _is_taken_for_granted:
+        return ""
+    if sys.platform != "linux":
+        return f"the sandbox needs Linux, and this is {sys.platform}"
+    bubblewrap = () if in_container() else (("bwrap", "bubblewrap"),)
+    for name, package in (*bubblewrap, ("prlimit", "util-linux"), ("setpriv", "util-linux")):
+        if not shutil.which(name):
+            return f"{package} is missing: sudo apt install {package}"
+    if in_container() and os.geteuid():
+        return (
+            "in a container this process has to be root, so that it can run kernels as other users"
+        )
+    with temporary.folder() as folder:
+        trial = runs.run_untried([sys.executable, "-I", "-c", ""], folder, view=view)
+    if trial.problem:
+        reason = (trial.stderr.strip().splitlines() or [trial.problem])[-1]
+        if in_container():
+            return f"this container does not let commands run as other users ({reason})"
+        return (
+            f"bubblewrap is installed but does not work here ({reason}): allow user namespaces, in a container with "
+            "--privileged or --security-opt seccomp=unconfined; or set HOSTCUDA_SANDBOX=container in a container "
+            "that has nothing else in it"
+        )
+    for wall, hole in try_walls(view).items():
+        if hole and wall != "calls":
+            return f"the wall around the {WALLS[wall]} is missing: {hole}"
+    return ""
+
+
+@functools.cache
+def try_walls(view: View = PLAIN) -> dict[str, str]:
+    """Return which walls stand between a command and the machine: a program in the sandbox tries to get through.
+
+    Returns
+    -------
+    dict
+        For each key of `WALLS` empty, if the wall stands; else what the program could do, and the
+        remedy.
+    """
+    places = (
+        "/",
+        "/dev/shm",
+        "/dev/mqueue",
+        "/run/lock",
+        "/var/tmp",
+        sys.prefix,
+        HOME / "hostcuda",
+        *view.readable,
+        *(path.parent for path in view.hidden),
+    )
+    unwritable = [*map(str, (*Path("/").glob("*/"), *places))]
+    hidden = [*view.hidden]
+    if in_container():
+        hidden += [Path.cwd()] * (
+            Path.cwd() != Path("/")
+        )  # with what others have handed in, and grades
+    else:
+        unwritable.remove("/tmp")  # a private one
+    limits = Limits(seconds=20, processes=16)
+    name = f"hostcuda-{secrets.token_hex(16)}"
+    with temporary.folder() as folder, temporary.folder() as other, contextlib.ExitStack() as stack:
+        server = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        unnamed = stack.enter_context(socket.socket(socket.AF_UNIX))
+        unnamed.bind("\0" + name)
+        unnamed.listen()
+        (other / "another.cu").write_text("somebody else's")
+        # With this process's number goes its start time: in the sandbox another process may have
+        # the same number.
+        started = Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19]
+        # wall -> the arguments of probe.py's function that tries to get through, as
+        # probe_network(…)
+        attempts = {
+            "network": [server.getsockname()[1], name],
+            "files": [[*map(str, (*hidden, other / "another.cu"))], unwritable],
+            "processes": [os.getpid(), started, limits.processes],
+            "memory": [limits.memory + runs.RESERVED + (1 << 30)],
+            "calls": [],  # 1 GiB too much
+        }
+        child = runs.run_untried(
+            [sys.executable, "-I", "-S", probe.__file__],
+            folder,
+            view=view,
+            stdin=json.dumps(attempts),
+            limits=limits,
+        )
+        hog = "import time; kept = b'1' * (128 << 20); time.sleep(2)"
+        trial = runs.run_untried(
+            [sys.executable, "-I", "-S", "-c", hog],
+            folder,
+            view=view,
+            limits=Limits(seconds=20, memory=64 * MIB),
+        )
+    # The probe prints a dict: wall -> phrases for what it could do, such as "reaches 127.0.0.1";
+    # none if it stands.
+    holes = (
+        json.loads(child.stdout)
+        if not child.problem
+        else {wall: [f"the probe {child.problem}"] for wall in WALLS}
+    )
+    if "of memory" not in trial.problem:
+        holes["memory"].append("uses more than it may")
+    remedies = {wall: f": {_HOW_TO_WALL[wall]}" if wall in _HOW_TO_WALL else "" for wall in WALLS}
+    return {
+        wall: f"a kernel {', '.join(holes[wall])}{remedies[wall]}" if holes[wall] else ""
+        for wall in WALLS
+    }
+
+
+def describe_walls(view: View = PLAIN) -> str:
+    """Return a sentence that says which walls, such as those around network and files, stand here, and which do not."""
+    holes = try_walls(view)
+    by = "the container" if in_container() else "bubblewrap"
+    missing = [f"; missing: {WALLS[wall]} ({hole})" for wall, hole in holes.items() if hole]
+    return f"Walls that stand ({by}): {', '.join(WALLS[wall] for wall in holes if not holes[wall])}{''.join(missing)}"
+
+
+def require(view: View = PLAIN, remedy: str = "") -> None:
+    """Raise an EngineError, which says why and then the `remedy`, if there is no sandbox."""
+    if reason := why_not(view):
+        raise EngineError(
+            f"code that others have written is not run without a sandbox: {reason}. {remedy}".rstrip(
+                " ."
+            )
+        )
+
+
+def run(
+    command: Sequence[str],
+    scratch: Path,
+    *,
+    view: View = PLAIN,
+    unsafe: bool = False,
+    remedy: str = "",
+    **more,
+) -> SandboxEnded:
+    """Run a command in the sandbox to its end or to a limit; EngineError with the `remedy` if there is none.
+
+    Without a sandbox, an `unsafe` command runs under the limits only. For the other parameters see
+    `hostcuda.sandbox.runs.run_untried`.
+    """
+    if not unsafe:
+        require(view, remedy)
+    return runs.run_untried(command, scratch, view=view, walled=not why_not(view), **more)

@@ -62,7 +62,7 @@ class Limits:
     seconds : float
         Time from the start of the command to its end.
     processor_seconds : int
-        Processor time of each process.
+        Processor time of all processes together.
     memory : int
         Bytes of memory of all processes together.
     processes : int
@@ -408,16 +408,15 @@ def _watch(
             if now < next_look:
                 continue
             next_look = now + _POLL_S
-            memory = (
-                processes.measure_memory(process.pid)
-                if user is None
-                else _measure_user_memory(user)
-            )
+            alive = processes.list_descendants(process.pid) if user is None else _list_of_user(user)
+            memory = sum(map(processes.resident_bytes, alive))
             peak = max(peak, memory)
             if now - began > limits.seconds:
                 problem = f"took longer than {limits.seconds:g} s"
             elif memory > limits.memory:
                 problem = f"used more than {limits.memory // MIB} MB of memory"
+            elif sum(map(processes.processor_seconds, alive)) > limits.processor_seconds:
+                problem = f"used more than {limits.processor_seconds} s of processor time"
             else:
                 problem = _describe_excess(scratch, limits)
         _kill(process)
@@ -436,14 +435,14 @@ def _kill(process: subprocess.Popen) -> None:
         process.wait()
 
 
-def _measure_user_memory(user: int) -> int:
-    """Return the bytes of memory of all processes of a user: some may have outlived their parents."""
-    total = 0
+def _list_of_user(user: int) -> list[Path]:
+    """Return the folders in ``/proc`` of all processes of a user: some may have outlived their parents."""
+    found = []
     for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            owned = re.search(rf"^Uid:\s+{user}\s", (process / "status").read_text(), re.M)
-            total += processes.resident_bytes(process) if owned else 0
-    return total
+            if re.search(rf"^Uid:\s+{user}\s", (process / "status").read_text(), re.M):
+                found.append(process)
+    return found
 
 
 def _describe_excess(folder: Path, limits: Limits) -> str:
