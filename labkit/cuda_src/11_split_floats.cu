@@ -5,19 +5,22 @@
 //           float. Powers of two, one per image and one per map, keep the low parts out of the subnormal
 //           halves.
 // Delta     from the step finite: where Wo is no multiple of 4, the compute warps leave whole maps in shared
-//           memory. STORE warps copy them to y in pieces of 16 bytes, while the next maps are computed.
+//           memory, with a gap behind each: lanes that store to several maps reach different banks. STORE
+//           warps copy them to y in pieces of 16 bytes, while the next maps are computed, or from compute
+//           capability 9.0 on start a bulk copy per map.
 // Saves     stored sectors: about a quarter is left on layer 2 of lenet86 (8512 -> 2312 per image).
 // Shapes    x [B,C,H,W], k [M,C,K,K], y [B,M,Ho,Wo], float32, row-major; Ho = H-K+1, Wo = W-K+1. The
 //           arranged mask a [GROUPS,TURNS,STEPS,2,32] has 16 bytes per lane: halves, the high parts, then
 //           the low ones. Behind it are an exponent per map, and a copy of k.
 // Launch    arrange: grid (TURNS, GROUPS), block (32, STEPS). conv: any grid (blocks), each block computes
 //           many images; block (32, COMPUTE + FETCH + STORE). Shared memory: 8 + 16 IMAGES FOURS bytes, for
-//           two images, or one where a block can have less; with STORE warps 8 MAPS Ho Wo bytes of maps, too.
-//           On layer 2 of lenet86 125,576 bytes, with one image 99,784.
+//           two images, or one where a block can have less; with STORE warps 8 MAPS (Ho Wo + GAP) bytes of maps,
+//           too. On layer 2 of lenet86 125,832 bytes, with one image 100,040.
 // Requires  K <= 7; compute capability 8.0. Errors are relative to the largest |x| of the image and the
 //           largest |k| of the map. An image or a mask that is not finite is computed without the tensor
 //           cores. Compiled once for each layer and choice of sizes.
 
+#include "copies.cuh"
 #include "tensor.cuh"
 #include <cuda_pipeline_primitives.h>
 #include <type_traits>
@@ -35,6 +38,9 @@ constexpr int ROWS = DOWN * TALL * (STRIPS - 1) + INPUTS;   // that all strips n
 constexpr int FOURS = ((TURNS * TOGETHER - 1) * H * W + ROWS * W + 11) / 4;  // of pixels in shared memory
 constexpr int THREADS = 32 * (COMPUTE + FETCH + STORE);
 constexpr bool FOUR = Wo % 4 == 0;                          // a lane's outputs are 16 aligned bytes
+constexpr int GAP = STORE && Ho * Wo % 4 == 0 ? 4 : 0;      // behind a map: the next one begins in other banks
+constexpr int STRIDE = Ho * Wo + GAP;                       // of maps in shared memory
+constexpr bool BULK = BULK_COPIES && GAP > 0;               // else the copies are those of the STORE warps
 static_assert(1 <= K && K <= 7 && (DOWN == 1 || DOWN == 2) && 1 <= TALL);
 static_assert(1 <= COMPUTE && 1 <= FETCH && THREADS <= 1024 && (IMAGES == 1 || IMAGES == 2));
 constexpr int IMAGE = 1, OUTPUT = 2, TEAM = 3, READ = 4;    // barriers; number 0 is __syncthreads()
@@ -148,7 +154,7 @@ __device__ inline void store(float *maps, const float (&sum)[TALL][4], int first
     for (int i = 0; i < 2; ++i) {
         const int column = first + column_of(lane % 4, i), w = column % ACROSS * 2;
         const int h0 = column / ACROSS * DOWN * TALL + lane / 4 % DOWN;
-        float *at = maps + (m * Ho + h0) * Wo + w;
+        float *at = maps + m * STRIDE + h0 * Wo + w;
         #pragma unroll
         for (int j = 0; j < TALL; ++j, at += DOWN * Wo) {
             if (column >= COLUMNS || m >= count || h0 + DOWN * j >= Ho)
@@ -177,7 +183,7 @@ __device__ inline void direct(float *maps, const float *x, const float *k, int c
         float sum = 0;
         for (int term = 0; term < C * K * K; ++term)
             sum += window[(term / (K * K) * H + term / K % K) * W + term % K] * mask[term];
-        maps[i] = sum;
+        maps[i + i / (Ho * Wo) * GAP] = sum;
     }
 }
 
@@ -187,7 +193,7 @@ void conv(const float *__restrict__ x, const uint4 *__restrict__ a, float *__res
 {
     extern __shared__ float4 images[];                      // [IMAGES][FOURS], and behind them `out`
     __shared__ int largest[2];
-    float *out = (float *)(images + IMAGES * FOURS);        // [2][MAPS,Ho,Wo]
+    float *out = (float *)(images + IMAGES * FOURS);        // [2][MAPS,STRIDE]
     const int lane = threadIdx.x, warp = threadIdx.y;
     const int *exponents = (const int *)(a + WEIGHTS);
     const float *k = (const float *)(exponents + GROUPS * MAPS);
@@ -205,7 +211,7 @@ void conv(const float *__restrict__ x, const uint4 *__restrict__ a, float *__res
             #pragma unroll 1
             for (int group = 0; group < GROUPS; ++group, unit ^= 1) {
                 const int m0 = group * MAPS;
-                float *maps = STORE ? out + unit * MAPS * Ho * Wo : y + ((size_t)b * M + m0) * Ho * Wo;
+                float *maps = STORE ? out + unit * MAPS * STRIDE : y + ((size_t)b * M + m0) * Ho * Wo;
                 const int of_map = exponents[m0 + lane / 4 / DOWN];
                 if (bits >= INFINITE || __any_sync(0xffffffff, of_map == INFINITE)) {
                     direct(maps, x + (size_t)b * C * H * W, k + m0 * C * K * K, min(MAPS, M - m0));
@@ -228,6 +234,8 @@ void conv(const float *__restrict__ x, const uint4 *__restrict__ a, float *__res
                         }
                         store(maps, sum, 8 * eight, exponent(bits) - 14 + of_map, M - m0);
                     }
+                if (BULK)
+                    publish();
                 if (STORE)
                     barrier(OUTPUT, COMPUTE + STORE);       // complete; those before them are stored
             }
@@ -274,11 +282,17 @@ void conv(const float *__restrict__ x, const uint4 *__restrict__ a, float *__res
         for (int b = blockIdx.x, unit = 0; b < B; b += gridDim.x)
             for (int m0 = 0; m0 < M; m0 += MAPS, unit ^= 1) {
                 barrier(OUTPUT, COMPUTE + STORE);
-                const float *from = out + unit * MAPS * Ho * Wo;
+                const float *from = out + unit * MAPS * STRIDE;
                 float *to = y + ((size_t)b * M + m0) * Ho * Wo;
-                #pragma unroll 4
-                for (int i = N * thread; i < min(MAPS, M - m0) * Ho * Wo; i += N * 32 * STORE)
-                    *(Piece *)&to[i] = *(const Piece *)&from[i];
+                if constexpr (BULK) {
+                    for (int m = thread; m < min(MAPS, M - m0); m += 32 * STORE)
+                        copy_out<4 * Ho * Wo>(to + m * Ho * Wo, from + m * STRIDE);
+                    commit_copies();
+                    wait_for_copies<0>();
+                } else
+                    #pragma unroll 4
+                    for (int i = N * thread; i < min(MAPS, M - m0) * Ho * Wo; i += N * 32 * STORE)
+                        *(Piece *)&to[i] = *(const Piece *)&from[i + i / (Ho * Wo) * GAP];
             }
     }
 }

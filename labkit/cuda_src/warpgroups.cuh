@@ -9,6 +9,7 @@
 // read and add to may not be touched before `wait`. Elsewhere they are those of mma.sync, eight columns at a
 // time.
 #pragma once
+#include "copies.cuh"
 #include "tensor.cuh"
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
@@ -99,21 +100,12 @@ template <int batches> __device__ inline void wait()
     WARPGROUP_ASM("wgmma.wait_group.sync.aligned %0;" :: "n"(batches) : "memory");
 }
 
-// Make what this thread wrote to shared memory visible to wgmma and to bulk copies.
-__device__ inline void publish() { WARPGROUP_ASM("fence.proxy.async.shared::cta;" ::: "memory"); }
-
-// Copy shared memory to global memory and wait until it may be overwritten. `bytes` and both addresses are
-// multiples of 16.
-template <int bytes> __device__ inline void copy_out(void *to, const void *from)
+// Arrive at a barrier at which others wait, and go on.
+__device__ inline void arrive(int number, int warps)
 {
-    WARPGROUP_ASM("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;"
-                  :: "l"(to), "r"((unsigned)__cvta_generic_to_shared(from)), "r"(bytes) : "memory");
-    WARPGROUP_ASM("cp.async.bulk.commit_group;" ::: "memory");
-    WARPGROUP_ASM("cp.async.bulk.wait_group.read 0;" ::: "memory");
+    __syncwarp();                                           // bar.arrive is for whole warps
+    asm volatile("bar.arrive %0, %1;" :: "r"(number), "r"(32 * warps) : "memory");
 }
-
-// Start to load the cache line of `at` into L2.
-__device__ inline void prefetch(const void *at) { WARPGROUP_ASM("prefetch.global.L2 [%0];" :: "l"(at)); }
 
 // Registers per thread from here on: a team of warpgroups takes those that another has given.
 template <int count> __device__ inline void take_registers()

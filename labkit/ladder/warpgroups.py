@@ -6,7 +6,9 @@ from labkit.spec.devices import count_blocks_at_once
 MAX_COLUMNS = 48  # of a product: the outputs of a window
 MAX_SUMS, MAX_TALL = 80, 12  # registers of a thread that hold sums; windows that are stacked
 WINDOWS_PER_UNIT = 64  # a unit is what four warps multiply at once
-LARGEST = 16  # bytes of `largest` in rung 11, as nvcc rounds them
+STATIC = (
+    32  # bytes that the kernel of rung 11 declares, `largest` and `partial`, as nvcc rounds them
+)
 OVERHEAD_ROWS = 3  # rows of windows whose products take as long as all else that a unit does
 
 
@@ -33,8 +35,9 @@ def _count_bytes(s: Scope, sizes: dict) -> int:
         # of four bytes for two pixels: if W is odd, each pixel has a word, with the next one
         words = 1 + s.W % 2
         image, out = tiles(pixels * words // 2 + 4 * words, 4), tiles(maps * s.pixels, 8)
-    else:
-        image, out = (pixels + 11) // 4, tiles(maps // sizes["stages"] * s.pixels, 4)
+    else:  # a gap behind a quarter of the maps of a stage
+        between = maps // sizes["stages"] // 4 * s.pixels
+        image, out = (pixels + 11) // 4, between + (0 if between % 4 else (8 - between) % 32)
     # 2 halves of a step, 2 x down x maps columns
     weights = parts * sizes["turns"] * sizes["steps"] * 4 * down * maps
     exponents = 4 * maps * (parts - 1)  # one per map in rung 11
@@ -79,8 +82,8 @@ def _find_sizes(
     # registers allow 2 of rung 10, 1 of rung 11
     room = count_blocks_at_once(shared, s.shared_opt_in, most=3 - parts)
     units = _count_units(s, down, tall)
-    if parts == 2:  # of the four warps that do not multiply, one stores for each image
-        warpgroups, store = min(units, 2), images
+    if parts == 2:  # four warps do not multiply; for bulk copies, one that stores is enough
+        warpgroups, store = min(units, 2), 1 if s.M % maps == 0 else images
         fetch = 4 - store
     else:  # with room for one block, up to three groups of four warps, equally busy
         warpgroups, store = 1 if room == 2 else tiles(units, tiles(units, 3)), 1
@@ -97,7 +100,7 @@ def _find_sizes(
 
 
 def _fits(s: Scope, sizes: dict) -> bool:
-    return sizes["shared"] <= s.shared_opt_in - LARGEST * (sizes["parts"] - 1)
+    return sizes["shared"] <= s.shared_opt_in - STATIC * (sizes["parts"] - 1)
 
 
 def sizes(s: Scope, parts: int) -> dict:
@@ -146,6 +149,6 @@ def grid(s: Scope, multiprocessors: int) -> Extent:
     return s.groups * min(s.B, max(1, multiprocessors * s.room // s.groups)), 1, 1
 
 
-def arranged(s: Scope) -> int:
-    """Return the bytes of the arranged mask: 16 for each of 2 x down x maps columns and each half of a step."""
-    return 64 * s.parts * s.groups * s.turns * s.steps * s.down * s.maps
+def block(s: Scope) -> Extent:
+    """Return the threads of a block (x, y, z)."""
+    return 32, s.warps + s.fetch + s.store, 1

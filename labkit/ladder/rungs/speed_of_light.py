@@ -60,8 +60,6 @@ def _count_shared_bytes(s: Scope) -> int:
 
     `s` has the layer's dimensions, the options and `_choose_sizes`.
     """
-    if s.step == "warpgroups":
-        return s.shared
     # `image` and `out` of the kernel: rows of an even number of halves; 16 bytes more for the last
     # window.
     image = 4 * s.C * (s.strips * s.pairs + s.steps - 1) * (s.W + s.W % 2) + 16
@@ -72,8 +70,6 @@ def _count_shared_bytes(s: Scope) -> int:
 
 def _compute_grid(s: Scope) -> Extent:
     """Return the grid (x, y, z): in the rung and "persistent" at most `s.blocks`, else a block per image."""
-    if s.step == "warpgroups":
-        return warpgroups.grid(s, s.blocks // BLOCKS)
     return min(s.B, s.blocks) if s.step in (None, "persistent") else s.B, 1, 1
 
 
@@ -93,17 +89,21 @@ RUNG = Rung(
             kernel="arrange",
             buffers=("x", "k", "a"),
             block=lambda s: (32, s.steps, 1),
-            grid=lambda s: (s.turns, s.groups, 1) if s.step == "warpgroups" else (s.C, s.fours, 1),
+            grid=lambda s: (s.C, s.fours, 1),
+            used=lambda options: options.step != "warpgroups",
         ),
         Call(
             buffers=("x", "a", "y"),
             grid=_compute_grid,
             shared=_count_shared_bytes,
-            block=lambda s: (
-                32,
-                s.warps + s.fetch + s.store if s.step == "warpgroups" else s.warps,
-                1,
-            ),
+            block=lambda s: (32, s.warps, 1),
+            used=lambda options: options.step != "warpgroups",
+        ),
+        Call(
+            grid=lambda s: warpgroups.grid(s, s.blocks // BLOCKS),
+            shared=lambda s: s.shared,
+            block=warpgroups.block,
+            used=lambda options: options.step == "warpgroups",
         ),
     ),
     path=("square", "shared", "pairs", "groups", "persistent"),
@@ -126,9 +126,7 @@ RUNG = Rung(
     min_capability=(8, 0),
     rounding=lambda options: Rounding(HALF, FLOAT),
     # 16 bytes for each lane of a warp
-    arranged=lambda s: (
-        warpgroups.arranged(s) if s.step == "warpgroups" else 512 * s.fours * s.C * s.steps
-    ),
+    arranged=lambda s: 0 if s.step == "warpgroups" else 512 * s.fours * s.C * s.steps,
     limit=lambda s: "" if s.K <= 7 else "its windows are 8 inputs wide, for K up to 7",
     steps={
         "square": "A product is eight squares of outputs in four maps, its terms come from global memory.",

@@ -7,6 +7,8 @@ from labkit.ladder import warpgroups
 from labkit.ladder.options import Option, count, or_none, warp_count
 from labkit.ladder.rung import FLOAT, HALF, Call, Rounding, Rung, Scope, tiles
 
+LARGEST = 16  # bytes of the kernel's `largest`, as nvcc rounds them
+
 # The 16 rows of a product are 8 / DOWN maps times DOWN rows and 2 columns of outputs; its 8 columns
 # are eight places in the map. A warp computes TALL products, one above the other, in turns of one
 # or two channels, each in k-steps.
@@ -40,10 +42,7 @@ def _choose_buffers(s: Scope, sizes: dict) -> dict:
     stores = (2, 0) if s.Wo % 4 and s.step is None else (0,)
     for store, images in itertools.product(stores, (2, 1)):
         buffers = {"images": images, "store": store}
-        if (
-            _count_shared_bytes(Scope(**vars(s) | sizes | buffers)) + warpgroups.LARGEST
-            <= s.shared_opt_in
-        ):
+        if _count_shared_bytes(Scope(**vars(s) | sizes | buffers)) + LARGEST <= s.shared_opt_in:
             break
     return buffers
 
@@ -98,11 +97,9 @@ def _choose_sizes(s: Scope) -> dict:
 
 def _count_shared_bytes(s: Scope) -> int:
     """Return the bytes of shared memory per block: the kernel's `largest`, its `images`, with STORE warps its `out`."""
-    if s.step == "warpgroups":
-        return s.shared
-    # of a product. `largest`: int [2], an image: float4 [fours], `out`: float [2, maps, Ho, Wo]
-    maps = 8 // s.down
-    return 8 + 16 * s.images * s.fours + (8 * maps * s.pixels if s.store else 0)
+    # of a product. `largest`: int [2], an image: float4 [fours], `out`: float [2, maps, stride]
+    maps, stride = 8 // s.down, s.pixels if s.step or s.pixels % 4 else s.pixels + 4
+    return 8 + 16 * s.images * s.fours + (8 * maps * stride if s.store else 0)
 
 
 def _make_defines(s: Scope) -> dict:
@@ -124,7 +121,7 @@ def _make_defines(s: Scope) -> dict:
 def _count_arranged_bytes(s: Scope) -> int:
     """Return the bytes of the buffer that `arrange` fills: both parts of the weights, an int per map, the mask."""
     if s.step == "warpgroups":
-        return warpgroups.arranged(s) + 4 * s.groups * s.maps + 4 * s.M * s.depth
+        return 0
     weights = 2 * 32 * 16 * s.groups * s.turns * s.steps  # 2 parts, 32 lanes, 16 bytes of each lane
     return weights + 4 * (8 // s.down) * s.groups + 4 * s.M * s.depth
 
@@ -140,17 +137,22 @@ RUNG = Rung(
             buffers=("x", "k", "a"),
             grid=lambda s: (s.turns, s.groups, 1),
             block=lambda s: (32, s.steps, 1),
+            used=lambda options: options.step != "warpgroups",
         ),
         Call(
             buffers=("x", "a", "y"),
             shared=_count_shared_bytes,
-            static=warpgroups.LARGEST,
-            grid=lambda s: (
-                warpgroups.grid(s, s.blocks)
-                if s.step == "warpgroups"
-                else (min(s.B, s.blocks), 1, 1)
-            ),
+            static=LARGEST,
+            grid=lambda s: (min(s.B, s.blocks), 1, 1),
             block=lambda s: (32, s.warps + s.fetch + s.store, 1),
+            used=lambda options: options.step != "warpgroups",
+        ),
+        Call(
+            shared=lambda s: s.shared,
+            static=warpgroups.STATIC,
+            grid=lambda s: warpgroups.grid(s, s.blocks),
+            block=warpgroups.block,
+            used=lambda options: options.step == "warpgroups",
         ),
     ),
     path=("one", "three", "images", "maps", "finite"),

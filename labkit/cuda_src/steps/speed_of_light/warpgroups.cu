@@ -7,12 +7,11 @@
 //           1 x 2 outputs instead of 2 x 2: two channels share a step for their last rows, and 7/8 of the
 //           terms are needed. Teams of warps fetch, compute and store at the same time. Where W is odd, a
 //           pixel has a word in shared memory: it and the next one. Finished maps leave as one bulk copy.
-// Shapes    x [B,C,H,W], k [M,C,K,K], y [B,M,Ho,Wo], float16, row-major; Ho = H-K+1, Wo = W-K+1. The
-//           arranged mask a [GROUPS,TURNS,STEPS,2,N] has 16 bytes per column and 8 terms of a step.
-// Launch    arrange: grid (TURNS, GROUPS), block (32, STEPS). conv: grid GROUPS times any number of blocks,
-//           each of which computes many images; block (32, COMPUTE + FETCH + STORE), COMPUTE a multiple of 4.
-//           Shared memory: the weights of a group, two images with two bytes per pixel, or four if W is odd,
-//           OUTS times MAPS maps.
+//           Each block arranges the weights that it needs: there is one launch.
+// Shapes    x [B,C,H,W], k [M,C,K,K], y [B,M,Ho,Wo], float16, row-major; Ho = H-K+1, Wo = W-K+1.
+// Launch    grid GROUPS times any number of blocks, each of which computes many images; block
+//           (32, COMPUTE + FETCH + STORE), COMPUTE a multiple of 4. Shared memory: the weights of a group,
+//           two images with two bytes per pixel, or four if W is odd, OUTS times MAPS maps.
 // Requires  K <= 7; x finite; |y| < 65504, the largest half; compute capability 8.0, and 9.0 for wgmma.
 //           DOWN MAPS is a multiple of 4, at most 24. Compiled once for each layer and choice of sizes.
 
@@ -33,7 +32,7 @@ constexpr int WORDS = 1 + W % 2, PITCH = W * WORDS / 2;     // if W is odd, a wo
 constexpr int IMAGE_WORDS = ((TURNS * TOGETHER - 1) * H + ROWS) * PITCH + 4 * WORDS;
 constexpr int IMAGE_PIECES = (IMAGE_WORDS + 3) / 4, OUT_PIECES = (MAPS * Ho * Wo + 7) / 8;    // of 16 bytes
 constexpr int WEIGHT_PIECES = TURNS * STEPS * 2 * N, THREADS = 32 * (COMPUTE + FETCH + STORE);
-constexpr int IMAGE = 1, OUTPUT = 2, STORED = 3;            // barriers
+constexpr int IMAGE = 1, OUTPUT = 2, STORED = 3, ARRANGED = 4;               // barriers
 constexpr bool EARLY = C > 1 || ROOM == 1;                  // else device memory is the limit already
 constexpr int HELD = !EARLY ? 3 : DOWN == 1 ? 4 : 6;        // rows of inputs in registers
 static_assert(1 <= K && K <= 7 && (DOWN == 1 || DOWN == 2) && 1 <= TALL);
@@ -47,16 +46,17 @@ static_assert(OUTS == 2 || COMPUTE / 4 <= (WINDOWS + 63) / 64, "a warp without w
 __device__ inline int row_of(int i) { return i % DOWN; }
 __device__ inline int map_of(int j, int i) { return i / DOWN * (MAPS * DOWN / 4) + j; }
 
-extern "C" __global__
-void arrange(const half *x, const half *__restrict__ k, uint4 *__restrict__ a, int, int, int, int, int, int)
+// The weights of `count` maps, as products read them: [TURNS,STEPS,2,N] pieces of 8 terms. This is for
+// all warps but those that fetch.
+__device__ inline void arrange(uint4 *weights, const half *__restrict__ k, int count, int thread)
 {
-    const int step = threadIdx.y, turn = blockIdx.x, group = blockIdx.y;
-    const bool tail = step == TOGETHER * (WINDOW / 2);           // the last rows of the channels
-    for (int i = threadIdx.x; i < 2 * N; i += 32) {
-        const int second = i / N, column = i % N, m = group * MAPS + map_of(column / 8, column / 2 % 4);
-        const int c = turn * TOGETHER + (tail ? second : step / PAIRS);
+    #pragma unroll 2
+    for (int i = thread; i < WEIGHT_PIECES; i += 32 * (COMPUTE + STORE)) {
+        const int column = i % N, second = i / N % 2, step = i / (2 * N) % STEPS, turn = i / (2 * N * STEPS);
+        const bool tail = step == TOGETHER * (WINDOW / 2);  // the last rows of the channels
+        const int m = map_of(column / 8, column / 2 % 4), c = turn * TOGETHER + (tail ? second : step / PAIRS);
         const int p = (tail ? WINDOW - 1 : step % PAIRS * 2 + second) - row_of(column / 2 % 4);
-        const bool inside = m < M && c < min(C, (turn + 1) * TOGETHER) && 0 <= p && p < K;
+        const bool inside = m < count && c < min(C, (turn + 1) * TOGETHER) && 0 <= p && p < K;
         unsigned short terms[8];
         #pragma unroll
         for (int term = 0; term < 8; ++term) {
@@ -64,7 +64,7 @@ void arrange(const half *x, const half *__restrict__ k, uint4 *__restrict__ a, i
             terms[term] = inside && 0 <= q && q < K ? __half_as_ushort(k[((m * C + c) * K + p) * K + q]) : 0;
         }
         auto two = [&](int term) { return terms[term] | unsigned(terms[term + 1]) << 16; };
-        a[((group * TURNS + turn) * STEPS + step) * 2 * N + i] = make_uint4(two(0), two(2), two(4), two(6));
+        weights[i] = make_uint4(two(0), two(2), two(4), two(6));
     }
 }
 
@@ -156,21 +156,20 @@ __device__ inline void store(half *maps, const float (&sum)[TALL][N / 2], int wi
 }
 
 extern "C" __global__ __launch_bounds__(THREADS, ROOM)
-void conv(const half *__restrict__ x, const uint4 *__restrict__ a, half *__restrict__ y,
+void conv(const half *__restrict__ x, const half *__restrict__ k, half *__restrict__ y,
           int B, int, int, int, int, int)
 {
     extern __shared__ uint4 weights[];                      // [WEIGHT_PIECES]; behind them images and maps
     uint4 *images = weights + WEIGHT_PIECES, *outs = images + 2 * IMAGE_PIECES;
-    const int lane = threadIdx.x, warp = threadIdx.y;
+    const int lane = threadIdx.x, warp = __shfl_sync(0xffffffff, threadIdx.y, 0);    // the same of all lanes
     const int m0 = blockIdx.x % GROUPS * MAPS, count = min(MAPS, M - m0);
     const int first = blockIdx.x / GROUPS, blocks = gridDim.x / GROUPS;
 
-    for (int i = 32 * warp + lane; i < WEIGHT_PIECES; i += THREADS)
-        weights[i] = a[m0 / MAPS * WEIGHT_PIECES + i];
-    for (int i = 32 * warp + lane; i < 2 * IMAGE_PIECES; i += THREADS)
-        images[i] = make_uint4(0, 0, 0, 0);                 // beyond the image: 0 times a NaN would be a NaN
-    publish();
-    __syncthreads();
+    if (warp < COMPUTE || warp >= COMPUTE + FETCH) {
+        arrange(weights, k + m0 * C * K * K, count, 32 * (warp < COMPUTE ? warp : warp - FETCH) + lane);
+        publish();
+        barrier(ARRANGED, COMPUTE + STORE);
+    }
 
     if (warp < COMPUTE) {
         for (int b = first, turn = 0; b < B; b += blocks, turn ^= 1) {
@@ -202,6 +201,9 @@ void conv(const half *__restrict__ x, const uint4 *__restrict__ a, half *__restr
         }
     } else if (warp < COMPUTE + FETCH) {
         const int thread = (warp - COMPUTE) * 32 + lane;
+        for (int slot = 0; slot < 2; ++slot)                // beyond the image: 0 times a NaN would be a NaN
+            for (int i = C * H * PITCH + thread; i < 4 * IMAGE_PIECES; i += 32 * FETCH)
+                ((unsigned *)(images + slot * IMAGE_PIECES))[i] = 0;
         for (int b = first, turn = 0; b < B; b += blocks, turn ^= 1) {
             uint4 *image = images + turn * IMAGE_PIECES;
             const half *from = x + (size_t)b * C * H * W;
@@ -241,7 +243,7 @@ void conv(const half *__restrict__ x, const uint4 *__restrict__ a, half *__restr
         }
     } else {
         const int thread = (warp - COMPUTE - FETCH) * 32 + lane;
-        constexpr bool BULK = WARPGROUPS && M % MAPS == 0 && MAPS * Ho * Wo % 8 == 0;
+        constexpr bool BULK = BULK_COPIES && M % MAPS == 0 && MAPS * Ho * Wo % 8 == 0;
         for (int b = first, turn = 0; b < B; b += blocks, turn ^= 1) {
             if (OUTS == 1)
                 barrier(STORED, COMPUTE + STORE);
@@ -251,6 +253,8 @@ void conv(const half *__restrict__ x, const uint4 *__restrict__ a, half *__restr
             if (BULK) {
                 if (thread == 0)
                     copy_out<2 * MAPS * Ho * Wo>(to, from);
+                commit_copies();
+                wait_for_copies<0>();                       // `out` may be overwritten
             } else {
                 using Piece = std::conditional_t<M * Ho * Wo % 2 || MAPS * Ho * Wo % 2, half, half2>;
                 constexpr int PIECE = sizeof(Piece) / 2;

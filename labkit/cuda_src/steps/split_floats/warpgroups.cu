@@ -5,22 +5,20 @@
 //           The weights stay there for all images. A word of the image, once in a register, serves all maps.
 // Delta     from the rung: rows and columns of a product change places, and maps that do not fit in shared
 //           memory are another block's. More maps fit in a block that holds one image and stores its maps
-//           in STAGES. The compute warps take registers that the others do not need.
-// Shapes    x [B,C,H,W], k [M,C,K,K], y [B,M,Ho,Wo], float32, row-major; Ho = H-K+1, Wo = W-K+1. The
-//           arranged mask a [GROUPS,2,TURNS,STEPS,2,2 MAPS] has 16 bytes per column and half of a step: 8
-//           terms; first their high parts, then the low ones. Behind it are an exponent per map, and a copy
-//           of k.
-// Launch    arrange: grid (TURNS, GROUPS), block (32, STEPS). conv: grid GROUPS times any number of blocks,
-//           each of which computes many images; block (32, COMPUTE + FETCH + STORE), COMPUTE a multiple of 4,
-//           FETCH + STORE = 4. Shared memory: the weights of a group, IMAGES images with four bytes per
-//           pixel, OUTS times MAPS / STAGES maps, an exponent per map. IMAGES and OUTS are 1 or 2.
+//           in STAGES; they leave as bulk copies. The fetch warps split an image in registers, and give the
+//           compute warps those that they do not need. Each block arranges the weights that it needs: there
+//           is one launch.
+// Shapes    x [B,C,H,W], k [M,C,K,K], y [B,M,Ho,Wo], float32, row-major; Ho = H-K+1, Wo = W-K+1.
+// Launch    grid GROUPS times any number of blocks, each of which computes many images; block
+//           (32, COMPUTE + FETCH + STORE), COMPUTE a multiple of 4, FETCH + STORE = 4. Shared memory: the
+//           weights of a group, IMAGES images with four bytes per pixel, OUTS times MAPS / STAGES maps with
+//           gaps, an exponent per map. IMAGES and OUTS are 1 or 2.
 // Requires  K <= 7; compute capability 8.0, and 9.0 for wgmma. Errors are relative to the largest |x| of the
 //           image and the largest |k| of the map. An image or a mask that is not finite is computed without
 //           the tensor cores. MAPS is a multiple of 4 STAGES, at most 24. With several stages, one round of
 //           the compute warps covers all windows. Compiled once for each layer and choice of sizes.
 
 #include "warpgroups.cuh"
-#include <cuda_pipeline_primitives.h>
 #include <type_traits>
 
 constexpr int C = FIXED_C, M = FIXED_M, H = FIXED_H, W = FIXED_W, K = FIXED_K, Ho = H - K + 1, Wo = W - K + 1;
@@ -32,11 +30,10 @@ constexpr int ACROSS = (Wo + 1) / 2, STRIPS = (Ho + TALL - 1) / TALL, WINDOWS = 
 constexpr int INPUTS = TALL + K - 1, ROWS = TALL * (STRIPS - 1) + INPUTS;    // of a strip, of all strips
 constexpr int UNITS = (WINDOWS + 63) / 64, AT_ONCE = COMPUTE / 4, ROUNDS = (UNITS + AT_ONCE - 1) / AT_ONCE;
 constexpr int FOURS = ((TURNS * TOGETHER - 1) * H * W + ROWS * W + 11) / 4;  // of pixels in shared memory
-constexpr int STAGED = MAPS / STAGES, OUTPUTS = STAGED * Ho * Wo;            // maps that are stored at once
-constexpr int OUT_FOURS = (OUTPUTS + 3) / 4;
+constexpr int STAGED = MAPS / STAGES;                       // maps that are stored at once
 constexpr int PART_PIECES = TURNS * STEPS * 2 * N;          // of 16 bytes: one part of the weights of a group
-constexpr int COPY = GROUPS * 2 * PART_PIECES, THREADS = 32 * (COMPUTE + FETCH + STORE);
-constexpr int IMAGE = 1, OUTPUT = 2, TEAM = 3, STORED = 4, READ = 5;         // barriers
+constexpr int THREADS = 32 * (COMPUTE + FETCH + STORE);
+constexpr int IMAGE = 1, OUTPUT = 2, TEAM = 3, STORED = 4, READ = 5, ARRANGED = 6;            // barriers
 constexpr bool TWO_BATCHES = C > 1 && MAPS >= 16 && TALL * MAPS < 80;        // if there are registers enough
 constexpr int HELD = TWO_BATCHES ? 4 : 3;                   // rows in registers
 constexpr bool MOVE_REGISTERS = COMPUTE == 8;               // 168 per thread are too few for them
@@ -50,42 +47,40 @@ static_assert(THREADS <= 1024);
 constexpr int EIGHTS = STAGED / 4;
 __device__ inline int map_of(int j, int i) { return j / EIGHTS * STAGED + i * EIGHTS + j % EIGHTS; }
 
-extern "C" __global__
-void arrange(const float *x, const float *__restrict__ k, uint4 *__restrict__ a, int, int, int, int, int, int)
+// Lanes beside each other store to maps that are EIGHTS apart. A gap behind as many lets four lanes that store two
+// outputs each reach different banks: 8 words. A bulk copy moves a RUN of outputs, of 16 bytes at a time.
+constexpr int BETWEEN = EIGHTS * Ho * Wo, GAP = BETWEEN % 4 ? 0 : (40 - BETWEEN % 32) % 32;
+constexpr int RUNS = GAP ? 4 : 1, RUN = 4 * BETWEEN / RUNS, OUT_FOURS = (4 * (BETWEEN + GAP) + 3) / 4;
+constexpr bool BULK = BULK_COPIES && M % MAPS == 0 && RUN % 4 == 0;
+
+// Where output i of a stage is in shared memory.
+__device__ inline int place(int i) { return GAP ? i + i / BETWEEN * GAP : i; }
+
+// The weights of `count` maps, as products read them: [2,TURNS,STEPS,2,N] pieces of 8 terms, their high parts, then
+// the low ones; and an exponent per map. This is for the compute warps.
+__device__ inline void arrange(uint4 *weights, int *exponents, const float *__restrict__ k, int count, int thread)
 {
-    __shared__ int largest[MAPS];
-    const int lane = threadIdx.x, step = threadIdx.y, turn = blockIdx.x, group = blockIdx.y;
-    int *exponents = (int *)(a + COPY);
-    float *copy = (float *)(exponents + GROUPS * MAPS);
-
-    for (int i = step; i < MAPS; i += STEPS) {              // a warp looks through a map's mask
+    for (int m = thread / 32; m < MAPS; m += COMPUTE) {     // a warp looks through a map's mask
         int bits = 0;
-        if (group * MAPS + i < M)
+        if (m < count)
             #pragma unroll 4
-            for (int j = lane; j < C * K * K; j += 32) {
-                const int at = (group * MAPS + i) * C * K * K + j;
-                bits = max(bits, magnitude(k[at]));
-                if (turn == 0)
-                    copy[at] = k[at];                       // for `direct`
-            }
+            for (int j = thread % 32; j < C * K * K; j += 32)
+                bits = max(bits, magnitude(k[m * C * K * K + j]));
         bits = __reduce_max_sync(0xffffffff, bits);
-        if (lane == 0)
-            largest[i] = bits;
-        if (lane == 0 && turn == 0)
-            exponents[group * MAPS + i] = bits < INFINITE ? exponent(bits) - 14 : INFINITE;
+        if (thread % 32 == 0)
+            exponents[m] = bits < INFINITE ? exponent(bits) - 14 : INFINITE;
     }
-    __syncthreads();
-
-    const bool tail = step == TOGETHER * (K / 2);           // the last rows of the channels
-    for (int i = lane; i < 2 * N; i += 32) {
-        const int second = i / N, column = i % N, of = map_of(column / 8, column / 2 % 4);
-        const int m = group * MAPS + of;
-        const int c = turn * TOGETHER + (tail ? second : step / PAIRS);
+    barrier(ARRANGED, COMPUTE);                                 // the exponents are complete
+    #pragma unroll 1
+    for (int i = thread; i < PART_PIECES; i += 32 * COMPUTE) {
+        const int column = i % N, second = i / N % 2, step = i / (2 * N) % STEPS, turn = i / (2 * N * STEPS);
+        const bool tail = step == TOGETHER * (K / 2);       // the last rows of the channels
+        const int m = map_of(column / 8, column / 2 % 4), c = turn * TOGETHER + (tail ? second : step / PAIRS);
         const int p = tail ? K - 1 : step % PAIRS * 2 + second;
-        const bool inside = m < M && c < min(C, (turn + 1) * TOGETHER);
+        const bool inside = m < count && c < min(C, (turn + 1) * TOGETHER) && exponents[m] != INFINITE;
+        const float scale = inside ? power(-exponents[m]) : 0;
         auto weight = [&](int term) {
             const int q = term - column % 2;                // the mask moves right by the output's column
-            const float scale = power(14 - exponent(largest[of]));
             return inside && 0 <= q && q < K ? k[((m * C + c) * K + p) * K + q] * scale : 0;
         };
         unsigned parts[2][4];
@@ -98,7 +93,7 @@ void arrange(const float *x, const float *__restrict__ k, uint4 *__restrict__ a,
         }
         #pragma unroll
         for (int part = 0; part < 2; ++part)
-            a[(((group * 2 + part) * TURNS + turn) * STEPS + step) * 2 * N + i] =
+            weights[part * PART_PIECES + i] =
                 make_uint4(parts[part][0], parts[part][1], parts[part][2], parts[part][3]);
     }
 }
@@ -167,7 +162,7 @@ __device__ inline void store(float *maps, const float (&sum)[TALL][N / 2], int s
                 continue;
             const int all = e + exponents[m];
             const float some = power(all / 2), others = power(all - all / 2);    // 2^all may be no float
-            float *at = maps + ((m - stage * STAGED) * Ho + h0) * Wo + w;
+            float *at = maps + ((m - stage * STAGED) * Ho + h0) * Wo + threadIdx.x % 4 * GAP + w;
             #pragma unroll
             for (int t = 0; t < TALL; ++t, at += Wo) {
                 if (h0 + t >= Ho)
@@ -194,36 +189,87 @@ __device__ inline void direct(float *maps, const float *x, const float *k, int c
         float sum = 0;
         for (int term = 0; term < C * K * K; ++term)
             sum += window[(term / (K * K) * H + term / K % K) * W + term % K] * mask[term];
-        maps[i] = sum;
+        maps[place(i)] = sum;
+    }
+}
+
+// Split an image: each thread holds a part of it in registers, so that the largest pixel is known and
+// the next image is on its way before the one in its place is free: then `wait` returns. What does not fit is read
+// twice. `partial` has room for an integer per warp.
+template <class Wait>
+__device__ inline void fetch(float4 *image, int *largest, int *partial, const float *__restrict__ x, int thread,
+                             Wait wait)
+{
+    constexpr int PIXELS = C * H * W, EACH = (PIXELS + 128 * FETCH - 1) / (128 * FETCH);     // fours per thread
+    constexpr int BATCHES = (EACH + 12) / 13, BATCH = (EACH + BATCHES - 1) / BATCHES;
+    float4 four[BATCH];
+    auto load = [&](int batch) {
+        #pragma unroll
+        for (int j = 0; j < BATCH; ++j) {
+            const int i = 4 * ((batch * BATCH + j) * 32 * FETCH + thread);
+            auto pixel = [&](int i) { return i < PIXELS ? x[i] : 0; };
+            if (PIXELS % 4)
+                four[j] = make_float4(pixel(i), pixel(i + 1), pixel(i + 2), pixel(i + 3));
+            else
+                four[j] = i < PIXELS ? *(const float4 *)&x[i] : make_float4(0, 0, 0, 0);
+        }
+    };
+    int bits = 0;
+    #pragma unroll 1
+    for (int batch = 0; batch < BATCHES; ++batch) {
+        load(batch);
+        #pragma unroll
+        for (const float4 &v : four) {
+            bits = max(bits, max(magnitude(v.x), magnitude(v.y)));
+            bits = max(bits, max(magnitude(v.z), magnitude(v.w)));
+        }
+    }
+    bits = __reduce_max_sync(0xffffffff, bits);
+    if (threadIdx.x == 0)
+        partial[thread / 32] = bits;
+    barrier(TEAM, FETCH);
+    #pragma unroll
+    for (int warp = 0; warp < FETCH; ++warp)
+        bits = max(bits, partial[warp]);
+    const float scale = power(14 - exponent(bits));
+    wait();
+    if (thread == 0)
+        *largest = bits;
+    #pragma unroll 1
+    for (int batch = BATCHES - 1; batch >= 0; --batch) {
+        if (batch < BATCHES - 1)
+            load(batch);
+        #pragma unroll
+        for (int j = 0; j < BATCH; ++j) {
+            const int i = (batch * BATCH + j) * 32 * FETCH + thread;
+            const float4 &v = four[j];
+            const float2 left = split(v.x * scale, v.y * scale), right = split(v.z * scale, v.w * scale);
+            if (4 * i < PIXELS)
+                image[i] = make_float4(left.x, left.y, right.x, right.y);
+        }
     }
 }
 
 extern "C" __global__ __launch_bounds__(THREADS, 1)
-void conv(const float *__restrict__ x, const uint4 *__restrict__ a, float *__restrict__ y,
+void conv(const float *__restrict__ x, const float *__restrict__ k, float *__restrict__ y,
           int B, int, int, int, int, int)
 {
     extern __shared__ uint4 weights[];                      // [2 PART_PIECES]; behind them images and maps
-    __shared__ int largest[2];                              // of the images
+    __shared__ int largest[2], partial[2][FETCH];           // pixels of images; of what a warp holds of one
     float4 *images = (float4 *)(weights + 2 * PART_PIECES);                  // [IMAGES][FOURS]
-    float4 *outs = images + IMAGES * FOURS;                                  // [OUTS][STAGED,Ho,Wo]
+    float4 *outs = images + IMAGES * FOURS;                                  // [OUTS][OUT_FOURS]
     int *exponents = (int *)(outs + OUTS * OUT_FOURS);                       // [MAPS]
-    const int lane = threadIdx.x, warp = threadIdx.y;
+    const int lane = threadIdx.x, warp = __shfl_sync(0xffffffff, threadIdx.y, 0);    // the same of all lanes
     const int m0 = blockIdx.x % GROUPS * MAPS, count = min(MAPS, M - m0);
     const int first = blockIdx.x / GROUPS, blocks = gridDim.x / GROUPS;
-    const float *k = (const float *)((const int *)(a + COPY) + GROUPS * MAPS) + m0 * C * K * K;
-
-    for (int i = 32 * warp + lane; i < 2 * PART_PIECES; i += THREADS)
-        weights[i] = a[m0 / MAPS * 2 * PART_PIECES + i];
-    for (int i = 32 * warp + lane; i < IMAGES * FOURS; i += THREADS)
-        images[i] = make_float4(0, 0, 0, 0);                // beyond the image: 0 times a NaN would be a NaN
-    for (int i = 32 * warp + lane; i < MAPS; i += THREADS)
-        exponents[i] = ((const int *)(a + COPY))[m0 + i];
-    publish();
-    __syncthreads();
+    k += m0 * C * K * K;
 
     if (warp < COMPUTE) {
         if (MOVE_REGISTERS)
             take_registers<216>();
+        arrange(weights, exponents, k, count, 32 * warp + lane);
+        publish();
+        barrier(ARRANGED, COMPUTE);
         bool finite = true;                                 // the weights of these maps
         for (int i = 0; i < MAPS; ++i)
             finite &= exponents[i] != INFINITE;
@@ -236,6 +282,7 @@ void conv(const float *__restrict__ x, const uint4 *__restrict__ a, float *__res
                         barrier(STORED, COMPUTE + STORE);   // `outs` may be overwritten
                     direct((float *)(outs + slot * OUT_FOURS), x + (size_t)b * C * H * W, k + m * C * K * K,
                            min(STAGED, count - m));
+                    publish();
                     barrier(OUTPUT, COMPUTE + STORE);       // complete; those before are stored
                 }
                 if (IMAGES == 1)
@@ -271,6 +318,7 @@ void conv(const float *__restrict__ x, const uint4 *__restrict__ a, float *__res
                           exponent(bits) - 14, count);
                     __syncwarp();                           // products are for whole warps
                     if (round == ROUNDS - 1) {
+                        publish();
                         barrier(OUTPUT, COMPUTE + STORE);
                         slot = (slot + 1) % OUTS;
                     }
@@ -283,45 +331,21 @@ void conv(const float *__restrict__ x, const uint4 *__restrict__ a, float *__res
         give_registers<72>();
     if (warp < COMPUTE + FETCH) {
         const int thread = (warp - COMPUTE) * 32 + lane;
-        for (int b = first, turn = 0; b < B; b += blocks, turn = (turn + 1) % IMAGES) {
-            float4 *image = images + turn * FOURS;
-            constexpr int PIECE = C * H * W % 4 ? 1 : 4;
-            #pragma unroll 4
-            for (int i = PIECE * thread; i < C * H * W; i += PIECE * 32 * FETCH)
-                __pipeline_memcpy_async((float *)image + i, x + (size_t)b * C * H * W + i, 4 * PIECE);
-            __pipeline_commit();
-            if (thread == 0)
-                largest[turn] = 0;
-            __pipeline_wait_prior(0);
-            barrier(TEAM, FETCH);                           // the image is complete
-            int bits = 0;
-            #pragma unroll 4
-            for (int i = thread; i < FOURS; i += 32 * FETCH) {
-                const float4 v = image[i];
-                bits = max(bits, max(magnitude(v.x), magnitude(v.y)));
-                bits = max(bits, max(magnitude(v.z), magnitude(v.w)));
-            }
-            bits = __reduce_max_sync(0xffffffff, bits);
-            if (lane == 0)
-                atomicMax(&largest[turn], bits);
-            barrier(TEAM, FETCH);                           // its largest pixel is known
-            const float scale = power(14 - exponent(largest[turn]));
-            #pragma unroll 4
-            for (int i = thread; i < FOURS; i += 32 * FETCH) {
-                const float4 v = image[i];
-                const float2 left = split(v.x * scale, v.y * scale), right = split(v.z * scale, v.w * scale);
-                image[i] = make_float4(left.x, left.y, right.x, right.y);
-            }
+        for (int slot = 0; slot < IMAGES; ++slot)           // beyond the image: 0 times a NaN would be a NaN
+            for (int i = (C * H * W + 3) / 4 + thread; i < FOURS; i += 32 * FETCH)
+                images[slot * FOURS + i] = make_float4(0, 0, 0, 0);
+        for (int b = first, n = 0; b < B; b += blocks, ++n) {
+            const int turn = n % IMAGES;
+            fetch(images + turn * FOURS, largest + turn, partial[n % 2], x + (size_t)b * C * H * W, thread, [&] {
+                if (IMAGES == 1 && n > 0)
+                    barrier(READ, COMPUTE + FETCH);         // the image before it may be overwritten
+            });
             barrier(IMAGE, COMPUTE + FETCH);                // split; with two images, the one before may go
-            if (IMAGES == 1) {
-                const float *next = x + (size_t)(b + blocks) * C * H * W;
-                for (int i = 32 * thread; b + blocks < B && i < C * H * W; i += 32 * 32 * FETCH)
-                    prefetch(next + i);
-                barrier(READ, COMPUTE + FETCH);
-            }
         }
+        if (IMAGES == 1 && first < B)
+            barrier(READ, COMPUTE + FETCH);                 // that of the last image
     } else {
-        using Piece = std::conditional_t<M * Ho * Wo % 4 || OUTPUTS % 4, float, float4>;
+        using Piece = std::conditional_t<M * Ho * Wo % 4 || STAGED * Ho * Wo % 4, float, float4>;
         constexpr int PIECE = sizeof(Piece) / 4;
         const int thread = (warp - COMPUTE - FETCH) * 32 + lane;
         for (int b = first, slot = 0; b < B; b += blocks)
@@ -331,9 +355,15 @@ void conv(const float *__restrict__ x, const uint4 *__restrict__ a, float *__res
                 barrier(OUTPUT, COMPUTE + STORE);
                 const float *from = (const float *)(outs + slot * OUT_FOURS);
                 float *to = y + ((size_t)b * M + m0 + m) * Ho * Wo;
-                #pragma unroll 8
-                for (int i = PIECE * thread; i < min(STAGED, count - m) * Ho * Wo; i += PIECE * 32 * STORE)
-                    *(Piece *)&to[i] = *(const Piece *)&from[i];
+                if constexpr (BULK) {
+                    if (thread < RUNS)
+                        copy_out<4 * RUN>(to + thread * RUN, from + thread * (RUN + GAP));
+                    commit_copies();
+                    wait_for_copies<0>();                   // `outs` may be overwritten
+                } else
+                    #pragma unroll 8
+                    for (int i = PIECE * thread; i < min(STAGED, count - m) * Ho * Wo; i += PIECE * 32 * STORE)
+                        *(Piece *)&to[i] = *(const Piece *)&from[place(i)];
             }
     }
 }
