@@ -100,13 +100,6 @@ template <int batches> __device__ inline void wait()
     WARPGROUP_ASM("wgmma.wait_group.sync.aligned %0;" :: "n"(batches) : "memory");
 }
 
-// Arrive at a barrier at which others wait, and go on.
-__device__ inline void arrive(int number, int warps)
-{
-    __syncwarp();                                           // bar.arrive is for whole warps
-    asm volatile("bar.arrive %0, %1;" :: "r"(number), "r"(32 * warps) : "memory");
-}
-
 // Registers per thread from here on: a team of warpgroups takes those that another has given.
 template <int count> __device__ inline void take_registers()
 {
