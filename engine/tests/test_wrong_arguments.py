@@ -45,6 +45,23 @@ SYMBOLS = """
     printf("%d ", cudaMemcpyToSymbol("there, by its name in quotes", four, 16));
     printf("%d ", cudaMemcpyToSymbol(pointer, four, 8));
 """
+PRODUCT = """
+    float *device, one = 1, zero = 0;
+    cudaMalloc(&device, 32 * 64 * 4); cudaMemset(device, 0, 32 * 64 * 4);
+    cublasHandle_t handle;
+    cublasCreate(&handle);
+    for (int ldc : {32, 64})
+        printf("%d ", cublasSgemm(handle, CUBLAS_OP_N, CUBLAS_OP_N, 32, 64, 16, &one, device, 32,
+                                  device, 16, &zero, device, ldc));
+"""
+EARLY = """
+    cudaEvent_t first, last;
+    cudaEventCreate(&first); cudaEventCreate(&last);
+    float *device, ms;
+    cudaMalloc(&device, 256);
+    cudaEventRecord(first); wait<<<1, 1>>>(device); cudaEventRecord(last);
+    printf("%d ", cudaEventElapsedTime(&ms, first, last));
+"""
 LAUNCHES = "for (int i = 0; i < 2; i++) fill<<<1, 64>>>(nullptr, x, 1);"
 OF_HOST = {"hostcuda: kernel fill: ": 1, "`float *x`": 1, "a pointer to memory of the host": 1}
 
@@ -69,12 +86,33 @@ OF_HOST = {"hostcuda: kernel fill: ": 1, "`float *x`": 1, "a pointer to memory o
             "0 13 13 13 ",
             {"hostcuda: cudaMemcpyToSymbol failed: its symbol is no __device__ or __constant__": 3},
         ),
+        (
+            PRODUCT,
+            "0 13 ",
+            {"the cuBLAS product failed: C needs 16256 bytes": 2, "ldc is its number of rows": 2},
+        ),
+        (
+            EARLY,
+            "600 ",
+            {"cudaEventElapsedTime failed: the event is not reached yet: wait with": 1},
+        ),
     ],
-    ids=["vector", "stack", "other pointers", "copies that fit", "copies that do not", "symbols"],
+    ids=[
+        "vector",
+        "stack",
+        "other pointers",
+        "copies that fit",
+        "copies that do not",
+        "symbols",
+        "a leading dimension that is too large",
+        "an event that is asked too early",
+    ],
 )
 def test_a_wrong_argument(write_program, body, printed, words):
     path = write_program(
-        "#include <cstdio>\n#include <cstdlib>\n#include <vector>\n"
+        "#include <cstdio>\n#include <cstdlib>\n#include <cublas_v2.h>\n#include <vector>\n"
+        "__global__ void wait(float *x) {"
+        " float v = 1; for (int i = 0; i < 100000000; i++) v = v * 0.5f + 1; *x = v; }\n"
         "__global__ void fill(const float *unused, float *x, size_t number) { x[threadIdx.x] = number; }\n"
         f"int main()\n{{\n{body}\n    return cudaDeviceSynchronize();\n}}\n"
     )

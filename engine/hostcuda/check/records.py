@@ -8,6 +8,7 @@ with addresses of the module's code. `take` reads it; addr2line finds the lines,
 import ctypes
 import functools
 import json
+import math
 import os
 import re
 import shutil
@@ -614,6 +615,63 @@ def _format_element(index, distance, side, count, unit_bytes, name, type_name, s
     return f"{name}[{at // size}], {elements_away if elements_away > 1 else 'one'} {side or 'of'} {end // size} {words}"
 
 
+# The runtime's "element 9 of the __shared__ array s, one past the end of its 9 elements of 4 bytes".
+_SHARED_PLACE = re.compile(
+    r"element (-?\d+) of the __shared__ array (\w+)(?:, (\w+) ([a-z ]+) its| of) (\d+) elements of (\d+) bytes?"
+)
+_CONSTANT = r"(?:#\s*define\s+{0}\s+|\b(?:constexpr|const)\b[^;=]*\b{0}\s*=\s*)\(?(\d+)\b"
+
+
+def _find_shared_array(source: str, name: str, size: int) -> tuple[str, list[int]] | None:
+    """Return the type and the dimensions of the ``__shared__`` array of that name that has `size` bytes, or None.
+
+    None also where two arrays of the source fit, or a dimension is no number and no constant.
+    """
+    found = set()
+    pattern = (
+        rf"__shared__[^;(){{}}]*?\b(\w+)\s+(?:\w+[^;,]*,\s*)*{name}\s*((?:\[[^]]+\]\s*)+)[;,=]"
+    )
+    for match in re.finditer(pattern, source):
+        type_name = (
+            match[1].removeprefix("__").removesuffix("_t") if "half" in match[1] else match[1]
+        )
+        dimensions = []
+        for word in re.findall(r"\[\s*([^]]+?)\s*\]", match[2]):
+            value = word if word.isdigit() else None
+            if not value and re.fullmatch(r"\w+", word):
+                constant = re.search(_CONSTANT.format(word), source)
+                value = constant[1] if constant else None
+            dimensions.append(int(value or 0))
+        if math.prod(dimensions) * _SIZES.get(type_name, 0) == size:
+            found.add((type_name, tuple(dimensions)))
+    return next((type_, [*dims]) for type_, dims in found) if len(found) == 1 else None
+
+
+def _format_shared(source: str, place: re.Match) -> str:
+    """Return a match of `_SHARED_PLACE` as the kernel writes it, with indices and the type.
+
+    It is "s[3][7][0] of the __shared__ array s of 4 x 8 x 8 halfs". An array of one dimension stays
+    as it is if its elements are as large as the access.
+    """
+    index, name, distance, side, count, unit = place.groups()
+    array = _find_shared_array(source, name, int(count) * int(unit))
+    if not array or (len(array[1]) == 1 and _SIZES[array[0]] == int(unit)):
+        return place[0]
+    type_name, dimensions = array
+    at, indices = int(index) * int(unit) // _SIZES[type_name], []
+    for length in reversed(dimensions[1:]):
+        at, rest = divmod(at, length)
+        indices.append(rest)
+    element = name + "".join(f"[{i}]" for i in (at, *reversed(indices)))
+    many = " x ".join(map(str, dimensions)) + f" {type_name}s"
+    if not side:
+        return f"{element} of the __shared__ array {name} of {many}"
+    away = -(-int({"one": 1}.get(distance, distance)) * int(unit) // _SIZES[type_name])
+    return (
+        f"{element} of the __shared__ array {name}, {away if away > 1 else 'one'} {side} its {many}"
+    )
+
+
 def _build_finding(raw: dict, raw_finding: dict) -> Finding:
     """Return one finding of the runtime's JSON record `raw` of a launch, with lines and the kernel's own names."""
     if "file" in raw_finding:  # a barrier or a shuffle, which is compiled with its own place
@@ -640,6 +698,8 @@ def _build_finding(raw: dict, raw_finding: dict) -> Finding:
         _rename_source(raw["module"], raw_finding["message"]),
         raw_finding.get("buffer"),
     )
+    source = _sources.get(raw["module"], "")
+    message = _SHARED_PLACE.sub(lambda place: _format_shared(source, place), message)
     # "argument": the offset of the launch's argument that points into the buffer, "argument_at"
     # bytes after its begin.
     if (

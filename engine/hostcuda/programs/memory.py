@@ -265,6 +265,19 @@ class Memory:
                 f"failed: {size} bytes were asked for, and its {which} has {bytes_left}",
             )
 
+    def cublas_matrix(self, address, letter, rows, columns, leading, size):
+        """Refuse a matrix of a cuBLAS product that leaves its memory; `size`: bytes of a number."""
+        span = native.mem_range(address & UNSIGNED)  # (base, bytes)
+        needed, left = ((columns - 1) * leading + rows) * size, sum(span) - address if span else 0
+        if span and needed > left:
+            letter = chr(letter)
+            raise Refused(
+                INVALID_VALUE,
+                f"the cuBLAS product failed: {letter} needs {needed} bytes, with {columns} columns of "
+                f"{rows} numbers, ld{letter.lower()} = {leading} from column to column, and its memory has "
+                f"{left}. A matrix is stored by columns here, so ld{letter.lower()} is its number of rows",
+            )
+
     def _is_pinned(self, address):
         """Return whether an address is in memory of cudaMallocHost or cudaHostRegister."""
         sizes = self.registered | {start: len(storage) for start, storage in self.pinned.items()}

@@ -429,6 +429,12 @@ class _Runtime(Memory):
             milliseconds = self._find_event(end).time_since(self._find_event(start))
         except errors.LogicError as error:  # an event was made without a time, or never recorded
             raise Refused(INVALID_HANDLE, error) from None
+        except errors.RuntimeError as error:
+            self._report(
+                "",
+                f"{_reword_for_cuda(str(error), 'cudaEventElapsedTime')}: wait with cudaEventSynchronize",
+            )
+            raise Refused(NOT_READY, "") from None
         variable_at(result_address, ctypes.c_float).value = milliseconds
 
 

@@ -83,6 +83,11 @@ template <class T> struct Matrix {
                                : host_as(shown, name, device, pitch, host.data(), packed, packed, columns, cudaMemcpyHostToDevice, stream);
         return error ? error : cudaStreamSynchronize(stream);
     }
+    // Refuse one that its leading dimension makes larger than its memory.
+    cudaError_t refuse(char letter) {
+        const size_t size = type == CUDA_R_64F ? 8 : type == CUDA_R_32F ? 4 : 2;
+        return rows && columns ? host("cublas_matrix", at, letter, rows, columns, leading, size) : cudaSuccess;
+    }
     cudaError_t read(std::vector<T> &values, cudaStream_t stream) {
         return with_type([&](auto *device) {
             std::vector<std::remove_pointer_t<decltype(device)>> host(rows * columns);
@@ -112,6 +117,7 @@ cublasStatus_t multiply(cublasHandle_t handle, cublasOperation_t turn_a, cublasO
     Matrix<T> first{(void *)a, of_a, size_t(ta ? k : m), size_t(ta ? m : k), (size_t)lda};
     Matrix<T> second{(void *)b, of_b, size_t(tb ? n : k), size_t(tb ? k : n), (size_t)ldb};
     Matrix<T> result{c, of_c, (size_t)m, (size_t)n, (size_t)ldc};
+    if (first.refuse('A') || second.refuse('B') || result.refuse('C')) return CUBLAS_STATUS_EXECUTION_FAILED;
     std::vector<T> x(m * k), y(k * n), z(m * n), column(m);
     if (first.read(x, handle->stream) || second.read(y, handle->stream)) return CUBLAS_STATUS_EXECUTION_FAILED;
     if (beta != 0 && result.read(z, handle->stream)) return CUBLAS_STATUS_EXECUTION_FAILED;
