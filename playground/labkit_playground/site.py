@@ -26,7 +26,8 @@ _MODULES = (
 )
 _NAMES = {
     "exercise": "SOURCE, Attempt, Case, Exercise, Goal, Mistake, counted",
-    "subjects": "HIDDEN, LAYERS, LAYER_1, InPlaceOf, Kernels, Numbers, Output, launch, whole_number",
+    "subjects": "HIDDEN, LAYERS, LAYER_1, InPlaceOf, Kernels, Numbers, Output, "
+    "draw_floats, draw_summands, launch, whole_number",
 }
 _STANDING = {
     "labkit/__init__.py": "",

@@ -112,4 +112,4 @@ class Stored:
 InPlaceOf = Kernels = Numbers = Stored
 
 
-launch = Output = whole_number = lambda *given, **options: None
+draw_floats = draw_summands = launch = Output = whole_number = lambda *given, **options: None
