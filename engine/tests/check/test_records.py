@@ -3,7 +3,7 @@
 import pytest
 
 from hostcuda import metrics
-from hostcuda.check import records
+from hostcuda.check import elements, records
 
 pytestmark = pytest.mark.core("what every count is read from")
 
@@ -120,4 +120,4 @@ def test_names_are_unique():
 )
 def test_a_place_before_a_pointer_into_the_middle(at, away, side, words):
     start = 64 if at != "-1" else 16
-    assert records._format_element(at, away, side, "1000", "4", "x", "float", start) == words
+    assert elements.format_element(at, away, side, "1000", "4", "x", "float", start) == words

@@ -1,0 +1,116 @@
+"""Write places in arrays as a kernel does: the runtime knows neither types nor dimensions."""
+
+import math
+import re
+
+# The runtime's "element 9 of an allocation, one past the end of its 9 elements of 4 bytes",
+# "element 3 of an allocation of 9 elements of 4 bytes". It knows no types; `format_element` writes
+# "x[9], one past the end of 9 floats" for it.
+PLACE = re.compile(
+    r"element (-?\d+) of an allocation(?:, (\w+) ([a-z ]+) its| of) (\d+) elements of (\d+) bytes?"
+)
+KINDS = {
+    "bool": 1,
+    "char": 1,
+    "half": 2,
+    "short": 2,
+    "int": 4,
+    "float": 4,
+    "long": 8,
+    "double": 8,
+}  # bytes
+_SIZES = {
+    **KINDS,
+    "unsigned": 4,
+    "size_t": 8,
+    **{f"{u}int{8 * n}_t": n for u in ("", "u") for n in (1, 2, 4, 8)},
+    **{
+        f"{u}{kind}{n}": n * size
+        for u in ("", "u", "__")
+        for kind, size in KINDS.items()
+        for n in (1, 2, 3, 4)
+    },
+}
+
+
+def format_element(index, distance, side, count, unit_bytes, name, type_name, start: int) -> str:
+    """Return a place in an array as a kernel writes it: "x[1000], one past the end of 1000 floats".
+
+    The first five are the words that `PLACE` finds in a message: "9", "one", "past the end of",
+    "9", "4". The kernel's parameter is `name`, a pointer to the byte `start` of the allocation. If
+    the size of its type is not known, bytes are counted.
+    """
+    at, away, end = (
+        int(n) * int(unit_bytes)
+        for n in (index, {"one": 1, None: 0}.get(distance, distance), count)
+    )
+    at, end, size = (
+        at - start,
+        end - start,
+        _SIZES.get(type_name),
+    )  # bytes, from where the pointer points
+    if not size:
+        return f"byte {at} of {name}, which has {end} bytes"
+    if start and at < 0:
+        where = f"{-(-away // size) if away > size else 'one'} {side}" if side else "in"
+        return f"{name}[{at // size}], {where} the allocation that {name} points into"
+    words = f"{type_name}s" if type_name in KINDS else f"elements of {size} byte{'s' * (size > 1)}"
+    elements_away = -(-away // size)
+    return f"{name}[{at // size}], {elements_away if elements_away > 1 else 'one'} {side or 'of'} {end // size} {words}"
+
+
+# The runtime's "element 9 of the __shared__ array s, one past the end of its 9 elements of 4 bytes".
+SHARED_PLACE = re.compile(
+    r"element (-?\d+) of the __shared__ array (\w+)(?:, (\w+) ([a-z ]+) its| of) (\d+) elements of (\d+) bytes?"
+)
+_CONSTANT = r"(?:#\s*define\s+{0}\s+|\b(?:constexpr|const)\b[^;=]*\b{0}\s*=\s*)\(?(\d+)\b"
+
+
+def _find_shared_array(source: str, name: str, size: int) -> tuple[str, list[int]] | None:
+    """Return the type and the dimensions of the ``__shared__`` array of that name that has `size` bytes, or None.
+
+    None also where two arrays of the source fit, or a dimension is no number and no constant.
+    """
+    found = set()
+    pattern = (
+        rf"__shared__[^;(){{}}]*?\b(\w+)\s+(?:\w+[^;,]*,\s*)*{name}\s*((?:\[[^]]+\]\s*)+)[;,=]"
+    )
+    for match in re.finditer(pattern, source):
+        type_name = (
+            match[1].removeprefix("__").removesuffix("_t") if "half" in match[1] else match[1]
+        )
+        dimensions = []
+        for word in re.findall(r"\[\s*([^]]+?)\s*\]", match[2]):
+            value = word if word.isdigit() else None
+            if not value and re.fullmatch(r"\w+", word):
+                constant = re.search(_CONSTANT.format(word), source)
+                value = constant[1] if constant else None
+            dimensions.append(int(value or 0))
+        if math.prod(dimensions) * _SIZES.get(type_name, 0) == size:
+            found.add((type_name, tuple(dimensions)))
+    return next((type_, [*dims]) for type_, dims in found) if len(found) == 1 else None
+
+
+def format_shared(source: str, place: re.Match) -> str:
+    """Return a match of `SHARED_PLACE` as the kernel writes it, with indices and the type.
+
+    It is "s[3][7][0] of the __shared__ array s of 4 x 8 x 8 halfs". An array of one dimension stays
+    as it is if its elements are as large as the access.
+    """
+    index, name, distance, side, count, unit = place.groups()
+    array = _find_shared_array(source, name, int(count) * int(unit))
+    if not array or (len(array[1]) == 1 and _SIZES[array[0]] == int(unit)):
+        return place[0]
+    type_name, dimensions = array
+    at, indices = int(index) * int(unit) // _SIZES[type_name], []
+    for length in reversed(dimensions[1:]):
+        at, rest = divmod(at, length)
+        indices.append(rest)
+    element = name + "".join(f"[{i}]" for i in (at, *reversed(indices)))
+    many = " x ".join(map(str, dimensions)) + f" {type_name}s"
+    if not side:
+        return f"{element} of the __shared__ array {name} of {many}"
+    away = -(-int({"one": 1}.get(distance, distance)) * int(unit) // _SIZES[type_name])
+    return (
+        f"{element} of the __shared__ array {name}, {away if away > 1 else 'one'} {side} its {many}"
+    )
