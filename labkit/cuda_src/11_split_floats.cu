@@ -14,8 +14,8 @@
 //           the low ones. Behind it are an exponent per map, and a copy of k.
 // Launch    arrange: grid (TURNS, GROUPS), block (32, STEPS). conv: any grid (blocks), each block computes
 //           many images; block (32, COMPUTE + FETCH + STORE). Shared memory: 8 + 16 IMAGES FOURS bytes, for
-//           two images, or one where a block can have less; with STORE warps 8 MAPS (Ho Wo + GAP) bytes of maps,
-//           too. On layer 2 of lenet86 125,832 bytes, with one image 100,040.
+//           two images, or one where a block can have less; with STORE warps 8 MAPS (Ho Wo + GAP) bytes of
+//           maps, too. On layer 2 of lenet86 125,832 bytes, with one image 100,040.
 // Requires  K <= 7; compute capability 8.0. Errors are relative to the largest |x| of the image and the
 //           largest |k| of the map. An image or a mask that is not finite is computed without the tensor
 //           cores. Compiled once for each layer and choice of sizes.
@@ -38,7 +38,7 @@ constexpr int ROWS = DOWN * TALL * (STRIPS - 1) + INPUTS;   // that all strips n
 constexpr int FOURS = ((TURNS * TOGETHER - 1) * H * W + ROWS * W + 11) / 4;  // of pixels in shared memory
 constexpr int THREADS = 32 * (COMPUTE + FETCH + STORE);
 constexpr bool FOUR = Wo % 4 == 0;                          // a lane's outputs are 16 aligned bytes
-constexpr int GAP = STORE && Ho * Wo % 4 == 0 ? 4 : 0;      // behind a map: the next one begins in other banks
+constexpr int GAP = STORE && Ho * Wo % 4 == 0 ? 4 : 0;      // behind a map: the next is in other banks
 constexpr int STRIDE = Ho * Wo + GAP;                       // of maps in shared memory
 constexpr bool BULK = BULK_COPIES && GAP > 0;               // else the copies are those of the STORE warps
 static_assert(1 <= K && K <= 7 && (DOWN == 1 || DOWN == 2) && 1 <= TALL);

@@ -54,7 +54,8 @@ __device__ inline void arrange(uint4 *weights, const half *__restrict__ k, int c
     for (int i = thread; i < WEIGHT_PIECES; i += 32 * (COMPUTE + STORE)) {
         const int column = i % N, second = i / N % 2, step = i / (2 * N) % STEPS, turn = i / (2 * N * STEPS);
         const bool tail = step == TOGETHER * (WINDOW / 2);  // the last rows of the channels
-        const int m = map_of(column / 8, column / 2 % 4), c = turn * TOGETHER + (tail ? second : step / PAIRS);
+        const int m = map_of(column / 8, column / 2 % 4);
+        const int c = turn * TOGETHER + (tail ? second : step / PAIRS);
         const int p = (tail ? WINDOW - 1 : step % PAIRS * 2 + second) - row_of(column / 2 % 4);
         const bool inside = m < count && c < min(C, (turn + 1) * TOGETHER) && 0 <= p && p < K;
         unsigned short terms[8];

@@ -47,8 +47,8 @@ static_assert(THREADS <= 1024);
 constexpr int EIGHTS = STAGED / 4;
 __device__ inline int map_of(int j, int i) { return j / EIGHTS * STAGED + i * EIGHTS + j % EIGHTS; }
 
-// Lanes beside each other store to maps that are EIGHTS apart. A gap behind as many lets four lanes that store two
-// outputs each reach different banks: 8 words. A bulk copy moves a RUN of outputs, of 16 bytes at a time.
+// Lanes beside each other store to maps that are EIGHTS apart. A gap behind as many lets four lanes, which
+// store two outputs each, reach different banks: 8 words. A bulk copy moves a RUN of outputs.
 constexpr int BETWEEN = EIGHTS * Ho * Wo, GAP = BETWEEN % 4 ? 0 : (40 - BETWEEN % 32) % 32;
 constexpr int RUNS = GAP ? 4 : 1, RUN = 4 * BETWEEN / RUNS, OUT_FOURS = (4 * (BETWEEN + GAP) + 3) / 4;
 constexpr bool BULK = BULK_COPIES && M % MAPS == 0 && RUN % 4 == 0;
@@ -56,9 +56,10 @@ constexpr bool BULK = BULK_COPIES && M % MAPS == 0 && RUN % 4 == 0;
 // Where output i of a stage is in shared memory.
 __device__ inline int place(int i) { return GAP ? i + i / BETWEEN * GAP : i; }
 
-// The weights of `count` maps, as products read them: [2,TURNS,STEPS,2,N] pieces of 8 terms, their high parts, then
-// the low ones; and an exponent per map. This is for the compute warps.
-__device__ inline void arrange(uint4 *weights, int *exponents, const float *__restrict__ k, int count, int thread)
+// The weights of `count` maps, as products read them: [2,TURNS,STEPS,2,N] pieces of 8 terms, their high parts,
+// then the low ones; and an exponent per map. This is for the compute warps.
+__device__ inline void arrange(uint4 *weights, int *exponents, const float *__restrict__ k, int count,
+                               int thread)
 {
     for (int m = thread / 32; m < MAPS; m += COMPUTE) {     // a warp looks through a map's mask
         int bits = 0;
@@ -75,7 +76,8 @@ __device__ inline void arrange(uint4 *weights, int *exponents, const float *__re
     for (int i = thread; i < PART_PIECES; i += 32 * COMPUTE) {
         const int column = i % N, second = i / N % 2, step = i / (2 * N) % STEPS, turn = i / (2 * N * STEPS);
         const bool tail = step == TOGETHER * (K / 2);       // the last rows of the channels
-        const int m = map_of(column / 8, column / 2 % 4), c = turn * TOGETHER + (tail ? second : step / PAIRS);
+        const int m = map_of(column / 8, column / 2 % 4);
+        const int c = turn * TOGETHER + (tail ? second : step / PAIRS);
         const int p = tail ? K - 1 : step % PAIRS * 2 + second;
         const bool inside = m < count && c < min(C, (turn + 1) * TOGETHER) && exponents[m] != INFINITE;
         const float scale = inside ? power(-exponents[m]) : 0;
@@ -193,14 +195,14 @@ __device__ inline void direct(float *maps, const float *x, const float *k, int c
     }
 }
 
-// Split an image: each thread holds a part of it in registers, so that the largest pixel is known and
-// the next image is on its way before the one in its place is free: then `wait` returns. What does not fit is read
-// twice. `partial` has room for an integer per warp.
+// Split an image: each thread holds a part of it in registers, so that the largest pixel is known and the next
+// image is on its way before the one in its place is free: then `wait` returns. What does not fit is read twice.
+// `partial` has room for an integer per warp.
 template <class Wait>
-__device__ inline void fetch(float4 *image, int *largest, int *partial, const float *__restrict__ x, int thread,
-                             Wait wait)
+__device__ inline void fetch(float4 *image, int *largest, int *partial, const float *__restrict__ x,
+                             int thread, Wait wait)
 {
-    constexpr int PIXELS = C * H * W, EACH = (PIXELS + 128 * FETCH - 1) / (128 * FETCH);     // fours per thread
+    constexpr int PIXELS = C * H * W, EACH = (PIXELS + 128 * FETCH - 1) / (128 * FETCH);    // of fours
     constexpr int BATCHES = (EACH + 12) / 13, BATCH = (EACH + BATCHES - 1) / BATCHES;
     float4 four[BATCH];
     auto load = [&](int batch) {
@@ -336,10 +338,11 @@ void conv(const float *__restrict__ x, const float *__restrict__ k, float *__res
                 images[slot * FOURS + i] = make_float4(0, 0, 0, 0);
         for (int b = first, n = 0; b < B; b += blocks, ++n) {
             const int turn = n % IMAGES;
-            fetch(images + turn * FOURS, largest + turn, partial[n % 2], x + (size_t)b * C * H * W, thread, [&] {
+            auto wait = [&] {
                 if (IMAGES == 1 && n > 0)
                     barrier(READ, COMPUTE + FETCH);         // the image before it may be overwritten
-            });
+            };
+            fetch(images + turn * FOURS, largest + turn, partial[n % 2], x + (size_t)b * C * H * W, thread, wait);
             barrier(IMAGE, COMPUTE + FETCH);                // split; with two images, the one before may go
         }
         if (IMAGES == 1 && first < B)
@@ -362,7 +365,8 @@ void conv(const float *__restrict__ x, const float *__restrict__ k, float *__res
                     wait_for_copies<0>();                   // `outs` may be overwritten
                 } else
                     #pragma unroll 8
-                    for (int i = PIECE * thread; i < min(STAGED, count - m) * Ho * Wo; i += PIECE * 32 * STORE)
+                    for (int i = PIECE * thread; i < min(STAGED, count - m) * Ho * Wo;
+                         i += PIECE * 32 * STORE)
                         *(Piece *)&to[i] = *(const Piece *)&from[place(i)];
             }
     }
