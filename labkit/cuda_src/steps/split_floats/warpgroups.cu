@@ -56,8 +56,8 @@ constexpr bool BULK = BULK_COPIES && M % MAPS == 0 && RUN % 4 == 0;
 // Where output i of a stage is in shared memory.
 __device__ inline int place(int i) { return GAP ? i + i / BETWEEN * GAP : i; }
 
-// The weights of `count` maps, as products read them: [2,TURNS,STEPS,2,N] pieces of 8 terms, their high parts,
-// then the low ones; and an exponent per map. This is for the compute warps.
+// The weights of `count` maps, as products read them: [2,TURNS,STEPS,2,N] pieces of 8 terms, high parts, then
+// low ones; and an exponent per map. This is for the compute warps.
 __device__ inline void arrange(uint4 *weights, int *exponents, const float *__restrict__ k, int count,
                                int thread)
 {
@@ -195,9 +195,9 @@ __device__ inline void direct(float *maps, const float *x, const float *k, int c
     }
 }
 
-// Split an image: each thread holds a part of it in registers, so that the largest pixel is known and the next
-// image is on its way before the one in its place is free: then `wait` returns. What does not fit is read twice.
-// `partial` has room for an integer per warp.
+// Split an image: each thread holds a part of it in registers, so that the largest pixel is known before the
+// image in its place may be overwritten: then `wait` returns. What does not fit is read twice. `partial` has
+// room for an integer per warp.
 template <class Wait>
 __device__ inline void fetch(float4 *image, int *largest, int *partial, const float *__restrict__ x,
                              int thread, Wait wait)
@@ -342,7 +342,8 @@ void conv(const float *__restrict__ x, const float *__restrict__ k, float *__res
                 if (IMAGES == 1 && n > 0)
                     barrier(READ, COMPUTE + FETCH);         // the image before it may be overwritten
             };
-            fetch(images + turn * FOURS, largest + turn, partial[n % 2], x + (size_t)b * C * H * W, thread, wait);
+            fetch(images + turn * FOURS, largest + turn, partial[n % 2], x + (size_t)b * C * H * W, thread,
+                  wait);
             barrier(IMAGE, COMPUTE + FETCH);                // split; with two images, the one before may go
         }
         if (IMAGES == 1 && first < B)
