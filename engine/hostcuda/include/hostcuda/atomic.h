@@ -82,7 +82,7 @@ template <class Word, class T, class Update> inline T atomic_update(T *address, 
 }  // namespace hostcuda
 
 #ifdef HOSTCUDA_CHECK
-#define HOSTCUDA_AT_CALL __attribute__((always_inline))   // the line of an operation is that of its call
+#define HOSTCUDA_AT_CALL __attribute__((artificial))   // the line of an operation is that of its call
 #else
 #define HOSTCUDA_AT_CALL
 #endif
