@@ -25,7 +25,7 @@ from hostcuda import checking, stepping, units
 from hostcuda.agent.patterns import describe_errors
 from hostcuda.api import driver as cuda
 from hostcuda.api.compiler import SourceModule
-from hostcuda.check import records
+from hostcuda.check import elements, records
 from hostcuda.errors import EngineError
 
 _UNSET = 0xA5  # every byte of memory that nothing has set; a kernel's reads of it are findings
@@ -240,10 +240,10 @@ class _Case:
         declared = element[1].strip("_") if element else ""
         real = declared in ("half", "float", "double")
         if declared and (
-            given.kind not in ("f" if real else "biu") or given.itemsize != records.KINDS[declared]
+            given.kind not in ("f" if real else "biu") or given.itemsize != elements.KINDS[declared]
         ):
             fitting = np.dtype(
-                f"{'f' if real else 'u' if 'unsigned' in declaration else 'i'}{records.KINDS[declared]}"
+                f"{'f' if real else 'u' if 'unsigned' in declaration else 'i'}{elements.KINDS[declared]}"
             )
             raise EngineError(
                 f"{self.name}: {name} has the dtype {given}, and the kernel declares `{declaration}`: "
