@@ -136,8 +136,9 @@ def _find_scope_end(code: str, at: int) -> int:
 def _is_only_updated(name: str, scan: Scan, start: int, end: int) -> bool:
     """Return whether a use in code[start:end] updates elements of an array, and none may set one otherwise."""
     code = scan.code
-    if any(re.search(rf"\b{name}\b", directive["rest"]) for directive in scan.directives):
-        return False  # a macro's
+    macros = (each["rest"] for each in scan.directives if each["word"] == "define")
+    if any(re.search(rf"\b{name}\b", macro) for macro in macros):
+        return False
     updated = False
     for use in re.compile(rf"(?<![.\w])(?<!->){name}\b").finditer(code, start, end):
         before, at = code[max(start, use.start() - 200) : use.start()], use.end()

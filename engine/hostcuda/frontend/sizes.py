@@ -38,14 +38,15 @@ _COUNTS = (
 _COUNTS_BYTES = r"\bmalloc\s*\(\s*{0}\s*\)|(?<!\w){0}\s*/\s*(?:sizeof\b|[248]\b)|\bchar\b[^;]*[([]\s*{0}\s*[,)\]]"
 
 
-def _counts_elements(number: str, pointers: list[str], body: str, of_copy: bool) -> bool:
+def _counts_elements(number: str, pointers: list[str], body: str, of_pointer: bool) -> bool:
     """Return whether a number seems to count the elements of one of these pointers, by a function's body.
 
-    `number` is a regular expression. For a copy, a statement that counts elements also has a
-    pointer's variable, or it names what another statement with that variable uses, as in ``bytes =
-    n * sizeof(float); cudaMalloc(&d, bytes);``.
+    `number` is a regular expression. If it has to count those `of_pointer`, for a copy and where it
+    is written as a number, a statement that counts elements also has a pointer's variable, or it
+    names what another statement with that variable uses, as in ``bytes = n * sizeof(float);
+    cudaMalloc(&d, bytes);``.
     """
-    if not of_copy:
+    if not of_pointer:
         return bool(re.search(_COUNTS.format(number), body)) and not re.search(
             _COUNTS_BYTES.format(number), body
         )
@@ -92,7 +93,7 @@ def replace_doubtful_sizes(text: str) -> str:
         number = r"(?<![\w.*])(?<!\* )" + r"\s*\*\s*".join(re.findall(r"\w+", arguments[size]))
         body = scan.code[function : scan.closing[function]]
         if _COUNT.fullmatch(arguments[size]) and _counts_elements(
-            number, pointers, body, call[1] != "Malloc"
+            number, pointers, body, call[1] != "Malloc" or arguments[size][:1].isdigit()
         ):
             edits.append((*spans[size], f"{wide}::count({arguments[size]})"))
         for size_of in _SIZE_OF.finditer(scan.code, *spans[size]):

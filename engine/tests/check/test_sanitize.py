@@ -227,6 +227,7 @@ def test_a_variable_without_a_value_is_a_finding_where_the_compiler_or_the_text_
         ("two_sums", 60),
         ("in_turn", 75),
         ("in_turn", 75),
+        ("counted", 90),
     ]
     assert [row["kind"] for row in rows if 50 < row["line"] < 60] == [
         "address of a local variable"

@@ -86,3 +86,8 @@ __global__ void set_in_turn(const float *x, float *y, int n) {
   for (int i = 0; i < n; i++) { int k = i % 4; by_call[k] += x[i]; by_loop[k] += x[i]; by_pointer[k] += x[i]; by_index[k] += x[i]; by_output[k] += x[i]; }
   y[threadIdx.x] = by_call[0] + by_loop[1] + by_pointer[2] + by_index[3] + by_output[0];
 }
+__global__ void counted(const float *x, float *y, int n) {
+  int counts[8];
+  for (int i = 0; i < n; i++) counts[i & 7]++;
+  y[threadIdx.x] = counts[threadIdx.x & 7];
+}

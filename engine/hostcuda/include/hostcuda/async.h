@@ -31,7 +31,7 @@ template <class Word> inline void copy_words(char *to, const char *from, size_t 
 }
 
 inline void copy_part(void *to, const void *from, size_t bytes, size_t rank, size_t members) {
-    size_t together = (size_t)to | (size_t)from;
+    size_t together = (size_t)to | (size_t)from | bytes;
     if (together % 16 == 0) copy_words<uint4>((char *)to, (const char *)from, bytes, rank, members);
     else if (together % 4 == 0) copy_words<unsigned>((char *)to, (const char *)from, bytes, rank, members);
     else copy_words<char>((char *)to, (const char *)from, bytes, rank, members);
@@ -62,7 +62,7 @@ inline bool copy_async(void *to, const void *from, size_t bytes, size_t given) {
 inline void copy_own_part(void *to, const void *from, size_t bytes, size_t rank, size_t members) {
     copy_part(to, from, bytes, rank, members);
 #ifdef HOSTCUDA_CHECK
-    size_t together = (size_t)to | (size_t)from, word = together % 16 == 0 ? 16 : together % 4 == 0 ? 4 : 1;
+    size_t together = (size_t)to | (size_t)from | bytes, word = together % 16 == 0 ? 16 : together % 4 == 0 ? 4 : 1;
     for (size_t at = rank * word; at < bytes; at += members * word) hostcuda_copy_begins((char *)to + at, bytes - at < word ? bytes - at : word);
 #endif
 }
