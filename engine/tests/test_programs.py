@@ -115,7 +115,7 @@ a lock: 5
             ("-DWRONG",),
         ),
         Expected("templates", "213 10 0\n5 no error 0\n"),
-        Expected("products", "0 0\n13 7\n", ("its source has 4",)),
+        Expected("products", "0 0\n13 7\n", ("A needs 324 bytes, with 9 columns of 9 numbers",)),
         Expected(
             "remedies",
             "",

@@ -271,11 +271,14 @@ class Memory:
         needed, left = ((columns - 1) * leading + rows) * size, sum(span) - address if span else 0
         if span and needed > left:
             letter = chr(letter)
+            hint = (
+                f". A matrix is stored by columns here, so ld{letter.lower()} is its number of rows"
+            )
             raise Refused(
                 INVALID_VALUE,
                 f"the cuBLAS product failed: {letter} needs {needed} bytes, with {columns} columns of "
-                f"{rows} numbers, ld{letter.lower()} = {leading} from column to column, and its memory has "
-                f"{left}. A matrix is stored by columns here, so ld{letter.lower()} is its number of rows",
+                f"{rows} numbers, ld{letter.lower()} = {leading} from column to column, and its memory "
+                f"has {left}{hint if leading > rows else ''}",
             )
 
     def _is_pinned(self, address):
