@@ -53,6 +53,8 @@ STOPPED_LATER = {
     "stack": "beyond the local variables of its function",
     "virtual": "calls a function by a pointer",
     "window": "is outside of its array",
+    "window_cast": "accesses window, which is in registers or constant, as another type",
+    "window_fixed": "accesses window, which is in registers or constant, as another type",
     "window_shadow": "is outside of its array",
 }
 

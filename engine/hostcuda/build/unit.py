@@ -17,8 +17,9 @@ from hostcuda.build import messages
 from hostcuda.build.options import Options, read
 from hostcuda.build.prelude import WITHOUT_MACROS, make_prelude
 from hostcuda.check import mode as checkmode
-from hostcuda.check.windows import may_miss
-from hostcuda.errors import CompileError
+from hostcuda.check.bounds import list_shared
+from hostcuda.check.windows import find_disguised, may_miss
+from hostcuda.errors import CompileError, EngineError
 from hostcuda.frontend.exact import CONVERSIONS, cast_conversions, make_exact
 from hostcuda.frontend.hostcode import MAIN, Names
 from hostcuda.frontend.lockstep import find_unsynchronized
@@ -296,6 +297,13 @@ class Unit:
                 again = folder / "bounded"
                 again.mkdir()
                 return replace(self, bounded=True).compile(again)
+        for place, file in zip(folders, rewritten, strict=True) if self.bounded else ():
+            accesses = (place / checkmode.ACCESSES).read_text("utf-8", "replace")
+            if name := find_disguised(accesses, list_shared(file.text)):
+                raise EngineError(
+                    f"a submitted kernel accesses {name}, which is in registers or constant, as another type with an "
+                    "index: declare it with the type that it is used by"
+                )
         if assemble:
             self._link_assembler([place / self.TEXT for place in folders], folder, link)
         side_warnings = [

@@ -109,15 +109,8 @@ def keep_local_checks(assembly: str, folder: Path, untrusted: bool = False) -> s
     lines = {place: (start, line) for place, start, line in list_lines(text)}
     spans_by_name = _find_declarations(text)
     if untrusted:
-        code = Scan(text).code
-        shared = {
-            array[1] for match in _SHARED.finditer(code) for array in _ARRAY.finditer(match[0])
-        }
-        spans_by_name = {
-            name: spans
-            for name, spans in spans_by_name.items()
-            if name in shared and _is_declared_once(name, code)
-        }
+        shared = list_shared(text)
+        spans_by_name = {name: spans for name, spans in spans_by_name.items() if name in shared}
     files = dict(_STRING.findall(assembly))  # label -> file's name
 
     def rewrite_check(check):
@@ -144,6 +137,13 @@ _MAY_DECLARE = (
     r"|\(\s*[*&]+\s*{}\s*\)|[;{{}}]\s*[\w:<>]+\s*\(\s*{}\s*\)\s*[;={{\[]"
     r"|\bauto\b[\s&]*\[[^\]]*\b{}\b|&\s*{}\s*=(?!=)"
 )
+
+
+def list_shared(text: str) -> set[str]:
+    """Return the names that a text declares once, as shared arrays."""
+    code = Scan(text).code
+    names = {array[1] for match in _SHARED.finditer(code) for array in _ARRAY.finditer(match[0])}
+    return {name for name in names if _is_declared_once(name, code)}
 
 
 def _is_declared_once(name: str, code: str) -> bool:

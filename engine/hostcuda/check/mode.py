@@ -96,8 +96,11 @@ _CLANG_COUNTS = ["-fsanitize-coverage=bb,no-prune,trace-pc"]
 
 untrusted = False  # kernels may be hostile; hostcuda.untrusted sets it
 # Then the runtime finds the addresses to which functions return (`keep_returns` in hooks.cpp). And
-# where an access may have no hook (`windows`), each index of an array is checked.
-_UNTRUSTED, _BOUNDED = ["-fno-omit-frame-pointer"], ["-fsanitize=bounds-strict"]
+# where an access may have no hook (`windows`), each index of an array is checked, and whether an
+# address is in the variable that it is derived from.
+ACCESSES = "accesses.txt"  # for `windows.find_disguised`
+_UNTRUSTED = ["-fno-omit-frame-pointer"]
+_BOUNDED = ["-fsanitize=bounds-strict,object-size", f"-fdump-tree-tsan={ACCESSES}"]
 
 
 def choose_flags(clang: bool, tools: tuple[str, ...]) -> list[str]:

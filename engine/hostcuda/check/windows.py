@@ -2,9 +2,12 @@
 
 The compiler calls no hook for a local array whose address does not leave its function, nor for
 constant data. With a large index such an array is a window to all memory: what a thread reads and
-writes there is not counted. The check of each index (``-fsanitize=bounds-strict``) closes it, but
-keeps values from registers, which changes counts. So a text is compiled with it only if `may_miss`
-finds an address on the stack, or of constant data, that takes part in another address.
+writes there is not counted. The check of each index (``-fsanitize=bounds-strict``) closes it. A cast
+to a type with a longer array makes each index one inside of that type: `find_disguised` finds it in
+the compiler's own text of the accesses, as they are when hooks are put in. An address behind the
+variable is left to ``-fsanitize=object-size``. The checks keep values from registers, which changes
+counts. So a text is compiled with them only if `may_miss` finds an address on the stack, or of
+constant data, that takes part in another address, or a fixed one outside of its variable.
 """
 
 from __future__ import annotations
@@ -20,8 +23,24 @@ _MEMORY = re.compile(r"\(([^()]*)\)")
 _REGISTER = re.compile(r"%(\w+)")
 _FUNCTION = re.compile(r"(?m)^([^\s.:#][^\s:]*):")
 _REGISTERS = re.compile(r"_ZN12_GLOBAL__N_1\d+hostcuda_register_\d+Ev")  # no hand-in has this name
-_SYMBOL = re.compile(r"([\w.$]+)(?:[-+]\d+)?\(%rip\)")
+_SYMBOL = re.compile(
+    r"(?:(?P<offset>-?\d+)\+)?(?P<label>[A-Za-z_.$][\w.$]*)\(%rip\)"
+)  # -4096+x(%rip)
+_SIZE = re.compile(r"(?m)^\t\.size\t([^\s,]+), (\d+)$")
+_UNNAMED = 64  # bytes of a constant without a size, at most: a number, or the begin of a text
 _STACK = {"rsp", "rbp"}
+_DISGUISED = re.compile(  # not behind &: that is an address alone
+    r"(?<!&)\bMEM(?: <(?P<type>[^&;\n]*)>)? ?\[\((?P<target>[^&;\n]*?) ?\*\)&(?P<name>[\w.$]+)"
+    r"(?: \+ (?:(?P<before>-)?\d+B))?\](?P<rest>(?:\.\w+|\[[^\[\]]*\])*)"
+)
+_INDEX = re.compile(r"\[[^\[\]]*_\d+")
+# an array's type, which may be the variable's own, and a local array
+_ARRAY = re.compile(r"(?:const )?(?P<element>\w+)(?P<lengths>(?:\[\d+\])+)")
+_DECLARED = re.compile(
+    r"(?m)^  (?:const )?(?P<element>\w+) (?P<name>[\w.$]+)(?P<lengths>(?:\[\d+\])+);$"
+)
+_SLOT = re.compile(r"(-?\d+)\(%r[sb]p\)")
+_FARTHEST_SLOT = 1 << 19  # bytes of a thread's stack
 
 
 def may_miss(assembly: str) -> bool:
@@ -37,9 +56,36 @@ def may_miss(assembly: str) -> bool:
     )
 
 
-def _find_constants(assembly: str) -> set[str]:
-    """Return the labels of data that the program cannot write."""
-    constants, is_constant = set(), False
+def find_disguised(accesses: str, shared: set[str]) -> str | None:
+    """Return a variable that is accessed as another type, with an index or before its begin.
+
+    Parameters
+    ----------
+    accesses : str
+        The output of g++'s ``-fdump-tree-tsan``. An access of a variable under another type has the
+        variable's address in it, ``MEM[(Long *)&x + -16B].v[i_2]``.
+    shared : set of str
+        Names of which all accesses have hooks.
+    """
+    for function in accesses.split("\n;; Function ")[1:]:
+        for match in _DISGUISED.finditer(function):
+            if match["name"] in shared or not (match["before"] or _INDEX.search(match["rest"])):
+                continue
+            array = _ARRAY.fullmatch(match["type"] or match["target"])
+            declared = {
+                (variable["element"], variable["lengths"])
+                for variable in _DECLARED.finditer(function)
+                if variable["name"] == match["name"]
+            }
+            if match["before"] or not array or declared != {array.group("element", "lengths")}:
+                return match["name"].partition(".")[0]
+    return None
+
+
+def _find_constants(assembly: str) -> dict[str, int]:
+    """Map the labels of data that the program cannot write to their sizes."""
+    sizes = {label: int(size) for label, size in _SIZE.findall(assembly)}
+    constants, is_constant = {}, False
     for line in assembly.splitlines():
         if section := _SECTION.match(line):
             name, flags = section[1] or "", section[2]
@@ -47,15 +93,17 @@ def _find_constants(assembly: str) -> set[str]:
                 name.startswith(".rodata") if flags is None else not set("wx") & set(flags)
             )
         elif is_constant and (label := _LABEL.match(line)):
-            constants.add(label[1])
+            constants[label[1]] = sizes.get(label[1], _UNNAMED)
     return constants
 
 
-def _has_window(body: str, constants: set[str]) -> bool:
-    """Return whether an address on the stack, or of one of these labels, is a part of another address in a function."""
+def _has_window(body: str, constants: dict[str, int]) -> bool:
+    """Return whether a function has an address of the stack or these labels in another one, or out of place."""
     instructions = [
         (match[1], match[2] or "") for match in map(_INSTRUCTION.match, body.splitlines()) if match
     ]
+    if any(_is_outside(name, operands, constants) for name, operands in instructions):
+        return True
     derived = set()  # registers that may hold such an address
     while True:
         before = len(derived)
@@ -70,7 +118,7 @@ def _has_window(body: str, constants: set[str]) -> bool:
             *sources, target = _REGISTER.findall(_MEMORY.sub("", operands)) or [""]
             symbol = _SYMBOL.search(operands)
             is_address = name.startswith("lea") and (
-                used & (derived | _STACK) or (symbol and symbol[1] in constants)
+                used & (derived | _STACK) or (symbol and symbol["label"] in constants)
             )
             if name.startswith(("push", "pop", "call", "cmp", "test")) or target in _STACK:
                 continue
@@ -85,6 +133,18 @@ def _has_window(body: str, constants: set[str]) -> bool:
                 return True  # kept in memory, from where it may come back
         if len(derived) == before:
             return False
+
+
+def _is_outside(name: str, operands: str, constants: dict[str, int]) -> bool:
+    """Return whether an instruction accesses memory at a fixed distance outside of a constant or the stack."""
+    if name.startswith("lea"):
+        return False
+    symbol, slot = _SYMBOL.search(operands), _SLOT.search(operands)
+    size = constants.get(symbol["label"]) if symbol else None
+    return bool(
+        (size is not None and not 0 <= int(symbol["offset"] or 0) < size)
+        or (slot and abs(int(slot[1])) > _FARTHEST_SLOT)
+    )
 
 
 def _writes(operands: str) -> bool:

@@ -199,7 +199,8 @@ EXPORT void *__tsan_memset(void *to, int value, size_t bytes) {
     copied<store>(to, bytes, FROM);
     return memset(to, value, bytes);
 }
-// -fsanitize=alignment: a pointer that is not aligned for its type. Called before the access.
+// -fsanitize=alignment: a pointer that is not aligned for its type. Called before the access. And, without an alignment,
+// -fsanitize=object-size: a pointer out of the variable that it is derived from.
 struct Mismatch {
     const char *file;
     uint32_t line, column;
@@ -209,7 +210,10 @@ struct Mismatch {
 EXPORT void __ubsan_handle_type_mismatch_v1(Mismatch *what, uintptr_t address) {
     uintptr_t at = (uintptr_t)FROM - running.text_begin;
     if (at >= running.text_bytes || !address) return;  // null: reported at the access
-    refuse((uint32_t)(running.text_begin + at - running.module->base), what->kind == 1 ? store : load, address,
+    if (!what->log_alignment)
+        overrun((uint32_t)(running.text_begin + at - running.module->base),
+                "an address is outside of the variable that it is derived from");
+    else refuse((uint32_t)(running.text_begin + at - running.module->base), what->kind == 1 ? store : load, address,
            (size_t)1 << what->log_alignment, true);
 }
 // -fsanitize=bounds: an index beyond its array, which is local unless the line is 0 (bounds.py).
