@@ -73,6 +73,13 @@ def test_what_looks_like_a_kernel_is_stopped(name):
     assert STOPPED_LATER[name] in str(grade)
 
 
+@needs_sandbox
+@pytest.mark.parametrize("name", ["10b", "P8b", "14a"])  # 10 s
+def test_windows_are_not_found_in_right_kernels(name):
+    """Local arrays by references, and functions of which the compiler puts a part elsewhere."""
+    assert grading.grade_in_sandbox(exercise(name), exercise(name).solution).passed
+
+
 # --------------------------------------------------------------------------------------------------
 
 

@@ -52,7 +52,8 @@ def may_miss(assembly: str) -> bool:
     return any(
         _has_window(body, constants)
         for before, body in itertools.pairwise(texts)
-        if not _REGISTERS.fullmatch(_FUNCTION.findall(before)[-1])
+        # the cold part of a function, which has its label behind, has none before
+        if not any(map(_REGISTERS.fullmatch, _FUNCTION.findall(before)[-1:]))
     )
 
 
