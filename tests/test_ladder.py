@@ -121,7 +121,9 @@ def test_diffs_on_the_path_to_a_rung_stay_readable(goal):
     if goal.base:
         path.insert(0, variant(goal.base))
     for a, b in pairwise(path):
-        assert 0 < diff(a, b).changed_lines <= 25, b
+        # The last one of 11 gathers a block's maps, and lets bulk copies move them.
+        most = 40 if b.label == "11 split floats" else 25
+        assert 0 < diff(a, b).changed_lines <= most, b
 
 
 def test_diff_ignores_indentation():
