@@ -76,10 +76,7 @@ def measure_latency(
     following[order] = np.roll(order, -1)  # one cycle through all places
     with Buffers() as memory:
         # threads that a multiprocessor holds
-        chain, y = (
-            memory.copy_in(following),
-            memory.new(2048 * multiprocessors),
-        )
+        chain, y = (memory.copy_in(following), memory.new(2048 * multiprocessors))
         for warps in (1, 2, 4, 8, 16, 24, 32, 48, 64):
             # a block has 32 warps at most
             blocks, threads = (2, 16 * warps) if warps > 32 else (1, 32 * warps)

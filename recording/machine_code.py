@@ -92,8 +92,7 @@ def read_accesses(text: str, name: str) -> list[tuple]:
                 size = _count_bytes(word)
                 counts[kernel, line, word, space, op, size, bool(predicate)] += 1
     return sorted(
-        ((*key, count) for key, count in counts.items()),
-        key=lambda row: (row[:3], row[6]),
+        ((*key, count) for key, count in counts.items()), key=lambda row: (row[:3], row[6])
     )
 
 

@@ -74,10 +74,7 @@ def draw_ladders(results: Recorded, path: Path | None = None) -> None:
     every = every[~every["label"].str.contains(",")]
     title = "The ladder: what each rung saves or loses, down to the reference time"
     # without a rung: cuDNN's best times
-    own, best = (
-        every[every["rung"].notna()],
-        every[every["rung"].isna()],
-    )
+    own, best = (every[every["rung"].notna()], every[every["rung"].isna()])
     ladder(own, device=results.device, date=results.date, library=best, title=title, path=path)
 
 

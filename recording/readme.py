@@ -85,10 +85,7 @@ def replace_marked(name: str, text: str, path: Path | None = None) -> bool:
 def format_ladder(results: Recorded) -> str:
     """Return the README's table of the ladder in Markdown; the best of each column in FP32 and in FP16 is bold."""
     # texts, by ``shown``; and the numbers
-    table, every = (
-        overview.format_cells(results),
-        overview.list_rows(results),
-    )
+    table, every = (overview.format_cells(results), overview.list_rows(results))
     # it rounds the factors, so it is not the best in FP32
     fastest = every[~every["label"].str.contains("TF32")]
     fastest = fastest.loc[fastest.groupby(["layer", "dtype"])["op_ms"].idxmin()]

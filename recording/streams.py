@@ -25,19 +25,13 @@ from recording.keep import record_course, record_streams, record_times
 from recording.options import LAYERS, Folder
 
 # the rung in all configurations, and those in few
-KERNEL, COMPARED = (
-    "tuning",
-    ("fusion", "tensor_cores"),
-)
+KERNEL, COMPARED = ("tuning", ("fusion", "tensor_cores"))
 BATCH = 10_000
 CHUNKS = [100, 200, 500, 1000, 2000, 5000, 10_000]
 STREAMS = [1, 2, 3, 8]
 GROWING = (40, 80, 160, 320, 640, 1280, 2560, 4920)  # sizes of chunks
 # chunks at the course's smaller batches
-SMALL = {
-    100: [10, 25, 50, 100],
-    1000: [50, 100, 250, 500, 1000],
-}
+SMALL = {100: [10, 25, 50, 100], 1000: [50, 100, 250, 500, 1000]}
 RUNG, LABEL = PAGES["streams"], label("streams")
 SHOWN = [
     "label",

@@ -33,10 +33,7 @@ UNROLLED_ROWS = (1, 2, 4, 8, 14, 20)  # in the last part, beside the best number
 UNROLL = (1, 2, 3, 4)  # columns of the mask, beside all K of them
 CANDIDATES = 3  # pairs of rows and maps of each layer whose blocks are swept
 # points of each layer that are measured with the most images, too
-FINALISTS, FINALISTS_BATCH = (
-    8,
-    10_000,
-)
+FINALISTS, FINALISTS_BATCH = (8, 10_000)
 
 
 def _make_point(layer: Layer, rows: int, maps: int, block: tuple[int, int]) -> Variant:
@@ -142,10 +139,7 @@ def sweep(
     On the device that the default sizes are from, they are written, too.
     """
     # no points yet: an empty table
-    start, tables = (
-        time.perf_counter(),
-        [pd.DataFrame(columns=["layer", "op_ms"])],
-    )
+    start, tables = (time.perf_counter(), [pd.DataFrame(columns=["layer", "op_ms"])])
     for name, layer in product(PARTS, LAYERS):
         swept = pd.concat(tables[1:] or tables, ignore_index=True)
         points = PARTS[name](layer, swept[(swept["layer"] == layer.name) & swept["op_ms"].notna()])[

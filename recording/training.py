@@ -30,17 +30,11 @@ IMAGES = 60_000  # per epoch, as many as MNIST has
 BATCHES = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000)
 MINI_BATCHES = ("minibatch", "deterministic")  # the experiments that have several images per step
 # (batch, rate)
-LEARNING = {
-    "one_launch": ((1, 0.1),),
-    "minibatch": ((10, 0.1), (10, 0.3), (100, 0.1), (100, 0.3)),
-}
+LEARNING = {"one_launch": ((1, 0.1),), "minibatch": ((10, 0.1), (10, 0.3), (100, 0.1), (100, 0.3))}
 EPOCHS = 20
 SHARES = tuple(4**n for n in range(10))  # threads per address
 # kernels of contention.cu: where the threads are that share an address
-PATTERNS = (
-    "neighbours",
-    "apart",
-)
+PATTERNS = ("neighbours", "apart")
 BLOCK = 256
 STEPS_PER_GRAPH = (0, 1, 100)  # 0: no graph, a call per launch
 SEED = 1

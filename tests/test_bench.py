@@ -268,10 +268,7 @@ def test_a_time_just_under_the_floor_of_the_fastest_unit_is_refused(unit, storag
     """The type of x and y does not matter: float results may come from tensor cores, whose peak is the floor."""
     source, peak = UNITS[unit]
     # arithmetic takes longer than the bytes do
-    h200, layer = (
-        device("H200"),
-        Layer("deep", 64, 40, 40, 64, 7),
-    )
+    h200, layer = (device("H200"), Layer("deep", 64, 40, 40, 64, 7))
     variant = FakeVariant(rounding=Rounding(storage, SINGLE), source=source)
     by_flops = 1e3 * layer.flops(10000) / getattr(h200, peak)
     refuse_impossible(variant, layer, 10000, by_flops * 1.001, h200)

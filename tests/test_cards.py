@@ -361,10 +361,7 @@ SQUARES, SPLIT = (labkit.variant(number, step="warpgroups") for number in (10, 1
     ("kernel", "sizes"),
     [
         # its windows are work for two warpgroups: the third would not wait
-        (
-            SQUARES,
-            {"OUTS": 1, "COMPUTE": 12},
-        ),
+        (SQUARES, {"OUTS": 1, "COMPUTE": 12}),
         (SQUARES, {"OUTS": 3}),
         (SQUARES, {"MAPS": 13}),
         (SQUARES, {"COMPUTE": 6}),

@@ -30,7 +30,7 @@ LAB = ROOT / ".venv-lab/bin/python"
 LONG = 120_000  # ms, for what the page has to show: the machine may be busy
 SETTINGS = {
     # cells are there though they are out of sight
-    "notebook-extension/tracker": {"windowingMode": "none"},
+    "notebook-extension/tracker": {"windowingMode": "none"}
 }
 ERROR = '[data-mime-type="application/vnd.jupyter.stderr"]'  # as JupyterLab shows a traceback, too
 
@@ -104,10 +104,7 @@ def server(tmp_path_factory):
             time.sleep(0.1)
         url = json.loads(address_file.read_text())["url"]
         # no tabs of the last test
-        yield (
-            folder,
-            lambda name: f"{url}lab/tree/{name}?reset&token={token}",
-        )
+        yield (folder, lambda name: f"{url}lab/tree/{name}?reset&token={token}")
     finally:
         process.send_signal(signal.SIGTERM)  # it ends its kernels
         try:

@@ -24,10 +24,7 @@ from labkit.spec.layers import LENET28
 pytestmark = pytest.mark.thorough("every kernel on every shape: minutes")
 
 # a tail for every tile; compiled for K = 7, as the presets are
-ODD = (
-    Layer("odd", 3, 21, 44, 19, 7),
-    2,
-)
+ODD = (Layer("odd", 3, 21, 44, 19, 7), 2)
 every_kernel = pytest.mark.parametrize("chosen", KERNELS, ids=str)
 
 

@@ -336,10 +336,7 @@ layers = st.builds(
 
 
 # their blocks walk over the images, their warps over maps
-WALKING = (
-    "speed_of_light",
-    "split_floats",
-)
+WALKING = ("speed_of_light", "split_floats")
 
 
 def fits(chosen, layer):

@@ -181,10 +181,7 @@ def test_conda_environment_matches():
     listed = {canonicalize_name(CONDA.get(name, name)): allowed for name, allowed in conda.items()}
     apart = requirements(EXTRAS["browser"]) | requirements(ENGINE["optional-dependencies"]["mcp"])
     # conda has the toolkit itself
-    beside = {
-        *apart,
-        *(name for name in OF_THE_ENGINE if name.startswith("nvidia-")),
-    }
+    beside = {*apart, *(name for name in OF_THE_ENGINE if name.startswith("nvidia-"))}
     everywhere = {
         name: allowed for name, allowed in (DECLARED | OF_THE_ENGINE).items() if name not in beside
     }
@@ -253,10 +250,7 @@ BARE = ("base", "evidence", "ladder", "measure", "spec")  # what a wheel without
 PLUGIN = "pytest"  # which loads the engine's plugin itself
 BESIDE = "torch"  # where it is installed: measured beside the lab's network
 # Pyodide has them; `hostcuda.wasm.boot` is imported nowhere else
-IN_A_BROWSER = {
-    "pyodide",
-    "hostcuda-js",
-}
+IN_A_BROWSER = {"pyodide", "hostcuda-js"}
 RECORDING = {
     "scikit-learn",
     "scipy",

@@ -30,9 +30,7 @@ def test_loops_numpy_and_float64_agree(B, C, extra_h, extra_w, M, K):
 
 def test_against_scipy():
     # here: it takes more than a second, in each process that collects tests
-    from scipy.signal import (
-        correlate,
-    )
+    from scipy.signal import correlate
 
     x, k = _draw(2, 3, 9, 12, 4, 5)
     theirs = np.stack(

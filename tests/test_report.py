@@ -274,10 +274,7 @@ def test_links_lead_from_page_to_page(made):
     assert 'href="../../data/x.csv"' in page  # seen from the page, not from the notebook
     assert 'id="part"' in text_of(made, "02_fails")
     # above and below
-    assert neighbours(text_of(made, "02_fails")) == 2 * [
-        "01_tiling.html",
-        "03_dies.html",
-    ]
+    assert neighbours(text_of(made, "02_fails")) == 2 * ["01_tiling.html", "03_dies.html"]
 
 
 def test_every_heading_can_be_reached(made):
@@ -579,10 +576,7 @@ def test_the_classes_of_the_template_are_the_pages_own():
         for word in words.split()
     }
     # of outputs and contents, which place nothing
-    assert used - clean._OF_THE_PAGE == {
-        "html",
-        "level-",
-    }
+    assert used - clean._OF_THE_PAGE == {"html", "level-"}
 
 
 def test_a_picture_brings_no_html_along(stored):

@@ -115,10 +115,7 @@ def test_a_page_of_the_site_says_where_its_cells_can_be_run(tmp_path, site_has, 
 
 @pytest.mark.parametrize(
     ("repository", "address"),
-    [
-        ("some/lab", "https://github.com/some/lab/blob/HEAD/LICENSE#name"),
-        (None, "/LICENSE#name"),
-    ],
+    [("some/lab", "https://github.com/some/lab/blob/HEAD/LICENSE#name"), (None, "/LICENSE#name")],
 )
 def test_files_without_a_page_are_on_github(tmp_path, repository, address):
     page = html.document(

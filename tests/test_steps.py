@@ -30,11 +30,7 @@ def rows(steps, text):
 
 @pytest.mark.parametrize(
     ("number", "thread", "block"),
-    [
-        (3, (4, 2), (0, 1)),
-        (4, (4, 2, 0), (0, 1, 0)),
-        (4, (0, 9), (0, 2)),
-    ],
+    [(3, (4, 2), (0, 1)), (4, (4, 2, 0), (0, 1, 0)), (4, (0, 9), (0, 2))],
 )
 def test_the_sum_is_what_numpy_computes(number, thread, block):
     steps = labkit.step(number, thread, block, LAYER)

@@ -229,10 +229,7 @@ def write_all(
     gradebooks.require_formats(formats, terms.roster, len(numbers_of))
     text, late, before, changed = io.StringIO(), 0, _read_earlier_points(out / "grades.csv"), []
     # results for the ranking: those that have passed, and those that could not be graded
-    met, ungraded = (
-        [],
-        [],
-    )
+    met, ungraded = ([], [])
     sheet = csv.writer(text, lineterminator="\n")
     sheet.writerow([*(["id"] if terms.roster else []), *_COLUMNS])
     book: dict[

@@ -363,10 +363,7 @@ def _find_files(path: Path) -> list[Path]:
     while waiting:
         folder, depth = waiting.pop()
         # a folder that must not be read
-        with (
-            contextlib.suppress(OSError),
-            os.scandir(folder) as inside,
-        ):
+        with contextlib.suppress(OSError), os.scandir(folder) as inside:
             for entry in inside:
                 if entry.name.startswith("."):
                     continue

@@ -162,10 +162,7 @@ def test_a_text_is_graded_once_and_never_in_place_of_another_version(
     grading.grade_all(handed_in, tmp_path)
     assert sorted(all_pass) == ["alice", "carol"]
     # the same text, for another exercise
-    dave = (
-        Submission("dave", "04a", "two"),
-        Submission("erin", "04b", "two"),
-    )
+    dave = (Submission("dave", "04a", "two"), Submission("erin", "04b", "two"))
     grading.grade_all(dave, tmp_path)
     assert sorted(all_pass) == ["alice", "carol", "erin"]
     monkeypatch.setattr(grading, "digest_task", lambda number: "changed")

@@ -229,10 +229,7 @@ def test_neither_links_nor_paths_lead_to_another_students_kernel(tmp_path):
         ("n = 3; lab.grade('12a', n, 5); n = 4", "12a: write the numbers into the call"),
         ("lab.grade('12a', count, 5)", "12a: write the numbers into the call"),
         # which Python cannot write
-        (
-            f"lab.grade('12a', 0x{'f' * 5000})",
-            "12a: write the numbers into the call",
-        ),
+        (f"lab.grade('12a', 0x{'f' * 5000})", "12a: write the numbers into the call"),
         ("lab.grade({[]: 1})", ""),
         ("lab.grade()", ""),
         ("lab.grade('99z', 1)", ""),

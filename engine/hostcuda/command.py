@@ -114,10 +114,7 @@ Tool = Annotated[
     ),
 ]
 # arguments after PROGRAM belong to it
-_PROGRAM = {
-    "allow_interspersed_args": False,
-    "ignore_unknown_options": True,
-}
+_PROGRAM = {"allow_interspersed_args": False, "ignore_unknown_options": True}
 
 
 @app.command(context_settings=_PROGRAM)

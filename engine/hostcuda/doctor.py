@@ -26,10 +26,7 @@ from hostcuda.host import toolchain
 
 OK, MISSING, UNUSED, SLOW = "ok", "missing", "not needed", "slow"
 # seconds of one program; of a kernel, which may compile the engine's own files
-_TIMEOUT, _COMPILING = (
-    60,
-    240,
-)
+_TIMEOUT, _COMPILING = (60, 240)
 _NO_ANSWER = "did not answer within"
 
 
@@ -170,10 +167,7 @@ def _report_engine() -> Requirement:
 
 
 # files that Docker makes, and Podman and its like
-_MARKS = (
-    Path("/.dockerenv"),
-    Path("/run/.containerenv"),
-)
+_MARKS = (Path("/.dockerenv"), Path("/run/.containerenv"))
 
 
 def _is_in_container() -> bool:

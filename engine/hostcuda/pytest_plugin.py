@@ -89,10 +89,7 @@ class _ChildTest(pytest.Item):
         """Return the stand-in for a test, which pytest selects, skips and reports as it would the test."""
         item = cls.from_parent(test.parent, name=test.name, nodeid=test.nodeid)
         # the conditions of skipif are evaluated in the test's module
-        item.obj, item.test = (
-            test.obj,
-            test,
-        )
+        item.obj, item.test = (test.obj, test)
         item.own_markers, item.keywords = test.own_markers, test.keywords
         return item
 

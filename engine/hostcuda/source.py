@@ -17,13 +17,7 @@ from pathlib import Path
 from hostcuda.build.unit import make_unit
 from hostcuda.errors import CompileError
 from hostcuda.frontend.scan import Scan, find_functions
-from hostcuda.frontend.tokens import (
-    Token,
-    find_pairs,
-    find_statement_end,
-    lex,
-    without_comments,
-)
+from hostcuda.frontend.tokens import Token, find_pairs, find_statement_end, lex, without_comments
 from hostcuda.host import cache
 
 __all__ = [

@@ -13,9 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 # None if there are no locks: then the folders of a killed process stay
-from hostcuda.files import (
-    fcntl,
-)
+from hostcuda.files import fcntl
 
 PREFIX = "hostcuda-tmp-"
 

@@ -78,10 +78,7 @@ def run(app: Callable, name: str) -> None:
     The exit status is then 1, or 130.
     """
     # a terminal without some of our characters gets question marks
-    for stream in (
-        sys.stdout,
-        sys.stderr,
-    ):
+    for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")
     try:
@@ -98,10 +95,7 @@ def run(app: Callable, name: str) -> None:
         # an exception of these: the user's program
         package = type(error).__module__.partition(".")[0]
         # an error of this program
-        if not isinstance(error, EngineError) and package not in (
-            "pycuda",
-            "hostcuda",
-        ):
+        if not isinstance(error, EngineError) and package not in ("pycuda", "hostcuda"):
             raise
         fail(name, str(error))
 

@@ -400,11 +400,7 @@ RELU = """__global__ void relu2d(const float *x, float *y, int h, int w) {
   y[r * w + c] = fmaxf(x[r * w + c], 0.0f);
 }
 """
-SQUARE = {
-    **launch(0, 0, x=[50, 50], y=[50, 50], h=50, w=50),
-    "grid": [4, 4],
-    "block": [16, 16],
-}
+SQUARE = {**launch(0, 0, x=[50, 50], y=[50, 50], h=50, w=50), "grid": [4, 4], "block": [16, 16]}
 
 
 @slow

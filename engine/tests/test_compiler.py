@@ -269,10 +269,7 @@ def test_modules_of_one_source_have_their_own_variables():
 def test_modules_of_one_source_may_be_loaded_by_many_threads_at_once(monkeypatch):
     source = "__device__ int n; __global__ void f(int *y) { y[0] = ++n; } // from threads"
     # all but the first thread make a copy
-    copyfile, started = (
-        shutil.copyfile,
-        threading.Barrier(5),
-    )
+    copyfile, started = (shutil.copyfile, threading.Barrier(5))
 
     def copy_all_at_once(*paths):
         with suppress(threading.BrokenBarrierError):

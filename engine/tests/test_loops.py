@@ -282,10 +282,7 @@ def why(body, before=""):
         ),
         ("int v = 3; while (__any_sync(~0u, v > 0)) v--;", "it uses __any_sync"),
         # each warp would
-        (
-            "int k = 16; while (k > 0) { __syncwarp(); k /= 2; }",
-            "in the loop of line 2 depends",
-        ),
+        ("int k = 16; while (k > 0) { __syncwarp(); k /= 2; }", "in the loop of line 2 depends"),
         ("switch (n) { case 1: __syncwarp(); }", "it has a warp function in a switch"),
         ("\n#pragma unroll\nfor (int i = 0; i < n; i++) __syncwarp();", ""),
     ],

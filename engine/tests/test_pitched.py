@@ -147,11 +147,7 @@ def test_a_misspelt_size_is_an_error():
 
 @pytest.mark.parametrize(
     ("fill", "dtype"),
-    [
-        (cuda.memset_d2d8, np.uint8),
-        (cuda.memset_d2d16, np.uint16),
-        (cuda.memset_d2d32, np.uint32),
-    ],
+    [(cuda.memset_d2d8, np.uint8), (cuda.memset_d2d16, np.uint16), (cuda.memset_d2d32, np.uint32)],
 )
 def test_fills_of_rectangles(fill, dtype):
     a = np.zeros((3, 8), dtype)

@@ -110,12 +110,7 @@ def test_it_can_write_nothing_else(tmp_path):
     granted.chmod(0o777)
     (tmp_path / "one").mkdir()
     ended = python(
-        program,
-        tmp_path / "one",
-        sys.prefix,
-        sys.base_prefix,
-        granted,
-        view=View((granted,)),
+        program, tmp_path / "one", sys.prefix, sys.base_prefix, granted, view=View((granted,))
     )
     assert (ended.status, ended.stdout) == (0, "")
 
@@ -350,8 +345,7 @@ def test_without_a_sandbox_it_says_why_and_refuses(tmp_path, monkeypatch, tried_
     monkeypatch.setattr(sandbox.shutil, "which", lambda name: None)
     assert sandbox.why_not() == "bubblewrap is missing: sudo apt install bubblewrap"
     with pytest.raises(
-        EngineError,
-        match=r"not run without a sandbox: bubblewrap is missing: .* Ask",
+        EngineError, match=r"not run without a sandbox: bubblewrap is missing: .* Ask"
     ):
         sandbox.run(["touch", "ran"], tmp_path, remedy="Ask")
     assert not (tmp_path / "ran").exists()

@@ -101,13 +101,7 @@ def choose(monkeypatch):
 
 @pytest.mark.parametrize(
     ("engine", "chosen"),
-    [
-        ("gpu", "gpu"),
-        ("auto", "gpu"),
-        ("", "gpu"),
-        (" GPU", "gpu"),
-        ("cpu", "cpu"),
-    ],
+    [("gpu", "gpu"), ("auto", "gpu"), ("", "gpu"), (" GPU", "gpu"), ("cpu", "cpu")],
 )
 def test_choice_where_pycuda_answers(fake_pycuda, choose, engine, chosen):
     assert choose(engine, fake_pycuda()) == chosen
@@ -218,10 +212,7 @@ OF_THREADS = ["retain 0", "push", "pop", "push", "pop"]
     [
         (RETAINED, [["retain 0", "push"], ["retain 0", "push", "pop"]]),
         # a thread that ends with a context aborts the process
-        (
-            THREADS,
-            [OF_THREADS, [*OF_THREADS, "push", "pop"]],
-        ),
+        (THREADS, [OF_THREADS, [*OF_THREADS, "push", "pop"]]),
         (CURRENT, [[]]),
     ],
     ids=["retained and released", "of each thread as long as it runs", "current, and left alone"],

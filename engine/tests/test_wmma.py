@@ -169,10 +169,7 @@ extern "C" __global__ void gemm(const __half *a, const __half *b, float *c, floa
 def test_half_sums_are_rounded_once(module):
     a, b, c = np.zeros((3, 16, 16), np.float16)
     # sixteen terms of 1/16 next to 2048, whose neighbours are 2 away, but in float add up
-    a[0], b[:, 0] = (
-        1,
-        1 / 16,
-    )
+    a[0], b[:, 0] = (1, 1 / 16)
     c[0, 0] = 2048
     b[0, 0] += 1
     a[1, 0], b[0, 1] = 60000, 2  # overflow, both ways

@@ -41,10 +41,7 @@ def threads(page: Page, n: int = 1000, threads: int = 256, block: int = 2, threa
     )
     left, right = 26, page.width - 26
     # pixels: a block; a thread, of 13 drawn
-    wide_block, cell = (
-        (right - left) / blocks,
-        (right - left) / 13,
-    )
+    wide_block, cell = ((right - left) / blocks, (right - left) / 13)
     page.caption(left, 84, "grid", f"{count(blocks, 'block')}: gridDim.x = {blocks}")
     for b in range(blocks):
         x, first = left + b * wide_block, b * threads

@@ -43,10 +43,7 @@ def steps(
     pitch = min(64, (WIDTH - 16 - left) / max(sizes))
     height = _TOP + len(sizes) * (_HIGH + _GAP) - _GAP + 16
     # per row: cell -> values that arrive
-    arrivals = [
-        Counter(),
-        *(Counter(b for _, b in pairs) for pairs in moves),
-    ]
+    arrivals = [Counter(), *(Counter(b for _, b in pairs) for pairs in moves)]
     meets = any(times > 1 for places in arrivals for times in places.values())
     page.open(
         height, count(len(moves), "step"), "orange: a place where several values meet" * meets

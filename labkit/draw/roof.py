@@ -70,10 +70,7 @@ def roofline(
         }
         bandwidths = bandwidths or {"memory reference": rates["reference_bandwidth"] / 1e9}
     # the first of each are the roof
-    (peak, *others), (bandwidth, *slower) = (
-        peaks.values(),
-        bandwidths.values(),
-    )
+    (peak, *others), (bandwidth, *slower) = (peaks.values(), bandwidths.values())
     ridge, (label, x, y), (_, xs, ys) = peak / bandwidth, points[-1], zip(*points, strict=True)
 
     def roof(x):
@@ -202,10 +199,7 @@ def _name_roof(
                 (-4, 7 if first else -14),
             )
             # degrees on the page
-            slope, side = (
-                math.degrees(math.atan2(y1 - y0, x1 - x0)),
-                "center",
-            )
+            slope, side = (math.degrees(math.atan2(y1 - y0, x1 - x0)), "center")
         ax.annotate(
             f"{name}: {value:,.0f} {unit}",
             place,
@@ -246,10 +240,7 @@ def _name_points(
         for drop in range(0, 260, 2):  # pixels below the point
             gap = 9 if drop < 6 else 16
             # the left side is worth a drop of 10 pixels
-            for detour, left in (
-                (0, x + gap),
-                (10, x - gap - width),
-            ):
+            for detour, left in ((0, x + gap), (10, x - gap - width)):
                 places.append((drop + detour, Bbox.from_bounds(left, y + drop - 6.5, width, 13)))
         places.sort(key=lambda place: place[0])
         box = next((box for _, box in places if is_free(box)), places[0][1])

@@ -59,10 +59,7 @@ def ladder(
     rows = _compare_rows(rows, rungs)
     labels, highlight = list(rows["label"].unique()), rungs[-1] if highlight is None else highlight
     # panels in a line; pixels above a panel's rows
-    across, head = (
-        min(2, len(layers)),
-        26 + 24 * (len(layers) > 1),
-    )
+    across, head = (min(2, len(layers)), 26 + 24 * (len(layers) > 1))
     tall = head + _STEP * len(labels) + _FOOT
     subtitle = data.subtitle(layers[0] if len(layers) == 1 else "", f"batch {batch:,}")
     message = _write_verdict(highlight, rows[rows["label"] == highlight])
@@ -157,10 +154,7 @@ def _draw_panel(
     """
     drawn = panel[["op_ms", "above", "reference"]]
     # the ends of what is drawn, in ms
-    low, reach = (
-        drawn.min(axis=None) / 1.25,
-        drawn.max(axis=None) * 1.1,
-    )
+    low, reach = (drawn.min(axis=None) / 1.25, drawn.max(axis=None) * 1.1)
     # The axis goes on to `right`, so that the texts have room; at least a third of it is for what
     # is drawn.
     right = low * (reach / low) ** (width / max(width - room, width / 3))
@@ -229,10 +223,7 @@ def _write_verdict(label: str, rows: pd.DataFrame) -> str:
         return f"{label}: {reference}"
     before = rows["before"].dropna().iloc[0]
     # layers with a difference of 2 % or more
-    faster, slower = (
-        (gain > _SAME).sum(),
-        (gain < 1 / _SAME).sum(),
-    )
+    faster, slower = ((gain > _SAME).sum(), (gain < 1 / _SAME).sum())
     if faster == len(gain):
         verdict = f"{_write_spread(gain)} times as fast as {before}"
     elif slower == len(gain):

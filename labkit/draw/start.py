@@ -55,10 +55,7 @@ def network(
     layers, name = list(preset), getattr(preset, "name", "the network")  # a list has no name
     activation, tail = _NETWORKS.get(name, ("", []))
     # (maps, side); (name, detail, side of the window, multiply-adds)
-    stages, steps = (
-        [(layers[0].C, layers[0].H)],
-        [],
-    )
+    stages, steps = ([(layers[0].C, layers[0].H)], [])
     for i, layer in enumerate(layers):
         steps.append((f"conv{i + 1}", f"{layer.K}×{layer.K}{activation}", layer.K, layer.macs(1)))
         stages.append((layer.M, layer.Ho))
@@ -346,10 +343,7 @@ def grid(
         else f" = {blocks:,} blocks per image"
     )
     # pixels per thread: in the grid, in the large block
-    scale, cell = (
-        236 / max(nx * bx, ny * by),
-        176 / max(bx, by),
-    )
+    scale, cell = (236 / max(nx * bx, ny * by), 176 / max(bx, by))
     high, x0, x1, x2, y = ny * by * scale, 26, 26 + max(nx * bx * scale + 78, 180), 590, 104
     height = y + max(high, by * cell + 40, 200) + 58
     page.open(

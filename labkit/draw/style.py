@@ -169,10 +169,7 @@ class Page:
 
     def __init__(self, title: str | None = None, subtitle: str | None = None):
         # for `open`: in place of the figure's own, before its own
-        self._title, self._subtitle = (
-            title,
-            subtitle,
-        )
+        self._title, self._subtitle = (title, subtitle)
         self.alt = self.plain = ""
 
     def open(

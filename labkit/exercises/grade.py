@@ -43,11 +43,7 @@ CHECKS = ",".join(("profile", *TOOLS))  # the tools of check mode in the child
 
 
 def grade(
-    which: str | Path,
-    *attempt: object,
-    quiet: bool = False,
-    record: bool = True,
-    seed: str = "",
+    which: str | Path, *attempt: object, quiet: bool = False, record: bool = True, seed: str = ""
 ) -> Grade:
     """Grade an attempt at an exercise, print the answer, and note it in the reader's progress.
 
@@ -190,10 +186,7 @@ def describe_times(exercise: Exercise) -> str:
     )
     try:
         # a step of the rung, or of its own
-        kernels = (
-            *variants(subject.name),
-            solution(subject.name, subject.letter),
-        )
+        kernels = (*variants(subject.name), solution(subject.name, subject.letter))
         solved_kernel = next(
             code for code in kernels if code_lines(code.source) == code_lines(exercise.solution)
         )

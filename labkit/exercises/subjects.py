@@ -376,10 +376,7 @@ class Kernels:
     def inputs(self, case: Case) -> list[ArrayLaunch]:
         """Return the launches of a case, with a `Before` in place of each `Output`."""
         # id of an Output -> its Before: launches may share one
-        launches, handed_over = (
-            self.make_launches(case),
-            {},
-        )
+        launches, handed_over = (self.make_launches(case), {})
 
         def hide_expected(
             argument: object,

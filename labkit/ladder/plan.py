@@ -24,10 +24,7 @@ if TYPE_CHECKING:
 
 SIGNATURE = "PPPiiiiii"  # x, k, y, B, C, H, W, M, K: every kernel of the ladder
 # images of a plan by default: its run takes milliseconds on either engine
-BATCH = {
-    "gpu": 10_000,
-    "cpu": 10,
-}
+BATCH = {"gpu": 10_000, "cpu": 10}
 # of a plan's buffers between kernels; more images than fit are computed in chunks
 MAX_SCRATCH_BYTES = 2**30
 _masks: dict[int, bytes] = {}  # address of a __constant__ array -> digest of the mask in it

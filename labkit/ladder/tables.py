@@ -34,10 +34,7 @@ def sweep_table(rows: list[dict] | pd.DataFrame) -> pd.DataFrame:
     """Return the rows of a sweep, by column, as a table with the columns `SWEEP` and one per option."""
     frame = pd.DataFrame(rows).reindex(columns=SWEEP)
     # missing in older records and in rows of combinations that are no variants
-    for name in (
-        "code",
-        "reason",
-    ):
+    for name in ("code", "reason"):
         frame[name] = frame[name].astype(object).fillna("")
     return with_options(frame)
 

@@ -202,9 +202,7 @@ class Variant:
         return hash((self.source, self.options_text))  # without the headers, which may change
 
     # a rung holds functions, which cannot be pickled: it is found again by its name
-    def __reduce__(
-        self,
-    ):
+    def __reduce__(self):
         return _restore, (self.rung.name, dict(self.options), self.source, self.path, self.own)
 
     def __repr__(self) -> str:

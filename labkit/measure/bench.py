@@ -256,10 +256,7 @@ def _load_plans(
     Plans of one data type share x and y.
     """
     # data type -> the plan that owns x and y: several plans take no more memory
-    plans, first_plans = (
-        [],
-        {},
-    )
+    plans, first_plans = ([], {})
     for variant in variants:
         shared = first_plans.get(variant.io_dtype)
         # else it makes its own
@@ -420,12 +417,7 @@ def quartiles(ms: np.ndarray) -> dict[str, float]:
 
 
 def compute_rates(
-    layer: Layer,
-    batch: int,
-    dtype: DTypeLike,
-    op_ms: float,
-    on: Device | str,
-    products: str = "",
+    layer: Layer, batch: int, dtype: DTypeLike, op_ms: float, on: Device | str, products: str = ""
 ) -> dict[str, float]:
     """Return a dict of the rates that follow from an op time on the device `on`, named as in the table of `bench`."""
     return {

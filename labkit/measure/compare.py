@@ -144,10 +144,7 @@ def draw_reals(
 
 
 # a NaN by its bits, for each size of a number
-_UNWRITTEN = {
-    2: np.uint16(0x7E5D),
-    4: np.uint32(0x7FC05EED),
-}
+_UNWRITTEN = {2: np.uint16(0x7E5D), 4: np.uint32(0x7FC05EED)}
 
 
 def unwritten(dtype: DTypeLike) -> np.ndarray:

@@ -39,16 +39,10 @@ MOST_HALF = 65504.0  # the largest finite half
 CHUNK, STREAMS = 1000, 3
 DEVIATIONS = 6  # standard deviations that an error may reach
 # k-steps of products per mask; the zeros around it
-_K_STEPS, _PADDING = (
-    4,
-    ((0, 0), (0, 0), (1, 1), (1, 2)),
-)
+_K_STEPS, _PADDING = (4, ((0, 0), (0, 0), (1, 1), (1, 2)))
 _SUM_ROUNDOFF = 2.0**-22  # of 16 products: tensor cores truncate
 # of a float; what is lost below the least half
-_FLOAT_ROUNDOFF, _HALF_UNDERFLOW = (
-    2.0**-24,
-    2.0**-25,
-)
+_FLOAT_ROUNDOFF, _HALF_UNDERFLOW = (2.0**-24, 2.0**-25)
 _LEAST_WEIGHT = 2.0**-20  # stands for weights that are zero or nearly so: a scale has to be finite
 _SIGNATURE = "PPPPPPifffff"  # the types of the kernel's arguments: a pointer, an int, a float
 _CAPABILITY = (8, 0)  # the least compute capability: halves on tensor cores, by mma.m16n8k16
@@ -107,10 +101,7 @@ class Scales:
     def of(cls, weights: dict[str, np.ndarray]) -> Scales:
         """Return the scales for these weights, by name, with which no half overflows if no pixel exceeds `LIMIT`."""
         # a bound of the inputs of a layer, then of its outputs; the maps' scales
-        largest_value, maps = (
-            LIMIT,
-            [],
-        )
+        largest_value, maps = (LIMIT, [])
         for name in ("conv1", "conv2"):
             # an output: sum |k| largest inputs
             sums = np.abs(weights[name]).astype(np.float64).sum(axis=(1, 2, 3))
@@ -230,10 +221,7 @@ def _count_team_bytes(p: Precision) -> int:
     weight_pieces = 4 * 2 * 16 + 16 * 4 * 32
     map_pieces = 4 * 20 * (11 if p.parts == 1 else 10) + 8 * 20  # `Second::MAP_PIECES`
     # of two halves; 4 more: rows in different banks
-    image_words, feature_words = (
-        SIZE * SIZE // 2,
-        1296 // 2 + 4,
-    )
+    image_words, feature_words = (SIZE * SIZE // 2, 1296 // 2 + 4)
     # + 4: `refused`
     team = 4 * p.parts * (image_words + 4 * map_pieces + p.teams["SLOTS"] * feature_words) + 4
     return 16 * (p.parts * weight_pieces + p.teams["TEAMS"] * tiles(team, 16))

@@ -209,10 +209,7 @@ class Network:
         start = time.perf_counter()
         with Buffers() as memory:
             # a layer's input: on the device, or while x is None in host memory
-            x, host_input = (
-                None,
-                images,
-            )
+            x, host_input = (None, images)
             for index, (layer, window) in enumerate(zip(self.layers, SIZES.pools, strict=True)):
                 if course and self.streams:
                     y = self._stream(memory, index, host_input, op_ms, layer_ms)

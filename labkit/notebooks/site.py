@@ -83,10 +83,7 @@ def make(out: Path, repository: str | None = None) -> list[Path]:
         documents = [document for group in groups.values() for document in group]
         exporter = SiteExporter(pages, documents, repository)
         # `common`: what the templates are given
-        exporter.common |= {
-            "groups": groups,
-            "repository": repository,
-        }
+        exporter.common |= {"groups": groups, "repository": repository}
         has_playground = (root / PLAYGROUND / "lab.mjs").is_file()
         if has_playground:
             exporter.common["playground"] = "playground/index.html"

@@ -20,10 +20,7 @@ from labkit.ladder.rungs import LADDER, PAGES
 from labkit.spec.devices import slug
 
 # PAGES: 0, network, and 12, streams
-NUMBERS = {
-    **{rung.name: rung.number for rung in LADDER},
-    **PAGES,
-}
+NUMBERS = {**{rung.name: rung.number for rung in LADDER}, **PAGES}
 _NAMES = {number: name for name, number in NUMBERS.items()}
 _WORDS = {name.replace("_", " "): number for name, number in NUMBERS.items()}
 _LABELS = ("label", "program", "options", "reason")  # columns whose texts may begin with a label

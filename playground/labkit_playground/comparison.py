@@ -16,10 +16,7 @@ from labkit.base.errors import CheckFailed
 _CODES = {"float64": "d", "float32": "f", "float16": "e", "int32": "i", "uint32": "I", "uint8": "B"}
 _LARGEST = {"float32": "3.40282e+38", "float16": "65504"}
 # as `labkit.measure.compare.unwritten`, for each size
-_UNWRITTEN = {
-    2: b"\x5d\x7e",
-    4: b"\xed\x5e\xc0\x7f",
-}
+_UNWRITTEN = {2: b"\x5d\x7e", 4: b"\xed\x5e\xc0\x7f"}
 _SHOWN = 8  # mismatches in a message
 
 

@@ -95,10 +95,7 @@ def _describe_convolution(subject: InPlaceOf, start: Variant, case: Case, arrays
     """Return the data of a case of a convolution, as `collect` describes them; `start` is the starting code."""
     layer, batch = case.what
     # what a rung's numbers depend on: the layer, and its options
-    scope, io = (
-        start.scope(layer),
-        start.io_dtype,
-    )
+    scope, io = (start.scope(layer), start.io_dtype)
     scratch = start.rung.scratch(scope)  # bytes per image
     if images_per_launch(batch, scratch, _PLENTY, start.rung.images(scope)) != batch:
         raise LabError(

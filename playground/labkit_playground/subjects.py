@@ -87,10 +87,7 @@ class Stored:
         """Return the last launch, on the shape that a message of `compare` names."""
         case = next(case for case in self.stored if case["on"] in message)
         # without the batch
-        launch, (_, *outputs) = (
-            case["launches"][-1],
-            case["runs"][0]["outputs"][0]["shape"],
-        )
+        launch, (_, *outputs) = (case["launches"][-1], case["runs"][0]["outputs"][0]["shape"])
         return LastLaunch(
             launch["kernel"], launch["grid"], launch["block"], tuple(outputs), case["layer"]
         )

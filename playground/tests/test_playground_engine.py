@@ -285,10 +285,7 @@ def counted(events, number):
     # what is in memory is the compiler's choice
     left_out = {"lab__local_requests_address_taken.sum"}
     # clang splits the store of a struct of halves, which no goal counts
-    if number in (
-        "10a",
-        "10b",
-    ):
+    if number in ("10a", "10b"):
         left_out |= {COUNTED["global_store_requests"], COUNTED["global_store_sectors"]}
     return [
         {name: count for name, count in event["counts"].items() if name not in left_out}

@@ -45,10 +45,7 @@ def describe(tmp_path):
 
 @pytest.mark.parametrize(
     ("sectors", "change"),
-    [
-        ((800, 100), "01 rung: 100 sectors, 8 × fewer."),
-        ((100, 250), "250 sectors, 2.5 × as many"),
-    ],
+    [((800, 100), "01 rung: 100 sectors, 8 × fewer."), ((100, 250), "250 sectors, 2.5 × as many")],
 )
 def test_traffic_says_by_how_much_it_changed(describe, sectors, change):
     assert change in describe(draw.traffic, profile(sectors))

@@ -360,10 +360,7 @@ def _guard_access(
     per parameter). No `array` name: any.
     """
     # "x[-1], one before its …"
-    (start, end), is_below = (
-        source.line(finding["line"]),
-        " before " in finding["message"],
-    )
+    (start, end), is_below = (source.line(finding["line"]), " before " in finding["message"])
     access = re.compile(rf"\b{re.escape(array) or '[A-Za-z_]+'}\s*(?=\[)").search(
         source.code, start, end
     )
@@ -452,10 +449,7 @@ def _initialize_memory(source: _Source, finding: dict, array: str) -> Iterator[t
     if shared:
         barrier = source.before(source.head(start), _BARRIER)
         # line_start: a newline and the indentation
-        at, line_start = (
-            shared.end(),
-            source.indent(shared.end()),
-        )
+        at, line_start = (shared.end(), source.indent(shared.end()))
         # the first element: "[0][0]" of an array of two dimensions
         first = "[0]" * shared[1].count("[")
         rank = "threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)"

@@ -42,10 +42,7 @@ _FINDINGS, _RESULTS, _LINES, _PRINTED = (
 _RESULTS_IN_TEXT, _CHANGES_IN_TEXT, _PRINTED_IN_TEXT = 3, 6, 300
 _TEXT, _SHORT_TEXT = 160, 80  # characters of a line of the source
 # of the time, for the run before repairs; left for another run
-_FIRST_SHARE, _LEAST_SECONDS = (
-    0.7,
-    2,
-)
+_FIRST_SHARE, _LEAST_SECONDS = (0.7, 2)
 # line, column, message
 _ERROR = re.compile(r"(?m)^(?:.*/)?[\w.-]+:(\d+):(?:(\d+):)? (?:fatal )?error: (.*)$")
 # Addresses, folders before a file's name, "LaunchError: ", and "memcheck, racecheck: ".
@@ -647,8 +644,5 @@ def as_text(report: Mapping) -> str:
         [f"a repair that was tried:\n{report['repair']['diff']}"] if "repair" in report else []
     ) + [report["next"]]
     # 10: for " …" and "\n"
-    body, room = (
-        "\n".join(lines).encode(),
-        MOST_TEXT - len("\n".join(end).encode()) - 10,
-    )
+    body, room = ("\n".join(lines).encode(), MOST_TEXT - len("\n".join(end).encode()) - 10)
     return "\n".join([body[:room].decode(errors="ignore") + " …" * (len(body) > room), *end])

@@ -38,10 +38,7 @@ before_compile = (
 )
 _FOR_HOST = '#include "hostcuda/leave.h"'  # before a file that has no CUDA
 # two calls of the API that look alike keep their lines
-_APART = (
-    "-fno-crossjumping",
-    "-fno-tree-tail-merge",
-)
+_APART = ("-fno-crossjumping", "-fno-tree-tail-merge")
 _HOST_FILE = re.compile(r'#include ".*\.(?:c|cc|cpp|cxx)"\n$')  # one of `Unit.files`
 _WARNINGS = (
     "-Wuninitialized",

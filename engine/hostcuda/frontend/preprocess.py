@@ -134,10 +134,7 @@ class _Assembly:
             *_MARKER.finditer(output, output.index(f'# 1 "{SKELETON}"'))
         ]  # behind the engine's own includes
         # the user's last (file, line); whether the current file is the user's
-        last_place, of_user = (
-            None,
-            True,
-        )
+        last_place, of_user = (None, True)
         # for the files around it: whether they are the user's, and what is written next there
         includers = []
         for marker, following in zip(markers, [*markers[1:], None], strict=True):

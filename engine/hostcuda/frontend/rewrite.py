@@ -41,10 +41,7 @@ def _write_registration(kernel: Kernel, overloaded: bool, qualified: bool, bound
     elif qualified:
         name = f"{kernel.scope}::{name}"
     # arguments: "<" of f<3>
-    bounds, (template, arguments, _) = (
-        kernel.bounds,
-        kernel.name.partition("<"),
-    )
+    bounds, (template, arguments, _) = (kernel.bounds, kernel.name.partition("<"))
     if not bounds and arguments and template.strip() in bounded:
         bounds = f"{_BOUNDS}{kernel.name}::value"
     return f" HOSTCUDA_KERNEL_BOUNDS(({bounds}), {name})" if bounds else f" HOSTCUDA_KERNEL({name})"
@@ -79,10 +76,7 @@ def _replace_shared(declaration: str, in_function: bool, code: str):
     statements = []
     for part in _UNSIZED.finditer(text, first.start()):
         # more: the bounds of further dimensions
-        name, more = (
-            part["name"],
-            "".join(part["more"].split()),
-        )
+        name, more = (part["name"], "".join(part["more"].split()))
         pointer = f"{type_} (*%s){more}" if more else f"{type_} *%s"
         if not in_function:
             statements.append(f"extern __thread {pointer % f'const {name}'} {_ALIAS}")

@@ -83,10 +83,7 @@ def replace_warp_functions(statement: Statement, numbers):
         and reader.match.get(node.first + 1) == node.last - 2
     ):
         # of its mask: __syncwarp is all of the statement
-        first, last = (
-            node.first + 2,
-            node.last - 2,
-        )
+        first, last = (node.first + 2, node.last - 2)
         proof = _write_mask_proof(statement, name, (first, last)) if first < last else ""
         return statement.put_before(
             f"{proof}{MEETING}({next(numbers)}, sync);", [(node.first, node.last, "")]

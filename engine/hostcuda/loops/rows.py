@@ -62,10 +62,7 @@ class Rows:
         """Find `same_in_row` and `next_in_row`; `early`: variables that a block has before its threads begin."""
         self.kernel, self.reader, self.early = kernel, kernel.reader, early
         # variables that are the same in a row; that grow by 1
-        self.same_in_row, self.next_in_row = (
-            set(),
-            set(),
-        )
+        self.same_in_row, self.next_in_row = (set(), set())
         self.scopes = {}  # variable -> the scope of its declaration, a dict
         # variables of `early` that must not exceed `LIMIT`: a block checks it before its threads
         self.limits = set()
@@ -147,10 +144,7 @@ class Rows:
         if first >= last or any(text(at) in _LOWER_THAN_SUMS for at in outer):
             return _UNBOUNDED
         # the loosest operator splits the expression
-        for signs, join in (
-            (("+", "-"), sum),
-            (("*",), math.prod),
-        ):
+        for signs, join in ((("+", "-"), sum), (("*",), math.prod)):
             places = [at for at in outer if text(at) in signs]
             if places and positive and any(text(at) == "-" for at in places):
                 return _UNBOUNDED  # a - b may be negative

@@ -136,10 +136,7 @@ def _skip_same_in_warp(
         return 0  # -threadIdx.x / 32, which C++ reads as (-threadIdx.x) / 32
     is_equal = before in _OPENS_CONDITION and after in _ENDS_CONDITION
     # a division binds more tightly than these operators
-    if sign == "/" and number in (
-        str(_WARP_SIZE),
-        "warpSize",
-    ):
+    if sign == "/" and number in (str(_WARP_SIZE), "warpSize"):
         is_equal = before in _OPENS_CONDITION | {
             "+",
             "-",

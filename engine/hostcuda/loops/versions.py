@@ -36,10 +36,7 @@ def _write_second_version(scan: Scan, body: Kernel, file: File):
         raise NeedsFibers(min(explain_use(word, file.harmful) for word in harmful_words))
     try:
         # regions: `split_block` fills it
-        kernel, regions = (
-            KernelPlan(scan, body, file, direct),
-            [],
-        )
+        kernel, regions = (KernelPlan(scan, body, file, direct), [])
         find_uniform(kernel)
         require_uniform(kernel)
         items = RegionBuilder(kernel, regions).split_block(kernel.outer_steps)

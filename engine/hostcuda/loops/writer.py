@@ -13,10 +13,7 @@ from hostcuda.loops.words import SHUFFLES, NeedsFibers
 PREFIX = "hostcuda_loops_"  # of the names of second versions
 _KEPT_BYTES = 48 << 10  # at most so many per thread, for variables that live across a barrier
 # rounds of a loop: where a ``#pragma unroll`` has no number, and at most
-_UNROLLED_FULLY, _MOST_UNROLLED = (
-    32,
-    64,
-)
+_UNROLLED_FULLY, _MOST_UNROLLED = (32, 64)
 
 
 class Writer:

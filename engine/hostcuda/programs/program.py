@@ -140,10 +140,7 @@ class _Runtime(Memory):
         """
         name = name.decode()
         # frequent, and they touch no memory
-        if name in (
-            "cudaGetLastError",
-            "cudaPeekAtLastError",
-        ):
+        if name in ("cudaGetLastError", "cudaPeekAtLastError"):
             return self._call_method(name, arguments)
         # The host may access device memory during a call; after it that is a fault again, but for a
         # launch: its kernel needs the memory, which is hidden after the next call that leaves no
@@ -377,10 +374,7 @@ class _Runtime(Memory):
 
     def cudaStreamCreate(self, result_address, flags):
         # `variable_at` first: it may refuse
-        variable, stream = (
-            variable_at(result_address),
-            Stream(flags),
-        )
+        variable, stream = (variable_at(result_address), Stream(flags))
         variable.value = stream.handle
         self.streams[stream.handle] = stream
 

@@ -154,15 +154,9 @@ class _SourceModule(compiler.SourceModule):
         cuda_libdir=None,
     ):
         # add barriers to PyCUDA's reduction
-        folder, source = (
-            _find_source(),
-            _IN_STEP.sub(_SYNCHRONIZED, str(source)),
-        )
+        folder, source = (_find_source(), _IN_STEP.sub(_SYNCHRONIZED, str(source)))
         # PyCUDA's own headers
-        include_dirs = [
-            *(include_dirs or ()),
-            *([folder / "cuda"] if folder else ()),
-        ]
+        include_dirs = [*(include_dirs or ()), *([folder / "cuda"] if folder else ())]
         super().__init__(
             source, nvcc, options, keep, no_extern_c, arch, code, cache_dir, include_dirs
         )

@@ -25,13 +25,7 @@ from pathlib import Path
 
 from hostcuda.check import mode as checkmode
 from hostcuda.check import records
-from hostcuda.errors import (
-    Interrupted,
-    LaunchError,
-    LogicError,
-    MemoryError,
-    RuntimeError,
-)
+from hostcuda.errors import Interrupted, LaunchError, LogicError, MemoryError, RuntimeError
 from hostcuda.host import toolchain
 from hostcuda.runtime import abi, layout
 from hostcuda.runtime.building import build_library
@@ -238,10 +232,7 @@ class _KeepAlive:
     def __init__(self, stream):
         self.stream = stream  # a handle, or None
         # objects of the current batch; (event's handle, objects) of each full one
-        self.batch, self.full = (
-            [],
-            [],
-        )
+        self.batch, self.full = ([], [])
 
     def add(self, *objects):
         """Keep objects until the work queued so far on the stream is done; release full batches whose work is done."""

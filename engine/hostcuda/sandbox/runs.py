@@ -175,11 +175,7 @@ def _with_limits(command: Sequence[str], limits: Limits) -> list[str]:
 
 
 def _in_bubblewrap(
-    command: Sequence[str],
-    scratch: Path,
-    view: View,
-    cached: Sequence[Path],
-    limits: Limits,
+    command: Sequence[str], scratch: Path, view: View, cached: Sequence[Path], limits: Limits
 ) -> list[str]:
     """Return the command line that runs a command in bubblewrap: it can write to `scratch`, and see the `view`.
 
@@ -351,10 +347,7 @@ def run_untried(
     with process.stdout, process.stderr:
         try:
             # a pipe: what was read cannot be read again
-            with (
-                contextlib.suppress(BrokenPipeError),
-                process.stdin,
-            ):
+            with contextlib.suppress(BrokenPipeError), process.stdin:
                 process.stdin.write(stdin.encode())
             problem, peak, texts = _watch(
                 process, scratch, limits, began, user if in_container() else None

@@ -18,10 +18,7 @@ import sys
 
 _LIBRARY = "libseccomp.so.2"
 # ENOSYS: the C library then tries what came before
-_ALLOW, _FAIL = (
-    0x7FFF0000,
-    0x00050000 | errno.ENOSYS,
-)
+_ALLOW, _FAIL = (0x7FFF0000, 0x00050000 | errno.ENOSYS)
 _MASKED_EQUAL, _EQUAL = 7, 4  # libseccomp's SCMP_CMP_MASKED_EQ and SCMP_CMP_EQ
 _NEW = 0x7E020000  # the flags by which clone makes namespaces
 _IOCTLS = (

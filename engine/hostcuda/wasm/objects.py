@@ -1,10 +1,7 @@
 """WebAssembly's object files, as far as the engine has to read them."""
 
 # the number of a section; the kind of a relocation: type of a function called by pointer
-_CUSTOM, _TYPE_INDEX = (
-    0,
-    6,
-)
+_CUSTOM, _TYPE_INDEX = (0, 6)
 _WITH_ADDEND = {3, 4, 5, 8, 9, 11, 14, 15, 16, 17, 21, 22, 23, 25}  # kinds of relocations
 
 

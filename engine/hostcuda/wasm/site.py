@@ -142,10 +142,7 @@ def engine_files() -> dict[str, bytes]:
         }
     for part in ("include", "runtime"):
         # the second replaces Linux's files of the first
-        for place in (
-            _PACKAGE / part,
-            _HERE / part,
-        ):
+        for place in (_PACKAGE / part, _HERE / part):
             files |= {
                 f"hostcuda/{part}/{path.relative_to(place).as_posix()}": path
                 for path in sorted(place.rglob("*"))

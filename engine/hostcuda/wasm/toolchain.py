@@ -158,10 +158,7 @@ def _preprocess(command: list[str], folder: str) -> tuple[int, str, str]:
 def _extract_macros(header: Path) -> tuple[Path, Path]:
     """Return a header with the macros of the engine's header, and a folder where the headers it reads are empty."""
     # of `make_prelude`: a digest of the flags
-    name, folder = (
-        Path(f"macros-{header.parent.name}"),
-        cache.directory(),
-    )
+    name, folder = (Path(f"macros-{header.parent.name}"), cache.directory())
     if not (folder / name).is_dir():
         status, text, err = clang(
             [

@@ -23,10 +23,7 @@ def _choose_sizes(s: Scope) -> dict:
             **warpgroups.sizes(s, parts=1),
         }
     # squares of 2 x 2 outputs, an even number of them across
-    down, across = (
-        tiles(s.Ho, 2),
-        2 * tiles(s.Wo, 4),
-    )
+    down, across = (tiles(s.Ho, 2), 2 * tiles(s.Wo, 4))
     # The fewest squares beyond the map's edge, then the fewest registers.
     best_pairs = min(
         range(min(4, down), 12), key=lambda height: (tiles(down, height) * height, height)

@@ -5,10 +5,7 @@ from labkit.ladder.options import Option, count, warp_count
 from labkit.ladder.rung import FLOAT, HALF, Call, Rounding, Rung, Scope, tiles
 
 # a warp walks over the pixels: in the rung and the step with other formats
-_WALKING = (
-    None,
-    "convert",
-)
+_WALKING = (None, "convert")
 WMMA_SHAPES = ((16, 16, 16), (8, 32, 16), (32, 8, 16))
 
 

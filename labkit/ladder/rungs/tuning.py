@@ -42,10 +42,7 @@ def _choose_sizes(s: Scope) -> dict:
     else:
         groups = min(4, tiles(s.M, maps))  # of `maps` maps per block
         # equal blocks of at most 256
-        columns = (
-            tiles(s.Wo * below, tiles(s.Wo * below, 256 // groups)),
-            groups,
-        )
+        columns = (tiles(s.Wo * below, tiles(s.Wo * below, 256 // groups)), groups)
         block = tuple(s.block or tuned.get("block") or columns)
         groups = block[1]
     unroll = s.unroll or tuned.get("unroll") or s.K

@@ -9,10 +9,7 @@ EXERCISE = Exercise(
     goals=(
         *make_row_goals(),
         counted(
-            "busiest_warp",
-            "48 rows",
-            what="memory instructions of the busiest warp",
-            at_most=128,
+            "busiest_warp", "48 rows", what="memory instructions of the busiest warp", at_most=128
         ),
     ),
     mistakes=(

@@ -14,9 +14,6 @@ EXERCISE = Exercise(
         hidden=(range(1, 4), range(16, 161, 16), [True]),
     ),
     goals=make_product_goals(
-        "2 products, K = 64",
-        loads=2 * 4 * 8,
-        moved=2 * (2 * 24 * 64 + 512),
-        operations=2 * 4,
+        "2 products, K = 64", loads=2 * 4 * 8, moved=2 * (2 * 24 * 64 + 512), operations=2 * 4
     ),
 )
