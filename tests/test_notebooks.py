@@ -157,6 +157,12 @@ def test_a_page_is_read_in_an_hour(path):
     assert sum("<table" in data.get("text/html", "") for data in kinds) <= 6
 
 
+@pytest.mark.parametrize("path", FILES, ids=NAMES)
+def test_a_cell_to_edit_is_not_folded(path):
+    for cell in code_cells(path):
+        assert not (cell.source.startswith("%%kernel") and "hide-input" in tags(cell)), cell.source
+
+
 def test_a_practice_page_is_read_in_half_an_hour():
     assert all(words(path) <= 650 for path in FOLDER.glob("practice/*.ipynb"))
 

@@ -36,7 +36,7 @@ def claim_folder(folder: Path, command: str, written: Iterable[Path] = ()) -> No
     mark = folder / MARK
     with locked(mark):
         files = sorted(path.name for path in folder.iterdir() if MARK not in path.name)
-        # Without a mark, an empty folder is taken as the command's, and one with files as nobody's.
+        # Without a mark, an empty folder is taken as the command's, and one with files is refused.
         lines = (
             mark.read_text(encoding="utf-8").splitlines()
             if mark.is_file()
