@@ -50,11 +50,13 @@ NIGHT = Case("70,000 pixels of the night in a block", (70_000, 1, 128, 0.3))
 
 
 def total(random: np.random.Generator, n: int, blocks: int, threads: int):
-    """Return the launch of a sum of n multiples of 1/256, exact in any order; the total is zero before.
+    """Return the launch of a sum of n numbers, exact in any order; the total is zero before.
 
-    The sums need up to 24 bits.
+    The sums need up to 24 bits. The numbers are multiples of 2^-30, or of 16 where there are at most
+    two blocks: no integers of 32 bits can stand for both.
     """
-    x = (draw_summands(random, n, _EXACT // n) / 256).astype(np.float32)
+    unit = 16 if blocks <= 2 else 2.0**-30
+    x = (draw_summands(random, n, _EXACT // n) * unit).astype(np.float32)
     return launch(
         "sum", x, n, Output("total", x.sum(keepdims=True), before=0), grid=blocks, block=threads
     )
@@ -93,6 +95,7 @@ def softmax(random: np.random.Generator, rows: int, columns: int, highest: int):
 
     Numbers go up to `highest`. All but a tenth, and one of each row, are lower by 100 to 200: from
     whatever number but the largest exponentials are counted, some are infinite, or all are zero.
+    Beyond 709 and -745 that is so in double, too.
     """
     x = highest - random.exponential(3, (rows, columns))
     is_low = random.random((rows, columns)) > 0.1
@@ -109,7 +112,7 @@ NO_LARGEST = Mistake(
     "exp of a large number is inf, and inf / inf is nan: subtract the largest number of the row first.",
     lambda attempt: (
         "nan" in attempt.wrong
-        and ("up to 200" in attempt.wrong or not attempt.matches(r"\bf?max|\?"))
+        and ("up to 2,000" in attempt.wrong or not attempt.matches(r"\bf?max|\?"))
     ),
 )
 

@@ -38,6 +38,9 @@ EXERCISE = Exercise(
             least={"shared_instructions": 64},
         ),
         counted(
+            "shared_atomic_requests", _NUMBERS, what="atomic requests to shared memory", exactly=0
+        ),
+        counted(
             "busiest_warp", _NUMBERS, what="memory instructions of the busiest warp", at_most=64
         ),
     ),
