@@ -28,7 +28,7 @@ unset PYTHONPATH
 python3 -m venv --without-pip --system-site-packages "$lab/venv"
 echo "$lab/site" > "$("$lab/venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/lab.pth"
 for folder in /tmp /var/tmp /dev/shm /dev/mqueue /run/lock; do if [ -d $folder ]; then chmod go-w $folder; fi; done
-export PYTHONPATH=$lab/repository/engine:$lab/repository/classroom:$lab/repository LABKIT_SANDBOX=container HOSTCUDA_ENGINE=cpu
+export PYTHONPATH=$lab/repository/engine:$lab/repository/classroom:$lab/repository HOSTCUDA_SANDBOX=container HOSTCUDA_ENGINE=cpu
 export HOSTCUDA_CACHE_DIR=$lab/cache LABKIT_CACHE_DIR=$lab/cache
 cd "$lab/work"
 "$lab/venv/bin/python" -c 'from labkit_classroom import sandbox

@@ -8,6 +8,7 @@ import contextlib
 import functools
 import os
 import shutil
+import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,9 +26,20 @@ def folder() -> Iterator[Path]:
     try:
         yield path
     finally:
+        try:
+            remove(path)
+        finally:
+            if handle is not None:
+                os.close(handle)
+
+
+def remove(path: Path) -> None:
+    """Remove a folder that a program has filled, however deep its folders lie and whatever their modes are."""
+    with contextlib.suppress(RecursionError):
         shutil.rmtree(path, ignore_errors=True)
-        if handle is not None:
-            os.close(handle)
+    if path.exists():
+        for command in (["chmod", "-R", "u+rwX"], ["rm", "-rf"]):
+            subprocess.run([*command, "--", str(path)], stderr=subprocess.DEVNULL, check=False)
 
 
 def make() -> tuple[Path, int | None]:
@@ -73,6 +85,6 @@ def remove_left_over(parent: str) -> None:
             handle = _lock(path)
             try:
                 if os.geteuid() in (0, os.fstat(handle).st_uid):  # root removes those of all users
-                    shutil.rmtree(path, ignore_errors=True)
+                    remove(path)
             finally:
                 os.close(handle)

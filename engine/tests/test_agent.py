@@ -450,6 +450,23 @@ def test_a_case_of_unequal_sizes(arguments, expected):
 
 
 @slow
+def test_a_right_kernel_that_is_slow_is_told_so():
+    source = write_kernel("if (i < n / 32) y[i * 32] = x[i] + 1;")
+    case = launch(1, 32, x=[1024], y=[1024], n=1024)
+    slow_store = inspect("", source, cases=[case], reference="")["slow"]
+    assert slow_store["line"] == 3 and slow_store["says"].startswith("32 sectors per store, 4 is")
+
+
+@slow
+def test_an_array_of_values_alone_is_repaired_like_one_with_a_shape():
+    arguments = {**CASE["arguments"], "x": {"values": [1.0] * N}}
+    case = {**CASE, "arguments": arguments}
+    source = write_kernel("y[i] = x[i] + 1;")
+    report = inspect("", source, cases=[case], repairs=True, seconds=120)
+    assert "if (i >= n) return;" in report["repair"]["diff"]
+
+
+@slow
 def test_no_repair_without_right_results():
     report = inspect("", write_kernel("y[i] = x[i] + 2;"), repairs=True, seconds=120)
     assert (

@@ -98,6 +98,18 @@ time.sleep(60)
     killed.communicate()
 
 
+def test_a_folder_that_a_program_has_filled_is_removed(tmp_path):
+    """Deeper than Python recurses, and closed to its owner."""
+    deep = tmp_path / "filled"
+    script = (
+        "for i in $(seq 1200); do mkdir d && cd d; done; cd - > /dev/null; mkdir x; chmod 000 x"
+    )
+    deep.mkdir()
+    subprocess.run(["bash", "-c", script], cwd=deep, check=True)
+    temporary.remove(deep)
+    assert not deep.exists()
+
+
 def test_a_temporary_folder_ends_with_its_block():
     with temporary.folder() as folder:
         (folder / "file").touch()

@@ -237,7 +237,10 @@ class KernelCells(Magics):
             raise UsageError(
                 "there is no program yet: write one in a cell that begins with %%program NAME.cu"
             )
-        words = shlex.split(line)
+        try:
+            words = shlex.split(line)
+        except ValueError as error:  # an unbalanced quotation mark
+            raise UsageError(f"%hostcuda {line}: {error}") from None
         command = [sys.executable, "-m", "hostcuda", *words]
         child = subprocess.run(
             command,
@@ -249,7 +252,10 @@ class KernelCells(Magics):
         )
         print((child.stdout + child.stderr).rstrip())
         programs = [PROGRAMS / word for word in words if word.endswith(".cu")]
-        if any(path.is_file() and _READS.search(code_only(path.read_text())) for path in programs):
+        if any(
+            path.is_file() and _READS.search(code_only(path.read_text(errors="replace")))
+            for path in programs
+        ):
             print(
                 "The program reads its standard input, and in a notebook there is none: write the values "
                 "into the program, or give them as arguments behind its name"
@@ -352,5 +358,5 @@ def _warn(text: str, cell: str, arguments: dict) -> None:
 
 
 def load_ipython_extension(shell: InteractiveShell) -> None:
-    """Add ``%%kernel`` and ``%%cuda`` to a notebook."""
+    """Add ``%%kernel``, ``%%cuda``, ``%%program`` and ``%hostcuda`` to a notebook."""
     shell.register_magics(KernelCells)

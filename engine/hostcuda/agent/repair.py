@@ -22,6 +22,7 @@ _MOST_EDITS = 24  # proposals per finding
 _MOST_LINES = 60  # of the diff
 _SMALL = 9  # sizes up to this one, such as that of a filter, stay in the case of unequal sizes
 _UNEQUAL = "a case of unequal sizes"  # its name
+_MOST_PRODUCTS = 5000  # ways to write a dimension that are tried, for each number of factors
 _BARRIER = "__syncthreads();"
 Edits = list[tuple[int, int, str]]  # start, end, new text
 
@@ -142,7 +143,7 @@ def make_unequal_case(case: Mapping) -> dict | None:
         """Return the length that follows from the smaller sizes, the sizes already `taken` by the array last."""
         ordered = sorted(factors, key=lambda factor: (len(taken & {*factor[0]}), len(factor[0])))
         for count in range(1, 5):
-            for chosen in itertools.combinations(ordered, count):
+            for chosen in itertools.islice(itertools.combinations(ordered, count), _MOST_PRODUCTS):
                 if math.prod(before for _, before, _ in chosen) == length:
                     taken.update(
                         name for names, _, _ in chosen for name in names if name in smaller
@@ -190,7 +191,10 @@ def _generate_repairs(run, job: Mapping) -> Iterator[tuple[str, str]]:
     """Yield (kind, repaired source) for the first finding of a `report.Run` that has any, the likeliest first."""
     source = _Source(run.source)
     for finding in run.findings.table.to_dict("records"):
-        if not 0 < finding["line"] < len(source.starts):
+        other = finding["other"]["line"] if isinstance(finding["other"], dict) else 0
+        named = map(int, re.findall(r"\.cu:(\d+)", finding["message"]))
+        # a #line directive may give lines that the source does not have
+        if not all(0 < line < len(source.starts) for line in (finding["line"], other or 1, *named)):
             continue
         array = finding["buffer"].get("name", "") if isinstance(finding["buffer"], dict) else ""
         generate_edits, *more = {
@@ -378,7 +382,8 @@ def _guard_access(
     ):
         if comparison := re.compile("<=").search(source.code, statement_start, end):
             yield "guard", [(*comparison.span(), "<")]
-    shape = arguments[array]["shape"] if isinstance(arguments.get(array), dict) else []
+    spec = arguments.get(array)
+    shape = spec.get("shape", [len(spec.get("values", ()))]) if isinstance(spec, dict) else []
     limits = [parameter for parameter, value in arguments.items() if type(value) is int]
     limits.sort(
         key=lambda parameter: (

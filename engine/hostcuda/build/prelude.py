@@ -33,6 +33,7 @@ def make_prelude(command: list[str], flags: list[str], name: str = _PLAIN) -> st
     def make(place):
         """Write the precompiled header, its stub (for ``-include stub`` g++ reads both), and the list of macros."""
         cache.trim("prelude-*")
+        cache.trim(".prelude-*", keep=0)  # of processes that were killed
         (place / _PLAIN).write_text(f'#include "{header}"\n')
         # The header itself, not the stub: clang++ remembers the file's path, and this folder moves.
         output = ["-Wno-pragma-once-outside-header"] * is_clang

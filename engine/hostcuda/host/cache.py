@@ -131,8 +131,11 @@ def obtain_folder(name: str, files: Sequence[str], make: Callable[[Path], object
                             content = (place / file).read_bytes()
                             digest_of(place / file).write_text(digest(file, content))
                         place.chmod(0o755)  # a sandbox reads it as another user
-                        shutil.rmtree(target, ignore_errors=True)
+                        old = place.with_name(f"{place.name}.old")
+                        with contextlib.suppress(FileNotFoundError):
+                            os.replace(target, old)
                         os.replace(place, target)
+                        shutil.rmtree(old, ignore_errors=True)
                     finally:
                         shutil.rmtree(place, ignore_errors=True)
         return target

@@ -7,6 +7,7 @@ import functools
 import os
 import re
 import selectors
+import shlex
 import signal
 import subprocess
 import sys
@@ -241,9 +242,8 @@ def _with_filter(
     are any.
     """
     if cached:
-        link_and_run = (
-            f'mkdir -m 700 {cache} && ln -s {" ".join(map(str, cached))} {cache} && exec "$@"'
-        )
+        links, place = shlex.join(map(str, cached)), shlex.quote(str(cache))
+        link_and_run = f'mkdir -m 700 {place} && ln -s {links} {place} && exec "$@"'
         command = ["sh", "-c", link_and_run, "sh", *command]
     if seccomp.find_library():
         command = [sys.executable, "-I", "-S", seccomp.__file__, *command]
@@ -441,16 +441,25 @@ def _list_of_user(user: int) -> list[Path]:
 def _describe_excess(folder: Path, limits: Limits) -> str:
     """Return which limit the files of a folder exceed on disk, as the end of a sentence; "" if none."""
     total = count = 0
-    for place, folders, files in os.walk(folder):
-        for name in folders + files:
-            count += 1
-            with contextlib.suppress(OSError):
-                # blocks of 512 bytes
-                total += 512 * os.lstat(os.path.join(place, name)).st_blocks
-            if total > limits.scratch:
-                return f"wrote more than {limits.scratch // MIB} MB of files"
-            if count > limits.files:
-                return f"wrote more than {limits.files:,} files"
+    places = [os.fspath(folder)]
+    while places:
+        try:
+            with os.scandir(places.pop()) as entries:
+                for entry in entries:
+                    count += 1
+                    with contextlib.suppress(FileNotFoundError):
+                        # blocks of 512 bytes
+                        total += 512 * entry.stat(follow_symlinks=False).st_blocks
+                    if entry.is_dir(follow_symlinks=False):
+                        places.append(entry.path)
+                    if total > limits.scratch:
+                        return f"wrote more than {limits.scratch // MIB} MB of files"
+                    if count > limits.files:
+                        return f"wrote more than {limits.files:,} files"
+        except FileNotFoundError:  # it was removed meanwhile
+            continue
+        except OSError:  # closed to its owner, or its path is too long
+            return "made a folder that cannot be read"
     return ""
 
 
