@@ -691,7 +691,7 @@ def test_a_report_leaves_the_readers_files(tmp_path):
         "import labkit",
         "%%program first.cu\nint main() {}\n",
         "from pathlib import Path\nPath('new').write_text('')\nprint(Path('data.txt').read_text(), "
-        "*(path.read_text() for path in sorted(Path('programs').iterdir())))",
+        "*(path.read_text() for path in sorted(Path('programs').glob('*.cu'))))",
     )
     (page,) = report.make([str(path)], tmp_path / "out")
     assert page.failure is None

@@ -58,6 +58,9 @@ _LOOK = {
     _DIVERGENT: "All threads of a block have to reach the barrier: does a thread return, or skip it, before?",
     "absent lane": "A lane gets a number only from a lane that executes the same shuffle: which lanes do, and from "
     "which one does this lane read?",
+    "uninitialized variable": "It is read before it has a value: what should it be at the beginning?",
+    "constant memory": "A kernel only reads constant memory: where should this value go instead?",
+    "stale texture": "A texture may keep what it has read before: read what this kernel writes from its array.",
     "freed memory": "This memory was given back: which pointer still leads there?",
     "host pointer": "A kernel cannot read the host's memory: did this argument get what cudaMalloc returned?",
     "local memory of another thread": "A local variable is its thread's alone: hand others its value by shared memory, "

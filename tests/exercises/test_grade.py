@@ -232,7 +232,7 @@ DODGES = {  # the body of a kernel that does not do the work, and a part of the 
     "atomics whose old value is used": (
         "P2a",
         "for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) "
-        "if (atomicAdd(&bins[pixels[i]], 2) < 12345) atomicSub(&bins[pixels[i]], 1);",
+        "if (atomicAdd(&bins[pixels[i]], 2) < 1234567) atomicSub(&bins[pixels[i]], 1);",
         "✗ atomic requests",
     ),
     "a variable of the worker as shared memory": (
