@@ -16,14 +16,16 @@ import pytest
 from notebook_files import write_notebook
 from typer.testing import CliRunner
 
-from hostcuda.errors import Interrupted
+import hostcuda.sandbox
+from hostcuda.errors import EngineError, Interrupted
+from hostcuda.sandbox import NoResultError, SandboxEnded, read_answer
 from labkit.base.errors import LabError
 from labkit.base.paths import PACKAGE
 from labkit.cli import app
 from labkit.exercises.exercise import Exercise, exercise
 from labkit.exercises.grade import Grade, GradeLine
 from labkit.exercises.subjects import Numbers
-from labkit_classroom import commands, gradebooks, grades, grading, sandbox
+from labkit_classroom import commands, gradebooks, grades, grading
 from labkit_classroom.roster import Person, Roster
 from labkit_classroom.rules import read_rules
 from labkit_classroom.submissions import Submission, explain_missing
@@ -39,15 +41,19 @@ REFUSED = "__global__ void other() {}\n"  # before anything is compiled
 def walled(tmp_path, monkeypatch):
     """Grade in an empty working directory, as if there were a sandbox."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sandbox, "why_not", lambda: "")
+    monkeypatch.setattr(hostcuda.sandbox, "why_not", lambda *view: "")
 
 
 @pytest.fixture
 def all_pass(walled, monkeypatch):
     """Let every kernel meet its goal without being run; the fixture is the list of those who were graded."""
-    graded = []
+    graded, grade_one = [], grading._grade
     monkeypatch.setattr(
-        grading, "_grade", lambda item, *args: graded.append(item.student) or result(item)
+        grading,
+        "_grade",
+        lambda item, *args: (
+            grade_one(item, *args) if item.problem else graded.append(item.student) or result(item)
+        ),
     )
     return graded
 
@@ -208,9 +214,10 @@ def test_worker_processes_grade_and_end_with_a_grader_that_is_killed(tmp_path):
     program = f"""
 import os, signal
 from pathlib import Path
-from labkit_classroom import grading, sandbox
-from labkit_classroom.submissions import Submission, explain_missing
-sandbox.why_not = lambda: ""
+import hostcuda.sandbox
+from labkit_classroom import grading
+from labkit_classroom.submissions import Submission
+hostcuda.sandbox.why_not = lambda *view: ""
 grading._THREADS = 0
 with grading.start_workers(1, 9) as pool:
     print(pool.submit(os.getpid).result(), flush=True)
@@ -410,15 +417,17 @@ def test_an_answer_that_breaks_the_arithmetic_of_its_exercise_is_at_fault(monkey
 
     divides = Exercise("Divide", Numbers(count, start=(2,)))
     monkeypatch.setattr(grading.grade, "grade", lambda folder, *answer, **more: count(*answer))
-    with pytest.raises(sandbox.NoResultError, match="1 cannot be graded: division by zero"):
+    with pytest.raises(NoResultError, match="1 cannot be graded: division by zero"):
         grading._grade_answer(divides, (1,), unsafe=True)
 
 
 def test_without_a_sandbox_kernels_of_others_are_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(
-        sandbox, "why_not", lambda: "bubblewrap is missing: sudo apt install bubblewrap"
+        hostcuda.sandbox,
+        "why_not",
+        lambda *view: "bubblewrap is missing: sudo apt install bubblewrap",
     )
-    with pytest.raises(LabError, match="not run without a sandbox: bubblewrap is missing"):
+    with pytest.raises(EngineError, match="not run without a sandbox: bubblewrap is missing"):
         grading.grade_all([Submission("alice", "04a", TILING.solution)], tmp_path)
 
 
@@ -533,7 +542,7 @@ def test_what_cannot_be_graded_by_its_own_fault_gets_no_points_and_is_not_tried_
 
     def stopped(*args):
         tried.append(1)
-        raise sandbox.NoResultError(f"there is no result: {says}")
+        raise NoResultError(f"there is no result: {says}")
 
     monkeypatch.setattr(grading, "grade_in_sandbox", stopped)
     Path("class.csv").write_text("name,id,email\nmallory,1,\n")
@@ -579,11 +588,9 @@ def test_what_is_not_the_fault_of_a_hand_in_is_tried_again(monkeypatch):
         (-signal.SIGKILL, False),
         (1, False),
     ):
-        with pytest.raises(LabError) as raised:
-            sandbox.read_answer(
-                sandbox.SandboxEnded(status, "ended", 1, 1, "", ""), Path("none"), "word"
-            )
-        assert isinstance(raised.value, sandbox.NoResultError) == own
+        with pytest.raises(EngineError) as raised:
+            read_answer(SandboxEnded(status, "ended", 1, 1, "", ""), Path("none"), "word")
+        assert isinstance(raised.value, NoResultError) == own
 
 
 def test_what_is_not_graded_is_an_empty_cell_everywhere(walled, monkeypatch):
@@ -609,12 +616,15 @@ def test_only_what_is_assigned_is_graded_and_exported(all_pass):
     grade_class(*everything)
     text = grade_class(*everything, "--exercise", "04a", "--exercise", "1a", "--exercise", "p1a")
     assert text.startswith(
-        "    2  goal met\n    1  nothing handed in: Bob\n    1  of exercises that --exercise"
+        "    2  goal met\n    3  not graded:\n"
+        "       bob 01a: there is no answer to 01a: what was handed in is of 04b\n"
     )
     head, _, *rows = rows_of("canvas")
     assert [title.split()[0] for title in head[5:]] == ["01a", "04a", "P1a"]
     assert [row[5:] for row in rows] == [["", "1", "1"], ["", "", ""]]
-    assert len([*grading.read_results(Path("grades"))]) == 3
+    assert "    1  of exercises that --exercise does not name: left out" in text
+    results = [*grading.read_results(Path("grades"))]
+    assert len(results) == 6 and sum(bool(one.lines) for one in results) == 3
 
 
 def test_results_of_an_exercise_that_is_not_named_are_not_taken_for_names_of_students(walled):

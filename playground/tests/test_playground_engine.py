@@ -207,9 +207,9 @@ def test_findings_have_both_lines_and_counts_are_rows(lab):
 )
 def test_faults_are_found(lab, body, says):
     answer = lab("check", request(f"__global__ void f(float *y) {{ {body} }}", "y"))
-    assert not answer["ok"] and any(says in finding["message"] for finding in answer["findings"]), (
-        answer["findings"]
-    )
+    assert not answer["ok"] and any(
+        says in f"{finding['kind']}: {finding['message']}" for finding in answer["findings"]
+    ), answer["findings"]
 
 
 def test_an_endless_kernel_is_stopped(lab, tab):
