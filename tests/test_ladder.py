@@ -132,6 +132,15 @@ def test_diff_ignores_indentation():
     assert [row.text for row in changes.hunks[0] if row.kind != " "] == ["{", "}"]
 
 
+def test_a_part_of_a_diff_has_the_whole_below_it():
+    whole = diff(variant(7, step="masks"), variant(7))
+    part = whole.only("const int n =")
+    assert len(part.hunks) < len(whole.hunks) and part.changed_lines == whole.changed_lines
+    assert whole._repr_html_() in part._repr_html_() and repr(part) in repr(whole)
+    with pytest.raises(LabError, match="occurs in none of them"):
+        whole.only("const int unknown =")
+
+
 def test_diff_counts_a_replaced_line_once_and_none_where_nothing_changed():
     own = variant(1, rung(1).source.replace("y[h * Wo + w] = 0;", "y[h * Wo + w] = 0.0f;"))
     assert diff(1, own).changed_lines == 1

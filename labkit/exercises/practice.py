@@ -1,8 +1,11 @@
 """Launches for the practice pages' exercises, with their inputs and expected results."""
 
+import re
+from collections.abc import Iterator
+
 import numpy as np
 
-from labkit.exercises import Case, Goal, Mistake, counted
+from labkit.exercises import Attempt, Case, Goal, Mistake, counted
 from labkit.exercises.subjects import Kernels, Output, draw_floats, draw_summands, launch
 
 _INT_MAX = 2**31 - 1
@@ -289,3 +292,43 @@ def make_product_goals(on: str, loads: int, moved: int, operations: int) -> tupl
         ),
         counted("matrix_operations", on, what="products on tensor cores", at_least=operations),
     )
+
+
+# The registers of a fragment: "{rows[i], rows[j], …}", or "fa[0] = rows[i]; fa[1] = rows[j]; …".
+_LIST = re.compile(r"\{([^{};]{1,400})\}")
+_REGISTER = re.compile(r"\b(\w+)\[[0-3]\] *= *\w+\[([^\[\]]{1,100})\]")
+# The place of d[0] is a row of the lower half: "out[(g + 8) * 4 + t] = make_float2(d[0]".
+_SUMS_EXCHANGED = re.compile(r"\+ *8 *\)[^\[\];]{0,100}\] *= *make_float2\(\w+\[0\]")
+
+
+def _list_fragments(source: str) -> Iterator[list[str]]:
+    """Yield for each fragment that is loaded from arrays the index of each of its registers, as text."""
+    for registers in _LIST.findall(source):
+        yield re.findall(r"\[([^\[\]]*)\]", registers)
+    assigned: dict[str, list[str]] = {}
+    for name, index in _REGISTER.findall(source):
+        assigned.setdefault(name, []).append(index)
+    yield from assigned.values()
+
+
+def has_exchanged_registers(attempt: Attempt) -> bool:
+    """Return whether a fragment has the right words in a wrong order: four of a, two of b, or the sums d.
+
+    A word 8 columns further has "+ 4" in its index, a row of the lower half "(g + 8)".
+    """
+    for indices in _list_fragments(attempt.source):
+        further = [re.search(r"\+ *4\b", index) is not None for index in indices]
+        below = [re.search(r"\+ *8 *\)", index) is not None for index in indices]
+        if sum(further) * 2 == len(indices) and further != sorted(further):
+            return True
+        if sum(below) == 2 and len(indices) == 4 and below != [False, True] * 2:
+            return True
+    return attempt.matches(_SUMS_EXCHANGED)
+
+
+EXCHANGED_REGISTERS = Mistake(
+    "The registers of a fragment have an order, and here two of them are exchanged. Of a: first rows g and g + 8, "
+    "then the same two rows 8 columns further. Of b: first rows 2t and 2t + 1, then those 8 further. Of d: d[0] and "
+    "d[1] are row g, d[2] and d[3] row g + 8.",
+    lambda attempt: attempt.wrong.startswith("right") and has_exchanged_registers(attempt),
+)

@@ -305,6 +305,19 @@ class Plan(Closing):
             if mark:
                 mark()
 
+    def time(self, start, stop) -> float:
+        """Launch the kernels between two events, wait for them, and return the time between the events [ms].
+
+        Parameters
+        ----------
+        start, stop : hostcuda.driver.Event
+        """
+        start.record()
+        self.run()
+        stop.record()
+        stop.synchronize()
+        return stop.time_since(start)
+
     def result(self) -> np.ndarray:
         """Return y [B,M,Ho,Wo] in `variant.io_dtype`, copied back after waiting for the kernels."""
         y = np.empty(self.layer.y_shape(self.batch), self.variant.io_dtype)

@@ -1,5 +1,8 @@
 """Show kernel sources on a page: with syntax highlighting, or as the difference of two sources."""
 
+from __future__ import annotations
+
+import copy
 import difflib
 import html
 import inspect
@@ -89,6 +92,7 @@ class Diff:
             None, *([" ".join(line.split()) for line in side] for side in (a, b)), False
         )
         self.changed_lines = changed_lines(a, b)
+        self.whole: Diff | None = None  # of a part, see `only`
         self.hunks = []
         # with two unchanged lines around the changed ones
         for group in matcher.get_grouped_opcodes(n=2):
@@ -110,6 +114,30 @@ class Diff:
         )
         return f"{self.labels[0]} → {self.labels[1]}: {lines}"
 
+    def only(self, pattern: str) -> Diff:
+        """Return a copy with only those hunks in which `pattern` occurs in a changed line; all are folded below it.
+
+        Parameters
+        ----------
+        pattern : str
+            A regular expression.
+
+        Raises
+        ------
+        LabError
+            It occurs in no changed line.
+        """
+        part = copy.copy(self)
+        part.whole = self
+        part.hunks = [
+            rows
+            for rows in self.hunks
+            if any(row.kind != " " and re.search(pattern, row.text) for row in rows)
+        ]
+        if not part.hunks:
+            raise LabError(f"{self.title}, and {pattern!r} occurs in none of them")
+        return part
+
     def __repr__(self) -> str:
         text = [self.title, f"--- {self.files[0]}", f"+++ {self.files[1]}"]
         for rows in self.hunks:
@@ -121,7 +149,12 @@ class Diff:
         hunks = '<span class="gap">⋯</span>'.join(
             "".join(map(_row_html, rows)) for rows in self.hunks
         )
-        return _frame(self.title, f'<pre class="lines">{hunks}</pre>')
+        folded = (
+            f"<details><summary>all of them</summary>{self.whole._repr_html_()}</details>"
+            if self.whole
+            else ""
+        )
+        return _frame(self.title, f'<pre class="lines">{hunks}</pre>') + folded
 
 
 def _frame(title: str, body: str) -> str:

@@ -3,9 +3,12 @@
 import re
 
 from labkit.exercises import LAYERS, SOURCE, Exercise, Goal, InPlaceOf, Mistake
+from labkit.exercises.text import count_features
 from labkit.spec.layers import Layer
 
 _ADDS_ALL = re.compile(r"\bq \+= (?:TILE|16);|\bq = threadIdx\.y[,;]")
+# A digit of TILE: "TILE % K", "TILE / (K * K)".
+_OF_TILE = re.compile(r"\b(?:TILE|16)(?: *[/%] *(?:K\b|\(K \* K\)))+")
 _ANY_K = (
     (Layer("K = 1", C=40, H=5, W=6, M=3, K=1), 1),
     (Layer("K = 2", C=9, H=8, W=11, M=5, K=2), 2),
@@ -46,6 +49,15 @@ EXERCISE = Exercise(
             "The digits are not those of the row. Write down (c, p, q) of the rows 0, 16, 32, 48 and 64 for the K "
             "of this shape, and follow your additions and carries from each to the next.",
             lambda attempt: attempt.wrong.startswith("right"),
+        ),
+        Mistake(
+            "TILE / K and TILE % K are constants: the compiler computes them, and no thread divides. But this goal "
+            "reads the text of the loop. Compute them before the loop, as `constexpr int DQ = TILE % K`.",
+            lambda attempt: (
+                attempt.counts
+                and attempt.counts[SOURCE]["divisions_in_loops"] > 0
+                and not count_features(_OF_TILE.sub("", attempt.source))["divisions_in_loops"]
+            ),
         ),
         Mistake(
             "The digits are carried, but the loop still divides: quotients and remainders by a constant count, "

@@ -1,11 +1,22 @@
 """Exercise P1b: a transpose through a tile of shared memory."""
 
-from labkit.exercises import Exercise, Mistake, counted
+import re
+
+from labkit.exercises import Attempt, Exercise, Mistake, counted
 from labkit.exercises.practice import TRANSPOSE
 
 _SHAPE = "a matrix of 64 x 96"
 _LOADS = 64 * 96 / 32  # of all warps, if each element is loaded once
 _MOVED = {"unique_bytes": 2 * 4 * 64 * 96}  # in and out
+# The condition of an if in front of an element: "if (row < rows && column < columns) tile["
+_GUARD = re.compile(r"\bif \(([^{};]{1,300}?)\)\s*\{?\s*\w+\[")
+
+
+def _guards_alike(attempt: Attempt) -> bool:
+    """Return whether two elements of an attempt have the same guard, so that one asks about the other's place."""
+    guards = ["".join(guard.split()) for guard in _GUARD.findall(attempt.source)]
+    return len({*guards}) < len(guards)
+
 
 EXERCISE = Exercise(
     title="Through a tile",
@@ -66,6 +77,12 @@ EXERCISE = Exercise(
                 and "race" not in attempt.findings
                 and not attempt.matches(r"blockIdx\.y \* (?:32|blockDim\.[xy]) \+ threadIdx\.x")
             ),
+        ),
+        Mistake(
+            "Load and store have the same guard, but they are at different places: the store asks about the element "
+            "that its thread has loaded. It has to compare its own row with `columns`, the rows of `out`, and its "
+            "own column with `rows`.",
+            lambda attempt: attempt.runs_wrong and _guards_alike(attempt),
         ),
         Mistake(
             "Lanes that go down a column of this tile lie a row apart, and some of them meet in one bank. With "

@@ -1,7 +1,7 @@
 """Exercise P8a: the fragments of one product on tensor cores."""
 
-from labkit.exercises import Case, Exercise, Kernels
-from labkit.exercises.practice import make_product_goals, products
+from labkit.exercises import Case, Exercise, Kernels, Mistake
+from labkit.exercises.practice import EXCHANGED_REGISTERS, make_product_goals, products
 
 EXERCISE = Exercise(
     title="By hand",
@@ -11,4 +11,21 @@ EXERCISE = Exercise(
         hidden=(range(1, 9), [16], [False]),
     ),
     goals=make_product_goals("5 products", loads=5 * 6, moved=5 * (2 * 384 + 512), operations=5),
+    mistakes=(
+        EXCHANGED_REGISTERS,
+        Mistake(
+            "Here b is stored column by column: its column g begins at word 8 g, and word t of it has rows 2t and "
+            "2t + 1.",
+            lambda attempt: (
+                attempt.wrong.startswith("right")
+                and attempt.matches(r"\bt\b[^\[\]]*\* *8 *\+ *g\b")
+            ),
+        ),
+        Mistake(
+            "Each block has a product of its own: begin at element 256 blockIdx.x of a, and 128 blockIdx.x of b and c.",
+            lambda attempt: (
+                attempt.wrong.startswith("right") and attempt.source.count("blockIdx") < 3
+            ),
+        ),
+    ),
 )

@@ -1,7 +1,7 @@
 """Exercise P8b: a longer sum on tensor cores, with a matrix whose rows are one behind the other."""
 
-from labkit.exercises import Case, Exercise, Kernels
-from labkit.exercises.practice import make_product_goals, products
+from labkit.exercises import Case, Exercise, Kernels, Mistake
+from labkit.exercises.practice import EXCHANGED_REGISTERS, make_product_goals, products
 
 EXERCISE = Exercise(
     title="Row by row",
@@ -15,5 +15,29 @@ EXERCISE = Exercise(
     ),
     goals=make_product_goals(
         "2 products, K = 64", loads=2 * 4 * 8, moved=2 * (2 * 24 * 64 + 512), operations=2 * 4
+    ),
+    mistakes=(
+        Mistake(
+            "A register of b has two rows of one column, the first in its lower 16 bits: shift the half of row k + 1 "
+            "to the left by 16, not that of row k.",
+            lambda attempt: (
+                attempt.wrong.startswith("right")
+                and attempt.matches(r"\+ 1\)? *\* *8[^|;]{0,100}\|")
+            ),
+        ),
+        EXCHANGED_REGISTERS,
+        Mistake(
+            "Here a row of a has K halves, K / 2 words: row g begins at word g * K / 2, not at 8 g.",
+            lambda attempt: (
+                attempt.wrong.startswith("right") and attempt.matches(r"\bg *\* *8 *\+")
+            ),
+        ),
+        Mistake(
+            "Each block has a product of its own: begin at element 16 K blockIdx.x of a, 8 K blockIdx.x of b, and "
+            "128 blockIdx.x of c.",
+            lambda attempt: (
+                attempt.wrong.startswith("right") and attempt.source.count("blockIdx") < 3
+            ),
+        ),
     ),
 )
