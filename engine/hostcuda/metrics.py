@@ -19,10 +19,13 @@ class Counter(NamedTuple):
     figure : str
         Which number of the record, see ``counts_text`` in ``runtime/counting.cpp``: of an access
         "requests", "units" (sectors of global memory, else wavefronts) or "extra" (units beyond the
-        least possible number) or "bytes" (of all lanes), of a launch "barriers", "matrices" (warps'
-        operations on matrices), "unique_bytes", "busiest_warp" (the most memory instructions of a
-        warp), "copied_bytes" (of asynchronous copies to shared memory) or "overlapped_bytes" (of
-        those whose thread reads shared memory before it waits for them; racecheck counts both).
+        least possible number), "bytes" (of all lanes) or "lines" (of 128 bytes of global memory, per
+        request), of a launch "barriers", "matrices" (warps' operations on matrices), "exchanges"
+        (warps' shuffles, votes, matches and reductions), "largest_result" (the largest integer that
+        an atomic operation has returned), "unique_bytes", "busiest_warp" (the most memory
+        instructions of a warp), "copied_bytes" (of asynchronous copies to shared memory) or
+        "overlapped_bytes" (of those whose thread reads shared memory before it waits for them;
+        racecheck counts both).
     """
 
     name: str
@@ -65,6 +68,16 @@ COUNTERS = (
         Counter(f"shared_{name}_bytes", f"lab__bytes_of_shared_{name}s.sum", "shared", op, "bytes")
         for name, op in (("load", "ld"), ("store", "st"), ("atomic", "atom"))
     ),
+    # Of 128 bytes: a warp that loads a row of 32 floats needs one, one that loads a column 32.
+    *(
+        Counter(f"{name}_lines", f"lab__lines_of_{name}s.sum", "global", op, "lines")
+        for name, op in (
+            ("global_load", "ld"),
+            ("global_store", "st"),
+            ("atomic", "atom"),
+            ("reduction", "red"),
+        )
+    ),
     Counter("constant_requests", "lab__constant_requests.sum", "constant", "", "requests"),
     Counter("constant_serialized", "lab__constant_serialized.sum", "constant", "", "extra"),
     Counter("barriers", "lab__barriers.sum", "", "", "barriers"),
@@ -79,7 +92,12 @@ COUNTERS = (
     ),
     Counter("unique_bytes", "lab__unique_bytes_global.sum", "", "", "unique_bytes"),
     Counter("busiest_warp", "lab__instructions_of_busiest_warp.max", "", "", "busiest_warp"),
+    Counter(
+        "largest_atomic_result", "lab__largest_result_of_atomics.max", "", "", "largest_result"
+    ),
     Counter("matrix_operations", "lab__matrix_operations.sum", "", "", "matrices"),
+    # Of numbers between the lanes of a warp; operations on matrices are not among them.
+    Counter("lane_exchanges", "lab__exchanges_between_lanes.sum", "", "", "exchanges"),
     Counter("copied_bytes", "lab__bytes_of_asynchronous_copies.sum", "", "", "copied_bytes"),
     Counter("overlapped_bytes", "lab__bytes_of_overlapped_copies.sum", "", "", "overlapped_bytes"),
 )
@@ -159,6 +177,7 @@ NOT_ADDITIVE = (
     "occupancy_pct",
     "unique_bytes",
     "busiest_warp",
+    "largest_atomic_result",
 )
 SUMS = {
     "global_requests": (

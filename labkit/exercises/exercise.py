@@ -43,6 +43,11 @@ RUN_S = 20.0  # of processor time for the launches of a case, which take less th
 SOURCE_LINES, SOURCE_CHARACTERS = 1000, 1 << 16  # the rungs have up to 200 lines
 FILE_BYTES = 128 << 20  # of the largest file that the compiler or a kernel writes
 
+# Counters whose names do not follow a number well.
+_WORDS = {
+    "busiest_warp": "memory instructions of a warp",
+    "largest_atomic_result": "as the result of an atomic operation",
+}
 # in place of a case's name, for counts of the attempt's text: see `labkit.exercises.text`
 SOURCE = "source"
 
@@ -96,8 +101,8 @@ class Goal:
     predicted : str
         The name under which the page lets the reader predict this number.
     least : str
-        In words, the least work that it takes. An attempt that does less reaches infinity, which
-        never meets the goal.
+        In words, the work that it takes: the least, and for some the most. An attempt that does less
+        or more reaches infinity, which never meets the goal.
     """
 
     what: str
@@ -137,6 +142,7 @@ def counted(
     per: str | float = 1,
     what: str | None = None,
     least: Mapping[str, float] | None = None,
+    most: Mapping[str, float] | None = None,
     **wanted: float | str,
 ) -> Goal:
     """Return a goal for one counter: ``counted("global_store_requests", "layer 1", per=800, exactly=1)``.
@@ -157,25 +163,42 @@ def counted(
         Counters of the same case, with the least value that each has if the work is done. A goal
         that is met by doing nothing, such as no conflicts, needs them. By default only the divisor
         must not be zero.
+    most : mapping of str to float, optional
+        Counters of the same case, with the largest value that each has if the work is done in the
+        way that the exercise asks for. A goal that other work could meet, with reads beside it whose
+        values nobody needs, needs them. They are looked at only where the number meets the goal.
     **wanted
         One of `at_most`, `at_least`, `exactly`; and `words`, `weight` and `predicted`, as `Goal`
         takes them.
     """
     names = (name,) if isinstance(name, str) else name
     least = least or ({per: 1} if isinstance(per, str) else {})
+    most = most or {}
 
     def compute_number(counts: Mapping[str, Counts]) -> float:
-        """Return the counter over the divisor; infinity, of the sign that misses the goal, if too little is done."""
+        """Return the counter over the divisor; infinity, of the sign that misses the goal, for other work."""
+        missed = -math.inf if "at_least" in wanted else math.inf
         if any(counts[on].get(counter, 0.0) < value for counter, value in least.items()):
-            return -math.inf if "at_least" in wanted else math.inf
+            return missed
         number = sum(counts[on].get(each, 0.0) for each in names)
-        return number / (counts[on][per] if isinstance(per, str) else per)
+        number /= counts[on][per] if isinstance(per, str) else per
+        is_other = any(counts[on].get(counter, 0.0) > value for counter, value in most.items())
+        return missed if is_other and goal.met(number) else number
 
-    work = " and ".join(
-        f"at least {format_number(value)} {counter.replace('_', ' ')}"
-        for counter, value in least.items()
-    )
-    return Goal(f"{what or names[0].replace('_', ' ')}, {on}", compute_number, least=work, **wanted)
+    bounds = [*(("at least", *bound) for bound in least.items())]
+    bounds += [("at most" if value else "no", counter, value) for counter, value in most.items()]
+    *others, last = [
+        " ".join(filter(None, [bound, value and format_number(value), _name_counter(counter)]))
+        for bound, counter, value in bounds
+    ] or [""]
+    work = " and ".join(filter(None, [", ".join(others), last]))
+    goal = Goal(f"{what or _name_counter(names[0])}, {on}", compute_number, least=work, **wanted)
+    return goal
+
+
+def _name_counter(name: str) -> str:
+    """Return a counter's name as words: "global load requests"."""
+    return _WORDS.get(name, name.replace("_", " "))
 
 
 def format_number(value: float) -> str:

@@ -431,7 +431,7 @@ def _add_atomics(counters: dict[str, float]) -> None:
     On global memory, an atomic is a store, and also a load if its old value is used; it always
     counts as a reduction. On shared memory, an atomic is a load and a store.
     """
-    for figure in ("requests", "sectors"):
+    for figure in ("requests", "sectors", "lines"):
         with_result, without_result = counters[f"atomic_{figure}"], counters[f"reduction_{figure}"]
         counters[f"global_load_{figure}"] += with_result
         counters[f"global_store_{figure}"] += with_result + without_result

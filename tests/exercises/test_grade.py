@@ -503,6 +503,15 @@ def test_goals_in_words_and_numbers():
         False,
         True,
     ]
+    tiled = counted(
+        "waves", "a", at_most=9, least={"reads": 5}, most={"loads": 20, "lane_turns": 0}
+    )
+    counts = {"waves": 9, "reads": 5, "loads": 20, "lane_turns": 0}
+    for other, reached in (({}, 9), ({"loads": 21}, math.inf), ({"lane_turns": 1}, math.inf)):
+        assert tiled.number({"a": counts | other}) == reached
+    # a number that misses the goal says more than what else there is too much of
+    assert tiled.number({"a": counts | {"waves": 10, "loads": 21}}) == 10
+    assert tiled.least == "at least 5 reads, at most 20 loads and no lane turns"
     assert not Goal("x", max, at_most=1).met(float("nan"))
     assert [*map(format_number, (39200.0, 1.05, 0.5312, float("nan")))] == [
         "39,200",

@@ -100,6 +100,7 @@ void watch_meeting(unsigned warp, unsigned lanes, void *from, bool orders, bool 
     if (running.racecheck && orders) order_lanes(warp, lanes);
     else note_exchange(warp);
     if (of_matrices) count_matrices();
+    else if (!orders) count_exchange();
 }
 
 void watch_end(bool whole, const std::string &error) {

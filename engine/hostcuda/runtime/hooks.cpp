@@ -273,6 +273,8 @@ EXPORT Old hostcuda_atomic_begin(void *p, size_t bytes, bool reads, bool always_
 EXPORT void hostcuda_atomic_end(void *p, uint64_t value, size_t bytes) { memcpy(p, &value, bytes); }
 EXPORT uint64_t hostcuda_atomic_result(uint64_t value, uint64_t place) {
     note_result(running.thread);
+    if (place >> 63) note_integer(value);
+    place &= ~0ull >> 1;
     if (place) note_used(place);
     return value;
 }

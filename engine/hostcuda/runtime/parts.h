@@ -226,6 +226,8 @@ void add_record(const std::string &text);            // a line of JSON that Pyth
 void add_unchecked(const std::string &sentence);
 void count_barrier();
 void count_matrices();                               // a warp's operation on matrices
+void count_exchange();                               // a warp's shuffle, vote, match or reduction
+void note_integer(uint64_t value);                   // which an atomic operation has returned
 void count_copy(size_t bytes);                       // to shared memory, in the background
 void count_overlapped_copy(size_t bytes);            // while it was under way its thread has read shared memory
 void record_block();

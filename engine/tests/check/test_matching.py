@@ -3,6 +3,8 @@
 import pytest
 from running import kernel_source, run_script
 
+from hostcuda.metrics import COUNTERS
+
 pytestmark = pytest.mark.core("what every count relies on")
 
 LD, ST, ATOM, RED = (
@@ -20,7 +22,8 @@ module = SourceModule(sys.argv[2], no_extern_c=True, cache_dir=False)
 x, y = cuda.to_device(np.zeros(4096, np.float32)), cuda.to_device(np.zeros(4096, np.float32))
 for name, *arguments in (("padded", x, y, np.int32(49)), ("unequal", x, y, np.int32(3000)), ("calls", x, y),
                          ("constructed", x, y, np.int32(5)), ("first_come", x, y), ("reductions", x, y),
-                         ("unrolled", x, y), ("through_a_function", x), ("shared_atomics", y)):
+                         ("unrolled", x, y), ("through_a_function", x), ("shared_atomics", y),
+                         ("exchanges", x, y, y)):
     module.get_function(name)(*arguments, block=(32, 1, 1))
 cuda.Context.synchronize()
 z = cuda.from_device(y, 64, np.float32)
@@ -73,6 +76,13 @@ def test_the_use_may_be_behind_a_function(counts):
 def test_in_shared_memory_there_are_no_reductions(counts):
     assert counts["shared_atomics"]["smsp__inst_executed_op_shared_atom.sum"] == 1
     assert counts["shared_atomics"][RED] == counts["shared_atomics"][ATOM] == 0
+
+
+def test_lines_exchanges_and_what_atomics_return(counts):
+    """The second load begins in the middle of a line; a barrier exchanges nothing."""
+    named = {counter.name: counts["exchanges"].get(counter.metric) for counter in COUNTERS}
+    assert (named["global_load_lines"], named["global_store_lines"]) == (1 + 2, 32 + 1)
+    assert (named["lane_exchanges"], named["largest_atomic_result"]) == (2, 5)
 
 
 def test_a_log_written_by_calls_says_the_same(counts):

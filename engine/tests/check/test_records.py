@@ -24,13 +24,21 @@ LAUNCH = {
     "error": "",
     "unchecked": [],
     "matrices": 0,
+    "exchanges": 3,
+    "largest_result": 8,
     "plays": [],
     "copied_bytes": 12,
     "overlapped_bytes": 5,
 }
 
 
-FIGURES = {"requests": 6, "units": 42, "extra": 31, "bytes": 256}  # of the two accesses below
+FIGURES = {
+    "requests": 6,
+    "units": 42,
+    "extra": 31,
+    "bytes": 256,
+    "lines": 2,
+}  # of the two accesses below
 
 
 def record(monkeypatch, *accesses):

@@ -83,4 +83,12 @@ __global__ void shared_atomics(int *y) {
     atomicAdd(&bins[threadIdx.x], 1);
     y[threadIdx.x] = bins[threadIdx.x];
 }
+__global__ void exchanges(const float *x, float *y, int *z) {
+    float sum = x[threadIdx.x] + __shfl_xor_sync(~0u, x[threadIdx.x + 48], 1) + __popc(__ballot_sync(~0u, threadIdx.x < 3));
+    __syncwarp();
+    y[32 * threadIdx.x] = sum;
+    if (threadIdx.x > 0) return;
+    const int first = atomicAdd(&z[4000], 5);
+    z[4032] = first + atomicAdd(&z[4000], 2);
+}
 }

@@ -7,6 +7,7 @@
 // time; otherwise a spin lock would not end. An addition of 0 is a read, which a loop may also repeat.
 #pragma once
 #include <string.h>
+#include <type_traits>
 #include "bfloat16.h"
 #include "half.h"
 #include "sync.h"
@@ -15,7 +16,7 @@
 #ifdef HOSTCUDA_CHECK
 // Check mode has one worker. The first call records the operation, the second one the store. The old value comes from a
 // third call, which the compiler removes if the value is not used: then, as for nvcc, the operation is a reduction (red)
-// instead of an atomic operation (atom).
+// instead of an atomic operation (atom). The highest bit of its `place` says that the value is an integer.
 struct hostcuda_old {
     unsigned long long value, place;
 };
@@ -53,7 +54,7 @@ inline __attribute__((always_inline)) T atomic_update(T *address, Update update,
     changed = update(value);
     memcpy(&after, (const void *)&changed, sizeof after);
     hostcuda_atomic_end(address, after, sizeof(T));
-    before = (Word)hostcuda_atomic_result(old.value, old.place);
+    before = (Word)hostcuda_atomic_result(old.value, old.place | (unsigned long long)std::is_integral<T>::value << 63);
     memcpy((void *)&value, &before, sizeof value);
     return value;
 }

@@ -8,6 +8,9 @@ from labkit.exercises.practice import TRANSPOSE
 _SHAPE = "a matrix of 64 x 96"
 _LOADS = 64 * 96 / 32  # of all warps, if each element is loaded once
 _MOVED = {"unique_bytes": 2 * 4 * 64 * 96}  # in and out
+# A row of 32 elements is a line of 128 bytes. A warp that turns 32 x 32 elements in registers has
+# the work of 32.
+_LINES = [{f"global_{access}_lines": _LOADS, "busiest_warp": 16} for access in ("load", "store")]
 # The condition of an if in front of an element: "if (row < rows && column < columns) tile["
 _GUARD = re.compile(r"\bif \(([^{};]{1,300}?)\)\s*\{?\s*\w+\[")
 
@@ -29,6 +32,7 @@ EXERCISE = Exercise(
             what="sectors per load",
             at_most=4,
             least=_MOVED,
+            most=_LINES[0],
         ),
         counted(
             "global_store_sectors",
@@ -37,6 +41,7 @@ EXERCISE = Exercise(
             what="sectors per store",
             at_most=4,
             least=_MOVED,
+            most=_LINES[1],
         ),
         counted(
             "shared_conflicts",
