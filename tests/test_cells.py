@@ -270,7 +270,7 @@ def test_a_cuda_cell_is_a_module(shell, capsys):
             match=r"cell of %%program NAME\.py, then `%hostcuda profile .*%hostcuda sanitize",
         ):
             use(shell.user_ns["vectors"])
-    with pytest.raises(LabError, match="no layer is given: give one layer"):
+    with pytest.raises(LabError, match=r"no layer is given: take labkit\.LENET86"):
         labkit.profile(1)
 
 

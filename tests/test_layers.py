@@ -1,10 +1,13 @@
 """Layers: shapes, counts, reference times, and what is refused."""
 
+import inspect
+
 import numpy as np
 import pytest
 
+import labkit
 from labkit.base.errors import LabError
-from labkit.spec.layers import LENET28, LENET72, LENET86, PRESETS, Layer, layer
+from labkit.spec.layers import LENET28, LENET72, LENET86, PRESETS, Layer, as_layers, layer
 
 pytestmark = pytest.mark.core("the shapes that everything is measured on")
 
@@ -81,3 +84,37 @@ def test_lookup():
         layer("lenet99", 1)
     with pytest.raises(IndexError, match="lenet28 has 1 layer"):
         LENET28[1]
+
+
+# What the functions below need beside a layer.
+GIVEN = {"variants": 1, "variant": 1, "of": 1, "batch": 1, "kernel_ms": 1.0, "row": 0, "column": 0}
+
+
+def list_functions_of_layers():
+    """Yield each public function that takes a layer or several, with its parameters."""
+    for place in (labkit, labkit.draw):
+        for name in place.__all__:
+            function = getattr(place, name)
+            # `roofline` chooses rows of a table by the text of its layer
+            if callable(function) and function not in (LabError, labkit.draw.roofline):
+                parameters = inspect.signature(function).parameters
+                if {"layer", "layers"} & parameters.keys():
+                    yield pytest.param(function, parameters, id=f"{place.__name__}.{name}")
+
+
+@pytest.mark.parametrize(("function", "parameters"), [*list_functions_of_layers()])
+def test_a_function_that_takes_a_layer_looks_its_name_up(function, parameters):
+    given = GIVEN | dict.fromkeys(("layer", "layers"), "lenet86 layer 9")
+    given = {name: value for name, value in given.items() if name in parameters}
+    with pytest.raises(LabError, match="there is no 'lenet86 layer 9'; the lab's layers are"):
+        function(**given)
+
+
+def test_layers_are_given_as_one_or_several():
+    first, second = LENET86
+    for given in (first, [first], first.name, (first.name,)):
+        assert as_layers(given) == [first]
+    assert as_layers(LENET86) == as_layers([first.name, second]) == [first, second]
+    for wrong, message in ((None, "no layer is given"), ([3], "an int is not a layer")):
+        with pytest.raises(LabError, match=message):
+            as_layers(wrong)

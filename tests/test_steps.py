@@ -91,7 +91,7 @@ def test_what_is_not_set_is_not_shown():
         ({"kernel": "gemm"}, "01 baseline launches conv"),
         ({"first": 10**6}, "this thread makes"),
         ({"most": 0}, "most = 0"),
-        ({"layer": 3}, "give one layer"),
+        ({"layer": 3}, "an int is not a layer"),
     ],
 )
 def test_wrong_arguments_are_refused(arguments, message):

@@ -8,7 +8,7 @@ from labkit.draw.style import Page, count, figure
 from labkit.evidence import accesses as evidence
 from labkit.evidence.accesses import WarpAccess
 from labkit.ladder.variants import Variant
-from labkit.spec.layers import Layer
+from labkit.spec.layers import Layer, as_layer
 
 _VERBS = {"ld": "load of", "st": "store to", "atom": "atomic operation on"}
 _KEYS = {
@@ -21,7 +21,7 @@ _ROW, _MAX_TURNS = 27, 8  # pixels of an access in the strip; wavefronts of it t
 
 # makes `page`, in CSS pixels, and shows it or saves it as `path`: callers give the other arguments
 @figure
-def accesses(page: Page, of: Variant | int, layer: Layer, line: int | None = None) -> None:
+def accesses(page: Page, of: Variant | int, layer: Layer | str, line: int | None = None) -> None:
     """Draw a warp's worst access at a line of your kernel, and the next ones of the same warp at this line.
 
     The kernel runs on one image of the layer, in the CPU engine. Global memory is drawn as sectors
@@ -32,11 +32,12 @@ def accesses(page: Page, of: Variant | int, layer: Layer, line: int | None = Non
     ----------
     of : Variant or rung number
         Your kernel, as a ``%%kernel`` cell gives it.
-    layer : Layer
+    layer : Layer or its name
     line : int, optional
         A line of the kernel's file or cell, from 1; the magic's line counts. By default the line
         with the most sectors or wavefronts above what its bytes need.
     """
+    layer = as_layer(layer)
     # a `WarpLine`: the place, the warp, its worst access and those following
     site = evidence.accesses(of, layer, line)
     first = site.worst

@@ -11,7 +11,7 @@ from labkit.base.numerals import ms
 from labkit.draw import style
 from labkit.draw.measured import Measured, require_columns
 from labkit.draw.style import SMALL, Page, figure, ink_on, percent, wide, widest
-from labkit.spec.layers import Layer
+from labkit.spec.layers import Layer, as_layers
 
 _MAX_LETTERS = 34  # of a kernel's name; a longer one, such as a template's, is cut in the middle
 _COPIES = {
@@ -539,15 +539,15 @@ def _summarize_stalls(rows: pd.DataFrame, waits: pd.DataFrame) -> str:
 
 
 @figure
-def constant_budget(page: Page, layers: Sequence[Layer]) -> None:
+def constant_budget(page: Page, layers: Layer | str | Sequence[Layer | str]) -> None:
     """Draw the masks of layers against the constant memory of a device.
 
     Parameters
     ----------
-    layers : sequence of Layer
+    layers : Layer, its name, or sequence of these
         One bar per layer; a mask that does not fit is marked.
     """
-    layers = list(layers)
+    layers = as_layers(layers)
     if not layers:
         raise LabError("draw.constant_budget got no layer: give at least one")
     masks = [4 * layer.M * layer.C * layer.K**2 for layer in layers]

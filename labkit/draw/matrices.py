@@ -8,7 +8,7 @@ from hostcuda.limits import WARP
 from labkit.base.errors import LabError
 from labkit.draw import style
 from labkit.draw.style import SMALL, Page, count, figure, percent, wide
-from labkit.spec.layers import Layer
+from labkit.spec.layers import Layer, as_layer
 
 WIDE, SIDE, MAPS = (
     8,
@@ -155,15 +155,16 @@ def im2col(
 
 
 @figure
-def fused_index(page: Page, layer: Layer, row: int, column: int) -> None:
+def fused_index(page: Page, layer: Layer | str, row: int, column: int) -> None:
     """Draw the fused kernel's index arithmetic, with its numbers: from an element of u back to that of x.
 
     Parameters
     ----------
-    layer : Layer
+    layer : Layer or its name
     row, column : int
         An element of u, [C K K, Ho Wo].
     """
+    layer = as_layer(layer)
     K, pixels = layer.K, layer.Ho * layer.Wo  # pixels: of an output map
     if not (0 <= row < layer.terms and 0 <= column < pixels):
         size = f"{layer.terms:,} × {pixels:,} elements"

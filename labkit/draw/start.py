@@ -8,7 +8,7 @@ from hostcuda.limits import MAX_THREADS, WARP
 from labkit.base.errors import LabError
 from labkit.draw import style
 from labkit.draw.style import SMALL, Page, count, figure, ink_on, percent, wide
-from labkit.spec.layers import Layer
+from labkit.spec.layers import Layer, as_layer
 
 # The rest of a preset's network: the activation; and the steps after the last convolution, each
 # (name, detail, side of the window, multiply-adds, maps and side of what it makes).
@@ -224,13 +224,14 @@ def images(
 
 
 @figure
-def convolution(page: Page, layer: Layer) -> None:
+def convolution(page: Page, layer: Layer | str) -> None:
     """Draw an output of a layer: the K × K window that it reads, the mask, and what its neighbour reads as well.
 
     Parameters
     ----------
-    layer : Layer
+    layer : Layer or its name
     """
+    layer = as_layer(layer)
     K, C, M = layer.K, layer.C, layer.M
     shared, window = C * K * (K - 1), f"{'' if C == 1 else f'{C} × '}{K}×{K}"
     outputs, inputs = M * layer.Ho * layer.Wo, C * layer.H * layer.W
@@ -316,18 +317,19 @@ def convolution(page: Page, layer: Layer) -> None:
 
 @figure
 def grid(
-    page: Page, layer: Layer, block: tuple[int, int] = (16, 16), batch: int | None = None
+    page: Page, layer: Layer | str, block: tuple[int, int] = (16, 16), batch: int | None = None
 ) -> None:
     """Draw how blocks and threads cover a layer's output, and the share of threads without an output.
 
     Parameters
     ----------
-    layer : Layer
+    layer : Layer or its name
     block : tuple of int
         Threads in x (along w) and in y (along h).
     batch : int, optional
         Images, for the count of blocks.
     """
+    layer = as_layer(layer)
     bx, by = block[:2]
     if bx < 1 or by < 1 or bx * by > MAX_THREADS:
         raise LabError(

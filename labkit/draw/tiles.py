@@ -10,7 +10,7 @@ from labkit.draw import style
 from labkit.draw.start import draw_cover
 from labkit.draw.style import SMALL, Page, count, figure, percent, wide
 from labkit.ladder.rungs.tensor_cores import WMMA_SHAPES
-from labkit.spec.layers import Layer
+from labkit.spec.layers import Layer, as_layer
 
 
 # makes `page`, in CSS pixels, and shows it or saves it as `path`: callers give the other arguments
@@ -90,13 +90,14 @@ def tile(page: Page, T: int = 16, K: int = 7) -> None:
 
 
 @figure
-def tilings(page: Page, layer: Layer) -> None:
+def tilings(page: Page, layer: Layer | str) -> None:
     """Draw an output map under tiles of several widths: tails, halos, shared memory and bank conflicts of each.
 
     Parameters
     ----------
-    layer : Layer
+    layer : Layer or its name
     """
+    layer = as_layer(layer)
     widths = (8, 16, 27, 32)  # sides of square tiles, one thread per output
     rows = [compute_costs(layer, width) for width in widths]
     idle = [row["idle"] for row in rows]
@@ -168,15 +169,16 @@ def count_wavefronts(width: int, distance: int) -> list[int]:
 
 
 @figure
-def gemm_tiles(page: Page, layer: Layer, tile: int = 16) -> None:
+def gemm_tiles(page: Page, layer: Layer | str, tile: int = 16) -> None:
     """Draw the three matrices of the product cut into tiles, and which part of the tiles exists.
 
     Parameters
     ----------
-    layer : Layer
+    layer : Layer or its name
     tile : int
         Side of the square tiles: a block computes one tile of y.
     """
+    layer = as_layer(layer)
     if not (isinstance(tile, int) and tile > 0):
         raise LabError(
             f"draw.gemm_tiles: tile = {tile!r}; the side of a tile is a positive integer"

@@ -9,7 +9,7 @@ from hostcuda.limits import BANKS, SECTOR, WARP
 from labkit.base.errors import LabError
 from labkit.draw import style
 from labkit.draw.style import SMALL, Page, count, figure, percent, widest
-from labkit.spec.layers import Layer
+from labkit.spec.layers import Layer, as_layer
 
 HIGH = 172  # pixels of a panel of sectors
 
@@ -65,15 +65,16 @@ def sectors(page: Page, addresses, size: int = 4) -> None:
 
 
 @figure
-def coalescing(page: Page, layer: Layer, block: tuple[int, int] = (16, 16)) -> None:
+def coalescing(page: Page, layer: Layer | str, block: tuple[int, int] = (16, 16)) -> None:
     """Draw the sectors of a warp that reads the layer's input along a row, and of one that reads it down a column.
 
     Parameters
     ----------
-    layer : Layer
+    layer : Layer or its name
     block : tuple of int
         Threads in x and y; the warp is the block's first.
     """
+    layer = as_layer(layer)
     lanes = np.arange(min(WARP, block[0] * block[1]))
     y, x = lanes // block[0], lanes % block[0]
     # The addresses of the lanes' inputs, of 4 bytes each.

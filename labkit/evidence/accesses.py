@@ -52,7 +52,7 @@ class WarpLine:
     following: list[WarpAccess]  # what the same warp did next at this line
 
 
-def accesses(of: Variant | int, layer: Layer, line: int | None = None) -> WarpLine:
+def accesses(of: Variant | int, layer: Layer | str, line: int | None = None) -> WarpLine:
     """Return the worst access at a line of a variant's own file, and what the same warp did there next.
 
     The variant computes one image. `line` counts from 1; by default it is the line with the most

@@ -17,17 +17,17 @@ import numpy as np
 
 import hostcuda
 from hostcuda import processes, temporary
-from hostcuda.errors import EngineError, type_of
+from hostcuda.errors import EngineError
 from labkit.base.errors import LabError
 from labkit.ladder.plan import Plan
 from labkit.ladder.variants import Variant, as_variants
-from labkit.spec.layers import Layer
+from labkit.spec.layers import Layer, as_layer
 
 
 def watch_variants(
     watch: Callable,
     variants: Variant | int | Iterable[Variant | int],
-    layer: Layer,
+    layer: Layer | str,
     batch: int,
     engine: str | None,
     timeout: float | None,
@@ -81,7 +81,7 @@ def trace(
 def prepare_command(
     folder: Path,
     variants: Variant | int | Iterable[Variant | int],
-    layer: Layer,
+    layer: Layer | str,
     batch: int,
     module: str = "labkit.evidence.child",
     **arguments,
@@ -92,10 +92,7 @@ def prepare_command(
     and the `arguments` that `load_plans` yields. Raises LabError if the layer is none, no
     variant's, or the batch no positive integer.
     """
-    chosen = as_variants(variants)
-    if not isinstance(layer, Layer):
-        problem = "no layer is given" if layer is None else f"layer is {type_of(layer)}"
-        raise LabError(f"{problem}: give one layer, such as lab.LENET86[0]")
+    chosen, layer = as_variants(variants), as_layer(layer)
     for variant in chosen:
         variant.launches(layer, batch)  # called because it raises LabError
     (folder / "job").write_bytes(pickle.dumps((chosen, layer, int(batch), arguments)))

@@ -13,7 +13,7 @@ from hostcuda.profile import watch
 from labkit.base.errors import LabError
 from labkit.evidence import child
 from labkit.ladder.variants import Variant
-from labkit.spec.layers import Layer
+from labkit.spec.layers import Layer, as_layer
 
 
 @dataclass(repr=False)
@@ -59,7 +59,7 @@ class VariantProfile(hostcuda.profile.Profile):
 
 def profile(
     variants: Variant | int | Iterable[Variant | int],
-    layer: Layer | None = None,
+    layer: Layer | str | None = None,
     batch: int = 1,
     engine: str | None = None,
     timeout: float | None = 600,
@@ -72,7 +72,7 @@ def profile(
     Parameters
     ----------
     variants : Variant, rung number, or iterable of these
-    layer : Layer
+    layer : Layer or its name
     batch : int
         Images. Requests and sectors are proportional to it, so one image is enough to compare
         kernels.
@@ -102,7 +102,7 @@ def profile(
             f"{len(owners)} launches were made, but {len(result.table)} counted: they cannot be matched. "
             f"{result.note}"
         )
-    result = VariantProfile(**vars(result), layer=layer, batch=batch)
+    result = VariantProfile(**vars(result), layer=as_layer(layer), batch=batch)
     result.table.insert(0, "variant", [owner["label"] for owner in owners])
     result.table.insert(1, "rung", [owner["rung"] for owner in owners])
     if len(result.sites):

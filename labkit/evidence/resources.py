@@ -16,14 +16,14 @@ from labkit.spec.layers import Layer
 
 
 def resources(
-    variants: Variant | int | Iterable[Variant | int], layer: Layer, arch: str = ARCH
+    variants: Variant | int | Iterable[Variant | int], layer: Layer | str, arch: str = ARCH
 ) -> pd.DataFrame:
     """Compile variants with nvcc, for a GPU that need not be in this machine.
 
     Parameters
     ----------
     variants : Variant, rung number, or iterable of these
-    layer : Layer
+    layer : Layer or its name
     arch : str
         One of `hostcuda.limits.MULTIPROCESSOR`: the H200 is sm_90.
 

@@ -35,7 +35,7 @@ class VariantFindings(hostcuda.sanitize.Findings):
 
 def sanitize(
     variants: Variant | int | Iterable[Variant | int],
-    layer: Layer = SMALL,
+    layer: Layer | str = SMALL,
     batch: int = 1,
     tool: str = "all",
     engine: str | None = None,
@@ -46,7 +46,7 @@ def sanitize(
     Parameters
     ----------
     variants : Variant, rung number, or iterable of these
-    layer : Layer
+    layer : Layer or its name
         By default a small one, on which mistakes show.
     batch : int
     tool : {"all", "memcheck", "racecheck", "initcheck", "synccheck"}

@@ -16,12 +16,12 @@ from labkit.base.errors import LabError
 from labkit.evidence import child
 from labkit.ladder.plan import Plan
 from labkit.ladder.variants import Variant
-from labkit.spec.layers import Layer
+from labkit.spec.layers import Layer, as_layer
 
 
 def follow_thread(
     of: Variant | int,
-    layer: Layer,
+    layer: Layer | str,
     thread: Sequence[int],
     block: Sequence[int] = (0, 0, 0),
     kernel: str | None = None,
@@ -31,7 +31,7 @@ def follow_thread(
     Parameters
     ----------
     of : Variant or rung number
-    layer : Layer
+    layer : Layer or its name
     thread, block : sequence of int
         Up to three numbers each: x, y, z.
     kernel : str, optional
@@ -56,8 +56,7 @@ def follow_thread(
     variant = child.require_one(of, "step")
     if why := stepping.why_not():  # a text, unless the processor is an x86-64 and the compiler g++
         raise LabError(why)
-    if not isinstance(layer, Layer):
-        raise LabError(f"layer is {type(layer).__name__}: give one layer, such as lab.LENET86[0]")
+    layer = as_layer(layer)
     launches = variant.launches(layer)
     names = [launch.kernel for launch in launches]
     if kernel is not None and kernel not in names:

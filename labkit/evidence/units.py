@@ -10,20 +10,20 @@ from hostcuda.units import Units, card, merge, works
 from labkit.base.errors import LabError
 from labkit.evidence import child
 from labkit.ladder.variants import Variant, as_variants
-from labkit.spec.layers import Layer
+from labkit.spec.layers import Layer, as_layer
 
 BATCH = 10_000  # images whose work is compared
 _COUNTED_IMAGES = 2  # those that are counted: all but the weights is proportional to their number
 
 
-def units(variant: Variant | int, layer: Layer | None = None, device: str = "H200") -> Units:
+def units(variant: Variant | int, layer: Layer | str | None = None, device: str = "H200") -> Units:
     """Name the unit of a GPU that each kernel of a variant keeps busiest on `BATCH` images.
 
     Parameters
     ----------
     variant : Variant or rung number
         Your own kernel, too: what a ``%%kernel`` cell returns.
-    layer : Layer
+    layer : Layer or its name
     device : str
         A part of the card's name, one of `hostcuda.units.CARDS`. The GPU need not be there.
 
@@ -44,7 +44,7 @@ def units(variant: Variant | int, layer: Layer | None = None, device: str = "H20
     """
     (chosen,) = as_variants([variant])
     gpu = card(device)  # an unknown card is refused before minutes of work
-    return Units.of(count_work(chosen, layer), gpu)
+    return Units.of(count_work(chosen, as_layer(layer)), gpu)
 
 
 def count_work(variant: Variant, layer: Layer) -> list[dict]:

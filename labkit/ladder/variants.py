@@ -131,14 +131,14 @@ class Variant:
         """The chosen options as sweeps write them: "block=16x16"."""
         return _join_options(self.options)
 
-    def options_on(self, layer: Layer) -> str:
+    def options_on(self, layer: Layer | str) -> str:
         """Return the options as text, "block=16x16 tile=16", with the values that the rung chooses for `layer`."""
         s = self.scope(layer)  # where the rung's `sizes` have replaced the options that are None
         return _join_options({name: getattr(s, name) for name in self.options})
 
-    def scope(self, layer: Layer, images: int = 1) -> Scope:
+    def scope(self, layer: Layer | str, images: int = 1) -> Scope:
         """Return all that the geometry of a launch may depend on, see `Rung.scope`."""
-        return self.rung.scope(layer, images, self.options)
+        return self.rung.scope(as_layer(layer), images, self.options)
 
     @property
     def step(self) -> str | None:
@@ -208,12 +208,12 @@ class Variant:
     def __repr__(self) -> str:
         return f"<Variant {self.label}>"
 
-    def launches(self, layer: Layer, images: int = 1) -> tuple[Launch, ...]:
+    def launches(self, layer: Layer | str, images: int = 1) -> tuple[Launch, ...]:
         """Return the launches that compute `images` images of `layer`, as data; raises LabError as `supports` does."""
         self.supports(layer)
         return self.geometry(layer, images)
 
-    def geometry(self, layer: Layer, images: int) -> tuple[Launch, ...]:
+    def geometry(self, layer: Layer | str, images: int) -> tuple[Launch, ...]:
         """Return a launch per kernel for `images` images of `layer`, without checking any limit."""
         s = self.scope(layer, images)
         return tuple(
@@ -221,11 +221,11 @@ class Variant:
             for kernel, call in zip(self.kernels, self.calls, strict=True)
         )
 
-    def defines(self, layer: Layer) -> dict[str, int]:
+    def defines(self, layer: Layer | str) -> dict[str, int]:
         """Return the compile-time parameters for `layer`."""
         return self.rung.defines(self.scope(layer))
 
-    def supports(self, layer: Layer) -> None:
+    def supports(self, layer: Layer | str) -> None:
         """Raise LabError unless this variant can compute `layer` on the device in use.
 
         Raises
@@ -321,7 +321,7 @@ class Variant:
             return "take a rung that needs less, such as 1"
         return f"take a smaller {' or '.join(remedies)}"
 
-    def module(self, layer: Layer):
+    def module(self, layer: Layer | str):
         """Return the compiled module for `layer`; it is compiled once per process.
 
         Raises LabError if the device lacks instructions that the kernel needs,
@@ -343,7 +343,7 @@ class Variant:
                 _modules[key] = hostcuda.compiler.SourceModule(**self.compiler_arguments(defines))
         return _modules[key]
 
-    def precompile(self, *layers: Layer) -> None:
+    def precompile(self, *layers: Layer | str) -> None:
         """Compile for `layers` in parallel into the engine's cache on disk, where `module` finds the result.
 
         Equal compile-time parameters are compiled once. Any number of threads may call this. Raises
@@ -428,7 +428,7 @@ class Variant:
         )
 
     def plan(
-        self, layer: Layer, batch: int | None = None, x=None, y=None, k=None, module=None
+        self, layer: Layer | str, batch: int | None = None, x=None, y=None, k=None, module=None
     ) -> Plan:
         """Return the variant made ready for `batch` images of `layer`; the parameters are those of `Plan`."""
         return Plan(self, as_layer(layer), batch, x, y, k, module)

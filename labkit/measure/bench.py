@@ -30,7 +30,7 @@ from labkit.ladder.variants import Variant, as_variants
 from labkit.measure.check import require_verified
 from labkit.measure.compare import compare, poison, tolerance
 from labkit.spec.devices import Device, device
-from labkit.spec.layers import Layer, as_layer
+from labkit.spec.layers import Layer, as_layers
 from labkit.spec.reference import conv_float64, error_scale
 
 BATCH = {"gpu": 1000, "cpu": 10}  # images by default: a kernel takes milliseconds on either engine
@@ -51,7 +51,7 @@ _UNITS = {
 
 def bench(
     variants: Variant | int | Iterable[Variant | int],
-    layer: Layer | Iterable[Layer],
+    layer: Layer | str | Iterable[Layer | str],
     batch: int | Iterable[int] | None = None,
     repeat: int | None = None,
     layer_time: bool = True,
@@ -109,18 +109,18 @@ def keep_inputs() -> Iterator[None]:
 
 def measure(
     variants: Variant | int | Iterable[Variant | int],
-    layer: Layer | Iterable[Layer],
+    layer: Layer | str | Iterable[Layer | str],
     batch: int | Iterable[int] | None = None,
     repeat: int | None = None,
     layer_time: bool = True,
 ) -> pd.DataFrame:
     """Do the work of `bench`, whose caller is inside of `keep_inputs`: the calls of a sweep share their inputs."""
-    variants = as_variants(variants)
+    variants, layers = as_variants(variants), as_layers(layer)
     batches = as_list(BATCH[device().engine] if batch is None else batch)
     require_runs(repeat)
     for variant in variants:
         require_verified(variant)
-    cases = [(as_layer(one_layer), B) for one_layer in as_list(layer) for B in batches]
+    cases = [(one_layer, B) for one_layer in layers for B in batches]
     rows, length = [], len(cases) * len(variants)
     with show_progress(length) as progress:
         try:

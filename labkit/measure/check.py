@@ -142,7 +142,7 @@ class ModelReport(CheckReport):
 
 def check(
     variant: Variant | int | str | Comparable,
-    layers: Layer | Iterable[Layer | tuple[Layer, int]] = TEST_SHAPES,
+    layers: Layer | str | Iterable[Layer | str | tuple[Layer | str, int]] = TEST_SHAPES,
     seed: int = 1,
     quiet: bool = False,
     sanitize: bool = False,
@@ -157,7 +157,7 @@ def check(
     Parameters
     ----------
     variant : Variant, number or name of a rung, or a model with `comparisons`
-    layers : Layer, or iterable of Layer or (Layer, batch)
+    layers : Layer, its name, or iterable of these or of pairs (layer, batch)
         The shapes; the default batch is 3. Shapes that `variant.supports` refuses are counted as
         refused. A model has its own shapes.
     seed : int
@@ -234,7 +234,8 @@ def _choose_shapes(
     """Return ({place in `layers`: (layer, batch)} of what a variant supports, its reasons to refuse the others)."""
     shapes, refused = {}, []
     for place, shape in enumerate(layers):
-        layer, batch = shape if isinstance(shape, tuple) else (as_layer(shape), 3)
+        layer, batch = shape if isinstance(shape, tuple) else (shape, 3)
+        layer = as_layer(layer)
         try:
             variant.supports(layer)
             shapes[place] = layer, batch

@@ -26,7 +26,7 @@ from labkit.base.numerals import is_whole
 from labkit.ladder.buffers import Closing
 from labkit.ladder.variants import Variant, as_variants
 from labkit.spec.devices import Device, device
-from labkit.spec.layers import Layer
+from labkit.spec.layers import Layer, as_layer
 
 STEPS = ("copy in", "kernel", "copy out")  # of each chunk, in this order
 MAX_STREAMS = 32  # a GPU has at most this many hardware queues; more streams would share them
@@ -78,7 +78,7 @@ def _require_stream_count(streams: int) -> int:
 
 
 def host_arrays(
-    layer: Layer, batch: int, dtype: DTypeLike = np.float32, pinned: bool = True
+    layer: Layer | str, batch: int, dtype: DTypeLike = np.float32, pinned: bool = True
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return zeroed arrays for x [B,C,H,W] and y [B,M,Ho,Wo] in host memory, page-locked if they are `pinned`.
 
@@ -87,6 +87,7 @@ def host_arrays(
     Raises LabError if there is not that much memory.
     """
     hostcuda.ensure_context()
+    layer = as_layer(layer)
     empty = hostcuda.driver.pagelocked_empty if pinned else np.empty
     try:
         x, y = (
@@ -146,7 +147,7 @@ class Pipeline(Closing):
     def __init__(
         self,
         variant: Variant | int | str,
-        layer: Layer,
+        layer: Layer | str,
         batch: int,
         chunk: int | Sequence[int] = CHUNK,
         streams: int = 3,
@@ -154,7 +155,7 @@ class Pipeline(Closing):
         order: str = "depth",
         host: tuple[np.ndarray, np.ndarray] | None = None,
     ):
-        (variant,) = as_variants(variant)
+        (variant,), layer = as_variants(variant), as_layer(layer)
         variant.supports(layer)
         self.batch = layer.x_shape(batch)[0]
         self.chunks = chunk_sizes(self.batch, chunk)  # images of each
@@ -405,7 +406,7 @@ def _union_ms(timeline: pd.DataFrame) -> float:
 
 
 def schedule(
-    layer: Layer,
+    layer: Layer | str,
     batch: int,
     kernel_ms: float,
     chunk: int | Sequence[int] = CHUNK,
@@ -436,6 +437,7 @@ def schedule(
     on : Device or str, optional
         The device whose link is used: "H200". By default the device in use.
     """
+    layer = as_layer(layer)
     sizes = chunk_sizes(layer.x_shape(batch)[0], chunk)
     streams = min(_require_stream_count(streams), len(sizes))
     in_ms, out_ms = layer.link_ms(batch, dtype, on, pinned)

@@ -9,13 +9,13 @@ import pandas as pd
 
 from labkit.ladder.variants import Variant, as_variants
 from labkit.measure.compare import draw_reals, tolerance
-from labkit.spec.layers import Layer
+from labkit.spec.layers import Layer, as_layers
 from labkit.spec.reference import conv_float64, error_scale
 
 
 def rounding_errors(
     variants: Variant | int | Iterable[Variant | int],
-    layers: Layer | Iterable[Layer],
+    layers: Layer | str | Iterable[Layer | str],
     batch: int = 4,
 ) -> pd.DataFrame:
     """Measure the rounding errors of variants, relative to sum |x| |k| of each output.
@@ -27,7 +27,7 @@ def rounding_errors(
     Parameters
     ----------
     variants : Variant, rung number, or iterable of these
-    layers : Layer or iterable of Layer
+    layers : Layer, its name, or iterable of these
     batch : int
         Images.
 
@@ -39,7 +39,7 @@ def rounding_errors(
         relative to sum |x| |k|.
     """
     chosen, rows = as_variants(variants), []
-    for layer in [layers] if isinstance(layers, Layer) else layers:
+    for layer in as_layers(layers):
         for variant in chosen:
             x, k = draw_reals(variant, layer, batch, np.random.default_rng(1))
             with variant.plan(layer, batch) as plan:

@@ -18,7 +18,7 @@ from labkit.measure.bench import BATCH, SampledImages, as_list, require_runs, sh
 from labkit.measure.check import require_verified
 from labkit.measure.pipeline import CHUNK, Pipeline, busy_ms, host_arrays, overlap
 from labkit.spec.devices import Device, device
-from labkit.spec.layers import Layer
+from labkit.spec.layers import Layer, as_layer
 
 SECONDS = 0.15  # for the timed runs of a configuration
 RUNS = (2, 20)  # the least and the most timed runs of a configuration
@@ -28,15 +28,14 @@ CHECKED_IMAGES = 4
 
 def bench_streams(
     variant: Variant,
-    layer: Layer,
+    layer: Layer | str,
     batch: int | None = None,
     chunk: int | Sequence[int] | list = CHUNK,
     streams: int | Iterable[int] = 3,
     pinned: bool | Iterable[bool] = True,
-    order: str | Iterable[str] = "depth",
     repeat: int | None = None,
 ) -> pd.DataFrame:
-    """Measure the layer time of pipelines: every combination of the given chunks, streams, memories and orders.
+    """Measure the layer time of pipelines: every combination of the given chunks, streams and memories.
 
     There are two layer times, both on the host's clock. `layer_ms` is the one of the course: it
     includes making the streams and the device's buffers. `steady_ms` is the time of each further
@@ -49,12 +48,12 @@ def bench_streams(
     ----------
     variant : Variant
         A variant that `check` has verified.
-    layer : Layer
+    layer : Layer or its name
     batch : int, optional
         Images; by default `BATCH` of the engine.
     chunk : int, tuple of int, or list of these
         As `Pipeline` takes it, or a list of several.
-    streams, pinned, order
+    streams, pinned
         As `Pipeline` takes them, or several of each.
     repeat : int, optional
         Timed runs of each combination after a warm-up run; by default as many as fit into 0.15 s,
@@ -78,12 +77,12 @@ def bench_streams(
     """
     batch = BATCH[device().engine] if batch is None else batch
     chunks = chunk if isinstance(chunk, list) else [chunk]
-    names = ("chunk", "streams", "pinned", "order")  # parameters of `Pipeline`
+    names = ("chunk", "streams", "pinned")  # parameters of `Pipeline`
     cases = [
-        dict(zip(names, case, strict=True))
-        for case in itertools.product(chunks, *map(as_list, (streams, pinned, order)))
+        {**dict(zip(names, case, strict=True)), "order": "depth"}
+        for case in itertools.product(chunks, *map(as_list, (streams, pinned)))
     ]
-    return bench_cases(variant, layer, batch, cases, repeat)
+    return bench_cases(variant, as_layer(layer), batch, cases, repeat)
 
 
 def bench_cases(

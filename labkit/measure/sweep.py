@@ -35,12 +35,12 @@ from labkit.ladder.variants import Variant, variant
 from labkit.measure.bench import BATCH, as_list, keep_inputs, measure, show_progress
 from labkit.measure.check import check
 from labkit.spec.devices import device
-from labkit.spec.layers import Layer
+from labkit.spec.layers import Layer, as_layers
 
 
 def sweep(
     variants: Variant | Iterable[Variant] | Mapping[str, Any],
-    layers: Layer | Iterable[Layer],
+    layers: Layer | str | Iterable[Layer | str],
     batch: int | None = None,
     path: Path | str | None = None,
     repeat: int | None = None,
@@ -54,7 +54,7 @@ def sweep(
     variants : Variant, iterable of Variant, or mapping
         A mapping is a grid: ``{"rung": 7, "rows": (5, 8, 10), "maps": [2, 4]}`` stands for all
         combinations of the values in its lists; ``[(32, 8), (16, 16)]`` is a list of two blocks.
-    layers : Layer or iterable of Layer
+    layers : Layer, its name, or iterable of these
     batch : int, optional
         Images; by default the same as for `labkit.bench`.
     path : path, optional
@@ -82,7 +82,7 @@ def sweep(
         device does not respond. Finished points are kept in every case.
     """
     accepted, refused = _list_variants(variants)
-    layers = as_list(layers)
+    layers = as_layers(layers)
     if not (accepted or refused) or not layers:
         raise LabError("an empty sweep: give at least one variant and one layer")
     if batch is not None:

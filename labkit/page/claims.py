@@ -108,6 +108,10 @@ def predict(**expected: float | EllipsisType) -> Prediction:
     `progress.predicted`, because `labkit.grade` refuses a goal that names a prediction which is not
     the number that the goal reaches.
     """
+    if not expected:
+        raise LabError(
+            "nothing is predicted: give each number a name, such as lab.predict(ratio=2)"
+        )
     progress.predicted.update(expected)
     return Prediction(**expected)
 

@@ -11,7 +11,7 @@ import pandas as pd
 from labkit.base.errors import LabError
 from labkit.evidence.steps import follow_thread
 from labkit.ladder.variants import Variant, as_variants
-from labkit.spec.layers import LENET86, Layer
+from labkit.spec.layers import LENET86, Layer, as_layer
 
 _NOTE = (
     "Values are those after the line. In x, k and y the index is that of the whole array. Compiled without "
@@ -126,7 +126,7 @@ def step(
     of: Variant | int,
     thread: Sequence[int] = (0, 0, 0),
     block: Sequence[int] = (0, 0, 0),
-    layer: Layer = LENET86[1],
+    layer: Layer | str = LENET86[1],
     kernel: str | None = None,
     first: int = 1,
     most: int = 40,
@@ -143,7 +143,7 @@ def step(
         Your kernel, as a ``%%kernel`` cell gives it.
     thread, block : sequence of int
         Index of the thread in its block, and of the block: up to three numbers each.
-    layer : Layer
+    layer : Layer or its name
     kernel : str, optional
         Which of the variant's kernels; by default the first one that is launched.
     first, most : int
@@ -164,6 +164,7 @@ def step(
     for name, value in (("first", first), ("most", most)):
         if not isinstance(value, int) or value < 1:
             raise LabError(f"{name} = {value!r}: give a whole number from 1")
+    layer = as_layer(layer)
     # A row: {"line": 12, "values": {"sum": 1.5, "c": 0}, "changed": ["sum"], "accesses": [...]},
     # with all values known.
     rows = follow_thread(of, layer, thread, block, kernel)

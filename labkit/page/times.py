@@ -13,9 +13,10 @@ from labkit.measure.bench import bench
 from labkit.measure.check import check
 from labkit.records.recorded import Recorded, recorded
 from labkit.spec.devices import device
-from labkit.spec.layers import LENET86, Layer
+from labkit.spec.layers import LENET86, Layer, as_layers
 
 RECORDED, BATCH = "H200", 10_000  # the device and the batch of the recorded times
+IMAGES = 1000  # of a measurement here
 COUNTS = {"global_load_requests": "load requests", "global_store_requests": "store requests"}
 
 
@@ -35,8 +36,7 @@ class Times(HTML):
 
 def times(
     variants: Variant | int | Iterable[Variant | int],
-    layers: Layer | Iterable[Layer] = LENET86,
-    batch: int = 1000,
+    layers: Layer | str | Iterable[Layer | str] = LENET86,
     counts: Mapping[str, str] = COUNTS,
 ) -> Times:
     """Check variants, and return a table that compares them, layer by layer.
@@ -47,9 +47,7 @@ def times(
     Parameters
     ----------
     variants : Variant, rung number, or iterable of these
-    layers : Layer or iterable of Layer
-    batch : int
-        Images of a measurement.
+    layers : Layer, its name, or iterable of these
     counts : mapping of str to str
         The counters that are shown without a GPU, with their headings.
 
@@ -59,7 +57,7 @@ def times(
         At the first variant with a wrong result.
     """
     chosen, here, records = as_variants(variants), device(), recorded(RECORDED)
-    layers = [layers] if isinstance(layers, Layer) else [*layers]
+    layers = as_layers(layers)
     for variant in chosen:
         check(variant, layers, quiet=True)
     rows = pd.DataFrame(
@@ -69,11 +67,11 @@ def times(
         _find_recorded_ms(records, variant, layer) for layer in layers for variant in chosen
     ]
     if here.engine == "gpu":
-        measured = bench(chosen, layers, batch, layer_time=False)
+        measured = bench(chosen, layers, IMAGES, layer_time=False)
         rows = rows.merge(measured[["layer", "label", "op_ms"]])
         columns, caption = (
             {"op_ms": "op time here (ms)"},
-            f"Measured here on {here.name}, {batch:,} images",
+            f"Measured here on {here.name}, {IMAGES:,} images",
         )
     else:
         # Of each layer the counts: a row per variant, by its label, and a column per counter.

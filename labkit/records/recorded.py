@@ -20,7 +20,7 @@ from labkit.records import results, store, sweeps
 from labkit.records.results import COURSE, OWN
 from labkit.records.training import Training, read_training
 from labkit.spec.devices import device
-from labkit.spec.layers import LENET72, LENET86, Layer
+from labkit.spec.layers import LENET72, LENET86, Layer, as_layer
 from labkit.spec.layers import layer as layer_of
 
 LAYERS = (*LENET86, *LENET72)
@@ -254,13 +254,13 @@ class Recorded:
             (rows["rung"] <= last) & (rows["layer"] != "") & ~rows["label"].str.contains(",")
         ]
 
-    def course(self, rung: Kernels, network: str = "lenet86") -> pd.DataFrame:
-        """Return the course's table of a network with a rung inside: as `Network.course_table`, a row per batch.
+    def course(self, rung: Kernels) -> pd.DataFrame:
+        """Return the course's table of lenet86 with a rung inside: as `Network.course_table`, a row per batch.
 
         If several rungs are given, the first column is their ``label``.
         """
         # "": a whole network
-        rows = self.select(rung, "", network=network).sort_values("batch", kind="stable")
+        rows = self.select(rung, "", network="lenet86").sort_values("batch", kind="stable")
         course = (
             rows[list(COURSE.values())]
             .set_axis(list(COURSE), axis=1)
@@ -424,9 +424,9 @@ class Recorded:
         """Return the recorded sweep of rung 07, as `labkit.sweep` does: a row per point, a column per option."""
         return sweeps.read_sweep(self.path.stem, self.folder)
 
-    def best(self, layer: Layer) -> Variant:
+    def best(self, layer: Layer | str) -> Variant:
         """Return the fastest variant of the recorded sweep on a layer, at the largest batch in it."""
-        return sweeps.best(self.sweep(), layer)
+        return sweeps.best(self.sweep(), as_layer(layer))
 
     def streams(
         self,
@@ -505,13 +505,14 @@ class Recorded:
         table = self._read("streams/timelines", "label", "start_ms", *wanted)
         return _select(table, which, wanted, f"{self} has no timelines")
 
-    def versus(self, layer: Layer, batch: int = 10_000) -> pd.DataFrame:
+    def versus(self, layer: Layer | str, batch: int = 10_000) -> pd.DataFrame:
         """Return the times of ours and others' kernels on a layer, measured in one interleaved run.
 
         There is a row per contestant, the fastest first, with its faster layout: label, layout, how
         (among what it chose), median_ms, and, where they were recorded, the quartiles q1_ms and
         q3_ms.
         """
+        layer = as_layer(layer)
         table = self._read("versus", "label", "network", "layer", "batch", "median_ms")
         rows = store.choose(
             table,

@@ -9,12 +9,13 @@ with x [B, C, H, W], k [M, C, K, K], y [B, M, Ho, Wo], Ho = H-K+1 and Wo = W-K+1
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import DTypeLike
 
+from hostcuda.errors import type_of
 from labkit.base.errors import LabError
 from labkit.base.numerals import is_whole
 from labkit.spec import devices
@@ -238,11 +239,18 @@ def as_layer(which: Layer | str) -> Layer:
     if isinstance(which, str):
         return layer(which)
     if not isinstance(which, Layer):
+        problem = "no layer is given" if which is None else f"{type_of(which)} is not a layer"
         raise LabError(
-            f'{which!r} is not a layer: take labkit.LENET86[0], its name "lenet86 layer 1", or '
+            f'{problem}: take labkit.LENET86[0], its name "lenet86 layer 1", or '
             "labkit.Layer(name, C, H, W, M, K)"
         )
     return which
+
+
+def as_layers(which: Layer | str | Iterable[Layer | str]) -> list[Layer]:
+    """Return layers, given as one or as several, each as itself or by its name; LabError as `as_layer`."""
+    is_one = isinstance(which, str) or not isinstance(which, Iterable)
+    return [as_layer(which)] if is_one else [*map(as_layer, which)]
 
 
 def layer(network: str, number: int | None = None) -> Layer:

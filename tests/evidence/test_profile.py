@@ -104,9 +104,7 @@ def test_a_profile_and_the_resources_agree():
 def test_what_is_no_work_is_refused_before_anything_runs(watched):
     with pytest.raises(LabError, match=r"^a batch of 0"):
         watched(3, labkit.LENET86[0], 0, engine="cpu")
-    with pytest.raises(
-        LabError, match=r"^layer is a Preset: give one layer, such as lab\.LENET86\[0\]"
-    ):
+    with pytest.raises(LabError, match=r"^a Preset is not a layer: take labkit\.LENET86\[0\]"):
         watched(3, labkit.LENET86, engine="cpu")
 
 
