@@ -97,10 +97,7 @@ lint: $(STAMP)  ## Check the style, the length of modules, which packages import
 	    || { echo "make: restore data/ with git, or accept what was recorded: $(BIN)/python -m recording manifest" >&2; exit 1; }
 
 lab: $(LAB)/.installed  ## Open the notebooks in JupyterLab; ARGS="--no-browser --port 9000"
-	@$(LAB)/bin/jupyter trust notebooks/*.ipynb notebooks/*/*.ipynb >/dev/null
-	@$(LAB)/bin/jupyter lab --notebook-dir=. --LabApp.extra_labextensions_path=labkit/page/labextensions \
-	    --LabApp.app_settings_dir=labkit/page/labsettings \
-	    $(if $(filter 0,$(shell id -u)),--allow-root) $(OUTSIDE) $(ARGS) notebooks/00_start_here.ipynb
+	@$(LAB)/bin/labkit lab $(OUTSIDE) $(ARGS)
 
 student: $(STAMP)  ## Write an edition without solutions to build/student; ARGS="--out DIR --nbgrader"
 	@$(BIN)/labkit student $(ARGS)

@@ -1,19 +1,32 @@
-"""The part of the build that pyproject.toml cannot say: a wheel has the lab's data inside the package."""
+"""The part of the build that pyproject.toml cannot say: a wheel has the lab's data and course inside the package."""
 
 from pathlib import Path
 
 from setuptools import setup
 from setuptools.command.build_py import build_py
 
+# Files of the checkout, and the folder of the package that gets them with their paths.
+SHIPPED = {
+    "data/**/*": ".",
+    "notebooks/[!.]*.ipynb": "course",
+    "notebooks/[!.]*/[!.]*.ipynb": "course",
+    "docs/glossary.md": "course",
+    "docs/results.md": "course",
+    "docs/images/*": "course",
+}
 
-class WithData(build_py):
+
+class WithCourse(build_py):
     """The step of the build that copies the package."""
 
     def run(self) -> None:
-        """Copy the package, and `data/` into it unless it stays in the checkout (an editable install)."""
+        """Copy the package, and what it ships unless that stays in the checkout (an editable install)."""
         super().run()
-        if not self.editable_mode:
-            self.copy_tree("data", str(Path(self.build_lib, "labkit", "data")))
+        for pattern, folder in {} if self.editable_mode else SHIPPED.items():
+            for path in filter(Path.is_file, Path().glob(pattern)):
+                target = Path(self.build_lib, "labkit", folder, path)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                self.copy_file(str(path), str(target))
 
 
-setup(cmdclass={"build_py": WithData})
+setup(cmdclass={"build_py": WithCourse})

@@ -31,6 +31,7 @@ MODULES = (
     "readme",
     "digits",
     "device",
+    "version",
 )
 
 app = typer.Typer(

@@ -15,6 +15,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
+from labkit.cli.course import JUPYTERLAB
 from labkit.exercises.exercise import exercise
 from labkit.ladder.variants import variant
 
@@ -45,7 +46,7 @@ def find_jupyterlab():
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
-    """Start a JupyterLab as `make lab` does; yield its folder of notebooks, and a function from name to address."""
+    """Start a JupyterLab as `labkit lab` does; yield its folder of notebooks, and a function from name to address."""
     python = find_jupyterlab()
     home, folder = tmp_path_factory.mktemp("home"), tmp_path_factory.mktemp("notebooks")
     with socket.socket() as free:
@@ -59,11 +60,8 @@ def server(tmp_path_factory):
         "ServerApp.allow_root": True,
         "ServerApp.open_browser": False,
         "IdentityProvider.token": token,
-        **{
-            name: ROOT / place
-            for name, place in re.findall(r"--(LabApp\.\w+)=(\S+)", (ROOT / "Makefile").read_text())
-        },
     }
+    command = [*JUPYTERLAB, *(f"--{name}={value}" for name, value in options.items())]
     own = {
         name: str(home / name)
         for name in (
@@ -88,7 +86,7 @@ def server(tmp_path_factory):
             name: value for name, value in os.environ.items() if name != "PYTEST_CURRENT_TEST"
         }
         process = subprocess.Popen(
-            [python, "-m", "jupyterlab", *(f"--{name}={value}" for name, value in options.items())],
+            [python, "-m", "jupyterlab", *command],
             env={**inherited, **own, "PYTHONPATH": str(ROOT), "HOSTCUDA_ENGINE": "cpu"},
             cwd=folder,
             stdout=output,

@@ -24,6 +24,8 @@ from packaging.version import Version
 from suites import MARKS
 
 import labkit
+from labkit.base.errors import LabError
+from recording import version
 
 pytestmark = pytest.mark.thorough("tools of the repository")
 
@@ -304,8 +306,9 @@ def test_version_is_one():
 
 
 def test_all_are_under_one_licence_and_for_linux():
-    for project in PROJECTS.values():
-        assert (project["license"], project["authors"]) == (PROJECT["license"], PROJECT["authors"])
+    for name, project in PROJECTS.items():
+        licence = "MIT AND CC-BY-4.0" if name == "labkit" else "MIT"  # it ships the notebooks
+        assert (project["license"], project["authors"]) == (licence, PROJECT["authors"])
         systems = [
             classifier
             for classifier in project["classifiers"]
@@ -407,14 +410,14 @@ def test_jupyterlab_in_a_container_gets_one_address(arguments, addresses):
         ".venv-lab/.installed",
     ]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
-    started = done.stdout[done.stdout.index("/jupyter lab ") :].split()
+    started = done.stdout[done.stdout.index("/labkit lab ") :].split()
     assert [word for word in started if word.startswith("--ip")] == addresses
     assert started.count("--no-browser") == 1
 
 
 def test_the_version_to_cite_is_this_one():
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
-    assert (citation["version"], citation["license"]) == (labkit.__version__, PROJECT["license"])
+    assert citation["license"] == PROJECT["license"].partition(" ")[0]  # the code's
     assert [author["name"] for author in citation["authors"]] == [
         author["name"] for author in PROJECT["authors"]
     ]
@@ -422,6 +425,18 @@ def test_the_version_to_cite_is_this_one():
     versions = re.findall(r"^## (\S+) \((\S+)\)$", changes, re.MULTILINE)
     assert versions[0] == (labkit.__version__, str(citation["date-released"]))
     assert len(versions) == len(re.findall("^## ", changes, re.MULTILINE))  # each has its date
+
+
+def test_the_version_is_one_and_one_command_writes_it(tmp_path, monkeypatch):
+    assert all(found == {labkit.__version__} for found in version.find_versions().values())
+    for name in version.PLACES:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / name)
+    monkeypatch.setattr(version, "ROOT", tmp_path)
+    version.version("9.8.7")
+    assert all(found == {"9.8.7"} for found in version.find_versions(tmp_path).values())
+    with pytest.raises(LabError, match=r"'9\.8' is not a version"):
+        version.version("9.8")
 
 
 @pytest.mark.parametrize("name", PROJECTS)

@@ -22,11 +22,12 @@ pytestmark = pytest.mark.thorough("tools of the repository")
 ROOT = Path(labkit.__file__).resolve().parent.parent
 MAIN = "from labkit.cli import main; main()"
 FOLDERS = {
-    "cuda_convolution_lab": ("labkit", "data"),
+    "cuda_convolution_lab": ("labkit", "data", "notebooks", "docs"),
     "hostcuda": ("engine/hostcuda",),
     "labkit_classroom": ("classroom/labkit_classroom",),
     "labkit_playground": ("playground/labkit_playground",),
 }
+FILES = ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md")
 
 
 @pytest.fixture(scope="module")
@@ -40,13 +41,16 @@ def installed(tmp_path_factory):
                 tmp / project / Path(folder).name,
                 ignore=shutil.ignore_patterns("__pycache__"),
             )
-        for name in ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE"):
+        for name in (*FILES, "LICENSE", "LICENSE-CC-BY-4.0"):
             if (file := (ROOT / folder).parent / name).is_file():
                 shutil.copy(file, tmp / project)
     pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
-    projects = [tmp / project for project in FOLDERS]
+    build = "from setuptools import build_meta; build_meta.build_sdist('..')"
+    for project in FOLDERS:  # a wheel is made of the sdist, as for a release
+        subprocess.run([sys.executable, "-c", build], cwd=tmp / project, check=True, stdout=-3)
+    sdists = [*tmp.glob("*.tar.gz")]
     subprocess.run(
-        [*pip, "wheel", "--no-build-isolation", "--no-deps", "-w", tmp, *projects], check=True
+        [*pip, "wheel", "--no-build-isolation", "--no-deps", "-w", tmp, *sdists], check=True
     )
     wheels = {wheel.name.partition("-")[0]: wheel for wheel in tmp.glob("*.whl")}
     assert wheels.keys() == FOLDERS.keys()
@@ -60,10 +64,11 @@ def installed(tmp_path_factory):
         if not re.match("__editable__|labkit|cuda_convolution_lab|hostcuda", path.name):
             (registry / path.name).symlink_to(path)
 
-    def run(*arguments, hidden="", program=MAIN, beside=(), alone=False):
+    def run(*arguments, hidden="", program=MAIN, beside=(), alone=False, cwd=elsewhere):
         """Run a program in a Python that cannot import `hidden`, with other wheels `beside`; return its process.
 
-        Where it is to be alone, no package of the checkout is installed, either.
+        It runs in the folder `elsewhere`, or in another. Where it is to be alone, no package of the
+        checkout is installed, either.
         """
         hide = f"import sys; sys.modules[{hidden!r}] = None; " if hidden else ""
         places = [
@@ -72,7 +77,7 @@ def installed(tmp_path_factory):
         places += [registry] * alone
         return subprocess.run(
             [sys.executable, *["-S"] * alone, "-c", f"{hide}{program}", *arguments],
-            cwd=elsewhere,
+            cwd=cwd,
             capture_output=True,
             env={
                 **os.environ,
@@ -101,13 +106,38 @@ def test_the_doctor_of_an_installed_package_finds_its_data(installed):
     [
         (["check", "1"], 0, "PASS 01 baseline"),
         (["bench", "1", "--layer", "lenet86-1", "--batch", "1"], 0, "baseline"),
-        (["report"], 1, "they belong to the repository"),
+        (["report"], 1, "`labkit start DIR` lays them out"),
+        (["lab"], 1, "`labkit start DIR` lays them out"),
+        (["site"], 1, "run labkit from one"),
     ],
 )
 def test_commands_of_an_installed_package(installed, arguments, status, message):
     ended = installed(*arguments)
     assert ended.returncode == status, ended.stderr
     assert message in ended.stdout + ended.stderr
+
+
+def test_a_course_is_laid_out_and_nothing_in_it_is_overwritten(installed, tmp_path):
+    course = tmp_path / "my course"
+    started = installed("start", str(course))
+    assert started.returncode == 0 and "labkit lab" in started.stdout, started.stderr
+    for folder, pattern in (("notebooks", "[!.]*.ipynb"), ("docs/images", "*")):
+        ours, theirs = (
+            {path.relative_to(at): path.read_bytes() for path in (at / folder).rglob(pattern)}
+            for at in (ROOT, course)
+        )
+        assert ours == theirs and ours
+    page, picture = course / "notebooks" / "01_baseline.ipynb", course / "docs/images/lab.png"
+    page.write_bytes(mine := page.read_bytes() + b"\n")
+    picture.unlink()
+    again = installed("start", str(course)).stdout
+    assert "1 file added" in again and f"stay as they are: {page.relative_to(course)}\n" in again
+    assert page.read_bytes() == mine and picture.is_file()
+    inside = installed("report", "--stored", "P1", cwd=course / "notebooks")
+    assert inside.returncode == 0 and (course / "reports" / "index.html").is_file(), inside.stderr
+    (tmp_path / "file").write_text("")
+    refused = installed("start", str(tmp_path / "file"))
+    assert refused.returncode == 1 and "Traceback" not in refused.stderr
 
 
 def test_kernels_need_no_package_of_the_notebooks(installed):

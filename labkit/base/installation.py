@@ -1,8 +1,4 @@
-"""How the lab came here, a checkout or an installed package, and the commands that mend either.
-
-The lab depends on hostcuda, which no registry has: it is installed from the same repository, and
-before it.
-"""
+"""How the lab came here, a checkout or an installed package, and the commands that mend either."""
 
 import json
 import sys
@@ -41,9 +37,9 @@ def write_restore_command(name: str) -> str:
     return f'{_PIP_INSTALL} --force-reinstall --no-deps "{PROJECT}{_find_origin()}"'
 
 
-def write_install_command() -> str:
-    """Return the command that installs the packages that figures, notebooks and reports need."""
-    return f'{_PIP_INSTALL} "{PROJECT}[notebooks]{_find_origin()}"'
+def write_install_command(extra: str = "notebooks") -> str:
+    """Return the command that installs an extra: by default what figures, notebooks and reports need."""
+    return f'{_PIP_INSTALL} "{PROJECT}[{extra}]{_find_origin()}"'
 
 
 def _find_origin() -> str:

@@ -23,6 +23,15 @@ def data_dir() -> Path:
     return inside if inside.is_dir() else PACKAGE.parent / "data"
 
 
+def course_dir() -> Path:
+    """Return the folder of the course as it is shipped, with `notebooks` and `docs`.
+
+    It is the checkout, or inside the package if that was installed from a wheel.
+    """
+    inside = PACKAGE / "course"
+    return inside if inside.is_dir() else PACKAGE.parent
+
+
 def cuda_src() -> Path:
     """Return the folder of the ladder's kernels, `NN_name.cu`."""
     return PACKAGE / "cuda_src"

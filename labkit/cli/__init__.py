@@ -10,7 +10,7 @@ from importlib.metadata import entry_points
 import labkit
 from hostcuda import terminal
 from labkit.base import installation
-from labkit.cli import exercise, machine, measure, reports
+from labkit.cli import course, exercise, machine, measure, reports
 
 app = terminal.application(
     "labkit",
@@ -19,6 +19,7 @@ app = terminal.application(
     "GPU.",
 )
 for command in (
+    course.start,
     machine.doctor,
     machine.device,
     reports.report,
@@ -28,6 +29,8 @@ for command in (
     measure.bench,
 ):
     app.command()(command)
+# JupyterLab reads the options that follow
+app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(course.lab)
 app.add_typer(exercise.app)
 for added in sorted(entry_points(group="labkit.commands")):
     app.command(added.name)(added.load())

@@ -25,12 +25,14 @@ from nbformat import NotebookNode
 from hostcuda import temporary
 from hostcuda.files import write
 from labkit.base.errors import LabError
-from labkit.base.paths import PACKAGE, PYTHONPATH
+from labkit.base.installation import find_checkout
+from labkit.base.paths import PYTHONPATH
 
 CELL_TIMEOUT = 600  # seconds; the slowest cell of the series takes a few
 # the folder of the companions: each deepens the notebook of the series with the same name
 CLOSER = "closer_look"
 _KEPT = ("tags", "change_it")  # the metadata of cells that are stored: docs/authors.md
+FIRST = "00_start_here.ipynb"  # the first page
 PRACTICE = "practice"  # the folder of the short pages of patterns, which stand on their own
 _silent = logging.getLogger(__name__)  # silences nbclient: a `Failure` has the message
 _silent.disabled = True
@@ -120,23 +122,31 @@ class Progress:
         """Note that a notebook has ended, whether it failed or not."""
 
 
+def find_course() -> Path | None:
+    """Return the folder with the notebooks that a reader works in.
+
+    It is the checkout; of an installed package, the nearest folder that `labkit start` has laid
+    out, from the current one upwards, or None.
+    """
+    if checkout := find_checkout():
+        return checkout
+    here = Path.cwd()
+    return next((at for at in (here, *here.parents) if (at / "notebooks" / FIRST).is_file()), None)
+
+
 def has_series() -> bool:
-    """Return whether labkit runs from a checkout, with the notebooks beside it."""
-    return (PACKAGE.parent / "notebooks").is_dir()
+    """Return whether there are notebooks to work in: see `find_course`."""
+    return bool(course := find_course()) and (course / "notebooks").is_dir()
 
 
 def folder() -> Path:
-    """Return the checkout's `notebooks/`.
-
-    LabError if there is none: labkit is not used from a checkout.
-    """
-    notebooks = PACKAGE.parent / "notebooks"
+    """Return the `notebooks/` of the course. LabError if there is none."""
     if not has_series():
         raise LabError(
-            f"no notebooks at {notebooks}: they belong to the repository, not to the installed package. Run "
-            "labkit from a checkout, or name the notebooks' files."
+            f"no notebooks in {find_course() or Path.cwd()}: `labkit start DIR` lays them out in a folder, in which "
+            "labkit then finds them. Or name the notebooks' files."
         )
-    return notebooks
+    return find_course() / "notebooks"
 
 
 def read(path: Path | str) -> Notebook:

@@ -34,9 +34,7 @@ from hostcuda.errors import EngineError
 from hostcuda.files import locked, write
 from labkit.base import manifest
 from labkit.base.errors import LabError
-from labkit.base.installation import find_checkout
 from labkit.base.own import claim_folder, claiming
-from labkit.base.paths import PACKAGE
 from labkit.draw.dark import dark
 from labkit.exercises import progress
 from labkit.notebooks import STYLE, TEMPLATES, execute, side_by_side
@@ -148,7 +146,7 @@ def make(
     names : iterable of str
         Files, names or numbers of notebooks; the whole series by default.
     out : path
-        The folder to write to; by default `reports/` of the checkout, or of the current folder
+        The folder to write to; by default `reports/` of the course, or of the current folder
         without one.
     stored : bool
         Execute nothing: export the outputs that the notebooks hold.
@@ -157,7 +155,7 @@ def make(
         Execute what has not changed since its last execution, too; the closer looks, too.
     """
     names, progress = [*names], progress or Progress()
-    out = Path(out) if out else (find_checkout() or Path()) / "reports"
+    out = Path(out) if out else (execute.find_course() or Path()) / "reports"
     chosen = execute.find(names)
     ours = execute.list_notebooks() if execute.has_series() else []
     # notebooks outside the series are a report of their own
@@ -539,7 +537,8 @@ def _group_by_part(pages: Iterable[ReportPage]) -> list[tuple[str, str, list[Rep
 def _make_overview() -> dict[str, str]:
     """Return the first page's pictures, "first" and "ladder", and its "table" as HTML; "" where a file is missing."""
     pictures = {}  # by the file's name without its ending
-    for page in (PACKAGE.parent / "README.md", PACKAGE.parent / "docs" / "results.md"):
+    root = execute.find_course() or Path()
+    for page in (root / "README.md", root / "docs" / "results.md"):
         text = page.read_text(encoding="utf-8") if page.is_file() else ""
         for name, width, alt in re.findall(
             r'<img src="([\w/.-]+\.png)" width="(\d+)" alt="([^"]*)">', text
@@ -556,7 +555,7 @@ def _make_overview() -> dict[str, str]:
 
 def _read_minutes() -> dict[str, str]:
     """Return how long each notebook takes, from the README's tables: {"01_baseline": "70"}."""
-    path = PACKAGE.parent / "README.md"
+    path = (execute.find_course() or Path()) / "README.md"
     text = path.read_text(encoding="utf-8") if path.is_file() else ""
     # A row: "| … | [01 baseline](notebooks/01_baseline.ipynb) | … | ~70 |".
     return dict(

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from hostcuda.files import write
 from labkit.base.errors import LabError
+from labkit.base.installation import find_checkout
 from labkit.base.own import MARK, claim_folder, claiming
 from labkit.notebooks import api, execute, html
 from labkit.notebooks.links import find_dead_links
@@ -71,7 +72,8 @@ def make(out: Path, repository: str | None = None) -> list[Path]:
     """
     if repository is not None and not re.fullmatch(r"[\w.-]+/[\w.-]+", repository):
         raise LabError(f"{repository!r} names no repository on GitHub: write owner/name")
-    root = execute.folder().parent
+    if (root := find_checkout()) is None:
+        raise LabError("the site is made of the documents of a checkout: run labkit from one")
     # refuses a folder with files that `labkit site` has not written
     with claiming(out, "labkit site"):
         pages = html.make_pages(map(execute.read, execute.list_notebooks()), out)
