@@ -26,7 +26,7 @@ from labkit.records.recorded import Recorded
 from labkit.spec.devices import slug
 from recording import versus
 from recording.options import Folder
-from recording.readme import format_ladder, format_network, replace_marked
+from recording.readme import format_ladder, format_network, format_summary, replace_marked
 
 IMAGES = PACKAGE.parent / "docs" / "images"
 DEVICE = "H200"
@@ -251,6 +251,7 @@ def pictures(out: Folder = None) -> None:
         print(f"{name}  {(folder / name).stat().st_size:,} bytes")
     if not out:
         replace_marked("ladder", format_ladder(results))
+        replace_marked("summary", format_summary(results))
         replace_marked("network", format_network(results))
         path = data_dir() / "versus" / f"{slug(results.device)}.csv"
         replace_marked("versus", versus.to_markdown(store.read_as_stored(path)))

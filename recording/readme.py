@@ -28,12 +28,21 @@ ROOT = PACKAGE.parent
 _RESULTS, _PERFORMANCE, _QUESTIONS = "docs/results.md", "engine/docs/performance.md", "docs/faq.md"
 _GEARS = "engine/docs/gears.md"
 _PAGES = {
+    "ladder": _RESULTS,
     "versus": _RESULTS,
     "network": _RESULTS,
     "engine": _PERFORMANCE,
     "check": _PERFORMANCE,
     "gears": _GEARS,
     "cards": _QUESTIONS,
+}
+# The rows of the README, by the label that `overview.format_cells` gives them.
+SUMMARY = {
+    "01 baseline": "01, a thread per output",
+    "07 tuning": "**07, several outputs per thread**",
+    "cuDNN FP32": "cuDNN, FP32",
+    "10 speed of light, warpgroups, FP16": "**10, tensor cores, FP16**",
+    "cuDNN FP16": "cuDNN, FP16",
 }
 # Cards of a compute capability with their multiprocessors, and the KB of shared memory that a block
 # can have: CUDA C++ Programming Guide, "Compute Capabilities", and NVIDIA's data sheets.
@@ -83,7 +92,7 @@ def replace_marked(name: str, text: str, path: Path | None = None) -> bool:
 
 
 def format_ladder(results: Recorded) -> str:
-    """Return the README's table of the ladder in Markdown; the best of each column in FP32 and in FP16 is bold."""
+    """Return the table of the ladder in Markdown; the best of each column in FP32 and in FP16 is bold."""
     # texts, by ``shown``; and the numbers
     table, every = (overview.format_cells(results), overview.list_rows(results))
     # it rounds the factors, so it is not the best in FP32
@@ -103,6 +112,22 @@ def format_ladder(results: Recorded) -> str:
             *lines,
         ]
     )
+
+
+def format_summary(results: Recorded) -> str:
+    """Return the README's few rows of the ladder in Markdown, with what they are."""
+    table = overview.format_cells(results).loc[[*SUMMARY]]
+    lines = [f"| | {' | '.join(table.columns)} |", "|---|" + "---:|" * len(table.columns)]
+    lines += [
+        f"| {words} | {' | '.join(row)} |"
+        for words, (_, row) in zip(SUMMARY.values(), table.iterrows(), strict=True)
+    ]
+    batch = int(results.table["batch"].max())
+    caption = (
+        f"Op time and its multiple of a reference time, {batch:,} images, {results.device}. "
+        "[All rungs, other libraries, and what the reference is](docs/results.md#the-ladder)."
+    )
+    return "\n".join([caption, "", *lines])
 
 
 def format_network(results: Recorded) -> str:

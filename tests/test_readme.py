@@ -410,7 +410,9 @@ def test_links_lead_to_files(path):
     assert len(pictures) == 2 * text.count("<picture>")  # one by day and one by night
     for link in pictures:
         assert (path.parent / link).is_file(), link
-    for link, anchor in re.findall(r"\]\((?!https?://|#)([^)#]+)(?:#([^)]*))?\)", text):
+    for link, anchor in re.findall(
+        r"\]\((?!https?://|#|\.\./\.\./actions/)([^)#]+)(?:#([^)]*))?\)", text
+    ):
         assert (path.parent / link).exists(), link
         assert not anchor or link.endswith("py") or anchor in anchors(path.parent / link), (
             f"{link}#{anchor}"

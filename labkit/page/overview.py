@@ -93,7 +93,7 @@ def write_caption(results: Recorded) -> str:
         "default for convolutions; cuDNN TF32 is with it. Layer time is from host "
         f"memory to host memory with the kernel of {' and '.join(inside)}, over the link's reference time: with "
         "streams in page-locked memory, without them in ordinary memory. The steps warpgroups (`wgmma`) need compute "
-        f"capability 9.0. The same code differs by up to {100 * results.noise(batch):.1f} %."
+        f"capability 9.0. Two measurements of the same code differ by up to {100 * results.noise(batch):.1f} %."
         + (
             f" Kernels have changed since they were measured: {', '.join(changed)}."
             if changed
