@@ -23,6 +23,8 @@ if not settings.variable("ENGINE")[1]:
 os.environ.setdefault(
     "LABKIT_CACHE_DIR", str(Path(tempfile.gettempdir()) / f"labkit-tests-{os.getuid()}")
 )
+# no line of progress in the outputs of pages that a slow machine compares
+os.environ.setdefault("TQDM_DISABLE", "1")
 # as in a shell's background, and what is started inherits it
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -12,6 +12,7 @@ import pytest
 from fakes import HALF, SINGLE, FakeVariant, correct, random_shapes, unwritten
 
 import hostcuda
+from labkit.base import progress
 from labkit.base.errors import LabError
 from labkit.base.paths import cuda_src
 from labkit.ladder.rung import Rounding
@@ -126,6 +127,12 @@ def shift(axis, by):
     return spoil(lambda y: np.roll(y, by, axis))
 
 
+def write_a_block_further(y):
+    """Move all columns by 8, as an index of blocks that begins at 1 does; zero the first 8."""
+    y[..., 8:] = y[..., :-8].copy()
+    y[..., :8] = 0
+
+
 WRONG = {  # a kernel -> how it computes, and in some cases the hint in the message
     "zeros": (spoil(np.zeros_like), "no product was added"),
     "unwritten": (lambda x, k, state: None, "nothing was written"),
@@ -141,6 +148,11 @@ WRONG = {  # a kernel -> how it computes, and in some cases the hint in the mess
     "one element": (
         spoil(lambda y: y.put(y.size // 3, y.flat[y.size // 3] + 1)),
         "1 of 1560 outputs",
+    ),
+    "scaled": (spoil(lambda y: np.multiply(y, 2, out=y)), "each output is 2 times the right one"),
+    "shifted by a block": (
+        spoil(write_a_block_further),
+        "y is shifted by 8 along w, as by a block",
     ),
     "flipped": (lambda x, k, state: correct(x, k[:, :, ::-1, ::-1], state), "mask was flipped"),
     "mask transposed": (
@@ -409,6 +421,16 @@ CAUSES = [  # a rung, its text, what is changed, and what the message has to say
         "lab.sanitize",
     ),
     (
+        "a block further",
+        1,
+        BASELINE,
+        "blockIdx.x % tiles * blockDim.x",
+        "(blockIdx.x % tiles + 1) * blockDim.x",
+        r"nothing was written(?s:.*)wrong on whole tiles.* at b 0, m 0 to 15, h 0 to 63, w 0 to 15\n"
+        r"It looks as if 16384 outputs were not written.*\n(?s:.*)Next: lab\.step\(",
+        "lab.sanitize",
+    ),
+    (
         "mask flipped",
         1,
         BASELINE,
@@ -463,6 +485,39 @@ def test_parameters_in_another_order_are_refused_before_anything_runs():
     with pytest.raises(LabError, match=re.escape(says)):
         variant(1, turned)
     assert variant(1, BASELINE.replace("int B,", "int images,")).own  # names of one's own are fine
+    # by the names' first letters, and by the pointer that is not const
+    course = "float *r, const float *p, const float *q, int Batch, int Map_out, int Channel, int Height, int Width, int K"
+    says = (
+        "which seem to be (y, x, k, B, M, C, H, W, K), but 01 baseline passes (x, k, y, B, C, H, W, M, K): put them in "
+        "this order, (p, q, r, Batch, Channel, Height, Width, Map_out, K)"
+    )
+    with pytest.raises(LabError, match=re.escape(says)):
+        variant(1, BASELINE.replace(rung, course))
+
+
+@pytest.mark.thorough("five seconds or more")
+@pytest.mark.parametrize(
+    ("arrays", "order"),
+    [
+        ("const float *p, const float *q, float *r", "x, k, y"),
+        ("float *r, float *p, float *q", "y, x, k"),
+    ],
+)
+def test_a_kernel_is_told_in_which_order_it_would_be_right(arrays, order):
+    """Nothing tells the order but trying: names of one's own, and in the second case no const."""
+    rung = "const float *x, const float *k, float *y,\n          int B, int C, int H, int W, int M, int K)\n{"
+    assert rung in BASELINE
+    sizes = "int n, int o, int i, int rows, int columns, int s"
+    own = (
+        f"{arrays}, {sizes})\n{{ const float *x = p, *k = q; float *y = r;\n"
+        "int C = i, H = rows, W = columns, M = o, K = s;\n"
+    )
+    says = (
+        f"got ({order}, B, M, C, H, W, K), but 01 baseline passes (x, k, y, B, C, H, W, M, K): put them in this order, "
+        "(p, q, r, n, i, rows, columns, o, s)."
+    )
+    with pytest.raises(CheckFailed, match=re.escape(says)):
+        check(variant(1, BASELINE.replace(rung, own)))
 
 
 @pytest.mark.parametrize("dtype", [HALF, SINGLE])
@@ -510,21 +565,28 @@ def test_the_sanitizer_gets_a_shape_with_several_channels_where_a_tile_is_used_a
         check(variant(4, before + after), shapes, sanitize=True)
 
 
-def test_a_kernel_that_takes_long_is_named(monkeypatch, capfd):
+def test_a_check_that_takes_long_says_what_it_does_and_how_far_it_is(monkeypatch, capsys):
     def slow(x, k, state):
         time.sleep(0.2)
         return correct(x, k, state)
 
-    layer = Layer("odd", 2, 9, 12, 3, 4)
-    monkeypatch.setattr(check_module, "PATIENCE_S", 0.1)
-    check(FakeVariant(slow), layer)
-    out, err = capfd.readouterr()
-    lines = [line for line in err.splitlines() if "has been running for 0.1 s" in line]
-    assert len(lines) == 1 and lines[0].startswith(f"99 fake on {layer}, B = 3")
-    assert "running" not in out  # a cell's output, which tests compare
-    monkeypatch.setenv("TQDM_DISABLE", "1")
-    check(FakeVariant(slow), layer)
-    assert "running" not in "".join(capfd.readouterr())
+    shapes = [(Layer("first", 2, 9, 12, 3, 4), 1), (Layer("second", 2, 9, 12, 3, 4), 1)]
+    for name in ("DELAY_S", "_TICK_S", "_PATIENCE_S"):
+        monkeypatch.setattr(progress, name, 0.05)
+    monkeypatch.setattr(hostcuda.settings, "in_notebook", lambda: True)
+    check(FakeVariant(slow), shapes)
+    assert "\r" not in capsys.readouterr().out  # the tests set TQDM_DISABLE, as a report does
+    monkeypatch.delenv("TQDM_DISABLE")
+    report = check(FakeVariant(slow), shapes)
+    lines = capsys.readouterr().out.split("\r")
+    assert any(line.startswith("checking 99 fake: first:") and " 0/2 " in line for line in lines)
+    assert any(line.startswith("checking 99 fake: second:") and " 1/2 " in line for line in lines)
+    # the line is gone at the end, and on the CPU engine the call that waits gives the advice
+    assert lines[-1] == f"{report!r}\n" and lines[-2].isspace()
+    assert "restart" not in "".join(lines)
+    monkeypatch.setattr(check_module, "device", lambda: SimpleNamespace(engine="gpu"))
+    check(FakeVariant(slow), shapes)
+    assert "if it does not end, restart Python" in capsys.readouterr().out
 
 
 def test_an_interrupt_says_what_it_stopped():

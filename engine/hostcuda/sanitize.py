@@ -23,7 +23,7 @@ from hostcuda.gpu import nsight
 from hostcuda.tables import table
 
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
-_STUCK = "waits in a loop for memory that nobody writes"  # as in runtime/spins.cpp
+_STUCK = "repeats a loop in which nothing changes"  # as in runtime/spins.cpp
 _WARNING = re.compile(r"^(.+?):(\d+):.*\bwarning: .*", re.MULTILINE)
 # as exit statuses
 _FAULTS = [-number for number in (signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL)]

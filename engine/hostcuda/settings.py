@@ -1,6 +1,7 @@
 """The environment variables that the engine reads, and its folder for files that it can make again."""
 
 import os
+import sys
 from pathlib import Path
 
 from hostcuda.errors import EngineError
@@ -49,3 +50,9 @@ def of_user(name: str, parent: str, default: str, folder: str) -> Path:
         raise EngineError(
             f"this user has no home folder: set {name} to a place of your own"
         ) from None
+
+
+def in_notebook() -> bool:
+    """Return whether this process is the kernel of a notebook."""
+    ipython = sys.modules.get("IPython")
+    return hasattr(ipython.get_ipython(), "kernel") if ipython else False

@@ -2,6 +2,7 @@
 
 import gc
 import os
+import re
 import signal
 import threading
 import time
@@ -594,11 +595,16 @@ def test_a_fault_before_many_asynchronous_copies(module):
         stream.synchronize()
 
 
-def test_a_long_wait_says_what_may_keep_it(monkeypatch):
-    monkeypatch.setattr(native, "_LONG_S", -1)
+@pytest.mark.parametrize("in_notebook", [False, True])
+def test_a_long_wait_says_what_may_keep_it(monkeypatch, capsys, in_notebook):
+    monkeypatch.setattr(native, "_last_kernel", "spin")
+    monkeypatch.delenv("TQDM_DISABLE", raising=False)
+    monkeypatch.setattr(native, "_LONG_IN_NOTEBOOK_S" if in_notebook else "_LONG_S", -1)
+    monkeypatch.setattr(native.settings, "in_notebook", lambda: in_notebook)
     statuses = iter([native.NOT_READY, native.NOT_READY, native.OK])
-    with pytest.warns(
-        UserWarning, match="cuX has waited .* waits for another block in a loop"
-    ) as warned:
-        native._wait("cuX", lambda timeout: next(statuses))
-    assert len(warned) == 1
+    native._wait("cuX", lambda timeout: next(statuses))
+    says = r"cuX has waited .* launch was that of spin\. .* an interrupt.* waits for another block in a loop"
+    (line,) = capsys.readouterr().err.splitlines()
+    assert re.match(says, line)
+    monkeypatch.setenv("TQDM_DISABLE", "1")  # a report is not to depend on the machine's load
+    assert native._choose_patience() == native._LONG_S

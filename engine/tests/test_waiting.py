@@ -71,17 +71,17 @@ def endless():
 @pytest.mark.parametrize(
     ("name", "block", "grid", "reason"),
     [
-        ("nobody_writes", 64, 1, "nobody writes any more"),
-        ("nobody_writes", 1, 1, "nobody writes any more"),
-        ("never_released", 256, 3, "nobody writes any more"),
+        ("nobody_writes", 64, 1, "or it waits for memory that nobody writes"),
+        ("nobody_writes", 1, 1, "or it waits for memory that nobody writes"),
+        ("never_released", 256, 3, "or it waits for memory that nobody writes"),
+        ("forgets_its_step", 64, 1, "any more: its condition stays true"),
         ("all_blocks_meet", 64, 64, "Of the 64 blocks of its grid"),
     ],
 )
 def test_a_loop_that_never_ends_is_refused(endless, name, block, grid, reason):
     start = time.monotonic()
-    with pytest.raises(
-        driver.LaunchError, match=f"kernel {name}, block .*thread .*it waits in a loop.*{reason}"
-    ):
+    says = f"kernel {name}, block .*thread .*it repeats a loop in which nothing changes .*{reason}"
+    with pytest.raises(driver.LaunchError, match=says):
         endless.get_function(name)(word(), block=(block, 1, 1), grid=(grid, 1))
     assert time.monotonic() - start < 60  # 3 to 4 s on an idle machine
     # the engine goes on

@@ -19,12 +19,14 @@ import hostcuda
 from hostcuda import processes, temporary
 from hostcuda.errors import EngineError
 from labkit.base.errors import LabError
+from labkit.base.progress import show_progress
 from labkit.ladder.plan import Plan
 from labkit.ladder.variants import Variant, as_variants
 from labkit.spec.layers import Layer, as_layer
 
 
 def watch_variants(
+    task: str,
     watch: Callable,
     variants: Variant | int | Iterable[Variant | int],
     layer: Layer | str,
@@ -35,16 +37,24 @@ def watch_variants(
 ) -> tuple[Any, list[dict]]:
     """Run variants in a child process that is watched; return what `watch` returns, and the dicts of `read_runs`.
 
-    `watch` is `hostcuda.profile.watch`, or that of `hostcuda.sanitize`: it runs a command under
-    such a tool, with `engine`, `timeout` [s] and the options. The other parameters, and the errors,
-    are those of `prepare_command`.
+    `task`, such as "counting", begins the line that shows how far it is. `watch` is
+    `hostcuda.profile.watch`, or that of `hostcuda.sanitize`: it runs a command under such a tool,
+    with `engine`, `timeout` [s] and the options. The other parameters, and the errors, are those of
+    `prepare_command`.
     """
     with temporary.folder() as folder:
+        chosen = as_variants(variants)
         # the child writes what `read_runs` reads
-        command = prepare_command(folder, variants, layer, batch)
-        return watch(command, engine=engine, timeout=timeout, capture=True, **options), read_runs(
-            folder
-        )
+        command = prepare_command(folder, chosen, layer, batch)
+        labels = [variant.label for variant in chosen]
+        with show_progress(
+            len(labels),
+            f"{task} {', '.join(labels)} on {layer.name}",
+            # a line is written before its variant runs
+            lambda: max(0, len(processes.lines(folder / "ran")) - 1),
+        ):
+            result = watch(command, engine=engine, timeout=timeout, capture=True, **options)
+        return result, read_runs(folder)
 
 
 def require_one(variant: Variant | int, caller: str) -> Variant:
@@ -56,20 +66,26 @@ def require_one(variant: Variant | int, caller: str) -> Variant:
 
 
 def trace(
-    variant: Variant, layer: Layer, module: str, check: str, purpose: str, **arguments
+    variant: Variant,
+    layer: Layer,
+    module: str,
+    check: str,
+    purpose: str,
+    timeout: float = 600,
+    batch: int = 1,
+    **arguments,
 ) -> list[dict]:
-    """Run a variant on one image in a child process, on the CPU engine; return the rows that the child has written.
+    """Run a variant on a few images in a child process, on the CPU engine; return the rows that the child has written.
 
     The child runs `module`, which calls `trace_plans`, under the tool `check` of the engine's check
-    mode; `arguments` go to the function that lists the rows. Raises LabError if the kernel failed,
-    EngineError with the `purpose` ("following a thread") and the last output if the process did,
-    CompileError if the variant does not compile.
+    mode ("": outside of it), for at most `timeout` seconds; `arguments` go to the function that
+    lists the rows. Raises LabError if the kernel failed, EngineError with the `purpose` ("following
+    a thread") and the last output if the process did, CompileError if the variant does not compile.
     """
     with temporary.folder() as folder:
-        command = prepare_command(folder, variant, layer, 1, module, **arguments)
-        ended = processes.run(
-            command, {"HOSTCUDA_ENGINE": "cpu", "HOSTCUDA_CHECK": check}, timeout=600, capture=True
-        )
+        command = prepare_command(folder, variant, layer, batch, module, **arguments)
+        environment = {"HOSTCUDA_ENGINE": "cpu", "HOSTCUDA_CHECK": check}
+        ended = processes.run(command, environment, timeout, capture=True)
         read_runs(folder)  # called because it raises CompileError
         rows = processes.lines(folder / "rows")
     if rows and "refused" in rows[0]:

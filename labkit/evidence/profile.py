@@ -92,7 +92,7 @@ def profile(
     # `result.table` has a row per launch, `runs` a dict per variant with the number of its
     # launches, in the same order.
     result, runs = child.watch_variants(
-        watch, variants, layer, batch, engine=engine, timeout=timeout, nvcc=False
+        "counting", watch, variants, layer, batch, engine=engine, timeout=timeout, nvcc=False
     )
     result.ended.require("profiling")
     # of each launch, the run of its variant

@@ -64,7 +64,7 @@ def sanitize(
         If a variant does not compile.
     """
     findings, runs = child.watch_variants(
-        watch, variants, layer, batch, engine=engine, timeout=timeout, tool=tool
+        "sanitizing", watch, variants, layer, batch, engine=engine, timeout=timeout, tool=tool
     )
     if findings.launches is None:  # compute-sanitizer, on a GPU, does not count them
         findings.launches = sum(run["launches"] for run in runs)

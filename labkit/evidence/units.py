@@ -53,7 +53,9 @@ def count_work(variant: Variant, layer: Layer) -> list[dict]:
         raise LabError(
             f"no counts of {variant.label}: the CPU engine cannot run it. Take another variant"
         )
-    counted, _ = child.watch_variants(_count_launches, variant, layer, _COUNTED_IMAGES, "cpu", 600)
+    counted, _ = child.watch_variants(
+        "counting", _count_launches, variant, layer, _COUNTED_IMAGES, "cpu", 600
+    )
     return scale_work(variant, layer, counted, _COUNTED_IMAGES, BATCH)
 
 

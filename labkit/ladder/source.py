@@ -6,6 +6,7 @@ import difflib
 import hashlib
 import io
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
 from hostcuda.source import code_only, functions
@@ -106,12 +107,66 @@ def find_functions(text: str) -> dict[str, tuple[int, int]]:
     return spans
 
 
-def parameter_names(code: str, function: str) -> list[str]:
-    """Return the names of a function's parameters, in order; `code` has no comments, as `code_only` gives it."""
+def parameters(code: str, function: str) -> list[str]:
+    """Return the declarations of a function's parameters, such as "const float *x", in order.
+
+    `code` has no comments, as `code_only` gives it.
+    """
     # the definition: name (...) {
     match = re.search(rf"\b{re.escape(function)}\s*\(([^()]*)\)\s*{{", code)
-    # x of "float x[3],"
-    return re.findall(r"(\w+)\s*(?:\[\w*\]\s*)*(?:,|$)", match[1].strip()) if match else []
+    return [part.strip() for part in match[1].split(",") if part.strip()] if match else []
+
+
+def parameter_name(declaration: str) -> str:
+    """Return the name that a declaration ends with: "x" of "float x[3]"; of one without a name its type."""
+    return re.findall(r"\w+", declaration.partition("[")[0])[-1]
+
+
+# Names that programs give to the pointers x, k and y, in full.
+_POINTERS = {
+    "x": r"x|in|input|inputs|image|images|img|src|d_(?:x|in|input)",
+    "k": r"k|mask|masks|kernel|kernels|weight|weights|filter|filters|d_(?:k|mask|kernel|weights)",
+    "y": r"y|out|output|outputs|result|dst|d_(?:y|out|output)",
+}
+
+
+def guess_meanings(declarations: list[str]) -> list[str]:
+    """Return what parameters of one's own seem to be among x, k, y, B, C, H, W, M and K; [] unless there are nine.
+
+    A pointer is known by its name, or as the only one that is not const: y, which a kernel writes.
+    A size is known by the first letter of its name. One without a name is the remaining one. Where
+    names contradict each other or say nothing, the lab's order is assumed.
+    """
+    names = [parameter_name(text).lower() for text in declarations]
+    pointers = [place for place, text in enumerate(declarations) if re.search(r"[*[]", text)]
+    if len(declarations) != 9 or pointers != [0, 1, 2]:
+        return []
+    arrays = {
+        place: meaning
+        for place in pointers
+        for meaning, pattern in _POINTERS.items()
+        if re.fullmatch(pattern, names[place])
+    }
+    writable = [
+        place for place in pointers if not re.search(r"\bconst\b[^*]*\*", declarations[place])
+    ]
+    if len(writable) == 1:
+        arrays = {place: meaning for place, meaning in arrays.items() if meaning != "y"}
+        arrays[writable[0]] = "y"
+    sizes = {
+        place: names[place][0].upper()
+        for place in range(3, 9)
+        if re.search(r"\w\s+\w+$", declarations[place])
+    }
+    return [*_complete(arrays, pointers, "xky"), *_complete(sizes, range(3, 9), "BCHWMK")]
+
+
+def _complete(known: dict[int, str], places: Iterable[int], order: str) -> list[str]:
+    """Return the meaning of each place: those `known`, and the others in `order`; `order` itself if that cannot be."""
+    if len({*known.values()}) < len(known) or not {*known.values()} <= {*order}:
+        return [*order]
+    left = iter([meaning for meaning in order if meaning not in known.values()])
+    return [known.get(place) or next(left) for place in places]
 
 
 def with_functions(source: str, cell: str) -> str:

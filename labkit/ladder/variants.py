@@ -100,18 +100,26 @@ class Variant:
         )
 
     def _require_order(self, code: str) -> None:
-        """Raise LabError if a kernel in `code` has the parameters of the lab's kernel, but in another order."""
-        lab_code = code_only(
-            kernel_files.read(self.rung.step_file(self.step) if self.step else self.rung.file)
-        )
+        """Raise LabError if a kernel in `code` has the parameters of the lab's kernel, but in another order.
+
+        That is seen by their names, and by which pointer is not const: the kernel writes y.
+        """
         # `_choose_kernels` has one for each call
         for call, kernel in zip(self.calls, self.kernels, strict=True):
-            own_names = kernel_files.parameter_names(code, kernel)
-            lab_names = kernel_files.parameter_names(lab_code, call.kernel)
-            if own_names != lab_names and sorted(own_names) == sorted(lab_names):
+            passed = [*call.buffers, *"BCHWMK"]
+            declarations = kernel_files.parameters(code, kernel)
+            own_names = [*map(kernel_files.parameter_name, declarations)]
+            meant = (
+                kernel_files.guess_meanings(declarations) if passed[:3] == [*"xky"] else own_names
+            )
+            if meant != passed and sorted(meant) == sorted(passed):
+                seem = f", which seem to be ({', '.join(meant)})" * (meant != own_names)
+                in_order = [own_names[meant.index(name)] for name in passed]
                 raise LabError(
-                    f"{self.file_name}: {kernel} has the parameters ({', '.join(own_names)}), but "
-                    f"{self.rung.label} passes ({', '.join(lab_names)}): put them in this order"
+                    f"{self.file_name}: {kernel} has the parameters ({', '.join(own_names)}){seem}, but "
+                    f"{self.rung.label} passes ({', '.join(passed)}): put them in this order"
+                    + f", ({', '.join(in_order)})"
+                    * (meant != own_names)
                 )
 
     @property

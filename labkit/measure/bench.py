@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import re
-import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -23,6 +22,7 @@ import hostcuda
 from hostcuda.errors import Interrupted
 from hostcuda.source import without_comments
 from labkit.base.errors import CheckFailed, LabError
+from labkit.base.progress import show_progress
 from labkit.ladder.buffers import images_with_nan
 from labkit.ladder.plan import Plan, draw_inputs
 from labkit.ladder.tables import parse_kernel_times
@@ -139,11 +139,6 @@ def require_runs(repeat: int | None) -> None:
     """Raise LabError for a number of timed runs under one; None, by which the measurement chooses it, is allowed."""
     if repeat is not None and repeat < 1:
         raise LabError(f"repeat = {repeat}: at least one run has to be timed")
-
-
-def show_progress(total: int, task: str = "measuring") -> tqdm:
-    """Return a progress bar on standard output, because notebooks show standard error in red."""
-    return tqdm(total=total, desc=task, delay=2, leave=False, file=sys.stdout)
 
 
 def as_list(one_or_many) -> list:

@@ -10,10 +10,8 @@ keeps them in half, which the bound for real numbers may hide.
 
 from __future__ import annotations
 
-import os
 import re
 import sys
-import threading
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -22,11 +20,14 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import pandas as pd
+from tqdm import tqdm
 
 import hostcuda
 from hostcuda.errors import EngineError, Interrupted
 from hostcuda.source import warnings_about
 from labkit.base.errors import CheckFailed, LabError
+from labkit.base.progress import show_progress
+from labkit.evidence import orders
 from labkit.evidence import sanitize as sanitizer
 from labkit.ladder.messages import parse_messages
 from labkit.ladder.plan import Plan
@@ -39,7 +40,6 @@ from labkit.spec.reference import conv_float64, error_scale
 # g++'s warnings of a kernel whose result need not be the same the next time: "'sum' is used
 # uninitialized".
 _UNDEFINED = r"uninitialized|array bounds"
-PATIENCE_S = 10  # for one shape; then a message says what is running
 SANITIZER_S = 60  # to find the cause of a failed check
 
 
@@ -97,6 +97,7 @@ TEST_SHAPES: tuple[tuple[Layer, int], ...] = (
     _shape("long sums", 1, 12, 17, 13, 24, 7),
 )
 """Shapes for the check, other than the layers that are timed: odd, not square, C != M, with tails for every tile."""
+_LARGER = next(shape for shape in TEST_SHAPES if shape[0].name == "whole tiles")
 
 
 @dataclass(frozen=True, repr=False)
@@ -201,20 +202,24 @@ def check(
     shapes, refused = _choose_shapes(
         variant, [layers] if isinstance(layers, (Layer, str)) else layers
     )
-    if len(shapes) > 1:  # for a single shape, the plan compiles the kernel
-        with suppress(hostcuda.driver.CompileError):  # the plan raises it again
-            variant.precompile(*(layer for layer, _ in shapes.values()))
     if not shapes:
         first_refusal = refused[0] if refused else "none was given"
         raise LabError(f"{variant.label} takes none of the shapes; the first: {first_refusal}")
-    with ThreadPoolExecutor(
-        1
-    ) as pool:  # the compiler looks for warnings, on the first shape, meanwhile
+    # the CPU engine gives advice itself
+    advice = "if it does not end, restart Python" if device().engine == "gpu" else ""
+    with (
+        show_progress(len(shapes), f"compiling {variant.label}", advice=advice) as progress,
+        # the compiler looks for warnings, on the first shape, meanwhile
+        ThreadPoolExecutor(1) as pool,
+    ):
+        if len(shapes) > 1:  # for a single shape, the plan compiles the kernel
+            with suppress(hostcuda.driver.CompileError):  # the plan raises it again
+                variant.precompile(*(layer for layer, _ in shapes.values()))
         warning = pool.submit(_compiler_warning, variant, next(iter(shapes.values()))[0])
         # With its place in the seed, a shape has the same random inputs whether others are refused
         # or not.
         rows = [
-            _check_shape(variant, layer, batch, np.random.default_rng([seed, index]))
+            _check_shape(variant, layer, batch, np.random.default_rng([seed, index]), progress)
             for index, (layer, batch) in shapes.items()
         ]
     sanitized = _sanitize_one(variant, shapes.values()) if sanitize else ((), "")
@@ -301,20 +306,21 @@ def _check_model(model: Comparable, seed: int, quiet: bool) -> ModelReport:
     Raises CheckFailed at the first wrong array, LabError if there is none to compare.
     """
     label = _label(model)
+    rows = []
     # `comparisons` yields as it computes, so the block contains all launches
-    with _report_if_slow(label):
+    with _name_stopped(label), show_progress(None, f"checking {label}") as progress:
         # `kernel` is "bp_f, gradient of f_bias": the kernel, then its array.
-        rows = [
-            {
-                "kernel": kernel.split(",")[0],
-                "array": kernel,
-                "elements": np.size(result),
-                "worst_of_allowed": compare.compare_array(
-                    f"{label}: {kernel}", result, expected, bound
-                ),
-            }
-            for kernel, result, expected, bound in model.comparisons(seed)
-        ]
+        for kernel, result, expected, bound in model.comparisons(seed):
+            progress.set_description_str(f"checking {label}: {kernel}", refresh=False)
+            worst = compare.compare_array(f"{label}: {kernel}", result, expected, bound)
+            rows.append(
+                {
+                    "kernel": kernel.split(",")[0],
+                    "array": kernel,
+                    "elements": np.size(result),
+                    "worst_of_allowed": worst,
+                }
+            )
     if not rows:
         raise LabError(f"{label} compares nothing: its `comparisons` yields no array")
     report = ModelReport(label, pd.DataFrame(rows))
@@ -323,17 +329,21 @@ def _check_model(model: Comparable, seed: int, quiet: bool) -> ModelReport:
     return report
 
 
-def _check_shape(variant: Variant, layer: Layer, batch: int, rng: np.random.Generator) -> dict:
+def _check_shape(
+    variant: Variant, layer: Layer, batch: int, rng: np.random.Generator, progress: tqdm
+) -> dict:
     """Check a variant on one shape; return its row of the report, a dict.
 
-    Raises CheckFailed, also for a fault.
+    Raises CheckFailed, also for a fault. The line of `progress` says what is being done.
     """
+    progress.set_description_str(f"checking {variant.label}: {layer.name}", refresh=False)
     # a kernel that does not compile is not wrong: its error is raised as it is
     plan = variant.plan(layer, batch)
     try:
-        with _report_if_slow(f"{variant.label} on {layer}, B = {batch}"), plan:
+        with _name_stopped(f"{variant.label} on {layer}, B = {batch}"), plan:
             worst = _run_inputs(plan, variant, layer, batch, rng)
     except CheckFailed as wrong:
+        progress.set_description_str(f"{variant.label} is wrong: looking for the cause")
         raise CheckFailed(f"{wrong}{_explain(variant, layer, batch)}") from None
     except hostcuda.driver.Error as fault:
         # Freeing the buffers may find that the kernel wrote past them, after its result was found
@@ -344,7 +354,9 @@ def _check_shape(variant: Variant, layer: Layer, batch: int, rng: np.random.Gene
             if wrong
             else f"{variant.label} faults on {layer}, B = {batch}"
         )
+        progress.set_description_str(f"{variant.label} faults: looking for the cause")
         raise CheckFailed(f"{message}: {fault}{_explain(variant, layer, batch)}") from fault
+    progress.update()
     dimensions = dict(
         zip("BCHWMK", (batch, layer.C, layer.H, layer.W, layer.M, layer.K), strict=True)
     )
@@ -352,16 +364,23 @@ def _check_shape(variant: Variant, layer: Layer, batch: int, rng: np.random.Gene
 
 
 def _explain(variant: Variant, layer: Layer, batch: int) -> str:
-    """Return the end of a failed check's message: the sanitizer's findings on its shape, or what to do next.
+    """Return the end of a failed check's message: the right order of the parameters, findings, or what to do next.
 
-    A kernel that reads what nobody wrote, or races, gives wrong numbers that look like wrong
-    arithmetic. The sanitizer runs on the CPU engine, in a process of its own. The end is empty for
-    a kernel of the lab.
+    A kernel with parameters of its own names may take them in another order. A kernel that reads
+    what nobody wrote, or races, gives wrong numbers that look like wrong arithmetic. The sanitizer
+    runs on the CPU engine, in a process of its own. The end is empty for a kernel of the lab.
     """
     if not variant.own:
         return ""
     name = _find_name(variant)
     try:
+        if order := orders.find_order(variant):
+            own_names, passed = orders.list_names(variant), ", ".join(orders.NAMES)
+            right = ", ".join(own_names[order.index(name)] for name in orders.NAMES)
+            return (
+                f"\nIt would be right if its parameters ({', '.join(own_names)}) got ({', '.join(order)}), but "
+                f"{variant.rung.label} passes ({passed}): put them in this order, ({right})."
+            )
         findings = sanitizer.sanitize(variant, layer, batch, engine="cpu", timeout=SANITIZER_S)
     except (EngineError, Interrupted):
         return (
@@ -369,12 +388,32 @@ def _explain(variant: Variant, layer: Layer, batch: int) -> str:
             "and uninitialized memory."
         )
     if findings.table.empty:
-        return (
+        return _describe_larger(variant, layer) + (
             "\nThe sanitizer finds no invalid address, race or uninitialized memory on this shape, so the kernel "
             f"computes something else than the convolution.\nNext: lab.step({name}, layer=lab.{layer!r}) "
             "shows what one thread reads and computes, line by line."
         )
     return f"\nThe sanitizer says why:\n{findings}"
+
+
+def _describe_larger(variant: Variant, layer: Layer) -> str:
+    """Return what a wrong result looks like on a layer of several blocks each way, as more of a message; or "".
+
+    On a layer as small as a block, a result that is shifted by a block is not written at all.
+    """
+    larger, batch = _LARGER
+    if min(layer.Ho, layer.Wo) >= min(larger.Ho, larger.Wo):
+        return ""
+    try:
+        with variant.plan(larger, batch) as plan:
+            _run_inputs(plan, variant, larger, batch, np.random.default_rng(1))
+    except CheckFailed as wrong:
+        first, *others = str(wrong).splitlines()
+        hints = [line for line in others if line.startswith(compare.LOOKS)]
+        return "\n".join(["", first, *hints]) if hints else ""
+    except (EngineError, hostcuda.driver.Error):  # it takes no such layer, or faults there
+        pass
+    return ""
 
 
 def _find_name(variant: Variant) -> str:
@@ -388,30 +427,12 @@ def _find_name(variant: Variant) -> str:
 
 
 @contextmanager
-def _report_if_slow(task: str) -> Iterator[None]:
-    """Print after `PATIENCE_S` seconds that `task` is running; turn Ctrl-C in the block into Interrupted.
-
-    A kernel that does not end prints nothing itself. The line goes to the process's own standard
-    error, which is no output of the cell: a slow machine changes no page. With TQDM_DISABLE, as in
-    a report, it is left out.
-    """
-    advice = (
-        "interrupt it to stop it"
-        if device().engine == "cpu"
-        else "if it does not end, restart Python"
-    )
-    line = f"{task} has been running for {PATIENCE_S} s: {advice}"
-    timer = threading.Timer(
-        PATIENCE_S, lambda: os.environ.get("TQDM_DISABLE") or print(line, file=sys.__stderr__)
-    )
-    timer.daemon = True
-    timer.start()
+def _name_stopped(task: str) -> Iterator[None]:
+    """Turn Ctrl-C in the block into Interrupted, which says that `task` was stopped."""
     try:
         yield
     except KeyboardInterrupt:
         raise Interrupted(f"{task} was stopped") from None
-    finally:
-        timer.cancel()
 
 
 def _run_inputs(

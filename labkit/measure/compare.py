@@ -27,6 +27,8 @@ _HALF_UNDERFLOW = 2.0**-25
 _TENSOR_ROUNDOFF = 2.0**-22
 _EXACT_INTEGERS = {"float32": 2**24, "float16": 2**11}  # up to these, every integer is exact
 _SHOWN_MISMATCHES = 8  # in a message
+LOOKS = "It looks as if"  # begins a line of a message
+_BLOCKS = (8, 16, 32, 64, 128, 256)  # sides of blocks
 
 
 def tolerance(rounding: Rounding, scale: np.ndarray, terms: int) -> np.ndarray:
@@ -250,7 +252,7 @@ def _describe_mismatch(title: str, y, expected, error, allowed, wrong, inputs) -
         for name, low, high in zip("bmhw", indices.min(axis=0), indices.max(axis=0), strict=True)
     )
     lines = [f"{title}: {len(indices)} of {y.size} outputs, at {ranges}"]
-    lines += [f"It looks as if {hint}." for hint in _find_hints(y, expected, allowed.max(), inputs)]
+    lines += [f"{LOOKS} {hint}." for hint in _find_hints(y, expected, allowed.max(), inputs)]
     heading = f"The first {len(shown)}:" if len(indices) > len(shown) else "These:"
     return "\n".join(
         [*lines, heading, table.to_string(index=False, float_format=lambda v: f"{v:.6g}")]
@@ -292,17 +294,32 @@ def _find_hints(y, expected, allowed, inputs) -> Iterator[str]:
             yield f"y was written with its axes {'bmhw'[a]} and {'bmhw'[b]} swapped"
     for axis, name in enumerate("bmhw"):
         moved_y, moved_expected = np.moveaxis(y, axis, 0), np.moveaxis(expected, axis, 0)
-        # Of one or two planes, one pair that agrees would say little.
-        if len(moved_y) > 2 and (
-            equals(moved_y[1:], moved_expected[:-1]) or equals(moved_y[:-1], moved_expected[1:])
-        ):
-            yield f"y is shifted by one along {name}"
+        # Of one or two planes, one pair that agrees would say little; the nearest shift is named.
+        for by in range(1, y.shape[axis] - 1):
+            if equals(moved_y[by:], moved_expected[:-by]) or equals(
+                moved_y[:-by], moved_expected[by:]
+            ):
+                of_block = ", as by a block" * (by in _BLOCKS)
+                yield f"y is shifted by {'one' if by == 1 else by} along {name}{of_block}"
+                break
+    if factor := _find_factor(y, expected):
+        yield f"each output is {factor:.4g} times the right one"
     if inputs is not None:
         x, k = inputs
         if equals(y, conv_float64(x, k[:, :, ::-1, ::-1])):
             yield "the mask was flipped; this convolution does not flip it"
         if equals(y, conv_float64(x, k.swapaxes(2, 3))):
             yield "the rows and columns of the mask were swapped"
+
+
+def _find_factor(y: np.ndarray, expected: np.ndarray) -> float:
+    """Return the number by which y's outputs, three or more, are larger than the right ones; 0 if there is none."""
+    wrong, right = y.ravel().astype(np.float64), expected.ravel()
+    if right.size < 3 or not (np.isfinite(wrong).all() and wrong.any() and right.any()):
+        return 0.0
+    factor = float(wrong @ right / (right @ right))  # of least squares
+    close = np.allclose(wrong, factor * right, rtol=1e-3, atol=1e-3 * np.abs(wrong).mean())
+    return factor if close and abs(factor - 1) > 0.01 else 0.0
 
 
 def compare_array(title: str, result: ArrayLike, expected: np.ndarray, bound: np.ndarray) -> float:

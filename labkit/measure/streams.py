@@ -12,9 +12,10 @@ import pandas as pd
 import hostcuda
 from hostcuda.registered import registered
 from labkit.base.errors import LabError
+from labkit.base.progress import show_progress
 from labkit.ladder.plan import draw_inputs
 from labkit.ladder.variants import Variant
-from labkit.measure.bench import BATCH, SampledImages, as_list, require_runs, show_progress
+from labkit.measure.bench import BATCH, SampledImages, as_list, require_runs
 from labkit.measure.check import require_verified
 from labkit.measure.pipeline import CHUNK, Pipeline, busy_ms, host_arrays, overlap
 from labkit.spec.devices import Device, device

@@ -28,11 +28,12 @@ from hostcuda import files
 from hostcuda.errors import EngineError
 from labkit.base.errors import LabError
 from labkit.base.paths import private_cache
+from labkit.base.progress import show_progress
 from labkit.ladder.options import format_option
 from labkit.ladder.rungs import rung
 from labkit.ladder.tables import sweep_table
 from labkit.ladder.variants import Variant, variant
-from labkit.measure.bench import BATCH, as_list, keep_inputs, measure, show_progress
+from labkit.measure.bench import BATCH, as_list, keep_inputs, measure
 from labkit.measure.check import check
 from labkit.spec.devices import device
 from labkit.spec.layers import Layer, as_layers

@@ -15,8 +15,9 @@ import pandas as pd
 import hostcuda
 from hostcuda.graphs import Graph
 from labkit.base.errors import CheckFailed
+from labkit.base.progress import show_progress
 from labkit.ladder.buffers import Buffers
-from labkit.measure.bench import as_list, flushing, require_runs, show_progress, time_run
+from labkit.measure.bench import as_list, flushing, require_runs, time_run
 from labkit.networks.fused import KERNELS, PRECISIONS, FusedNetwork, bounded
 from labkit.networks.images import cycle, dataset, resize
 from labkit.networks.lenet86 import Network, load_weights

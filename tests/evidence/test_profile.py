@@ -91,7 +91,7 @@ def test_a_choice_between_an_address_and_a_variable_is_no_local_request():
 def test_a_profile_and_the_resources_agree():
     kernels = [labkit.variant(4), labkit.variant(9)]  # extern shared memory, and WMMA
     table = child.watch_variants(
-        profile_module.watch, kernels, labkit.LENET86[0], 1, "cpu", 600, nvcc=True
+        "counting", profile_module.watch, kernels, labkit.LENET86[0], 1, "cpu", 600, nvcc=True
     )[0].table
     expected = resources(kernels, labkit.LENET86[0])
     assert table["launch__registers_per_thread"].tolist() == expected["registers"].tolist()

@@ -277,7 +277,12 @@ class Function:
         if not 0 <= shared <= self._max_dynamic:
             self._refuse_shared(shared)
         native.launch(
-            self._kernel, *geometry, shared, packed, None if stream is None else handle_of(stream)
+            self._name,
+            self._kernel,
+            *geometry,
+            shared,
+            packed,
+            None if stream is None else handle_of(stream),
         )
 
     def _launch_and_time(self, grid, block, packed, shared, stream) -> float:

@@ -17,12 +17,12 @@ import signal
 import sys
 import threading
 import time
-import warnings
 import weakref
 from ctypes import byref, c_double, c_size_t, c_uint, c_void_p
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from hostcuda import settings
 from hostcuda.check import mode as checkmode
 from hostcuda.check import records
 from hostcuda.errors import Interrupted, LaunchError, LogicError, MemoryError, RuntimeError
@@ -32,7 +32,8 @@ from hostcuda.runtime.building import build_library
 
 OK, NOT_READY, LAUNCH_FAILED, INVALID, OUT_OF_MEMORY, NOT_FOUND = range(6)
 _POLL_S = 0.1  # seconds between checks for Ctrl-C in a waiting call
-_LONG_S = 60  # a call that has waited for so many seconds warns of what may be the reason
+_LONG_S = 60  # a call that has waited for so many seconds says what may be the reason
+_LONG_IN_NOTEBOOK_S = 5  # there somebody looks at a cell that does not end
 _EXCEPTIONS = {
     NOT_READY: RuntimeError,
     LAUNCH_FAILED: LaunchError,
@@ -159,17 +160,14 @@ def _wait(call, function, *arguments) -> None:
     Raise the error of its status, or an earlier fault that could not be raised, with `call` first
     in the message. Ctrl-C abandons the device's work and raises Interrupted.
     """
-    warn_at = time.monotonic() + _LONG_S
+    patience = _choose_patience()
+    say_at = time.monotonic() + patience
     try:
         while (status := function(*arguments, _POLL_S)) == NOT_READY:
             records.take()  # in check mode, moves what the runtime has found to Python and its file
-            if time.monotonic() > warn_at:
-                warn_at = math.inf  # once is enough
-                warnings.warn(
-                    f"{call} has waited for {_LONG_S} s. If a kernel waits for another block in a loop, it may never "
-                    "end on the CPU engine, which runs one block per worker at a time. Ctrl-C ends it",
-                    stacklevel=4,
-                )
+            if time.monotonic() > say_at:
+                say_at = math.inf  # once is enough
+                print(_describe_wait(call, patience), file=sys.stderr, flush=True)
     except KeyboardInterrupt:
         _library.hc_abort()
         raise Interrupted(
@@ -183,6 +181,22 @@ def _wait(call, function, *arguments) -> None:
             _deferred.append(_read_error())
         raise LaunchError(f"{call} failed: {_deferred.pop(0)}")
     check(status, call)
+
+
+def _choose_patience() -> float:
+    """Return after how many seconds a call that waits says so: soon in a notebook, if progress is to be shown."""
+    is_shown = settings.in_notebook() and not os.environ.get("TQDM_DISABLE")
+    return _LONG_IN_NOTEBOOK_S if is_shown else _LONG_S
+
+
+def _describe_wait(call: str, seconds: float) -> str:
+    """Return a sentence that a call has waited for so long, what may be the reason, and what ends it."""
+    last = f" The last launch was that of {_last_kernel}." if _last_kernel else ""
+    return (
+        f"{call} has waited for {seconds} s.{last} A kernel whose loop does not end is ended by an interrupt: the "
+        "button ■ of a notebook, Ctrl-C elsewhere. So is one that waits for another block in a loop, and may never "
+        "end on the CPU engine, which runs one block per worker at a time."
+    )
 
 
 def _is_done(call: str, status: int) -> bool:
@@ -598,10 +612,21 @@ def variable_range(address: int) -> tuple[int, int] | None:
     )
 
 
+_last_kernel = ""  # the name of the kernel that was launched last
+
+
 def launch(
-    kernel: int, grid: Dim3, block: Dim3, shared: int, packed: bytes, stream: int | None
+    name: str,
+    kernel: int,
+    grid: Dim3,
+    block: Dim3,
+    shared: int,
+    packed: bytes,
+    stream: int | None,
 ) -> None:
     """Queue a kernel with `shared` bytes of dynamic shared memory and `packed` arguments; kernel, stream: handles."""
+    global _last_kernel
+    _last_kernel = name
     _record_call_site("a launch")
     check(
         _library.hc_launch(kernel, grid, block, shared, packed, len(packed), stream),

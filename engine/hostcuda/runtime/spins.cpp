@@ -9,9 +9,9 @@
 // thread that computes is left alone, so that the order of threads depends on time only if they wait for each other: it has
 // to be found twice in the same state, that is with the same registers and the same stack, or to run for a second.
 //
-// A block that waits for memory that nobody writes is stuck. That is so if each of its threads that can run is found again
-// and again in states in which it has been before, while no device memory changes. The pool ends a launch if all workers
-// are stuck and the host waits for them: no time alone makes it do that.
+// A block that waits for memory that nobody writes, or whose loop has a condition that stays true, is stuck. That is so if
+// each of its threads that can run is found again and again in states in which it has been before, while no device memory
+// changes. The pool ends a launch if all workers are stuck and the host waits for them: no time alone makes it do that.
 #undef _FORTIFY_SOURCE
 #include "fibers.h"
 #include <algorithm>
@@ -43,7 +43,8 @@ bool is_stuck(const Block &b) { return b.spinning.stuck; }
 
 std::string describe_stuck(const Block &b) {
     const Index &at = b.spinning.block, &thread = b.spinning.thread_of;
-    return format("kernel %s, block (%u,%u,%u), thread (%u,%u,%u): it waits in a loop for memory that nobody writes any more%s",
+    return format("kernel %s, block (%u,%u,%u), thread (%u,%u,%u): it repeats a loop in which nothing changes any more: its "
+                  "condition stays true, or it waits for memory that nobody writes%s",
                   b.launch->kernel, at.x, at.y, at.z, thread.x, thread.y, thread.z,
                   checking ? "" : " (hostcuda sanitize names the line)");
 }

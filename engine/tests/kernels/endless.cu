@@ -11,6 +11,10 @@ __global__ void all_blocks_meet(int *count)
     __syncthreads();
 }
 __global__ void never_released(int *lock) { while (atomicCAS(lock, 1, 2) != 1); }
+__global__ void forgets_its_step(int *x)
+{
+    for (int i = 0; i < 10;) atomicAdd(x, 0);
+}
 // They end, after some seconds in which their threads look much alike.
 __global__ void counts_slowly(int *count)
 {

@@ -1,0 +1,78 @@
+"""Show what a call that takes seconds is doing, and how far it is."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from tqdm import tqdm
+
+from hostcuda import settings
+
+DELAY_S = 2  # a call that is done by then shows nothing
+_TICK_S = 1  # between two looks at the time
+_PATIENCE_S = 5  # for a step; then the line gets its advice
+
+
+@contextmanager
+def show_progress(
+    total: int | None,
+    task: str = "measuring",
+    count: Callable[[], int] | None = None,
+    advice: str = "",
+) -> Iterator[tqdm]:
+    """Show a line with `task`, how far it is and for how long, from `DELAY_S` seconds on to the end of the block.
+
+    Parameters
+    ----------
+    total : int or None
+        The number of steps, which the block reports by the bar's `update`; None if they are not
+        known.
+    task : str
+        What is being done; the bar's `set_description_str` changes it.
+    count : callable, optional
+        Returns how many steps another process has done.
+    advice : str
+        What to do if a step does not end.
+
+    In a notebook the line stands on standard output, because standard error is shown in red. With
+    TQDM_DISABLE, as in a report, and where no one reads it, there is none.
+    """
+    in_notebook = settings.in_notebook()
+    is_hidden = bool(os.environ.get("TQDM_DISABLE")) or not (in_notebook or sys.stderr.isatty())
+    # a hidden bar counts, too
+    file = io.StringIO() if is_hidden else sys.stdout if in_notebook else sys.stderr
+    text = {} if total else {"bar_format": "{desc}: {elapsed}"}
+    ended = threading.Event()
+    with tqdm(
+        total=total, desc=task, delay=DELAY_S, leave=False, file=file, disable=False, **text
+    ) as bar:
+
+        def look() -> None:
+            """Show the line again: the block may be in a single long step."""
+            pause, done, since = DELAY_S, 0, time.monotonic()
+            while not ended.wait(pause):
+                if count:
+                    bar.n = count()
+                if bar.n != done:
+                    done, since = bar.n, time.monotonic()
+                is_late = advice and time.monotonic() - since > _PATIENCE_S
+                bar.set_postfix_str(advice if is_late else "", refresh=False)
+                bar.refresh()
+                bar.last_print_t = time.time()  # so that `close` removes the line
+                pause = _TICK_S
+
+        looker = threading.Thread(target=look, daemon=True)
+        if not is_hidden:
+            looker.start()
+        try:
+            yield bar
+        finally:
+            ended.set()
+            if not is_hidden:
+                looker.join()
