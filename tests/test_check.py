@@ -486,7 +486,8 @@ def test_parameters_in_another_order_are_refused_before_anything_runs():
         variant(1, turned)
     assert variant(1, BASELINE.replace("int B,", "int images,")).own  # names of one's own are fine
     # by the names' first letters, and by the pointer that is not const
-    course = "float *r, const float *p, const float *q, int Batch, int Map_out, int Channel, int Height, int Width, int K"
+    sizes = "int Batch, int Map_out, int Channel, int Height, int Width, int K"
+    course = f"float *r, const float *p, const float *q, {sizes}"
     says = (
         "which seem to be (y, x, k, B, M, C, H, W, K), but 01 baseline passes (x, k, y, B, C, H, W, M, K): put them in "
         "this order, (p, q, r, Batch, Channel, Height, Width, Map_out, K)"
