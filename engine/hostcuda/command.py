@@ -63,7 +63,8 @@ def pycuda() -> None:
 Program = Annotated[
     str,
     typer.Argument(
-        metavar="PROGRAM", help="A Python program that uses hostcuda, or a .cu file with a main."
+        metavar="PROGRAM",
+        help="A Python program that uses hostcuda, PyCUDA, CuPy or cuda.core, or a .cu file with a main.",
     ),
 ]
 Options = Annotated[
@@ -136,7 +137,7 @@ def run(
     """Run a program, on either engine.
 
     A .cu file is compiled with its host code: its kernels run on the CPU engine where there is no
-    GPU. A Python program may import PyCUDA. The exit status is the program's; 124 after a timeout.
+    GPU. A Python program may import PyCUDA, CuPy or cuda.core. The exit status is the program's; 124 after a timeout.
     An error that the program did not look at is the last line of its standard error output.
     """
     from hostcuda import processes

@@ -138,7 +138,7 @@ def program(
     ----------
     script : str
         Its path. A ``.cu`` file or one in C++ is compiled, for a GPU by nvcc. A Python program that
-        imports PyCUDA gets the CPU engine under that name.
+        imports PyCUDA, CuPy or cuda.core gets the CPU engine under that name.
     arguments : sequence of str
     on : {"cpu", "gpu"}
         The engine.
@@ -162,10 +162,10 @@ def program(
             f"{script} is no program: give a Python script (.py), or CUDA C++ (.cu, .cpp) with a main"
         )
     if path.suffix not in _COMPILED:
-        of_pycuda = on == "cpu" and _PYCUDA.search(path.read_text(errors="replace"))
+        stands_in = on == "cpu" and _PACKAGES.search(path.read_text(errors="replace"))
         return [
             sys.executable,
-            *(["-m", "hostcuda.programs.pycuda"] if of_pycuda else []),
+            *(["-m", "hostcuda.programs.python"] if stands_in else []),
             str(path),
             *arguments,
         ]
@@ -185,7 +185,10 @@ def is_compiled(command: Sequence[str]) -> bool:
 
 
 _COMPILED = (".cu", ".cpp", ".cc", ".cxx", ".c")
-_PYCUDA = re.compile(r"^\s*(?:import|from)\s+pycuda\b", re.MULTILINE)
+# for which the engine stands in
+_PACKAGES = re.compile(
+    r"^\s*(?:import|from)\s+(?:pycuda|cupy|cuda\.core|cuda\s+import\s+core)\b", re.MULTILINE
+)
 
 
 def _compile(path: Path, options: Sequence[str]) -> str:

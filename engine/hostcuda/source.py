@@ -16,6 +16,7 @@ from pathlib import Path
 
 from hostcuda.build.unit import make_unit
 from hostcuda.errors import CompileError
+from hostcuda.frontend.hostcode import find_entry
 from hostcuda.frontend.scan import Scan, find_functions
 from hostcuda.frontend.tokens import Token, find_pairs, find_statement_end, lex, without_comments
 from hostcuda.host import cache
@@ -27,6 +28,7 @@ __all__ = [
     "functions",
     "has_dynamic_shared",
     "headers",
+    "host_entry",
     "kernel_names",
     "loops",
     "rewritten",
@@ -72,6 +74,14 @@ _DYNAMIC_SHARED = re.compile(r"\bextern\b(?:(?!\bextern\b)[^;{])*\b__shared__\b"
 def kernel_names(source: str) -> tuple[str, ...]:
     """Return the names of the kernels, in their order, from all branches of a source; it need not compile."""
     return tuple(dict.fromkeys(_KERNEL.findall(_scan(source).code)))
+
+
+def host_entry(source: str) -> tuple[str, tuple[str, ...]]:
+    """Return name and parameters of a host function that launches kernels in a source without ``main``, or ("", ()).
+
+    It is ``extern "C" void solve(...)``, or the only function of that form.
+    """
+    return find_entry(_scan(source))
 
 
 def constant_arrays(source: str) -> list[str]:

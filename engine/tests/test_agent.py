@@ -127,6 +127,44 @@ def test_a_broken_kernel_has_its_verdict(kernel, verdict, kind, says):
         )
 
 
+SOLVE = """#include <cuda_runtime.h>
+__global__ void twice(const float *x, float *y, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[i] = 2 * x[i];
+}
+__global__ void increase(float *y, int n, double by) {
+  for (int i = threadIdx.x; i < n; i += 64) y[i] += by;
+}
+// device pointers
+extern "C" void solve(const float *x, float *y, int n, double by) {
+  twice<<<(n + 63) / 64, 64>>>(x, y, n);
+  increase<<<1, 64>>>(y, n, by);
+  cudaDeviceSynchronize();
+}
+"""
+
+
+@slow
+def test_a_host_function_without_main_is_called_with_the_arguments_of_cases():
+    """LeetGPU's form: ten seconds, a process and a compilation per check."""
+    sizes = {"x": {"shape": [N]}, "y": {"shape": [N]}, "n": N, "by": 0.5}
+    more = {
+        "cases": [{"arguments": sizes}, {"arguments": {**sizes, "by": 1.5}}],
+        "reference": "def reference(x, y, n, by):\n    return 2 * x + by\n",
+    }
+    right = check(SOLVE, **more)
+    assert (right["verdict"], right["checked"]["launches"]) == ("pass", 4)
+    report = check(SOLVE.replace("if (i < n) y", "y"), **more)
+    first = report["findings"][0]
+    assert (first["line"], first["cases"]) == (4, ["case 1", "case 2"])
+    assert first["says"].startswith("read of 4 bytes at x[300]") and report["repair"]["verified"]
+    assert {one["line"] for one in report["findings"]} == {2, 4}, "n of line 2 is not used"
+    on_host = check(SOLVE.replace("  twice<<<", "  by += x[0];\n  twice<<<"), **more)
+    assert on_host["verdict"] == "unsafe" and "host reads" in on_host["next"]
+    with pytest.raises(EngineError, match="no main: give cases with the arguments of solve"):
+        check(SOLVE)
+
+
 DOUBTFUL = """__global__ void other(float *unused) {}
 __global__ void sums(const float *a, float *sums, int rows, int cols, int pitch) {
   int r = threadIdx.x;

@@ -54,6 +54,14 @@ error: cudaErrorInvalidValue, then no error
             arguments=("one",),
         ),
         Expected(
+            "warp_prints",
+            """\
+row 0: 0 1 2 3;
+row 1: 1 2 3 4;
+0-1-2-0 1 2 3 \
+""",
+        ),
+        Expected(
             "textbook",
             """\
 told 0 1
@@ -215,6 +223,14 @@ def test_a_fault_of_the_host_is_the_reason_of_a_verdict():
         (
             "int main() { cudaGraph_t g; cudaGraphCreate(&g, 0); }",
             "the CPU engine has no cudaGraph",
+        ),
+        (
+            '__global__ void f() {}\nextern "C" void solve(int n) { f<<<n, 1>>>(); }',
+            "has no main, but the function solve: `hostcuda check ",
+        ),
+        (
+            "#include <helper_cuda.h>\nint main() {}",
+            "there is no helper_cuda.h: it belongs to the program's project",
         ),
         ("#include <thrust/sort.h>\nint main() {}", "the CPU engine has no header thrust/sort.h"),
         ("#include <cublasXt.h>\nint main() {}", "the CPU engine has no header cublasXt.h"),

@@ -27,6 +27,8 @@ from hostcuda.api import driver as cuda
 from hostcuda.api.compiler import SourceModule
 from hostcuda.check import elements, records
 from hostcuda.errors import EngineError
+from hostcuda.programs.entry import HostFunction
+from hostcuda.source import host_entry
 
 _UNSET = 0xA5  # every byte of memory that nothing has set; a kernel's reads of it are findings
 _MOST_BYTES = 256 << 20  # of one array
@@ -81,11 +83,19 @@ def main(folder: Path) -> None:
     hostcuda.ensure_context()
     # whether initcheck sees unset variables in registers
     append_answer(filled=checking.fills_variables())
-    module = SourceModule(
-        f'#line 1 "kernel.cu"\n{job["source"]}', options=job["options"], no_extern_c=True
-    ).module
+    source, entry = f'#line 1 "kernel.cu"\n{job["source"]}', None
+    name, parameters = host_entry(job["source"])
+    if name:  # host code that launches the kernels
+        entry = HostFunction(source, job["options"], name, parameters)
+        module = entry.module
+    else:
+        module = SourceModule(source, options=job["options"], no_extern_c=True).module
     append_answer(compiled=True)
-    cases = [_Case(module, job["kernel"], case, number) for number, case in enumerate(job["cases"])]
+    function = entry if job["kernel"] in ("", name) else None
+    cases = [
+        _Case(module, function or job["kernel"], case, number)
+        for number, case in enumerate(job["cases"])
+    ]
     records.interrupt_after(job["seconds"])
     if job["what"] == "check":
         _check_cases(cases, reference, job, append_answer)
@@ -115,33 +125,43 @@ def _check_cases(
     for case in cases:
         expected_arrays = case.run_reference(reference) if reference else {}
         append_answer(launching=case.name)
+        before = len(checking.launches())
         try:
             case.launch()
         except cuda.LaunchError as error:
             # the reason of the parent's verdict "not checked"
             records.record_event("failed", str(error))
-        checking.take()  # writes the launch's record to the file that the parent process reads
+        # this also writes the records to the file that the parent process reads
+        launches = checking.launches()[before:]
+        if launches:  # a host function chooses the block
+            case.block = launches[-1].block
         append_answer(
-            ended=case.name, left=[name for name in case.written if name not in expected_arrays]
+            ended=case.name,
+            left=[name for name in case.written if name not in expected_arrays],
+            launches=len(launches),
         )
         for name, expected in expected_arrays.items():
             append_answer(case=case.name, array=name, **case.compare(name, expected, job))
 
 
 class _Case:
-    """A launch: its geometry, and the arguments as arrays and numbers by the names of the kernel's parameters."""
+    """A launch: its geometry, and the arguments as arrays and numbers by the names of the kernel's parameters.
 
-    def __init__(self, module, kernel: str, case: Mapping, number: int):
+    Or a call of a host function, which chooses the geometry of its launches.
+    """
+
+    def __init__(self, module, kernel: str | HostFunction, case: Mapping, number: int):
         """Look up the kernel in `module`, refuse wrong arguments, and make the arrays of `case`, the `number`-th."""
-        kernels = {candidate.name: candidate.symbol for candidate in module.kernels()}
-        kernel = kernel or (next(iter(kernels)) if len(kernels) == 1 else "kernel")
-        # its error lists the kernels
-        self.function = module.get_function(kernels.get(kernel, kernel))
+        if isinstance(kernel, HostFunction):
+            self.function = kernel
+        else:
+            kernels = {candidate.name: candidate.symbol for candidate in module.kernels()}
+            kernel = kernel or (next(iter(kernels)) if len(kernels) == 1 else "kernel")
+            # its error lists the kernels
+            self.function = module.get_function(kernels.get(kernel, kernel))
         self.name = case.get("name") or f"case {number + 1}"
-        self.grid, self.block = (
-            tuple(case["grid"]),
-            (*case["block"], 1, 1)[: max(3, len(case["block"]))],
-        )
+        block = case.get("block", [1])
+        self.grid, self.block = tuple(case.get("grid", [1])), (*block, 1, 1)[: max(3, len(block))]
         self.shared, self.module, self.specs = (
             case.get("shared_bytes", 0),
             module,
@@ -303,7 +323,10 @@ class _Case:
                 cuda.memcpy_htod(pointer, array)
             self.pointers[name] = pointer
             arguments.append(pointer)
-        self.function(*arguments, grid=self.grid, block=self.block, shared=self.shared)
+        if isinstance(self.function, HostFunction):
+            self.function(*arguments)
+        else:
+            self.function(*arguments, grid=self.grid, block=self.block, shared=self.shared)
         cuda.Context.synchronize()
 
     def run_reference(self, reference: Callable) -> dict[str, np.ndarray]:
@@ -399,6 +422,10 @@ def _follow_thread(case: _Case, job: Mapping, append_answer: Callable) -> None:
     """Follow the job's thread; append an answer per line that it ran: the line, the variables it sets, its accesses."""
     if why := stepping.why_not():
         raise EngineError(why)
+    if isinstance(case.function, HostFunction):
+        raise EngineError(
+            "a thread of a kernel is followed: name the kernel, and give grid and block"
+        )
 
     def to_json(value: Any) -> Any:
         """Return a variable's value for JSON: of lists and structs the first parts, a pointer as "x[3]"."""

@@ -13,6 +13,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 
 import hostcuda
 from hostcuda import checking, sandbox, sanitize, stepping
@@ -89,8 +90,9 @@ def check(
         The kernel's name; not needed if there is one.
     cases : sequence of mapping
         ``grid``, ``block``, ``arguments`` by the parameters' names, optionally ``name`` and
-        ``shared_bytes``: docs/agents.md says what an argument is. A ``__constant__`` array has
-        ``role`` "constant".
+        ``shared_bytes``: docs/agents.md says what an argument is. For a source without ``main`` whose host
+        code launches the kernels, only the ``arguments`` of its function (`hostcuda.source.host_entry`).
+        A ``__constant__`` array has ``role`` "constant".
     reference : str
         Python: ``def reference(**arguments)`` returns a dict of arrays, or the array that the
         kernel writes.
@@ -324,10 +326,14 @@ def _list_findings(
                 _clean(reason.rpartition("; the program ")[2]),
             )
         )
-    # The child launches once per case, writes the launch's record, and answers "ended": the n-th
-    # answer belongs to the n-th record. Only the last case, if it was stopped, may have a record
-    # and no answer.
-    ended_cases = [*zip((answer["ended"] for answer in run.of("ended")), run.records, strict=False)]
+    # After each case the child answers "ended" with the number of its launches, whose records come in
+    # that order. Only the last case, if it was stopped, may have a record and no answer.
+    records = iter(run.records)
+    ended_cases = [
+        (answer["ended"], record)
+        for answer in run.of("ended")
+        for record in islice(records, answer["launches"])
+    ]
     for finding in tool_findings:
         array = finding["buffer"].get("name", "") if isinstance(finding["buffer"], dict) else ""
         other = (
@@ -373,6 +379,8 @@ def _list_doubts(events: Sequence[Mapping], lines: Sequence[str], kernel: str) -
     for event in sorted(warnings, key=lambda event: event["line"]):
         if warned := _WARNED.search(event["message"]):
             (column, message, flag), text = warned.groups(""), _get_text(event["line"], lines)
+            if int(column or 0) > len(text):  # in what the engine has added there
+                continue
             divides = "to 'float'" in message and text[int(column) - 1 :][:1] == "/"
             if divides or not (
                 _NOT_TELLING.search(event["message"]) or ("unused" in flag and kernel not in text)

@@ -12,6 +12,7 @@ from pathlib import Path
 from hostcuda import processes, sandbox, sanitize, temporary
 from hostcuda.check.records import TIME_UP
 from hostcuda.errors import EngineError
+from hostcuda.source import host_entry
 
 COMPILING = 120  # seconds for the compilation of a kernel or program
 CASES, SOURCE, REFERENCE = 8, 1 << 17, 1 << 14  # limits of a request: cases, bytes of texts
@@ -65,7 +66,7 @@ class Run:
             return "not checked", (
                 "the reference did not end in time: take smaller cases, or more seconds"
             )
-        if verdict == "unsafe" and self.findings.table.empty:
+        if verdict == "unsafe" and self.findings.table.empty and not job["entry"]:
             return (
                 verdict,
                 "the kernel destroyed memory of the process that ran it, and no tool saw the access",
@@ -119,6 +120,14 @@ def build_job(
             f"the option {wrong[0]} is not taken here: only -D, -U, -std, -arch, -use_fast_math and "
             "--extended-lambda"
         )
+    entry, _ = host_entry(source)
+    calls_host = bool(entry) and kernel in ("", entry)
+    if calls_host and not cases:
+        raise EngineError(
+            f"the source has no main: give cases with the arguments of {entry}, which launches the kernels, and so "
+            "without grid and block"
+        )
+    needed = {"arguments"} if calls_host else {"grid", "block", "arguments"}
     for number, case in enumerate(cases, 1):
         if not isinstance(case, Mapping):
             raise EngineError(
@@ -126,13 +135,13 @@ def build_job(
             )
         if not isinstance(name := case.get("name") or f"case {number}", str):
             raise EngineError(f"the name of case {number} is a text, not {name!r:.40}")
-        if missing := {"grid", "block", "arguments"} - case.keys():
+        if missing := needed - case.keys():
             raise EngineError(f"{name} has no {', '.join(sorted(missing))}")
         if unknown := case.keys() - {"grid", "block", "arguments", "name", "shared_bytes"}:
             raise EngineError(
                 f"{name} may have grid, block, arguments, name, shared_bytes, and no {min(unknown)}"
             )
-        sizes = case["grid"], case["block"], [case.get("shared_bytes", 0)]
+        sizes = case.get("grid", [1]), case.get("block", [1]), [case.get("shared_bytes", 0)]
         if not all(
             isinstance(size, (list, tuple)) and size and all(type(side) is int for side in size)
             for size in sizes
@@ -145,6 +154,7 @@ def build_job(
         "what": what,
         "source": source,
         "kernel": kernel,
+        "entry": entry if calls_host else "",
         "cases": [*cases],
         "options": words,
         **more,

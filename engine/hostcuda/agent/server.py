@@ -23,11 +23,11 @@ _KEPT = 64  # reports that `previous` may name
 
 
 class Case(BaseModel):
-    """A launch."""
+    """A launch, or a call of the source's host function, which chooses grid and block itself."""
 
     model_config = ConfigDict(extra="forbid")
-    grid: list[int] = Field(min_length=1, max_length=3)
-    block: list[int] = Field(min_length=1, max_length=3)
+    grid: list[int] | None = Field(None, min_length=1, max_length=3)
+    block: list[int] | None = Field(None, min_length=1, max_length=3)
     arguments: dict[str, bool | int | float | dict[str, Any]] = Field(
         description='By the kernel\'s parameter names: a number, or an array {"shape": [n], "dtype": "float32"} with '
         '"values" or "fill" (normal, uniform, randint, arange, zeros, ones, unset), "low", "high", "seed". Arrays that '
@@ -59,7 +59,12 @@ class Look(BaseModel):
 
 
 Source = Annotated[
-    str, Field(max_length=131072, description="CUDA C++ of the kernels, without main")
+    str,
+    Field(
+        max_length=131072,
+        description="CUDA C++ of the kernels, without main; or with a host function that launches "
+        'them, such as extern "C" void solve(...), whose arguments the cases then have',
+    ),
 ]
 Reference = Annotated[
     str,
@@ -169,7 +174,7 @@ async def check(
         reference=reference,
         rtol=rtol,
         atol=atol,
-        cases=[case.model_dump() for case in cases],
+        cases=[case.model_dump(exclude_none=True) for case in cases],
         options=options,
         repairs=repairs,
         previous=_reports.get(previous),
@@ -208,7 +213,7 @@ async def lines(
         seconds,
         source=source,
         kernel=kernel,
-        case=case.model_dump(),
+        case=case.model_dump(exclude_none=True),
         options=options,
         start=start,
     )
@@ -231,7 +236,7 @@ async def step(
         seconds,
         source=source,
         kernel=kernel,
-        case=case.model_dump(),
+        case=case.model_dump(exclude_none=True),
         thread=thread,
         block=block,
         options=options,

@@ -53,13 +53,15 @@ def compile(
 
 
 def compile_program(
-    source: str, options: Iterable[str] = (), include_dirs: Iterable = ()
+    source: str, options: Iterable[str] = (), include_dirs: Iterable = (), entry: str = "main"
 ) -> Module:
-    """Compile and load a whole program in CUDA C++, with ``main``.
+    """Compile and load a whole program in CUDA C++, with ``main`` or another `entry`.
 
     Options, folders and errors: see `SourceModule`.
     """
-    program = make_unit(source, options, no_extern_c=True, include_dirs=include_dirs, program=True)
+    program = make_unit(
+        source, options, no_extern_c=True, include_dirs=include_dirs, program=True, entry=entry
+    )
     return _load(program, _obtain(program))
 
 

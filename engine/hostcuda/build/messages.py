@@ -18,6 +18,10 @@ _LIBRARY_HEADER = re.compile(
     r"(?m)^(.*fatal error: )'?((?:cub|thrust|cutlass|cute|cuda|nv)/[\w./]*|"
     r"(?:curand|cublas\w*|cufft\w*|cusparse|cusolver\w*|cudnn\w*|nccl|nvml|nvrtc|npp\w*|cuda_gl_interop)\.h|nvfunctional)"
 )
+# The same for headers that come with samples and books, not with the toolkit.
+_SAMPLES_HEADER = re.compile(
+    r"(?m)^(.*fatal error: )'?((?:[\w./-]*/)?(?:helper_\w+|rendercheck_\w+|exception|book)\.h)(?=[':])"
+)
 
 # The sentences of a static_assert that `rewrite` or the headers write for what the engine lacks.
 _REFUSAL = re.compile(
@@ -57,6 +61,12 @@ def make_error(source: str, command: list[str], out: str, err: str) -> CompileEr
     err = _UNKNOWN.sub(r"\1the CPU engine has no \2: run the program on a GPU, or without it", err)
     if library := _LIBRARY_HEADER.search(err):
         err = f"{library[1]}the CPU engine has no header {library[2]}: write the loop yourself, or run it on a GPU"
+    if samples := _SAMPLES_HEADER.search(err):
+        err = (
+            f"{samples[1]}there is no {samples[2]}: it belongs to the program's project and not to the CUDA toolkit "
+            "(helper_cuda.h and its like: folder Common of github.com/NVIDIA/cuda-samples). Get it, and name its "
+            'folder: --options "-I FOLDER"'
+        )
     if refusals := [line for line in err.splitlines() if _REFUSAL.search(line)]:
         # of each sentence
         first_lines = {line.partition("error: ")[2]: line for line in reversed(refusals)}

@@ -21,7 +21,7 @@ from hostcuda.check.bounds import list_shared
 from hostcuda.check.windows import find_disguised, may_miss
 from hostcuda.errors import CompileError, EngineError
 from hostcuda.frontend.exact import CONVERSIONS, cast_conversions, make_exact
-from hostcuda.frontend.hostcode import MAIN, Names
+from hostcuda.frontend.hostcode import Names, find_entry
 from hostcuda.frontend.lockstep import find_unsynchronized
 from hostcuda.frontend.preprocess import SKELETON, Preprocessed, preprocess
 from hostcuda.frontend.rewrite import Rewritten, rewrite
@@ -73,6 +73,7 @@ class Unit:
     command: list[str] = field(default_factory=toolchain.find)  # the host compiler's
     tools: tuple[str, ...] = checkmode.TOOLS  # check mode's tools for which it is compiled
     bounded: bool = False  # each index of an array is checked, in an untrusted source
+    entry: str = "main"  # of a program: the host function that is called from outside
 
     TEXT: ClassVar = (
         "kernel.s"  # the compiler's output, in modes that change it before it is linked
@@ -106,7 +107,7 @@ class Unit:
             self.source,
             self.extern_c,
             self.why_fibers,
-            self.program,
+            self.program and self.entry,
             *self.options.prologue,
             "dirs",
             *self.options.include_dirs,
@@ -442,16 +443,27 @@ class Unit:
         return toolchain.run(command, cwd=folder)
 
     def _add_entry(self, texts: list[str]) -> list[str]:
-        """Return the list of a program's texts; that with main gets a variable with its address.
+        """Return the list of a program's texts; that with main, or another entry, gets a variable with its address.
 
         Refuse one without.
         """
+        defined = re.compile(rf"\b{self.entry}\s*\(")
         for i, text in enumerate(texts):
-            if MAIN.search(Scan(text).code):
-                entry = 'extern "C" { __attribute__((used)) extern void *const hostcuda_main = (void *)&main; }'
+            if defined.search(Scan(text).code):
+                entry = (
+                    'extern "C" { __attribute__((used)) extern void *const hostcuda_main = '
+                    f"(void *)&{self.entry}; }}"
+                )
                 return [*texts[:i], f'{text}# 1 "{SKELETON}"\n{entry}\n', *texts[i + 1 :]]
+        file, (function, _) = messages.find_file_name(self.source), find_entry(Scan(self.source))
+        if function:
+            raise CompileError(
+                f"{file} has no main, but the function {function}: `hostcuda check {file}` calls it with the "
+                "arguments of your cases, which a file beside it lists, and compares with a reference in Python; "
+                "or add a main that calls it"
+            )
         raise CompileError(
-            f"{messages.find_file_name(self.source)} has no main: name the file that has it "
+            f"{file} has no main: name the file that has it "
             '(--options "FILE.cpp"), add one, or run a Python program that launches the kernels'
         )
 
@@ -479,14 +491,14 @@ def make_unit(
     include_dirs: Iterable | None = None,
     program: bool = False,
     tools: tuple[str, ...] = checkmode.TOOLS,
+    entry: str = "main",
 ) -> Unit:
     """Return the `Unit` of a source, for these tools of check mode.
 
     Other parameters: see `compiler.SourceModule`.
     """
-    return Unit(
-        str(source), read(options, include_dirs, arch), not no_extern_c, program, tools=tools
-    )
+    read_options = read(options, include_dirs, arch)
+    return Unit(str(source), read_options, not no_extern_c, program, tools=tools, entry=entry)
 
 
 def precompile_header() -> None:

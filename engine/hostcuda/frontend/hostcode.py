@@ -11,7 +11,7 @@ parameters have default arguments, or an argument is a lambda, the launch become
 
 import re
 
-from hostcuda.frontend.scan import Kernel, Scan
+from hostcuda.frontend.scan import Kernel, Scan, split_parameters
 from hostcuda.frontend.tokens import (
     apply_edits,
     find_angle_end,
@@ -22,6 +22,8 @@ from hostcuda.frontend.tokens import (
 )
 
 MAIN = re.compile(r"\bmain\s*\(")
+# of a file without it, such as LeetGPU's: a host function that launches kernels itself
+_ENTRY = re.compile(r'\bextern\s*"[^"]*"\s*void\s+(\w+)\s*\(')
 # of a template's parameter
 _NAME = re.compile(r"(?P<type>(?:.*(?:[\s*&>]|\.\.\.))?)(?P<name>[A-Za-z_]\w*)$")
 _TYPE_WORDS = {
@@ -48,6 +50,22 @@ _LAMBDA = re.compile(r"(?<![\w)\]\s])\s*\[(?!\[)")  # a "[" that follows no oper
 _NO_TYPE = re.compile(
     r"(?:\s|\b(?:const|volatile|struct|class|enum|typename|__grid_constant__|__restrict__)\b)*$"
 )
+
+
+def find_entry(scan: Scan) -> tuple[str, tuple[str, ...]]:
+    """Return name and parameters of the host function to call in a file without ``main``; ("", ()) if there is none.
+
+    It is ``extern "C" void solve(...)`` as LeetGPU asks for it, or the only function of that form.
+    """
+    if MAIN.search(scan.code) or not LAUNCH.search(scan.code):
+        return "", ()
+    found = {}
+    for match in _ENTRY.finditer(scan.code):
+        close = find_closing_parenthesis(scan.code, match.end() - 1)
+        if close and scan.code[close + 1 :].lstrip().startswith("{"):
+            found[match[1]] = split_parameters(scan.code[match.end() : close])
+    name = "solve" if "solve" in found else next(iter(found)) if len(found) == 1 else ""
+    return name, found.get(name, ())
 
 
 def write_picks(kernel: Kernel, names: "Names"):

@@ -276,7 +276,6 @@ def _list_safe_names():
         "memcpy",
         "memset",
         "memcmp",
-        "printf",
     }
     words |= {
         "clock",

@@ -129,6 +129,7 @@ class _Runtime(Memory):
             ""  # the sentence of the first failure since the program last asked for an error
         )
         self.streams, self.events = {}, {}  # handle -> `Stream`, `Event`
+        self.callbacks = ()
         # (function, parameter's index, pointer) that `_warn_of_host_pointers` has looked at
         self.checked = set()
         self.warned = set()  # (function, parameter's index) of which it has warned
@@ -493,6 +494,30 @@ def _compile_file(path: Path, options: list[str]) -> compiler.Module:
     return compiler.compile_program(f'#line 1 "{name}"\n{source}', options, [path.parent])
 
 
+def connect(module: compiler.Module) -> _Runtime:
+    """Let a compiled program call the engine, and return what it calls, to be kept as long as the program can run."""
+    # the program calls its `call` for the API, and `fault` for faults of its host code
+    runtime = _Runtime(module)
+    callback = ctypes.CFUNCTYPE(
+        ctypes.c_longlong, ctypes.c_char_p, ctypes.POINTER(ctypes.c_longlong)
+    )(runtime.call)
+    variable_at(module.get_global("hostcuda_host")[0]).value = ctypes.cast(
+        callback, ctypes.c_void_p
+    ).value
+    fault = ctypes.CFUNCTYPE(None, ctypes.c_char_p)(
+        lambda sentence: runtime._report("host fault", sentence.decode())
+    )
+    native.library().hc_host_faults(module._handle, fault)
+    runtime.callbacks = callback, fault  # C++ has their addresses
+    return runtime
+
+
+def find_entry(module: compiler.Module) -> int:
+    """Return the address of the function by which a compiled program is entered, ``main`` for most."""
+    # the variable is read-only once the module is loaded
+    return ctypes.c_void_p.from_address(module.get_global("hostcuda_main")[0]).value
+
+
 def main(arguments: list[str]) -> NoReturn:
     """Compile and run a program, and end the process with its status; `arguments` as the module's docstring says."""
     given = {}
@@ -512,23 +537,8 @@ def main(arguments: list[str]) -> NoReturn:
         text = error.msg if of_source else str(error)
         records.record_event("compile error" if of_source else "refused", text)
         sys.exit(f"hostcuda: {text}")
-    # the program calls its `call` for the API, and `fault` for faults of its host code
-    runtime = _Runtime(module)
-    callback = ctypes.CFUNCTYPE(
-        ctypes.c_longlong, ctypes.c_char_p, ctypes.POINTER(ctypes.c_longlong)
-    )(runtime.call)
-    # Two variables of the compiled program: where it finds the function for API calls, and the
-    # address of its main.
-    variable_at(module.get_global("hostcuda_host")[0]).value = ctypes.cast(
-        callback, ctypes.c_void_p
-    ).value
-    fault = ctypes.CFUNCTYPE(None, ctypes.c_char_p)(
-        lambda sentence: runtime._report("host fault", sentence.decode())
-    )
-    native.library().hc_host_faults(module._handle, fault)
-    # the second is read-only once the module is loaded
-    entry = ctypes.c_void_p.from_address(module.get_global("hostcuda_main")[0]).value
-    start = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_void_p)(entry)
+    runtime = connect(module)
+    start = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_void_p)(find_entry(module))
     words = [os.fsencode(word) for word in arguments]
     argv = (ctypes.c_char_p * (len(words) + 1))(*words, None)
     sys.stdout = _Output()

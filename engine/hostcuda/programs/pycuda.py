@@ -1,4 +1,4 @@
-"""Run a PyCUDA program, unchanged: ``python -m hostcuda.programs.pycuda PROGRAM.py [ARGUMENT ...]``.
+"""Stand in for PyCUDA, in a program that is run unchanged.
 
 The engine takes the place of ``pycuda.driver``, ``pycuda.compiler`` and ``pycuda.autoinit``.
 PyCUDA's other modules (``gpuarray``, ``elementwise``, ``reduction``, ...) are Python that works on
@@ -10,7 +10,6 @@ import hashlib
 import importlib.machinery
 import importlib.util
 import re
-import runpy
 import shutil
 import subprocess
 import sys
@@ -262,18 +261,3 @@ def install() -> None:
         # for pytools and mako, which `fetch` has installed there
         sys.path.append(str(_find_cache()))
     sys.meta_path.append(_Finder)
-
-
-def main(arguments: list[str]) -> None:
-    """Run a Python program as ``__main__``: `arguments` has its path and its own arguments.
-
-    Changes `sys.argv`.
-    """
-    install()
-    sys.argv[:] = arguments
-    sys.path[0] = str(Path(arguments[0]).resolve().parent)
-    runpy.run_path(arguments[0], run_name="__main__")
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

@@ -76,6 +76,7 @@ struct Warp {
     unsigned live;             // lanes that have not ended
     Meeting *meetings;
     Queue<Fiber> converged;
+    unsigned passes;           // how often only those that print first were resumed
     Queue<Fiber> parked;              // check mode: their logs are full
 };
 
@@ -100,6 +101,8 @@ struct Block {
     hostcuda::Phase phases[hostcuda::block_phases];   // of barriers that have a number, zero at the start of a block
     bool phases_used = true;
     void *slots[max_threads];                  // of the threads that meet there
+    bool prints;                               // some thread has printed:
+    int printed[max_threads];                  // the statement by which each has printed last, or 0
     Fiber loops{};                             // runs thread loops, all threads of a block
     std::vector<Slab> slabs;                   // all fibers
     char *stacks = nullptr;                    // check mode: one range for all stacks
@@ -147,7 +150,13 @@ void abandon_threads(Block &);                 // of a launch that failed
 
 // ---- scheduler.cpp ----------------------------------------------------------------------------------------
 
-namespace hostcuda { Switch let_others_run() noexcept; }
+namespace hostcuda {
+Switch let_others_run() noexcept;
+// Of warps.cpp: wait until the warp has no other lanes to run that print first; the thread has printed.
+// Statements are numbered from 1, in the order of the source.
+Switch gather_to_print(int statement) noexcept;
+void note_printed(int statement);
+}
 void begin_spinning(Spinning &);               // a block begins
 void look_at(Block &, Fiber &);                // it is suspended, and could continue
 Fiber *find_work(Block &);                     // the next fiber if none is ready

@@ -1,6 +1,7 @@
-// printf of kernels. What they print stays here until Python takes it.
+// printf of kernels. What they print stays here until Python takes it. The lanes of a warp that have converged print statement by
+// statement, as on a GPU.
+#include "fibers.h"
 #include "lock.h"
-#include "runtime.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -29,7 +30,11 @@ static int count_arguments(const char *pattern) {
     return count;
 }
 
-EXPORT int print(const char *pattern, ...) {
+EXPORT int print(int statement, const char *pattern, ...) {
+    if (in_kernel() && hostcuda_turn.current != &block->loops) {
+        follow(gather_to_print(statement));
+        note_printed(statement);
+    }
     char text[2048];
     const int count = count_arguments(pattern);
     va_list values;

@@ -12,9 +12,9 @@
 //   faults.cpp   leaving a launch: why, and for which thread
 //   slabs.cpp    which stacks are free
 //   signals.cpp  signals that are errors of a kernel
-//   printf.cpp   printf of kernels
 //   heap.cpp     memory that kernels allocate (check mode has its own)
 //   warps.cpp, spins.cpp, scheduler.cpp   which thread of a block runs next
+//   printf.cpp   printf of kernels
 //   parts.h      its files: check mode, which checks and counts every access of a kernel (only with HOSTCUDA_CHECK)
 //   module.cpp   loading compiled kernels, finding kernels and symbols
 //   pool.cpp     streams, events, workers, signals

@@ -358,6 +358,10 @@ static bool run_on_fibers(Block &b, Index at) {
         memset(b.phases, 0, sizeof b.phases);
         b.phases_used = false;
     }
+    if (UNLIKELY(b.prints)) {
+        memset(b.printed, 0, sizeof b.printed);
+        b.prints = false;
+    }
     Fiber &first = *b.free;
     b.free = first.next;
     run(b, first);

@@ -29,20 +29,69 @@ static inline __attribute__((always_inline)) void end(Block &b, Warp &w, Meeting
 
 void end_meeting(Block &b, Warp &w, Meeting *meeting) { end(b, w, meeting, nullptr); }
 
-void resolve_converged(Block &b) {
-    for (Warp &w : b.warps) {
-        for (Fiber *f = w.converged.head; f; f = f->next) f->wait->mask = 0;
-        for (Fiber *f = w.converged.head; f; f = f->next) {
-            if (f->wait->mask) continue;
-            unsigned mask = 0;
-            for (Fiber *g = f; g; g = g->next)
-                if (g->wait->place.is(f->wait->place.file, f->wait->place.line)) mask |= 1u << g->thread.number % warp_size;
-            for (Fiber *g = f; g; g = g->next)
-                if (g->wait->place.is(f->wait->place.file, f->wait->place.line)) g->wait->mask = mask;
+// The converged lanes of a warp that are at this place.
+static unsigned lanes_at(const Warp &w, const Place &place) {
+    unsigned mask = 0;
+    for (Fiber *f = w.converged.head; f; f = f->next)
+        if (f->wait->place.is(place.file, place.line)) mask |= 1u << f->thread.number % warp_size;
+    return mask;
+}
+
+// Of lanes that all wait to print, those to print first, so that the others meet them behind a branch: the first in the code, but
+// of a loop the ones that are still in an earlier iteration.
+static unsigned lanes_to_print(Block &b, const Warp &w) {
+    auto is_ahead = [&](const Fiber *f) {
+        int at = f->wait->place.line;
+        if (at > b.printed[f->thread.number]) return false;
+        for (Fiber *g = w.converged.head; g; g = g->next) {
+            int last = b.printed[g->thread.number];
+            if (at <= last && g->wait->place.line > last) return true;
         }
-        b.ready.take_all(w.converged);
+        return false;
+    };
+    unsigned mask = 0;
+    int first = 0;
+    for (Fiber *f = w.converged.head; f; f = f->next) {
+        int at = f->wait->place.line;
+        if ((mask && at > first) || is_ahead(f)) continue;
+        if (at != first) mask = 0;
+        first = at;
+        mask |= 1u << f->thread.number % warp_size;
     }
-    b.converged = 0;
+    return mask;
+}
+
+// They are ready, in the order of their numbers.
+static void resume_lanes(Block &b, Warp &w, unsigned mask) {
+    Fiber *lanes[warp_size];
+    Queue<Fiber> all;
+    all.take_all(w.converged);
+    while (all.head) {
+        Fiber *fiber = all.pop();
+        unsigned lane = fiber->thread.number % warp_size;
+        if (mask >> lane & 1) lanes[lane] = fiber;
+        else w.converged.push(fiber);
+    }
+    for (unsigned left = mask; left; left &= left - 1) {
+        Fiber *fiber = lanes[__builtin_ctz(left)];
+        fiber->wait->mask = mask;
+        b.ready.push(fiber);
+        b.converged--;
+    }
+}
+
+void resolve_converged(Block &b) {
+    constexpr unsigned most_passes = 1000;                 // lanes in a loop may wait for those that are passed over
+    for (Warp &w : b.warps) {
+        bool print = w.converged.head && w.passes++ < most_passes;
+        for (Fiber *f = w.converged.head; f; f = f->next) print &= !f->wait->place.file;
+        if (print) {
+            resume_lanes(b, w, lanes_to_print(b, w));
+            continue;
+        }
+        w.passes = 0;
+        while (w.converged.head) resume_lanes(b, w, lanes_at(w, w.converged.head->wait->place));
+    }
 }
 
 namespace hostcuda {
@@ -136,6 +185,14 @@ EXPORT Switch gather(const char *file, int line) noexcept {
     return change(me, next ? next : next_fiber(b));
 }
 
-EXPORT unsigned gathered() { return hostcuda_turn.current->wait->mask; }
+Switch gather_to_print(int statement) noexcept {
+    if (UNLIKELY(*block->cancelled)) leave(*block);
+    return gather(nullptr, statement);
+}
+
+void note_printed(int statement) {
+    block->prints = true;
+    block->printed[hostcuda_turn.thread.number] = statement;
+}
 
 }  // namespace hostcuda

@@ -138,8 +138,8 @@ inline void refuse_call(const char *kernel) {
 
 // ---- The C library: what a kernel and the host call by the same name
 
-template <class... A> inline __attribute__((always_inline)) int hostcuda_printf(const char *format, A... arguments) {
-    if (hostcuda::in_kernel()) return hostcuda::print(format, arguments...);
+template <class... A> inline __attribute__((always_inline)) int hostcuda_printf(int statement, const char *format, A... arguments) {
+    if (hostcuda::in_kernel()) return hostcuda::print(statement, format, arguments...);
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-security"
     return (printf)(format, arguments...);
@@ -162,7 +162,7 @@ using ::hostcuda_exit;
 using ::hostcuda_printf;
 }  // namespace std
 #undef printf
-#define printf(...) hostcuda_printf(__VA_ARGS__)
+#define printf(...) hostcuda_printf(__COUNTER__ + 1, __VA_ARGS__)
 #define exit(status) hostcuda_exit(status)
 #define clock() hostcuda_clock()
 

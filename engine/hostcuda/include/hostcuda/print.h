@@ -1,6 +1,7 @@
 // printf, assert and __trap in kernels.
 //
-// printf writes to the runtime's buffer, which the host reads when it synchronizes, as in CUDA. assert and __trap end the
+// printf writes to the runtime's buffer, which the host reads when it synchronizes, as in CUDA. The lanes of a warp print statement
+// by statement: each has a number, in the order of the source. assert and __trap end the
 // launch, not the process. The C headers are included first, because the macros would break their declarations.
 #pragma once
 #include <assert.h>
@@ -8,10 +9,10 @@
 #include "sync.h"
 
 namespace hostcuda {
-HOSTCUDA_API int print(const char *format, ...) __attribute__((format(printf, 1, 2)));
+HOSTCUDA_API int print(int statement, const char *format, ...) __attribute__((format(printf, 2, 3)));
 }
 
-#define printf(...) hostcuda::print(__VA_ARGS__)
+#define printf(...) hostcuda::print(__COUNTER__ + 1, __VA_ARGS__)
 #define __trap() hostcuda::fail("__trap() at %s:%d", __FILE__, __LINE__)
 #define __brkpt() hostcuda::fail("__brkpt() at %s:%d", __FILE__, __LINE__)
 

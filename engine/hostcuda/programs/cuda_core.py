@@ -1,0 +1,291 @@
+"""Stand in for ``cuda.core``: ``Program``, ``launch`` and what they need, on the CPU engine."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import types
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from hostcuda.api import driver
+from hostcuda.errors import EngineError
+from hostcuda.programs import cupy, raw
+
+_MODULES = ("cuda.core", "cuda.core.experimental")
+_NAMES = (
+    "Buffer",
+    "Device",
+    "Event",
+    "Kernel",
+    "LaunchConfig",
+    "ObjectCode",
+    "Program",
+    "ProgramOptions",
+    "Stream",
+    "launch",
+)
+
+
+class ComputeCapability(NamedTuple):
+    """The version of an architecture."""
+
+    major: int
+    minor: int
+
+
+class Event:
+    """A mark in a stream."""
+
+    def __init__(self, options: Any = None):
+        self._event = driver.Event()
+
+    def sync(self) -> None:
+        """Wait for it."""
+        self._event.synchronize()
+
+    @property
+    def is_done(self) -> bool:
+        """Whether its stream has come to it."""
+        return self._event.query()
+
+    def __sub__(self, other: Event) -> float:
+        """Return the milliseconds since another event."""
+        return self._event.time_since(other._event)
+
+    def close(self) -> None:
+        """Do nothing: the event goes with its object."""
+
+
+class Stream:
+    """A queue of work."""
+
+    def __init__(self, stream: driver.Stream | None):
+        self._stream = stream
+        if stream is not None:
+            cupy.register_stream(stream)
+
+    @property
+    def handle(self) -> int:
+        """Its number; 0 is the default stream."""
+        return 0 if self._stream is None else self._stream.handle
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        return 0, self.handle
+
+    def sync(self) -> None:
+        """Wait for all work of the stream."""
+        if self._stream is None:
+            driver.Context.synchronize()
+        else:
+            self._stream.synchronize()
+
+    def record(self, event: Event | None = None, options: Any = None) -> Event:
+        """Record an event, by default a new one."""
+        event = event or Event(options)
+        event._event.record(self._stream)
+        return event
+
+    def wait(self, event_or_stream: Event | Stream) -> None:
+        """Let later work of this stream wait for an event, or for the work that a stream has now."""
+        event = event_or_stream
+        if isinstance(event, Stream):
+            event = event.record()
+        if self._stream is None:
+            event.sync()
+        else:
+            self._stream.wait_for_event(event._event)
+
+    def close(self) -> None:
+        """Do nothing: the stream goes with its object."""
+
+
+class Buffer:
+    """A span of device memory."""
+
+    def __init__(self, size: int):
+        self._memory, self.size = driver.mem_alloc(max(1, int(size))), int(size)
+
+    @property
+    def handle(self) -> int:
+        """Its address."""
+        return int(self._memory)
+
+    def copy_to(self, dst: Buffer | None = None, *, stream: Stream | None = None) -> Buffer:
+        """Copy it to another buffer, by default a new one."""
+        dst = dst or Buffer(self.size)
+        driver.memcpy_dtod_async(dst.handle, self.handle, self.size, stream and stream._stream)
+        return dst
+
+    def copy_from(self, src: Buffer, *, stream: Stream | None = None) -> None:
+        """Copy another buffer to this one."""
+        src.copy_to(self, stream=stream)
+
+    def close(self, stream: Stream | None = None) -> None:
+        """Free it."""
+        self._memory.free()
+
+
+class _Properties:
+    """The attributes of a device, in lower case: ``multiprocessor_count``."""
+
+    def __getattr__(self, name: str) -> int:
+        try:
+            attribute = getattr(driver.device_attribute, name.upper())
+        except AttributeError:
+            raise AttributeError(f"the CPU engine's device has no property {name}") from None
+        return driver.Device(0).get_attribute(attribute)
+
+
+class Device:
+    """The engine's device."""
+
+    def __init__(self, device_id: int | None = None):
+        self.device_id = int(device_id or 0)
+        self._device = driver.Device(self.device_id)
+        self.name, self.properties = self._device.name(), _Properties()
+        self.compute_capability = ComputeCapability(*self._device.compute_capability())
+        self.arch = "{}{}".format(*self.compute_capability)
+        self.default_stream = Stream(None)
+
+    def set_current(self, ctx: Any = None) -> None:
+        """Do nothing: it is the only one."""
+
+    def create_stream(self, obj: Any = None, options: Any = None) -> Stream:
+        """Return a new stream, or that of another package's object."""
+        if obj is None:
+            return Stream(driver.Stream(1))
+        return Stream(cupy.find_stream(obj.__cuda_stream__()[1]))
+
+    def create_event(self, options: Any = None) -> Event:
+        """Return a new event."""
+        return Event(options)
+
+    def allocate(self, size: int, stream: Stream | None = None) -> Buffer:
+        """Return new memory, which nothing has set."""
+        return Buffer(size)
+
+    def sync(self) -> None:
+        """Wait for all work."""
+        driver.Context.synchronize()
+
+
+class ProgramOptions:
+    """Options of the compiler, by the names of cuda.core; those without a meaning here are accepted."""
+
+    def __init__(self, **options: Any):
+        self.options = options
+
+    def as_words(self) -> list[str]:
+        """Return nvcc's options."""
+        words = []
+        for name, prefix in (("std", "-std="), ("arch", "-arch=")):
+            if self.options.get(name):
+                words.append(f"{prefix}{self.options[name]}")
+        for path in _as_list(self.options.get("include_path")):
+            words.append(f"-I{path}")
+        for macro in _as_list(self.options.get("define_macro")):
+            words.append("-D" + (macro if isinstance(macro, str) else "=".join(map(str, macro))))
+        return words + ["--use_fast_math"] * bool(self.options.get("use_fast_math"))
+
+
+def _as_list(value: Any) -> list:
+    """Return a list of an option that may be missing, one value, or several."""
+    return [] if value is None else value if isinstance(value, list) else [value]
+
+
+class Program:
+    """A source in CUDA C++."""
+
+    def __init__(self, code: str, code_type: str = "c++", options: ProgramOptions | None = None):
+        if str(code_type).lower() != "c++":
+            raise EngineError(f"the CPU engine compiles CUDA C++, and no {code_type}")
+        self._code, self._options = code, (options or ProgramOptions()).as_words()
+        self.backend = "NVRTC"
+
+    def compile(
+        self, target_type: str = "cubin", name_expressions: Sequence[str] = (), logs: Any = None
+    ) -> ObjectCode:
+        """Compile it; `name_expressions` are the instances of templates to be found."""
+        names = tuple(name_expressions)
+        return ObjectCode(raw.compile_module(self._code, self._options, names), names)
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+class ObjectCode:
+    """A compiled source."""
+
+    def __init__(self, module: Any, names: tuple[str, ...]):
+        self._module, self._names = module, names
+
+    def get_kernel(self, name: str) -> Kernel:
+        """Return a kernel by its name; of a template as `name_expressions` has it."""
+        return Kernel(raw.find_function(self._module, name, self._names))
+
+
+class Kernel:
+    """A kernel to launch."""
+
+    def __init__(self, function: Any):
+        self._function, self.attributes = function, _KernelAttributes(function)
+
+
+class _KernelAttributes:
+    """The attributes of a kernel, as functions: ``max_threads_per_block()``."""
+
+    def __init__(self, function: Any):
+        self._function = function
+
+    def __getattr__(self, name: str):
+        value = getattr(self._function, name)
+        return lambda device_id=None: value
+
+
+@dataclass
+class LaunchConfig:
+    """The geometry of a launch."""
+
+    grid: int | tuple = ()
+    block: int | tuple = ()
+    cluster: Any = None
+    shmem_size: int = 0
+    cooperative_launch: bool = False
+    # the older name of `cooperative_launch`
+    is_cooperative: bool = False
+
+    def __post_init__(self):
+        if self.cluster is not None:
+            raise EngineError("the CPU engine has no clusters of blocks: launch without cluster")
+
+
+def launch(stream: Any, config: LaunchConfig, kernel: Kernel, *kernel_args: Any) -> None:
+    """Launch a kernel in a stream; a buffer is passed by its address."""
+    if not isinstance(stream, Stream):
+        stream = Device().create_stream(stream)
+    raw.launch(
+        kernel._function,
+        config.grid,
+        config.block,
+        [arg.handle if isinstance(arg, Buffer) else arg for arg in kernel_args],
+        config.shmem_size,
+        stream._stream,
+        config.cooperative_launch or config.is_cooperative,
+    )
+
+
+def install() -> None:
+    """Let this process import the stand-in as ``cuda.core`` and ``cuda.core.experimental``: change `sys.modules`."""
+    driver.Device(0).make_context()
+    if "cuda" not in sys.modules and not importlib.util.find_spec("cuda"):
+        sys.modules["cuda"] = types.ModuleType("cuda")
+        sys.modules["cuda"].__path__ = []
+    for module_name in _MODULES:
+        module = types.ModuleType(module_name, __doc__)
+        module.__path__, module.__version__ = [], "0.4.0"
+        for name in _NAMES:
+            setattr(module, name, globals()[name])
+        sys.modules[module_name] = module
+    sys.modules["cuda.core"].experimental = sys.modules["cuda.core.experimental"]

@@ -1,0 +1,387 @@
+"""Stand in for CuPy: its arrays, ``RawKernel`` and ``RawModule``, on the CPU engine.
+
+Kernels that CuPy writes itself (``ElementwiseKernel``, ``fuse``, ``cupyx.jit``) are not here.
+"""
+
+from __future__ import annotations
+
+import sys
+import types
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hostcuda.api import driver
+from hostcuda.errors import EngineError
+from hostcuda.programs import cupy_arrays, raw
+from hostcuda.programs.cupy_arrays import (
+    NOT_HERE,
+    Namespace,
+    Pointer,
+    current_streams,
+    find_function,
+)
+
+# -- cupy.cuda
+
+
+class Stream:
+    """A stream; ``with stream:`` makes it the current one."""
+
+    null: Stream
+    ptds: Stream
+
+    def __init__(self, null=False, non_blocking=False, ptds=False, priority=None):
+        self._stream = None if null or ptds else driver.Stream(1 if non_blocking else 0)
+        self.ptr = self._stream.handle if self._stream else 0
+        _streams[self.ptr] = self._stream
+
+    def synchronize(self) -> None:
+        """Wait for all work of the stream."""
+        if self._stream is None:
+            driver.Context.synchronize()
+        else:
+            self._stream.synchronize()
+
+    def use(self) -> Stream:
+        """Make it the current stream."""
+        current_streams[-1] = self._stream
+        return self
+
+    def __enter__(self):
+        current_streams.append(self._stream)
+        return self
+
+    def __exit__(self, *error):
+        current_streams.pop()
+
+    def record(self, event=None) -> Event:
+        """Record an event."""
+        event = event or Event()
+        event.record(self)
+        return event
+
+    def wait_event(self, event: Event) -> None:
+        """Let later work wait for an event."""
+        if self._stream is None:
+            event.synchronize()
+        else:
+            self._stream.wait_for_event(event._event)
+
+    @property
+    def done(self) -> bool:
+        """Whether all its work is done."""
+        return self._stream is None or self._stream.is_done()
+
+
+_streams: dict[int, driver.Stream | None] = {}
+Stream.null = Stream(null=True)
+Stream.ptds = Stream.null
+
+
+class ExternalStream(Stream):
+    """A stream that another package has made, by its address."""
+
+    def __init__(self, ptr: int, device_id=-1):
+        self._stream, self.ptr = find_stream(ptr), int(ptr)
+
+
+def find_stream(handle: int) -> driver.Stream | None:
+    """Return the stream of a handle; None for the default stream."""
+    return _streams.get(int(handle))
+
+
+def register_stream(stream: driver.Stream) -> None:
+    """Let `ExternalStream` find a stream."""
+    _streams[stream.handle] = stream
+
+
+class Event:
+    """A mark in a stream."""
+
+    def __init__(self, block=False, disable_timing=False, interprocess=False):
+        self._event = driver.Event(2 if disable_timing else 0)
+
+    def record(self, stream=None) -> None:
+        """Put the mark after the work that a stream has been given."""
+        self._event.record(current_streams[-1] if stream is None else stream._stream)
+
+    def synchronize(self) -> None:
+        """Wait for it."""
+        self._event.synchronize()
+
+    @property
+    def done(self) -> bool:
+        """Whether its stream has come to it."""
+        return self._event.query()
+
+
+def get_elapsed_time(start_event: Event, end_event: Event) -> float:
+    """Return the milliseconds between two events."""
+    return end_event._event.time_since(start_event._event)
+
+
+class Device:
+    """The engine's device."""
+
+    def __init__(self, device=None):
+        self.id = int(device or 0)
+        self._device = driver.Device(self.id)
+        self.compute_capability = "{}{}".format(*self._device.compute_capability())
+
+    def use(self):
+        """Return the device, the only one."""
+        return self
+
+    __enter__ = use
+
+    def __exit__(self, *error):
+        pass
+
+    def synchronize(self) -> None:
+        """Wait for all work."""
+        driver.Context.synchronize()
+
+    @property
+    def attributes(self) -> dict[str, int]:
+        """The attributes of the device by CUDA's names, such as "MultiProcessorCount"."""
+        return {
+            "".join(word.capitalize() for word in attribute.name.split("_")): value
+            for attribute, value in self._device.get_attributes().items()
+        }
+
+    @property
+    def mem_info(self) -> tuple[int, int]:
+        """Free and total memory in bytes."""
+        return driver.mem_get_info()
+
+
+class _Launchable:
+    """A kernel, called as ``kernel(grid, block, arguments)``."""
+
+    def __init__(self, find):
+        self._find, self._found, self._dynamic = find, None, None
+        self._cooperative = False
+
+    @property
+    def _function(self):
+        if self._found is None:
+            self._found = self._find()
+        return self._found
+
+    def __call__(
+        self, grid, block, args, *, shared_mem=0, stream=None, enable_cooperative_groups=None
+    ):
+        chosen = current_streams[-1] if stream is None else stream._stream
+        arguments = [raw_argument(argument) for argument in args]
+        raw.launch(self._function, grid, block, arguments, shared_mem, chosen, self._cooperative)
+
+    @property
+    def max_dynamic_shared_size_bytes(self) -> int:
+        return self._function._max_dynamic
+
+    @max_dynamic_shared_size_bytes.setter
+    def max_dynamic_shared_size_bytes(self, size: int) -> None:
+        attribute = driver.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES
+        self._function.set_attribute(attribute, size)
+
+    @property
+    def attributes(self) -> dict[str, int]:
+        function = self._function
+        return {
+            "max_threads_per_block": function.max_threads_per_block,
+            "shared_size_bytes": function.shared_size_bytes,
+            "const_size_bytes": function.const_size_bytes,
+            "local_size_bytes": function.local_size_bytes,
+            "num_regs": function.num_regs,
+            "max_dynamic_shared_size_bytes": function._max_dynamic,
+        }
+
+    def __getattr__(self, name: str):
+        if name in ("num_regs", "shared_size_bytes", "local_size_bytes", "const_size_bytes"):
+            return getattr(self._function, name)
+        raise AttributeError(NOT_HERE.format(f"RawKernel.{name}"))
+
+
+def raw_argument(argument: Any) -> Any:
+    """Return an argument of a kernel: the address of a pointer, or what it is."""
+    if isinstance(argument, np.ndarray):
+        raise TypeError(
+            f"an array of NumPy ({argument.dtype}, shape {argument.shape}) is no argument of a kernel: pass "
+            "cupy.asarray(array)"
+        )
+    return argument.ptr if isinstance(argument, Pointer) else argument
+
+
+class RawKernel(_Launchable):
+    """A kernel of a source; it is compiled by its first launch."""
+
+    def __init__(
+        self,
+        code: str,
+        name: str,
+        options=(),
+        backend="nvrtc",
+        *,
+        translate_cucomplex=False,
+        enable_cooperative_groups=False,
+        jitify=False,
+    ):
+        self.code, self.name, self.options, self.backend = code, name, options, backend
+        self._module: Any = None
+
+        def find():
+            """Compile the source."""
+            self._module = raw.compile_module(code, options, [name])
+            return raw.find_function(self._module, name, [name] if "<" in name else ())
+
+        super().__init__(find)
+        self._cooperative = enable_cooperative_groups
+
+    def compile(self, log_stream=None) -> None:
+        """Compile the source now."""
+        _ = self._function
+
+    @property
+    def kernel(self):
+        """The kernel itself."""
+        return self
+
+
+class RawModule:
+    """The kernels and variables of a source."""
+
+    def __init__(
+        self,
+        *,
+        code: str | None = None,
+        path: str | None = None,
+        options=(),
+        backend="nvrtc",
+        translate_cucomplex=False,
+        enable_cooperative_groups=False,
+        name_expressions=None,
+        jitify=False,
+    ):
+        if (code is None) == (path is None):
+            raise TypeError("RawModule takes either code or path")
+        self.code = Path(path).read_text() if code is None else code
+        if path is not None and Path(path).suffix not in (".cu", ".cpp", ".cuh", ".h"):
+            raise EngineError(f"{path} is compiled for a GPU: give its source as code=")
+        self._options, self._names = options, tuple(name_expressions or ())
+        self._cooperative, self._loaded = enable_cooperative_groups, None
+
+    @property
+    def _module(self):
+        if self._loaded is None:
+            self._loaded = raw.compile_module(self.code, self._options, self._names)
+        return self._loaded
+
+    def compile(self, log_stream=None) -> None:
+        """Compile the source now."""
+        _ = self._module
+
+    def get_function(self, name: str) -> _Launchable:
+        """Return a kernel by its name; of a template as `name_expressions` has it."""
+        function = raw.find_function(self._module, name, self._names)
+        kernel = _Launchable(lambda: function)
+        kernel._cooperative = self._cooperative
+        return kernel
+
+    def get_global(self, name: str) -> Pointer:
+        """Return the address of a ``__constant__`` or ``__device__`` variable."""
+        return Pointer(self._module.get_global(name)[0], self)
+
+
+class _MemoryPointer(Pointer):
+    """Memory that ``cupy.cuda.alloc`` has returned."""
+
+
+def _alloc(size: int) -> _MemoryPointer:
+    memory = driver.mem_alloc(max(1, int(size)))
+    return _MemoryPointer(int(memory), memory)
+
+
+def _make_runtime() -> types.ModuleType:
+    """Return ``cupy.cuda.runtime`` with what programs ask most."""
+    runtime = types.ModuleType("cupy.cuda.runtime")
+    runtime.getDeviceCount = lambda: 1
+    runtime.getDevice = lambda: 0
+    runtime.setDevice = lambda device: Device(device) and None
+    runtime.deviceSynchronize = driver.Context.synchronize
+    runtime.memGetInfo = driver.mem_get_info
+    runtime.runtimeGetVersion = runtime.driverGetVersion = driver.get_driver_version
+
+    def properties(device: int) -> dict:
+        """Return some properties of the device by the names of cudaDeviceProp."""
+        made = driver.Device(device)
+        attribute = driver.device_attribute
+        major, minor = made.compute_capability()
+        return {
+            "name": made.name().encode(),
+            "major": major,
+            "minor": minor,
+            "totalGlobalMem": made.total_memory(),
+            "multiProcessorCount": made.get_attribute(attribute.MULTIPROCESSOR_COUNT),
+            "warpSize": made.get_attribute(attribute.WARP_SIZE),
+            "maxThreadsPerBlock": made.get_attribute(attribute.MAX_THREADS_PER_BLOCK),
+            "sharedMemPerBlock": made.get_attribute(attribute.MAX_SHARED_MEMORY_PER_BLOCK),
+        }
+
+    runtime.getDeviceProperties = properties
+    return runtime
+
+
+# the names of the modules cupy and cupy.cuda
+_OF_ARRAYS = (
+    "array",
+    "asarray",
+    "ascontiguousarray",
+    "asnumpy",
+    "empty",
+    "empty_like",
+    "get_array_module",
+    "get_default_memory_pool",
+    "get_default_pinned_memory_pool",
+    "ndarray",
+)
+_OF_KERNELS = ("RawKernel", "RawModule")
+_OF_CUDA = ("Device", "Event", "ExternalStream", "Stream", "get_elapsed_time")
+
+
+def install() -> None:
+    """Let this process import the stand-in as ``cupy``: change `sys.modules`."""
+    driver.Device(0).make_context()
+    module = types.ModuleType("cupy", __doc__)
+    for names, found in ((_OF_ARRAYS, vars(cupy_arrays)), (_OF_KERNELS, globals())):
+        for name in names:
+            setattr(module, name, found[name])
+    module.__version__ = "13.0.0"
+    module.__path__ = []
+    cuda = types.ModuleType("cupy.cuda")
+    for name in _OF_CUDA:
+        setattr(cuda, name, globals()[name])
+    cuda.alloc, cuda.runtime, cuda.is_available = _alloc, _make_runtime(), lambda: True
+    cuda.get_current_stream = _get_current_stream
+    cuda.MemoryPointer, cuda.__path__ = _MemoryPointer, []
+    cuda.stream, cuda.device = cuda, cuda
+    testing = Namespace(np.testing)
+    module.cuda, module.testing = cuda, testing
+    module.random, module.linalg, module.fft = map(Namespace, (np.random, np.linalg, np.fft))
+    module.__getattr__ = lambda name: find_function(np, name)
+    sys.modules |= {
+        "cupy": module,
+        "cupy.cuda": cuda,
+        "cupy.cuda.runtime": cuda.runtime,
+        "cupy.testing": testing,
+        "cupy.random": module.random,
+        "cupy.linalg": module.linalg,
+    }
+
+
+def _get_current_stream(device_id=-1) -> Stream:
+    """Return the current stream."""
+    return (
+        Stream.null if current_streams[-1] is None else ExternalStream(current_streams[-1].handle)
+    )

@@ -1,0 +1,404 @@
+"""The arrays of the stand-in for CuPy, and the functions of NumPy on them.
+
+An array is in device memory. What NumPy does with arrays of the host is done with copies of it, and
+the results are copied back; a view shares the memory.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+import types
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from hostcuda.api import driver
+
+# methods of an array that return a view where they can
+_VIEWS = {"reshape", "ravel", "transpose", "squeeze", "swapaxes", "view", "diagonal"}
+_IN_PLACE = {"fill", "sort", "partition", "put"}  # methods that change the array
+current_streams: list[driver.Stream | None] = [
+    None
+]  # the last is the one that `with` or `use` has chosen
+NOT_HERE = (
+    "{} is not in the CPU engine's stand-in for CuPy, which has arrays, RawKernel and RawModule: write the kernel "
+    "as a RawKernel, or run the program on a GPU"
+)
+
+
+def _to_host(value: Any) -> Any:
+    """Return a value with copies on the host for the arrays in it, also in tuples, lists and dicts."""
+    if isinstance(value, ndarray):
+        return value._read()
+    if isinstance(value, (tuple, list)):
+        return type(value)(map(_to_host, value))
+    if isinstance(value, dict):
+        return {key: _to_host(item) for key, item in value.items()}
+    return value
+
+
+def _to_device(value: Any) -> Any:
+    """Return a result of NumPy with its arrays and scalars in device memory."""
+    if isinstance(value, (np.ndarray, np.generic)):
+        array = np.asarray(value)
+        if array.dtype.kind not in "biufc":
+            return value
+        result = _allocate(array.shape, array.dtype)
+        result._write(array)
+        return result
+    if type(value) in (tuple, list):
+        return type(value)(map(_to_device, value))
+    return Namespace(value) if isinstance(value, np.random.Generator) else value
+
+
+def _allocate(shape, dtype, order: str = "C") -> ndarray:
+    """Return an array of new device memory, which nothing has set."""
+    shape = tuple(map(int, shape)) if np.ndim(shape) else (int(shape),)
+    count, dtype = int(np.prod(shape, dtype=np.int64)), np.dtype(dtype)
+    memory = driver.mem_alloc(max(1, count * dtype.itemsize))
+    buffer = (ctypes.c_char * max(1, count * dtype.itemsize)).from_address(int(memory))
+    return ndarray._of(np.ndarray(shape, dtype, buffer, order=order), memory)
+
+
+class Pointer:
+    """The address of an array, as ``array.data``."""
+
+    def __init__(self, address: int, memory):
+        self.ptr, self.mem, self.device_id = address, memory, 0
+
+    def __int__(self):
+        return self.ptr
+
+
+class ndarray(np.lib.mixins.NDArrayOperatorsMixin):
+    """An array in device memory."""
+
+    __array_priority__ = 100
+
+    def __init__(self, shape, dtype=float, memptr=None, strides=None, order="C"):
+        made = _allocate(shape, dtype, order or "C")
+        self._view, self._memory = made._view, made._memory
+        if memptr is not None:
+            buffer = (ctypes.c_char * max(1, made.nbytes)).from_address(int(memptr))
+            self._view = np.ndarray(made.shape, made.dtype, buffer, strides=strides)
+            self._memory = memptr
+
+    @classmethod
+    def _of(cls, view: np.ndarray, memory) -> ndarray:
+        """Return the array whose elements are those of `view`, an array over device memory that nobody reads."""
+        array = cls.__new__(cls)
+        array._view, array._memory = view, memory
+        return array
+
+    # -- copies
+
+    def _span(self) -> tuple[int, int]:
+        """Return the first address of the elements, and the number of bytes to the end of the last one."""
+        address = self._view.__array_interface__["data"][0]
+        if not self._view.size:
+            return address, 0
+        steps = [(n - 1) * s for n, s in zip(self.shape, self.strides, strict=True)]
+        low = address + sum(step for step in steps if step < 0)
+        return low, address + sum(step for step in steps if step > 0) + self.itemsize - low
+
+    def _read_span(self) -> np.ndarray:
+        """Return a copy on the host of the span, as an array with the same shape and strides."""
+        low, size = self._span()
+        copy = np.empty(size, np.uint8)
+        if size:
+            stream = current_streams[-1]
+            if stream is None:
+                driver.memcpy_dtoh(copy, low)
+            else:
+                driver.memcpy_dtoh_async(copy, low, stream)
+                stream.synchronize()
+        offset = self._view.__array_interface__["data"][0] - low
+        return np.ndarray(self.shape, self.dtype, copy.data, offset, self.strides)
+
+    def _read(self) -> np.ndarray:
+        """Return a copy of the elements on the host."""
+        return np.array(self._read_span())
+
+    def _write(self, values: Any) -> None:
+        """Set the elements to values of the host."""
+        if not self.size:
+            return
+        low, size = self._span()
+        if self._view.flags.c_contiguous:
+            new = np.empty(self.shape, self.dtype)
+            new[...] = values
+            raw_bytes = new.reshape(-1).view(np.uint8)
+        else:
+            spanned = self._read_span()
+            spanned[...] = values
+            raw_bytes = spanned.base if isinstance(spanned.base, np.ndarray) else None
+            raw_bytes = np.frombuffer(spanned.base, np.uint8) if raw_bytes is None else raw_bytes
+        assert raw_bytes.nbytes == size
+        stream = current_streams[-1]
+        if stream is None:
+            driver.memcpy_htod(low, raw_bytes)
+        else:
+            driver.memcpy_htod_async(low, raw_bytes, stream)
+            stream.synchronize()
+
+    def get(self, stream=None, order="C", out=None, blocking=True) -> np.ndarray:
+        """Return a copy on the host."""
+        if stream is not None:
+            stream.synchronize()
+        if out is None:
+            return np.array(self._read_span(), order=order)
+        out[...] = self._read_span()
+        return out
+
+    def set(self, arr, stream=None) -> None:
+        """Copy an array of the host into this one."""
+        self._write(np.asarray(arr, self.dtype))
+
+    def copy(self, order="C") -> ndarray:
+        """Return a copy in device memory."""
+        return _to_device(np.array(self._read_span(), order=order))
+
+    def __array__(self, dtype=None, copy=None):
+        raise TypeError(
+            "CuPy does not convert an array of the device to NumPy by itself: write array.get() or cupy.asnumpy(array)"
+        )
+
+    # -- what a kernel and other packages take
+
+    @property
+    def data(self) -> Pointer:
+        """The address of the first element."""
+        return Pointer(self._view.__array_interface__["data"][0], self._memory)
+
+    @property
+    def __cuda_array_interface__(self) -> dict:
+        if not self._view.flags.c_contiguous:
+            warnings.warn(
+                f"an array of shape {self.shape} with strides {self.strides} is passed by its address: a kernel that "
+                "takes it to be contiguous reads other elements. Pass cupy.ascontiguousarray(array)",
+                stacklevel=3,
+            )
+        interface = self._view.__array_interface__
+        return {
+            "shape": self.shape,
+            "typestr": interface["typestr"],
+            "data": (interface["data"][0], False),
+            "strides": None if self._view.flags.c_contiguous else self.strides,
+            "version": 3,
+        }
+
+    @property
+    def _filled(self) -> np.dtype:  # `Function` compares it with the parameter
+        return self.dtype
+
+    # -- NumPy's protocols, indices, numbers
+
+    def __getattr__(self, name: str):
+        if name in ("shape", "dtype", "ndim", "size", "nbytes", "itemsize", "strides", "flags"):
+            return getattr(self._view, name)
+        if name in ("T", "real", "imag"):
+            return ndarray._of(getattr(self._view, name), self._memory)
+        if name in _VIEWS:
+            return lambda *args, **named: self._make_view(name, args, named)
+        if name.startswith("_") or not hasattr(np.ndarray, name):
+            raise AttributeError(NOT_HERE.format(f"cupy.ndarray.{name}"))
+
+        def call(*args, **named):
+            """Call NumPy's method on a copy; write that back if the method changes it."""
+            copy, out = self._read(), named.pop("out", None)
+            result = getattr(copy, name)(*_to_host(args), **_to_host(named))
+            if name in _IN_PLACE:
+                self._write(copy)
+            if out is not None:
+                out._write(result)
+                return out
+            return result if name in ("tolist", "tobytes", "item") else _to_device(result)
+
+        return call
+
+    def _make_view(self, name: str, args: Sequence, named: dict) -> ndarray:
+        """Call a method of `_VIEWS`; return an array that shares the memory, or a copy where NumPy makes one."""
+        view = getattr(self._view, name)(
+            *args, **named
+        )  # a copy is thrown away: it has not waited for kernels
+        if not view.size or np.may_share_memory(view, self._view):
+            return ndarray._of(view, self._memory)
+        return _to_device(getattr(self._read(), name)(*args, **named))
+
+    @staticmethod
+    def _is_basic(index) -> bool:
+        """Return whether an index makes a view: integers, slices, None and ... only."""
+        parts = index if isinstance(index, tuple) else (index,)
+        return all(
+            part is None or part is Ellipsis or isinstance(part, (slice, int, np.integer))
+            for part in parts
+            if not isinstance(part, bool)
+        ) and not any(isinstance(part, (bool, np.bool_)) for part in parts)
+
+    def __getitem__(self, index):
+        if self._is_basic(index):
+            parts = index if isinstance(index, tuple) else (index,)
+            more = () if any(part is Ellipsis for part in parts) else (Ellipsis,)
+            return ndarray._of(self._view[(*parts, *more)], self._memory)
+        return _to_device(self._read()[_to_host(index)])
+
+    def __setitem__(self, index, value):
+        if self._is_basic(index):
+            self[index]._write(_to_host(value))
+            return
+        copy = self._read()
+        copy[_to_host(index)] = _to_host(value)
+        self._write(copy)
+
+    def __array_ufunc__(self, ufunc, method, *inputs, out=None, **named):
+        if any(isinstance(value, np.ndarray) and value.ndim for value in inputs):
+            raise TypeError(
+                "an array of NumPy and one of CuPy in one operation: convert it by cupy.asarray(array)"
+            )
+        result = getattr(ufunc, method)(*_to_host(inputs), **_to_host(named))
+        if out is None:
+            return _to_device(result)
+        results = result if isinstance(result, tuple) else (result,)
+        for array, values in zip(out, results, strict=True):
+            if not np.can_cast(values.dtype, array.dtype, "same_kind"):
+                raise TypeError(f"{values.dtype} cannot be cast to {array.dtype} in place")
+            array._write(values)
+        return out[0] if len(out) == 1 else out
+
+    def __array_function__(self, function, types_, args, named):
+        return _call(function, args, named)
+
+    def __len__(self):
+        return len(self._view)
+
+    def __iter__(self):
+        return (self[i] for i in range(len(self)))
+
+    def __bool__(self):
+        return bool(self._read())
+
+    def __int__(self):
+        return int(self._read())
+
+    def __index__(self):
+        return self._read().item().__index__()
+
+    def __float__(self):
+        return float(self._read())
+
+    def __complex__(self):
+        return complex(self._read())
+
+    def __repr__(self):
+        return repr(self._read())
+
+    def __str__(self):
+        return str(self._read())
+
+    def __format__(self, spec):
+        return format(self._read() if self.ndim else self._read()[()], spec)
+
+
+def _call(function, args: Sequence, named: dict) -> Any:
+    """Call a function of NumPy on copies; return its result in device memory, or in `out`."""
+    named = dict(named)
+    out = named.pop("out", None)
+    result = function(*_to_host(tuple(args)), **_to_host(named))
+    if out is None:
+        return _to_device(result)
+    out._write(result)
+    return out
+
+
+class Namespace:
+    """A module or object of NumPy whose functions take and return arrays of the device."""
+
+    def __init__(self, inner: Any):
+        self._inner = inner
+
+    def __getattr__(self, name: str):
+        return find_function(self._inner, name)
+
+
+def find_function(inner: Any, name: str) -> Any:
+    """Return an attribute of NumPy, as CuPy would have it."""
+    try:
+        found = getattr(inner, name)
+    except AttributeError:
+        raise AttributeError(NOT_HERE.format(name)) from None
+    if isinstance(found, types.ModuleType):
+        return Namespace(found)
+    if isinstance(found, type) or not callable(found):
+        return found
+
+    def call(*args, **named):
+        """Call NumPy's function; of random numbers, take CuPy's argument `dtype`, too."""
+        dtype = named.pop("dtype", None) if inner is np.random else None
+        result = _call(found, args, named)
+        return result if dtype is None else result.astype(dtype)
+
+    call.__name__, call.__doc__ = name, found.__doc__
+    return call
+
+
+def array(obj, dtype=None, copy=True, order="K", ndmin=0) -> ndarray:
+    """Return an array in device memory with the values of an array or of nested lists."""
+    return _to_device(np.array(_to_host(obj), dtype=dtype, ndmin=ndmin))
+
+
+def asarray(a, dtype=None, order=None) -> ndarray:
+    """Return an array of the device itself, else as `array`."""
+    if isinstance(a, ndarray) and dtype in (None, a.dtype):
+        return a
+    return array(a, dtype)
+
+
+def ascontiguousarray(a, dtype=None) -> ndarray:
+    """Return a contiguous array of the device itself, else as `array`."""
+    if isinstance(a, ndarray) and dtype in (None, a.dtype) and a.flags.c_contiguous:
+        return a
+    return array(a, dtype)
+
+
+def asnumpy(a, stream=None, order="C", out=None, blocking=True) -> np.ndarray:
+    """Return a copy on the host."""
+    return a.get(stream, order, out) if isinstance(a, ndarray) else np.asarray(a, order=order)
+
+
+def empty(shape, dtype=float, order="C") -> ndarray:
+    """Return an array that nothing has set: a kernel's read of it is a finding."""
+    return _allocate(shape, dtype, order)
+
+
+def empty_like(prototype, dtype=None, order="K", subok=None, shape=None) -> ndarray:
+    """Return an array like another one, which nothing has set."""
+    return _allocate(prototype.shape if shape is None else shape, dtype or prototype.dtype)
+
+
+def get_array_module(*args):
+    """Return this module if one of the arguments is an array of the device, else NumPy."""
+    return sys.modules["cupy"] if any(isinstance(arg, ndarray) for arg in args) else np
+
+
+class _Pool:
+    """The pool of device memory, which keeps nothing."""
+
+    def free_all_blocks(self, stream=None):
+        """Do nothing."""
+
+    def used_bytes(self) -> int:
+        """Return 0."""
+        return 0
+
+    total_bytes = free_bytes = n_free_blocks = used_bytes
+
+
+def get_default_memory_pool() -> _Pool:
+    """Return the pool of device memory."""
+    return _Pool()
+
+
+get_default_pinned_memory_pool = get_default_memory_pool

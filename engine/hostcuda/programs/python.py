@@ -1,0 +1,37 @@
+"""Run a Python program that imports PyCUDA, CuPy or cuda.core, unchanged.
+
+``python -m hostcuda.programs.python PROGRAM.py [ARGUMENT ...]`` lets it import the engine under
+their names.
+"""
+
+import re
+import runpy
+import sys
+from pathlib import Path
+
+from hostcuda.programs import cuda_core, cupy, pycuda
+
+# a module that a program imports -> the function that puts the engine in its place
+_STAND_INS = {
+    r"pycuda": pycuda.install,
+    r"cupy": cupy.install,
+    r"cuda\.core|cuda\s+import\s+core": cuda_core.install,
+}
+
+
+def main(arguments: list[str]) -> None:
+    """Run a Python program as ``__main__``: `arguments` has its path and its own arguments.
+
+    Changes `sys.argv`.
+    """
+    text = Path(arguments[0]).read_text(errors="replace")
+    for name, install in _STAND_INS.items():
+        if re.search(rf"^\s*(?:import|from)\s+(?:{name})\b", text, re.MULTILINE):
+            install()
+    sys.argv[:] = arguments
+    sys.path[0] = str(Path(arguments[0]).resolve().parent)
+    runpy.run_path(arguments[0], run_name="__main__")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,86 @@
+"""What the stand-ins for CuPy and cuda.core share: sources with their names of kernels, and a kernel's arguments."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from hostcuda import errors
+from hostcuda.api import driver
+from hostcuda.api.compiler import SourceModule
+from hostcuda.api.kernels import Function, Module
+from hostcuda.api.parameters import FLOAT, POINTER, Parameter
+
+_SPACES = re.compile(r"\s+")
+
+
+def compile_module(source: str, options: Iterable[str] = (), names: Sequence[str] = ()) -> Module:
+    """Compile a source as NVRTC does; `names` are instances of templates to compile, such as "f<float>"."""
+    # a namespace for each: what the macro defines is numbered anew after preprocessing
+    instances = "".join(
+        f"\nnamespace hostcuda_instance_{i} {{ HOSTCUDA_KERNEL({name}) }}"
+        for i, name in enumerate(names)
+        if "<" in name
+    )
+    return SourceModule(source + instances, options=[*options], no_extern_c=True).module
+
+
+def find_function(module: Module, name: str, names: Sequence[str] = ()) -> Function:
+    """Return the kernel of a name: ``extern "C"``, or one of `names`, which are found as they are written."""
+    symbols = {_SPACES.sub("", kernel.name): kernel.symbol for kernel in module.kernels()}
+    return module.get_function(symbols.get(_SPACES.sub("", name), name) if name in names else name)
+
+
+def launch(
+    function: Function,
+    grid: int | Sequence[int],
+    block: int | Sequence[int],
+    arguments: Sequence,
+    shared: int,
+    stream: driver.Stream | None,
+    cooperative: bool = False,
+) -> None:
+    """Launch a kernel; Python's numbers are passed as these packages do: of 8 bytes."""
+    if len(arguments) == len(function._parameters):  # else the call counts them
+        pairs = zip(function._parameters, arguments, strict=True)
+        arguments = [_convert(function._name, *pair) for pair in pairs]
+    function(
+        *arguments,
+        grid=_as_sizes(grid),
+        block=_as_sizes(block),
+        shared=int(shared),
+        stream=stream,
+        **({"cooperative": True} if cooperative else {}),
+    )
+
+
+def _as_sizes(sizes: int | Sequence[int]) -> tuple[int, ...]:
+    """Return a grid's or block's size as three integers."""
+    given = (sizes,) if np.ndim(sizes) == 0 else (*sizes,)
+    return (*(int(size) if isinstance(size, np.integer) else size for size in given), 1, 1, 1)[:3]
+
+
+def _convert(name: str, parameter: Parameter, argument):
+    """Return an argument as `Function` takes it; refuse a Python number that the kernel would read as another one."""
+    if isinstance(argument, (bool, np.bool_)):
+        argument = int(argument)
+    if isinstance(argument, (int, np.integer)) and parameter.kind in ("i", "u", POINTER):
+        sign = "int" if parameter.kind == "i" else "uint"
+        dtype = np.dtype(f"{sign}{8 * parameter.size}")
+        info = np.iinfo(dtype)
+        if not info.min <= argument <= info.max:
+            raise errors.TypeError(
+                f"{name}: {parameter}: {argument} does not fit into {parameter.size} bytes"
+            )
+        return dtype.type(argument)
+    if isinstance(argument, (int, float)) and parameter.kind == FLOAT:
+        if isinstance(argument, float) and parameter.size == 8:
+            return np.float64(argument)
+        kind = "double" if isinstance(argument, float) else "64-bit integer"
+        raise errors.TypeError(
+            f"{name}: {parameter}: {argument!r} is passed as a {kind}, whose first {parameter.size} bytes are another "
+            f"number: pass np.float{8 * parameter.size}({argument!r})"
+        )
+    return argument

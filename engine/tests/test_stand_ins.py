@@ -1,0 +1,121 @@
+"""Programs that import CuPy or cuda.core, on the CPU engine."""
+
+import pytest
+from running import run_program
+
+from hostcuda.sanitize import sanitize_script
+
+pytestmark = pytest.mark.thorough("whole programs: a process each; 20 s together")
+
+ARRAYS = """
+import numpy as np
+import cupy as cp
+
+SOURCE = r'''
+template <class T> __global__ void triple(T *x, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) x[i] *= 3;
+}
+__constant__ float factors[2];
+__global__ void scale(float *x) { x[threadIdx.x] *= factors[threadIdx.x % 2]; }
+extern "C" __global__ void add(const float *x, const float *y, float *sum, int n, float more) {
+    for (int i = threadIdx.x; i < n; i += blockDim.x) sum[i] = x[i] + y[i] + more;
+}
+'''
+module = cp.RawModule(code=SOURCE, name_expressions=["triple<float>", "triple<double>", "scale"])
+x = cp.arange(12, dtype=cp.float32).reshape(3, 4)
+y, total = cp.ones_like(x), cp.empty((3, 4), cp.float32)
+module.get_function("add")((1,), (32,), (x, y, total, x.size, np.float32(0.5)))
+cp.testing.assert_array_equal(total, x + y + 0.5)
+x[1:, ::2] = 7  # a view, which is not contiguous
+x += 1
+print(x.get().tolist(), x.T.shape, float(x[2].sum()), int((x == 8).sum()))
+stream = cp.cuda.Stream(non_blocking=True)
+with stream:
+    z = cp.sqrt(cp.asarray([1.0, 4.0, 9.0]))
+    module.get_function("triple<double>")((1,), (4,), (z, z.size))
+    print(z)
+factors = cp.ndarray((2,), cp.float32, module.get_global("factors"))
+factors[...] = cp.array([2, 5], cp.float32)
+w = cp.random.rand(6, dtype=cp.float32)
+scaled = w.copy()
+module.get_function("scale")((1,), (6,), (scaled,))
+print(cp.allclose(scaled[1::2] / w[1::2], 5), cp.get_array_module(w) is cp, cp.asnumpy(w).dtype)
+add = cp.RawKernel(SOURCE, "add")
+for wrong in (
+    lambda: add((1,), (32,), (x, y, total, x.size, 0.5)),
+    lambda: add((1,), (32,), (x, np.ones(12), total, x.size, np.float32(0.5))),
+    lambda: w + np.ones(6),
+    lambda: np.asarray(w),
+    lambda: cp.ElementwiseKernel("T x", "T y", "y = x"),
+):
+    try:
+        wrong()
+    except (TypeError, AttributeError) as error:
+        print(error)
+"""
+PRINTED = """\
+[[1.0, 2.0, 3.0, 4.0], [8.0, 6.0, 8.0, 8.0], [8.0, 10.0, 8.0, 12.0]] (4, 3) 38.0 5
+[3. 6. 9.]
+True True float32
+"""
+MISTAKES = """
+import cupy as cp
+kernel = cp.RawKernel('''
+extern "C" __global__ void shift(const float *x, float *y, int n) {
+    int i = threadIdx.x;
+    if (i < n) y[i] = x[i] + x[i + 1];
+}''', "shift")
+x, y = cp.empty(33, cp.float32), cp.zeros(32, cp.float32)
+kernel((1,), (32,), (x, y, 32))
+kernel((1,), (32,), (y, x, 32))
+print(y.sum())
+"""
+CORE = '''
+import cupy as cp
+from cuda.core import Device, LaunchConfig, Program, ProgramOptions, launch
+
+device = Device()
+device.set_current()
+stream = device.create_stream()
+options = ProgramOptions(std="c++17", arch=f"sm_{device.arch}", define_macro=[("STEP", 2)])
+source = """template <class T> __global__ void fill(T *x, size_t n) {
+    if (threadIdx.x < n) x[threadIdx.x] = STEP * threadIdx.x;
+}"""
+code = Program(source, code_type="c++", options=options).compile("cubin", name_expressions=("fill<int>",))
+x = cp.empty(5, cp.int32)
+launch(stream, LaunchConfig(grid=1, block=32), code.get_kernel("fill<int>"), x.data.ptr, cp.uint64(x.size))
+stream.sync()
+print(x, device.compute_capability.major)
+'''
+
+
+def test_a_program_that_imports_cupy(write_program):
+    ended = run_program(write_program(ARRAYS, "program.py"))
+    assert ended.returncode == 0 and ended.stdout.startswith(PRINTED), ended.stderr
+    told = ended.stdout.removeprefix(PRINTED).splitlines()
+    for sentence, words in zip(
+        told,
+        (
+            "0.5 is passed as a double, whose first 4 bytes are another number: pass np.float32(0.5)",
+            "is no argument of a kernel: pass cupy.asarray(array)",
+            "in one operation: convert it by cupy.asarray(array)",
+            "write array.get() or cupy.asnumpy(array)",
+            "ElementwiseKernel is not in the CPU engine's stand-in for CuPy",
+        ),
+        strict=True,
+    ):
+        assert words in sentence
+
+
+def test_kernels_of_cupy_have_findings(write_program):
+    findings = sanitize_script(
+        str(write_program(MISTAKES, "program.py")), engine="cpu", capture=True
+    )
+    found = [(row["kind"], row["line"]) for row in findings.table.to_dict("records")]
+    assert found == [("uninitialized", 4), ("out of bounds", 4)]
+
+
+def test_a_program_that_imports_cuda_core(write_program):
+    ended = run_program(write_program(CORE, "program.py"))
+    assert (ended.stdout, ended.stderr) == ("[0 2 4 6 8] 9\n", "")
