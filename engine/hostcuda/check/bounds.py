@@ -130,12 +130,23 @@ def keep_local_checks(assembly: str, folder: Path, untrusted: bool = False) -> s
 
 
 # The places where a text may declare a name, written {}: behind a type, `*` or `&` at the begin of a
-# statement, in parentheses, in a structured binding, or as a reference in a capture.
+# statement, in parentheses, in a structured binding, or in a capture, where an array's own name
+# never stands before `=`.
 _MAY_DECLARE = (
     r"\b(?!(?:return|else|case)\b)[A-Za-z_]\w*\s+{}\b|>\s*{}\b"
     r"|(?:[;{{}}(,]\s*(?:\w+\s+)*[\w:]+|>)\s*(?:[*&]|\bconst\b|\s)+{}\b"
     r"|\(\s*[*&]+\s*{}\s*\)|[;{{}}]\s*[\w:<>]+\s*\(\s*{}\s*\)\s*[;={{\[]"
-    r"|\bauto\b[\s&]*\[[^\]]*\b{}\b|&\s*{}\s*=(?!=)"
+    r"|\bauto\b[\s&]*\[[^\]]*\b{}\b|[\[&]\s*{}\s*=(?!=)"
+)
+# A name behind a comma, also as a pointer or a reference: "Row q, tile;", "float x, (*tile)[4];".
+_BEHIND_COMMA = r",(?:[\s*&(]|\bconst\b|\bvolatile\b|\b__restrict__\b)*\b{}\b\s*(=(?!=))?"
+_HEAD = re.compile(
+    r"\s*(?:(?:else|do)\b|case\b[^;{}]*?:(?!:)|\w+\s*:(?!:)|(?:if\s+constexpr|if|for|while|switch)\s*(?=\())"
+)
+_LONGEST = 10_000  # characters of a statement that is looked at
+# What a declaration begins with: a type, and behind it a name, `*`, `&`, `(`, `<` or `::`.
+_DECLARATION = re.compile(
+    r"\s*(?!(?:return|throw|delete|goto|case|new|sizeof)\b)(?:\[\[|::|[A-Za-z_]\w*\s*(?:::|[\w(<*&])|\w+\s*$)"
 )
 
 
@@ -148,8 +159,54 @@ def list_shared(text: str) -> set[str]:
 
 def _is_declared_once(name: str, code: str) -> bool:
     """Return whether no more than one place in a text without macros and strings can declare a name."""
-    places = re.findall(_MAY_DECLARE.format(*[name] * 7), code)
-    return len(places) <= 1 and not re.search(r"\b(?:decltype|(?:__)?typeof(?:__)?)\b", code)
+    places = len(re.findall(_MAY_DECLARE.format(*[name] * 7), code))
+    commas: dict[int, bool] = {}  # position -> whether it is in a declaration
+    for match in re.finditer(_BEHIND_COMMA.format(name), code):
+        commas[match.start()] = _may_declare_behind(code, match.start(), commas)
+        places += bool(match[1]) or commas[match.start()]
+    return places <= 1 and not re.search(r"\b(?:decltype|(?:__)?typeof(?:__)?)\b", code)
+
+
+def _may_declare_behind(code: str, comma: int, known: dict[int, bool]) -> bool:
+    """Return whether the statement in which a comma stands may be a declaration, of what follows the comma, too.
+
+    It is none in parentheses, but for the head of a loop or a condition, in an index, in braces
+    that initialize, and where the statement begins as an expression alone can. `known`: what this has
+    said of earlier commas.
+    """
+    begin = comma
+    while begin and (sign := code[begin - 1]) not in ";{([":
+        if begin - 1 in known:
+            return known[begin - 1]
+        if sign in ")]}":
+            opening = find_opening(code, begin - 1)
+            if opening is None or comma - opening > _LONGEST:
+                return True
+            # the end of a block, not of what initializes a variable before the comma
+            if sign == "}" and re.match(r"\s*[\w*&(:+~!-]", code[begin:comma]):
+                break
+            begin = opening
+        else:
+            begin -= 1
+        if comma - begin > _LONGEST:
+            return True
+    before = code[max(begin - 40, 0) : max(begin - 1, 0)].rstrip()
+    sign = code[begin - 1] if begin else ""
+    if sign == "[" or (
+        sign == "(" and not re.search(r"\b(?:if|for|while|switch|constexpr)$", before)
+    ):
+        return False
+    if sign == "{" and (before.endswith(("=", "(", ",")) or re.search(r"\breturn$", before)):
+        return False
+    statement = code[begin:comma]
+    while head := _HEAD.match(statement):
+        end = head.end()
+        statement = statement[
+            skip_bracket(statement, end) if statement[end:].startswith("(") else end :
+        ]
+    declaration = _DECLARATION.match(statement)
+    # a name alone is the first variable only behind a type's own body: "struct { ... } q, tile;"
+    return bool(declaration) and (sign == "}" or not re.fullmatch(r"\s*\w+\s*", statement))
 
 
 def _find_declarations(text: str) -> dict[str, list[tuple[int, int, bool]]]:

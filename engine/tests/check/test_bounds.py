@@ -2,7 +2,7 @@
 
 import pytest
 
-from hostcuda.check.bounds import keep_local_checks, needs_checks
+from hostcuda.check.bounds import keep_local_checks, list_shared, needs_checks
 
 pytestmark = pytest.mark.core("which arrays are checked")
 
@@ -59,3 +59,74 @@ def test_arrays_elsewhere_are_marked(tmp_path):
         for text in keep_local_checks(data, tmp_path).split(".Lubsan_data")[1:]
     ]
     assert marked == ["3", "3", "0", "0", "0", "0"]
+
+
+SHARED = "__shared__ float row[2], tile[4][4];"
+DECLARED = [
+    *(
+        "Row q, tile;",
+        "Row q[2], tile;",
+        "Row q = f(a, b), tile;",
+        "Row q{1}, tile;",
+        "Row (q), tile;",
+    ),
+    *("Row *q, *tile;", "float q, (*tile)[4];", "const auto &q = a, &tile = b;", "N::Row q, tile;"),
+    *(
+        "T<float> q, tile;",
+        "::Row q, tile;",
+        "alignas(16) Row q, r, tile;",
+        "[[nodiscard]] Row q, tile;",
+    ),
+    *(
+        "for (Row q, tile; ;) ;",
+        "if (Row q, tile; q.x) ;",
+        "if (c) Row q, tile;",
+        "else Row q, tile;",
+    ),
+    *(
+        "case 1: Row q, tile;",
+        "here: Row q, tile;",
+        "{ int z; } Row q, tile;",
+        "Row q = {1, 2}, tile;",
+    ),
+    *(
+        "struct { float x[4]; } q, tile;",
+        "struct Row { float q, tile[4]; };",
+        "bool c = a < b, tile = 3;",
+    ),
+    *(
+        "auto f = [q, tile = b] {};",
+        "auto f = [tile = b] {};",
+        "auto f = [](int a) -> int { Row q, tile; };",
+    ),
+]
+USED = [
+    *(
+        "f(a, tile);",
+        "f(a, tile[i]);",
+        "load<4>(a, tile);",
+        "g(float2{a, tile[0][0]});",
+        "return {a, tile[0][0]};",
+    ),
+    *(
+        "a[i] = 1, tile[i][0] = 2;",
+        "if (c) a[i] = 0, tile[i][0] = 0;",
+        "for (i = 0, tile[0][0] = 1; ;) ;",
+    ),
+    *("for (int i = 0; i < 3; ++i) a[i] = 0, tile[i][0] = 0;", "a = b ? c : d, tile[0][0] = 1;"),
+    *(
+        "x += a, tile[0][0] = 1;",
+        "++i, tile[i][0] = 1;",
+        "v.x = 3, tile[1][1] = 2;",
+        "int q = tile[0][0] * row[1], w = 4;",
+    ),
+    *("float2 v = {a, tile[0][0]};", "float4 v = f(tile[0], tile[1]), w = g(tile[0]);"),
+]
+
+
+@pytest.mark.parametrize(("statements", "names"), [(DECLARED, {"row"}), (USED, {"row", "tile"})])
+def test_a_shared_array_has_its_name_alone_also_behind_a_comma(statements, names):
+    """Of an untrusted source, the checks of other arrays stay: a name that is declared twice may be of either."""
+    kernel = "__global__ void f() {{ {} {} }}"
+    others = {text for text in statements if list_shared(kernel.format(SHARED, text)) != names}
+    assert not others
