@@ -3,6 +3,8 @@
 And what the pages say in words of counters that none of their cells prints.
 """
 
+import functools
+import math
 import re
 import runpy
 from pathlib import Path
@@ -336,8 +338,94 @@ def counters_in_words():
     )
 
 
+def figures_in_words():
+    """Yield pages, each with passages whose figures follow from several recorded rows."""
+    layers = first, second, third, _ = [*labkit.LENET86, *labkit.LENET72]
+    h200 = labkit.recorded("H200")
+    count, ms = h200.counter, h200.op_ms
+    busy = [count("l2_busy_pct", kernel, layer) for kernel in (1, 2) for layer in labkit.LENET86]
+    yield "01_baseline", f"busy with them for {busy[0]:.0f} and {busy[1]:.0f} % of the time"
+    yield "02_constant", f"L2 is busy for {min(busy):.0f} to {max(busy):.0f} % of the time"
+    apart = ms("08 fp16, mul_add_rn", layers[:3]) / ms("08 fp16, direct", layers[:3]) - 1
+    yield (
+        "closer_look/08_fp16",
+        f"cost {100 * apart.min():.0f} to {math.ceil(100 * apart.max())} % of the time",
+    )
+    row, pixel = (labkit.variant(9, step=step) for step in ("row", "pixel"))
+    more = [
+        ask(row, second) / ask(pixel, second)
+        for ask in (functools.partial(count, "instructions"), ms)
+    ]
+    yield (
+        "closer_look/09_tensor_cores",
+        "`row` executes {:.2f} times the instructions of `pixel` in {:.2f} times the time".format(
+            *more
+        ),
+    )
+    pairs, groups, persistent = (
+        labkit.variant(10, step=step) for step in ("pairs", "groups", "persistent")
+    )
+    slower = {after: 100 * (ms(after, layers) / ms(before, layers) - 1)
+              for before, after in ((pairs, groups), (groups, persistent))}  # fmt: skip
+    last = (ms(persistent, layers) / ms(10, layers)).iloc[1:]
+    squares = ms([labkit.variant(10, pairs=n) for n in (1, 2, 4, 8)], first)
+    units = [[count(name, step, second, kernel="conv") for step in (groups, persistent)]
+             for name in ("l2_busy_pct", "l1_busy_pct", "warps_resident_pct")]  # fmt: skip
+    yield (
+        "closer_look/10_speed_of_light",
+        "`groups` takes {:.0f} and {:.0f} % longer than `pairs` on the second layers".format(
+            *slower[groups].iloc[[1, 3]]
+        ),
+        f"`persistent` {slower[persistent].min():.0f} to {slower[persistent].max():.0f} % longer",
+        f"the same kernel differs by {100 * h200.noise():.1f} %",
+        f"three of the layers {last.min():.1f} to {last.max():.1f} times as fast",
+        "L2 busy for {:.0f} and {:.0f} % of the time".format(*units[0]),
+        "the L1 data pipe for {:.0f} and {:.0f} %".format(*units[1]),
+        "only {:.0f} and {:.0f} % of the warps are resident".format(*units[2]),
+        f"after {count('warps_resident_pct', pairs, second, kernel='conv'):.0f} % with `pairs`",
+        f"the numbers of squares differ by {100 * (squares.max() / squares.min() - 1):.0f} %",
+    )
+    four = labkit.variant(11, step="warpgroups")
+    tensor = [count("tensor_busy_pct", kernel, layer, kernel="conv")
+              for kernel in (four, 11) for layer in (first, third)]  # fmt: skip
+    yield (
+        "closer_look/11_split_floats",
+        "busy for {:.0f} and {:.0f} % of the time, in page 11's kernel for {:.0f} and {:.0f} %".format(
+            *tensor
+        ),
+        f"{count('shared_store_conflicts', four, second, kernel='conv'):,.0f} passes in 1000 images wait for a bank",
+    )
+    macs = sum(layer.macs(1) for layer in labkit.LENET86) + 1296 * 32 + 32 * 10
+    time_ns = h200.network_counters("fused, warpgroups")["time_ns"]
+    over = [
+        time_ns[dtype] * h200.ceilings["float16_gemm"] / (parts * 2e13 * macs)
+        for dtype, parts in (("float16", 1), ("float32", 3))
+    ]
+    yield (
+        "closer_look/13_network",
+        "Half takes {:.1f} times its reference, float {:.1f} times".format(*over),
+    )
+    yield (
+        "closer_look/12_streams",
+        "take {:.1f} and {:.1f} times one of 10,000".format(
+            *(
+                h200.course(12).iloc[-1][f"op time {n} ms"]
+                / h200.course(7).iloc[-1][f"op time {n} ms"]
+                for n in (1, 2)
+            )
+        ),
+    )
+
+
+def test_the_readme_says_how_much_tensor_cores_gain():
+    rungs = ["10 speed of light", "10 speed of light, warpgroups"]
+    times = labkit.recorded("H200").op_ms(["07 tuning", *rungs])
+    most = (times.loc["07 tuning"] / times.loc[rungs].min()).max()
+    assert f"in half up to {most:.0f} times as fast" in (ROOT / "README.md").read_text("utf-8")
+
+
 def test_counts_that_a_page_names_in_words_are_what_was_recorded():
-    for name, *passages in counters_in_words():
+    for name, *passages in (*counters_in_words(), *figures_in_words()):
         cells = execute.read(ROOT / "notebooks" / f"{name}.ipynb").nb.cells
         text = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
         assert not [passage for passage in passages if passage not in text], name

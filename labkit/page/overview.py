@@ -93,7 +93,8 @@ def write_caption(results: Recorded) -> str:
         "default for convolutions; cuDNN TF32 is with it. Layer time is from host "
         f"memory to host memory with the kernel of {' and '.join(inside)}, over the link's reference time: with "
         "streams in page-locked memory, without them in ordinary memory. The steps warpgroups (`wgmma`) need compute "
-        f"capability 9.0. Two measurements of the same code differ by up to {100 * results.noise(batch):.1f} %."
+        "capability 9.0. Two measurements of the same code in a run differ by up to "
+        f"{100 * results.noise(batch):.1f} %."
         + (
             f" Kernels have changed since they were measured: {', '.join(changed)}."
             if changed

@@ -10,8 +10,8 @@
 //           outputs are 64. The columns are windows, and no warp loads them: the maps lie in shared memory as
 //           wgmma reads them, and a window begins at any piece. All loads of an image's pixels are on their way
 //           at once.
-// Numbers   PRODUCTS = 1: halves. PRODUCTS = 3: a number is the sum of two halves. Scales and factors as there. On
-//           an H200 the largest error is four times that of the kernel of page 13.
+// Numbers   PRODUCTS = 1: halves. PRODUCTS = 3: a number is the sum of two halves. Scales and factors as there. Its
+//           largest error in float is three to five times that of the kernel of page 13.
 // Shapes    x [B,86,86] float32, or [B,SOURCE_H,SOURCE_W] bytes; y [B,10] float32. The arranged weights have 16
 //           bytes per column of a product and 8 terms in the first layer, a1 [part,4,2,16]; 16 bytes per lane
 //           and step in the second, a2 [part,16,4,32]. a3 and `dense` are those of page 13's kernel.
