@@ -33,7 +33,7 @@ MODES = {
 _BOUND = {"fp32": "float32", "tf32": "float16", "fp16": "float16"}
 COMPILED = ("tf32", "fp16"), ("float32", "uint8 86x86")  # modes and pixels that PyTorch compiles
 # With rows of 1296 floats, padded to 1312, PyTorch 2.11's autotuner fails, and its default mode
-# computes wrong ones. For convolutions the autotuner chose cuDNN each time: `recording.versus`.
+# computes wrong ones. For convolutions it has ATen's kernels, cuDNN's, alone.
 COMPILERS = (
     {"comprehensive_padding": False, "max_autotune": True, "max_autotune_conv_backends": "ATEN"},
     {"comprehensive_padding": False},

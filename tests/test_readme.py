@@ -550,6 +550,100 @@ def test_the_h100s_table_has_what_was_recorded():
     assert "less than 7 %" in words and all(abs(ratio - 1) < 0.07 for ratio in longer.values())
 
 
+def test_what_a_sceptical_reader_is_told_is_what_was_recorded():
+    words, h200, many = words_of("versus"), labkit.recorded("H200"), 10_000
+    both = [
+        pd.read_csv(data_dir() / "versus" / f"nvidia-{name}.csv")
+        for name in ("h200", "h100-80gb-hbm3")
+    ]
+    best, other = (
+        table.pivot_table("median_ms", "label", ["network", "layer", "batch"], aggfunc="min")
+        for table in both
+    )
+    second = other["lenet86", 2, many]
+    searched, others = (
+        three(second["Triton FP16"]),
+        [three(second[f"{name} FP16"]) for name in ("cuTile", "cuDNN")],
+    )
+    ours = second[second.index.str.match("10 [^,]*(, warpgroups)?$")].min()
+    assert (
+        f"Triton takes {searched} ms in half, cuTile {others[0]}, cuDNN {others[1]} and 10 {three(ours)}; "
+        f"on the H200, with three tiles, Triton took {three(best['lenet86', 2, many]['Triton FP16'])}"
+    ) in words
+    network = h200.network(None).set_index(["batch", "where", "pixels", "dtype", "label"])
+    for mode, dtype, passage in (
+        (
+            "FP16",
+            "float16",
+            "{} ms for both: {:.1f} times as long as our whole network, in place of {:.1f}",
+        ),
+        (" TF32", "float32", "{} ms and {:.1f} times, in place of {:.1f}"),
+    ):
+        libraries = best[best.index.str.match(rf"(cuDNN|Triton|CUTLASS|torch)[^×]*{mode}$")]
+        layers = sum(libraries["lenet86", number, many].min() for number in (1, 2))
+        passes = network["ms"].sort_index()[many, "device", "float32", dtype]
+        whole, theirs = (
+            passes[passes.index.str.startswith(name)].min()
+            for name in ("fused, warpgroups", "PyTorch")
+        )
+        assert passage.format(three(layers), layers / whole, theirs / whole) in words
+    clock = labkit.recorded("H100").experiment("clock").groupby("kernel", sort=False)
+    (_, plain), (_, tensor) = clock
+    late = tensor[tensor["x"] > 200]["rate"]
+    faq = " ".join((ROOT / "docs" / "faq.md").read_text(encoding="utf-8").split())
+    for text in (words, faq):
+        assert f"from {tensor['rate'].iloc[0]:,.0f} to {late.median():,.0f} MHz" in text
+    assert abs(plain["rate"].max() / plain["rate"].min() - 1) < 0.01
+    layers = [*labkit.LENET86, *labkit.LENET72]
+    fill = {
+        images: [layer.bytes(images) / labkit.device("H200").l2_bytes for layer in layers]
+        for images in (100, 1000, many)
+    }
+    assert max(fill[100]) < 1
+    assert f"have {min(fill[many]):.0f} to {max(fill[many]):.0f} times the cache's" in words
+    assert f"those of 1,000 images {min(fill[1000]):.1f} to {max(fill[1000]):.1f} times" in words
+    worst = network.groupby(["label", "dtype"])["error"].max()
+    errors = [worst[label] for label in (
+        ("PyTorch fp32", "float32"), ("fused", "float32"), ("fused, warpgroups", "float32"),
+        ("PyTorch tf32, streams", "float32"), ("fused, warpgroups", "float16"), ("PyTorch fp16", "float16"),
+    )]  # fmt: skip
+    shown = [f"{error:.1e}".replace("e-0", "e-") for error in errors]
+    assert (
+        "{} in PyTorch's FP32, {} and {} in our two kernels for floats, and {} in TF32; in half it is {} in ours "
+        "and {} in PyTorch's"
+    ).format(*shown) in words
+    unchanged = ["07 tuning", "10 speed of light", "cuDNN FP32", "cuDNN TF32", "cuDNN FP16"]
+    apart = {
+        (images, label, layer.name): best[layer.network, int(layer.name[-1]), images][label]
+        / h200.op_ms(label, layer, images)
+        - 1
+        for images in (100, 1000, many)
+        for label in unchanged
+        for layer in layers
+    }
+    most = [
+        max(abs(ratio) for place, ratio in apart.items() if (place[0] == many) == large)
+        for large in (True, False)
+    ]
+    assert (
+        f"differ by up to {100 * most[0]:.0f} % with 10,000 images and {100 * most[1]:.0f} % with fewer"
+        in words
+    )
+    assert f"differ from the ladder's by up to {100 * most[0]:.0f} %" in words
+    assert f"the same kernels differed by up to {100 * most[0]:.0f} % here" in faq
+    floats = best[~best.index.str.match("10 |.*FP16")]
+    leads = []
+    for layer in layers[::2]:
+        first, next_one = floats[layer.network, 1, 100].nsmallest(2)
+        leads.append(next_one / first)
+        leads.append(h200.op_ms("11 split floats", layer, 100) / h200.op_ms(7, layer, 100))
+    ahead = [f"{100 * (lead - 1):.0f}" for lead in leads]
+    assert (
+        f"by {ahead[0]} and {ahead[2]} %: the ladder's run has it {ahead[1]} and {ahead[3]} % ahead of 11"
+        in words
+    )
+
+
 def test_the_noise_is_what_was_recorded():
     """A difference that the same code has, too, is none."""
     words = words_of("versus")
