@@ -185,6 +185,8 @@ EXPORT Switch gather(const char *file, int line) noexcept {
     return change(me, next ? next : next_fiber(b));
 }
 
+EXPORT unsigned gathered() { return hostcuda_turn.current->wait->mask; }
+
 Switch gather_to_print(int statement) noexcept {
     if (UNLIKELY(*block->cancelled)) leave(*block);
     return gather(nullptr, statement);
