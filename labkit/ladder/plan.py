@@ -261,11 +261,12 @@ class Plan(Closing):
                     hostcuda.driver.memcpy_htod(self._constant, factors)
                     self._mask = _masks[self._constant] = hashlib.sha256(factors.tobytes()).digest()
 
-    def load_random(self) -> None:
-        """Copy random images and masks, as `draw_inputs` has them, to the device."""
+    def load_random(self) -> Plan:
+        """Copy random images and masks, as `draw_inputs` has them, to the device; return this plan."""
         x = np.empty(self.layer.x_shape(self.batch), self.variant.io_dtype)
         k = draw_inputs(x, self.layer, np.random.default_rng(1))  # fills x, too
         self.load(x, k)
+        return self
 
     def _require_input(self, name, array, shape):
         """Return an array in C order and `variant.io_dtype`; LabError, with its name, if it has another shape."""

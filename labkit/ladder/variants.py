@@ -567,6 +567,16 @@ def variants(which: int | str) -> list[Variant]:
     return compared
 
 
+def _find_solutions(chosen: Rung) -> dict[str, Path]:
+    """Return the files of a rung's exercises by letter, without those whose kernel is not in the rung's place."""
+    kernels = {call.kernel for call in chosen.calls}
+    return {
+        letter: path
+        for letter, path in kernel_files.solution_files(chosen.name).items()
+        if len(kernels) == 1 or kernels & {*kernel_names(code_only(kernel_files.read(path)))}
+    }
+
+
 def solution(which: int | str, exercise: str, **options) -> Variant:
     """Return the kernel that solves an exercise of a rung, by its letter: ``solution("tiling", "a")``.
 
@@ -575,7 +585,7 @@ def solution(which: int | str, exercise: str, **options) -> Variant:
     of the lab has none at all.
     """
     chosen_rung = rung(which)
-    files = kernel_files.solution_files(chosen_rung.name)
+    files = _find_solutions(chosen_rung)
     if exercise not in files:
         available = (
             f"; there are solutions of {', '.join(files)}"
@@ -601,6 +611,6 @@ def solutions(which: int | str | None = None) -> list[Variant]:
     return [
         solution(chosen.name, letter)
         for chosen in rungs
-        for letter, path in kernel_files.solution_files(chosen.name).items()
+        for letter, path in _find_solutions(chosen).items()
         if kernel_files.select_view(kernel_files.read(path), skeleton=False)
     ]  # empty: an edition without solutions

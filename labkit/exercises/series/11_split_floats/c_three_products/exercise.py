@@ -1,0 +1,67 @@
+"""Exercise 11c: three products."""
+
+import numpy as np
+
+from labkit.exercises import Case, Exercise, Kernels, Mistake, Output, counted, launch
+
+_ON, _COUNT = "5 products", 5
+# Of the sum of |a| |b|. Three products are off by about 2^-21 of it, two by 2^-14.
+_ALLOWED = 2.0**-18
+
+
+def multiply(random: np.random.Generator, count: int):
+    """Return the launch of `count` products [16,16] x [16,8] of floats between 1/2 and 1, of either sign."""
+    a, b = (
+        (random.uniform(0.5, 1, shape) * random.choice([-1, 1], shape)).astype(np.float32)
+        for shape in ((count, 16, 16), (count, 16, 8))
+    )
+    exact = a.astype(float) @ b.astype(float)
+    largest = np.abs(a).astype(float) @ np.abs(b).astype(float)
+    c = Output("c", exact.astype(np.float32), allowed=_ALLOWED * largest)
+    columns = np.ascontiguousarray(b.transpose(0, 2, 1))
+    return launch("multiply", a, columns, c, grid=count, block=32)
+
+
+EXERCISE = Exercise(
+    title="Three products",
+    subject=Kernels(
+        multiply,
+        (Case("a product", (1,)), Case(_ON, (_COUNT,), counted=True)),
+        hidden=(range(1, 9),),
+    ),
+    lines=14,
+    goals=(
+        counted(
+            "matrix_operations",
+            _ON,
+            what="products on tensor cores",
+            exactly=3 * _COUNT,
+            least={"unique_bytes": 4 * _COUNT * (256 + 128 + 128)},
+        ),
+    ),
+    mistakes=(
+        Mistake(
+            "The low part is what the high part leaves: the float minus its half, converted back to a float. Then "
+            "that is rounded to a half.",
+            lambda attempt: (
+                attempt.wrong.startswith("right")
+                and attempt.source.count("mma(") > 2
+                and "half2float" not in attempt.source
+            ),
+        ),
+        Mistake(
+            "Two of three products are there, so one factor counts with its high part alone. Both have a low part, "
+            "and each low part is multiplied by the other factor's high part.",
+            lambda attempt: attempt.wrong.startswith("right") and attempt.source.count("mma(") == 3,
+        ),
+        Mistake(
+            "Three products, but not the three that matter. Write i for high (0) and low (1) of a, j for b: the "
+            "product of parts i and j is about 2^(-11 (i + j)) of the whole, so those with i + j < 2 are needed.",
+            lambda attempt: attempt.wrong.startswith("right") and attempt.source.count("mma(") == 4,
+        ),
+        Mistake(
+            "The result is as exact as asked for, with one product too many: low times low is 2^-22 of the whole.",
+            lambda attempt: attempt.count("matrix_operations", _ON) > 3 * _COUNT,
+        ),
+    ),
+)

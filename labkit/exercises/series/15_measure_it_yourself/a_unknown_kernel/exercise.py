@@ -1,0 +1,111 @@
+"""Exercise 15a: an unknown kernel."""
+
+import math
+
+import numpy as np
+
+from labkit.base.errors import LabError
+from labkit.exercises import Exercise, Goal, Mistake, Numbers
+from labkit.records.recorded import recorded
+from labkit.spec.layers import LENET86
+
+_KERNEL = "the unknown kernel"
+_OFF = 4  # per cent that an answer may be off: two digits, and either rate of the memory
+
+
+def _place() -> tuple[float, float, float]:
+    """Return the kernel's operations per byte, its rate over its roof, and over the flat part of the roof [%].
+
+    It is the matrix product of rung 05 on layer 1 of lenet86, whose counters the page prints.
+    """
+    counters = (
+        recorded("H200")
+        .counters(5, LENET86[0], "time_ns", "dram_bytes", "thread_ffma_instructions", kernel="gemm")
+        .iloc[0]
+    )
+    ceilings = recorded("H200").ceilings
+    flops, size = 2 * counters["thread_ffma_instructions"], counters["dram_bytes"]
+    rate, intensity = flops / counters["time_ns"] * 1e9, flops / size
+    roof = min(ceilings["reference_float32"], intensity * ceilings["copy"])
+    return intensity, 100 * rate / roof, 100 * rate / ceilings["reference_float32"]
+
+
+def _measure_distance(value: object, right: float, what: str) -> float:
+    """Return by how many per cent a reader's number is off; LabError if it is no number above 0."""
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, (int, float, np.number))
+        or not 0 < value < 1e30
+    ):
+        raise LabError(f"{value!r:.40} is no {what}: it is a number above 0, such as 12.5")
+    return 100 * abs(float(value) / right - 1)
+
+
+def _count_answer(intensity: object, of_roof_pct: object) -> dict[str, dict[str, float]]:
+    """Return the reader's numbers, and by how many per cent they are off."""
+    right = _place()
+    off = [
+        _measure_distance(value, of, what)
+        for value, of, what in (
+            (intensity, right[0], "intensity"),
+            (of_roof_pct, right[1], "share of the roof in per cent"),
+        )
+    ]
+    return {
+        _KERNEL: {
+            "intensity": float(intensity),
+            "of_roof": float(of_roof_pct),
+            "intensity off": off[0],
+            "of_roof off": off[1],
+        }
+    }
+
+
+def _is_near(attempt, name: str, value: float) -> bool:
+    return math.isclose(attempt.counts[_KERNEL][name], value, rel_tol=_OFF / 100)
+
+
+EXERCISE = Exercise(
+    title="An unknown kernel",
+    subject=Numbers(_count_answer, start=(1, 100), solution=lambda: _place()[:2]),
+    goals=(
+        Goal(
+            "intensity, off by (%)", lambda counts: counts[_KERNEL]["intensity off"], at_most=_OFF
+        ),
+        Goal(
+            "share of its roof, off by (%)",
+            lambda counts: counts[_KERNEL]["of_roof off"],
+            at_most=_OFF,
+        ),
+    ),
+    mistakes=(
+        Mistake(
+            "A multiply-add is two operations: a product and a sum.",
+            lambda attempt: _is_near(attempt, "intensity", _place()[0] / 2),
+        ),
+        Mistake(
+            "The intensity is operations per byte. This is bytes per operation.",
+            lambda attempt: (
+                _is_near(attempt, "intensity", 1 / _place()[0])
+                or _is_near(attempt, "intensity", 2 / _place()[0])
+            ),
+        ),
+        Mistake(
+            "This is the share of the FP32 units' rate. The kernel lies to the left of the ridge: there the roof is "
+            "the memory's rate times the intensity.",
+            lambda attempt: _is_near(attempt, "of_roof", _place()[2]),
+        ),
+        Mistake(
+            "The share is asked for in per cent.",
+            lambda attempt: _is_near(attempt, "of_roof", _place()[1] / 100),
+        ),
+        Mistake(
+            "That is the kernel's rate in TFLOP/s. Its roof is a rate, too: what is the first over the second?",
+            lambda attempt: _is_near(
+                attempt,
+                "of_roof",
+                _place()[2] / 100 * recorded("H200").ceilings["reference_float32"] / 1e12,
+            ),
+        ),
+    ),
+)
