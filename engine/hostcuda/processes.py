@@ -259,7 +259,7 @@ def run(
         env={**os.environ, "PYTHONPATH": path, **environment},
         start_new_session=True,
         stdin=subprocess.DEVNULL if capture else None,
-        preexec_fn=_make_parent_guard(),
+        preexec_fn=make_parent_guard(),
         **(captured if capture else limited if limit else {}),
     )
     copiers = (
@@ -380,7 +380,7 @@ def _find_added_folders() -> list[str]:
     ]
 
 
-def _make_parent_guard() -> Callable[[], None] | None:
+def make_parent_guard() -> Callable[[], None] | None:
     """Return a function for a new process to call first, so that Linux kills it when this one ends; None elsewhere."""
     if sys.platform != "linux":
         return None

@@ -3,12 +3,13 @@
 import json
 import re
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from hostcuda.agent import as_text, check, child, look, run
+from hostcuda.agent import as_text, check, child, look, report, run
 from hostcuda.agent.patterns import describe_errors
 from hostcuda.agent.repair import make_unequal_case
 from hostcuda.agent.report import MOST_JSON, MOST_TEXT, _say_next
@@ -676,6 +677,42 @@ def test_a_sandbox_has_what_another_command_left_in_the_cache(
     hostcuda_command(command, program)
     report = check(SOURCE, "right", [CASE], REFERENCE, walled=True)
     assert report["verdict"] == "pass", as_text(report)
+
+
+def test_repairs_have_their_time_however_long_the_first_compilation_takes(monkeypatch):
+    given, now = [], [0.0]
+
+    def run_late(job, seconds, walled):
+        given.append(seconds)
+        now[0] += 1000 * (len(given) == 1)
+        return run_job(job, seconds, walled)
+
+    monkeypatch.setattr(report, "run_job", run_late)
+    monkeypatch.setattr(report, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    found = check(SOURCE, "no_guard", [CASE], REFERENCE, repairs=True, seconds=200)
+    assert found["repair"]["kind"] == "guard"
+    assert given[:2] == [pytest.approx(140), pytest.approx(60)]
+
+
+def test_what_a_cancelled_call_has_started_ends_with_it(tmp_path):
+    pytest.importorskip("mcp", reason="the extra hostcuda[mcp] is not installed")
+    import asyncio
+
+    from hostcuda.agent import server
+
+    async def cancel():
+        line = 'sleep 300 & echo $! > "$0"; wait'
+        call = asyncio.create_task(server._run(["sh", "-c", line, str(tmp_path / "pid")], b"{}"))
+        while not (tmp_path / "pid").is_file() or not (tmp_path / "pid").read_text():
+            await asyncio.sleep(0.05)
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        return await server._run(["sh", "-c", "cat; sleep 0"], b"{}")
+
+    assert asyncio.run(cancel()) == b"{}"
+    state = Path("/proc", (tmp_path / "pid").read_text().strip(), "stat")
+    assert not state.is_file() or ") Z " in state.read_text()
 
 
 @slow

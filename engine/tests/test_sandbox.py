@@ -127,6 +127,15 @@ def test_the_compiler_finds_no_file_of_the_machine(tmp_path):
 # --------------------------------------------------------------------------------------------------
 
 HOG = "kept = []\nwhile True: kept.append(b'1' * (8 << 20))"
+NAMELESS = """import mmap, os, time
+kept = []
+for i in range(9):
+    file = open(str(i), 'wb+')
+    os.unlink(str(i)); file.write(bytes(9 << 20)); file.flush()
+    kept.append(file)
+    del file
+    time.sleep(0.2)
+"""
 FILLED = "i=0; while :; do i=$((i+1)); head -c 1000000 /dev/zero > $i; done"
 
 
@@ -162,6 +171,12 @@ FILLED = "i=0; while :; do i=$((i+1)); head -c 1000000 /dev/zero > $i; done"
             Limits(file=1 << 20),
             "wrote a file of more than 1 MB",
         ),
+        (NAMELESS, Limits(scratch=20 << 20), "wrote more than 20 MB of files"),
+        (
+            NAMELESS.replace("kept.append(file)", "kept.append(mmap.mmap(file.fileno(), 4096))"),
+            Limits(scratch=40 << 20, file=16 << 20),
+            "wrote more than 40 MB of files",
+        ),
         ("import os; os.abort()", None, "was ended by SIGABRT"),
         ("raise SystemExit(3)", None, "ended with exit status 3"),
     ],
@@ -174,6 +189,8 @@ FILLED = "i=0; while :; do i=$((i+1)); head -c 1000000 /dev/zero > $i; done"
         "files",
         "empty files",
         "one file",
+        "open files without a name",
+        "mapped files without a name",
         "abort",
         "exit",
     ],
@@ -417,6 +434,16 @@ def test_damaged_lines_are_no_records(tmp_path):
 
 
 # --------------------------------------------------------------------------------------------------
+
+
+def test_no_two_commands_have_a_user_at_a_time():
+    (first, kept), (second, other) = runs._take_user(), runs._take_user()
+    assert first != second and {first, second} < {*runs._USERS}
+    with kept, other:
+        pass
+    again, kept = runs._take_user()
+    with kept:
+        assert again == first
 
 
 @needs_sandbox

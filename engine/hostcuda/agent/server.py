@@ -5,7 +5,11 @@ runs at a time, and four wait. A cancelled call's processes are killed. Only thi
 SDK.
 """
 
+import contextlib
 import json
+import os
+import signal
+import subprocess
 import sys
 from typing import Annotated, Any, Literal
 
@@ -128,15 +132,13 @@ async def _call(tool: str, seconds: int, **arguments: Any) -> CallToolResult:
                 request = json.dumps(
                     [tool, {**arguments, "seconds": seconds} if arguments else {}]
                 ).encode()
-                done = await anyio.run_process(
-                    [sys.executable, "-m", "hostcuda.agent"], input=request, check=False
-                )
+                printed = await _run([sys.executable, "-m", "hostcuda.agent"], request)
     except TimeoutError:
         return _fail(f"the call did not end within {seconds + _COMPILING} s and was stopped")
     finally:
         _calls.remove(tool)
     try:
-        answer = json.loads(done.stdout)
+        answer = json.loads(printed)
     except ValueError:
         return _fail("the call ended without an answer")
     if "error" in answer:
@@ -144,6 +146,20 @@ async def _call(tool: str, seconds: int, **arguments: Any) -> CallToolResult:
     return CallToolResult(
         content=[TextContent(type="text", text=answer["text"])], structured_content=answer["answer"]
     )
+
+
+async def _run(command: list[str], request: bytes) -> bytes:
+    """Return what a command prints if it reads a request; its session, also a compiler, ends with this."""
+    process = await anyio.open_process(command, start_new_session=True, stderr=subprocess.DEVNULL)
+    async with process:
+        try:
+            with contextlib.suppress(anyio.BrokenResourceError):
+                await process.stdin.send(request)
+            await process.stdin.aclose()
+            return b"".join([part async for part in process.stdout])
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
 
 
 def _fail(message: str) -> CallToolResult:

@@ -164,6 +164,8 @@ def try_walls(view: View = PLAIN) -> dict[str, str]:
     limits = Limits(seconds=20, processes=16)
     name = f"hostcuda-{secrets.token_hex(16)}"
     with temporary.folder() as folder, temporary.folder() as other, contextlib.ExitStack() as stack:
+        if in_container():
+            unwritable.append(str(folder.parent))
         server = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
         unnamed = stack.enter_context(socket.socket(socket.AF_UNIX))
         unnamed.bind("\0" + name)

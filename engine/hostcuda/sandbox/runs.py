@@ -9,6 +9,8 @@ import re
 import selectors
 import shlex
 import signal
+import socket
+import stat
 import subprocess
 import sys
 import threading
@@ -28,6 +30,10 @@ _POLL_S = 0.05  # between two looks at a command
 # The users who run commands that root starts: a limit on processes does not bind root, and counts
 # all of a user's.
 _NOBODY, _USERS = 65534, range(60001, 61001)
+# a mapping, in /proc/PID/maps, of a file that was removed; group 1: its inode
+_NAMELESS = re.compile(
+    r"(?m)^\S+ \S+ \S+ \S+ ([1-9]\d*) +(?!/memfd:|/dev/|/SYSV|/i915).*\(deleted\)$"
+)
 # the cache inside belongs to the command, what is in it does not
 _CACHE, _MADE = "/tmp/hostcuda", "/tmp/hostcuda-made"
 
@@ -69,8 +75,8 @@ class Limits:
     processes : int
         Processes and threads of one user at a time.
     file, scratch : int
-        Bytes of one file, and of all files in the scratch folder; the private ``/tmp`` can hold as
-        many.
+        Bytes of one file, and of all files in the scratch folder and all that are open or mapped
+        without a name; the private ``/tmp`` can hold as many.
     files : int
         Files and folders in the scratch folder.
     open_files : int
@@ -150,6 +156,7 @@ def precompile(check: str, options: tuple[str, ...] = ()) -> tuple[Path, ...]:
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
+        preexec_fn=processes.make_parent_guard(),
     )
     if child.returncode:
         last = (child.stderr.strip().splitlines() or [""])[-1]
@@ -317,12 +324,11 @@ def run_untried(
         "TMPDIR": str(scratch),
         "HOSTCUDA_CACHE_DIR": str(scratch / "cache"),
     }
-    user = None
+    user, taken = None, contextlib.nullcontext()
     if walled:
         cached = () if check is None else precompile(check, tuple(options))
         if os.geteuid() == 0:
-            # another one in each process that grades
-            user = _USERS[threading.get_native_id() % len(_USERS)]
+            user, taken = _take_user()
             os.chown(scratch, user, user)
         if in_container():
             variables |= scratch_variables
@@ -344,7 +350,7 @@ def run_untried(
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
-    with process.stdout, process.stderr:
+    with taken, process.stdout, process.stderr:
         try:
             # a pipe: what was read cannot be read again
             with contextlib.suppress(BrokenPipeError), process.stdin:
@@ -411,7 +417,7 @@ def _watch(
             elif sum(map(processes.processor_seconds, alive)) > limits.processor_seconds:
                 problem = f"used more than {limits.processor_seconds} s of processor time"
             else:
-                problem = _describe_excess(scratch, limits)
+                problem = _describe_excess(scratch, limits, _count_nameless(alive, limits))
         _kill(process)
         until = time.monotonic() + 1
         # what is left in the pipes
@@ -438,10 +444,50 @@ def _list_of_user(user: int) -> list[Path]:
     return found
 
 
-def _describe_excess(folder: Path, limits: Limits) -> str:
-    """Return which limit the files of a folder exceed on disk, as the end of a sentence; "" if none."""
-    total = count = 0
-    places = [os.fspath(folder)]
+def _take_user() -> tuple[int, socket.socket]:
+    """Return a user of `_USERS` whom nobody else on this machine has, and what keeps him until it is closed.
+
+    It is a socket with his number as its name, in no folder: the kernel takes the name back when its
+    process ends.
+    """
+    first = threading.get_native_id()
+    for user in (_USERS[(first + n) % len(_USERS)] for n in range(len(_USERS))):
+        kept = socket.socket(socket.AF_UNIX)
+        try:
+            kept.bind(f"\0hostcuda-user-{user}")
+            return user, kept
+        except OSError:
+            kept.close()
+    raise EngineError(f"all {len(_USERS)} users for the sandbox have a command to run")
+
+
+def _count_nameless(alive: Sequence[Path], limits: Limits) -> int:
+    """Return the bytes on disk of files without a name that these processes, folders of ``/proc``, have open.
+
+    Of a mapped file nobody tells its size: it counts as the largest that there can be.
+    """
+    sizes = {}
+    for process in alive:
+        with contextlib.suppress(OSError):  # it has just ended
+            for link in (process / "fd").iterdir():
+                with contextlib.suppress(OSError):
+                    file = link.stat()
+                    if stat.S_ISREG(file.st_mode) and not file.st_nlink:
+                        sizes[file.st_ino] = 512 * file.st_blocks
+        with contextlib.suppress(OSError):
+            for mapped in _NAMELESS.finditer((process / "maps").read_text(errors="replace")):
+                sizes.setdefault(int(mapped[1]), limits.file)
+    return sum(sizes.values())
+
+
+def _describe_excess(folder: Path, limits: Limits, total: int = 0) -> str:
+    """Return which limit the files of a folder, and `total` bytes of others, exceed on disk; "" if none.
+
+    It is the end of a sentence.
+    """
+    count, places = 0, [os.fspath(folder)]
+    if total > limits.scratch:
+        return f"wrote more than {limits.scratch // MIB} MB of files"
     while places:
         try:
             with os.scandir(places.pop()) as entries:
