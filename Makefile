@@ -65,7 +65,7 @@ test: $(STAMP) lint  ## Test what every page relies on, and most pages against t
 	@$(PYTEST) -n $(JOBS) --dist loadfile -m "not thorough and not exhaustive" $(NBVAL) $(TESTS) \
 	    $(filter-out $(LONG),$(wildcard notebooks/*.ipynb notebooks/practice/*.ipynb)) $(CHOSEN)
 
-thorough: $(STAMP)  ## Test everything else: each kernel on every shape, each exercise, the gears, browsers, the closer looks
+thorough: $(STAMP)  ## Test everything else: each kernel on every shape, each exercise, the execution modes, browsers, the closer looks
 	@$(ENGINE) -n $(JOBS) -m "thorough and not exhaustive" tests $(CHOSEN)
 	@$(PYTEST) -n $(JOBS) -m "thorough and not exhaustive" $(TESTS) $(CHOSEN)
 	@$(if $(ARGS),,$(PYTEST) -n $(JOBS) --dist loadfile $(NBVAL) $(LONG) $(wildcard notebooks/closer_look/*.ipynb))

@@ -6,7 +6,7 @@
 Everything is one interleaved run: each round times the loop nest and every kernel once, on one
 worker and on two, so that other load on the machine affects all of them alike. One worker and the
 loop nest are compared by processor time, two workers and one by wall time. Kernels with barriers
-run in both of the engine's gears, as thread loops and on fibers (engine/docs/gears.md).
+run in both of the engine's modes, as thread loops and on fibers (engine/docs/execution.md).
 
 These are times of this machine's CPU; they do not say anything about a GPU.
 """
@@ -109,14 +109,14 @@ class LoopNest:
 
 
 class Worker:
-    """The engine in a process of its own: its number of workers, its cache folder and its gear are fixed."""
+    """The engine in a process of its own: its number of workers, its cache folder and its mode are fixed."""
 
-    def __init__(self, workers: int, cache: Path, gear: str = "loops"):
+    def __init__(self, workers: int, cache: Path, mode: str = "loops"):
         changed = {
             "HOSTCUDA_ENGINE": "cpu",
             "HOSTCUDA_WORKERS": str(workers),
             "HOSTCUDA_CACHE_DIR": str(cache),
-            "HOSTCUDA_GEAR": gear,
+            "HOSTCUDA_EXECUTION_MODE": mode,
         }
         before = {name: os.environ.get(name) for name in changed}
         os.environ.update(changed)
@@ -181,11 +181,11 @@ class _Engine:
         variant(number).module(LENET86[0])
         return time.perf_counter() - start
 
-    def gears(self, number):
-        """Return the gears of a rung's kernels: "loops", "fibers" or both."""
+    def modes(self, number):
+        """Return the modes of a rung's kernels: "loops", "fibers" or both."""
         module = variant(number).module(LENET86[0])
         return " and ".join(
-            sorted({module.get_function(name).gear for name in variant(number).kernels})
+            sorted({module.get_function(name).execution_mode for name in variant(number).kernels})
         )
 
     def prepare(self, number):
@@ -238,7 +238,7 @@ def measure(rounds: int) -> str:
         }
         engines[2] = Worker(2, folder / "cache")
         engines[2]("start")
-        gears = {rung.number: engines[1]("gears", rung.number) for rung in LADDER}
+        modes = {rung.number: engines[1]("modes", rung.number) for rung in LADDER}
         nest = LoopNest(folder)
         for rung in LADDER:
             for engine in engines.values():
@@ -263,7 +263,7 @@ def measure(rounds: int) -> str:
         f"interleaved rounds of {BATCH} images, processor time on one worker, wall time of two against one. "
         "These are not GPU times.",
         "",
-        "| kernel | gear | "
+        "| kernel | execution mode | "
         + " | ".join(
             f"{layer.name}: MMAC/s, × loop nest | × fibers | two workers" for layer in LENET86
         )
@@ -275,7 +275,7 @@ def measure(rounds: int) -> str:
         row += [f"{rate(layer, times['nest', index]):.0f}, 1.00", "", ""]
     text.append("| " + " | ".join([*row, "", ""]) + " |")
     for rung in LADDER:
-        row = [rung.label, gears[rung.number]]
+        row = [rung.label, modes[rung.number]]
         for index, layer in enumerate(LENET86):
             one, two = times[rung.number, index, 1], times[rung.number, index, 2]
             row.append(f"{rate(layer, one):.0f}, {ratio(times['nest', index], one, PROCESSOR)}")

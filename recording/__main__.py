@@ -6,7 +6,7 @@ import sys
 import typer
 
 from hostcuda.errors import EngineError
-from labkit.base import manifest as kept
+from labkit.base import manifest as digests
 from recording.network import errors
 from recording.options import Folder
 from recording.pytorch import framework
@@ -60,10 +60,10 @@ def manifest(out: Folder = None) -> None:
 
     Its digests, data/MANIFEST.sha256, are written anew; the other commands keep them up to date.
     """
-    path = (out or kept.data_dir()) / kept.NAME
-    for line in kept.problems(out) if path.is_file() else [f"{path} is new"]:
+    path = (out or digests.data_dir()) / digests.NAME
+    for line in digests.problems(out) if path.is_file() else [f"{path} is new"]:
         print(line)
-    kept.renew(out)
+    digests.renew(out)
 
 
 def main() -> None:

@@ -13,7 +13,7 @@ from typer import Argument
 
 from labkit import LabError, variant
 from labkit.base import manifest
-from labkit.base.numerals import ms, three
+from labkit.base.numerals import format_digits, ms
 from labkit.base.paths import PACKAGE
 from labkit.ladder.rung import Scope
 from labkit.ladder.variants import ON_CPU
@@ -26,14 +26,14 @@ from recording.options import LAYERS
 
 ROOT = PACKAGE.parent
 _RESULTS, _PERFORMANCE, _QUESTIONS = "docs/results.md", "engine/docs/performance.md", "docs/faq.md"
-_GEARS = "engine/docs/gears.md"
+_MODES = "engine/docs/execution.md"
 _PAGES = {
     "ladder": _RESULTS,
     "versus": _RESULTS,
     "network": _RESULTS,
     "engine": _PERFORMANCE,
     "check": _PERFORMANCE,
-    "gears": _GEARS,
+    "modes": _MODES,
     "cards": _QUESTIONS,
 }
 # The rows of the README, by the label that `overview.format_cells` gives them.
@@ -147,7 +147,8 @@ def format_network(results: Recorded) -> str:
     for label, row in many.iterrows():
         # 10,000 images in so many ms. A time of NaN, which equals nothing, was not measured.
         rates = [
-            f"{three(10_000 / time_ms / 1e3)} M/s" if time_ms == time_ms else "–" for time_ms in row
+            f"{format_digits(10_000 / time_ms / 1e3)} M/s" if time_ms == time_ms else "–"
+            for time_ms in row
         ]
         lines.append(
             f"| {label} | {' | '.join(rates)} | {ms(few[label]) if label in few else '–'} |"

@@ -22,7 +22,7 @@ from typer import Option
 
 import hostcuda
 from labkit import LabError, Layer, conv_float64, variant
-from labkit.base.numerals import three
+from labkit.base.numerals import format_digits
 from labkit.ladder.variants import Variant
 from labkit.measure.bench import quartiles
 from labkit.measure.compare import tolerance
@@ -186,7 +186,7 @@ def to_markdown(table: pd.DataFrame) -> str:
     # such as "10 speed of light" and "cuDNN FP16"
     best["half"] = best["label"].str.match("10 |.*FP16")
     least = best.groupby(["half", "network", "layer", "batch"])["median_ms"].transform("min")
-    texts = best["median_ms"].map(three)
+    texts = best["median_ms"].map(format_digits)
     texts = texts.where(best["median_ms"] > least, "**" + texts + "**")
     keys = best[["label", "network", "layer", "batch"]].itertuples(index=False, name=None)
     cells = dict(zip(keys, texts, strict=True))

@@ -85,7 +85,7 @@ class Mutant:
         return {name: getattr(self, name) for name in KEY}
 
 
-def of(kernel: str) -> list[Mutant]:
+def list_mutants(kernel: str) -> list[Mutant]:
     """Return the mutants of a rung's kernel: at most MOST, of every kind."""
     source = variant(kernel).source
     code = Scan(source).code
@@ -221,8 +221,8 @@ def main() -> None:
     if unknown := set(asked.kernels) - set(names):
         parser.error(f"there is no {', '.join(unknown)}; there are {', '.join(names)}")
     table = read()
-    mutants = [mutant for name in asked.kernels or names for mutant in of(name)]
-    present = pd.DataFrame([mutant.row for name in names for mutant in of(name)])
+    mutants = [mutant for name in asked.kernels or names for mutant in list_mutants(name)]
+    present = pd.DataFrame([mutant.row for name in names for mutant in list_mutants(name)])
     table = table.merge(present)  # without those of earlier kernels
     done = set() if asked.again else {*table[KEY].itertuples(index=False, name=None)}
     left = [mutant for mutant in mutants if tuple(mutant.row.values()) not in done]

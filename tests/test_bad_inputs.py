@@ -563,7 +563,7 @@ def test_what_may_not_be_read_is_named(name, line, words, ask, tmp_path):
         ("HOSTCUDA_ENGINE", "tpu", "labkit grade class", "tpu"),
         ("HOSTCUDA_WORKERS", "many", "hostcuda run ok.cu", "many"),
         ("HOSTCUDA_MEMORY_MB", "-5", "labkit check 1", "-5"),
-        ("HOSTCUDA_GEAR", "third", "labkit check 1", "third"),
+        ("HOSTCUDA_EXECUTION_MODE", "third", "labkit check 1", "third"),
         ("HOSTCUDA_CHECK", "lint", "hostcuda run ok.cu", "lint"),
         ("HOSTCUDA_CHECK", "lint", "hostcuda run ok.py", "lint"),
         ("HOSTCUDA_OUTPUT_LIMIT", "x", "hostcuda run ok.cu", "'--output-limit'"),

@@ -139,13 +139,13 @@ def test_what_would_overflow_is_refused_and_named(network, digits, bad):
 
 def test_no_map_can_overflow():
     weights = load_weights()
-    scales = Scales.of(weights)
+    scales = Scales.from_weights(weights)
     assert scales.pixels * LIMIT <= fused.MOST_HALF
     most = LIMIT
     for name, scale in zip(("conv1", "conv2"), scales.maps, strict=True):
         most *= np.abs(weights[name]).sum(axis=(1, 2, 3)).max()
         assert fused.MOST_HALF / 4 < most * scale < fused.MOST_HALF
-    nothing = Scales.of({name: np.zeros_like(w) for name, w in weights.items()})
+    nothing = Scales.from_weights({name: np.zeros_like(w) for name, w in weights.items()})
     assert np.isfinite(nothing.factors).all()
 
 
@@ -260,7 +260,7 @@ def test_truncated_sums_and_not_the_halves_make_the_network_less_exact_than_floa
     weights = load_weights()
     maps = max_pool(relu(lab.conv_numpy(digits.images[:40], weights["conv1"])), 2)
     features = max_pool(relu(lab.conv_numpy(maps, weights["conv2"])), 4).reshape(40, 81, 16)
-    scales = Scales.of(weights)
+    scales = Scales.from_weights(weights)
     x, w = (
         fused._split(array * np.float32(scale), 2).astype(np.float64)
         for array, scale in (

@@ -18,14 +18,16 @@ pytestmark = pytest.mark.thorough("tools of the repository")
     ],
 )
 def test_a_sample_is_found(kernel, after, found):
-    (mutant,) = (candidate for candidate in mutants.of(kernel) if candidate.after == after)
+    (mutant,) = (
+        candidate for candidate in mutants.list_mutants(kernel) if candidate.after == after
+    )
     assert mutants.found_by(mutant, TEST_SHAPES[:1])[0] == found
 
 
 def test_a_mutant_differs_from_its_kernel_in_one_line():
     for rung in LADDER:
         source = mutants.variant(rung.name).source.splitlines()
-        several = mutants.of(rung.name)
+        several = mutants.list_mutants(rung.name)
         assert 25 <= len(several) == len({mutant.source for mutant in several}) <= mutants.MOST
         for mutant in several:
             lines = mutant.source.splitlines()

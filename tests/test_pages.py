@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from labkit.base import kept
+from labkit.base import results_cache
 from labkit.notebooks import execute, links, site
 
 pytestmark = pytest.mark.thorough("pages as they are published")
@@ -90,6 +90,11 @@ def test_the_search_needs_no_server_and_no_mouse(searched, folder):
     for theme, options in (("light", {}), ("dark", {"runOnly": ["color-contrast"]})):
         tab.emulate_media(color_scheme=theme)
         assert tab.evaluate(AXE, ["html", options]) == []
+    tab.locator("[name=q]").fill("tiling")
+    tab.locator('#results a[href$="/closer_look/04_tiling.html"]').first.wait_for()
+    found = tab.locator("#results h2 a").evaluate_all("all => all.map(link => link.pathname)")
+    own, closer = (f"/{folder.name}/{name}04_tiling.html" for name in ("", "closer_look/"))
+    assert found.index(own) < found.index(closer)  # which has the word more often
     assert all(address.startswith((home, "data:")) for address in asked)
 
 
@@ -171,7 +176,7 @@ def test_nothing_is_cut_off_and_axe_finds_nothing(browse, name, folder, chromium
     axe = (resources.files("axe_playwright_python") / "axe.min.js").read_text(encoding="utf-8")
     page = (folder / f"{name}.html").read_bytes() + (folder / "style.css").read_bytes()
     state, passed = (
-        kept.digest(axe, Path(__file__).read_bytes(), page, chromium.version),
+        results_cache.digest(axe, Path(__file__).read_bytes(), page, chromium.version),
         f"pages/{name}",
     )
     if pytestconfig.cache.get(passed, "") == state:

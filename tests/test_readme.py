@@ -14,7 +14,7 @@ import pytest
 
 import labkit
 from labkit.base.errors import LabError
-from labkit.base.numerals import three
+from labkit.base.numerals import format_digits
 from labkit.base.paths import data_dir
 from labkit.ladder.rungs import LADDER
 from labkit.notebooks import execute
@@ -141,7 +141,7 @@ def test_what_is_said_of_the_networks_step_is_what_was_counted():
         for label in ("fused, warpgroups", "fused")
     ]
     half, floats = (
-        " ms in place of ".join(three(row[dtype]) for row in counted)
+        " ms in place of ".join(format_digits(row[dtype]) for row in counted)
         for dtype in ("float16", "float32")
     )
     assert f"in half {half}, in float {floats}." in words_of("versus")
@@ -471,9 +471,9 @@ def test_the_engines_tables_have_their_place(name):
     assert len(table_of(name)) > 100
 
 
-def test_the_engines_page_says_which_kernel_runs_in_which_gear():
-    table = runpy.run_path(str(ROOT / "benchmarks" / "gears.py"))["table"]()
-    assert table_of("gears") == table.strip()
+def test_the_engines_page_says_which_kernel_runs_in_which_mode():
+    table = runpy.run_path(str(ROOT / "benchmarks" / "execution.py"))["table"]()
+    assert table_of("modes") == table.strip()
 
 
 def test_it_is_short_and_names_every_notebook():
@@ -562,13 +562,13 @@ def test_what_a_sceptical_reader_is_told_is_what_was_recorded():
     )
     second = other["lenet86", 2, many]
     searched, others = (
-        three(second["Triton FP16"]),
-        [three(second[f"{name} FP16"]) for name in ("cuTile", "cuDNN")],
+        format_digits(second["Triton FP16"]),
+        [format_digits(second[f"{name} FP16"]) for name in ("cuTile", "cuDNN")],
     )
     ours = second[second.index.str.match("10 [^,]*(, warpgroups)?$")].min()
     assert (
-        f"Triton takes {searched} ms in half, cuTile {others[0]}, cuDNN {others[1]} and 10 {three(ours)}; "
-        f"on the H200, with three tiles, Triton took {three(best['lenet86', 2, many]['Triton FP16'])}"
+        f"Triton takes {searched} ms in half, cuTile {others[0]}, cuDNN {others[1]} and 10 {format_digits(ours)}; "
+        f"on the H200, with three tiles, Triton took {format_digits(best['lenet86', 2, many]['Triton FP16'])}"
     ) in words
     network = h200.network(None).set_index(["batch", "where", "pixels", "dtype", "label"])
     for mode, dtype, passage in (
@@ -586,7 +586,7 @@ def test_what_a_sceptical_reader_is_told_is_what_was_recorded():
             passes[passes.index.str.startswith(name)].min()
             for name in ("fused, warpgroups", "PyTorch")
         )
-        assert passage.format(three(layers), layers / whole, theirs / whole) in words
+        assert passage.format(format_digits(layers), layers / whole, theirs / whole) in words
     clock = labkit.recorded("H100").experiment("clock").groupby("kernel", sort=False)
     (_, plain), (_, tensor) = clock
     late = tensor[tensor["x"] > 200]["rate"]

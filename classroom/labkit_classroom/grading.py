@@ -43,8 +43,8 @@ from hostcuda.errors import EngineError, Interrupted
 from hostcuda.files import require_writable, write
 from hostcuda.sandbox import NoResultError, make_nonce, read_answer
 from labkit.base.errors import LabError
-from labkit.base.kept import digest
 from labkit.base.paths import PACKAGE, SERIES, data_dir
+from labkit.base.results_cache import digest
 from labkit.exercises import grade
 from labkit.exercises.exercise import Exercise, add, by_name, exercises
 from labkit.exercises.judge import BUDGET, UNTOUCHED, code_lines

@@ -9,7 +9,7 @@ from hostcuda.build.messages import NAME
 from hostcuda.frontend.scan import Scan, find_function_name
 from hostcuda.frontend.tokens import walk
 
-__all__ = ["of", "of_warnings"]
+__all__ = ["from_warnings", "list_findings"]
 
 _UNSET = re.compile(
     r"(?m)^(.+):(\d+):\d+: warning: '(\w+)(\.[^'[]+)?(?:\[.*\])?' (is|may be) used uninitialized"
@@ -24,7 +24,7 @@ _FUNCTION = re.compile(
 )
 
 
-def of_warnings(warnings: str, source: str) -> list[dict]:
+def from_warnings(warnings: str, source: str) -> list[dict]:
     """Return the findings in a compiler's warnings about a source, from `hostcuda.source.warnings_about`.
 
     They are variables that are read before they are set, and returned addresses of local variables.
@@ -254,7 +254,7 @@ def _is_member_always_read(path: str, lines: Sequence[str], number: int) -> bool
     return True
 
 
-def of(records: Sequence[dict]) -> list[dict]:
+def list_findings(records: Sequence[dict]) -> list[dict]:
     """Return the findings in the CPU engine's records, a dict per launch.
 
     Returns

@@ -295,7 +295,7 @@ def checked(
         row
         for event in warnings
         if "initcheck" in tools
-        for row in findings.of_warnings(event["message"], event["source"])
+        for row in findings.from_warnings(event["message"], event["source"])
     ]
     warned = {line[0]: line for event in warnings for line in _WARNING.finditer(event["message"])}
     # The compiler's warnings come as one event per source; each becomes an event of its own.
@@ -309,7 +309,7 @@ def checked(
     # the others are copies of the host
     launched = sum(record.get("index", 0) >= 0 for record in records)
     return Findings(
-        _make_frame([*unset, *findings.of(records)]),
+        _make_frame([*unset, *findings.list_findings(records)]),
         launched,
         tuple(tools),
         ended,

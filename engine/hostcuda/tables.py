@@ -26,7 +26,7 @@ class HTML:
         return self.plain
 
 
-def three(value: float) -> str:
+def format_digits(value: float) -> str:
     """Return a number with three digits, or as an integer, as text: "80.0", "1,234"."""
     if value == 0:
         return "0"
@@ -47,7 +47,7 @@ def cell(name: str, value: object) -> str:
         return "–"
     if isinstance(value, (str, bool)) or not hasattr(value, "__float__"):
         return str(value)
-    return f"{value:,.0f}" if float(value).is_integer() else three(value)
+    return f"{value:,.0f}" if float(value).is_integer() else format_digits(value)
 
 
 def table(

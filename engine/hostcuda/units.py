@@ -265,7 +265,7 @@ class Units:
     table: pd.DataFrame
 
     @classmethod
-    def of(cls, kernel_works: Iterable[Mapping], card: Card) -> Units:
+    def from_works(cls, kernel_works: Iterable[Mapping], card: Card) -> Units:
         """Return the units of kernels from what `merge` returns for each."""
         rows = []
         for work in kernel_works:
@@ -341,4 +341,4 @@ def units(records: Sequence[Mapping], device: str = "H200") -> Units:
     for record, work in zip(records, works(records), strict=True):
         key = (record["module"], record["kernel"], *record["grid"], *record["block"])
         groups[key, work["why_none"]].append(work)
-    return Units.of(map(merge, groups.values()), gpu)
+    return Units.from_works(map(merge, groups.values()), gpu)

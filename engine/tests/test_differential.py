@@ -1,4 +1,4 @@
-"""Kernels give the same bits in both gears of the engine and in the reference, which shares nothing with it."""
+"""Kernels give the same bits in both modes of the engine and in the reference, which shares nothing with it."""
 
 import os
 import re
@@ -9,7 +9,7 @@ from differential.compare import CASES, Batch, Case, compare, read
 from differential.generator import BATCH, Node, batch
 from differential.minimize import without_some
 
-pytestmark = pytest.mark.thorough("gears against each other: minutes")
+pytestmark = pytest.mark.thorough("modes against each other: minutes")
 
 # random ones of each kind, by their seeds
 KERNELS = int(os.environ.get("HOSTCUDA_RANDOM_KERNELS", 200))
@@ -17,7 +17,7 @@ FILES = sorted(CASES.glob("*.cu"))
 
 
 def all_agree(results):
-    """Check that both gears are right and that the reference refuses no kernel."""
+    """Check that both modes are right and that the reference refuses no kernel."""
     wrong = [
         f"{result.case.name} {result.verdict}: {result.detail}"
         for result in results
@@ -44,14 +44,14 @@ def test_random_kernels(number):
     results = legal(compare(batch(number), cache_dir=False))
     assert all_agree(results)
     # else nothing was tested
-    assert sum(result.gear == "loops" for result in results) > BATCH // 10
+    assert sum(result.execution_mode == "loops" for result in results) > BATCH // 10
 
 
 @pytest.mark.parametrize("number", range(KERNELS // BATCH))
 def test_random_direct_kernels(number):
     results = legal(compare(direct.batch(number)))
     assert all_agree(results)
-    assert sum(result.gear == "loops" for result in results) > BATCH // 10
+    assert sum(result.execution_mode == "loops" for result in results) > BATCH // 10
 
 
 def one(body, **launch):

@@ -8,7 +8,7 @@ import pytest
 from hostcuda.api import compiler, driver
 from hostcuda.source import rewritten
 
-pytestmark = pytest.mark.thorough("gears against each other: minutes")
+pytestmark = pytest.mark.thorough("modes against each other: minutes")
 
 ROW = "const int i = blockIdx.x * blockDim.x + threadIdx.x; float s = 0;"
 SUM = "for (int j = 0; j < n; ++j) s += x[j * n + i] * k[j]; y[i] = s;"
@@ -57,9 +57,9 @@ def test_kernels_are_direct_or_run_as_before():
     )
 
 
-def launched(monkeypatch, gear, bodies, options=()):
+def launched(monkeypatch, mode, bodies, options=()):
     """Map (name, width of the blocks) to what kernels compute, with rows too short for groups and longer ones."""
-    monkeypatch.setenv("HOSTCUDA_GEAR", gear)
+    monkeypatch.setenv("HOSTCUDA_EXECUTION_MODE", mode)
     x, k = np.random.default_rng(5).uniform(-1, 1, (2, 4096)).astype(np.float32)
     module = compiler.SourceModule(
         f'extern "C" {{ {source(bodies)} }}', options=list(options), no_extern_c=True
@@ -67,7 +67,7 @@ def launched(monkeypatch, gear, bodies, options=()):
     results = {}
     for name in bodies:
         function = module.get_function(f"{name}_")
-        assert function.gear == gear
+        assert function.execution_mode == mode
         for width in (5, 16, 21, 64):
             y = results[name, width] = np.ones(512, np.float32)
             block = (width, 1 + (name == "by_row"), 1)
@@ -77,9 +77,9 @@ def launched(monkeypatch, gear, bodies, options=()):
     return results
 
 
-def test_without_fusing_both_gears_give_the_same_bits(monkeypatch):
+def test_without_fusing_both_modes_give_the_same_bits(monkeypatch):
     np.testing.assert_equal(
-        *(launched(monkeypatch, gear, DIRECT, ["-fmad=false"]) for gear in ("loops", "fibers"))
+        *(launched(monkeypatch, mode, DIRECT, ["-fmad=false"]) for mode in ("loops", "fibers"))
     )
 
 
@@ -100,12 +100,12 @@ def test_each_product_is_fused_with_its_sum(monkeypatch):
 
 
 def test_a_fault_names_its_thread(monkeypatch):
-    monkeypatch.setenv("HOSTCUDA_GEAR", "loops")
+    monkeypatch.setenv("HOSTCUDA_EXECUTION_MODE", "loops")
     body = "const int i = threadIdx.x; for (int j = 0; j < 3; ++j) y[i] += x[(j / 2) * n + i];"
     function = compiler.SourceModule(
         f'extern "C" {{ {source({"f": body})} }}', no_extern_c=True
     ).get_function("f_")
-    assert function.gear == "loops"
+    assert function.execution_mode == "loops"
     memory, unmapped = driver.mem_alloc(256), np.uintp(4096)  # an address that no allocation has
     function(unmapped, memory, memory, np.int32(16), block=(16, 2, 1))
     with pytest.raises(driver.LaunchError, match=r"thread \(0,0,0\)"):

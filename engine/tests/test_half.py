@@ -589,19 +589,19 @@ def near_halfway(rng, size):
 @pytest.mark.parametrize("kernel", ["pairs", "single"])
 def test_thread_loops_round_as_fibers(monkeypatch, kernel):
     modules = {}
-    for gear in ("fibers", "loops"):
-        monkeypatch.setenv("HOSTCUDA_GEAR", gear)
-        modules[gear] = SourceModule(THREAD_LOOPS, no_extern_c=True).get_function(kernel)
-        assert modules[gear].gear == gear
+    for mode in ("fibers", "loops"):
+        monkeypatch.setenv("HOSTCUDA_EXECUTION_MODE", mode)
+        modules[mode] = SourceModule(THREAD_LOOPS, no_extern_c=True).get_function(kernel)
+        assert modules[mode].execution_mode == mode
     for width in (61, 16, 8, 5):  # whole vectors, rests of them, and fewer
         bits = np.uint32 if kernel == "pairs" else np.uint16
         data = [
             array.view(bits) for array in near_halfway(np.random.default_rng(width), 200 * width)
         ]
         out = {}
-        for gear, function in modules.items():
-            out[gear] = np.zeros(data[0].size, bits), np.zeros(data[0].size, np.float32)
-            arguments = *map(cuda.In, data), *map(cuda.Out, out[gear])
+        for mode, function in modules.items():
+            out[mode] = np.zeros(data[0].size, bits), np.zeros(data[0].size, np.float32)
+            arguments = *map(cuda.In, data), *map(cuda.Out, out[mode])
             function(*arguments, grid=(data[0].size // width, 1), block=(width, 1, 1))
         (y, z), (want_y, want_z) = out["loops"], out["fibers"]
         np.testing.assert_array_equal(y.view(np.float16), want_y.view(np.float16))

@@ -10,7 +10,7 @@ from hostcuda.api.compiler import SourceModule
 from hostcuda.frontend.lockstep import find_unsynchronized
 from hostcuda.source import warnings_about
 
-pytestmark = pytest.mark.thorough("gears against each other: minutes")
+pytestmark = pytest.mark.thorough("modes against each other: minutes")
 
 # As Harris's last warp: 64 values, summed by 32 lanes.
 REDUCTION = """#line 1 "reduction.cu"

@@ -15,7 +15,7 @@ from hostcuda.frontend.rewrite import rewrite
 from hostcuda.loops.versions import add_loops
 from hostcuda.source import rewritten
 
-pytestmark = pytest.mark.thorough("gears against each other: minutes")
+pytestmark = pytest.mark.thorough("modes against each other: minutes")
 
 # kernels that can all be split: the values of `in`, the blocks and the n of their launches
 FILES = {
@@ -40,13 +40,13 @@ KERNELS = [
 
 
 @functools.cache
-def functions(file, gear):
+def functions(file, mode):
     """Map the names of a file's kernels to their functions.
 
-    Without fused operations: docs/gears.md tells why.
+    Without fused operations: docs/execution.md tells why.
     """
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("HOSTCUDA_GEAR", gear)
+        patch.setenv("HOSTCUDA_EXECUTION_MODE", mode)
         module = compiler.SourceModule(
             kernel_source(file), options=["-fmad=false"], no_extern_c=True
         ).module
@@ -64,10 +64,14 @@ def result(function, values, n, block):
 
 
 @pytest.mark.parametrize(("file", "name"), KERNELS)
-def test_both_gears_give_the_same_bits(file, name):
+def test_both_modes_give_the_same_bits(file, name):
     values, blocks, numbers = FILES[file]
-    fibers, loops = (functions(file, gear)[name] for gear in ("fibers", "loops"))
-    assert (fibers.gear, loops.gear, loops.why_fibers) == ("fibers", "loops", "")
+    fibers, loops = (functions(file, mode)[name] for mode in ("fibers", "loops"))
+    assert (fibers.execution_mode, loops.execution_mode, loops.why_fibers) == (
+        "fibers",
+        "loops",
+        "",
+    )
     for block in [*blocks, (4, 2, 3)] if name == "numbers_its_threads" else blocks:
         for n in numbers:
             expected = result(fibers, values, n, block)
@@ -103,10 +107,10 @@ def test_a_block_whose_indexes_may_wrap_runs_on_fibers(monkeypatch, n):
         }
         out[threadIdx.x] = (unsigned)column + tile[31 - threadIdx.x] + (column < 0) + 2 * (column < n);
     }"""
-    monkeypatch.setenv("HOSTCUDA_GEAR", "loops")
+    monkeypatch.setenv("HOSTCUDA_EXECUTION_MODE", "loops")
     assert "HOSTCUDA_LIMIT(n, 1073741824)" in rewritten(source, no_extern_c=True)
     function = compiler.SourceModule(source, no_extern_c=True).get_function("f")
-    assert function.gear == "loops"
+    assert function.execution_mode == "loops"
     out = np.zeros(32, np.uint32)
     function(driver.Out(out), np.int32(n), grid=(3, 1), block=(32, 1, 1))
     thread = np.arange(32)
@@ -437,15 +441,15 @@ def test_what_a_kernel_calls_can_need_fibers(before, body, reason):
 
 
 @pytest.mark.parametrize(
-    ("gear", "options", "reason"),
+    ("mode", "options", "reason"),
     [
         ("loops", [], ""),
-        ("fibers", [], "HOSTCUDA_GEAR=fibers asks for them"),
+        ("fibers", [], "HOSTCUDA_EXECUTION_MODE=fibers asks for them"),
         ("loops", ["-G"], "it is compiled for a debugger"),
     ],
 )
-def test_every_kernel_on_fibers_has_a_reason(monkeypatch, gear, options, reason):
-    monkeypatch.setenv("HOSTCUDA_GEAR", gear)
+def test_every_kernel_on_fibers_has_a_reason(monkeypatch, mode, options, reason):
+    monkeypatch.setenv("HOSTCUDA_EXECUTION_MODE", mode)
     source = "#define BODY { __syncthreads(); }\n#define KERNEL(name) __global__ void name() BODY\n"
     source += "__global__ void f() { __syncthreads(); }\nKERNEL(made)\n"
     module = compiler.SourceModule(source, options=options)
@@ -454,17 +458,19 @@ def test_every_kernel_on_fibers_has_a_reason(monkeypatch, gear, options, reason)
 
 
 def test_thread_loops_are_the_default(monkeypatch):
-    monkeypatch.delenv("HOSTCUDA_GEAR", raising=False)
+    monkeypatch.delenv("HOSTCUDA_EXECUTION_MODE", raising=False)
     assert (
-        compiler.SourceModule("__global__ void f() { __syncthreads(); }").get_function("f").gear
+        compiler.SourceModule("__global__ void f() { __syncthreads(); }")
+        .get_function("f")
+        .execution_mode
         == "loops"
     )
 
 
-@pytest.mark.parametrize(("size", "gear"), [(500, "loops"), (3000, "fibers")])
-def test_large_arrays_of_each_thread_stay_on_fibers(monkeypatch, size, gear):
+@pytest.mark.parametrize(("size", "mode"), [(500, "loops"), (3000, "fibers")])
+def test_large_arrays_of_each_thread_stay_on_fibers(monkeypatch, size, mode):
     """All threads of a block keep them on one stack."""
-    monkeypatch.setenv("HOSTCUDA_GEAR", "loops")
+    monkeypatch.setenv("HOSTCUDA_EXECUTION_MODE", "loops")
     text = "".join(
         f"int a{i}[{size}]; for (int j = 0; j < {size}; ++j) a{i}[j] = threadIdx.x + j;\n"
         for i in range(7)
@@ -474,15 +480,15 @@ def test_large_arrays_of_each_thread_stay_on_fibers(monkeypatch, size, gear):
         f"__global__ void f(int *out) {{ {text} __syncthreads(); out[threadIdx.x] = {total}; }}"
     )
     function = compiler.SourceModule(source).get_function("f")
-    assert function.gear == gear
-    assert function.why_fibers == ("" if gear == "loops" else "its thread loops do not compile")
+    assert function.execution_mode == mode
+    assert function.why_fibers == ("" if mode == "loops" else "its thread loops do not compile")
     out = np.zeros(256, np.int32)
     function(driver.Out(out), block=(256, 1, 1))
     np.testing.assert_array_equal(out, 14 * np.arange(256))
 
 
 def test_a_fault_in_a_thread_loop_names_its_thread(monkeypatch):
-    monkeypatch.setenv("HOSTCUDA_GEAR", "loops")
+    monkeypatch.setenv("HOSTCUDA_EXECUTION_MODE", "loops")
     source = """
     __global__ void f(float *out, int far) {
         __shared__ float tile[64];
@@ -492,7 +498,7 @@ def test_a_fault_in_a_thread_loop_names_its_thread(monkeypatch):
         out[blockIdx.x == 2 && i == 13 ? far : i] = tile[63 - i];
     }"""
     function = compiler.SourceModule(source).get_function("f")
-    assert function.gear == "loops"
+    assert function.execution_mode == "loops"
     out = driver.mem_alloc(256)
     function(out, np.int32(1 << 15), grid=(3, 1), block=(8, 8, 1))  # 128 KB further: in the guard
     with pytest.raises(
@@ -502,10 +508,10 @@ def test_a_fault_in_a_thread_loop_names_its_thread(monkeypatch):
 
 
 def test_ctrl_c_ends_an_endless_thread_loop(monkeypatch):
-    monkeypatch.setenv("HOSTCUDA_GEAR", "loops")
+    monkeypatch.setenv("HOSTCUDA_EXECUTION_MODE", "loops")
     source = "__global__ void f(int *p, int n) { for (int i = 0; n > 0; i++) { __syncthreads(); p[threadIdx.x] = i; } }"
     function = compiler.SourceModule(source).get_function("f")
-    assert function.gear == "loops"
+    assert function.execution_mode == "loops"
     memory = driver.mem_alloc(256)
     function(memory, np.int32(1), block=(64, 1, 1))
     threading.Timer(
@@ -518,7 +524,7 @@ def test_ctrl_c_ends_an_endless_thread_loop(monkeypatch):
 
 
 def test_a_second_version_that_does_not_compile_is_left_out(monkeypatch):
-    monkeypatch.setenv("HOSTCUDA_GEAR", "loops")
+    monkeypatch.setenv("HOSTCUDA_EXECUTION_MODE", "loops")
     source = """
     const float limit = 2.5f;                      // for the compiler no constant expression
     __global__ void f(float *out, int n) {
@@ -528,17 +534,19 @@ def test_a_second_version_that_does_not_compile_is_left_out(monkeypatch):
     __global__ void g(float *out, int n) { __syncthreads(); out[threadIdx.x] = n; }"""
     module = compiler.SourceModule(source, cache_dir=False)
     f, g = module.get_function("f"), module.get_function("g")
-    assert (f.gear, f.why_fibers) == ("fibers", "its thread loops do not compile")
-    assert (g.gear, g.why_fibers) == ("loops", "")
+    assert (f.execution_mode, f.why_fibers) == ("fibers", "its thread loops do not compile")
+    assert (g.execution_mode, g.why_fibers) == ("loops", "")
     for function in (f, g):
         out = np.zeros(4, np.float32)
         function(driver.Out(out), np.int32(7), block=(4, 1, 1))
         assert out.tolist() == [7, 7, 7, 7]
 
 
-def test_an_unknown_gear_is_refused(monkeypatch):
-    monkeypatch.setenv("HOSTCUDA_GEAR", "reverse")
-    with pytest.raises(compiler.CompileError, match="HOSTCUDA_GEAR='reverse' is not a gear"):
+def test_an_unknown_mode_is_refused(monkeypatch):
+    monkeypatch.setenv("HOSTCUDA_EXECUTION_MODE", "reverse")
+    with pytest.raises(
+        compiler.CompileError, match="HOSTCUDA_EXECUTION_MODE='reverse' is not an execution mode"
+    ):
         compiler.SourceModule("__global__ void f() {}")
 
 
@@ -559,7 +567,7 @@ def test_a_template_must_be_called_with_its_type():
 
 def test_a_function_that_changes_its_callers_array_is_called(monkeypatch):
     """It runs on fibers, where g++ 12 removed the call unless a null pointer may be an address."""
-    monkeypatch.setenv("HOSTCUDA_GEAR", "fibers")
+    monkeypatch.setenv("HOSTCUDA_EXECUTION_MODE", "fibers")
     module = compiler.SourceModule("""
         __device__ void cross(int (&a)[4], int o) {
             for (int i = 0; i < 4; i++) a[i] += __shfl_xor_sync(0xffffffff, a[3 - i], o);
@@ -575,7 +583,9 @@ def test_a_function_that_changes_its_callers_array_is_called(monkeypatch):
     a = np.arange(1, 33) * np.arange(1, 5)[:, None]
     for i in range(4):
         a[i] += a[3 - i, np.arange(32) ^ 1]
-    assert kernel.gear == "fibers" and (out == a[0] + a[1] * 3 + a[2] * 5 + a[3] * 7).all()
+    assert (
+        kernel.execution_mode == "fibers" and (out == a[0] + a[1] * 3 + a[2] * 5 + a[3] * 7).all()
+    )
 
 
 def test_each_kernel_is_registered_once():

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import hostcuda.autoinit  # noqa: F401
 import hostcuda.driver as cuda
 
-pytestmark = pytest.mark.thorough("gears against each other: minutes")
+pytestmark = pytest.mark.thorough("modes against each other: minutes")
 
 quick = settings(
     deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture]

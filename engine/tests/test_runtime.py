@@ -40,10 +40,10 @@ def values(allocation, like):
     autouse=True,
     params=["fibers", pytest.param("loops", marks=pytest.mark.thorough)],
 )
-def _gear(request):
+def _mode(request):
     """Choose fibers: these tests are about the turns that fibers take; test_loops.py has those of thread loops."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("HOSTCUDA_GEAR", request.param)
+        patch.setenv("HOSTCUDA_EXECUTION_MODE", request.param)
         yield
 
 

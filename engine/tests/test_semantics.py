@@ -46,11 +46,11 @@ __global__ void k(unsigned *o, int n)
 
 
 @pytest.mark.usefixtures("cpu_engine")  # the option is the host compiler's
-@pytest.mark.parametrize("gear", ["loops", "fibers"])
-def test_signed_integers_wrap_if_asked(gear, monkeypatch):
-    monkeypatch.setenv("HOSTCUDA_GEAR", gear)
+@pytest.mark.parametrize("mode", ["loops", "fibers"])
+def test_signed_integers_wrap_if_asked(mode, monkeypatch):
+    monkeypatch.setenv("HOSTCUDA_EXECUTION_MODE", mode)
     kernel = SourceModule(WRAPPED, options=["-Xcompiler", "-fwrapv"]).get_function("k")
-    assert kernel.gear == gear
+    assert kernel.execution_mode == mode
     out = np.zeros(64, np.uint32)
     kernel(cuda.Out(out), np.int32(65504), block=(32, 1, 1))
     assert out[0] == 0xFFFFC000 and not out[32:].any()

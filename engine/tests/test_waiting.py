@@ -9,7 +9,7 @@ from running import kernel_source
 from hostcuda.api import driver
 from hostcuda.api.compiler import SourceModule
 
-pytestmark = pytest.mark.thorough("gears against each other: minutes")
+pytestmark = pytest.mark.thorough("modes against each other: minutes")
 
 
 @pytest.fixture(scope="module")

@@ -3,9 +3,9 @@
 import math
 from numbers import Integral
 
-from hostcuda.tables import three
+from hostcuda.tables import format_digits
 
-__all__ = ["is_whole", "ms", "three", "times"]
+__all__ = ["format_digits", "is_whole", "ms", "times"]
 
 
 def is_whole(value: object, least: int = 1, most: float = math.inf) -> bool:
@@ -21,12 +21,12 @@ def is_whole(value: object, least: int = 1, most: float = math.inf) -> bool:
 def ms(value: float) -> str:
     """Return milliseconds as text with three digits, in seconds, milliseconds or microseconds: "3.71 ms"."""
     if value >= 9995:  # from about 10 s
-        return f"{three(value / 1000)} s"
+        return f"{format_digits(value / 1000)} s"
     if value >= 0.0995:  # from about 0.1 ms
-        return f"{three(value)} ms"
-    return f"{three(value * 1000)} µs"
+        return f"{format_digits(value)} ms"
+    return f"{format_digits(value * 1000)} µs"
 
 
 def times(value: float) -> str:
     """Return a factor with three digits, at most two decimals ("15.6×", "0.61×"); below 0.1 in full: "0.0123×"."""
-    return f"{value:.2f}×" if 0.0995 <= value < 0.995 else f"{three(value)}×"
+    return f"{value:.2f}×" if 0.0995 <= value < 0.995 else f"{format_digits(value)}×"

@@ -6,12 +6,12 @@ import pandas as pd
 
 from hostcuda import tables
 from hostcuda.tables import HTML
-from labkit.base.numerals import three, times
+from labkit.base.numerals import format_digits, times
 
 # How a column is shown: (ending of its name, format, unit in the heading). The first match wins.
 _FORMATS = (
-    ("_ms", three, " (ms)"),
-    ("_s", three, " (s)"),
+    ("_ms", format_digits, " (ms)"),
+    ("_s", format_digits, " (s)"),
     ("share", lambda v: f"{v:.1%}", ""),
     ("cumulative", lambda v: f"{v:.1%}", ""),
     ("x_reference", times, ""),

@@ -6,7 +6,7 @@ import pandas as pd
 from matplotlib.colors import LinearSegmentedColormap
 
 from labkit.base.errors import LabError
-from labkit.base.numerals import three
+from labkit.base.numerals import format_digits
 from labkit.draw import style
 from labkit.draw.style import SMALL, Page, figure, ink_on, widest
 
@@ -184,7 +184,7 @@ def _write_cell(value: str | float, integers: bool) -> str:
     """Return a cell's text: a count in full if all cells are `integers`, else three digits; a dash for NaN."""
     if isinstance(value, str):
         return value
-    return "–" if value != value else f"{value:.0f}" if integers else three(value)
+    return "–" if value != value else f"{value:.0f}" if integers else format_digits(value)
 
 
 def _sort_values(values: pd.Series) -> list:

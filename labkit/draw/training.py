@@ -6,7 +6,7 @@ import pandas as pd
 from matplotlib.ticker import MaxNLocator
 
 from labkit.base.errors import LabError
-from labkit.base.numerals import three
+from labkit.base.numerals import format_digits
 from labkit.draw import style
 from labkit.draw.measured import require_columns
 from labkit.draw.style import SMALL, Page, figure, log_ticks, name_ends, number, widest
@@ -55,9 +55,11 @@ def kernel_times(page: Page, table: pd.DataFrame, device: str = "") -> None:
         for row in rows.itertuples():
             page.text(left - 10, top + 21, row.label, ha="right")
             published = (
-                "" if pd.isna(row.published_us) else f", published {three(row.published_us)}"
+                ""
+                if pd.isna(row.published_us)
+                else f", published {format_digits(row.published_us)}"
             )
-            page.alt += f" {name}, {row.label}: {three(row.us)}{published}."
+            page.alt += f" {name}, {row.label}: {format_digits(row.us)}{published}."
             for i, (value, color) in enumerate(
                 ((row.us, style.BLUE), (row.published_us, style.PALE))
             ):
@@ -67,7 +69,7 @@ def kernel_times(page: Page, table: pd.DataFrame, device: str = "") -> None:
                     page.small(
                         left + value * scale + 6,
                         y + 9,
-                        three(value),
+                        format_digits(value),
                         style.INK if i == 0 else style.MUTED,
                     )
             top += _ROW

@@ -44,7 +44,7 @@ def units(variant: Variant | int, layer: Layer | str | None = None, device: str 
     """
     (chosen,) = as_variants([variant])
     gpu = card(device)  # an unknown card is refused before minutes of work
-    return Units.of(count_work(chosen, as_layer(layer)), gpu)
+    return Units.from_works(count_work(chosen, as_layer(layer)), gpu)
 
 
 def count_work(variant: Variant, layer: Layer) -> list[dict]:

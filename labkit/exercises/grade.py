@@ -17,7 +17,7 @@ from hostcuda import processes, temporary
 from hostcuda.errors import EngineError
 from hostcuda.source import without_comments
 from labkit.base.errors import CheckFailed, LabError
-from labkit.base.numerals import three
+from labkit.base.numerals import format_digits
 from labkit.exercises import progress
 from labkit.exercises.exercise import ATTEMPT_S, Exercise, exercise, format_number, hand_over
 from labkit.exercises.judge import (
@@ -196,11 +196,13 @@ def describe_times(exercise: Exercise) -> str:
     except (EngineError, StopIteration):  # not recorded, or the solution is no variant
         return ""
     sentence = (
-        "" if start is page else f" The kernel of the page, {page.label}: {three(rung_ms)} ms."
+        ""
+        if start is page
+        else f" The kernel of the page, {page.label}: {format_digits(rung_ms)} ms."
     )
     return (
-        f"On the NVIDIA {_RECORDED}, {layer.name}: {start.label}, where you began, {three(start_ms)} ms; the "
-        f"solution {three(solution_ms)} ms.{sentence}"
+        f"On the NVIDIA {_RECORDED}, {layer.name}: {start.label}, where you began, {format_digits(start_ms)} ms; the "
+        f"solution {format_digits(solution_ms)} ms.{sentence}"
     )
 
 

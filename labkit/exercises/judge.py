@@ -323,7 +323,7 @@ def _find_problem(source: str, result: ChildResult, unset: Sequence[Message]) ->
             f"line {line}: it is added to, but nothing sets it to zero: write = {{}}\n    {sums[0]}"
         )
         return GradeLine(False, f"every variable has a value before it is read\n{message}")
-    if found := findings.of(_records(result)):
+    if found := findings.list_findings(_records(result)):
         # a divergent barrier first, it causes others
         finding = min(found, key=lambda one: one["kind"] != _DIVERGENT)
         finding["line"] = finding["line"] or 0  # None where the place in the source is not known

@@ -98,7 +98,7 @@ class Scales:
     weights: tuple[float, float, float]
 
     @classmethod
-    def of(cls, weights: dict[str, np.ndarray]) -> Scales:
+    def from_weights(cls, weights: dict[str, np.ndarray]) -> Scales:
         """Return the scales for these weights, by name, with which no half overflows if no pixel exceeds `LIMIT`."""
         # a bound of the inputs of a layer, then of its outputs; the maps' scales
         largest_value, maps = (LIMIT, [])
@@ -309,7 +309,7 @@ class FusedNetwork(Closing):
         require_gpu(step)
         self.weights = lenet86.load_weights(weights)
         self.precision = PRECISIONS[self.dtype.name]
-        self.scales = Scales.of(self.weights)
+        self.scales = Scales.from_weights(self.weights)
         self._memory, self._functions = Buffers(), {}
         self._kernel = KERNELS[step]
         arrangers = (*self._kernel.arrange, arrange_matrix)
@@ -373,7 +373,7 @@ class FusedNetwork(Closing):
         `labkit.show` takes it. Raises LabError if there is none.
         """
         path = KERNELS[step].path
-        return KernelSource.of(
+        return KernelSource.read(
             path, beginning, f"13 network{', ' + step if step else ''}", path.name
         )
 
@@ -600,7 +600,7 @@ def bounded(
     -------
     (ndarray, ndarray), float64 [B, 10]
     """
-    precision, scales = PRECISIONS[np.dtype(dtype).name], Scales.of(weights)
+    precision, scales = PRECISIONS[np.dtype(dtype).name], Scales.from_weights(weights)
     w = {name: array.astype(np.float64) for name, array in weights.items()}
 
     def rounding_variance(a, scale):

@@ -204,7 +204,7 @@ class Lenet28(Model):
         file = find_file(self.experiment, kernel)
         if file == "deterministic":
             file = "minibatch"  # deterministic.cu includes it
-        return KernelSource.of(
+        return KernelSource.read(
             _path(file),
             f"void {kernel}(",
             f"{self.experiment}, {kernel}",

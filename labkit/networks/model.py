@@ -25,7 +25,7 @@ class KernelSource:
     source: str  # with the comment above it
 
     @classmethod
-    def of(cls, path: Path, head: str, label: str, file_name: str) -> KernelSource:
+    def read(cls, path: Path, head: str, label: str, file_name: str) -> KernelSource:
         """Return the first function of the kernel file `path` that has the text `head` before its body.
 
         `label` and `file_name` become the result's. Raises LabError if there is no such function.

@@ -14,8 +14,8 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 import hostcuda
 from hostcuda import temporary
 from hostcuda.errors import EngineError
-from labkit.base.kept import Kept, state
 from labkit.base.paths import private_cache
+from labkit.base.results_cache import ResultsCache, state
 from labkit.notebooks import execute
 from labkit.notebooks.execute import Notebook, Progress
 
@@ -39,7 +39,7 @@ def run(
         except EngineError:  # it cannot be written: nothing is kept
             folder = stack.enter_context(temporary.folder())
         # of results that depend on nothing but this state and their own key
-        store = Kept(state(), folder)
+        store = ResultsCache(state(), folder)
         store.trim()  # removes what nobody has read for a month
         device, others = _ask_device(), []  # others: those to execute
         for notebook in notebooks:
@@ -82,7 +82,7 @@ def _make_key(notebook: Notebook) -> tuple:
     return ("outputs", notebook.name, *((cell.source, cell.metadata.get("tags")) for cell in cells))
 
 
-def _keep(store: Kept, notebook: Notebook, device: str) -> None:
+def _keep(store: ResultsCache, notebook: Notebook, device: str) -> None:
     """Store the outputs of an execution on this device, unless it failed or the notebook is not the lab's."""
     if not notebook.failure and (key := _make_key(notebook)):
         outputs = [
@@ -92,7 +92,7 @@ def _keep(store: Kept, notebook: Notebook, device: str) -> None:
         store.put((outputs, notebook.produced, notebook.seconds, now), *key, device)
 
 
-def _recall(store: Kept, notebook: Notebook, device: str) -> bool:
+def _recall(store: ResultsCache, notebook: Notebook, device: str) -> bool:
     """Give a notebook the outputs that `_keep` has stored, if nothing has changed since; return whether it did."""
     key = _make_key(notebook)
     record = store.get(*key, device) if key else None

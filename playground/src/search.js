@@ -28,11 +28,21 @@ function fits({ excerpt, sub_results: sections }, words) {
   return !letters.length || letters.some(word => marked.some(text => text.includes(word.slice(0, 3))));
 }
 
+/** Put each page before its closer look, which has more of the same words. */
+function putPagesFirst(pages) {
+  const name = ({ url }) => url.replace(/.*\//, ''), isCloser = ({ url }) => url.includes('/closer_look/');
+  for (const [at, page] of pages.entries()) {
+    const own = isCloser(page) ? pages.findIndex(other => !isCloser(other) && name(other) === name(page)) : -1;
+    if (own > at) [pages[at], pages[own]] = [pages[own], page];
+  }
+}
+
 async function search() {
   const words = field.value.trim();
   history.replaceState(null, '', words ? `?q=${encodeURIComponent(words)}` : location.pathname);
   const answer = words ? await pagefind.search(words) : { results: [] };
   const pages = await Promise.all(answer.results.slice(0, SHOWN).map(result => result.data()));
+  putPagesFirst(pages);
   if (words !== field.value.trim()) return; // more was typed in the meantime
   const nothing = !pages.some(page => fits(page, words)), count = nothing ? 0 : answer.results.length;
   results.replaceChildren(...(nothing ? [] : pages.map(entry)));

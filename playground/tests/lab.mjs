@@ -36,7 +36,7 @@ export class Lab {
       await pause(4000);
     }
     progress({ part: 'running' });
-    const at = await this.work(source), result = { ok: true, messages: [], fault: '', outputs: {}, printed: '', gears: [], times: { total: 412 }, findings: [], counts: [], totals: [], memory: 0 };
+    const at = await this.work(source), result = { ok: true, messages: [], fault: '', outputs: {}, printed: '', modes: [], times: { total: 412 }, findings: [], counts: [], totals: [], memory: 0 };
     if (at('oops')) return { ...result, ok: false, messages: [{ kind: 'error', file: 'kernel.cu', line: at('oops'), column: lineOf(source, 'oops'), text: "use of undeclared identifier 'oops'" }] };
     if (at('unused')) result.messages.push({ kind: 'warning', file: 'kernel.cu', line: at('unused'), column: 1, text: "unused variable 'unused'" });
     if (at('printf')) result.printed = Array.from({ length: 5000 }, (_, i) => `thread ${i}\n`).join('');

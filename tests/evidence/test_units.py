@@ -123,8 +123,8 @@ def test_each_kernel_is_drawn_in_per_cent_of_its_own_busiest_unit(tmp_path):
         names += ("global_passes", "shared_wavefronts", "constant_requests", *H200.instructions)
         return {"kernel": "conv", "why_none": "", **dict.fromkeys(names, 0), **work}
 
-    now = Units.of([make(shared_wavefronts=50, constant_requests=10)], CARDS[0])
-    before = Units.of([make(shared_wavefronts=100, constant_requests=200)], CARDS[0])
+    now = Units.from_works([make(shared_wavefronts=50, constant_requests=10)], CARDS[0])
+    before = Units.from_works([make(shared_wavefronts=100, constant_requests=200)], CARDS[0])
     alt = describe(now, before)
     assert "L1 data pipe 100 % (before 25 %), constant cache 40 % (before 100 %)" in alt
     assert "Busiest: L1 data pipe; before: constant cache" in alt

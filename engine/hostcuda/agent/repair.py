@@ -90,7 +90,7 @@ def _judge(run, job: Mapping, cases: Sequence[Mapping]) -> str | None:
         return ""
     if verdict != "not checked" or not run.findings.table.empty or run.wrong:
         return None
-    if len(run.of("ended")) == len(cases):
+    if len(run.select("ended")) == len(cases):
         return "no reference says whether all results are right"
     if cases[0].get("name") == _UNEQUAL and "reference" in reason:
         return "the reference does not say what is right for unequal sizes"
@@ -182,7 +182,7 @@ def _is_better(new_run, run) -> bool:
         before[0] not in now
         and not added_kinds
         and len(now) <= len(before)
-        and bool(new_run.of("compiled"))
+        and bool(new_run.select("compiled"))
         and new_run.findings.ended.status is not None
     )
 

@@ -198,12 +198,12 @@ def look(
         sanitize.prepare(choose_tools(what), job["options"])
     run = run_job(job, seconds, walled)
     rows, source_lines = (
-        [answer.get("site", answer) for answer in run.of("site") + run.of("line")],
+        [answer.get("site", answer) for answer in run.select("site") + run.select("line")],
         source.splitlines(),
     )
     for row in rows:
         row["text"] = _get_text(row["line"], source_lines).strip()[:_SHORT_TEXT]
-    count = sum(answer["ran"] for answer in run.of("ran"))
+    count = sum(answer["ran"] for answer in run.select("ran"))
     result: dict = {"steps" if what == "step" else "lines": rows}
     if not rows:
         _, reason = run.findings.outcome
@@ -250,9 +250,9 @@ def _build_report(run: Run, job: Mapping, previous: Mapping | None) -> dict:
     lines, child = run.source.splitlines(), run.findings.ended
     unseen = [run.findings.note] if run.findings.note else []
     unseen += ["uninitialized variables in registers"] * any(
-        not answer["filled"] for answer in run.of("filled")
+        not answer["filled"] for answer in run.select("filled")
     )
-    unchecked_arrays = sorted({name for answer in run.of("ended") for name in answer["left"]})
+    unchecked_arrays = sorted({name for answer in run.select("ended") for name in answer["left"]})
     if unchecked_arrays or not (job["reference"] or job["program"]):
         unseen.append(
             f"results: no reference says what is right in {', '.join(unchecked_arrays) or 'the arrays'}"
@@ -263,7 +263,7 @@ def _build_report(run: Run, job: Mapping, previous: Mapping | None) -> dict:
         "cases": hashlib.sha256(json.dumps(job["cases"], sort_keys=True).encode()).hexdigest()[:8],
         "verdict": verdict.replace(" ", "_"),
         "checked": {
-            "cases": len(run.of("ended")),
+            "cases": len(run.select("ended")),
             "launches": run.findings.launches or 0,
             "complete": run.findings.whole
             and not child.stopped
@@ -288,7 +288,7 @@ def _build_report(run: Run, job: Mapping, previous: Mapping | None) -> dict:
     ):
         report["printed"] = _clean("\n".join(printed), _PRINTED)
     report["counts"], report["lines"] = _count_accesses(run.records, lines)
-    if verdict == "pass" and (named := [answer["busiest"] for answer in run.of("busiest")]):
+    if verdict == "pass" and (named := [answer["busiest"] for answer in run.select("busiest")]):
         report["busiest"] = named[-1]
     if run.records and (waste := find_waste(run.records)):
         facts = {"line": waste.line, "text": _get_text(waste.line, lines).strip()[:_SHORT_TEXT]}
@@ -332,7 +332,7 @@ def _list_findings(
     records = iter(run.records)
     ended_cases = [
         (answer["ended"], record)
-        for answer in run.of("ended")
+        for answer in run.select("ended")
         for record in islice(records, answer["launches"])
     ]
     for finding in tool_findings:

@@ -42,14 +42,14 @@ class Run:
     compiled: bool = True  # whether the compilation came to its end, with or without errors
     stopped: str = ""
 
-    def of(self, key: str) -> list[dict]:
+    def select(self, key: str) -> list[dict]:
         """Return the child process's answers that have this key: "launching", "ended", "wrong", ..."""
         return [answer for answer in self.answers if key in answer]
 
     @property
     def wrong(self) -> list[dict]:
         """The child's answers about arrays with wrong elements: ``case``, ``array``, ``wrong``, ``pattern``, ..."""
-        return [answer for answer in self.of("wrong") if answer["wrong"]]
+        return [answer for answer in self.select("wrong") if answer["wrong"]]
 
     def decide_verdict(self, job: Mapping) -> tuple[str, str]:
         """Return the verdict and its reason, a sentence: "pass" only if all cases were checked and results compared."""
@@ -60,9 +60,9 @@ class Run:
             return "not checked", f"the compilation did not end within {COMPILING} s"
         if job["program"]:
             return verdict, reason
-        ended_cases = [answer["ended"] for answer in self.of("ended")]
+        ended_cases = [answer["ended"] for answer in self.select("ended")]
         status = self.findings.ended.status  # negative: a signal; None: stopped at the time limit
-        if status is None and len(self.of("launching")) == len(ended_cases):
+        if status is None and len(self.select("launching")) == len(ended_cases):
             return "not checked", (
                 "the reference did not end in time: take smaller cases, or more seconds"
             )
@@ -82,7 +82,9 @@ class Run:
             )
         if verdict == "pass" and len(ended_cases) < len(job["cases"]):
             return "not checked", "not all cases were run"
-        if verdict == "pass" and set(ended_cases) - {answer["case"] for answer in self.of("wrong")}:
+        if verdict == "pass" and set(ended_cases) - {
+            answer["case"] for answer in self.select("wrong")
+        }:
             return "not checked", "the tools found nothing, but no reference says what is right"
         return verdict, reason
 

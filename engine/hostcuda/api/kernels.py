@@ -171,7 +171,7 @@ class Function:
     ----------
     symbol : str
         The kernel's name as mangled by the compiler.
-    gear, why_fibers : str
+    execution_mode, why_fibers : str
         How the threads of a block run on the CPU engine: ``"loops"`` over the threads, or
         ``"fibers"``; and the reason for fibers, or empty.
     """
@@ -188,7 +188,7 @@ class Function:
         self._packed_bytes = kernel.packed_bytes
         self._static_shared = kernel.own_shared + kernel.common_shared
         self._max_threads = min(kernel.max_threads, MAX_THREADS)
-        self.gear, self.why_fibers = kernel.gear, kernel.why_fibers
+        self.execution_mode, self.why_fibers = kernel.execution_mode, kernel.why_fibers
         self._max_dynamic = SHARED_BYTES - self._static_shared  # bytes; `set_attribute` changes it
         self._geometries = {}  # (grid, block) of earlier launches -> the two as `native.Dim3`
         self._packers = {}  # types of an earlier call's arguments -> function that packs them

@@ -83,21 +83,21 @@ class Unit:
     def why_fibers(self) -> str:
         """The reason why all kernels run on fibers (a stack per thread), or "" where they may run as thread loops.
 
-        Raises CompileError if the environment variable HOSTCUDA_GEAR has another value than
+        Raises CompileError if the environment variable HOSTCUDA_EXECUTION_MODE has another value than
         ``loops``, the default, and ``fibers``; a program always runs on fibers.
         """
         if self.program:
             return "its program has host code"
-        gear = os.environ.get("HOSTCUDA_GEAR", "loops")
-        if gear not in ("loops", "fibers"):
+        mode = os.environ.get("HOSTCUDA_EXECUTION_MODE", "loops")
+        if mode not in ("loops", "fibers"):
             raise CompileError(
-                f"HOSTCUDA_GEAR={gear!r} is not a gear of the engine: loops (the default) or fibers"
+                f"HOSTCUDA_EXECUTION_MODE={mode!r} is not an execution mode: loops (the default) or fibers"
             )
         if self.tools:
             return "check mode asks each thread"
         if self.options.debug:
             return "it is compiled for a debugger"
-        return "HOSTCUDA_GEAR=fibers asks for them" if gear == "fibers" else ""
+        return "HOSTCUDA_EXECUTION_MODE=fibers asks for them" if mode == "fibers" else ""
 
     @property
     def key(self) -> str:

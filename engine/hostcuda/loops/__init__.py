@@ -1,4 +1,4 @@
-"""Thread loops: rewrite a kernel so that it runs all threads of a block by itself (``engine/docs/gears.md``).
+"""Thread loops: rewrite a kernel so that it runs all threads of a block by itself (``engine/docs/execution.md``).
 
 A kernel's second version is called once per block. It is split at its barriers into regions, and
 each region is in a loop over the threads. Variables are:

@@ -1,7 +1,7 @@
 """Direct kernels: those without barriers whose loops all threads run alike, such as a convolution.
 
 Its loops are exchanged with the loop over up to 16 neighbors in a row of the block
-(``engine/docs/gears.md``). To the other modules, such a group is a warp whose lanes meet at the
+(``engine/docs/execution.md``). To the other modules, such a group is a warp whose lanes meet at the
 begin and the end of each loop (`mark_loops`).
 """
 
@@ -31,7 +31,7 @@ _SPELT_LIKE_CALLS = {"if", "return", "sizeof"}
 
 
 def mark_loops(kernel, nodes: list[Node]):
-    """Set `meeting` of statements with a loop; return the list of statements, without an ``if`` around its end.
+    """Set `rendezvous` of statements with a loop; return the list of statements, without an ``if`` around its end.
 
     `kernel` is a `KernelPlan`, `nodes` are its outer statements. Such an ``if (c) { a; b; }``
     becomes a "guard" node, which stands for ``if (!c) return;``, and the statements a and b. Raise
@@ -41,10 +41,10 @@ def mark_loops(kernel, nodes: list[Node]):
     head_words = set(re.findall(r"\w+", kernel.scan.code[kernel.body.name_end : kernel.body.open]))
     if {token.text for token in reader.tokens} & _REFUSED_WORDS:
         raise NeedsFibers("it is not understood")
-    if not sum(map(_mark_meetings, nodes)):
+    if not sum(map(_mark_rendezvous, nodes)):
         raise NeedsFibers("it has no loop")
     # also an if in that
-    while nodes[-1].kind == "if" and nodes[-1].meeting and "otherwise" not in nodes[-1].parts:
+    while nodes[-1].kind == "if" and nodes[-1].rendezvous and "otherwise" not in nodes[-1].parts:
         *before, last = nodes
         then, condition = last.parts["then"], last.parts["condition"]
         inner = then.children if then.kind == "block" else [then]
@@ -60,11 +60,11 @@ def mark_loops(kernel, nodes: list[Node]):
     return nodes
 
 
-def _mark_meetings(node: Node):
+def _mark_rendezvous(node: Node):
     """Mark a statement that has a loop, and those in it, as a place where threads meet; return whether it has one."""
     # sum: any() would skip children
-    node.meeting = sum(map(_mark_meetings, node.children)) > 0 or node.kind == "for"
-    return node.meeting
+    node.rendezvous = sum(map(_mark_rendezvous, node.children)) > 0 or node.kind == "for"
+    return node.rendezvous
 
 
 def find_last_return(steps):

@@ -59,7 +59,7 @@ class _Exchange:
             yield f"hostcuda_offer_word({self.number}, {REDUCTIONS[self.name]}, ({self.value}));"
 
     def write_result(self):
-        """Return the text of the expression that replaces the call, after the meeting: what the lane gets then."""
+        """Return the text of the expression that replaces the call, after the rendezvous: what the lane gets then."""
         # `write_offers` declares hostcuda_from_7, and hostcuda_width_7 if others has one
         if self.name in SHUFFLES:
             width = f"hostcuda_width_{self.number}" if len(self.others) > 1 else "32"

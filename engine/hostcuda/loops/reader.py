@@ -18,7 +18,7 @@ from hostcuda.loops.words import (
 class Node:
     """A statement: tokens[first:last] of a `Reader`, with its semicolon or braces."""
 
-    # block, if, for, while, do, switch, barrier, meeting, declaration, return, break, continue, or
+    # block, if, for, while, do, switch, barrier, rendezvous, declaration, return, break, continue, or
     # expression; `direct` also makes a "guard", whose tokens are those of the condition c of ``if
     # (!c) return;``
     kind: str
@@ -29,7 +29,9 @@ class Node:
     children: list = field(default_factory=list)  # all nodes in it, in order
     start: int = 0  # where its text starts, with the directives and comments before it
     barrier: bool = False  # whether it has a barrier
-    meeting: bool = False  # whether it has a place at which the lanes of a warp wait for each other
+    rendezvous: bool = (
+        False  # whether it has a place at which the lanes of a warp wait for each other
+    )
 
 
 class Reader(Tokens):
@@ -67,7 +69,9 @@ class Reader(Tokens):
             part for part in node.parts.values() if isinstance(part, Node)
         ]
         node.barrier = node.kind == "barrier" or any(child.barrier for child in node.children)
-        node.meeting = node.kind == "meeting" or any(child.meeting for child in node.children)
+        node.rendezvous = node.kind == "rendezvous" or any(
+            child.rendezvous for child in node.children
+        )
         return node
 
     def _read_by_first_word(self, at: int):
@@ -139,7 +143,7 @@ class Reader(Tokens):
         elif (
             words[0] == MEETING
         ):  # hostcuda_meet(7, sync), which `exchange` has written in place of a warp function
-            kind = "meeting"
+            kind = "rendezvous"
         elif words[0] in ("return", "break", "continue"):
             if len(words) > 1:
                 raise NeedsFibers("it returns a value")

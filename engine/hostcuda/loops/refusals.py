@@ -188,7 +188,7 @@ def _refuse_waiting(kernel):
     # and functions that look at such memory
     names = _find_volatile_names(reader) | kernel.file.memory_watchers
     for node, _ in walk_with_parents(reader.read_statements()):
-        if node.kind in ("for", "while", "do") and not (node.barrier or node.meeting):
+        if node.kind in ("for", "while", "do") and not (node.barrier or node.rendezvous):
             words = {
                 token.text
                 for token in reader.tokens[node.first : node.last]

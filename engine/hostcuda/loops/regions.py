@@ -13,7 +13,7 @@ from hostcuda.loops.words import BINARY, NeedsFibers
 
 @dataclass(eq=False)
 class Region:
-    """Statements between two barriers or meetings, which a loop over the threads or over a warp's lanes runs."""
+    """Statements between two barriers or rendezvous, which a loop over the threads or over a warp's lanes runs."""
 
     number: int  # its index in the kernel's list of all regions, by which `KernelVariable`s note it
     steps: list = field(default_factory=list)  # of `PlanStep`s
@@ -29,7 +29,7 @@ class Region:
 
 @dataclass(eq=False)
 class Section:
-    """Regions between two barriers, and meetings of a warp's lanes between them: a loop over the warps runs all."""
+    """Regions between two barriers, and rendezvous of a warp's lanes between them: a loop over the warps runs all."""
 
     items: list = field(default_factory=list)  # regions, and steps that a warp does once
     regions: list = field(default_factory=list)  # all of them, those inside of loops and ifs, too
@@ -97,7 +97,7 @@ class RegionBuilder:
         for step in steps:
             if step.kind == "barrier":
                 region, open_item, section = None, None, outer_section
-            elif step.kind == "meeting" or (
+            elif step.kind == "rendezvous" or (
                 step.warp is not None and step.kind in ("loop", "if", "block")
             ):
                 if section is None:
@@ -109,7 +109,7 @@ class RegionBuilder:
                     items.append(section)
                     open_item = section
                 region = None
-                if step.kind != "meeting":
+                if step.kind != "rendezvous":
                     step.items = [self.split_block(body, section) for body in step.bodies]
                 self._add_warp_step(section, step)
                 for counter in step.counters:

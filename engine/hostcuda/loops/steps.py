@@ -15,7 +15,7 @@ from hostcuda.loops.words import ASSIGNMENTS, RESTRICT, STEPS, NeedsFibers
 class PlanStep:
     """A step of a kernel at a place that all its threads reach: a statement, or one variable of a declaration."""
 
-    # declaration, statement, barrier, meeting, loop, if or block (in which threads wait), or jump
+    # declaration, statement, barrier, rendezvous, loop, if or block (in which threads wait), or jump
     kind: str
     node: Node
     scope: dict  # name -> variable, at this place
@@ -25,10 +25,10 @@ class PlanStep:
         None  # (variable, span of the operand) if it is a statement like ``v += operand``
     )
     counters: list = field(default_factory=list)  # of a for loop: the declarations in its head
-    # the steps in each body of a loop or an if that has a barrier, or a meeting of a warp's lanes
+    # the steps in each body of a loop or an if that has a barrier, or a rendezvous of a warp's lanes
     # `split_block` adds `items`: the same for each, as regions
     bodies: list[list] = field(default_factory=list)
-    # the outermost control statement around it, or itself, that has a meeting and no barrier: a
+    # the outermost control statement around it, or itself, that has a rendezvous and no barrier: a
     # warp runs it alone
     warp: Node | None = None
 
@@ -138,7 +138,7 @@ class KernelPlan:
         """
         if node.kind == "declaration":
             yield from self._declare(node.first, node.last - 1, node, scope, warp)
-        elif node.barrier or node.meeting:
+        elif node.barrier or node.rendezvous:
             yield self._plan_control(node, scope, in_loop, warp)
         else:
             effects = self.effects_reader.read_statement(node, scope)
@@ -159,7 +159,7 @@ class KernelPlan:
         Parameters: see `_plan`.
         """
         inner, parts = dict(scope), node.parts
-        if node.kind in ("barrier", "meeting"):
+        if node.kind in ("barrier", "rendezvous"):
             return PlanStep(node.kind, node, inner, Effects())
         if node.kind == "switch":
             raise NeedsFibers(

@@ -245,7 +245,7 @@ def _is_uniform_update(kernel: KernelPlan, step: PlanStep, update):
 
 
 def require_uniform(kernel: KernelPlan):
-    """Raise `NeedsFibers` unless the threads of a block reach barriers together, and the lanes of a warp meetings."""
+    """Raise `NeedsFibers` unless the threads of a block reach barriers together, and the lanes of a warp too."""
     # It also sets `changed_uniformly` of variables. A return of only some threads is kept, as a
     # statement.
     for step in kernel.steps:

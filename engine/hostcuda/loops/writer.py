@@ -87,8 +87,8 @@ class Writer:
                 self._write_region(item)
             elif isinstance(item, Section):
                 (self._write_groups if self.kernel.direct else self._write_section)(item)
-            elif item.kind == "meeting":
-                self._write_meeting(item.node)
+            elif item.kind == "rendezvous":
+                self._write_rendezvous(item.node)
             elif item.kind == "declaration":
                 self.out.append(self.scan.marker(self.reader.tokens[item.variable.place].start))
                 edits = self._edit_constants(*item.variable.initializer, item.scope)
@@ -234,11 +234,11 @@ class Writer:
         # hostcuda_first, the warp's first thread that is left; a warp without one is passed over
         if self.masked:
             self.out.append("HOSTCUDA_FIRST_LEFT\n")
-        # Slots: the memory of each meeting into which the lanes write what they offer.
+        # Slots: the memory of each rendezvous into which the lanes write what they offer.
         numbers = [
-            self._read_meeting(step.node)[0]
+            self._read_rendezvous(step.node)[0]
             for step in section.warp_steps
-            if step.kind == "meeting"
+            if step.kind == "rendezvous"
         ]
         self.out.append("".join(f"HOSTCUDA_SLOTS({number}) " for number in numbers) + "\n")
         # the warp's own steps use its first thread's values
@@ -299,13 +299,13 @@ class Writer:
                 )
                 self.out.append(f"const int {self.first_values[variable]} = {variable.name};\n")
 
-    def _read_meeting(self, node):
-        """Return (number, kind), both texts, of a meeting, a node such as ``hostcuda_meet(7, shuffle_down);``."""
+    def _read_rendezvous(self, node):
+        """Return (number, kind), both texts, of a rendezvous, a node such as ``hostcuda_meet(7, shuffle_down);``."""
         return self.reader.text(node.first + 2), self.reader.text(node.first + 4)
 
-    def _write_meeting(self, node):
+    def _write_rendezvous(self, node):
         """Write what happens where the lanes of a warp wait: which of them are there, and a result equal for all."""
-        number, kind = self._read_meeting(node)
+        number, kind = self._read_rendezvous(node)
         self.out.append(self.scan.marker(self.reader.tokens[node.first].start))
         # __syncwarp gives no result: the end of the loop over the lanes is all that it needs
         if kind != "sync":
@@ -513,7 +513,7 @@ def _find_early(kernel: KernelPlan, items):
     """Return the set of variables that a block has before its threads begin; `items`: as `split_block` returns them."""
     early = {parameter for parameter in kernel.parameters if parameter.role == "uniform"}
     for item in items:
-        if not isinstance(item, PlanStep) or item.kind in ("loop", "if", "block", "meeting"):
+        if not isinstance(item, PlanStep) or item.kind in ("loop", "if", "block", "rendezvous"):
             break
         if item.kind == "declaration" and not item.variable.shared:
             early.add(item.variable)

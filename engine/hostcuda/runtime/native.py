@@ -474,7 +474,7 @@ class LoadedKernel:
     max_threads: int  # per block: that of its ``__launch_bounds__``, else 1024
     own_shared: int  # bytes of the static shared arrays that it declares
     common_shared: int  # bytes of those outside of functions
-    gear: str  # "loops" or "fibers"
+    execution_mode: str  # "loops" or "fibers"
     why_fibers: str  # the reason, if loops were wanted
     function: int  # its address
 

@@ -8,7 +8,7 @@ from running import IMPORTS
 
 import hostcuda
 from hostcuda import processes
-from hostcuda.findings import of_warnings
+from hostcuda.findings import from_warnings
 from hostcuda.gpu import nsight
 from hostcuda.sanitize import checked, sanitize_script
 from hostcuda.source import warnings_about
@@ -215,7 +215,7 @@ def test_nothing_launched_is_not_called_clean():
 
 def test_a_variable_without_a_value_is_a_finding_where_the_compiler_or_the_text_is_sure():
     source = (Path(__file__).parents[1] / "programs" / "without_a_value.cu").read_text()
-    rows = of_warnings(warnings_about(source, no_extern_c=True), source)
+    rows = from_warnings(warnings_about(source, no_extern_c=True), source)
     assert [(row["kernel"], row["line"]) for row in sorted(rows, key=lambda row: row["line"])] == [
         ("accumulated", 4),
         ("written_out", 9),
@@ -244,7 +244,7 @@ extern "C" __global__ void k(const half *x, half *y, int n) {
   for (int i = 0; i < n; i++) sum.x += __half2float(x[i]);
   y[0] = __float2half(sum.x);
 }"""
-    (row,) = of_warnings(warnings_about(source, no_extern_c=True), source)
+    (row,) = from_warnings(warnings_about(source, no_extern_c=True), source)
     assert (row["kernel"], row["line"]) == ("k", 3)
     assert row["message"].startswith("the variable sum.x has no value when line 5 uses it")
 
@@ -283,4 +283,4 @@ extern "C" __global__ void k(const float *x, float *y, int n) {{
   __syncthreads();
   for (int i = 0; i < n; i++) if (n > 3) y[i] = {used} + q.x + w.x;
 }}"""
-    assert of_warnings(warnings_about(source, no_extern_c=True), source) == []
+    assert from_warnings(warnings_about(source, no_extern_c=True), source) == []

@@ -1,4 +1,4 @@
-"""Kernels in both gears of the CPU engine and in an independent reference, bit by bit.
+"""Kernels in both modes of the CPU engine and in an independent reference, bit by bit.
 
 ``reference`` runs kernels as plain C++, ``compare`` compares the engine with it, ``generator``
 writes random kernels, and ``cases/`` has kernels that were written by hand. ``python -m

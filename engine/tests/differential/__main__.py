@@ -1,4 +1,4 @@
-"""Compare the gears of the CPU engine, or a GPU, with the reference: random kernels, or the cases of files.
+"""Compare the modes of the CPU engine, or a GPU, with the reference: random kernels, or the cases of files.
 
 python -m tests.differential FIRST COUNT      the seeds from FIRST on, in batches of 20
 python -m tests.differential --cases FILE ... the cases of files; of all without a name
@@ -16,7 +16,7 @@ from pathlib import Path
 
 from hostcuda.host import cache
 
-from .compare import CASES, GEARS, ON_A_GPU, Result, compare, read
+from .compare import CASES, MODES, ON_A_GPU, Result, compare, read
 from .generator import BATCH, Kernel, batch, tools_of
 from .minimize import minimize
 
@@ -33,7 +33,7 @@ def main():
     parser.add_argument("count", type=int, nargs="?", default=BATCH, help="how many seeds")
     parser.add_argument("--cases", nargs="*", type=Path, help="the cases of these files, or all")
     parser.add_argument(
-        "--gpu", action="store_true", help="hold an NVIDIA GPU against the reference, not the gears"
+        "--gpu", action="store_true", help="hold an NVIDIA GPU against the reference, not the modes"
     )
     parser.add_argument("--jobs", type=int, default=1, help="processes at a time")
     parser.add_argument(
@@ -64,7 +64,7 @@ def main():
     for result in _run_all(batches, options):
         tally[result.verdict] += 1
         if result.verdict in ("same", "differs"):
-            tally[f"on {result.gear}"] += 1
+            tally[f"on {result.execution_mode}"] += 1
             if result.why_fibers:
                 reasons[re.sub(r"\d+", "N", result.why_fibers)] += 1
         if result.verdict != "same":
@@ -73,7 +73,7 @@ def main():
             seed = int(result.case.name[1:])
             kernel = Kernel(seed, tools_of(seed // BATCH))
             print(
-                _isolated(lambda gears, kernel=kernel: minimize(kernel, gears), result.wrong),
+                _isolated(lambda modes, kernel=kernel: minimize(kernel, modes), result.wrong),
                 flush=True,
             )
     tally_text = ", ".join(f"{count} {what}" for what, count in sorted(tally.items()))
@@ -127,7 +127,7 @@ def _isolated(function, *arguments):
 
 def _compare(part, options):
     with tempfile.TemporaryDirectory(prefix="differential-") as folder:
-        return compare(part, folder, options.sanitize, ON_A_GPU if options.gpu else GEARS)
+        return compare(part, folder, options.sanitize, ON_A_GPU if options.gpu else MODES)
 
 
 def _run_all(batches, options):
@@ -161,7 +161,7 @@ def _run_all(batches, options):
             else:
                 why = "it ends the process" if here in ready else f"it takes more than {SECONDS} s"
                 yield Result(
-                    part.cases[0], "fails", why, wrong=[*(ON_A_GPU if options.gpu else GEARS)]
+                    part.cases[0], "fails", why, wrong=[*(ON_A_GPU if options.gpu else MODES)]
                 )
 
 

@@ -1,4 +1,4 @@
-"""Run kernels in both gears of the engine, or on a GPU, and compare the bits with the reference.
+"""Run kernels in both modes of the engine, or on a GPU, and compare the bits with the reference.
 
 Each kernel is ``void name(unsigned *out, const unsigned *in, int n)``; both arrays have ``WORDS``
 words. Many kernels are compiled at once, since that takes most of the time; a batch that goes wrong
@@ -21,9 +21,9 @@ from hostcuda.host import cache
 from . import WORDS, reference
 
 CASES = Path(__file__).with_name("cases")
-GEARS = ("loops", "fibers")
-ON_A_GPU = ("gpu",)  # in place of the gears
-# else one gear may fuse operations that the other cannot, see docs/gears.md
+MODES = ("loops", "fibers")
+ON_A_GPU = ("gpu",)  # in place of the modes
+# else one mode may fuse operations that the other cannot, see docs/execution.md
 OPTIONS = ["-fmad=false"]
 NOT_COMPILED = "its thread loops do not compile"
 
@@ -71,14 +71,14 @@ class Result:
     case: Case
     verdict: str = "same"
     detail: str = ""
-    gear: str = "?"  # the gear of the compilation that may choose thread loops
+    execution_mode: str = "?"  # that of the compilation that may choose thread loops
     why_fibers: str = ""
-    wrong: list = field(default_factory=list)  # gears that differ or fail
+    wrong: list = field(default_factory=list)  # modes that differ or fail
 
-    def blame(self, gear, verdict, detail):
+    def blame(self, mode, verdict, detail):
         if self.verdict == "same":
-            self.verdict, self.detail = verdict, f"{gear}: {detail}"
-        self.wrong.append(gear)
+            self.verdict, self.detail = verdict, f"{mode}: {detail}"
+        self.wrong.append(mode)
 
 
 def words():
@@ -86,8 +86,8 @@ def words():
     return np.random.default_rng(8).integers(0, 1 << 16, WORDS).astype(np.uint32)
 
 
-def compare(batch, cache_dir=None, sanitize=False, gears=GEARS):
-    """Run a batch in both gears and in the reference.
+def compare(batch, cache_dir=None, sanitize=False, modes=MODES):
+    """Run a batch in both modes and in the reference.
 
     Parameters
     ----------
@@ -97,8 +97,8 @@ def compare(batch, cache_dir=None, sanitize=False, gears=GEARS):
         too.
     sanitize : bool
         Whether the reference refuses undefined behaviour of C++, too.
-    gears : sequence of str
-        The gears to run.
+    modes : sequence of str
+        The modes to run.
 
     Returns
     -------
@@ -118,15 +118,17 @@ def compare(batch, cache_dir=None, sanitize=False, gears=GEARS):
     legal = Batch(
         batch.prelude, [case for case in batch.cases if results[case.name].verdict == "same"]
     )
-    for gear in gears:
+    for mode in modes:
         # A kernel that the loops left to fibers has run on them: its text for the compiler is the
         # same.
         rest = [
-            case for case in legal.cases if gear != "fibers" or results[case.name].gear != "fibers"
+            case
+            for case in legal.cases
+            if mode != "fibers" or results[case.name].execution_mode != "fibers"
         ]
-        for part, module in _compile_modules(Batch(batch.prelude, rest), gear, cache_dir):
+        for part, module in _compile_modules(Batch(batch.prelude, rest), mode, cache_dir):
             for case in part.cases:
-                _compare_case(results[case.name], case, gear, module, data, expected[case.name])
+                _compare_case(results[case.name], case, mode, module, data, expected[case.name])
     return list(results.values())
 
 
@@ -152,7 +154,7 @@ def _run_cached(batch, data):
         }
 
 
-def _compile_modules(batch, gear, cache_dir):
+def _compile_modules(batch, mode, cache_dir):
     """Yield parts of a batch with their modules, or with the reason why a case has none.
 
     A batch is halved while it does not compile, or while one of its kernels sends the others to
@@ -162,23 +164,23 @@ def _compile_modules(batch, gear, cache_dir):
         return
     text = re.sub(r"(?m)^__global__", 'extern "C" __global__', batch.text)
     try:
-        with mock.patch.dict(os.environ, HOSTCUDA_GEAR=gear), warnings.catch_warnings():
+        with mock.patch.dict(os.environ, HOSTCUDA_EXECUTION_MODE=mode), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            module = _compile(text, gear, cache_dir)
-        spoiled = gear == "loops" and any(
+            module = _compile(text, mode, cache_dir)
+        spoiled = mode == "loops" and any(
             module.get_function(case.name).why_fibers == NOT_COMPILED for case in batch.cases
         )
     except Exception as error:  # any error of the front end is about this batch
         module, spoiled = f"{type(error).__name__}: {error}", True
     if spoiled and len(batch.cases) > 1:
         for half in batch.halves():
-            yield from _compile_modules(half, gear, cache_dir)
+            yield from _compile_modules(half, mode, cache_dir)
     else:
         yield batch, module
 
 
-def _compile(text, gear, cache_dir):
-    if gear in GEARS:
+def _compile(text, mode, cache_dir):
+    if mode in MODES:
         return compiler.SourceModule(text, options=OPTIONS, no_extern_c=True, cache_dir=cache_dir)
     hostcuda.ensure_context()
     options = [*OPTIONS, "-std=c++17", "--expt-relaxed-constexpr"]
@@ -187,28 +189,28 @@ def _compile(text, gear, cache_dir):
     )
 
 
-def _compare_case(result, case, gear, module, data, expected):
+def _compare_case(result, case, mode, module, data, expected):
     if isinstance(module, str):
-        result.blame(gear, "does not compile", module[:2000])
+        result.blame(mode, "does not compile", module[:2000])
         return
     function = module.get_function(case.name)
-    if gear == "loops":
-        result.gear, result.why_fibers = function.gear, function.why_fibers
-    cuda = driver if gear in GEARS else hostcuda.driver
+    if mode == "loops":
+        result.execution_mode, result.why_fibers = function.execution_mode, function.why_fibers
+    cuda = driver if mode in MODES else hostcuda.driver
     for n, right in zip(case.ns, expected, strict=True):
         out = np.zeros(WORDS, np.uint32)
         arguments = cuda.InOut(out), cuda.In(data), np.int32(n)
         try:
             function(*arguments, block=case.block, grid=case.grid, shared=case.shared)
         except Exception as error:
-            result.blame(gear, "fails", f"n = {n}: {type(error).__name__}: {error}"[:2000])
+            result.blame(mode, "fails", f"n = {n}: {type(error).__name__}: {error}"[:2000])
             return
         if not np.array_equal(out, right):
             at = np.flatnonzero(out != right)
             detail = (
                 f"n = {n}: {len(at)} words, first out[{at[0]}] = {out[at[0]]}, not {right[at[0]]}"
             )
-            result.blame(gear, "differs", detail)
+            result.blame(mode, "differs", detail)
             return
 
 

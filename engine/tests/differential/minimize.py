@@ -1,4 +1,4 @@
-"""Remove statements of a kernel while the gears still give other results than the reference."""
+"""Remove statements of a kernel while the modes still give other results than the reference."""
 
 import time
 from dataclasses import replace
@@ -7,8 +7,8 @@ from .compare import Batch, compare
 from .generator import TOOLS, WAITS
 
 
-def minimize(kernel, gears, seconds=300):
-    """Return the source of a smaller kernel that is wrong on the same gears; it removes statements of the `Kernel`."""
+def minimize(kernel, modes, seconds=300):
+    """Return the source of a smaller kernel that is wrong on the same modes; it removes statements of the `Kernel`."""
     end = time.monotonic() + seconds
     tools = list(kernel.tools)
 
@@ -20,7 +20,7 @@ def minimize(kernel, gears, seconds=300):
     def wrong():
         if time.monotonic() > end:
             return False
-        (result,) = compare(batch(), cache_dir=False, gears=gears)
+        (result,) = compare(batch(), cache_dir=False, modes=modes)
         return result.verdict not in ("same", "illegal")
 
     while without_some(kernel.nodes, wrong):

@@ -117,7 +117,7 @@ export class Service {
 
   async perform({ source, options, name, launch, inputs = {}, include_dirs, extern_c, first = Infinity }, check) {
     const start = performance.now();
-    const result = { ok: false, messages: [], fault: '', outputs: {}, printed: '', gears: [], times: {}, memory: 0, findings: [], counts: [], totals: [] };
+    const result = { ok: false, messages: [], fault: '', outputs: {}, printed: '', modes: [], times: {}, memory: 0, findings: [], counts: [], totals: [] };
     const built = await this.compile(asked({ source, options, name, include_dirs, extern_c }, check));
     result.messages = built.messages;
     result.times.compile = performance.now() - start;
@@ -135,7 +135,7 @@ export class Service {
       const shaped = launches.map(each => ({ ...each, grid: three(each.grid), block: three(each.block), arguments: each.arguments.map(value => typeof value === 'boolean' ? +value : value) }));
       const answer = await this.execute(built, { tools: check ? TOOLS : '', buffers, runs: [{ variables, launches: shaped, read: Object.keys(buffers) }] });
       Object.assign(result, { fault: answer.fault, printed: answer.printed, memory: answer.memory });
-      result.gears = answer.kernels.map(each => ({ kernel: each.name, loops: each.loops, why: each.why }));
+      result.modes = answer.kernels.map(each => ({ kernel: each.name, loops: each.loops, why: each.why }));
       for (const [input, bytes] of Object.entries(answer.outputs[0] ?? {})) {
         const array = new types[input](bytes.buffer);
         result.outputs[input] = first < Infinity ? summary(array, buffers[input], first) : array;

@@ -1,7 +1,7 @@
-"""List which kernels of the ladder and of the textbook corpus run in which gear of the CPU engine.
+"""List which kernels of the ladder and of the textbook corpus run in which mode of the CPU engine.
 
-    python benchmarks/gears.py                                      print the table
-    python benchmarks/gears.py | python -m recording readme gears   write it into engine/docs/gears.md
+    python benchmarks/execution.py                                      print the table
+    python benchmarks/execution.py | python -m recording readme modes   write it into engine/docs/execution.md
 
 Nothing is compiled: the table is made from the text that the rewriter writes.
 """
@@ -20,15 +20,15 @@ _KERNEL = re.compile(
 )
 
 
-def gears(**arguments) -> dict[str, list[str]]:
+def modes(**arguments) -> dict[str, list[str]]:
     """Map "loops", "fibers" (with the reason) and "none" (no barrier is needed) to a source's kernels.
 
     The arguments are those of `hostcuda.source.rewritten`.
     """
     kernels = {"loops": [], "fibers": [], "none": []}
     for second, reason, name in _KERNEL.findall(rewritten(**arguments)):
-        gear = "loops" if second else "none" if reason == "it has no barrier" else "fibers"
-        kernels[gear].append(f"`{name}`: {reason}" if gear == "fibers" else f"`{name}`")
+        mode = "loops" if second else "none" if reason == "it has no barrier" else "fibers"
+        kernels[mode].append(f"`{name}`: {reason}" if mode == "fibers" else f"`{name}`")
     return kernels
 
 
@@ -37,9 +37,9 @@ def table() -> str:
     sources = {}
     for rung in LADDER:
         chosen = variant(rung.number)
-        sources[chosen.label] = gears(**chosen.compiler_arguments(chosen.defines(LENET86[1])))
+        sources[chosen.label] = modes(**chosen.compiler_arguments(chosen.defines(LENET86[1])))
     for path in sorted(CORPUS.glob("*.cu")):
-        sources[path.name] = gears(source=path.read_text(encoding="utf-8"), no_extern_c=True)
+        sources[path.name] = modes(source=path.read_text(encoding="utf-8"), no_extern_c=True)
     lines = ["| source | thread loops | fibers, and why | no barrier |", "|---|---|---|---|"]
     for name, kernels in sources.items():
         cells = [
@@ -49,8 +49,8 @@ def table() -> str:
         ]
         lines.append(f"| {' | '.join([name, *cells])} |")
     total = {
-        gear: sum(len(kernels[gear]) for kernels in sources.values())
-        for gear in ("loops", "fibers", "none")
+        mode: sum(len(kernels[mode]) for kernels in sources.values())
+        for mode in ("loops", "fibers", "none")
     }
     lines.append(f"| all | {total['loops']} | {total['fibers']} | {total['none']} |")
     return re.sub(r" +", " ", "\n".join(lines)) + "\n"

@@ -55,7 +55,7 @@ def state() -> str:
     return digest(fingerprint(), sys.version, packages, settings, *contents)
 
 
-class Kept:
+class ResultsCache:
     """Results kept under one `state`, that of when the computations began, in a folder of this user alone."""
 
     def __init__(self, state: str, folder: Path):

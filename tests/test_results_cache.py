@@ -2,8 +2,8 @@
 
 import pytest
 
-from labkit.base import kept
-from labkit.base.kept import Kept
+from labkit.base import results_cache
+from labkit.base.results_cache import ResultsCache
 
 pytestmark = pytest.mark.thorough("pages as they are published")
 
@@ -11,19 +11,19 @@ pytestmark = pytest.mark.thorough("pages as they are published")
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     """Return results kept in a folder of the test, under the state "now"."""
-    monkeypatch.setattr(kept, "state", lambda: "now")
-    return Kept("now", tmp_path)
+    monkeypatch.setattr(results_cache, "state", lambda: "now")
+    return ResultsCache("now", tmp_path)
 
 
 def test_a_value_is_found_under_its_name_and_state(folder):
     folder.put("value", "a", 1)
     assert folder.get("a", 1) == "value"
     assert folder.get("a", 2) is folder.get("a1") is None  # parts are not run together
-    assert Kept("later", folder.folder.parent).get("a", 1) is None
+    assert ResultsCache("later", folder.folder.parent).get("a", 1) is None
 
 
 def test_what_was_computed_while_something_changed_is_not_kept(folder, monkeypatch):
-    monkeypatch.setattr(kept, "state", lambda: "later")
+    monkeypatch.setattr(results_cache, "state", lambda: "later")
     folder.put("value", "a")
     assert folder.get("a") is None
 
@@ -55,29 +55,29 @@ def test_a_full_disk_is_no_error(folder):
 
 
 def test_the_state_is_that_of_files_compiler_settings_and_packages(tmp_path, monkeypatch):
-    states = {kept.state()}
-    monkeypatch.setenv("HOSTCUDA_GEAR", "fibers")
-    states.add(kept.state())
-    monkeypatch.setattr(kept, "data_dir", lambda: tmp_path)
-    states.add(kept.state())
+    states = {results_cache.state()}
+    monkeypatch.setenv("HOSTCUDA_EXECUTION_MODE", "fibers")
+    states.add(results_cache.state())
+    monkeypatch.setattr(results_cache, "data_dir", lambda: tmp_path)
+    states.add(results_cache.state())
     for text in ("1", "2"):
         (tmp_path / "table.csv").write_text(text)
-        states.add(kept.state())
+        states.add(results_cache.state())
     monkeypatch.setenv("CXX", "g++ -O1")
-    states.add(kept.state())
+    states.add(results_cache.state())
     assert len(states) == 6
-    assert kept.state() in states
+    assert results_cache.state() in states
     monkeypatch.syspath_prepend(tmp_path)  # a checkout, in which a build has left its notes
     (tmp_path / "lab.egg-info").mkdir()
-    assert kept.state() in states
+    assert results_cache.state() in states
     (tmp_path / "lab-2.0.dist-info").mkdir()
-    assert kept.state() not in states
+    assert results_cache.state() not in states
 
 
 def test_old_files_are_removed(folder, monkeypatch):
     folder.put(1, "a")
     folder.trim()
     assert folder.get("a") == 1
-    monkeypatch.setattr(kept, "IDLE_DAYS", -1)
+    monkeypatch.setattr(results_cache, "IDLE_DAYS", -1)
     folder.trim()
     assert folder.get("a") is None
