@@ -186,6 +186,14 @@ def test_a_sum_that_does_not_start_at_zero_is_warned_of(shell, capsys):
     assert f"line {declared}: " in message and "\n    float sum;\n          ^\n" in message
 
 
+def test_a_quotient_of_integers_that_is_rounded_up_too_late_is_warned_of(shell, capsys):
+    text = "__global__ void k(float *x, int n, float f)\n{\n    x[0] = ceil(n / 32);\n    x[1] = ceil(n / f);\n}\n"
+    run(shell, "cuda", "rounds", text)
+    out = capsys.readouterr().out
+    assert "line 4: warning: a quotient of integers is rounded down before ceil gets it" in out
+    assert "line 5" not in out
+
+
 def test_a_variable_by_which_a_loop_is_unrolled_is_used(shell, capsys):
     run(shell, "kernel", "7", variant(7).source)
     assert "unused variable" not in capsys.readouterr().out

@@ -1,8 +1,8 @@
 """Doubt the sizes and values that calls of CUDA's API get: sizes of pointers, numbers of elements, values of bytes.
 
-The compiler knows the types. So each doubtful argument becomes one of a function of
-``include/hostcuda/host.h`` that is deprecated for the types of pointers with which the argument is
-wrong.
+So are quotients that `ceil` gets. The compiler knows the types. So each doubtful argument becomes
+one of a function of ``include/hostcuda/host.h``, or ``math.h`` there, that is deprecated for the
+types with which the argument is wrong.
 """
 
 import re
@@ -11,6 +11,8 @@ from hostcuda.frontend.scan import Scan
 from hostcuda.frontend.tokens import apply_edits, find_closing_parenthesis, split_spans
 
 _CALL = re.compile(r"\bcuda(Malloc|Memcpy|Memset)(?:Async|Managed|Host)?\s*\(")
+_CEIL = re.compile(r"\bceilf?\s*(?=\()")
+_EXACT = re.compile(r"-\s*1\s*\)?\s*/")  # (n + t - 1) / t is rounded up itself
 _CAST = re.compile(r"\(\s*(?:const\s+)?void\s*\*+\s*\)\s*")
 # sizeof(p), sizeof s->p
 _SIZE_OF = re.compile(r"\bsizeof\b\s*(\(?)\s*([\w.]+(?:->\w+)*)\s*(?(1)\))")
@@ -65,7 +67,7 @@ def _counts_elements(number: str, pointers: list[str], body: str, of_pointer: bo
 
 
 def replace_doubtful_sizes(text: str) -> str:
-    """Return a program's text with doubtful arguments of cudaMalloc, cudaMemcpy and cudaMemset in such functions."""
+    """Return a text with doubtful arguments of cudaMalloc, cudaMemcpy, cudaMemset and ceil in such functions."""
     # Doubtful are a value that is no byte, a size that elsewhere counts elements, and the size of a
     # pointer.
     scan, edits = Scan(text), []
@@ -104,6 +106,12 @@ def replace_doubtful_sizes(text: str) -> str:
                         f"hostcuda::PointerSize<decltype(({size_of[2]}))>::of({size_of[0]})",
                     )
                 )
+    for call in _CEIL.finditer(scan.code):
+        end = find_closing_parenthesis(scan.code, call.end())
+        inside = scan.code[call.end() + 1 : end] if end else ""
+        if "/" in inside and not _EXACT.search(inside):
+            quotient = f"hostcuda::Quotient<decltype({inside})>::of({inside})"
+            edits.append((call.end() + 1, end, quotient))
     return apply_edits(
         text, [(start, end, new + scan.newlines(start, end)) for start, end, new in edits]
     )

@@ -51,5 +51,8 @@ def write_bytes(address: int, data: bytes) -> None:
 def require_size(number: int) -> int:
     """Return a number of bytes; MemoryError if it is negative: a program's size_t of 2**63 bytes or more."""
     if number < 0:
-        raise MemoryError(f"{number & UNSIGNED} bytes were asked for")
+        raise MemoryError(
+            f"{number & UNSIGNED} bytes were asked for: a negative number, such as a product of ints beyond "
+            "2,147,483,647, becomes that large; begin the product with (size_t)"
+        )
     return number

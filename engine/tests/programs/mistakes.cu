@@ -118,6 +118,10 @@ void sizes(float *d, float *h) {
     cudaMemcpy(rows[1], d, 48, cudaMemcpyDeviceToHost);
     cudaMemcpy(vector.data(), d, 65, cudaMemcpyDeviceToHost);   // told: its destination has 64 bytes
     cudaMemcpy(d, vector.data(), 65, cudaMemcpyHostToDevice);   // told: its source has 64 bytes
+    int side = 30000;
+    cudaMalloc(&none, side * side * 3 * sizeof(float));      // told: a negative number, such as a product of ints
+    int blocks = ceil(n / 3) + std::ceil(side / w);          // told: rounded down before ceil gets it
+    printf("%d %g %g\n", blocks, ceil(n / 3.0), ceilf((n + w - 1) / w));
     Buffer<float>{d}.set();
     Buffer<char>{text}.set();
     cudaMemset(Buffer<float>{d}, 1, 8);

@@ -28,6 +28,17 @@
 #include <type_traits>
 #include "vector_types.h"
 
+// The argument of ceil, if it is a quotient: frontend/sizes.py writes this where the compiler only looks for warnings.
+namespace hostcuda {
+template <class T, class = void> struct Quotient {
+    static constexpr T of(T value) { return value; }
+};
+template <class T> struct Quotient<T, std::enable_if_t<std::is_integral_v<T>>> {
+    [[deprecated("a quotient of integers is rounded down before ceil gets it: write (n + t - 1) / t")]]
+    static constexpr T of(T value) { return value; }
+};
+}
+
 // ---- min, max, abs: CUDA's overloads ----------------------------------------------------------------------
 
 #define HOSTCUDA_MIN_MAX(R, A, B)                                                                       \
