@@ -272,7 +272,7 @@ def test_a_cuda_cell_is_a_module(shell, capsys):
     for use in (labkit.profile, labkit.draw.accesses, labkit.step):
         with pytest.raises(LabError, match="a module of %%cuda has no launch"):
             use(shell.user_ns["vectors"], layer=LENET86[0])
-    for use in (labkit.profile, labkit.units, labkit.sanitize):
+    for use in (labkit.profile, labkit.units):
         with pytest.raises(
             LabError,
             match=r"cell of %%program NAME\.py, then `%hostcuda profile .*%hostcuda sanitize",
@@ -280,6 +280,28 @@ def test_a_cuda_cell_is_a_module(shell, capsys):
             use(shell.user_ns["vectors"])
     with pytest.raises(LabError, match=r"no layer is given: take labkit\.LENET86"):
         labkit.profile(1)
+
+
+@pytest.mark.skipif(hostcuda.engine() == "gpu", reason="a GPU does not notice 96 bytes")
+def test_the_last_launch_of_a_module_is_sanitized(shell):
+    text = (
+        "__global__ void add(const float *a, float *sum, int n)\n{\n"
+        "    sum[blockIdx.x * blockDim.x + threadIdx.x] = a[0] + n;\n}\n"
+    )
+    run(shell, "cuda", "vectors", text)
+    module = shell.user_ns["vectors"]
+    with pytest.raises(LabError, match="no launch of this module's kernels is known"):
+        labkit.sanitize(module)
+    sums, first = np.zeros(1000, np.float32), hostcuda.driver.to_device(np.ones(1, np.float32))
+    arguments = (first, hostcuda.driver.InOut(sums), np.int32(1000))
+    with pytest.raises(hostcuda.driver.LaunchError, match=r"lab\.sanitize\(vectors\) says where"):
+        module.get_function("add")(*arguments, grid=(4, 1), block=(256, 1, 1))
+    findings = labkit.sanitize(module)
+    (finding,) = findings.table.to_dict("records")
+    assert (finding["kind"], finding["line"], finding["count"]) == ("out of bounds", 4, 24)
+    assert "vectors.cu:4" in repr(findings)
+    module.get_function("add")(*arguments, grid=(1, 1), block=(256, 1, 1))
+    assert labkit.sanitize(module).clean
 
 
 def test_a_cuda_cells_error_has_its_line(shell):

@@ -49,7 +49,7 @@ def watch_variants(
         labels = [variant.label for variant in chosen]
         with show_progress(
             len(labels),
-            f"{task} {', '.join(labels)} on {layer.name}",
+            f"{task} {', '.join(labels)} on {as_layer(layer).name}",
             # a line is written before its variant runs
             lambda: max(0, len(processes.lines(folder / "ran")) - 1),
         ):

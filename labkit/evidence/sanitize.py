@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 import hostcuda.sanitize
 from hostcuda.sanitize import watch
 from labkit.evidence import child
+from labkit.evidence.modules import sanitize_module
 from labkit.ladder.variants import Variant, as_variants
 from labkit.spec.layers import Layer
 
@@ -34,18 +36,20 @@ class VariantFindings(hostcuda.sanitize.Findings):
 
 
 def sanitize(
-    variants: Variant | int | Iterable[Variant | int],
+    variants: Variant | int | Iterable[Variant | int] | Any,
     layer: Layer | str = SMALL,
     batch: int = 1,
     tool: str = "all",
     engine: str | None = None,
     timeout: float | None = 600,
-) -> VariantFindings:
+) -> hostcuda.sanitize.Findings:
     """Check the memory accesses and barriers of variants on one layer, in a process of their own.
+
+    Of a module, the name in ``%%cuda NAME``, the last launch is repeated.
 
     Parameters
     ----------
-    variants : Variant, rung number, or iterable of these
+    variants : Variant, rung number, or iterable of these; or a module of ``%%cuda``
     layer : Layer or its name
         By default a small one, on which mistakes show.
     batch : int
@@ -63,6 +67,8 @@ def sanitize(
     CompileError
         If a variant does not compile.
     """
+    if hasattr(variants, "get_function"):
+        return sanitize_module(variants, tool, engine, timeout)
     findings, runs = child.watch_variants(
         "sanitizing", watch, variants, layer, batch, engine=engine, timeout=timeout, tool=tool
     )

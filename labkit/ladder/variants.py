@@ -538,7 +538,8 @@ def as_variants(items) -> list[Variant]:
             raise LabError(
                 "a module of %%cuda has no launch of its own: put its kernel and your launches into a cell "
                 "of %%program NAME.py, then `%hostcuda profile NAME.py` "
-                "or `%hostcuda sanitize NAME.py`. What takes a rung's place belongs into a %%kernel cell"
+                "or `%hostcuda sanitize NAME.py`; lab.sanitize(NAME) repeats its last launch. What takes a rung's "
+                "place belongs into a %%kernel cell"
             )
         if not hasattr(item, "supports"):  # a text or a layer, for example
             raise LabError(

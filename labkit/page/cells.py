@@ -29,6 +29,7 @@ import hostcuda
 from hostcuda.files import write
 from hostcuda.source import code_only, kernel_names, warnings_about
 from labkit.base.errors import LabError
+from labkit.evidence.modules import keep_launches
 from labkit.exercises.exercise import exercise
 from labkit.exercises.subjects import InPlaceOf, Kernels
 from labkit.ladder import source, tables
@@ -182,6 +183,7 @@ class KernelCells(Magics):
         ):
             module = self.shell.user_ns[name] = hostcuda.compiler.SourceModule(**arguments)
         module.source = text  # so that `labkit.grade` takes the module as an attempt
+        keep_launches(module, name, arguments)  # and `labkit.sanitize` repeats the last one
         _warn(text, text, arguments)
         print(f"{name}: {', '.join(kernels) or 'no kernel'}")
 

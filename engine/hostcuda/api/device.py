@@ -8,6 +8,7 @@ are the host's.
 from __future__ import annotations
 
 import enum
+from operator import index
 
 from hostcuda import limits, processor
 from hostcuda.errors import LogicError
@@ -23,6 +24,7 @@ __all__ = [
     "get_version",
     "init",
     "limit",
+    "mem_get_address_range",
     "mem_get_info",
     "shared_config",
     "start_profiler",
@@ -279,6 +281,13 @@ def init(flags=0) -> None:
 def get_version() -> tuple[int, int, int]:
     """Return the emulated CUDA version as (major, minor, 0)."""
     return (*_CUDA_VERSION, 0)
+
+
+def mem_get_address_range(pointer: object) -> tuple[int, int]:
+    """Return (base address, size in bytes) of the allocation that a device pointer points into."""
+    if (span := native.mem_range(index(pointer))) is None:
+        raise LogicError(f"cuMemGetAddressRange failed: {index(pointer):#x} is no device memory")
+    return span
 
 
 mem_get_info, get_driver_version = native.mem_info, Context.get_api_version
