@@ -18,7 +18,7 @@ from pathlib import Path
 
 from labkit.base.own import claim_folder
 from labkit.exercises.exercise import Exercise, exercises
-from labkit.notebooks import execute, html, site
+from labkit.notebooks import execute, html, live, site
 from labkit_playground.data import find_reason
 from labkit_playground.site import write_lab
 
@@ -35,7 +35,7 @@ def main(out: Path) -> None:
         _say("the page and its exercises")
         page(new, out)
         _say("the engine and the lab, in minutes: Python and a C++ compiler as WebAssembly")
-        write_lab(new)
+        write_lab(new, _list_rungs())
         _say("the list of its files")
         theirs = (new / "engine" / "licences.txt").read_text(encoding="utf-8")
         with open(new / "licences.txt", "a", encoding="utf-8") as file:
@@ -55,7 +55,14 @@ def page(out: Path, at: Path | None = None) -> None:
     """Write the page and its exercises; its links are those of a page in the folder `at`, by default `out`."""
     out.mkdir(parents=True)
     subprocess.run(["node", HERE / "build.mjs", out.resolve()], check=True)
-    (out / "exercises.json").write_text(json.dumps(listed(at or out)), encoding="utf-8")
+    listed_exercises = listed(at or out) | {"rungs": _list_rungs()}
+    (out / "exercises.json").write_text(json.dumps(listed_exercises), encoding="utf-8")
+
+
+def _list_rungs() -> list[str]:
+    """Return the rungs, "07 step=rows", whose place cells of parts 1 and 2 take: the page checks them."""
+    pages = (html.ReportPage(execute.read(path), path) for path in execute.list_notebooks(""))
+    return live.list_rungs(page.notebook.nb for page in pages if _find_part(page)[0])
 
 
 def service(out: Path) -> None:
@@ -113,7 +120,6 @@ def _describe(
         "page": f"../{page.notebook.name}.html",
         "text": text(asked, page, exporter, out),
         "start": asked.start,
-        "solution": asked.solution,
         "goals": [f"{goal.what}: {goal.wanted}" for goal in asked.goals],
         "lines": asked.lines,
         "hints": asked.hints,

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from difflib import SequenceMatcher
 
-from hostcuda.source import find_pairs
+from hostcuda.source import code_only, find_pairs
 
 SHOWN = 5  # messages; later ones mostly follow from the first
 
@@ -63,6 +64,28 @@ def parse_messages(output: str, lines: list[str]) -> Iterator[Message]:
             # without the option's name, " [-Wunused-variable]"
             words = re.sub(r" \[-W[\w=-]+\]$", "", match["text"])
             yield Message(line, column, match["kind"], words)
+
+
+def match_lines(text: str, cell: str) -> dict[int, int]:
+    """Map each line of a text that comes from a cell, counted from 1, to its number in the cell."""
+    same = SequenceMatcher(None, text.splitlines(), cell.splitlines(), False).get_matching_blocks()
+    return {a + i: b + i for a, b, count in same for i in range(1, count + 1)}
+
+
+def to_cell_lines(messages: Iterable[Message], text: str, cell: str) -> Iterator[Message]:
+    """Yield messages about a text, with the line numbers of the cell whose functions are in it; 0 for other lines."""
+    lines, brace = match_lines(text, cell), find_unclosed_brace(code_only(cell))
+    for message in messages:
+        if message.line in lines:
+            yield replace(message, line=lines[message.line])
+        elif brace:  # the compiler looks for its end behind the cell
+            yield replace(message, line=brace, column=0, text="no } closes the { of this line")
+        else:
+            yield replace(
+                message,
+                line=0,
+                text=f"{message.text} (in the part of the kernel that is not in the cell)",
+            )
 
 
 def find_unclosed_brace(code: str) -> int:

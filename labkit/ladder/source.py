@@ -8,6 +8,7 @@ import io
 import re
 from collections.abc import Iterable
 from pathlib import Path
+from typing import NamedTuple
 
 from hostcuda.source import code_only, functions
 from labkit.base.errors import LabError
@@ -167,6 +168,50 @@ def _complete(known: dict[int, str], places: Iterable[int], order: str) -> list[
         return [*order]
     left = iter([meaning for meaning in order if meaning not in known.values()])
     return [known.get(place) or next(left) for place in places]
+
+
+class Place(NamedTuple):
+    """A reader's own file, and the rung whose place it takes: "04_own.cu", "04 tiling", 4."""
+
+    file: str
+    label: str
+    number: int
+
+
+def choose_kernels(
+    names: tuple[str, ...], expected: tuple[str, ...], place: Place
+) -> tuple[str, ...]:
+    """Return the kernel of each call of a rung, among the `names` that a source defines; LabError if one is missing."""
+    if len(expected) == 1 and len(names) == 1:  # a single kernel may have any name
+        return names
+    if set(expected) <= set(names):
+        return expected
+    raise LabError(
+        f"{place.file} takes the place of {place.label} and has to define "
+        f"{' and '.join(expected)}; it defines {', '.join(names) or 'no __global__ void function'}. A "
+        f"cell with %%kernel {place.number} --part --name mine takes some functions: grade mine"
+    )
+
+
+def require_order(
+    code: str, kernels: tuple[str, ...], passed_by_call: list[list[str]], place: Place
+) -> None:
+    """Raise LabError if a kernel in `code` has the parameters that a call passes, but in another order.
+
+    That is seen by their names, and by which pointer is not const: the kernel writes y.
+    """
+    for kernel, passed in zip(kernels, passed_by_call, strict=True):
+        declarations = parameters(code, kernel)
+        own_names = [*map(parameter_name, declarations)]
+        meant = guess_meanings(declarations) if passed[:3] == [*"xky"] else own_names
+        if meant != passed and sorted(meant) == sorted(passed):
+            seem = f", which seem to be ({', '.join(meant)})" * (meant != own_names)
+            in_order = [own_names[meant.index(name)] for name in passed]
+            raise LabError(
+                f"{place.file}: {kernel} has the parameters ({', '.join(own_names)}){seem}, but "
+                f"{place.label} passes ({', '.join(passed)}): put them in this order"
+                + f", ({', '.join(in_order)})" * (meant != own_names)
+            )
 
 
 def with_functions(source: str, cell: str) -> str:

@@ -75,9 +75,12 @@ class Variant:
         # a step may leave calls out
         self.calls = tuple(call for call in rung.calls if call.used(Scope(**options)))
         code = code_only(text)
-        self.kernels = self._choose_kernels(kernel_names(code))
+        place = kernel_files.Place(self.file_name, self.rung.label, self.rung.number)
+        self.kernels = kernel_files.choose_kernels(
+            kernel_names(code), tuple(call.kernel for call in self.calls), place
+        )
         if own:
-            self._require_order(code)
+            kernel_files.require_order(code, self.kernels, self.list_passed(), place)
         self.constant = rung.constant
         arrays = constant_arrays(code)
         if (
@@ -86,41 +89,9 @@ class Variant:
             self.constant = arrays[0] if len(arrays) == 1 else None
         self.dynamic_shared = has_dynamic_shared(code)
 
-    def _choose_kernels(self, names: tuple[str, ...]) -> tuple[str, ...]:
-        """Return the kernel of each call, among the `names` that the source defines; LabError if one is missing."""
-        expected = tuple(call.kernel for call in self.calls)
-        if len(expected) == 1 and len(names) == 1:  # a single kernel may have any name
-            return names
-        if set(expected) <= set(names):
-            return expected
-        raise LabError(
-            f"{self.file_name} takes the place of {self.rung.label} and has to define "
-            f"{' and '.join(expected)}; it defines {', '.join(names) or 'no __global__ void function'}. A "
-            f"cell with %%kernel {self.rung.number} --part --name mine takes some functions: grade mine"
-        )
-
-    def _require_order(self, code: str) -> None:
-        """Raise LabError if a kernel in `code` has the parameters of the lab's kernel, but in another order.
-
-        That is seen by their names, and by which pointer is not const: the kernel writes y.
-        """
-        # `_choose_kernels` has one for each call
-        for call, kernel in zip(self.calls, self.kernels, strict=True):
-            passed = [*call.buffers, *"BCHWMK"]
-            declarations = kernel_files.parameters(code, kernel)
-            own_names = [*map(kernel_files.parameter_name, declarations)]
-            meant = (
-                kernel_files.guess_meanings(declarations) if passed[:3] == [*"xky"] else own_names
-            )
-            if meant != passed and sorted(meant) == sorted(passed):
-                seem = f", which seem to be ({', '.join(meant)})" * (meant != own_names)
-                in_order = [own_names[meant.index(name)] for name in passed]
-                raise LabError(
-                    f"{self.file_name}: {kernel} has the parameters ({', '.join(own_names)}){seem}, but "
-                    f"{self.rung.label} passes ({', '.join(passed)}): put them in this order"
-                    + f", ({', '.join(in_order)})"
-                    * (meant != own_names)
-                )
+    def list_passed(self) -> list[list[str]]:
+        """Return what each call passes, by the names of the lab's own kernels: x, k and y, then the numbers."""
+        return [[*call.buffers, *"BCHWMK"] for call in self.calls]
 
     @property
     def label(self) -> str:

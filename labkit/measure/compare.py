@@ -107,7 +107,23 @@ def draw_large_integers(
     Every product and sum is exact in the formats that the variant promises for them, and the output
     is rounded once.
     """
-    rounding, terms = variant.rounding, layer.terms  # `terms` products per output
+    factors = find_largest_factors(variant.rounding, layer.terms)
+    if min(factors) < 2:  # there are too many terms
+        return draw_integers(variant, layer, batch, rng)
+    largest_x, largest_k = factors if factors[0] == factors[1] else rng.permuted(factors)
+    x = rng.integers(1, largest_x, layer.x_shape(batch), endpoint=True)
+    k = rng.integers(1, largest_k, layer.k_shape, endpoint=True) * rng.choice(
+        [-1, 1, 1, 1], layer.k_shape
+    )
+    return x.astype(np.float32), k.astype(np.float32)
+
+
+def find_largest_factors(rounding: Rounding, terms: int) -> tuple[int, int]:
+    """Return the largest integers for the two factors of `terms` products whose sums are exact in all formats.
+
+    Which of the two is x and which is k does not matter. One below 2 says that there are too many
+    terms.
+    """
     # each keeps a sum exact
     product_limits = [_EXACT_INTEGERS[np.dtype(rounding.accumulate).name] // terms]
     product_limits.append(int(np.finfo(rounding.storage).max) // terms)  # and the output finite
@@ -117,19 +133,10 @@ def draw_large_integers(
         )
     largest_factor = _EXACT_INTEGERS[np.dtype(rounding.operands or rounding.storage).name]
     largest = min(math.isqrt(min(product_limits)), largest_factor)
-    if largest < 2:  # there are too many terms
-        return draw_integers(variant, layer, batch, rng)
-    largest_x = largest_k = largest
-    if rounding.parts == 2 and min(product_limits) // 4 > largest_factor:
+    if largest >= 2 and rounding.parts == 2 and min(product_limits) // 4 > largest_factor:
         # Only one factor needs both of its parts: the product of two low ones would be missing.
-        largest_x, largest_k = rng.permuted(
-            [min(min(product_limits) // 2, int(np.finfo(rounding.operands).max)), 2]
-        )
-    x = rng.integers(1, largest_x, layer.x_shape(batch), endpoint=True)
-    k = rng.integers(1, largest_k, layer.k_shape, endpoint=True) * rng.choice(
-        [-1, 1, 1, 1], layer.k_shape
-    )
-    return x.astype(np.float32), k.astype(np.float32)
+        return min(min(product_limits) // 2, int(np.finfo(rounding.operands).max)), 2
+    return largest, largest
 
 
 def draw_reals(

@@ -1,6 +1,8 @@
 """Write the site: the stored report, the documents and the API reference, in pages that load nothing.
 
-Only the playground and the page of the search run scripts, and load files of the site itself.
+The playground and the page of the search run scripts, and load files of the site itself. Beside a
+playground, a page with kernels has a script of some lines: it adds buttons with which they run in
+the page.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from labkit.base.installation import find_checkout
 from labkit.base.own import MARK, claim_folder, claiming
 from labkit.notebooks import api, execute, html
 from labkit.notebooks.links import find_dead_links
+from labkit.notebooks.live import find_live_cells
 
 GENERATED = "docs/api.md"  # made from the docstrings; there is no such file
 # The groups of the first page and their files; a pattern stands for those that no other name or
@@ -46,6 +49,18 @@ class SiteExporter(html.ReportExporter):
     ):
         self.repository = repository
         super().__init__(pages, documents)
+        self.common |= {"desks": (), "rungs": ()}  # what the playground has
+
+    def render(self, page: html.ReportPage) -> str:
+        """Return a notebook as HTML; where there is a playground, its kernels can be run in the page."""
+        self.common["live"] = (
+            find_live_cells(page.notebook.nb, self.common["desks"], self.common["rungs"])
+            if self.common.get("playground")
+            and page.notebook.folder in ("", execute.PRACTICE)
+            and page not in self.documents
+            else {}
+        )
+        return super().render(page)
 
     def link_file(self, target: Path) -> str:
         """Return the address of a file that has no page: on GitHub, if it is one of the published repository."""
@@ -89,11 +104,12 @@ def make(out: Path, repository: str | None = None) -> list[Path]:
         has_playground = (root / PLAYGROUND / "lab.mjs").is_file()
         if has_playground:
             exporter.common["playground"] = "playground/index.html"
-            parts = json.loads((root / PLAYGROUND / "exercises.json").read_bytes())["parts"]
+            listed = json.loads((root / PLAYGROUND / "exercises.json").read_bytes())
             # {"04a", …}
             exporter.common["desks"] = {
-                entry["number"] for part in parts for entry in part["exercises"]
+                entry["number"] for part in listed["parts"] for entry in part["exercises"]
             }
+            exporter.common["rungs"] = {*listed["rungs"]}
         if (
             has_search := bool(shutil.which("node"))
             and (root / SEARCH.parent / "node_modules" / "pagefind").is_dir()
@@ -114,6 +130,10 @@ def make(out: Path, repository: str | None = None) -> list[Path]:
             claim_folder(playground := out / "playground", PLAYGROUND_BUILD)
             shutil.copytree(root / PLAYGROUND, playground, dirs_exist_ok=True)
             site_files += [playground / "index.html", playground / "licences.txt"]
+            # one for the playground's folder cannot answer for the pages
+            site_files.append(
+                write(out / "service.js", "importScripts('playground/service.js');\n")
+            )
         site_files = [write(out / "index.html", exporter.render_series()), *site_files]
         if has_search:
             site_files += _write_search(root, out, exporter)

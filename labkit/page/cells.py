@@ -13,10 +13,8 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
-from difflib import SequenceMatcher
 from pathlib import Path
 
 from IPython.core.error import UsageError
@@ -34,11 +32,10 @@ from labkit.exercises.exercise import exercise
 from labkit.exercises.subjects import InPlaceOf, Kernels
 from labkit.ladder import source, tables
 from labkit.ladder.messages import (
-    Message,
-    find_unclosed_brace,
     format_messages,
     is_in_unroll,
     parse_messages,
+    to_cell_lines,
 )
 from labkit.ladder.rungs import rung
 from labkit.ladder.variants import ON_CPU, Variant, name_missing_instruction, variant
@@ -325,34 +322,15 @@ def _with_cell_lines(text: str, cell: str) -> Iterator[None]:
             for message in parse_messages(output, text.splitlines())
             if "error" in message.kind
         )
-        if shown := format_messages(_to_cell_lines(failures, text, cell), cell.splitlines()):
+        if shown := format_messages(to_cell_lines(failures, text, cell), cell.splitlines()):
             raise CompileFailed(f"the cell does not compile\n{shown}") from None
         raise
-
-
-def _to_cell_lines(all_messages: Iterable[Message], text: str, cell: str) -> Iterator[Message]:
-    """Yield messages about a text, with the line numbers of the cell whose functions are in it; 0 for other lines."""
-    same = SequenceMatcher(None, text.splitlines(), cell.splitlines(), False).get_matching_blocks()
-    # from 1: of the text -> of the cell
-    lines = {a + i: b + i for a, b, count in same for i in range(1, count + 1)}
-    brace = find_unclosed_brace(code_only(cell))
-    for message in all_messages:
-        if message.line in lines:
-            yield replace(message, line=lines[message.line])
-        elif brace:  # the compiler looks for its end behind the cell
-            yield replace(message, line=brace, column=0, text="no } closes the { of this line")
-        else:
-            yield replace(
-                message,
-                line=0,
-                text=f"{message.text} (in the part of the kernel that is not in the cell)",
-            )
 
 
 def _warn(text: str, cell: str, arguments: dict) -> None:
     """Print the compiler's warnings about a cell with its line numbers; `text` is what is compiled with `arguments`."""
     warnings = parse_messages(warnings_about(**arguments), text.splitlines())
-    cell_warnings = _to_cell_lines(
+    cell_warnings = to_cell_lines(
         (message for message in warnings if not is_in_unroll(message, text)), text, cell
     )
     if text_of_warnings := format_messages(cell_warnings, cell.splitlines()):

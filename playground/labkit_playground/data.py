@@ -1,19 +1,31 @@
-"""Compute the playground's data of the exercises: launches, inputs and expected results."""
+"""Compute the playground's data of the exercises, launches, inputs and expected results, and of the rungs."""
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
+from collections.abc import Iterable
 
 import numpy as np
 
+from hostcuda.errors import EngineError
 from labkit.base.errors import LabError
+from labkit.evidence.sanitize import SMALL
 from labkit.exercises.exercise import Case, Exercise, exercises
 from labkit.exercises.grade import describe_times
 from labkit.exercises.subjects import InPlaceOf, Kernels, Output
 from labkit.ladder.plan import images_per_launch
-from labkit.ladder.variants import Variant
-from labkit.measure.compare import tolerance, unwritten
+from labkit.ladder.tables import as_options
+from labkit.ladder.variants import Variant, variant
+from labkit.measure.check import TEST_SHAPES
+from labkit.measure.compare import (
+    find_largest_factors,
+    largest_exact_integer,
+    tolerance,
+    unwritten,
+)
+from labkit.spec.layers import Layer
 from labkit.spec.reference import conv_float64, error_scale
 
 _LATER = ("12", "13", "14")  # pages of part 3
@@ -46,17 +58,69 @@ class Arrays:
         }
 
 
-def collect() -> tuple[str, bytes]:
-    """Return the exercises as JSON text, and the bytes of their arrays.
+def collect(rungs: Iterable[str] = ()) -> dict[str, bytes]:
+    """Return the contents of the files with what the page needs, by their names.
 
-    Per exercise: ``missing``, the reason if it is not offered; ``file``, its name in messages;
-    ``constant``, its ``__constant__`` array; ``times``, the times that the goal saves; and
-    ``cases`` with ``options`` of the compiler, ``buffers`` (bytes by name), ``launches``, and
-    ``runs``: the arrays to ``write`` before a run, and its ``outputs``.
+    ``exercises.json`` has, per exercise: ``missing``, the reason if it is not offered; ``file``,
+    its name in messages; ``constant``, its ``__constant__`` array; and ``times``, the times that
+    the goal saves. ``later/04a.json`` has its cases: ``options`` of the compiler, ``buffers``
+    (bytes by name), ``launches``, and ``runs``: the arrays to ``write`` before a run, and its
+    ``outputs``. The bytes of these arrays are in ``later/04a.bin``. ``later/rungs.json`` has the
+    rungs, "04" or "07 step=rows", as `_describe_rung` returns them.
     """
-    arrays = Arrays()
-    stored = {number: _describe(exercise, arrays) for number, exercise in exercises().items()}
-    return json.dumps(stored), bytes(arrays.data)
+    facts, files = {}, {}
+    for number, exercise in exercises().items():
+        arrays = Arrays()
+        facts[number] = _describe(exercise, arrays)
+        if cases := facts[number].pop("cases", None):
+            files[f"later/{number}.json"] = json.dumps(cases).encode()
+            files[f"later/{number}.bin"] = bytes(arrays.data)
+    described = {name: _describe_rung(name) for name in rungs}
+    files["later/rungs.json"] = json.dumps(described).encode()
+    return {"exercises.json": json.dumps(facts).encode(), **files}
+
+
+def _describe_rung(name: str) -> dict:
+    """Return the data with which a page checks a kernel in place of a rung with its options, "07 step=rows".
+
+    ``shapes`` are those of `labkit.check` that it supports, the last one that of `labkit.sanitize`.
+    Per shape: `_describe_geometry`; ``size``, its numbers B, C, H, W, M, K; ``bound``, the slope
+    and the constant of the largest error, by the output's `error_scale`; ``largest``, the integers
+    up to which the factors go in the check of large ones. Inputs and references are computed in the
+    page (``js/reference.mjs``).
+    """
+    number, _, options = name.partition(" ")
+    number, options = int(number), as_options(options)
+    start = variant(number, variant(number, **options).source, **options)  # as a reader's own
+    shapes = []
+    for layer, batch in (*TEST_SHAPES, (SMALL, 1)):
+        with contextlib.suppress(EngineError):
+            start.supports(layer)
+            one, none = tolerance(start.rounding, np.array([1.0, 0.0]), layer.terms)
+            shapes.append(
+                {
+                    **_describe_geometry(start, layer, batch),
+                    "name": layer.name,
+                    "size": [batch, layer.C, layer.H, layer.W, layer.M, layer.K],
+                    "bound": [float(one - none), float(none)],
+                    "largest": find_largest_factors(start.rounding, layer.terms),
+                    "on": f"on {layer}, B",
+                    "layer": repr(layer),
+                }
+            )
+    return {
+        "label": start.label,
+        "file": start.file_name,
+        "constant": start.rung.constant,
+        "storage": start.io_dtype.name,
+        "mask": start.mask_dtype.name,
+        "exact": largest_exact_integer(start.rounding),
+        "place": [start.file_name, start.rung.label, start.rung.number],
+        "kernels": start.kernels,
+        "passed": start.list_passed(),
+        "source": variant(number).source,  # whose functions a cell with --part replaces
+        "shapes": shapes,
+    }
 
 
 def find_reason(task: Exercise) -> str:
@@ -94,18 +158,17 @@ def _describe(task: Exercise, arrays: Arrays) -> dict:
     return facts | {"file": "attempt.cu", "constant": None, "cases": cases}
 
 
-def _describe_convolution(subject: InPlaceOf, start: Variant, case: Case, arrays: Arrays) -> dict:
-    """Return the data of a case of a convolution, as `collect` describes them; `start` is the starting code."""
-    layer, batch = case.what
+def _describe_geometry(start: Variant, layer: Layer, batch: int) -> dict:
+    """Return ``options``, ``buffers`` (bytes by name) and ``launches`` of a variant on a batch of images."""
     # what a rung's numbers depend on: the layer, and its options
-    scope, io = (start.scope(layer), start.io_dtype)
+    scope, io = start.scope(layer), start.io_dtype
     scratch = start.rung.scratch(scope)  # bytes per image
     if images_per_launch(batch, scratch, _PLENTY, start.rung.images(scope)) != batch:
         raise LabError(
-            f"{start.label} launches {case.name} in chunks, and the playground has one launch per kernel"
+            f"{start.label} launches {layer.name} in chunks, and the playground has one launch per kernel"
         )
-    buffers = {"x": layer.x_shape(batch), "k": layer.k_shape, "y": layer.y_shape(batch)}
-    sizes = {name: int(np.prod(shape)) * io.itemsize for name, shape in buffers.items()}
+    shapes = {"x": layer.x_shape(batch), "k": layer.k_shape, "y": layer.y_shape(batch)}
+    sizes = {name: int(np.prod(shape)) * io.itemsize for name, shape in shapes.items()}
     # Bytes of intermediate results (u), and of weights in another order (a), for rungs that have
     # them.
     sizes |= {
@@ -113,14 +176,8 @@ def _describe_convolution(subject: InPlaceOf, start: Variant, case: Case, arrays
         for name, count in (("u", scratch * batch), ("a", start.rung.arranged(scope)))
         if count
     }
-    numbers = [
-        batch,
-        layer.C,
-        layer.H,
-        layer.W,
-        layer.M,
-        layer.K,
-    ]  # the last arguments of each kernel of the lab
+    # the last arguments of each kernel of the lab
+    numbers = [batch, layer.C, layer.H, layer.W, layer.M, layer.K]
     # A pointer to a buffer that this rung does not have is 0.
     launches = [
         {
@@ -132,6 +189,14 @@ def _describe_convolution(subject: InPlaceOf, start: Variant, case: Case, arrays
         }
         for launch, call in zip(start.geometry(layer, batch), start.calls, strict=True)
     ]
+    options = [f"-D{name}={value}" for name, value in start.defines(layer).items()]
+    return {"options": options, "buffers": sizes, "launches": launches}
+
+
+def _describe_convolution(subject: InPlaceOf, start: Variant, case: Case, arrays: Arrays) -> dict:
+    """Return the data of a case of a convolution, as `collect` describes them; `start` is the starting code."""
+    layer, batch = case.what
+    io = start.io_dtype
     runs = []
     # integers, whose result is exact, then real numbers
     for run, (x, k) in enumerate(subject.inputs(case)):
@@ -140,7 +205,7 @@ def _describe_convolution(subject: InPlaceOf, start: Variant, case: Case, arrays
         output = {
             "name": "y",
             "type": io.name,
-            "shape": buffers["y"],
+            "shape": layer.y_shape(batch),
             "expected": arrays.add(conv_float64(x, k)),
             "allowed": arrays.add(np.asarray(allowed, np.float64)),
             "inputs": [arrays.add(np.float64(array)) for array in (x, k)],
@@ -150,7 +215,7 @@ def _describe_convolution(subject: InPlaceOf, start: Variant, case: Case, arrays
         if run:
             output["scale"] = arrays.add(scale)
         inputs = {"x": x.astype(io), "k": k.astype(io)}
-        poisoned = np.full(buffers["y"], unwritten(io)).view(np.uint8).ravel()
+        poisoned = np.full(layer.y_shape(batch), unwritten(io)).view(np.uint8).ravel()
         runs.append(
             {
                 "write": {
@@ -160,13 +225,10 @@ def _describe_convolution(subject: InPlaceOf, start: Variant, case: Case, arrays
                 "outputs": [output],
             }
         )
-    options = [f"-D{name}={value}" for name, value in start.defines(layer).items()]
     return {
         "name": case.name,
         "counted": case.counted,
-        "options": options,
-        "buffers": sizes,
-        "launches": launches,
+        **_describe_geometry(start, layer, batch),
         "runs": runs,
         "on": f"on {layer}, B",
         "layer": repr(layer),

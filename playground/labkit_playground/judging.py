@@ -12,7 +12,7 @@ from types import SimpleNamespace
 from hostcuda.source import constant_arrays, has_dynamic_shared
 from labkit.base.errors import LabError
 from labkit.base.paths import cuda_src
-from labkit.exercises.exercise import Exercise, exercise
+from labkit.exercises.exercise import exercise
 from labkit.exercises.judge import ChildResult, judge, write_advice
 from labkit.ladder.source import NVCC_OPTIONS
 
@@ -22,26 +22,20 @@ _UNSET = re.compile(
     r"variable '(\w+)' (?:is|may be) uninitialized when (?:used|captured)(?: here)?"
 )
 STORED: dict = {}  # the data of each exercise, by its number
-ARRAYS = b""
 
 
-def load(stored: str, arrays: bytes) -> None:
-    """Set the data of the exercises: the JSON and the bytes that `labkit_playground.data.collect` has returned."""
-    global ARRAYS
+def load(stored: str) -> None:
+    """Set what the site says of the exercises: the text of ``exercises.json``, see `labkit_playground.data`."""
     STORED.update(json.loads(stored))
-    ARRAYS = bytes(arrays)
 
 
-def _bytes(array):  # of an array, by its description
-    return ARRAYS[array["at"] : array["at"] + array["bytes"]]
-
-
-def _exercise(number: str) -> Exercise:
-    """Return the exercise with this number, with the cases that the site has stored; they are loaded once."""
-    task = exercise(number)
-    if not task.subject.cases:
-        task.subject.load(STORED[number]["cases"], _bytes)
-    return task
+def add(number: str, cases: str, arrays) -> None:
+    """Set the cases of an exercise, with which its attempts are judged: its two files."""
+    data = bytes(arrays)
+    STORED[number]["cases"] = json.loads(cases)
+    exercise(number).subject.load(
+        STORED[number]["cases"], lambda array: data[array["at"] : array["at"] + array["bytes"]]
+    )
 
 
 def exercises() -> str:
@@ -53,7 +47,7 @@ def _describe(number: str, stored: dict) -> dict:
     """Return what the page shows of an exercise: title, starting code, goals, or why it is "missing"."""
     if stored["missing"]:
         return {"number": number, **stored}
-    task = _exercise(number)
+    task = exercise(number)
     return {
         "number": number,
         "title": task.title,
@@ -68,7 +62,7 @@ def _describe(number: str, stored: dict) -> dict:
 
 def plan(number: str, source: str) -> str:
     """Return JSON: an attempt's ``cases``, as `page.compile` and the worker take them, or why it is ``refused``."""
-    task, stored = _exercise(number), STORED[number]
+    task, stored = exercise(number), STORED[number]
     try:
         text = task.attempt(source)
     except LabError as error:
@@ -116,7 +110,7 @@ def grade(number: str, source: str, events: str, arrays, hints: int) -> str:
     hints : int
         The number of the hint that is due; 0 for the answer to a first attempt.
     """
-    task, stored = _exercise(number), STORED[number]
+    task, stored = exercise(number), STORED[number]
     # The kernel ran in the page and no process can have failed: `problem` is all that the judge
     # reads of one.
     records = json.loads(_UNSET.sub(r"'\1' may be used uninitialized", events))
@@ -137,6 +131,7 @@ def grade(number: str, source: str, events: str, arrays, hints: int) -> str:
             "lines": lines,
             "advice": result.mistake or text,
             "hints": len(task.hints),
+            "solution": task.solution,
             "text": "\n".join(filter(None, [repr(result), "" if result.mistake else text])),
         }
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from hostcuda.files import write
@@ -40,18 +41,17 @@ _STANDING = {
 }
 
 
-def write_lab(out: Path) -> None:
+def write_lab(out: Path, rungs: Iterable[str] = ()) -> None:
     """Write ``lab.mjs`` and all that it loads into a folder; engine/docs/browser.md says how a page uses it.
+
+    `rungs` are those of which a page can check kernels, with their options: "04", "07 step=rows".
 
     Raises
     ------
     EngineError
         The compilers are not installed; the message has the command.
     """
-    text, arrays = collect()
-    write_engine(
-        out / "engine", _read_lab(), {"exercises.json": text.encode(), "exercises.bin": arrays}
-    )
+    write_engine(out / "engine", _read_lab(), collect(rungs))
     for path in sorted((_HERE / "js").iterdir()):
         write(out / path.name, path.read_bytes())
 
@@ -66,7 +66,7 @@ def _read_lab() -> dict[str, bytes]:
     files = {f"labkit/{name}.py": (PACKAGE / f"{name}.py").read_bytes() for name in _MODULES}
     files |= {
         f"labkit_playground/{name}.py": (_HERE / f"{name}.py").read_bytes()
-        for name in ("__init__", "comparison", "judging")
+        for name in ("__init__", "comparison", "judging", "rungs")
     }
     files["labkit/exercises/subjects.py"] = (_HERE / "subjects.py").read_bytes()
     files["labkit/spec/layers.py"] = _write_layers().encode()

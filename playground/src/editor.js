@@ -27,11 +27,12 @@ const colours = HighlightStyle.define([
 ]);
 
 export class Editor {
-  /** `change(text)` is called after each edit. */
-  constructor(parent, change) {
+  /** `change(text)` is called after each edit; `above` is the number of lines that come before the text. */
+  constructor(parent, change, above = 0) {
+    this.above = above;
     this.label = new Compartment();
     this.extensions = [
-      lineNumbers(), highlightActiveLine(), highlightActiveLineGutter(), lintGutter(), history(), drawSelection(), indentOnInput(),
+      lineNumbers({ formatNumber: line => String(line + above) }), highlightActiveLine(), highlightActiveLineGutter(), lintGutter(), history(), drawSelection(), indentOnInput(),
       bracketMatching(), cpp(), cuda, syntaxHighlighting(colours), indentUnit.of('    '), EditorState.tabSize.of(4),
       keymap.of([...defaultKeymap.filter(each => !/Enter/.test(each.key ?? '') || each.key === 'Enter'), ...historyKeymap, ...lintKeymap, indentWithTab]),
       EditorView.updateListener.of(update => update.docChanged && change(this.text)),
@@ -41,9 +42,9 @@ export class Editor {
 
   get text() { return this.view.state.doc.toString(); }
 
-  /** Begin with a text; there is nothing to undo. */
-  open(text, label) {
-    const name = EditorView.contentAttributes.of({ 'aria-label': label, 'aria-describedby': 'keys', tabindex: '0' });
+  /** Begin with a text; there is nothing to undo. `keys` is the id of the element that says how to leave the editor. */
+  open(text, label, keys) {
+    const name = EditorView.contentAttributes.of({ 'aria-label': label, 'aria-describedby': keys, tabindex: '0' });
     this.view.setState(EditorState.create({ doc: text, extensions: [this.extensions, this.label.of(name)] }));
   }
 
@@ -55,7 +56,7 @@ export class Editor {
   /** Show marks: `{line, column, severity, message}`. Lines that there are not have none. */
   mark(marks) {
     const { doc } = this.view.state;
-    const diagnostics = marks.filter(({ line }) => line >= 1 && line <= doc.lines).map(({ line, column, severity, message }) => {
+    const diagnostics = marks.map(each => ({ ...each, line: each.line - this.above })).filter(({ line }) => line >= 1 && line <= doc.lines).map(({ line, column, severity, message }) => {
       const { from, to, text } = doc.line(line), start = from + Math.min(column > 1 ? column - 1 : text.search(/\S|$/), text.length);
       const word = column > 1 && doc.sliceString(start, to).match(/^\w+/);
       return { from: start, to: word ? start + word[0].length : to, severity, message };
@@ -65,7 +66,7 @@ export class Editor {
 
   /** Put the cursor at a line, in the middle of the editor. */
   goTo(number) {
-    const { from, to } = this.view.state.doc.line(Math.max(1, Math.min(number, this.view.state.doc.lines)));
+    const { from, to } = this.view.state.doc.line(Math.max(1, Math.min(number - this.above, this.view.state.doc.lines)));
     this.view.dispatch({ selection: { anchor: from, head: to }, effects: EditorView.scrollIntoView(from, { y: 'center' }) });
     this.view.focus();
     this.view.dom.scrollIntoView({ block: 'nearest' });

@@ -1,7 +1,10 @@
 // What stays on this computer, and links that carry a kernel.
 
-/** A value under a name; null if there is none, or if the browser keeps nothing. */
+const held = new Map(); // what the browser refuses to keep, as it does for a page in another one's sandbox
+
+/** A value under a name; null if there is none. */
 export function read(name) {
+  if (held.has(name)) return held.get(name);
   try {
     return JSON.parse(localStorage.getItem(`playground ${name}`));
   } catch {
@@ -9,13 +12,15 @@ export function read(name) {
   }
 }
 
-/** Keep a value; null removes it. Returns whether the browser keeps it. */
+/** Keep a value; null removes it. Returns whether the browser keeps it; else it is there until the page is closed. */
 export function keep(name, value) {
+  held.delete(name);
   try {
     if (value === null) localStorage.removeItem(`playground ${name}`);
     else localStorage.setItem(`playground ${name}`, JSON.stringify(value));
     return true;
   } catch {
+    held.set(name, value);
     return false;
   }
 }

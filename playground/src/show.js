@@ -18,8 +18,11 @@ function linked(text) {
   return String(text).split(/(\blines? \d+)/).map((part, i) => (i % 2 ? line(Number(part.match(/\d+/)[0]), part) : part));
 }
 
+/** Tell the desk of a pressed button what is wanted of it. */
+const tell = (event, what, detail) => event.target.dispatchEvent(new CustomEvent(what, { detail, bubbles: true }));
+
 function line(number, text = String(number)) {
-  return element('button', { type: 'button', className: 'line', ariaLabel: /line/.test(text) ? text : `line ${text}`, onclick: () => dispatchEvent(new CustomEvent('line', { detail: number })) }, text);
+  return element('button', { type: 'button', className: 'line', ariaLabel: /line/.test(text) ? text : `line ${text}`, onclick: event => tell(event, 'line', number) }, text);
 }
 
 /** Code in single backticks, and lines as buttons. */
@@ -119,8 +122,8 @@ function printed(text) {
 
 const CHECK = / A check names the line\.?$/;
 
-/** The page's button for a check once more, where it helps. */
-const checking = () => [element('button', { type: 'button', className: 'line', onclick: () => document.getElementById('check').click() }, 'Count and check'), ' names the line.'];
+/** A button for a check once more, where it helps. */
+const checking = () => [element('button', { type: 'button', className: 'line', onclick: event => tell(event, 'act', 'check') }, 'Count and check'), ' names the line.'];
 
 /** The elements for a result of `run`, or of `check`; `shapes` says how to read the arrays of a launch, by name. */
 export function ran(result, checked, shapes = {}) {
@@ -142,6 +145,21 @@ export function ran(result, checked, shapes = {}) {
   ].filter(Boolean);
 }
 
+/** The elements for a result of `checkRung` or `sanitizeRung`. */
+export function checked(result) {
+  return [result.text && element('pre', { className: 'stream', tabIndex: 0, role: 'group', ariaLabel: 'Verdict' }, result.text), ...ran(result, true)].filter(Boolean);
+}
+
+/** A sentence on such a result, for the status line. */
+export function verdict({ ok, text, messages, findings }, what, waited) {
+  const errors = messages.filter(each => each.kind.includes('error')), found = grouped(findings), seconds = `${(waited / 1000).toFixed(1)} s.`;
+  if (errors.length) return `It does not compile: ${many(errors.length, 'error')}, the first in line ${errors[0].line}.`;
+  const [first] = found, race = first?.line && ` The first: ${first.kind} at line ${first.line}${first.other?.line ? ` and line ${first.other.line}` : ''}.`;
+  if (found.length && !text) return `${many(found.length, 'finding')}. ${seconds}${race || ''}`;
+  if (ok) return `${what === 'check' ? 'Passed' : 'Nothing found'}. ${seconds}`;
+  return `Not right. ${seconds}${race || ''}`;
+}
+
 /** A sentence on a result of `run` or `check`, for the status line; `waited` is the time since the click, in milliseconds. */
 export function sentence(result, checked, waited) {
   const errors = result.messages.filter(each => each.kind.includes('error')), found = grouped(result.findings).length;
@@ -153,9 +171,10 @@ export function sentence(result, checked, waited) {
   return `It ran${on}, unchecked. ${seconds} Count and check looks for races and bad addresses${on ? ', and Grade says whether its results are right' : ''}.`;
 }
 
-function solved(solution) {
-  document.getElementById('solution')?.remove();
-  return element('div', { id: 'solution', className: 'printed' }, element('h2', {}, "The lab's solution"), element('pre', { tabIndex: 0, role: 'group', ariaLabel: "The lab's solution" }, solution));
+/** Show the lab's solution at the end of the results. */
+function solve(results, solution) {
+  results.querySelector('.solution')?.remove();
+  results.append(element('div', { className: 'printed solution' }, element('h2', {}, "The lab's solution"), element('pre', { tabIndex: 0, role: 'group', ariaLabel: "The lab's solution" }, solution)));
 }
 
 const MARKS = new Map([[true, ['✓', 'yes: ', 'good']], [false, ['✗', 'no: ', 'bad']], [null, ['–', 'not counted: ', 'open']]]);
@@ -171,7 +190,7 @@ function folded(list) {
 }
 
 /** The elements for a result of `grade`; `next` is the exercise after this one. */
-export function graded({ lines: list, advice, passed }, solution, next) {
+export function graded({ lines: list, advice, passed, solution }, next) {
   return [
     element('ul', { className: 'grade' }, ...folded(list).map(({ ok, text }) => {
       const [mark, words, look] = MARKS.get(ok ?? null), [head, ...rest] = text.split('\n');
@@ -179,7 +198,7 @@ export function graded({ lines: list, advice, passed }, solution, next) {
         ...linked(head), rest.length > 0 && element('pre', {}, ...linked(rest.join('\n'))));
     })),
     advice && element('p', { className: 'advice' }, ...advice.split(/(The lab's own: lab\.solution\("\w+"\)\.|lab\.solution\("\w+"\))/).flatMap((part, i) => (i % 2
-      ? [element('button', { type: 'button', className: 'line', onclick: event => event.target.closest('section').append(solved(solution)) }, part.startsWith('The') ? "Show the lab's solution" : 'the solution')]
+      ? [element('button', { type: 'button', className: 'line', onclick: event => solve(event.target.closest('.results'), solution) }, part.startsWith('The') ? "Show the lab's solution" : 'the solution')]
       : prose(part)))),
     passed && next && element('p', { className: 'next' }, 'Next: ', element('a', { href: `#${next.number}` }, `${next.number} ${next.title}`)),
     advice?.includes('lab.step(') && element('p', { className: 'lab-note' }, 'lab.step is a function of the lab itself. Here, let that thread call printf, and press Run.'),

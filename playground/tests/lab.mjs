@@ -82,6 +82,7 @@ export class Lab {
         { ok: true, text: 'changed lines: 1, wanted at most 1', kind: 'changed lines' },
         { ok: solved, text: `wavefronts per shared load, layer 1: ${solved ? '1' : '2'}, wanted at most 1.05`, kind: '' },
       ],
+      solution: '// how the lab solves it',
       advice: solved ? 'The lab\'s own: lab.solution("04a"). More.' : `Hint ${hint || 1} of 3: this is hint number ${hint || 1}.`,
     };
   }

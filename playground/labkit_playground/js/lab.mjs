@@ -10,5 +10,7 @@ export class Lab extends Engine {
   runExercise(request, progress) { return this.ask('runExercise', request, progress); }
   checkExercise(request, progress) { return this.ask('checkExercise', request, progress); }
   grade(request, progress) { return this.ask('grade', request, progress); }
+  checkRung(request, progress) { return this.ask('checkRung', request, progress); }
+  sanitizeRung(request, progress) { return this.ask('sanitizeRung', request, progress); }
   prepare(request) { return this.ask('prepare', request); }
 }

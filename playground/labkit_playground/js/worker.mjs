@@ -1,17 +1,36 @@
-// The playground's worker: the engine's, and the lab's exercises.
+// The playground's worker: the engine's, the lab's exercises, and the check of a rung.
 import { ARRAYS, Service, serve, summary } from './engine/service.mjs';
+import { isWrong, runs } from './reference.mjs';
 
 const RUN_S = 20; // of a case, until its kernel counts as endless
 const TOOLS = 'profile,memcheck,racecheck,initcheck,synccheck';
+const SANITIZER = 'memcheck, racecheck, initcheck, synccheck';
+const FIRST = 'one past a tile'; // the shape whose module is checked first, with all others that it fits
+const UNSET = /uninitialized|array bounds/; // warnings of a kernel that may be right by luck
 
 class LabService extends Service {
   async load() {
     await super.load();
-    const file = name => fetch(new URL(name, this.base)).then(response => response.arrayBuffer()).then(buffer => new Uint8Array(buffer));
-    const [stored, arrays] = await Promise.all([file('exercises.json'), file('exercises.bin')]);
-    this.arrays = arrays;
-    this.judging = this.compiler.pyodide.pyimport('labkit_playground.judging');
-    this.judging.load(new TextDecoder().decode(stored), arrays);
+    this.later = {};
+    const { pyodide } = this.compiler;
+    this.judging = pyodide.pyimport('labkit_playground.judging');
+    this.rungs = pyodide.pyimport('labkit_playground.rungs');
+    this.judging.load(await (await this.file('exercises.json')).text());
+  }
+
+  file(name) { return fetch(new URL(name, this.base)); }
+
+  /** Load the data of an exercise, once, or those of all rungs. */
+  async need(exercise) {
+    await this.init();
+    return this.later[exercise ?? ''] ??= exercise ? this.needExercise(exercise) : this.file('later/rungs.json').then(file => file.text()).then(text => this.rungs.load(text));
+  }
+
+  async needExercise(exercise) {
+    const [cases, arrays] = await Promise.all([this.file(`later/${exercise}.json`), this.file(`later/${exercise}.bin`)]);
+    const bytes = new Uint8Array(await arrays.arrayBuffer());
+    this.judging.add(exercise, await cases.text(), bytes);
+    return bytes;
   }
 
   /** Run a job as the engine does, and say that it runs now: until then it is compiled. */
@@ -25,56 +44,71 @@ class LabService extends Service {
     return JSON.parse(this.judging.exercises());
   }
 
-  array({ at, bytes }) { return this.arrays.subarray(at, at + bytes); }
-
   /** The job of a case for the worker of the kernels, in a module that was compiled for it. */
-  job({ buffers, runs, launches, constant }, tools) {
-    const arrays = written => Object.fromEntries(Object.entries(written).map(([name, array]) => [name, this.array(array).slice()]));
+  job({ buffers, runs, launches, constant }, tools, bytes) {
+    const arrays = written => Object.fromEntries(Object.entries(written).map(([name, { at, bytes: count }]) => [name, bytes.slice(at, at + count)]));
     return { tools, buffers, runs: runs.map(run => ({
       write: arrays(run.write), variables: constant && run.constant ? arrays({ [constant]: run.constant }) : {},
       launches, read: run.outputs.map(output => output.name),
     })) };
   }
 
+  /** The cases of an attempt, and the bytes of their arrays. */
   async plan(exercise, source) {
-    await this.init();
-    const plan = JSON.parse(this.judging.plan(exercise, source));
+    const bytes = await this.need(exercise), plan = JSON.parse(this.judging.plan(exercise, source));
     if (plan.refused) throw new Error(plan.refused);
-    return plan.cases;
+    return [plan.cases, bytes];
   }
 
-  async prepare({ exercise, source, ...own }) {
-    if (!exercise) return super.prepare({ source, ...own });
-    const asked = (await this.plan(exercise, source)).findLast(each => each.counted);
-    await super.prepare(asked.compile);
+  /** Compile what the first request for a kernel needs, so that its answer comes sooner. */
+  async prepare({ exercise, rung, grade, ...given }) {
+    if (!exercise && !rung) return super.prepare(given);
+    const { source, refused } = await this.whole({ exercise, rung, ...given });
+    if (refused) return;
+    if (rung) return void await this.compile({ ...this.shapes(rung, source)[0].compile, check: false, warn: true });
+    const [cases] = await this.plan(exercise, source), asked = cases.findLast(each => each.counted);
+    if (grade) await this.compile({ ...cases[0].compile, check: true, warn: `${cases[0].compile.options}` === `${cases.at(-1).compile.options}` });
+    else await super.prepare(asked.compile);
+  }
+
+  /** A cell's kernel: all of its source, and for a cell with a part of it where its lines are. */
+  async whole({ exercise, rung, source, part }) {
+    await this.need(exercise);
+    if (!part) return { source };
+    if (exercise) await this.need();
+    return JSON.parse(this.rungs.merge(source, exercise ?? '', rung ?? ''));
   }
 
   runExercise(request) { return this.onExercise(request, false); }
   checkExercise(request) { return this.onExercise(request, true); }
 
   /** Run an attempt on the case that counts, once, as `run` and `check` do. */
-  async onExercise({ exercise, source, first = Infinity }, check) {
-    const cases = await this.plan(exercise, source), asked = cases.findLast(each => each.counted), [run] = asked.runs;
-    const inputs = Object.fromEntries(Object.entries(asked.buffers).map(([name, bytes]) => [name, { type: 'uint8', length: bytes }]));
-    for (const [name, array] of Object.entries(run.write)) inputs[name] = this.array(array).slice();
-    if (asked.constant) inputs[asked.constant] = this.array(run.constant).slice();
+  async onExercise({ first = Infinity, ...request }, check) {
+    const { exercise } = request, { source, refused, ...place } = await this.whole(request);
+    if (refused) throw new Error(refused);
+    const [cases, bytes] = await this.plan(exercise, source), asked = cases.findLast(each => each.counted), [run] = asked.runs;
+    const array = ({ at, bytes: count }) => bytes.subarray(at, at + count);
+    const inputs = Object.fromEntries(Object.entries(asked.buffers).map(([name, count]) => [name, { type: 'uint8', length: count }]));
+    for (const [name, written] of Object.entries(run.write)) inputs[name] = array(written).slice();
+    if (asked.constant) inputs[asked.constant] = array(run.constant).slice();
     const result = await this.perform({ ...asked.compile, launch: asked.launches, inputs }, check), outputs = {};
     for (const { name, type } of run.outputs)
       if (result.outputs[name]) {
-        const array = new ARRAYS[type](result.outputs[name].buffer);
-        outputs[name] = first < Infinity ? { ...summary(array, this.array(run.write[name]), first), half: type === 'float16' } : array;
+        const filled = new ARRAYS[type](result.outputs[name].buffer);
+        outputs[name] = first < Infinity ? { ...summary(filled, array(run.write[name]), first), half: type === 'float16' } : filled;
       }
-    return { ...result, outputs, case: asked.name };
+    return located({ ...result, outputs, case: asked.name }, place);
   }
 
-  async grade({ exercise, source, hint = 0 }) {
-    const start = performance.now(), { refused, events, arrays, ...about } = await this.attempt({ exercise, source });
-    if (refused) return { exercise, verdict: 'refused', passed: false, lines: [], advice: refused, hints: 0, text: refused, ...about };
+  async grade({ hint = 0, ...request }) {
+    const start = performance.now(), { exercise } = request, { source, refused: why, ...place } = await this.whole(request);
+    const { refused = why, events, arrays, ...about } = why ? {} : await this.attempt({ exercise, source });
+    if (refused) return { exercise, verdict: 'refused', passed: false, lines: [], advice: refused, hints: 0, text: refused, messages: [], findings: [], ...about };
     const wrote = this.compiler.pyodide.toPy(arrays);
     const grade = JSON.parse(this.judging.grade(exercise, source, JSON.stringify(events), wrote, hint));
     wrote.destroy();
     about.times.total = performance.now() - start;
-    return { ...grade, ...about };
+    return located({ ...grade, ...about }, place);
   }
 
   /** For tests: `attempt`, with arrays in base64. */
@@ -85,7 +119,7 @@ class LabService extends Service {
 
   /** What the grader's child process does (labkit/exercises/grader.py): `events`, and `arrays` of each case and run. */
   async attempt({ exercise, source }) {
-    await this.init();
+    const bytes = await this.need(exercise);
     const start = performance.now(), times = { compile: 0, fibers: 0, launch: 0 }, events = [], built = [];
     const plan = JSON.parse(this.judging.plan(exercise, source)), cases = plan.cases ?? [], arrays = cases.map(() => []);
     const about = { messages: [], findings: [], times, memory: 0 };
@@ -102,7 +136,7 @@ class LabService extends Service {
     for (const [i, asked] of cases.entries()) {
       this.progress({ part: 'cases', done: i + 1, total: cases.length });
       events.push({ mark: 'case', case: asked.name });
-      const answer = await this.execute(built[i], this.job(asked, TOOLS), RUN_S, built.slice(i));
+      const answer = await this.execute(built[i], this.job(asked, TOOLS, bytes), RUN_S, built.slice(i));
       if (!answer) return { events: [...events, { mark: 'endless', case: asked.name }], arrays, ...about };
       arrays[i] = answer.outputs;
       about.memory = Math.max(about.memory, answer.memory);
@@ -117,6 +151,105 @@ class LabService extends Service {
     }
     return { events: [...events, { mark: 'done' }], arrays, ...about };
   }
+
+  /** The shapes of a rung for a source, those first that take the module of `FIRST`; the last one is the sanitizer's. */
+  shapes(rung, source) {
+    const { shapes, refused, ...facts } = JSON.parse(this.rungs.plan(rung, source));
+    if (refused) throw new Error(refused);
+    const all = shapes.map((shape, seed) => ({ ...facts, ...shape, seed })), small = all.pop();
+    const options = shape => `${shape.compile.options}`, sets = [...new Set([all.find(({ name }) => name === FIRST) ?? all[0], ...all].map(options))];
+    return [...sets.flatMap(set => all.filter(shape => options(shape) === set)), small];
+  }
+
+  /** What `labkit.check` says of a kernel in place of a rung; `progress` has the shapes that were right, too. */
+  async checkRung(request) {
+    const { source, refused, ...place } = await this.whole(request), times = { compile: 0, fibers: 0, launch: 0 };
+    const result = { ok: false, text: refused ?? '', messages: [], findings: [], counts: [], totals: [], times };
+    if (refused) return result;
+    const shapes = this.shapes(request.rung, source).slice(0, -1), [{ label }] = shapes, unset = [];
+    let first = `${shapes[0].compile.options}`;
+    for (const [i, shape] of shapes.entries()) {
+      this.progress({ part: 'shapes', done: i, total: shapes.length });
+      if (first && `${shape.compile.options}` !== first) {
+        this.progress({ part: 'first', done: i });
+        first = '';
+      }
+      const module = await this.timed(times, shape, false, !i);
+      if (!i) result.messages = module.messages;
+      if (module.error) return located({ ...result, messages: module.messages }, place);
+      if (!i) unset.push(...located({ messages: module.messages }, place).messages.filter(({ text }) => UNSET.test(text)));
+      const wrong = await this.wrong(module, shape, times);
+      if (!wrong) continue;
+      const { findings } = await this.sanitized(shape, times);
+      return located({ ...result, findings, text: `${wrong}${findings.length ? '' : NOTHING}` }, place);
+    }
+    const warned = unset.length ? `, but the compiler warns: line ${unset[0].line}: ${unset[0].text}` : '';
+    return located({ ...result, ok: true, text: `PASS ${label}: ${shapes.length} shapes, exact on integers, within rounding on reals; races were not looked for: lab.sanitize${warned}` }, place);
+  }
+
+  /** The module for a shape; the time goes to `times`. */
+  async timed(times, { compile }, check, warn) {
+    const start = performance.now(), module = await this.compile({ ...compile, check, warn });
+    times.compile += performance.now() - start;
+    return module;
+  }
+
+  /** Why the outputs of a kernel are wrong on a shape, or how it fails; "" if it is right. */
+  async wrong(module, { label, launches, buffers, constant, storage, size, on, seed, ...shape }, times) {
+    const inputs = runs({ size, ...shape }, { storage, ...shape }, seed), [batch] = size, where = `${on} = ${batch}`;
+    const job = { tools: '', buffers, runs: inputs.map(({ write, constant: mask }) => ({ write, variables: constant ? { [constant]: mask } : {}, launches, read: ['y'] })) };
+    const answer = await this.execute(module, job, RUN_S);
+    if (!answer) return `${label} does not end ${where}: after ${RUN_S} s it was stopped`;
+    times.launch += answer.ms;
+    times.fibers = Math.max(times.fibers, module.fibers);
+    for (const [i, { y }] of answer.outputs.entries()) {
+      if (!isWrong(y, inputs[i], storage)) continue;
+      const { about, x, k, expected, allowed } = inputs[i], given = this.compiler.pyodide.toPy({ y, x, k, expected, allowed });
+      const text = this.rungs.explain(`${label} is wrong ${where} (${about})`, storage, this.compiler.pyodide.toPy(size), given);
+      given.destroy();
+      return `${text}${answer.fault ? `\nAnd it faults: ${answer.fault}` : ''}`;
+    }
+    return answer.fault && `${label} faults ${where}: ${answer.fault}`;
+  }
+
+  /** What the sanitizer finds on a shape. */
+  async sanitized(shape, times) {
+    const module = await this.timed(times, shape, true, false), { buffers, launches, constant } = shape;
+    if (module.error) return { messages: module.messages, findings: [], records: [], fault: '' };
+    const [{ write, constant: mask }] = runs(shape, shape, shape.seed);
+    const job = { tools: TOOLS, buffers, runs: [{ write, variables: constant ? { [constant]: mask } : {}, launches, read: ['y'] }] };
+    const answer = await this.execute(module, job, RUN_S);
+    times.fibers = Math.max(times.fibers, module.fibers);
+    times.launch += answer?.ms ?? 0;
+    const records = (answer?.records ?? []).flat().map(text => this.compiler.read(text, module.places));
+    return { messages: module.messages, records, findings: records.flatMap(record => record.findings), fault: answer ? answer.fault : `${shape.label} does not end ${shape.on} = ${shape.size[0]}` };
+  }
+
+  /** What `labkit.sanitize` says of a kernel in place of a rung, on one shape. */
+  async sanitizeRung(request) {
+    const { source, refused, ...place } = await this.whole(request), times = { compile: 0, fibers: 0, launch: 0 };
+    if (refused) return { ok: false, text: refused, messages: [], findings: [], counts: [], totals: [], times };
+    const shape = this.shapes(request.rung, source).at(-1), { records, ...found } = await this.sanitized(shape, times);
+    const counts = records.flatMap((record, launch) => record.sites.map(site => ({ launch, kernel: record.kernel, ...site })));
+    const ok = !found.fault && !found.findings.length && records.length > 0;
+    return located({ ok, ...found, counts, totals: records.map(({ totals }) => totals), times,
+      text: ok ? `${SANITIZER}: nothing found in ${records.length} launch${records.length === 1 ? '' : 'es'}` : '' }, place);
+  }
+}
+
+const NOTHING = '\nThe sanitizer finds no invalid address, race or uninitialized memory on this shape, so the kernel computes something else than the convolution.';
+
+/** A result about a whole kernel as one about the cell that has a part of it: with the cell's lines, 0 for others. */
+function located(result, { lines, brace = 0 } = {}) {
+  if (!lines) return result;
+  const at = line => lines[line] ?? 0, site = each => ({ ...each, line: at(each.line) });
+  const elsewhere = 'in the part of the kernel that is not in the cell';
+  return { ...result,
+    messages: result.messages?.map(each => (at(each.line) ? site(each) : brace ? { ...each, line: brace, column: 0, text: 'no } closes the { of this line' } : { ...each, line: 0, text: `${each.text} (${elsewhere})` })),
+    findings: result.findings?.map(each => ({ ...site(each), other: each.other && site(each.other) })),
+    counts: result.counts?.map(site),
+    lines: result.lines?.map(each => ({ ...each, text: each.text.replace(/\bline (\d+)/g, (text, line) => (at(line) ? `line ${at(line)}` : `line ${line} of the whole kernel`)) })),
+  };
 }
 
 serve(new LabService(new URL('./engine/', import.meta.url).href));

@@ -5,8 +5,9 @@ import { half } from './half.mjs';
 export const ARRAYS = { float32: Float32Array, float64: Float64Array, float16: Uint16Array, int8: Int8Array, int16: Int16Array, int32: Int32Array,
                  int64: BigInt64Array, uint8: Uint8Array, uint16: Uint16Array, uint32: Uint32Array, uint64: BigUint64Array };
 const TOOLS = 'profile,memcheck,racecheck,initcheck,synccheck';
-const LATER = 'binaryen.wasm'; // loaded when a thread has to wait for the first time
-const KEPT = 4; // modules that were compiled last
+const BINARYEN = 'binaryen.wasm'; // loaded when a thread has to wait for the first time
+const isLater = name => name === BINARYEN || name.startsWith('later/'); // what `init` does not load
+const KEPT = 16; // modules that were compiled last: a check of a rung has up to 7, and one of another kernel comes between
 const three = size => (typeof size === 'number' ? [size, 1, 1] : [...size, 1, 1].slice(0, 3));
 const bytesOf = array => new Uint8Array(array.buffer, array.byteOffset, array.byteLength);
 const decoder = new TextDecoder();
@@ -18,7 +19,7 @@ export class Stopped extends Error {
 /** Fetch files that are stored compressed as FILE.z, and tell how much has come. */
 export function fetchCompressed(base, sizes, progress) {
   const fetched = {}, fetch = globalThis.fetch.bind(globalThis);
-  const total = Object.entries(sizes).reduce((sum, [name, size]) => sum + (name === LATER ? 0 : size), 0);
+  const total = Object.entries(sizes).reduce((sum, [name, size]) => sum + (isLater(name) ? 0 : size), 0);
   return async (input, options) => {
     const url = new URL(input.url ?? input, base), name = url.href.startsWith(base) ? url.href.slice(base.length) : '';
     if (!(name in sizes)) return fetch(input, options);
@@ -26,7 +27,7 @@ export function fetchCompressed(base, sizes, progress) {
     if (!response.ok) throw new Error(`${url}.z: ${response.status}`);
     const count = new TransformStream({ transform(chunk, to) {
       fetched[name] = (fetched[name] ?? 0) + chunk.byteLength;
-      if (name !== LATER) progress({ part: name, done: Object.values(fetched).reduce((a, b) => a + b, 0), total });
+      if (!isLater(name)) progress({ part: name, done: Object.values(fetched).reduce((a, b) => a + b, 0), total });
       to.enqueue(chunk);
     } });
     const type = name.endsWith('.wasm') ? 'application/wasm' : 'application/octet-stream';
@@ -77,7 +78,7 @@ export class Service {
   /** Make the functions of modules ones that can wait. */
   async addFibers(modules) {
     const start = performance.now(), worker = new Worker(new URL('asyncify.mjs', this.base), { type: 'module' });
-    const wasm = await (this.binaryen ??= WebAssembly.compileStreaming(fetch(new URL(LATER, this.base))));
+    const wasm = await (this.binaryen ??= WebAssembly.compileStreaming(fetch(new URL(BINARYEN, this.base))));
     const answer = await this.ask(worker, { wasm, built: modules.map(({ bytes, pointers }) => ({ bytes, pointers })) });
     modules.forEach((built, i) => Object.assign(built, { module: answer.modules[i], fibers: performance.now() - start }));
   }

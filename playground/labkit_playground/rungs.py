@@ -1,0 +1,105 @@
+"""Check a kernel in place of a rung, for the playground's JavaScript: what `labkit.check` does, without NumPy.
+
+``js/worker.mjs`` imports it in Pyodide. It launches the kernels and finds outputs that are wrong;
+this module says what to compile, and what a wrong output looks like.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from hostcuda.source import code_only, constant_arrays, has_dynamic_shared, kernel_names
+from labkit.base.errors import CheckFailed, LabError
+from labkit.base.paths import cuda_src
+from labkit.exercises.exercise import exercise
+from labkit.ladder import source as kernel_files
+from labkit.ladder.messages import find_unclosed_brace, match_lines
+from labkit_playground.comparison import Array, Convolution, compare
+
+RUNGS: dict = {}  # the data of each rung, see `labkit_playground.data`
+
+
+def load(rungs: str) -> None:
+    """Set the data of the rungs: the text of ``later/rungs.json``."""
+    RUNGS.update(json.loads(rungs))
+
+
+def merge(cell: str, number: str, rung: str) -> str:
+    """Return JSON: a cell with ``--part`` put into an exercise's starting code, or a rung's source.
+
+    It has the whole ``source``; ``lines``, the cell's line for each line that comes from it;
+    ``brace``, the line of an open bracket in the cell, or 0. Or why it is ``refused``.
+    """
+    whole = exercise(number).start if number else RUNGS[rung]["source"]
+    try:
+        source = kernel_files.with_functions(whole, cell)
+    except LabError as error:
+        return json.dumps({"refused": str(error)})
+    brace = find_unclosed_brace(code_only(cell))
+    return json.dumps({"source": source, "lines": match_lines(source, cell), "brace": brace})
+
+
+def plan(rung: str, source: str) -> str:
+    """Return JSON: the ``shapes`` of a rung, each with what to compile and to launch, or why it is ``refused``."""
+    facts, code = RUNGS[rung], code_only(source)
+    place = kernel_files.Place(*facts["place"])
+    try:
+        names = kernel_names(code)
+        kernels = kernel_files.choose_kernels(names, tuple(facts["kernels"]), place)
+        kernel_files.require_order(code, kernels, facts["passed"], place)
+    except LabError as error:
+        return json.dumps({"refused": str(error)})
+    arrays, dynamic = constant_arrays(code), has_dynamic_shared(code)
+    # as `labkit.ladder.variants.Variant` chooses
+    only = arrays[0] if len(arrays) == 1 else None
+    about = {name: facts[name] for name in ("label", "storage", "mask", "exact")}
+    about["constant"] = facts["constant"] if facts["constant"] in arrays else only
+    compiled = {
+        "source": f'#line 1 "{place.file}"\n{source}',
+        "extern_c": False,
+        "include_dirs": [str(cuda_src())],
+    }
+    shapes = []
+    for shape in facts["shapes"]:
+        launches = [
+            {**launch, "kernel": kernel, "shared": launch["shared"] if dynamic else 0}
+            for launch, kernel in zip(shape["launches"], kernels, strict=True)
+        ]
+        options = [*kernel_files.NVCC_OPTIONS, *shape["options"]]
+        shapes.append({**shape, "launches": launches, "compile": {**compiled, "options": options}})
+    return json.dumps({**about, "shapes": shapes})
+
+
+def explain(about: str, dtype: str, size: Sequence[int], arrays) -> str:
+    """Return why an output of a rung is wrong, as `labkit.check` says it: which, and the first of them.
+
+    Parameters
+    ----------
+    about : str
+        The first words of the message.
+    dtype : str
+        The type of the output, "float32".
+    size : sequence of int
+        B, C, H, W, M, K.
+    arrays : dict of bytes
+        ``y`` as the kernel wrote it; ``expected``, ``allowed``, ``x``, ``k`` as float64.
+    """
+    B, C, H, W, M, K = size
+    doubles = {
+        name: memoryview(arrays[name]).cast("B").cast("d")
+        for name in ("expected", "allowed", "x", "k")
+    }
+    array = Array(
+        bytes(arrays["y"]),
+        dtype,
+        (B, M, H - K + 1, W - K + 1),
+        doubles["expected"],
+        doubles["allowed"],
+    )
+    inputs = Convolution(doubles["x"], doubles["k"], (B, C, H, W), (M, C, K, K))
+    try:
+        compare(array, about, inputs)
+    except CheckFailed as wrong:
+        return str(wrong)
+    return ""
