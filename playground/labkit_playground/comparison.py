@@ -18,6 +18,7 @@ _LARGEST = {"float32": "3.40282e+38", "float16": "65504"}
 # as `labkit.measure.compare.unwritten`, for each size
 _UNWRITTEN = {2: b"\x5d\x7e", 4: b"\xed\x5e\xc0\x7f"}
 _SHOWN = 8  # mismatches in a message
+_BLOCKS = (8, 16, 32, 64, 128, 256)  # sides of blocks
 
 
 def numbers(data: bytes, dtype: str) -> Sequence[float]:
@@ -171,19 +172,33 @@ def _find_hints(array: Array, convolution: Convolution) -> Iterator[str]:
             yield f"y was written with its axes {'bmhw'[a]} and {'bmhw'[b]} swapped"
     for axis, name in enumerate("bmhw"):
         step, extent = math.prod(shape[axis + 1 :]), shape[axis]
-        if extent > 2:
-            # all but the first along axis
-            inner = [place for place in range(len(values)) if place // step % extent]
-            later = (
-                like((values[i] for i in inner), (expected[i - step] for i in inner)),
-                like((values[i - step] for i in inner), (expected[i] for i in inner)),
-            )
-            if any(later):
-                yield f"y is shifted by one along {name}"
+        for by in range(1, extent - 1):
+            # all but the first `by` along axis
+            inner = [i for i in range(len(values)) if i // step % extent >= by]
+            if like((values[i] for i in inner), (expected[i - by * step] for i in inner)) or like(
+                (values[i - by * step] for i in inner), (expected[i] for i in inner)
+            ):
+                of_block = ", as by a block" * (by in _BLOCKS)
+                yield f"y is shifted by {'one' if by == 1 else by} along {name}{of_block}"
+                break
+    if factor := _find_factor(values, expected):
+        yield f"each output is {factor:.4g} times the right one"
     if like(values, convolution.outputs(lambda p, q, K: (K - 1 - p, K - 1 - q))):
         yield "the mask was flipped; this convolution does not flip it"
     if like(values, convolution.outputs(lambda p, q, K: (q, p))):
         yield "the rows and columns of the mask were swapped"
+
+
+def _find_factor(wrong: Sequence[float], right: Sequence[float]) -> float:
+    """Return the number by which outputs, three or more, are larger than the right ones; 0 if there is none."""
+    if len(right) < 3 or not (all(map(math.isfinite, wrong)) and any(wrong) and any(right)):
+        return 0.0
+    pairs = [*zip(wrong, right, strict=True)]
+    # of least squares
+    factor = sum(a * b for a, b in pairs) / sum(b * b for b in right)
+    slack = 1e-3 * sum(map(abs, wrong)) / len(wrong)
+    close = all(abs(a - factor * b) <= slack + 1e-3 * abs(factor * b) for a, b in pairs)
+    return factor if close and abs(factor - 1) > 0.01 else 0.0
 
 
 def _swap_axes(shape: Sequence[int], a: int, b: int) -> Iterator[int]:
