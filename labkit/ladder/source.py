@@ -210,7 +210,8 @@ def require_order(
             raise LabError(
                 f"{place.file}: {kernel} has the parameters ({', '.join(own_names)}){seem}, but "
                 f"{place.label} passes ({', '.join(passed)}): put them in this order"
-                + f", ({', '.join(in_order)})" * (meant != own_names)
+                + f", ({', '.join(in_order)})"
+                * (meant != own_names)
             )
 
 
