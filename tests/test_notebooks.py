@@ -8,7 +8,9 @@ import re
 import nbformat
 import pytest
 
+from labkit import recorded
 from labkit.base.errors import LabError
+from labkit.base.numerals import format_digits
 from labkit.base.paths import PACKAGE
 from labkit.notebooks import execute
 
@@ -269,6 +271,22 @@ def test_a_foreign_device_is_seen():
         "✓ on the NVIDIA H100, so",
     ):
         assert not [*foreign_devices(fine, **h200)]
+
+
+RECORDED_ROW = re.compile(r"^ *(\d\d .+?) +(lenet\d\d layer \d) .*?(\S+)$", re.MULTILINE)
+
+
+@every_notebook
+def test_recorded_times_are_those_of_the_records(path):
+    """A table that nbval does not compare may have been stored before the kernels were recorded again."""
+    records = recorded("H200")
+    times = records.table.query("batch == 10_000").set_index(["label", "layer"])["op_ms"]
+    for cell in code_cells(path):
+        for output in cell.outputs:
+            text = output.get("data", {}).get("text/plain", "")
+            if "recorded op time (ms)" in text:
+                for label, layer, shown in RECORDED_ROW.findall(text):
+                    assert shown == format_digits(times[label, layer]), (label, layer)
 
 
 @every_notebook
