@@ -1,6 +1,6 @@
-"""PyTorch's forward pass of lenet86: as opponents of `labkit.bench_network`, and part by part, for data/framework/.
+"""PyTorch's forward pass of lenet86: as baselines of `labkit.bench_network`, and part by part, for data/framework/.
 
-As opponents its calls are measured one by one; on the device also as a CUDA graph, from the host
+As baselines its calls are measured one by one; on the device also as a CUDA graph, from the host
 also in chunks on streams. Part by part it stands in for report 002's profile of MXNet, which is not
 maintained.
 """

@@ -1,10 +1,10 @@
-"""The fastest kernels of the ladder and their opponents, interleaved in one run, for data/versus/.
+"""The fastest kernels of the ladder and the libraries, interleaved in one run, for data/versus/.
 
 Every contestant computes one of two inputs in turn. It is checked before and after; in between,
 each round times each contestant once, in random order, after four times the size of the L2 cache
 was written. The last of ours in half and in float take part twice: what their two times differ by is
-noise. The largest batches come first, and the file grows with each. `recording.opponents` says who the
-opponents are. One that is not installed, fails, or is wrong is left out, and the output says so; a
+noise. The largest batches come first, and the file grows with each. `recording.opponents` says which
+libraries these are. One that is not installed, fails, or is wrong is left out, and the output says so; a
 wrong kernel of the ladder ends the run.
 """
 
@@ -195,10 +195,10 @@ def to_markdown(table: pd.DataFrame) -> str:
     first, plans = table.iloc[0], table.loc[table["label"].str.startswith("cuDNN"), "how"].unique()
     lines = [
         f"Op time in milliseconds with {' · '.join(f'{batch:,}' for batch in batches)} images, {first['device']}, "
-        f"{first['date']}, one interleaved run: medians of {first['repeat']} times, of cuDNN the faster of two layouts "
-        f"and the fastest of {' or '.join(plans)}, every contestant checked before and after "
-        f"(PyTorch{first['software'].partition('PyTorch')[2]}). Bold: the fastest in float and in half. "
-        "10 and FP16 read and write halves, the others floats, which TF32 rounds."
+        f"{first['date']}, PyTorch{first['software'].partition('PyTorch')[2]}. All kernels were measured in one "
+        f"interleaved run of {first['repeat']} times each, of which this is the median, and checked before and after "
+        f"it. cuDNN has the faster of two layouts and the fastest of {' or '.join(plans)}. Bold: the fastest in float "
+        "and in half. 10 and FP16 read and write halves, the others floats, which TF32 rounds."
         + (f" The same kernel twice differs by up to {100 * noise:.1f} %." if noise else ""),
         "",
         "| | " + " | ".join(f"{network} layer {layer}" for network, layer in layers) + " |",

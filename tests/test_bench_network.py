@@ -51,8 +51,8 @@ def test_a_wrong_network_is_not_timed(monkeypatch):
         benchmark.bench_network(1, repeat=1)
 
 
-def test_an_opponent_is_measured_and_checked():
-    def opponents(images):
+def test_a_baseline_is_measured_and_checked():
+    def baselines(images):
         y = lab.Network().forward(images.forms["float32"][0])
         return [
             benchmark.Entry(
@@ -60,7 +60,7 @@ def test_an_opponent_is_measured_and_checked():
             )
         ]
 
-    table = lab.bench_network(1, 1, opponents)
+    table = lab.bench_network(1, 1, baselines)
     assert list(table["label"])[-1] == "mine" and table["error"].iloc[-1] < 1e-4
 
 

@@ -103,7 +103,9 @@ def _compare_rows(rows: pd.DataFrame, rungs: list[str]) -> pd.DataFrame:
     repeated = rows[rows.duplicated(["layer", "label"])]
     if len(repeated):
         label, layer = repeated[["label", "layer"]].iloc[0]
-        raise LabError(f"draw.ladder got several rows of {label} for {layer}: it draws one each")
+        raise LabError(
+            f"draw.ladder got several rows of {label} for {layer}: give it one row per rung and layer"
+        )
     units = rows["dtype"].map(_UNITS).fillna("FP32") if "dtype" in rows else "FP32"
     rows = rows.assign(unit=units, reference=rows["op_ms"] / rows["x_reference"])
     rows["text"] = [

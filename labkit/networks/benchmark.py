@@ -74,7 +74,7 @@ class Entry:
 def bench_network(
     batch: int | Iterable[int] | None = None,
     repeat: int | None = None,
-    opponents: Callable[[Images], Iterable[Entry]] = lambda images: (),
+    baselines: Callable[[Images], Iterable[Entry]] = lambda images: (),
 ) -> pd.DataFrame:
     """Measure the forward pass of lenet86 on the digits: `Network`, `FusedNetwork`, and any other way that is given.
 
@@ -91,7 +91,7 @@ def bench_network(
         Images; by default `BATCH` of the engine.
     repeat : int, optional
         Timed runs of each case; by default `REPEAT` of the engine.
-    opponents : callable, optional
+    baselines : callable, optional
         Returns further cases to measure, for a batch of images.
 
     Returns
@@ -116,7 +116,7 @@ def bench_network(
     for B in as_list(BATCH[in_use.engine] if batch is None else batch):
         with ExitStack() as stack:
             flush, images = stack.enter_context(flushing()), Images(B)
-            cases = [*_list_own_cases(stack, images), *opponents(images)]
+            cases = [*_list_own_cases(stack, images), *baselines(images)]
             for case in cases:
                 images.check(case, "before timing")
             for case in cases:

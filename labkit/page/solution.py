@@ -60,7 +60,7 @@ def solution(which: int | str, letter: str | None = None, **options) -> Variant 
     progress.shown.add(task.folder)
     if isinstance(task.subject, InPlaceOf):
         name, options = task.subject.name, {**task.subject.options, **options}
-        # the ladder finds these by rung and letter; the text of an added one is in its own folder
+        # the ladder has the solutions of the series; that of an exercise of one's own is in its folder
         if task.of_series:
             return _Solution(variants.solution(name, task.subject.letter, **options))
         return _Solution(variants.variant(name, task.solution, **options))

@@ -75,8 +75,8 @@ def find_last_return(steps):
 def require_one_section(items):
     """Raise `NeedsFibers` unless threads run only the last item, a `Section`, and return in its first region only."""
     *others, section = items
-    # Before the section there are only declarations and the like; regions and sections, without a
-    # kind, are refused.
+    # All items but the section have to be plain statements, such as declarations. (A region or a
+    # section has no kind, and is refused.)
     no_control = all(getattr(item, "kind", "if") not in ("if", "loop", "block") for item in others)
     if not no_control or any(
         region.returns and region is not section.items[0] for region in section.regions
