@@ -37,6 +37,12 @@ EXERCISE = Exercise(
     ),
     mistakes=(
         Mistake(
+            "No barrier is missing here: threads of several groups store weights of different maps to one place. The "
+            "array belongs to the block, with all its GROUPS * MAPS maps, from blockIdx.y * GROUPS * MAPS on. A "
+            "thread's own begin threadIdx.y * MAPS later.",
+            lambda attempt: "both write" in attempt.wrong and "__shared__ array" in attempt.wrong,
+        ),
+        Mistake(
             "Threads without an output store weights for the others, and all threads of a block have to reach both "
             "barriers: ask first < Ho behind the second barrier, in the loop that sums.",
             lambda attempt: (
