@@ -125,7 +125,7 @@ class Checkout:
 
 @pytest.fixture
 def checkout(tmp_path, monkeypatch, quick):
-    monkeypatch.setattr(execute, "PACKAGE", tmp_path / "labkit")
+    monkeypatch.setattr(execute, "find_checkout", lambda: tmp_path)
     return Checkout(tmp_path)
 
 
@@ -334,7 +334,7 @@ def test_the_first_page_has_the_parts(checkout):
 
 
 def test_the_first_page_shows_the_readmes_pictures(tmp_path, monkeypatch):
-    monkeypatch.setattr(report, "PACKAGE", tmp_path / "labkit")
+    monkeypatch.setattr(execute, "find_checkout", lambda: tmp_path)
     (tmp_path / "README.md").write_text(
         '<img src="docs/lab.png" width="300" alt="What it &lt;is&gt;">\n'
         '<img src="docs/ladder.png" width="300" alt="All">\n'

@@ -42,7 +42,7 @@ def test_ctrl_c_ends_the_kernels(tmp_path):
 @pytest.fixture
 def series(tmp_path, monkeypatch):
     """Return a function that reports a notebook that counts its executions; it returns the page and the count."""
-    monkeypatch.setattr(execute, "PACKAGE", tmp_path / "labkit")
+    monkeypatch.setattr(execute, "find_checkout", lambda: tmp_path)
     # it takes a while
     monkeypatch.setattr(report, "_make_overview", lambda: {"first": "", "ladder": "", "table": ""})
     monkeypatch.setenv("LABKIT_CACHE_DIR", str(tmp_path / "cache"))
