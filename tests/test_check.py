@@ -555,6 +555,31 @@ def test_a_right_result_with_a_race_is_refused_with_the_sanitizer(monkeypatch, c
         check(_Squares(), sanitize=True)
 
 
+@pytest.mark.thorough("half a minute")
+@pytest.mark.skipif(hostcuda.engine() == "gpu", reason="counts of the CPU engine")
+def test_a_right_kernel_that_wastes_more_than_its_rung_is_told_the_line():
+    turned = (
+        BASELINE.replace("(Wo + blockDim.x - 1) / blockDim.x", "(Ho + blockDim.x - 1) / blockDim.x")
+        .replace(
+            "blockIdx.x / tiles * blockDim.y + threadIdx.y",
+            "blockIdx.x % tiles * blockDim.x + threadIdx.x",
+        )
+        .replace(
+            "w = blockIdx.x % tiles * blockDim.x + threadIdx.x",
+            "w = blockIdx.x / tiles * blockDim.y + threadIdx.y",
+        )
+    )
+    shape = Layer("square", 2, 36, 36, 2, 3), 1
+    slow = repr(check(variant(1, turned), [shape], sanitize=True))
+    assert re.search(
+        r"\nslow: 01 baseline, own source, line \d+: [\d.]+ sectors per store, [\d.]+ is best: let neigh",
+        slow,
+    )
+    assert slow.endswith("\n    " + BASELINE.rpartition("\n}")[0].rpartition("\n")[2].strip())
+    # the rung's own waste is a question of its page
+    assert "slow" not in repr(check(variant(1, BASELINE), [shape], sanitize=True))
+
+
 @pytest.mark.thorough("five seconds or more")
 def test_the_sanitizer_gets_a_shape_with_several_channels_where_a_tile_is_used_again():
     text = (cuda_src() / "04_tiling.cu").read_text()

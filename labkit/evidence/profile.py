@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import pandas as pd
 
 import hostcuda.profile
 from hostcuda.profile import watch
+from hostcuda.waste import Waste, find_waste
 from labkit.base.errors import LabError
 from labkit.evidence import child
-from labkit.ladder.variants import Variant
+from labkit.ladder.variants import Variant, as_variants
 from labkit.spec.layers import Layer, as_layer
 
 
@@ -33,10 +34,13 @@ class VariantProfile(hostcuda.profile.Profile):
         What the variants computed.
     batch : int
         Images.
+    own : dict of str to Variant
+        The reader's own kernels, by their labels.
     """
 
     layer: Layer | None = None
     batch: int | None = None
+    own: Mapping[str, Variant] = field(default_factory=dict)
 
     by: ClassVar[str] = "variant"
 
@@ -47,6 +51,34 @@ class VariantProfile(hostcuda.profile.Profile):
         if len(counts):
             counts.insert(1, "rung", list(self.table.groupby(self.by, sort=False)["rung"].first()))
         return counts
+
+    def waste(self, label: str) -> Waste | None:
+        """Return what a variant wastes most, of its accesses to memory, or None: see `hostcuda.waste.find_waste`."""
+        launches = []
+        for row in self.table[self.table["variant"] == label].to_dict("records"):
+            sites = (
+                self.sites[self.sites["launch"] == row["launch"]] if len(self.sites) else self.sites
+            )
+            launches.append(
+                {"block": row["block"], "sites": [*map(_drop_missing, sites.to_dict("records"))]}
+            )
+        return find_waste(launches)
+
+    def describe_waste(self) -> str:
+        """Return a line for each of the reader's own kernels that wastes much, with the code; "" if none does.
+
+        A page does not show it: its rung's own waste is what the page asks to predict and to remove.
+        """
+        texts = []
+        for label, variant in self.own.items():
+            if waste := self.waste(label):
+                code = (
+                    variant.source.splitlines()[waste.line - 1 : waste.line] if waste.line else []
+                )
+                place = f", line {waste.line}" if waste.line else ""
+                texts.append(f"slow: {label}{place}: {waste.says}: {waste.remedy}")
+                texts += [f"    {line.strip()}" for line in code]
+        return "\n".join(texts)
 
     def _find_rows(self, counts: pd.DataFrame, which: int | str) -> pd.DataFrame:
         """Return the rows of a variant, by its label, or by its rung's number: see the class."""
@@ -91,8 +123,9 @@ def profile(
     """
     # `result.table` has a row per launch, `runs` a dict per variant with the number of its
     # launches, in the same order.
+    chosen = as_variants(variants)
     result, runs = child.watch_variants(
-        "counting", watch, variants, layer, batch, engine=engine, timeout=timeout, nvcc=False
+        "counting", watch, chosen, layer, batch, engine=engine, timeout=timeout, nvcc=False
     )
     result.ended.require("profiling")
     # of each launch, the run of its variant
@@ -102,7 +135,8 @@ def profile(
             f"{len(owners)} launches were made, but {len(result.table)} counted: they cannot be matched. "
             f"{result.note}"
         )
-    result = VariantProfile(**vars(result), layer=as_layer(layer), batch=batch)
+    own = {variant.label: variant for variant in chosen if variant.own}
+    result = VariantProfile(**vars(result), layer=as_layer(layer), batch=batch, own=own)
     result.table.insert(0, "variant", [owner["label"] for owner in owners])
     result.table.insert(1, "rung", [owner["rung"] for owner in owners])
     if len(result.sites):
@@ -110,3 +144,8 @@ def profile(
             0, "variant", [owners[launch]["label"] for launch in result.sites["launch"]]
         )
     return result
+
+
+def _drop_missing(row: Mapping) -> dict:
+    """Return a row of a table without its NaN: what the engine did not count for this access."""
+    return {name: value for name, value in row.items() if value == value}

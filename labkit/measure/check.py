@@ -28,10 +28,12 @@ from hostcuda.source import warnings_about
 from labkit.base.errors import CheckFailed, LabError
 from labkit.base.progress import show_progress
 from labkit.evidence import orders
+from labkit.evidence import profile as profiler
 from labkit.evidence import sanitize as sanitizer
 from labkit.ladder.messages import parse_messages
 from labkit.ladder.plan import Plan
 from labkit.ladder.variants import Variant, as_variants
+from labkit.ladder.variants import variant as build_variant
 from labkit.measure import compare
 from labkit.spec.devices import device
 from labkit.spec.layers import Layer, as_layer
@@ -40,6 +42,7 @@ from labkit.spec.reference import conv_float64, error_scale
 # g++'s warnings of a kernel whose result need not be the same the next time: "'sum' is used
 # uninitialized".
 _UNDEFINED = r"uninitialized|array bounds"
+_MUCH_MORE = 1.25  # times the waste of the rung's own kernel
 SANITIZER_S = 60  # to find the cause of a failed check
 
 
@@ -113,6 +116,7 @@ class CheckReport:
         ""  # the compiler's, about a reader's own kernel whose result may be right by luck
     )
     own: bool = False  # whether the kernel is a reader's own
+    slow: str = ""  # what it wastes most, of memory accesses, with its line
 
     @property
     def worst(self) -> float:
@@ -126,7 +130,8 @@ class CheckReport:
         line += "; races were not looked for: lab.sanitize" if self.own and not self.tools else ""
         refused = len(self.refused)
         line += f"; {refused} shape{'s' * (refused != 1)} refused" if refused else ""
-        return line + (f", but the compiler warns: {self.warning}" if self.warning else "")
+        line += f", but the compiler warns: {self.warning}" if self.warning else ""
+        return f"{line}\n{self.slow}" if self.slow else line
 
     def _ipython_display_(self) -> None:
         """Show nothing: `check` has printed the line already."""
@@ -167,7 +172,8 @@ def check(
         Print nothing.
     sanitize : bool
         Search for invalid addresses, races, uninitialized memory and divergent barriers, too:
-        mistakes that need not make the result wrong. It takes some seconds, and is done on one of
+        mistakes that need not make the result wrong. Say with its line what a reader's own kernel
+        wastes most of its memory accesses, if the rung's kernel wastes less. It takes some seconds, and is done on one of
         the shapes, which the PASS line names: the smallest that has several tiles each way and
         several channels, so that a kernel uses its tile again.
 
@@ -222,9 +228,19 @@ def check(
             _check_shape(variant, layer, batch, np.random.default_rng([seed, index]), progress)
             for index, (layer, batch) in shapes.items()
         ]
-    sanitized = _sanitize_one(variant, shapes.values()) if sanitize else ((), "")
+    sanitized, slow = ((), ""), ""
+    if sanitize:
+        layer, batch = _choose_sanitized(shapes.values())
+        sanitized = _sanitize_one(variant, layer, batch)
+        slow = _find_slow(variant, layer, batch) if variant.own else ""
     report = CheckReport(
-        variant.label, pd.DataFrame(rows), tuple(refused), *sanitized, warning.result(), variant.own
+        variant.label,
+        pd.DataFrame(rows),
+        tuple(refused),
+        *sanitized,
+        warning.result(),
+        variant.own,
+        slow,
     )
     # for `require_verified`: `bench` and `bench_streams` call it first
     _verified.add(_key(variant))
@@ -273,10 +289,8 @@ def _compiler_warning(variant: Variant, layer: Layer) -> str:
     return f"line {warnings[0].line}: {warnings[0].text}" if warnings else ""
 
 
-def _sanitize_one(
-    variant: Variant, shapes: Iterable[tuple[Layer, int]]
-) -> tuple[tuple[str, ...], str]:
-    """Sanitize a variant on one of the shapes; return (tools, name of the shape), or raise CheckFailed."""
+def _choose_sanitized(shapes: Iterable[tuple[Layer, int]]) -> tuple[Layer, int]:
+    """Return the shape of several that is sanitized."""
 
     def preference(shape):
         """Return a sort key: first several tiles of 16 outputs each way, then several channels, then few products."""
@@ -287,13 +301,30 @@ def _sanitize_one(
             layer.macs(batch),
         )  # False sorts before True
 
-    layer, batch = min(shapes, key=preference)
+    return min(shapes, key=preference)
+
+
+def _sanitize_one(variant: Variant, layer: Layer, batch: int) -> tuple[tuple[str, ...], str]:
+    """Sanitize a variant on a shape; return (tools, name of the shape), or raise CheckFailed."""
     findings = sanitizer.sanitize(variant, layer, batch)
     if not findings.clean:
         raise CheckFailed(
             f"{variant.label} computes what it should, but on {layer}, B = {batch}:\n{findings}"
         )
     return findings.tools, layer.name
+
+
+def _find_slow(variant: Variant, layer: Layer, batch: int) -> str:
+    """Return what a reader's kernel wastes most, if that is more than the rung's own kernel wastes; else ""."""
+    chosen = {name: value for name, value in variant.options.items() if value is not None}
+    lab_kernel = build_variant(variant.rung.name, **chosen)
+    try:
+        counted = profiler.profile([variant, lab_kernel], layer, batch, engine="cpu")
+    except EngineError:  # the CPU engine cannot count one of them
+        return ""
+    own, lab = counted.waste(variant.label), counted.waste(lab_kernel.label)
+    is_more = own and (lab is None or own.units > _MUCH_MORE * lab.units)
+    return counted.describe_waste() if is_more else ""
 
 
 def _label(model: Comparable) -> str:
