@@ -216,6 +216,28 @@ def test_magics_and_completions_are_there_as_soon_as_labkit_is_imported():
     assert process.stdout.split() == ["False", "labkit.page.completion", "twice:", "twice", "True"]
 
 
+def test_shift_tab_shows_a_line_about_a_name_of_cuda():
+    """As the notebook's kernel asks: for the name at the cursor, in an own shell, as `import labkit` registers it."""
+    from IPython.core.interactiveshell import InteractiveShell
+    from IPython.utils.tokenutil import token_at_cursor
+
+    from labkit.page import completion
+
+    other = InteractiveShell()
+    completion.register(other)
+    cell = "%%cuda a\n__global__ void k(int *x) {\n    atomicAdd(x + threadIdx.x, 1);\n}\n"
+    shown = {
+        word: other.object_inspect_mime(token_at_cursor(cell, cell.index(word) + 3))["text/plain"]
+        for word in ("atomicAdd", "threadIdx")
+    }
+    assert shown["atomicAdd"] == "atomicAdd(p, v): *p += v as one step; returns the old value"
+    assert shown["threadIdx"].startswith("threadIdx: the thread's index in its block")
+    # Python's own stay
+    assert "int([x]) -> integer" in other.object_inspect_mime("int")["text/plain"]
+    with pytest.raises(KeyError):
+        other.object_inspect_mime("atomicNothing")
+
+
 def part(*names):
     text = variant(10).source
     return "\n\n".join(text[slice(*find_functions(text)[name])] for name in names) + "\n"

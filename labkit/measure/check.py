@@ -173,9 +173,9 @@ def check(
     sanitize : bool
         Search for invalid addresses, races, uninitialized memory and divergent barriers, too:
         mistakes that need not make the result wrong. Say with its line what a reader's own kernel
-        wastes most of its memory accesses, if the rung's kernel wastes less. It takes some seconds, and is done on one of
-        the shapes, which the PASS line names: the smallest that has several tiles each way and
-        several channels, so that a kernel uses its tile again.
+        wastes most of its memory accesses, if the rung's kernel wastes less. It takes some seconds,
+        and is done on one of the shapes, which the PASS line names: the smallest that has several
+        tiles each way and several channels, so that a kernel uses its tile again.
 
     Returns
     -------
