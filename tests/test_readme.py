@@ -293,7 +293,7 @@ def counters_in_words():
         f"takes {reads:.2f} ms on layer 2 in place of {tuned:.2f}: the constant cache is busy "
         f"{count('constant_cache_busy_pct', constant, second):.0f} % of the time, "
         f"and {missed[2]:.0f} % of its requests miss",
-        "Eight maps ({:.2f}; with 10,000 images {over:.2f}) and four ({:.2f}) are equal within the noise. "
+        "Eight maps ({:.2f}; with 10,000 images {over:.2f}) and four ({:.2f}) differ by 1 %. "
         "With six ({:.2f})".format(*maps_of[[8, 4, 6]], over=ours_over),
         f"{more[0]:.0f} % more instructions and {count('registers', runtime, first):.0f} registers, not "
         f"{count('registers', 7, first):.0f}",
