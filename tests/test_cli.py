@@ -22,7 +22,7 @@ from labkit.notebooks import execute
 
 pytestmark = pytest.mark.thorough("tools of the repository")
 
-COMMANDS = ("bench", "check", "device", "doctor", "report", "site", "store")
+COMMANDS = ("bench", "check", "device", "doctor", "lab", "report", "site", "start", "store")
 
 
 @pytest.fixture

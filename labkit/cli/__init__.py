@@ -29,7 +29,7 @@ for command in (
     measure.bench,
 ):
     app.command()(command)
-# JupyterLab reads the options that follow
+# JupyterLab reads the arguments that follow
 app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(course.lab)
 app.add_typer(exercise.app)
 for added in sorted(entry_points(group="labkit.commands")):

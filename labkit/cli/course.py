@@ -45,7 +45,10 @@ def start(
 
 
 def lab(context: typer.Context) -> None:
-    """Open the notebooks of the current folder in JupyterLab, whose options can follow: --no-browser --port 9000."""
+    """Open the notebooks of the current folder in JupyterLab.
+
+    JupyterLab's own options can follow: --no-browser --port 9000.
+    """
     from nbformat import sign
 
     from labkit.notebooks import execute
