@@ -417,6 +417,49 @@ def figures_in_words():
     )
 
 
+def test_the_readme_and_the_paper_count_what_there_is():
+    texts = [
+        " ".join((ROOT / name).read_text(encoding="utf-8").split())
+        for name in ("README.md", "paper/paper.md")
+    ]
+    exercises = len([*(ROOT / "labkit" / "exercises").glob("*/*/*/exercise.py")])
+    pages = [
+        *(ROOT / "notebooks").glob("*.ipynb"),
+        *(ROOT / "notebooks" / "practice").glob("*.ipynb"),
+    ]
+    for text in texts:
+        assert {int(n) for n in re.findall(r"(\d+) (?:graded )?exercises", text)} == {exercises}
+    assert f"{len(pages)} pages with" in texts[0]
+    counted = dict(
+        re.findall(
+            r"\| ([a-z].*?) \| (\d+ \| \d+) \|", (data_dir() / "counters.md").read_text("utf-8")
+        )
+    )
+    loads, written, joined = (
+        [int(n) for n in counted[name].split(" | ")]
+        for name in (
+            "global loads and stores",
+            "shared memory, accesses as written",
+            "shared memory, accesses joined by nvcc",
+        )
+    )
+    assert (
+        f"{loads[1]:,} of {loads[0]:,} counts" in texts[1]
+        and f"{written[1]} of {written[0]} of" in texts[1]
+    )
+    assert f"of {joined[0]} counts of such accesses only {joined[1]} agree" in texts[1]
+    found = (ROOT / "engine" / "docs" / "findings.md").read_text("utf-8")
+    ours, theirs = re.findall(r"\| (?:CPU engine|compute-sanitizer) \| (\d+) of \d+ \|", found)[:2]
+    assert f"the engine finds {ours} at their lines, compute-sanitizer {theirs}." in texts[1]
+    rows = [
+        len(pd.read_csv(data_dir() / "published" / f"{name}.csv"))
+        for name in ("op_times", "training")
+    ]
+    assert "{} published rows of op times and {} of training".format(*rows) in texts[1]
+    for times in re.findall(r"[\d.]+ to [\d.]+ times", texts[1]):
+        assert times in words_of("versus")
+
+
 def test_the_readme_says_how_much_tensor_cores_gain():
     rungs = ["10 speed of light", "10 speed of light, warpgroups"]
     times = labkit.recorded("H200").op_ms(["07 tuning", *rungs])
