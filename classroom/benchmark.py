@@ -190,6 +190,12 @@ def poison(start: str) -> dict[str, tuple[str, str, str]]:
     }
 
 
+def make_command(handed_in: Path, out: Path, jobs: int) -> list[str]:
+    """Return the command that grades a folder into `out`, this many at a time."""
+    options = ["--out", str(out), "--jobs", str(jobs)]
+    return [sys.executable, "-m", "labkit", "grade", str(handed_in), *options]
+
+
 def poisoned(jobs: int) -> None:
     """Grade a class of 100 with ten poisoned hand-ins; print what it took."""
     asked = exercise("00a")
@@ -201,17 +207,7 @@ def poisoned(jobs: int) -> None:
         for name, (file, text, *_) in (files | bad).items():
             (handed_in / name).mkdir(parents=True)
             (handed_in / name / file).write_text(text)
-        command = [
-            sys.executable,
-            "-m",
-            "labkit",
-            "grade",
-            str(handed_in),
-            "--out",
-            str(out),
-            "--jobs",
-            str(jobs),
-        ]
+        command = make_command(handed_in, out, jobs)
         for name in ("100 hand-ins, ten poisoned:", "again:"):
             with Path(folder, "said").open("w") as said:
                 print(name, run(command, out, said=said), flush=True)
@@ -240,17 +236,7 @@ def main(count: int, numbers: str, same: float, jobs: int, seed: int) -> None:
             f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}",
             flush=True,
         )
-        command = [
-            sys.executable,
-            "-m",
-            "labkit",
-            "grade",
-            str(handed_in),
-            "--out",
-            str(out),
-            "--jobs",
-            str(jobs),
-        ]
+        command = make_command(handed_in, out, jobs)
         print("until it is killed:", run(command, out, count // 2), flush=True)
         times_written = {path: path.stat().st_mtime_ns for path in (out / "results").glob("*.json")}
         began = time.monotonic()
