@@ -69,6 +69,8 @@ COUNTERS = (
         for name, op in (("load", "ld"), ("store", "st"), ("atomic", "atom"))
     ),
     # Of 128 bytes: a warp that loads a row of 32 floats needs one, one that loads a column 32.
+    # Of all lanes: a load of four words counts as four.
+    Counter("global_load_bytes", "lab__bytes_of_global_loads.sum", "global", "ld", "bytes"),
     *(
         Counter(f"{name}_lines", f"lab__lines_of_{name}s.sum", "global", op, "lines")
         for name, op in (
@@ -80,6 +82,7 @@ COUNTERS = (
     ),
     Counter("constant_requests", "lab__constant_requests.sum", "constant", "", "requests"),
     Counter("constant_serialized", "lab__constant_serialized.sum", "constant", "", "extra"),
+    Counter("constant_bytes", "lab__bytes_of_constant_loads.sum", "constant", "", "bytes"),
     Counter("barriers", "lab__barriers.sum", "", "", "barriers"),
     # Requests of variables whose address is taken: the CPU engine cannot count other local
     # requests.

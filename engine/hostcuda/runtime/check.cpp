@@ -90,7 +90,10 @@ void watch_leaves() { running.checked_bytes = 0; }
 
 void watch_pause(bool begins) { running.text_bytes = running.checked_bytes = begins ? 0 : running.launch->text_end - running.launch->text_begin; }
 
-void watch_phase() { order_barrier(); }
+void watch_phase(unsigned threads) {
+    order_barrier();
+    for (unsigned warp = 0; warp < threads; warp += warp_size) count_barrier();
+}
 
 void watch_meeting(unsigned warp, unsigned lanes, void *from, bool orders, bool of_matrices) {
     running.together = from ? (uintptr_t)from : 1;

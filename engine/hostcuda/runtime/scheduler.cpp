@@ -209,7 +209,7 @@ static Switch sleep(Block &b, Fiber *me, const hostcuda::Phase &phase, unsigned 
 static void complete(Block &b, hostcuda::Phase &phase) {
     phase.arrived = 0;
     phase.number++;
-    watch_phase();
+    watch_phase(phase.expected);
     Queue<Fiber> asleep;
     asleep.take_all(b.sleeping);
     while (asleep.head) {

@@ -25,6 +25,7 @@ for name, *arguments in (("padded", x, y, np.int32(49)), ("unequal", x, y, np.in
                          ("unrolled", x, y), ("through_a_function", x), ("shared_atomics", y),
                          ("exchanges", x, y, y)):
     module.get_function(name)(*arguments, block=(32, 1, 1))
+module.get_function("phases")(y, block=(64, 1, 1))
 cuda.Context.synchronize()
 z = cuda.from_device(y, 64, np.float32)
 print(json.dumps({r.kernel: r.counts for r in checking.launches()}))
@@ -76,6 +77,10 @@ def test_the_use_may_be_behind_a_function(counts):
 def test_in_shared_memory_there_are_no_reductions(counts):
     assert counts["shared_atomics"]["smsp__inst_executed_op_shared_atom.sum"] == 1
     assert counts["shared_atomics"][RED] == counts["shared_atomics"][ATOM] == 0
+
+
+def test_a_barrier_of_cuda_barrier_counts_once_per_warp(counts):
+    assert counts["phases"]["lab__barriers.sum"] == 2 + 2 * 2
 
 
 def test_lines_exchanges_and_what_atomics_return(counts):

@@ -1,3 +1,4 @@
+#include <cuda/barrier>
 #include <cuda_fp16.h>
 extern "C" {
 // The ways of a branch whose sides the compiler may put anywhere meet at the store, in each turn of the loop.
@@ -82,6 +83,14 @@ __global__ void shared_atomics(int *y) {
     bins[threadIdx.x] = 0;
     atomicAdd(&bins[threadIdx.x], 1);
     y[threadIdx.x] = bins[threadIdx.x];
+}
+__global__ void phases(float *y) {
+    __shared__ cuda::barrier<cuda::thread_scope_block> all;
+    if (threadIdx.x == 0) init(&all, 64);
+    __syncthreads();
+    all.arrive_and_wait();
+    y[threadIdx.x] = 1;
+    all.arrive_and_wait();
 }
 __global__ void exchanges(const float *x, float *y, int *z) {
     float sum = x[threadIdx.x] + __shfl_xor_sync(~0u, x[threadIdx.x + 48], 1) + __popc(__ballot_sync(~0u, threadIdx.x < 3));

@@ -4,6 +4,7 @@ from labkit.exercises import HIDDEN, LAYER_1, Exercise, InPlaceOf, Mistake, coun
 from labkit.spec.layers import Layer
 
 _REQUESTS = 800  # of a store of all outputs of layer 1: 4 * 80 * 80 / 32
+_BYTES = 19_600 * 32 * 4  # a read of four words per lane is one request, too
 _ODD = (Layer("13 rows of outputs", C=2, H=19, W=12, M=3, K=7), 2)
 
 EXERCISE = Exercise(
@@ -17,6 +18,7 @@ EXERCISE = Exercise(
             "layer 1",
             what="reads of constant memory",
             at_most=19_600,
+            most={"constant_bytes": _BYTES, "shared_load_bytes": _BYTES, "lane_exchanges": 0},
         ),
         counted("global_load_requests", "layer 1", what="load requests", at_most=39_200),
         counted("global_store_requests", "layer 1", what="store requests", at_most=_REQUESTS),

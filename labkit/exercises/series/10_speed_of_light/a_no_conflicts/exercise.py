@@ -34,6 +34,7 @@ EXERCISE = Exercise(
             what="wavefronts per shared store",
             at_most=1.25,
             least={"shared_store_instructions": 70},
+            most={"global_store_requests": 150},  # of whole maps; 252 without shared memory
         ),
     ),  # 280 stores of warps
     mistakes=(
