@@ -1,7 +1,6 @@
 """Figures of a line's accesses and of a race: drawn as they were counted and found."""
 
 import numpy as np
-import pandas as pd
 import pytest
 from test_draw import collisions, compose, render  # noqa: F401  fixtures
 
@@ -124,7 +123,8 @@ def race():
 )
 def test_another_kind_of_race_is_not_about_a_barrier(render, race, kind, title, missing):  # noqa: F811
     page = render(
-        draw.race, VariantFindings(race.table.assign(kind=kind), 1, race.tools, race.ended)
+        draw.race,
+        VariantFindings(race.table.assign(kind=kind).to_dict("records"), 1, race.tools, race.ended),
     )
     assert not collisions(page)
     assert (
@@ -154,9 +154,7 @@ def test_a_race_that_compute_sanitizer_reports_lacks_what_it_does_not_say(render
         "op": np.nan,
         "source": "compute-sanitizer",
     }
-    page = render(
-        draw.race, VariantFindings(pd.DataFrame([row]), None, ("racecheck",), Ended(0, 1.0))
-    )
+    page = render(draw.race, VariantFindings([row], None, ("racecheck",), Ended(0, 1.0)))
     assert not collisions(page)
     assert {
         "another thread",
@@ -166,7 +164,7 @@ def test_a_race_that_compute_sanitizer_reports_lacks_what_it_does_not_say(render
 
 
 def test_without_a_race_there_is_nothing_to_draw(race):
-    clean = VariantFindings(race.table[:0], 1, ("racecheck",), Ended(0, 1.0))
+    clean = VariantFindings([], 1, ("racecheck",), Ended(0, 1.0))
     with pytest.raises(
         LabError,
         match=r"no race of two known accesses to draw\. racecheck: nothing found in 1 launch",

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from hostcuda.build.prelude import WITHOUT_MACROS, make_prelude
 from hostcuda.build.unit import make_unit
 from hostcuda.check.mode import TOOLS
 from hostcuda.check.records import Finding, LaunchRecord, follow, launches, take
@@ -51,13 +50,10 @@ def fingerprint() -> str:
 def engine_files(options: Sequence[str] = ()) -> list[Path]:
     """Return the paths of the engine's own compiled files in the cache, made if missing, for these nvcc options.
 
-    They are the runtime library, its digest and the header's folder. A sandbox with another cache
-    need not make them.
+    They are the runtime library, its digest and the folders of the headers for kernels and for programs. A
+    sandbox with another cache need not make them.
     """
-    plain = make_unit("", options, no_extern_c=True)
     runtime = build_library()
-    return [
-        runtime,
-        cache.digest_of(runtime),
-        Path(make_prelude(plain.command, plain.flags, WITHOUT_MACROS)).parent,
-    ]
+    units = [make_unit("", options, no_extern_c=True, program=program) for program in (False, True)]
+    folders = [Path(unit.make_prelude()).parent for unit in units]
+    return [runtime, cache.digest_of(runtime), *folders]

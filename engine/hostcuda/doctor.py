@@ -98,6 +98,7 @@ def examine() -> Report:
         _examine_package("PyCUDA", _PYCUDA, for_gpu, _make_pip_command("pycuda>=2025.1,<2027")),
         _examine_package("CUPTI", _CUPTI, for_gpu, _make_pip_command("cupti-python>=12.6,<14")),
         _examine_cache(),
+        _examine_prepared(),
     ]
     return Report(findings, *_choose_engine(findings))
 
@@ -398,6 +399,20 @@ def _examine_cache() -> Requirement:
             f"{error}. Until then every process compiles its kernels again",
             'export HOSTCUDA_CACHE_DIR="$(mktemp -d)"',
         )  # a name nobody can guess
+
+
+def _examine_prepared() -> Requirement:
+    """Return whether the engine's own files are compiled; programs compile what is missing."""
+    what, remedy = "prepared", "hostcuda prepare"
+    with contextlib.suppress(CompileError, EngineError, OSError):
+        from hostcuda.prepare import is_prepared  # it is not needed where something else fails
+
+        if is_prepared():
+            return Requirement(what, OK, "the runtime library and precompiled headers are compiled")
+        return Requirement(
+            what, UNUSED, "the first program of each kind compiles the engine's own files", remedy
+        )
+    return Requirement(what, UNUSED, "no compiler, or no cache")
 
 
 def _choose_engine(findings: list[Requirement]) -> tuple[str | None, str]:

@@ -14,13 +14,15 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-
-import pandas as pd
+from typing import TYPE_CHECKING
 
 from hostcuda import findings, processes, temporary
 from hostcuda.errors import EngineError
 from hostcuda.gpu import nsight
 from hostcuda.tables import table
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
 _STUCK = "repeats a loop in which nothing changes"  # as in runtime/spins.cpp
@@ -63,8 +65,8 @@ class Findings:
 
     Attributes
     ----------
-    table : DataFrame
-        A row per finding: ``tool``, ``kind``, ``kernel``, ``file`` and ``line`` of the user's
+    rows : list of dict
+        One per finding: ``tool``, ``kind``, ``kernel``, ``file`` and ``line`` of the user's
         source, ``block`` and ``thread`` (x, y, z), ``other`` (the other access of a race: file,
         line, thread, op), ``address``, ``size`` of the access [bytes], ``op`` of a race ("ld",
         "st", "atom"; None if the tool does not report it), ``buffer`` (the nearest: base, bytes,
@@ -84,7 +86,7 @@ class Findings:
         What happened outside of the launches, on the CPU engine: ``kind`` and ``message``.
     """
 
-    table: pd.DataFrame
+    rows: list[dict]
     launches: int | None
     tools: tuple[str, ...]
     ended: processes.Ended
@@ -93,9 +95,18 @@ class Findings:
     events: Sequence[dict] = ()
 
     @property
+    def table(self) -> pd.DataFrame:
+        """The rows as a DataFrame."""
+        import pandas as pd  # loads slowly, and a table that is only printed does without
+
+        return pd.DataFrame(self.rows, columns=[*COLUMNS, "source"]).astype(
+            {"line": int, "count": int}
+        )
+
+    @property
     def clean(self) -> bool:
         """Whether everything was checked and nothing was found."""
-        return self.table.empty and self.whole
+        return not self.rows and self.whole
 
     @property
     def outcome(self) -> tuple[str, str]:
@@ -112,7 +123,7 @@ class Findings:
             (event["message"] for event in self.events if _STUCK in event["message"]), None
         ):
             return "hang", stuck
-        if len(self.table):
+        if self.rows:
             return "unsafe", self.verdict()
         if self.ended.status in _FAULTS:
             fault = messages.get("host fault", "its host code accessed an invalid address")
@@ -140,9 +151,7 @@ class Findings:
             "checked": {"launches": self.launches, "complete": self.whole, "tools": self.tools},
             "program": {"status": self.ended.status, "seconds": round(self.ended.seconds, 2)},
             "events": list(self.events),
-            "findings": self.table.astype(object)
-            .where(self.table.notna(), None)
-            .to_dict("records"),
+            "findings": self.rows,
         }
 
     def __repr__(self) -> str:
@@ -150,7 +159,7 @@ class Findings:
 
     def lines(self) -> list[str]:
         """Return a text per finding, of a few lines: the error, its place and threads, the memory, a remedy."""
-        return [_format_finding(row) for row in self.table.to_dict("records")]
+        return [_format_finding(row) for row in self.rows]
 
     def notes(self) -> list[str]:
         """Return a line per note: what is legal, and may be a mistake."""
@@ -162,7 +171,7 @@ class Findings:
 
     def verdict(self) -> str:
         """Return the last line of the output, a sentence: the tools, how many findings, and what was not checked."""
-        n = len(self.table)
+        n = len(self.rows)
         result = f"{n} finding{'s' * (n != 1)}" if n else "nothing found"
         if not n and self.launches == 0:
             result = "no kernel was launched, so nothing was checked"
@@ -176,11 +185,10 @@ class Findings:
         return f"{', '.join(self.tools)}: {'; '.join(filter(None, (result, self.note, stopped)))}"
 
     def _repr_html_(self) -> str:
-        if self.table.empty:
+        if not self.rows:
             return f"<p>{html.escape(self.verdict())}</p>"
-        rows = self.table.to_dict("records")
         frame = self.table.assign(
-            where=[*map(_format_place, rows)], thread=[*map(_format_thread, rows)]
+            where=[*map(_format_place, self.rows)], thread=[*map(_format_thread, self.rows)]
         )
         columns = {
             "kind": "error",
@@ -309,7 +317,7 @@ def checked(
     # the others are copies of the host
     launched = sum(record.get("index", 0) >= 0 for record in records)
     return Findings(
-        _make_frame([*unset, *findings.list_findings(records)]),
+        _complete([*unset, *findings.list_findings(records)]),
         launched,
         tuple(tools),
         ended,
@@ -362,19 +370,15 @@ def _check_on_gpu(
     # child processes are not counted
     none = script and not (launched.is_file() and launched.stat().st_size)
     note = "the program itself launched no kernel" if none else ""
-    return Findings(_make_frame(rows), 0 if none else None, tuple(finished), ended, note)
+    return Findings(_complete(rows), 0 if none else None, tuple(finished), ended, note)
 
 
-def _make_frame(rows: list[dict]) -> pd.DataFrame:
-    """Return findings as a table with the columns of `Findings.table`; an unknown file is "", an unknown line 0."""
-    frame = pd.DataFrame(
-        [
-            {"remedy": "", **row, "file": row["file"] or "", "line": row["line"] or 0}
-            for row in rows
-        ],
-        columns=[*COLUMNS, "source"],
-    )
-    return frame.astype({"line": int, "count": int})
+def _complete(rows: list[dict]) -> list[dict]:
+    """Return findings with all fields of `Findings.rows`: an unknown file is "", an unknown line 0, the rest None."""
+    empty = {**dict.fromkeys((*COLUMNS, "source")), "remedy": ""}
+    return [
+        {**empty, **row, "file": row["file"] or "", "line": int(row["line"] or 0)} for row in rows
+    ]
 
 
 def _format_place(row: dict) -> str:
@@ -388,8 +392,7 @@ def _format_place(row: dict) -> str:
 
 def _format_thread(row: dict) -> str:
     """Return a finding's "thread (x,y,z) of block (x,y,z)", or "" if the thread is not known."""
-    # None, or the NaN that pandas makes of it
-    if row["thread"] is None or row["thread"] != row["thread"]:
+    if row["thread"] is None:
         return ""
     block, thread = (",".join(map(str, row[name])) for name in ("block", "thread"))
     return f"thread ({thread}) of block ({block})"

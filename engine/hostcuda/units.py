@@ -16,14 +16,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-
-import pandas as pd
+from typing import TYPE_CHECKING
 
 from hostcuda.check.instrument import FLOW, WORK
 from hostcuda.errors import EngineError
 from hostcuda.limits import SECTOR
 from hostcuda.runtime.elf import Elf
 from hostcuda.tables import HTML, table
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = ["CARDS", "Card", "Units", "card", "compute_cycles", "merge", "units", "works"]
 
@@ -267,22 +269,9 @@ class Units:
     @classmethod
     def from_works(cls, kernel_works: Iterable[Mapping], card: Card) -> Units:
         """Return the units of kernels from what `merge` returns for each."""
-        rows = []
-        for work in kernel_works:
-            cycles = compute_cycles(work, card)
-            most = math.nan if work["why_none"] else max(cycles.values()) or math.nan
-            shares = {name: 100 * value / most for name, value in cycles.items()}
-            near = [name for name, share in shares.items() if share >= 100 * NEAR]
-            rows.append(
-                {
-                    "kernel": work["kernel"],
-                    "launches": work.get("launches", 1),
-                    "busiest": ", ".join(sorted(near, key=shares.__getitem__, reverse=True)),
-                    "why_none": work["why_none"] or ("" if near else "nothing was counted"),
-                    **shares,
-                }
-            )
-        return cls(card, pd.DataFrame(rows))
+        import pandas as pd  # loads slowly, and each kernel that runs in a process of its own imports this module
+
+        return cls(card, pd.DataFrame([describe_kernel(work, card) for work in kernel_works]))
 
     @property
     def shares(self) -> pd.DataFrame:
@@ -317,6 +306,21 @@ class Units:
             rows = rows.drop(columns="why_none")
         headings = {name: "why none is named" if name == "why_none" else name for name in rows}
         return table(rows, "How busy each unit is", headings)
+
+
+def describe_kernel(work: Mapping, card: Card) -> dict:
+    """Return the row of `Units.table` of a kernel from what `merge` returns for it."""
+    cycles = compute_cycles(work, card)
+    most = math.nan if work["why_none"] else max(cycles.values()) or math.nan
+    shares = {name: 100 * value / most for name, value in cycles.items()}
+    near = [name for name, share in shares.items() if share >= 100 * NEAR]
+    return {
+        "kernel": work["kernel"],
+        "launches": work.get("launches", 1),
+        "busiest": ", ".join(sorted(near, key=shares.__getitem__, reverse=True)),
+        "why_none": work["why_none"] or ("" if near else "nothing was counted"),
+        **shares,
+    }
 
 
 def units(records: Sequence[Mapping], device: str = "H200") -> Units:

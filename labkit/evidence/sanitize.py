@@ -75,7 +75,7 @@ def sanitize(
     if findings.launches is None:  # compute-sanitizer, on a GPU, does not count them
         findings.launches = sum(run["launches"] for run in runs)
     # a finding explains why the process failed
-    if findings.table.empty or findings.ended.interrupted:
+    if not findings.rows or findings.ended.interrupted:
         findings.ended.require("sanitizing", findings.note)
     sources = {variant.file_name: variant.source for variant in as_variants(variants)}
     return VariantFindings(**vars(findings), sources=sources)

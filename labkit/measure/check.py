@@ -418,7 +418,7 @@ def _explain(variant: Variant, layer: Layer, batch: int) -> str:
             f"\nNext: lab.sanitize({name}, lab.{layer!r}, {batch}) looks for invalid addresses, races "
             "and uninitialized memory."
         )
-    if findings.table.empty:
+    if not findings.rows:
         return _describe_larger(variant, layer) + (
             "\nThe sanitizer finds no invalid address, race or uninitialized memory on this shape, so the kernel "
             f"computes something else than the convolution.\nNext: lab.step({name}, layer=lab.{layer!r}) "

@@ -415,11 +415,7 @@ class _Case:
 def _name_busiest() -> str:
     """Return the units that the launches keep busiest, by their counts: "DRAM, L1 tags"; "" if none is named."""
     works = [work for work in units.works(map(asdict, checking.launches())) if not work["why_none"]]
-    return (
-        units.Units.from_works([units.merge(works)], units.CARDS[0]).table["busiest"][0]
-        if works
-        else ""
-    )
+    return units.describe_kernel(units.merge(works), units.CARDS[0])["busiest"] if works else ""
 
 
 def _follow_thread(case: _Case, job: Mapping, append_answer: Callable) -> None:

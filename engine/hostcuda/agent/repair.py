@@ -88,7 +88,7 @@ def _judge(run, job: Mapping, cases: Sequence[Mapping]) -> str | None:
     verdict, reason = run.decide_verdict({**job, "cases": cases})
     if verdict == "pass":
         return ""
-    if verdict != "not checked" or not run.findings.table.empty or run.wrong:
+    if verdict != "not checked" or run.findings.rows or run.wrong:
         return None
     if len(run.select("ended")) == len(cases):
         return "no reference says whether all results are right"
@@ -103,7 +103,7 @@ def _blames(run, kinds: Sequence[str]) -> bool:
     A guard decides for which sizes a kernel is right. Of the others, a barrier can be one that some
     threads of a block do not reach.
     """
-    return "guard" in kinds or "synccheck" in set(run.findings.table["tool"])
+    return "guard" in kinds or any(row["tool"] == "synccheck" for row in run.findings.rows)
 
 
 def make_unequal_case(case: Mapping) -> dict | None:
@@ -173,7 +173,7 @@ def _is_better(new_run, run) -> bool:
                 row["kind"],
                 dict(enumerate(map(str.strip, version.source.splitlines()), 1)).get(row["line"]),
             )
-            for row in version.findings.table.to_dict("records")
+            for row in version.findings.rows
         ]
         for version in (run, new_run)
     )
@@ -190,7 +190,7 @@ def _is_better(new_run, run) -> bool:
 def _generate_repairs(run, job: Mapping) -> Iterator[tuple[str, str]]:
     """Yield (kind, repaired source) for the first finding of a `report.Run` that has any, the likeliest first."""
     source = _Source(run.source)
-    for finding in run.findings.table.to_dict("records"):
+    for finding in run.findings.rows:
         other = finding["other"]["line"] if isinstance(finding["other"], dict) else 0
         named = map(int, re.findall(r"\.cu:(\d+)", finding["message"]))
         # a #line directive may give lines that the source does not have

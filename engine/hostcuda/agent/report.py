@@ -315,7 +315,7 @@ def _list_findings(
             for message, match in reversed(errors.items())
         ]
         return findings or [{"kind": "compile error", "says": _clean(reason.splitlines()[-1])}]
-    findings, tool_findings = [], run.findings.table.to_dict("records")
+    findings, tool_findings = [], run.findings.rows
     if verdict == "hang":
         # "memcheck: nothing found; the program did not end within 60 s …": say the end. A loop's
         # message is said whole.

@@ -66,7 +66,7 @@ class Run:
             return "not checked", (
                 "the reference did not end in time: take smaller cases, or more seconds"
             )
-        if verdict == "unsafe" and self.findings.table.empty and not job["entry"]:
+        if verdict == "unsafe" and not self.findings.rows and not job["entry"]:
             return (
                 verdict,
                 "the kernel destroyed memory of the process that ran it, and no tool saw the access",

@@ -5,9 +5,11 @@ the cache, whose key covers the source, its options and headers, the compiler, t
 engine.
 """
 
+import contextlib
 import os
 import re
 import sys
+import threading
 import warnings
 from collections.abc import Iterable
 from functools import partial
@@ -18,10 +20,11 @@ from hostcuda.api.kernels import Function, Module
 from hostcuda.build import messages, modules
 from hostcuda.build.unit import Unit, make_unit
 from hostcuda.check import records
-from hostcuda.errors import CompileError, LogicError
+from hostcuda.errors import CompileError, EngineError, LogicError
 from hostcuda.host import cache, toolchain
 from hostcuda.limits import CONSTANT_BYTES, SHARED_BYTES
 from hostcuda.runtime import native
+from hostcuda.runtime.building import build_library, is_built
 
 __all__ = ["DEFAULT_NVCC_FLAGS", "SourceModule", "compile"]
 
@@ -62,7 +65,20 @@ def compile_program(
     program = make_unit(
         source, options, no_extern_c=True, include_dirs=include_dirs, program=True, entry=entry
     )
-    return _load(program, _obtain(program))
+    # on a fresh cache, beside the program's own compilation
+    runtime = threading.Thread(target=_build_runtime)
+    if not is_built():
+        runtime.start()
+    manifest = _obtain(program)
+    if runtime.ident:
+        runtime.join()
+    return _load(program, manifest)
+
+
+def _build_runtime() -> None:
+    """Compile the runtime library; who loads it reports an error."""
+    with contextlib.suppress(CompileError, EngineError, OSError):
+        build_library(with_header=False)
 
 
 def _obtain(source: Unit, keep: bool = False, cache_dir: str | Path | bool | None = None) -> dict:

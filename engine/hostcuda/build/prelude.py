@@ -1,4 +1,4 @@
-"""The engine's header for kernels, precompiled: it takes most of the time to compile a small kernel."""
+"""The engine's headers for kernels and for programs, precompiled: they take most of the time to compile a small one."""
 
 import re
 
@@ -6,21 +6,33 @@ from hostcuda.errors import CompileError
 from hostcuda.host import cache, toolchain
 
 _PLAIN = "hostcuda.h"
+_HOST = toolchain.INCLUDE / "hostcuda" / "host.h"
 WITHOUT_MACROS = "hostcuda_undef.h"
 
 
-def make_prelude(command: list[str], flags: list[str], name: str = _PLAIN) -> str:
+def find_folder(command: list[str], flags: list[str], program: bool) -> tuple[str, tuple[str, ...]]:
+    """Return the name of the folder in the cache for `make_prelude`, and those of its files."""
+    kind = ("program",) if program else ()
+    precompiled = f"{_PLAIN}.{'pch' if toolchain.is_clang(command) else 'gch'}"
+    key = cache.digest(toolchain.fingerprint(command), *kind, *flags)
+    return f"prelude-{key[:24]}", (_PLAIN, precompiled, WITHOUT_MACROS)
+
+
+def make_prelude(
+    command: list[str], flags: list[str], name: str = _PLAIN, program: bool = False
+) -> str:
     """Return the path to ``-include``: the engine's header, precompiled for these flags into the cache if that works.
 
-    With the `name` `WITHOUT_MACROS` it is that of a second file beside it, which removes the macros
-    of the C library: in the source they have been expanded already. `command` is the compiler's.
-    Both files are made together, since a sandbox cannot add one to the folder.
+    For a `program` it also has the runtime API, which the text includes, too. With the `name`
+    `WITHOUT_MACROS` it is that of a second file beside it, which removes the macros of the C
+    library: in the source they have been expanded already. `command` is the compiler's. The files
+    are made together, since a sandbox cannot add one to the folder.
     """
     header = toolchain.INCLUDE / _PLAIN
-    folder = f"prelude-{cache.digest(toolchain.fingerprint(command), *flags)[:24]}"
+    folder, files = find_folder(command, flags, program)
     line = [*command, *flags, f"-I{toolchain.INCLUDE}", "-x", "c++-header"]
     is_clang = toolchain.is_clang(command)
-    precompiled = f"{_PLAIN}.{'pch' if is_clang else 'gch'}"
+    headers = [header, _HOST] if program else [header]
 
     def run(arguments, problem):
         """Return what the compiler prints; raise CompileError with the sentence `problem` if it fails."""
@@ -32,16 +44,17 @@ def make_prelude(command: list[str], flags: list[str], name: str = _PLAIN) -> st
 
     def make(place):
         """Write the precompiled header, its stub (for ``-include stub`` g++ reads both), and the list of macros."""
-        cache.trim("prelude-*")
+        cache.trim("prelude-*", keep=12)
         cache.trim(".prelude-*", keep=0)  # of processes that were killed
-        (place / _PLAIN).write_text(f'#include "{header}"\n')
+        (place / _PLAIN).write_text("".join(f'#include "{path}"\n' for path in headers))
         # The header itself, not the stub: clang++ remembers the file's path, and this folder moves.
         output = ["-Wno-pragma-once-outside-header"] * is_clang
-        output += ["-o", str(place / precompiled), str(header)]
+        for path in headers[:-1]:
+            output += ["-include", str(path)]
+        output += ["-o", str(place / files[1]), str(headers[-1])]
         run(output, "the engine's header does not compile")
-        host = toolchain.INCLUDE / "hostcuda" / "host.h"
         out = run(
-            ["-E", "-dM", "-include", str(header), str(host)],
+            ["-E", "-dM", "-include", str(header), str(_HOST)],
             "the engine's header cannot be preprocessed",
         )
         names = re.findall(r"(?m)^#define ((?!HOSTCUDA|hostcuda|printf\b)[A-Za-z]\w*)", out)
@@ -49,8 +62,8 @@ def make_prelude(command: list[str], flags: list[str], name: str = _PLAIN) -> st
         (place / WITHOUT_MACROS).write_text(undefined)
 
     try:
-        made = cache.obtain_folder(folder, (_PLAIN, precompiled, WITHOUT_MACROS), make)
+        made = cache.obtain_folder(folder, files, make)
     except CompileError:  # compiling the kernel reports the error
-        return str(header)
+        return str(header)  # of a program, its text includes the other one
     cache.touch(made)
     return str(made / name)

@@ -15,7 +15,7 @@ from typing import ClassVar, NoReturn
 
 from hostcuda.build import messages
 from hostcuda.build.options import Options, read
-from hostcuda.build.prelude import WITHOUT_MACROS, make_prelude
+from hostcuda.build.prelude import WITHOUT_MACROS, find_folder, make_prelude
 from hostcuda.check import mode as checkmode
 from hostcuda.check.bounds import list_shared
 from hostcuda.check.windows import find_disguised, may_miss
@@ -130,7 +130,7 @@ class Unit:
 
     @property
     def flags(self) -> list[str]:
-        """The flags, which must be the same for the precompiled header."""
+        """The flags, most of which must be the same for the precompiled header."""
         flags = [*self.options.flags(bool(self.tools)), *toolchain.module_flags(self.command)]
         # the lines of failed calls
         flags += ["-g1"] if self.program and not (self.tools or self.options.debug) else []
@@ -144,6 +144,23 @@ class Unit:
         return flags
 
     @property
+    def prelude_flags(self) -> list[str]:
+        """The flags of the precompiled header: g++ takes it with and without those that depend on the source."""
+        if toolchain.is_clang(self.command):
+            return self.flags
+        return [flag for flag in self.flags if flag not in checkmode.OF_SOURCES]
+
+    def make_prelude(self, *name: str) -> str:
+        """Return the path of the engine's header, precompiled for this unit; `name` is another file beside it."""
+        return make_prelude(self.command, self.prelude_flags, *name, program=self.program)
+
+    @property
+    def has_prelude(self) -> bool:
+        """Whether the cache has the engine's header for this unit."""
+        folder, files = find_folder(self.command, self.prelude_flags, self.program)
+        return all(cache.is_intact(cache.directory() / folder / file) for file in files)
+
+    @property
     def untrusted_flags(self) -> list[str]:
         """Further flags, if `hostcuda.untrusted` guards this process."""
         return checkmode.choose_untrusted_flags(self.bounded) if self.tools else []
@@ -153,7 +170,7 @@ class Unit:
         """The options that precede the file to compile; the first two include the engine's header, for CUDA."""
         folders = (toolchain.INCLUDE, *self.options.include_dirs, toolchain.INCLUDE / "libraries")
         places = [f"-I{place}" for place in folders]
-        return ["-include", make_prelude(self.command, self.flags), *places]
+        return ["-include", self.make_prelude(), *places]
 
     @property
     def files(self) -> list[str]:
@@ -240,7 +257,7 @@ class Unit:
                 text, [(body.open + 1, body.open + 1, " HOSTCUDA_LAUNCHED ") for body in bodies]
             )
         lines = ['#include "hostcuda/host.h"'] if self.program else []
-        lines += [f'#include "{make_prelude(self.command, self.flags, WITHOUT_MACROS)}"']
+        lines += [f'#include "{self.make_prelude(WITHOUT_MACROS)}"']
         # The reason is registered with each kernel; the other macro has half.h choose functions for
         # loops over threads.
         lines += [
@@ -346,9 +363,9 @@ class Unit:
                 text = plain.write_text(rewritten, why_fibers="it is not to run")
             except CompileError:
                 return ""
-            # With the macro, host.h has deprecated overloads of cudaMemcpy, which g++ then warns
-            # of.
-            text = f"#define HOSTCUDA_WARNS\n{replace_doubtful_sizes(text)}"
+            # with deprecated overloads of cudaMemcpy, which g++ then warns of
+            warns = '#include "hostcuda/host.h"\n#include "hostcuda/host_warns.h"\n' * self.program
+            text = f"{warns}{replace_doubtful_sizes(text)}"
             (folder / SKELETON).write_text(text, encoding="utf-8", errors="surrogateescape")
             flags = [*(flag for flag in plain.flags if flag != "-w"), *_WARNINGS, *plain.includes]
             flags += _DOUBTS if os.environ.get("HOSTCUDA_WARNINGS") == "all" else ()
@@ -504,5 +521,4 @@ def make_unit(
 def precompile_header() -> None:
     """Precompile the engine's header for sources without options, into the cache."""
     with contextlib.suppress(CompileError):  # compiling a kernel reports the error
-        plain = make_unit("", no_extern_c=True)
-        make_prelude(plain.command, plain.flags)
+        make_unit("", no_extern_c=True).make_prelude()

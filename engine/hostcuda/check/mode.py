@@ -136,6 +136,10 @@ _MAY_MISALIGN = re.compile(
 )
 
 
+# flags that depend on the source: see `list_unneeded_flags`
+OF_SOURCES = ("-fsanitize=alignment", "-fsanitize=bounds")
+
+
 def list_unneeded_flags(source: str, clang: bool, folders: Iterable[Path] = ()) -> list[str]:
     """Return the flags that this source, with its own headers in `folders`, does without.
 

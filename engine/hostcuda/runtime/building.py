@@ -23,8 +23,8 @@ _CHECK_UNITS = {  # only in check mode
 _COLD = {"pool", "records"}
 
 
-def build_library() -> Path:
-    """Compile the runtime library if it is not in the cache, or raise CompileError; return the path of the library."""
+def _describe(checks: bool) -> tuple[list[str], list[str], str]:
+    """Return the compiler's command, the flags and the name of the runtime library, with or without check mode."""
     command = toolchain.find()
     flags = [
         "-std=gnu++17",
@@ -34,15 +34,29 @@ def build_library() -> Path:
         "-fvisibility=hidden",
         "-pthread",
         "-fno-strict-aliasing",
+        *(["-DHOSTCUDA_CHECK"] if checks else []),
     ]
-    if checkmode.TOOLS:
-        flags.append("-DHOSTCUDA_CHECK")
     key = cache.digest("runtime", toolchain.fingerprint(command), *flags)
+    return command, flags, f"runtime-{key[:24]}.so"
+
+
+def is_built(checks: bool = bool(checkmode.TOOLS)) -> bool:
+    """Return whether the cache has the runtime library, with or without check mode; CompileError: no compiler."""
+    return cache.is_intact(cache.directory() / _describe(checks)[2])
+
+
+def build_library(checks: bool = bool(checkmode.TOOLS), with_header: bool = True) -> Path:
+    """Compile the runtime library if it is not in the cache, or raise CompileError; return the path of the library.
+
+    `checks`: that of check mode. `with_header`: precompile the header for kernels beside it, since the first
+    kernel needs both.
+    """
+    command, flags, name = _describe(checks)
 
     def compile_runtime(path):
         """Compile and link the library into the file `path`; the objects go beside it."""
         cache.trim("runtime-*.so")  # remove old versions of it
-        units = _UNITS | (_CHECK_UNITS if checkmode.TOOLS else {})
+        units = _UNITS | (_CHECK_UNITS if checks else {})
         compilations = []
         for name, (
             *included,
@@ -62,8 +76,9 @@ def build_library() -> Path:
                 str(path.with_name(f"{name}.o")),
             ]
             compilations.append(words)
-        header = threading.Thread(target=precompile_header)  # the first kernel needs both
-        header.start()
+        header = threading.Thread(target=precompile_header)
+        if with_header:
+            header.start()
         results = [*zip(compilations, toolchain.run_all(compilations), strict=True)]
         link = [
             *command,
@@ -75,12 +90,13 @@ def build_library() -> Path:
             "-ldl",
         ]
         results.append((link, toolchain.run(link)))
-        header.join()
+        if with_header:
+            header.join()
         for words, (status, out, err) in results:
             if status:
                 reason = "the CPU engine's own runtime library does not compile; set CXX to use another compiler"
                 raise CompileError(reason, words, out, err)
 
-    path = cache.obtain(f"runtime-{key[:24]}.so", compile_runtime)
+    path = cache.obtain(name, compile_runtime)
     cache.touch(path)  # `trim` keeps what was used last
     return path
