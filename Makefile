@@ -108,7 +108,9 @@ doctor: $(STAMP)  ## List what this machine has and lacks, with a remedy for eac
 bench: $(STAMP)  ## Measure the CPU engine against a plain C++ loop nest
 	@$(BIN)/python benchmarks/engine.py
 
-venv: $(STAMP)  ## Install the locked environment into .venv
+# What the engine compiles for itself takes half a minute, and nothing if it is there. Tests have a cache of their own.
+venv: $(STAMP)  ## Install the locked environment into .venv, and compile the engine's own files
+	@$(BIN)/hostcuda prepare || true
 
 gpu: $(STAMP)  ## Add PyCUDA and CUPTI to .venv (needs an NVIDIA GPU and nvcc)
 	@$(BIN)/python $(PIP) install -e './engine[gpu]' -e .

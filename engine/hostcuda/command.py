@@ -49,7 +49,7 @@ def doctor(json: Json = False) -> None:
 
 @app.command()
 def prepare() -> None:
-    """Compile the engine's own files now, so that the first program does not wait for them.
+    """Compile the engine's own files ahead of time.
 
     The runtime library with and without check mode and the precompiled headers go into the cache.
     They take half a minute on two cores, and nothing if they are there.

@@ -9,6 +9,7 @@ import math
 from collections.abc import Mapping
 
 WARP = 32  # threads
+MULTIPROCESSORS = 132  # of an H200: how many blocks a cooperative launch may have
 SECTOR = 32  # bytes: the unit in which L1, L2 and device memory move data
 BANKS = 32  # banks of shared memory, each 4 bytes wide
 

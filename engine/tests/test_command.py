@@ -12,7 +12,7 @@ from hostcuda import command as cli
 
 pytestmark = pytest.mark.thorough("tools and documents of the engine")
 
-COMMANDS = ("check", "doctor", "mcp", "profile", "pycuda", "run", "sanitize")
+COMMANDS = ("check", "doctor", "mcp", "profile", "prepare", "pycuda", "run", "sanitize")
 
 
 def test_help_lists_the_commands(hostcuda_command):

@@ -97,7 +97,7 @@ def test_ranks_in_the_grid(module):
     [
         (
             "grid_sync",
-            r"grid.sync\(\) at groups.cu:\d+: .* not cooperative, .*; end the kernel here and launch",
+            r"grid.sync\(\) at groups.cu:\d+: the launch is not cooperative: .* or end the kernel here",
         ),
         (
             "lonely",

@@ -62,6 +62,11 @@ row 1: 1 2 3 4;
 """,
         ),
         Expected(
+            "grid_sync",
+            "1 32 cudaSuccess 10080 0\ncudaErrorCooperativeLaunchTooLarge\n0\n",
+            ("too many blocks in cooperative launch: sum has 100000",),
+        ),
+        Expected(
             "textbook",
             """\
 told 0 1
@@ -69,12 +74,12 @@ called 1
 default arguments: 3 3 2 1
 a box: 4 23 0
 managed: 1, elsewhere: 10
-cudaErrorNotSupported
+cudaErrorCooperativeLaunchTooLarge
 hello from 0
 lambda: 0 0
 a lock: 5
 """,
-            ("cannot wait for each other: end the kernel where it calls grid.sync()",),
+            ("too many blocks in cooperative launch: fill<int> has 1048576, and all of them have",),
             3,
             (str(PROGRAMS / "textbook_main.cpp"),),
         ),
@@ -254,6 +259,29 @@ def test_what_is_not_supported_is_named(write_program, text, words):
     ended = run_program(write_program(text))
     assert ended.returncode == 1
     assert words in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("which", "kind", "words"),
+    [
+        ("", "", ""),
+        ("early", "divergent barrier", "block (1,0,0) has ended without it"),
+        ("races", "race between blocks", "use x[1], one of 32 ints"),
+    ],
+)
+def test_check_mode_knows_what_grid_sync_orders(which, kind, words):
+    path = PROGRAMS / "grid_sync.cu"
+    findings = sanitize_script(str(path), [which], engine="cpu", capture=True)
+    marked = [
+        number
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        if which and line.endswith(f"// found by {which}")
+    ]
+    assert [(row["kind"], row["line"]) for row in findings.rows] == [
+        (kind, line) for line in marked
+    ]
+    assert all(words in row["message"] for row in findings.rows)
+    assert len(marked) == bool(which) and findings.launches == (1 if which else 2)
 
 
 def test_nvccs_macros_are_defined(write_program):

@@ -7,11 +7,11 @@ from hostcuda.sanitize import sanitize_script
 
 pytestmark = pytest.mark.thorough("whole programs: a process each; 20 s together")
 
-ARRAYS = """
+ARRAYS = '''
 import numpy as np
 import cupy as cp
 
-SOURCE = r'''
+SOURCE = r"""
 template <class T> __global__ void triple(T *x, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < n) x[i] *= 3;
@@ -21,7 +21,7 @@ __global__ void scale(float *x) { x[threadIdx.x] *= factors[threadIdx.x % 2]; }
 extern "C" __global__ void add(const float *x, const float *y, float *sum, int n, float more) {
     for (int i = threadIdx.x; i < n; i += blockDim.x) sum[i] = x[i] + y[i] + more;
 }
-'''
+"""
 module = cp.RawModule(code=SOURCE, name_expressions=["triple<float>", "triple<double>", "scale"])
 x = cp.arange(12, dtype=cp.float32).reshape(3, 4)
 y, total = cp.ones_like(x), cp.empty((3, 4), cp.float32)
@@ -41,6 +41,15 @@ w = cp.random.rand(6, dtype=cp.float32)
 scaled = w.copy()
 module.get_function("scale")((1,), (6,), (scaled,))
 print(cp.allclose(scaled[1::2] / w[1::2], 5), cp.get_array_module(w) is cp, cp.asnumpy(w).dtype)
+meet = cp.RawKernel("""#include <cooperative_groups.h>
+extern "C" __global__ void meet(int *x, int *y) {
+    x[blockIdx.x] = 1;
+    cooperative_groups::this_grid().sync();
+    atomicAdd(y, x[(blockIdx.x + 1) % gridDim.x]);
+}""", "meet", enable_cooperative_groups=True)
+met = cp.zeros(1, cp.int32)
+meet((20,), (1,), (cp.zeros(20, cp.int32), met))
+print(met)
 add = cp.RawKernel(SOURCE, "add")
 for wrong in (
     lambda: add((1,), (32,), (x, y, total, x.size, 0.5)),
@@ -53,11 +62,12 @@ for wrong in (
         wrong()
     except (TypeError, AttributeError) as error:
         print(error)
-"""
+'''
 PRINTED = """\
 [[1.0, 2.0, 3.0, 4.0], [8.0, 6.0, 8.0, 8.0], [8.0, 10.0, 8.0, 12.0]] (4, 3) 38.0 5
 [3. 6. 9.]
 True True float32
+[20]
 """
 MISTAKES = """
 import cupy as cp

@@ -9,18 +9,20 @@ from __future__ import annotations
 
 import difflib
 import enum
+import math
 import re
 import struct
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
 import numpy as np
 
 from hostcuda import errors
-from hostcuda.api.device import Context, func_cache
+from hostcuda.api.device import COMPUTE_CAPABILITY, Context, func_cache
 from hostcuda.api.memory import ArgumentHandler
 from hostcuda.api.parameters import (
     FLOAT,
@@ -35,7 +37,17 @@ from hostcuda.api.streams import Event, handle_of
 from hostcuda.check import mode as checkmode
 from hostcuda.errors import LogicError, type_of
 from hostcuda.host import cache
-from hostcuda.limits import MAX_BLOCK, MAX_GRID, MAX_THREADS, SHARED_BYTES, SHARED_OPT_IN_BYTES
+from hostcuda.limits import (
+    DRIVER_BYTES,
+    MAX_BLOCK,
+    MAX_GRID,
+    MAX_THREADS,
+    MULTIPROCESSOR,
+    MULTIPROCESSORS,
+    SHARED_BYTES,
+    SHARED_OPT_IN_BYTES,
+    WARP,
+)
 from hostcuda.runtime import native
 
 __all__ = ["Function", "Module", "function_attribute", "module_from_buffer", "module_from_file"]
@@ -210,6 +222,7 @@ class Function:
         stream=None,
         texrefs=(),
         time_kernel=False,
+        cooperative=False,
         **extra,
     ):
         """Launch the kernel.
@@ -227,6 +240,8 @@ class Function:
             By default the default stream.
         time_kernel : bool
             Wait, and return the run time in seconds.
+        cooperative : bool
+            The blocks may wait for each other by ``grid.sync()``; PyCUDA has no such launch.
 
         Raises
         ------
@@ -241,6 +256,8 @@ class Function:
             raise errors.ValueError(f"extra keyword arguments: {','.join(extra)}")
         if block is None:
             raise errors.ValueError("must specify block size")
+        if cooperative and (problem := self.describe_surplus(grid, block, shared)):
+            raise LogicError(f"cuLaunchCooperativeKernel failed: {problem}")
         del texrefs
         # `_pack` has noted the types of an earlier call's arguments, without In, Out and InOut
         try:
@@ -248,6 +265,7 @@ class Function:
         except KeyError:
             packed = None
         run, handlers = self._launch_and_time if time_kernel else self._launch, ()
+        run = partial(self._launch, cooperative=True) if cooperative else run
         if packed is None:  # not in the `except`: an error would show the KeyError as its context
             handlers, packed = self._pack(args)
         if not handlers:  # no In, Out or InOut, whose arrays are copied before and after
@@ -262,7 +280,9 @@ class Function:
             handler.post_call(stream)
         return seconds
 
-    def _launch(self, grid: tuple, block: tuple, packed: bytes, shared: int, stream) -> None:
+    def _launch(
+        self, grid: tuple, block: tuple, packed: bytes, shared: int, stream, cooperative=False
+    ) -> None:
         """Queue the kernel with packed arguments and `shared` bytes of dynamic shared memory; refuse wrong geometry."""
         try:
             # that of an earlier launch is not checked again
@@ -276,13 +296,25 @@ class Function:
             geometry = self._check_geometry(grid, block)
         if not 0 <= shared <= self._max_dynamic:
             self._refuse_shared(shared)
-        native.launch(
-            self._name,
-            self._kernel,
-            *geometry,
-            shared,
-            packed,
-            None if stream is None else handle_of(stream),
+        handle = None if stream is None else handle_of(stream)
+        native.launch(self._name, self._kernel, *geometry, shared, packed, handle, cooperative)
+
+    def count_resident_blocks(self, threads: int, shared: int) -> int:
+        """Return how many blocks a multiprocessor holds at once, whatever registers they need."""
+        sm = MULTIPROCESSOR["sm_{}{}".format(*COMPUTE_CAPABILITY)]
+        bytes_per_block = self._static_shared + shared + DRIVER_BYTES
+        warps = max(1, -(-threads // WARP))
+        return min(sm["blocks"], sm["warps"] // warps, sm["shared"] // bytes_per_block)
+
+    def describe_surplus(self, grid: Sequence[int], block: Sequence[int], shared: int) -> str:
+        """Return why not all blocks of a cooperative launch could be resident, or ""."""
+        most = self.count_resident_blocks(math.prod(block), shared) * MULTIPROCESSORS
+        if math.prod(grid) <= most:
+            return ""
+        return (
+            f"too many blocks in cooperative launch: {self._name} has {math.prod(grid)}, and all of them have to be "
+            f"resident, which {most} can be on {MULTIPROCESSORS} multiprocessors: launch as many as "
+            "cudaOccupancyMaxActiveBlocksPerMultiprocessor allows, each with a loop over its share"
         )
 
     def _launch_and_time(self, grid, block, packed, shared, stream) -> float:

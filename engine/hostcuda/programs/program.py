@@ -28,6 +28,7 @@ from hostcuda.check import records
 from hostcuda.errors import EngineError, Interrupted
 from hostcuda.programs.calls import (
     ASSERT,
+    COOPERATIVE_TOO_LARGE,
     ILLEGAL_ADDRESS,
     INVALID_DEVICE,
     INVALID_FUNCTION,
@@ -62,8 +63,8 @@ _QUERIES = ("answer", "cudaSetDevice")
 # the method cudaMemset is for cudaMemsetAsync, too
 _VARIANT = re.compile("(?:Async|WithFlags|WithPriority)$")
 # Further answers of cudaDeviceGetAttribute: the largest textures of one, two and three dimensions;
-# the alignments of surfaces and of a texture's rows, atomic operations of the host, registered
-# memory and memory pools.
+# the alignments of surfaces and of a texture's rows, atomic operations of the host, cooperative
+# launches, registered memory and memory pools.
 _ATTRIBUTES = {
     21: 131072,
     22: 131072,
@@ -74,6 +75,7 @@ _ATTRIBUTES = {
     30: 512,
     51: 32,
     86: 1,
+    95: 1,
     99: 1,
     115: 1,
 }
@@ -215,9 +217,15 @@ class _Runtime(Memory):
 
     def launch(self, function, gx, gy, gz, bx, by, bz, shared, stream, packed, size):
         """Queue the kernel at address `function`, for <<<>>>; its `size` bytes of arguments are at address `packed`."""
+        self._launch(function, (gx, gy, gz), (bx, by, bz), shared, stream, packed, size)
+
+    def _launch(self, function, grid, block, shared, stream, packed, size, cooperative=False):
+        """Queue a kernel, as `launch`; if `cooperative`, its blocks may wait for each other."""
         kernel = self._find_kernel(function)
         # dim3 has unsigned members
-        sizes = [number & 0xFFFFFFFF for number in (gx, gy, gz, bx, by, bz)]
+        sizes = [number & 0xFFFFFFFF for number in (*grid, *block)]
+        if cooperative and (problem := kernel.describe_surplus(sizes[:3], sizes[3:], shared)):
+            raise Refused(COOPERATIVE_TOO_LARGE, f"cudaLaunchCooperativeKernel failed: {problem}")
         try:
             arguments = ctypes.string_at(packed, size)
             self._warn_of_host_pointers(function, kernel, arguments)
@@ -227,6 +235,7 @@ class _Runtime(Memory):
                 arguments,
                 shared,
                 self.streams.get(self._find_stream(stream)),
+                cooperative,
             )
         except errors.LogicError as error:  # too much shared memory, or a wrong grid or block
             raise Refused(INVALID_VALUE, error) from None
@@ -253,6 +262,14 @@ class _Runtime(Memory):
 
     def launch_pointers(self, function, gx, gy, gz, bx, by, bz, shared, stream, pointers):
         """Launch as cudaLaunchKernel does: at address `pointers` is an array with the address of each argument."""
+        self._launch_pointers(function, (gx, gy, gz), (bx, by, bz), shared, stream, pointers)
+
+    def launch_cooperative(self, function, gx, gy, gz, bx, by, bz, shared, stream, pointers):
+        """Launch as cudaLaunchCooperativeKernel does, otherwise as `launch_pointers`."""
+        self._launch_pointers(function, (gx, gy, gz), (bx, by, bz), shared, stream, pointers, True)
+
+    def _launch_pointers(self, function, grid, block, shared, stream, pointers, cooperative=False):
+        """Copy the arguments, whose addresses are at `pointers`, and launch."""
         kernel = self._find_kernel(function)
         # + 1: without arguments it has no address
         packed = ctypes.create_string_buffer(kernel._packed_bytes + 1)
@@ -263,7 +280,8 @@ class _Runtime(Memory):
                 address, parameter.size
             )
         at = ctypes.addressof(packed)
-        self.launch(function, gx, gy, gz, bx, by, bz, shared, stream, at, kernel._packed_bytes)
+        size = kernel._packed_bytes
+        self._launch(function, grid, block, shared, stream, at, size, cooperative)
 
     def _find_kernel(self, function: int) -> Function:
         """Return the kernel whose host function is at this address, or raise `Refused`."""
@@ -277,6 +295,14 @@ class _Runtime(Memory):
 
     def cudaFuncSetAttribute(self, function, attribute, value):
         self._find_kernel(function).set_attribute(attribute, value)
+
+    def cudaOccupancyMaxActiveBlocksPerMultiprocessor(
+        self, result_address, function, threads, shared
+    ):
+        kernel = self._find_kernel(function)
+        variable_at(result_address, ctypes.c_int).value = kernel.count_resident_blocks(
+            threads, require_size(shared)
+        )
 
     def cudaFuncGetAttributes(self, result_address, function):
         """Write the struct cudaFuncAttributes: three size_t, then six int, in the order of their members."""

@@ -62,8 +62,24 @@ void watch_block(Index at, unsigned threads) {
     record_block();
     order_block();
     count_block();
-    step_block();
+    step_block(false);
 }
+
+void watch_block_leaves(std::vector<uint16_t> &written) {
+    settle_again();
+    step_away();
+    keep_written(written);
+}
+
+void watch_block_returns(Index at, const std::vector<uint16_t> &written) {
+    running.block = at;
+    order_block();
+    restore_written(written);
+    count_block();
+    step_block(true);
+}
+
+void watch_grid_met() { order_grid(); }
 
 void watch_thread(unsigned thread) {
     settle_again();

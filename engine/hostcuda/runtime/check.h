@@ -52,6 +52,11 @@ using Clock = std::vector<uint32_t>;   // per stream, a number of operations
 WATCH(void watch_variable(WatchedModule &, const hc_variable &))
 WATCH(void watch_launch(const Launch &, char *dynamic_shared, char *static_end))
 WATCH(void watch_block(Index at, unsigned threads))
+// Of a cooperative launch: the block waits for the others, and goes on; `written` has what was stored to its shared memory. And all
+// blocks have met.
+WATCH(void watch_block_leaves(std::vector<uint16_t> &written))
+WATCH(void watch_block_returns(Index at, const std::vector<uint16_t> &written))
+WATCH(void watch_grid_met())
 WATCH(void watch_thread(unsigned thread))                             // this thread runs from now on
 WATCH_FALSE(bool watch_stop(unsigned thread, unsigned live, bool barrier))   // it waits (or has ended); true: so do all lanes of its warp
 WATCH(void watch_match(unsigned warp, unsigned live))                 // match its logs, also if other lanes still run

@@ -92,6 +92,8 @@ struct Block {
     // The barrier: waiting threads, and the place of the first one.
     Queue<Fiber> barrier;
     Queue<Fiber> sleeping;                     // threads that wait for a phase
+    Queue<Fiber> at_grid;                      // threads that wait for the other blocks of a cooperative launch
+    unsigned count_at_grid;
     Place place;
     bool mixed;                                // they are not all at the same place
     unsigned absent;                           // check mode: ended threads that a finding has named

@@ -623,13 +623,14 @@ def launch(
     shared: int,
     packed: bytes,
     stream: int | None,
+    cooperative: bool = False,
 ) -> None:
     """Queue a kernel with `shared` bytes of dynamic shared memory and `packed` arguments; kernel, stream: handles."""
     global _last_kernel
     _last_kernel = name
     _record_call_site("a launch")
     check(
-        _library.hc_launch(kernel, grid, block, shared, packed, len(packed), stream),
+        _library.hc_launch(kernel, grid, block, shared, packed, len(packed), stream, cooperative),
         "cuLaunchKernel",
     )
 

@@ -124,7 +124,7 @@ std::string requests_text();
 // ---- steps.cpp --------------------------------------------------------------------------------------------
 
 void begin_steps();
-void step_block();                                   // it begins
+void step_block(bool returns);                       // it begins, or goes on
 void step_away();                                    // another thread runs from now on, or none
 void note_step(uintptr_t at, uintptr_t address, unsigned bytes, Operation operation);
 
@@ -139,6 +139,10 @@ struct Touch {
 void begin_races(char *dynamic_shared, char *static_end);
 void order_block();
 void order_barrier();
+void order_grid();                                   // all blocks have met: later accesses are after all earlier ones
+// What threads of the running block have stored to its shared memory, before the block gives way to another one.
+void keep_written(std::vector<uint16_t> &sites);
+void restore_written(const std::vector<uint16_t> &sites);
 void order_lanes(unsigned warp, unsigned lanes);     // all earlier accesses of each are before all later ones of any of them
 void note_exchange(unsigned warp);                   // lanes of it have met, which orders nothing
 void settle_again();                                 // the running thread waits or has ended

@@ -279,6 +279,12 @@ bool run_pieces(Block *block, Operation &op, uint64_t first, uint64_t count, std
         run_copy(op, first, count);
         return true;
     }
+    if (op.launch.cooperative) {
+        bool fine = run_grid(*block, &op.cancelled);
+        if (!fine) error = error_of(*block);
+        watch_failure(error);
+        return fine && error.empty();
+    }
     const Index &grid = op.launch.grid;
     uint64_t rest = first / grid.x;
     Index at{(unsigned)(first % grid.x), (unsigned)(rest % grid.y), (unsigned)(rest / grid.y)};
@@ -782,7 +788,7 @@ EXPORT void hc_host_calls(int begins, int hides) {
 }
 
 EXPORT int hc_launch(hc_kernel *kernel, const unsigned grid[3], const unsigned block[3],
-                     size_t dynamic_shared, const void *packed, size_t packed_bytes, hc_stream *stream) {
+                     size_t dynamic_shared, const void *packed, size_t packed_bytes, hc_stream *stream, int cooperative) {
     Launch launch{};
     int expected = describe_launch(kernel, grid, block, launch);
     if ((size_t)expected != packed_bytes)
@@ -801,8 +807,14 @@ EXPORT int hc_launch(hc_kernel *kernel, const unsigned grid[3], const unsigned b
     launch.grid = {grid[0], grid[1], grid[2]};
     launch.block = {block[0], block[1], block[2]};
     launch.dynamic_shared = dynamic_shared;
+    if (cooperative) {
+        launch.cooperative = true;
+        launch.loops = nullptr;
+        launch.shared = launch.fibers_shared;
+        launch.block_seconds = nullptr;
+    }
     Operation *op = new Operation(::kernel);
-    op->pieces = blocks;
+    op->pieces = cooperative ? 1 : blocks;
     op->launch = launch;
     constexpr size_t widest = 128;         // alignment of a parameter; vectors of eight doubles have 64
     op->arguments.resize(packed_bytes + widest);

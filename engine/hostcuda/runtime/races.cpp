@@ -93,6 +93,7 @@ struct Order {
     uint32_t updated[most_warps * warp_size] = {};   // an atomic operation on global memory
     uint32_t counted[most_warps * warp_size] = {};   // the result of an atomic operation: the thread may know that others have made theirs
     uint32_t epoch = 0, block_epoch = 0;             // a new one begins with each barrier and each block
+    uint32_t grid_epoch = 1;                         // the first one since all blocks have met
     uint32_t exchanged[most_warps] = {};             // per warp the last epoch in which lanes have met without an order of their accesses
     uint32_t clocks[most_warps][warp_size][warp_size];   // [warp][lane][other]: the last time of `other` that is ordered before `lane`
 } order;
@@ -162,8 +163,8 @@ Index block_index(size_t number) {
     return {(unsigned)(number % grid.x), (unsigned)(number / grid.x % grid.y), (unsigned)(number / grid.x / grid.y)};
 }
 
-// In this launch, by another block.
-bool of_another(const GlobalTouch &touch) { return touch.epoch && touch.epoch < order.block_epoch; }
+// In this launch, by another block, and since all blocks have met.
+bool of_another(const GlobalTouch &touch) { return touch.epoch >= order.grid_epoch && touch.epoch < order.block_epoch; }
 
 // Whether another block made the access, and nothing orders it before this block.
 bool unordered(const GlobalTouch &other, bool strong) {
@@ -605,6 +606,29 @@ void order_all(bool acquires) {
 
 void order_barrier() { order.epoch++; }
 
+void order_grid() {
+    order.grid_epoch = order.epoch + 1;
+    order.first_epoch.clear();
+    order.published.clear();
+}
+
+void keep_written(std::vector<uint16_t> &sites) {
+    sites.clear();
+    for (const auto &cells : order.cells)
+        for (const Cell &cell : cells) sites.push_back(cell.write.epoch >= order.block_epoch ? cell.write.site : 0);
+}
+
+void restore_written(const std::vector<uint16_t> &sites) {
+    auto site = sites.begin();
+    for (auto &cells : order.cells)
+        for (Cell &cell : cells) {
+            cell = Cell();
+            if (uint16_t of = *site++) cell.write.epoch = order.epoch, cell.write.site = of;
+        }
+    for (auto &each : order.hidden) each.clear();
+    order.epoch++;                                   // they are before what follows, as before a barrier
+}
+
 void note_exchange(unsigned warp) { order.exchanged[warp] = order.epoch; }
 
 void order_lanes(unsigned warp, unsigned lanes) {
@@ -643,6 +667,7 @@ void begin_races(char *dynamic_shared, char *static_end) {
         for (int part : {0, 1}) order.cells[part].assign(order.shared_bytes[part], Cell());
     for (auto &each : order.hidden) each.clear();
     order.epoch = 0;
+    order.grid_epoch = 1;
     memset(order.exchanged, 0, sizeof order.exchanged);
     order.looked_at = 0;
     for (auto &each : order.links) each = {};

@@ -203,6 +203,7 @@ void watch_divergence(const char *what, const char *file, int line, Index thread
     bool of_block = !strncmp(what, "__syncthreads", 13), of_warp = what[0] == '_';
     report_place("divergent barrier", file, line, thread, sentence,
                  !of_block && of_warp ? "let all lanes that the mask names call the same function, with the same mask"
+                 : !strncmp(what, "grid", 4) ? "let all threads of all blocks reach the same grid.sync(): move it out of the branch or loop"
                  : !of_block ? "let as many threads arrive as the barrier expects, or give it their number; one that goes away calls arrive_and_drop()"
                  : "let all threads of the block reach the same __syncthreads(): move it out of the branch or loop, and in place of "
                  "an early return put the rest of the work into an if");

@@ -117,6 +117,7 @@ struct Launch {
     struct WatchedModule *module;          // check mode
     size_t arguments_bytes;
     uint64_t number;                       // of the operation
+    bool cooperative;                      // its blocks may wait for each other: all of them are on one worker
 };
 
 // Whether the thread loops of a kernel are for such a launch; `blocks` is as in include/hostcuda/launch.h. By warp, each warp
@@ -132,6 +133,8 @@ void delete_block(Block *);
 void begin_launch(Block &, const Launch &);                // prepare this worker for blocks of that launch
 // False: the launch failed, and error_of() says why, or it was cancelled.
 bool run_block(Block &, Index at, const volatile bool *cancelled);
+// The same for all blocks of a cooperative launch.
+bool run_grid(Block &, const volatile bool *cancelled);
 const std::string &error_of(const Block &);
 void trim_stacks(Block &);                                 // return the memory of deep stacks
 

@@ -266,6 +266,20 @@ EXPORT Switch meet_at(unsigned number, unsigned first, unsigned count, void *min
     return {&me->context, &me->context};
 }
 
+// All threads of the block have met at its barrier before.
+EXPORT Switch wait_for_grid(const char *file, int line) noexcept {
+    Block &b = *block;
+    if (UNLIKELY(*b.cancelled)) leave(b);
+    complete_lists(b);
+    Fiber *me = hostcuda_turn.current, *next = detach(b, me);
+    me->wait->place = {"grid.sync()", file, line};
+    b.at_grid.push(me);
+    if (++b.count_at_grid == b.live) return {&me->context, &b.home};
+    return change(me, next ? next : next_fiber(b));
+}
+
+EXPORT bool is_cooperative() { return block->launch->cooperative; }
+
 EXPORT Switch let_others_run() noexcept {
     Block &b = *block;
     if (UNLIKELY(*b.cancelled)) leave(b);
@@ -315,8 +329,9 @@ void begin_launch(Block &b, const Launch &launch) {
     if (launch.loops && !b.loops.top) prepare_loops(b);   // in a browser; new_block() has done so elsewhere
 }
 
-// Run this fiber until the block has ended or failed.
-static void run(Block &b, Fiber &fiber) {
+// Run this fiber, and the ready ones that follow it up to the end of their list, until the block has ended, has failed, or waits for
+// the other ones.
+static void run(Block &b, Fiber &fiber, Fiber **tail) {
     b.failed = false;
     b.signal = 0;
     b.left_at = b.left_stack = 0;
@@ -328,8 +343,8 @@ static void run(Block &b, Fiber &fiber) {
     hostcuda_turn.last = nullptr;
     hostcuda_turn.arrived = hostcuda_turn.votes = 0;
     begin_spinning(b.spinning);
-    fiber.next = nullptr;
-    b.ready.tail = &fiber.next;
+    *tail = nullptr;
+    b.ready.tail = tail;
     b.running = true;
     switch_context(&b.home, &fiber.context);
     b.running = false;
@@ -341,6 +356,14 @@ static bool is_whole(Block &b) {
     return false;
 }
 
+static bool has_run(Block &b, Fiber &first, Fiber **tail) {
+    run(b, first, tail);
+    if (LIKELY(!b.failed)) return is_whole(b);
+    note_failure(b, true);
+    abandon_threads(b);
+    return false;
+}
+
 static bool run_on_fibers(Block &b, Index at) {
     blockIdx = at;
     watch_block(at, b.threads);
@@ -349,6 +372,7 @@ static bool run_on_fibers(Block &b, Index at) {
     b.converged = 0;
     b.absent = 0;
     b.next = {0, 0, 0};
+    b.count_at_grid = 0;
     for (unsigned i = 0, left = b.threads; left; i++) {
         unsigned lanes = left < warp_size ? left : warp_size;
         b.warps[i].live = lanes < warp_size ? (1u << lanes) - 1 : ~0u;
@@ -364,11 +388,7 @@ static bool run_on_fibers(Block &b, Index at) {
     }
     Fiber &first = *b.free;
     b.free = first.next;
-    run(b, first);
-    if (LIKELY(!b.failed)) return is_whole(b);
-    note_failure(b, true);
-    abandon_threads(b);
-    return false;
+    return has_run(b, first, &first.next);
 }
 
 // Run a block of a launch that runs as thread loops on fibers.
@@ -393,7 +413,7 @@ static void name_thread(Block &b, Index at) {
 static bool run_as_loops(Block &b, Index at) {
     blockIdx = at;
     b.started = b.threads;
-    run(b, b.loops);
+    run(b, b.loops, &b.loops.next);
     if (UNLIKELY(hostcuda_unfit)) {
         hostcuda_unfit = false;
         return run_slowly(b, at);
@@ -434,3 +454,136 @@ bool run_block(Block &b, Index at, const volatile bool *cancelled) {
     Flush flush(b.launch->flushes);
     return b.launch->loops ? run_as_loops(b, at) : run_on_fibers(b, at);
 }
+
+// ---- Cooperative launches -----------------------------------------------------------------------------------
+//
+// The blocks take turns on one worker: each runs until its threads wait at grid.sync(), and goes on when all blocks have come
+// there. Meanwhile it is kept elsewhere, since all blocks have the same stacks and the same shared memory.
+
+#if defined(__x86_64__) || defined(__aarch64__)
+
+namespace {
+
+struct KeptThread {
+    Fiber *fiber;
+    hostcuda::Context context;
+    hostcuda::Thread thread;
+    Place place;
+    size_t stack_bytes;
+};
+
+struct KeptBlock {
+    Index at;
+    unsigned live, absent, warps[max_threads / warp_size];
+    hostcuda::Phase phases[hostcuda::block_phases];
+    std::vector<KeptThread> threads;
+    std::vector<char> stacks, shared;
+    std::vector<uint16_t> written;             // check mode
+};
+
+// The shared memory of the launch: static and dynamic.
+template <class Visit> void visit_shared(Block &b, Visit visit) {
+    visit(b.shared.static_end - b.launch->shared->bytes, b.launch->shared->bytes);
+    visit((char *)hostcuda_dynamic_shared, b.launch->dynamic_shared);
+}
+
+void keep_block(Block &b, Index at, KeptBlock &kept) {
+    constexpr size_t below = 128;              // what a function may use below its stack
+    kept.at = at;
+    kept.live = b.live;
+    kept.absent = b.absent;
+    for (unsigned i = 0; i < max_threads / warp_size; i++) kept.warps[i] = b.warps[i].live;
+    memcpy(kept.phases, b.phases, sizeof b.phases);
+    kept.threads.clear();
+    kept.stacks.clear();
+    kept.shared.clear();
+    while (b.at_grid.head) {
+        Fiber *fiber = b.at_grid.pop();
+        const char *low = (const char *)fiber->context.stack - below;
+        kept.threads.push_back({fiber, fiber->context, fiber->thread, fiber->wait->place, (size_t)(fiber->top - low)});
+        kept.stacks.insert(kept.stacks.end(), low, (const char *)fiber->top);
+    }
+    for (const KeptThread &each : kept.threads) begin_anew(b, *each.fiber);
+    visit_shared(b, [&](const char *low, size_t bytes) { kept.shared.insert(kept.shared.end(), low, low + bytes); });
+    watch_block_leaves(kept.written);
+}
+
+// Its threads go on. False: the launch failed.
+bool resume_block(Block &b, const KeptBlock &kept) {
+    blockIdx = kept.at;
+    watch_block_returns(kept.at, kept.written);
+    b.started = b.threads;
+    b.live = kept.live;
+    b.absent = kept.absent;
+    b.converged = b.count_at_grid = 0;
+    for (unsigned i = 0; i < max_threads / warp_size; i++) b.warps[i].live = kept.warps[i];
+    memcpy(b.phases, kept.phases, sizeof b.phases);
+    b.phases_used = true;
+    const char *shared = kept.shared.data(), *stack = kept.stacks.data();
+    visit_shared(b, [&](char *low, size_t bytes) {
+        memcpy(low, shared, bytes);
+        shared += bytes;
+    });
+    for (const KeptThread &each : kept.threads) each.fiber->thread.number = ~0u;
+    Queue<Fiber> threads;
+    for (Fiber **link = &b.free; *link;) {     // they are no longer free
+        if ((*link)->thread.number == ~0u) *link = (*link)->next;
+        else link = &(*link)->next;
+    }
+    for (const KeptThread &each : kept.threads) {
+        Fiber *fiber = each.fiber;
+        fiber->context = each.context;
+        fiber->thread = each.thread;
+        fiber->wait->place = each.place;
+        memcpy(fiber->top - each.stack_bytes, stack, each.stack_bytes);
+        stack += each.stack_bytes;
+        threads.push(fiber);
+    }
+    hostcuda_turn.thread = threads.head->thread;
+    watch_thread(threads.head->thread.number);
+    return has_run(b, *threads.head, threads.tail);
+}
+
+// Some blocks have ended, which the others wait for.
+bool fail_grid(Block &b, const KeptBlock &kept, Index ended) {
+    const KeptThread &first = kept.threads[0];
+    blockIdx = kept.at;
+    std::string sentence = format("deadlock: block (%u,%u,%u) waits at grid.sync() (%s:%d), and block (%u,%u,%u) has ended without it", kept.at.x,
+                                  kept.at.y, kept.at.z, first.place.file, first.place.line, ended.x, ended.y, ended.z);
+    watch_divergence(first.place.what, first.place.file, first.place.line, first.thread.index, sentence);
+    b.error = format("kernel %s, %s", b.launch->kernel, sentence.c_str());
+    return false;
+}
+
+}  // namespace
+
+bool run_grid(Block &b, const volatile bool *cancelled) {
+    b.cancelled = cancelled;
+    Flush flush(b.launch->flushes);
+    const Index &grid = b.launch->grid;
+    size_t count = (size_t)grid.x * grid.y * grid.z;
+    std::vector<KeptBlock> blocks;
+    try {
+        blocks.resize(count);
+        for (bool first = true;; first = false) {
+            const KeptBlock *waiting = nullptr;
+            Index ended{};
+            bool has_ended = false;
+            for (size_t i = 0; i < count; i++) {
+                Index at{(unsigned)(i % grid.x), (unsigned)(i / grid.x % grid.y), (unsigned)(i / grid.x / grid.y)};
+                if (!(first ? run_on_fibers(b, at) : resume_block(b, blocks[i]))) return false;
+                if (b.at_grid.head) keep_block(b, at, blocks[i]), waiting = &blocks[i];
+                else ended = at, has_ended = true;
+            }
+            if (!waiting) return true;
+            if (has_ended) return fail_grid(b, *waiting, ended);
+            watch_grid_met();
+        }
+    } catch (const std::bad_alloc &) {
+        b.error = format("kernel %s: no memory for the stacks of %zu blocks that wait for each other", b.launch->kernel, count);
+        abandon_threads(b);
+        return false;
+    }
+}
+
+#endif

@@ -16,6 +16,7 @@ void abandon_threads(Block &b) {
     b.ready.clear();
     b.barrier.clear();
     b.sleeping.clear();
+    b.at_grid.clear();
     for (Warp &w : b.warps) {
         w.meetings = nullptr;
         w.converged.clear();

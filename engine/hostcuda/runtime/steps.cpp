@@ -109,12 +109,12 @@ void begin_steps() {
     steps.last = steps.stops.data() + steps.stops.size();
 }
 
-void step_block() {
+void step_block(bool returns) {
     if (!steps.on) return;
     const Index &at = running.block, &block = steps.block;
     bool here = at.x == block.x && at.y == block.y && at.z == block.z;
-    if (here) fill_shared_memory(steps.pattern);
-    steps.ended = steps.began && !here;
+    if (here && !returns) fill_shared_memory(steps.pattern);
+    steps.ended = steps.began && !here && !running.launch->cooperative;
     steps.began |= here;
 }
 

@@ -58,8 +58,8 @@ int textbook()
     cudaDeviceProp properties;
     cudaGetDeviceProperties(&properties, 0);
     printf("managed: %d, elsewhere: %d\n", properties.managedMemory, elsewhere(5));
-    void *arguments[] = {&x};
-    printf("%s\n", cudaGetErrorName(cudaLaunchCooperativeKernel((void *)fill<int>, 1, 32, arguments)));
+    void *arguments[] = {&x, &x, &x};
+    printf("%s\n", cudaGetErrorName(cudaLaunchCooperativeKernel((void *)fill<int>, 1 << 20, 32, arguments)));
     hello<<<1, 1>>>();
     for_each<<<1, 4>>>([=] __device__ (int i) { y[i] = same(i); });
     cudaMemLocation host = {cudaMemLocationTypeHost, 0};

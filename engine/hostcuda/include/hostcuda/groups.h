@@ -2,8 +2,8 @@
 // scans over them. groups_async.h has the copies.
 //
 // The operations of a tile of up to 32 threads or of coalesced threads are the warp functions of warp.h with the group's
-// lanes as mask. A larger tile has a barrier of its own. Blocks run one after the other, so that a grid or a cluster cannot
-// synchronize: grid_group has its sizes and ranks only.
+// lanes as mask. A larger tile has a barrier of its own. The blocks of a grid wait for each other in a cooperative launch
+// only; a cluster cannot synchronize.
 #pragma once
 #include <type_traits>
 #include <utility>
@@ -146,10 +146,13 @@ template <unsigned most_threads> inline thread_block this_thread_block(block_til
 // All blocks of the launch.
 class grid_group {
   public:
-    static bool is_valid() { return false; }   // it cannot synchronize
+    static bool is_valid() { return hostcuda::is_cooperative(); }
     static void sync(HOSTCUDA_HERE) {
-        hostcuda::fail("grid.sync() at %s:%d: the CPU engine's launches are not cooperative, and neither are PyCUDA's; "
-                     "end the kernel here and launch a second one", file, line);
+        if (!is_valid())
+            hostcuda::fail("grid.sync() at %s:%d: the launch is not cooperative: launch with cudaLaunchCooperativeKernel, or end the kernel "
+                         "here and launch a second one", file, line);
+        hostcuda::barrier(0, "grid.sync()", file, line);
+        hostcuda::follow(hostcuda::wait_for_grid(file, line));
     }
     static unsigned long long block_rank() {
         return ((unsigned long long)blockIdx.z * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x;

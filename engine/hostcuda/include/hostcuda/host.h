@@ -355,16 +355,7 @@ template <class F> cudaError_t cudaFuncSetCacheConfig(F *, cudaFuncCache) { retu
 template <class F> cudaError_t cudaFuncSetSharedMemConfig(F *, cudaSharedMemConfig) { return cudaSuccess; }
 template <class F>
 cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, F *kernel, int threads, size_t shared) {
-    cudaFuncAttributes a;                  // without registers
-    int most_blocks, most_threads, most_bytes, reserved;
-    cudaDeviceGetAttribute(&most_blocks, cudaDevAttrMaxBlocksPerMultiprocessor, 0);
-    cudaDeviceGetAttribute(&most_threads, cudaDevAttrMaxThreadsPerMultiProcessor, 0);
-    cudaDeviceGetAttribute(&most_bytes, cudaDevAttrMaxSharedMemoryPerMultiprocessor, 0);
-    cudaDeviceGetAttribute(&reserved, cudaDevAttrReservedSharedMemoryPerBlock, 0);
-    if (cudaError_t error = cudaFuncGetAttributes(&a, kernel)) return error;
-    const int warps = threads > 32 ? (threads + 31) / 32 : 1, by_bytes = most_bytes / (a.sharedSizeBytes + shared + reserved);
-    *blocks = std::min({most_blocks, most_threads / 32 / warps, by_bytes});
-    return cudaSuccess;
+    return hostcuda::host("cudaOccupancyMaxActiveBlocksPerMultiprocessor", blocks, (const void *)kernel, threads, shared);
 }
 template <class F>
 cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blocks, F *kernel, int threads, size_t shared, unsigned) {
@@ -384,9 +375,8 @@ cudaError_t cudaLaunchKernel(F *kernel, dim3 grid, dim3 block, void **arguments,
 }
 template <class F>
 cudaError_t cudaLaunchCooperativeKernel(F *kernel, dim3 grid, dim3 block, void **arguments, size_t shared = 0, cudaStream_t s = 0) {
-    return hostcuda::host("refuse", cudaErrorNotSupported,
-                          "cudaLaunchCooperativeKernel failed: the CPU engine runs the blocks of a grid one after the other, so they "
-                          "cannot wait for each other: end the kernel where it calls grid.sync(), and launch the rest as a second kernel");
+    return hostcuda::host("launch_cooperative", (const void *)kernel, grid.x, grid.y, grid.z, block.x, block.y, block.z, shared, s,
+                        arguments);
 }
 template <class Shared, class F>
 cudaError_t cudaOccupancyMaxPotentialBlockSizeVariableSMem(int *grid, int *threads, F *kernel, Shared of_threads, int limit = 0) {

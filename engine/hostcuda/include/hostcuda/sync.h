@@ -31,6 +31,9 @@ HOSTCUDA_API Switch meet(unsigned mask, void *mine, void (*combine)(void *const 
                        const char *what, const char *file, int line) noexcept;
 HOSTCUDA_API Switch gather(const char *file, int line) noexcept;
 HOSTCUDA_API unsigned gathered();
+// Of a cooperative launch, behind a barrier of the block: wait for the other blocks.
+HOSTCUDA_API Switch wait_for_grid(const char *file, int line) noexcept;
+HOSTCUDA_API bool is_cooperative();
 HOSTCUDA_API Switch let_others_run() noexcept;
 
 HOSTCUDA_API void begin_phases(Phase &phase, unsigned expected);
