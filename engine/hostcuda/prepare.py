@@ -8,24 +8,24 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 
-from hostcuda import sanitize
 from hostcuda.build.unit import Unit, make_unit
+from hostcuda.check.mode import KNOWN
 from hostcuda.runtime.building import build_library, is_built
 
 __all__ = ["is_prepared", "prepare"]
 
-_PROFILE = ("profile",)
+_PROFILE, *_CHECKS = KNOWN[:-1]  # without the steps of a thread
 
 
 def _list_units() -> Iterator[Unit]:
     """Yield a source for each precompiled header: for programs, for kernels, and for the tools that look at them."""
     for program, tools in (
         (True, ()),
-        (True, sanitize.TOOLS),
+        (True, (*_CHECKS,)),
         (False, ()),
-        (False, sanitize.TOOLS),
-        (False, _PROFILE),
-        (False, _PROFILE + sanitize.TOOLS),
+        (False, (*_CHECKS,)),
+        (False, (_PROFILE,)),
+        (False, (_PROFILE, *_CHECKS)),
     ):
         yield make_unit("", no_extern_c=True, program=program, tools=tools)
 
