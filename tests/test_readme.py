@@ -16,7 +16,9 @@ import labkit
 from labkit.base.errors import LabError
 from labkit.base.numerals import format_digits
 from labkit.base.paths import data_dir
+from labkit.exercises.exercise import exercises
 from labkit.ladder.rungs import LADDER
+from labkit.ladder.source import changed_lines, code_only
 from labkit.notebooks import execute
 from labkit.page import overview
 from recording import versus
@@ -422,13 +424,13 @@ def test_the_readme_and_the_paper_count_what_there_is():
         " ".join((ROOT / name).read_text(encoding="utf-8").split())
         for name in ("README.md", "paper/paper.md")
     ]
-    exercises = len([*(ROOT / "labkit" / "exercises").glob("*/*/*/exercise.py")])
+    count = len([*(ROOT / "labkit" / "exercises").glob("*/*/*/exercise.py")])
     pages = [
         *(ROOT / "notebooks").glob("*.ipynb"),
         *(ROOT / "notebooks" / "practice").glob("*.ipynb"),
     ]
     for text in texts:
-        assert {int(n) for n in re.findall(r"(\d+) (?:graded )?exercises", text)} == {exercises}
+        assert {int(n) for n in re.findall(r"(\d+) (?:graded )?exercises", text)} == {count}
     assert f"{len(pages)} pages with" in texts[0]
     counted = dict(
         re.findall(
@@ -458,6 +460,31 @@ def test_the_readme_and_the_paper_count_what_there_is():
     assert "{} published rows of op times and {} of training".format(*rows) in texts[1]
     for times in re.findall(r"[\d.]+ to [\d.]+ times", texts[1]):
         assert times in words_of("versus")
+
+
+def test_the_instructors_guide_counts_what_there_is():
+    text = (ROOT / "docs" / "instructors.md").read_text(encoding="utf-8")
+    rows = dict(re.findall(r"^\| (\w\d\w) \| .*\| *(\d*) \|$", text, re.M))
+    rows |= dict(re.findall(r"^\| (\d\d\w) \| .*\| *(\d*) \|$", text, re.M))
+    known = exercises()
+    assert rows.keys() == known.keys()
+
+    def lines(source):
+        return [line for line in code_only(source).splitlines() if line.strip()]
+
+    by_numbers = []
+    for number, own in known.items():
+        if not own.file:
+            by_numbers.append(number)
+            assert not rows[number], number
+            continue
+        goes_on = number[0] == "P" and number.endswith("b")  # from the solution of the first
+        start = known[f"{number[:2]}a"].solution if goes_on else own.start
+        assert changed_lines(lines(start), lines(own.solution)) == int(rows[number]), number
+    assert f"Answers by numbers ({', '.join(by_numbers)})" in " ".join(text.split())
+    attacks = ROOT / "classroom" / "tests" / "attacks"
+    count = len([path for path in attacks.rglob("*") if path.suffix in (".cpp", ".cu")])
+    assert f"{count} attacks" in text
 
 
 def test_the_readme_says_how_much_tensor_cores_gain():
