@@ -4,7 +4,8 @@ The environment variable ``HOSTCUDA_CHECK`` turns it on before the first import:
 ``profile``, ``memcheck``, ``racecheck``, ``initcheck`` and ``synccheck``, separated by commas.
 `launches` has the records of all launches that have ended. ``HOSTCUDA_CHECK_OUT`` names a file that
 gets them, too, as lines of JSON: `take` writes those that are not there yet, and so does each call
-that waits for the device. `follow` adds single requests to the records.
+that waits for the device. `follow` adds single requests to the records, and `begin_with` chooses the
+block that runs first.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from pathlib import Path
 
 from hostcuda.build.unit import make_unit
 from hostcuda.check.mode import TOOLS
-from hostcuda.check.records import Finding, LaunchRecord, follow, launches, take
+from hostcuda.check.records import Finding, LaunchRecord, begin_with, follow, launches, take
 from hostcuda.host import cache, toolchain
 from hostcuda.runtime.building import build_library
 
@@ -22,6 +23,7 @@ __all__ = [
     "TOOLS",
     "Finding",
     "LaunchRecord",
+    "begin_with",
     "engine_files",
     "fills_variables",
     "fingerprint",

@@ -221,6 +221,7 @@ def make_uneven_rows(with_counter: bool) -> Kernels:
             *[next_row] * with_counter,
             grid=blocks,
             block=threads,
+            first=int(random.integers(blocks)),
         )
 
     return Kernels(

@@ -15,6 +15,7 @@ from typing import NamedTuple, Self
 import numpy as np
 
 import hostcuda
+from hostcuda import checking
 from hostcuda.errors import EngineError
 from hostcuda.source import warnings_about
 from labkit.base.errors import CheckFailed, LabError
@@ -295,10 +296,16 @@ class ArrayLaunch(NamedTuple):
     grid: tuple[int, ...]
     block: tuple[int, ...]
     shared: int
+    first: int = 0
 
 
 def launch(
-    kernel: str, *arguments: object, grid: int | tuple, block: int | tuple, shared: int = 0
+    kernel: str,
+    *arguments: object,
+    grid: int | tuple,
+    block: int | tuple,
+    shared: int = 0,
+    first: int = 0,
 ) -> ArrayLaunch:
     """Return a launch for `Kernels`: ``launch("fill", n, Output("y", np.ones(n)), grid=4, block=128)``.
 
@@ -314,9 +321,12 @@ def launch(
         Blocks of the grid, and threads of a block, in x or in x, y, z.
     shared : int
         Bytes of dynamic shared memory per block.
+    first : int
+        The number of the block that the grader runs first: drawn from `random`, it keeps an attempt
+        from relying on an order of the blocks.
     """
     grid, block = ((size,) if isinstance(size, int) else tuple(size) for size in (grid, block))
-    return ArrayLaunch(kernel, arguments, (*grid, 1, 1)[:3], (*block, 1, 1)[:3], shared)
+    return ArrayLaunch(kernel, arguments, (*grid, 1, 1)[:3], (*block, 1, 1)[:3], shared, first)
 
 
 @dataclass(frozen=True)
@@ -409,7 +419,9 @@ class Kernels:
             )
             for key, array in arrays.items()
         }
-        for kernel, arguments, grid, block, shared in inputs:
+        for kernel, arguments, grid, block, shared, first in inputs:
+            if checking.TOOLS:
+                checking.begin_with(first)
             parameters = [
                 on_device.get(id(argument), _as_scalar(argument)) for argument in arguments
             ]

@@ -244,7 +244,7 @@ def _describe_launches(subject: Kernels, case: Case, arrays: Arrays) -> dict:
         [],
         {},
     )  # names: id of an array -> the name of its buffer
-    for kernel, arguments, grid, block, shared in subject.make_launches(case):
+    for kernel, arguments, grid, block, shared, _ in subject.make_launches(case):
         parameters = []
         for argument in arguments:
             if not isinstance(argument, (np.ndarray, Output)):

@@ -138,7 +138,7 @@ class LaunchRecord:
     requests: list = field(default_factory=list)
 
 
-_take = _follow = None  # the runtime library's functions
+_take = _follow = _begin_with = None  # the runtime library's functions
 _records = []  # `LaunchRecord`s, also those of copies
 _sources = {}  # path of a module -> its source
 # (module's path, return address) -> (file, line, whether the access is in the engine's own headers)
@@ -146,11 +146,12 @@ _lines = {}
 
 
 def attach(library: ctypes.CDLL) -> None:
-    """Let `take` and `follow` call this runtime library."""
-    global _take, _follow
-    _take, _follow = library.hc_check_take, library.hc_follow
+    """Let `take`, `follow` and `begin_with` call this runtime library."""
+    global _take, _follow, _begin_with
+    _take, _follow, _begin_with = library.hc_check_take, library.hc_follow, library.hc_begin_with
     _take.restype, _take.argtypes = ctypes.c_size_t, [ctypes.c_char_p, ctypes.c_size_t]
     _follow.restype, _follow.argtypes = None, [ctypes.c_uint * 3, ctypes.c_int]
+    _begin_with.restype, _begin_with.argtypes = None, [ctypes.c_uint64]
 
 
 def follow(block: tuple[int, int, int] | None = None, warp: int = 0) -> None:
@@ -176,6 +177,17 @@ def follow(block: tuple[int, int, int] | None = None, warp: int = 0) -> None:
         )
     # -1: the worst request of each
     _follow((ctypes.c_uint * 3)(*(block or (0, 0, 0))), -1 if block is None else warp)
+
+
+def begin_with(block: int) -> None:
+    """Let a block of each grid run first from the next launch on, and then those after it, in a circle.
+
+    The blocks of a grid have no order: what follows from one is no result. `block` is counted along
+    x, then y and z, modulo the grid's blocks. EngineError if this process is not in check mode.
+    """
+    if _begin_with is None:
+        raise EngineError("blocks have an order in check mode alone: set HOSTCUDA_CHECK")
+    _begin_with(block)
 
 
 def take() -> None:

@@ -273,6 +273,9 @@ void run_copy(const Operation &op, uint64_t first, uint64_t count) {
     }
 }
 
+// In check mode, whose one worker runs the blocks of a grid one after the other: the block that is first.
+uint64_t first_block = 0;
+
 // Run pieces [first, first + count). False: the launch failed; `error` says why (empty if it was cancelled).
 bool run_pieces(Block *block, Operation &op, uint64_t first, uint64_t count, std::string &error) {
     if (op.kind != kernel) {
@@ -286,6 +289,7 @@ bool run_pieces(Block *block, Operation &op, uint64_t first, uint64_t count, std
         return fine && error.empty();
     }
     const Index &grid = op.launch.grid;
+    if (checking) first = (first + first_block) % op.pieces;
     uint64_t rest = first / grid.x;
     Index at{(unsigned)(first % grid.x), (unsigned)(rest % grid.y), (unsigned)(rest / grid.y)};
     for (; count && !op.cancelled; count--) {
@@ -298,7 +302,7 @@ bool run_pieces(Block *block, Operation &op, uint64_t first, uint64_t count, std
             at.x = 0;
             if (++at.y == grid.y) {
                 at.y = 0;
-                at.z++;
+                if (++at.z == grid.z) at.z = 0;
             }
         }
     }
@@ -860,6 +864,11 @@ EXPORT int hc_memset(void *to, uint32_t value, int width, size_t count, hc_strea
     int status = enqueue(op, stream);
     return status == HC_OK && wait ? synchronize(stream_or_default(stream), -1) : status;
 }
+
+#ifdef HOSTCUDA_CHECK
+// From the next launch on, this block of a grid runs first, and then those after it, in a circle.
+extern "C" EXPORT void hc_begin_with(uint64_t block) { first_block = block; }
+#endif
 
 EXPORT int hc_stream_create(int non_blocking, hc_stream **stream) {
     Lock lock(pool.mutex);

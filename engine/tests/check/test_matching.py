@@ -98,6 +98,19 @@ def test_a_log_written_by_calls_says_the_same(counts):
     assert other["padded"][ST] == 1 and other["padded"][SHARED_ST] >= 8
 
 
+ORDER = """
+source = "__global__ void f(int *y) { y[blockIdx.x + 3 * blockIdx.y] = atomicAdd(&y[6], 1); }"
+y, f = cuda.to_device(np.zeros(7, np.int32)), SourceModule(source).get_function("f")
+checking.begin_with(4)
+f(y, grid=(3, 2), block=(1, 1, 1))
+print(cuda.from_device(y, 7, np.int32).tolist())
+"""
+
+
+def test_any_block_can_be_first():
+    assert run_script(ORDER) == [2, 3, 4, 5, 0, 1, 6]
+
+
 LOOPS = """
 #pragma unroll
 for (int a = 0; a < 2; ++a) {   // four levels: this one stays
