@@ -128,6 +128,25 @@ def test_a_broken_kernel_has_its_verdict(kernel, verdict, kind, says):
         )
 
 
+@slow
+def test_a_grid_that_is_too_small_is_the_fault_of_the_case():
+    """A kernel is right where it is written; with more threads than elements the case has no part in it."""
+    source = write_kernel("if (i < n) y[i] = 2 * x[i];")
+    reference = "def reference(x, y, n):\n    return 2 * x\n"
+    report = check(source, cases=[launch(3, 256, x=[1000], y=[1000], n=1000)], reference=reference)
+    assert (
+        report["results"][0]["pattern"]
+        == "elements 768 to 999 (the last 232), none of them written"
+    )
+    assert (
+        "the case launches 768 threads for 1,000 elements: give it a larger grid" in report["next"]
+    )
+    less = source.replace("i < n", "i < n - 232")
+    report = check(less, cases=[launch(4, 256, x=[1000], y=[1000], n=1000)], reference=reference)
+    assert report["results"][0]["unwritten"] == 232 and "threads" not in report["results"][0]
+    assert "which writes it, at its index" in report["next"]
+
+
 SOLVE = """#include <cuda_runtime.h>
 __global__ void twice(const float *x, float *y, int n) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -580,6 +599,12 @@ PLACES = np.arange(100)
             WANT,
             (100,),
             "every element, element i has the right value of element i - 1",
+        ),
+        (
+            np.append(np.zeros(25), WANT[:-25]),
+            WANT,
+            (100,),
+            "every element, element i has the right value of element i - 25 (a block's threads)",
         ),
         (WANT[::-1], WANT, (100,), "every element, in reverse order"),
         (3 * WANT, WANT, (100,), "every element, 3 times the right value"),

@@ -17,6 +17,7 @@ from hostcuda import settings
 DELAY_S = 2  # a call that is done by then shows nothing
 _TICK_S = 1  # between two looks at the time
 _PATIENCE_S = 5  # for a step; then the line gets its advice
+_shown = threading.Lock()  # held while a line is shown: a call inside of another one shows none
 
 
 @contextmanager
@@ -44,13 +45,23 @@ def show_progress(
     TQDM_DISABLE, as in a report, and where no one reads it, there is none.
     """
     in_notebook = settings.in_notebook()
-    is_hidden = bool(os.environ.get("TQDM_DISABLE")) or not (in_notebook or sys.stderr.isatty())
+    is_hidden = (
+        bool(os.environ.get("TQDM_DISABLE"))
+        or not (in_notebook or sys.stderr.isatty())
+        or not _shown.acquire(blocking=False)
+    )
     # a hidden bar counts, too
     file = io.StringIO() if is_hidden else sys.stdout if in_notebook else sys.stderr
-    text = {} if total else {"bar_format": "{desc}: {elapsed}"}
+    steps = ": {n_fmt} of {total_fmt} [{elapsed}<{remaining}]{postfix}" if total else ": {elapsed}"
     ended = threading.Event()
     with tqdm(
-        total=total, desc=task, delay=DELAY_S, leave=False, file=file, disable=False, **text
+        total=total,
+        desc=task,
+        delay=DELAY_S,
+        leave=False,
+        file=file,
+        disable=False,
+        bar_format=f"{{desc}}{steps}",
     ) as bar:
 
         def look() -> None:
@@ -76,3 +87,4 @@ def show_progress(
             ended.set()
             if not is_hidden:
                 looker.join()
+                _shown.release()

@@ -374,7 +374,9 @@ def _check_shape(
         with _name_stopped(f"{variant.label} on {layer}, B = {batch}"), plan:
             worst = _run_inputs(plan, variant, layer, batch, rng)
     except CheckFailed as wrong:
-        progress.set_description_str(f"{variant.label} is wrong: looking for the cause")
+        progress.set_description_str(
+            f"{variant.label} is wrong: looking for the cause", refresh=False
+        )
         raise CheckFailed(f"{wrong}{_explain(variant, layer, batch)}") from None
     except hostcuda.driver.Error as fault:
         # Freeing the buffers may find that the kernel wrote past them, after its result was found
@@ -385,7 +387,9 @@ def _check_shape(
             if wrong
             else f"{variant.label} faults on {layer}, B = {batch}"
         )
-        progress.set_description_str(f"{variant.label} faults: looking for the cause")
+        progress.set_description_str(
+            f"{variant.label} faults: looking for the cause", refresh=False
+        )
         raise CheckFailed(f"{message}: {fault}{_explain(variant, layer, batch)}") from fault
     progress.update()
     dimensions = dict(

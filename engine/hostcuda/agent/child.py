@@ -409,7 +409,18 @@ class _Case:
             "pattern": describe_errors(
                 got, want, wrong, unwritten, raw.shape, math.prod(self.block)
             ),
+            "threads": self._count_few_threads(raw.size, facts["unwritten"]),
         }
+
+    def _count_few_threads(self, elements: int, unwritten: int) -> int:
+        """Return the threads of the launch if there is one for each element that was written; 0 if not, or for all.
+
+        `elements` of an array are to be written, and so many are `unwritten`.
+        """
+        if isinstance(self.function, HostFunction):  # it chooses its launches
+            return 0
+        threads = math.prod(self.grid) * math.prod(self.block)
+        return threads if 0 < elements - threads == unwritten else 0
 
 
 def _name_busiest() -> str:

@@ -24,7 +24,7 @@ def describe_errors(
     if (wrong == unwritten).all():
         return f"{where}, none of them written"
     written = wrong & ~unwritten
-    order = _describe_order(got, want, shape) if wrong.size >= 4 and np.ptp(want) else ""
+    order = _describe_order(got, want, shape, block) if wrong.size >= 4 and np.ptp(want) else ""
     return ", ".join(filter(None, [where, _describe_values(got[written], want[written]), order]))
 
 
@@ -93,16 +93,17 @@ def _describe_values(got: np.ndarray, want: np.ndarray) -> str:
     )
 
 
-def _describe_order(got: np.ndarray, want: np.ndarray, shape: tuple[int, ...]) -> str:
-    """Return how right values are at wrong places (shifted by an element or row, reversed, transposed, ...), or ""."""
+def _describe_order(got: np.ndarray, want: np.ndarray, shape: tuple[int, ...], block: int) -> str:
+    """Return how right values are at wrong places (shifted by an element, block or row, transposed, ...), or ""."""
     close = {"rtol": 1e-3, "atol": 1e-6}
-    for shift in dict.fromkeys((1, shape[-1])):
+    for shift in dict.fromkeys((1, block, shape[-1])):
         for sign, ours, theirs in (
             ("-", got[shift:], want[:-shift]),
             ("+", got[:-shift], want[shift:]),
         ):
             if len(ours) > 2 and np.isclose(ours, theirs, **close).mean() > _MOST_OF_THEM:
-                return f"element i has the right value of element i {sign} {shift}"
+                of_block = " (a block's threads)" * (1 < shift == block)
+                return f"element i has the right value of element i {sign} {shift}{of_block}"
     if np.allclose(got, want[::-1], **close):
         return "in reverse order"
     if len(shape) == 2 and np.allclose(got, want.reshape(shape).T.ravel(), **close):

@@ -564,6 +564,11 @@ def _say_next(report: Mapping, reason: str, source: str = "", kernel: str = "") 
             if report["checked"]["cases"]
             else "Nothing was found, and the program ended with status 0"
         ) + f"{busiest and f'; busiest, by its counts: {busiest}'}."
+    if verdict == "wrong_result" and results and (threads := results[0].get("threads")):
+        return (
+            f"{results[0]['array']} is right where it is written, and the case launches {threads:,} threads for "
+            f"{results[0]['of']:,} elements: give it a larger grid, or let each thread write several elements."
+        )
     if verdict == "wrong_result" and results:
         place = (
             f"line {findings[0]['line']}: {findings[0]['says']}"
