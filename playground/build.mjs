@@ -7,10 +7,10 @@ import { build } from 'esbuild';
 const out = resolve(process.argv[2]), here = dirname(fileURLToPath(import.meta.url));
 process.chdir(here);
 const { metafile } = await build({
-  absWorkingDir: here, entryPoints: ['main.js', 'style.css', 'cell.js', 'desk.css'].map(name => `./src/${name}`), outdir: out, bundle: true, splitting: true, chunkNames: 'common', format: 'esm', minify: true, target: 'es2022',
+  absWorkingDir: here, entryPoints: ['main.js', 'style.css', 'cell.js', 'desk.css', 'embed.js'].map(name => `./src/${name}`), outdir: out, bundle: true, splitting: true, chunkNames: 'common', format: 'esm', minify: true, target: 'es2022',
   external: ['./lab.mjs'], metafile: true, logLevel: 'warning',
 });
-for (const name of ['index.html', 'live.js']) copyFileSync(join('src', name), join(out, name));
+for (const name of ['index.html', 'live.js', 'embed.html', 'badge.svg']) copyFileSync(join('src', name), join(out, name));
 
 // What is in the bundle, with its licences.
 const packages = Object.keys(metafile.inputs).map(path => path.match(/^(node_modules\/(?:@[^/]+\/)?[^/]+)\//)?.[1]);

@@ -130,10 +130,7 @@ def make(out: Path, repository: str | None = None) -> list[Path]:
             claim_folder(playground := out / "playground", PLAYGROUND_BUILD)
             shutil.copytree(root / PLAYGROUND, playground, dirs_exist_ok=True)
             site_files += [playground / "index.html", playground / "licences.txt"]
-            # one for the playground's folder cannot answer for the pages
-            site_files.append(
-                write(out / "service.js", "importScripts('playground/service.js');\n")
-            )
+            site_files.append(write_service(out))
         site_files = [write(out / "index.html", exporter.render_series()), *site_files]
         if has_search:
             site_files += _write_search(root, out, exporter)
@@ -150,6 +147,14 @@ def make(out: Path, repository: str | None = None) -> list[Path]:
         if dead := find_dead_links(linked, [out / "playground" / "index.html"]):
             raise LabError(f"{len(dead)} links of the site lead nowhere: {'; '.join(dead)}")
         return site_files
+
+
+def write_service(out: Path) -> Path:
+    """Write the script by which the playground's service worker answers for the site's pages; return its path.
+
+    The one in the playground's own folder cannot answer for pages above it.
+    """
+    return write(out / "service.js", "importScripts('playground/service.js');\n")
 
 
 def _write_search(root: Path, out: Path, exporter: SiteExporter) -> list[Path]:

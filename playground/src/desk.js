@@ -21,12 +21,13 @@ export class Desk {
   /**
    * @param {object} task      `kind`: own, exercise or rung; `name`: the exercise's number, or the rung with its options;
    *   `label` of the editor; `start`: the source to begin with; `key`: under which this browser keeps what one writes. Of a
-   *   cell `magic`, its first line, and `part`, whether it has only some of the kernel's functions
+   *   cell `magic`, its first line, and `part`, whether it has only some of the kernel's functions. Of a kernel of one's own
+   *   `launch`: how it is launched at first
    * @param {object} [options]  `answered(what, result)`: called after an answer; `next`: the exercise after this one;
-   *   `outputs(what)`: the outputs of a cell that the answer takes the place of
+   *   `link`: what a link to its kernel begins with, and `about`, what it says of it; `outputs(what)`: the outputs of a cell that the answer takes the place of
    */
   constructor(task, options = {}) {
-    Object.assign(this, { task, options, launch: null, saving: 0, working: false });
+    Object.assign(this, { task, options, example: task.launch ?? own.EXAMPLE.launch, launch: null, saving: 0, working: false });
     const { kind, key, start, label } = task, kept = read(key), before = read(`${key} before`), keys = `keys-${++desks}`;
     const place = element('div', { className: 'editor' });
     this.editor = new Editor(place, () => this.edited(), task.magic ? 1 : 0);
@@ -44,16 +45,16 @@ export class Desk {
     this.noticed = element('p', { className: 'notice', hidden: true });
     this.form = element('form', { className: 'launch', hidden: kind !== 'own', onsubmit: event => { event.preventDefault(); this.act('run'); } });
     this.root = element('div', { className: 'work' },
-      element('div', { className: 'load' }), this.noticed, task.magic && element('pre', { className: 'magic' }, task.magic), place,
+      this.noticed, task.magic && element('pre', { className: 'magic' }, task.magic), place,
       element('div', { className: 'under' },
         element('p', { className: 'keys', id: keys }, element('kbd', {}, 'Tab'), ' indents. To leave the editor with it, press ', element('kbd', {}, 'Esc'), ' first.'),
         element('button', { type: 'button', className: 'quiet', onclick: () => this.again() }, 'Start again'),
         element('button', { type: 'button', className: 'quiet', hidden: !('CompressionStream' in window), onclick: () => this.share() }, 'Copy a link')),
       this.form, element('div', { className: 'buttons', role: 'toolbar', ariaLabel: 'Kernel' }, ...this.buttons, this.stopButton, this.clock),
-      this.status, this.results);
+      element('div', { className: 'load' }), this.status, this.results);
     this.listen(this.root);
     this.editor.open(kept?.source ?? start, label, keys);
-    if (kind === 'own') this.draw(structuredClone(kept?.launch ?? own.EXAMPLE.launch));
+    if (kind === 'own') this.draw(structuredClone(kept?.launch ?? this.example));
     if (before) this.notice('This kernel came with a link.', 'Back to mine', () => {
       keep(key, before);
       keep(`${key} before`, null);
@@ -108,17 +109,18 @@ export class Desk {
 
   again() {
     this.editor.replace(this.task.start);
-    if (this.launch) this.draw(structuredClone(own.EXAMPLE.launch));
+    if (this.launch) this.draw(structuredClone(this.example));
     this.say('This is the starting code. Ctrl+Z in the editor brings yours back.');
   }
 
   async share() {
-    const link = `${location.href.split('#')[0]}#${this.task.name}&code=${await packed(this.content)}`;
+    const { kind, name, part, magic } = this.task, { link = new URL('embed.html#', import.meta.url).href, about = { kind, name, part, magic } } = this.options;
+    const address = `${link}code=${await packed({ ...about, ...this.content })}`;
     try {
-      await navigator.clipboard.writeText(link);
+      await navigator.clipboard.writeText(address);
       this.say('The link is copied. It carries your kernel, and nothing is stored elsewhere.');
     } catch {
-      const field = element('input', { value: link, readOnly: true });
+      const field = element('input', { value: address, readOnly: true });
       this.results.replaceChildren(element('label', {}, 'The link, which carries your kernel', field));
       field.select();
       this.say('Copy the link below. It carries your kernel.');
@@ -136,7 +138,7 @@ export class Desk {
   }
 
   /** Load the engine, and let it compile the kernel meanwhile: the first compilation takes longest. */
-  prepare() { engine.ask({}, 'prepare', { ...this.request, grade: Boolean(this.task.magic) }).catch(() => {}); }
+  prepare() { return engine.ask({}, 'prepare', { ...this.request, grade: Boolean(this.task.magic) }).catch(() => {}); }
 
   async act(what) {
     if (this.working) return;

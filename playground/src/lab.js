@@ -17,7 +17,7 @@ export function load() {
     }
     await lab.init(({ done, total }) => progress(words, done, total, stored));
     progress('');
-    navigator.serviceWorker?.controller?.postMessage('keep all');
+    workers()?.controller?.postMessage('keep all');
     return lab;
   })().catch(error => {
     loading = null;
@@ -55,7 +55,7 @@ export async function stop(owner) {
 
 /** Let a service worker keep what a page of the site needs to run its kernels without a network. */
 export async function keepPage() {
-  const known = await navigator.serviceWorker?.register(new URL('../service.js', import.meta.url)).catch(() => null);
+  const known = await workers()?.register(new URL('../service.js', import.meta.url)).catch(() => null);
   known?.waiting?.postMessage('take over'); // an older one would answer with older files
 }
 
@@ -74,18 +74,27 @@ function progress(words, done = 0, total = 0, stored = false) {
   }
 }
 
+/** The browser's service workers; a sandbox has none. */
+function workers() {
+  try {
+    return navigator.serviceWorker;
+  } catch {
+    return undefined;
+  }
+}
+
 /** Wait until the service worker answers for this page's files, so that each is loaded once; for two seconds at most. */
 async function served() {
-  const workers = navigator.serviceWorker;
-  if (!workers || workers.controller) return;
+  const known = workers();
+  if (!known || known.controller) return;
   await Promise.race([
-    new Promise(done => workers.addEventListener('controllerchange', done, { once: true })), new Promise(done => setTimeout(done, 2000)),
+    new Promise(done => known.addEventListener('controllerchange', done, { once: true })), new Promise(done => setTimeout(done, 2000)),
   ]);
 }
 
 /** Whether the service worker has all files already, so that nothing is loaded; it has a second to say so. */
 async function isStored() {
-  const worker = navigator.serviceWorker?.controller;
+  const worker = workers()?.controller;
   if (!worker) return false;
   const { port1, port2 } = new MessageChannel();
   worker.postMessage('is all kept?', [port2]);

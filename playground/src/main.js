@@ -85,7 +85,7 @@ function open() {
     element('div', { id: 'hints' }),
     at.page && element('p', { className: 'companion' }, 'From the page ', element('a', { href: at.page }, at.from), '. Its cell is the editor here, and ', element('code', {}, 'lab.grade'), ' is the button Grade.'),
   ].filter(Boolean));
-  desk = new Desk({ kind: at === OWN ? 'own' : 'exercise', name, key: name, label, start: at.start }, { next: all[all.indexOf(at) + 1], answered: hints });
+  desk = new Desk({ kind: at === OWN ? 'own' : 'exercise', name, key: name, label, start: at.start }, { next: all[all.indexOf(at) + 1], answered: hints, link: `${location.href.split('#')[0]}#${name}&`, about: {} });
   $('work').replaceChildren(desk.root);
   hints();
   const small = engine.smallMemory();

@@ -30,6 +30,18 @@ export class Lab {
 
   checkExercise(request, progress) { return this.check(request, progress); }
 
+  async checkRung({ source }, progress) {
+    const at = await this.work(source), wrong = at('wrong'), answer = { ok: !wrong, messages: [], findings: [], counts: [], totals: [], times: {} };
+    progress({ part: 'first', done: 4 });
+    if (at('oops')) return { ...answer, ok: false, text: '', messages: [{ kind: 'error', line: at('oops'), column: 1, text: "use of undeclared identifier 'oops'" }] };
+    return { ...answer, text: wrong ? '04 tiling, own source is wrong on one past a tile' : 'PASS 04 tiling, own source: 15 shapes' };
+  }
+
+  async sanitizeRung(request, progress) {
+    const { findings } = await this.check(request, progress);
+    return { ok: !findings.length, text: findings.length ? '' : 'racecheck: nothing found', messages: [], findings, counts: [], totals: [], times: {} };
+  }
+
   async run({ source, exercise, inputs = {}, launch, first }, progress) {
     if (source.includes('long')) {
       progress({ part: 'blocks', done: 3, total: 8 });

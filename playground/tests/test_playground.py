@@ -26,7 +26,7 @@ from hostcuda.wasm.site import licence_texts
 from labkit.base.errors import LabError
 from labkit.exercises.exercise import exercises
 from labkit.exercises.subjects import Numbers
-from labkit.notebooks import execute, links
+from labkit.notebooks import execute, html, links, site
 from labkit_playground.site import python_files
 
 pytestmark = pytest.mark.thorough("the playground, in browsers")
@@ -146,7 +146,23 @@ def folder(tmp_path_factory):
     shutil.copy(Path(__file__).parent / "lab.mjs", out)
     (out / "engine" / "large.bin").write_bytes(bytes(300_000))
     build.service(out)
+    write_pages(out.parent)
     return out
+
+
+def write_pages(out):
+    """Write pages of the site beside the playground: two with kernels, and the glossary."""
+    names = ("04_tiling.ipynb", "practice/P1_transpose.ipynb")
+    notebooks = [execute.read(ROOT / "notebooks" / name) for name in names]
+    glossary = html.document(ROOT / "docs" / "glossary.md", out)
+    exporter = site.SiteExporter(pages := html.make_pages(notebooks, out), [glossary])
+    sheet = out / "style.css"
+    sheet.write_text(exporter.common["style"], encoding="utf-8")
+    exporter.common |= {"playground": "playground/index.html", "sheet": sheet.name}
+    exporter.common |= {"desks": {"04a", "04b", "P1a", "P1b"}, "rungs": {"04"}}
+    for page in (*pages, glossary):
+        exporter.write(page)
+    site.write_service(out)
 
 
 class _Quiet(http.server.SimpleHTTPRequestHandler):
@@ -643,3 +659,204 @@ def test_arrays_that_are_too_large_are_refused_before_they_are_made():
     with pytest.raises(subprocess.CalledProcessError) as refused:
         in_node(REQUEST % "{ y: { length: '67108864' } }", source)
     assert "536,870,912 bytes together; here they may have 268,435,456" in refused.value.stderr
+
+
+# --------------------------------------------------------------------------------------------------
+# Kernel cells of the site's pages, and a kernel alone
+
+
+@pytest.fixture
+def page(tab, address):
+    """Yield the page of rung 04, with `asked`: what it has loaded since the last look."""
+    tab.asked = []
+    tab.on("request", lambda request: tab.asked.append(request.url.removeprefix(address)))
+    tab.goto(address.replace("playground/", "04_tiling.html"))
+    return tab
+
+
+def edit(page, number):
+    """Open the desk of a cell; return the cell."""
+    cell = page.locator(f"#cell-{number}")
+    cell.get_by_role("button", name="Edit and run").click()
+    cell.locator(".cm-content").wait_for()
+    return cell
+
+
+def find_cell(page, text):
+    """Return the number of the first live cell whose code begins with a text."""
+    return page.evaluate(
+        "text => [...document.querySelectorAll('[data-live]')]"
+        ".find(cell => cell.textContent.trim().startsWith(text)).id.slice(5)",
+        text,
+    )
+
+
+def test_a_page_loads_nothing_before_the_click_and_keeps_its_policy(page, folder):
+    page.wait_for_timeout(300)
+    assert [url for url in page.asked if "http" not in url] == ["live.js"]
+    assert (folder / "live.js").stat().st_size < 1000
+    text = (folder.parent / "04_tiling.html").read_text(encoding="utf-8")
+    assert "script-src 'self'; worker-src 'self'; connect-src 'self'; img-src data:;" in text
+    assert text.count("<script") == 1
+    assert "<script" not in (folder.parent / "glossary.html").read_text(encoding="utf-8")
+    edit(page, find_cell(page, "%%kernel 04 --name"))
+    with page.expect_request("**/engine/large.bin"):
+        pass
+
+
+def test_from_disk_and_without_scripts_a_page_is_as_it_was(chromium, folder):
+    there = (folder.parent / "04_tiling.html").as_uri()
+    for scripts in (True, False):
+        visitor = chromium.new_context(java_script_enabled=scripts)
+        try:
+            tab = visitor.new_page()
+            tab.goto(there)
+            assert tab.get_by_role("button", name="Edit and run").count() == 0
+            assert tab.locator(".code").first.is_visible()
+        finally:
+            visitor.close()
+
+
+def test_a_kernel_of_a_page_is_edited_and_judged_in_place(page):
+    number = find_cell(page, "%%kernel 04 --name")
+    facts = page.locator(f"#cell-{number}").evaluate("cell => ({ ...cell.dataset })")
+    judged, clean = page.locator(f"#{facts['verdict']}"), page.locator(f"#{facts['sanitized']}")
+    stored = judged.locator(".outputs").inner_text()
+    cell = edit(page, number)
+    status = cell.locator(".status")
+    page.keyboard.press("Control+Enter")
+    status.get_by_text("Passed.").wait_for()
+    assert judged.locator(".outputs").inner_text() == "PASS 04 tiling, own source: 15 shapes"
+    assert page.locator(".stale").count() == 0
+    page.keyboard.press("Control+Shift+Enter")
+    status.get_by_text("1 finding.").wait_for()
+    assert "race" in status.inner_text() and "line" in status.inner_text()
+    assert cell.locator(".cm-lint-marker-error").count() > 0
+    # the lines are the notebook's, whose first is the magic
+    at = int(re.search(r"line (\d+)", clean.locator(".found").inner_text())[1])
+    clean.get_by_role("button", name=f"line {at}").first.click()
+    selected = page.evaluate("getSelection().toString()")
+    code = cell.locator(".code").evaluate("code => code.textContent").split("\n")
+    assert selected.strip() == code[at - 1].strip()
+    type_in(page, "// wrong")
+    page.keyboard.press("Control+Enter")
+    status.get_by_text("Not right.").wait_for()
+    assert "is wrong on one past a tile" in judged.locator(".outputs").inner_text()
+    others = facts["stale"].split()
+    assert page.locator(".stale").count() == len(others) > 1
+    assert page.locator(f"#{others[0]} .stale").is_visible()
+    cell.get_by_role("button", name="As stored").click()
+    assert page.locator(".stale, .work").count() == 0
+    assert judged.locator(".outputs").inner_text() == stored
+    assert cell.get_by_role("button", name="Edit and run").evaluate(
+        "button => button === document.activeElement"
+    )
+    # it comes back as one left it
+    assert source(edit(page, number)) == "// wrong"
+
+
+def test_an_exercise_of_a_page_is_solved_in_place_and_the_playground_lists_it(page, address):
+    number = find_cell(page, "%%kernel 04 --exercise 04a")
+    cell = edit(page, number)
+    type_in(page, "TILE + 32")
+    page.keyboard.press("Alt+Enter")
+    cell.locator(".status").get_by_text("04a: goal met").wait_for()
+    facts = cell.evaluate("cell => ({ ...cell.dataset })")
+    assert page.locator(f"#{facts['verdict']} .grade").count() == 1
+    page.goto(address)
+    assert page.locator(".exercises li", has_text="04a").inner_text().endswith("✓ goal met")
+
+
+def test_desks_of_a_page_take_turns_and_stop_ends_ones_own(page):
+    first = edit(page, find_cell(page, "%%kernel 04 --exercise 04a"))
+    page.keyboard.press("Control+a")
+    page.keyboard.insert_text("while (true)")
+    page.keyboard.press("Control+Enter")
+    first.get_by_text("Running").wait_for()
+    second = edit(page, find_cell(page, "%%kernel 04 --exercise 04b"))
+    page.keyboard.press("Control+Enter")
+    second.get_by_text("Another kernel comes first").wait_for()
+    page.keyboard.press("Control+.")
+    second.locator(".status").get_by_text("Stopped.").wait_for()
+    assert first.locator(".working").count() == 1
+    page.keyboard.press("Control+Enter")
+    first.get_by_role("button", name="Stop").click()
+    first.locator(".status").get_by_text("Stopped.").wait_for()
+    second.get_by_text("It ran on layer 1").wait_for()
+
+
+@pytest.mark.parametrize("size", [PHONE, DESKTOP], ids=["phone", "desktop"])
+def test_axe_finds_nothing_at_an_open_cell(page, size):
+    axe = (resources.files("axe_playwright_python") / "axe.min.js").read_text(encoding="utf-8")
+    page.set_viewport_size(size)
+    cell = edit(page, find_cell(page, "%%kernel 04 --name"))
+    for keys, done in (("Control+Shift+Enter", "1 finding"), ("Control+Enter", "Passed")):
+        page.keyboard.press(keys)
+        cell.locator(".status").get_by_text(done).wait_for()
+    assert page.evaluate("document.documentElement.scrollWidth") <= size["width"]
+    # Chromium's inspector adds the script whatever the page's policy is
+    page.evaluate(axe)
+    facts = cell.evaluate("cell => ({ ...cell.dataset })")
+    for place in (f"#{cell.get_attribute('id')}", f"#{facts['sanitized']}", f"#{facts['verdict']}"):
+        for theme, options in (("light", {}), ("dark", {"runOnly": ["color-contrast"]})):
+            page.emulate_media(color_scheme=theme)
+            assert page.evaluate(AXE, [place, options]) == [], (place, theme)
+
+
+def test_a_page_whose_kernel_was_run_works_without_a_network(chromium, folder):
+    server, address = serve(folder.parent)
+    visitor = chromium.new_context()
+    try:
+        tab = visitor.new_page()
+        tab.goto(address.replace("playground/", "04_tiling.html"))
+        cell = edit(tab, number := find_cell(tab, "%%kernel 04 --name"))
+        tab.keyboard.press("Control+Enter")
+        cell.locator(".status").get_by_text("Passed.").wait_for()
+        wait_until_stored(tab, folder)
+        server.shutdown()
+        server.server_close()
+        tab.reload()
+        cell = edit(tab, number)
+        tab.keyboard.press("Control+Enter")
+        cell.locator(".status").get_by_text("Passed.").wait_for()
+        assert tab.evaluate("getComputedStyle(document.body).fontFamily").startswith("Charter")
+    finally:
+        visitor.close()
+
+
+HOSTS = {
+    "plain": "",
+    "sandbox": 'sandbox="allow-scripts allow-same-origin"',
+    "credentialless": "credentialless",
+    "without storage": 'sandbox="allow-scripts allow-same-origin"',
+}
+
+
+@pytest.mark.parametrize("host", HOSTS)
+def test_a_link_shows_its_kernel_alone_in_somebody_elses_page(tab, address, folder, host):
+    tab.goto(address.replace("playground/", "practice/P1_transpose.html"))
+    cell = edit(tab, find_cell(tab, "%%cuda mine_a --exercise P1a"))
+    type_in(tab, "// Größe")
+    cell.get_by_role("button", name="Copy a link").click()
+    cell.get_by_text("The link is copied").wait_for()
+    link = tab.evaluate("navigator.clipboard.readText()")
+    assert link.startswith(f"{address}embed.html#code=")
+    if host == "without storage":
+        refuse = "Object.defineProperty(globalThis, 'localStorage', { get() { throw new Error('refused') } })"
+        tab.add_init_script(refuse)
+    there = link.replace("127.0.0.1", "localhost")  # another site than the blog's
+    (folder.parent / "blog.html").write_text(
+        f'<h1>A blog</h1><iframe {HOSTS[host]} src="{there}" width=800 height=600></iframe>'
+    )
+    asked = []
+    tab.on("request", lambda request: asked.append(request.url))
+    tab.goto(address.replace("playground/", "blog.html"))
+    kernel = tab.frame_locator("iframe")
+    kernel.locator(".cm-line").first.wait_for()
+    assert kernel.locator(".cm-content").inner_text() == "// Größe"
+    tab.wait_for_timeout(200)
+    assert not any("lab.mjs" in url for url in asked)  # not for those who only read
+    kernel.get_by_role("button", name="Run").click()
+    kernel.locator(".status").get_by_text("It ran on layer 1").wait_for()
+    kernel.get_by_role("button", name="Grade").click()
+    kernel.locator(".status").get_by_text("P1a: goal missed").wait_for()
