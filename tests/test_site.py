@@ -5,7 +5,7 @@ import inspect
 import pytest
 
 import labkit
-from labkit.notebooks import api, execute, html, links, site
+from labkit.notebooks import api, execute, html, links, live, site
 
 pytestmark = pytest.mark.thorough("pages as they are published")
 
@@ -125,6 +125,32 @@ def test_files_without_a_page_are_on_github(tmp_path, repository, address):
     exporter.write(page)
     (link,) = [link for link in links.Links(page.path).found if "LICENSE" in link]
     assert link.endswith(address) and link.startswith("https:") == bool(repository)
+
+
+def test_a_live_cell_knows_what_judges_it_and_what_comes_from_it():
+    notebooks = {
+        name: execute.read(ROOT / "notebooks" / f"{name}.ipynb").nb
+        for name in ("04_tiling", "00_start_here", "practice/P1_transpose", "10_speed_of_light")
+    }
+    rungs = live.list_rungs(notebooks.values())
+    assert rungs == ["04", "10"]
+    (kernel, solved, *_) = live.find_live_cells(
+        cells := notebooks["04_tiling"], {"04a"}, rungs
+    ).values()
+    assert (kernel.kind, kernel.name, solved.kind, solved.name) == (
+        *("rung", "04"),
+        *("exercise", "04a"),
+    )
+    assert "lab.check(mine)" in cells.cells[kernel.verdict].source
+    assert "lab.sanitize(mine" in cells.cells[kernel.sanitized].source
+    assert 'lab.grade("04a"' in cells.cells[solved.verdict].source
+    # a cell that draws what an earlier one has found in the kernel is of the kernel, too
+    drawn = [i for i in kernel.stale if "lab.draw.race(found)" in cells.cells[i].source]
+    assert drawn and kernel.verdict not in kernel.stale
+    assert solved.attributes["live"] == "exercise" and "sanitized" not in solved.attributes
+    found = live.find_live_cells(notebooks["10_speed_of_light"], (), rungs).values()
+    assert [(cell.kind, cell.part) for cell in found] == [("own", False), ("rung", True)]
+    assert live.find_live_cells(notebooks["practice/P1_transpose"], (), ()) == {}
 
 
 @pytest.fixture(scope="module")

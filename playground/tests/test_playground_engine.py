@@ -7,6 +7,7 @@ import base64
 import contextlib
 import functools
 import http.server
+import re
 import shutil
 import threading
 from pathlib import Path
@@ -21,12 +22,25 @@ from labkit.base.errors import LabError
 from labkit.exercises import grade
 from labkit.exercises.exercise import exercise, exercises
 from labkit.exercises.trial import list_trials
+from labkit.ladder.source import with_functions
+from labkit.ladder.tables import as_options
+from labkit.ladder.variants import variant
+from labkit.measure.check import check
+from labkit.notebooks import execute, live
 from labkit_playground.data import find_reason
 from labkit_playground.site import write_lab
 
 pytestmark = pytest.mark.thorough("the playground, in browsers")
 
 OFFERED = [number for number, asked in exercises().items() if not find_reason(asked)]
+PAGES = [execute.read(path) for path in execute.list_notebooks("")]
+RUNGS = live.list_rungs(page.nb for page in PAGES)
+CELLS = {
+    f"{cell.name}{', part' * cell.part}": (cell, page.nb.cells[cell.index].source)
+    for page in PAGES
+    for cell in live.find_live_cells(page.nb, (), RUNGS).values()
+    if cell.kind == "rung"
+}
 EVERY = pytest.mark.exhaustive("every exercise: half an hour")
 QUICK = ("00a", "04a", "P3b")  # threads alone; a barrier, wavefronts; shuffles and atomics
 
@@ -42,7 +56,7 @@ def address(tmp_path_factory):
     if why := missing():
         pytest.skip(why)
     folder = tmp_path_factory.mktemp("playground")
-    write_lab(folder)
+    write_lab(folder, RUNGS)
     (folder / "index.html").write_text("<!doctype html><title>Engine</title>")
     server = http.server.ThreadingHTTPServer(
         ("127.0.0.1", 0), functools.partial(_Quiet, directory=folder)
@@ -325,3 +339,54 @@ def test_wrong_answers_are_judged_as_natively(lab, number):
         assert [line["ok"] for line in page["lines"]] == [line.ok for line in judgement.lines], (
             trial.about
         )
+
+
+# --------------------------------------------------------------------------------------------------
+# Kernels in place of rungs
+
+
+def break_kernel(source, how):
+    """Return a kernel's source as it is, or with a mistake: nothing is written, or a sum has a wrong sign."""
+    if how == "nothing":
+        begin = re.search(r"__global__[^;{]*\{", source).end()
+        return f"{source[:begin]} if (blockDim.x) return; {source[begin:]}"
+    before, _, after = source.rpartition("+=")
+    return f"{before}-={after}" if how == "sign" else source
+
+
+@pytest.mark.parametrize("how", ["right", "nothing", "sign"])
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name == "04" else EVERY) for name in CELLS]
+)
+def test_a_cell_of_a_page_is_checked_as_natively(lab, name, how):
+    cell, source = CELLS[name]
+    source = break_kernel(f"// {source}", how)
+    number, _, options = cell.name.partition(" ")
+    whole = with_functions(variant(int(number)).source, source) if cell.part else source
+    mine = variant(int(number), whole, **as_options(options))
+    try:
+        told = repr(check(mine, quiet=True))
+    except LabError as wrong:
+        told = str(wrong)
+    asked = {"rung": cell.name, "source": source, "part": cell.part}
+    page = lab("checkRung", asked)
+    if told.startswith("PASS"):
+        assert (page["ok"], page["text"]) == (True, told)
+        assert lab("sanitizeRung", asked)["ok"]
+    else:
+        assert not page["ok"] and mine.label in page["text"]
+        assert ("faults" in told, "wrong on" in told) == (
+            "faults" in page["text"],
+            "wrong on" in page["text"],
+        )
+
+
+def test_a_race_of_a_page_is_named_at_its_two_lines(lab):
+    source = CELLS["04"][1]
+    before, _, after = f"// {source}".rpartition("__syncthreads();")
+    found = lab("sanitizeRung", {"rung": "04", "source": before + after})
+    lines = (before + after).splitlines()
+    for race in found["findings"]:
+        assert race["kind"] == "race" and race["line"] != race["other"]["line"]
+        assert all("tile[" in lines[at - 1] for at in (race["line"], race["other"]["line"]))
+    assert found["findings"] and not found["ok"]
