@@ -36,6 +36,7 @@ def main(out: Path) -> None:
         page(new, out)
         _say("the engine and the lab, in minutes: Python and a C++ compiler as WebAssembly")
         write_lab(new, _list_rungs())
+        write_size(new)
         _say("the list of its files")
         theirs = (new / "engine" / "licences.txt").read_text(encoding="utf-8")
         with open(new / "licences.txt", "a", encoding="utf-8") as file:
@@ -63,6 +64,15 @@ def _list_rungs() -> list[str]:
     """Return the rungs, "07 step=rows", whose place cells of parts 1 and 2 take: the page checks them."""
     pages = (html.ReportPage(execute.read(path), path) for path in execute.list_notebooks(""))
     return live.list_rungs(page.notebook.nb for page in pages if _find_part(page)[0])
+
+
+def write_size(out: Path) -> None:
+    """Write into the pages how large the engine is: what a first result loads."""
+    engine = (path for path in (out / "engine").rglob("*") if path.is_file())
+    size = sum(path.stat().st_size for path in engine if path.parent.name != "later")
+    for name in ("index.html", "embed.html"):
+        text = (out / name).read_text(encoding="utf-8")
+        (out / name).write_text(text.replace("MEGABYTES", f"{size / 1e6:.0f}"), encoding="utf-8")
 
 
 def service(out: Path) -> None:

@@ -138,7 +138,7 @@ export class Desk {
   }
 
   /** Load the engine, and let it compile the kernel meanwhile: the first compilation takes longest. */
-  prepare() { return engine.ask({}, 'prepare', { ...this.request, grade: Boolean(this.task.magic) }).catch(() => {}); }
+  prepare() { return engine.ask({ for: this }, 'prepare', { ...this.request, grade: Boolean(this.task.magic) }).catch(() => {}); }
 
   async act(what) {
     if (this.working) return;
@@ -155,7 +155,7 @@ export class Desk {
       const come = news => (news.part === 'running' ? action.says[1] && this.say(action.says[1]) : news.part === 'first' ? this.say(`Right on the first ${news.done} shapes. The others follow …`) : this.follow(news));
       const ask = more => engine.ask(this, METHODS[`${task.kind} ${what}`] ?? what, { ...request, ...more }, come);
       await engine.load();
-      if (engine.isTaken(this)) this.say('Another kernel comes first …');
+      this.say(engine.isTaken(this) ? 'Another kernel comes first …' : action.says[0]);
       const result = what === 'grade' ? await this.grade(source, ask) : await ask();
       this.answer(what, result, shapes, performance.now() - clicked);
     } catch (error) {

@@ -44,8 +44,8 @@ export function ask(owner, method, request, progress) {
   return answer;
 }
 
-/** Whether the engine works for somebody else. */
-export const isTaken = owner => running !== null && running !== owner;
+/** Whether the engine works for another desk. */
+export const isTaken = owner => ![null, owner].includes(running?.for ?? running);
 
 /** End what runs for this owner, or what it has asked for next. */
 export async function stop(owner) {

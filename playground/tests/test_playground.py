@@ -110,7 +110,7 @@ def test_it_is_built_into_an_empty_folder_or_its_own(tmp_path, monkeypatch, caps
         for name in ("licences.txt", "engine/licences.txt", "index.html"):
             (out / name).write_text("new")
 
-    for name in ("page", "write_lab", "service"):
+    for name in ("page", "write_lab", "write_size", "service"):
         monkeypatch.setattr(build, name, write)
     mine = tmp_path / "mine"
     mine.mkdir()
@@ -144,7 +144,8 @@ def folder(tmp_path_factory):
     build.page(out)
     (out / "engine").mkdir()
     shutil.copy(Path(__file__).parent / "lab.mjs", out)
-    (out / "engine" / "large.bin").write_bytes(bytes(300_000))
+    (out / "engine" / "large.bin").write_bytes(bytes(2_700_000))
+    build.write_size(out)
     build.service(out)
     write_pages(out.parent)
     return out
@@ -470,7 +471,7 @@ def test_the_engine_is_loaded_for_a_desk_and_not_for_the_list(tab, address):
     tab.on("request", lambda request: asked.append(request.url.removeprefix(address)))
     tab.goto(address)
     tab.locator(".exercises").first.wait_for()
-    assert "38 MB" in tab.locator("#contents").inner_text()
+    assert "loads the engine, 3 MB" in tab.locator("#contents").inner_text()
     tab.wait_for_timeout(300)
     assert "lab.mjs" not in asked and "engine/large.bin" not in asked
     with tab.expect_request("**/engine/large.bin"):
