@@ -4,7 +4,7 @@
 # "base" has what the lab needs of a system; .devcontainer builds on it.
 FROM python:3.12-slim AS base
 RUN apt-get update \
-    && apt-get install -y --no-install-recommends g++ git make \
+    && apt-get install -y --no-install-recommends g++ git make nodejs npm \
     && rm -rf /var/lib/apt/lists/*
 # Nobody works as root. What is written to the checkout belongs to the host's user of the same number:
 #   docker compose build --build-arg USER_ID=$(id -u)

@@ -277,15 +277,30 @@ def sanitize(
     raise typer.Exit(findings.status)
 
 
+Source = Annotated[
+    Path, typer.Argument(metavar="KERNEL.cu", help="Kernels alone, or a program with a main.")
+]
+Cases = Annotated[
+    Path | None, typer.Option("--cases", metavar="FILE", help="The cases; KERNEL.json if there.")
+]
+Kernel = Annotated[
+    str, typer.Option("--kernel", metavar="NAME", help="Which kernel, if there are several.")
+]
+Seconds = Annotated[
+    int, typer.Option("--seconds", metavar="S", min=5, max=300, help="For all of it.")
+]
+Case = Annotated[
+    int, typer.Option("--case", metavar="N", min=1, help="Which of the cases, from 1.")
+]
+Start = Annotated[
+    int, typer.Option("--start", metavar="N", min=0, help="Leave out so many rows at the begin.")
+]
+
+
 @app.command()
 def check(
-    source: Annotated[
-        Path, typer.Argument(metavar="KERNEL.cu", help="Kernels alone, or a program with a main.")
-    ],
-    cases: Annotated[
-        Path | None,
-        typer.Option("--cases", metavar="FILE", help="The cases; KERNEL.json if there."),
-    ] = None,
+    source: Source,
+    cases: Cases = None,
     reference: Annotated[
         Path | None,
         typer.Option(
@@ -298,17 +313,13 @@ def check(
             "--previous", metavar="FILE", help="An earlier report (--json) to compare with."
         ),
     ] = None,
-    kernel: Annotated[
-        str, typer.Option("--kernel", metavar="NAME", help="Which kernel, if there are several.")
-    ] = "",
+    kernel: Kernel = "",
     options: Options = "",
     json: Json = False,
     repairs: Annotated[
         bool, typer.Option("--repairs/--no-repairs", help="Try repairs of what is found.")
     ] = True,
-    seconds: Annotated[
-        int, typer.Option("--seconds", metavar="S", min=5, max=300, help="For all of it.")
-    ] = 60,
+    seconds: Seconds = 60,
 ) -> None:
     """Check a kernel on its cases, and print one report.
 
@@ -318,28 +329,12 @@ def check(
     """
     from hostcuda import agent, sanitize
 
-    text = _read(source)
-    beside = [
-        path if path.is_file() else None
-        for path in (source.with_suffix(".json"), source.with_suffix(".py"))
-    ]
-    cases, reference = cases or beside[0], reference or beside[1]
-    given, before = (
-        _read(cases, loads) if cases else [],
-        _read(previous, loads) if previous else None,
-    )
+    beside = source.with_suffix(".py")
+    reference = reference or (beside if beside.is_file() else None)
+    text, job = _read(source), _read_cases(source, cases, kernel, options)
+    before = _read(previous, loads) if previous else None
     if previous and not (isinstance(before, dict) and "verdict" in before):
         terminal.fail("hostcuda", f"{previous} is no report of an earlier check --json")
-    job = {"cases": given} if isinstance(given, list) else given
-    if not isinstance(job, dict) or (
-        unknown := job.keys() - {"cases", "kernel", "options", "rtol", "atol"}
-    ):
-        known = f"no {min(unknown)}" if isinstance(job, dict) else "nothing else"
-        terminal.fail(
-            "hostcuda",
-            f"the file of cases has a list, or cases, kernel, options, rtol, atol, and {known}",
-        )
-    job |= {name: value for name, value in (("kernel", kernel), ("options", options)) if value}
     report = agent.check(
         text,
         reference=_read(reference) if reference else "",
@@ -350,6 +345,105 @@ def check(
     )
     print(dumps(report, ensure_ascii=False) if json else agent.as_text(report))
     raise typer.Exit(sanitize.STATUS[report["verdict"].replace("_", " ")])
+
+
+@app.command()
+def lines(
+    source: Source,
+    cases: Cases = None,
+    case: Case = 1,
+    kernel: Kernel = "",
+    options: Options = "",
+    start: Start = 0,
+    json: Json = False,
+    seconds: Seconds = 60,
+) -> None:
+    """Count the accesses of each line of a launch.
+
+    With the elements that the lanes of its worst request access. The cases are those of check.
+    """
+    _look("lines", source, cases, case, kernel, options, json, seconds=seconds, start=start)
+
+
+@app.command()
+def step(
+    source: Source,
+    cases: Cases = None,
+    case: Case = 1,
+    thread: Annotated[
+        str, typer.Option("--thread", metavar="X,Y,Z", help="Index of the thread in its block.")
+    ] = "0,0,0",
+    block: Annotated[
+        str, typer.Option("--block", metavar="X,Y,Z", help="Index of the block in the grid.")
+    ] = "0,0,0",
+    kernel: Kernel = "",
+    options: Options = "",
+    start: Start = 0,
+    json: Json = False,
+    seconds: Seconds = 60,
+) -> None:
+    """Follow one thread of a launch from line to line.
+
+    With the variables that each line set, and its accesses. The cases are those of check.
+    """
+    places = {"thread": _read_index(thread), "block": _read_index(block)}
+    _look(
+        "step", source, cases, case, kernel, options, json, seconds=seconds, start=start, **places
+    )
+
+
+def _look(
+    what: str,
+    source: Path,
+    cases: Path | None,
+    number: int,
+    kernel: str,
+    options: str,
+    json: bool,
+    **more: Any,
+) -> None:
+    """Print what `hostcuda.agent.look` says of a launch, the case of that number; exit status 6 if there is nothing."""
+    from hostcuda import agent, sanitize
+    from hostcuda.agent import looking
+
+    text, job = _read(source), _read_cases(source, cases, kernel, options)
+    if not 0 < number <= len(job["cases"]):
+        terminal.fail(
+            "hostcuda", f"there are {len(job['cases'])} cases, and no case {number}: see --cases"
+        )
+    case, kernel = job["cases"][number - 1], job.get("kernel", "")
+    answer = agent.look(what, text, kernel, case, options=job.get("options", ""), **more)
+    print(dumps(answer, ensure_ascii=False) if json else looking.as_text(answer))
+    if "why_none" in answer:
+        raise typer.Exit(sanitize.STATUS["not checked"])
+
+
+def _read_index(text: str) -> list[int]:
+    """Return an index "x,y,z", "x,y" or "x" as three integers; end the command with a message if it is none."""
+    parts = text.split(",")
+    if len(parts) > 3 or not all(part.strip().isdigit() for part in parts):
+        terminal.fail("hostcuda", f"{text} is no index: write X,Y,Z, such as 5,0,0")
+    return [*map(int, parts), 0, 0][:3]
+
+
+def _read_cases(source: Path, cases: Path | None, kernel: str, options: str) -> dict[str, Any]:
+    """Return the cases for a source as arguments of `hostcuda.agent.check`, with those of the command line."""
+    beside = source.with_suffix(".json")
+    file = cases or (beside if beside.is_file() else None)
+    given = _read(file, loads) if file else []
+    job = {"cases": given} if isinstance(given, list) else given
+    if not isinstance(job, dict) or (
+        unknown := job.keys() - {"cases", "kernel", "options", "rtol", "atol"}
+    ):
+        known = f"no {min(unknown)}" if isinstance(job, dict) else "nothing else"
+        terminal.fail(
+            "hostcuda",
+            f"the file of cases has a list, or cases, kernel, options, rtol, atol, and {known}",
+        )
+    job.setdefault("cases", [])
+    return job | {
+        name: value for name, value in (("kernel", kernel), ("options", options)) if value
+    }
 
 
 def _read(path: Path, parse: Callable[[str], Any] = str) -> Any:

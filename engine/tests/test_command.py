@@ -12,7 +12,18 @@ from hostcuda import command as cli
 
 pytestmark = pytest.mark.thorough("tools and documents of the engine")
 
-COMMANDS = ("check", "doctor", "mcp", "profile", "prepare", "pycuda", "run", "sanitize")
+COMMANDS = (
+    "check",
+    "doctor",
+    "lines",
+    "mcp",
+    "prepare",
+    "profile",
+    "pycuda",
+    "run",
+    "sanitize",
+    "step",
+)
 
 
 def test_help_lists_the_commands(hostcuda_command):
@@ -184,3 +195,30 @@ def test_python_m_hostcuda_and_a_light_start():
     version, modules = done.stdout.split("\n", 1)
     assert version == f"hostcuda {hostcuda.__version__}"
     assert not {"numpy", "pandas", "matplotlib", "labkit", "pycuda"} & set(modules.split())
+
+
+LOOKED_AT = """__global__ void stride(const float *x, float *y, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] = x[2 * i];
+}
+"""
+
+
+def test_lines_and_steps_of_a_kernel(hostcuda_command, tmp_path):
+    """Two kinds of check mode, which compile: ten seconds."""
+    file = tmp_path / "stride.cu"
+    file.write_text(LOOKED_AT)
+    arguments = {"x": {"shape": [200], "fill": "arange"}, "y": {"shape": [100]}, "n": 100}
+    cases = [{"grid": [4], "block": [32], "arguments": arguments}]
+    file.with_suffix(".json").write_text(json.dumps(cases))
+    status, out, _ = hostcuda_command("lines", file)
+    assert status == 0 and "loads of x, 4 bytes each: 4 requests, 25 sectors" in out
+    assert "the worst: 8, warp 0 of block (0,0,0), elements 0, 2, … 62" in out
+    status, out, _ = hostcuda_command("step", file, "--thread", "3", "--block", "1")
+    assert status == 0 and out == (
+        "line 2: int i = blockIdx.x * blockDim.x + threadIdx.x;\n  i = 35\n"
+        "line 3: if (i < n) y[i] = x[2 * i];\n  ld x[70] = 70.0\n  st y[35] = 70.0\n"
+    )
+    status, out, _ = hostcuda_command("step", file, "--thread", "40")
+    assert status == 6 and out.startswith("the launch has no thread (40, 0, 0) of block (0, 0, 0)")
+    assert hostcuda_command("lines", file, "--case", "2")[0] != 0

@@ -1,11 +1,13 @@
 """docs/: every environment variable of the engine is on one page, and links lead to files."""
 
+import json
 import re
 from pathlib import Path
 
 import pytest
 
 import hostcuda
+from hostcuda import sanitize
 
 pytestmark = pytest.mark.thorough("tools and documents of the engine")
 
@@ -47,3 +49,26 @@ def test_the_readme_is_one_screen_and_names_every_page():
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     assert len(text.splitlines()) <= 80
     assert all(f"docs/{path.name}" in text for path in (ROOT / "docs").glob("*.md"))
+
+
+def test_an_editor_finds_the_line_of_a_finding():
+    text = (ROOT / "docs" / "testing.md").read_text()
+    (task,) = json.loads(text.partition("```json\n")[2].partition("```")[0])["tasks"]
+    pattern = task["problemMatcher"][1]["pattern"]
+    finding = {
+        **dict.fromkeys(sanitize.COLUMNS),
+        "kind": "race between blocks",
+        "kernel": "sums<float>",
+        "file": "sub/sums.cu",
+        "line": 12,
+        "message": "blocks at work: 2",
+        "count": 1,
+    }
+    found = re.match(pattern["regexp"], sanitize._format_finding(finding).splitlines()[0])
+    names = {name: found[group] for name, group in pattern.items() if name != "regexp"}
+    assert names == {
+        "code": "race between blocks",
+        "file": "sums.cu",
+        "line": "12",
+        "message": "blocks at work: 2",
+    }

@@ -206,10 +206,13 @@ def look(
     count = sum(answer["ran"] for answer in run.select("ran"))
     result: dict = {"steps" if what == "step" else "lines": rows}
     if not rows:
-        _, reason = run.findings.outcome
-        result["why_none"] = (
-            f"start is {start} of {count}" if count else _clean(reason.splitlines()[0])
-        )
+        verdict, reason = run.findings.outcome
+        if count:
+            reason = f"start is {start} of {count}"
+        elif what == "step" and verdict == "pass":
+            place = f"thread {tuple(thread)} of block {tuple(block)}"
+            reason = f"the launch has no {place}, or it runs no line of the kernel"
+        result["why_none"] = _clean(reason.splitlines()[0])
     while rows and len(json.dumps(result)) > MOST_TEXT - 100:  # 100: for `omitted` and `next`
         rows.pop()
     result["omitted"] = max(0, count - job["start"] - len(rows))
