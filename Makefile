@@ -34,7 +34,7 @@ PIP    := -m pip --disable-pip-version-check --quiet
 # Whatever the caller's environment says: hundreds of Python processes start, and each would compile what it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help report site playground test thorough exhaustive floors clang aarch64 lint lab student doctor bench pictures venv gpu browser lock clean distclean
+.PHONY: help report site playground test thorough exhaustive floors clang aarch64 lint types lab student doctor bench pictures venv gpu browser lock clean distclean
 .DEFAULT_GOAL := help
 
 help:  ## List these targets
@@ -95,6 +95,11 @@ lint: $(STAMP)  ## Check the style, the length of modules, which packages import
 	@told=$$($(BIN)/lint-imports --no-logo --no-cache) || { echo "$$told"; exit 1; }
 	@cd data && sha256sum --check --quiet MANIFEST.sha256 \
 	    || { echo "make: restore data/ with git, or accept what was recorded: $(BIN)/python -m recording manifest" >&2; exit 1; }
+
+types: $(STAMP)  ## Check the types of the modules that pyproject.toml lists
+	@$(BIN)/python -c "import basedpyright" 2>/dev/null \
+	    || $(BIN)/python $(PIP) install --no-deps --no-compile --require-hashes -r requirements-types.lock
+	@$(BIN)/basedpyright --level error
 
 lab: $(LAB)/.installed  ## Open the notebooks in JupyterLab; ARGS="--no-browser --port 9000"
 	@$(LAB)/bin/labkit lab $(OUTSIDE) $(ARGS)
@@ -157,6 +162,7 @@ lock:  ## Resolve pyproject.toml's ranges into the lock files again (needs uv)
 	@$(call compile,test,requirements.lock)
 	@$(call compile,lab,requirements-lab.lock)
 	@$(call compile,browser,requirements-browser.lock)
+	@$(call compile,types,requirements-types.lock)
 
 define compile
 	command -v uv >/dev/null || { echo "make: uv is missing. Install it: python3 -m pip install uv" >&2; exit 1; }; \

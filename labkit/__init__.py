@@ -8,6 +8,7 @@ source) when something first runs; ``HOSTCUDA_ENGINE=cpu`` or ``gpu`` decides fo
 
 import contextlib
 import sys
+from typing import Any
 
 import lazy_loader
 
@@ -28,7 +29,7 @@ if _shell := getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)():
         completion.register(_shell)
 
 
-def load_ipython_extension(shell: object) -> None:
+def load_ipython_extension(shell: Any) -> None:
     """Add ``%%kernel`` and ``%%cuda`` to a notebook, when IPython runs ``%load_ext labkit``."""
     from .page import cells
 

@@ -48,6 +48,7 @@ LOCKS = {
     "requirements.lock": "test",
     "requirements-lab.lock": "lab",
     "requirements-browser.lock": "browser",
+    "requirements-types.lock": "types",
 }
 
 # conda-forge's name -> PyPI's, where they differ: the variants without their graphical and optional
@@ -92,7 +93,12 @@ def locked(name):
 
 
 @pytest.mark.parametrize(
-    "line", sorted({line for project in PROJECTS.values() for line in everything(project)})
+    "line",
+    sorted(
+        line
+        for line in {line for project in PROJECTS.values() for line in everything(project)}
+        if not line.startswith(f"{PROJECT['name']}[")  # an extra that brings another one
+    ),
 )
 def test_every_dependency_has_both_bounds(line):
     bounds = {bound.operator for bound in Requirement(line).specifier}
@@ -126,6 +132,7 @@ def test_locks_pin_all_that_is_declared(name, extra):
     [
         ("playwright", ["requirements-browser.lock"]),
         ("jupyterlab", ["requirements-lab.lock"]),
+        ("basedpyright", ["requirements-types.lock"]),
         ("nbval", ["requirements.lock"]),
     ],
 )
@@ -181,7 +188,9 @@ def test_conda_environment_matches():
     assert pip[-len(ours) :] == ours
     del pip[-len(ours) :]
     listed = {canonicalize_name(CONDA.get(name, name)): allowed for name, allowed in conda.items()}
-    apart = requirements(EXTRAS["browser"]) | requirements(ENGINE["optional-dependencies"]["mcp"])
+    apart = requirements(EXTRAS["browser"] + EXTRAS["types"]) | requirements(
+        ENGINE["optional-dependencies"]["mcp"]
+    )
     # conda has the toolkit itself
     beside = {*apart, *(name for name in OF_THE_ENGINE if name.startswith("nvidia-"))}
     everywhere = {
@@ -445,13 +454,14 @@ def test_the_packages_have_one_version_and_need_each_other_in_it(name):
     assert PROJECTS[name]["dynamic"] == ["version"]  # read from the module
     major = Version(labkit.__version__).major
     ranges = requirements(everything(PROJECTS[name])).items()
-    assert {str(bounds) for package, bounds in ranges if package in LOCAL} <= {
+    others = LOCAL - {PROJECTS[name]["name"]}
+    assert {str(bounds) for package, bounds in ranges if package in others} <= {
         f"<{major + 1},>={major}"
     }
 
 
 BEFORE, SUITES = ["browser", "playground"], ["test", "thorough", "exhaustive"]
-ALL = ["test", *BEFORE, "thorough", "clang", "floors"]
+ALL = ["test", *BEFORE, "thorough", "types", "clang", "floors"]
 
 
 @pytest.mark.parametrize(

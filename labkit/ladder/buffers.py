@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from abc import abstractmethod
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 
@@ -19,6 +20,10 @@ _THREADS = 256  # per block
 
 class Closing(AbstractContextManager):
     """An object whose method `close` is called at the end of a `with` block, also after an error."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Free what the object holds; a second call does nothing."""
 
     def __exit__(self, *exception: object) -> None:
         self.close()

@@ -234,7 +234,7 @@ def with_functions(source: str, cell: str) -> str:
     texts = [cell[begin:end].strip("\n") for begin, end in zip([0, *ends], ends, strict=False)]
     # From the last to the first, so that the places before stay valid.
     for (begin, end), text in sorted(
-        zip(map(old_places.get, names), texts, strict=True), reverse=True
+        zip((old_places[name] for name in names), texts, strict=True), reverse=True
     ):
         source = source[:begin] + text + source[end:]
     return source

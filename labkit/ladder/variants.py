@@ -364,7 +364,7 @@ class Variant:
         older = [
             rung.label
             for rung in earlier
-            if rung.min_capability <= device().compute_capability
+            if rung.min_capability <= (device().compute_capability or (0, 0))
             and variant(rung.number).io_dtype == self.io_dtype
         ]
         return (older or ["another rung"])[-1]
@@ -417,7 +417,7 @@ def describe_missing_wgmma(gpu: Device) -> str:
     """Return the predicate of a message on a kernel that needs wgmma, products of four warps: `gpu` has none."""
     return (
         "multiplies with wgmma, which only compute capability {}.{} has; the {} has {}.{}".format(
-            *WGMMA, gpu.name, *gpu.compute_capability
+            *WGMMA, gpu.name, *(gpu.compute_capability or (0, 0))
         )
     )
 

@@ -448,7 +448,7 @@ def kernel_times(table: pd.DataFrame) -> pd.DataFrame:
     rows = []
     for row in table.to_dict("records"):
         # {"im2col": 1.2, "gemm": 3.4}; {} for one kernel
-        kernel_medians = parse_kernel_times(row.get("kernels_ms"))
+        kernel_medians = parse_kernel_times(row.get("kernels_ms", ""))
         total = sum(kernel_medians.values())
         variant_columns = {name: row[name] for name in ("label", "layer", "batch", "device")}
         rows += [

@@ -74,6 +74,7 @@ class Comparable(Protocol):
 
     def comparisons(self, seed: int) -> Iterable[Compared]:
         """Run the kernels on random inputs; yield every array that they write, for all shapes of the model."""
+        ...
 
 
 def _shape(about: str, B: int, C: int, H: int, W: int, M: int, K: int) -> tuple[Layer, int]:
@@ -250,7 +251,7 @@ def check(
 
 
 def _choose_shapes(
-    variant: Variant, layers: Iterable[Layer | tuple]
+    variant: Variant, layers: Iterable[Layer | str | tuple[Layer | str, int]]
 ) -> tuple[dict[int, tuple[Layer, int]], list[str]]:
     """Return ({place in `layers`: (layer, batch)} of what a variant supports, its reasons to refuse the others)."""
     shapes, refused = {}, []

@@ -31,7 +31,7 @@ LOOKS = "It looks as if"  # begins a line of a message
 _BLOCKS = (8, 16, 32, 64, 128, 256)  # sides of blocks
 
 
-def tolerance(rounding: Rounding, scale: np.ndarray, terms: int) -> np.ndarray:
+def tolerance(rounding: Rounding, scale: np.ndarray, terms: float) -> np.ndarray:
     """Return the largest error that a correct kernel can make in each output.
 
     The error of a sum of n products with unit roundoff u, in any order, is at most n u sum |x| |k|
@@ -58,7 +58,7 @@ def tolerance(rounding: Rounding, scale: np.ndarray, terms: int) -> np.ndarray:
         terms *= 3 * (1 + _ROUNDOFF[factor_type.name]) ** 4
     if rounding.part is not None:
         growth *= 1 + min(rounding.part_terms, terms) * _ROUNDOFF[np.dtype(rounding.part).name]
-        terms = tiles(terms, rounding.part_terms)  # partial sums, which are added next
+        terms = tiles(math.ceil(terms), rounding.part_terms)  # partial sums, which are added next
     # Products of half values summed in float32: the sums may be those of tensor cores.
     half_into_float = factor_type == np.float16 and np.dtype(rounding.accumulate) == np.float32
     growth *= 1 + terms * (

@@ -226,14 +226,15 @@ class Device:
         """
         kind = "pinned" if pinned else "pageable"
         # `_read_measured_rates` takes the unit off the file's to_device_pinned_gb_s.
-        rates = [(self.measured or {}).get(f"{way}_device_{kind}") for way in ("to", "from")]
-        if None in rates:
+        measured = self.measured or {}
+        there, back = (measured.get(f"{way}_device_{kind}") for way in ("to", "from"))
+        if there is None or back is None:
             raise LabError(
                 f"the link between {self.name} and its host was not measured: data/devices.toml has no "
                 f"to_device_{kind}_gb_s and from_device_{kind}_gb_s for it; give a device that has, such as "
                 '"H200"'
             )
-        return tuple(rates)
+        return there, back
 
     def _list_facts(self) -> list[tuple[str, str]]:
         """Return pairs (label, value) that describe the device, as it is printed."""

@@ -155,11 +155,9 @@ class Layer:
         elements = [
             int(np.prod(shape)) for shape in (self.x_shape(B), self.k_shape, self.y_shape(B))
         ]
-        rates = devices.device(device).link(pinned)
-        sizes = (elements[0] + elements[1], elements[2])
-        return tuple(
-            1e3 * n * np.dtype(dtype).itemsize / rate for n, rate in zip(sizes, rates, strict=True)
-        )
+        there, back = devices.device(device).link(pinned)
+        ms_per_byte = 1e3 * np.dtype(dtype).itemsize
+        return (elements[0] + elements[1]) * ms_per_byte / there, elements[2] * ms_per_byte / back
 
     def link_reference_ms(
         self, B: int, dtype: DTypeLike = np.float32, device: Device | str | None = None
@@ -249,8 +247,9 @@ def as_layer(which: Layer | str) -> Layer:
 
 def as_layers(which: Layer | str | Iterable[Layer | str]) -> list[Layer]:
     """Return layers, given as one or as several, each as itself or by its name; LabError as `as_layer`."""
-    is_one = isinstance(which, str) or not isinstance(which, Iterable)
-    return [as_layer(which)] if is_one else [*map(as_layer, which)]
+    if isinstance(which, str) or not isinstance(which, Iterable):
+        return [as_layer(which)]
+    return [*map(as_layer, which)]
 
 
 def layer(network: str, number: int | None = None) -> Layer:

@@ -19,7 +19,9 @@ def _compute_grid(s: Scope) -> Extent:
 
 def _count_shared_bytes(s: Scope) -> int:
     """Return the bytes of a block's two tiles: of float, of half or, for two pixels each, of half and half2."""
-    return 0 if s.step in _DIRECT else {"storage": 8, "half_sum": 4}.get(s.step, 6) * s.tile**2
+    return (
+        0 if s.step in _DIRECT else {"storage": 8, "half_sum": 4}.get(s.step or "", 6) * s.tile**2
+    )
 
 
 def _converts(s: Scope) -> bool:
