@@ -120,14 +120,17 @@ NO_LARGEST = Mistake(
 )
 
 
-def ranks(random: np.random.Generator, n: int, threads: int):
-    """Return the launch that counts for each of n numbers how many are smaller: a thread per number."""
+def ranks(random: np.random.Generator, n: int, threads: int, block: tuple[int, ...] = ()):
+    """Return the launch that counts for each of n numbers how many are smaller: a block per `threads` numbers.
+
+    By default a block has a thread per number.
+    """
     # Groups of neighbours among the float32 numbers, so that only their last bits tell which is
     # smaller; some numbers occur several times.
     groups = random.integers(2**23, 2**24 - 2, -(-n // 8))
     x = ((random.choice(groups, n) + random.integers(0, 3, n)) / 2**12).astype(np.float32)
     rank = Output("rank", (x < x[:, None]).sum(1, dtype=np.int32))
-    return launch("ranks", x, n, rank, grid=-(-n // threads), block=threads)
+    return launch("ranks", x, n, rank, grid=-(-n // threads), block=block or threads)
 
 
 RANKS = Kernels(
@@ -138,6 +141,23 @@ RANKS = Kernels(
         Case("512 numbers", (512, 128), counted=True),  # 16 warps and 4 tiles
     ),
     hidden=(range(1, 600), [32, 64, 128]),
+)
+
+
+def produce_ranks(random: np.random.Generator, n: int):
+    """Return the launch of `ranks` in blocks of a warp that loads and three that have a number per thread."""
+    return ranks(random, n, 96, (32, 4))
+
+
+PRODUCED_RANKS = Kernels(
+    produce_ranks,
+    (
+        Case("200 numbers", (200,)),
+        Case("96 numbers", (96,)),
+        Case("5 numbers", (5,)),
+        Case("480 numbers", (480,), counted=True),  # 5 blocks and 5 tiles
+    ),
+    hidden=(range(1, 600),),
 )
 
 
@@ -332,4 +352,11 @@ EXCHANGED_REGISTERS = Mistake(
     "then the same two rows 8 columns further. Of b: first rows 2t and 2t + 1, then those 8 further. Of d: d[0] and "
     "d[1] are row g, d[2] and d[3] row g + 8.",
     lambda attempt: attempt.wrong.startswith("right") and has_exchanged_registers(attempt),
+)
+
+
+STANDS_STILL = Mistake(
+    "The warps wait for each other for ever. At each barrier both teams have to arrive equally often, and both name "
+    "the number of all threads that arrive there, 128: those that wait, and those that only arrive.",
+    lambda attempt: "deadlock" in attempt.wrong and "__syncthreads" not in attempt.wrong,
 )

@@ -1,0 +1,49 @@
+"""Exercise P9a: a producer warp hands tiles over to consumer warps."""
+
+from labkit.exercises import Exercise, Mistake, counted
+from labkit.exercises.practice import PRODUCED_RANKS, STANDS_STILL
+
+_ON = "480 numbers"  # 5 blocks; each loads 5 tiles of 3 requests, and its own numbers by 3
+
+EXERCISE = Exercise(
+    title="One buffer",
+    subject=PRODUCED_RANKS,
+    goals=(
+        counted(
+            "global_load_requests",
+            _ON,
+            what="load requests",
+            at_most=5 * (5 + 1) * 3,
+            least={"unique_bytes": 2 * 4 * 480},
+        ),
+        counted(
+            "barriers",
+            _ON,
+            what="barriers of the whole block",
+            exactly=0,
+            least={"shared_load_instructions": 5 * 3 * 480 / 4},
+        ),
+    ),
+    mistakes=(
+        STANDS_STILL,
+        Mistake(
+            "A barrier of the whole block in a branch of one warp: the other warps wait at another place. Each pair "
+            "of teams needs a barrier with a number, bar.sync number, threads.",
+            lambda attempt: "divergent barrier" in attempt.findings,
+        ),
+        Mistake(
+            "A tile is handed over twice: it is full when the producer has stored it, and empty when the consumers "
+            "have read it. Both need a barrier, the first behind the stores and the second behind the loop that "
+            "compares.",
+            lambda attempt: "race" in attempt.findings,
+        ),
+        Mistake(
+            "Each consumer warp loads the tiles itself. One warp loads a tile for all three.",
+            lambda attempt: attempt.count("global_load_requests", _ON) > 5 * (5 + 1) * 3,
+        ),
+        Mistake(
+            "It works, with barriers of all threads. Let the two teams meet at barriers with numbers.",
+            lambda attempt: attempt.count("barriers", _ON) > 0,
+        ),
+    ),
+)

@@ -1,0 +1,86 @@
+"""Exercise P9b: a ring of three stages between a producer warp and consumer warps."""
+
+import numpy as np
+
+from labkit.exercises import (
+    Case,
+    Exercise,
+    Kernels,
+    Mistake,
+    Output,
+    counted,
+    draw_summands,
+    launch,
+)
+from labkit.exercises.practice import STANDS_STILL
+
+_ON, _N, _WINDOW = "960 numbers", 960, 192
+
+
+def sums(random: np.random.Generator, n: int):
+    """Return the launch of one block that adds up each 192 neighbours of n numbers; the sums need up to 31 bits."""
+    x = (draw_summands(random, n, 2**31 // _WINDOW) * random.choice([-1, 1], n)).astype(np.int32)
+    windows = np.lib.stride_tricks.sliding_window_view(x, _WINDOW)
+    y = Output("y", windows.sum(axis=1, dtype=np.int32))
+    return launch("sums", x, n, y, grid=1, block=(32, 4))
+
+
+EXERCISE = Exercise(
+    title="A ring",
+    subject=Kernels(
+        sums,
+        (
+            Case("192 numbers", (192,)),
+            Case("193 numbers", (193,)),
+            Case("500 numbers", (500,)),
+            Case(_ON, (_N,), counted=True),
+        ),
+        hidden=(range(192, 900),),
+    ),
+    goals=(
+        counted(
+            "global_load_requests",
+            _ON,
+            what="load requests",
+            at_most=_N / 32,
+            least={"unique_bytes": 4 * (2 * _N - _WINDOW + 1)},
+        ),
+        counted(
+            "barriers",
+            _ON,
+            what="barriers of the whole block",
+            exactly=0,
+            least={"shared_load_instructions": 24 * _WINDOW / 4},
+        ),
+    ),
+    mistakes=(
+        Mistake(
+            "Nobody tells the producer that a stage is empty. It runs ahead, stores over a tile that is still read, "
+            "and arrives at a barrier for `full` twice.",
+            lambda attempt: (
+                "deadlock" in attempt.wrong
+                and attempt.source.count("arrive(") == attempt.source.count("wait(") == 2
+            ),
+        ),
+        STANDS_STILL,
+        Mistake(
+            "A barrier of the whole block in a branch of one warp: the other warps wait at another place. Each stage "
+            "needs two barriers with numbers of their own.",
+            lambda attempt: "divergent barrier" in attempt.findings,
+        ),
+        Mistake(
+            "A stage is written while it is read, or read before it is full. The producer waits for `empty` of its "
+            "stage before it stores, from the fourth tile on. The consumers release a stage when the outputs that "
+            "begin in it are done, and no stage before.",
+            lambda attempt: "race" in attempt.findings or "uninitialized" in attempt.findings,
+        ),
+        Mistake(
+            "Numbers are loaded more than once. A tile stays in the ring until the outputs that begin in it are done.",
+            lambda attempt: attempt.count("global_load_requests", _ON) > _N / 32,
+        ),
+        Mistake(
+            "It works, with barriers of all threads. Let the two teams meet at barriers with numbers.",
+            lambda attempt: attempt.count("barriers", _ON) > 0,
+        ),
+    ),
+)
