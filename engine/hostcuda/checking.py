@@ -49,13 +49,16 @@ def fingerprint() -> str:
     return toolchain.fingerprint(toolchain.find())
 
 
-def engine_files(options: Sequence[str] = ()) -> list[Path]:
+def engine_files(options: Sequence[str] = (), programs: bool = True) -> list[Path]:
     """Return the paths of the engine's own compiled files in the cache, made if missing, for these nvcc options.
 
-    They are the runtime library, its digest and the folders of the headers for kernels and for programs. A
-    sandbox with another cache need not make them.
+    They are the runtime library, its digest and the folders of the headers for kernels and, if wanted, for
+    programs. A sandbox with another cache need not make them.
     """
     runtime = build_library()
-    units = [make_unit("", options, no_extern_c=True, program=program) for program in (False, True)]
+    units = [
+        make_unit("", options, no_extern_c=True, program=program)
+        for program in (False, True)[: 1 + programs]
+    ]
     folders = [Path(unit.make_prelude()).parent for unit in units]
     return [runtime, cache.digest_of(runtime), *folders]

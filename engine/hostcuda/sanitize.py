@@ -260,9 +260,10 @@ def _choose_tools(tool: str) -> tuple[str, ...]:
     return TOOLS if tool == "all" else (tool,)
 
 
-def prepare(tools: str, options: Sequence[str] = ()) -> None:
+def prepare(tools: str, options: Sequence[str] = (), programs: bool = True) -> None:
     """Compile the engine's own files for `tools`, separated by commas, into the cache, outside of any time limit."""
-    program = "import sys; from hostcuda import checking; checking.engine_files(sys.argv[1:])"
+    call = f"checking.engine_files(sys.argv[1:], {programs})"
+    program = f"import sys; from hostcuda import checking; {call}"
     environment = {"HOSTCUDA_ENGINE": "cpu", "HOSTCUDA_CHECK": tools}
     processes.run([sys.executable, "-c", program, *options], environment, capture=True).require(
         "preparing the engine"

@@ -58,7 +58,7 @@ error: cudaErrorInvalidValue, then no error
             """\
 row 0: 0 1 2 3;
 row 1: 1 2 3 4;
-0-1-2-0 1 2 3 \
+0-1-2-0 1 2 3 \n0123456\
 """,
         ),
         Expected(

@@ -129,7 +129,7 @@ def check(
         program=program,
     )
     if not walled:  # else the sandbox prepares it
-        sanitize.prepare(TOOLS, job["options"])
+        sanitize.prepare(TOOLS, job["options"], program or bool(job["entry"]))
     first_run = run_job(job, _FIRST_SHARE * seconds if repairs else seconds, walled)
     # the first compilation, which may also be that of the engine, is not in it
     deadline = time.monotonic() + (1 - _FIRST_SHARE) * seconds
@@ -195,7 +195,7 @@ def look(
         start=max(0, start),
     )
     if not walled:
-        sanitize.prepare(choose_tools(what), job["options"])
+        sanitize.prepare(choose_tools(what), job["options"], bool(job["entry"]))
     run = run_job(job, seconds, walled)
     rows, source_lines = (
         [answer.get("site", answer) for answer in run.select("site") + run.select("line")],

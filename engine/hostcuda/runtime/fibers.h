@@ -85,6 +85,7 @@ struct Block {
     Queue<Fiber> ready;                        // while a fiber runs, its next is the first one, not the head
     unsigned started, threads, live;
     unsigned converged;                        // lanes in the warps' converged queues
+    unsigned yields;                           // how often threads have let others run since such lanes were resumed
     Index next;                                // threadIdx of the next thread to start
     void (*call)(const char *);
     const char *arguments;

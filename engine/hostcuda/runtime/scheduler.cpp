@@ -289,7 +289,10 @@ EXPORT Switch let_others_run() noexcept {
 #endif
     b.spinning.turns++;
     if (UNLIKELY(b.spinning.looks)) look_at(b, me->next ? *me->next : *me);
-    if (b.converged && !me->next && b.started == b.threads) resolve_converged(b);
+    if (b.converged && b.started == b.threads && (!me->next || ++b.yields > b.live)) {   // else those may wait for these for ever
+        complete_lists(b);
+        resolve_converged(b);
+    }
     if (b.started == b.threads && !me->next) {
         sched_yield();                                     // the thread may wait for another block
         return {&me->context, &me->context};
@@ -369,7 +372,7 @@ static bool run_on_fibers(Block &b, Index at) {
     watch_block(at, b.threads);
     b.started = 0;
     b.live = b.threads;
-    b.converged = 0;
+    b.converged = b.yields = 0;
     b.absent = 0;
     b.next = {0, 0, 0};
     b.count_at_grid = 0;

@@ -81,6 +81,7 @@ static void resume_lanes(Block &b, Warp &w, unsigned mask) {
 }
 
 void resolve_converged(Block &b) {
+    b.yields = 0;
     constexpr unsigned most_passes = 1000;                 // lanes in a loop may wait for those that are passed over
     for (Warp &w : b.warps) {
         bool print = w.converged.head && w.passes++ < most_passes;

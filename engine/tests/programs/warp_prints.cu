@@ -14,7 +14,26 @@ __global__ void rows() {
     printf("%d ", lane);
 }
 
+// Lanes that wait to print do not keep others from what they hold.
+__device__ int lock = 0, holders = 0;
+
+__global__ void locked() {
+    for (bool done = false; !done;) {
+        if (atomicCAS(&lock, 0, 1) == 0) {
+            __threadfence();
+            printf("%d", holders);
+            holders++;
+            __threadfence();
+            atomicExch(&lock, 0);
+            done = true;
+        }
+    }
+}
+
 int main() {
     rows<<<1, 4>>>();
+    cudaDeviceSynchronize();
+    printf("\n");
+    locked<<<1, 7>>>();
     cudaDeviceSynchronize();
 }

@@ -431,6 +431,7 @@ inline cudaError_t cudaGetDeviceProperties(cudaDeviceProp *p, int device) {
     p->concurrentKernels = get(cudaDevAttrConcurrentKernels);
     p->unifiedAddressing = get(cudaDevAttrUnifiedAddressing);
     p->managedMemory = get(cudaDevAttrManagedMemory);
+    p->cooperativeLaunch = get(cudaDevAttrCooperativeLaunch);
     p->concurrentManagedAccess = get(cudaDevAttrConcurrentManagedAccess);
     p->hostNativeAtomicSupported = get(cudaDevAttrHostNativeAtomicSupported);
     p->computeMode = get(cudaDevAttrComputeMode);
