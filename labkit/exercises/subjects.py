@@ -83,6 +83,8 @@ class InPlaceOf:
         More shapes on which it is checked. Shapes that the variant does not support are left out.
     chosen : mapping, optional
         The options of its launch, if they differ from those for which the solution is recorded.
+    also : mapping of str to (Layer, mapping)
+        More layers on which its goals are counted, each launched with options of its own.
     seed : str
         The seed of the inputs: `draw` sets it.
     moves : bool
@@ -94,6 +96,7 @@ class InPlaceOf:
     layers: Mapping[str, Layer] = field(default_factory=lambda: LAYERS)
     hidden: tuple[tuple[Layer, int], ...] = HIDDEN
     chosen: Mapping[str, object] | None = None
+    also: Mapping[str, tuple[Layer, Mapping[str, object]]] = field(default_factory=dict)
     seed: str = ""
     moves: bool = False
     headers = ("tensor.cuh",)  # the lab's own
@@ -135,11 +138,13 @@ class InPlaceOf:
         return (
             *hidden,
             *(Case(name, (layer, 1), counted=True) for name, layer in self.layers.items()),
+            *(Case(name, (layer, 1), counted=True) for name, (layer, _) in self.also.items()),
         )
 
-    def variant(self, source: str) -> Variant:
-        """Return the source of an attempt as a variant of the rung, with the options of this exercise."""
-        return variant(self.name, source, **self.options)
+    def variant(self, source: str, case: str = "") -> Variant:
+        """Return the source of an attempt as a variant of the rung, with the options of a case, by its name."""
+        _, options = self.also.get(case, (None, {}))
+        return variant(self.name, source, **{**self.options, **options})
 
     def source(self, attempt: Variant | Path | str) -> str:
         """Return the text of an attempt: of a variant, of a file, or the text itself.
@@ -161,7 +166,10 @@ class InPlaceOf:
 
     def prepare(self, source: str) -> None:
         """Compile a source for the layers of all cases, in parallel."""
-        self.variant(source).precompile(*(case.what[0] for case in self.cases))
+        usual = [case.what[0] for case in self.cases if case.name not in self.also]
+        self.variant(source).precompile(*usual)
+        for name, (layer, _) in self.also.items():
+            self.variant(source, name).precompile(layer)
 
     def inputs(self, case: Case) -> list[tuple[np.ndarray, np.ndarray]]:
         """Return x and k of each run: small integers, then real numbers; large integers if the case is counted."""
@@ -176,7 +184,7 @@ class InPlaceOf:
         self, source: str, case: Case, inputs: list[tuple]
     ) -> Iterator[dict[str, np.ndarray]]:
         """Run a source on what `inputs` returned for the case; yield {"y": outputs [B,M,Ho,Wo]} of each run."""
-        attempt, (layer, batch) = self.variant(source), case.what
+        attempt, (layer, batch) = self.variant(source, case.name), case.what
         with attempt.plan(layer, batch) as plan:
             for x, k in inputs:
                 plan.load(x, k)
@@ -187,7 +195,7 @@ class InPlaceOf:
 
     def compare(self, source: str, case: Case, runs: Sequence[Mapping[str, np.ndarray]]) -> None:
         """Raise CheckFailed if an output of `execute` is wrong; `runs` has the arrays that each run yielded."""
-        attempt, (layer, batch) = self.variant(source), case.what
+        attempt, (layer, batch) = self.variant(source, case.name), case.what
         for run, ((x, k), arrays) in enumerate(zip(self.inputs(case), runs, strict=True)):
             # Run 0 has integers, whose sums are exact, so that the output is rounded once; run 1 has
             # real numbers.

@@ -147,7 +147,10 @@ def _describe(task: Exercise, arrays: Arrays) -> dict:
         return facts
     if isinstance(subject, InPlaceOf):
         start = subject.variant(task.start)
-        cases = [_describe_convolution(subject, start, case, arrays) for case in subject.cases]
+        cases = [
+            _describe_convolution(subject, subject.variant(task.start, case.name), case, arrays)
+            for case in subject.cases
+        ]
         return facts | {
             "no_extern_c": True,
             "file": start.file_name,

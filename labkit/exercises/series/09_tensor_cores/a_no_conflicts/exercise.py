@@ -1,10 +1,18 @@
 """Exercise 09a: rows in different banks."""
 
-from labkit.exercises import HIDDEN, LAYER_1, Exercise, InPlaceOf, Mistake, counted
+from labkit.exercises import HIDDEN, LAYER_1, LAYERS, Exercise, InPlaceOf, Mistake, counted
+
+_NARROW = "layer 1 in tiles of 32 x 8"
 
 EXERCISE = Exercise(
     title="Rows in different banks",
-    subject=InPlaceOf("tensor_cores", "a", LAYER_1, HIDDEN[1:]),
+    subject=InPlaceOf(
+        "tensor_cores",
+        "a",
+        LAYER_1,
+        HIDDEN[1:],
+        also={_NARROW: (LAYERS["layer 1"], {"wmma": (32, 8, 16)})},
+    ),
     lines=2,
     goals=(
         counted(
@@ -15,8 +23,20 @@ EXERCISE = Exercise(
             # As in the starting code: no tile lies in global memory.
             most={"global_load_requests": 12_904, "global_store_requests": 800},
         ),
+        counted(
+            "shared_load_conflicts", _NARROW, exactly=0, least={"shared_load_instructions": 8400}
+        ),
     ),
     mistakes=(
+        Mistake(
+            "Where a tile has 8 columns, its rows of 8 halves already lie one behind the other without a conflict. "
+            "With 8 more they are 8 words apart, and row 4 begins in the bank of row 0. Which length is right for 8, "
+            "16 and 32 columns?",
+            lambda attempt: (
+                attempt.count("shared_load_conflicts", _NARROW) > 0
+                and not attempt.count("shared_load_conflicts", "layer 1")
+            ),
+        ),
         Mistake(
             "WMMA takes only rows that lie a multiple of 8 halves apart, which is 16 bytes. Which of these "
             "multiples puts eight rows into different banks?",
