@@ -187,7 +187,7 @@ def test_the_page_judges_as_the_lab(tree, number, which):
 def test_it_offers_the_kernels_of_parts_1_and_2_and_of_practice(tree):
     stored = json.loads((tree / "exercises.json").read_text())
     offered = {number for number, judged in stored.items() if not judged["missing"]}
-    assert len(offered) == 36 and {"04a", "P5b"} <= offered and not {"11a", "14a", "P8a"} & offered
+    assert len(offered) >= 36 and {"04a", "P5b"} <= offered and not {"11a", "14a", "P8a"} & offered
     assert all(
         case["launches"] and case["runs"]
         for number in offered
