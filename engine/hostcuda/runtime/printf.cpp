@@ -1,5 +1,5 @@
-// printf of kernels. What they print stays here until Python takes it. The lanes of a warp that have converged print statement by
-// statement, as on a GPU.
+// printf of kernels. What they print stays here until Python takes it. Where calls of the runtime can wait, which they cannot in a
+// browser, the lanes of a warp that have converged print statement by statement, as on a GPU.
 #include "fibers.h"
 #include "lock.h"
 #include <stdarg.h>
@@ -31,7 +31,7 @@ static int count_arguments(const char *pattern) {
 }
 
 EXPORT int print(int statement, const char *pattern, ...) {
-    if (in_kernel() && hostcuda_turn.current != &block->loops) {
+    if (HOSTCUDA_WAITS_IN_HOOKS && in_kernel() && hostcuda_turn.current != &block->loops) {
         follow(gather_to_print(statement));
         note_printed(statement);
     }
