@@ -304,6 +304,7 @@ _IMPORTED = frozenset(
         "blockDim",
         "gridDim",
         "hostcuda_dynamic_shared",
+        "hostcuda_shared_end",
         "hostcuda_spins",
         "hostcuda_turn",
         "hostcuda_voters",

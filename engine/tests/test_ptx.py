@@ -350,8 +350,8 @@ def refusal(text):
             "not know the PTX instruction ex2.approx.f16x2. ",
         ),
         (
-            'asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");',
-            "cp.async.bulk.wait_group. Write it",
+            'asm volatile("cp.async.madeup.wait_group 0;" ::: "memory");',
+            "cp.async.madeup.wait_group. Write it",
         ),
         (
             'asm("bar.red 0;");',

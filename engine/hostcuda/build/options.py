@@ -197,9 +197,12 @@ def read(words: str | Iterable, include_dirs: Iterable | None, arch: str | None)
             _ignored_options.add(word)
             # the user's
             warnings.warn(f"the CPU engine ignores the unknown nvcc option {word!r}", stacklevel=4)
-    if number := re.search(r"_(\d+)", options.arch or ""):
+    if match := re.search(r"_(\d+)(a?)", options.arch or ""):
+        number, is_specific = match[1], match[2]
         options.prologue += [
             "#undef __CUDA_ARCH__",
-            f"#define __CUDA_ARCH__ {int(number[1]) * 10}",
+            f"#define __CUDA_ARCH__ {int(number) * 10}",
         ]  # 900
+        if is_specific:  # sm_90a: with instructions of this architecture alone
+            options.prologue.append(f"#define __CUDA_ARCH_FEAT_SM{number}_ALL 1")
     return options

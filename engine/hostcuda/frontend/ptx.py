@@ -3,6 +3,7 @@
 import re
 from dataclasses import dataclass
 
+from hostcuda.frontend import ptx_async
 from hostcuda.frontend.tokens import split_spans
 
 
@@ -149,13 +150,13 @@ _ACCESS = re.compile(
     r"(?P<kind>ld|st)\.(?P<space>global|shared)(?:::cta)?(?:\.(?:nc|c[agsv]|lu|w[bt]|L[12]::\w+))*"
     rf"(?:\.v(?P<count>[24]))?\.(?P<type>{'|'.join(_TYPES)})"
 )
-_LDMATRIX = re.compile(
-    r"ldmatrix\.sync\.aligned\.m8n8\.x(?P<count>[124])(?P<turned>\.trans)?\.shared(?:::cta)?\.b16"
+_MATRICES = re.compile(
+    r"(?P<kind>ld|st)matrix\.sync\.aligned\.m8n8\.x(?P<count>[124])(?P<turned>\.trans)?\.shared(?:::cta)?\.b16"
 )
 _KNOWN_INSTRUCTIONS = (
-    "mma.sync.aligned of f16, bf16 and tf32 (m16n8k16, k8, k4), ldmatrix, cp.async, bar.sync, membar and fence, "
-    f"ld and st, {', '.join(_INPUTS)}, selp, lop3, trap, vabsdiff4.u32.u32.u32.add, cvta.to.shared, cvt.rna.tf32, "
-    "cvt of integers, special registers such as %laneid"
+    "mma.sync.aligned of f16, bf16 and tf32 (m16n8k16, k8, k4), ldmatrix, stmatrix, cp.async, bar.sync, membar and "
+    f"fence, ld and st, {', '.join(_INPUTS)}, selp, lop3, trap, vabsdiff4.u32.u32.u32.add, cvta.to.shared, "
+    f"cvt.rna.tf32, cvt of integers, {ptx_async.KNOWN}, labels and bra, special registers such as %laneid"
 )
 
 _LITERAL = re.compile(r"-?(?:0[xX][\da-fA-F]+|\d+)[uU]?")
@@ -185,7 +186,7 @@ class _Statement:
         if (number := re.fullmatch(r"%(\d+)", text)) and int(number[1]) < len(self.operands):
             return f"p{number[1]}"
         if text in self.declared:
-            return f"r_{text}"
+            return name_register(text)
         if text[:1] == "%" and text.lstrip("%") in _SPECIAL:
             return _SPECIAL[text.lstrip("%")]
         if _LITERAL.fullmatch(text):
@@ -219,7 +220,7 @@ class _Statement:
         return f"{self.read(match[1])}, {match[2] or 0}"
 
     def declare(self, text: str):
-        """Return the C++ definitions of the registers in ``.reg .type name, name<number>``; add them to `declared`."""
+        """Add the registers in ``.reg .type name, name<number>`` to `declared`."""
         match = re.fullmatch(r"\.reg\s+\.(\w+)\s+(.*)", text)
         if not match or match[1] not in _TYPES:
             raise ValueError(f"the CPU engine cannot read the inline PTX {text}")
@@ -227,10 +228,13 @@ class _Statement:
         for name in _split(match[2]):
             numbered = re.fullmatch(r"(%?\w+)<(\d+)>", name)  # r<4> declares r0 to r3
             names += [f"{numbered[1]}{i}" for i in range(int(numbered[2]))] if numbered else [name]
-        if not all(re.fullmatch(r"[A-Za-z_$]\w*", name) for name in names):
+        if not all(re.fullmatch(r"[A-Za-z_$%][\w$]*", name) for name in names):
             raise ValueError(f"the CPU engine cannot read the inline PTX {text}")
-        self.declared.update(dict.fromkeys(names, match[1]))
-        return "".join(f"{_TYPES[match[1]]} r_{name}{{}}; " for name in names)
+        for name in names:
+            if self.declared.setdefault(name, match[1]) != match[1]:
+                raise ValueError(
+                    f"the CPU engine cannot read two registers {name} in one asm statement"
+                )
 
     def translate_product(self, instruction: str, text: str):
         """Return the C++ statement for a product of matrices, a key of `_PRODUCTS`; `text` has its operands.
@@ -288,7 +292,7 @@ class _Statement:
                 parts = ", ".join(map(self.write_to, _split(operands[0].strip("{}"))))
                 return f"hostcuda::ptx::unpack<{type_}>({self.read(operands[1])}, {parts}); "
             parts = ", ".join(map(self.read, _split(operands[1].strip("{}"))))
-            return self._put(type_, operands[0], f"hostcuda::ptx::pack<{type_}>({parts})")
+            return self.put(type_, operands[0], f"hostcuda::ptx::pack<{type_}>({parts})")
         if len(operands) != 1 + _INPUTS[name]:
             raise ValueError(
                 f"{instruction} takes {1 + _INPUTS[name]} operands, not {len(operands)}"
@@ -298,7 +302,7 @@ class _Statement:
         function = re.sub(r"\.(?:lo|approx)", "", name.replace("setp.", "is_")) + "_"
         is_shift = name in ("shl", "shr")  # its second input, the count, always has 32 bits
         values = [
-            self._get("unsigned int" if is_shift and i else type_, text)
+            self.get("unsigned int" if is_shift and i else type_, text)
             for i, text in enumerate(operands[1:])
         ]
         if match["flushes"] and type_ != "float":
@@ -308,34 +312,39 @@ class _Statement:
         result = f"hostcuda::ptx::{function}<{type_}>({', '.join(values)})"
         if match["flushes"] and result_type == "float":
             result = f"hostcuda::flush({result})"
-        return self._put(result_type, operands[0], result)
+        return self.put(result_type, operands[0], result)
 
-    def _get(self, type_: str, operand: str):
+    def get(self, type_: str, operand: str):
         """Return the C++ expression of an operand's bits as a C++ type, such as "float"."""
         return f"hostcuda::ptx::get<{type_}>({self.read(operand)})"
 
-    def _put(self, type_: str, operand: str, value: str):
+    def put(self, type_: str, operand: str, value: str):
         """Return the C++ statement that writes the bits of `value`, an expression of this type, into an operand."""
         return f"hostcuda::ptx::put<{type_}>({self.write_to(operand)}, {value}); "
 
     def translate_matrices(self, match: re.Match, instruction: str, operands: list[str]):
-        """Return the C++ statement that loads one, two or four 8x8 matrices; `match`: of `_LDMATRIX`."""
-        names = _split(operands[0].strip("{}"))
+        """Return the C++ statement that loads or stores one, two or four 8x8 matrices; `match`: of `_MATRICES`."""
+        is_load = match["kind"] == "ld"
+        registers, address = operands if is_load else operands[::-1]
+        names = _split(registers.strip("{}"))
         if len(names) != int(match["count"]):
-            raise ValueError(f"{instruction} writes {match['count']} registers, not {len(names)}")
+            uses = "writes" if is_load else "reads"
+            raise ValueError(f"{instruction} {uses} {match['count']} registers, not {len(names)}")
+        is_transposed = "true" if match["turned"] else "false"
+        place = f"hostcuda::ptx::shared_at({self.read_address(address)})"
+        call = f"hostcuda::ptx::{match['kind']}matrix<{match['count']}, {is_transposed}>"
+        if not is_load:
+            words = ", ".join(self.get("unsigned int", name) for name in names)
+            return f"{call}({place}, {{{words}}}); "
         # r: as registers of 32 bits
         written = ", ".join(f"hostcuda::ptx::r({self.write_to(name)})" for name in names)
-        is_transposed = "true" if match["turned"] else "false"
-        place = f"hostcuda::ptx::shared_at({self.read_address(operands[1])})"
-        return (
-            f"hostcuda::ptx::ldmatrix<{match['count']}, {is_transposed}>({place}).to({written}); "
-        )
+        return f"{call}({place}).to({written}); "
 
     def translate_copy(self, operands: list[str]):
         """Return the C++ statement for cp.async, with operands ``[destination], [source], size[, source_size]``."""
         destination, source = (self.read_address(operand) for operand in operands[:2])
         # the last may be the third
-        sizes = (self._get("unsigned int", size) for size in (operands[2], operands[-1]))
+        sizes = (self.get("unsigned int", size) for size in (operands[2], operands[-1]))
         places = f"hostcuda::ptx::shared_at({destination}), hostcuda::ptx::global_at({source})"
         return f"hostcuda::ptx::cp_async({places}, {', '.join(sizes)}); "
 
@@ -349,10 +358,10 @@ class _Statement:
         if re.fullmatch(r"cp\.async\.(?:commit_group|wait_all|wait_group)", instruction):
             return f"hostcuda::ptx::{instruction.replace('.', '_')}({', '.join(map(self.read, operands))}); "
         if (match := _BARRIER.fullmatch(instruction)) and 1 <= len(operands) <= 2:
-            values = [self._get("unsigned int", operand) for operand in operands]
+            values = [self.get("unsigned int", operand) for operand in operands]
             return f"hostcuda::ptx::bar_{match['kind']}({', '.join([*values, '0'][:2])}); "
         if instruction == "bar.warp.sync" and len(operands) == 1:
-            return f"__syncwarp({self._get('unsigned int', operands[0])}); "
+            return f"__syncwarp({self.get('unsigned int', operands[0])}); "
         if _COPY.fullmatch(instruction) and 3 <= len(operands) <= 4:
             return self.translate_copy(operands)
         if (match := _ACCESS.fullmatch(instruction)) and len(
@@ -361,12 +370,12 @@ class _Statement:
             return self.translate_access(
                 match, instruction, operands if match["kind"] == "ld" else operands[::-1]
             )
-        if (match := _LDMATRIX.fullmatch(instruction)) and len(operands) == 2:
+        if (match := _MATRICES.fullmatch(instruction)) and len(operands) == 2:
             return self.translate_matrices(match, instruction, operands)
         for pattern, type_, count, form in _FORMULAS:
             if re.fullmatch(pattern, instruction) and len(operands) == 1 + count:
-                words = [self._get("unsigned int", operand) for operand in operands[1:]]
-                return self._put(
+                words = [self.get("unsigned int", operand) for operand in operands[1:]]
+                return self.put(
                     type_, operands[0], form.format(value=self.read(operands[1]), words=words)
                 )
         if (
@@ -375,19 +384,31 @@ class _Statement:
             and len(operands) == 4
         ):
             type_ = _TYPES[match[1]]
-            if_true, if_false = (self._get(type_, operand) for operand in operands[1:3])
-            return self._put(
+            if_true, if_false = (self.get(type_, operand) for operand in operands[1:3])
+            return self.put(
                 type_, operands[0], f"{self.read(operands[3])} ? {if_true} : {if_false}"
             )
         if (match := _CONVERSION.fullmatch(instruction)) and len(operands) == 2:
             to, source = _TYPES[match["to"]], _TYPES[match["source"]]
-            return self._put(to, operands[0], f"({to}){self._get(source, operands[1])}")
+            return self.put(to, operands[0], f"({to}){self.get(source, operands[1])}")
         if match := _OPERATION.fullmatch(instruction):
             return self.translate_operation(match, instruction, operands)
+        if (asynchronous := ptx_async.translate(self, instruction, operands)) is not None:
+            return asynchronous
         raise ValueError(
             f"the CPU engine does not know the PTX instruction {instruction}. Write it in CUDA C++, for this engine "
             f"only between #ifdef HOSTCUDA_CPU and #else, or run it on a GPU. It knows {_KNOWN_INSTRUCTIONS}"
         )
+
+
+_LABEL = re.compile(r"([A-Za-z_$%][\w$%]*)\s*:(?!:)\s*")
+_GUARD = re.compile(r"@(!?)([\w$%]+)\s+")
+_BRANCH = re.compile(r"bra(?:\.uni)?\s+([\w$%]+)")
+
+
+def name_register(name: str):
+    """Return the C++ name of a register or label, whose own name may have the characters % and $."""
+    return "r_" + name.replace("%", "_p").replace("$", "_d")
 
 
 def translate(template: str, operands: list[Operand]):
@@ -397,23 +418,39 @@ def translate(template: str, operands: list[Operand]):
     operands that it needs.
     """
     result, statement = "", _Statement(operands)
-    for text in _COMMENT.sub(" ", template).replace("%%", "%").split(";"):
+    labels, targets = set(), set()  # those that there are, and those that are branched to
+    # %= is a number of the asm statement, which makes its labels unique in a function
+    for text in _COMMENT.sub(" ", template).replace("%%", "%").replace("%=", "_").split(";"):
         words = " ".join(text.split())
-        braces = re.match(r"[{} ]*", words).group().replace(" ", "")
-        words = words.lstrip("{} ")
-        result += braces  # a block of PTX is one of C++
-        if not words:
-            continue
-        if guard := re.match(r"@(!?)(\w+)\s+", words):
+        guard = None
+        while part := re.match(r"[{} ]+", words) or _LABEL.match(words):
+            words = words[part.end() :]
+            if part.re is _LABEL:
+                labels.add(part[1])
+                result += f"l{name_register(part[1])}: __attribute__((unused)); "
+            else:
+                result += part.group().replace(" ", "")  # a block of PTX is one of C++
+        if guard := _GUARD.match(words):
             if statement.declared.get(guard[2]) != "pred":
                 raise ValueError(
                     f"the predicate {guard[2]} of inline PTX is not declared in its asm statement"
                 )
-            result += f"if ({guard[1]}r_{guard[2]}) "
+            result += f"if ({guard[1]}{name_register(guard[2])}) "
             words = words[guard.end() :]
-        if words.startswith("."):
-            result += statement.declare(words)
-        else:
+        if branch := _BRANCH.fullmatch(words):
+            targets.add(branch[1])
+            result += f"goto l{name_register(branch[1])}; "
+        elif words.startswith("."):
+            statement.declare(words)
+        elif words:
             # its name, and the rest
             result += "{ " + statement.translate(*words.partition(" ")[::2]) + "} "
-    return result
+    if missing := sorted(targets - labels):
+        raise ValueError(
+            f"inline PTX branches to {', '.join(missing)}, a label that its asm statement does not have"
+        )
+    # in front of all labels, because C++ jumps over no definition
+    definitions = (
+        f"{_TYPES[type_]} {name_register(name)}{{}}; " for name, type_ in statement.declared.items()
+    )
+    return "".join(definitions) + result

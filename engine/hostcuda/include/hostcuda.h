@@ -19,5 +19,7 @@
 #include "hostcuda/lanes.h"
 #include "hostcuda/wmma.h"
 #include "hostcuda/ptx.h"
+#include "hostcuda/ptx_async.h"
+#include "hostcuda/wgmma.h"
 #include "hostcuda/groups.h"
 #include "hostcuda/texture.h"

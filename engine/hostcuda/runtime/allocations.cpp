@@ -346,6 +346,7 @@ void begin_allocations(char *dynamic_shared, char *static_end) {
     add(launch.arguments, launch.arguments_bytes, unwatched_space);
     for (const Index *index : {&hostcuda_turn.thread.index, &blockIdx, &blockDim, &gridDim}) add(index, sizeof *index, unwatched_space);
     add(&hostcuda_dynamic_shared, sizeof hostcuda_dynamic_shared, unwatched_space);
+    add(&hostcuda_shared_end, sizeof hostcuda_shared_end, unwatched_space);
     add(&hostcuda_spins, sizeof hostcuda_spins, unwatched_space);
     add(&hostcuda_votes, sizeof hostcuda_votes, unwatched_space);
     add(&hostcuda_voters, sizeof hostcuda_voters, unwatched_space);

@@ -12,12 +12,23 @@ from hostcuda.host import cache, toolchain
 # With the kernels' header, which is compiled beside them, two cores have equal work. No thread of a
 # block waits for `_COLD` code.
 _UNITS = {
-    "scheduler": ("worker", "half", "fibers", "slabs", "warps", "shared", "spins", "scheduler"),
+    "scheduler": (
+        "worker",
+        "half",
+        "fibers",
+        "slabs",
+        "warps",
+        "shared",
+        "spins",
+        "mbarriers",
+        "bulk",
+        "scheduler",
+    ),
     "pool": ("system", "divide", "faults", "signals", "printf", "heap", "memory", "module", "pool"),
 }
 _CHECK_UNITS = {  # only in check mode
     "counting": ("counting",),
-    "hooks": ("allocations", "requests", "steps", "races", "check", "hooks"),
+    "hooks": ("allocations", "requests", "steps", "clocks", "races", "check", "hooks"),
     "records": ("copies", "ahead", "records"),
 }
 _COLD = {"pool", "records"}

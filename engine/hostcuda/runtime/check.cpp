@@ -14,6 +14,11 @@ Index index_of(unsigned thread) {
     return {thread % size.x, thread / size.x % size.y, thread / size.x / size.y};
 }
 
+std::string name_of(unsigned thread) {
+    Index index = index_of(thread);
+    return format("(%u,%u,%u)", index.x, index.y, index.z);
+}
+
 }  // namespace check
 
 using namespace check;
@@ -111,12 +116,37 @@ void watch_phase(unsigned threads) {
     for (unsigned warp = 0; warp < threads; warp += warp_size) count_barrier();
 }
 
+void watch_mbarrier_made(unsigned number) {
+    if (running.racecheck) make_agent(number);
+}
+
+void watch_mbarrier_arrival(unsigned number) {
+    if (running.racecheck) release_to(number, running.thread);
+}
+
+void watch_mbarrier_phase(unsigned number, unsigned threads) {
+    if (running.racecheck) end_phase(number);
+    for (unsigned warp = 0; warp < threads; warp += warp_size) count_barrier();
+}
+
+void watch_mbarrier_waited(unsigned number) {
+    if (running.racecheck) acquire_from(number, running.thread);
+}
+
+void watch_copies_at(unsigned number) { publish_copies(running.thread, number); }
+
+void watch_bulk_read(unsigned copy, unsigned thread) { end_bulk_reads(copy, thread); }
+
+void watch_bulk_landed(unsigned copy, unsigned thread, int mbarrier) { end_bulk_copy(copy, thread, mbarrier); }
+
+void watch_bulk_dropped(unsigned copy) { end_bulk_copy(copy, 0, -1); }
+
 void watch_meeting(unsigned warp, unsigned lanes, void *from, bool orders, bool of_matrices) {
     running.together = from ? (uintptr_t)from : 1;
     running.together_lanes = lanes;
     running.together_warp = warp;
     count_meeting();
-    if (running.racecheck && orders) order_lanes(warp, lanes);
+    if (running.racecheck && orders) join_lanes(warp, lanes);
     else note_exchange(warp);
     if (of_matrices) count_matrices();
     else if (!orders) count_exchange();

@@ -76,6 +76,17 @@ WATCH(void watch_leaves())                                            // in a si
 WATCH(void watch_cancelled(const uintptr_t *places, size_t count))
 WATCH(void watch_absent(const char *what, const char *file, int line, Index thread, unsigned lanes))   // lanes in the mask have ended
 WATCH(void watch_divergence(const char *what, const char *file, int line, Index thread, const std::string &sentence))    // of barriers
+WATCH(void watch_unawaited(const char *what, const char *file, int line, Index thread, const char *sentence, const char *remedy))
+// Barriers with phases, by their numbers in the block (mbarriers.cpp), and bulk copies, by what hostcuda_bulk_writes has returned.
+WATCH(void watch_mbarrier_made(unsigned number))
+WATCH(void watch_mbarrier_arrival(unsigned number))
+WATCH(void watch_mbarrier_phase(unsigned number, unsigned threads))   // it ends, after so many arrivals
+WATCH(void watch_mbarrier_waited(unsigned number))                    // a thread has seen it end
+WATCH(void watch_copies_at(unsigned number))                          // the thread's copies by cp.async are made, for who waits there
+WATCH(void watch_bulk_read(unsigned copy, unsigned thread))           // its source may change
+WATCH(void watch_bulk_landed(unsigned copy, unsigned thread, int mbarrier))   // -1: its thread waits for it
+WATCH(void watch_bulk_dropped(unsigned copy))
+WATCH(void watch_unfenced_product(const char *what, const char *file, int line, Index thread))   // its warp has made no wgmma.fence
 WATCH(void note_written(const void *address, size_t bytes))           // by the host
 // Streams and what is queued in them (ahead.cpp). An event's record has a clock, for which operations or the host wait.
 WATCH(void watch_stream(int number, bool non_blocking))
@@ -104,6 +115,8 @@ hostcuda::Switch park_lane();                                     // the lane's 
 bool in_stacks(uintptr_t address, Range &stacks);
 void visit_allocations(void (*visit)(const char *base, size_t bytes, uint8_t *written, size_t zone, bool of_host));
 bool in_stack_of_another(uintptr_t address);                      // than the running thread
+extern bool computes_products;                                    // some product of the block is not computed yet
+bool is_sum_of_product(uintptr_t address, const char *&file, int &line);   // the address is of one of its sums; where it is begun
 void visit_mapped(void (*visit)(const char *base, size_t bytes));   // page-locked memory of the host
 void watch_copied(uint32_t number, const void *to, size_t bytes, const char *from, const uint8_t *sizes, const std::string &source, size_t offset);
 bool was_freed(const void *address, uintptr_t &base, size_t &bytes);

@@ -71,18 +71,43 @@ bool in_kernel() { return block && block->running; }
 
 // ---- Threads that wait for each other -----------------------------------------------------------------------
 
+// " (a.cu:7, a.cu:9)" for the lines, "" for none.
+static std::string at_lines(const std::vector<Mbarrier::Line> &lines) {
+    std::string text;
+    for (const Mbarrier::Line &line : lines) {
+        if (text.find(format("%s:%d", line.place.file, line.place.line)) != text.npos) continue;
+        text += format("%s%s:%d", text.empty() ? "" : ", ", line.place.file, line.place.line);
+    }
+    return text.empty() ? "" : " (" + text + ")";
+}
+
+// ", for the end of a phase with parity 1 of the mbarrier in full[0]: its current phase ... has 0 of 1 arrivals; ..."
+static std::string missing_at(Block &b, const Wait &wait) {
+    const Mbarrier &m = *wait.mbarrier;
+    std::string text = wait.parity < 0 ? ", for the phase" : format(", for the end of a phase with parity %d", wait.parity);
+    text += format(" of the mbarrier in %s: its current phase is number %u, with parity %u, and has %u of %u arrivals%s",
+                   name_shared(b.shared, m.at, 8).c_str(), m.phase.number, m.phase.number & 1, m.phase.arrived, m.phase.expected,
+                   at_lines(m.arrivals).c_str());
+    if (!m.expected_bytes && !m.copied_bytes) return text;
+    long missing = m.expected_bytes - m.copied_bytes;
+    text += format("; %ld bytes are expected%s and %ld are copied%s", m.expected_bytes, at_lines(m.expectations).c_str(), m.copied_bytes,
+                   at_lines(m.copies).c_str());
+    return missing ? text + format(": %ld %s", labs(missing), missing > 0 ? "too few" : "too many") : text;
+}
+
 // "thread (0,0,0) and 31 more at __syncthreads (a.cu:7); thread ..." for all waiting threads.
 static std::string who_waits(Block &b) {
-    struct Site { Place place; Index first; unsigned count; const hostcuda::Phase *phase; };
+    struct Site { Place place; Index first; unsigned count; const hostcuda::Phase *phase; const Wait *wait; };
     std::vector<Site> sites;
     auto add = [&](Queue<Fiber> &queue, bool of_phases = false) {
         for (Fiber *f = queue.head; f; f = f->next) {
             const Place &at = f->wait->place;
             Site *site = nullptr;
             for (Site &s : sites)
-                if (s.place.line == at.line && !strcmp(s.place.what, at.what) && !strcmp(s.place.file, at.file)) site = &s;
+                if (s.place.line == at.line && !strcmp(s.place.what, at.what) && !strcmp(s.place.file, at.file)
+                    && (!of_phases || s.wait->mbarrier == f->wait->mbarrier)) site = &s;
             if (site) site->count++;
-            else sites.push_back({at, f->thread.index, 1, of_phases ? f->wait->phase : nullptr});
+            else sites.push_back({at, f->thread.index, 1, of_phases ? f->wait->phase : nullptr, f->wait});
         }
     };
     if (!b.mixed) note_places(b.barrier, b.place);
@@ -99,7 +124,8 @@ static std::string who_waits(Block &b) {
         text += "thread " + triple(s.first);
         if (s.count > 1) text += format(" and %u more", s.count - 1);
         text += format(" at %s (%s:%d)", s.place.what, s.place.file, s.place.line);
-        if (s.phase && s.phase->expected) text += format(", which expects %u and has %u", s.phase->expected, s.phase->arrived);
+        if (s.phase && s.wait->mbarrier) text += missing_at(b, *s.wait);
+        else if (s.phase && s.phase->expected) text += format(", which expects %u and has %u", s.phase->expected, s.phase->arrived);
         if (&s == &sites[3] && sites.size() > 5)
             return text + format("; %zu more places", sites.size() - 4);
     }

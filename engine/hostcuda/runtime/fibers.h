@@ -5,6 +5,8 @@
 //   scheduler.cpp  which thread runs next; barriers; running a block
 //   warps.cpp      lanes of a warp that wait for each other
 //   spins.cpp      threads that repeat a loop until another thread acts
+//   mbarriers.cpp  barriers in shared memory with phases
+//   bulk.cpp       copies that are made later, for which mbarriers or their threads wait
 //   faults.cpp     leaving a launch: why, and for which thread
 //   signals.cpp    signals that are errors of a kernel
 //
@@ -16,6 +18,7 @@
 #pragma once
 #include "check.h"
 #include "runtime.h"
+#include <map>
 
 using hostcuda::Context;
 using hostcuda::Fiber;
@@ -33,12 +36,18 @@ constexpr size_t stack_pitch = stack_bytes + guard_bytes + page;
 constexpr size_t loops_bytes = 64 << 20;    // of the stack for thread loops: the variables of all threads of a block
 constexpr unsigned slab_fibers = 32, most_slabs = max_threads / slab_fibers + 1;
 
+struct Mbarrier;
+
 struct alignas(64) hostcuda::Wait {
     Meeting meeting;           // if its thread is the first to arrive
     Place place;               // not set if it is that of the barrier or of the meeting
     unsigned mask;             // the result of warp_converged
     unsigned number;           // if it sleeps: of the phase that has to end
     const Phase *phase;
+    const ::Mbarrier *mbarrier;   // that of the phase, or null; and the parity that is waited for, or -1
+    int parity;
+    bool tries, timed_out;     // it may go on without the end of the phase, and does
+    uint64_t tried;            // how much the block had done when it did so last
     uintptr_t stack;           // if a signal has suspended it: where, else 0; and a digest of its registers
     uint64_t registers;
 };
@@ -70,6 +79,55 @@ struct Slab {
     char *stacks;
     Fiber *fibers;
     Wait *waits;
+};
+
+// A barrier in shared memory (mbarriers.cpp). A phase ends when all have arrived and no byte is expected any more.
+struct Mbarrier {
+    struct Line {                              // where threads have arrived, or expected bytes, or copies were begun
+        Place place;
+        unsigned count;
+    };
+    hostcuda::Phase phase;
+    char *at;
+    unsigned number;                           // of the block's mbarriers
+    unsigned next_expected;                    // arrivals in the next phases
+    long expected_bytes, copied_bytes;         // in this phase
+    uint64_t word;                             // what its memory has
+    std::vector<Line> arrivals, expectations, copies;   // in this phase
+};
+
+// A copy that is under way (bulk.cpp).
+struct BulkCopy {
+    unsigned thread, watched;                  // `watched`: its number in check mode
+    std::vector<hostcuda::Piece> pieces;
+    Mbarrier *mbarrier;                        // or null: it belongs to a group of its thread
+    unsigned group;
+    void (*combine)(char *, const char *, size_t);
+    std::vector<char> kept;                    // its bytes, once its source is read
+    bool is_read;
+    Place place;
+    Index index;                               // threadIdx
+};
+
+// A product of a warp that is not computed yet (bulk.cpp).
+struct Product {
+    void (*run)(void *);
+    std::vector<char> record;
+    std::vector<uintptr_t> sums;               // check mode: the addresses of the registers of its sums, sorted
+    unsigned thread, watched, group;
+    Place place;
+    Index index;                               // of the thread
+};
+
+// What a block has of these.
+struct Asynchronous {
+    std::map<void *, Mbarrier> mbarriers;      // of this block, by address
+    unsigned mbarriers_made = 0;
+    std::vector<BulkCopy> copies;              // under way, in the order of their begin
+    std::vector<unsigned> bulk_groups;         // per thread, those that it has committed; empty: none has
+    std::vector<Product> products;             // of all warps, in the order of their begin
+    std::vector<unsigned> product_groups;      // per warp, as bulk_groups
+    unsigned fenced_warps = 0;                 // those that have executed wgmma.fence, a bit each
 };
 
 struct Warp {
@@ -106,6 +164,9 @@ struct Block {
     void *slots[max_threads];                  // of the threads that meet there
     bool prints;                               // some thread has printed:
     int printed[max_threads];                  // the statement by which each has printed last, or 0
+    Asynchronous asynchronous;
+    uint64_t done = 0;                         // grows with each arrival, landed copy and ended phase
+    unsigned idle_turns = 0;                   // threads have let others run since they last found nothing else to do
     Fiber loops{};                             // runs thread loops, all threads of a block
     std::vector<Slab> slabs;                   // all fibers
     char *stacks = nullptr;                    // check mode: one range for all stacks
@@ -164,6 +225,22 @@ void begin_spinning(Spinning &);               // a block begins
 void look_at(Block &, Fiber &);                // it is suspended, and could continue
 Fiber *find_work(Block &);                     // the next fiber if none is ready
 void stopped(Block &, unsigned thread, bool waits);   // check mode: a thread waits or has ended
+
+// Until the phase with this number has ended; that of an mbarrier may be only tried.
+Switch sleep(Block &, Fiber *me, const hostcuda::Phase &, unsigned number, const Place &, const Mbarrier * = nullptr);
+void wake(Block &);                            // those whose phase has ended
+
+// ---- mbarriers.cpp ----------------------------------------------------------------------------------------
+
+bool time_out(Block &);                        // let a thread go on that tries to wait; false: there is none
+void begin_mbarriers(Block &);                 // a block begins
+void count_copied(Block &, Mbarrier &, long bytes, const Place &);   // by a copy
+
+// ---- bulk.cpp ---------------------------------------------------------------------------------------------
+
+bool land_copies(Block &);                     // make those for which threads sleep; true: a thread can go on
+inline bool has_copies(const Block &b) { return !b.asynchronous.copies.empty() || !b.asynchronous.products.empty(); }
+void end_copies(Block &);                      // a block ends or was left, with copies for which no thread has waited
 
 // All threads in this list wait at the same place.
 static inline void note_places(Queue<Fiber> &waiting, const Place &place) {

@@ -29,8 +29,20 @@ __attribute__((noinline)) void keep_returns(uint32_t pc, Operation operation, ui
     } while (more);
 }
 
+// A register of the sums of products that its warp has not waited for (bulk.cpp).
+__attribute__((noinline)) void note_sum(const Site &site, Operation operation, uintptr_t address, unsigned size) {
+    const char *place = nullptr;
+    int line = 0;
+    if (!is_sum_of_product(address, place, line) || !watches("racecheck")) return;
+    report(findings(), "racecheck", "race with a product", site.pc, running.thread, nullptr, address, size,
+           format("a register of the sums of a wgmma (line %d) is %s before the warp has waited for it: the product is computed later", line,
+                  operation == load ? "read" : "written"),
+           "put wgmma.commit_group behind the products, and wgmma.wait_group in front of the first use of their sums");
+}
+
 // Of a variable in the local memory of another thread: the address means another one on a GPU.
 __attribute__((noinline)) void check_local(const Site &site, Operation operation, uintptr_t address, unsigned size) {
+    if (UNLIKELY(computes_products)) note_sum(site, operation, address, size);
     bool another = in_stack_of_another(address);
     if (another && watches("memcheck"))
         report(findings(), "memcheck", "local memory of another thread", site.pc, running.thread, nullptr, address, size,
@@ -103,12 +115,12 @@ inline __attribute__((always_inline)) void access(void *pointer, unsigned size, 
 }
 
 // Longer than a register: accesses of 16 bytes and smaller ones for the rest, as a GPU's compiler makes them.
-template <Operation operation, bool strong = false> void access_range(char *address, size_t bytes, void *from) {
+template <Operation operation, bool strong = false> void access_range(char *address, size_t bytes, void *from, bool logged = false) {
     size_t step = 16;
     while ((uintptr_t)address % step || bytes % step) step /= 2;
     running.copy_low = (uintptr_t)address;
     running.copy_bytes = bytes;
-    for (size_t at = 0; at < bytes; at += step) access<operation, true, operation != store, strong>(address + at, step, from);
+    for (size_t at = 0; at < bytes; at += step) access<operation, true, operation != store, strong>(address + at, step, from, logged);
     running.copy_bytes = 0;
 }
 
@@ -237,12 +249,40 @@ EXPORT void hostcuda_writes(void *p, size_t bytes) { access_range<store>((char *
 EXPORT void hostcuda_copy_begins(const void *to, size_t bytes) { begin_copy(running.thread, (uintptr_t)to, bytes); }
 EXPORT void hostcuda_copies_committed() { commit_copies(running.thread); }
 EXPORT void hostcuda_copies_awaited(size_t prior) { await_copies(running.thread, prior); }
-// A barrier in the kernel's memory (cuda/barrier) is made, or a thread arrives there. These accesses are not counted.
-EXPORT void hostcuda_barrier_made(void *p, size_t bytes) {
-    for (size_t i = 0; i < bytes; i += 4) access<store>((char *)p + i, 4, FROM, true);
+// A barrier in the kernel's memory (mbarrier.h) is made, or a thread uses it. These accesses are not counted.
+EXPORT void hostcuda_barrier_made(void *p) { access<store>(p, 8, FROM, true); }
+EXPORT void hostcuda_barrier_used(void *p) { access<load>(p, 8, FROM, true); }
+// Bulk copies (mbarrier.h). They are not counted, because they make no requests of a warp.
+EXPORT void hostcuda_bulk_reads(const hostcuda::Piece *pieces, unsigned count, const char *reader) {
+    mark_bulk(reader);
+    bool together = running.together > 1;
+    unsigned thread = together ? running.together_warp * warp_size + __builtin_ctz(running.together_lanes) : running.thread;
+    uint32_t pc = (uint32_t)((together ? running.together : (uintptr_t)FROM) - running.module->base);
+    for (unsigned i = 0; i < count; i++) {
+        if (!pieces[i].from) continue;
+        access_range<load>((char *)pieces[i].from, pieces[i].bytes, FROM, true);
+        note_bulk_reads(thread, (uintptr_t)pieces[i].from, pieces[i].bytes, pc);
+    }
+    mark_bulk(nullptr);
 }
-EXPORT void hostcuda_barrier_used(void *p, size_t bytes) {
-    for (size_t i = 0; i < bytes; i += 4) access<load>((char *)p + i, 4, FROM, true);
+EXPORT unsigned hostcuda_bulk_writes(const hostcuda::Piece *pieces, unsigned count, bool combines) {
+    mark_bulk("a bulk copy");
+    for (unsigned i = 0; i < count; i++) {
+        if (combines) access_range<atomic, true>(pieces[i].to, pieces[i].bytes, FROM, true);
+        else access_range<store>(pieces[i].to, pieces[i].bytes, FROM, true);
+        note_bulk_write((uintptr_t)pieces[i].to, pieces[i].bytes);
+    }
+    mark_bulk(nullptr);
+    return begin_bulk_copy();
+}
+EXPORT void hostcuda_tile_copied(const void *to, size_t bytes, unsigned swizzle) { note_tile((uintptr_t)to, bytes, swizzle); }
+EXPORT void hostcuda_tile_used(const void *from, unsigned swizzle) {
+    bool together = running.together > 1;
+    unsigned thread = together ? running.together_warp * warp_size + __builtin_ctz(running.together_lanes) : running.thread;
+    compare_tile(thread, (uintptr_t)from, swizzle, (uint32_t)((together ? running.together : (uintptr_t)FROM) - running.module->base));
+}
+EXPORT void hostcuda_proxy_fence(bool shared, bool global) {
+    if (running.racecheck) fence_proxies(running.thread, shared, global);
 }
 // Textures and surfaces (texture.h), at the place in the kernel that has called its functions.
 EXPORT void hostcuda_texel_read(void *p, size_t bytes, void *from) {

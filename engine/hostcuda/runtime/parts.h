@@ -6,6 +6,7 @@
 //   counting.cpp     the requests of a warp's instructions, from the logs of its lanes
 //   requests.cpp     the single requests of one warp
 //   steps.cpp        one thread, from statement to statement
+//   clocks.cpp       what orders the accesses of two threads between barriers of the block
 //   races.cpp        races, and reads of memory that was not written
 //   copies.cpp       copies to the host of what was not set
 //   ahead.cpp        what may still run when another operation or the host goes on
@@ -52,6 +53,7 @@ struct Running {
 extern Running running;
 
 Index index_of(unsigned thread);
+std::string name_of(unsigned thread);                // (1,0,0)
 inline bool in_kernel(void *from) { return (uintptr_t)from - running.text_begin < running.text_bytes; }
 
 // ---- allocations.cpp --------------------------------------------------------------------------------------
@@ -128,9 +130,32 @@ void step_block(bool returns);                       // it begins, or goes on
 void step_away();                                    // another thread runs from now on, or none
 void note_step(uintptr_t at, uintptr_t address, unsigned bytes, Operation operation);
 
+// ---- clocks.cpp -------------------------------------------------------------------------------------------
+
+// [warp][lane][other]: the last time of lane `other` of the warp that is ordered before `lane`.
+extern uint32_t clocks[most_warps][warp_size][warp_size];
+inline uint32_t &own_clock(unsigned thread) { return clocks[thread / warp_size][thread % warp_size][thread % warp_size]; }
+// What copies that an mbarrier counts have written is known to who waits there: of each mbarrier as if a thread of its own had
+// written it, with this number and more.
+constexpr unsigned first_agent = most_warps * warp_size;
+extern bool wide;                                    // an mbarrier, a bulk copy or a fence of proxies was used in the launch
+bool knows_of(unsigned thread, unsigned other, uint32_t clock);   // of two warps, or of a thread and an mbarrier, since the last barrier
+// Whether a fence of proxies is between that access and what the thread does now, for shared or global memory.
+bool is_fenced(unsigned thread, unsigned other, uint32_t clock, bool global);
+void begin_clocks();                                 // a launch
+void begin_block_clocks();
+void pass_barrier();                                 // of the block
+void join_lanes(unsigned warp, unsigned lanes);      // all earlier accesses of each are before all later ones of any of them
+void fence_proxies(unsigned thread, bool shared, bool global);
+void make_agent(unsigned number);                    // of the mbarrier with this number
+void release_to(unsigned number, unsigned thread);
+void end_phase(unsigned number);
+void acquire_from(unsigned number, unsigned thread);
+uint32_t publish(unsigned number);                   // a copy is written: returns the time
+
 // ---- races.cpp --------------------------------------------------------------------------------------------
 
-// The last access to some bytes.
+// The last access to some bytes. The thread may be an agent.
 struct Touch {
     uint32_t epoch = 0, clock = 0;
     uint16_t thread = 0, site = 0;
@@ -143,7 +168,6 @@ void order_grid();                                   // all blocks have met: lat
 // What threads of the running block have stored to its shared memory, before the block gives way to another one.
 void keep_written(std::vector<uint16_t> &sites);
 void restore_written(const std::vector<uint16_t> &sites);
-void order_lanes(unsigned warp, unsigned lanes);     // all earlier accesses of each are before all later ones of any of them
 void note_exchange(unsigned warp);                   // lanes of it have met, which orders nothing
 void settle_again();                                 // the running thread waits or has ended
 void end_races();
@@ -153,6 +177,16 @@ void examine(unsigned site, uintptr_t address, unsigned size, unsigned thread, b
 void begin_copy(unsigned thread, uintptr_t address, size_t bytes);
 void commit_copies(unsigned thread);
 void await_copies(unsigned thread, size_t prior);
+void publish_copies(unsigned thread, unsigned number);   // all are made, for those who wait at the mbarrier with this number
+// Bulk copies: their accesses have just been examined. Those that are read, then those that are written, which makes a number.
+void note_bulk_reads(unsigned thread, uintptr_t address, size_t bytes, uint32_t pc);
+void note_bulk_write(uintptr_t address, size_t bytes);
+void mark_bulk(const char *reader);                  // the accesses from now on are those of "a bulk copy"; null: of the thread
+unsigned begin_bulk_copy();
+void note_tile(uintptr_t address, size_t bytes, unsigned swizzle);   // what tensor copies write: the bits of addresses that it changes
+void compare_tile(unsigned thread, uintptr_t address, unsigned swizzle, uint32_t pc);   // with that of a product that reads it
+void end_bulk_reads(unsigned copy, unsigned thread);
+void end_bulk_copy(unsigned copy, unsigned thread, int number);   // -1: its thread has waited
 void read_texel(uintptr_t at, uintptr_t address);    // through a texture or a surface, by the code at that return address
 void note_lock(unsigned thread);                     // it has made an operation of a lock
 void note_result(unsigned thread);                   // it uses the result of an atomic operation
@@ -225,6 +259,8 @@ std::vector<Finding> &findings();
 // Add a finding, or count it if there is one of the same kind at the same places.
 void report(std::vector<Finding> &, const char *tool, const char *kind, uint32_t pc, unsigned thread, const Touch *other, uintptr_t address, size_t size,
             const std::string &message, const char *remedy = nullptr);
+// Count a finding of the launch that there is already, without making its sentence; false: there is none.
+bool count_again(const char *kind, unsigned site, const Touch &other);
 std::string quoted(const std::string &text);         // for JSON
 void add_record(const std::string &text);            // a line of JSON that Python takes
 void add_unchecked(const std::string &sentence);

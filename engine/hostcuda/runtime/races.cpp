@@ -16,6 +16,7 @@
 #ifdef HOSTCUDA_CHECK
 #include "parts.h"
 #include <algorithm>
+#include <map>
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,6 +42,7 @@ struct Cell {
     Touch write, read[2];
     bool atomic = false;
     uint16_t copies = 0;                             // in the background, for which their threads have not waited
+    uint16_t sources = 0;                            // bulk copies that may still read it
 };
 
 // A copy to shared memory in the background.
@@ -49,6 +51,13 @@ struct Copy {
     size_t bytes;
     size_t group;                                    // of its thread's copies: which commit it belongs to
     uint64_t reads;                                  // of shared memory, by its thread before it began
+};
+
+// A bulk copy that is under way: its accesses, and the bytes of shared memory that they use.
+struct BulkTouch {
+    std::vector<std::pair<uintptr_t, size_t>> reads, writes;
+    Touch read, write;
+    const char *name;                                // "a bulk copy"
 };
 
 // What an update of a byte of shared memory hides: a plain write before it, or else an update by another thread.
@@ -95,14 +104,21 @@ struct Order {
     uint32_t epoch = 0, block_epoch = 0;             // a new one begins with each barrier and each block
     uint32_t grid_epoch = 1;                         // the first one since all blocks have met
     uint32_t exchanged[most_warps] = {};             // per warp the last epoch in which lanes have met without an order of their accesses
-    uint32_t clocks[most_warps][warp_size][warp_size];   // [warp][lane][other]: the last time of `other` that is ordered before `lane`
+    std::map<unsigned, BulkTouch> bulk;              // by number
+    BulkTouch next_bulk;
+    struct Tile { size_t bytes; unsigned swizzle; };
+    std::map<uintptr_t, Tile> tiles;                 // that tensor copies have written, by address
+    unsigned bulk_begun = 0;
+    const char *bulk_reader = nullptr;               // the access is that of "a bulk copy"
+    Touch latest;                                    // the last access that was examined
 } order;
 
 // Whether the other access is ordered before this one, or is by the same thread.
 bool ordered(const Touch &other, unsigned thread) {
     if (other.epoch != order.epoch || other.thread == thread) return true;
     unsigned warp = thread / warp_size;
-    return other.thread / warp_size == warp && order.clocks[warp][thread % warp_size][other.thread % warp_size] >= other.clock;
+    if (other.thread / warp_size != warp) return UNLIKELY(wide) && knows_of(thread, other.thread, other.clock);
+    return clocks[warp][thread % warp_size][other.thread % warp_size] >= other.clock;
 }
 
 #define PUT "put a barrier that all threads of the block reach, __syncthreads()"
@@ -126,7 +142,55 @@ const char *remedy_of(unsigned site, unsigned other, bool of_blocks, bool one_wa
                      : WITH_BARRIER("", "between the two accesses, or, if the threads update the element together, use " ATOMIC);
 }
 
+// An element, for messages.
+std::string named_element(uintptr_t address, size_t size) {
+    const Range *range = find(address);
+    return range ? element_of(*range, (address - range->low) / size * size, size) : "dynamic shared memory";
+}
+
+#define WAIT_AT_ITS_MBARRIER "let its mbarrier expect its bytes (mbarrier.arrive.expect_tx), and wait there for the end of that phase " \
+                             "(mbarrier.try_wait.parity) in front of the "
+// A bulk copy is one of the two: it has been made, and its bytes are not known to the thread; or it begins too early.
+__attribute__((noinline)) void race_of_bulk_copy(unsigned site, unsigned thread, const Touch &other, uintptr_t address, size_t size) {
+    if (count_again("race", site, other)) return;
+    bool stores = places.sites[site].operation != load, by_agent = other.thread >= first_agent;
+    std::string text = "thread " + name_of(thread) + (order.bulk_reader ? format(" begins %s that ", order.bulk_reader) : " ");
+    text += std::string(stores ? "writes " : "reads ") + named_element(address, size);
+    if (by_agent) text += ", which a bulk copy has written, and the thread has not waited at the mbarrier of that copy";
+    else text += format(", which thread %s %s, and nothing orders the two: no barrier, and no arrival of that thread, after its access, at "
+                        "an mbarrier for which this thread has waited", name_of(other.thread).c_str(),
+                        places.sites[other.site].operation == load ? "reads" : "writes");
+    report(findings(), "racecheck", "race", places.sites[site].pc, thread, &other, address, size, text,
+           by_agent ? (stores ? WAIT_AT_ITS_MBARRIER "write" : WAIT_AT_ITS_MBARRIER "read")
+                    : "let each thread arrive at an mbarrier, or reach a barrier, when it has made its accesses, and let the thread wait there "
+                      "before it begins the copy");
+}
+
+// An access to bytes that a bulk copy still writes, or a write of bytes that it still reads.
+__attribute__((noinline)) void race_under_way(unsigned site, unsigned thread, uintptr_t address, size_t size) {
+    bool stores = places.sites[site].operation != load;
+    for (const auto &[number, copy] : order.bulk)
+        for (bool reads : {false, true})
+            for (auto [low, bytes] : reads ? copy.reads : copy.writes) {
+                if (address - low >= bytes || (reads && !stores)) continue;
+                const Touch &other = reads ? copy.read : copy.write;
+                if (count_again("race with a copy", site, other)) return;
+                report(findings(), "racecheck", "race with a copy", places.sites[site].pc, thread, &other, address, size,
+                       format("thread %s has begun %s that %s %s, and thread %s%s %s it before that is waited for",
+                              name_of(other.thread).c_str(), copy.name, reads ? "reads" : "writes", named_element(address, size).c_str(),
+                              name_of(thread).c_str(), order.bulk_reader ? format(" begins %s that", order.bulk_reader).c_str() : "", stores ? "writes" : "reads"),
+                       reads && !strcmp(copy.name, "a wgmma")
+                           ? "let each warp commit its products (wgmma.commit_group) and wait for them (wgmma.wait_group), and then " BARRIER
+                             "or an mbarrier, in front of the write"
+                       : reads ? "let the thread that has begun the copy commit it (cp.async.bulk.commit_group) and wait until it is read "
+                                 "(cp.async.bulk.wait_group.read), and then " BARRIER "in front of the write"
+                       : stores ? WAIT_AT_ITS_MBARRIER "write" : WAIT_AT_ITS_MBARRIER "read");
+                return;
+            }
+}
+
 void race(unsigned site, unsigned thread, const Touch &other, uintptr_t address, size_t size, const char *both) {
+    if (UNLIKELY(order.bulk_reader || other.thread >= first_agent)) return race_of_bulk_copy(site, thread, other, address, size);
     Index a = index_of(thread), b = index_of(other.thread);
     const Range *range = find(address);
     bool one_warp = thread / warp_size == other.thread / warp_size;
@@ -295,6 +359,7 @@ void meet(unsigned thread, uintptr_t address) {
 
 // Whether one of two threads of a block, that of an access and that of another one, may wait for the other in a way that is not checked.
 bool excused(Operation operation, unsigned thread, const Touch &other, bool global) {
+    if (other.thread >= first_agent) return false;
     auto in = [](const uint32_t *what, unsigned of) { return what[of] == order.epoch; };
     for (unsigned of : {thread, (unsigned)other.thread})
         if (in(order.ordering, of) || (global && in(order.updated, of) && in(order.fenced, of))) return true;
@@ -362,7 +427,7 @@ void examine_global(const Site &site, unsigned index, uintptr_t address, unsigne
     const bool updates = site.operation == atomic, stored_before = range.stored;
     GlobalTouch now;
     now.epoch = order.epoch;
-    now.clock = order.clocks[thread / warp_size][thread % warp_size][thread % warp_size];
+    now.clock = own_clock(thread);
     now.thread = thread;
     now.site = index;
     now.fences_and_kind = order.fences << 4 | running.of_block << 3 | strong << 2 | (site.operation == atomic) << 1 | writes;
@@ -464,7 +529,8 @@ void examine(unsigned index, uintptr_t address, unsigned size, unsigned thread, 
     now.thread = thread;
     now.site = index;
     const Hidden *hidden = order.hidden[part].empty() ? nullptr : &order.hidden[part][address - order.shared_low[part]];
-    if (running.racecheck) now.clock = order.clocks[thread / warp_size][thread % warp_size][thread % warp_size];
+    if (running.racecheck) now.clock = own_clock(thread);
+    order.latest = now;
     bool reported = false;
     GlobalTouch stored;
     uint16_t again = 0;
@@ -483,6 +549,8 @@ void examine(unsigned index, uintptr_t address, unsigned size, unsigned thread, 
             reported = true;
         }
         if (running.racecheck) {
+            if (UNLIKELY(cell.copies | cell.sources) && !order.bulk.empty() && (cell.copies || operation != load))
+                return race_under_way(index, thread, address + i, size);
             if (UNLIKELY(cell.copies))
                 return race_with_copy(index, thread, cell.write, address + i, size);
             bool both_atomic = operation == atomic && cell.atomic;
@@ -567,7 +635,7 @@ void await_copies(unsigned thread, size_t prior) {
             if (cell.copies) cell.copies--;
             if (cell.write.thread != thread) return;
             cell.write.epoch = order.epoch;
-            cell.write.clock = order.clocks[thread / warp_size][thread % warp_size][thread % warp_size];
+            cell.write.clock = own_clock(thread);
         });
     }
     copies.erase(copies.begin(), copy);
@@ -582,6 +650,129 @@ static void forget_copies() {
     }
     memset(order.groups, 0, sizeof order.groups);
     order.copying = false;
+}
+
+void publish_copies(unsigned thread, unsigned number) {
+    if (!running.racecheck) return;
+    uint32_t time = publish(number);
+    for (const Copy &copy : order.copies[thread])
+        visit_bytes(copy, [=](Cell &cell) {
+            if (cell.copies) cell.copies--;
+            if (cell.write.thread != thread) return;
+            cell.write = {order.epoch, time, (uint16_t)(first_agent + number), cell.write.site};
+        });
+    order.copies[thread].clear();
+}
+
+// ---- Bulk copies -----------------------------------------------------------------------------------------------------------
+
+template <class Visit> static void visit_cells(const std::vector<std::pair<uintptr_t, size_t>> &pieces, Visit visit) {
+    for (auto [address, bytes] : pieces) visit_bytes({address, bytes, 0, 0}, visit);
+}
+
+// What is read was written by ordinary stores, and no fence of proxies is between.
+static __attribute__((noinline)) void report_unfenced(unsigned thread, const Touch &write, uintptr_t address, uint32_t pc, bool global) {
+    size_t size = places.sites[write.site].size;
+    report(findings(), "racecheck", "missing proxy fence", pc, thread, &write, address, size,
+           format("thread %s has written %s, and thread %s begins %s that reads it by the asynchronous proxy, without a fence.proxy.async "
+                  "between: it may read what was there before", name_of(write.thread).c_str(), named_element(address, size).c_str(),
+                  name_of(thread).c_str(), order.bulk_reader),
+           global ? "put fence.proxy.async or fence.proxy.async.global behind the write, in the thread that has written and in front of the "
+                    "barrier; a barrier alone does not order the two proxies"
+                  : "put fence.proxy.async.shared::cta behind the write, in the thread that has written and in front of the barrier; a barrier "
+                    "alone does not order the two proxies");
+}
+
+void note_bulk_reads(unsigned thread, uintptr_t address, size_t bytes, uint32_t pc) {
+    if (!running.racecheck) return;
+    order.next_bulk.reads.push_back({address, bytes});
+    order.next_bulk.read = order.latest;
+    order.next_bulk.name = order.bulk_reader;
+    auto check = [&](const Touch &write, uintptr_t at, bool global) {
+        if (write.epoch < order.block_epoch || write.thread >= first_agent || is_fenced(thread, write.thread, write.clock, global)) return true;
+        report_unfenced(thread, write, at, pc, global);
+        return false;
+    };
+    for (int part : {0, 1}) {
+        size_t first = address - order.shared_low[part];
+        if (first >= order.shared_bytes[part]) continue;
+        for (size_t i = first; i < first + bytes && i < order.shared_bytes[part]; i++)
+            if (!check(order.cells[part][i].write, order.shared_low[part] + i, false)) return;
+        return;
+    }
+    const Range *range = find(address);
+    if (!range || range->space != global_space || !range->cells) return;
+    for (size_t i = 0; i < bytes; i += range->step)
+        if (const Touch &write = range->cells[(address + i - range->low) / range->step].write; write.epoch && !check(write, address + i, true)) return;
+}
+
+void mark_bulk(const char *reader) { order.bulk_reader = reader; }
+
+void note_tile(uintptr_t address, size_t bytes, unsigned swizzle) {
+    if (!running.racecheck) return;
+    for (auto tile = order.tiles.begin(); tile != order.tiles.end();)
+        tile = tile->first < address + bytes && address < tile->first + tile->second.bytes ? order.tiles.erase(tile) : std::next(tile);
+    order.tiles[address] = {bytes, swizzle};
+}
+
+void compare_tile(unsigned thread, uintptr_t address, unsigned swizzle, uint32_t pc) {
+    if (!running.racecheck) return;
+    auto tile = order.tiles.upper_bound(address);
+    if (tile == order.tiles.begin() || address >= (--tile)->first + tile->second.bytes || tile->second.swizzle == swizzle) return;
+    for (int part : {0, 1}) {
+        size_t at = address - order.shared_low[part];
+        if (at >= order.shared_bytes[part]) continue;
+        const Touch &write = order.cells[part][at].write;
+        if (write.epoch < order.block_epoch || write.thread < first_agent) return;   // other stores have written there since
+        auto name = [](unsigned bits) { return bits ? format("the swizzle of %u bytes", bits + 16) : std::string("no swizzle"); };
+        report(findings(), "racecheck", "other swizzle", pc, thread, &write, address, 16,
+               format("a wgmma reads with %s what a tensor copy has written with %s", name(swizzle).c_str(), name(tile->second.swizzle).c_str()),
+               "let the descriptor (bits 62 and 63) have the swizzle of the tensor map");
+    }
+}
+
+void note_bulk_write(uintptr_t address, size_t bytes) {
+    order.next_bulk.writes.push_back({address, bytes});
+    order.next_bulk.write = order.latest;
+}
+
+unsigned begin_bulk_copy() {
+    BulkTouch &copy = order.bulk[++order.bulk_begun] = std::move(order.next_bulk);
+    order.next_bulk = {};
+    if (!copy.name) copy.name = "a bulk copy";
+    visit_cells(copy.reads, [](Cell &cell) { cell.sources++; });
+    visit_cells(copy.writes, [](Cell &cell) { cell.copies++; });
+    return order.bulk_begun;
+}
+
+// As if its thread had read only now.
+void end_bulk_reads(unsigned number, unsigned thread) {
+    auto found = order.bulk.find(number);
+    if (found == order.bulk.end()) return;
+    BulkTouch &copy = found->second;
+    Touch now = copy.read;
+    now.epoch = order.epoch;
+    now.clock = own_clock(thread);
+    visit_cells(copy.reads, [=](Cell &cell) {
+        if (cell.sources) cell.sources--;
+        cell.read[cell.read[0].epoch == order.epoch && cell.read[0].thread != thread] = now;
+    });
+    copy.reads.clear();
+}
+
+void end_bulk_copy(unsigned number, unsigned thread, int mbarrier) {
+    auto found = order.bulk.find(number);
+    if (found == order.bulk.end()) return;
+    end_bulk_reads(number, thread);
+    Touch now = found->second.write;
+    now.epoch = order.epoch;
+    now.thread = mbarrier < 0 ? thread : first_agent + mbarrier;
+    now.clock = mbarrier < 0 ? own_clock(thread) : publish(mbarrier);
+    visit_cells(found->second.writes, [=](Cell &cell) {
+        if (cell.copies) cell.copies--;
+        cell.write = now;
+    });
+    order.bulk.erase(found);
 }
 
 // ---- What orders accesses -------------------------------------------------------------------------------------------------
@@ -604,7 +795,10 @@ void order_all(bool acquires) {
     order.acquired |= acquires;
 }
 
-void order_barrier() { order.epoch++; }
+void order_barrier() {
+    order.epoch++;
+    pass_barrier();
+}
 
 void order_grid() {
     order.grid_epoch = order.epoch + 1;
@@ -631,34 +825,21 @@ void restore_written(const std::vector<uint16_t> &sites) {
 
 void note_exchange(unsigned warp) { order.exchanged[warp] = order.epoch; }
 
-void order_lanes(unsigned warp, unsigned lanes) {
-    uint32_t joined[warp_size] = {};
-    for (uint32_t left = lanes; left; left &= left - 1) {
-        const uint32_t *known = order.clocks[warp][__builtin_ctz(left)];
-        for (unsigned l = 0; l < warp_size; l++) joined[l] = known[l] > joined[l] ? known[l] : joined[l];
-    }
-    for (uint32_t left = lanes; left; left &= left - 1) {
-        unsigned lane = __builtin_ctz(left);
-        memcpy(order.clocks[warp][lane], joined, sizeof joined);
-        order.clocks[warp][lane][lane]++;
-    }
-}
-
 void order_block() {
     order.block_epoch = ++order.epoch;
     order.first_epoch.push_back(order.epoch);
     order.published.push_back(0);
     order.acquired = false;
     forget_copies();
-    if (!running.racecheck) return;
-    memset(order.clocks, 0, sizeof order.clocks);
-    for (auto &warp : order.clocks)
-        for (unsigned l = 0; l < warp_size; l++) warp[l][l] = 1;
+    if (running.racecheck) begin_block_clocks();
 }
 
 void begin_races(char *dynamic_shared, char *static_end) {
     const Launch &launch = *running.launch;
     forget_copies();                                 // of a launch that was abandoned
+    begin_clocks();
+    order.bulk.clear();
+    order.tiles.clear();
     order.shared_low[0] = (uintptr_t)static_end - launch.shared->bytes;
     order.shared_bytes[0] = launch.shared->bytes;
     order.shared_low[1] = (uintptr_t)dynamic_shared;

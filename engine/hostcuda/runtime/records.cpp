@@ -94,6 +94,16 @@ void add_record(const std::string &text) {
     finished += text + "\n";
 }
 
+bool count_again(const char *kind, unsigned site, const Touch &other) {
+    uint32_t pc = places.sites[site].pc, other_pc = places.sites[other.site].pc;
+    for (Finding &f : records.findings)
+        if (f.pc == pc && f.other_pc == other_pc && f.kind == kind) {
+            f.count++;
+            return true;
+        }
+    return false;
+}
+
 void report(std::vector<Finding> &findings, const char *tool, const char *kind, uint32_t pc, unsigned thread, const Touch *other,
             uintptr_t address, size_t size, const std::string &message, const char *remedy) {
     uint32_t other_pc = other ? places.sites[other->site].pc : 0;
@@ -124,7 +134,7 @@ void report(std::vector<Finding> &findings, const char *tool, const char *kind, 
         f.other_pc = other_pc;
         f.operation = places.sites[places.site_at[running.module->base + pc - running.text_begin]].operation;
         f.other_operation = places.sites[other->site].operation;
-        f.other_thread = index_of(other->thread);
+        f.other_thread = index_of(other->thread < first_agent ? other->thread : thread);
     }
     if (const Range *range = find(address)) {
         f.has_buffer = true;
@@ -201,12 +211,29 @@ using namespace check;
 
 void watch_divergence(const char *what, const char *file, int line, Index thread, const std::string &sentence) {
     bool of_block = !strncmp(what, "__syncthreads", 13), of_warp = what[0] == '_';
+    if (sentence.find(" of the mbarrier in ") != sentence.npos) {
+        report_place("deadlock", file, line, thread, sentence,
+                     "a phase ends when as many have arrived as mbarrier.init says and every expected byte is copied; a wait passes while the "
+                     "phase before the current one has its parity: compare both with what the sentence counts");
+        return;
+    }
     report_place("divergent barrier", file, line, thread, sentence,
                  !of_block && of_warp ? "let all lanes that the mask names call the same function, with the same mask"
                  : !strncmp(what, "grid", 4) ? "let all threads of all blocks reach the same grid.sync(): move it out of the branch or loop"
                  : !of_block ? "let as many threads arrive as the barrier expects, or give it their number; one that goes away calls arrive_and_drop()"
                  : "let all threads of the block reach the same __syncthreads(): move it out of the branch or loop, and in place of "
                  "an early return put the rest of the work into an if");
+}
+
+void watch_unawaited(const char *what, const char *file, int line, Index thread, const char *sentence, const char *remedy) {
+    report_place("copy that is not awaited", file, line, thread, format("%s: %s", what, sentence), remedy);
+}
+
+void watch_unfenced_product(const char *what, const char *file, int line, Index thread) {
+    report_place("missing wgmma.fence", file, line, thread,
+                 format("%s: no wgmma.fence is between the writes of the registers of the sums and the product, which may read what was there "
+                        "before; NVIDIA's assembler puts one there (note C7519), and the products are then computed one after the other", what),
+                 "put wgmma.fence.sync.aligned in front of the first product, and wherever others than products have written to its registers");
 }
 
 void watch_absent(const char *what, const char *file, int line, Index thread, unsigned lanes) {

@@ -13,7 +13,7 @@
 //   slabs.cpp    which stacks are free
 //   signals.cpp  signals that are errors of a kernel
 //   heap.cpp     memory that kernels allocate (check mode has its own)
-//   warps.cpp, spins.cpp, scheduler.cpp   which thread of a block runs next
+//   warps.cpp, spins.cpp, mbarriers.cpp, bulk.cpp, scheduler.cpp   which thread of a block runs next
 //   printf.cpp   printf of kernels
 //   parts.h      its files: check mode, which checks and counts every access of a kernel (only with HOSTCUDA_CHECK)
 //   module.cpp   loading compiled kernels, finding kernels and symbols
@@ -75,6 +75,7 @@ using hostcuda::Index;
 extern "C" {
 extern WORD Index blockIdx, blockDim, gridDim;
 extern WORD void *hostcuda_dynamic_shared;
+extern WORD char *hostcuda_shared_end;
 extern WORD bool hostcuda_unfit;   // thread loops have found that the block needs fibers (loops.h)
 extern WORD unsigned hostcuda_spins;
 extern WORD int hostcuda_votes, hostcuda_voters;
@@ -182,6 +183,7 @@ void *fill_shared(SharedMemory &, const hc_static &, size_t dynamic_bytes);   //
 bool is_damaged(const SharedMemory &);                     // a margin has changed
 std::string describe_damage(const SharedMemory &);         // "a write past the end of ..."
 std::string describe_shared(const SharedMemory &, const char *address);   // "" if it is elsewhere
+std::string name_shared(const SharedMemory &, const char *address, size_t bytes);   // "full[2]": an element of that size, or as above
 
 // ---- memory.cpp -------------------------------------------------------------------------------------------
 

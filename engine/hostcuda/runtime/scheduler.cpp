@@ -72,9 +72,12 @@ __attribute__((noinline)) Fiber *find_work(Block &b) {
         return b.ready.head;
     }
     if (checking && resume_all_parked(b)) return b.ready.head;
+    if (land_copies(b) || time_out(b)) return b.ready.head;
     Fiber *first = b.barrier.head ? b.barrier.head : b.sleeping.head;
     for (Warp &w : b.warps)
         if (!first && w.meetings) first = w.meetings->waiting.head;
+    for (Fiber *f = b.sleeping.head; f; f = f->next)
+        if (f->wait->mbarrier) first = f;                  // others may wait only for these
     fail_diverged(b, first, format("deadlock, all %u threads wait: ", b.live).c_str());
 }
 
@@ -196,26 +199,32 @@ EXPORT Switch arrive(int predicate, const char *what, const char *file, int line
 
 // ---- Called by kernels: barriers of some threads ------------------------------------------------------------
 
-static Switch sleep(Block &b, Fiber *me, const hostcuda::Phase &phase, unsigned number, const Place &place) {
+Switch sleep(Block &b, Fiber *me, const hostcuda::Phase &phase, unsigned number, const Place &place, const Mbarrier *mbarrier) {
     complete_lists(b);
     Fiber *next = detach(b, me);
     me->wait->place = place;
     me->wait->phase = &phase;
+    me->wait->mbarrier = mbarrier;
     me->wait->number = number;
+    if (!mbarrier) me->wait->tries = false;
     b.sleeping.push(me);
     return change(me, next ? next : next_fiber(b));
 }
 
-static void complete(Block &b, hostcuda::Phase &phase) {
-    phase.arrived = 0;
-    phase.number++;
-    watch_phase(phase.expected);
+void wake(Block &b) {
     Queue<Fiber> asleep;
     asleep.take_all(b.sleeping);
     while (asleep.head) {
         Fiber *fiber = asleep.pop();
         (fiber->wait->phase->number != fiber->wait->number ? b.ready : b.sleeping).push(fiber);
     }
+}
+
+static void complete(Block &b, hostcuda::Phase &phase) {
+    phase.arrived = 0;
+    phase.number++;
+    watch_phase(phase.expected);
+    wake(b);
 }
 
 namespace hostcuda {
@@ -229,12 +238,6 @@ EXPORT unsigned arrive_at(Phase &phase, unsigned count, const char *what, const 
     phase.arrived += count;
     if (phase.arrived == phase.expected) complete(*block, phase);
     return number;
-}
-
-EXPORT void leave_barrier(Phase &phase, const char *what, const char *file, int line) {
-    if (phase.arrived == phase.expected)
-        fail("%s at %s:%d: no thread is left that could leave the barrier", what, file, line);
-    if (--phase.expected == phase.arrived) complete(*block, phase);
 }
 
 EXPORT Switch wait_for(const Phase &phase, unsigned number, const char *what, const char *file, int line) noexcept {
@@ -293,6 +296,11 @@ EXPORT Switch let_others_run() noexcept {
         complete_lists(b);
         resolve_converged(b);
     }
+    if (UNLIKELY(b.sleeping.head) && ++b.idle_turns > 4 * max_threads) {   // they may wait for one that sleeps
+        b.idle_turns = 0;
+        complete_lists(b);
+        if (!land_copies(b)) time_out(b);
+    }
     if (b.started == b.threads && !me->next) {
         sched_yield();                                     // the thread may wait for another block
         return {&me->context, &me->context};
@@ -322,6 +330,7 @@ EXPORT void __nanosleep(unsigned nanoseconds) {
 
 void begin_launch(Block &b, const Launch &launch) {
     hostcuda_dynamic_shared = fill_shared(b.shared, *launch.shared, launch.dynamic_shared);
+    hostcuda_shared_end = b.shared.static_end;
     watch_launch(launch, (char *)hostcuda_dynamic_shared, b.shared.static_end);
     blockDim = launch.block;
     gridDim = launch.grid;
@@ -361,6 +370,7 @@ static bool is_whole(Block &b) {
 
 static bool has_run(Block &b, Fiber &first, Fiber **tail) {
     run(b, first, tail);
+    if (UNLIKELY(has_copies(b)) && (b.failed || !b.at_grid.head)) end_copies(b);
     if (LIKELY(!b.failed)) return is_whole(b);
     note_failure(b, true);
     abandon_threads(b);
@@ -389,6 +399,7 @@ static bool run_on_fibers(Block &b, Index at) {
         memset(b.printed, 0, sizeof b.printed);
         b.prints = false;
     }
+    begin_mbarriers(b);
     Fiber &first = *b.free;
     b.free = first.next;
     return has_run(b, first, &first.next);
@@ -479,6 +490,7 @@ struct KeptBlock {
     Index at;
     unsigned live, absent, warps[max_threads / warp_size];
     hostcuda::Phase phases[hostcuda::block_phases];
+    Asynchronous asynchronous;
     std::vector<KeptThread> threads;
     std::vector<char> stacks, shared;
     std::vector<uint16_t> written;             // check mode
@@ -497,6 +509,8 @@ void keep_block(Block &b, Index at, KeptBlock &kept) {
     kept.absent = b.absent;
     for (unsigned i = 0; i < max_threads / warp_size; i++) kept.warps[i] = b.warps[i].live;
     memcpy(kept.phases, b.phases, sizeof b.phases);
+    kept.asynchronous = std::move(b.asynchronous);
+    b.asynchronous = {};
     kept.threads.clear();
     kept.stacks.clear();
     kept.shared.clear();
@@ -512,7 +526,7 @@ void keep_block(Block &b, Index at, KeptBlock &kept) {
 }
 
 // Its threads go on. False: the launch failed.
-bool resume_block(Block &b, const KeptBlock &kept) {
+bool resume_block(Block &b, KeptBlock &kept) {
     blockIdx = kept.at;
     watch_block_returns(kept.at, kept.written);
     b.started = b.threads;
@@ -522,6 +536,7 @@ bool resume_block(Block &b, const KeptBlock &kept) {
     for (unsigned i = 0; i < max_threads / warp_size; i++) b.warps[i].live = kept.warps[i];
     memcpy(b.phases, kept.phases, sizeof b.phases);
     b.phases_used = true;
+    b.asynchronous = std::move(kept.asynchronous);
     const char *shared = kept.shared.data(), *stack = kept.stacks.data();
     visit_shared(b, [&](char *low, size_t bytes) {
         memcpy(low, shared, bytes);

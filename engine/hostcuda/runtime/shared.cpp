@@ -148,7 +148,8 @@ void *fill_shared(SharedMemory &memory, const hc_static &shared, size_t dynamic_
         low = at + array.bytes;
     }
     mark_margin(low, end, true, false);
-    char *dynamic = memory.dynamic_end - round_up(dynamic_bytes, 256);
+    // as patterns of swizzles need it (wgmma.h), where there is room for one
+    char *dynamic = memory.dynamic_end - round_up(dynamic_bytes, dynamic_bytes < 1024 ? 256 : 1024);
     if (!dynamic_bytes) return dynamic;
     if (dynamic_bytes + margin <= shared_limit) mark_margin(dynamic - margin, dynamic, false, true);
     add(nullptr, dynamic, dynamic_bytes);
@@ -203,4 +204,12 @@ std::string describe_shared(const SharedMemory &memory, const char *address) {
     for (const SharedMemory::Array &array : memory.arrays)
         if (array.low <= address) nearest = &array;
     return format("byte %td of %s", address - nearest->low, named(*nearest).c_str());
+}
+
+std::string name_shared(const SharedMemory &memory, const char *address, size_t bytes) {
+    for (const SharedMemory::Array &array : memory.arrays) {
+        size_t at = address - array.low;
+        if (array.name && at < array.bytes && at % bytes == 0) return array.bytes == bytes ? array.name : format("%s[%zu]", array.name, at / bytes);
+    }
+    return describe_shared(memory, address);
 }

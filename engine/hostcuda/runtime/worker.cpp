@@ -6,6 +6,7 @@ EXPORT WORD hostcuda::Turn hostcuda_turn;
 extern EXPORT WORD hostcuda::Thread threadIdx __attribute__((alias("hostcuda_turn")));
 EXPORT WORD Index blockIdx, blockDim, gridDim;
 EXPORT WORD void *hostcuda_dynamic_shared;
+EXPORT WORD char *hostcuda_shared_end;
 EXPORT WORD bool hostcuda_unfit;
 EXPORT WORD unsigned hostcuda_spins;
 EXPORT WORD int hostcuda_votes, hostcuda_voters;

@@ -82,10 +82,14 @@ _LINK = [
     ),
 ]
 # The runtime's files; the files of a row are compiled as one.
-_RUNTIME = (("platform",), ("worker", "slabs", "warps", "scheduler"), ("faults", "printf"))
+_RUNTIME = (
+    ("platform",),
+    ("worker", "slabs", "warps", "mbarriers", "bulk", "scheduler"),
+    ("faults", "printf"),
+)
 _CHECKS = (
     ("counting",),
-    ("allocations", "requests", "races", "check", "hooks"),
+    ("allocations", "requests", "clocks", "races", "check", "hooks"),
     ("copies", "ahead", "records"),
 )
 _CHECK_RUNTIME = (*_RUNTIME, *_CHECKS)

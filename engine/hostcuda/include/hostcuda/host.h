@@ -378,6 +378,41 @@ cudaError_t cudaLaunchCooperativeKernel(F *kernel, dim3 grid, dim3 block, void *
     return hostcuda::host("launch_cooperative", (const void *)kernel, grid.x, grid.y, grid.z, block.x, block.y, block.z, shared, s,
                         arguments);
 }
+// The driver's functions that programs ask for by name: of these the one that makes tensor maps (tensormap.h).
+enum CUresult { CUDA_SUCCESS, CUDA_ERROR_INVALID_VALUE };
+inline CUresult cuTensorMapEncodeTiled(CUtensorMap *map, CUtensorMapDataType type, cuuint32_t rank, void *base, const cuuint64_t *sizes,
+                                       const cuuint64_t *pitches, const cuuint32_t *box, const cuuint32_t *steps, CUtensorMapInterleave interleave,
+                                       CUtensorMapSwizzle swizzle, CUtensorMapL2promotion, CUtensorMapFloatOOBfill fill) {
+    const char *wrong = hostcuda::encode_tensor_map(map, type, rank, base, sizes, pitches, box, steps, interleave, swizzle, fill);
+    if (!wrong) return CUDA_SUCCESS;
+    hostcuda::host("refuse", (int)cudaErrorInvalidValue, (std::string("cuTensorMapEncodeTiled failed: ") + wrong).c_str());
+    return CUDA_ERROR_INVALID_VALUE;
+}
+inline cudaError_t cudaGetDriverEntryPointByVersion(const char *name, void **function, unsigned, unsigned long long,
+                                                    cudaDriverEntryPointQueryResult *result = nullptr) {
+    bool found = !strcmp(name, "cuTensorMapEncodeTiled");
+    *function = found ? (void *)cuTensorMapEncodeTiled : nullptr;
+    if (result) *result = found ? cudaDriverEntryPointSuccess : cudaDriverEntryPointSymbolNotFound;
+    return found ? cudaSuccess : cudaErrorSymbolNotFound;
+}
+inline cudaError_t cudaGetDriverEntryPoint(const char *name, void **function, unsigned long long flags, cudaDriverEntryPointQueryResult *result = nullptr) {
+    return cudaGetDriverEntryPointByVersion(name, function, 12000, flags, result);
+}
+template <class... P, class... A>
+cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *config, void (*kernel)(P...), A &&...arguments) {
+    for (unsigned i = 0; i < config->numAttrs; i++) {
+        const auto &[id, value] = config->attrs[i];
+        const auto &cluster = value.clusterDim;
+        if (id == cudaLaunchAttributeClusterDimension && cluster.x * cluster.y * cluster.z > 1)
+            return hostcuda::host("refuse", cudaErrorNotSupported,
+                                  "cudaLaunchKernelEx failed: the CPU engine runs the blocks of a grid one after the other, so it has no "
+                                  "clusters of several blocks: launch with clusters of one block, or run it on a GPU");
+        if (id == cudaLaunchAttributeCooperative && value.cooperative) return cudaLaunchCooperativeKernel(kernel, config->gridDim, config->blockDim, nullptr);
+    }
+    hostcuda::Launch<void (*)(P...)>{kernel, hostcuda::Config(config->gridDim, config->blockDim, config->dynamicSmemBytes, config->stream)}(
+        static_cast<A &&>(arguments)...);
+    return cudaPeekAtLastError();
+}
 template <class Shared, class F>
 cudaError_t cudaOccupancyMaxPotentialBlockSizeVariableSMem(int *grid, int *threads, F *kernel, Shared of_threads, int limit = 0) {
     cudaFuncAttributes a;

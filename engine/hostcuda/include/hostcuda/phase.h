@@ -1,5 +1,6 @@
-// A barrier of some threads of a block; the runtime uses it, too.
+// A barrier of some threads of a block, and a copy of some bytes; the runtime uses them, too.
 #pragma once
+#include <stddef.h>
 
 namespace hostcuda {
 
@@ -10,5 +11,15 @@ struct Phase {
 
 // Barriers that have a number instead: those of PTX, those of tiles of several warps, and that of the block's arrive.
 constexpr unsigned first_tile_phase = 16, block_arrival = 47, block_phases = 48;
+
+// Some bytes of a copy; from null: they become zero.
+struct Piece {
+    char *to;
+    const char *from;
+    size_t bytes;
+};
+
+// How a thread arrives at an mbarrier: as usual, without ending the phase, or also for all later phases.
+enum class Arrival { once, incomplete, drop };
 
 }  // namespace hostcuda

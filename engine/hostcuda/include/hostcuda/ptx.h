@@ -10,11 +10,15 @@
 #include "async.h"
 #include "wmma.h"
 
-// An address of shared memory is a distance from the block's dynamic memory, so that it fits a 32-bit register.
+// An address of shared memory is a distance from the block's dynamic memory, or, less than zero, from the end of the static
+// memory, so that 18 bits tell them apart.
 inline size_t __cvta_generic_to_shared(const void *p) {
-    return (unsigned)((const char *)p - (const char *)hostcuda_dynamic_shared);
+    const char *at = (const char *)p, *dynamic = (const char *)hostcuda_dynamic_shared;
+    return (unsigned)(at - (at >= dynamic ? dynamic : hostcuda_shared_end));
 }
-inline void *__cvta_shared_to_generic(size_t address) { return (char *)hostcuda_dynamic_shared + (int)(unsigned)address; }
+inline void *__cvta_shared_to_generic(size_t address) {
+    return ((int)(unsigned)address < 0 ? hostcuda_shared_end : (char *)hostcuda_dynamic_shared) + (int)(unsigned)address;
+}
 inline size_t __cvta_generic_to_global(const void *p) { return (size_t)p; }
 inline void *__cvta_global_to_generic(size_t address) { return (void *)address; }
 
@@ -177,7 +181,7 @@ inline void cp_async_wait_all() {
     hostcuda_copies_awaited(0);
 }
 
-// ---- ldmatrix ---------------------------------------------------------------------------------------------
+// ---- ldmatrix, stmatrix -----------------------------------------------------------------------------------
 
 // Matrices of 8 by 8 elements of 16 bits. The first 8 * count lanes have the addresses of their rows.
 template <int count> struct matrix_slot {
@@ -191,18 +195,26 @@ template <int count> struct matrix_slot {
     }
 };
 
-template <int count, bool turned> HOSTCUDA_UNSEEN void ldmatrix_combine(void *const *lanes, unsigned arrived) {
-    auto slot = [&](int lane) { return (matrix_slot<count> *)lanes[lane]; };
+// Refuse rows that are not aligned; tell check mode of the bytes, which are divided among all lanes. Returns the slots' access.
+template <int count> HOSTCUDA_UNSEEN auto begin_matrices(void *const *lanes, unsigned arrived) {
+    auto slot = [=](int lane) { return (matrix_slot<count> *)lanes[lane]; };
     const call_site &site = slot(__builtin_ctz(arrived))->site;
     require_whole_warp(arrived, site);
     for (int i = 0; i < 8 * count; i++)
         if ((size_t)slot(i)->row % 16 != 0)
-            fail("ldmatrix at %s:%d: the address of lane %d is no multiple of 16 bytes", site.file, site.line, i);
+            fail("%s at %s:%d: the address of lane %d is no multiple of 16 bytes", site.what, site.file, site.line, i);
+    return slot;
+}
+// The bytes of a lane.
+template <int count, class Slot> HOSTCUDA_UNSEEN const char *bytes_of_lane(Slot slot, int lane) {
+    int mine = lane % (32 / count) * 4 * count;
+    return slot(lane / (32 / count) * 8 + mine / 16)->row + mine % 16;
+}
+
+template <int count, bool turned> HOSTCUDA_UNSEEN void ldmatrix_combine(void *const *lanes, unsigned arrived) {
+    auto slot = begin_matrices<count>(lanes, arrived);
 #ifdef HOSTCUDA_CHECK
-    for (int lane = 0; lane < 32; lane++) {              // the same bytes, divided among all lanes
-        int mine = lane % (32 / count) * 4 * count;
-        hostcuda_reads(slot(lane / (32 / count) * 8 + mine / 16)->row + mine % 16, 4 * count);
-    }
+    for (int lane = 0; lane < 32; lane++) hostcuda_reads(bytes_of_lane<count>(slot, lane), 4 * count);
 #endif
     for (int matrix = 0; matrix < count; matrix++) {
         uint16_t of[8][8];
@@ -215,10 +227,31 @@ template <int count, bool turned> HOSTCUDA_UNSEEN void ldmatrix_combine(void *co
     }
 }
 
+template <int count, bool turned> HOSTCUDA_UNSEEN void stmatrix_combine(void *const *lanes, unsigned arrived) {
+    auto slot = begin_matrices<count>(lanes, arrived);
+#ifdef HOSTCUDA_CHECK
+    for (int lane = 0; lane < 32; lane++) hostcuda_writes((void *)bytes_of_lane<count>(slot, lane), 4 * count);
+#endif
+    for (int matrix = 0; matrix < count; matrix++) {
+        uint16_t of[8][8];
+        for (int lane = 0; lane < 32; lane++)
+            for (int half = 0; half < 2; half++) {
+                int g = lane / 4, t = lane % 4 * 2 + half;
+                (turned ? of[t][g] : of[g][t]) = slot(lane)->x[matrix] >> 16 * half;
+            }
+        for (int i = 0; i < 8; i++) memcpy((void *)slot(matrix * 8 + i)->row, of[i], 16);
+    }
+}
+
 template <int count, bool turned> inline matrix_slot<count> ldmatrix(const char *row, HOSTCUDA_HERE) {
     matrix_slot<count> slot{{"ldmatrix", file, line}, row, {}};
     warp_collective(0xffffffffu, &slot, ldmatrix_combine<count, turned>, slot.site.what, file, line);
     return slot;
+}
+template <int count, bool turned> inline void stmatrix(const char *row, const unsigned (&words)[count], HOSTCUDA_HERE) {
+    matrix_slot<count> slot{{"stmatrix", file, line}, row, {}};
+    for (int i = 0; i < count; i++) slot.x[i] = words[i];
+    warp_collective(0xffffffffu, &slot, stmatrix_combine<count, turned>, slot.site.what, file, line);
 }
 
 // ---- mma.sync ---------------------------------------------------------------------------------------------

@@ -37,9 +37,8 @@ HOSTCUDA_API bool is_cooperative();
 HOSTCUDA_API Switch let_others_run() noexcept;
 
 HOSTCUDA_API void begin_phases(Phase &phase, unsigned expected);
-// Arrive; returns the number of the phase to wait for. And leave: this phase and all later ones expect one thread less.
+// Arrive; returns the number of the phase to wait for.
 HOSTCUDA_API unsigned arrive_at(Phase &phase, unsigned count, const char *what, const char *file, int line);
-HOSTCUDA_API void leave_barrier(Phase &phase, const char *what, const char *file, int line);
 // Wait until the phase with that number has ended.
 HOSTCUDA_API Switch wait_for(const Phase &phase, unsigned number, const char *what, const char *file, int line) noexcept;
 

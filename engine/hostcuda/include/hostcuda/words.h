@@ -64,6 +64,7 @@ HOSTCUDA_WORD const dim3 gridDim;
 constexpr int warpSize = 32;
 
 HOSTCUDA_WORD void *const hostcuda_dynamic_shared;
+HOSTCUDA_WORD char *const hostcuda_shared_end;    // of static shared memory, which is at lower addresses
 
 namespace hostcuda {
 

@@ -274,6 +274,7 @@ void *fill_shared(SharedMemory &memory, const hc_static &shared, size_t dynamic_
 bool is_damaged(const SharedMemory &) { return false; }
 std::string describe_damage(const SharedMemory &) { return ""; }
 std::string describe_shared(const SharedMemory &, const char *) { return ""; }
+std::string name_shared(const SharedMemory &, const char *, size_t) { return "shared memory"; }
 
 namespace hostcuda {
 EXPORT char space_of(const void *address) {

@@ -1,0 +1,270 @@
+"""Translate PTX's asynchronous instructions: mbarriers, bulk copies and fences of proxies.
+
+Like those of `hostcuda.frontend.ptx`, they become calls of C++ functions
+(``include/hostcuda/ptx_async.h``). A statement that is translated gives the C++ text of operands:
+`Operands` says how.
+"""
+
+import re
+from typing import Protocol
+
+
+class Operands(Protocol):
+    """How the C++ text of operands is made; see ``_Statement`` in `hostcuda.frontend.ptx`."""
+
+    def read(self, text: str) -> str:
+        """Return the C++ expression of an operand that is read."""
+
+    def write_to(self, text: str) -> str:
+        """Return the C++ expression of an operand that is written."""
+
+    def get(self, type_: str, operand: str) -> str:
+        """Return the C++ expression of an operand's bits as a C++ type."""
+
+    def put(self, type_: str, operand: str, value: str) -> str:
+        """Return the C++ statement that writes a value into an operand."""
+
+    def read_address(self, text: str) -> str:
+        """Return the C++ arguments for an address: the pointer, and the bytes to add."""
+
+
+_ORDER = r"(?:\.(?:release|acquire|relaxed))?(?:\.(?:cta|cluster))?"
+_SPACE = r"(?P<space>\.shared(?:::cta|::cluster)?)?"
+_HINT = r"(?P<hint>\.L2::cache_hint)?"
+_WORD, _LONG = "unsigned int", "unsigned long long"
+
+# mbarrier.arrive and its like: name, what it does to the bytes, how it arrives
+_ARRIVE = re.compile(
+    rf"mbarrier\.arrive(?P<drop>_drop)?(?P<expect>\.expect_tx)?(?P<incomplete>\.noComplete)?{_ORDER}{_SPACE}\.b64"
+)
+_BYTES = re.compile(rf"mbarrier\.(?P<kind>expect_tx|complete_tx){_ORDER}{_SPACE}\.b64")
+_WAIT = re.compile(rf"mbarrier\.(?P<kind>test|try)_wait(?P<parity>\.parity)?{_ORDER}{_SPACE}\.b64")
+_INIT = re.compile(rf"mbarrier\.(?P<kind>init|inval){_SPACE}\.b64")
+_PENDING = "mbarrier.pending_count.b64"
+_COPIES_ARRIVE = re.compile(rf"cp\.async\.mbarrier\.arrive(?P<noinc>\.noinc)?{_SPACE}\.b64")
+_TO_SHARED = re.compile(
+    r"cp\.async\.bulk\.shared(?:::cta|::cluster)\.(?P<source>global|shared::cta)\.mbarrier::complete_tx::bytes"
+    + _HINT
+)
+_TO_GLOBAL = re.compile(rf"cp\.async\.bulk\.global\.shared::cta\.bulk_group{_HINT}")
+_REDUCE = re.compile(
+    r"cp\.reduce\.async\.bulk\.global\.shared::cta\.bulk_group"
+    + _HINT
+    + r"\.(?P<operation>add|min|max|inc|dec|and|or|xor)(?:\.noftz)?\.(?P<type>u32|s32|u64|s64|b32|b64|f16|bf16|f32|f64)"
+)
+_TENSOR = r"tensor\.(?P<rank>[1-5])d"
+_BOX_TO_SHARED = re.compile(
+    rf"cp\.async\.bulk\.{_TENSOR}\.shared(?:::cta|::cluster)\.global(?:\.tile)?\.mbarrier::complete_tx::bytes{_HINT}"
+)
+_BOX_TO_GLOBAL = re.compile(
+    rf"cp(?P<reduces>\.reduce)?\.async\.bulk\.{_TENSOR}\.global\.shared::cta"
+    rf"(?:\.(?P<operation>add|min|max|inc|dec|and|or|xor))?(?:\.tile)?\.bulk_group{_HINT}"
+)
+_BOX = re.compile(r"\[\s*(?P<map>[^,\s]+)\s*,\s*\{(?P<at>[^{}]*)\}\s*\]")
+_ST_ASYNC = re.compile(
+    r"st\.async(?:\.weak)?(?:\.shared::cluster)?\.mbarrier::complete_tx::bytes(?:\.shared::cluster)?"
+    r"(?:\.v(?P<count>[24]))?\.(?P<type>[busf](?:32|64))"
+)
+_WAIT_GROUP = re.compile(r"cp\.async\.bulk\.wait_group(?P<read>\.read)?")
+_FENCE = re.compile(r"fence\.proxy\.async(?:\.(?P<space>global|shared(?:::cta|::cluster)?))?")
+# Of no effect here: blocks of a launch run one after the other, and caches are not modelled.
+_NOTHING = re.compile(
+    r"fence\.mbarrier_init\.release\.cluster|griddepcontrol\.(?:launch_dependents|wait)"
+    r"|(?:cp\.async\.bulk\.)?prefetch(?:u)?(?:\.\w+(?:::\w+)*)+|prefetch\.tensormap"
+    r"|fence\.proxy\.tensormap(?:::generic)?\.[\w.:]+"
+)
+_WGMMA = re.compile(
+    r"wgmma\.mma_async\.sync\.aligned\.m64n(?P<n>\d+)k16\.(?P<sums>f32|f16)\.(?P<type>f16|bf16)\.(?P=type)"
+)
+_WGMMA_WAIT = "wgmma.wait_group.sync.aligned"
+_REGISTERS = re.compile(r"setmaxnreg\.(?:inc|dec)\.sync\.aligned\.u32")
+_ELEMENTS = {
+    "u32": "unsigned int",
+    "s32": "int",
+    "b32": "unsigned int",
+    "u64": "unsigned long long",
+    "s64": "long long",
+    "b64": "unsigned long long",
+    "f16": "__half",
+    "bf16": "__nv_bfloat16",
+    "f32": "float",
+    "f64": "double",
+}
+KNOWN = (
+    "mbarrier in all its forms, cp.async.mbarrier.arrive, cp.async.bulk between global and shared memory, its "
+    "groups and tensors, cp.reduce.async.bulk, st.async, fence.proxy.async, elect.sync, wgmma of f16 and bf16, "
+    "setmaxnreg"
+)
+
+
+def _place(statement: Operands, match: re.Match, address: str) -> str:
+    """Return the C++ expression of a pointer to shared memory: by its 32 bits there, or by a generic address."""
+    kind = "shared" if match["space"] else "generic"
+    return f"hostcuda::ptx::{kind}_at({statement.read_address(address)})"
+
+
+def _translate_mbarrier(statement: Operands, name: str, operands: list[str]) -> str | None:
+    """Return the C++ statement of an instruction on an mbarrier, or None for another one."""
+    if (match := _INIT.fullmatch(name)) and len(operands) == 1 + (match["kind"] == "init"):
+        place = _place(statement, match, operands[0])
+        count = [statement.get(_WORD, operand) for operand in operands[1:]]
+        return f"hostcuda::ptx::mbarrier_{match['kind']}({', '.join([place, *count])}); "
+    if (match := _ARRIVE.fullmatch(name)) and (
+        len(operands) == 3 or (len(operands) == 2 and not match["expect"])
+    ):
+        state, address, *counts = operands
+        value = statement.get(_WORD, counts[0]) if counts else "1u"
+        count, bytes_ = ("1u", value) if match["expect"] else (value, "0u")
+        how = "drop" if match["drop"] else "incomplete" if match["incomplete"] else "once"
+        call = (
+            f"hostcuda::ptx::mbarrier_arrive({_place(statement, match, address)}, {count}, {bytes_}, "
+            f'hostcuda::Arrival::{how}, "{name.partition(".shared")[0].removesuffix(".b64")}")'
+        )
+        return f"{call}; " if state == "_" else statement.put(_LONG, state, call)
+    if (match := _BYTES.fullmatch(name)) and len(operands) == 2:
+        place, count = _place(statement, match, operands[0]), statement.get(_WORD, operands[1])
+        return f"hostcuda::ptx::mbarrier_{match['kind']}({place}, {count}); "
+    if (match := _WAIT.fullmatch(name)) and 3 <= len(operands) <= 4:
+        place = _place(statement, match, operands[1])
+        phase = statement.get(_WORD if match["parity"] else _LONG, operands[2])
+        ending = ".parity" if match["parity"] else ""
+        values = f"0, (int)({phase} & 1)" if match["parity"] else f"{phase}, -1"
+        call = f'hostcuda::ptx::mbarrier_wait({place}, {values}, "mbarrier.{match["kind"]}_wait{ending}")'
+        return statement.put("bool", operands[0], call)
+    if name == _PENDING and len(operands) == 2:
+        state = statement.get(_LONG, operands[1])
+        return statement.put(_WORD, operands[0], f"(unsigned int)({state} >> 32)")
+    if (match := _COPIES_ARRIVE.fullmatch(name)) and len(operands) == 1:
+        is_counted = "true" if match["noinc"] else "false"
+        return f"hostcuda::ptx::cp_async_arrive({_place(statement, match, operands[0])}, {is_counted}); "
+    return None
+
+
+def _read_box(statement: Operands, match: re.Match, text: str) -> str:
+    """Return the C++ arguments for a tensor map, the coordinates and their number, of an operand ``[map, {x, y}]``."""
+    box = _BOX.fullmatch(text)
+    coordinates = [part.strip() for part in box["at"].split(",")] if box else []
+    if len(coordinates) != int(match["rank"]):
+        raise ValueError(f"{match.string} takes [map, {{{match['rank']} coordinates}}], not {text}")
+    at = ", ".join(statement.get("int", part) for part in coordinates)
+    return f"{statement.read(box['map'])}, {{{at}}}, {match['rank']}"
+
+
+def _translate_bulk(statement: Operands, name: str, operands: list[str]) -> str | None:
+    """Return the C++ statement of a bulk copy or of what waits for it, or None for another instruction."""
+
+    def place(space: str, operand: str) -> str:
+        """Return the C++ expression of a pointer."""
+        return f"hostcuda::ptx::{space}_at({statement.read_address(operand)})"
+
+    if (match := _TO_SHARED.fullmatch(name)) and len(operands) == 4 + bool(match["hint"]):
+        source = place(match["source"].partition(":")[0], operands[1])
+        return (
+            f"hostcuda::ptx::bulk_to_shared({place('shared', operands[0])}, {source}, "
+            f"{statement.get(_WORD, operands[2])}, {place('shared', operands[3])}); "
+        )
+    match = _BOX_TO_SHARED.fullmatch(name)
+    if match and len(operands) == 3 + bool(match["hint"]):
+        values = _read_box(statement, match, operands[1]), place("shared", operands[0])
+        return (
+            f"hostcuda::ptx::box_to_shared({', '.join(values)}, {place('shared', operands[2])}); "
+        )
+    match = _BOX_TO_GLOBAL.fullmatch(name)
+    if (
+        match
+        and len(operands) == 2 + bool(match["hint"])
+        and bool(match["reduces"]) == bool(match["operation"])
+    ):
+        values = f"{_read_box(statement, match, operands[0])}, {place('shared', operands[1])}"
+        # and, or and xor are words of C++
+        underscore = "_" if match["operation"] in ("and", "or", "xor") else ""
+        reduction = f"hostcuda::ptx::reductions::{match['operation'] or 'none'}{underscore}"
+        return f"hostcuda::ptx::box_to_global({values}, {reduction}); "
+    match = _TO_GLOBAL.fullmatch(name) or _REDUCE.fullmatch(name)
+    if match and len(operands) == 3 + bool(match["hint"]):
+        places = f"{place('global', operands[0])}, {place('shared', operands[1])}"
+        values = f"{places}, {statement.get(_WORD, operands[2])}"
+        if match.re is _TO_GLOBAL:
+            return f"hostcuda::ptx::bulk_to_global({values}); "
+        function = f"hostcuda::ptx::reduce_{match['operation']}<{_ELEMENTS[match['type']]}>"
+        return f"hostcuda::ptx::bulk_reduce({values}, hostcuda::ptx::combine<{function}, {_ELEMENTS[match['type']]}>); "
+    if (match := _ST_ASYNC.fullmatch(name)) and len(operands) == 3:
+        type_ = _ELEMENTS[match["type"]]
+        values = [text.strip() for text in operands[1].strip("{} ").split(",")]
+        if len(values) != int(match["count"] or 1):
+            raise ValueError(f"{name} takes {match['count'] or 1} registers, not {len(values)}")
+        words = ", ".join(statement.get(type_, value) for value in values)
+        places = f"{place('shared', operands[0])}, {place('shared', operands[2])}"
+        return f"hostcuda::ptx::st_async<{type_}>({places}, {words}); "
+    if name == "cp.async.bulk.commit_group" and not operands:
+        return "hostcuda::commit_bulk(); "
+    if (match := _WAIT_GROUP.fullmatch(name)) and len(operands) == 1:
+        only_read = "true" if match["read"] else "false"
+        return f"hostcuda::await_bulk({statement.get(_WORD, operands[0])}, {only_read}); "
+    return None
+
+
+def _translate_wgmma(statement: Operands, name: str, operands: list[str]) -> str | None:
+    """Return the C++ statement of a product of a warpgroup, or of its groups; None for another instruction."""
+    if name in ("wgmma.fence.sync.aligned", "wgmma.commit_group.sync.aligned") and not operands:
+        return f"hostcuda::ptx::{'_'.join(name.split('.')[:2])}(); "
+    if name == _WGMMA_WAIT and len(operands) == 1:
+        return f"hostcuda::ptx::wgmma_wait_group({statement.get(_WORD, operands[0])}); "
+    if _REGISTERS.fullmatch(name) and len(operands) == 1:
+        return f"hostcuda::ptx::setmaxnreg({statement.get(_WORD, operands[0])}); "
+    match = _WGMMA.fullmatch(name)
+    if not match or len(operands) < 3:
+        return None
+    n, (sums, a, b, *rest) = int(match["n"]), operands
+    if n % 8 or not 8 <= n <= 256 or (match["type"], match["sums"]) == ("bf16", "f16"):
+        raise ValueError(
+            f"there is no {name}: n is a multiple of 8 up to 256, and sums of bf16 are f32"
+        )
+    has_registers = a.startswith("{")
+    registers = [text.strip() for text in sums.strip("{} ").split(",")]
+    count = n // 2 if match["sums"] == "f32" else n // 4
+    # scale-d, imm-scale-a, imm-scale-b, and whether a and b are transposed
+    if len(registers) != count or len(rest) != (4 if has_registers else 5):
+        kinds = "four" if has_registers else "five"
+        raise ValueError(
+            f"{name} has {count} registers for the sums, a, b, and {kinds} operands behind them"
+        )
+    words = [text.strip() for text in a.strip("{} ").split(",")] if has_registers else ["0"] * 4
+    fragment = ", ".join(statement.get(_WORD, word) for word in words)
+    a_descriptor = "0ull" if has_registers else statement.get(_LONG, a)
+    adds, a_scale, b_scale, *turned = (statement.read(text) for text in rest)
+    turned = ["0", *turned] if has_registers else turned
+    types = f"{n}, {_ELEMENTS[match['type']]}, {'float' if match['sums'] == 'f32' else '__half'}"
+    flags = f"{'true' if has_registers else 'false'}, (bool)({adds}), {a_scale}, {b_scale}, {', '.join(turned)}"
+    outputs = ", ".join(map(statement.write_to, registers))
+    return (
+        f"hostcuda::ptx::wgmma<{types}>({{{fragment}}}, {a_descriptor}, {statement.get(_LONG, b)}, {flags}, "
+        f"__builtin_FILE(), __builtin_LINE(), {outputs}); "
+    )
+
+
+def translate(statement: Operands, name: str, operands: list[str]) -> str | None:
+    """Return the C++ statement of an instruction with its operands, or None if it is none of this module's.
+
+    Raises ValueError for operands that the instruction does not have.
+    """
+    if name.startswith(("mbarrier.", "cp.async.mbarrier.")):
+        return _translate_mbarrier(statement, name, operands)
+    if (match := _FENCE.fullmatch(name)) and not operands:
+        shared, global_ = (
+            "false" if match["space"] and not match["space"].startswith(space) else "true"
+            for space in ("shared", "global")
+        )
+        return f"hostcuda_proxy_fence({shared}, {global_}); "
+    if _NOTHING.fullmatch(name):
+        return "; "
+    if name.startswith(("wgmma.", "setmaxnreg.")):
+        return _translate_wgmma(statement, name, operands)
+    if name == "elect.sync" and len(operands) == 2:
+        lane, _, predicate = operands[0].partition("|")
+        mask = statement.get(_WORD, operands[1])
+        result = f"unsigned int elected = hostcuda::ptx::elect({mask}); "
+        if lane.strip() != "_":
+            result += statement.put(_WORD, lane.strip(), "elected")
+        return result + statement.put("bool", predicate.strip(), "elected == hostcuda::lane_id()")
+    return _translate_bulk(statement, name, operands)

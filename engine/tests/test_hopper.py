@@ -1,0 +1,147 @@
+"""Hopper's asynchronous instructions: programs with planted mistakes, and rings against a model of their phases."""
+
+import random
+
+import numpy as np
+import pytest
+from hopper import CHECKSUMS, MISTAKES, PROGRAMS, RIGHT, check
+from running import kernel_source, run_program, run_script
+
+from hostcuda.frontend.rewrite import rewrite
+
+pytestmark = pytest.mark.thorough("whole programs in both modes: 60 s")
+
+
+@pytest.mark.parametrize("program", CHECKSUMS)
+def test_a_program_has_the_result_of_a_gpu_in_both_modes(program):
+    expected = f"PASS bad=0 checksum={CHECKSUMS[program]}"
+    assert run_program(PROGRAMS / f"{program}.cu").stdout.splitlines()[-1] == expected
+    found = check(program)
+    assert found.table.empty and expected in found.ended.output
+
+
+SOME = {("01_mbarrier", 2), ("03_bulk_g2s", 1), ("05_ring", 5), ("07_fence_proxy", 3)}
+
+
+@pytest.mark.parametrize(
+    "mistake",
+    [
+        pytest.param(
+            mistake,
+            id=f"{mistake.program}-{mistake.bug}",
+            marks=()
+            if (mistake.program, mistake.bug) in SOME
+            else pytest.mark.exhaustive("of each kind of mistake one is thorough"),
+        )
+        for mistake in MISTAKES
+    ],
+)
+def test_a_planted_mistake_is_named_with_its_line_and_its_cause(mistake):
+    found = check(mistake.program, mistake.bug)
+    assert mistake.is_named(found), found.table
+
+
+@pytest.mark.exhaustive("as the other variants of the programs")
+@pytest.mark.parametrize(("program", "bug"), sorted(RIGHT))
+def test_a_variant_without_a_mistake_is_not_accused(program, bug):
+    assert check(program, bug).table.empty
+
+
+RINGS = """
+ring = SourceModule(sys.argv[2], no_extern_c=True).get_function("ring")
+results = []
+for stages, warps, elements, tiles, mistake in json.loads(sys.argv[1]):
+    x = np.random.default_rng(elements).integers(0, 1000, (2, tiles, elements)).astype(np.int32)
+    y, failed = np.zeros((2, 32 * warps), np.int32), ""
+    try:
+        ring(cuda.In(x), cuda.Out(y), *map(np.int32, (stages, warps, elements, tiles, mistake)),
+             block=(32 * warps + 32, 1, 1), grid=(2, 1), shared=4 * stages * elements)
+        cuda.Context.synchronize()
+    except cuda.LaunchError as error:
+        failed = str(error)
+    results.append((y.tolist(), failed))
+cuda.Context.synchronize()
+launches = checking.launches() if os.environ.get("HOSTCUDA_CHECK") else []
+kinds = [[finding.kind for finding in launch.findings] for launch in launches]
+print(json.dumps([results, kinds]))
+"""
+
+(NONE, NO_WAIT, NO_ARRIVAL, FIRST_PARITY, PHASE_STAYS, EARLY, MORE_BYTES, MORE_ARRIVALS) = range(8)
+HANGS = {NO_ARRIVAL, FIRST_PARITY, MORE_BYTES, MORE_ARRIVALS}
+
+
+def draw_rings(count):
+    """Return random rings as (stages, warps, elements, tiles, mistake): half of them are legal."""
+    draw = random.Random(5)
+    return [
+        (
+            draw.randint(1, 6),
+            draw.randint(1, 4),
+            32 * draw.randint(4, 12),
+            draw.randint(1, 13),
+            draw.randint(1, 7) if i % 2 else NONE,
+        )
+        for i in range(count)
+    ]
+
+
+def predict(stages, tiles, mistake):
+    """Return "right", "hangs" or "races" of a ring, from its phases: most mistakes need a second lap to show."""
+    always = {FIRST_PARITY, MORE_BYTES}
+    if mistake == NONE or (tiles <= stages and mistake not in always):
+        return "right"
+    return "hangs" if mistake in HANGS else "races"
+
+
+def test_random_rings_agree_with_a_model_of_phases():
+    rings = draw_rings(100)
+    results, kinds = run_script(
+        RINGS,
+        repr([*map(list, rings)]),
+        kernel_source("rings"),
+        tools="racecheck,synccheck,memcheck",
+    )
+    for ring, (y, failed), found in zip(rings, results, kinds, strict=True):
+        stages, warps, elements, tiles, mistake = ring
+        predicted = predict(stages, tiles, mistake)
+        if predicted == "right":
+            x = np.random.default_rng(elements).integers(0, 1000, (2, tiles, elements))
+            sums = np.einsum("bte,t->be", x, np.arange(tiles) + 1)
+            lanes = np.zeros((2, 32 * warps), int)
+            for j in range(elements):
+                lanes[:, j % (32 * warps)] += sums[:, j]
+            assert not found and not failed and y == lanes.tolist(), ring
+        elif predicted == "hangs":
+            assert "deadlock" in found and "deadlock" in failed, ring
+        else:
+            assert {*found} & {"race", "race with a copy", "fault"}, ring
+
+
+def ptx(text):
+    """Return the C++ of a kernel with this asm statement, or the message that refuses it."""
+    return rewrite(
+        f"__global__ void f(int *x) {{ int y = 0; asm volatile({text}); x[0] = y; }}"
+    ).text
+
+
+def test_a_loop_of_labels_and_branches_becomes_one_of_cpp():
+    wait = (
+        '"{\\n.reg .pred %%p;\\nLAB_WAIT_%=: mbarrier.try_wait.parity.shared::cta.b64 %%p, [%0], 1, 0x989680;\\n'
+        '@%%p bra.uni DONE_%=;\\nbra.uni LAB_WAIT_%=;\\nDONE_%=:\\n}" :: "r"(y) : "memory"'
+    )
+    assert "goto lr_LAB_WAIT__" in ptx(wait) and "lr_DONE__: " in ptx(wait)
+    assert "static_assert" not in ptx(wait)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('"bra NOWHERE;"', "branches to NOWHERE, a label that its asm statement does not have"),
+        ('"@q bra X; X:"', "the predicate q of inline PTX is not declared"),
+        ('"cp.async.bulk.madeup [%0], 1;" :: "r"(y)', "instruction cp.async.bulk.madeup"),
+        ('"mbarrier.arrive.sometimes.b64 _, [%0];" :: "r"(y)', "mbarrier.arrive.sometimes.b64"),
+    ],
+)
+def test_what_is_not_known_is_refused_by_name(text, words):
+    refused = ptx(text)
+    assert "static_assert" in refused and words in refused
