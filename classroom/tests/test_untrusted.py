@@ -198,7 +198,7 @@ CALLS = {
     "a barrier anywhere": (
         "#include <cuda_pipeline.h>",
         "init((cuda::barrier<cuda::thread_scope_block> *)y, 7);",
-        "calls hostcuda::begin_phases",
+        "calls hostcuda::make_mbarrier",
     ),
 }
 
