@@ -117,6 +117,24 @@ def test_random_rings_agree_with_a_model_of_phases():
             assert {*found} & {"race", "race with a copy", "fault"}, ring
 
 
+PRODUCTS = """
+module = SourceModule(sys.argv[1], no_extern_c=True)
+rng = np.random.default_rng(3)
+a, b = (rng.integers(-9, 10, shape).astype(np.float16) for shape in ((64, 16), (16, 24)))
+for name in ("by_columns", "by_rows"):
+    c = np.zeros((64, 24), np.float32)
+    module.get_function(name)(cuda.In(a), cuda.In(b), cuda.Out(c), block=(128, 1, 1))
+    assert (c == 0.25 - a.astype(np.float32) @ b.astype(np.float32)).all(), name
+cuda.Context.synchronize()
+print(json.dumps([finding.message for launch in checking.launches() for finding in launch.findings]))
+"""
+
+
+def test_a_warpgroup_multiplies_registers_with_both_layouts_of_shared_memory():
+    tools = "racecheck,synccheck,memcheck,initcheck"
+    assert run_script(PRODUCTS, kernel_source("warpgroup"), tools=tools) == []
+
+
 def ptx(text):
     """Return the C++ of a kernel with this asm statement, or the message that refuses it."""
     return rewrite(
