@@ -315,7 +315,7 @@ _IMPORTED = frozenset(
         "_ZN8hostcuda4meetEjPvPFvPKS0_jEPKcS6_i",
         "_ZN8hostcuda4failEPKcz",
         "_ZN8hostcuda7lane_idEv",
-        "_ZN8hostcuda5printEPKcz",
+        "_ZN8hostcuda5printEiPKcz",
         "_ZN8hostcuda6gatherEPKci",
         "_ZN8hostcuda8gatheredEv",
         "_ZN8hostcuda14let_others_runEv",
