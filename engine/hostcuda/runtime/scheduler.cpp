@@ -223,7 +223,9 @@ void wake(Block &b) {
 static void complete(Block &b, hostcuda::Phase &phase) {
     phase.arrived = 0;
     phase.number++;
-    watch_phase(phase.expected);
+    // Those with a number of PTX are barriers of teams, and not counted among the block's.
+    bool of_a_team = &phase >= b.phases && &phase < b.phases + hostcuda::first_tile_phase;
+    watch_phase(of_a_team ? 0 : phase.expected);
     wake(b);
 }
 
