@@ -137,8 +137,8 @@ export class Desk {
     return { source: this.source, ...(kind !== 'own' && { [kind]: name, part }) };
   }
 
-  /** Load the engine, and let it compile the kernel meanwhile: the first compilation takes longest. */
-  prepare() { return engine.ask({ for: this }, 'prepare', { ...this.request, grade: Boolean(this.task.magic) }).catch(() => {}); }
+  /** Load the engine, and let it compile the kernel meanwhile: the first compilation takes longest. Not for who saves data. */
+  prepare() { return navigator.connection?.saveData ? null : engine.ask({ for: this }, 'prepare', { ...this.request, grade: Boolean(this.task.magic) }).catch(() => {}); }
 
   async act(what) {
     if (this.working) return;

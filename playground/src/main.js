@@ -57,7 +57,7 @@ async function route() {
   open();
   if (damaged) desk.say('The link is damaged: it carries no kernel.');
   scrollTo(0, 0);
-  if (!navigator.connection?.saveData) desk.prepare(); // not for the list: the engine is large
+  desk.prepare(); // not for the list: the engine is large
   if (before || code === undefined) $('task').querySelector('h1').focus({ preventScroll: true });
 }
 

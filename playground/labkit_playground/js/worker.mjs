@@ -167,14 +167,15 @@ class LabService extends Service {
     const result = { ok: false, text: refused ?? '', messages: [], findings: [], counts: [], totals: [], times };
     if (refused) return result;
     const shapes = this.shapes(request.rung, source).slice(0, -1), [{ label }] = shapes, unset = [];
-    let first = `${shapes[0].compile.options}`;
+    const begun = `${shapes[0].compile.options}`;
+    let first = begun;
     for (const [i, shape] of shapes.entries()) {
       this.progress({ part: 'shapes', done: i, total: shapes.length });
       if (first && `${shape.compile.options}` !== first) {
         this.progress({ part: 'first', done: i });
         first = '';
       }
-      const module = await this.timed(times, shape, false, !i);
+      const module = await this.timed(times, shape, false, `${shape.compile.options}` === begun);
       if (!i) result.messages = module.messages;
       if (module.error) return located({ ...result, messages: module.messages }, place);
       if (!i) unset.push(...located({ messages: module.messages }, place).messages.filter(({ text }) => UNSET.test(text)));

@@ -244,7 +244,7 @@ bool was_freed(const void *, uintptr_t &, size_t &) { return false; }
 
 namespace check {   // the tool "step" needs registers
 void begin_steps() {}
-void step_block() {}
+void step_block(bool) {}
 void step_away() {}
 void note_step(uintptr_t, uintptr_t, unsigned, Operation) {}
 }  // namespace check
