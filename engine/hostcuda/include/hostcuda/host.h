@@ -385,7 +385,7 @@ inline CUresult cuTensorMapEncodeTiled(CUtensorMap *map, CUtensorMapDataType typ
                                        CUtensorMapSwizzle swizzle, CUtensorMapL2promotion, CUtensorMapFloatOOBfill fill) {
     const char *wrong = hostcuda::encode_tensor_map(map, type, rank, base, sizes, pitches, box, steps, interleave, swizzle, fill);
     if (!wrong) return CUDA_SUCCESS;
-    hostcuda::host("refuse", (int)cudaErrorInvalidValue, (std::string("cuTensorMapEncodeTiled failed: ") + wrong).c_str());
+    hostcuda::host("refuse", (int)cudaErrorInvalidValue, (std::string("cuTensorMapEncodeTiled refuses its arguments: ") + wrong).c_str());
     return CUDA_ERROR_INVALID_VALUE;
 }
 inline cudaError_t cudaGetDriverEntryPointByVersion(const char *name, void **function, unsigned, unsigned long long,
@@ -405,7 +405,7 @@ cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *config, void (*kernel)(
         const auto &cluster = value.clusterDim;
         if (id == cudaLaunchAttributeClusterDimension && cluster.x * cluster.y * cluster.z > 1)
             return hostcuda::host("refuse", cudaErrorNotSupported,
-                                  "cudaLaunchKernelEx failed: the CPU engine runs the blocks of a grid one after the other, so it has no "
+                                  "cudaLaunchKernelEx: the CPU engine runs the blocks of a grid one after the other, so it has no "
                                   "clusters of several blocks: launch with clusters of one block, or run it on a GPU");
         if (id == cudaLaunchAttributeCooperative && value.cooperative) return cudaLaunchCooperativeKernel(kernel, config->gridDim, config->blockDim, nullptr);
     }
