@@ -193,6 +193,7 @@ def make_ranks_goals(barriers: int, overlap: bool = False) -> tuple[Goal, ...]:
             at_most=barriers,
             weight=3,
             least={"shared_load_instructions": 16 * 512 / 4, "barriers": 16 * 4},
+            most={"named_barriers": 0},
         ),
         *overlap
         * (

@@ -111,9 +111,9 @@ void watch_leaves() { running.checked_bytes = 0; }
 
 void watch_pause(bool begins) { running.text_bytes = running.checked_bytes = begins ? 0 : running.launch->text_end - running.launch->text_begin; }
 
-void watch_phase(unsigned threads) {
+void watch_phase(unsigned threads, bool has_number) {
     order_barrier();
-    for (unsigned warp = 0; warp < threads; warp += warp_size) count_barrier();
+    for (unsigned warp = 0; warp < threads; warp += warp_size) has_number ? count_named_barrier() : count_barrier();
 }
 
 void watch_mbarrier_made(unsigned number) {

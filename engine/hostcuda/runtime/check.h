@@ -62,7 +62,7 @@ WATCH_FALSE(bool watch_stop(unsigned thread, unsigned live, bool barrier))   // 
 WATCH(void watch_match(unsigned warp, unsigned live))                 // match its logs, also if other lanes still run
 WATCH_FALSE(bool watch_resumes(unsigned thread))                      // after waiting for that; true: it continues
 WATCH(void watch_barrier_released())
-WATCH(void watch_phase(unsigned threads))                             // of a barrier of some threads: as if all had met
+WATCH(void watch_phase(unsigned threads, bool has_number))            // of a barrier of some threads: as if all had met
 // These lanes of a warp have converged. Accesses until watch_met() are made for all of them, at the place in the code with
 // that return address. Only __syncwarp orders their accesses to memory; what exchanges values waits for the lanes alone.
 WATCH(void watch_meeting(unsigned warp, unsigned lanes, void *from, bool orders, bool of_matrices))

@@ -264,7 +264,8 @@ bool count_again(const char *kind, unsigned site, const Touch &other);
 std::string quoted(const std::string &text);         // for JSON
 void add_record(const std::string &text);            // a line of JSON that Python takes
 void add_unchecked(const std::string &sentence);
-void count_barrier();
+void count_barrier();                                // a warp's, of the block, and those with a number of PTX
+void count_named_barrier();
 void count_matrices();                               // a warp's operation on matrices
 void count_exchange();                               // a warp's shuffle, vote, match or reduction
 void note_integer(uint64_t value);                   // which an atomic operation has returned

@@ -9,7 +9,7 @@ namespace check {
 namespace {
 
 struct Records {
-    uint64_t launches = 0, blocks = 0, barriers = 0, matrices = 0, exchanges = 0, largest_result = 0, copied_bytes = 0, overlapped_bytes = 0;
+    uint64_t launches = 0, blocks = 0, barriers = 0, named_barriers = 0, matrices = 0, exchanges = 0, largest_result = 0, copied_bytes = 0, overlapped_bytes = 0;
     std::vector<Finding> findings;
     std::vector<uint32_t> cancelled_at;              // the place and its callers
     std::vector<std::string> unchecked;              // sentences
@@ -161,6 +161,8 @@ void add_unchecked(const std::string &sentence) { records.unchecked.push_back(se
 
 void count_barrier() { records.barriers++; }
 
+void count_named_barrier() { records.named_barriers++; }
+
 void count_matrices() { records.matrices++; }
 
 void count_exchange() { records.exchanges++; }
@@ -179,7 +181,7 @@ void begin_record() {
     records.findings.clear();
     records.cancelled_at.clear();
     records.unchecked.clear();
-    records.blocks = records.barriers = records.matrices = records.exchanges = records.largest_result = 0;
+    records.blocks = records.barriers = records.named_barriers = records.matrices = records.exchanges = records.largest_result = 0;
     records.copied_bytes = records.overlapped_bytes = 0;
 }
 
@@ -188,11 +190,11 @@ void end_record(bool whole, const std::string &error, size_t unique_bytes) {
     put_races_of_warps_first(records.findings);
     uint64_t blocks = (uint64_t)launch.grid.x * launch.grid.y * launch.grid.z;
     std::string text = format("{\"index\":%zu,\"kernel\":%s,\"module\":%s,\"grid\":%s,\"block\":%s,\"shared\":%zu,"
-                              "\"blocks\":%zu,\"blocks_watched\":%zu,\"whole\":%s,\"barriers\":%zu,\"matrices\":%zu,\"exchanges\":%zu,\"largest_result\":%zu,"
+                              "\"blocks\":%zu,\"blocks_watched\":%zu,\"whole\":%s,\"barriers\":%zu,\"named_barriers\":%zu,\"matrices\":%zu,\"exchanges\":%zu,\"largest_result\":%zu,"
                               "\"unique_bytes\":%zu,\"busiest_warp\":%zu",
                               (size_t)records.launches++, quoted(launch.kernel).c_str(), quoted(running.module->path).c_str(),
                               bracketed(launch.grid).c_str(), bracketed(launch.block).c_str(), launch.dynamic_shared, (size_t)blocks,
-                              (size_t)records.blocks, whole ? "true" : "false", (size_t)records.barriers, (size_t)records.matrices, (size_t)records.exchanges,
+                              (size_t)records.blocks, whole ? "true" : "false", (size_t)records.barriers, (size_t)records.named_barriers, (size_t)records.matrices, (size_t)records.exchanges,
                               (size_t)records.largest_result, unique_bytes, (size_t)busiest_warp());
     if (running.racecheck)                           // else not known
         text += format(",\"copied_bytes\":%zu,\"overlapped_bytes\":%zu", (size_t)records.copied_bytes, (size_t)records.overlapped_bytes);
@@ -212,7 +214,8 @@ using namespace check;
 void watch_divergence(const char *what, const char *file, int line, Index thread, const std::string &sentence) {
     bool of_block = !strncmp(what, "__syncthreads", 13), of_warp = what[0] == '_';
     if (sentence.find(" of the mbarrier in ") != sentence.npos) {
-        report_place("deadlock", file, line, thread, sentence,
+        static constexpr char kind[] = "deadlock, ";
+        report_place("deadlock", file, line, thread, sentence.substr(sentence.rfind(kind, 0) ? 0 : strlen(kind)),
                      "a phase ends when as many have arrived as mbarrier.init says and every expected byte is copied; a wait passes while the "
                      "phase before the current one has its parity: compare both with what the sentence counts");
         return;

@@ -223,9 +223,8 @@ void wake(Block &b) {
 static void complete(Block &b, hostcuda::Phase &phase) {
     phase.arrived = 0;
     phase.number++;
-    // Those with a number of PTX are barriers of teams, and not counted among the block's.
-    bool of_a_team = &phase >= b.phases && &phase < b.phases + hostcuda::first_tile_phase;
-    watch_phase(of_a_team ? 0 : phase.expected);
+    // Those with a number of PTX are barriers of teams, which have a counter of their own.
+    watch_phase(phase.expected, &phase >= b.phases && &phase < b.phases + hostcuda::first_tile_phase);
     wake(b);
 }
 
@@ -264,6 +263,7 @@ EXPORT Switch meet_at(unsigned number, unsigned first, unsigned count, void *min
     Fiber *me = hostcuda_turn.current;
     Phase &phase = b.phases[number];
     b.phases_used = true;
+    if (number < first_tile_phase) phase.expected = count;
     b.slots[me->thread.number] = mine;
     if (++phase.arrived < count) return sleep(b, me, phase, phase.number, {what, file, line});
     if (combine) combine_all(combine, b.slots + first, count);

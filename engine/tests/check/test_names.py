@@ -17,7 +17,7 @@ PROGRAM = Path(__file__).parents[1] / "programs" / "names.cu"
         (0, "race between blocks", "two::k", "use counts[0], one of 256 floats"),
         (1, "out of bounds", "scale(const float *in, float *out)", "at out[256], one past the end"),
         (2, "null pointer", "call", "a call of a null function pointer"),
-        (3, "divergent barrier", "some_arrive", ", which expects 64 and has 40"),
+        (3, "deadlock", "some_arrive", "has 40 of 64 arrivals"),
         (4, "out of bounds", "turn", "at tile[4][0][0] of the __shared__ array tile, one past"),
     ],
 )

@@ -14,6 +14,7 @@ _BARRIERS = counted(
     what="barriers per block",
     at_most=1,  # of 20 blocks
     least={"barriers": 20, "shared_load_instructions": 1960},
+    most={"named_barriers": 0},
 )
 _UNLIKE = re.compile(
     r"\bif \([^;{]*\b(?:first|h|n|w|mine|threadIdx)\b[^;{]*\)\s*\{?\s*__syncthreads"

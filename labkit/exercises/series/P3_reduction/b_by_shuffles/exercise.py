@@ -26,7 +26,14 @@ EXERCISE = Exercise(
             at_most=512,
             least={"unique_bytes": 4 * 16384},
         ),
-        counted("barriers", _NUMBERS, per=_WARPS, what="barriers per warp", at_most=1),
+        counted(
+            "barriers",
+            _NUMBERS,
+            per=_WARPS,
+            what="barriers per warp",
+            at_most=1,
+            most={"named_barriers": 0},
+        ),
         counted(
             "shared_store_bytes",
             _NUMBERS,

@@ -16,7 +16,14 @@ EXERCISE = Exercise(
             at_most=32,
             least={"unique_bytes": 2 * 4 * 1024},
         ),
-        counted("barriers", _ROWS, per=4 * 8, what="barriers per warp", at_most=17),
+        counted(
+            "barriers",
+            _ROWS,
+            per=4 * 8,
+            what="barriers per warp",
+            at_most=17,
+            most={"named_barriers": 0},
+        ),
         counted(
             "shared_conflicts",
             _ROWS,

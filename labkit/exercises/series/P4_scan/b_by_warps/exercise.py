@@ -19,7 +19,14 @@ EXERCISE = Exercise(
             at_most=32,
             least={"unique_bytes": 2 * 4 * 1024},
         ),
-        counted("barriers", _ROWS, per=_WARPS, what="barriers per warp", at_most=1),
+        counted(
+            "barriers",
+            _ROWS,
+            per=_WARPS,
+            what="barriers per warp",
+            at_most=1,
+            most={"named_barriers": 0},
+        ),
         counted(
             "shared_store_bytes",
             _ROWS,

@@ -29,7 +29,7 @@ EXERCISE = Exercise(
             least={"unique_bytes": 2 * 4 * 2048},
         ),
         counted("global_store_requests", _ROWS, what="store requests", at_most=64),
-        counted("barriers", _ROWS, exactly=0),
+        counted("barriers", _ROWS, exactly=0, most={"named_barriers": 0}),
         counted("shared_conflicts", _ROWS, what="bank conflicts", exactly=0),
     ),
     mistakes=(
