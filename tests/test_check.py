@@ -7,7 +7,6 @@ from types import SimpleNamespace
 
 import fakes
 import numpy as np
-import pandas as pd
 import pytest
 from fakes import HALF, SINGLE, FakeVariant, correct, random_shapes, unwritten
 
@@ -461,7 +460,7 @@ def test_the_next_step_names_the_kernel_as_the_readers_program_does(monkeypatch)
     off = FakeVariant(lambda x, k, state: correct(x, k, state) + 1)
     off.own = True
     monkeypatch.setattr(
-        check_module.sanitizer, "sanitize", lambda *of, **how: SimpleNamespace(table=pd.DataFrame())
+        check_module.sanitizer, "sanitize", lambda *of, **how: SimpleNamespace(rows=[])
     )
     for name in ("variant", "mine"):
         if name == "mine":  # as the reader's program calls it

@@ -378,7 +378,7 @@ def _check_shape(
         progress.set_description_str(
             f"{variant.label} is wrong: looking for the cause", refresh=False
         )
-        raise CheckFailed(f"{wrong}{_explain(variant, layer, batch)}") from None
+        raise CheckFailed(f"{wrong}{_explain(variant, layer, batch, str(wrong))}") from None
     except hostcuda.driver.Error as fault:
         # Freeing the buffers may find that the kernel wrote past them, after its result was found
         # wrong.
@@ -391,7 +391,9 @@ def _check_shape(
         progress.set_description_str(
             f"{variant.label} faults: looking for the cause", refresh=False
         )
-        raise CheckFailed(f"{message}: {fault}{_explain(variant, layer, batch)}") from fault
+        raise CheckFailed(
+            f"{message}: {fault}{_explain(variant, layer, batch, message)}"
+        ) from fault
     progress.update()
     dimensions = dict(
         zip("BCHWMK", (batch, layer.C, layer.H, layer.W, layer.M, layer.K), strict=True)
@@ -399,12 +401,13 @@ def _check_shape(
     return {"shape": layer.name, **dimensions, "terms": layer.terms, "worst_of_allowed": worst}
 
 
-def _explain(variant: Variant, layer: Layer, batch: int) -> str:
+def _explain(variant: Variant, layer: Layer, batch: int, said: str) -> str:
     """Return the end of a failed check's message: the right order of the parameters, findings, or what to do next.
 
     A kernel with parameters of its own names may take them in another order. A kernel that reads
     what nobody wrote, or races, gives wrong numbers that look like wrong arithmetic. The sanitizer
-    runs on the CPU engine, in a process of its own. The end is empty for a kernel of the lab.
+    runs on the CPU engine, in a process of its own. The end is empty for a kernel of the lab. `said` is
+    the message so far.
     """
     if not variant.own:
         return ""
@@ -424,7 +427,7 @@ def _explain(variant: Variant, layer: Layer, batch: int) -> str:
             "and uninitialized memory."
         )
     if not findings.rows:
-        return _describe_larger(variant, layer) + (
+        return _describe_larger(variant, layer, said) + (
             "\nThe sanitizer finds no invalid address, race or uninitialized memory on this shape, so the kernel "
             f"computes something else than the convolution.\nNext: lab.step({name}, layer=lab.{layer!r}) "
             "shows what one thread reads and computes, line by line."
@@ -432,10 +435,11 @@ def _explain(variant: Variant, layer: Layer, batch: int) -> str:
     return f"\nThe sanitizer says why:\n{findings}"
 
 
-def _describe_larger(variant: Variant, layer: Layer) -> str:
+def _describe_larger(variant: Variant, layer: Layer, said: str) -> str:
     """Return what a wrong result looks like on a layer of several blocks each way, as more of a message; or "".
 
-    On a layer as small as a block, a result that is shifted by a block is not written at all.
+    On a layer as small as a block, a result that is shifted by a block is not written at all. What
+    has been said of the small layer, but for its numbers, is not said again.
     """
     larger, batch = _LARGER
     if min(layer.Ho, layer.Wo) >= min(larger.Ho, larger.Wo):
@@ -445,7 +449,12 @@ def _describe_larger(variant: Variant, layer: Layer) -> str:
             _run_inputs(plan, variant, larger, batch, np.random.default_rng(1))
     except CheckFailed as wrong:
         first, *others = str(wrong).splitlines()
-        hints = [line for line in others if line.startswith(compare.LOOKS)]
+        known = re.sub(r"\d+", "", said)
+        hints = [
+            line
+            for line in others
+            if line.startswith(compare.LOOKS) and re.sub(r"\d+", "", line) not in known
+        ]
         return "\n".join(["", first, *hints]) if hints else ""
     except (EngineError, hostcuda.driver.Error):  # it takes no such layer, or faults there
         pass
