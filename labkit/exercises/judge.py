@@ -65,6 +65,15 @@ _LOOK = {
     "host pointer": "A kernel cannot read the host's memory: did this argument get what cudaMalloc returned?",
     "local memory of another thread": "A local variable is its thread's alone: hand others its value by shared memory, "
     "or by a shuffle.",
+    "deadlock": "All threads wait: compare how many have to arrive at this barrier, and which bytes it expects, with "
+    "what comes. Which thread should make the next step?",
+    "copy that is not awaited": "The block ends while this copy is under way: who waits for it?",
+    "missing proxy fence": "A bulk copy does not see ordinary stores of its own accord: does a fence.proxy.async stand "
+    "between the store and the barrier behind it?",
+    "race with a product": "A wgmma goes on in the background: does its warpgroup wait before it uses the sums or "
+    "writes over the operands?",
+    "other swizzle": "The tile was copied with another swizzle than the one that this descriptor names: which one has "
+    "its tensor map?",
     "null pointer": "This address is no element of an array that the kernel got: where does the pointer come from?",
 }
 _LOOK_SHARED = (
