@@ -33,9 +33,9 @@ def find_versions(root: Path = ROOT) -> dict[str, set[str]]:
 
 
 def version(number: Annotated[str, typer.Argument(metavar="X.Y.Z")]) -> None:
-    """Write the version of the next release into every file that has it, with today's date to cite.
+    """Write the next release's version into all files.
 
-    CHANGELOG.md gets its heading by hand.
+    CITATION.cff gets today's date; CHANGELOG.md gets its heading by hand.
     """
     if not re.fullmatch(r"\d+\.\d+\.\d+", number):
         raise LabError(f"{number!r} is not a version: write three numbers, such as 2.1.0")

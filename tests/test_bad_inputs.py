@@ -271,7 +271,7 @@ VERDICTS = [  # of the two commands that give one: also the exit status
 ]
 
 LABKIT = [
-    ("lab", "'lab'"),
+    ("labs", "'labs'"),
     ("check", "'N'"),
     ("check 0", "no rung 0"),
     ("check 1,2", "'N'"),

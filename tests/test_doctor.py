@@ -39,6 +39,7 @@ def test_the_engine_is_the_one_that_runs(monkeypatch):
         "PyCUDA",
         "CUPTI",
         "cache",
+        "prepared",
         "data",
         "notebooks",
         "fashion-mnist",

@@ -329,9 +329,10 @@ def check(
     """
     from hostcuda import agent, sanitize
 
+    text = _read(source)
     beside = source.with_suffix(".py")
     reference = reference or (beside if beside.is_file() else None)
-    text, job = _read(source), _read_cases(source, cases, kernel, options)
+    job = _read_cases(source, cases, kernel, options)
     before = _read(previous, loads) if previous else None
     if previous and not (isinstance(before, dict) and "verdict" in before):
         terminal.fail("hostcuda", f"{previous} is no report of an earlier check --json")

@@ -99,8 +99,10 @@ def grades():
     return grade_lines
 
 
-# there it is empty
-@pytest.mark.parametrize("number", [number for number in KERNELS if not number.startswith("P")])
+# there it is empty, and 11c's lacks two of three products
+@pytest.mark.parametrize(
+    "number", [number for number in KERNELS if not number.startswith("P") and number != "11c"]
+)
 def test_the_starting_code_misses_the_goal(number, grades):
     """It is right and clean, but it does not meet the goal."""
     verdict, clean, right, *others = grades[number]
