@@ -5,8 +5,8 @@ Without them the first program of each kind waits until they are compiled.
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 from hostcuda.build.unit import Unit, make_unit
 from hostcuda.check.mode import KNOWN
@@ -37,30 +37,9 @@ def is_prepared() -> bool:
 
 def prepare() -> None:
     """Compile what is missing into the cache, all of it at the same time; CompileError: the compiler fails."""
-    errors: list[BaseException] = []
-
-    def run(make: Callable[[], object]) -> None:
-        """Call a function, and keep its error for the caller."""
-        try:
-            make()
-        except BaseException as error:
-            errors.append(error)
-
-    def make_headers() -> None:
-        """Make the headers one after the other: the library takes as long as they do."""
-        for unit in _list_units():
-            unit.make_prelude()
-
-    jobs = [
-        threading.Thread(target=run, args=(make,))
-        for make in (
-            lambda: [build_library(checks, with_header=False) for checks in (False, True)],
-            make_headers,
-        )
-    ]
-    for job in jobs:
-        job.start()
-    for job in jobs:
-        job.join()
-    if errors:
-        raise errors[0]
+    with ThreadPoolExecutor() as pool:
+        # one after the other: the library takes as long as they do
+        headers = pool.submit(lambda: [unit.make_prelude() for unit in _list_units()])
+        for checks in (False, True):
+            build_library(checks, with_header=False)
+        headers.result()

@@ -112,7 +112,7 @@ def sanitize_module(
             findings = hostcuda.sanitize.watch(
                 command, tool, engine=engine, timeout=timeout, capture=True
             )
-    if findings.table.empty or findings.ended.interrupted:
+    if not findings.rows or findings.ended.interrupted:
         findings.ended.require("sanitizing", findings.note)
     return findings
 

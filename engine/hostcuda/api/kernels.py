@@ -15,7 +15,6 @@ import struct
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
@@ -265,14 +264,13 @@ class Function:
         except KeyError:
             packed = None
         run, handlers = self._launch_and_time if time_kernel else self._launch, ()
-        run = partial(self._launch, cooperative=True) if cooperative else run
         if packed is None:  # not in the `except`: an error would show the KeyError as its context
             handlers, packed = self._pack(args)
         if not handlers:  # no In, Out or InOut, whose arrays are copied before and after
-            return run(grid, block, packed, shared, stream)
+            return run(grid, block, packed, shared, stream, cooperative)
         for handler in handlers:
             handler.pre_call(stream)
-        seconds = run(grid, block, packed, shared, stream)
+        seconds = run(grid, block, packed, shared, stream, cooperative)
         results = [handler for handler in handlers if hasattr(handler, "post_call")]
         if results:
             Context.synchronize()
@@ -317,13 +315,13 @@ class Function:
             "cudaOccupancyMaxActiveBlocksPerMultiprocessor allows, each with a loop over its share"
         )
 
-    def _launch_and_time(self, grid, block, packed, shared, stream) -> float:
+    def _launch_and_time(self, grid, block, packed, shared, stream, cooperative) -> float:
         """Launch as `_launch`, on the default stream, and wait; return the run time in seconds."""
         if stream is not None:
             raise AssertionError("Can't time the kernel on an asynchronous invocation")
         Context.synchronize()
         start = time.perf_counter()
-        self._launch(grid, block, packed, shared, None)
+        self._launch(grid, block, packed, shared, None, cooperative)
         Context.synchronize()
         return time.perf_counter() - start
 

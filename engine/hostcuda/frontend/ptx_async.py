@@ -47,10 +47,11 @@ _TO_SHARED = re.compile(
     + _HINT
 )
 _TO_GLOBAL = re.compile(rf"cp\.async\.bulk\.global\.shared::cta\.bulk_group{_HINT}")
+_OPERATION = r"(?P<operation>add|min|max|inc|dec|and|or|xor)"
 _REDUCE = re.compile(
     r"cp\.reduce\.async\.bulk\.global\.shared::cta\.bulk_group"
     + _HINT
-    + r"\.(?P<operation>add|min|max|inc|dec|and|or|xor)(?:\.noftz)?\.(?P<type>u32|s32|u64|s64|b32|b64|f16|bf16|f32|f64)"
+    + rf"\.{_OPERATION}(?:\.noftz)?\.(?P<type>u32|s32|u64|s64|b32|b64|f16|bf16|f32|f64)"
 )
 _TENSOR = r"tensor\.(?P<rank>[1-5])d"
 _BOX_TO_SHARED = re.compile(
@@ -58,7 +59,7 @@ _BOX_TO_SHARED = re.compile(
 )
 _BOX_TO_GLOBAL = re.compile(
     rf"cp(?P<reduces>\.reduce)?\.async\.bulk\.{_TENSOR}\.global\.shared::cta"
-    rf"(?:\.(?P<operation>add|min|max|inc|dec|and|or|xor))?(?:\.tile)?\.bulk_group{_HINT}"
+    rf"(?:\.{_OPERATION})?(?:\.tile)?\.bulk_group{_HINT}"
 )
 _BOX = re.compile(r"\[\s*(?P<map>[^,\s]+)\s*,\s*\{(?P<at>[^{}]*)\}\s*\]")
 _ST_ASYNC = re.compile(

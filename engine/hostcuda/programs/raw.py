@@ -52,7 +52,7 @@ def launch(
         block=_as_sizes(block),
         shared=int(shared),
         stream=stream,
-        **({"cooperative": True} if cooperative else {}),
+        cooperative=cooperative,
     )
 
 

@@ -56,7 +56,7 @@ class Mistake:
             named |= {*re.findall(r"[\w.]+:\d+", row["message"])}
             return row["kind"] == self.kind and self.text in row["message"] and bool(places & named)
 
-        return any(map(names, findings.table.to_dict("records")))
+        return any(map(names, findings.rows))
 
 
 _WAIT, _EXPECT, _IN = "mbarrier.try_wait", "arrive.expect_tx", "cp.async.bulk.shared"
