@@ -99,15 +99,17 @@ def grades():
     return grade_lines
 
 
-# there it is empty, and 11c's lacks two of three products
-@pytest.mark.parametrize(
-    "number", [number for number in KERNELS if not number.startswith("P") and number != "11c"]
-)
+# there it is empty
+@pytest.mark.parametrize("number", [number for number in KERNELS if not number.startswith("P")])
 def test_the_starting_code_misses_the_goal(number, grades):
-    """It is right and clean, but it does not meet the goal."""
+    """It is right and clean, but it does not meet the goal; 11c's adds one product of three."""
     verdict, clean, right, *others = grades[number]
     assert verdict == f"{number} {EXERCISES[number].title}: goal missed: this is the starting code"
-    assert clean.startswith("✓ clean under memcheck, ") and right.startswith("✓ right on ")
+    assert clean.startswith("✓ clean under memcheck, ")
+    if number == "11c":
+        assert right.startswith("✗ right")
+        return
+    assert right.startswith("✓ right on ")
     goals = others[-len(EXERCISES[number].goals) :]
     assert any(line.startswith("✗ ") for line in goals) and all(
         line[:2] in ("✓ ", "✗ ") for line in goals
