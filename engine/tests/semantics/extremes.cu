@@ -24,32 +24,32 @@ __global__ void conversions(int x, long long wide) {
     long long s;
     unsigned w;
     int i;
-    asm("cvt.u64.u32 %0, %1;" : "=l"(u) : "r"(x)), put(u);
-    asm("cvt.s64.s32 %0, %1;" : "=l"(s) : "r"(x)), put(s);
-    asm("cvt.u32.u64 %0, %1;" : "=r"(w) : "l"(wide)), put(w);
-    asm("cvt.s32.s64 %0, %1;" : "=r"(i) : "l"(wide)), put(i);
-    asm("cvt.s32.s8 %0, %1;" : "=r"(i) : "r"(x)), put(i);
-    asm("cvt.u32.u8 %0, %1;" : "=r"(w) : "r"(x)), put(w);
-    asm("cvt.s32.s16 %0, %1;" : "=r"(i) : "r"(x)), put(i);
+    asm("cvt.u64.u32 %0, %1;" : "=l"(u) : "r"(x)); put(u);
+    asm("cvt.s64.s32 %0, %1;" : "=l"(s) : "r"(x)); put(s);
+    asm("cvt.u32.u64 %0, %1;" : "=r"(w) : "l"(wide)); put(w);
+    asm("cvt.s32.s64 %0, %1;" : "=r"(i) : "l"(wide)); put(i);
+    asm("cvt.s32.s8 %0, %1;" : "=r"(i) : "r"(x)); put(i);
+    asm("cvt.u32.u8 %0, %1;" : "=r"(w) : "r"(x)); put(w);
+    asm("cvt.s32.s16 %0, %1;" : "=r"(i) : "r"(x)); put(i);
 }
 
 // ---- .ftz: subnormal inputs and results are zeros with their sign ----
-#define ONE(instruction, a) asm(instruction " %0, %1;" : "=f"(r) : "f"(a)), put(r)
-#define TWO(instruction, a, b) asm(instruction " %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b)), put(r)
+#define ONE(instruction, a) asm(instruction " %0, %1;" : "=f"(r) : "f"(a)); put(r)
+#define TWO(instruction, a, b) asm(instruction " %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b)); put(r)
 __global__ void flushes(float small, float least, float zero) {
     float r;
-    TWO("add.ftz.f32", small, small), TWO("add.f32", small, small), TWO("add.ftz.f32", -small, zero), TWO("sub.ftz.f32", least, small);
-    TWO("mul.ftz.f32", least, 0.5f), TWO("mul.f32", least, 0.5f), TWO("mul.ftz.f32", -least, 0.5f), TWO("mul.ftz.f32", small, 1e30f);
-    TWO("max.ftz.f32", small, -1.0f), TWO("max.f32", small, -1.0f), TWO("min.ftz.f32", small, 1.0f), TWO("min.ftz.f32", -small, zero);
-    TWO("max.f32", zero, -zero), TWO("max.f32", -zero, zero), TWO("min.f32", zero, -zero), TWO("min.f32", -zero, zero);
-    TWO("max.f32", NAN, 1.0f), TWO("min.f32", 1.0f, NAN);
-    ONE("abs.ftz.f32", -small), ONE("neg.ftz.f32", small);
-    ONE("sqrt.approx.ftz.f32", small), ONE("sqrt.approx.ftz.f32", -small), ONE("rcp.approx.ftz.f32", small), ONE("rcp.approx.ftz.f32", -small);
-    ONE("rcp.approx.ftz.f32", 0x1p127f), ONE("rsqrt.approx.ftz.f32", small), ONE("lg2.approx.ftz.f32", small);
-    ONE("ex2.approx.ftz.f32", -127.0f), ONE("ex2.approx.f32", -127.0f), ONE("ex2.approx.ftz.f32", small), ONE("ex2.approx.ftz.f32", -126.0f);
-    asm("fma.rn.ftz.f32 %0, %1, %2, %3;" : "=f"(r) : "f"(least), "f"(0.5f), "f"(zero)), put(r);
+    TWO("add.ftz.f32", small, small); TWO("add.f32", small, small); TWO("add.ftz.f32", -small, zero); TWO("sub.ftz.f32", least, small);
+    TWO("mul.ftz.f32", least, 0.5f); TWO("mul.f32", least, 0.5f); TWO("mul.ftz.f32", -least, 0.5f); TWO("mul.ftz.f32", small, 1e30f);
+    TWO("max.ftz.f32", small, -1.0f); TWO("max.f32", small, -1.0f); TWO("min.ftz.f32", small, 1.0f); TWO("min.ftz.f32", -small, zero);
+    TWO("max.f32", zero, -zero); TWO("max.f32", -zero, zero); TWO("min.f32", zero, -zero); TWO("min.f32", -zero, zero);
+    TWO("max.f32", NAN, 1.0f); TWO("min.f32", 1.0f, NAN);
+    ONE("abs.ftz.f32", -small); ONE("neg.ftz.f32", small);
+    ONE("sqrt.approx.ftz.f32", small); ONE("sqrt.approx.ftz.f32", -small); ONE("rcp.approx.ftz.f32", small); ONE("rcp.approx.ftz.f32", -small);
+    ONE("rcp.approx.ftz.f32", 0x1p127f); ONE("rsqrt.approx.ftz.f32", small); ONE("lg2.approx.ftz.f32", small);
+    ONE("ex2.approx.ftz.f32", -127.0f); ONE("ex2.approx.f32", -127.0f); ONE("ex2.approx.ftz.f32", small); ONE("ex2.approx.ftz.f32", -126.0f);
+    asm("fma.rn.ftz.f32 %0, %1, %2, %3;" : "=f"(r) : "f"(least), "f"(0.5f), "f"(zero)); put(r);
     int below;
-    asm("{ .reg .pred p; setp.lt.ftz.f32 p, %1, %2; selp.s32 %0, 1, 0, p; }" : "=r"(below) : "f"(zero), "f"(small)), put(below);
+    asm("{ .reg .pred p; setp.lt.ftz.f32 p, %1, %2; selp.s32 %0, 1, 0, p; }" : "=r"(below) : "f"(zero), "f"(small)); put(below);
 }
 
 // ---- Fast intrinsics: x to the power of y is 2 to the power of y log2(x); a quotient by more than 2^126 is 0 ----
@@ -68,7 +68,7 @@ __global__ void atomics(float *d, float small, float least) {
     put(atomicAdd(&d[1], small)), put(d[1]);              // small + small
     put(atomicAdd(&d[2], 1.0f)), put(d[2]);               // small + 1
     put(atomicAdd(&d[3], -least)), put(d[3]);             // 1.5 least - least
-    put(atomicAdd(&s, small)), put(s);
+    put(atomicAdd(&s, small)); put(s);
 }
 
 // ---- The nearest texel of a mirrored row of 4: at the edges of texels, and between ----
