@@ -57,8 +57,8 @@ $(MODULES): %/node_modules/.package-lock.json: %/package-lock.json
 # ARGS="-k tiling" chooses tests; status 5 is pytest's where it chooses none of one package.
 CHOSEN = $(ARGS) $(if $(ARGS),|| [ $$? = 5 ])
 
-# Pages that take longest, a minute each: `make thorough` executes them, with the closer looks.
-LONG := $(wildcard $(addprefix notebooks/,08* 09* 10* 11* 14*))
+# Pages that take longest, 20 seconds to a minute each: `make thorough` executes them, with the closer looks.
+LONG := $(wildcard $(addprefix notebooks/,07_tuning* 08* 09* 10* 11* 14*))
 
 test: $(STAMP) lint  ## Test what every page relies on, and most pages against their stored outputs; ARGS="-k NAME"
 	@$(ENGINE) -n $(JOBS) --dist loadfile -m "not thorough and not exhaustive" tests $(CHOSEN)
