@@ -178,12 +178,12 @@ class _Engine:
     def compile(self, number):
         """Compile a rung's file for lenet86; return the seconds."""
         start = time.perf_counter()
-        variant(number).module(LENET86[0])
+        variant(number).on(LENET86[0]).module()
         return time.perf_counter() - start
 
     def modes(self, number):
         """Return the modes of a rung's kernels: "loops", "fibers" or both."""
-        module = variant(number).module(LENET86[0])
+        module = variant(number).on(LENET86[0]).module()
         return " and ".join(
             sorted({module.get_function(name).execution_mode for name in variant(number).kernels})
         )

@@ -73,7 +73,7 @@ class Job:
         Other kernels than variants are compiled when they run.
         """
         if self.variant:
-            self.variant.precompile(self.layer)
+            self.variant.precompile(self.variant.defines(self.layer))
 
     def run(self) -> dict[str, int]:
         """Launch each kernel; return "launches", their number, and "images", those of the first launch."""

@@ -137,7 +137,8 @@ def record_course(
     """
     here, variants = devices.device(), list(dict.fromkeys(network.conv))
     options = [
-        conv.options_on(layer) for conv, layer in zip(network.conv, network.layers, strict=True)
+        conv.on(layer).options_text
+        for conv, layer in zip(network.conv, network.layers, strict=True)
     ]
     columns = {
         "rung": max(conv.rung.number for conv in variants),

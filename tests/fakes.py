@@ -2,6 +2,7 @@
 
 import itertools
 import time
+from dataclasses import dataclass
 from types import SimpleNamespace
 
 import numpy as np
@@ -57,25 +58,42 @@ class FakeVariant:
         self.source, self.headers, self.library, self.own = source, [], False, False
         self.plans = 0
 
-    def supports(self, layer):
+    def on(self, layer):
         if self.refuses(layer):
             raise LabError(f"no room for {layer.name}")
+        return FakeKernel(self, layer)
 
-    def options_on(self, layer):
-        return "block=16x16"
+    supports = on
 
-    def precompile(self, *layers):
+    def precompile(self, *all_defines):
         """Do nothing: there is nothing to compile."""
 
-    def plan(self, layer, batch, x=None, y=None):
-        self.plans += 1
-        return FakePlan(self, layer, batch, y)
+    def plan(self, layer, batch):
+        return self.on(layer).plan(batch)
+
+
+@dataclass
+class FakeKernel:
+    """A stand-in for a `LayerKernel`."""
+
+    variant: FakeVariant
+    layer: Layer
+    options_text: str = "block=16x16"
+
+    @property
+    def defines(self):
+        return {"FIXED_K": self.layer.K}
+
+    def plan(self, batch, x=None, y=None):
+        self.variant.plans += 1
+        return FakePlan(self.variant, self.layer, batch, y)
 
 
 class FakePlan:
     def __init__(self, variant, layer, batch, y):
         ensure_context()
-        self.variant, self.shape = variant, layer.y_shape(batch)
+        self.variant, self.layer, self.batch = variant, layer, batch
+        self.shape = layer.y_shape(batch)
         self.size = int(np.prod(self.shape)) * variant.io_dtype.itemsize
         self.own = y is None
         self.y = driver.mem_alloc(self.size) if self.own else y

@@ -4,6 +4,7 @@ import dataclasses
 import functools
 import re
 
+import fakes
 import numpy as np
 import pytest
 from fakes import HALF, SINGLE, FakeVariant, correct, unwritten
@@ -320,7 +321,7 @@ def test_out_of_memory_names_the_batch(monkeypatch):
         raise driver.MemoryError("out of memory")
 
     variant = verified()
-    monkeypatch.setattr(variant, "plan", full)
+    monkeypatch.setattr(fakes.FakeKernel, "plan", full)
     with pytest.raises(LabError, match=r"B = 4 needs more than .* GB.*take a smaller batch"):
         bench(variant, ODD, 4)
 

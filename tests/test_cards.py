@@ -96,7 +96,9 @@ def test_the_chosen_options_are_the_recorded_ones():
         for kernel in every:
             for layer in LAYERS:
                 label = kernel.label.partition(" ")[2]
-                assert recorded[kernel.rung.name, label, layer.name] == {kernel.options_on(layer)}
+                assert recorded[kernel.rung.name, label, layer.name] == {
+                    kernel.on(layer).options_text
+                }
 
 
 # ---------------------------------------------------------------------------------------- each card

@@ -360,11 +360,11 @@ def test_layers_are_given_with_or_without_a_batch_and_one_has_to_be_possible():
 
 def test_several_shapes_are_compiled_side_by_side_a_single_one_by_its_plan(monkeypatch):
     variant, ahead, other = FakeVariant(), [], Layer("other", 1, 5, 9, 2, 2)
-    monkeypatch.setattr(variant, "precompile", lambda *layers: ahead.append(layers))
+    monkeypatch.setattr(variant, "precompile", lambda *all_defines: ahead.append(all_defines))
     check(variant, [ODD])
     assert ahead == []
     check(variant, [ODD, other])
-    assert ahead == [(ODD[0], other)]
+    assert ahead == [({"FIXED_K": 4}, {"FIXED_K": 2})]
 
 
 def test_the_test_shapes_are_odd():

@@ -297,19 +297,16 @@ def test_a_device_that_lacks_the_instructions_is_refused_before_the_compiler_run
     older = dataclasses.replace(
         device("H200"), name="Tesla T4", compute_capability=(7, 5), shared_opt_in=65_536
     )
-    with (
-        assume(older),
-        pytest.raises(
-            LabError, match=r"^10 .* needs compute capability 8\.0; the Tesla T4 has 7\.5"
-        ),
-    ):
-        variant("speed_of_light").precompile(LENET86[0])
+    kernel = variant("speed_of_light")
+    message = r"^10 .* needs compute capability 8\.0; the Tesla T4 has 7\.5"
+    with assume(older), pytest.raises(LabError, match=message):
+        kernel.precompile(kernel.defines(LENET86[0]))
 
 
 def test_modules_are_compiled_once():
-    assert variant(1).module(LENET86[0]) is variant(1, block=(32, 8)).module(LENET86[1])
-    assert variant(3).module(LENET86[0]) is variant(3).module(LENET72[1])
-    assert variant(3).module(LENET86[0]) is not variant(3).module(LENET28[0])
+    assert variant(1).on(LENET86[0]).module() is variant(1, block=(32, 8)).on(LENET86[1]).module()
+    assert variant(3).on(LENET86[0]).module() is variant(3).on(LENET72[1]).module()
+    assert variant(3).on(LENET86[0]).module() is not variant(3).on(LENET28[0]).module()
 
 
 @pytest.mark.parametrize("number", [1, 2, 4])

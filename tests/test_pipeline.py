@@ -11,7 +11,7 @@ import labkit as lab
 from hostcuda import driver
 from labkit.base.errors import LabError
 from labkit.base.paths import data_dir
-from labkit.ladder.variants import Variant
+from labkit.ladder.plan import LayerKernel
 from labkit.measure import pipeline as pipeline_module
 from labkit.measure import streams as streams_module
 from labkit.measure.check import CheckFailed
@@ -166,18 +166,18 @@ def test_a_use_without_its_inputs_is_refused(use, message):
 
 
 def test_a_device_that_is_too_small_is_named(monkeypatch):
-    plan, freed = Variant.plan, []
+    plan, freed = LayerKernel.plan, []
 
-    def few(self, layer, images, *buffers, k=None):
+    def few(self, images, *buffers, k=None):
         if freed:
             raise driver.MemoryError("cuMemAlloc failed: out of memory")
-        new_plan = plan(self, layer, images, *buffers, k=k)
+        new_plan = plan(self, images, *buffers, k=k)
         close = new_plan.close
         new_plan.close = lambda: (freed.append("closed"), close())
         freed.append("made")
         return new_plan
 
-    monkeypatch.setattr(Variant, "plan", few)
+    monkeypatch.setattr(LayerKernel, "plan", few)
     with pytest.raises(
         LabError, match=r"3 streams of 2 images need .* take a smaller chunk or fewer streams"
     ):

@@ -88,7 +88,7 @@ def test_products_of_four_warps_cover_every_layer(rung):
         Layer("16 bytes too many in three stages", 20, 14, 30, 24, 6),
     )
     for layer in (*labkit.LENET86, *labkit.LENET72, *several):
-        s = kernel.scope(layer, 1000)
+        s = kernel.scope(layer)
         assert s.groups == -(-layer.M // s.maps)  # as the kernel counts them
         assert (
             2 * s.down * s.maps <= 48
@@ -106,7 +106,7 @@ def test_products_of_four_warps_cover_every_layer(rung):
 def test_a_layer_32_bytes_too_large_for_a_block_is_refused():
     """What the kernel itself declares counts, too: on a GPU the launch would fail."""
     layer = Layer("32 bytes too many", C=6, H=60, W=60, M=12, K=4)
-    assert WARPGROUPS.geometry(layer, 1)[0].shared == 227 * 1024
+    assert WARPGROUPS.scope(layer).shared == 227 * 1024
     with pytest.raises(LabError, match="needs 232,480 bytes of shared memory"):
         WARPGROUPS.supports(layer)
 

@@ -308,9 +308,8 @@ def test_the_default_sizes_are_part_of_a_kernels_identity(monkeypatch):
 
     def read():
         several = [variant(7, **options) for options in kernels]
-        return [(kernel.identity, kernel.code) for kernel in several], variant(7).options_on(
-            LENET86[0]
-        )
+        sizes = variant(7).on(LENET86[0]).options_text
+        return [(kernel.identity, kernel.code) for kernel in several], sizes
 
     before, sizes = read()
     assert sizes == "rows=10 maps=4 block=128x1 channels=1 unroll=7"

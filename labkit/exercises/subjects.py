@@ -166,10 +166,12 @@ class InPlaceOf:
 
     def prepare(self, source: str) -> None:
         """Compile a source for the layers of all cases, in parallel."""
+        attempt = self.variant(source)
         usual = [case.what[0] for case in self.cases if case.name not in self.also]
-        self.variant(source).precompile(*usual)
+        attempt.precompile(*map(attempt.defines, usual))
         for name, (layer, _) in self.also.items():
-            self.variant(source, name).precompile(layer)
+            attempt = self.variant(source, name)
+            attempt.precompile(attempt.defines(layer))
 
     def inputs(self, case: Case) -> list[tuple[np.ndarray, np.ndarray]]:
         """Return x and k of each run: small integers, then real numbers; large integers if the case is counted."""
@@ -189,7 +191,7 @@ class InPlaceOf:
             for x, k in inputs:
                 plan.load(x, k)
                 # fill y with NaN: an output that is not stored is wrong
-                poison(plan, layer, batch, attempt.io_dtype)
+                poison(plan)
                 plan.run()
                 yield {"y": plan.result()}
 

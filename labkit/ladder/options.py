@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from hostcuda.limits import MAX_THREADS, WARP
@@ -26,6 +26,13 @@ class Option:
 def format_option(value) -> str:
     """Return an option's value as text, as labels and results write it: a pair is "32x8"."""
     return "x".join(map(str, value)) if isinstance(value, (tuple, list)) else str(value)
+
+
+def join_options(options: Mapping[str, object]) -> str:
+    """Return options as text, "block=16x16 tile=16", without those that are None."""
+    return " ".join(
+        f"{name}={format_option(value)}" for name, value in options.items() if value is not None
+    )
 
 
 def block_size(name: str, value) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""Plans: a variant made ready for one layer and one batch, compiled and with its buffers."""
+"""A variant on one layer, `LayerKernel`, and a plan: that kernel made ready for one batch, with its buffers."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import hostcuda
-from hostcuda.limits import MAX_GRID, SHARED_BYTES
+from hostcuda.limits import CONSTANT_BYTES, MAX_GRID, MAX_THREADS, SHARED_BYTES
 from labkit.base.errors import LabError
 from labkit.ladder import cublas
 from labkit.ladder.buffers import Buffers, Closing
-from labkit.ladder.rung import tiles
-from labkit.spec.layers import Layer
+from labkit.ladder.options import format_option, join_options
+from labkit.ladder.rung import Scope, tiles
+from labkit.spec.devices import read_launch_limits
+from labkit.spec.layers import Layer, as_layer
 
 if TYPE_CHECKING:
     from labkit.ladder.variants import Variant
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 SIGNATURE = "PPPiiiiii"  # x, k, y, B, C, H, W, M, K: every kernel of the ladder
 # images of a plan by default: its run takes milliseconds on either engine
 BATCH = {"gpu": 10_000, "cpu": 10}
+MAX_OFFSET = 2**31 - 1  # the kernels count inside one image with 32-bit integers
 # of a plan's buffers between kernels; more images than fit are computed in chunks
 MAX_SCRATCH_BYTES = 2**30
 _masks: dict[int, bytes] = {}  # address of a __constant__ array -> digest of the mask in it
@@ -80,23 +83,159 @@ class PreparedLaunch(Launch):
     )
 
 
-class Plan(Closing):
-    """A variant made ready for one layer and one batch: compiled, buffers allocated, launches prepared.
+class LayerKernel:
+    """A variant on one layer, which it can compute: its sizes and its launches. Made by `Variant.on`.
 
-    Parameters
+    Attributes
     ----------
     variant : Variant
     layer : Layer
+    scope : Scope
+        What the launches depend on, see `Rung.scope`.
+    defines : dict of str to int
+        The compile-time parameters.
+
+    Raises
+    ------
+    LabError
+        With the limit and the number, if the mask exceeds constant memory, a block shared memory,
+        or the grid or the layer the limits of the rung; if one image is too large for 32-bit
+        offsets; if the step or the layer allows another value of an option only.
+    """
+
+    def __init__(self, variant: Variant, layer: Layer | str):
+        self.variant, self.layer = variant, as_layer(layer)
+        self.scope = variant.rung.scope(self.layer, variant.options)
+        self._require_options()
+        self._require_sizes()
+        self._require_launchable()
+        self.defines = variant.rung.defines(self.scope)
+
+    @property
+    def options_text(self) -> str:
+        """The options as text, "block=16x16 tile=16", with the values that the rung chooses for the layer."""
+        return join_options({name: getattr(self.scope, name) for name in self.variant.options})
+
+    def launches(self, images: int) -> tuple[Launch, ...]:
+        """Return a launch per kernel for `images` images, as data; LabError if that is not a number of images."""
+        s = Scope(**vars(self.scope), B=self.layer.x_shape(images)[0])
+        return tuple(
+            Launch(kernel, call.grid(s), call.block(s), call.shared(s))
+            for kernel, call in zip(self.variant.kernels, self.variant.calls, strict=True)
+        )
+
+    def module(self) -> Any:
+        """Return the compiled module, a SourceModule; it is compiled once per process: see `Variant.compile`."""
+        return self.variant.compile(self.defines)
+
+    def plan(self, batch: int | None = None, x=None, y=None, k=None, module=None) -> Plan:
+        """Return the kernel made ready for `batch` images; the parameters are those of `Plan`."""
+        return Plan(self, batch, x, y, k, module)
+
+    def _require_options(self):
+        """Raise LabError if the layer decides an option that the reader chose, or if the rung cannot compute it."""
+        label = self.variant.label
+        for name, value in self.variant.options.items():
+            if value is not None and (actual := getattr(self.scope, name)) != value:
+                raise LabError(
+                    f"{label}: {name} is {format_option(actual)} for {self.layer}; leave "
+                    f"{name}={format_option(value)} out"
+                )
+        if reason := self.variant.rung.limit(self.scope):
+            raise LabError(
+                f"{label} cannot compute {self.layer}: {reason}; take a rung that can, such as 7"
+            )
+
+    def _require_sizes(self):
+        """Raise LabError if the mask exceeds constant memory, or an array of one image 32-bit offsets."""
+        variant, layer, s = self.variant, self.layer, self.scope
+        mask_bytes = layer.M * s.depth * variant.mask_dtype.itemsize
+        if variant.constant and mask_bytes > CONSTANT_BYTES:
+            raise LabError(
+                f"{variant.label} keeps the mask in constant memory, {CONSTANT_BYTES:,} bytes; the mask of "
+                f"{layer} has {mask_bytes:,}: take a rung that does not, such as 1 or 6"
+            )
+        for array, size in (
+            ("input", layer.C * layer.H * layer.W),
+            ("output", layer.M * s.pixels),
+            ("mask", layer.M * s.depth),
+            ("unrolled", variant.rung.scratch(s) // 4),
+        ):
+            if size > MAX_OFFSET:
+                raise LabError(
+                    f"{variant.label} counts inside one image with 32-bit integers, up to {MAX_OFFSET:,}; the "
+                    f"{array} of {layer} has {size:,} elements"
+                )
+
+    def _require_launchable(self):
+        """Raise LabError if the launch of one image exceeds the device's limits of a block or a grid."""
+        variant, layer = self.variant, self.layer
+        for launch, call in zip(self.launches(1), variant.calls, strict=True):
+            threads = int(np.prod(launch.block))
+            if threads > MAX_THREADS:
+                raise LabError(
+                    f"{variant.label}: {threads} threads in a block; the limit is {MAX_THREADS}"
+                )
+            if (shared := launch.shared + call.static) > (limit := self._find_shared_limit()):
+                raise LabError(
+                    f"{variant.label} needs {shared:,} bytes of shared memory per block for {layer}; the limit "
+                    f"is {limit:,}: {self._suggest_less_shared()}"
+                )
+            for axis, size, limit in zip("xyz", launch.grid, MAX_GRID, strict=True):
+                if size > limit:
+                    raise LabError(
+                        f"{variant.label}: {launch.kernel} for {layer} takes {size:,} blocks in {axis}; the "
+                        f"limit of a grid is {limit:,}"
+                    )
+
+    def _find_shared_limit(self) -> int:
+        """Return how many bytes of shared memory a block can have: if dynamic, as many as it can opt in to."""
+        _, shared_opt_in = read_launch_limits()
+        return shared_opt_in if self.variant.dynamic_shared else SHARED_BYTES
+
+    def _suggest_less_shared(self) -> str:
+        """Return the end of an error message: the options to make smaller so that a block fits, or another rung."""
+        variant = self.variant
+
+        def shared_bytes(**changes):
+            """Return the bytes per block of the largest kernel, with these options changed."""
+            s = variant.rung.scope(self.layer, {**variant.options, **changes})
+            return max(call.shared(s) + call.static for call in variant.calls)
+
+        # Of each option the value that needs least; `least` holds the candidates.
+        smallest = {
+            name: min(option.least, key=lambda value: shared_bytes(**{name: value}))
+            for name, option in variant.rung.options.items()
+            if option.least
+        }
+        remedies = {
+            name: value
+            for name, value in smallest.items()
+            if shared_bytes(**{name: value}) < shared_bytes()
+        }
+        if shared_bytes(**remedies) > self._find_shared_limit():
+            return "take a rung that needs less, such as 1"
+        return f"take a smaller {' or '.join(remedies)}"
+
+
+class Plan(Closing):
+    """A variant on a layer made ready for one batch: compiled, buffers allocated, launches prepared.
+
+    Parameters
+    ----------
+    kernel : LayerKernel
     batch : int, optional
         Images, at least 1; by default `BATCH` of the engine.
     x, y, k : device pointer, optional
         Buffers of the caller to read from and write to, in `variant.io_dtype`. By default the plan
         allocates its own. Plans that share `k` share the mask: one of them loads it.
     module : SourceModule, optional
-        The compiled kernels; by default the variant's own, `Variant.module`.
+        The compiled kernels; by default the variant's own, `LayerKernel.module`.
 
     Attributes
     ----------
+    kernel, variant, layer, batch
+        What the plan is for.
     x, k, y : device pointers
         x [B,C,H,W], k [M,C,K,K], y [B,M,Ho,Wo].
     buffers : dict of str to int
@@ -113,31 +252,28 @@ class Plan(Closing):
     Raises
     ------
     LabError
-        If the batch is not a positive integer; if the variant does not support the layer, or needs
-        cuBLAS and there is none; if its kernel lacks ``extern "C"`` or has other parameters than
-        the ladder's.
+        If the batch is not a positive integer; if the variant needs cuBLAS and there is none; if
+        its kernel lacks ``extern "C"`` or has other parameters than the ladder's.
     hostcuda.driver.MemoryError
         If the device has too little memory.
     """
 
     def __init__(
         self,
-        variant: Variant,
-        layer: Layer,
+        kernel: LayerKernel,
         batch: int | None = None,
         x=None,
         y=None,
         k=None,
         module=None,
     ):
-        variant.supports(layer)
+        self.kernel, self.variant, self.layer = kernel, kernel.variant, kernel.layer
         batch = BATCH[hostcuda.engine()] if batch is None else batch
-        layer.x_shape(batch)  # raises if it is not a number of images
-        self.variant, self.layer, self.batch = variant, layer, int(batch)
-        if variant.library:
+        self.batch = self.layer.x_shape(batch)[0]  # raises if it is not a number of images
+        if self.variant.library:
             # raises LabError if there is none; and the first run takes no longer than the next
             cublas.prepare()
-        module = module or variant.module(layer)
+        module = module or kernel.module()
         self._buffers = Buffers()
         try:
             self._allocate(module, x, y, k)
@@ -149,7 +285,7 @@ class Plan(Closing):
     def _allocate(self, module, x, y, k):
         """Set `x`, `k` and `y`, the caller's buffers or new ones for None, and `buffers`, `images`, `scratch_bytes`."""
         variant, layer, dtype = self.variant, self.layer, self.variant.io_dtype
-        new, s = self._buffers.new, variant.scope(layer)
+        new, s = self._buffers.new, self.kernel.scope
         self.x = new(layer.x_shape(self.batch), dtype) if x is None else x
         self.k = new(layer.k_shape, dtype) if k is None else k
         self.y = new(layer.y_shape(self.batch), dtype) if y is None else y
@@ -173,7 +309,7 @@ class Plan(Closing):
         A batch of more than `images` is computed in parts: the kernels of one part, then those of
         the next one.
         """
-        variant, layer, s = self.variant, self.layer, self.variant.scope(self.layer)
+        variant, layer = self.variant, self.layer
         itemsize = variant.io_dtype.itemsize
         self.functions = {name: self._find_function(module, name) for name in variant.kernels}
         x_bytes = itemsize * layer.C * layer.H * layer.W  # per image
@@ -190,13 +326,17 @@ class Plan(Closing):
                 np.int32(size) for size in (images, layer.C, layer.H, layer.W, layer.M, layer.K)
             ]
             # one for each call
-            for launch, call in zip(variant.geometry(layer, images), variant.calls, strict=True):
+            for launch, call in zip(self.kernel.launches(images), variant.calls, strict=True):
                 arguments = (*(np.intp(addresses[name]) for name in call.buffers), *sizes)
                 # else the kernel declares all of it
                 dynamic = launch.shared if variant.dynamic_shared else 0
                 # cuBLAS's product has the same method, `prepared_async_call`, and the same
                 # arguments as the kernel.
-                function = cublas.GEMM if call.library(s) else self.functions[launch.kernel]
+                function = (
+                    cublas.GEMM
+                    if call.library(self.kernel.scope)
+                    else self.functions[launch.kernel]
+                )
                 if dynamic > SHARED_BYTES:  # a kernel has to opt in to more than 48 KB
                     attribute = hostcuda.driver.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES
                     function.set_attribute(attribute, dynamic)

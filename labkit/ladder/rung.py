@@ -30,7 +30,7 @@ class Scope(SimpleNamespace):
     The rung's options and sizes are attributes, too.
     """
 
-    B: int  # images of the launch
+    B: int  # images of the launch; only its grid may depend on them
     C: int  # channels of the input
     H: int  # its rows
     W: int  # its columns
@@ -105,7 +105,7 @@ class Rung:
     path: tuple[str, ...] = ()
     options: dict[str, Option] = field(default_factory=dict)
     # The values of options that are None because they depend on the layer, and sizes that follow.
-    # They join the scope. A value that differs from a reader's option makes `Variant.supports`
+    # They join the scope. A value that differs from a reader's option makes `Variant.on`
     # refuse that option for the layer or step.
     sizes: Callable[[Scope], dict] = lambda s: {}
     # The text of the measured sizes that `sizes` chooses from, if these options make it do so. It
@@ -150,18 +150,16 @@ class Rung:
             raise LabError(f"{name}={value!r}: {self.label} has the steps {', '.join(self.steps)}")
         return value
 
-    def scope(self, layer: Layer, images: int, options: Mapping[str, object]) -> Scope:
-        """Return all that the geometry of a launch may depend on, as attributes of one object.
+    def scope(self, layer: Layer, options: Mapping[str, object]) -> Scope:
+        """Return all but the images that the geometry of a launch may depend on, as attributes of one object.
 
-        They are the layer's dimensions, the number of images, all options of the rung, the limits
-        of the device and the rung's `sizes`, which replace options that are None.
+        They are the layer's dimensions, all options of the rung, the limits of the device and the
+        rung's `sizes`, which replace options that are None.
         """
-        images = layer.x_shape(images)[0]  # raises if it is not a number of images
         dimensions = {name: getattr(layer, name) for name in ("C", "H", "W", "M", "K", "Ho", "Wo")}
         multiprocessors, shared_opt_in = read_launch_limits()
         s = Scope(
             **dimensions,
-            B=images,
             pixels=layer.Ho * layer.Wo,
             depth=layer.terms,
             multiprocessors=multiprocessors,

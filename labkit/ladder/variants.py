@@ -14,7 +14,7 @@ import hashlib
 import json
 import os
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,21 +24,19 @@ from typing import Any
 import numpy as np
 
 import hostcuda
-from hostcuda.limits import CONSTANT_BYTES, MAX_GRID, MAX_THREADS, SHARED_BYTES
 from hostcuda.source import code_only, constant_arrays, has_dynamic_shared, headers, kernel_names
 from labkit.base.errors import LabError
 from labkit.base.paths import PACKAGE
 from labkit.ladder import cublas
 from labkit.ladder import source as kernel_files
 from labkit.ladder.messages import find_lacking
-from labkit.ladder.options import format_option
-from labkit.ladder.plan import Launch, Plan
+from labkit.ladder.options import format_option, join_options
+from labkit.ladder.plan import Launch, LayerKernel, Plan
 from labkit.ladder.rung import Rounding, Rung, Scope
 from labkit.ladder.rungs import LADDER, PAGES, rung
-from labkit.spec.devices import Device, device, read_launch_limits
+from labkit.spec.devices import Device, device
 from labkit.spec.layers import Layer, as_layer
 
-MAX_OFFSET = 2**31 - 1  # the kernels count inside one image with 32-bit integers
 NO_SOLUTIONS = "this edition of the lab has no solutions: lab.grade gives a hint after each attempt"
 ON_CPU = "HOSTCUDA_ENGINE=cpu"
 WGMMA = (9, 0)  # the compute capability with products of four warps
@@ -67,6 +65,12 @@ class Variant:
         The __constant__ array that gets the mask.
     dynamic_shared : bool
         Whether the launch gives the size of the shared memory.
+    rounding : Rounding
+        How the kernels round, for the checker.
+    io_dtype : dtype
+        The type of x, k and y on the device.
+    mask_dtype : dtype
+        The type of the mask in a __constant__ array: the host converts it, once for all batches.
     """
 
     def __init__(self, rung: Rung, options: dict, text: str, path: Path | None, own: bool):
@@ -88,12 +92,15 @@ class Variant:
         ) and rung.constant not in arrays:  # another name for the mask's array, or no such array
             self.constant = arrays[0] if len(arrays) == 1 else None
         self.dynamic_shared = has_dynamic_shared(code)
+        self.rounding: Rounding = rung.rounding(self.options)
+        self.io_dtype: np.dtype = self.rounding.storage
+        self.mask_dtype: np.dtype = self.rounding.operands or self.io_dtype
 
     def list_passed(self) -> list[list[str]]:
         """Return what each call passes, by the names of the lab's own kernels: x, k and y, then the numbers."""
         return [[*call.buffers, *"BCHWMK"] for call in self.calls]
 
-    @property
+    @functools.cached_property
     def label(self) -> str:
         """The variant as tables and plots write it: "01 baseline", "03 registers, sum", "04 tiling, tile=32"."""
         options = [
@@ -108,16 +115,11 @@ class Variant:
     @property
     def options_text(self) -> str:
         """The chosen options as sweeps write them: "block=16x16"."""
-        return _join_options(self.options)
+        return join_options(self.options)
 
-    def options_on(self, layer: Layer | str) -> str:
-        """Return the options as text, "block=16x16 tile=16", with the values that the rung chooses for `layer`."""
-        s = self.scope(layer)  # where the rung's `sizes` have replaced the options that are None
-        return _join_options({name: getattr(s, name) for name in self.options})
-
-    def scope(self, layer: Layer | str, images: int = 1) -> Scope:
-        """Return all that the geometry of a launch may depend on, see `Rung.scope`."""
-        return self.rung.scope(as_layer(layer), images, self.options)
+    def scope(self, layer: Layer | str) -> Scope:
+        """Return what the variant's launches on a layer depend on, see `Rung.scope`, also if a limit is exceeded."""
+        return self.rung.scope(as_layer(layer), self.options)
 
     @property
     def step(self) -> str | None:
@@ -133,21 +135,6 @@ class Variant:
     def file_name(self) -> str:
         """The name of the source in compiler messages and diffs."""
         return self.path.name if self.path else f"{self.rung.number:02d}_own.cu"
-
-    @property
-    def io_dtype(self) -> np.dtype:
-        """The type of x, k and y on the device."""
-        return self.rounding.storage
-
-    @property
-    def mask_dtype(self) -> np.dtype:
-        """The type of the mask in a __constant__ array: the host converts it, once for all batches."""
-        return self.rounding.operands or self.io_dtype
-
-    @property
-    def rounding(self) -> Rounding:
-        """How the kernels round, for the checker."""
-        return self.rung.rounding(self.options)
 
     @property
     def headers(self) -> list[str]:
@@ -187,127 +174,40 @@ class Variant:
     def __repr__(self) -> str:
         return f"<Variant {self.label}>"
 
-    def launches(self, layer: Layer | str, images: int = 1) -> tuple[Launch, ...]:
-        """Return the launches that compute `images` images of `layer`, as data; raises LabError as `supports` does."""
-        self.supports(layer)
-        return self.geometry(layer, images)
+    def on(self, layer: Layer | str) -> LayerKernel:
+        """Return the variant on a layer; LabError unless it can compute that layer on the device in use.
 
-    def geometry(self, layer: Layer | str, images: int) -> tuple[Launch, ...]:
-        """Return a launch per kernel for `images` images of `layer`, without checking any limit."""
-        s = self.scope(layer, images)
-        return tuple(
-            Launch(kernel, call.grid(s), call.block(s), call.shared(s))
-            for kernel, call in zip(self.kernels, self.calls, strict=True)
-        )
-
-    def defines(self, layer: Layer | str) -> dict[str, int]:
-        """Return the compile-time parameters for `layer`."""
-        return self.rung.defines(self.scope(layer))
+        The message says what instructions the device lacks, or what of the layer exceeds a limit:
+        see `LayerKernel`.
+        """
+        self._require_instructions()
+        return LayerKernel(self, layer)
 
     def supports(self, layer: Layer | str) -> None:
-        """Raise LabError unless this variant can compute `layer` on the device in use.
+        """Raise LabError unless this variant can compute `layer` on the device in use, see `on`."""
+        self.on(layer)
 
-        Raises
-        ------
-        LabError
-            If the device lacks instructions. With the limit and the number, if the mask exceeds
-            constant memory, a block shared memory, or the grid or the layer the limits of the rung;
-            if one image is too large for 32-bit offsets; if the step or the layer allows another
-            value of an option only.
-        """
-        layer = as_layer(layer)
-        self._require_instructions()
-        if self.constant:
-            size = int(np.prod(layer.k_shape)) * self.mask_dtype.itemsize
-            if size > CONSTANT_BYTES:
-                raise LabError(
-                    f"{self.label} keeps the mask in constant memory, {CONSTANT_BYTES:,} bytes; the mask of "
-                    f"{layer} has {size:,}: take a rung that does not, such as 1 or 6"
-                )
-        s = self.scope(layer)
-        for name, value in self.options.items():
-            # The rung's `sizes` may replace a reader's value, too, where the step or the layer
-            # decides it: refuse that.
-            if value is not None and (actual := getattr(s, name)) != value:
-                raise LabError(
-                    f"{self.label}: {name} is {format_option(actual)} for {layer}; leave "
-                    f"{name}={format_option(value)} out"
-                )
-        if reason := self.rung.limit(s):
-            raise LabError(
-                f"{self.label} cannot compute {layer}: {reason}; take a rung that can, such as 7"
-            )
-        for array, size in (
-            ("input", layer.C * layer.H * layer.W),
-            ("output", layer.M * s.pixels),
-            ("mask", layer.M * s.depth),
-            ("unrolled", self.rung.scratch(s) // 4),
-        ):
-            if size > MAX_OFFSET:
-                raise LabError(
-                    f"{self.label} counts inside one image with 32-bit integers, up to {MAX_OFFSET:,}; the "
-                    f"{array} of {layer} has {size:,} elements"
-                )
-        self._require_launchable(layer)
+    def launches(self, layer: Layer | str, images: int = 1) -> tuple[Launch, ...]:
+        """Return the launches that compute `images` images of `layer`, as data; raises LabError as `on` does."""
+        return self.on(layer).launches(images)
 
-    def _require_launchable(self, layer):
-        """Raise LabError for a layer whose launch, with one image, exceeds the device's limits of a block or a grid."""
-        for launch, call in zip(self.geometry(layer, 1), self.calls, strict=True):
-            threads = int(np.prod(launch.block))
-            if threads > MAX_THREADS:
-                raise LabError(
-                    f"{self.label}: {threads} threads in a block; the limit is {MAX_THREADS}"
-                )
-            if (shared := launch.shared + call.static) > (
-                shared_limit := self._find_shared_limit()
-            ):
-                raise LabError(
-                    f"{self.label} needs {shared:,} bytes of shared memory per block for {layer}; the limit "
-                    f"is {shared_limit:,}: {self._suggest_less_shared(layer)}"
-                )
-            for axis, size, limit in zip("xyz", launch.grid, MAX_GRID, strict=True):
-                if size > limit:
-                    raise LabError(
-                        f"{self.label}: {launch.kernel} for {layer} takes {size:,} blocks in {axis}; the "
-                        f"limit of a grid is {limit:,}"
-                    )
+    def plan(
+        self, layer: Layer | str, batch: int | None = None, x=None, y=None, k=None, module=None
+    ) -> Plan:
+        """Return the variant made ready for `batch` images of `layer`; the other parameters are those of `Plan`."""
+        return self.on(layer).plan(batch, x, y, k, module)
 
-    def _find_shared_limit(self) -> int:
-        """Return how many bytes of shared memory a block can have: if dynamic, as many as it can opt in to."""
-        _, shared_opt_in = read_launch_limits()
-        return shared_opt_in if self.dynamic_shared else SHARED_BYTES
+    def defines(self, layer: Layer | str) -> dict[str, int]:
+        """Return the compile-time parameters for `layer`, also if a limit is exceeded."""
+        return self.rung.defines(self.scope(layer))
 
-    def _suggest_less_shared(self, layer) -> str:
-        """Return the end of an error message: the options to make smaller so that a block fits, or another rung."""
-
-        def shared_bytes(**changes):
-            """Return the bytes per block of the largest kernel, with these options changed."""
-            s = self.rung.scope(layer, 1, {**self.options, **changes})
-            return max(call.shared(s) + call.static for call in self.calls)
-
-        # Of each option the value that needs least; `least` holds the candidates.
-        smallest = {
-            name: min(option.least, key=lambda value: shared_bytes(**{name: value}))
-            for name, option in self.rung.options.items()
-            if option.least
-        }
-        remedies = {
-            name: value
-            for name, value in smallest.items()
-            if shared_bytes(**{name: value}) < shared_bytes()
-        }
-        if shared_bytes(**remedies) > self._find_shared_limit():
-            return "take a rung that needs less, such as 1"
-        return f"take a smaller {' or '.join(remedies)}"
-
-    def module(self, layer: Layer | str):
-        """Return the compiled module for `layer`; it is compiled once per process.
+    def compile(self, defines: dict[str, int]) -> Any:
+        """Return the module compiled with these compile-time parameters; it is compiled once per process.
 
         Raises LabError if the device lacks instructions that the kernel needs,
         hostcuda.driver.CompileError with the compiler's message, which names the kernel file and
         the line.
         """
-        defines = self.defines(layer)
         key = self._make_module_key(defines)
         if key not in _modules:
             self._require_instructions()
@@ -322,20 +222,17 @@ class Variant:
                 _modules[key] = hostcuda.compiler.SourceModule(**self.compiler_arguments(defines))
         return _modules[key]
 
-    def precompile(self, *layers: Layer | str) -> None:
-        """Compile for `layers` in parallel into the engine's cache on disk, where `module` finds the result.
+    def precompile(self, *all_defines: dict[str, int]) -> None:
+        """Compile with each of these compile-time parameters, in parallel, into the engine's cache on disk.
 
-        Equal compile-time parameters are compiled once. Any number of threads may call this. Raises
-        as `module` does.
+        `compile` finds the results there. Equal parameters are compiled once. Any number of threads
+        may call this. Raises as `compile` does.
         """
         self._require_instructions()
-        missing = [
-            defines
-            for defines in map(self.defines, layers)
-            if self._make_module_key(defines) not in _modules
-        ]
         jobs = {
-            tuple(defines.items()): self.compiler_arguments(defines) for defines in missing
+            tuple(defines.items()): self.compiler_arguments(defines)
+            for defines in all_defines
+            if self._make_module_key(defines) not in _modules
         }.values()
         with ThreadPoolExecutor(min(len(jobs), os.cpu_count() or 1) or 1) as pool:
             for future in [pool.submit(hostcuda.compiler.compile, **job) for job in jobs]:
@@ -406,12 +303,6 @@ class Variant:
             "a" if self.architecture_specific and capability == WGMMA else ""
         )
 
-    def plan(
-        self, layer: Layer | str, batch: int | None = None, x=None, y=None, k=None, module=None
-    ) -> Plan:
-        """Return the variant made ready for `batch` images of `layer`; the parameters are those of `Plan`."""
-        return Plan(self, as_layer(layer), batch, x, y, k, module)
-
 
 def describe_missing_wgmma(gpu: Device) -> str:
     """Return the predicate of a message on a kernel that needs wgmma, products of four warps: `gpu` has none."""
@@ -441,12 +332,6 @@ def name_missing_instruction(label: str, suggest: Callable[[], str]) -> Iterator
                 )
             ) from None
         raise
-
-
-def _join_options(options: Mapping) -> str:
-    return " ".join(
-        f"{name}={format_option(value)}" for name, value in options.items() if value is not None
-    )
 
 
 def _restore(name, options, text, path, own) -> Variant:

@@ -24,7 +24,7 @@ from hostcuda.source import without_comments
 from labkit.base.errors import CheckFailed, LabError
 from labkit.base.progress import show_progress
 from labkit.ladder.buffers import images_with_nan
-from labkit.ladder.plan import Plan, draw_inputs
+from labkit.ladder.plan import LayerKernel, Plan, draw_inputs
 from labkit.ladder.tables import parse_kernel_times
 from labkit.ladder.variants import Variant, as_variants
 from labkit.measure.check import require_verified
@@ -156,19 +156,18 @@ def _bench_case(
     progress: tqdm,
 ) -> list[dict]:
     """Measure variants on one layer and batch; return their rows of the table of `bench`, as dicts."""
+    kernels = [variant.on(layer) for variant in variants]
     try:
         inputs, sampled = _inputs(layer, batch, frozenset(variant.io_dtype for variant in variants))
     except MemoryError as error:
         raise LabError(f"a batch of {batch}: {error}. Take a smaller one") from None
     try:
-        op_ms, kernel_medians = _measure_op(
-            variants, layer, batch, repeat, inputs, sampled, progress
-        )
+        op_ms, kernel_medians = _measure_op(kernels, batch, repeat, inputs, sampled, progress)
         layer_ms = [
-            _measure_layer(variant, layer, batch, *inputs[variant.io_dtype])
+            _measure_layer(kernel, batch, *inputs[kernel.variant.io_dtype])
             if layer_time
             else np.nan
-            for variant in variants
+            for kernel in kernels
         ]
     except hostcuda.driver.MemoryError as error:
         size = layer.bytes(batch, max(inputs, key=lambda dtype: dtype.itemsize)) / 1e9
@@ -177,8 +176,8 @@ def _bench_case(
             f"much: take a smaller batch ({error})"
         ) from error
     return [
-        _make_row(*values, layer, batch)
-        for values in zip(variants, op_ms, kernel_medians, layer_ms, strict=True)
+        _make_row(*values, batch)
+        for values in zip(kernels, op_ms, kernel_medians, layer_ms, strict=True)
     ]
 
 
@@ -193,8 +192,7 @@ def _inputs(layer: Layer, batch: int, dtypes: frozenset[np.dtype]) -> tuple[dict
 
 
 def _measure_op(
-    variants: list[Variant],
-    layer: Layer,
+    kernels: list[LayerKernel],
     batch: int,
     repeat: int | None,
     inputs: dict,
@@ -209,31 +207,31 @@ def _measure_op(
     """
     with ExitStack() as stack:
         flush = stack.enter_context(flushing())
-        plans, warm_up_ms = _load_plans(stack, variants, layer, batch, inputs), []
-        for variant, plan in zip(variants, plans, strict=True):
+        plans, warm_up_ms = _load_plans(stack, kernels, batch, inputs), []
+        for plan in plans:
             # y becomes NaN: an output that is not written is found
-            poison(plan, layer, batch, variant.io_dtype)
+            poison(plan)
             plan.run()
-            _check_on_device(sampled, plan, variant, "before timing")
+            _check_on_device(sampled, plan, "before timing")
             warm_up_ms.append(_warm_up(plan))
         runs = [repeat or int(np.clip(SECONDS / (ms / 1e3), *RUNS)) for ms in warm_up_ms]
 
         op_ms, kernel_runs, rng = (
-            [[] for _ in variants],
-            [[] for _ in variants],
+            [[] for _ in plans],
+            [[] for _ in plans],
             np.random.default_rng(0),
         )
         for run in range(max(runs)):
             # see `bench`: a changing clock affects all variants alike
-            for i in rng.permutation(len(variants)):
+            for i in rng.permutation(len(plans)):
                 if run >= runs[i]:
                     continue
-                variant, plan = variants[i], plans[i]
-                poison(plan, layer, batch, variant.io_dtype)
+                plan = plans[i]
+                poison(plan)
                 flush()
                 op_ms[i].append(time_run(plan.run))
                 if run == runs[i] - 1:  # the output of the last timed run itself
-                    _check_on_device(sampled, plan, variant, "after timing")
+                    _check_on_device(sampled, plan, "after timing")
                     progress.update()
                 if run < KERNEL_RUNS and len({launch.kernel for launch in plan.launches}) > 1:
                     flush()
@@ -244,21 +242,22 @@ def _measure_op(
 
 
 def _load_plans(
-    stack: ExitStack, variants: list[Variant], layer: Layer, batch: int, inputs: dict
+    stack: ExitStack, kernels: list[LayerKernel], batch: int, inputs: dict
 ) -> list[Plan]:
-    """Return a plan per variant, with its inputs, which `stack` closes.
+    """Return a plan per kernel, with its inputs, which `stack` closes.
 
     Plans of one data type share x and y.
     """
     # data type -> the plan that owns x and y: several plans take no more memory
     plans, first_plans = ([], {})
-    for variant in variants:
-        shared = first_plans.get(variant.io_dtype)
+    for kernel in kernels:
+        dtype = kernel.variant.io_dtype
+        shared = first_plans.get(dtype)
         # else it makes its own
-        plan = variant.plan(layer, batch, *((shared.x, shared.y) if shared else ()))
+        plan = kernel.plan(batch, *((shared.x, shared.y) if shared else ()))
         plans.append(stack.enter_context(plan))
-        first_plans.setdefault(variant.io_dtype, plan)
-        plan.load(*inputs[variant.io_dtype])
+        first_plans.setdefault(dtype, plan)
+        plan.load(*inputs[dtype])
     return plans
 
 
@@ -291,17 +290,15 @@ def _warm_up(plan: Plan) -> float:
     return max(shortest, 1e-3)  # a clock may show 0, by which the caller divides
 
 
-def _measure_layer(
-    variant: Variant, layer: Layer, batch: int, x: np.ndarray, k: np.ndarray
-) -> float:
+def _measure_layer(kernel: LayerKernel, batch: int, x: np.ndarray, k: np.ndarray) -> float:
     """Return the median time [ms] to allocate, copy in, compute and copy back, with kernels compiled already."""
-    y = np.empty(layer.y_shape(batch), variant.io_dtype)
+    y = np.empty(kernel.layer.y_shape(batch), kernel.variant.io_dtype)
     y.fill(0)  # allocates its pages, before the clock runs
     times = []
     while len(times) < 2 or (len(times) <= LAYER_RUNS and sum(times) < 1e3 * SECONDS):
         hostcuda.driver.Context.synchronize()
         start = time.perf_counter()
-        with variant.plan(layer, batch) as plan:
+        with kernel.plan(batch) as plan:
             plan.load(x, k)
             plan.run()
             hostcuda.driver.memcpy_dtoh(y, plan.y)
@@ -349,14 +346,14 @@ class SampledImages:
             )
 
 
-def _check_on_device(sampled: SampledImages, plan: Plan, variant: Variant, when: str) -> None:
+def _check_on_device(sampled: SampledImages, plan: Plan, when: str) -> None:
     """Copy the outputs of the sampled images back and check them; those of all other images stay on the device."""
-    dtype, shape = variant.io_dtype, sampled.layer.y_shape(sampled.batch)
+    dtype, shape = plan.variant.io_dtype, sampled.layer.y_shape(sampled.batch)
     y = np.empty((len(sampled.images), *shape[1:]), dtype)
     for i, image in enumerate(sampled.images.tolist()):
         # from the image's address
         hostcuda.driver.memcpy_dtoh(y[i], int(plan.y) + image * y[i].nbytes)
-    sampled.check(variant, when, y, images_with_nan(plan.y, shape, dtype))
+    sampled.check(plan.variant, when, y, images_with_nan(plan.y, shape, dtype))
 
 
 @contextmanager
@@ -374,14 +371,15 @@ def flushing() -> Iterator[Callable[[], None]]:
 
 
 def _make_row(
-    variant: Variant, op_ms: np.ndarray, medians: dict, layer_ms: float, layer: Layer, batch: int
+    kernel: LayerKernel, op_ms: np.ndarray, medians: dict, layer_ms: float, batch: int
 ) -> dict:
     """Return a row of the table of `bench`, a dict; LabError for an op time that the device cannot reach.
 
     `op_ms` are the times of all runs, `medians` maps each kernel to its median time [ms]; it may be
     empty.
     """
-    in_use, dtype = device(), variant.io_dtype
+    variant, layer, in_use = kernel.variant, kernel.layer, device()
+    dtype = variant.io_dtype
     refuse_impossible(variant, layer, batch, op_ms.min(), in_use)
     op_times = quartiles(op_ms)
     median = op_times.pop("median_ms")
@@ -397,7 +395,7 @@ def _make_row(
         **compute_rates(layer, batch, dtype, median, in_use, variant.rung.products),
         "engine": in_use.engine,
         "device": in_use.name,
-        "options": variant.options_on(layer),
+        "options": kernel.options_text,
         "code": variant.code,
         "repeat": len(op_ms),
         # "im2col=1.2 gemm=3.4"

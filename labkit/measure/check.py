@@ -31,7 +31,7 @@ from labkit.evidence import orders
 from labkit.evidence import profile as profiler
 from labkit.evidence import sanitize as sanitizer
 from labkit.ladder.messages import parse_messages
-from labkit.ladder.plan import Plan
+from labkit.ladder.plan import LayerKernel, Plan
 from labkit.ladder.variants import Variant, as_variants
 from labkit.ladder.variants import variant as build_variant
 from labkit.measure import compare
@@ -221,17 +221,17 @@ def check(
     ):
         if len(shapes) > 1:  # for a single shape, the plan compiles the kernel
             with suppress(hostcuda.driver.CompileError):  # the plan raises it again
-                variant.precompile(*(layer for layer, _ in shapes.values()))
-        warning = pool.submit(_compiler_warning, variant, next(iter(shapes.values()))[0])
+                variant.precompile(*(kernel.defines for kernel, _ in shapes.values()))
+        warning = pool.submit(_compiler_warning, next(iter(shapes.values()))[0])
         # With its place in the seed, a shape has the same random inputs whether others are refused
         # or not.
         rows = [
-            _check_shape(variant, layer, batch, np.random.default_rng([seed, index]), progress)
-            for index, (layer, batch) in shapes.items()
+            _check_shape(kernel, batch, np.random.default_rng([seed, index]), progress)
+            for index, (kernel, batch) in shapes.items()
         ]
     sanitized, slow = ((), ""), ""
     if sanitize:
-        layer, batch = _choose_sanitized(shapes.values())
+        layer, batch = _choose_sanitized((kernel.layer, batch) for kernel, batch in shapes.values())
         sanitized = _sanitize_one(variant, layer, batch)
         slow = _find_slow(variant, layer, batch) if variant.own else ""
     report = CheckReport(
@@ -252,15 +252,14 @@ def check(
 
 def _choose_shapes(
     variant: Variant, layers: Iterable[Layer | str | tuple[Layer | str, int]]
-) -> tuple[dict[int, tuple[Layer, int]], list[str]]:
-    """Return ({place in `layers`: (layer, batch)} of what a variant supports, its reasons to refuse the others)."""
+) -> tuple[dict[int, tuple[LayerKernel, int]], list[str]]:
+    """Return ({place in `layers`: (kernel, batch)} of what a variant supports, its reasons to refuse the others)."""
     shapes, refused = {}, []
     for place, shape in enumerate(layers):
         layer, batch = shape if isinstance(shape, tuple) else (shape, 3)
         layer = as_layer(layer)
         try:
-            variant.supports(layer)
-            shapes[place] = layer, batch
+            shapes[place] = variant.on(layer), batch
         except EngineError as refusal:
             refused.append(f"{layer}: {refusal}")
     return shapes, refused
@@ -277,11 +276,12 @@ def _raise_pending_fault(label: str) -> None:
         ) from fault
 
 
-def _compiler_warning(variant: Variant, layer: Layer) -> str:
+def _compiler_warning(kernel: LayerKernel) -> str:
     """Return the compiler's first warning of a variable without a value or an index outside of an array, or ""."""
+    variant = kernel.variant
     if not variant.own:
         return ""
-    output = warnings_about(**variant.compiler_arguments(variant.defines(layer)))
+    output = warnings_about(**variant.compiler_arguments(kernel.defines))
     warnings = [
         one
         for one in parse_messages(output, variant.source.splitlines())
@@ -361,19 +361,18 @@ def _check_model(model: Comparable, seed: int, quiet: bool) -> ModelReport:
     return report
 
 
-def _check_shape(
-    variant: Variant, layer: Layer, batch: int, rng: np.random.Generator, progress: tqdm
-) -> dict:
+def _check_shape(kernel: LayerKernel, batch: int, rng: np.random.Generator, progress: tqdm) -> dict:
     """Check a variant on one shape; return its row of the report, a dict.
 
     Raises CheckFailed, also for a fault. The line of `progress` says what is being done.
     """
+    variant, layer = kernel.variant, kernel.layer
     progress.set_description_str(f"checking {variant.label}: {layer.name}", refresh=False)
     # a kernel that does not compile is not wrong: its error is raised as it is
-    plan = variant.plan(layer, batch)
+    plan = kernel.plan(batch)
     try:
         with _name_stopped(f"{variant.label} on {layer}, B = {batch}"), plan:
-            worst = _run_inputs(plan, variant, layer, batch, rng)
+            worst = _run_inputs(plan, rng)
     except CheckFailed as wrong:
         progress.set_description_str(
             f"{variant.label} is wrong: looking for the cause", refresh=False
@@ -446,7 +445,7 @@ def _describe_larger(variant: Variant, layer: Layer, said: str) -> str:
         return ""
     try:
         with variant.plan(larger, batch) as plan:
-            _run_inputs(plan, variant, larger, batch, np.random.default_rng(1))
+            _run_inputs(plan, np.random.default_rng(1))
     except CheckFailed as wrong:
         first, *others = str(wrong).splitlines()
         known = re.sub(r"\d+", "", said)
@@ -480,11 +479,9 @@ def _name_stopped(task: str) -> Iterator[None]:
         raise Interrupted(f"{task} was stopped") from None
 
 
-def _run_inputs(
-    plan: Plan, variant: Variant, layer: Layer, batch: int, rng: np.random.Generator
-) -> float:
+def _run_inputs(plan: Plan, rng: np.random.Generator) -> float:
     """Run a plan on each kind of inputs; return the largest error, as a fraction of its bound, or raise CheckFailed."""
-    worst = 0.0
+    variant, layer, batch, worst = plan.variant, plan.layer, plan.batch, 0.0
     for about, draw in _INPUTS.items():
         x, k = draw(variant, layer, batch, rng)
         expected = conv_float64(x, k)
@@ -495,7 +492,7 @@ def _run_inputs(
             # the output is rounded once
             expected = expected.astype(variant.io_dtype).astype(np.float64)
         plan.load(x, k)
-        compare.poison(plan, layer, batch, variant.io_dtype)
+        compare.poison(plan)
         plan.run()
         title = f"{variant.label} is wrong on {layer}, B = {batch} ({about})"
         y = plan.result()
@@ -506,9 +503,7 @@ def _run_inputs(
         except CheckFailed as wrong:
             # y += ... without y = 0 before makes NaN of the poison; with zeros there, it would go
             # unnoticed.
-            if np.isnan(y).any() and _is_right_after_zeros(
-                plan, layer, batch, variant, expected, allowed
-            ):
+            if np.isnan(y).any() and _is_right_after_zeros(plan, expected, allowed):
                 hint = (
                     "With zeros in y before, it is right: the kernel adds to y without setting it."
                 )
@@ -517,9 +512,9 @@ def _run_inputs(
     return worst
 
 
-def _is_right_after_zeros(plan, layer, batch, variant, expected, allowed) -> bool:
+def _is_right_after_zeros(plan: Plan, expected: np.ndarray, allowed: float | np.ndarray) -> bool:
     """Run the plan again with zeros in its output before; return whether the result is then right."""
-    compare.poison(plan, layer, batch, variant.io_dtype, with_zeros=True)
+    compare.poison(plan, with_zeros=True)
     plan.run()
     return bool((np.abs(plan.result() - expected) <= allowed).all())
 

@@ -165,15 +165,12 @@ def unwritten(dtype: DTypeLike) -> np.ndarray:
     return np.array(_UNWRITTEN[np.dtype(dtype).itemsize]).view(dtype)
 
 
-def poison(
-    plan: Plan, layer: Layer, batch: int, dtype: DTypeLike, with_zeros: bool = False
-) -> None:
-    """Fill a plan's output, [batch, M, Ho, Wo] of `dtype` on the device, with the NaN of `unwritten`, or with zeros."""
-    bits = np.uint32(0) if with_zeros else _UNWRITTEN[np.dtype(dtype).itemsize]
-    fill = (
-        hostcuda.driver.memset_d16 if np.dtype(dtype).itemsize == 2 else hostcuda.driver.memset_d32
-    )
-    fill(plan.y, int(bits), int(np.prod(layer.y_shape(batch))))
+def poison(plan: Plan, with_zeros: bool = False) -> None:
+    """Fill a plan's output on the device with the NaN of `unwritten`, or with zeros."""
+    size = plan.variant.io_dtype.itemsize
+    bits = np.uint32(0) if with_zeros else _UNWRITTEN[size]
+    fill = hostcuda.driver.memset_d16 if size == 2 else hostcuda.driver.memset_d32
+    fill(plan.y, int(bits), int(np.prod(plan.layer.y_shape(plan.batch))))
 
 
 def _poisoned(y: np.ndarray) -> np.ndarray:

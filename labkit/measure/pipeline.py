@@ -155,12 +155,12 @@ class Pipeline(Closing):
         order: str = "depth",
         host: tuple[np.ndarray, np.ndarray] | None = None,
     ):
-        (variant,), layer = as_variants(variant), as_layer(layer)
-        variant.supports(layer)
-        self.batch = layer.x_shape(batch)[0]
+        (variant,) = as_variants(variant)
+        self._kernel = variant.on(layer)
+        self.variant, self.layer, self.pinned = variant, self._kernel.layer, bool(pinned)
+        self.batch = self.layer.x_shape(batch)[0]
         self.chunks = chunk_sizes(self.batch, chunk)  # images of each
         self.streams = min(_require_stream_count(streams), len(self.chunks))
-        self.variant, self.layer, self.pinned = variant, layer, bool(pinned)
         self._order = issue_order(len(self.chunks), self.streams, order)
         self.x, self.y = self._choose_host_arrays(host)
         self._k = None
@@ -207,9 +207,7 @@ class Pipeline(Closing):
                 for images in sizes:
                     largest = plans_by_size.get(sizes[0])  # None at first: this plan is the largest
                     buffers = (largest.x, largest.y) if largest else (None, None)
-                    plans_by_size[images] = self.variant.plan(
-                        self.layer, images, *buffers, k=shared_k
-                    )
+                    plans_by_size[images] = self._kernel.plan(images, *buffers, k=shared_k)
                     shared_k = plans_by_size[images].k
         except hostcuda.driver.MemoryError as error:
             raise LabError(

@@ -220,8 +220,7 @@ def _compile(point: _Point) -> None:
     An error is ignored: measuring the point reports it.
     """
     with suppress(LabError, hostcuda.driver.Error):
-        point.variant.supports(point.layer)
-        point.variant.precompile(point.layer)
+        point.variant.precompile(point.variant.on(point.layer).defines)
 
 
 def _measure(point: _Point) -> dict:
@@ -246,8 +245,7 @@ def _measure(point: _Point) -> dict:
         "lost": False,
     }
     try:
-        point.variant.supports(point.layer)
-        point.variant.precompile(point.layer)
+        point.variant.precompile(point.variant.on(point.layer).defines)
         return row | _measure_columns(point)
     except (EngineError, hostcuda.driver.Error) as error:
         return row | {"reason": str(error).strip() or type(error).__name__, "lost": not _responds()}

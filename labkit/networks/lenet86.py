@@ -167,8 +167,9 @@ class Network:
             raise LabError(
                 f"conv is one variant for both layers, or a pair of variants; not {len(self.conv)} of them"
             )
-        for variant, layer in zip(self.conv, self.layers, strict=True):
-            variant.supports(layer)  # called because it raises LabError
+        self._kernels = [
+            variant.on(layer) for variant, layer in zip(self.conv, self.layers, strict=True)
+        ]
         self.weights = load_weights(weights)
         self.streams = streams
         self.times = None
@@ -203,8 +204,8 @@ class Network:
         """
         images = self._as_images(images)
         kernels = _kernels()
-        for variant, layer in zip(self.conv, self.layers, strict=True):
-            variant.module(layer)  # compiled before the clock starts
+        for kernel in self._kernels:
+            kernel.module()  # compiled before the clock starts
         B, op_ms, layer_ms = len(images), [], []
         start = time.perf_counter()
         with Buffers() as memory:
@@ -326,7 +327,7 @@ class Network:
             x_io, y_io = memory.new(x_size, np.float16), memory.new(y_size, np.float16)
             _kernels().float_to_half(x_size, x, x_io, x_size)
         start, stop = hostcuda.driver.Event(), hostcuda.driver.Event()
-        with variant.plan(layer, B, x=x_io, y=y_io) as plan:
+        with self._kernels[index].plan(B, x=x_io, y=y_io) as plan:
             # Every time: two layers may share one module, and so its __constant__ mask.
             plan.load(k=self.weights[f"conv{index + 1}"])
             start.record()

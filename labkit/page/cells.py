@@ -130,14 +130,15 @@ class KernelCells(Magics):
             which, text, **{**launch_options, **tables.as_options(" ".join(chosen.options))}
         )
         with _with_cell_lines(text, cell_text):
-            compiled.precompile(*layers)
+            defines = [*map(compiled.defines, layers)]
+            compiled.precompile(*defines)
             # Of an exercise all layers on which it is counted; else the launch on the last of
             # LENET86, as in `show`.
             launches = [
                 launch_text(compiled, layer)
                 for layer in (layers if chosen.exercise else layers[-1:])
             ]
-        _warn(text, cell_text, compiled.compiler_arguments(compiled.defines(layers[0])))
+        _warn(text, cell_text, compiled.compiler_arguments(defines[0]))
         print("\n".join(launches))
         if chosen.name:
             self.shell.user_ns[chosen.name] = compiled

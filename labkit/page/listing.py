@@ -22,6 +22,7 @@ from pygments.token import STANDARD_TYPES
 
 from hostcuda.errors import EngineError
 from labkit.base.errors import LabError
+from labkit.ladder.plan import LayerKernel
 from labkit.ladder.source import changed_lines, find_functions
 from labkit.ladder.variants import Variant, variant
 from labkit.spec.layers import LENET86, Layer
@@ -288,17 +289,17 @@ def launch_text(which: Variant, layer: Layer = LENET86[1]) -> str:
     cannot compute the layer.
     """
     try:
-        launches = which.launches(layer, IMAGES)
+        kernel = which.on(layer)
     except EngineError:
         return ""
+    launches = kernel.launches(IMAGES)
     extra_bytes = [0] * len(launches)
     if which.own:  # the bytes that its arrays have beyond those of the rung's kernel
         chosen = {name: value for name, value in which.options.items() if value is not None}
-        rung_variant = variant(which.rung.name, **chosen)
+        lab_kernel = variant(which.rung.name, **chosen).on(layer)
         extra_bytes = [
-            _count_static_bytes(which, own, layer)
-            - _count_static_bytes(rung_variant, theirs, layer)
-            for own, theirs in zip(which.kernels, rung_variant.kernels, strict=True)
+            own - theirs
+            for own, theirs in zip(*map(_list_static_bytes, (kernel, lab_kernel)), strict=True)
         ]
     lines = [
         f"{launch.kernel}: grid {launch.grid}, block {launch.block}, {launch.shared + extra:,} bytes of shared "
@@ -308,9 +309,10 @@ def launch_text(which: Variant, layer: Layer = LENET86[1]) -> str:
     return "\n".join([f"Launch on {layer.name}, {IMAGES} images:", *lines])
 
 
-def _count_static_bytes(which: Variant, kernel: str, layer: Layer) -> int:
-    """Return the bytes of static shared memory of a kernel, which is compiled for the layer."""
-    return which.module(layer).get_function(kernel).shared_size_bytes
+def _list_static_bytes(kernel: LayerKernel) -> list[int]:
+    """Return the bytes of static shared memory of each function of a kernel, which is compiled."""
+    module = kernel.module()
+    return [module.get_function(name).shared_size_bytes for name in kernel.variant.kernels]
 
 
 def diff(a: int | str | Source, b: int | str | Source) -> Diff:

@@ -15,7 +15,7 @@ from labkit.evidence.sanitize import SMALL
 from labkit.exercises.exercise import Case, Exercise, exercises
 from labkit.exercises.grade import describe_times
 from labkit.exercises.subjects import InPlaceOf, Kernels, Output
-from labkit.ladder.plan import images_per_launch
+from labkit.ladder.plan import LayerKernel, images_per_launch
 from labkit.ladder.tables import as_options
 from labkit.ladder.variants import Variant, variant
 from labkit.measure.check import TEST_SHAPES
@@ -25,7 +25,6 @@ from labkit.measure.compare import (
     tolerance,
     unwritten,
 )
-from labkit.spec.layers import Layer
 from labkit.spec.reference import conv_float64, error_scale
 
 _LATER = ("12", "13", "14")  # pages of part 3
@@ -95,11 +94,11 @@ def _describe_rung(name: str) -> dict:
     shapes = []
     for layer, batch in (*TEST_SHAPES, (SMALL, 1)):
         with contextlib.suppress(EngineError):
-            start.supports(layer)
+            kernel = start.on(layer)
             one, none = tolerance(start.rounding, np.array([1.0, 0.0]), layer.terms)
             shapes.append(
                 {
-                    **_describe_geometry(start, layer, batch),
+                    **_describe_geometry(kernel, batch),
                     "name": layer.name,
                     "size": [batch, layer.C, layer.H, layer.W, layer.M, layer.K],
                     "bound": [float(one - none), float(none)],
@@ -161,17 +160,16 @@ def _describe(task: Exercise, arrays: Arrays) -> dict:
     return facts | {"file": "attempt.cu", "constant": None, "cases": cases}
 
 
-def _describe_geometry(start: Variant, layer: Layer, batch: int) -> dict:
-    """Return ``options``, ``buffers`` (bytes by name) and ``launches`` of a variant on a batch of images."""
-    # what a rung's numbers depend on: the layer, and its options
-    scope, io = start.scope(layer), start.io_dtype
+def _describe_geometry(kernel: LayerKernel, batch: int) -> dict:
+    """Return ``options``, ``buffers`` (bytes by name) and ``launches`` of a kernel on a batch of images."""
+    start, layer, scope = kernel.variant, kernel.layer, kernel.scope
     scratch = start.rung.scratch(scope)  # bytes per image
     if images_per_launch(batch, scratch, _PLENTY, start.rung.images(scope)) != batch:
         raise LabError(
             f"{start.label} launches {layer.name} in chunks, and the playground has one launch per kernel"
         )
     shapes = {"x": layer.x_shape(batch), "k": layer.k_shape, "y": layer.y_shape(batch)}
-    sizes = {name: int(np.prod(shape)) * io.itemsize for name, shape in shapes.items()}
+    sizes = {name: int(np.prod(shape)) * start.io_dtype.itemsize for name, shape in shapes.items()}
     # Bytes of intermediate results (u), and of weights in another order (a), for rungs that have
     # them.
     sizes |= {
@@ -190,9 +188,9 @@ def _describe_geometry(start: Variant, layer: Layer, batch: int) -> dict:
             "shared": launch.shared,
             "arguments": [*(name if name in sizes else 0 for name in call.buffers), *numbers],
         }
-        for launch, call in zip(start.geometry(layer, batch), start.calls, strict=True)
+        for launch, call in zip(kernel.launches(batch), start.calls, strict=True)
     ]
-    options = [f"-D{name}={value}" for name, value in start.defines(layer).items()]
+    options = [f"-D{name}={value}" for name, value in kernel.defines.items()]
     return {"options": options, "buffers": sizes, "launches": launches}
 
 
@@ -231,7 +229,7 @@ def _describe_convolution(subject: InPlaceOf, start: Variant, case: Case, arrays
     return {
         "name": case.name,
         "counted": case.counted,
-        **_describe_geometry(start, layer, batch),
+        **_describe_geometry(start.on(layer), batch),
         "runs": runs,
         "on": f"on {layer}, B",
         "layer": repr(layer),
