@@ -77,7 +77,7 @@ def _match_name(stem: str) -> re.Match | None:
     added = "|".join(
         re.escape(number) for number, task in exercises().items() if not task.of_series
     )
-    number = rf"\d\d?[a-z]|P\d[a-z]{'|' * bool(added)}{added}"
+    number = rf"\d\d?[a-z]|P\d\d?[a-z]{'|' * bool(added)}{added}"
     return re.fullmatch(
         rf"(?:(?P<before>.+)[_. -])?(?P<number>{number})(?:[_. -](?P<after>.+))?",
         stem,

@@ -24,9 +24,10 @@ class Counter(NamedTuple):
         operations on matrices), "exchanges" (warps' shuffles, votes, matches and reductions),
         "largest_result" (the largest integer that an atomic operation has returned),
         "unique_bytes", "busiest_warp" (the most memory instructions of a warp), "copied_bytes" (of
-        asynchronous copies to shared memory) or "overlapped_bytes" (of those whose thread reads
-        shared memory before it waits for them;
-        racecheck counts both).
+        asynchronous copies to shared memory), "overlapped_bytes" (of those whose thread reads
+        shared memory before it waits for them) or "bytes_ahead" (the most bytes of bulk copies that
+        are under way while a thread reads what an earlier one has copied; racecheck counts these
+        three).
     """
 
     name: str
@@ -106,6 +107,7 @@ COUNTERS = (
     Counter("lane_exchanges", "lab__exchanges_between_lanes.sum", "", "", "exchanges"),
     Counter("copied_bytes", "lab__bytes_of_asynchronous_copies.sum", "", "", "copied_bytes"),
     Counter("overlapped_bytes", "lab__bytes_of_overlapped_copies.sum", "", "", "overlapped_bytes"),
+    Counter("bytes_ahead", "lab__bytes_of_bulk_copies_ahead.max", "", "", "bytes_ahead"),
 )
 _NAMED = {counter.name: counter.metric for counter in COUNTERS}
 # Friendly name -> Nsight Compute's metric, for the counters that the CPU engine has, too.
@@ -184,6 +186,7 @@ NOT_ADDITIVE = (
     "unique_bytes",
     "busiest_warp",
     "largest_atomic_result",
+    "bytes_ahead",
 )
 SUMS = {
     "global_requests": (

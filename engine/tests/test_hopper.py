@@ -70,7 +70,8 @@ for stages, warps, elements, tiles, mistake in json.loads(sys.argv[1]):
 cuda.Context.synchronize()
 launches = checking.launches() if os.environ.get("HOSTCUDA_CHECK") else []
 kinds = [[finding.kind for finding in launch.findings] for launch in launches]
-print(json.dumps([results, kinds]))
+names = "lab__bytes_of_asynchronous_copies.sum", "lab__bytes_of_bulk_copies_ahead.max"
+print(json.dumps([results, kinds, [[launch.counts[name] for name in names] for launch in launches]]))
 """
 
 (NONE, NO_WAIT, NO_ARRIVAL, FIRST_PARITY, PHASE_STAYS, EARLY, MORE_BYTES, MORE_ARRIVALS) = range(8)
@@ -102,13 +103,13 @@ def predict(stages, tiles, mistake):
 
 def test_random_rings_agree_with_a_model_of_phases():
     rings = draw_rings(100)
-    results, kinds = run_script(
+    results, kinds, counts = run_script(
         RINGS,
         repr([*map(list, rings)]),
         kernel_source("rings"),
         tools="racecheck,synccheck,memcheck",
     )
-    for ring, (y, failed), found in zip(rings, results, kinds, strict=True):
+    for ring, (y, failed), found, counted in zip(rings, results, kinds, counts, strict=True):
         stages, warps, elements, tiles, mistake = ring
         predicted = predict(stages, tiles, mistake)
         if predicted == "right":
@@ -118,6 +119,8 @@ def test_random_rings_agree_with_a_model_of_phases():
             for j in range(elements):
                 lanes[:, j % (32 * warps)] += sums[:, j]
             assert not found and not failed and y == lanes.tolist(), ring
+            ahead = min(stages, tiles) - 1  # tiles under way while one is read
+            assert counted == [4 * 2 * tiles * elements, 4 * ahead * elements], ring
         elif predicted == "hangs":
             assert "deadlock" in found and "deadlock" in failed, ring
         else:

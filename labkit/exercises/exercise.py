@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from hostcuda.errors import EngineError
 from hostcuda.source import code_only, kernel_names
 from labkit.base.errors import LabError
+from labkit.base.numerals import natural_key
 from labkit.base.paths import SERIES
 from labkit.ladder.source import read, select_view
 
@@ -395,7 +396,10 @@ def _series() -> dict[str, Path]:
     """Map the numbers of the lab's own exercises, such as "04a", to their folders, in the order of the pages."""
     # git leaves a folder with a __pycache__ of an exercise that is gone
     files = SERIES.glob("*_*/[a-z]_*/exercise.py")
-    return {_compose_number(path.parent): path.parent for path in sorted(files)}
+    return {
+        _compose_number(path.parent): path.parent
+        for path in sorted(files, key=lambda path: natural_key(path.as_posix()))
+    }
 
 
 def add(folder: Path | str) -> Exercise:
@@ -458,7 +462,7 @@ def _find_folder(name: str) -> Path | None:
     path, without regard to case, finds an added exercise: another person may keep its folder at
     another place.
     """
-    parts = re.fullmatch(r"(\d\d?|P\d)([a-z])", name.strip(), re.IGNORECASE)
+    parts = re.fullmatch(r"(\d\d?|P\d\d?)([a-z])", name.strip(), re.IGNORECASE)
     if folder := _series().get(f"{parts[1].upper():0>2}{parts[2].lower()}" if parts else ""):
         return folder
     last_name = PurePath(name.strip()).name.casefold()

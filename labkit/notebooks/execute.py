@@ -26,6 +26,7 @@ from hostcuda import temporary
 from hostcuda.files import write
 from labkit.base.errors import LabError
 from labkit.base.installation import find_checkout
+from labkit.base.numerals import natural_key
 from labkit.base.paths import PYTHONPATH
 
 CELL_TIMEOUT = 600  # seconds; the slowest cell of the series takes a few
@@ -37,7 +38,7 @@ PRACTICE = "practice"  # the folder of the short pages of patterns, which stand 
 _silent = logging.getLogger(__name__)  # silences nbclient: a `Failure` has the message
 _silent.disabled = True
 # "01_baseline", "P4_scan": the names of drafts and copies are others
-_NAME = re.compile(r"(\d\d|P\d)_\w+")
+_NAME = re.compile(r"(\d\d|P\d\d?)_\w+")
 
 
 @dataclass
@@ -86,7 +87,7 @@ class Notebook:
         """The first heading as plain text, without the number in front of it; the notebook's name if there is none."""
         for line in self._list_prose():
             if line.startswith("# "):  # "# 01 · The *baseline*" has the title "The baseline"
-                return re.sub(r"^(\d\d|P\d)\s*[·.:–-]\s*|[*`]", "", line[2:].strip())
+                return re.sub(r"^(\d\d|P\d\d?)\s*[·.:–-]\s*|[*`]", "", line[2:].strip())
         return self.name
 
     @property
@@ -177,7 +178,9 @@ def list_notebooks(*folders: str) -> list[Path]:
     return [
         path
         for name in folders or ("", CLOSER, PRACTICE)
-        for path in sorted((folder() / name).glob("*.ipynb"))
+        for path in sorted(
+            (folder() / name).glob("*.ipynb"), key=lambda path: natural_key(path.stem)
+        )
         if _NAME.fullmatch(path.stem)
     ]
 
@@ -205,9 +208,8 @@ def _find_one(name: str) -> Path:
     # "elsewhere/01_baseline" is none.
     if closer or without_ending in (stem, f"{PRACTICE}/{stem}") or name != without_ending:
         for path in candidates:
-            if stem in (path.stem, path.stem[:2]) or (
-                stem.isdigit() and stem.zfill(2) == path.stem[:2]
-            ):
+            number = path.stem.partition("_")[0]
+            if stem in (path.stem, number) or (stem.isdigit() and stem.zfill(2) == number):
                 return path
     # None: its content is not needed for the name
     names = [Notebook(path, None).name for path in list_notebooks()]

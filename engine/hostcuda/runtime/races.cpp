@@ -58,6 +58,7 @@ struct BulkTouch {
     std::vector<std::pair<uintptr_t, size_t>> reads, writes;
     Touch read, write;
     const char *name;                                // "a bulk copy"
+    size_t in_shared = 0;                            // bytes that it writes to shared memory
 };
 
 // What an update of a byte of shared memory hides: a plain write before it, or else an update by another thread.
@@ -109,6 +110,7 @@ struct Order {
     struct Tile { size_t bytes; unsigned swizzle; };
     std::map<uintptr_t, Tile> tiles;                 // that tensor copies have written, by address
     unsigned bulk_begun = 0;
+    size_t bulk_bytes = 0;                           // that the copies in `bulk` write to shared memory
     const char *bulk_reader = nullptr;               // the access is that of "a bulk copy"
     Touch latest;                                    // the last access that was examined
 } order;
@@ -524,6 +526,8 @@ void examine(unsigned index, uintptr_t address, unsigned size, unsigned thread, 
     if (UNLIKELY(order.copying) && operation != store) order.reads[thread]++;
     unsigned part = address - order.shared_low[0] < order.shared_bytes[0] ? 0 : 1;
     Cell *cells = &order.cells[part][address - order.shared_low[part]];
+    if (UNLIKELY(order.bulk_bytes) && operation == load && cells->write.epoch >= order.block_epoch && cells->write.thread >= first_agent)
+        note_bytes_ahead(order.bulk_bytes);
     Touch now;
     now.epoch = order.epoch;
     now.thread = thread;
@@ -741,7 +745,12 @@ unsigned begin_bulk_copy() {
     order.next_bulk = {};
     if (!copy.name) copy.name = "a bulk copy";
     visit_cells(copy.reads, [](Cell &cell) { cell.sources++; });
-    visit_cells(copy.writes, [](Cell &cell) { cell.copies++; });
+    visit_cells(copy.writes, [&](Cell &cell) {
+        cell.copies++;
+        copy.in_shared++;
+    });
+    order.bulk_bytes += copy.in_shared;
+    count_copy(copy.in_shared);
     return order.bulk_begun;
 }
 
@@ -772,6 +781,7 @@ void end_bulk_copy(unsigned number, unsigned thread, int mbarrier) {
         if (cell.copies) cell.copies--;
         cell.write = now;
     });
+    order.bulk_bytes -= found->second.in_shared;
     order.bulk.erase(found);
 }
 
@@ -839,6 +849,7 @@ void begin_races(char *dynamic_shared, char *static_end) {
     forget_copies();                                 // of a launch that was abandoned
     begin_clocks();
     order.bulk.clear();
+    order.bulk_bytes = 0;
     order.tiles.clear();
     order.shared_low[0] = (uintptr_t)static_end - launch.shared->bytes;
     order.shared_bytes[0] = launch.shared->bytes;

@@ -9,7 +9,7 @@ namespace check {
 namespace {
 
 struct Records {
-    uint64_t launches = 0, blocks = 0, barriers = 0, named_barriers = 0, matrices = 0, exchanges = 0, largest_result = 0, copied_bytes = 0, overlapped_bytes = 0;
+    uint64_t launches = 0, blocks = 0, barriers = 0, named_barriers = 0, matrices = 0, exchanges = 0, largest_result = 0, copied_bytes = 0, overlapped_bytes = 0, bytes_ahead = 0;
     std::vector<Finding> findings;
     std::vector<uint32_t> cancelled_at;              // the place and its callers
     std::vector<std::string> unchecked;              // sentences
@@ -173,6 +173,8 @@ void count_copy(size_t bytes) { records.copied_bytes += bytes; }
 
 void count_overlapped_copy(size_t bytes) { records.overlapped_bytes += bytes; }
 
+void note_bytes_ahead(size_t bytes) { records.bytes_ahead = std::max<uint64_t>(records.bytes_ahead, bytes); }
+
 void record_block() { records.blocks++; }
 
 void unrecord_block() { records.blocks--; }
@@ -182,7 +184,7 @@ void begin_record() {
     records.cancelled_at.clear();
     records.unchecked.clear();
     records.blocks = records.barriers = records.named_barriers = records.matrices = records.exchanges = records.largest_result = 0;
-    records.copied_bytes = records.overlapped_bytes = 0;
+    records.copied_bytes = records.overlapped_bytes = records.bytes_ahead = 0;
 }
 
 void end_record(bool whole, const std::string &error, size_t unique_bytes) {
@@ -197,7 +199,8 @@ void end_record(bool whole, const std::string &error, size_t unique_bytes) {
                               (size_t)records.blocks, whole ? "true" : "false", (size_t)records.barriers, (size_t)records.named_barriers, (size_t)records.matrices, (size_t)records.exchanges,
                               (size_t)records.largest_result, unique_bytes, (size_t)busiest_warp());
     if (running.racecheck)                           // else not known
-        text += format(",\"copied_bytes\":%zu,\"overlapped_bytes\":%zu", (size_t)records.copied_bytes, (size_t)records.overlapped_bytes);
+        text += format(",\"copied_bytes\":%zu,\"overlapped_bytes\":%zu,\"bytes_ahead\":%zu", (size_t)records.copied_bytes,
+                       (size_t)records.overlapped_bytes, (size_t)records.bytes_ahead);
     text += ",\"error\":" + quoted(error) + ",\"callers\":" + list(records.cancelled_at);
     text += ",\"sites\":[" + counts_text() + "],\"plays\":[" + plays_text();
     text += "],\"requests\":[" + requests_text() + "],\"unchecked\":[";

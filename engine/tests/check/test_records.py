@@ -30,6 +30,7 @@ LAUNCH = {
     "plays": [],
     "copied_bytes": 12,
     "overlapped_bytes": 5,
+    "bytes_ahead": 24,
 }
 
 
@@ -80,11 +81,12 @@ def test_a_number_of_the_launch(monkeypatch):
     assert (counts["lab__barriers.sum"], counts["lab__unique_bytes_global.sum"]) == (7, 640)
     assert {*counts} == {counter.metric for counter in metrics.COUNTERS}
     # racecheck counts them: without it they are not known
-    for name in ("copied_bytes", "overlapped_bytes"):
+    for name in ("copied_bytes", "overlapped_bytes", "bytes_ahead"):
         monkeypatch.delitem(LAUNCH, name)
     assert {*counts} - {*record(monkeypatch).counts} == {
         "lab__bytes_of_asynchronous_copies.sum",
         "lab__bytes_of_overlapped_copies.sum",
+        "lab__bytes_of_bulk_copies_ahead.max",
     }
 
 
