@@ -23,6 +23,7 @@ MODULES = (
     "network",
     "units",
     "experiments",
+    "rings",
     "compare_counters",
     "compare_sanitizers",
     "training",

@@ -181,4 +181,6 @@ def experiments(out: Folder = None) -> None:
     for kernel in kernels:
         rows += [*measure_clock(module, kernel), *compare_orders(kernel)]
     table = stamp(pd.DataFrame(rows))
-    print(f"{table.to_string()}\n\nkept in {record_table(table, 'experiments', out)}")
+    print(
+        f"{table.to_string()}\n\nkept in {record_table(table, 'experiments', out, ['device', 'experiment'])}"
+    )

@@ -1,12 +1,15 @@
 """The experiments of the page on measuring: each varies one thing. They are timed on a GPU only."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 import hostcuda
+from labkit.base.errors import CheckFailed
 from labkit.ladder.source import module_arguments
 from labkit.ladder.variants import variant
-from recording import experiments
+from recording import experiments, rings
 
 pytestmark = pytest.mark.thorough("recorders: only the makers of data/ run them")
 
@@ -51,3 +54,19 @@ def test_each_experiment_varies_what_it_says(module):
         "in turns: A",
         "in turns: B",
     ]
+
+
+def test_rings_are_checked_and_timed(monkeypatch):
+    monkeypatch.setattr(rings, "REPEAT", 1)
+    kernels = rings.compile_kernels((1, 4))
+    measured = rings.measure_rings(kernels, rows=2, columns=5004)
+    assert [(row["kernel"], row["x"]) for row in measured] == [
+        ("plain loads", 0),
+        ("double buffer", 2),
+        ("ring", 1),
+        ("ring", 4),
+    ]
+    assert all(row["rate"] == pytest.approx(2 * 5004 * 4 / row["ms"] / 1e6) for row in measured)
+    idle = SimpleNamespace(prepare=lambda *_: None, prepared_call=lambda *_: None)
+    with pytest.raises(CheckFailed, match="ring, 4 tiles: the sums of the rows are wrong"):
+        rings.measure_rings({("ring", 4): idle}, rows=2, columns=8)

@@ -464,7 +464,7 @@ def test_the_readme_and_the_paper_count_what_there_is():
 
 def test_the_instructors_guide_counts_what_there_is():
     text = (ROOT / "docs" / "instructors.md").read_text(encoding="utf-8")
-    rows = dict(re.findall(r"^\| (\w\d\w) \| .*\| *(\d*) \|$", text, re.M))
+    rows = dict(re.findall(r"^\| (P\d+\w) \| .*\| *(\d*) \|$", text, re.M))
     rows |= dict(re.findall(r"^\| (\d\d\w) \| .*\| *(\d*) \|$", text, re.M))
     known = exercises()
     assert rows.keys() == known.keys()
@@ -478,8 +478,9 @@ def test_the_instructors_guide_counts_what_there_is():
             by_numbers.append(number)
             assert not rows[number], number
             continue
-        goes_on = number[0] == "P" and number.endswith("b")  # from the solution of the first
-        start = known[f"{number[:2]}a"].solution if goes_on else own.start
+        # from the solution of the first, but for P10b, whose kernel hangs
+        goes_on = number[0] == "P" and number.endswith("b") and number != "P10b"
+        start = known[f"{number[:-1]}a"].solution if goes_on else own.start
         assert changed_lines(lines(start), lines(own.solution)) == int(rows[number]), number
     assert f"Answers by numbers ({', '.join(by_numbers)})" in " ".join(text.split())
     attacks = ROOT / "classroom" / "tests" / "attacks"

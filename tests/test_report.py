@@ -408,12 +408,13 @@ def test_practice_pages_and_companions_are_listed_by_themselves(checkout, tmp_pa
             "02_two": "# 02 · Two",
             "practice/P1_some": "# P1 · Some\n\n[Back](../01_one.ipynb).",
             "closer_look/01_one": "# 01 · One, closely\n\n[Back](../01_one.ipynb).",
+            "closer_look/P1_some": "# P1 · Some, closely",
         }
     )
     pages = checkout.report()
-    names = ["01_one", "02_two", "closer_look/01_one", "practice/P1_some"]
+    names = ["01_one", "02_two", "closer_look/01_one", "closer_look/P1_some", "practice/P1_some"]
     assert [page.notebook.name for page in pages] == names
-    index, one, two, closer, practice = map(checkout.page, ("index", *names))
+    index, one, two, closer, closer_practice, practice = map(checkout.page, ("index", *names))
     before, after = index.split('id="practice"')
     assert '<a href="practice/P1_some.html">Some</a>' in after and "P1_some" not in before
     assert before.count("<li>") == 2  # a companion is no notebook of its own
@@ -422,6 +423,8 @@ def test_practice_pages_and_companions_are_listed_by_themselves(checkout, tmp_pa
         (index, "closer_look/01_one.html", "One, closely"),
         (one, "closer_look/01_one.html", "One, closely"),
         (closer, "../01_one.html", "One"),
+        (practice, "../closer_look/P1_some.html", "Some, closely"),
+        (closer_practice, "../practice/P1_some.html", "Some"),
     ):
         assert f'<a href="{other}">{title}</a></p>' in page
     assert "companion" not in re.sub(r"<style>.*?</style>", "", two, flags=re.S)

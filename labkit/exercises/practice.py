@@ -361,3 +361,56 @@ STANDS_STILL = Mistake(
     "the number of all threads that arrive there, 128: those that wait, and those that only arrive.",
     lambda attempt: "deadlock" in attempt.wrong and "__syncthreads" not in attempt.wrong,
 )
+
+
+def _reports(attempt: Attempt, pattern: str) -> bool:
+    """Return whether the report of a deadlock at an mbarrier matches a regular expression."""
+    return "of the mbarrier in" in attempt.wrong and re.search(pattern, attempt.wrong) is not None
+
+
+def _announces(source: str) -> bool:
+    """Return whether code announces bytes for a phase, besides in the function that the starting code has."""
+    return len(re.findall(r"expect\w*\(", source)) > 2
+
+
+# Of rings with an mbarrier: the sentence follows from what the report of a deadlock has counted.
+MBARRIER_MISTAKES = (
+    Mistake(
+        "Compare the two numbers of bytes in the report. What arrive_expect announces is what all copies of this "
+        "phase bring together, also when the last tile is shorter.",
+        lambda attempt: _reports(attempt, r"bytes are expected[^;]*: \d+ too (?:few|many)"),
+    ),
+    Mistake(
+        "Nobody announces the bytes, so a phase ends before they are copied. The producer arrives with "
+        "arrive_expect, in each phase.",
+        lambda attempt: attempt.runs_wrong and not _announces(attempt.source),
+    ),
+    Mistake(
+        "The producer fills a stage again too early: the phase before has not ended there. First it waits until the "
+        "stage is empty. Which parity has the phase of `empty` that ends when the tile of the lap before is read?",
+        lambda attempt: "too many arrive" in attempt.wrong,
+    ),
+    Mistake(
+        "Compare the arrivals in the report: fewer have come than the mbarrier was made for. Who arrives at it, a "
+        "thread of each warp or all threads?",
+        lambda attempt: _reports(attempt, r"has (?!0 )(\d+) of (?!\1 )\d+ arrivals"),
+    ),
+    Mistake(
+        "A thread waits for the end of a phase for which nobody can arrive before it goes on. In lap 0 every stage is "
+        "empty. There the producer need not wait, or it waits for parity 1: the phase before phase 0 has ended.",
+        lambda attempt: "of the mbarrier in" in attempt.wrong,
+    ),
+    Mistake(
+        "The mbarriers are used before all threads can see them. Behind the init one needs a barrier of the block.",
+        lambda attempt: (
+            attempt.findings
+            and not attempt.matches(r"__syncthreads|__barrier|bar\.sync|barrier\.sync")
+        ),
+    ),
+    Mistake(
+        "A copy writes to a stage while it is read, or a stage is read before it is full. Which parity has the phase, "
+        "in this lap, that ends when the stage is full, and which one when it is empty? And does a warp arrive behind "
+        "its last read?",
+        lambda attempt: {"race", "race with a copy"} & {*attempt.findings},
+    ),
+)

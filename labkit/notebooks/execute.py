@@ -30,7 +30,7 @@ from labkit.base.numerals import natural_key
 from labkit.base.paths import PYTHONPATH
 
 CELL_TIMEOUT = 600  # seconds; the slowest cell of the series takes a few
-# the folder of the companions: each deepens the notebook of the series with the same name
+# the folder of the companions: each deepens the notebook, of the series or practice, with its name
 CLOSER = "closer_look"
 _KEPT = ("tags", "change_it")  # the metadata of cells that are stored: docs/authors.md
 FIRST = "00_start_here.ipynb"  # the first page

@@ -104,9 +104,7 @@ class ReportPage:
         None  # the page before it; companions and practice pages have no neighbours
     )
     next: ReportPage | None = None
-    companion: ReportPage | None = (
-        None  # the closer look of a notebook of the series, and the other way round
-    )
+    companion: ReportPage | None = None  # the closer look of a notebook, and the other way round
 
     @property
     def home(self) -> str:
@@ -231,7 +229,7 @@ def make_pages(notebooks: Iterable[Notebook], out: Path) -> list[ReportPage]:
     pages = [ReportPage(notebook, out / f"{notebook.name}.html") for notebook in notebooks]
     for before, after in itertools.pairwise(page for page in pages if not page.notebook.folder):
         before.next, after.previous = after, before
-    main = {page.path.name: page for page in pages if not page.notebook.folder}
+    main = {page.path.name: page for page in pages if not page.notebook.closer}
     for page in pages:
         if page.notebook.closer and page.path.name in main:
             page.companion = main[page.path.name]

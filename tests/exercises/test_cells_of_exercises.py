@@ -22,9 +22,14 @@ OWN_START = set()  # starting code that is written for the exercise, not a kerne
 PAGES = execute.list_notebooks("", execute.PRACTICE)
 BEYOND = ("15", "16")  # of tools and other people's kernels: with one exercise, answered by numbers
 _CELL = re.compile(
-    r"%%(kernel|cuda) ([^\n]*?)--exercise +((?:\d\d|P\d)[a-z])\b([^\n]*)\n(.*)", re.S
+    r"%%(kernel|cuda) ([^\n]*?)--exercise +((?:\d\d|P\d+)[a-z])\b([^\n]*)\n(.*)", re.S
 )
-_GRADED = re.compile(r'lab\.grade\("((?:\d\d|P\d)[a-z])"')
+_GRADED = re.compile(r'lab\.grade\("((?:\d\d|P\d+)[a-z])"')
+
+
+def number_of(path):
+    """Return the number of a page by its file: "04", "P10"."""
+    return path.stem.partition("_")[0]
 
 
 def sources(path, kind):
@@ -41,14 +46,14 @@ def cells(path):
             yield magic, before + after, number, code
 
 
-@pytest.mark.parametrize("page", sorted({path.stem[:2] for path in PAGES}))
+@pytest.mark.parametrize("page", sorted({number_of(path) for path in PAGES}))
 def test_the_pages_of_a_number_pose_and_grade_its_exercises(page):
-    asked = sorted(number for number in EXERCISES if number[:2] == page)
+    asked = sorted(number for number in EXERCISES if number[:-1] == page)
     assert len(asked) >= (1 if page in BEYOND else 2)
-    paths = [path for path in PAGES if path.stem[:2] == page]
+    paths = [path for path in PAGES if number_of(path) == page]
     text = "\n".join(source for path in paths for source in sources(path, "markdown"))
     code = [source for path in paths for source in sources(path, "code")]
-    introduced = re.findall(r"^\*\*((?:\d\d|P\d)[a-z])\b", text, re.M)
+    introduced = re.findall(r"^\*\*((?:\d\d|P\d+)[a-z])\b", text, re.M)
     assert sorted(introduced) == asked  # the one that gains may come first
     assert [number for source in code for number in _GRADED.findall(source)] == introduced
     assert [number for path in paths for *_, number, _ in cells(path)] == [
@@ -58,7 +63,7 @@ def test_the_pages_of_a_number_pose_and_grade_its_exercises(page):
 
 @pytest.mark.parametrize("page", BEYOND)
 def test_a_page_beyond_the_lab_asks_for_predictions_and_compares_them(page):
-    (path,) = (path for path in PAGES if path.stem[:2] == page)
+    (path,) = (path for path in PAGES if number_of(path) == page)
     code = "\n".join(sources(path, "code"))
     guesses = re.findall(r"^(\w+) = lab\.predict\(", code, re.M)
     assert len(guesses) >= 2 and sorted(re.findall(r"^(\w+)\.against\(", code, re.M)) == sorted(
@@ -117,7 +122,7 @@ def _recorded_ms(code, layer):
 def test_an_exercise_of_part_1_gains_or_says_that_it_does_not(page):
     """The times in its text are the recorded ones; at least one exercise of a number gains more than a tenth."""
     text = "\n\n".join(
-        source for path in PAGES if path.stem[:2] == page for source in sources(path, "markdown")
+        source for path in PAGES if number_of(path) == page for source in sources(path, "markdown")
     )
     gains = []
     for number in (page + "a", page + "b"):

@@ -1,0 +1,87 @@
+"""Exercise P10a: a ring of four stages with mbarriers, filled by bulk copies.
+
+A cheat would leave out the ring: with all of a row in shared memory at once, with one stage, or with
+plain loads. A row of 64 KB is more than a block's static shared memory; the bytes under way stop the
+one stage, the load requests plain loads, and the copied bytes copies that nobody needs.
+"""
+
+import numpy as np
+
+from labkit.exercises import (
+    Case,
+    Exercise,
+    Kernels,
+    Mistake,
+    Output,
+    counted,
+    draw_summands,
+    launch,
+)
+from labkit.exercises.practice import MBARRIER_MISTAKES
+
+_ON, _ROWS, _COLUMNS, _TILE = "2 rows of 16,384", 2, 16_384, 4096  # bytes of a tile
+
+
+def sums(random: np.random.Generator, rows: int, columns: int):
+    """Return the launch of a sum of each row, a block per row; the sums, whose sign is random, need up to 31 bits."""
+    x = draw_summands(random, (rows, columns), 2**31 // columns)
+    x = (x * random.choice([-1, 1], (rows, 1))).astype(np.int32)
+    total = Output("total", x.sum(axis=1, dtype=np.int32), before=0)
+    return launch("sums", x, columns, total, grid=rows, block=(32, 4))
+
+
+EXERCISE = Exercise(
+    title="A ring of four stages",
+    subject=Kernels(
+        sums,
+        (
+            Case("3 rows of 100", (3, 100)),
+            Case("1 row of 4,096", (1, 4096)),
+            Case("2 rows of 10,004", (2, 10_004)),  # three laps, and a short tile at the end
+            Case(_ON, (_ROWS, _COLUMNS), counted=True),
+        ),
+        hidden=(range(1, 4), range(4, 9000, 4)),
+    ),
+    goals=(
+        counted(
+            "global_load_requests",
+            _ON,
+            what="load requests",
+            exactly=0,
+            least={"shared_load_bytes": 4 * _ROWS * _COLUMNS},
+        ),
+        counted(
+            "copied_bytes",
+            _ON,
+            per=_ROWS,
+            what="bytes per row that are copied in the background",
+            exactly=4 * _COLUMNS,
+        ),
+        counted(
+            "bytes_ahead",
+            _ON,
+            what="bytes of bulk copies under way while a tile is read",
+            at_least=3 * _TILE,
+            weight=3,
+        ),
+    ),
+    mistakes=(
+        *MBARRIER_MISTAKES,
+        Mistake(
+            "Warps load from global memory themselves. One thread copies each tile, with cp.async.bulk.",
+            lambda attempt: attempt.count("global_load_requests", _ON) > 0,
+        ),
+        Mistake(
+            "A stage is filled only when another one is empty: too few bytes are under way. The first four tiles need "
+            "no wait for `empty`, so that the producer can be four tiles ahead.",
+            lambda attempt: (
+                0 < attempt.count("copied_bytes", _ON) <= 4 * _ROWS * _COLUMNS
+                and attempt.count("bytes_ahead", _ON) < 3 * _TILE
+            ),
+        ),
+        Mistake(
+            "Numbers are copied more than once. Each tile of a row is copied once, into stage i % 4.",
+            lambda attempt: attempt.count("copied_bytes", _ON) > 4 * _ROWS * _COLUMNS,
+        ),
+    ),
+)

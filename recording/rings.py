@@ -1,0 +1,90 @@
+"""Sums of long rows with a ring of stages, exercise P10a's solution, beside a double buffer and plain loads.
+
+Every kernel has a block of 128 threads per row, and a row per multiprocessor: so the bytes that a
+multiprocessor has under way are those of one block.
+"""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+import hostcuda
+from labkit.base.errors import CheckFailed, LabError
+from labkit.exercises.exercise import by_name
+from labkit.ladder.buffers import Buffers
+from labkit.ladder.source import module_arguments
+from labkit.measure.bench import time_run
+from recording.gpu import require_gpu
+from recording.keep import record_table, stamp
+from recording.options import Folder
+
+SOURCE = Path(__file__).with_suffix(".cu")
+STAGES = (1, 2, 3, 4, 6, 8, 11)  # of 4 KB: a block has at most 48 KB of static shared memory
+COLUMNS, REPEAT = 1 << 20, 15  # a row of 4 MB: together more than L2 holds
+
+
+def compile_kernels(stages: tuple[int, ...] = STAGES) -> dict[tuple[str, int], object]:
+    """Return the kernels as functions of PyCUDA: by their name, and the number of tiles that they keep."""
+    solution = by_name("P10a").solution
+    assert solution.count("STAGES = 4;") == 1
+    hostcuda.ensure_context()
+    compile_source = hostcuda.compiler.SourceModule
+    others = compile_source(**module_arguments(SOURCE.read_text(encoding="utf-8"), SOURCE))
+    kernels = {
+        ("plain loads", 0): others.get_function("plain_loads"),
+        ("double buffer", 2): others.get_function("double_buffer"),
+    }
+    for count in stages:
+        text = solution.replace("STAGES = 4;", f"STAGES = {count};").replace(
+            "__global__", 'extern "C" __global__'
+        )
+        ring = compile_source(**module_arguments(text, f"ring_of_{count}.cu"))
+        kernels["ring", count] = ring.get_function("sums")
+    return kernels
+
+
+def measure_rings(kernels: dict, rows: int, columns: int) -> list[dict]:
+    """Check the kernels, and measure them in turns; return a row for each: kernel, x (tiles), ms, rate (GB/s).
+
+    Raises CheckFailed if one of them computes wrong sums.
+    """
+    numbers = np.random.default_rng(10).integers(-1000, 1000, (rows, columns), np.int32)
+    expected = numbers.sum(axis=1, dtype=np.int64).astype(np.int32)
+    times = {kept: [] for kept in kernels}
+    with Buffers() as memory:
+        x, total = memory.copy_in(numbers), memory.new(rows, np.int32)
+
+        def run(kernel) -> None:
+            """Launch a kernel on all rows."""
+            kernel.prepared_call((rows, 1), (32, 4, 1), int(x), columns, int(total))
+
+        for (name, tiles), kernel in kernels.items():
+            kernel.prepare("PiP")
+            hostcuda.driver.memset_d32(total, 0, rows)
+            run(kernel)
+            if not np.array_equal(memory.copy_out(total, (rows,), np.int32), expected):
+                raise CheckFailed(f"{name}, {tiles} tiles: the sums of the rows are wrong")
+        for _ in range(REPEAT):
+            for kept, kernel in kernels.items():
+                times[kept].append(time_run(lambda kernel=kernel: run(kernel)))
+    return [
+        {
+            "experiment": "ring",
+            "kernel": name,
+            "x": tiles,
+            "ms": np.median(ms),
+            "rate": numbers.nbytes / np.median(ms) / 1e6,
+        }
+        for (name, tiles), ms in times.items()
+    ]
+
+
+def rings(out: Folder = None) -> None:
+    """Measure a ring of stages beside a double buffer: data/experiments/."""
+    here = require_gpu("rings are measured on a GPU")
+    if hostcuda.driver.Context.get_device().compute_capability() < (9, 0):
+        raise LabError(f"bulk copies need compute capability 9.0, and this is {here.name}")
+    table = stamp(pd.DataFrame(measure_rings(compile_kernels(), here.multiprocessors, COLUMNS)))
+    file = record_table(table, "experiments", out, key=["device", "experiment"])
+    print(f"{table.to_string()}\n\nkept in {file}")
