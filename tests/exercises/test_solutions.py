@@ -64,7 +64,7 @@ RATIOS = [
     ),
     ("08a", {}, LENET72[1], {"global_store_requests": 1}),  # an odd number of pixels, one by one
     ("09b", {}, LENET72[1], {"global_store_requests": 1}),
-    ("10b", {"blocks": None}, LENET86[1], {"barriers": 1}),  # there is no room for two turns
+    ("10b", {"blocks": None}, LENET86[1], {"barriers": 1}),  # there is no room for two rounds
 ]
 
 

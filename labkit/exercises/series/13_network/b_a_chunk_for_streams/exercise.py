@@ -34,14 +34,14 @@ def _count_answer(images: object) -> dict[str, dict[str, float]]:
     }
 
 
-def _one_turn() -> tuple[int]:
+def _one_wave() -> tuple[int]:
     """Return the solution: as many images as the device has room for, one block per image."""
     return (_MULTIPROCESSORS * PRECISIONS["float16"].sizes["BLOCKS"],)
 
 
 EXERCISE = Exercise(
     title="A chunk for streams",
-    subject=Numbers(_count_answer, start=(1000,), solution=_one_turn),
+    subject=Numbers(_count_answer, start=(1000,), solution=_one_wave),
     goals=(
         Goal(
             "share of the room for blocks that a chunk uses",
