@@ -8,6 +8,7 @@ from hopper import FOLDER, MISTAKES, ONLY_BY_RESULT, PROGRAMS, REFUSED, RIGHT, c
 from running import kernel_source, run_program, run_script
 
 from hostcuda.frontend.rewrite import rewrite
+from hostcuda.profile import profile_script
 
 pytestmark = pytest.mark.thorough("whole programs in both modes: 60 s")
 
@@ -18,6 +19,13 @@ def test_a_program_has_the_expected_result_in_both_modes(program):
     found = check(program)
     assert verdict.startswith("PASS bad=0 checksum=")
     assert found.table.empty and verdict in found.ended.output
+
+
+def test_the_accesses_of_a_program_with_bulk_copies_are_counted():
+    counted = profile_script(str(FOLDER / "ring.cu"), engine="cpu", capture=True, nvcc=False)
+    assert "PASS" in counted.ended.output
+    assert counted.value("global_load_requests") == 0
+    assert counted.value("shared_load_instructions") == 2 * 11 * 3 * 2  # x and y of three warps
 
 
 SOME = {("mbarrier", 2), ("bulk_in", 1), ("ring", 5), ("proxy_fence", 3)}

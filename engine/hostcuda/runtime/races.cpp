@@ -671,6 +671,7 @@ void publish_copies(unsigned thread, unsigned number) {
 // ---- Bulk copies -----------------------------------------------------------------------------------------------------------
 
 template <class Visit> static void visit_cells(const std::vector<std::pair<uintptr_t, size_t>> &pieces, Visit visit) {
+    if (!running.examines) return;                   // there are none: accesses are only counted
     for (auto [address, bytes] : pieces) visit_bytes({address, bytes, 0, 0}, visit);
 }
 
