@@ -19,9 +19,17 @@ MODULES = {
 }
 
 
+def walk(node):
+    """Yield the nodes of a tree, without those in ``if TYPE_CHECKING:``, which never run."""
+    if not (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"):
+        yield node
+        for child in ast.iter_child_nodes(node):
+            yield from walk(child)
+
+
 def imports(text, modules=MODULES):
-    """Yield the modules that a text imports, at its top or within functions."""
-    for node in ast.walk(ast.parse(text)):
+    """Yield the modules that a text imports when it runs, at its top or within functions."""
+    for node in walk(ast.parse(text)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name in modules)
         elif isinstance(node, ast.ImportFrom):
@@ -77,9 +85,10 @@ def test_a_circle_is_found_in_functions_too():
         "a": "from b import c",
         "b": "",
         "b.c": "def f():\n    import a\n    from a import other",
+        "d": "if TYPE_CHECKING:\n    import a",
     }
     graph = {name: {*imports(text, texts)} for name, text in texts.items()}
-    assert graph == {"a": {"b.c"}, "b": set(), "b.c": {"a"}}
+    assert graph == {"a": {"b.c"}, "b": set(), "b.c": {"a"}, "d": set()}
     with pytest.raises(CycleError):
         in_order(graph)
 

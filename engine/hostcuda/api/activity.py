@@ -4,8 +4,11 @@ It has the same two functions as :mod:`hostcuda.gpu.cupti`; `hostcuda.activity` 
 engine in use.
 """
 
+from __future__ import annotations
+
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 from hostcuda.runtime import abi, native
 
@@ -57,7 +60,7 @@ def stop() -> list[tuple]:
     list of (kind, name, start, duration, bytes, stream)
         `kind` is "kernel", "copy" or "api"; times in seconds on the monotonic clock.
     """
-    vars(native).update(_untraced)  # the functions that `start` has replaced
+    native.__dict__.update(_untraced)  # the functions that `start` has replaced
     _untraced.clear()
     records = [
         *_take_device_records(),
@@ -92,7 +95,7 @@ def _take_device_records() -> Iterator[tuple]:
 def _time_calls(function: Callable, driver_name: str) -> Callable:
     """Return a function that calls `function` and adds the call's name, start and duration [s] to the trace."""
 
-    def call_and_record(*arguments):  # also of a call that raises an error
+    def call_and_record(*arguments: Any) -> Any:  # also of a call that raises an error
         start = time.monotonic()
         try:
             return function(*arguments)

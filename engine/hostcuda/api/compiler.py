@@ -5,13 +5,15 @@ the cache, whose key covers the source, its options and headers, the compiler, t
 engine.
 """
 
+from __future__ import annotations
+
 import contextlib
 import os
 import re
 import sys
 import threading
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -37,16 +39,16 @@ _PARAMETER = re.compile(
 
 
 def compile(
-    source,
-    nvcc="nvcc",
-    options=None,
-    keep=False,
-    no_extern_c=False,
-    arch=None,
-    code=None,
-    cache_dir=None,
-    include_dirs=None,
-    target="cubin",
+    source: str,
+    nvcc: str = "nvcc",
+    options: list[str] | None = None,
+    keep: bool = False,
+    no_extern_c: bool = False,
+    arch: str | None = None,
+    code: str | None = None,
+    cache_dir: str | Path | bool | None = None,
+    include_dirs: Iterable[str | Path] | None = None,
+    target: str = "cubin",
 ) -> bytes:
     """Compile CUDA C++ and return the compiled file's bytes; for the parameters see `SourceModule`."""
     del nvcc, code, target  # PyCUDA's parameters, without effect here
@@ -56,7 +58,7 @@ def compile(
 
 
 def compile_program(
-    source: str, options: Iterable[str] = (), include_dirs: Iterable = (), entry: str = "main"
+    source: str, options: Sequence[str] = (), include_dirs: Iterable = (), entry: str = "main"
 ) -> Module:
     """Compile and load a whole program in CUDA C++, with ``main`` or another `entry`.
 
@@ -133,15 +135,15 @@ class SourceModule:
 
     def __init__(
         self,
-        source,
-        nvcc="nvcc",
-        options=None,
-        keep=False,
-        no_extern_c=False,
-        arch=None,
-        code=None,
-        cache_dir=None,
-        include_dirs=None,
+        source: str,
+        nvcc: str = "nvcc",
+        options: list[str] | None = None,
+        keep: bool = False,
+        no_extern_c: bool = False,
+        arch: str | None = None,
+        code: str | None = None,
+        cache_dir: str | Path | bool | None = None,
+        include_dirs: Iterable[str | Path] | None = None,
     ):
         del nvcc, code  # PyCUDA's parameters, without effect here; for the others see the class
         options = DEFAULT_NVCC_FLAGS if options is None else options

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import enum
 from operator import index
+from typing import Any, SupportsIndex
 
 from hostcuda import limits, processor
 from hostcuda.errors import LogicError
@@ -53,7 +54,7 @@ _ATTRIBUTES = {
     106: "MAX_BLOCKS_PER_MULTIPROCESSOR",
     111: "RESERVED_SHARED_MEMORY_PER_BLOCK",
 }  # other numbers are not in PyCUDA's enumeration, or without use here
-device_attribute = enum.IntEnum(
+device_attribute: Any = enum.IntEnum(  # Any: a type checker cannot see its members
     "device_attribute",
     {
         name: number
@@ -82,7 +83,7 @@ shared_config = enum.IntEnum(
 )
 
 
-def _list_attributes() -> dict[device_attribute, int]:
+def _list_attributes() -> dict[Any, int]:
     """Return the value of each attribute, in CUDA's units: limits of the architecture, and facts of this machine."""
     a, sm = device_attribute, limits.MULTIPROCESSOR["sm_{}{}".format(*COMPUTE_CAPABILITY)]
     return dict.fromkeys(a, 0) | {
@@ -166,15 +167,15 @@ class Device:
         """Return a placeholder: the engine is on no bus."""
         return "0000:00:00.0"
 
-    def get_attribute(self, attribute) -> int:
+    def get_attribute(self, attribute: int) -> int:
         """Return the value of one `device_attribute`; 0 for what a CPU does not have."""
         return _list_attributes()[device_attribute(attribute)]
 
-    def get_attributes(self) -> dict[device_attribute, int]:
+    def get_attributes(self) -> dict[Any, int]:
         """Return a dict of all attributes: `device_attribute` -> value."""
         return _list_attributes()
 
-    def __getattr__(self, name):
+    def __getattr__(self, name: str) -> int:
         """Return the attribute of this name in any case, as PyCUDA does: ``device.warp_size``."""
         try:
             attribute = device_attribute[name.upper()]
@@ -182,7 +183,7 @@ class Device:
             raise AttributeError(f"a Device has no attribute {name!r}") from None
         return self.get_attribute(attribute)
 
-    def make_context(self, flags=ctx_flags.SCHED_AUTO) -> Context:
+    def make_context(self, flags: int = ctx_flags.SCHED_AUTO) -> Context:
         """Start the engine and return its only context; the flags have no effect."""
         del flags
         native.library()
@@ -190,10 +191,10 @@ class Device:
 
     retain_primary_context = make_context
 
-    def __eq__(self, other):
+    def __eq__(self, other: object) -> bool:
         return isinstance(other, Device)
 
-    def __hash__(self):
+    def __hash__(self) -> int:
         return 0
 
 
@@ -201,7 +202,7 @@ class Device:
 limit = enum.IntEnum("limit", "STACK_SIZE PRINTF_FIFO_SIZE MALLOC_HEAP_SIZE", start=0)
 
 
-def _do_nothing(*_) -> None:
+def _do_nothing(*_: object) -> None:
     """Do nothing: on the CPU engine this call has no effect."""
 
 
@@ -272,7 +273,7 @@ _limits = {
 }
 
 
-def init(flags=0) -> None:
+def init(flags: int = 0) -> None:
     """Start the engine; its runtime library is built by the first call on a machine."""
     del flags
     native.library()
@@ -283,7 +284,7 @@ def get_version() -> tuple[int, int, int]:
     return (*_CUDA_VERSION, 0)
 
 
-def mem_get_address_range(pointer: object) -> tuple[int, int]:
+def mem_get_address_range(pointer: SupportsIndex) -> tuple[int, int]:
     """Return (base address, size in bytes) of the allocation that a device pointer points into."""
     if (span := native.mem_range(index(pointer))) is None:
         raise LogicError(f"cuMemGetAddressRange failed: {index(pointer):#x} is no device memory")

@@ -16,7 +16,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
 
@@ -32,7 +32,7 @@ from hostcuda.api.parameters import (
     Parameter,
     describe_argument,
 )
-from hostcuda.api.streams import Event, handle_of
+from hostcuda.api.streams import Event, Stream, handle_of
 from hostcuda.check import mode as checkmode
 from hostcuda.errors import LogicError, type_of
 from hostcuda.host import cache
@@ -52,8 +52,12 @@ from hostcuda.runtime import native
 __all__ = ["Function", "Module", "function_attribute", "module_from_buffer", "module_from_file"]
 
 
+Geometry: TypeAlias = tuple[Any, Any]  # grid and block as `native.Dim3`
+# "PPi", or a type per argument: such a text, a type of NumPy, a dtype
+PreparedTypes: TypeAlias = str | Sequence[str | type | np.dtype]
+
 # The attributes of a kernel: the names and numbers of ``CUfunction_attribute``.
-function_attribute = enum.IntEnum(
+function_attribute: Any = enum.IntEnum(  # Any: a type checker cannot see its members
     "function_attribute",
     "MAX_THREADS_PER_BLOCK SHARED_SIZE_BYTES CONST_SIZE_BYTES LOCAL_SIZE_BYTES NUM_REGS PTX_VERSION BINARY_VERSION "
     "CACHE_MODE_CA MAX_DYNAMIC_SHARED_SIZE_BYTES PREFERRED_SHARED_MEMORY_CARVEOUT",
@@ -201,29 +205,32 @@ class Function:
         self._max_threads = min(kernel.max_threads, MAX_THREADS)
         self.execution_mode, self.why_fibers = kernel.execution_mode, kernel.why_fibers
         self._max_dynamic = SHARED_BYTES - self._static_shared  # bytes; `set_attribute` changes it
-        self._geometries = {}  # (grid, block) of earlier launches -> the two as `native.Dim3`
+        self._geometries: dict[
+            tuple, Geometry
+        ] = {}  # (grid, block) of earlier launches -> the two as `native.Dim3`
         self._packers = {}  # types of an earlier call's arguments -> function that packs them
+        self._prepared: Any
         self._prepared = self._prepared_converters = (
             None  # by `prepare`: a `struct.Struct`, a function per argument
         )
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"<Function {self._name}({', '.join(p.declaration or p.kind for p in self._parameters)})>"
 
     # -- launching
 
     def __call__(
         self,
-        *args,
-        grid=(1, 1),
-        block=None,
-        shared=0,
-        stream=None,
-        texrefs=(),
-        time_kernel=False,
-        cooperative=False,
-        **extra,
-    ):
+        *args: Any,
+        grid: tuple[int, ...] = (1, 1),
+        block: tuple[int, ...] | None = None,
+        shared: int = 0,
+        stream: Stream | None = None,
+        texrefs: object = (),
+        time_kernel: bool = False,
+        cooperative: bool = False,
+        **extra: object,
+    ) -> float | None:
         """Launch the kernel.
 
         Parameters
@@ -271,7 +278,7 @@ class Function:
         for handler in handlers:
             handler.pre_call(stream)
         seconds = run(grid, block, packed, shared, stream, cooperative)
-        results = [handler for handler in handlers if hasattr(handler, "post_call")]
+        results: list[Any] = [handler for handler in handlers if hasattr(handler, "post_call")]
         if results:
             Context.synchronize()
         for handler in results:
@@ -279,7 +286,13 @@ class Function:
         return seconds
 
     def _launch(
-        self, grid: tuple, block: tuple, packed: bytes, shared: int, stream, cooperative=False
+        self,
+        grid: tuple,
+        block: tuple,
+        packed: bytes,
+        shared: int,
+        stream: Stream | None,
+        cooperative: bool = False,
     ) -> None:
         """Queue the kernel with packed arguments and `shared` bytes of dynamic shared memory; refuse wrong geometry."""
         try:
@@ -315,7 +328,15 @@ class Function:
             "cudaOccupancyMaxActiveBlocksPerMultiprocessor allows, each with a loop over its share"
         )
 
-    def _launch_and_time(self, grid, block, packed, shared, stream, cooperative) -> float:
+    def _launch_and_time(
+        self,
+        grid: tuple[int, ...],
+        block: tuple[int, ...],
+        packed: bytes,
+        shared: int,
+        stream: Stream | None,
+        cooperative: bool,
+    ) -> float:
         """Launch as `_launch`, on the default stream, and wait; return the run time in seconds."""
         if stream is not None:
             raise AssertionError("Can't time the kernel on an asynchronous invocation")
@@ -325,7 +346,7 @@ class Function:
         Context.synchronize()
         return time.perf_counter() - start
 
-    def _check_geometry(self, grid: tuple, block: tuple) -> tuple[native.Dim3, native.Dim3]:
+    def _check_geometry(self, grid: tuple, block: tuple) -> Geometry:
         """Return a launch's geometry as the runtime takes it, and keep it; TypeError or LogicError if it is wrong."""
         sizes = []
         for what, value, limits in (("grid", grid, MAX_GRID), ("block", block, MAX_BLOCK)):
@@ -353,7 +374,7 @@ class Function:
         if threads > self._max_threads:
             bounds = f"the kernel's __launch_bounds__ allow at most {self._max_threads}"
             raise self._build_error("block", block, f"it has {threads} threads, and {bounds}")
-        geometry = tuple(native.Dim3(*size) for size in sizes)
+        geometry = native.Dim3(*sizes[0]), native.Dim3(*sizes[1])
         # a bound on the memory of a program that never repeats a geometry
         if len(self._geometries) < 4096:
             self._geometries[grid, block] = geometry
@@ -430,7 +451,7 @@ class Function:
 
     # -- prepared calls
 
-    def prepare(self, arg_types, texrefs=None) -> Function:
+    def prepare(self, arg_types: PreparedTypes, texrefs: object = None) -> Function:
         """Fix the arguments' types, so that plain Python numbers and addresses can be passed.
 
         Parameters
@@ -477,7 +498,7 @@ class Function:
             ]
         return self
 
-    def _pack_prepared(self, args: tuple) -> bytes:
+    def _pack_prepared(self, args: Sequence) -> bytes:
         """Return the packed arguments of a prepared call; raise the error that explains what cannot be packed."""
         if self._prepared_converters and len(args) == len(self._parameters):
             args = [
@@ -491,7 +512,7 @@ class Function:
         except (struct.error, TypeError) as error:
             self._explain_prepared(args, error)
 
-    def _explain_prepared(self, args, error: Exception) -> NoReturn:
+    def _explain_prepared(self, args: Sequence, error: Exception) -> NoReturn:
         """Raise a TypeError that says which argument of a prepared call cannot be packed, or else `error`."""
         if len(args) != len(self._parameters):
             count = f"prepared for {len(self._parameters)} arguments, and {len(args)} were given"
@@ -508,15 +529,26 @@ class Function:
                 ) from None
         raise error
 
-    def prepared_call(self, grid, block, *args, shared_size=0) -> None:
+    def prepared_call(
+        self, grid: tuple[int, ...], block: tuple[int, ...], *args: Any, shared_size: int = 0
+    ) -> None:
         """Launch on the default stream, with arguments of the types given to `prepare`."""
         self._launch(grid, block, self._pack_prepared(args), shared_size, None)
 
-    def prepared_async_call(self, grid, block, stream, *args, shared_size=0) -> None:
+    def prepared_async_call(
+        self,
+        grid: tuple[int, ...],
+        block: tuple[int, ...],
+        stream: Stream | None,
+        *args: Any,
+        shared_size: int = 0,
+    ) -> None:
         """Launch on a stream, as `prepared_call`."""
         self._launch(grid, block, self._pack_prepared(args), shared_size, stream)
 
-    def prepared_timed_call(self, grid, block, *args, shared_size=0) -> Callable[[], float]:
+    def prepared_timed_call(
+        self, grid: tuple[int, ...], block: tuple[int, ...], *args: Any, shared_size: int = 0
+    ) -> Callable[[], float]:
         """Launch as `prepared_call`; return a function that waits and returns the run time in seconds."""
         packed = self._pack_prepared(args)
         start, end = Event(), Event()
@@ -524,7 +556,7 @@ class Function:
         self._launch(grid, block, packed, shared_size, None)
         end.record()
 
-        def wait_and_time():
+        def wait_and_time() -> float:
             end.synchronize()
             return end.time_since(start) * 1e-3  # from milliseconds
 
@@ -532,7 +564,7 @@ class Function:
 
     # -- attributes
 
-    def get_attribute(self, attribute) -> int:
+    def get_attribute(self, attribute: int) -> int:
         """Return one attribute of `function_attribute`; 0 for what the CPU engine does not know."""
         a = function_attribute
         return {
@@ -544,10 +576,10 @@ class Function:
             a.MAX_DYNAMIC_SHARED_SIZE_BYTES: self._max_dynamic,
         }.get(a(attribute), 0)
 
-    def set_attribute(self, attribute, value: int) -> None:
+    def set_attribute(self, attribute: int, value: int) -> None:
         """Set MAX_DYNAMIC_SHARED_SIZE_BYTES; the carve-out has no effect, and other attributes raise LogicError."""
-        attribute = function_attribute(attribute)
-        if attribute == function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES:
+        chosen = function_attribute(attribute)
+        if chosen == function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES:
             most = SHARED_OPT_IN_BYTES - self._static_shared
             if not 0 <= value <= most:
                 raise LogicError(
@@ -555,16 +587,16 @@ class Function:
                     f"shared memory, and at most {most} are possible besides {self._static_shared} static"
                 )
             self._max_dynamic = value
-        elif attribute != function_attribute.PREFERRED_SHARED_MEMORY_CARVEOUT:
+        elif chosen != function_attribute.PREFERRED_SHARED_MEMORY_CARVEOUT:
             raise LogicError(
-                f"cuFuncSetAttribute failed: invalid argument: {attribute.name} cannot be set"
+                f"cuFuncSetAttribute failed: invalid argument: {chosen.name} cannot be set"
             )
 
-    def set_cache_config(self, config) -> None:
+    def set_cache_config(self, config: object) -> None:
         """Check the argument; there is no other effect."""
         func_cache(config)
 
-    def set_shared_config(self, config) -> None:
+    def set_shared_config(self, config: object) -> None:
         """Do nothing: the CPU engine has no banks to configure."""
 
     num_regs = _as_property("NUM_REGS", "0: registers are assigned by the GPU's compiler.")
@@ -584,7 +616,7 @@ class Function:
     binary_version = _as_property("BINARY_VERSION", "`Device.compute_capability`, times 10.")
 
 
-def _split_prepared_types(arg_types) -> Iterator:
+def _split_prepared_types(arg_types: PreparedTypes) -> Iterator:
     """Yield the type of each argument from `prepare`'s types: dtypes of numbers, "P", "12s" for bytes, or a class."""
     for entry in [arg_types] if isinstance(arg_types, str) else arg_types:
         # "PPi" holds three
@@ -596,7 +628,7 @@ def _split_prepared_types(arg_types) -> Iterator:
             yield np.dtype(part) if is_number else part
 
 
-def _find_converter(arg_type, code: str) -> Callable:
+def _find_converter(arg_type: Any, code: str) -> Callable:
     """Return the function that converts an argument for `struct`: complex numbers and structs become bytes."""
     if isinstance(arg_type, np.dtype) and arg_type.kind == "c":  # from any number, as PyCUDA does
         return lambda argument: arg_type.type(argument).tobytes()
@@ -605,7 +637,7 @@ def _find_converter(arg_type, code: str) -> Callable:
     return lambda argument: argument
 
 
-def _find_prepared_code(arg_type) -> str:
+def _find_prepared_code(arg_type: Any) -> str:
     """Return the `struct` code of a type that `_split_prepared_types` has yielded; "Q" for a pointer."""
     if isinstance(arg_type, str):
         return "Q" if arg_type == "P" else arg_type

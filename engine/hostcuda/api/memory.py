@@ -12,11 +12,13 @@ from bisect import bisect_right, insort
 from collections.abc import Callable
 from operator import index
 from types import SimpleNamespace
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from hostcuda import errors
-from hostcuda.api.streams import handle_of
+from hostcuda.api.streams import Stream, handle_of
 from hostcuda.errors import LogicError, type_of
 from hostcuda.runtime import native
 
@@ -66,8 +68,12 @@ __all__ = [
     "to_device",
 ]
 
+Order: TypeAlias = Literal["C", "F"]  # of the elements in memory
+# Device memory as a call takes it: an allocation, an object with ``get_pointer``, or an address.
+DevicePointer: TypeAlias = "DeviceAllocation | PointerHolderBase | int"
 
-def as_count(number, call: str, what: str) -> int:
+
+def as_count(number: object, call: str, what: str) -> int:
     """Return a size, count or value (`what`) given to `call`; like PyCUDA, take only a non-negative Python int."""
     if not isinstance(number, int):
         raise errors.TypeError(
@@ -90,9 +96,9 @@ class DeviceAllocation:
     def __init__(self, address: int, size: int):
         self._address, self._size = address, size
         # the dtype of the array that was copied here: a launch warns of pointers to other types
-        self._filled = None
+        self._filled: np.dtype | None = None
 
-    def __index__(self):
+    def __index__(self) -> int:
         self._filled = None  # who knows the address may write other types there
         if self._address is None:
             raise LogicError(
@@ -112,23 +118,25 @@ class DeviceAllocation:
         device_span(index(self) + offset, size, "as_buffer")
         return view(index(self) + offset, size, self).data
 
-    def __del__(self):
+    def __del__(self) -> None:
         if self._address is not None:
             native.mem_release(self._address)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"<DeviceAllocation of {native.format_bytes(self._size)}{'' if self._address else ', freed'}>"
 
 
 class PointerHolderBase:
     """Base of users' classes for device memory: their ``get_pointer`` gives its address."""
 
+    get_pointer: Callable[[], int]
+
     @property
     def gpudata(self) -> int:
         """The address of the memory."""
         return self.get_pointer()
 
-    def __int__(self):
+    def __int__(self) -> int:
         return self.get_pointer()
 
     __index__ = __int__
@@ -155,13 +163,17 @@ def mem_alloc(size: int) -> DeviceAllocation:
     return DeviceAllocation(native.mem_alloc(size), size)
 
 
-def mem_alloc_like(array) -> DeviceAllocation:
+def mem_alloc_like(array: Any) -> DeviceAllocation:
     """Allocate as many bytes as `array` has."""
     return mem_alloc(array.nbytes)
 
 
 def device_span(
-    pointer, size: int, call: str, host_array: np.ndarray | None = None, fills: bool = False
+    pointer: DevicePointer,
+    size: int,
+    call: str,
+    host_array: np.ndarray | None = None,
+    fills: bool = False,
 ) -> int:
     """Return a device pointer's address; TypeError or LogicError if `call` cannot access `size` bytes there.
 
@@ -197,7 +209,7 @@ def device_span(
                 )
                 text += f": did you mean .astype(np.{half})?" if half else ""
         raise LogicError(text)
-    if fills and isinstance(pointer, DeviceAllocation):
+    if host_array is not None and fills and isinstance(pointer, DeviceAllocation):
         pointer._filled = host_array.dtype
     return address
 
@@ -206,7 +218,7 @@ def device_span(
 # Host memory
 
 
-def host_span(obj, call: str, writable: bool = False) -> tuple[int, int, np.ndarray]:
+def host_span(obj: Any, call: str, writable: bool = False) -> tuple[int, int, np.ndarray]:
     """Return (address, bytes, array) of the host side of a copy by `call`; another buffer becomes an array of bytes.
 
     TypeError, ValueError or BufferError if it has no bytes, is not contiguous, or should be
@@ -250,7 +262,7 @@ def is_pagelocked(address: int, size: int) -> bool:
     return last >= 0 and address + size <= _page_locked[last][1]
 
 
-def view(address: int, size: int, owner) -> np.ndarray:
+def view(address: int, size: int, owner: object) -> np.ndarray:
     """Return `size` bytes of memory at an address as a writable array, which keeps `owner` alive."""
     interface = {"data": (address, False), "shape": (size,), "typestr": "|u1", "version": 3}
     return np.asarray(SimpleNamespace(owner=owner, __array_interface__=interface))
@@ -297,7 +309,9 @@ mem_host_register_flags = enum.IntFlag("mem_host_register_flags", "PORTABLE DEVI
 mem_attach_flags = enum.IntFlag("mem_attach_flags", "GLOBAL HOST SINGLE")
 
 
-def aligned_empty(shape: int | tuple, dtype, order: str = "C", alignment: int = 4096) -> np.ndarray:
+def aligned_empty(
+    shape: int | tuple, dtype: DTypeLike, order: Order = "C", alignment: int = 4096
+) -> np.ndarray:
     """Return an uninitialized host array whose address is a multiple of `alignment` bytes (a power of two)."""
     if alignment <= 0 or alignment & (alignment - 1):
         raise ValueError(f"alignment must be a power of two, not {alignment}")
@@ -309,7 +323,7 @@ def aligned_empty(shape: int | tuple, dtype, order: str = "C", alignment: int = 
     return storage[start : start + size].view(dtype).reshape(shape, order=order)
 
 
-def _find_order(array: np.ndarray) -> str:
+def _find_order(array: np.ndarray) -> Order:
     """Return "C" or "F", the order of a contiguous array; ValueError if it is not contiguous."""
     if array.flags.c_contiguous:
         return "C"
@@ -324,15 +338,21 @@ def _find_order(array: np.ndarray) -> str:
 def _make_likes(empty: Callable) -> tuple[Callable, Callable, Callable]:
     """Return the functions ``NAME_zeros``, ``NAME_empty_like`` and ``NAME_zeros_like``, made from ``NAME_empty``."""
 
-    def zeros(shape, dtype, order="C", *options, **named) -> np.ndarray:  # docstrings: see below
+    def zeros(
+        shape: int | tuple[int, ...],
+        dtype: DTypeLike,
+        order: Order = "C",
+        *options: Any,
+        **named: Any,
+    ) -> np.ndarray:  # docstrings: see below
         result = empty(shape, dtype, order, *options, **named)
         result.fill(0)
         return result
 
-    def empty_like(array, *options, **named) -> np.ndarray:
+    def empty_like(array: Any, *options: Any, **named: Any) -> np.ndarray:
         return empty(array.shape, array.dtype, _find_order(array), *options, **named)
 
-    def zeros_like(array, *options, **named) -> np.ndarray:
+    def zeros_like(array: Any, *options: Any, **named: Any) -> np.ndarray:
         return zeros(array.shape, array.dtype, _find_order(array), *options, **named)
 
     zeros.__doc__ = f"`{empty.__name__}`, zeroed."
@@ -344,7 +364,9 @@ def _make_likes(empty: Callable) -> tuple[Callable, Callable, Callable]:
 aligned_zeros, aligned_empty_like, aligned_zeros_like = _make_likes(aligned_empty)
 
 
-def pagelocked_empty(shape, dtype, order="C", mem_flags=0) -> np.ndarray:
+def pagelocked_empty(
+    shape: int | tuple[int, ...], dtype: DTypeLike, order: Order = "C", mem_flags: int = 0
+) -> np.ndarray:
     """Return an uninitialized page-locked host array, for copies in the background."""
     del mem_flags
     return np.asarray(PagelockedHostAllocation(aligned_empty(shape, dtype, order)))
@@ -353,7 +375,7 @@ def pagelocked_empty(shape, dtype, order="C", mem_flags=0) -> np.ndarray:
 pagelocked_zeros, pagelocked_empty_like, pagelocked_zeros_like = _make_likes(pagelocked_empty)
 
 
-def register_host_memory(array, flags=0) -> np.ndarray:
+def register_host_memory(array: Any, flags: int = 0) -> np.ndarray:
     """Page-lock an existing array; return it as an array whose ``base`` can `unregister`."""
     del flags
     return np.asarray(RegisteredHostMemory(host_span(array, "cuMemHostRegister", writable=True)[2]))
@@ -372,11 +394,13 @@ class ManagedAllocation(DeviceAllocation):
         """Return the address, which is that of the array."""
         return index(self)
 
-    def attach(self, mem_flags, stream=None) -> None:
+    def attach(self, mem_flags: int, stream: Stream | None = None) -> None:
         """Do nothing: attaching has no effect here."""
 
 
-def managed_empty(shape, dtype, order="C", mem_flags=0) -> np.ndarray:
+def managed_empty(
+    shape: int | tuple[int, ...], dtype: DTypeLike, order: Order = "C", mem_flags: int = 0
+) -> np.ndarray:
     """Return an array that kernels take as an argument, too; its memory is device memory.
 
     The host may use it while no kernel does: call `Context.synchronize` first. It holds zeros, as
@@ -395,7 +419,7 @@ _, managed_empty_like, _ = _make_likes(managed_empty)
 managed_zeros, managed_zeros_like = managed_empty, managed_empty_like  # which hold zeros
 
 
-def is_managed(array) -> bool:
+def is_managed(array: Any) -> bool:
     """Return whether an array is managed memory, or a view of it."""
     while isinstance(array, np.ndarray):
         array = array.base
@@ -406,7 +430,7 @@ def is_managed(array) -> bool:
 # Copies
 
 
-def memcpy_htod(dest, src) -> None:
+def memcpy_htod(dest: DevicePointer, src: Any) -> None:
     """Copy the host array `src` to device memory, and wait.
 
     Raises
@@ -429,7 +453,7 @@ def memcpy_htod(dest, src) -> None:
     )
 
 
-def memcpy_htod_async(dest, src, stream=None) -> None:
+def memcpy_htod_async(dest: DevicePointer, src: Any, stream: Stream | None = None) -> None:
     """Queue a copy from host to device; page-locked memory must stay unchanged until it is done."""
     address, size, array = host_span(src, "cuMemcpyHtoDAsync")
     to = device_span(dest, size, "cuMemcpyHtoDAsync", array, fills=True)
@@ -441,7 +465,7 @@ def memcpy_htod_async(dest, src, stream=None) -> None:
     native.keep_alive(stream_handle, array)  # until the stream has copied it
 
 
-def memcpy_dtoh(dest, src) -> None:
+def memcpy_dtoh(dest: Any, src: DevicePointer) -> None:
     """Copy as many bytes of device memory as the host array `dest` has, and wait.
 
     Raises as `memcpy_htod`.
@@ -450,7 +474,7 @@ def memcpy_dtoh(dest, src) -> None:
     native.memcpy("DtoH", address, device_span(src, size, "cuMemcpyDtoH", array), size, None, True)
 
 
-def memcpy_dtoh_async(dest, src, stream=None) -> None:
+def memcpy_dtoh_async(dest: Any, src: DevicePointer, stream: Stream | None = None) -> None:
     """Queue a copy from device to host.
 
     Into ordinary memory it waits; into page-locked memory it returns at once.
@@ -463,19 +487,21 @@ def memcpy_dtoh_async(dest, src, stream=None) -> None:
         native.keep_alive(stream_handle, array)
 
 
-def memcpy_dtod(dest, src, size: int) -> None:
+def memcpy_dtod(dest: DevicePointer, src: DevicePointer, size: int) -> None:
     """Copy `size` bytes on the device (asynchronous to the host, as on a GPU)."""
     memcpy_dtod_async(dest, src, size)
 
 
-def memcpy_dtod_async(dest, src, size: int, stream=None) -> None:
+def memcpy_dtod_async(
+    dest: DevicePointer, src: DevicePointer, size: int, stream: Stream | None = None
+) -> None:
     """Queue a copy of `size` bytes on the device."""
     size = as_count(size, "cuMemcpyDtoD", "the number of bytes")
     to, source = device_span(dest, size, "cuMemcpyDtoD"), device_span(src, size, "cuMemcpyDtoD")
     native.memcpy("DtoD", to, source, size, handle_of(stream), False)
 
 
-def fill(dest, data: int, count: int, width: int, stream) -> None:
+def fill(dest: DevicePointer, data: int, count: int, width: int, stream: Stream | None) -> None:
     """Queue a fill of device memory: `count` words of `width` bytes, aligned to that, get the value `data`."""
     call = f"cuMemsetD{8 * width}"
     value, count = as_count(data, call, "the value"), as_count(count, call, "the count")
@@ -492,10 +518,12 @@ def fill(dest, data: int, count: int, width: int, stream) -> None:
 def _make_memset(width: int) -> tuple[Callable, Callable]:
     """Return the functions ``memset_d8`` and ``memset_d8_async`` for `width` 1 [byte]; likewise for larger words."""
 
-    def memset(dest, data, count) -> None:
+    def memset(dest: DevicePointer, data: int, count: int) -> None:
         fill(dest, data, count, width, None)
 
-    def memset_async(dest, data, count, stream=None) -> None:
+    def memset_async(
+        dest: DevicePointer, data: int, count: int, stream: Stream | None = None
+    ) -> None:
         fill(dest, data, count, width, stream)
 
     memset.__doc__ = f"Set `count` words of {8 * width} bits to `data`."
@@ -508,7 +536,7 @@ memset_d16, memset_d16_async = _make_memset(2)
 memset_d32, memset_d32_async = _make_memset(4)
 
 
-def to_device(bf_obj) -> DeviceAllocation:
+def to_device(bf_obj: Any) -> DeviceAllocation:
     """Allocate device memory and fill it with a copy of the array (made contiguous in C order if it is not)."""
     array = np.ascontiguousarray(bf_obj) if isinstance(bf_obj, np.ndarray) else bf_obj
     _, size, array = host_span(array, "to_device")
@@ -517,14 +545,16 @@ def to_device(bf_obj) -> DeviceAllocation:
     return result
 
 
-def from_device(devptr, shape, dtype, order="C") -> np.ndarray:
+def from_device(
+    devptr: DevicePointer, shape: int | tuple[int, ...], dtype: DTypeLike, order: Order = "C"
+) -> np.ndarray:
     """Copy device memory into a new host array of this shape and dtype."""
     result = np.empty(shape, dtype, order)
     memcpy_dtoh(result, devptr)
     return result
 
 
-def from_device_like(devptr, other_ary) -> np.ndarray:
+def from_device_like(devptr: DevicePointer, other_ary: np.ndarray) -> np.ndarray:
     """Copy device memory into a new host array like `other_ary`."""
     result = np.empty_like(other_ary)
     memcpy_dtoh(result, devptr)
@@ -552,14 +582,14 @@ class ArgumentHandler:
             self.dev_alloc = mem_alloc_like(self.array)
         return self.dev_alloc
 
-    def pre_call(self, stream) -> None:
+    def pre_call(self, stream: Stream | None) -> None:
         """Prepare the array before the launch on a `Stream` or None."""
 
 
 class In(ArgumentHandler):
     """An array that is copied to the device before the kernel runs."""
 
-    def pre_call(self, stream) -> None:
+    def pre_call(self, stream: Stream | None) -> None:
         """Copy the array to the device before the launch, and wait; the stream has no effect."""
         memcpy_htod(self.get_device_alloc(), self.array)
 
@@ -567,11 +597,11 @@ class In(ArgumentHandler):
 class Out(ArgumentHandler):
     """An array that is copied back after the kernel has run."""
 
-    def pre_call(self, stream) -> None:
+    def pre_call(self, stream: Stream | None) -> None:
         """Before the launch, refuse an array that cannot be written; the stream has no effect."""
         host_span(self.array, "Out", writable=True)
 
-    def post_call(self, stream) -> None:
+    def post_call(self, stream: Stream | None) -> None:
         """Copy the device memory to the array, after the kernel."""
         memcpy_dtoh(self.array, self.get_device_alloc())
 
@@ -579,7 +609,7 @@ class Out(ArgumentHandler):
 class InOut(In, Out):
     """An array that is copied both ways."""
 
-    def pre_call(self, stream) -> None:
+    def pre_call(self, stream: Stream | None) -> None:
         """Check that the array can be written, and copy it to the device; the stream has no effect."""
         Out.pre_call(self, stream)
         In.pre_call(self, stream)

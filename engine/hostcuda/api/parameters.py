@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from operator import index
+from typing import Any
 
 import numpy as np
 
@@ -59,16 +60,16 @@ _QUALIFIER = re.compile(r"\b(const|volatile|__restrict__|__restrict|restrict)\b"
 class Parameter:
     """One parameter of a kernel: its kind ("P", ...), size and offset [bytes]; as text, its name in messages."""
 
-    def __init__(self, position: int, raw, declaration: str):
+    def __init__(self, position: int, raw: Any, declaration: str):
         """Describe the parameter at a position (0-based), given its ``hc_parameter`` and "const float *x", or ""."""
         self.position, self.declaration = position, declaration
         self.kind, self.size, self.offset = chr(raw.kind), raw.size, raw.offset
 
-    def __str__(self):
+    def __str__(self) -> str:
         declaration = f" `{self.declaration}`" if self.declaration else ""
         return f"argument {self.position} (0-based){declaration}"
 
-    def build_error(self, argument) -> errors.TypeError:
+    def build_error(self, argument: Any) -> errors.TypeError:
         """Return the TypeError for an argument whose type is not this parameter's, with what to pass instead."""
         words = WORDS[self.kind] + ("" if self.kind == POINTER else f" of {self.size} bytes")
         dtype = {"i": "int", "u": "uint"}.get(self.kind, "float") + str(8 * self.size)
@@ -88,7 +89,7 @@ class Parameter:
             f"{self}: the kernel takes {words}, not {describe_argument(argument)}; {remedy}"
         )
 
-    def choose_code(self, argument) -> str | None:
+    def choose_code(self, argument: Any) -> str | None:
         """Return the code with which `struct` packs an argument, None if `convert` is needed first; refuse its type."""
         if isinstance(argument, (DeviceAllocation, ArgumentHandler)):
             if self.kind != POINTER:
@@ -119,7 +120,7 @@ class Parameter:
             return None
         raise self.build_error(argument)
 
-    def convert(self, argument) -> int | bytes:
+    def convert(self, argument: Any) -> int | bytes:
         """Return an argument that `choose_code` accepts without a code as an address or as bytes."""
         if isinstance(argument, ArgumentHandler):
             return index(argument.get_device_alloc())
@@ -130,7 +131,7 @@ class Parameter:
         interface = getattr(argument, "__cuda_array_interface__", None)
         return interface["data"][0] if interface else int(argument.gpudata)
 
-    def describe_mismatch(self, dtype) -> str | None:
+    def describe_mismatch(self, dtype: object) -> str | None:
         """Return a message if the parameter points to elements of another size than the dtype's, else None."""
         # "const unsigned int *x": "unsigned int" is left below
         pointee, star, _ = self.declaration.partition("*")
@@ -150,7 +151,7 @@ class Parameter:
         )
 
 
-def describe_argument(argument) -> str:
+def describe_argument(argument: Any) -> str:
     """Return what an argument is, in words for a message: its type and size."""
     if isinstance(argument, np.ndarray):
         return f"a NumPy array ({argument.dtype}, shape {argument.shape})"

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
 from hostcuda.api.memory import (
     DeviceAllocation,
+    DevicePointer,
     as_count,
     device_span,
     fill,
@@ -14,7 +18,7 @@ from hostcuda.api.memory import (
     mem_alloc,
     view,
 )
-from hostcuda.api.streams import handle_of
+from hostcuda.api.streams import Stream, handle_of
 from hostcuda.errors import LogicError
 from hostcuda.runtime import native
 
@@ -66,7 +70,7 @@ def mem_alloc_pitch(width: int, height: int, access_size: int) -> tuple[DeviceAl
     return mem_alloc(pitch * as_count(height, "cuMemAllocPitch", "the height")), pitch
 
 
-def _find_host_extent(memory, call: str, writable: bool) -> tuple[int, int, np.ndarray]:
+def _find_host_extent(memory: Any, call: str, writable: bool) -> tuple[int, int, np.ndarray]:
     """Return (address, bytes, array of these bytes) of all that a host array spans; its rows may have a pitch, too."""
     if not isinstance(memory, np.ndarray) or memory.flags.forc or min(memory.strides) < 0:
         address, size, _ = host_span(memory, call, writable)
@@ -84,6 +88,12 @@ def _find_host_extent(memory, call: str, writable: bool) -> tuple[int, int, np.n
 class _CopyEnd:
     """One end of a copy: where its box begins, and how far its rows and slices are apart."""
 
+    x_in_bytes: int
+    y: int
+    z: int
+    pitch: int
+    height: int
+
     def __init__(self, copy: Memcpy2D, side: str):
         """Read the attributes of a copy's `side`, "src" or "dst"; those that only `Memcpy3D` has are 0 without it."""
         self.name = side
@@ -91,7 +101,9 @@ class _CopyEnd:
         for name in ("x_in_bytes", "y", "pitch", "z", "height"):
             setattr(self, name, getattr(copy, f"{side}_{name}", 0))
 
-    def list_rows(self, call: str, width: int, height: int, depth: int, writable: bool = False):
+    def list_rows(
+        self, call: str, width: int, height: int, depth: int, writable: bool = False
+    ) -> tuple[int, list[int], np.ndarray | None]:
         """Return the memory's address, the offset [bytes] of each row of the box in it, and the host array or None.
 
         The box has `depth` slices of `height` rows of `width` bytes. LogicError (for `call`) if the
@@ -166,25 +178,25 @@ class Memcpy2D:
             setattr(self, name, 0)  # all attributes, as in PyCUDA
         self._src = self._dst = (None, False)  # memory, whether it is on the host
 
-    def set_src_host(self, array) -> None:
+    def set_src_host(self, array: Any) -> None:
         """Set the source: a host array."""
         self._src = array, True
 
-    def set_src_device(self, pointer) -> None:
+    def set_src_device(self, pointer: DevicePointer) -> None:
         """Set the source: device memory, a `DeviceAllocation` or an address."""
         self._src = pointer, False
 
-    def set_dst_host(self, array) -> None:
+    def set_dst_host(self, array: Any) -> None:
         """Set the destination: a host array."""
         self._dst = array, True
 
-    def set_dst_device(self, pointer) -> None:
+    def set_dst_device(self, pointer: DevicePointer) -> None:
         """Set the destination: device memory, a `DeviceAllocation` or an address."""
         self._dst = pointer, False
 
     set_src_unified, set_dst_unified = set_src_host, set_dst_host
 
-    def set_src_array(self, array) -> None:
+    def set_src_array(self, array: Any) -> None:
         """Refuse: the engine has no CUDA arrays, which textures read."""
         raise LogicError(
             f"{self._CALL} failed: not supported: the CPU engine has no CUDA arrays; use device memory"
@@ -192,7 +204,7 @@ class Memcpy2D:
 
     set_dst_array = set_src_array
 
-    def __call__(self, stream=None, *, aligned=True):
+    def __call__(self, stream: Stream | bool | None = None, *, aligned: bool = True) -> None:
         """Copy, and wait; with a `Stream` queue the copy there, as `memcpy_htod_async` and its like do.
 
         Raises
@@ -202,16 +214,21 @@ class Memcpy2D:
         """
         del aligned  # without effect; PyCUDA also takes it, a bool, as the first argument
         # else copy on the default stream, and wait
-        queued = stream is not None and not isinstance(stream, bool)
-        handle = handle_of(stream) if queued else None
-        sizes = [
+        stream = None if isinstance(stream, bool) else stream
+        queued = stream is not None
+        handle = handle_of(stream)
+        width, height, depth = box = tuple(
             as_count(getattr(self, name, 1), self._CALL, name)
             for name in ("width_in_bytes", "height", "depth")
-        ]
-        if not all(sizes):
+        )
+        if not all(box):
             return
-        source, source_rows, source_array = _CopyEnd(self, "src").list_rows(self._CALL, *sizes)
-        to, to_rows, to_array = _CopyEnd(self, "dst").list_rows(self._CALL, *sizes, writable=True)
+        source, source_rows, source_array = _CopyEnd(self, "src").list_rows(
+            self._CALL, width, height, depth
+        )
+        to, to_rows, to_array = _CopyEnd(self, "dst").list_rows(
+            self._CALL, width, height, depth, writable=True
+        )
         if source_array is not None and to_array is not None:
             raise LogicError(
                 f"{self._CALL} failed: invalid argument: both ends are on the host: copy with NumPy"
@@ -219,16 +236,16 @@ class Memcpy2D:
         kind = "HtoD" if source_array is not None else "DtoH" if to_array is not None else "DtoD"
         host = to_array if source_array is None else source_array
         locked = host is None or is_pagelocked(host.ctypes.data, host.nbytes)
-        if queued and kind == "HtoD" and not locked:  # the program may change it after the call
+        if (
+            queued and source_array is not None and not locked
+        ):  # the program may change it after the call
             host = source_array.copy()
             source = host.ctypes.data
         # DtoD never waits, as in CUDA
         wait = kind == "DtoH" and not locked if queued else kind != "DtoD"
         for i, (to_row, source_row) in enumerate(zip(to_rows, source_rows, strict=True), 1):
             is_last = i == len(to_rows)  # its copy waits for all: they run in order
-            native.memcpy(
-                kind, to + to_row, source + source_row, sizes[0], handle, wait and is_last
-            )
+            native.memcpy(kind, to + to_row, source + source_row, width, handle, wait and is_last)
         if host is not None and not wait:
             native.keep_alive(handle, host)  # until the stream has copied it
 
@@ -248,7 +265,15 @@ class Memcpy3D(Memcpy2D):
     _CALL = "cuMemcpy3D"
 
 
-def _fill_rows(dest, pitch: int, data: int, width: int, height: int, size: int, stream) -> None:
+def _fill_rows(
+    dest: DevicePointer,
+    pitch: int,
+    data: int,
+    width: int,
+    height: int,
+    size: int,
+    stream: Stream | None,
+) -> None:
     """Queue a fill of `height` rows, `pitch` bytes apart: `width` words of `size` bytes each get the value `data`."""
     if height > 1 and pitch < width * size:
         raise LogicError(
@@ -262,13 +287,20 @@ def _fill_rows(dest, pitch: int, data: int, width: int, height: int, size: int, 
         fill(int(dest) + row * pitch, data, width, size, stream)
 
 
-def _make_memset(size: int):
+def _make_memset(size: int) -> tuple[Callable[..., None], Callable[..., None]]:
     """Return the functions ``memset_d2d8`` and ``memset_d2d8_async`` for a `size` of 1 byte; likewise larger words."""
 
-    def memset(dest, pitch, data, width, height) -> None:
+    def memset(dest: DevicePointer, pitch: int, data: int, width: int, height: int) -> None:
         _fill_rows(dest, pitch, data, width, height, size, None)
 
-    def memset_async(dest, pitch, data, width, height, stream=None) -> None:
+    def memset_async(
+        dest: DevicePointer,
+        pitch: int,
+        data: int,
+        width: int,
+        height: int,
+        stream: Stream | None = None,
+    ) -> None:
         _fill_rows(dest, pitch, data, width, height, size, stream)
 
     memset.__doc__ = f"""Set `width` words of {8 * size} bits in each of `height` rows to `data`.

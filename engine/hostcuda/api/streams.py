@@ -68,7 +68,7 @@ class Event:
         self.handle = native.event_create()
         native.finalize_with(self, native.event_destroy, self.handle)
 
-    def record(self, stream=None) -> Event:
+    def record(self, stream: Stream | None = None) -> Event:
         """Put the mark after all work queued so far; return the event."""
         native.event_record(self.handle, handle_of(stream))
         return self

@@ -1,7 +1,10 @@
 """Read CUDA C++ text, which need not compile: comments, literals, directives, braces, line markers, kernels."""
 
+from __future__ import annotations
+
 import re
 from bisect import bisect_right
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from hostcuda.frontend.tokens import (
@@ -58,9 +61,9 @@ class _Open:
     start: int  # its position
     scope: str | None  # as `Scan.scope`
     function: int | None  # as `Scan.function`
-    outer: "_Open | None"
+    outer: _Open | None
 
-    def add_brace(self, start: int, scope: str | None):
+    def add_brace(self, start: int, scope: str | None) -> _Open:
         """Return the `_Open` with one more brace, at position `start`; `scope`: a namespace's name, "" or None."""
         if self.scope is None or scope is None:
             return _Open(start, None, start if self.function is None else self.function, self)
@@ -94,7 +97,7 @@ class Scan:
                 )
         self._match_braces()
 
-    def _match_braces(self):
+    def _match_braces(self) -> None:
         """Fill `closing`; note where declarations start in `_starts`, and which braces are open where in `_open`."""
         marks = [(m.start(), m.end(), m.group()) for m in re.finditer(r"[{};]", self.code)]
         marks += [(directive.start(), directive.end(), "#") for directive in self.directives]
@@ -111,23 +114,23 @@ class Scan:
                 self._starts.append(end)
             self._open.append((end, open_))
 
-    def open_at(self, at: int):
+    def open_at(self, at: int) -> _Open:
         """Return the `_Open` of the braces that are open at a position."""
         return self._open[bisect_right(self._open, at, key=lambda change: change[0]) - 1][1]
 
-    def declaration_start(self, at: int):
+    def declaration_start(self, at: int) -> int:
         """Return the position where the declaration or statement around position `at` starts (or spaces before it)."""
         return self._starts[bisect_right(self._starts, at) - 1]
 
-    def scope(self, at: int):
+    def scope(self, at: int) -> str | None:
         """Return the namespaces around position `at`, as in "a::b", "" outside, or None inside a function or class."""
         return self.open_at(at).scope
 
-    def function(self, at: int):
+    def function(self, at: int) -> int | None:
         """Return the position of the ``{`` of the outermost function or class around position `at`, or None."""
         return self.open_at(at).function
 
-    def on_device(self, at: int):
+    def on_device(self, at: int) -> bool:
         """Return whether position `at` is in a function or lambda marked ``__global__`` or ``__device__``."""
         brace = self.open_at(at)
         while brace.outer and not _OF_DEVICE.search(
@@ -136,19 +139,19 @@ class Scan:
             brace = brace.outer
         return brace.outer is not None
 
-    def place(self, at: int):
+    def place(self, at: int) -> tuple[str, int]:
         """Return (file, 1-based line) of position `at`; the file is "" if no line marker names one."""
         after, line, file = self._markers[
             bisect_right(self._markers, at, key=lambda marker: marker[0]) - 1
         ]
         return file, line + self.text.count("\n", after, at)
 
-    def marker(self, at: int):
+    def marker(self, at: int) -> str:
         """Return the text of a line marker, on a line of its own: what follows it is at the file and line of `at`."""
         file, line = self.place(at)
         return f'\n# {line} "{file}"\n' if file else f"\n#line {line}\n"
 
-    def newlines(self, start: int, end: int):
+    def newlines(self, start: int, end: int) -> str:
         """Return the newlines, or the line marker, to write with what replaces text[start:end]: lines after it stay."""
         if (
             self._markers[bisect_right(self._markers, end, key=lambda marker: marker[0]) - 1][0]
@@ -158,7 +161,7 @@ class Scan:
         return "\n" * self.text.count("\n", start, end)
 
 
-def read_scope(head: str):
+def read_scope(head: str) -> str | None:
     """Return the namespace that a brace opens, by the text `head` before it; "" for ``extern "C"``, None for others."""
     match = _NAMESPACE.search(head, 1 + max(map(head.rfind, "()=")))  # behind what may precede it
     return (match["name"] or "") if match else None
@@ -176,7 +179,7 @@ _TEMPLATE_HEAD = re.compile(
 )
 
 
-def find_kernels(scan: Scan):
+def find_kernels(scan: Scan) -> Iterator[Kernel]:
     """Yield the `Kernel`s that the text of a `Scan` defines or declares; an ``extern template`` does neither."""
     for match in re.finditer(r"\b__global__\b", scan.code):
         places = _read_head(scan.code, match.end())
@@ -208,14 +211,14 @@ def find_kernels(scan: Scan):
         )
 
 
-def _read_launch_bounds(code: str, start: int, end: int):
+def _read_launch_bounds(code: str, start: int, end: int) -> str:
     """Return the text of the first argument of ``__launch_bounds__`` in code[start:end], a kernel's head, or ""."""
     match = re.compile(r"\b__launch_bounds__\s*\(").search(code, start, end)
     close = find_closing_parenthesis(code, match.end() - 1) if match else None
     return split_parameters(code[match.end() : close])[0] if close else ""
 
 
-def _read_head(code: str, at: int):
+def _read_head(code: str, at: int) -> tuple[int, int, int, int, int] | None:
     """Return positions in a function's head after `at`, or None: (name's start, its end, "(", ")", "{" or ";")."""
     spans = (
         None  # of the last name before parentheses that is no attribute with the syntax of a call
@@ -236,13 +239,13 @@ def _read_head(code: str, at: int):
     return None
 
 
-def find_function_name(code: str, at: int):
+def find_function_name(code: str, at: int) -> str | None:
     """Return the name, without namespaces and template arguments, of the function declared at position `at`, or ""."""
     head = _read_head(code, at)
     return code[head[0] : head[1]].partition("<")[0].rpartition("::")[2].strip() if head else ""
 
 
-def find_functions(scan: Scan):
+def find_functions(scan: Scan) -> Iterator[tuple[str, int, int]]:
     """Yield (name, start, end) of each definition of a function in no braces but a specialization of a template."""
     for open_, close in scan.closing.items():
         start = at = scan.declaration_start(open_)
@@ -256,7 +259,7 @@ def find_functions(scan: Scan):
                 yield name, start, close + 1
 
 
-def _find_name(code: str, at: int):
+def _find_name(code: str, at: int) -> tuple[int, int] | None:
     """Return (start, end) of a name such as ``a::f<3>`` before position `at`, or None; spaces may follow it."""
     end = start = len(code[:at].rstrip())
     if code[end - 1 : end] == ">":
@@ -266,7 +269,7 @@ def _find_name(code: str, at: int):
     return (start - len(match.group()), end) if match else None
 
 
-def _read_template_head(code: str, start: int):
+def _read_template_head(code: str, start: int) -> str:
     """Return the text of ``template <...>`` and a requires clause, at position `start` of a declaration, or ""."""
     template = _TEMPLATE_HEAD.match(code, start)
     end = (
@@ -293,20 +296,20 @@ def _read_template_head(code: str, start: int):
     return " ".join(code[start : end if clause else end + 1].split())
 
 
-def split_parameters(text: str):
+def split_parameters(text: str) -> tuple[str, ...]:
     """Return the tuple of the declarations in the text of a parameter list, each with single spaces."""
     parts = [" ".join(text[start:end].split()) for start, end in split_spans(text, ",")]
     return () if parts in ([""], ["void"]) else tuple(parts)
 
 
-def skip_registrations(scan: Scan, start: int, at: int):
+def skip_registrations(scan: Scan, start: int, at: int) -> int:
     """Return position `start` moved behind the HOSTCUDA_KERNEL(...) that `rewrite` has put between it and `at`."""
     while registration := _REGISTERED.search(scan.code, start, at):
         start = find_closing_parenthesis(scan.code, registration.end() - 1) + 1
     return start
 
 
-def find_kernel_bodies(text: str):
+def find_kernel_bodies(text: str) -> tuple[Scan, list[Kernel]]:
     """Return (`Scan` of a text that `rewrite` has made, list of the `Kernel`s that it defines outside of classes)."""
     scan = Scan(text)
     return scan, [

@@ -5,10 +5,14 @@ comments and of the contents of literals, so that every position stays the same.
 follows brackets read `code`. Positions are indices of it.
 """
 
+from __future__ import annotations
+
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
+
+Edit: TypeAlias = tuple[int, int, str]  # first position, position after the last, new text
 
 PAIRS = {"(": ")", "[": "]", "{": "}"}  # not "<": that may be an operator
 _WORD, _NUMBER = r"[^\W\d]\w*", r"\.?\d(?:'?[\w.]|(?<=[eEpP])[+-])*"
@@ -63,7 +67,7 @@ def without_comments(text: str) -> str:
 def mask(text: str) -> str:
     """Return the text with spaces instead of comments and of the contents of literals: no position changes."""
 
-    def mask_lexeme(match):
+    def mask_lexeme(match: re.Match[str]) -> str:
         """Return what replaces a comment or a literal, of the same length; a literal keeps its quotation marks."""
         lexeme = match.group()
         if match["comment"]:
@@ -121,25 +125,25 @@ class Tokens:
             raise ValueError("its brackets are not paired")
         self.match = {**match, **{close: open_ for open_, close in match.items()}}
 
-    def text(self, at: int):
+    def text(self, at: int) -> str:
         """Return the text of token `at`, or "" before the first and after the last one."""
         return self.tokens[at].text if 0 <= at < len(self.tokens) else ""
 
-    def outside_brackets(self, first: int, last: int):
+    def outside_brackets(self, first: int, last: int) -> Iterator[int]:
         """Yield the indices of those of tokens[first:last] that are in no bracket there, and of opening brackets."""
         at = first
         while at < last:
             yield at
             at = self.match[at] + 1 if self.text(at) in PAIRS else at + 1
 
-    def find_start(self, at: int, first: int, ends: set[str]):
+    def find_start(self, at: int, first: int, ends: Collection[str]) -> int:
         """Return the index behind the last of the signs `ends` before token `at`; not before `first` or its bracket."""
         begin = max(first, self.around[at] + 1)  # around: the bracket around the token, or -1
         ends_before = (i for i in self.outside_brackets(begin, at) if self.text(i) in ends)
         # match: behind a bracket's partner
         return max((self.match.get(i, i) + 1 for i in ends_before), default=begin)
 
-    def find_end(self, at: int, last: int, ends: set[str]):
+    def find_end(self, at: int, last: int, ends: Collection[str]) -> int:
         """Return the index of the next closing bracket, or sign `ends` outside of brackets, from `at` on, or `last`."""
         return next(
             (
@@ -150,7 +154,7 @@ class Tokens:
             last,
         )
 
-    def split(self, first: int, last: int, separator=","):
+    def split(self, first: int, last: int, separator: str = ",") -> list[tuple[int, int]]:
         """Return a list of (first, last): the parts of tokens[first:last] between separators outside of brackets."""
         spans = []
         for at in self.outside_brackets(first, last):
@@ -186,7 +190,9 @@ def find_pairs(code: str, pair: str) -> Iterator[tuple[int, int, int]]:
             yield open_.pop(), match.start(), len(open_)
 
 
-def walk(code: str, signs: str, start: int = 0, end: int | None = None, back: bool = False):
+def walk(
+    code: str, signs: str, start: int = 0, end: int | None = None, back: bool = False
+) -> Iterator[tuple[int, str]]:
     """Yield (match, depth, angle depth) for each match of the regular expression `signs` in code[start:end].
 
     The depths say how many of the brackets that `signs` matches are open behind it; they are
@@ -214,7 +220,7 @@ def find_closing_parenthesis(code: str, at: int) -> int | None:
 
 
 @lru_cache(8)
-def _match_parentheses(code: str):
+def _match_parentheses(code: str) -> dict[int, int]:
     """Return a dict: position of each ``(`` that is closed -> position of its ``)``."""
     return {open_: close for open_, close, _ in find_pairs(code, "()")}
 
@@ -227,7 +233,9 @@ def find_angle_end(code: str, at: int) -> int | None:
     return None
 
 
-def split_spans(code: str, separator: str, start=0, end=None, angles=True) -> list[tuple[int, int]]:
+def split_spans(
+    code: str, separator: str, start: int = 0, end: int | None = None, angles: bool = True
+) -> list[tuple[int, int]]:
     """Return the spans (start, end) of code[start:end] between separators outside of brackets; `angles`: also of <>."""
     end, spans = len(code) if end is None else end, []
     signs = f"{_ANGLE}|{re.escape(separator)}"
@@ -274,7 +282,7 @@ def find_statement_end(code: str, at: int) -> int:
 
 
 # ------------------------------------------------------------------------------------------- Edits
-def apply_edits(text: str, edits, start=0, end=None):
+def apply_edits(text: str, edits: Iterable[Edit], start: int = 0, end: int | None = None) -> str:
     """Return text[start:end] with edits (first position, position after the last, new text), in any order."""
     pieces = []
     for begin, after, new in sorted(edits):

@@ -5,11 +5,21 @@ Its loops are exchanged with the loop over up to 16 neighbors in a row of the bl
 begin and the end of each loop (`mark_loops`).
 """
 
+from __future__ import annotations
+
 import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from hostcuda.loops.order import find_declared_names
 from hostcuda.loops.reader import Node, find_jumps
 from hostcuda.loops.words import ASSIGNMENTS, INDICES, TYPES, NeedsFibers
+
+if TYPE_CHECKING:
+    from hostcuda.loops.effects import KernelVariable
+    from hostcuda.loops.regions import Item, Section
+    from hostcuda.loops.rows import Rows
+    from hostcuda.loops.steps import KernelPlan, PlanStep
 
 _REFUSED_WORDS = {"while", "do", "switch", "break", "continue", "volatile"}
 _INTEGERS = {
@@ -30,7 +40,7 @@ _VECTORIZED_FUNCTIONS = {"__ldg", "min", "max", "fminf", "fmaxf", "fabsf", "abs"
 _SPELT_LIKE_CALLS = {"if", "return", "sizeof"}
 
 
-def mark_loops(kernel, nodes: list[Node]):
+def mark_loops(kernel: KernelPlan, nodes: list[Node]) -> list[Node]:
     """Set `rendezvous` of statements with a loop; return the list of statements, without an ``if`` around its end.
 
     `kernel` is a `KernelPlan`, `nodes` are its outer statements. Such an ``if (c) { a; b; }``
@@ -60,21 +70,22 @@ def mark_loops(kernel, nodes: list[Node]):
     return nodes
 
 
-def _mark_rendezvous(node: Node):
+def _mark_rendezvous(node: Node) -> bool:
     """Mark a statement that has a loop, and those in it, as a place where threads meet; return whether it has one."""
     # sum: any() would skip children
     node.rendezvous = sum(map(_mark_rendezvous, node.children)) > 0 or node.kind == "for"
     return node.rendezvous
 
 
-def find_last_return(steps):
+def find_last_return(steps: Sequence[PlanStep]) -> PlanStep | None:
     """Return the last of a kernel's outer `PlanStep`s in which threads can return (also a "guard"), or None."""
     return next((step for step in reversed(steps) if "return" in find_jumps(step.node)), None)
 
 
-def require_one_section(items):
+def require_one_section(items: list[Item]) -> None:
     """Raise `NeedsFibers` unless threads run only the last item, a `Section`, and return in its first region only."""
-    *others, section = items
+    others = items[:-1]
+    section: Any = items[-1]
     # All items but the section have to be plain statements, such as declarations. (A region or a
     # section has no kind, and is refused.)
     no_control = all(getattr(item, "kind", "if") not in ("if", "loop", "block") for item in others)
@@ -84,7 +95,7 @@ def require_one_section(items):
         raise NeedsFibers("its threads do not begin and end together")
 
 
-def require_vectorizable(kernel, section, rows):
+def require_vectorizable(kernel: KernelPlan, section: Section, rows: Rows) -> None:
     """Raise `NeedsFibers` unless neighbors use neighbors in memory, and products of floats are fused with sums."""
     # `rows`, the kernel's `Rows`, has the variables that are the same for a row of threads, or grow
     # by 1 per thread.
@@ -124,13 +135,13 @@ def require_vectorizable(kernel, section, rows):
 class _Statement:
     """A `PlanStep`'s tokens[first:last]: a statement, or the first value of a variable."""
 
-    def __init__(self, kernel, step, rows):
+    def __init__(self, kernel: KernelPlan, step: PlanStep, rows: Rows):
         self.kernel, self.step, self.rows, self.text = kernel, step, rows, kernel.reader.text
         self.first, self.last = step.node.first, step.node.last
         if step.variable:
             self.first, self.last = kernel.initializer(step.variable)
 
-    def is_understood(self, in_loop: bool):
+    def is_understood(self, in_loop: bool) -> bool:
         """Return whether the statement only calls known functions and, in a loop, neighbors use neighbors in memory."""
         text, scope, match = self.text, self.step.scope, self.kernel.reader.match
         for at in range(self.first, self.last):
@@ -154,7 +165,7 @@ class _Statement:
                     return False
         return True
 
-    def is_fused(self):
+    def is_fused(self) -> bool:
         """Return whether the statement has no product of floats, or is ``v += a * b`` with a or b per thread."""
         # Only such a product is always fused with its sum, so that it is rounded once.
         reader, text = self.kernel.reader, self.text
@@ -179,7 +190,7 @@ class _Statement:
             and any(self._differs(*factor) for factor in factors)
         )
 
-    def _differs(self, first: int, last: int):
+    def _differs(self, first: int, last: int) -> bool:
         """Return whether tokens[first:last] name a variable that differs between neighbors in a row of threads."""
         same = {
             v
@@ -191,7 +202,7 @@ class _Statement:
             for variable in map(self._find_variable, range(first, last))
         )
 
-    def _find_variable(self, at: int):
+    def _find_variable(self, at: int) -> KernelVariable | None:
         """Return the `KernelVariable` that token `at` names, or None."""
         return (
             self.step.scope.get(self.text(at))
@@ -199,13 +210,13 @@ class _Statement:
             else None
         )
 
-    def _is_in_index(self, at: int):
+    def _is_in_index(self, at: int) -> bool:
         """Return whether token `at` is inside of square brackets of the statement: products there are of integers."""
         while at >= self.first and self.text(at) != "[":
             at = self.kernel.reader.around[at]  # the bracket around it, or -1
         return at >= self.first
 
-    def _computes_integers(self, outer: list[int]):
+    def _computes_integers(self, outer: list[int]) -> bool:
         """Return whether the tokens with the indices `outer` compute with integers alone, or a pointer's address."""
         target = self.step.variable or self.step.scope.get(self.text(self.first))
         # p = q + n sets a pointer, and p[0] = x does not.

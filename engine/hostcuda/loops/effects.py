@@ -1,6 +1,10 @@
 """Variables, and which of them a piece of code uses and changes."""
 
+from __future__ import annotations
+
+from collections.abc import Set
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
 
 from hostcuda.loops.reader import Node, Reader
 from hostcuda.loops.words import (
@@ -13,6 +17,9 @@ from hostcuda.loops.words import (
     STEPS,
     NeedsFibers,
 )
+
+if TYPE_CHECKING:
+    from hostcuda.loops.file import File
 
 _BEFORE_OPERANDS = {
     "return",
@@ -45,8 +52,8 @@ class KernelVariable:
     name: str
     specifiers: str = ""  # its type as declared, without pointers and array bounds
     signs: str = ""  # of a pointer or reference, such as "* const"
-    bounds: tuple = (0, 0)  # the span of tokens of ``[3][4]``
-    initializer: tuple = (0, 0)  # the span of tokens of ``= 1``
+    bounds: tuple[int, int] = (0, 0)  # the span of tokens of ``[3][4]``
+    initializer: tuple[int, int] = (0, 0)  # the span of tokens of ``= 1``
     role: str = "uniform"  # uniform, recomputed, kept or local (see the package's text)
     shared: bool = False  # whether it is __shared__
     addressed: bool = (
@@ -63,20 +70,22 @@ class KernelVariable:
     # the number of the region that declares it; -1 for parameters, and where a block or warp does
     region: int = -1
     # numbers of regions that name it, and the `PlanStep`s that a warp does once
-    uses: set = field(default_factory=set)
-    changes: set = field(default_factory=set)  # numbers of the regions that may change it
-    needs: set = field(default_factory=set)  # variables in its initializer
+    uses: set[object] = field(default_factory=set)
+    changes: set[int] = field(default_factory=set)  # numbers of the regions that may change it
+    needs: set[KernelVariable] = field(default_factory=set)  # variables in its initializer
     # first tokens of the uniform statements that change it
-    changed_uniformly: list = field(default_factory=list)
-    dimensions: tuple = ()  # for an array: (opening, closing) token of each pair of brackets
+    changed_uniformly: list[int] = field(default_factory=list)
+    dimensions: tuple[
+        tuple[int, int], ...
+    ] = ()  # for an array: (opening, closing) token of each pair of brackets
 
     @property
-    def array(self):
+    def array(self) -> bool:
         """Whether it is an array."""
         return self.bounds[0] != self.bounds[1]
 
     @property
-    def constant(self):
+    def constant(self) -> bool:
         """Whether the variable is declared const or constexpr; a pointer: itself, not what it points to."""
         words = self.specifiers.split()
         return (
@@ -86,15 +95,19 @@ class KernelVariable:
         )
 
 
+# The variables by name at a place; None for one that a statement declares for itself.
+Scope: TypeAlias = dict[str, KernelVariable | None]
+
+
 @dataclass
 class Effects:
     """Sets of `KernelVariable`s: those that a piece of code uses, may change, and lets something refer to."""
 
-    uses: set = field(default_factory=set)
-    changes: set = field(default_factory=set)
-    addressed: set = field(default_factory=set)
+    uses: set[KernelVariable] = field(default_factory=set)
+    changes: set[KernelVariable] = field(default_factory=set)
+    addressed: set[KernelVariable] = field(default_factory=set)
 
-    def add(self, other):
+    def add(self, other: Effects) -> None:
         """Add the effects of another piece of code to these."""
         self.uses |= other.uses
         self.changes |= other.changes
@@ -109,16 +122,14 @@ class EffectsReader:
     is *addressed*.
     """
 
-    def __init__(self, reader: Reader, file, parameters):
+    def __init__(self, reader: Reader, file: File, parameters: Set[str]):
         # A `Reader`, a `File`, and the names of the types that are parameters of the kernel's
         # template.
         self.reader, self.file, self.parameters = reader, file, parameters
         # those of `parameters` taken to be numbers or pointers: the compiler has to prove it
         self.assumed = set()
 
-    def read_expression(
-        self, first: int, last: int, scope: dict[str, KernelVariable | None], copied=True
-    ):
+    def read_expression(self, first: int, last: int, scope: Scope, copied: bool = True) -> Effects:
         """Return the `Effects` of the expression tokens[first:last].
 
         `scope` has None for a variable that the statement around it declares. `copied`: whether the
@@ -142,7 +153,7 @@ class EffectsReader:
                 effects.changes.add(variable)
         return effects
 
-    def ends_operand(self, at: int, scope: dict[str, KernelVariable]):
+    def ends_operand(self, at: int, scope: Scope) -> bool:
         """Return whether an operand ends at token `at`: then a ``*`` after it is binary."""
         if at < 0:
             return False
@@ -157,7 +168,7 @@ class EffectsReader:
         )
         return is_word or token.text in (")", "]")
 
-    def is_cast(self, first: int, last: int, scope: dict[str, KernelVariable]):
+    def is_cast(self, first: int, last: int, scope: Scope) -> bool:
         """Return whether the parentheses around tokens[first:last] may be those of a cast."""
         token, text = self.reader.tokens[first], self.reader.text
         may_be_type = (
@@ -175,7 +186,7 @@ class EffectsReader:
             BINARY - {"*", "&", "&&"} | ASSIGNMENTS | {"?", ".", "->"}
         )
 
-    def is_copied_type(self, words: list[str]):
+    def is_copied_type(self, words: list[str]) -> bool:
         """Return whether a conversion to the type that consists of these words copies a number, vector or pointer."""
         kind = self.file.find_kind(words, self.parameters)
         # a template's type: the compiler has to prove it
@@ -183,7 +194,7 @@ class EffectsReader:
             self.assumed.add(next(word for word in words if word in self.parameters))
         return kind in ("scalar", "pointer", "vector", "assumed")
 
-    def read_statement(self, node: Node, scope: dict[str, KernelVariable]):
+    def read_statement(self, node: Node, scope: Scope) -> Effects:
         """Return the `Effects` of a statement (`Node`) without barriers; a declaration adds its names to `scope`."""
         if node.kind == "declaration":
             return self.read_declaration(node.first, node.last - 1, scope)
@@ -207,15 +218,15 @@ class EffectsReader:
             effects.add(self.read_statement(child, scope if node.kind == "block" else dict(scope)))
         return effects
 
-    def require_declaration(self, first: int, last: int, scope: dict[str, KernelVariable]):
+    def require_declaration(self, first: int, last: int, scope: Scope) -> None:
         """Raise `NeedsFibers` if tokens[first:last] look like a declaration and are an expression, as ``x * y;``."""
-        for at in self.reader.outside_brackets(first, self.reader.find_type_end(first, last)):
+        for at in self.reader.outside_brackets(first, self.reader.require_type_end(first, last)):
             name = self.reader.text(at)
             # where a type should be
             if name in scope or name in self.file.declared - self.file.types.keys():
                 raise NeedsFibers(f"what it does with {name} is not understood")
 
-    def require_expression(self, first: int, last: int, scope: dict[str, KernelVariable]):
+    def require_expression(self, first: int, last: int, scope: Scope) -> None:
         """Raise `NeedsFibers` if tokens[first:last] look like an expression and are ``int (*p)[3] = &row;`` or such."""
         word, reader = self.reader.text(first), self.reader
         names = self.file.types.keys() | self.parameters | SPECIFIERS | BUILT_IN | CLASSES
@@ -235,10 +246,10 @@ class EffectsReader:
             ):
                 raise NeedsFibers("a declaration is not understood")
 
-    def read_declaration(self, first: int, last: int, scope: dict[str, KernelVariable]):
+    def read_declaration(self, first: int, last: int, scope: Scope) -> Effects:
         """Return the `Effects` of the declaration tokens[first:last] in a statement; add its names to the `scope`."""
         self.require_declaration(first, last, scope)
-        effects = self.read_expression(first, self.reader.find_type_end(first, last), scope)
+        effects = self.read_expression(first, self.reader.require_type_end(first, last), scope)
         for name, signs, bounds, initializer in self.reader.read_declarators(first, last):
             scope[self.reader.text(name)] = (
                 None  # local to the statement: it hides a variable of that name
@@ -251,7 +262,7 @@ class EffectsReader:
             )
         return effects
 
-    def find_declared_type(self, first: int, last: int, signs: str):
+    def find_declared_type(self, first: int, last: int, signs: str) -> str:
         """Return the kind of type (see `File.find_kind`) of a variable that tokens[first:last] declare with `signs`."""
         words = [
             token.text
@@ -259,9 +270,7 @@ class EffectsReader:
         ]
         return self.file.find_kind([*words, *signs.split()], self.parameters)
 
-    def read_initialization(
-        self, span: tuple[int, int], scope: dict[str, KernelVariable], kind: str
-    ):
+    def read_initialization(self, span: tuple[int, int], scope: Scope, kind: str) -> Effects:
         """Return the `Effects` of a variable's first value, the tokens of a span; `kind` is that of its type."""
         effects = self.read_expression(
             *span, scope, copied=kind not in ("class", "struct", "reference")
@@ -279,7 +288,12 @@ class _Use:
     """
 
     def __init__(
-        self, effects_reader, scope: dict[str, KernelVariable], first: int, last: int, copied: bool
+        self,
+        effects_reader: EffectsReader,
+        scope: Scope,
+        first: int,
+        last: int,
+        copied: bool,
     ):
         self.effects_reader, self.scope, self.first, self.last, self.copied = (
             effects_reader,
@@ -295,11 +309,11 @@ class _Use:
         )
         self.changes = False
 
-    def _get_text(self, at: int):
+    def _get_text(self, at: int) -> str:
         """Return the text of token `at`, or "" outside of the expression."""
         return self.reader.text(at) if self.first <= at < self.last else ""
 
-    def is_copied(self, variable: KernelVariable, at: int):
+    def is_copied(self, variable: KernelVariable, at: int) -> bool:
         """Return whether C++ is sure to copy the `KernelVariable` that token `at` names; set `changes` if it changes.
 
         Of an array this is asked about the element ``a[i][j]``, and of a vector about its member
@@ -322,7 +336,7 @@ class _Use:
             return False
         return kind == "pointer" if after in ("[", "->") else self._is_copied_by_context(at, end)
 
-    def _is_copied_by_context(self, at: int, end: int):
+    def _is_copied_by_context(self, at: int, end: int) -> bool:
         """Return whether C++ copies the operand tokens[at:end], a variable, by what is around it; may set `changes`."""
         while True:  # from the inside out, through brackets that only group, as in ((v)) + 1
             before, after = self._get_text(at - 1), self._get_text(end)
@@ -352,11 +366,11 @@ class _Use:
             # :: and max.
             at, end = open_ - 3 * (self._get_text(open_ - 2) == "::"), self.match[open_] + 1
 
-    def _ends_operand(self, at: int):
+    def _ends_operand(self, at: int) -> bool:
         """Return whether an operand of the expression ends at token `at`: then a sign after it is binary."""
         return at >= self.first and self.effects_reader.ends_operand(at, self.scope)
 
-    def _does_cast_copy(self, close: int):
+    def _does_cast_copy(self, close: int) -> bool | None:
         """Return whether the cast that ends at token `close`, a ``)``, copies; None if it ends ``if (...)`` or such."""
         open_ = self.match[close]
         if self._get_text(open_ - 1) in _BEFORE_CONDITIONS:
@@ -364,7 +378,7 @@ class _Use:
         words = [self.reader.text(at) for at in range(open_ + 1, close)]
         return self.effects_reader.is_copied_type(words)
 
-    def _does_bracket_copy(self, open_: int):
+    def _does_bracket_copy(self, open_: int) -> bool | None:
         """Return whether C++ copies the operand in the bracket that token `open_` opens; None if it only groups."""
         before = self._get_text(open_ - 1)
         if self._get_text(open_) == "[" or before in _BEFORE_CONDITIONS | _UNEVALUATED:
@@ -398,13 +412,13 @@ class _Use:
             return True
         return before not in self.file.source_words and self.effects_reader.is_copied_type([before])
 
-    def _is_cast_or_head(self, close: int):
+    def _is_cast_or_head(self, close: int) -> bool:
         """Return whether token `close`, a ``)``, ends a cast or the head of a statement, not a call."""
         open_ = self.match[close]
         is_head = self._get_text(open_ - 1) in _BEFORE_CONDITIONS
         return is_head or self.effects_reader.is_cast(open_ + 1, close, self.scope)
 
-    def _find_less(self, close: int):
+    def _find_less(self, close: int) -> int | None:
         """Return the token of the ``<`` of ``f<int>(v)`` whose ``>`` is token `close`; 0 for a comparison."""
         less = self.reader.match_angle(close, self.first) or 0
         before = self.reader.tokens[less - 1]

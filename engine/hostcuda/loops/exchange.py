@@ -11,9 +11,13 @@ Then only ``hostcuda_meet`` splits the kernel, and it is a statement of its own 
 of lanes.h).
 """
 
+from __future__ import annotations
+
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
+from hostcuda.frontend.tokens import Edit
 from hostcuda.loops.order import Statement, has_no_effects
 from hostcuda.loops.words import (
     ASSIGNMENTS,
@@ -46,7 +50,7 @@ class _Exchange:
     # "hostcuda_require_all_lanes(mask); ", by which the compiler proves the mask; "" for a number
     proof: str
 
-    def write_offers(self):
+    def write_offers(self) -> Iterator[str]:
         """Yield the texts of the statements in which a lane offers its value to the others, before it waits."""
         yield self.proof
         if self.name in SHUFFLES:
@@ -58,7 +62,7 @@ class _Exchange:
         else:
             yield f"hostcuda_offer_word({self.number}, {REDUCTIONS[self.name]}, ({self.value}));"
 
-    def write_result(self):
+    def write_result(self) -> str:
         """Return the text of the expression that replaces the call, after the rendezvous: what the lane gets then."""
         # `write_offers` declares hostcuda_from_7, and hostcuda_width_7 if others has one
         if self.name in SHUFFLES:
@@ -70,7 +74,7 @@ class _Exchange:
         return f"hostcuda_vote({self.number})"
 
 
-def replace_warp_functions(statement: Statement, numbers):
+def replace_warp_functions(statement: Statement, numbers: Iterator[int]) -> list[Edit]:
     """Return edits (start, end, text) that replace all warp functions in a `Statement`; `numbers`: an iterator."""
     reader, node = statement.reader, statement.node
     places = [at for at in range(*statement.span) if reader.text(at) in WARP_FUNCTIONS]
@@ -107,7 +111,7 @@ def replace_warp_functions(statement: Statement, numbers):
     return statement.put_before(" ".join(before), replaced)
 
 
-def _read_exchange(statement: Statement, at: int, number: int):
+def _read_exchange(statement: Statement, at: int, number: int) -> _Exchange:
     """Return the `_Exchange` of the warp function at token `at`; refuse arguments with effects: these texts move."""
     reader, name = statement.reader, statement.reader.text(at)
     close = reader.match.get(at + 1, at + 2)
@@ -125,7 +129,7 @@ def _read_exchange(statement: Statement, at: int, number: int):
     )
 
 
-def _write_mask_proof(statement: Statement, name: str, span: tuple[int, int]):
+def _write_mask_proof(statement: Statement, name: str, span: tuple[int, int]) -> str:
     """Return the text by which the compiler proves that a mask, a span of tokens, has all lanes; "" for a number."""
     mask = "".join(token.text for token in statement.reader.tokens[span[0] : span[1]])
     if _ALL_LANES.fullmatch(mask):

@@ -1,10 +1,13 @@
 """Find what a source, without macros and with its headers, declares outside of kernels: types, functions, constants."""
 
+from __future__ import annotations
+
 import re
+from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from hostcuda.frontend.scan import Scan, skip_registrations
+from hostcuda.frontend.scan import Kernel, Scan, skip_registrations
 from hostcuda.frontend.tokens import find_closing_parenthesis, lex, split_spans
 from hostcuda.host.toolchain import INCLUDE
 from hostcuda.loops.refusals import indexes_by_truth
@@ -62,7 +65,7 @@ class File:
     A *harmful* function or type is one for which a kernel that uses it has to run on fibers.
     """
 
-    def __init__(self, scan: Scan, bodies):
+    def __init__(self, scan: Scan, bodies: Iterable[Kernel]):
         self.declarations = declarations = list(
             _find_declarations(scan, [(body.open, body.close) for body in bodies])
         )
@@ -88,7 +91,7 @@ class File:
         # Name of a function or type -> the word for which a kernel that uses it runs on fibers.
         self.harmful = spread_to_users(uses, {**self._map_operands(), **self._map_harmful()})
 
-    def is_unique(self, name: str):
+    def is_unique(self, name: str) -> bool:
         """Return whether a name has one meaning in the source, so that text with it may move: no two declarations."""
         # also those with it as a parameter
         declarations = [d for d in self.declarations if name in d.words | d.names]
@@ -97,7 +100,7 @@ class File:
         heads = {" ".join(d.head.split()) for d in declarations}  # a prototype has the same head
         return len(heads) <= 1 and sum(bool(d.body) for d in declarations) <= 1
 
-    def find_kind(self, words, parameters=frozenset()):
+    def find_kind(self, words: list[str], parameters: Set[str] = frozenset()) -> str:
         """Return the kind of the type that consists of the list `words`, such as ["const", "float", "*"].
 
         It is "scalar" (also of an enumeration); "pointer"; "reference"; "vector", whose members are
@@ -126,7 +129,7 @@ class File:
             return self.types[words[0]]
         return "assumed" if words[0] in parameters else "class"
 
-    def _add_types(self, declaration):
+    def _add_types(self, declaration: _Declaration) -> None:
         """Add the types that a `_Declaration` defines, or names by ``using`` or ``typedef``, to `types`."""
         words = [token.text for token in lex(declaration.head)]
         if declaration.keyword:  # it defines a type
@@ -144,7 +147,7 @@ class File:
             ):
                 self._add_type(name, self.find_kind(words[1:-1]) if is_last_name else "class")
 
-    def _is_plain(self, declaration):
+    def _is_plain(self, declaration: _Declaration) -> bool:
         """Return whether a `_Declaration` is of an enumeration, or of a type that has only data, and no references."""
         if declaration.keyword in ("enum", "typedef"):
             return declaration.keyword == "enum"
@@ -156,26 +159,26 @@ class File:
         has_more = re.search(r":|\btemplate\b", head) or re.search(r"[(&~:={]", body)
         return not (has_more or kinds & {"class", "reference"})
 
-    def _add_type(self, name: str, kind: str):
+    def _add_type(self, name: str, kind: str) -> None:
         """Add a type to `types`; a name that has two kinds in different scopes becomes a "class": anything."""
         if self.types.setdefault(name, kind) != kind:
             self.types[name] = "class"
 
-    def is_pure(self, word: str):
+    def is_pure(self, word: str) -> bool:
         """Return whether a word is a function of the library that has no effects and depends on its arguments only."""
         return word not in self.source_words and bool(PURE.fullmatch(word))
 
-    def is_known(self, word: str):
+    def is_known(self, word: str) -> bool:
         """Return whether a word is a function of CUDA or the C library that neither waits nor asks for its thread."""
         return word not in self.source_words and (
             word in _list_safe_names() or bool(PURE.fullmatch(word))
         )
 
-    def is_type(self, word: str):
+    def is_type(self, word: str) -> bool:
         """Return whether a word is one of CUDA's or C++'s types, and the source gives it no other meaning."""
         return word in TYPES and word not in self.source_words
 
-    def _map_operands(self):
+    def _map_operands(self) -> dict[str, str]:
         """Return a dict: name of a type to which an operator that the source defines may apply -> why fibers."""
         # If the operands are not understood, they may be all types but the built-in ones.
         operands, vectors = set(), {*VECTORS, *(f"make_{name}" for name in VECTORS)}
@@ -195,7 +198,7 @@ class File:
         operands |= vectors | INDICES | {"threadIdx"} if operands & vectors else set()
         return dict.fromkeys(operands, "operators of the source")
 
-    def _map_harmful(self):
+    def _map_harmful(self) -> dict[str, str]:
         """Return a dict: name of a function or class whose own text needs fibers -> the word or construct that does."""
         harmful = {}
         for declaration in self.declarations:
@@ -223,7 +226,7 @@ class File:
             harmful.update(dict.fromkeys(names, why))
         return harmful
 
-    def _find_by_value(self):
+    def _find_by_value(self) -> set[str]:
         """Return the set of names of the functions all of whose overloads get copies of their arguments."""
         by_value = {}
         for declaration in self.declarations:
@@ -237,7 +240,7 @@ class File:
                 by_value[name] = is_copied and by_value.get(name, True)
         return {name for name, is_copied in by_value.items() if is_copied}
 
-    def _has_copies(self, head: str, at: int):
+    def _has_copies(self, head: str, at: int) -> bool:
         """Return whether a function gets copies of all arguments; its parameters begin at position `at` of `head`."""
         parameters = head[at : find_closing_parenthesis(head, at - 1)]
         if set("&({") & set(parameters) or {"decltype", "auto"} & set(
@@ -260,7 +263,7 @@ class File:
 
 
 @lru_cache(1)
-def _list_safe_names():
+def _list_safe_names() -> set[str]:
     """Return the set of names of the library's functions that neither wait nor ask which thread calls them."""
     texts = [(INCLUDE / "hostcuda" / f"{name}.h").read_text() for name in _SAFE_HEADERS]
     text = re.sub(r"//.*", "", "\n".join([*texts, (INCLUDE / "cuComplex.h").read_text()]))
@@ -300,22 +303,22 @@ class _Declaration:
     head: str  # the text before its braces or semicolon
     body: str  # the braces and what is in them; "" without braces
     text: str  # both
-    names: set  # that it may declare
-    words: set = frozenset()  # of its head
+    names: set[str]  # that it may declare
+    words: Set[str] = frozenset()  # of its head
     # names before parentheses, of which one may be the function that it declares
-    functions: tuple = ()
+    functions: tuple[str, ...] = ()
     keyword: str = (
         ""  # of a type: struct, class, union or enum; or typedef, of pointers or references to it
     )
-    tags: tuple = ()  # the names of the type
+    tags: tuple[str, ...] = ()  # the names of the type
 
     @property
-    def uses(self):
+    def uses(self) -> tuple[set[str], set[str]]:
         """The pair (names that it declares, words in it): if one of the words is harmful, so are the names."""
         return self.names, {*re.findall(r"\w+", self.text), *self.tags}
 
 
-def _read_declaration(head: str, body: str, after=""):
+def _read_declaration(head: str, body: str, after: str = "") -> _Declaration:
     """Return the `_Declaration` with this head and body; `after` is the text from its braces to the semicolon."""
     plain = _strip_arguments(head)  # in which "@" stands for each pair of parentheses
     # the last words of int a = 1, b[2], f(...)
@@ -336,7 +339,7 @@ def _read_declaration(head: str, body: str, after=""):
     unattributed = re.sub(r"\b(?:__align__|alignas|__attribute__)\s*@|\[\[[^\]]*\]\]", " ", plain)
     type_head = re.split(r"(?<!:):(?!:)", unattributed)[0]  # without bases
     class_ = _CLASS.search(type_head)
-    if body and re.search(r"\b(?:struct|class|union|enum)\b[^@=]*$", type_head):
+    if class_ and body and re.search(r"\b(?:struct|class|union|enum)\b[^@=]*$", type_head):
         return _read_type(_Declaration(head, body, text, names, words), type_head, class_, after)
     if class_ and not body:  # a forward declaration, or a variable
         names.add(class_[2])
@@ -347,7 +350,9 @@ def _read_declaration(head: str, body: str, after=""):
     return _Declaration(head, body, text, names - {""}, words, tuple(set(functions) - {"operator"}))
 
 
-def _read_type(declaration, type_head, class_, after: str):
+def _read_type(
+    declaration: _Declaration, type_head: str, class_: re.Match[str], after: str
+) -> _Declaration:
     """Return a declaration that defines a type, with its keyword, its tags and its other names.
 
     `type_head` is its head without attributes and bases, `class_` the match of `_CLASS` in it, and
@@ -367,7 +372,7 @@ def _read_type(declaration, type_head, class_, after: str):
     return replace(declaration, names=names, keyword=keyword, tags=tuple(tags))
 
 
-def _find_declarations(scan: Scan, kernels):
+def _find_declarations(scan: Scan, kernels: list[tuple[int, int]]) -> Iterator[_Declaration]:
     """Yield the `_Declaration`s of a `Scan` without its kernels, whose bodies are the spans `kernels` of positions."""
     at = 0
     while match := re.compile(r"[;{]").search(scan.code, at):
@@ -389,7 +394,7 @@ def _find_declarations(scan: Scan, kernels):
         )
 
 
-def _find_constants(scan: Scan):
+def _find_constants(scan: Scan) -> set[str]:
     """Return the set of names of constants at namespace scope, and of enumerators, in a `Scan`."""
     names = set()
     for match in re.finditer(r"\b(?:constexpr|const)\b", scan.code):
@@ -408,14 +413,16 @@ def _find_constants(scan: Scan):
     return names
 
 
-def _strip_arguments(head: str):
+def _strip_arguments(head: str) -> str:
     """Return a declaration's text without its template's head; ``@`` replaces parentheses and what they hold."""
     while (shorter := re.sub(r"\([^()]*\)", "@", head)) != head:
         head = shorter
     return re.sub(r"\btemplate\s*<[^;{]*?>(?=\s*\w)", " ", head)
 
 
-def spread_to_users(uses, reasons):
+def spread_to_users(
+    uses: list[tuple[set[str], set[str]]], reasons: dict[str, str]
+) -> dict[str, str]:
     """Add the users of the names in `reasons` (a dict, name -> reason) to it, and theirs, and so on; return it.
 
     `uses` has a pair of sets for each declaration: the names that it declares, and the words in it.

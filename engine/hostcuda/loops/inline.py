@@ -5,8 +5,11 @@ becomes a statement before it, if that does not change what is computed. The nam
 get a prefix in the kernel.
 """
 
+from __future__ import annotations
+
 import contextlib
 import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 
@@ -17,7 +20,7 @@ from hostcuda.frontend.scan import (
     skip_registrations,
     split_parameters,
 )
-from hostcuda.frontend.tokens import apply_edits
+from hostcuda.frontend.tokens import Edit, apply_edits
 from hostcuda.loops.exchange import replace_warp_functions
 from hostcuda.loops.file import File, spread_to_users
 from hostcuda.loops.order import (
@@ -76,7 +79,9 @@ class _Function:
     shared: bool = False  # whether it declares shared memory
 
 
-def inline(scan: Scan, bodies: list[Kernel], file: File):
+def inline(
+    scan: Scan, bodies: list[Kernel], file: File
+) -> tuple[Scan, list[Kernel], dict[str, str]]:
     """Replace warp functions, and calls of functions with barriers or warp functions, as far as that is possible.
 
     Return (`Scan` of the new text, list of the `Kernel`s in it, dict: a kernel's name -> why warp
@@ -98,7 +103,7 @@ def inline(scan: Scan, bodies: list[Kernel], file: File):
     return scan, bodies, reasons
 
 
-def _find_functions(scan: Scan, file: File):
+def _find_functions(scan: Scan, file: File) -> dict[str, _Function]:
     """Return a dict: name -> `_Function`, of those that wait or call one that does, and whose calls can be replaced."""
     # A function waits if it has a barrier or a warp function.
     heads = {}  # name -> (match of its head, position of "{", position of "}")
@@ -126,7 +131,7 @@ def _find_functions(scan: Scan, file: File):
     return functions
 
 
-def _read_function(scan: Scan, head, open_: int, close: int):
+def _read_function(scan: Scan, head: re.Match[str], open_: int, close: int) -> _Function:
     """Return the `_Function` whose head is a match of `_HEAD`, with braces at two positions; refuse an early return."""
     reader = Reader(scan.code, open_ + 1, close)
     tokens, last, result = reader.tokens, close, (close, close)
@@ -163,7 +168,7 @@ def _read_function(scan: Scan, head, open_: int, close: int):
     return function
 
 
-def _read_parameter(text: str):
+def _read_parameter(text: str) -> tuple[str, str]:
     """Return (type, name) of a parameter's declaration that gets a copy; an array is a pointer.
 
     Refuse references.
@@ -175,8 +180,14 @@ def _read_parameter(text: str):
 
 
 def _replace_calls(
-    scan: Scan, body: Kernel, functions, file: File, numbers, reasons, calls_with_shared
-):
+    scan: Scan,
+    body: Kernel,
+    functions: Mapping[str, _Function],
+    file: File,
+    numbers: Iterator[int],
+    reasons: dict[str, str],
+    calls_with_shared: set[tuple[str, str]],
+) -> list[Edit]:
     """Return edits that replace, in each statement of the kernel `body`, the first call in which threads wait.
 
     `functions`: as `_find_functions` returns it. `numbers`: an iterator, for new names. It changes
@@ -222,9 +233,9 @@ def _replace_calls(
     return edits
 
 
-def _split_declaration(scan: Scan, reader: Reader, node: Node):
+def _split_declaration(scan: Scan, reader: Reader, node: Node) -> Edit:
     """Return the edit (start, end, new text) that makes ``int a = 1; int b = 2;`` of ``int a = 1, b = 2;``."""
-    end, tokens = reader.find_type_end(node.first, node.last - 1), reader.tokens
+    end, tokens = reader.require_type_end(node.first, node.last - 1), reader.tokens
     type_ = scan.text[tokens[node.first].start : tokens[end - 1].end]
     spans = [
         (tokens[first].start, tokens[last - 1].end)
@@ -275,7 +286,7 @@ class _Call:
             )
         self.type = _rename(self.new_names, function.type)
 
-    def _write_body(self):
+    def _write_body(self) -> str:
         """Return the text of a block: the parameters as variables, the function's body, the result's assignment."""
         scan, function = self.statement.scan, self.function
         content = _rename(self.new_names, scan.text[function.start : function.end])
@@ -283,7 +294,7 @@ class _Call:
         result = f"{self.result} = {returned};" if returned else ""
         return f"{{ {' '.join(self.definitions)}{scan.marker(function.start)}{content} {result} }}"
 
-    def replace(self, kernel_names, functions):
+    def replace(self, kernel_names: set[str], functions: Mapping[str, _Function]) -> list[Edit]:
         """Return edits (start, end, text) that replace the call by the function's body, or by its result after that.
 
         Raise `NeedsFibers` if that would mean something else, by the kernel's names (a set) or the
@@ -307,10 +318,10 @@ class _Call:
         else:
             raise NeedsFibers("the order matters")
         return statement.put_before(
-            f"{self.type} {self.result}; {content}{line}", [(*span, f" {self.result} ")]
+            f"{self.type} {self.result}; {content}{line}", [(span[0], span[1], f" {self.result} ")]
         )
 
-    def _read_choice(self, first: int, last: int):
+    def _read_choice(self, first: int, last: int) -> tuple[tuple[int, int], str] | None:
         """Return (span of tokens of ``c ? f(x) : y``, text that computes it), or None for other statements.
 
         The statement's tokens[first:last] have to be ``v = c ? f(x) : y`` or ``= c ? f(x) : y``,
@@ -335,6 +346,6 @@ class _Call:
         return (signs[0] + 1, last), new
 
 
-def _rename(new_names, text: str):
+def _rename(new_names: dict[str, str], text: str) -> str:
     """Return the text with names replaced by the dict `new_names`; members, which may be spelt alike, keep theirs."""
     return _NAME.sub(lambda match: new_names.get(match["name"], match.group()), text)

@@ -1,10 +1,18 @@
 """Decide which calls may move before their statement, by the order in which C++ evaluates an expression."""
 
-import re
+from __future__ import annotations
 
-from hostcuda.frontend.tokens import apply_edits
+import re
+from collections.abc import Iterable, Iterator, Sequence, Set
+from typing import TYPE_CHECKING
+
+from hostcuda.frontend.scan import Kernel, Scan
+from hostcuda.frontend.tokens import Edit, apply_edits
 from hostcuda.loops.reader import Node, Reader
 from hostcuda.loops.words import ASSIGNMENTS, INDICES, SPECIFIERS, STEPS, TYPES, NeedsFibers
+
+if TYPE_CHECKING:
+    from hostcuda.loops.file import File
 
 _LEFT_FIRST = {
     "?",
@@ -16,7 +24,9 @@ _LEFT_FIRST = {
 _CONSTANTS = {"threadIdx", "true", "false", "std", "INFINITY", "NAN"}
 
 
-def walk_with_parents(nodes: list[Node], parent=None):
+def walk_with_parents(
+    nodes: list[Node], parent: Node | None = None
+) -> Iterator[tuple[Node, Node | None]]:
     """Yield (`Node`, the node around it or None) for all statements of a list, and those in them, at any depth."""
     for node in nodes:
         yield node, parent
@@ -24,8 +34,14 @@ def walk_with_parents(nodes: list[Node], parent=None):
 
 
 def has_no_effects(
-    reader: Reader, first: int, last: int, file, calls=(), functions=frozenset(), assignments=0
-):
+    reader: Reader,
+    first: int,
+    last: int,
+    file: File,
+    calls: Sequence[tuple[int, int]] = (),
+    functions: Set[str] = frozenset(),
+    assignments: int = 0,
+) -> bool:
     """Return whether tokens[first:last] change nothing.
 
     The spans of tokens `calls` are left out. Calls of `functions` (names) and that many
@@ -45,12 +61,12 @@ def has_no_effects(
     return assignments >= 0
 
 
-def _skip_spans(first: int, last: int, spans):
+def _skip_spans(first: int, last: int, spans: Iterable[tuple[int, int]]) -> list[int]:
     """Return the list of the token indices of range(first, last) that are in none of the spans (begin, end)."""
     return [at for at in range(first, last) if not any(begin <= at < end for begin, end in spans)]
 
 
-def find_declarations(reader: Reader, nodes: list[Node]):
+def find_declarations(reader: Reader, nodes: list[Node]) -> Iterator[tuple[int, int]]:
     """Yield the spans (first, last) of tokens in which the statements `nodes`, at any depth, declare variables."""
     for node, _ in walk_with_parents(nodes):
         if node.kind == "declaration":
@@ -59,13 +75,13 @@ def find_declarations(reader: Reader, nodes: list[Node]):
             yield node.parts["first"]
 
 
-def find_declared_names(reader: Reader, nodes: list[Node]):
+def find_declared_names(reader: Reader, nodes: list[Node]) -> Iterator[int]:
     """Yield the index of the name's token of each variable that the statements `nodes`, at any depth, declare."""
     for span in find_declarations(reader, nodes):
         yield from (name for name, *_ in reader.read_declarators(*span))
 
 
-def find_unshared_names(reader: Reader, body, scan, file):
+def find_unshared_names(reader: Reader, body: Kernel, scan: Scan, file: File) -> set[str]:
     """Return the set of names that no other thread can change: constants, and variables of one thread in all scopes."""
     # At first the words of the kernel's parameters. A name that is also that of a shared variable
     # in it is left out.
@@ -85,7 +101,15 @@ class Statement:
     `find_unshared_names` returns.
     """
 
-    def __init__(self, scan, reader: Reader, file, unshared, node: Node, parent: Node | None):
+    def __init__(
+        self,
+        scan: Scan,
+        reader: Reader,
+        file: File,
+        unshared: set[str],
+        node: Node,
+        parent: Node | None,
+    ):
         """Find the span of the statement's expression; refuse a declaration that nothing may precede."""
         self.scan, self.reader, self.file, self.unshared, self.node = (
             scan,
@@ -107,7 +131,7 @@ class Statement:
         outer = reader.outside_brackets(*self.span)
         self.target = next((at for at in outer if reader.text(at) in ASSIGNMENTS), self.span[0])
 
-    def text(self, first: int, last: int, replaced=()):
+    def text(self, first: int, last: int, replaced: Iterable[tuple[int, int, str]] = ()) -> str:
         """Return the text of tokens[first:last], with the spans of tokens `replaced`: (first, last, new text)."""
         tokens = self.reader.tokens
         edits = [(tokens[begin].start, tokens[end - 1].end, new) for begin, end, new in replaced]
@@ -117,7 +141,7 @@ class Statement:
             else ""
         )
 
-    def reads_memory(self, calls):
+    def reads_memory(self, calls: Sequence[tuple[int, int]]) -> bool:
         """Return whether the statement, without its target and the spans `calls`, may read what other threads write."""
         text, tokens, file = self.reader.text, self.reader.tokens, self.file
         for at in _skip_spans(self.target, self.span[1], calls):
@@ -148,7 +172,7 @@ class Statement:
                 return True
         return False
 
-    def may_follow(self, calls):
+    def may_follow(self, calls: Sequence[tuple[int, int]]) -> bool:
         """Return whether C++ allows that the rest of the statement follows its `calls`, spans of tokens in order."""
         first, last = self.span
         first += self.reader.text(first) == "="  # of a declaration: no assignment
@@ -170,7 +194,7 @@ class Statement:
                 return False
         return has_no_effects(self.reader, first, last, self.file, calls, assignments=1)
 
-    def put_before(self, before, replaced=()):
+    def put_before(self, before: str, replaced: Iterable[tuple[int, int, str]] = ()) -> list[Edit]:
         """Return edits (start, end, new text) that put a text before the statement, and replace spans of its tokens."""
         node, tokens = self.node, self.reader.tokens
         start, end = tokens[node.first].start, tokens[node.last - 1].end

@@ -1,6 +1,9 @@
 """Read the statements of a function's body: C++ without types, but with statements and declarations."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass, field
+from typing import TypedDict
 
 from hostcuda.frontend.tokens import Tokens
 from hostcuda.loops.words import (
@@ -14,6 +17,17 @@ from hostcuda.loops.words import (
 )
 
 
+class Parts(TypedDict, total=False):
+    """What a statement consists of, by its kind: spans of tokens, and the statements in it."""
+
+    condition: tuple[int, int]
+    first: tuple[int, int]
+    step: tuple[int, int]
+    then: Node
+    otherwise: Node
+    body: Node
+
+
 @dataclass(eq=False)
 class Node:
     """A statement: tokens[first:last] of a `Reader`, with its semicolon or braces."""
@@ -24,9 +38,8 @@ class Node:
     kind: str
     first: int
     last: int
-    # name -> span of tokens (condition, first, step) or node (then, otherwise, body)
-    parts: dict = field(default_factory=dict)
-    children: list = field(default_factory=list)  # all nodes in it, in order
+    parts: Parts = field(default_factory=Parts)
+    children: list[Node] = field(default_factory=list)  # all nodes in it, in order
     start: int = 0  # where its text starts, with the directives and comments before it
     barrier: bool = False  # whether it has a barrier
     rendezvous: bool = (
@@ -44,11 +57,11 @@ class Reader(Tokens):
         except ValueError as error:
             raise NeedsFibers(str(error)) from None
 
-    def read_statements(self):
+    def read_statements(self) -> list[Node]:
         """Return the list of `Node`s of the body's outer statements."""
         return self._read_sequence(0, len(self.tokens))
 
-    def _read_sequence(self, at: int, last: int):
+    def _read_sequence(self, at: int, last: int) -> list[Node]:
         """Return the list of `Node`s of the outer statements in tokens[at:last], without empty ones (``;``)."""
         nodes = []
         while at < last:
@@ -59,7 +72,7 @@ class Reader(Tokens):
             at = nodes[-1].last
         return nodes
 
-    def read_statement(self, at: int):
+    def read_statement(self, at: int) -> Node:
         """Return the `Node` of the statement that begins at token `at`, with all its fields."""
         if at >= len(self.tokens):
             raise NeedsFibers("a statement does not end")
@@ -74,7 +87,7 @@ class Reader(Tokens):
         )
         return node
 
-    def _read_by_first_word(self, at: int):
+    def _read_by_first_word(self, at: int) -> Node:
         """Return the `Node` of the statement at token `at`; `read_statement` sets the fields that parts determine."""
         word = self.text(at)
         if word == ";":
@@ -100,18 +113,18 @@ class Reader(Tokens):
             raise NeedsFibers(f"it has the label {word}")
         return self._read_simple(at)
 
-    def _read_if(self, at: int):
+    def _read_if(self, at: int) -> Node:
         """Return the `Node` of the ``if`` at token `at`; its parts are the condition's span and the branches' nodes."""
         open_ = at + 2 if self.text(at + 1) == "constexpr" else at + 1
         close = self._close_condition(open_)
-        parts = {"condition": (open_ + 1, close), "then": self.read_statement(close + 1)}
+        parts: Parts = {"condition": (open_ + 1, close), "then": self.read_statement(close + 1)}
         last = parts["then"].last
         if self.text(last) == "else":
             parts["otherwise"] = self.read_statement(last + 1)
             last = parts["otherwise"].last
         return Node("if", at, last, parts)
 
-    def _read_for(self, at: int):
+    def _read_for(self, at: int) -> Node:
         """Return the `Node` of the ``for`` at token `at`; its parts are the spans in its head and the body's node."""
         close = self._close_parentheses(at + 1)
         body = self.read_statement(close + 1)
@@ -119,7 +132,7 @@ class Reader(Tokens):
         if len(semicolons) != 2:
             raise NeedsFibers("it has a for loop over a range")
         first, second = semicolons
-        parts = {
+        parts: Parts = {
             "first": (at + 2, first),
             "condition": (first + 1, second),
             "step": (second + 1, close),
@@ -127,7 +140,7 @@ class Reader(Tokens):
         }
         return Node("for", at, body.last, parts)
 
-    def _read_simple(self, at: int):
+    def _read_simple(self, at: int) -> Node:
         """Return the `Node` of the statement from token `at` to the next semicolon, with no statements in it."""
         end = next(
             (i for i in self.outside_brackets(at, len(self.tokens)) if self.text(i) == ";"), None
@@ -157,13 +170,13 @@ class Reader(Tokens):
             raise NeedsFibers("it declares a type")
         return Node(kind, at, end + 1)
 
-    def _close_parentheses(self, at: int):
+    def _close_parentheses(self, at: int) -> int:
         """Return the index of the token that closes the parenthesis at token `at`; refuse another token there."""
         if self.text(at) != "(":
             raise NeedsFibers("a statement is not understood")
         return self.match[at]
 
-    def _close_condition(self, at: int):
+    def _close_condition(self, at: int) -> int:
         """Return the index of the ``)`` of the condition whose ``(`` is token `at`; refuse a declaration in it."""
         close = self._close_parentheses(at)
         signs = {self.text(i) for i in self.outside_brackets(at + 1, close)}
@@ -171,7 +184,7 @@ class Reader(Tokens):
             raise NeedsFibers("it declares a variable in a condition")
         return close
 
-    def is_declaration(self, first: int, last: int):
+    def is_declaration(self, first: int, last: int) -> bool:
         """Return whether tokens[first:last] look like a declaration: a type, signs such as ``*``, and a name."""
         after = self.find_type_end(first, last)
         if after is None:
@@ -184,7 +197,7 @@ class Reader(Tokens):
             and (after + 1 == last or self.text(after + 1) in ("=", "[", ",", "(", "{"))
         )
 
-    def find_type_end(self, first: int, last: int):
+    def find_type_end(self, first: int, last: int) -> int | None:
         """Return the index after the specifiers and the type at the start of tokens[first:last]; None without a type.
 
         For ``const unsigned int *p = q`` this is that of the ``*``. Only the syntax counts: any
@@ -213,7 +226,14 @@ class Reader(Tokens):
                 break
         return at if has_type and at > first else None
 
-    def _skip_qualified(self, at: int, last: int):
+    def require_type_end(self, first: int, last: int) -> int:
+        """Return the index after the type at the start of tokens[first:last], a declaration; refuse what has none."""
+        end = self.find_type_end(first, last)
+        if end is None:
+            raise NeedsFibers("a declaration is not understood")
+        return end
+
+    def _skip_qualified(self, at: int, last: int) -> int:
         """Return the index after the name like ``a::b<c>::d`` that begins at token `at`, and ends before `last`."""
         while True:
             at += 1
@@ -226,7 +246,9 @@ class Reader(Tokens):
                 return at
             at += 1
 
-    def read_declarators(self, first: int, last: int):
+    def read_declarators(
+        self, first: int, last: int
+    ) -> list[tuple[int, str, tuple[int, int], tuple[int, int]]]:
         """Return a list with (name, signs, bounds, initializer) for each variable that tokens[first:last] declare.
 
         Of ``int *p[3] = {}`` these are: the index of the token ``p``, the text "*", and the spans
@@ -250,7 +272,7 @@ class Reader(Tokens):
         return declarators
 
 
-def find_jumps(node: Node):
+def find_jumps(node: Node) -> set[str]:
     """Return the set of jumps that can leave a statement: "return", and "break" or "continue" of a loop around it."""
     if node.kind in ("return", "break", "continue"):
         return {node.kind}

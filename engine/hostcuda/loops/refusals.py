@@ -1,7 +1,11 @@
 """Find the words of a kernel for which it has to run on fibers."""
 
-import re
+from __future__ import annotations
 
+import re
+from typing import TYPE_CHECKING
+
+from hostcuda.frontend.tokens import Token
 from hostcuda.loops.order import find_declared_names, walk_with_parents
 from hostcuda.loops.reader import Reader
 from hostcuda.loops.words import (
@@ -14,6 +18,9 @@ from hostcuda.loops.words import (
     WARP_FUNCTIONS,
     NeedsFibers,
 )
+
+if TYPE_CHECKING:
+    from hostcuda.loops.steps import KernelPlan
 
 _REFUSED_WORDS = {"this", "operator", "extern", "decltype", "typeof", "__typeof__"}
 _DIGRAPHS = {"<%", "%>", "<:", ":>"}  # which C++ reads as brackets
@@ -38,7 +45,7 @@ _BEFORE_PARENTHESES = {  # words that call nothing, or a function in which threa
 _TRUTH_OPERATORS = {"==", "!=", "<", ">", "<=", ">=", "&&", "||", "!"}
 
 
-def indexes_by_truth(code: str, start: int, end: int):
+def indexes_by_truth(code: str, start: int, end: int) -> bool:
     """Return whether an array's index in code[start:end] may be a truth value: a comparison, or a variable with one.
 
     g++ since 12 computes wrong addresses of such elements if it vectorizes the loop for AVX-512
@@ -50,7 +57,7 @@ def indexes_by_truth(code: str, start: int, end: int):
     except NeedsFibers:
         return True
 
-    def is_truth(first: int, *ends):
+    def is_truth(first: int, *ends: str) -> bool:
         """Return whether the expression from token `first` to one of the signs `ends` may be a truth value."""
         text = " ".join(
             reader.text(at) for at in range(first, reader.find_end(first, len(reader.tokens), ends))
@@ -69,7 +76,7 @@ def indexes_by_truth(code: str, start: int, end: int):
     return any(token.text == "[" and is_truth(at + 1) for at, token in enumerate(reader.tokens))
 
 
-def explain_use(name: str, harmful: dict[str, str]):
+def explain_use(name: str, harmful: dict[str, str]) -> str:
     """Return the reason for fibers of a kernel that uses a name; `harmful`: name -> cause, as `File.harmful`."""
     # The cause of a class names it: "the class Stack".
     return (
@@ -79,7 +86,7 @@ def explain_use(name: str, harmful: dict[str, str]):
     )
 
 
-def refuse(kernel):
+def refuse(kernel: KernelPlan) -> None:
     """Raise `NeedsFibers` if a `KernelPlan`, which has no steps yet, has words that need fibers."""
     reader, file, harmful = kernel.reader, kernel.file, kernel.file.harmful
     if kernel.body.name.endswith(">"):
@@ -103,7 +110,7 @@ def refuse(kernel):
         raise NeedsFibers("it uses a comparison as an index")
 
 
-def _refuse_token(kernel, at: int, token, declared: set[str]):
+def _refuse_token(kernel: KernelPlan, at: int, token: Token, declared: set[str]) -> None:
     """Raise `NeedsFibers` if token `at`, with those beside it, needs fibers; `declared`: the names of variables."""
     reader, harmful = kernel.reader, kernel.file.harmful
     before, after = reader.text(at - 1), reader.text(at + 1)
@@ -140,7 +147,7 @@ def _refuse_token(kernel, at: int, token, declared: set[str]):
         raise NeedsFibers(f"it uses ::{token.text}")
 
 
-def _never_waits(kernel, at: int):
+def _never_waits(kernel: KernelPlan, at: int) -> bool:
     """Return whether the word at token `at`, before parentheses, is no function or one that is known not to wait."""
     reader, file = kernel.reader, kernel.file
     word = reader.text(at)
@@ -155,7 +162,7 @@ def _never_waits(kernel, at: int):
     )
 
 
-def _is_of_shared_memory(reader: Reader, at: int):
+def _is_of_shared_memory(reader: Reader, at: int) -> bool:
     """Return whether the ``volatile`` at token `at` is of a ``__shared__`` variable, or of what a pointer points to."""
     ends = {";", "{", "(", "=", "[", ","}
     after = [reader.text(i) for i in range(at, reader.find_end(at, len(reader.tokens), ends))]
@@ -163,7 +170,7 @@ def _is_of_shared_memory(reader: Reader, at: int):
     return "*" in after or "__shared__" in before + after
 
 
-def _refuse_waiting(kernel):
+def _refuse_waiting(kernel: KernelPlan) -> None:
     """Refuse a loop that reads an atomic operation's result or volatile memory: it may wait for another thread."""
     # The result may get into the loop by a variable, so nothing in a kernel with a loop may use
     # one.
@@ -200,7 +207,7 @@ def _refuse_waiting(kernel):
                 )
 
 
-def _find_volatile_names(reader: Reader):
+def _find_volatile_names(reader: Reader) -> set[str]:
     """Return the set of names by which a waiting loop may look at memory: volatile variables, and CUDA's words."""
     names = {
         "__ldcv",

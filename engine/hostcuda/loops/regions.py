@@ -1,10 +1,13 @@
 """Regions and sections: the statements between two barriers, and the role of each variable in them."""
 
+from __future__ import annotations
+
 import re
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from hostcuda.loops.direct import find_last_return
-from hostcuda.loops.effects import KernelVariable
+from hostcuda.loops.effects import KernelVariable, Scope
 from hostcuda.loops.reader import find_jumps
 from hostcuda.loops.steps import KernelPlan, PlanStep
 from hostcuda.loops.uniform import is_uniform
@@ -16,13 +19,11 @@ class Region:
     """Statements between two barriers or rendezvous, which a loop over the threads or over a warp's lanes runs."""
 
     number: int  # its index in the kernel's list of all regions, by which `KernelVariable`s note it
-    steps: list = field(default_factory=list)  # of `PlanStep`s
+    steps: list[PlanStep] = field(default_factory=list)
     returns: bool = False  # whether a thread may return in it
-    section: "Section | None" = (
-        None  # around it; None where a loop over the block's threads runs it
-    )
+    section: Section | None = None  # around it; None where a loop over the block's threads runs it
 
-    def used_variables(self):
+    def used_variables(self) -> set[KernelVariable]:
         """Return the set of `KernelVariable`s that its statements name."""
         return set().union(*(step.effects.uses for step in self.steps))
 
@@ -31,30 +32,39 @@ class Region:
 class Section:
     """Regions between two barriers, and rendezvous of a warp's lanes between them: a loop over the warps runs all."""
 
-    items: list = field(default_factory=list)  # regions, and steps that a warp does once
-    regions: list = field(default_factory=list)  # all of them, those inside of loops and ifs, too
-    warp_steps: list = field(default_factory=list)  # the steps that a warp does once, at any depth
+    items: list[Item] = field(default_factory=list)  # regions, and steps that a warp does once
+    regions: list[Region] = field(
+        default_factory=list
+    )  # all of them, those inside of loops and ifs, too
+    warp_steps: list[PlanStep] = field(
+        default_factory=list
+    )  # the steps that a warp does once, at any depth
 
     @property
-    def returns(self):
+    def returns(self) -> bool:
         """Whether a thread may return in it."""
         return any(region.returns for region in self.regions)
 
     @property
-    def places(self):
+    def places(self) -> set[int | PlanStep]:
         """The set of its regions' numbers and its warp's steps: the entries of `KernelVariable.uses` that are here."""
         return {region.number for region in self.regions} | set(self.warp_steps)
 
-    def used_variables(self):
+    def used_variables(self) -> set[KernelVariable]:
         """Return the set of `KernelVariable`s that its statements name."""
         steps = self.warp_steps + [step for region in self.regions for step in region.steps]
         return set().union(*(step.effects.uses for step in steps))
 
-    def variables_from_before(self):
+    def variables_from_before(self) -> set[KernelVariable]:
         """Return the set of variables that differ between warps and that a warp's own steps name but do not declare."""
         declared = {step.variable for step in self.warp_steps}
         used = set().union(*(step.effects.uses for step in self.warp_steps))
         return {v for v in used - declared if v.role != "uniform" and not v.shared}
+
+
+Item: TypeAlias = (
+    Region | Section | PlanStep
+)  # of a block: loops over threads, over warps, what is done once
 
 
 class RegionBuilder:
@@ -63,12 +73,12 @@ class RegionBuilder:
     All regions are also added to the list `regions`.
     """
 
-    def __init__(self, kernel: KernelPlan, regions):
+    def __init__(self, kernel: KernelPlan, regions: list[Region]):
         self.kernel, self.regions = kernel, regions
         # the last step that may return
         self.guard = find_last_return(kernel.outer_steps) if kernel.direct else None
 
-    def split_block(self, steps: list[PlanStep], section=None):
+    def split_block(self, steps: list[PlanStep], section: Section | None = None) -> list[Item]:
         """Return the list of items made of the steps of a block; in a `section`, a warp runs the block.
 
         An item is a `Region` (a loop over threads), a `Section` (a loop over warps), or a step that
@@ -84,7 +94,7 @@ class RegionBuilder:
             None,
         )  # open_item: the region or section that may still get statements
 
-        def insert_once(step: PlanStep, close: bool):
+        def insert_once(step: PlanStep, close: bool) -> None:
             """Insert a step that is done once: before the open item, or with `close` after it, and end the item."""
             nonlocal region, open_item, section
             if close or (open_item and self._must_follow(open_item, step)):
@@ -123,9 +133,7 @@ class RegionBuilder:
                 items.append(step)
             elif step.kind == "jump":  # all threads take it, or none
                 insert_once(step, close=True)
-            elif step.kind == "declaration" and (
-                step.variable.role == "uniform" or step.variable.shared
-            ):
+            elif step.variable and (step.variable.role == "uniform" or step.variable.shared):
                 insert_once(step, close=False)
             elif (
                 step.update and step.update[0].role == "uniform"
@@ -144,20 +152,20 @@ class RegionBuilder:
                     self.regions.append(region)
                     if section:
                         self._add_to_section(section, region)
-                    opened_here = section is not None and outer_section is None  # else into `items`
-                    (section.items if opened_here else items).append(region)
-                    open_item = section if opened_here else region
+                    opened_here = section if outer_section is None else None  # else into `items`
+                    (opened_here.items if opened_here else items).append(region)
+                    open_item = opened_here or region
                 self._add_to_region(region, step)
                 # threads return in a region of its own
                 region = None if step is self.guard else region
         return items
 
-    def _add_to_section(self, section: Section, region: Region):
+    def _add_to_section(self, section: Section, region: Region) -> None:
         """Make a region one of a section."""
         region.section = section
         section.regions.append(region)
 
-    def _add_to_region(self, region: Region, step: PlanStep):
+    def _add_to_region(self, region: Region, step: PlanStep) -> None:
         """Add a step to a region, and note the region's number at each variable that the step uses or may change."""
         region.steps.append(step)
         region.returns |= "return" in find_jumps(step.node)
@@ -168,13 +176,13 @@ class RegionBuilder:
         for variable in step.effects.changes | step.effects.addressed:
             variable.changes.add(region.number)
 
-    def _add_warp_step(self, section: Section, step: PlanStep):
+    def _add_warp_step(self, section: Section, step: PlanStep) -> None:
         """Add a step that each warp does once, and note it in `uses` of each variable that it names."""
         section.warp_steps.append(step)
         for variable in step.effects.uses:
             variable.uses.add(step)
 
-    def _must_follow(self, item, step: PlanStep):
+    def _must_follow(self, item: Region | Section, step: PlanStep) -> bool:
         """Return whether a step that is done once may not move before a `Region` or `Section`, the open item."""
         tokens = self.kernel.reader.tokens
         words = {token.text for token in tokens[step.node.first : step.node.last]}
@@ -193,7 +201,7 @@ class RegionBuilder:
         return any(token.text == name for node in nodes for token in tokens[node.first : node.last])
 
 
-def assign_roles(kernel: KernelPlan, regions):
+def assign_roles(kernel: KernelPlan, regions: list[Region]) -> None:
     """Set the `role` of variables that are not uniform, or refuse: "recomputed", "kept" or, as it was, "local"."""
     # recomputed: regions repeat its declaration; kept: an array keeps it across barriers; local:
     # one region uses it.
@@ -212,7 +220,7 @@ def assign_roles(kernel: KernelPlan, regions):
             continue
         if variable.uses <= {variable.region} and not variable.addressed:  # it stays local
             continue
-        if _can_recompute(kernel, step):
+        if _can_recompute(kernel, step, variable):
             variable.role = "recomputed"
             continue
         variable.role = "kept"
@@ -223,9 +231,8 @@ def assign_roles(kernel: KernelPlan, regions):
             raise NeedsFibers(f"{variable.name}, which lives across a barrier, is not understood")
 
 
-def _can_recompute(kernel: KernelPlan, step: PlanStep):
-    """Return whether each region may repeat the declaration `step`: it is cheap, and its value is the same in all."""
-    variable = step.variable
+def _can_recompute(kernel: KernelPlan, step: PlanStep, variable: KernelVariable) -> bool:
+    """Return whether each region may repeat the declaration `step` of a variable: it is cheap, and the same in all."""
     is_changed = any(
         variable in other.effects.changes | other.effects.addressed for other in kernel.steps
     )
@@ -246,9 +253,7 @@ def _can_recompute(kernel: KernelPlan, step: PlanStep):
     return not any(_is_costly(kernel, at, first, last, step.scope) for at in range(first, last))
 
 
-def _is_costly(
-    kernel: KernelPlan, at: int, first: int, last: int, scope: dict[str, KernelVariable]
-):
+def _is_costly(kernel: KernelPlan, at: int, first: int, last: int, scope: Scope) -> bool:
     """Return whether token `at` of tokens[first:last] divides by no constant, and differs between threads."""
     divisor, operand_ends = kernel.reader.tokens[at + 1], BINARY - {"*", "/", "%"}
     by_constant = divisor.kind == "number" or divisor.text in kernel.constants | {"warpSize"}

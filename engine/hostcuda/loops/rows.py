@@ -10,10 +10,13 @@
   It is written as one that seems to depend on ``threadIdx.x``.
 """
 
+from __future__ import annotations
+
 import math
 import re
 
-from hostcuda.loops.effects import KernelVariable
+from hostcuda.frontend.tokens import Edit
+from hostcuda.loops.effects import KernelVariable, Scope
 from hostcuda.loops.steps import KernelPlan, PlanStep
 from hostcuda.loops.uniform import is_uniform
 from hostcuda.loops.words import ASSIGNMENTS, INDICES
@@ -89,7 +92,7 @@ class Rows:
             ):
                 self.next_in_row.add(variable)
 
-    def is_same(self, first: int, last: int, scope: dict[str, KernelVariable]):
+    def is_same(self, first: int, last: int, scope: Scope) -> bool:
         """Return whether tokens[first:last] have the same value for all threads of a row."""
         text = self.reader.text
         for at in range(first, last):
@@ -101,9 +104,10 @@ class Rows:
         roles = ("uniform", "recomputed", "kept", "local")  # all: the loop has asked the variables
         return first < last and is_uniform(self.kernel, first, last, scope, {"threadIdx"}, roles)
 
-    def find_growing_terms(self, first: int, last: int, scope: dict[str, KernelVariable]):
+    def find_growing_terms(self, first: int, last: int, scope: Scope) -> list[tuple[int, int]]:
         """Return the spans of the terms of tokens[first:last], a sum that grows by 1 per thread; [] for others."""
-        text, terms = self.reader.text, []
+        text = self.reader.text
+        terms: list[tuple[int, int]] = []
         if any(text(at) in _LOWER_THAN_SUMS for at in self.reader.outside_brackets(first, last)):
             return []
         for span in self.reader.split(first, last, "+"):
@@ -123,14 +127,20 @@ class Rows:
         )
         return terms if grows else []
 
-    def edit_initializer(self, variable: KernelVariable):
+    def edit_initializer(self, variable: KernelVariable) -> list[Edit]:
         """Return edits (start, end, text) of a variable's first value that show g++ where it grows by 1 per thread."""
         span, scope = self.kernel.initializer(variable), self.scopes[variable]
         if variable not in self.next_in_row:
             return self.edit_tokens(*span, scope)
         return self._write_sum("hostcuda::sum", *span, scope)
 
-    def _bound(self, first: int, last: int, scope: dict[str, KernelVariable], positive=False):
+    def _bound(
+        self,
+        first: int,
+        last: int,
+        scope: Scope,
+        positive: bool = False,
+    ) -> int:
         """Return a bound of the absolute value of tokens[first:last] by the limits of a launch, or `_UNBOUNDED`.
 
         The value has to be `positive` where it is divided: an unsigned number that has wrapped is
@@ -163,9 +173,10 @@ class Rows:
             return _UNBOUNDED
         if number := re.fullmatch(r"(\d+)[uU]?", name):
             return int(number[1]) if name == "0" or name[0] != "0" else _UNBOUNDED  # 010 is octal
-        return self._bound_variable(scope[name], positive) if scope.get(name) else _UNBOUNDED
+        variable = scope.get(name)
+        return self._bound_variable(variable, positive) if variable else _UNBOUNDED
 
-    def _bound_variable(self, variable: KernelVariable, positive: bool):
+    def _bound_variable(self, variable: KernelVariable, positive: bool) -> int:
         """Return a bound, as `_bound`, of a variable; a uniform one may be added to `limits`, and is checked then."""
         if (
             variable.type != "scalar"
@@ -185,7 +196,7 @@ class Rows:
             bound = LIMIT
         return bound
 
-    def _bound_counter(self, variable: KernelVariable, loop: PlanStep, positive: bool):
+    def _bound_counter(self, variable: KernelVariable, loop: PlanStep, positive: bool) -> int:
         """Return a bound, as `_bound`, of the counter of a loop's step like ``for (int i = 0; i < n; i += 16)``."""
         first, last = loop.node.parts["condition"]
         steps, text = self.kernel.loop_steps(loop), self.reader.text
@@ -219,7 +230,7 @@ class Rows:
             else _UNBOUNDED
         )
 
-    def edit_tokens(self, first: int, last: int, scope: dict[str, KernelVariable]):
+    def edit_tokens(self, first: int, last: int, scope: Scope) -> list[Edit]:
         """Return edits of tokens[first:last]: of indices that grow by 1 per thread, of conditions equal for a row."""
         edits, text, match = [], self.reader.text, self.reader.match
         next_token = first  # tokens before it get no edits
@@ -253,12 +264,12 @@ class Rows:
                 return []
         return edits
 
-    def _has_loop(self, at: int):
+    def _has_loop(self, at: int) -> bool:
         """Return whether the statement at token `at` is a loop, or a block with one."""
         end = self.reader.match[at] if self.reader.text(at) == "{" else at + 1
         return any(self.reader.text(i) in ("for", "while", "do") for i in range(at, end))
 
-    def _mark_condition(self, first: int, last: int, scope: dict[str, KernelVariable]):
+    def _mark_condition(self, first: int, last: int, scope: Scope) -> list[Edit]:
         """Return edits by which a condition that is equal for a row seems to depend on the thread; none for others."""
         tokens = self.reader.tokens
         constant = all(
@@ -269,7 +280,7 @@ class Rows:
         start, end = tokens[first].start, tokens[last - 1].end
         return [(start, start, "HOSTCUDA_ROW("), (end, end, ")")]
 
-    def _write_sum(self, function: str, first: int, last: int, scope: dict[str, KernelVariable]):
+    def _write_sum(self, function: str, first: int, last: int, scope: Scope) -> list[Edit]:
         """Return edits that write a sum that grows by 1 per thread as ``function(a, minus(b))``; none for others."""
         # Functions of loops.h: hostcuda::sum adds numbers of 32 bits as int, hostcuda::index adds
         # ints in 64 bits.

@@ -1,14 +1,23 @@
 """A kernel as steps: the statements and declarations at the places that all its threads reach."""
 
-import re
-from dataclasses import dataclass, field
+from __future__ import annotations
 
-from hostcuda.frontend.tokens import apply_edits
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from hostcuda.frontend.scan import Kernel, Scan
+from hostcuda.frontend.tokens import Edit, apply_edits
 from hostcuda.loops.direct import mark_loops
-from hostcuda.loops.effects import Effects, EffectsReader, KernelVariable
+from hostcuda.loops.effects import Effects, EffectsReader, KernelVariable, Scope
+from hostcuda.loops.file import File
 from hostcuda.loops.reader import Node, Reader, find_jumps
 from hostcuda.loops.refusals import refuse
 from hostcuda.loops.words import ASSIGNMENTS, RESTRICT, STEPS, NeedsFibers
+
+# A variable that a statement like ``v += operand`` changes, and the span of the operand.
+Update: TypeAlias = tuple[KernelVariable, tuple[int, int]]
 
 
 @dataclass(eq=False)
@@ -18,19 +27,25 @@ class PlanStep:
     # declaration, statement, barrier, rendezvous, loop, if or block (in which threads wait), or jump
     kind: str
     node: Node
-    scope: dict  # name -> variable, at this place
+    scope: Scope  # name -> variable, at this place
     effects: Effects
     variable: KernelVariable | None = None
-    update: tuple | None = (
-        None  # (variable, span of the operand) if it is a statement like ``v += operand``
-    )
-    counters: list = field(default_factory=list)  # of a for loop: the declarations in its head
+    update: Update | None = None  # if it is a statement like ``v += operand``
+    counters: list[PlanStep] = field(
+        default_factory=list
+    )  # of a for loop: the declarations in its head
     # the steps in each body of a loop or an if that has a barrier, or a rendezvous of a warp's lanes
-    # `split_block` adds `items`: the same for each, as regions
-    bodies: list[list] = field(default_factory=list)
+    bodies: list[list[PlanStep]] = field(default_factory=list)
+    items: list[list[Any]] = field(default_factory=list)  # the same as `Item`s, by `split_block`
     # the outermost control statement around it, or itself, that has a rendezvous and no barrier: a
     # warp runs it alone
     warp: Node | None = None
+
+    @property
+    def declared(self) -> KernelVariable:
+        """The variable of a declaration."""
+        assert self.variable is not None
+        return self.variable
 
 
 class KernelPlan:
@@ -40,7 +55,7 @@ class KernelPlan:
     compiler proves it.
     """
 
-    def __init__(self, scan, body, file, direct: bool):
+    def __init__(self, scan: Scan, body: Kernel, file: File, direct: bool):
         """Read a kernel as steps; raise `NeedsFibers` if it is known by now that it has to run on fibers."""
         self.scan, self.body, self.file, self.direct = scan, body, file, direct
         self.reader = Reader(scan.code, body.open + 1, body.close)
@@ -55,8 +70,8 @@ class KernelPlan:
         self.constants = file.constants | values
         statements = self.reader.read_statements()
         self.effects_reader = EffectsReader(self.reader, self.file, types)
-        self.variables = []  # all that are declared outside of statements
-        self.steps = []  # all of them, with those inside of loops and ifs
+        self.variables: list[KernelVariable] = []  # all that are declared outside of statements
+        self.steps: list[PlanStep] = []  # all of them, with those inside of loops and ifs
         refuse(self)  # if its words need fibers
         scope = self._declare_parameters()
         self.parameters = list(self.variables)
@@ -67,11 +82,11 @@ class KernelPlan:
             if variable.type in ("class", "reference") and not variable.shared:
                 raise NeedsFibers(f"{variable.name} may refer to something")
 
-    def line(self, at: int):
+    def line(self, at: int) -> int:
         """Return the line of token `at` in the user's file."""
         return self.scan.place(self.reader.tokens[at].start)[1]
 
-    def text(self, first: int, last: int, edits=()):
+    def text(self, first: int, last: int, edits: Iterable[Edit] = ()) -> str:
         """Return the text of tokens[first:last] with edits (start, end, new text) of positions."""
         tokens = self.reader.tokens
         return (
@@ -80,24 +95,24 @@ class KernelPlan:
             else ""
         )
 
-    def initializer(self, variable: KernelVariable):
+    def initializer(self, variable: KernelVariable) -> tuple[int, int]:
         """Return the span (first, last) of tokens of a variable's first value, without a ``=`` before it."""
         first, last = variable.initializer
         return (
             (first + 1, last) if first < last and self.reader.text(first) == "=" else (first, last)
         )
 
-    def loop_steps(self, step: PlanStep):
+    def loop_steps(self, step: PlanStep) -> list[tuple[int, int]]:
         """Return a list of spans of tokens: what a for loop does after each round, split at commas."""
         first, last = step.node.parts.get("step", (0, 0))
         return self.reader.split(first, last) if first < last else []
 
-    def _declare_parameters(self):
+    def _declare_parameters(self) -> Scope:
         """Add the kernel's parameters to `variables`; return their scope, a dict: name -> `KernelVariable`."""
         code = self.scan.code
         open_ = code.index("(", self.body.name_end)
         reader = Reader(code, open_ + 1, code.rindex(")", open_, self.body.open))
-        scope = {}
+        scope: Scope = {}
         if [token.text for token in reader.tokens] in ([], ["void"]):
             return scope
         for first, last in reader.split(0, len(reader.tokens)):
@@ -116,8 +131,8 @@ class KernelPlan:
         return scope
 
     def _plan(
-        self, nodes: list[Node], scope: dict[str, KernelVariable], in_loop: bool, warp: Node | None
-    ):
+        self, nodes: list[Node], scope: Scope, in_loop: bool, warp: Node | None
+    ) -> list[PlanStep]:
         """Return the list of steps of the statements `nodes`; add them to `steps`, and their variables to `scope`."""
         # in_loop: whether a loop that waits is around them; warp: the statement around them that a
         # warp runs alone.
@@ -130,8 +145,8 @@ class KernelPlan:
         return steps
 
     def _make_steps(
-        self, node: Node, scope: dict[str, KernelVariable], in_loop: bool, warp: Node | None
-    ):
+        self, node: Node, scope: Scope, in_loop: bool, warp: Node | None
+    ) -> Iterator[PlanStep]:
         """Yield the steps of one statement, a `Node`: a declaration has one per variable.
 
         Parameters: see `_plan`.
@@ -151,9 +166,7 @@ class KernelPlan:
                 step.kind = "jump"
             yield step
 
-    def _plan_control(
-        self, node: Node, scope: dict[str, KernelVariable], in_loop: bool, warp: Node | None
-    ):
+    def _plan_control(self, node: Node, scope: Scope, in_loop: bool, warp: Node | None) -> PlanStep:
         """Return the step of a `Node` in which threads wait, with those of its bodies.
 
         Parameters: see `_plan`.
@@ -189,8 +202,7 @@ class KernelPlan:
         if node.kind == "for":
             step.effects.add(self.effects_reader.read_expression(*parts["step"], inner))
         for name in ("then", "otherwise", "body"):
-            if name in parts:
-                child = parts[name]
+            if child := parts.get(name):
                 nodes = child.children if child.kind == "block" else [child]
                 step.bodies.append(
                     self._plan(nodes, dict(inner), in_loop or step.kind == "loop", warp)
@@ -198,12 +210,12 @@ class KernelPlan:
         return step
 
     def _declare(
-        self, first: int, last: int, node: Node, scope: dict[str, KernelVariable], warp: Node | None
-    ):
+        self, first: int, last: int, node: Node, scope: Scope, warp: Node | None
+    ) -> Iterator[PlanStep]:
         """Yield a `PlanStep` for each variable that tokens[first:last] declare; add it to `variables` and `scope`."""
         reader = self.reader
         self.effects_reader.require_declaration(first, last, scope)
-        end = reader.find_type_end(first, last)
+        end = reader.require_type_end(first, last)
         words = [token.text for token in reader.tokens[first:end]]
         for name, signs, bounds, initializer in reader.read_declarators(first, last):
             scope_before = dict(scope)
@@ -226,19 +238,19 @@ class KernelPlan:
             self.variables.append(variable)
             yield PlanStep("declaration", node, scope_before, effects, variable)
 
-    def read_update(self, first: int, last: int, scope: dict[str, KernelVariable]):
+    def read_update(self, first: int, last: int, scope: Scope) -> Update | None:
         """Return (variable, span of the operand) if tokens[first:last] are like ``v = 1`` or ``v++``; else None."""
         reader = self.reader
         words = [token.text for token in reader.tokens[first:last]]
         if len(words) == 2 and set(words) & STEPS:
-            name = words[1] if words[0] in STEPS else words[0]
-            return (scope[name], (first, first)) if name in scope else None  # no operand
-        if len(words) > 2 and words[0] in scope and words[1] in ASSIGNMENTS:
-            return scope[words[0]], (first + 2, last)
+            variable = scope.get(words[1] if words[0] in STEPS else words[0])
+            return (variable, (first, first)) if variable else None  # no operand
+        if len(words) > 2 and words[1] in ASSIGNMENTS and (variable := scope.get(words[0])):
+            return variable, (first + 2, last)
         return None
 
 
-def is_jump(node: Node):
+def is_jump(node: Node) -> bool:
     """Return whether a statement (`Node`) is a return, break or continue, or an if with nothing else in it."""
     if node.kind in ("return", "break", "continue"):
         return True

@@ -7,11 +7,14 @@ a statement that a warp runs alone, the same is asked for its lanes. There ``thr
 So are *steady* variables, which get such a value once.
 """
 
-import re
+from __future__ import annotations
 
-from hostcuda.loops.effects import KernelVariable
+import re
+from collections.abc import Collection, Iterator, Set
+
+from hostcuda.loops.effects import KernelVariable, Scope
 from hostcuda.loops.reader import find_jumps
-from hostcuda.loops.steps import KernelPlan, PlanStep, is_jump
+from hostcuda.loops.steps import KernelPlan, PlanStep, Update, is_jump
 from hostcuda.loops.words import ASSIGNMENTS, INDICES, SPECIFIERS, STEPS, NeedsFibers
 
 _INTEGERS = {
@@ -35,12 +38,12 @@ _THREAD_NUMBER = ["threadIdx", ".", "x"]  # the number of a thread in its row
 def is_uniform(
     kernel: KernelPlan,
     first: int,
-    last,
-    scope,
-    allowed_words=frozenset(),
-    roles=("uniform",),
-    warp=False,
-):
+    last: int,
+    scope: Scope,
+    allowed_words: Set[str] = frozenset(),
+    roles: Collection[str] = ("uniform",),
+    warp: bool = False,
+) -> bool:
     """Return whether tokens[first:last] have the same value in all threads of a block, or of a `warp`."""
     # scope: name -> variable. A variable with one of these roles counts as the same, and so do the
     # allowed words.
@@ -66,8 +69,13 @@ def is_uniform(
 
 
 def _is_uniform_word(
-    kernel: KernelPlan, at: int, scope: dict[str, KernelVariable], allowed_words, roles, warp
-):
+    kernel: KernelPlan,
+    at: int,
+    scope: Scope,
+    allowed_words: Set[str],
+    roles: Collection[str],
+    warp: bool,
+) -> bool:
     """Return whether the name at token `at` stands for the same value in all threads; parameters: see `is_uniform`."""
     text, file = kernel.reader.text, kernel.file
     word, before, after = text(at), text(at - 1), text(at + 1)
@@ -98,9 +106,7 @@ def _is_uniform_word(
     return after != "(" and word in kernel.constants
 
 
-def _changes_or_reads_memory(
-    kernel: KernelPlan, at: int, first: int, scope: dict[str, KernelVariable]
-):
+def _changes_or_reads_memory(kernel: KernelPlan, at: int, first: int, scope: Scope) -> bool:
     """Return whether the sign at token `at` of an expression changes a variable, takes an address or reads memory."""
     word, after = kernel.reader.text(at), kernel.reader.text(at + 1)
     if word in ASSIGNMENTS or word in STEPS or word in ("[", "->", "->*", ";", "{", "}", "..."):
@@ -114,9 +120,7 @@ def _changes_or_reads_memory(
     )  # the "*" of a cast such as (float *) reads nothing
 
 
-def _skip_same_in_warp(
-    kernel: KernelPlan, at: int, first: int, last: int, scope: dict[str, KernelVariable]
-):
+def _skip_same_in_warp(kernel: KernelPlan, at: int, first: int, last: int, scope: Scope) -> int:
     """Return the index after an expression at token `at` that is equal in all lanes, as ``threadIdx.x / 32``, or 0."""
     reader, text = kernel.reader, kernel.reader.text
     if text(at) == "hostcuda_vote":  # hostcuda_vote(7), the result of __any_sync and its like
@@ -158,7 +162,7 @@ def _skip_same_in_warp(
     return end + 2 if is_equal else 0
 
 
-def _skip_thread_number(kernel: KernelPlan, at: int, scope: dict[str, KernelVariable]):
+def _skip_thread_number(kernel: KernelPlan, at: int, scope: Scope) -> int:
     """Return the index after ``threadIdx.x``, or after a variable that equals it, at token `at`; 0 for others."""
     text = kernel.reader.text
     if text(at) == "threadIdx":
@@ -174,12 +178,12 @@ def _skip_thread_number(kernel: KernelPlan, at: int, scope: dict[str, KernelVari
     return at + 1 if variable.is_thread_number else 0
 
 
-def _mark_steady(kernel: KernelPlan):
+def _mark_steady(kernel: KernelPlan) -> None:
     """Set `is_thread_number`, and `steady` of variables that get a value once: `find_uniform` then takes some back."""
     for step in kernel.steps:
-        if step.kind == "declaration" and not step.variable.array:
-            first, last = step.variable.initializer
-            step.variable.steady = first < last
+        if (variable := step.variable) and not variable.array:
+            first, last = variable.initializer
+            variable.steady = first < last
     for step in kernel.steps:
         for variable in step.effects.changes | step.effects.addressed:
             variable.steady &= step.variable is variable  # only its declaration may change it
@@ -189,7 +193,7 @@ def _mark_steady(kernel: KernelPlan):
         variable.is_thread_number = variable.steady and is_integer and value == _THREAD_NUMBER
 
 
-def find_uniform(kernel: KernelPlan):
+def find_uniform(kernel: KernelPlan) -> None:
     """Find the uniform variables of a `KernelPlan`: set `role`, `steady` and `addressed` of its variables."""
     # At first all are "uniform". One that may differ becomes "local", then others may differ, until
     # nothing changes.
@@ -214,11 +218,11 @@ def find_uniform(kernel: KernelPlan):
             variable.addressed = True
 
 
-def _find_differing(kernel: KernelPlan, step: PlanStep):
+def _find_differing(kernel: KernelPlan, step: PlanStep) -> Iterator[set[KernelVariable]]:
     """Yield sets of variables that may differ between threads after a step; the caller may change roles in between."""
     effects, variable = step.effects, step.variable
     yield effects.addressed
-    if step.kind == "declaration":
+    if variable:  # it is a declaration
         yield effects.changes - {variable}
         initializer = kernel.initializer(variable)
         if variable.array or not is_uniform(
@@ -236,7 +240,7 @@ def _find_differing(kernel: KernelPlan, step: PlanStep):
         yield effects.changes
 
 
-def _is_uniform_update(kernel: KernelPlan, step: PlanStep, update):
+def _is_uniform_update(kernel: KernelPlan, step: PlanStep, update: Update) -> bool:
     """Return whether an update, (variable, span of the operand), is done by all threads that share it, and equally."""
     (variable, operand), in_warp = update, step.warp is not None
     # else each warp would update the block's variable
@@ -244,7 +248,7 @@ def _is_uniform_update(kernel: KernelPlan, step: PlanStep, update):
     return is_shared_by_these and is_uniform(kernel, *operand, step.scope, warp=in_warp)
 
 
-def require_uniform(kernel: KernelPlan):
+def require_uniform(kernel: KernelPlan) -> None:
     """Raise `NeedsFibers` unless the threads of a block reach barriers together, and the lanes of a warp too."""
     # It also sets `changed_uniformly` of variables. A return of only some threads is kept, as a
     # statement.
@@ -259,7 +263,7 @@ def require_uniform(kernel: KernelPlan):
         if step.kind in ("loop", "if"):
             updates = [kernel.read_update(*span, step.scope) for span in kernel.loop_steps(step)]
             variables = [update[0] for update in updates if update] + [
-                counter.variable for counter in step.counters
+                counter.declared for counter in step.counters
             ]
             if not _has_uniform_condition(kernel, step) or any(
                 variable.role != "uniform" for variable in variables
@@ -281,7 +285,7 @@ def require_uniform(kernel: KernelPlan):
             step.update[0].changed_uniformly.append(step.node.first)
 
 
-def _has_uniform_condition(kernel: KernelPlan, step: PlanStep):
+def _has_uniform_condition(kernel: KernelPlan, step: PlanStep) -> bool:
     """Return whether a step's condition, if it has one, is the same for all threads that reach it together."""
     span = step.node.parts.get("condition")
     return span is None or is_uniform(kernel, *span, step.scope, warp=step.warp is not None)

@@ -1,9 +1,12 @@
 """Give the kernels of a source their second versions."""
 
+from __future__ import annotations
+
 import re
+from collections.abc import Collection, Mapping
 
 from hostcuda.frontend.scan import Kernel, Scan, find_kernel_bodies
-from hostcuda.frontend.tokens import apply_edits, find_closing_parenthesis
+from hostcuda.frontend.tokens import Edit, apply_edits, find_closing_parenthesis
 from hostcuda.loops.direct import require_one_section
 from hostcuda.loops.file import File
 from hostcuda.loops.inline import INLINED, inline
@@ -18,7 +21,7 @@ _REGISTRATION = re.compile(r"\bHOSTCUDA_KERNEL(?P<bounds>_BOUNDS)?\(")
 _DEFAULT_BOUNDS = "1024"  # threads per block: what CUDA allows without __launch_bounds__
 
 
-def _write_second_version(scan: Scan, body: Kernel, file: File):
+def _write_second_version(scan: Scan, body: Kernel, file: File) -> tuple[str, str]:
     """Return (text, kind) of a kernel's second version; `body` is its `Kernel`, with warp functions replaced.
 
     The kind, "LOOPS" over all threads of a block, "WARPS" or "GROUPS" (of a direct kernel), is part
@@ -57,7 +60,7 @@ def _write_second_version(scan: Scan, body: Kernel, file: File):
         ) from None  # one fiber runs it well
 
 
-def add_loops(text: str, without=frozenset()):
+def add_loops(text: str, without: Collection[str] = frozenset()) -> str:
     """Add second versions, which run as thread loops, to the kernels of a source.
 
     In the source, `hostcuda.frontend.rewrite.rewrite` has put a HOSTCUDA_KERNEL(name) behind each
@@ -92,7 +95,13 @@ def add_loops(text: str, without=frozenset()):
     return apply_edits(text, edits)
 
 
-def _edit_registration(scan: Scan, match, file: File, reasons, kinds):
+def _edit_registration(
+    scan: Scan,
+    match: re.Match[str],
+    file: File,
+    reasons: Mapping[str, str],
+    kinds: Mapping[str, str],
+) -> Edit:
     """Return the edit (start, end, text) of a kernel's registration, a match of `_REGISTRATION`.
 
     It registers the second version of its kind (`kinds`, by name), or the reason why there is none
@@ -100,17 +109,19 @@ def _edit_registration(scan: Scan, match, file: File, reasons, kinds):
     f).
     """
     end = find_closing_parenthesis(scan.code, match.end() - 1)
+    assert end is not None  # `rewrite` has written it whole
     expression, bounds = scan.text[match.end() : end], _DEFAULT_BOUNDS
     if match["bounds"]:  # HOSTCUDA_KERNEL_BOUNDS((bounds), expression)
         close = find_closing_parenthesis(scan.code, match.end())
+        assert close is not None
         bounds, expression = (
             scan.text[match.end() : close + 1],
             scan.text[close + 1 : end].lstrip(", "),
         )
     plain_name = re.match(r"\w+", expression)
     # of an overloaded kernel it is the expression *static_cast<...>
-    name = plain_name[0] if plain_name else None
-    reason = "it is overloaded" if name is None else reasons.get(name, "it is not in this file")
+    name = plain_name[0] if plain_name else ""
+    reason = reasons.get(name, "it is not in this file") if name else "it is overloaded"
     for word in re.findall(r"\w+", expression):  # a template's arguments
         if not reason and word in file.harmful:
             reason = f"{word} uses {file.harmful[word]}"

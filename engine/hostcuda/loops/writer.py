@@ -1,11 +1,15 @@
 """Write the text of a kernel's second version."""
 
-import re
+from __future__ import annotations
 
-from hostcuda.frontend.tokens import apply_edits
+import re
+from collections.abc import Iterable
+
+from hostcuda.frontend.tokens import Edit, apply_edits
 from hostcuda.loops.direct import find_last_return, require_vectorizable
-from hostcuda.loops.effects import KernelVariable
-from hostcuda.loops.regions import Region, Section
+from hostcuda.loops.effects import KernelVariable, Scope
+from hostcuda.loops.reader import Node
+from hostcuda.loops.regions import Item, Region, Section
 from hostcuda.loops.rows import LIMIT, Rows
 from hostcuda.loops.steps import KernelPlan, PlanStep
 from hostcuda.loops.words import SHUFFLES, NeedsFibers
@@ -25,7 +29,7 @@ class Writer:
     an element per thread.
     """
 
-    def __init__(self, kernel: KernelPlan, items, regions):
+    def __init__(self, kernel: KernelPlan, items: list[Item], regions: list[Region]):
         self.kernel, self.items, self.rows = kernel, items, Rows(kernel, _find_early(kernel, items))
         self.reader, self.scan = kernel.reader, kernel.scan
         self.out = []  # pieces of the text
@@ -43,7 +47,7 @@ class Writer:
             or (any(region.returns for region in regions) and regions[-1] not in items)
         )
 
-    def write(self):
+    def write(self) -> str:
         """Return the text of the definition of the kernel's second version."""
         body, scan = self.kernel.body, self.scan
         # a line marker: what follows comes from this position of the source
@@ -80,7 +84,7 @@ class Writer:
         self.out.append("}\n")
         return "".join(self.out)
 
-    def _write_items(self, items):
+    def _write_items(self, items: list[Item]) -> None:
         """Write the items of a block: each is a `Region`, a `Section` or a step of all threads (`PlanStep`)."""
         for item in items:
             if isinstance(item, Region):
@@ -89,12 +93,12 @@ class Writer:
                 (self._write_groups if self.kernel.direct else self._write_section)(item)
             elif item.kind == "rendezvous":
                 self._write_rendezvous(item.node)
-            elif item.kind == "declaration":
-                self.out.append(self.scan.marker(self.reader.tokens[item.variable.place].start))
-                edits = self._edit_constants(*item.variable.initializer, item.scope)
-                declarator = self._write_declarator(item.variable, edits=edits, as_const=True)
-                self.out.append(f"{item.variable.specifiers} {declarator};\n")
-                self._write_proof(item.variable)
+            elif variable := item.variable:  # it is a declaration
+                self.out.append(self.scan.marker(self.reader.tokens[variable.place].start))
+                edits = self._edit_constants(*variable.initializer, item.scope)
+                declarator = self._write_declarator(variable, edits=edits, as_const=True)
+                self.out.append(f"{variable.specifiers} {declarator};\n")
+                self._write_proof(variable)
             elif item.kind in ("loop", "if", "block"):
                 self._write_control(item)
             else:  # a statement of uniform values, or a jump of all threads
@@ -103,20 +107,20 @@ class Writer:
                     edits=self._edit_constants(item.node.first, item.node.last, item.scope),
                 )
 
-    def _write_control(self, step: PlanStep):
+    def _write_control(self, step: PlanStep) -> None:
         """Write the step of a loop, an if or a block that all threads run together, around the items in it."""
         node, parts = step.node, step.node.parts
         self.out.append(self.scan.marker(self.reader.tokens[node.first].start))
         if node.kind == "for":
             declarators = [
                 self._write_declarator(
-                    counter.variable,
-                    edits=self._edit_constants(*counter.variable.initializer, counter.scope),
+                    counter.declared,
+                    edits=self._edit_constants(*counter.declared.initializer, counter.scope),
                 )
                 for counter in step.counters
             ]
             declaration = (
-                f"{step.counters[0].variable.specifiers} {', '.join(declarators)}"
+                f"{step.counters[0].declared.specifiers} {', '.join(declarators)}"
                 if declarators
                 else ""
             )
@@ -126,7 +130,7 @@ class Writer:
             condition = self._write_expression(parts["condition"], step.scope)
             self.out.append(f"for ({declaration}; {condition}; {updates}) {{")
             for counter in step.counters:
-                self._write_proof(counter.variable)
+                self._write_proof(counter.declared)
         elif node.kind == "do":
             self.out.append("do {")
         elif node.kind == "block":
@@ -145,11 +149,17 @@ class Writer:
         )
         self.out.append(f" while ({condition});\n" if condition else "\n")
 
-    def _write_expression(self, span: tuple[int, int], scope: dict[str, KernelVariable]):
+    def _write_expression(self, span: tuple[int, int], scope: Scope) -> str:
         """Return the text of an expression, a span of tokens, that is computed once for many threads."""
         return self.kernel.text(*span, self._edit_constants(*span, scope))
 
-    def _write_declarator(self, variable: KernelVariable, name=None, edits=(), as_const=False):
+    def _write_declarator(
+        self,
+        variable: KernelVariable,
+        name: str | None = None,
+        edits: Iterable[Edit] = (),
+        as_const: bool = False,
+    ) -> str:
         """Return a variable's declarator, with `edits` of its first value; `as_const`: as const if it never changes."""
         signs = f"{variable.signs} " if variable.signs else ""
         if as_const and self._is_declared_const(variable):
@@ -160,7 +170,7 @@ class Writer:
         )
         return f"{signs}{name or variable.name}{bounds} {initializer}".rstrip()
 
-    def _is_declared_const(self, variable: KernelVariable):
+    def _is_declared_const(self, variable: KernelVariable) -> bool:
         """Return whether to add const to a declaration, so that the compiler proves that the variable never changes."""
         first, last = variable.initializer
         has_value = variable in self.kernel.parameters or first < last
@@ -172,14 +182,14 @@ class Writer:
             has_value and computed_once and variable not in self.changed and not variable.constant
         )
 
-    def _write_proof(self, variable: KernelVariable):
+    def _write_proof(self, variable: KernelVariable) -> None:
         """Write checks behind a variable's declaration: of a type that may be no built-in one, of a value's limit."""
         if variable.type == "assumed" and variable.role != "local":
             self.out.append(f"hostcuda_require_plain(decltype({variable.name}))\n")
         if variable in self.rows.limits:  # a block with a larger value begins again, on fibers
             self.out.append(f"HOSTCUDA_LIMIT({variable.name}, {LIMIT})\n")
 
-    def _edit_constants(self, first: int, last: int, scope: dict[str, KernelVariable]):
+    def _edit_constants(self, first: int, last: int, scope: Scope) -> list[Edit]:
         """Return edits that wrap constants in tokens[first:last], so that the compiler proves them constant."""
         tokens, constants = self.reader.tokens, self.kernel.file.constants
         return [
@@ -190,7 +200,7 @@ class Writer:
             and self.reader.text(at - 1) not in (".", "->", "::")
         ]
 
-    def _write_const_copies(self, region: Region):
+    def _write_const_copies(self, region: Region) -> list[str]:
         """Write const copies of the uniform variables that a region uses and that change elsewhere.
 
         Return a list of declarations of these copies, in the region's loop, under the variables'
@@ -218,7 +228,7 @@ class Writer:
             for type_, (v, name) in zip(types, names.items(), strict=True)
         ]
 
-    def _write_section(self, section: Section):
+    def _write_section(self, section: Section) -> None:
         """Write a loop over the warps, which runs the items of a `Section`."""
         self.section, places = section, section.places
         for (
@@ -267,14 +277,15 @@ class Writer:
         if section.returns and self.masked:
             self.out.append("HOSTCUDA_RETURN_IF_NONE_LEFT\n")
 
-    def _write_groups(self, section: Section):
+    def _write_groups(self, section: Section) -> None:
         """Write a loop over the groups of neighbors, which runs the only `Section` of a direct kernel."""
         # guarded: whether threads may return in the first region, which then precedes the rest (as
         # a number: 1 item). The rest is for each run of threads that are left.
         self.section, root, guarded = section, self.kernel.outer_steps, section.regions[0].returns
         require_vectorizable(self.kernel, section, self.rows)  # or refuse
         # before it, threads may still return
-        at = root.index(find_last_return(root)) if guarded else 0
+        guard = find_last_return(root) if guarded else None
+        at = root.index(guard) if guard else 0
         self.out.append("HOSTCUDA_GROUPS { HOSTCUDA_WARP HOSTCUDA_GROUP\n")
         self._declare_for_group(root[:at])
         self._write_items(section.items[:guarded])
@@ -285,7 +296,7 @@ class Writer:
         self._write_items(section.items[guarded:])
         self.out.append("}); }\n")
 
-    def _declare_for_group(self, steps: list[PlanStep]):
+    def _declare_for_group(self, steps: list[PlanStep]) -> None:
         """Declare once per group those variables of `steps` that are the same for its threads, or grow by 1."""
         for variable in (
             step.variable for step in steps if step.variable and step.variable.role == "recomputed"
@@ -299,11 +310,11 @@ class Writer:
                 )
                 self.out.append(f"const int {self.first_values[variable]} = {variable.name};\n")
 
-    def _read_rendezvous(self, node):
+    def _read_rendezvous(self, node: Node) -> tuple[str, str]:
         """Return (number, kind), both texts, of a rendezvous, a node such as ``hostcuda_meet(7, shuffle_down);``."""
         return self.reader.text(node.first + 2), self.reader.text(node.first + 4)
 
-    def _write_rendezvous(self, node):
+    def _write_rendezvous(self, node: Node) -> None:
         """Write what happens where the lanes of a warp wait: which of them are there, and a result equal for all."""
         number, kind = self._read_rendezvous(node)
         self.out.append(self.scan.marker(self.reader.tokens[node.first].start))
@@ -317,20 +328,20 @@ class Writer:
             if kind not in SHUFFLES.values():
                 self.out.append(f"HOSTCUDA_MEET({number}, {kind})\n")
 
-    def _is_in_section(self, variable: KernelVariable):
+    def _is_in_section(self, variable: KernelVariable) -> bool:
         """Return whether a variable is used only in the `Section` being written: then its array is in that loop."""
         places = self.section.places if self.section else set()
         return variable.region in places and variable.uses <= places and not variable.addressed
 
-    def _name_element(self, variable: KernelVariable):
+    def _name_element(self, variable: KernelVariable) -> str:
         """Return the text of the thread's element in the array of a variable that lives across a barrier."""
         return f"{self._name_array(variable)}[{'hostcuda_lane' if self._is_in_section(variable) else 'hostcuda_t'}]"
 
-    def _name_array(self, variable: KernelVariable):
+    def _name_array(self, variable: KernelVariable) -> str:
         """Return the name, which nothing else has, of the array of a variable that lives across a barrier."""
         return f"hostcuda_kept_{variable.name}_{self.kernel.variables.index(variable)}"
 
-    def _write_region(self, region: Region):
+    def _write_region(self, region: Region) -> None:
         """Write the loop over the threads of a `Region`: variables, statements, and what later regions need."""
         kept = [v for v in self.kernel.variables if v.role == "kept" and region.number in v.uses]
         self._write_loop_head(region, kept)
@@ -347,8 +358,8 @@ class Writer:
                     region,
                     self.rows.edit_tokens(step.node.first, step.node.last, step.scope),
                 )
-            elif step.variable.role != "recomputed":
-                self._write_declaration(step.variable)
+            elif step.declared.role != "recomputed":
+                self._write_declaration(step.declared)
         for variable in kept:
             if not variable.addressed and (
                 variable.region == region.number or region.number in variable.changes
@@ -369,7 +380,7 @@ class Writer:
             )
             self.out.append(next_warp or "HOSTCUDA_RETURN_IF_NONE_LEFT\n")
 
-    def _write_loop_head(self, region: Region, kept):
+    def _write_loop_head(self, region: Region, kept: list[KernelVariable]) -> None:
         """Write the arrays of variables that a region declares, the head of its loop, and variables from before it.
 
         `kept` is the list of those that the region uses and that live across a barrier.
@@ -402,7 +413,7 @@ class Writer:
                     self._write_fetch(variable, region.number in variable.changes) + "\n"
                 )
 
-    def _declare_array(self, variable: KernelVariable):
+    def _declare_array(self, variable: KernelVariable) -> None:
         """Write the array, with an element per thread, of a variable that lives across a barrier; limit its size."""
         # All arrays of a block, of up to 1024 threads, are on one stack.
         bytes_per_variable = _KEPT_BYTES // sum(
@@ -417,7 +428,7 @@ class Writer:
             f'static_assert(sizeof *{array} <= {bytes_per_variable}, "this variable needs fibers");\n'
         )
 
-    def _find_recomputed(self, variables):
+    def _find_recomputed(self, variables: set[KernelVariable]) -> list[KernelVariable]:
         """Return a list of those `variables` that regions declare again, and those they need, as they are declared."""
         needed = {v for v in variables if v.role == "recomputed"}
         while (
@@ -427,7 +438,7 @@ class Writer:
             needed |= missing
         return [v for v in self.kernel.variables if v in needed]
 
-    def _write_fetch(self, variable: KernelVariable, changes: bool):
+    def _write_fetch(self, variable: KernelVariable, changes: bool) -> str:
         """Return the text that declares a variable from before a barrier in a later region: a copy of its element.
 
         `changes`: whether the region may change it. If something refers to the variable, it is the
@@ -448,7 +459,7 @@ class Writer:
             type_ += " const"
         return f"{type_} {name} = hostcuda::fetch({element});"
 
-    def _write_declaration(self, variable: KernelVariable):
+    def _write_declaration(self, variable: KernelVariable) -> None:
         """Write a thread's declaration of a variable; a kept one that something refers to is an element."""
         self.out.append(self.scan.marker(self.reader.tokens[variable.place].start))
         edits = self.rows.edit_initializer(variable)
@@ -473,14 +484,16 @@ class Writer:
         self.out.append(f"{const}auto &{variable.name} = {element};\n")
 
     @staticmethod
-    def _get_kept_type(variable: KernelVariable):
+    def _get_kept_type(variable: KernelVariable) -> str:
         """Return the text of the type of a variable's copies in its array: without the const of the variable itself."""
         if "*" not in variable.signs:
             return re.sub(r"\b(const|register|constexpr)\b\s*", "", variable.specifiers) + " "
         before, star, _ = variable.signs.rpartition("*")
         return f"{variable.specifiers} {before}{star}"
 
-    def _write_code(self, node, region=None, edits=()):
+    def _write_code(
+        self, node: Node, region: Region | None = None, edits: Iterable[Edit] = ()
+    ) -> None:
         """Write a statement (`Node`) with its directives and `edits`; in a `region`, a return jumps to its end."""
         begin, tokens = node.start, self.reader.tokens
         self.out.append(self.scan.marker(begin))
@@ -504,23 +517,23 @@ class Writer:
                     jump = f"{{ {leave}goto hostcuda_end_{region.number}; }}"
                     edits.append((tokens[at].start, tokens[at + 1].end, jump))
         text = apply_edits(self.scan.text, edits, begin, tokens[node.last - 1].end)
-        if node.kind == "guard":
+        if region and node.kind == "guard":
             text = f"if (!({text})) {{ {leave}goto hostcuda_end_{region.number}; }}"
         self.out.append(f"{text}\n")
 
 
-def _find_early(kernel: KernelPlan, items):
+def _find_early(kernel: KernelPlan, items: list[Item]) -> set[KernelVariable]:
     """Return the set of variables that a block has before its threads begin; `items`: as `split_block` returns them."""
     early = {parameter for parameter in kernel.parameters if parameter.role == "uniform"}
     for item in items:
         if not isinstance(item, PlanStep) or item.kind in ("loop", "if", "block", "rendezvous"):
             break
-        if item.kind == "declaration" and not item.variable.shared:
+        if item.variable and not item.variable.shared:
             early.add(item.variable)
     return early
 
 
-def _write_unroll(rest: str):
+def _write_unroll(rest: str) -> str:
     """Return the macro that replaces ``#pragma unroll 4``, "" for other pragmas; `rest`: the text after "pragma"."""
     match = re.fullmatch(r"\s+unroll\s*\(?\s*(\d*)\s*\)?\s*", rest)
     return (

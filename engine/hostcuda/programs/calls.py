@@ -1,6 +1,9 @@
 """What all calls of CUDA's runtime API have in common: error numbers, refusals, and the program's variables."""
 
+from __future__ import annotations
+
 import ctypes
+from typing import Any
 
 from hostcuda.runtime import native
 
@@ -15,7 +18,7 @@ ILLEGAL_ADDRESS, ASSERT, MISALIGNED, LAUNCH_FAILURE = 700, 710, 716, 719
 class Refused(Exception):
     """A call that fails: its error number, and the reason; one with "failed: " in front follows the call's name."""
 
-    def __init__(self, number, reason):
+    def __init__(self, number: int, reason: object):
         super().__init__(reason)
         self.number = number
 
@@ -34,7 +37,7 @@ def require_host_memory(what: str, address: int, size: int, writes: bool) -> Non
         )
 
 
-def variable_at(address: int, kind: type = ctypes.c_void_p):
+def variable_at(address: int, kind: type[Any] = ctypes.c_void_p) -> Any:
     """Return the program's variable at an address as a `kind` of ctypes, to read or write its `value`."""
     require_host_memory(
         "failed: the address of a result or a list", address, ctypes.sizeof(kind), True

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import sys
 import types
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -239,7 +239,7 @@ class _KernelAttributes:
     def __init__(self, function: Any):
         self._function = function
 
-    def __getattr__(self, name: str):
+    def __getattr__(self, name: str) -> Callable[..., int]:
         value = getattr(self._function, name)
         return lambda device_id=None: value
 
@@ -256,7 +256,7 @@ class LaunchConfig:
     # the older name of `cooperative_launch`
     is_cooperative: bool = False
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.cluster is not None:
             raise EngineError("the CPU engine has no clusters of blocks: launch without cluster")
 
@@ -283,9 +283,10 @@ def install() -> None:
         sys.modules["cuda"] = types.ModuleType("cuda")
         sys.modules["cuda"].__path__ = []
     for module_name in _MODULES:
-        module = types.ModuleType(module_name, __doc__)
+        module: Any = types.ModuleType(module_name, __doc__)
         module.__path__, module.__version__ = [], "0.4.0"
         for name in _NAMES:
             setattr(module, name, globals()[name])
         sys.modules[module_name] = module
-    sys.modules["cuda.core"].experimental = sys.modules["cuda.core.experimental"]
+    core: Any = sys.modules["cuda.core"]
+    core.experimental = sys.modules["cuda.core.experimental"]

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import sys
 import types
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from hostcuda.api import driver
+from hostcuda.api.kernels import Function, Module
 from hostcuda.errors import EngineError
 from hostcuda.programs import cupy_arrays, raw
 from hostcuda.programs.cupy_arrays import (
@@ -32,7 +34,13 @@ class Stream:
     null: Stream
     ptds: Stream
 
-    def __init__(self, null=False, non_blocking=False, ptds=False, priority=None):
+    def __init__(
+        self,
+        null: bool = False,
+        non_blocking: bool = False,
+        ptds: bool = False,
+        priority: int | None = None,
+    ):
         self._stream = None if null or ptds else driver.Stream(1 if non_blocking else 0)
         self.ptr = self._stream.handle if self._stream else 0
         _streams[self.ptr] = self._stream
@@ -49,14 +57,14 @@ class Stream:
         current_streams[-1] = self._stream
         return self
 
-    def __enter__(self):
+    def __enter__(self) -> Stream:
         current_streams.append(self._stream)
         return self
 
-    def __exit__(self, *error):
+    def __exit__(self, *error: object) -> None:
         current_streams.pop()
 
-    def record(self, event=None) -> Event:
+    def record(self, event: Event | None = None) -> Event:
         """Record an event."""
         event = event or Event()
         event.record(self)
@@ -83,7 +91,7 @@ Stream.ptds = Stream.null
 class ExternalStream(Stream):
     """A stream that another package has made, by its address."""
 
-    def __init__(self, ptr: int, device_id=-1):
+    def __init__(self, ptr: int, device_id: int = -1):
         self._stream, self.ptr = find_stream(ptr), int(ptr)
 
 
@@ -100,10 +108,12 @@ def register_stream(stream: driver.Stream) -> None:
 class Event:
     """A mark in a stream."""
 
-    def __init__(self, block=False, disable_timing=False, interprocess=False):
+    def __init__(
+        self, block: bool = False, disable_timing: bool = False, interprocess: bool = False
+    ):
         self._event = driver.Event(2 if disable_timing else 0)
 
-    def record(self, stream=None) -> None:
+    def record(self, stream: Stream | None = None) -> None:
         """Put the mark after the work that a stream has been given."""
         self._event.record(current_streams[-1] if stream is None else stream._stream)
 
@@ -125,18 +135,18 @@ def get_elapsed_time(start_event: Event, end_event: Event) -> float:
 class Device:
     """The engine's device."""
 
-    def __init__(self, device=None):
+    def __init__(self, device: int | None = None):
         self.id = int(device or 0)
         self._device = driver.Device(self.id)
         self.compute_capability = "{}{}".format(*self._device.compute_capability())
 
-    def use(self):
+    def use(self) -> Device:
         """Return the device, the only one."""
         return self
 
     __enter__ = use
 
-    def __exit__(self, *error):
+    def __exit__(self, *error: object) -> None:
         pass
 
     def synchronize(self) -> None:
@@ -160,19 +170,26 @@ class Device:
 class _Launchable:
     """A kernel, called as ``kernel(grid, block, arguments)``."""
 
-    def __init__(self, find):
+    def __init__(self, find: Callable[[], Function]):
         self._find, self._found, self._dynamic = find, None, None
         self._cooperative = False
 
     @property
-    def _function(self):
+    def _function(self) -> Function:
         if self._found is None:
             self._found = self._find()
         return self._found
 
     def __call__(
-        self, grid, block, args, *, shared_mem=0, stream=None, enable_cooperative_groups=None
-    ):
+        self,
+        grid: int | Sequence[int],
+        block: int | Sequence[int],
+        args: Sequence[Any],
+        *,
+        shared_mem: int = 0,
+        stream: Stream | None = None,
+        enable_cooperative_groups: bool | None = None,
+    ) -> None:
         chosen = current_streams[-1] if stream is None else stream._stream
         arguments = [raw_argument(argument) for argument in args]
         raw.launch(self._function, grid, block, arguments, shared_mem, chosen, self._cooperative)
@@ -198,7 +215,7 @@ class _Launchable:
             "max_dynamic_shared_size_bytes": function._max_dynamic,
         }
 
-    def __getattr__(self, name: str):
+    def __getattr__(self, name: str) -> Any:
         if name in ("num_regs", "shared_size_bytes", "local_size_bytes", "const_size_bytes"):
             return getattr(self._function, name)
         raise AttributeError(NOT_HERE.format(f"RawKernel.{name}"))
@@ -221,17 +238,17 @@ class RawKernel(_Launchable):
         self,
         code: str,
         name: str,
-        options=(),
-        backend="nvrtc",
+        options: Sequence[str] = (),
+        backend: str = "nvrtc",
         *,
-        translate_cucomplex=False,
-        enable_cooperative_groups=False,
-        jitify=False,
+        translate_cucomplex: bool = False,
+        enable_cooperative_groups: bool = False,
+        jitify: bool = False,
     ):
         self.code, self.name, self.options, self.backend = code, name, options, backend
         self._module: Any = None
 
-        def find():
+        def find() -> Function:
             """Compile the source."""
             self._module = raw.compile_module(code, options, [name])
             return raw.find_function(self._module, name, [name] if "<" in name else ())
@@ -239,12 +256,12 @@ class RawKernel(_Launchable):
         super().__init__(find)
         self._cooperative = enable_cooperative_groups
 
-    def compile(self, log_stream=None) -> None:
+    def compile(self, log_stream: object = None) -> None:
         """Compile the source now."""
         _ = self._function
 
     @property
-    def kernel(self):
+    def kernel(self) -> RawKernel:
         """The kernel itself."""
         return self
 
@@ -257,28 +274,28 @@ class RawModule:
         *,
         code: str | None = None,
         path: str | None = None,
-        options=(),
-        backend="nvrtc",
-        translate_cucomplex=False,
-        enable_cooperative_groups=False,
-        name_expressions=None,
-        jitify=False,
+        options: Sequence[str] = (),
+        backend: str = "nvrtc",
+        translate_cucomplex: bool = False,
+        enable_cooperative_groups: bool = False,
+        name_expressions: Iterable[str] | None = None,
+        jitify: bool = False,
     ):
         if (code is None) == (path is None):
             raise TypeError("RawModule takes either code or path")
-        self.code = Path(path).read_text() if code is None else code
+        self.code = Path(path).read_text() if path is not None else code or ""
         if path is not None and Path(path).suffix not in (".cu", ".cpp", ".cuh", ".h"):
             raise EngineError(f"{path} is compiled for a GPU: give its source as code=")
         self._options, self._names = options, tuple(name_expressions or ())
         self._cooperative, self._loaded = enable_cooperative_groups, None
 
     @property
-    def _module(self):
+    def _module(self) -> Module:
         if self._loaded is None:
             self._loaded = raw.compile_module(self.code, self._options, self._names)
         return self._loaded
 
-    def compile(self, log_stream=None) -> None:
+    def compile(self, log_stream: object = None) -> None:
         """Compile the source now."""
         _ = self._module
 
@@ -305,7 +322,7 @@ def _alloc(size: int) -> _MemoryPointer:
 
 def _make_runtime() -> types.ModuleType:
     """Return ``cupy.cuda.runtime`` with what programs ask most."""
-    runtime = types.ModuleType("cupy.cuda.runtime")
+    runtime: Any = types.ModuleType("cupy.cuda.runtime")
     runtime.getDeviceCount = lambda: 1
     runtime.getDevice = lambda: 0
     runtime.setDevice = lambda device: Device(device) and None
@@ -353,13 +370,13 @@ _OF_CUDA = ("Device", "Event", "ExternalStream", "Stream", "get_elapsed_time")
 def install() -> None:
     """Let this process import the stand-in as ``cupy``: change `sys.modules`."""
     driver.Device(0).make_context()
-    module = types.ModuleType("cupy", __doc__)
+    module: Any = types.ModuleType("cupy", __doc__)
     for names, found in ((_OF_ARRAYS, vars(cupy_arrays)), (_OF_KERNELS, globals())):
         for name in names:
             setattr(module, name, found[name])
     module.__version__ = "13.0.0"
     module.__path__ = []
-    cuda = types.ModuleType("cupy.cuda")
+    cuda: Any = types.ModuleType("cupy.cuda")
     for name in _OF_CUDA:
         setattr(cuda, name, globals()[name])
     cuda.alloc, cuda.runtime, cuda.is_available = _alloc, _make_runtime(), lambda: True
@@ -380,7 +397,7 @@ def install() -> None:
     }
 
 
-def _get_current_stream(device_id=-1) -> Stream:
+def _get_current_stream(device_id: int = -1) -> Stream:
     """Return the current stream."""
     return (
         Stream.null if current_streams[-1] is None else ExternalStream(current_streams[-1].handle)

@@ -10,12 +10,16 @@ import ctypes
 import sys
 import types
 import warnings
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Literal, NoReturn, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike, DTypeLike
 
 from hostcuda.api import driver
+
+ShapeLike: TypeAlias = int | Iterable[int]
+Order: TypeAlias = Literal["K", "A", "C", "F"]
 
 # methods of an array that return a view where they can
 _VIEWS = {"reshape", "ravel", "transpose", "squeeze", "swapaxes", "view", "diagonal"}
@@ -54,22 +58,22 @@ def _to_device(value: Any) -> Any:
     return Namespace(value) if isinstance(value, np.random.Generator) else value
 
 
-def _allocate(shape, dtype, order: str = "C") -> ndarray:
+def _allocate(shape: ShapeLike, dtype: DTypeLike, order: Order = "C") -> ndarray:
     """Return an array of new device memory, which nothing has set."""
-    shape = tuple(map(int, shape)) if np.ndim(shape) else (int(shape),)
-    count, dtype = int(np.prod(shape, dtype=np.int64)), np.dtype(dtype)
+    sizes = tuple(map(int, shape)) if isinstance(shape, Iterable) else (int(shape),)
+    count, dtype = int(np.prod(sizes, dtype=np.int64)), np.dtype(dtype)
     memory = driver.mem_alloc(max(1, count * dtype.itemsize))
-    buffer = (ctypes.c_char * max(1, count * dtype.itemsize)).from_address(int(memory))
-    return ndarray._of(np.ndarray(shape, dtype, buffer, order=order), memory)
+    buffer: Any = (ctypes.c_char * max(1, count * dtype.itemsize)).from_address(int(memory))
+    return ndarray._of(np.ndarray(sizes, dtype, buffer, order=order), memory)
 
 
 class Pointer:
     """The address of an array, as ``array.data``."""
 
-    def __init__(self, address: int, memory):
+    def __init__(self, address: int, memory: object):
         self.ptr, self.mem, self.device_id = address, memory, 0
 
-    def __int__(self):
+    def __int__(self) -> int:
         return self.ptr
 
 
@@ -78,16 +82,23 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):
 
     __array_priority__ = 100
 
-    def __init__(self, shape, dtype=float, memptr=None, strides=None, order="C"):
+    def __init__(
+        self,
+        shape: ShapeLike,
+        dtype: DTypeLike = float,
+        memptr: Pointer | None = None,
+        strides: tuple[int, ...] | None = None,
+        order: Order = "C",
+    ):
         made = _allocate(shape, dtype, order or "C")
         self._view, self._memory = made._view, made._memory
         if memptr is not None:
-            buffer = (ctypes.c_char * max(1, made.nbytes)).from_address(int(memptr))
+            buffer: Any = (ctypes.c_char * max(1, made.nbytes)).from_address(int(memptr))
             self._view = np.ndarray(made.shape, made.dtype, buffer, strides=strides)
             self._memory = memptr
 
     @classmethod
-    def _of(cls, view: np.ndarray, memory) -> ndarray:
+    def _of(cls, view: np.ndarray, memory: object) -> ndarray:
         """Return the array whose elements are those of `view`, an array over device memory that nobody reads."""
         array = cls.__new__(cls)
         array._view, array._memory = view, memory
@@ -135,7 +146,7 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):
             spanned = self._read_span()
             spanned[...] = values
             raw_bytes = spanned.base if isinstance(spanned.base, np.ndarray) else None
-            raw_bytes = np.frombuffer(spanned.base, np.uint8) if raw_bytes is None else raw_bytes
+            raw_bytes = np.frombuffer(spanned.data, np.uint8) if raw_bytes is None else raw_bytes
         assert raw_bytes.nbytes == size
         stream = current_streams[-1]
         if stream is None:
@@ -144,7 +155,13 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):
             driver.memcpy_htod_async(low, raw_bytes, stream)
             stream.synchronize()
 
-    def get(self, stream=None, order="C", out=None, blocking=True) -> np.ndarray:
+    def get(
+        self,
+        stream: driver.Stream | None = None,
+        order: Order = "C",
+        out: np.ndarray | None = None,
+        blocking: bool = True,
+    ) -> np.ndarray:
         """Return a copy on the host."""
         if stream is not None:
             stream.synchronize()
@@ -153,15 +170,15 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):
         out[...] = self._read_span()
         return out
 
-    def set(self, arr, stream=None) -> None:
+    def set(self, arr: ArrayLike, stream: driver.Stream | None = None) -> None:
         """Copy an array of the host into this one."""
         self._write(np.asarray(arr, self.dtype))
 
-    def copy(self, order="C") -> ndarray:
+    def copy(self, order: Order = "C") -> ndarray:
         """Return a copy in device memory."""
         return _to_device(np.array(self._read_span(), order=order))
 
-    def __array__(self, dtype=None, copy=None):
+    def __array__(self, dtype: object = None, copy: object = None) -> NoReturn:
         raise TypeError(
             "CuPy does not convert an array of the device to NumPy by itself: write array.get() or cupy.asnumpy(array)"
         )
@@ -196,7 +213,7 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):
 
     # -- NumPy's protocols, indices, numbers
 
-    def __getattr__(self, name: str):
+    def __getattr__(self, name: str) -> Any:
         if name in ("shape", "dtype", "ndim", "size", "nbytes", "itemsize", "strides", "flags"):
             return getattr(self._view, name)
         if name in ("T", "real", "imag"):
@@ -206,7 +223,7 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):
         if name.startswith("_") or not hasattr(np.ndarray, name):
             raise AttributeError(NOT_HERE.format(f"cupy.ndarray.{name}"))
 
-        def call(*args, **named):
+        def call(*args: Any, **named: Any) -> Any:
             """Call NumPy's method on a copy; write that back if the method changes it."""
             copy, out = self._read(), named.pop("out", None)
             result = getattr(copy, name)(*_to_host(args), **_to_host(named))
@@ -229,7 +246,7 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):
         return _to_device(getattr(self._read(), name)(*args, **named))
 
     @staticmethod
-    def _is_basic(index) -> bool:
+    def _is_basic(index: Any) -> bool:
         """Return whether an index makes a view: integers, slices, None and ... only."""
         parts = index if isinstance(index, tuple) else (index,)
         return all(
@@ -238,14 +255,14 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):
             if not isinstance(part, bool)
         ) and not any(isinstance(part, (bool, np.bool_)) for part in parts)
 
-    def __getitem__(self, index):
+    def __getitem__(self, index: Any) -> ndarray:
         if self._is_basic(index):
             parts = index if isinstance(index, tuple) else (index,)
             more = () if any(part is Ellipsis for part in parts) else (Ellipsis,)
             return ndarray._of(self._view[(*parts, *more)], self._memory)
         return _to_device(self._read()[_to_host(index)])
 
-    def __setitem__(self, index, value):
+    def __setitem__(self, index: Any, value: Any) -> None:
         if self._is_basic(index):
             self[index]._write(_to_host(value))
             return
@@ -253,7 +270,14 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):
         copy[_to_host(index)] = _to_host(value)
         self._write(copy)
 
-    def __array_ufunc__(self, ufunc, method, *inputs, out=None, **named):
+    def __array_ufunc__(
+        self,
+        ufunc: np.ufunc,
+        method: str,
+        *inputs: Any,
+        out: tuple[ndarray, ...] | None = None,
+        **named: Any,
+    ) -> Any:
         if any(isinstance(value, np.ndarray) and value.ndim for value in inputs):
             raise TypeError(
                 "an array of NumPy and one of CuPy in one operation: convert it by cupy.asarray(array)"
@@ -268,41 +292,43 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):
             array._write(values)
         return out[0] if len(out) == 1 else out
 
-    def __array_function__(self, function, types_, args, named):
+    def __array_function__(
+        self, function: Callable[..., Any], types_: object, args: Sequence, named: dict
+    ) -> Any:
         return _call(function, args, named)
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self._view)
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[ndarray]:
         return (self[i] for i in range(len(self)))
 
-    def __bool__(self):
+    def __bool__(self) -> bool:
         return bool(self._read())
 
-    def __int__(self):
+    def __int__(self) -> int:
         return int(self._read())
 
-    def __index__(self):
+    def __index__(self) -> int:
         return self._read().item().__index__()
 
-    def __float__(self):
+    def __float__(self) -> float:
         return float(self._read())
 
-    def __complex__(self):
+    def __complex__(self) -> complex:
         return complex(self._read())
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return repr(self._read())
 
-    def __str__(self):
+    def __str__(self) -> str:
         return str(self._read())
 
-    def __format__(self, spec):
+    def __format__(self, spec: str) -> str:
         return format(self._read() if self.ndim else self._read()[()], spec)
 
 
-def _call(function, args: Sequence, named: dict) -> Any:
+def _call(function: Callable[..., Any], args: Sequence, named: dict) -> Any:
     """Call a function of NumPy on copies; return its result in device memory, or in `out`."""
     named = dict(named)
     out = named.pop("out", None)
@@ -319,7 +345,7 @@ class Namespace:
     def __init__(self, inner: Any):
         self._inner = inner
 
-    def __getattr__(self, name: str):
+    def __getattr__(self, name: str) -> Any:
         return find_function(self._inner, name)
 
 
@@ -334,7 +360,7 @@ def find_function(inner: Any, name: str) -> Any:
     if isinstance(found, type) or not callable(found):
         return found
 
-    def call(*args, **named):
+    def call(*args: Any, **named: Any) -> Any:
         """Call NumPy's function; of random numbers, take CuPy's argument `dtype`, too."""
         dtype = named.pop("dtype", None) if inner is np.random else None
         result = _call(found, args, named)
@@ -344,41 +370,55 @@ def find_function(inner: Any, name: str) -> Any:
     return call
 
 
-def array(obj, dtype=None, copy=True, order="K", ndmin=0) -> ndarray:
+def array(
+    obj: Any, dtype: DTypeLike | None = None, copy: bool = True, order: Order = "K", ndmin: int = 0
+) -> ndarray:
     """Return an array in device memory with the values of an array or of nested lists."""
     return _to_device(np.array(_to_host(obj), dtype=dtype, ndmin=ndmin))
 
 
-def asarray(a, dtype=None, order=None) -> ndarray:
+def asarray(a: Any, dtype: DTypeLike | None = None, order: Order | None = None) -> ndarray:
     """Return an array of the device itself, else as `array`."""
     if isinstance(a, ndarray) and dtype in (None, a.dtype):
         return a
     return array(a, dtype)
 
 
-def ascontiguousarray(a, dtype=None) -> ndarray:
+def ascontiguousarray(a: Any, dtype: DTypeLike | None = None) -> ndarray:
     """Return a contiguous array of the device itself, else as `array`."""
     if isinstance(a, ndarray) and dtype in (None, a.dtype) and a.flags.c_contiguous:
         return a
     return array(a, dtype)
 
 
-def asnumpy(a, stream=None, order="C", out=None, blocking=True) -> np.ndarray:
+def asnumpy(
+    a: Any,
+    stream: driver.Stream | None = None,
+    order: Order = "C",
+    out: np.ndarray | None = None,
+    blocking: bool = True,
+) -> np.ndarray:
     """Return a copy on the host."""
     return a.get(stream, order, out) if isinstance(a, ndarray) else np.asarray(a, order=order)
 
 
-def empty(shape, dtype=float, order="C") -> ndarray:
+def empty(shape: ShapeLike, dtype: DTypeLike = float, order: Order = "C") -> ndarray:
     """Return an array that nothing has set: a kernel's read of it is a finding."""
     return _allocate(shape, dtype, order)
 
 
-def empty_like(prototype, dtype=None, order="K", subok=None, shape=None) -> ndarray:
+def empty_like(
+    prototype: Any,
+    dtype: DTypeLike | None = None,
+    order: Order = "K",
+    subok: bool | None = None,
+    shape: ShapeLike | None = None,
+) -> ndarray:
     """Return an array like another one, which nothing has set."""
     return _allocate(prototype.shape if shape is None else shape, dtype or prototype.dtype)
 
 
-def get_array_module(*args):
+def get_array_module(*args: Any) -> types.ModuleType:
     """Return this module if one of the arguments is an array of the device, else NumPy."""
     return sys.modules["cupy"] if any(isinstance(arg, ndarray) for arg in args) else np
 
@@ -386,7 +426,7 @@ def get_array_module(*args):
 class _Pool:
     """The pool of device memory, which keeps nothing."""
 
-    def free_all_blocks(self, stream=None):
+    def free_all_blocks(self, stream: object = None) -> None:
         """Do nothing."""
 
     def used_bytes(self) -> int:

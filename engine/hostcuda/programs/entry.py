@@ -1,7 +1,11 @@
 """Call the host function of a file without ``main``, such as ``solve`` of LeetGPU, which launches kernels itself."""
 
+from __future__ import annotations
+
 import ctypes
+from collections.abc import Sequence
 from types import SimpleNamespace
+from typing import Any
 
 from hostcuda.api.compiler import Module, compile_program
 from hostcuda.api.parameters import POINTER, Parameter
@@ -48,7 +52,7 @@ class HostFunction:
         Its parameters, such as "const float *x" and "int n".
     """
 
-    def __init__(self, source: str, options, name: str, declarations):
+    def __init__(self, source: str, options: Sequence[str], name: str, declarations: Sequence[str]):
         self._name, types = name, []
         self._parameters = []
         for i, declaration in enumerate(declarations):
@@ -61,7 +65,7 @@ class HostFunction:
         self._call = ctypes.CFUNCTYPE(None, *types)(program.find_entry(self.module))
         native.library().hc_host_calls(True, False)  # Python may access device memory
 
-    def __call__(self, *arguments) -> None:
+    def __call__(self, *arguments: Any) -> None:
         """Call the function; while it runs, its host code cannot access device memory, as on a GPU.
 
         A fault of an earlier call is forgotten.

@@ -1,7 +1,10 @@
 """Memory in CUDA's runtime API: allocations, copies, fills, and the program's device variables."""
 
+from __future__ import annotations
+
 import ctypes
 import struct
+from collections.abc import Callable
 
 from hostcuda.api.pitched import PITCH
 from hostcuda.check import mode as checkmode
@@ -31,6 +34,10 @@ class Memory:
     As there, methods have the API's names, and their arguments are 64-bit signed integers.
     """
 
+    # methods of the others
+    _find_stream: Callable[[int], int | None]
+    _report: Callable[[str, str], str]
+
     def __init__(self):
         self.pinned = {}  # address -> ctypes buffer that holds the memory
         self.managed = set()  # addresses from cudaMallocManaged
@@ -38,7 +45,7 @@ class Memory:
         self.symbols = {}
         self.registered = {}  # address -> bytes of cudaHostRegister
 
-    def cudaMalloc(self, result_address, size):
+    def cudaMalloc(self, result_address: int, size: int) -> None:
         """Write the address of `size` bytes that the program's host code cannot access; null for 0 bytes."""
         variable = variable_at(result_address)
         variable.value = native.mem_alloc(require_size(size)) if size else None
@@ -46,7 +53,7 @@ class Memory:
             # between calls of the API it is hidden from the host
             native.library().hc_mem_of_device(variable.value)
 
-    def cudaMallocManaged(self, result_address, size):
+    def cudaMallocManaged(self, result_address: int, size: int) -> None:
         """Write the address of `size` bytes that both sides may access.
 
         They are zero, as on a GPU.
@@ -59,13 +66,15 @@ class Memory:
         native.memset(1, address, 0, size, None, True)
         self.managed.add(address)
 
-    def cudaMallocPitch(self, result_address, pitch_address, width, height):
+    def cudaMallocPitch(
+        self, result_address: int, pitch_address: int, width: int, height: int
+    ) -> None:
         """Allocate `height` rows; write the address, and the bytes from row to row: `width` rounded up."""
         row_bytes = -(-require_size(width) // PITCH) * PITCH
         variable_at(pitch_address, ctypes.c_size_t).value = row_bytes
         self.cudaMalloc(result_address, row_bytes * require_size(height))
 
-    def cudaFree(self, address):
+    def cudaFree(self, address: int) -> None:
         """Wait for the device and free an allocation; refuse what is none.
 
         A null pointer has no effect.
@@ -80,16 +89,16 @@ class Memory:
         self.managed.discard(address)
         native.mem_free(address)
 
-    def cudaFreeAsync(self, address, stream):
+    def cudaFreeAsync(self, address: int, stream: int) -> None:
         """Free as `cudaFree`.
 
         In check mode, racecheck sees a write on the stream: use by others is a race.
         """
-        if span := checkmode.TOOLS and native.mem_range(address & UNSIGNED):
+        if checkmode.TOOLS and (span := native.mem_range(address & UNSIGNED)):
             native.memset(1, span[0], 0, span[1], self._find_stream(stream), False)
         self.cudaFree(address)
 
-    def cudaMallocHost(self, result_address, size):
+    def cudaMallocHost(self, result_address: int, size: int) -> None:
         """Write the address of `size` bytes of host memory, at the beginning of a page."""
         variable = variable_at(result_address)
         try:
@@ -108,7 +117,7 @@ class Memory:
 
     cudaHostAlloc = cudaMallocHost
 
-    def cudaFreeHost(self, address):
+    def cudaFreeHost(self, address: int) -> None:
         """Wait for the device and free memory of cudaMallocHost.
 
         A null pointer has no effect but the wait.
@@ -119,7 +128,7 @@ class Memory:
         if self.pinned.pop(address, None):
             native.map_host_memory(address, 0)  # 0: kernels may no longer use it
 
-    def cudaHostRegister(self, address, size):
+    def cudaHostRegister(self, address: int, size: int) -> None:
         """Note that `size` bytes of the program's memory are page-locked, which it must be able to write."""
         if not size:
             raise Refused(INVALID_VALUE, "failed: 0 bytes were given")
@@ -127,13 +136,13 @@ class Memory:
         self.registered[address] = size
         native.map_host_memory(address, size)
 
-    def cudaHostUnregister(self, address):
+    def cudaHostUnregister(self, address: int) -> None:
         """Forget memory of `cudaHostRegister`; kernels may no longer use it."""
         if not self.registered.pop(address, None):
             raise Refused(NOT_REGISTERED, f"failed: {address & UNSIGNED:#x} is not registered")
         native.map_host_memory(address, 0)
 
-    def cudaPointerGetAttributes(self, result_address, address):
+    def cudaPointerGetAttributes(self, result_address: int, address: int) -> None:
         """Write the struct cudaPointerAttributes: kind of memory, device 0, device pointer, host pointer or null."""
         span = native.mem_range(address)
         # cudaMemoryType: 3 managed, 2 device, 1 host, 0 unregistered
@@ -153,18 +162,39 @@ class Memory:
     # `host.h` puts a 0 after a call's arguments: a call without a stream gets it as its stream, the
     # default one.
 
-    def cudaMemcpy(self, to, source, size, kind, to_capacity, source_capacity):
+    def cudaMemcpy(
+        self, to: int, source: int, size: int, kind: int, to_capacity: int, source_capacity: int
+    ) -> None:
         """Copy as `_copy`, and wait for the end."""
         self._copy(to, source, size, kind, 0, True, to_capacity, source_capacity)
 
-    def cudaMemcpyAsync(self, to, source, size, kind, stream, to_capacity, source_capacity):
+    def cudaMemcpyAsync(
+        self,
+        to: int,
+        source: int,
+        size: int,
+        kind: int,
+        stream: int,
+        to_capacity: int,
+        source_capacity: int,
+    ) -> None:
         """Copy as `_copy`, which explains the capacities; between the device and memory that is not pinned, wait."""
         waits = kind in (_TO_DEVICE, _TO_HOST) and not (
             self._is_pinned(source) or self._is_pinned(to)
         )
         self._copy(to, source, size, kind, stream, waits, to_capacity, source_capacity)
 
-    def cudaMemcpy2D(self, to, to_pitch, source, source_pitch, width, height, kind, stream):
+    def cudaMemcpy2D(
+        self,
+        to: int,
+        to_pitch: int,
+        source: int,
+        source_pitch: int,
+        width: int,
+        height: int,
+        kind: int,
+        stream: int,
+    ) -> None:
         """Copy `height` rows of `width` bytes, which are a pitch apart; also for cudaMemcpy2DAsync.
 
         Wait as `_copy`.
@@ -179,7 +209,17 @@ class Memory:
                 to + row * to_pitch, source + row * source_pitch, width, kind, stream, is_last
             )
 
-    def _copy(self, to, source, size, kind, stream, wait, to_capacity=-1, source_capacity=-1):
+    def _copy(
+        self,
+        to: int,
+        source: int,
+        size: int,
+        kind: int,
+        stream: int,
+        wait: bool,
+        to_capacity: int = -1,
+        source_capacity: int = -1,
+    ) -> None:
         """Copy `size` bytes between two addresses in the direction `kind` (cudaMemcpyKind), or raise `Refused`."""
         # The capacities are the bytes that the compiler (__builtin_object_size) knows to be at an
         # end; -1: none known.
@@ -213,7 +253,9 @@ class Memory:
             name, to, source, size, self._find_stream(stream), wait and kind != _ON_DEVICE
         )
 
-    def _require_host_end(self, which, address, size, writes, declared_capacity):
+    def _require_host_end(
+        self, which: str, address: int, size: int, writes: bool, declared_capacity: int
+    ) -> None:
         """Refuse a copy whose `which` ("source", "destination"), in host memory, cannot be accessed or is too small."""
         require_host_memory(f"failed: its {which}", address, size, writes)
         heap_bytes = native.library().hc_host_block(address)  # 0: the address is not malloc's
@@ -227,7 +269,7 @@ class Memory:
         # reading does no damage
         self._report("warning", f"cudaMemcpy: {sentence}: what follows it is copied, too")
 
-    def _find_variable(self, address):
+    def _find_variable(self, address: int) -> tuple[int, int] | None:
         """Return the (address, bytes) of the variable in `symbols` that contains an address, or None."""
         return next(
             (
@@ -238,7 +280,7 @@ class Memory:
             None,
         )
 
-    def _require_device_memory(self, which, address, size):
+    def _require_device_memory(self, which: str, address: int, size: int) -> None:
         """Refuse a copy whose `which` ("source", "destination") is not `size` bytes of device or pinned memory."""
         span = native.mem_range(address) or self._find_variable(address)  # (base, bytes)
         if not span:
@@ -265,28 +307,30 @@ class Memory:
                 f"failed: {size} bytes were asked for, and its {which} has {bytes_left}",
             )
 
-    def cublas_matrix(self, address, letter, rows, columns, leading, size):
+    def cublas_matrix(
+        self, address: int, letter: int, rows: int, columns: int, leading: int, size: int
+    ) -> None:
         """Refuse a matrix of a cuBLAS product that leaves its memory; `size`: bytes of a number."""
         span = native.mem_range(address & UNSIGNED)  # (base, bytes)
         needed, left = ((columns - 1) * leading + rows) * size, sum(span) - address if span else 0
         if span and needed > left:
-            letter = chr(letter)
+            name = chr(letter)
             hint = (
-                f". A matrix is stored by columns here, so ld{letter.lower()} is its number of rows"
+                f". A matrix is stored by columns here, so ld{name.lower()} is its number of rows"
             )
             raise Refused(
                 INVALID_VALUE,
-                f"the cuBLAS product failed: {letter} needs {needed} bytes, with {columns} columns of "
-                f"{rows} numbers, ld{letter.lower()} = {leading} from column to column, and its memory "
+                f"the cuBLAS product failed: {name} needs {needed} bytes, with {columns} columns of "
+                f"{rows} numbers, ld{name.lower()} = {leading} from column to column, and its memory "
                 f"has {left}{hint if leading > rows else ''}",
             )
 
-    def _is_pinned(self, address):
+    def _is_pinned(self, address: int) -> bool:
         """Return whether an address is in memory of cudaMallocHost or cudaHostRegister."""
         sizes = self.registered | {start: len(storage) for start, storage in self.pinned.items()}
         return any(start <= address < start + size for start, size in sizes.items())
 
-    def cudaMemset(self, address, value, size, stream):
+    def cudaMemset(self, address: int, value: int, size: int, stream: int) -> None:
         """Queue a fill with the low byte of `value`; a variable, which is memory of this process, is filled at once."""
         if size:
             self._require_device_memory("destination", address, size)
@@ -296,37 +340,45 @@ class Memory:
                 native.synchronize()
                 ctypes.memset(address, value & 0xFF, size)
 
-    def cudaMemset2D(self, address, pitch, value, width, height, stream):
+    def cudaMemset2D(
+        self, address: int, pitch: int, value: int, width: int, height: int, stream: int
+    ) -> None:
         """Queue a fill of `height` rows of `width` bytes, which are a pitch apart, as `cudaMemset`."""
         if min(width, height, pitch) < 0:
             raise Refused(INVALID_VALUE, "failed: no rows have so many bytes")
         for row in range(height):
             self.cudaMemset(address + row * pitch, value, width, stream)
 
-    def cudaGetSymbolAddress(self, result_address, symbol, size):
+    def cudaGetSymbolAddress(self, result_address: int, symbol: int, size: int) -> None:
         """Write a variable's address, which `symbol` is here; from now on copies may use its `size` bytes."""
         self.symbols[symbol] = size
         variable_at(result_address).value = symbol
 
-    def cudaMemcpyToSymbol(self, symbol, symbol_bytes, source, size, offset):
+    def cudaMemcpyToSymbol(
+        self, symbol: int, symbol_bytes: int, source: int, size: int, offset: int
+    ) -> None:
         """Copy `size` bytes to byte `offset` of the variable at the address `symbol`, which has `symbol_bytes`."""
         self._require_in_variable(symbol, symbol_bytes, size, offset, True)
         self._copy_variable(symbol + offset, source, size)
 
-    def cudaMemcpyFromSymbol(self, to, symbol, symbol_bytes, size, offset):
+    def cudaMemcpyFromSymbol(
+        self, to: int, symbol: int, symbol_bytes: int, size: int, offset: int
+    ) -> None:
         """Copy `size` bytes from byte `offset` of the variable at the address `symbol`, which has `symbol_bytes`."""
         self._require_in_variable(symbol, symbol_bytes, size, offset, False)
         self._copy_variable(to, symbol + offset, size)
 
     @staticmethod
-    def _copy_variable(to, source, size):
+    def _copy_variable(to: int, source: int, size: int) -> None:
         """Wait for the device, and copy to or from a device variable: both ends are memory of this process."""
         native.synchronize()
         require_host_memory("failed: its source", source, size, False)
         require_host_memory("failed: its destination", to, size, True)
         ctypes.memmove(to, source, size)
 
-    def _require_in_variable(self, symbol, symbol_bytes, size, offset, writes):
+    def _require_in_variable(
+        self, symbol: int, symbol_bytes: int, size: int, offset: int, writes: bool
+    ) -> None:
         """Refuse a copy of `size` bytes at `offset` that leaves a device variable, or whose `symbol` is none."""
         address = symbol & UNSIGNED
         # A name in quotes is a string literal, which cannot be written.
@@ -347,7 +399,7 @@ class Memory:
                 f"failed: {size} bytes at offset {offset} of a variable that has {symbol_bytes}",
             )
 
-    def _is_host_pointer(self, address):
+    def _is_host_pointer(self, address: int) -> bool:
         """Return whether an address is certainly in the host's heap or this thread's stack: False if in doubt."""
         # A pointer just past the end of device memory is no host pointer.
         if self._is_pinned(address) or any(map(native.mem_range, (address, address - 1))):

@@ -7,6 +7,8 @@ API's names and return its error numbers. What went wrong is also said in a sent
 error output, because many programs do not look at the numbers.
 """
 
+from __future__ import annotations
+
 import ctypes
 import os
 import re
@@ -15,6 +17,7 @@ import signal
 import struct
 import sys
 import warnings
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NoReturn
 
@@ -98,10 +101,10 @@ def _reword_for_cuda(sentence: str, call: str) -> str:
     return _DRIVER_CALL.sub(lambda match: match[1] or f"{call} failed: ", sentence)
 
 
-def _make_constant_getter(value: int):
+def _make_constant_getter(value: int) -> Callable[[_Runtime, int], None]:
     """Make a method of `_Runtime` that writes a constant to the program's int variable at an address."""
 
-    def write_constant(self, result_address):
+    def write_constant(self, result_address: int) -> None:
         variable_at(result_address, ctypes.c_int).value = value
 
     return write_constant
@@ -131,29 +134,29 @@ class _Runtime(Memory):
             ""  # the sentence of the first failure since the program last asked for an error
         )
         self.streams, self.events = {}, {}  # handle -> `Stream`, `Event`
-        self.callbacks = ()
+        self.callbacks: tuple = ()
         # (function, parameter's index, pointer) that `_warn_of_host_pointers` has looked at
         self.checked = set()
         self.warned = set()  # (function, parameter's index) of which it has warned
 
-    def call(self, name: bytes, arguments) -> int:
+    def call(self, name: bytes, arguments: Sequence[int]) -> int:
         """Call a function of the API for the program; `arguments` is a ctypes pointer.
 
         Return its error number.
         """
-        name = name.decode()
+        method = name.decode()
         # frequent, and they touch no memory
-        if name in ("cudaGetLastError", "cudaPeekAtLastError"):
-            return self._call_method(name, arguments)
+        if method in ("cudaGetLastError", "cudaPeekAtLastError"):
+            return self._call_method(method, arguments)
         # The host may access device memory during a call; after it that is a fault again, but for a
         # launch: its kernel needs the memory, which is hidden after the next call that leaves no
         # work.
         native.library().hc_host_calls(True, False)  # begins, hides
-        number = self._call_method(name, arguments)
-        native.library().hc_host_calls(False, name != "launch")
+        number = self._call_method(method, arguments)
+        native.library().hc_host_calls(False, method != "launch")
         return number
 
-    def _call_method(self, name: str, arguments) -> int:
+    def _call_method(self, name: str, arguments: Sequence[int]) -> int:
         """Run the method of an API call; return CUDA's error number, also for an exception, which is reported."""
         try:
             method = getattr(self, name, None) or getattr(self, _VARIANT.sub("", name), None)
@@ -215,11 +218,34 @@ class _Runtime(Memory):
 
     # -- launches
 
-    def launch(self, function, gx, gy, gz, bx, by, bz, shared, stream, packed, size):
+    def launch(
+        self,
+        function: int,
+        gx: int,
+        gy: int,
+        gz: int,
+        bx: int,
+        by: int,
+        bz: int,
+        shared: int,
+        stream: int,
+        packed: int,
+        size: int,
+    ) -> None:
         """Queue the kernel at address `function`, for <<<>>>; its `size` bytes of arguments are at address `packed`."""
         self._launch(function, (gx, gy, gz), (bx, by, bz), shared, stream, packed, size)
 
-    def _launch(self, function, grid, block, shared, stream, packed, size, cooperative=False):
+    def _launch(
+        self,
+        function: int,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        shared: int,
+        stream: int,
+        packed: int,
+        size: int,
+        cooperative: bool = False,
+    ) -> None:
         """Queue a kernel, as `launch`; if `cooperative`, its blocks may wait for each other."""
         kernel = self._find_kernel(function)
         # dim3 has unsigned members
@@ -260,15 +286,48 @@ class _Runtime(Memory):
                     "it is used, a GPU reports an illegal address: copy the data to memory of cudaMalloc"
                 )
 
-    def launch_pointers(self, function, gx, gy, gz, bx, by, bz, shared, stream, pointers):
+    def launch_pointers(
+        self,
+        function: int,
+        gx: int,
+        gy: int,
+        gz: int,
+        bx: int,
+        by: int,
+        bz: int,
+        shared: int,
+        stream: int,
+        pointers: int,
+    ) -> None:
         """Launch as cudaLaunchKernel does: at address `pointers` is an array with the address of each argument."""
         self._launch_pointers(function, (gx, gy, gz), (bx, by, bz), shared, stream, pointers)
 
-    def launch_cooperative(self, function, gx, gy, gz, bx, by, bz, shared, stream, pointers):
+    def launch_cooperative(
+        self,
+        function: int,
+        gx: int,
+        gy: int,
+        gz: int,
+        bx: int,
+        by: int,
+        bz: int,
+        shared: int,
+        stream: int,
+        pointers: int,
+    ) -> None:
         """Launch as cudaLaunchCooperativeKernel does, otherwise as `launch_pointers`."""
         self._launch_pointers(function, (gx, gy, gz), (bx, by, bz), shared, stream, pointers, True)
 
-    def _launch_pointers(self, function, grid, block, shared, stream, pointers, cooperative=False):
+    def _launch_pointers(
+        self,
+        function: int,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        shared: int,
+        stream: int,
+        pointers: int,
+        cooperative: bool = False,
+    ) -> None:
         """Copy the arguments, whose addresses are at `pointers`, and launch."""
         kernel = self._find_kernel(function)
         # + 1: without arguments it has no address
@@ -293,18 +352,18 @@ class _Runtime(Memory):
             )
         return self.functions[function]
 
-    def cudaFuncSetAttribute(self, function, attribute, value):
+    def cudaFuncSetAttribute(self, function: int, attribute: int, value: int) -> None:
         self._find_kernel(function).set_attribute(attribute, value)
 
     def cudaOccupancyMaxActiveBlocksPerMultiprocessor(
-        self, result_address, function, threads, shared
-    ):
+        self, result_address: int, function: int, threads: int, shared: int
+    ) -> None:
         kernel = self._find_kernel(function)
         variable_at(result_address, ctypes.c_int).value = kernel.count_resident_blocks(
             threads, require_size(shared)
         )
 
-    def cudaFuncGetAttributes(self, result_address, function):
+    def cudaFuncGetAttributes(self, result_address: int, function: int) -> None:
         """Write the struct cudaFuncAttributes: three size_t, then six int, in the order of their members."""
         kernel = self._find_kernel(function)
         sizes = (
@@ -319,23 +378,23 @@ class _Runtime(Memory):
 
     # -- errors and the end
 
-    def cudaGetLastError(self):
+    def cudaGetLastError(self) -> int:
         """Return the last error number and reset it; a kernel's fault stays, as on a GPU."""
         last, self.last = self.cudaPeekAtLastError(), SUCCESS
         return last
 
-    def cudaPeekAtLastError(self):
+    def cudaPeekAtLastError(self) -> int:
         """Return the last error number: the program has then seen it, and its end does not name it."""
         self.unread = ""
         return self.sticky or self.last
 
-    def refuse(self, number, sentence):
+    def refuse(self, number: int, sentence: int) -> NoReturn:
         """Fail with an error that ``host.h`` has found; `sentence` is the address of a C string."""
         raise Refused(number, ctypes.string_at(sentence).decode())
 
     answer = refuse  # for `_QUERIES`: the error is the answer that the program has asked for
 
-    def exit(self, status):
+    def exit(self, status: int) -> None:
         _leave(status & 0xFF, self.unread)
 
     # -- the device
@@ -345,39 +404,39 @@ class _Runtime(Memory):
         _make_constant_getter(0)
     )
 
-    def cudaSetDevice(self, number):
+    def cudaSetDevice(self, number: int) -> None:
         if number:
             raise Refused(INVALID_DEVICE, f"failed: the CPU engine has device 0 only, not {number}")
 
-    def device_name(self, result_address, size):
+    def device_name(self, result_address: int, size: int) -> None:
         # the program has zeroed the struct
         write_bytes(result_address, device.Device(0).name().encode()[: size - 1])
 
-    def cudaDeviceGetAttribute(self, result_address, attribute, number):
+    def cudaDeviceGetAttribute(self, result_address: int, attribute: int, number: int) -> None:
         """Write one attribute (a number of cudaDeviceAttr) of device `number`; 0 for what a CPU does not have."""
         self.cudaSetDevice(number)  # only because it refuses any number but 0
         attributes = device.Device(0).get_attributes() | _ATTRIBUTES
         variable_at(result_address, ctypes.c_int).value = attributes.get(attribute, 0)
 
-    def cudaDeviceGetLimit(self, result_address, limit):
+    def cudaDeviceGetLimit(self, result_address: int, limit: int) -> None:
         variable_at(result_address, ctypes.c_size_t).value = device.Context.get_limit(limit)
 
-    def cudaDeviceSetLimit(self, limit, value):
+    def cudaDeviceSetLimit(self, limit: int, value: int) -> None:
         device.Context.set_limit(limit, require_size(value))
 
-    def cudaDeviceGetPCIBusId(self, result_address, size, number):
+    def cudaDeviceGetPCIBusId(self, result_address: int, size: int, number: int) -> None:
         """Write the bus of device `number` as a C string into a buffer of `size` bytes."""
         self.cudaSetDevice(number)  # as above
         write_bytes(
             result_address, device.Device(0).pci_bus_id().encode()[: max(size - 1, 0)] + b"\0"
         )
 
-    def cudaDeviceSynchronize(self):
+    def cudaDeviceSynchronize(self) -> None:
         native.synchronize()
 
     cudaThreadSynchronize = cudaDeviceReset = cudaThreadExit = cudaDeviceSynchronize
 
-    def cudaMemGetInfo(self, free, total):
+    def cudaMemGetInfo(self, free: int, total: int) -> None:
         variable_at(free, ctypes.c_size_t).value, variable_at(total, ctypes.c_size_t).value = (
             native.mem_info()
         )
@@ -399,23 +458,23 @@ class _Runtime(Memory):
             )
         return stream
 
-    def cudaStreamCreate(self, result_address, flags):
+    def cudaStreamCreate(self, result_address: int, flags: int) -> None:
         # `variable_at` first: it may refuse
         variable, stream = (variable_at(result_address), Stream(flags))
         variable.value = stream.handle
         self.streams[stream.handle] = stream
 
-    def cudaStreamDestroy(self, stream):
+    def cudaStreamDestroy(self, stream: int) -> None:
         self.streams.pop(self._find_stream(stream), None)
 
-    def cudaStreamSynchronize(self, stream):
+    def cudaStreamSynchronize(self, stream: int) -> None:
         native.stream_synchronize(self._find_stream(stream))
 
-    def cudaStreamQuery(self, stream):
+    def cudaStreamQuery(self, stream: int) -> None:
         if not native.stream_query(self._find_stream(stream)):
             raise Refused(NOT_READY, "")
 
-    def cudaStreamWaitEvent(self, stream, event):
+    def cudaStreamWaitEvent(self, stream: int, event: int) -> None:
         native.stream_wait_event(self._find_stream(stream), self._find_event(event).handle)
 
     def _find_event(self, event: int) -> Event:
@@ -427,25 +486,25 @@ class _Runtime(Memory):
             )
         return self.events[event]
 
-    def cudaEventCreate(self, result_address, flags):
+    def cudaEventCreate(self, result_address: int, flags: int) -> None:
         variable, event = variable_at(result_address), Event(flags)
         variable.value = event.handle
         self.events[event.handle] = event
 
-    def cudaEventDestroy(self, event):
+    def cudaEventDestroy(self, event: int) -> None:
         del self.events[self._find_event(event).handle]
 
-    def cudaEventRecord(self, event, stream):
+    def cudaEventRecord(self, event: int, stream: int) -> None:
         native.event_record(self._find_event(event).handle, self._find_stream(stream))
 
-    def cudaEventSynchronize(self, event):
+    def cudaEventSynchronize(self, event: int) -> None:
         self._find_event(event).synchronize()
 
-    def cudaEventQuery(self, event):
+    def cudaEventQuery(self, event: int) -> None:
         if not self._find_event(event).query():
             raise Refused(NOT_READY, "")
 
-    def cudaEventElapsedTime(self, result_address, start, end):
+    def cudaEventElapsedTime(self, result_address: int, start: int, end: int) -> None:
         try:
             milliseconds = self._find_event(end).time_since(self._find_event(start))
         except errors.LogicError as error:  # an event was made without a time, or never recorded
@@ -459,7 +518,7 @@ class _Runtime(Memory):
         variable_at(result_address, ctypes.c_float).value = milliseconds
 
 
-def _say(sentence):
+def _say(sentence: str) -> None:
     """Print a sentence of the engine to stderr, after what the program has printed so far."""
     _libc.fflush(None)
     print(f"hostcuda: {sentence}", file=sys.stderr, flush=True)
@@ -471,12 +530,12 @@ class _Output:
     def __init__(self):
         self._file = ctypes.c_void_p.in_dll(_libc, "stdout")
 
-    def write(self, text):
+    def write(self, text: str) -> None:
         """Print a text through C's stdout."""
         data = text.encode("utf-8", "surrogateescape")
         _libc.fwrite(data, ctypes.c_size_t(1), ctypes.c_size_t(len(data)), self._file)
 
-    def flush(self):
+    def flush(self) -> None:
         _libc.fflush(self._file)
 
 
@@ -500,6 +559,7 @@ def _leave(status: int, unread: str = "") -> NoReturn:
     _libc.fflush(None)
     sys.stderr.flush()
     _libc.exit(status)
+    raise SystemExit(status)  # not reached
 
 
 def _compile_file(path: Path, options: list[str]) -> compiler.Module:
@@ -541,7 +601,7 @@ def connect(module: compiler.Module) -> _Runtime:
 def find_entry(module: compiler.Module) -> int:
     """Return the address of the function by which a compiled program is entered, ``main`` for most."""
     # the variable is read-only once the module is loaded
-    return ctypes.c_void_p.from_address(module.get_global("hostcuda_main")[0]).value
+    return ctypes.c_size_t.from_address(module.get_global("hostcuda_main")[0]).value
 
 
 def main(arguments: list[str]) -> NoReturn:

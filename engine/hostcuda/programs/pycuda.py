@@ -6,6 +6,8 @@ these; they are PyCUDA's own, from an installed PyCUDA or from its source packag
 brings.
 """
 
+from __future__ import annotations
+
 import hashlib
 import importlib.machinery
 import importlib.util
@@ -16,11 +18,17 @@ import sys
 import tarfile
 import tempfile
 import types
+from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike
 
 from hostcuda import files
 from hostcuda import settings as paths
 from hostcuda.api import compiler, driver
+from hostcuda.api.memory import Order
 from hostcuda.errors import EngineError
 
 VERSION = "2026.1"
@@ -66,8 +74,8 @@ def fetch() -> Path:
                 # without the archive's own folder
                 path = PurePosixPath(*PurePosixPath(member.name).parts[1:])
                 is_needed = path.parts[:1] in (("pycuda",), ("LICENSE",)) and ".." not in path.parts
-                if member.isfile() and is_needed:
-                    files.write(new / path, archive.extractfile(member).read())
+                if is_needed and member.isfile() and (content := archive.extractfile(member)):
+                    files.write(new / path, content.read())
         shutil.rmtree(_find_cache(), ignore_errors=True)
         new.rename(_find_cache())
     return _find_cache()
@@ -94,7 +102,7 @@ class _Finder:
     """The last finder of `sys.meta_path`: it says how to get PyCUDA's own modules where no other has found them."""
 
     @staticmethod
-    def find_spec(name, path=None, target=None):
+    def find_spec(name: str, path: object = None, target: object = None) -> None:
         """Raise ModuleNotFoundError for a module of PyCUDA, which no other finder has found; else return None."""
         if name.startswith("pycuda."):
             raise ModuleNotFoundError(
@@ -110,11 +118,11 @@ class _Pool:
     active_blocks = held_blocks = active_bytes = managed_bytes = 0
 
     @staticmethod
-    def allocate(size):
+    def allocate(size: int) -> driver.DeviceAllocation:
         """Allocate device memory."""
         return driver.mem_alloc(int(size))
 
-    def free_held(self):
+    def free_held(self) -> None:
         """Do nothing: no memory is held."""
 
     stop_holding = free_held
@@ -123,7 +131,7 @@ class _Pool:
 
 class _PageLockedPool(_Pool):
     @staticmethod
-    def allocate(shape, dtype, order="C"):
+    def allocate(shape: int | tuple[int, ...], dtype: DTypeLike, order: Order = "C") -> np.ndarray:
         """Allocate a page-locked array."""
         return driver.pagelocked_empty(shape, dtype, order)
 
@@ -141,16 +149,16 @@ class _SourceModule(compiler.SourceModule):
 
     def __init__(
         self,
-        source,
-        nvcc="nvcc",
-        options=None,
-        keep=False,
-        no_extern_c=False,
-        arch=None,
-        code=None,
-        cache_dir=None,
-        include_dirs=None,
-        cuda_libdir=None,
+        source: object,
+        nvcc: str = "nvcc",
+        options: list[str] | None = None,
+        keep: bool = False,
+        no_extern_c: bool = False,
+        arch: str | None = None,
+        code: str | None = None,
+        cache_dir: str | Path | bool | None = None,
+        include_dirs: Iterable[str | Path] | None = None,
+        cuda_libdir: str | None = None,
     ):
         # add barriers to PyCUDA's reduction
         folder, source = (_find_source(), _IN_STEP.sub(_SYNCHRONIZED, str(source)))
@@ -169,12 +177,12 @@ class _DynamicModule:
 
     def __init__(
         self,
-        nvcc="nvcc",
-        link_options=None,
+        nvcc: str = "nvcc",
+        link_options: object = None,
         *,
-        message_handler=None,
-        log_verbose=False,
-        **arguments,
+        message_handler: object = None,
+        log_verbose: bool = False,
+        **arguments: Any,
     ):
         self._arguments, self._sources, self._options = (
             arguments,
@@ -182,17 +190,19 @@ class _DynamicModule:
             [],
         )  # the arguments are for `_SourceModule`
 
-    def add_source(self, source, nvcc_options=None, name="kernel.ptx"):
+    def add_source(
+        self, source: object, nvcc_options: Iterable[str] | None = None, name: str = "kernel.ptx"
+    ) -> _DynamicModule:
         """Add a source, in messages "kernel-0.cu" and so on; its options apply to the whole module."""
         self._sources.append(f'#line 1 "{Path(name).stem}-{len(self._sources)}.cu"\n{source}\n')
         self._options += nvcc_options or ()
         return self
 
-    def add_stdlib(self, libname):
+    def add_stdlib(self, libname: str) -> _DynamicModule:
         """Do nothing: the engine has the device's runtime."""
         return self
 
-    def link(self):
+    def link(self) -> _DynamicModule:
         """Compile and load the sources that were added; return this object, which has their kernels."""
         self.module = _SourceModule(
             "".join(self._sources), options=self._options, **self._arguments
@@ -219,7 +229,7 @@ def _make_driver_extension() -> types.ModuleType:
     )
 
 
-def _make_module(name: str, **contents) -> types.ModuleType:
+def _make_module(name: str, **contents: object) -> types.ModuleType:
     """Return a new module ``pycuda.NAME`` with these contents; it is not yet in `sys.modules`."""
     module = types.ModuleType(f"pycuda.{name}")
     vars(module).update(contents)
@@ -229,7 +239,8 @@ def _make_module(name: str, **contents) -> types.ModuleType:
 
 def install() -> None:
     """Start the engine and let this process import it as PyCUDA: change `sys.modules`, `sys.path`, `sys.meta_path`."""
-    package, folder = types.ModuleType("pycuda"), _find_source()
+    package: Any = types.ModuleType("pycuda")
+    folder = _find_source()
     # PyCUDA's other modules, such as gpuarray, are found there
     package.__path__ = [str(folder)] if folder else []
     package.VERSION = tuple(map(int, VERSION.split(".")))

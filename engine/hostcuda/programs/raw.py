@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -58,11 +59,11 @@ def launch(
 
 def _as_sizes(sizes: int | Sequence[int]) -> tuple[int, ...]:
     """Return a grid's or block's size as three integers."""
-    given = (sizes,) if np.ndim(sizes) == 0 else (*sizes,)
+    given: tuple = tuple(sizes) if isinstance(sizes, Iterable) else (sizes,)
     return (*(int(size) if isinstance(size, np.integer) else size for size in given), 1, 1, 1)[:3]
 
 
-def _convert(name: str, parameter: Parameter, argument):
+def _convert(name: str, parameter: Parameter, argument: Any) -> Any:
     """Return an argument as `Function` takes it; refuse a Python number that the kernel would read as another one."""
     if isinstance(argument, (bool, np.bool_)):
         argument = int(argument)
