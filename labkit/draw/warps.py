@@ -293,7 +293,7 @@ def _draw_requests(
 
 
 @figure
-def banks(page: Page, words) -> None:
+def banks(page: Page, words, size: int = 4) -> None:
     """Draw a warp's access to shared memory as a map of the banks: which lanes meet in one, in how many wavefronts.
 
     Parameters
@@ -301,10 +301,12 @@ def banks(page: Page, words) -> None:
     words : array of int, at most 32, or mapping of str to such arrays
         Which 4-byte word of shared memory each lane touches; a negative one marks a lane that takes
         no part. A mapping draws a panel per array.
+    size : int
+        Bytes that a lane loads from that word on: 4, 8 or 16.
     """
     panels = _require_panels(words, "draw.banks", "words")
     requests = {
-        name: shared_turns({lane: 4 * word for lane, word in lanes.items()})
+        name: shared_turns({lane: 4 * word for lane, word in lanes.items()}, size)
         for name, lanes in panels.items()
     }
     _draw_requests(
