@@ -254,6 +254,82 @@ def test_functions_of_three_operands():
     ]
 
 
+def read_field(x, position, length, signed):
+    """Return what bfe reads: bits behind the word, and above the field, are zeros or the sign."""
+    position, length = position % 256, length % 256
+    sign = signed and length > 0 and x >> min(position + length - 1, 31) & 1
+    bits = [x >> position + i & 1 if i < length and position + i < 32 else sign for i in range(32)]
+    return sum(bit << i for i, bit in enumerate(bits))
+
+
+def write_field(x, into, position, length):
+    """Return what bfi writes."""
+    for i in range(min(length % 256, 32 - position % 256)):
+        at = position % 256 + i
+        into = into & ~(1 << at) | (x >> i & 1) << at
+    return into
+
+
+def permute(x, y, selector):
+    """Return the bytes that prmt chooses, or their signs."""
+    chosen = [selector >> 4 * i & 15 for i in range(4)]
+    taken = [(y << 32 | x) >> 8 * (c % 8) & 255 for c in chosen]
+    signs = [(0, 255)[byte >> 7] for byte in taken]
+    parts = zip(chosen, taken, signs, strict=True)
+    return sum((sign if c > 7 else byte) << 8 * i for i, (c, byte, sign) in enumerate(parts))
+
+
+def signed(x):
+    return x - (x >> 31 << 32)
+
+
+OF_WORDS = {  # instruction -> the result of up to four words, and its size
+    "bfe.u32": (lambda x, y, z, w: read_field(x, z, w, False), 32),
+    "bfe.s32": (lambda x, y, z, w: read_field(x, z, w, True), 32),
+    "bfi.b32": (write_field, 32),
+    "prmt.b32": (lambda x, y, z, w: permute(x, y, z), 32),
+    "popc.b32": (lambda x, y, z, w: x.bit_count(), 32),
+    "clz.b32": (lambda x, y, z, w: 32 - x.bit_length(), 32),
+    "brev.b32": (lambda x, y, z, w: int(f"{x:032b}"[::-1], 2), 32),
+    "mul.hi.u32": (lambda x, y, z, w: x * y >> 32, 32),
+    "mul.hi.s32": (lambda x, y, z, w: signed(x) * signed(y) >> 32, 32),
+    "mul.wide.u32": (lambda x, y, z, w: x * y, 64),
+    "mul.wide.s32": (lambda x, y, z, w: signed(x) * signed(y), 64),
+    "shf.l.wrap.b32": (lambda x, y, z, w: (y << 32 | x) << z % 32 >> 32, 32),
+    "shf.r.wrap.b32": (lambda x, y, z, w: (y << 32 | x) >> z % 32, 32),
+}
+
+
+def test_bits_of_words_and_wide_products():
+    """Fields and shifts at and behind the ends of a word; signs of bytes, products and fields."""
+    inputs = {"bfi.b32": "xyzw", "bfe.u32": "xzw", "bfe.s32": "xzw", "prmt.b32": "xyz"}
+    lines = ""
+    for i, (name, (_, bits)) in enumerate(OF_WORDS.items()):
+        names = inputs.get(name, "xy" if "mul" in name else "xyz" if "shf" in name else "x")
+        operands = ", ".join(f"%{1 + k}" for k in range(len(names)))
+        given = ", ".join(f'"r"({letter})' for letter in names)
+        kind, letter = ("unsigned", "r") if bits == 32 else ("unsigned long long", "l")
+        lines += f'{{ {kind} r; asm("{name} %0, {operands};" : "={letter}"(r) : {given}); at[{i}] = r; }}'
+    body = f"x = v[0], y = v[1], z = v[2], w = v[3]; {lines}"
+    source = (
+        "__global__ void f(unsigned long long *at, const unsigned *v, int rows) { "
+        "for (int i = threadIdx.x; i < rows; i += 32) g(at + i * COUNT, v + 4 * i); }"
+    )
+    source = (
+        f"__device__ void g(unsigned long long *at, const unsigned *v) {{ unsigned {body} }}\n"
+        + source.replace("COUNT", str(len(OF_WORDS)))
+    )
+    words = RNG.integers(0, 2**32, (200, 4), np.uint32)
+    words[:, 2:] = RNG.choice([0, 1, 5, 8, 31, 32, 33, 200, 255, 256, 0x8A31, 0xFB19], (200, 2))
+    words[:20, :2] = RNG.choice([0, 1, 2**31, 2**32 - 1], (20, 2))
+    out = np.zeros((200, len(OF_WORDS)), np.uint64)
+    module = SourceModule(source)
+    launch(module, "f", cuda.Out(out), cuda.In(words), np.int32(200))
+    for column, (name, (function, bits)) in enumerate(OF_WORDS.items()):
+        expected = [function(*map(int, row)) % 2**bits for row in words]
+        assert out[:, column].tolist() == expected, name
+
+
 @pytest.mark.usefixtures("cpu_engine")  # a GPU's context would be lost, and all tests after it
 def test_trap_ends_the_kernel():
     module = SourceModule('__global__ void g(int *x) { if (threadIdx.x > *x) asm("trap;"); }')

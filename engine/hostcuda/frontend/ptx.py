@@ -106,6 +106,39 @@ _FORMULAS = (
         3,
         "__vsadu4({words[0]}, {words[1]}) + {words[2]}",
     ),
+    (r"prmt\.b32", "unsigned int", 3, "hostcuda::ptx::prmt({words[0]}, {words[1]}, {words[2]})"),
+    (r"bfe\.u32", "unsigned int", 3, "hostcuda::ptx::bfe({words[0]}, {words[1]}, {words[2]})"),
+    (r"bfe\.s32", "int", 3, "hostcuda::ptx::bfe((int){words[0]}, {words[1]}, {words[2]})"),
+    (
+        r"bfi\.b32",
+        "unsigned int",
+        4,
+        "hostcuda::ptx::bfi({words[0]}, {words[1]}, {words[2]}, {words[3]})",
+    ),
+    (r"popc\.b32", "unsigned int", 1, "__popc({words[0]})"),
+    (r"clz\.b32", "unsigned int", 1, "__clz((int){words[0]})"),
+    (r"brev\.b32", "unsigned int", 1, "__brev({words[0]})"),
+    (r"mul\.hi\.u32", "unsigned int", 2, "__umulhi({words[0]}, {words[1]})"),
+    (r"mul\.hi\.s32", "int", 2, "__mulhi((int){words[0]}, (int){words[1]})"),
+    (
+        r"mul\.wide\.u32",
+        "unsigned long long",
+        2,
+        "(unsigned long long){words[0]} * {words[1]}",
+    ),
+    (r"mul\.wide\.s32", "long long", 2, "(long long)(int){words[0]} * (int){words[1]}"),
+    (
+        r"shf\.l\.wrap\.b32",
+        "unsigned int",
+        3,
+        "__funnelshift_l({words[0]}, {words[1]}, {words[2]})",
+    ),
+    (
+        r"shf\.r\.wrap\.b32",
+        "unsigned int",
+        3,
+        "__funnelshift_r({words[0]}, {words[1]}, {words[2]})",
+    ),
 )
 
 # Operations with as many inputs as their functions have parameters, on values of the type at the
@@ -155,7 +188,8 @@ _MATRICES = re.compile(
 )
 _KNOWN_INSTRUCTIONS = (
     "mma.sync.aligned of f16, bf16 and tf32 (m16n8k16, k8, k4), ldmatrix, stmatrix, cp.async, bar.sync, membar and "
-    f"fence, ld and st, {', '.join(_INPUTS)}, selp, lop3, trap, vabsdiff4.u32.u32.u32.add, cvta.to.shared, "
+    f"fence, ld and st, {', '.join(_INPUTS)}, selp, lop3, prmt, bfe, bfi, popc, clz, brev, mul.hi, mul.wide and "
+    "shf.wrap of 32 bits, trap, vabsdiff4.u32.u32.u32.add, cvta.to.shared, "
     f"cvt.rna.tf32, cvt of integers, {ptx_async.KNOWN}, labels and bra, special registers such as %laneid"
 )
 

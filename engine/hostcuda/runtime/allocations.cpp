@@ -195,6 +195,11 @@ static Finding bad_address(uint32_t pc, Operation operation, uintptr_t address, 
         best = nullptr;
     } else {
         f.kind = "out of bounds";
+        if ((!best || distance > best->zone) && hostcuda::space_of((const void *)address) == 's') {
+            f.message = format("%s in shared memory where this launch has none: a pointer to shared memory is valid only in the block "
+                               "that made it", what.c_str());
+            return f;
+        }
         if ((!best || distance > best->zone) && (is_the_hosts(f, what.c_str()) || (distance > 1 << 24 && has_wrapped(f, what.c_str())))) return f;
     }
     if (best && (misaligned || distance < (size_t)1 << 30)) {

@@ -30,8 +30,13 @@ enum Follow { no_requests, worst_requests, one_warp };   // requests.cpp
 struct Running {
     const Launch *launch = nullptr;
     WatchedModule *module = nullptr;
-    uintptr_t text_begin = 0, text_bytes = 0;        // 0 outside of a launch
-    volatile uintptr_t checked_bytes = 0;            // the same, or 0 if the launch was cancelled
+    // Of the worker that runs the launch. In other threads, such as those that a host begins, they stay 0: their accesses are
+    // no kernel's.
+    static HOSTCUDA_OF_WORKER uintptr_t text_bytes;  // 0 outside of a launch
+    static HOSTCUDA_OF_WORKER volatile uintptr_t checked_bytes;   // the same, or 0 if the launch was cancelled
+    static HOSTCUDA_OF_WORKER uintptr_t copy_low;    // the accesses are the parts of a copy of so many bytes, before it is made
+    static HOSTCUDA_OF_WORKER size_t copy_bytes;
+    uintptr_t text_begin = 0;
     Index block{};
     unsigned thread = 0, threads = 0;                // of the block
     unsigned volatile_reads = 0;                     // of the thread, since it has begun or was let run again
@@ -39,8 +44,6 @@ struct Running {
     uintptr_t unset_local = 0;                       // the local variable that was read last, if it has the pattern of unset ones
     unsigned unset_thread = 0;                       // the thread that has read it
     bool of_block = false;                           // the access is an atomic operation whose scope is the block
-    uintptr_t copy_low = 0;                          // the accesses are the parts of a copy of so many bytes, before it is made
-    size_t copy_bytes = 0;
     // Accesses that the last lane to arrive makes for all lanes that have converged: their place, or 1, and these lanes.
     uintptr_t together = 0;
     unsigned together_lanes = 0, together_warp = 0;

@@ -299,7 +299,7 @@ __attribute__((noinline)) void store_again(unsigned site, unsigned thread, const
 }
 
 // Those stores are races that have changed the value stored by another thread. The calls above are made before the store:
-// it has been made when its thread makes its next access, and a copy when the thread waits or has ended (`all`).
+// it has been made when its thread makes its next store, and a copy when the thread waits or has ended (`all`).
 __attribute__((noinline)) void settle(bool all) {
     std::vector<Again> later;
     for (const Again &s : order.again) {
@@ -492,7 +492,7 @@ void examine(unsigned index, uintptr_t address, unsigned size, unsigned thread, 
                                        bool strong) {
     const Site &site = places.sites[index];
     Operation operation = site.operation;
-    if (UNLIKELY(!order.again.empty())) settle(false);
+    if (UNLIKELY(!order.again.empty()) && operation != load) settle(false);   // of *to = *from, the store may be told before the load
     if (strong && operation != atomic) note_flag(order.flagged, thread);
     unsigned read = 0;
     if (strong) {

@@ -64,6 +64,7 @@ constexpr bool checking = false;
 namespace hostcuda {
 // The running kernel has failed: leave its launch.
 [[noreturn]] void fail(const char *pattern, ...) __attribute__((format(printf, 1, 2)));
+char space_of(const void *address);        // 's'hared, 'l'ocal or 'g'lobal, as the running block sees it
 }
 
 using hostcuda::Index;

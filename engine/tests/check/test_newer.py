@@ -32,7 +32,7 @@ def list_marks():
 
 def test_each_mistake_is_found_at_its_line():
     expected = list_marks()
-    assert len(expected) == 16
+    assert len(expected) == 19
     found = {
         (row["line"], row["kind"])
         for findings in (check(), check("deadlock"))
@@ -54,7 +54,7 @@ def test_a_vote_between_two_accesses_is_said_to_order_nothing():
 
 def test_nothing_is_found_in_right_kernels():
     findings = check(program=RIGHT)
-    assert findings.outcome[0] == "pass" and findings.launches == 22, findings
+    assert findings.outcome[0] == "pass" and findings.launches == 23, findings
     assert findings.ended.output == "0 31\n" and not any(
         event["kind"] == "note" for event in findings.events
     )

@@ -2,6 +2,7 @@
 // A line with a mistake ends with its kind; with FIXED nothing is found. An argument runs what ends in a deadlock.
 #include <cstdio>
 #include <cooperative_groups.h>
+#include <cooperative_groups/memcpy_async.h>
 #include <cooperative_groups/reduce.h>
 #include <cuda/atomic>
 #include <cuda/barrier>
@@ -74,6 +75,31 @@ __global__ void store_into_a_copy(const int *x, int *y) {
     __syncthreads();
     y[t] = s[127 - t];
 }
+__global__ void store_into_the_copy_of_a_group(const int *x, int *y) {
+    __shared__ int s[128];
+    auto block = cg::this_thread_block();
+    cg::memcpy_async(block, s, x, 512);  // race
+    PLANTED(, cg::wait(block));
+    if (threadIdx.x == 0) s[5] = 7;  // (race)
+    cg::wait(block);
+    y[threadIdx.x] = s[127 - threadIdx.x];
+}
+__global__ void vectors_at_one_place(const int4 *x, int *y) {
+    __shared__ int4 s[32];
+    s[threadIdx.x / PLANTED(2, 1)] = x[threadIdx.x % 8 + threadIdx.x / 32];  // race
+    __syncthreads();
+    y[threadIdx.x] = s[threadIdx.x / 2].x;
+}
+__global__ void copy_with_a_false_promise(const int *x, int *y) {
+    __shared__ alignas(16) int s[64];
+    __shared__ cuda::barrier<cuda::thread_scope_block> ready;
+    if (threadIdx.x == 0) init(&ready, 32);
+    __syncthreads();
+    auto group = cg::this_thread_block();
+    cuda::memcpy_async(group, s, x + 1, cuda::aligned_size_t<PLANTED(16, 4)>(128), ready);  // misaligned
+    ready.arrive_and_wait();
+    y[threadIdx.x] = s[threadIdx.x];
+}
 __global__ void one_stage_too_few(const int *x, int *y) {
     __shared__ int s[2][32];
     auto pipe = cuda::make_pipeline();
@@ -122,7 +148,9 @@ __global__ void two_votes(int *y) {
 int main(int count, char **) {
     int *x, *y, *d;
     cudaMalloc(&x, 512), cudaMalloc(&y, 512), cudaMalloc(&d, 512);
-    cudaMemset(x, 0, 512), cudaMemset(y, 0, 512);
+    int values_of_x[128];
+    for (int i = 0; i < 128; i++) values_of_x[i] = i % 50;
+    cudaMemcpy(x, values_of_x, 512, cudaMemcpyHostToDevice), cudaMemset(y, 0, 512);
     if (count > 1) {
         two_votes<<<1, 32>>>(y);
         return cudaDeviceSynchronize() != cudaSuccess;
@@ -149,10 +177,13 @@ int main(int count, char **) {
     block_scope_of_a_reference<<<2, 128>>>((unsigned *)y);
     store_into_a_copy<<<1, 128>>>(x, y);
     one_stage_too_few<<<1, 32>>>(x, y);
+    store_into_the_copy_of_a_group<<<1, 128>>>(x, y);
+    vectors_at_one_place<<<1, 32>>>((int4 *)x, y);
     texture_of_what_it_writes<<<1, 64>>>(texture, d, y);
     unset_texels<<<1, 64>>>(texture, y);
     two_writers<<<1, 64>>>(surface);
     constant_by_a_cast<<<1, 4>>>(y);
     sums_by_a_function<<<1, 4>>>(x, y);
+    copy_with_a_false_promise<<<1, 32>>>(x, y);  // the last one, because the context is lost
     return cudaDeviceSynchronize() != cudaSuccess;
 }

@@ -1,5 +1,9 @@
-// Right programs of C++ after 2017: groups, votes, barriers in memory, pipelines, scopes, textures, local arrays. Nothing is found.
+// Right programs of C++ after 2017: groups, votes, barriers in memory, pipelines, scopes, textures, local arrays, threads of the
+// host. Nothing is found.
 #include <cstdio>
+#include <algorithm>
+#include <chrono>
+#include <thread>
 #include <vector>
 #include <cooperative_groups.h>
 #include <cooperative_groups/reduce.h>
@@ -237,6 +241,10 @@ __global__ void two_warps(const int *x, int *y) {
     __syncthreads();
     y[threadIdx.x] = v + s[63 - threadIdx.x];
 }
+__global__ void wait_for_the_host(volatile int *flag, int *y) {
+    while (!*flag) {}
+    y[threadIdx.x] = *flag;
+}
 int main() {
     std::vector<float> h(512);
     for (int i = 0; i < 512; i++) h[i] = i % 7;
@@ -277,6 +285,17 @@ int main() {
     scan32<<<1, 64>>>(xi, yi);
     match<<<1, 32>>>(xi, yi);
     two_warps<<<1, 64>>>(xi, yi);
+    volatile int *flag;
+    cudaHostAlloc((void **)&flag, 4, cudaHostAllocMapped);
+    *flag = 0;
+    std::thread other([&] {  // its accesses are not the kernel's, which runs meanwhile
+        std::this_thread::sleep_for(std::chrono::milliseconds(200));
+        Best copied[4] = {}, more[4];
+        std::copy(copied, copied + 4, more);
+        *flag = 1 + more[3].i;
+    });
+    wait_for_the_host<<<1, 32>>>(flag, yi);
+    other.join();
     cudaArray_t a;
     auto f = cudaCreateChannelDesc<float>();
     cudaMallocArray(&a, &f, 32, 1, cudaArraySurfaceLoadStore);

@@ -8,11 +8,11 @@ namespace cooperative_groups {
 // Of all threads of the group: a number of bytes.
 template <class Group, class T, class Bytes>
 inline void memcpy_async(const Group &group, T *to, const T *from, const Bytes &bytes) {
-    hostcuda::copy_part(to, from, (size_t)bytes, group.thread_rank(), group.num_threads());
+    hostcuda::copy_part(to, from, bytes, group.thread_rank(), group.num_threads());
 }
 template <class Group, class Bytes>
 inline void memcpy_async(const Group &group, void *to, const void *from, const Bytes &bytes) {
-    hostcuda::copy_part(to, from, (size_t)bytes, group.thread_rank(), group.num_threads());
+    hostcuda::copy_part(to, from, bytes, group.thread_rank(), group.num_threads());
 }
 // The same with the number of elements that there is room for, and the number that there are.
 template <class Group, class T, class Room, class Count>

@@ -20,6 +20,10 @@ inline void hostcuda_copies_committed() {}
 inline void hostcuda_copies_awaited(size_t) {}
 #endif
 
+namespace cuda {
+template <size_t alignment> struct aligned_size_t;
+}
+
 namespace hostcuda {
 
 // `bytes` from one address to another, by the member with this rank of a group of `members`. Both are a multiple of the
@@ -30,11 +34,21 @@ template <class Word> inline void copy_words(char *to, const char *from, size_t 
     for (size_t i = whole + rank; i < bytes; i += members) to[i] = from[i];
 }
 
-inline void copy_part(void *to, const void *from, size_t bytes, size_t rank, size_t members) {
-    size_t together = (size_t)to | (size_t)from | bytes;
-    if (together % 16 == 0) copy_words<uint4>((char *)to, (const char *)from, bytes, rank, members);
-    else if (together % 4 == 0) copy_words<unsigned>((char *)to, (const char *)from, bytes, rank, members);
-    else copy_words<char>((char *)to, (const char *)from, bytes, rank, members);
+template <class Bytes> constexpr size_t promised_alignment = 0;
+template <size_t alignment> constexpr size_t promised_alignment<cuda::aligned_size_t<alignment>> = alignment;
+
+// A copy of a number of bytes, or of a cuda::aligned_size_t, which promises that both addresses are aligned: then they are used
+// as if they were, and check mode reports what is not.
+template <class Bytes> inline size_t width_of_copy(const void *to, const void *from, const Bytes &bytes) {
+    size_t together = promised_alignment<Bytes> ? promised_alignment<Bytes> : (size_t)to | (size_t)from | (size_t)bytes;
+    return together % 16 == 0 ? 16 : together % 4 == 0 ? 4 : 1;
+}
+
+template <class Bytes> inline void copy_part(void *to, const void *from, const Bytes &bytes, size_t rank, size_t members) {
+    size_t width = width_of_copy(to, from, bytes);
+    if (width == 16) copy_words<uint4>((char *)to, (const char *)from, (size_t)bytes, rank, members);
+    else if (width == 4) copy_words<unsigned>((char *)to, (const char *)from, (size_t)bytes, rank, members);
+    else copy_words<char>((char *)to, (const char *)from, (size_t)bytes, rank, members);
 }
 
 // The first `bytes` of a word; the rest is zero.
@@ -59,10 +73,10 @@ inline bool copy_async(void *to, const void *from, size_t bytes, size_t given) {
 }
 
 // The same, for a pipeline of the thread: it waits for the copy before it, or another thread, uses what is copied.
-inline void copy_own_part(void *to, const void *from, size_t bytes, size_t rank, size_t members) {
+template <class Bytes> inline void copy_own_part(void *to, const void *from, const Bytes &bytes, size_t rank, size_t members) {
     copy_part(to, from, bytes, rank, members);
 #ifdef HOSTCUDA_CHECK
-    size_t together = (size_t)to | (size_t)from | bytes, word = together % 16 == 0 ? 16 : together % 4 == 0 ? 4 : 1;
+    size_t word = width_of_copy(to, from, bytes);
     for (size_t at = rank * word; at < bytes; at += members * word) hostcuda_copy_begins((char *)to + at, bytes - at < word ? bytes - at : word);
 #endif
 }

@@ -87,6 +87,28 @@ inline unsigned lop3(unsigned a, unsigned b, unsigned c, unsigned table) {
         if (table >> i & 1) result |= (i & 4 ? a : ~a) & (i & 2 ? b : ~b) & (i & 1 ? c : ~c);
     return result;
 }
+// Each four bits of `selector` choose a byte of the two words; with their highest bit, it is the byte's sign in all bits.
+inline unsigned prmt(unsigned a, unsigned b, unsigned selector) {
+    unsigned result = 0;
+    for (int i = 0; i < 4; i++) {
+        unsigned chosen = selector >> 4 * i, byte = ((unsigned long long)b << 32 | a) >> 8 * (chosen & 7) & 0xff;
+        result |= (chosen & 8 ? (byte & 0x80 ? 0xff : 0) : byte) << 8 * i;
+    }
+    return result;
+}
+// Of position and length, the low 8 bits count. Bits beyond the word are zeros, or the sign.
+template <class T> inline T bfe(T a, unsigned position, unsigned length) {
+    typedef std::conditional_t<std::is_signed_v<T>, long long, unsigned long long> Wide;
+    position &= 0xff, length &= 0xff;
+    const unsigned unused = 64 - (length < 64 ? length : 64);
+    const Wide bits = (Wide)a >> (position < 63 ? position : 63);
+    return length ? (T)((Wide)((unsigned long long)bits << unused) >> unused) : T();
+}
+inline unsigned bfi(unsigned a, unsigned into, unsigned position, unsigned length) {
+    position &= 0xff, length &= 0xff;
+    unsigned long long mask = position < 32 ? ((1ull << (length < 32 ? length : 32)) - 1) << position : 0;
+    return (unsigned)(((unsigned long long)a << (position & 31) & mask) | (into & ~mask));
+}
 // Approximations are the accurate functions here.
 template <class T> inline T ex2_(T a) { return exp2f(a); }
 template <class T> inline T lg2_(T a) { return log2f(a); }
