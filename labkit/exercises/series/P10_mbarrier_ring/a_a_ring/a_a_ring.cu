@@ -12,7 +12,7 @@ __device__ void arrive_expect(uint64_t *barrier, int bytes)
     ptx::mbarrier_arrive_expect_tx(ptx::sem_release, ptx::scope_cta, ptx::space_shared, barrier, bytes);
 }
 
-// Begin a copy to shared memory, whose bytes the mbarrier counts. Both places and the bytes are multiples of 16.
+// Begin a copy whose bytes the mbarrier counts. Both addresses and the bytes are multiples of 16.
 __device__ void copy(void *shared, const void *global, int bytes, uint64_t *barrier)
 {
     ptx::cp_async_bulk(ptx::space_cluster, ptx::space_global, shared, global, bytes, barrier);
@@ -21,9 +21,8 @@ __device__ void copy(void *shared, const void *global, int bytes, uint64_t *barr
 __global__ void sums(const int *x, int columns, int *total)
 {
 #ifdef SKELETON
-    constexpr int T = 1024, STAGES = 4;
-    __shared__ alignas(16) int ring[STAGES][T];
-    // each stage has an mbarrier that says "full" and one that says "empty": how many arrive at each, and which parity is when?
+    // four stages, each with an mbarrier that says "full" and one that says "empty":
+    // how many arrive at each, which of them counts bytes, and when does it have which parity?
 
 #else
     constexpr int T = 1024, STAGES = 4;

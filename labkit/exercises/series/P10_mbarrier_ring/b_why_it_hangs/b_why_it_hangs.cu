@@ -12,7 +12,7 @@ __device__ void arrive_expect(uint64_t *barrier, int bytes)
     ptx::mbarrier_arrive_expect_tx(ptx::sem_release, ptx::scope_cta, ptx::space_shared, barrier, bytes);
 }
 
-// Begin a copy to shared memory, whose bytes the mbarrier counts. Both places and the bytes are multiples of 16.
+// Begin a copy whose bytes the mbarrier counts. Both addresses and the bytes are multiples of 16.
 __device__ void copy(void *shared, const void *global, int bytes, uint64_t *barrier)
 {
     ptx::cp_async_bulk(ptx::space_cluster, ptx::space_global, shared, global, bytes, barrier);
