@@ -10,7 +10,7 @@ from running import kernel_source, run_program, run_script
 from hostcuda.frontend.rewrite import rewrite
 from hostcuda.profile import profile_script
 
-pytestmark = pytest.mark.thorough("whole programs in both modes: 60 s")
+pytestmark = pytest.mark.thorough("whole programs in both modes: 80 s")
 
 
 @pytest.mark.parametrize("program", PROGRAMS)

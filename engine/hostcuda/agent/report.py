@@ -232,7 +232,6 @@ def capabilities() -> dict:
         "steps_of_a_thread": stepping.why_not() or "yes",
         "not_seen": [] if checking.fills_variables() else ["uninitialized variables in registers"],
         "not_run": [
-            "clusters",
             "texture references",
             "kernels that launch kernels",
             "cuBLAS and the like",

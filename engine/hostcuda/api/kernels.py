@@ -293,8 +293,12 @@ class Function:
         shared: int,
         stream: Stream | None,
         cooperative: bool = False,
+        **more: Any,
     ) -> None:
-        """Queue the kernel with packed arguments and `shared` bytes of dynamic shared memory; refuse wrong geometry."""
+        """Queue the kernel with packed arguments and `shared` bytes of dynamic shared memory; refuse wrong geometry.
+
+        `more` are further arguments of `native.launch`.
+        """
         try:
             # that of an earlier launch is not checked again
             geometry = self._geometries[grid, block]
@@ -308,7 +312,9 @@ class Function:
         if not 0 <= shared <= self._max_dynamic:
             self._refuse_shared(shared)
         handle = None if stream is None else handle_of(stream)
-        native.launch(self._name, self._kernel, *geometry, shared, packed, handle, cooperative)
+        native.launch(
+            self._name, self._kernel, *geometry, shared, packed, handle, cooperative, **more
+        )
 
     def count_resident_blocks(self, threads: int, shared: int) -> int:
         """Return how many blocks a multiprocessor holds at once, whatever registers they need."""

@@ -49,6 +49,8 @@ _SPECIAL = {  # special registers, without the %, as C++ expressions
     "clock": "(unsigned)clock64()",
     "clock64": "clock64()",
     "globaltimer": "hostcuda::ptx::nanoseconds()",
+    "cluster_ctarank": "__clusterRelativeBlockRank()",
+    "cluster_nctarank": "__clusterSizeInBlocks()",
     **{
         f"{name}.{axis}": f"{variable}.{axis}"
         for axis in "xyz"
@@ -57,6 +59,10 @@ _SPECIAL = {  # special registers, without the %, as C++ expressions
             ("ntid", "blockDim"),
             ("ctaid", "blockIdx"),
             ("nctaid", "gridDim"),
+            ("cluster_ctaid", "__clusterRelativeBlockIdx()"),
+            ("cluster_nctaid", "__clusterDim()"),
+            ("clusterid", "__clusterIdx()"),
+            ("nclusterid", "__clusterGridDimInClusters()"),
         )
     },
 }
@@ -180,7 +186,7 @@ _WITHOUT_OPERANDS = {  # instructions without operands
 _BARRIER = re.compile(r"bar(?:rier)?(?:\.cta)?\.(?P<kind>sync|arrive)(?:\.aligned)?")
 _COPY = re.compile(r"cp\.async\.c[ag]\.shared(?:::cta)?\.global(?:\.L2::\d+B)?")
 _ACCESS = re.compile(
-    r"(?P<kind>ld|st)\.(?P<space>global|shared)(?:::cta)?(?:\.(?:nc|c[agsv]|lu|w[bt]|L[12]::\w+))*"
+    r"(?P<kind>ld|st)\.(?P<space>global|shared)(?:::cta|::cluster)?(?:\.(?:nc|c[agsv]|lu|w[bt]|L[12]::\w+))*"
     rf"(?:\.v(?P<count>[24]))?\.(?P<type>{'|'.join(_TYPES)})"
 )
 _MATRICES = re.compile(

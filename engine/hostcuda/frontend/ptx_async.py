@@ -44,6 +44,7 @@ _PENDING = "mbarrier.pending_count.b64"
 _COPIES_ARRIVE = re.compile(rf"cp\.async\.mbarrier\.arrive(?P<noinc>\.noinc)?{_SPACE}\.b64")
 _TO_SHARED = re.compile(
     r"cp\.async\.bulk\.shared(?:::cta|::cluster)\.(?P<source>global|shared::cta)\.mbarrier::complete_tx::bytes"
+    + r"(?P<multicast>\.multicast::cluster)?"
     + _HINT
 )
 _TO_GLOBAL = re.compile(rf"cp\.async\.bulk\.global\.shared::cta\.bulk_group{_HINT}")
@@ -55,7 +56,8 @@ _REDUCE = re.compile(
 )
 _TENSOR = r"tensor\.(?P<rank>[1-5])d"
 _BOX_TO_SHARED = re.compile(
-    rf"cp\.async\.bulk\.{_TENSOR}\.shared(?:::cta|::cluster)\.global(?:\.tile)?\.mbarrier::complete_tx::bytes{_HINT}"
+    rf"cp\.async\.bulk\.{_TENSOR}\.shared(?:::cta|::cluster)\.global(?:\.tile)?\.mbarrier::complete_tx::bytes"
+    rf"(?P<multicast>\.multicast::cluster)?{_HINT}"
 )
 _BOX_TO_GLOBAL = re.compile(
     rf"cp(?P<reduces>\.reduce)?\.async\.bulk\.{_TENSOR}\.global\.shared::cta"
@@ -66,11 +68,20 @@ _ST_ASYNC = re.compile(
     r"st\.async(?:\.weak)?(?:\.shared::cluster)?\.mbarrier::complete_tx::bytes(?:\.shared::cluster)?"
     r"(?:\.v(?P<count>[24]))?\.(?P<type>[busf](?:32|64))"
 )
+_RED_ASYNC = re.compile(
+    r"red\.async(?:\.relaxed)?(?:\.cluster)?(?:\.shared::cluster)?\.mbarrier::complete_tx::bytes(?:\.shared::cluster)?"
+    rf"\.{_OPERATION}\.(?P<type>[usb](?:32|64))"
+)
+_CLUSTER = re.compile(
+    r"barrier\.cluster\.(?P<kind>arrive|wait)(?:\.(?P<order>release|relaxed|acquire))?(?:\.aligned)?"
+)
+_MAP = re.compile(r"(?P<kind>mapa|getctarank)(?P<space>\.shared::cluster)?\.u(?P<bits>32|64)")
 _WAIT_GROUP = re.compile(r"cp\.async\.bulk\.wait_group(?P<read>\.read)?")
 _FENCE = re.compile(r"fence\.proxy\.async(?:\.(?P<space>global|shared(?:::cta|::cluster)?))?")
-# Of no effect here: blocks of a launch run one after the other, and caches are not modelled.
+_DEPENDENT = re.compile(r"griddepcontrol\.(?P<kind>launch_dependents|wait)")
+# Of no effect here: a cluster's blocks run on one worker, and caches are not modelled.
 _NOTHING = re.compile(
-    r"fence\.mbarrier_init\.release\.cluster|griddepcontrol\.(?:launch_dependents|wait)"
+    r"fence\.mbarrier_init\.release\.cluster"
     r"|(?:cp\.async\.bulk\.)?prefetch(?:u)?(?:\.\w+(?:::\w+)*)+|prefetch\.tensormap"
     r"|fence\.proxy\.tensormap(?:::generic)?\.[\w.:]+"
 )
@@ -93,8 +104,8 @@ _ELEMENTS = {
 }
 KNOWN = (
     "mbarrier in all its forms, cp.async.mbarrier.arrive, cp.async.bulk between global and shared memory, its "
-    "groups and tensors, cp.reduce.async.bulk, st.async, fence.proxy.async, elect.sync, wgmma of f16 and bf16, "
-    "setmaxnreg"
+    "groups, tensors and multicasts, cp.reduce.async.bulk, st.async, red.async, fence.proxy.async, elect.sync, wgmma "
+    "of f16 and bf16, setmaxnreg, barrier.cluster, mapa, griddepcontrol"
 )
 
 
@@ -158,18 +169,19 @@ def _translate_bulk(statement: Operands, name: str, operands: list[str]) -> str 
         """Return the C++ expression of a pointer."""
         return f"hostcuda::ptx::{space}_at({statement.read_address(operand)})"
 
-    if (match := _TO_SHARED.fullmatch(name)) and len(operands) == 4 + bool(match["hint"]):
+    match = _TO_SHARED.fullmatch(name)
+    if match and len(operands) == 4 + bool(match["hint"]) + bool(match["multicast"]):
         source = place(match["source"].partition(":")[0], operands[1])
+        blocks = f", {statement.get(_WORD, operands[4])}" if match["multicast"] else ""
         return (
             f"hostcuda::ptx::bulk_to_shared({place('shared', operands[0])}, {source}, "
-            f"{statement.get(_WORD, operands[2])}, {place('shared', operands[3])}); "
+            f"{statement.get(_WORD, operands[2])}, {place('shared', operands[3])}{blocks}); "
         )
     match = _BOX_TO_SHARED.fullmatch(name)
-    if match and len(operands) == 3 + bool(match["hint"]):
+    if match and len(operands) == 3 + bool(match["hint"]) + bool(match["multicast"]):
         values = _read_box(statement, match, operands[1]), place("shared", operands[0])
-        return (
-            f"hostcuda::ptx::box_to_shared({', '.join(values)}, {place('shared', operands[2])}); "
-        )
+        blocks = f", {statement.get(_WORD, operands[3])}" if match["multicast"] else ""
+        return f"hostcuda::ptx::box_to_shared({', '.join(values)}, {place('shared', operands[2])}{blocks}); "
     match = _BOX_TO_GLOBAL.fullmatch(name)
     if (
         match
@@ -197,6 +209,11 @@ def _translate_bulk(statement: Operands, name: str, operands: list[str]) -> str 
         words = ", ".join(statement.get(type_, value) for value in values)
         places = f"{place('shared', operands[0])}, {place('shared', operands[2])}"
         return f"hostcuda::ptx::st_async<{type_}>({places}, {words}); "
+    if (match := _RED_ASYNC.fullmatch(name)) and len(operands) == 3:
+        type_ = _ELEMENTS[match["type"]]
+        places = f"{place('shared', operands[0])}, {place('shared', operands[2])}"
+        function = f"hostcuda::ptx::reduce_{match['operation']}<{type_}>"
+        return f"hostcuda::ptx::red_async<{function}, {type_}>({places}, {statement.get(type_, operands[1])}); "
     if name == "cp.async.bulk.commit_group" and not operands:
         return "hostcuda::commit_bulk(); "
     if (match := _WAIT_GROUP.fullmatch(name)) and len(operands) == 1:
@@ -244,6 +261,29 @@ def _translate_wgmma(statement: Operands, name: str, operands: list[str]) -> str
     )
 
 
+def _translate_cluster(statement: Operands, name: str, operands: list[str]) -> str | None:
+    """Return the C++ statement of a cluster's barrier, or of addresses in its blocks; None for another instruction."""
+    if (match := _CLUSTER.fullmatch(name)) and not operands:
+        if match["kind"] == "wait":
+            return "hostcuda::ptx::cluster_wait(); "
+        return (
+            f"hostcuda::ptx::cluster_arrive({'false' if match['order'] == 'relaxed' else 'true'}); "
+        )
+    match = _MAP.fullmatch(name)
+    if not match or len(operands) != (3 if match["kind"] == "mapa" else 2):
+        return None
+    type_ = _LONG if match["bits"] == "64" else _WORD
+    values = ", ".join(statement.get(type_, operand) for operand in operands[1:2])
+    if match["kind"] == "mapa":
+        values += f", {statement.get(_WORD, operands[2])}"
+    in_window = "true" if match["space"] else "false"
+    return statement.put(
+        type_ if match["kind"] == "mapa" else _WORD,
+        operands[0],
+        f"hostcuda::ptx::{match['kind']}<{type_}, {in_window}>({values})",
+    )
+
+
 def translate(statement: Operands, name: str, operands: list[str]) -> str | None:
     """Return the C++ statement of an instruction with its operands, or None if it is none of this module's.
 
@@ -259,6 +299,10 @@ def translate(statement: Operands, name: str, operands: list[str]) -> str | None
         return f"hostcuda_proxy_fence({shared}, {global_}); "
     if _NOTHING.fullmatch(name):
         return "; "
+    if (match := _DEPENDENT.fullmatch(name)) and not operands:
+        return f"hostcuda_grid_{match['kind']}(); "
+    if (cluster := _translate_cluster(statement, name, operands)) is not None:
+        return cluster
     if name.startswith(("wgmma.", "setmaxnreg.")):
         return _translate_wgmma(statement, name, operands)
     if name == "elect.sync" and len(operands) == 2:

@@ -27,7 +27,9 @@ class Kernel:
     template: (
         bool  # true for a template's own definition, which has no symbol until it is instantiated
     )
-    bounds: str  # the text of the first argument of its ``__launch_bounds__``, or empty
+    # the text of a constant, or empty: the first argument of its ``__launch_bounds__``, with those of
+    # its ``__cluster_dims__``
+    bounds: str
     scope: str | None  # the namespaces around it, for example ``"a::b"``, or empty; None in a class
     template_head: str  # ``template <...>`` of a template, with its requires clause
     requires: str  # a requires clause after the parameters
@@ -195,7 +197,7 @@ def find_kernels(scan: Scan) -> Iterator[Kernel]:
             " ".join(scan.code[name_start:name_end].split()),
             split_parameters(scan.code[parameters_start + 1 : parameters_end]),
             template=bool(template and template["any"]),
-            bounds=_read_launch_bounds(scan.code, start, open_),
+            bounds=_read_bounds(scan.code, start, open_),
             scope=scan.scope(match.start()),
             template_head=_read_template_head(scan.code, start),
             requires=" ".join(
@@ -211,11 +213,20 @@ def find_kernels(scan: Scan) -> Iterator[Kernel]:
         )
 
 
-def _read_launch_bounds(code: str, start: int, end: int) -> str:
-    """Return the text of the first argument of ``__launch_bounds__`` in code[start:end], a kernel's head, or ""."""
-    match = re.compile(r"\b__launch_bounds__\s*\(").search(code, start, end)
+def _read_arguments(attribute: str, code: str, start: int, end: int) -> tuple[str, ...]:
+    """Return a tuple with the texts of the arguments of this attribute in code[start:end], empty if it has none."""
+    match = re.compile(rf"\b{attribute}\s*\(").search(code, start, end)
     close = find_closing_parenthesis(code, match.end() - 1) if match else None
-    return split_parameters(code[match.end() : close])[0] if close else ""
+    return split_parameters(code[match.end() : close]) if close else ()
+
+
+def _read_bounds(code: str, start: int, end: int) -> str:
+    """Return the text of the bounds that a kernel's head, code[start:end], declares, or "": see `Kernel`."""
+    threads = _read_arguments("__launch_bounds__", code, start, end)
+    blocks = _read_arguments("__cluster_dims__", code, start, end)
+    if blocks:
+        return f"::hostcuda::cluster_bounds({', '.join([*threads[:1], '1024'][:1] + [*blocks])})"
+    return threads[0] if threads else ""
 
 
 def _read_head(code: str, at: int) -> tuple[int, int, int, int, int] | None:

@@ -18,6 +18,7 @@
 #include "hostcuda/warp.h"
 #include "hostcuda/lanes.h"
 #include "hostcuda/wmma.h"
+#include "hostcuda/cluster.h"
 #include "hostcuda/ptx.h"
 #include "hostcuda/ptx_async.h"
 #include "hostcuda/wgmma.h"

@@ -138,6 +138,7 @@ class _Runtime(Memory):
         # (function, parameter's index, pointer) that `_warn_of_host_pointers` has looked at
         self.checked = set()
         self.warned = set()  # (function, parameter's index) of which it has warned
+        self.next = {}  # attributes of the next launch (next_launch)
 
     def call(self, name: bytes, arguments: Sequence[int]) -> int:
         """Call a function of the API for the program; `arguments` is a ctypes pointer.
@@ -235,6 +236,10 @@ class _Runtime(Memory):
         """Queue the kernel at address `function`, for <<<>>>; its `size` bytes of arguments are at address `packed`."""
         self._launch(function, (gx, gy, gz), (bx, by, bz), shared, stream, packed, size)
 
+    def next_launch(self, x: int, y: int, z: int, programmatic: int) -> None:
+        """Keep for the next launch the blocks of its clusters, or zeros, and whether it is programmatic."""
+        self.next = {"cluster": (x, y, z), "programmatic": bool(programmatic)}
+
     def _launch(
         self,
         function: int,
@@ -248,6 +253,7 @@ class _Runtime(Memory):
     ) -> None:
         """Queue a kernel, as `launch`; if `cooperative`, its blocks may wait for each other."""
         kernel = self._find_kernel(function)
+        attributes, self.next = self.next, {}
         # dim3 has unsigned members
         sizes = [number & 0xFFFFFFFF for number in (*grid, *block)]
         if cooperative and (problem := kernel.describe_surplus(sizes[:3], sizes[3:], shared)):
@@ -262,6 +268,7 @@ class _Runtime(Memory):
                 shared,
                 self.streams.get(self._find_stream(stream)),
                 cooperative,
+                **attributes,
             )
         except errors.LogicError as error:  # too much shared memory, or a wrong grid or block
             raise Refused(INVALID_VALUE, error) from None

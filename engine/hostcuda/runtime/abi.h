@@ -126,9 +126,10 @@ void hc_host_faults(hc_module *module, void *tell);   // what takes a sentence a
 void hc_module_variable(hc_module *module, const void *address, size_t bytes);   // the host uses a __constant__ or __device__ variable
 
 // Launch: arguments are copied from `packed`. Limits (1024 threads per block, grid, shared memory) are checked by the caller. The blocks
-// of a cooperative launch can wait for each other.
+// of a cooperative launch can wait for each other, those of a cluster run together: zeros are the kernel's own __cluster_dims__.
+// A programmatic one may begin before the launch before it has ended.
 int hc_launch(hc_kernel *kernel, const unsigned grid[3], const unsigned block[3], size_t dynamic_shared,
-              const void *packed, size_t packed_bytes, hc_stream *stream, int cooperative);
+              const void *packed, size_t packed_bytes, hc_stream *stream, int cooperative, const unsigned cluster[3], int programmatic);
 
 // Device printf: copy at most `bytes` of the output since the last call; return their number.
 size_t hc_printf_take(char *text, size_t bytes);

@@ -19,15 +19,30 @@
 
 namespace check {
 
-volatile bool runs_ahead = false;
+volatile bool runs_ahead = false, depends = false;
 
 namespace {
 
 constexpr size_t most_kept = 64 << 20, most_uses = 1000, most_spans = 1 << 16;   // bytes of an allocation; in all; of a use
 
+struct Span {
+    uintptr_t low, end;
+};
+
+// A launch that programmatic ones may follow.
+struct Chained {
+    uint64_t number;
+    std::string kernel;
+    bool programmatic = false, lets_begin = false, waits = false, waits_late = false;   // late: after it has let others begin
+    std::vector<std::shared_ptr<Chained>> running, still_running;   // what may run when it begins, and when it has waited
+    std::vector<Span> written, read;                 // sorted
+};
+
 struct Stream {
     bool non_blocking = false;
     Clock clock;                                     // of its last operation
+    uint64_t last = ~0ull;                           // the number of that
+    std::shared_ptr<Chained> chain;                  // its last launch
 };
 
 struct Queued {                                      // an operation
@@ -37,10 +52,7 @@ struct Queued {                                      // an operation
     std::string what;
     bool kernel, fences = false;
     Place place;
-};
-
-struct Span {
-    uintptr_t low, end;
+    uint64_t before = ~0ull;                         // the number of the operation before it in its stream
 };
 
 // Bytes that an operation accesses in one way.
@@ -57,6 +69,7 @@ std::map<uint64_t, std::shared_ptr<Queued>> queued;  // launches that have not e
 std::list<Use> uses;
 std::vector<std::pair<Span, std::string>> before;    // what others may write at the same time, when the launch began
 std::set<std::string> told;
+std::shared_ptr<Chained> chained;                    // the launch that runs
 thread_local bool launching = false;                 // the host calls a launch, which waits only here
 
 void join(Clock &clock, const Clock &other) {
@@ -151,7 +164,68 @@ void keep(std::vector<Use> &more) {
     forget();
 }
 
+// Begin a launch of a chain: what may still run then, because each lets those behind it begin before its end.
+void begin_chained(const Queued &launch) {
+    Stream &stream = streams[launch.stream];
+    std::shared_ptr<Chained> before = stream.chain;
+    stream.chain = chained = std::make_shared<Chained>(Chained{launch.number, launch.what, running.launch->programmatic});
+    if (!before || before->number != launch.before || !chained->programmatic) return;
+    chained->still_running = before->waits ? before->still_running : before->running;
+    chained->running = before->waits && !before->waits_late ? before->still_running : before->running;
+    before->running.clear();
+    before->still_running.clear();
+    if (before->lets_begin) chained->running.push_back(before);
+    depends = !chained->running.empty() || !chained->still_running.empty();
+}
+
+void end_chained() {
+    depends = false;
+    if (!chained || !(chained->programmatic || chained->lets_begin)) return;
+    visit_followed([&](const Range &range) {
+        for (size_t i = 0; i < range.bytes; i += range.step) {
+            unsigned ways = accesses_of(range, i);
+            uintptr_t low = range.low + i, end = range.low + std::min(i + range.step, range.bytes);
+            for (bool writes : {true, false}) {
+                std::vector<Span> &spans = writes ? chained->written : chained->read;
+                if (!(ways & (writes ? 3 : 12)) || spans.size() > most_spans) continue;
+                if (!spans.empty() && spans.back().end == low) spans.back().end = end;
+                else spans.push_back({low, end});
+            }
+        }
+    });
+}
+
+bool has_bytes(const std::vector<Span> &spans, uintptr_t address, size_t bytes) {
+    auto span = std::upper_bound(spans.begin(), spans.end(), address, [](uintptr_t at, const Span &s) { return at < s.end; });
+    return span != spans.end() && span->low < address + bytes;
+}
+
 }  // namespace
+
+std::string access_too_early(uintptr_t address, size_t bytes, bool writes, bool waited) {
+    for (const auto &other : waited ? chained->still_running : chained->running) {
+        bool is_written = has_bytes(other->written, address, bytes);
+        if (!is_written && !(writes && has_bytes(other->read, address, bytes))) continue;
+        unsigned long long distance = chained->number - other->number;
+        std::string where = distance == 1 ? "the launch before" : format("%llu operations before", distance);
+        return format("which kernel %s, %s, %s", other->kernel.c_str(), where.c_str(), is_written ? "writes" : "reads")
+               + (waited ? ": a launch between does not wait for the one before it, so that its own end, for which this one waits, does not mean "
+                                "that all before it has ended. Such waits are not transitive"
+                              : ", before the thread waits for that launch: a programmatic launch begins when the one before it lets it, and not when that "
+                                "has ended");
+    }
+    return "";
+}
+
+void note_grid_wait() {
+    if (chained) chained->waits = true;
+}
+
+void note_dependents(bool waited) {
+    if (!chained) return;
+    chained->lets_begin = true;
+    chained->waits_late |= !waited;
+}
 
 void run_ahead(uintptr_t address, size_t bytes, bool reads, bool strong, void *from) {
     Lock lock(mutex);
@@ -172,7 +246,9 @@ void begin_ahead() {
     Lock lock(mutex);
     before.clear();
     auto launch = queued.find(running.launch->number);
+    chained = nullptr;
     if (!running.racecheck || launch == queued.end()) return;
+    begin_chained(*launch->second);
     size_t left = most_kept;
     for (const Use &use : uses)
         for (const Span &span : use.spans) {         // the host's end of a copy may be gone
@@ -188,6 +264,7 @@ void end_ahead(bool fences) {
     auto launch = queued.find(running.launch->number);
     if (launch == queued.end()) return;
     launch->second->fences = fences;
+    end_chained();
     std::vector<Use> more;
     visit_followed([&](const Range &range) {
         if (range.bytes > most_kept || (streams.size() == 1 && !range.of_host)) return;
@@ -234,7 +311,8 @@ void watch_queued(uint64_t number, int stream, const char *kernel, Clock *record
     if (clock.size() <= (size_t)stream) clock.resize(stream + 1);
     clock[stream]++;
     if (recorded) *recorded = clock;
-    if (kernel) queued[number] = std::make_shared<Queued>(Queued{number, stream, clock, kernel, true, false, next_place});
+    if (kernel) queued[number] = std::make_shared<Queued>(Queued{number, stream, clock, kernel, true, false, next_place, streams[stream].last});
+    streams[stream].last = number;
 }
 
 void watch_memory(uint64_t number, int stream, const char *to, const char *from, size_t bytes, bool to_host, bool from_host) {

@@ -52,8 +52,13 @@ static const char *word(Operation operation) {
 
 // For messages: what it is, without its size.
 static std::string kind_of(const Range &r) {
-    if (!r.name) return r.space == shared_space ? "dynamic shared memory of the launch" : "an allocation";
-    return format("the %s %s", r.space == shared_space ? "__shared__ array" : r.space == constant_space ? "__constant__" : "variable", r.name);
+    std::string where;
+    if (r.space == shared_space && r.rank != running.rank) {
+        Index block = block_with(r.rank);
+        where = format(" of block (%u,%u,%u)", block.x, block.y, block.z);
+    }
+    if (!r.name) return r.space == shared_space ? "dynamic shared memory" + (where.empty() ? " of the launch" : where) : "an allocation";
+    return format("the %s %s", r.space == shared_space ? "__shared__ array" : r.space == constant_space ? "__constant__" : "variable", r.name) + where;
 }
 
 std::string named(const Range &r) {
@@ -357,6 +362,22 @@ void begin_allocations(char *dynamic_shared, char *static_end) {
     add(&hostcuda_voters, sizeof hostcuda_voters, unwatched_space);
     std::sort(known.ranges.begin(), known.ranges.end(), [](const Range &a, const Range &b) { return a.low < b.low; });
     known.stacks.bytes = 0;
+}
+
+static bool by_address(const Range &a, const Range &b) { return a.low < b.low; }
+
+void add_shared(unsigned rank, char *dynamic_shared, char *static_end) {
+    const Launch &launch = *running.launch;
+    auto add = [=](const char *low, size_t bytes, Space space, const char *name) {
+        known.ranges.push_back({(uintptr_t)low, bytes, space, name, nullptr, nullptr});
+        known.ranges.back().rank = rank;
+    };
+    for (int i = 0; i < launch.shared->count; i++) {
+        const hc_array &s = launch.shared->arrays[i];
+        add(static_end + s.place, s.bytes, s.hidden ? unwatched_space : shared_space, s.name);
+    }
+    add(dynamic_shared, launch.dynamic_shared, shared_space, nullptr);
+    std::sort(known.ranges.begin(), known.ranges.end(), by_address);
 }
 
 void visit_followed(const std::function<void(const Range &)> &visit) {

@@ -22,6 +22,7 @@ _UNITS = {
         "spins",
         "mbarriers",
         "bulk",
+        "clusters",
         "scheduler",
     ),
     "pool": ("system", "divide", "faults", "signals", "printf", "heap", "memory", "module", "pool"),

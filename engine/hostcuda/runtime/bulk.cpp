@@ -49,7 +49,7 @@ template <class Chosen> bool land_all(Block &b, Chosen chosen) {
 
 unsigned &groups_of(Block &b, unsigned thread) {
     if (b.asynchronous.bulk_groups.empty()) b.asynchronous.bulk_groups.assign(max_threads, 0);
-    return b.asynchronous.bulk_groups[thread];
+    return b.asynchronous.bulk_groups[thread % max_threads];
 }
 
 }  // namespace
@@ -70,7 +70,7 @@ bool land_copies(Block &b) {
 #ifdef HOSTCUDA_CHECK
 bool computes_products = false;
 
-static void note_products(Block &b) { computes_products = !b.asynchronous.products.empty(); }
+void note_products(Block &b) { computes_products = !b.asynchronous.products.empty(); }
 
 bool is_sum_of_product(uintptr_t address, const char *&file, int &line) {
     for (const Product &product : block->asynchronous.products)
@@ -82,7 +82,7 @@ bool is_sum_of_product(uintptr_t address, const char *&file, int &line) {
     return false;
 }
 #else
-static void note_products(Block &) {}
+void note_products(Block &) {}
 #endif
 
 static void drop_products(Block &b) {
@@ -123,21 +123,20 @@ void end_copies(Block &b) {
 namespace hostcuda {
 
 EXPORT void begin_bulk(const Piece *pieces, unsigned count, void *mbarrier, void (*combine)(char *, const char *, size_t),
-                       unsigned watched, const char *what, const char *file, int line) {
-    Block &b = *block;
+                       unsigned watched, bool of_values, const char *what, const char *file, int line) {
+    Block &mine = *block, &b = mbarrier ? block_of(mine, mbarrier) : mine;   // in which it is counted
     const Thread &thread = hostcuda_turn.thread;
+    unsigned number = of_cluster(mine, thread.number);
     Place place{what, file, line};
-    Mbarrier *m = nullptr;
-    if (mbarrier) {
-        auto found = b.asynchronous.mbarriers.find(mbarrier);
-        if (found == b.asynchronous.mbarriers.end())
-            fail("%s at %s:%d: at the address of its mbarrier no thread of the block has made one (mbarrier.init)", what, file, line);
-        m = &found->second;
-        m->copies.push_back({place, 1});
-    }
-    b.asynchronous.copies.push_back({thread.number, watched, {pieces, pieces + count}, m, groups_of(b, thread.number), combine, {}, false, place, thread.index});
+    Mbarrier *m = mbarrier ? &find_mbarrier(b, mbarrier, place) : nullptr;
+    if (m && has_others(b) && count && owner_of(b, pieces->to) != &b)
+        fail("%s at %s:%d: its target and its mbarrier are in shared memory of two blocks", what, file, line);
+    if (m) m->copies.push_back({place, 1});
+    b.asynchronous.copies.push_back({number, watched, {pieces, pieces + count}, m, m ? 0 : groups_of(b, number), combine, {}, false, place, thread.index});
+    BulkCopy &copy = b.asynchronous.copies.back();
+    if (of_values) read_source(copy);
     if (!combine)
-        for (const Piece &piece : b.asynchronous.copies.back().pieces) memset(piece.to, unset, piece.bytes);
+        for (const Piece &piece : copy.pieces) memset(piece.to, unset, piece.bytes);
     b.done++;
 }
 
@@ -145,7 +144,7 @@ EXPORT void commit_bulk() { groups_of(*block, hostcuda_turn.thread.number)++; }
 
 EXPORT void await_bulk(unsigned prior, bool only_read) {
     Block &b = *block;
-    unsigned thread = hostcuda_turn.thread.number, committed = groups_of(b, thread);
+    unsigned thread = of_cluster(b, hostcuda_turn.thread.number), committed = groups_of(b, thread);
     auto awaited = [=](const BulkCopy &copy) { return copy.thread == thread && !copy.mbarrier && copy.group + prior < committed; };
     if (!only_read) land_all(b, awaited);
     else
@@ -191,8 +190,8 @@ EXPORT void await_products(unsigned prior) {
             continue;
         }
         product.run(product.record.data());
-        watch_bulk_read(product.watched, product.thread);
-        watch_bulk_landed(product.watched, product.thread, -1);
+        watch_bulk_read(product.watched, of_cluster(b, product.thread));
+        watch_bulk_landed(product.watched, of_cluster(b, product.thread), -1);
     }
     b.asynchronous.products.swap(rest);
     note_products(b);

@@ -14,12 +14,21 @@ HOSTCUDA_OF_WORKER size_t Running::copy_bytes = 0;
 
 Index index_of(unsigned thread) {
     const Index &size = running.launch->block;
+    thread %= block_stride;
     return {thread % size.x, thread / size.x % size.y, thread / size.x / size.y};
 }
 
 std::string name_of(unsigned thread) {
     Index index = index_of(thread);
-    return format("(%u,%u,%u)", index.x, index.y, index.z);
+    std::string text = format("(%u,%u,%u)", index.x, index.y, index.z);
+    if (rank_of(thread) == running.rank) return text;
+    Index block = block_with(rank_of(thread));
+    return text + format(" of block (%u,%u,%u)", block.x, block.y, block.z);
+}
+
+Index block_with(unsigned rank) {
+    const Index &size = running.launch->cluster, &at = running.block;
+    return {at.x / size.x * size.x + rank % size.x, at.y / size.y * size.y + rank / size.x % size.y, at.z / size.z * size.z + rank / size.x / size.y};
 }
 
 }  // namespace check
@@ -45,6 +54,8 @@ void watch_launch(const Launch &launch, char *dynamic_shared, char *static_end) 
     running.failure.clear();
     running.launch = &launch;
     running.module = launch.module;
+    running.rank = 0;
+    running.blocks = launch.cluster.x * launch.cluster.y * launch.cluster.z;
     running.text_begin = launch.text_begin;
     running.text_bytes = running.checked_bytes = launch.text_end - launch.text_begin;
     running.racecheck = watches("racecheck");
@@ -68,7 +79,7 @@ void watch_block(Index at, unsigned threads) {
     running.block = at;
     running.threads = threads;
     record_block();
-    order_block();
+    if (running.blocks == 1) order_block();
     count_block();
     step_block(false);
 }
@@ -89,10 +100,50 @@ void watch_block_returns(Index at, const std::vector<uint16_t> &written) {
 
 void watch_grid_met() { order_grid(); }
 
+void watch_cluster_block(unsigned rank, char *dynamic_shared, char *static_end) {
+    if (!rank) return;
+    add_shared(rank, dynamic_shared, static_end);
+    add_races(rank, dynamic_shared, static_end);
+}
+
+void watch_cluster_begins(unsigned) {
+    const Index &size = running.launch->block;
+    running.threads = size.x * size.y * size.z;
+    running.rank = 0;
+    order_block();
+}
+
+void watch_block_enters(Index at, unsigned rank) {
+    settle_again();
+    step_away();
+    running.block = at;
+    running.rank = rank;
+    order_enter(rank);
+    count_block();
+    step_block(true);
+}
+
+void watch_block_ended() {
+    if (running.racecheck) order_ended();
+}
+
+void watch_cluster_arrival(bool releases) {
+    if (running.racecheck && releases && running.blocks > 1) arrive_at_cluster(running.thread);
+}
+
+void watch_cluster_waited() {
+    if (running.racecheck && running.blocks > 1) acquire_from_cluster(running.thread);
+}
+
+void watch_cluster_phase() {
+    if (running.blocks == 1) order_barrier();
+    else if (running.racecheck) end_cluster_phase();
+}
+
 void watch_thread(unsigned thread) {
     settle_again();
     step_away();
-    running.thread = thread;
+    running.thread = running.rank * block_stride + thread;
     running.volatile_reads = 0;
     count_thread(thread);
 }
@@ -149,8 +200,8 @@ void watch_meeting(unsigned warp, unsigned lanes, void *from, bool orders, bool 
     running.together_lanes = lanes;
     running.together_warp = warp;
     count_meeting();
-    if (running.racecheck && orders) join_lanes(warp, lanes);
-    else note_exchange(warp);
+    if (running.racecheck && orders) join_lanes(running.rank * most_warps + warp, lanes);
+    else note_exchange(running.rank * most_warps + warp);
     if (of_matrices) count_matrices();
     else if (!orders) count_exchange();
 }

@@ -25,6 +25,7 @@ struct Range {
     bool of_host = false;      // the host of a whole program can access it
     bool unchecked = false;    // there was too little memory for these
     bool freed = false;        // by a kernel, in this launch
+    uint8_t rank = 0;          // of shared memory: of its block in the cluster
     size_t zone = 0;           // bytes before and after it that are mapped and belong to nothing
 };
 
@@ -83,6 +84,15 @@ WATCH(void watch_mbarrier_arrival(unsigned number))
 WATCH(void watch_mbarrier_phase(unsigned number, unsigned threads))   // it ends, after so many arrivals
 WATCH(void watch_mbarrier_waited(unsigned number))                    // a thread has seen it end
 WATCH(void watch_copies_at(unsigned number))                          // the thread's copies by cp.async are made, for who waits there
+// Of a cluster: a block, before the launch's first one begins; some blocks begin as one; another one of them runs, and has ended; a
+// thread arrives at their barrier, some have waited, and all are there.
+WATCH(void watch_cluster_block(unsigned rank, char *dynamic_shared, char *static_end))
+WATCH(void watch_cluster_begins(unsigned blocks))
+WATCH(void watch_block_enters(Index at, unsigned rank))
+WATCH(void watch_block_ended())
+WATCH(void watch_cluster_arrival(bool releases))
+WATCH(void watch_cluster_waited())
+WATCH(void watch_cluster_phase())
 WATCH(void watch_bulk_read(unsigned copy, unsigned thread))           // its source may change
 WATCH(void watch_bulk_landed(unsigned copy, unsigned thread, int mbarrier))   // -1: its thread waits for it
 WATCH(void watch_bulk_dropped(unsigned copy))

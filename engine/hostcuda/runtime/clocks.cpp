@@ -14,25 +14,36 @@
 
 namespace check {
 
-uint32_t clocks[most_warps][warp_size][warp_size];
+uint32_t clocks[most_threads / warp_size][warp_size][warp_size];
 bool wide = false;
 
 namespace {
 
-using Times = std::vector<uint32_t>;                 // by column: the threads of the block, then the mbarriers
+using Times = std::vector<uint32_t>;                 // by column: the threads of the block or the cluster, then the mbarriers
 
 struct Knowledge {
     Times all, fenced[2];                            // fenced: [0] in shared, [1] in global memory
 };
 
 struct {
-    std::vector<Knowledge> threads, open, ended;         // open, ended: per mbarrier, the current phase and the last one
+    std::vector<Knowledge> threads, open, ended;         // by column; open, ended: per mbarrier, the current phase and the last one
     Times published;                                 // per mbarrier
-    Times at_barrier, fenced_at_barrier[2];
-    bool fences = false;                             // since the last barrier
+    // Per block of the cluster, what all its threads know since its last barrier.
+    struct OfBlock {
+        Times at_barrier, fenced_at_barrier[2];
+        bool fences = false;                         // since then
+    };
+    std::vector<OfBlock> blocks;
+    Knowledge cluster_open, cluster_ended;           // the current phase of the barrier of the cluster, and the last one
 } order_of_threads;
 
-unsigned column_of(unsigned thread) { return thread < first_agent ? thread : running.threads + thread - first_agent; }
+unsigned column_of(unsigned thread) {
+    if (thread >= first_agent) return running.blocks * running.threads + thread - first_agent;
+    return rank_of(thread) * running.threads + thread % block_stride;
+}
+
+Knowledge &known_to(unsigned thread) { return order_of_threads.threads[column_of(thread)]; }
+auto &of_block(unsigned thread) { return order_of_threads.blocks[rank_of(thread)]; }
 
 uint32_t time_in(const Times &times, unsigned column) { return column < times.size() ? times[column] : 0; }
 
@@ -47,19 +58,22 @@ void raise(Times &times, unsigned column, uint32_t time) {
 }
 
 void begin_block() {
-    order_of_threads.threads.assign(running.threads, {});
+    order_of_threads.threads.assign(running.blocks * running.threads, {});
     order_of_threads.open.clear();
     order_of_threads.ended.clear();
     order_of_threads.published.clear();
-    order_of_threads.at_barrier.clear();
-    for (Times &times : order_of_threads.fenced_at_barrier) times.clear();
-    order_of_threads.fences = false;
+    order_of_threads.blocks.assign(running.blocks, {});
+    order_of_threads.cluster_open = order_of_threads.cluster_ended = {};
 }
 
-// What all threads have done so far is from now on apart from what they do.
+// What all threads of the block have done so far is from now on apart from what they do.
 void note_times() {
-    order_of_threads.at_barrier.resize(running.threads);
-    for (unsigned thread = 0; thread < running.threads; thread++) order_of_threads.at_barrier[thread] = own_clock(thread)++;
+    unsigned first = running.rank * block_stride;
+    Times &times = of_block(first).at_barrier;
+    for (unsigned thread = first; thread < first + running.threads; thread++) {
+        raise(times, column_of(thread), own_clock(thread)++);
+        if (running.blocks > 1) join(times, known_to(thread).all);
+    }
 }
 
 // Make room for an mbarrier, also where a block of a cooperative launch has come back.
@@ -75,41 +89,79 @@ void widen() {
     note_times();
 }
 
+// Call a function for each thread of its warp.
+template <class Visit> void visit_warp(unsigned thread, Visit visit) {
+    unsigned first = thread / warp_size * warp_size;
+    for (unsigned lane = 0; lane < warp_size && first % block_stride + lane < running.threads; lane++) visit(lane, column_of(first + lane));
+}
+
 // With what it knows of its own warp.
 Times &all_of(unsigned thread) {
-    Times &times = order_of_threads.threads[thread].all;
-    unsigned first = thread / warp_size * warp_size;
-    for (unsigned lane = 0; lane < warp_size && first + lane < running.threads; lane++)
-        raise(times, first + lane, clocks[thread / warp_size][thread % warp_size][lane]);
+    Times &times = known_to(thread).all;
+    visit_warp(thread, [&](unsigned lane, unsigned column) { raise(times, column, clocks[thread / warp_size][thread % warp_size][lane]); });
     return times;
+}
+
+void release(Knowledge &phase, unsigned thread) {
+    join(phase.all, all_of(thread));
+    if (running.blocks > 1) join(phase.all, of_block(thread).at_barrier);
+    for (bool global : {false, true}) {
+        join(phase.fenced[global], known_to(thread).fenced[global]);
+        if (running.blocks > 1) join(phase.fenced[global], of_block(thread).fenced_at_barrier[global]);
+    }
+    own_clock(thread)++;
+}
+
+void acquire(const Knowledge &phase, unsigned thread) {
+    Knowledge &known = known_to(thread);
+    join(known.all, phase.all);
+    for (bool global : {false, true}) {
+        join(known.fenced[global], phase.fenced[global]);
+        of_block(thread).fences |= !known.fenced[global].empty();
+    }
+    visit_warp(thread, [&](unsigned lane, unsigned column) {
+        uint32_t &its = clocks[thread / warp_size][thread % warp_size][lane];
+        its = std::max(its, time_in(known.all, column));
+    });
 }
 
 }  // namespace
 
-bool knows_of(unsigned thread, unsigned other, uint32_t clock) { return wide && time_in(order_of_threads.threads[thread].all, column_of(other)) >= clock; }
+bool knows_of(unsigned thread, unsigned other, uint32_t clock) {
+    if (!wide) return false;
+    unsigned column = column_of(other);
+    return time_in(known_to(thread).all, column) >= clock || (running.blocks > 1 && time_in(of_block(thread).at_barrier, column) >= clock);
+}
 
 bool is_fenced(unsigned thread, unsigned other, uint32_t clock, bool global) {
     if (!wide) return false;
     unsigned column = column_of(other);
-    return std::max(time_in(order_of_threads.threads[thread].fenced[global], column), time_in(order_of_threads.fenced_at_barrier[global], column)) >= clock;
+    return std::max(time_in(known_to(thread).fenced[global], column), time_in(of_block(thread).fenced_at_barrier[global], column)) >= clock;
 }
 
 void begin_clocks() { wide = false; }
 
 void begin_block_clocks() {
-    memset(clocks, 0, sizeof clocks);
-    for (auto &warp : clocks)
-        for (unsigned lane = 0; lane < warp_size; lane++) warp[lane][lane] = 1;
+    unsigned warps = running.blocks * most_warps;
+    memset(clocks, 0, warps * sizeof clocks[0]);
+    for (unsigned warp = 0; warp < warps; warp++)
+        for (unsigned lane = 0; lane < warp_size; lane++) clocks[warp][lane][lane] = 1;
+    wide |= running.blocks > 1;
     if (wide) begin_block();
 }
 
 void pass_barrier() {
     if (!wide) return;
     note_times();
-    if (!order_of_threads.fences) return;
-    for (Knowledge &known : order_of_threads.threads)
-        for (bool global : {false, true}) join(order_of_threads.fenced_at_barrier[global], known.fenced[global]), known.fenced[global].clear();
-    order_of_threads.fences = false;
+    unsigned first = running.rank * block_stride;
+    auto &block = of_block(first);
+    if (!block.fences) return;
+    for (unsigned thread = first; thread < first + running.threads; thread++)
+        for (bool global : {false, true}) {
+            Times &its = known_to(thread).fenced[global];
+            join(block.fenced_at_barrier[global], its), its.clear();
+        }
+    block.fences = false;
 }
 
 void join_lanes(unsigned warp, unsigned lanes) {
@@ -119,7 +171,7 @@ void join_lanes(unsigned warp, unsigned lanes) {
         unsigned lane = __builtin_ctz(left);
         for (unsigned l = 0; l < warp_size; l++) joined[l] = std::max(joined[l], clocks[warp][lane][l]);
         if (!wide) continue;
-        const Knowledge &its = order_of_threads.threads[warp * warp_size + lane];
+        const Knowledge &its = known_to(warp * warp_size + lane);
         join(known.all, its.all);
         for (bool global : {false, true}) join(known.fenced[global], its.fenced[global]);
     }
@@ -127,7 +179,7 @@ void join_lanes(unsigned warp, unsigned lanes) {
         unsigned lane = __builtin_ctz(left);
         memcpy(clocks[warp][lane], joined, sizeof joined);
         clocks[warp][lane][lane]++;
-        if (wide) order_of_threads.threads[warp * warp_size + lane] = known;
+        if (wide) known_to(warp * warp_size + lane) = known;
     }
 }
 
@@ -135,10 +187,10 @@ void fence_proxies(unsigned thread, bool shared, bool global) {
     widen();
     for (bool which : {false, true}) {
         if (!(which ? global : shared)) continue;
-        join(order_of_threads.threads[thread].fenced[which], all_of(thread));
-        join(order_of_threads.threads[thread].fenced[which], order_of_threads.at_barrier);
+        join(known_to(thread).fenced[which], all_of(thread));
+        join(known_to(thread).fenced[which], of_block(thread).at_barrier);
     }
-    order_of_threads.fences = true;
+    of_block(thread).fences = true;
     own_clock(thread)++;
 }
 
@@ -150,10 +202,7 @@ void make_agent(unsigned number) {
 
 void release_to(unsigned number, unsigned thread) {
     has_agent(number);
-    Knowledge &phase = order_of_threads.open[number];
-    join(phase.all, all_of(thread));
-    for (bool global : {false, true}) join(phase.fenced[global], order_of_threads.threads[thread].fenced[global]);
-    own_clock(thread)++;
+    release(order_of_threads.open[number], thread);
 }
 
 void end_phase(unsigned number) {
@@ -163,25 +212,35 @@ void end_phase(unsigned number) {
 
 void acquire_from(unsigned number, unsigned thread) {
     has_agent(number);
-    const Knowledge &phase = order_of_threads.ended[number];
-    Knowledge &known = order_of_threads.threads[thread];
-    join(known.all, phase.all);
-    for (bool global : {false, true}) {
-        join(known.fenced[global], phase.fenced[global]);
-        order_of_threads.fences |= !known.fenced[global].empty();
-    }
-    unsigned first = thread / warp_size * warp_size;
-    for (unsigned lane = 0; lane < warp_size && first + lane < running.threads; lane++) {
-        uint32_t &its = clocks[thread / warp_size][thread % warp_size][lane];
-        its = std::max(its, time_in(known.all, first + lane));
-    }
+    acquire(order_of_threads.ended[number], thread);
 }
 
 uint32_t publish(unsigned number) {
     has_agent(number);
     uint32_t time = ++order_of_threads.published[number];
-    raise(order_of_threads.open[number].all, running.threads + number, time);
+    raise(order_of_threads.open[number].all, column_of(first_agent + number), time);
     return time;
+}
+
+void arrive_at_cluster(unsigned thread) { release(order_of_threads.cluster_open, thread); }
+
+void end_cluster_phase() { order_of_threads.cluster_ended = order_of_threads.cluster_open; }
+
+void acquire_from_cluster(unsigned thread) { acquire(order_of_threads.cluster_ended, thread); }
+
+bool knows_begun(unsigned thread, unsigned rank) {
+    unsigned first = rank * running.threads;
+    for (const Times *times : {&known_to(thread).all, &of_block(thread).at_barrier})
+        for (size_t column = first; column < std::min<size_t>(times->size(), first + running.threads); column++)
+            if ((*times)[column]) return true;
+    return false;
+}
+
+bool is_known_in(unsigned rank, unsigned thread, uint32_t clock) {
+    unsigned column = column_of(thread), first = rank * running.threads;
+    bool known = time_in(order_of_threads.blocks[rank].at_barrier, column) >= clock;
+    for (unsigned i = first; i < first + running.threads && !known; i++) known = time_in(order_of_threads.threads[i].all, column) >= clock;
+    return known;
 }
 
 }  // namespace check

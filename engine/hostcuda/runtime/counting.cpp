@@ -892,7 +892,7 @@ extern "C" EXPORT void hostcuda_log_full(uint64_t **words) {
     } else if (running.together) {
         words[0] = logs.together_begin;              // the function's own accesses are not the kernel's
     } else if (HOSTCUDA_WAITS_IN_HOOKS) {
-        logs.parked[running.thread / warp_size] |= 1u << running.thread % warp_size;
+        logs.parked[running.thread % block_stride / warp_size] |= 1u << running.thread % warp_size;
         hostcuda::follow(park_lane());
     } else {
         grow_log();

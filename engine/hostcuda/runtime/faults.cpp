@@ -22,7 +22,7 @@ static std::string place(Block &b, bool with_thread) {
 }
 
 [[noreturn]] static void fail(Block &b, bool with_thread, const char *pattern, va_list values) {
-    char text[2000];
+    char text[4000];
     vsnprintf(text, sizeof text, pattern, values);
     b.error = place(b, with_thread) + ": " + text;
     leave(b);
@@ -134,6 +134,9 @@ static std::string who_waits(Block &b) {
 
 [[noreturn]] void fail_diverged(Block &b, Fiber *at, const char *how) {
     std::string sentence = how + who_waits(b);
+    for (Block *other : b.cluster->blocks)
+        if (other != &b)
+            sentence += format("; in block %s of the cluster ", triple(other->at).c_str()) + (other->live ? who_waits(*other) : "all have ended");
     if (at) watch_divergence(at->wait->place.what, at->wait->place.file, at->wait->place.line, at->thread.index, sentence);
     fail_block(b, "%s%s", strncmp(how, "deadlock", 8) ? "divergent barrier, " : "", sentence.c_str());
 }

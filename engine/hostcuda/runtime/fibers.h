@@ -7,6 +7,7 @@
 //   spins.cpp      threads that repeat a loop until another thread acts
 //   mbarriers.cpp  barriers in shared memory with phases
 //   bulk.cpp       copies that are made later, for which mbarriers or their threads wait
+//   clusters.cpp   blocks that run together, as their kernels see each other
 //   faults.cpp     leaving a launch: why, and for which thread
 //   signals.cpp    signals that are errors of a kernel
 //
@@ -18,6 +19,7 @@
 #pragma once
 #include "check.h"
 #include "runtime.h"
+#include <hostcuda/cluster_place.h>
 #include <map>
 
 using hostcuda::Context;
@@ -89,7 +91,7 @@ struct Mbarrier {
     };
     hostcuda::Phase phase;
     char *at;
-    unsigned number;                           // of the block's mbarriers
+    unsigned number;                           // of the mbarriers of all blocks of the cluster
     unsigned next_expected;                    // arrivals in the next phases
     long expected_bytes, copied_bytes;         // in this phase
     uint64_t word;                             // what its memory has
@@ -98,7 +100,7 @@ struct Mbarrier {
 
 // A copy that is under way (bulk.cpp).
 struct BulkCopy {
-    unsigned thread, watched;                  // `watched`: its number in check mode
+    unsigned thread, watched;                  // `thread`: as of_cluster(); `watched`: its number in check mode
     std::vector<hostcuda::Piece> pieces;
     Mbarrier *mbarrier;                        // or null: it belongs to a group of its thread
     unsigned group;
@@ -128,6 +130,13 @@ struct Asynchronous {
     std::vector<Product> products;             // of all warps, in the order of their begin
     std::vector<unsigned> product_groups;      // per warp, as bulk_groups
     unsigned fenced_warps = 0;                 // those that have executed wgmma.fence, a bit each
+};
+
+// Blocks that run together, each on stacks and shared memory of its own; or one block alone.
+struct Cluster {
+    std::vector<Block *> blocks;               // by rank
+    hostcuda::Phase barrier{};                 // of all their threads
+    unsigned gone = 0;                         // threads that have arrived there and ended
 };
 
 struct Warp {
@@ -165,9 +174,19 @@ struct Block {
     bool prints;                               // some thread has printed:
     int printed[max_threads];                  // the statement by which each has printed last, or 0
     Asynchronous asynchronous;
+    Cluster *cluster = nullptr, alone;         // `alone`: of this block
+    hostcuda::ClusterPlace in_cluster;
+    std::vector<unsigned> cluster_arrivals;    // per thread 1 + the phase of the cluster's barrier at which it waits next, or 0
+    std::vector<Block *> others;               // of this worker, for further blocks of a cluster
+    // Of a block of several: its index and its variables while another one runs; whether all its threads wait for what does not come.
+    Index at;
+    hostcuda::Turn turn;
+    char *dynamic_shared;
+    bool stuck;
+    unsigned turns = 0;                        // of threads that let others run, since another block has run
     uint64_t done = 0;                         // grows with each arrival, landed copy and ended phase
     unsigned idle_turns = 0;                   // threads have let others run since they last found nothing else to do
-    Fiber loops{};                             // runs thread loops, all threads of a block
+    Fiber loops{};                             // runs thread loops, all threads of a block; or gives way to the cluster's other blocks
     std::vector<Slab> slabs;                   // all fibers
     char *stacks = nullptr;                    // check mode: one range for all stacks
     SharedMemory shared;
@@ -232,14 +251,26 @@ void wake(Block &);                            // those whose phase has ended
 
 // ---- mbarriers.cpp ----------------------------------------------------------------------------------------
 
+// The mbarrier of the block at this address, or leave the launch.
+Mbarrier &find_mbarrier(Block &, void *at, const Place &);
+Block &block_of(Block &, void *at);            // the one of the cluster in whose shared memory it is
 bool time_out(Block &);                        // let a thread go on that tries to wait; false: there is none
 void begin_mbarriers(Block &);                 // a block begins
 void count_copied(Block &, Mbarrier &, long bytes, const Place &);   // by a copy
+
+// ---- clusters.cpp -----------------------------------------------------------------------------------------
+
+Block *owner_of(Block &, const void *address); // the block of the cluster in whose shared memory it is, or null
+void begin_cluster(Cluster &);
+void leave_cluster(Block &, unsigned thread);  // it has ended, and some have arrived at the barrier of the cluster
+inline bool has_others(const Block &b) { return b.in_cluster.blocks > 1; }
+inline unsigned of_cluster(const Block &b, unsigned thread) { return b.in_cluster.rank * max_threads + thread; }
 
 // ---- bulk.cpp ---------------------------------------------------------------------------------------------
 
 bool land_copies(Block &);                     // make those for which threads sleep; true: a thread can go on
 inline bool has_copies(const Block &b) { return !b.asynchronous.copies.empty() || !b.asynchronous.products.empty(); }
+void note_products(Block &);                   // check mode: this block runs, or has more of them, or fewer
 void end_copies(Block &);                      // a block ends or was left, with copies for which no thread has waited
 
 // All threads in this list wait at the same place.

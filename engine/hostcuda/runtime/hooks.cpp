@@ -29,6 +29,9 @@ __attribute__((noinline)) void keep_returns(uint32_t pc, Operation operation, ui
     } while (more);
 }
 
+// The lane that stands for those that have converged.
+inline unsigned thread_together() { return running.rank * block_stride + running.together_warp * warp_size + __builtin_ctz(running.together_lanes); }
+
 // A register of the sums of products that its warp has not waited for (bulk.cpp).
 __attribute__((noinline)) void note_sum(const Site &site, Operation operation, uintptr_t address, unsigned size) {
     const char *place = nullptr;
@@ -58,7 +61,7 @@ __attribute__((noinline)) void check_together(uintptr_t address, unsigned size, 
     unsigned index = locate(running.together - running.text_begin, address, size, operation);
     const Site &site = places.sites[index];
     if (site.space == unwatched_space || site.space == local_space || !running.examines) return;
-    examine(index, address, size, running.together_warp * warp_size + __builtin_ctz(running.together_lanes), reads, false);
+    examine(index, address, size, thread_together(), reads, false);
 }
 
 // The access is not in a kernel, or the launch was cancelled.
@@ -166,7 +169,7 @@ using namespace check;
 namespace hostcuda {
 EXPORT void missing_source(int lane, int source) {
     if (!watches("synccheck") || running.together < 2) return;
-    unsigned thread = running.together_warp * warp_size + lane;
+    unsigned thread = running.rank * block_stride + running.together_warp * warp_size + lane;
     report(findings(), "synccheck", "absent lane", (uint32_t)(running.together - running.module->base), thread, nullptr, 0, 0,
            format("a shuffle reads from lane %d, which does not execute it: its value is undefined", source));
 }
@@ -252,11 +255,23 @@ EXPORT void hostcuda_copies_awaited(size_t prior) { await_copies(running.thread,
 // A barrier in the kernel's memory (mbarrier.h) is made, or a thread uses it. These accesses are not counted.
 EXPORT void hostcuda_barrier_made(void *p) { access<store>(p, 8, FROM, true); }
 EXPORT void hostcuda_barrier_used(void *p) { access<load>(p, 8, FROM, true); }
+EXPORT void hostcuda_barrier_counts(void *p) {
+    mark_bulk("a bulk copy");
+    access<load>(p, 8, FROM, true);
+    mark_bulk(nullptr);
+}
+// Programmatic launches.
+EXPORT void hostcuda_grid_wait() {
+    if (running.racecheck) wait_for_grids(running.thread);
+}
+EXPORT void hostcuda_grid_launch_dependents() {
+    if (running.racecheck) launch_dependents(running.thread);
+}
 // Bulk copies (mbarrier.h). They are not counted, because they make no requests of a warp.
 EXPORT void hostcuda_bulk_reads(const hostcuda::Piece *pieces, unsigned count, const char *reader) {
     mark_bulk(reader);
     bool together = running.together > 1;
-    unsigned thread = together ? running.together_warp * warp_size + __builtin_ctz(running.together_lanes) : running.thread;
+    unsigned thread = together ? thread_together() : running.thread;
     uint32_t pc = (uint32_t)((together ? running.together : (uintptr_t)FROM) - running.module->base);
     for (unsigned i = 0; i < count; i++) {
         if (!pieces[i].from) continue;
@@ -278,7 +293,7 @@ EXPORT unsigned hostcuda_bulk_writes(const hostcuda::Piece *pieces, unsigned cou
 EXPORT void hostcuda_tile_copied(const void *to, size_t bytes, unsigned swizzle) { note_tile((uintptr_t)to, bytes, swizzle); }
 EXPORT void hostcuda_tile_used(const void *from, unsigned swizzle) {
     bool together = running.together > 1;
-    unsigned thread = together ? running.together_warp * warp_size + __builtin_ctz(running.together_lanes) : running.thread;
+    unsigned thread = together ? thread_together() : running.thread;
     compare_tile(thread, (uintptr_t)from, swizzle, (uint32_t)((together ? running.together : (uintptr_t)FROM) - running.module->base));
 }
 EXPORT void hostcuda_proxy_fence(bool shared, bool global) {

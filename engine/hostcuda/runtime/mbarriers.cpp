@@ -27,20 +27,6 @@ void store_word(Mbarrier &m) {
     memcpy(m.at, &m.word, sizeof m.word);
 }
 
-Mbarrier &find(Block &b, void *at, const Place &place) {
-    auto found = b.asynchronous.mbarriers.find(at);
-    if (found == b.asynchronous.mbarriers.end()) {
-        std::string where = name_shared(b.shared, (const char *)at, 8);
-        hostcuda::fail("%s at %s:%d uses %s, where no thread of the block has made an mbarrier (mbarrier.init)", place.what, place.file,
-                       place.line, where.empty() ? "an address outside of the block's shared memory" : where.c_str());
-    }
-    Mbarrier &m = found->second;
-    if (memcmp(m.at, &m.word, sizeof m.word))
-        hostcuda::fail("%s at %s:%d: something has written over the mbarrier, %s", place.what, place.file, place.line,
-                       name_shared(b.shared, m.at, 8).c_str());
-    return m;
-}
-
 void note_line(std::vector<Mbarrier::Line> &lines, const Place &place, unsigned count) {
     for (Mbarrier::Line &line : lines)
         if (line.place.is(place.file, place.line)) {
@@ -50,7 +36,7 @@ void note_line(std::vector<Mbarrier::Line> &lines, const Place &place, unsigned 
     lines.push_back({place, count});
 }
 
-// Somebody has arrived, or bytes were counted.
+// Somebody has arrived, or bytes were counted. The block may be another one of the cluster.
 void settle(Block &b, Mbarrier &m) {
     b.done++;
     bool ends = m.phase.arrived == m.phase.expected && m.expected_bytes == m.copied_bytes;
@@ -77,6 +63,30 @@ void expect(Mbarrier &m, long bytes, const Place &place) {
 }
 
 }  // namespace
+
+// The block in whose shared memory it is: of the cluster.
+Block &block_of(Block &b, void *at) {
+    Block *owner = has_others(b) ? owner_of(b, at) : &b;
+    return owner ? *owner : b;
+}
+
+// Of that block.
+Mbarrier &find_mbarrier(Block &b, void *at, const Place &place) {
+    if (&b != block && !b.live)
+        hostcuda::fail("%s at %s:%d uses %s of block (%u,%u,%u), which has ended: let the blocks of the cluster meet (cluster.sync()) before they end",
+                       place.what, place.file, place.line, name_shared(b.shared, (const char *)at, 8).c_str(), b.at.x, b.at.y, b.at.z);
+    auto found = b.asynchronous.mbarriers.find(at);
+    if (found == b.asynchronous.mbarriers.end()) {
+        std::string where = name_shared(b.shared, (const char *)at, 8);
+        hostcuda::fail("%s at %s:%d uses %s, where no thread of the block has made an mbarrier (mbarrier.init)", place.what, place.file,
+                       place.line, where.empty() ? "an address outside of the block's shared memory" : where.c_str());
+    }
+    Mbarrier &m = found->second;
+    if (memcmp(m.at, &m.word, sizeof m.word))
+        hostcuda::fail("%s at %s:%d: something has written over the mbarrier, %s", place.what, place.file, place.line,
+                       name_shared(b.shared, m.at, 8).c_str());
+    return m;
+}
 
 void begin_mbarriers(Block &b) {
     const Asynchronous &used = b.asynchronous;
@@ -113,24 +123,25 @@ EXPORT void make_mbarrier(void *at, unsigned expected, HOSTCUDA_PLACE) {
         fail("%s at %s:%d: an mbarrier expects 1 to %u arrivals, not %u", what, file, line, most_arrivals, expected);
     Mbarrier &m = b.asynchronous.mbarriers[at];
     bool is_new = !m.at;
+    unsigned blocks = b.in_cluster.blocks, rank = b.in_cluster.rank;
     for (Fiber *f = b.sleeping.head; f; f = f->next)
         if (f->wait->mbarrier == &m)
             fail("%s at %s:%d makes an mbarrier anew for which a thread waits (%s at %s:%d)", what, file, line, f->wait->place.what,
                  f->wait->place.file, f->wait->place.line);
-    m = Mbarrier{{expected, 0, 0}, (char *)at, is_new ? b.asynchronous.mbarriers_made++ : m.number, expected, 0, 0, 0, {}, {}, {}};
+    m = Mbarrier{{expected, 0, 0}, (char *)at, is_new ? b.asynchronous.mbarriers_made++ * blocks + rank : m.number, expected, 0, 0, 0, {}, {}, {}};
     watch_mbarrier_made(m.number);
     store_word(m);
 }
 
 EXPORT void end_mbarrier(void *at, HOSTCUDA_PLACE) {
-    find(*block, at, {what, file, line});
+    find_mbarrier(*block, at, {what, file, line});
     block->asynchronous.mbarriers.erase(at);
 }
 
 EXPORT unsigned long long arrive_at_mbarrier(void *at, unsigned count, long bytes, Arrival how, HOSTCUDA_PLACE) {
-    Block &b = *block;
+    Block &b = block_of(*block, at);
     Place place{what, file, line};
-    Mbarrier &m = find(b, at, place);
+    Mbarrier &m = find_mbarrier(b, at, place);
     unsigned missing = m.phase.expected - m.phase.arrived;
     unsigned long long phase = m.phase.number | (unsigned long long)missing << 32;
     if (bytes) expect(m, bytes, place);
@@ -152,7 +163,8 @@ EXPORT Switch wait_at_mbarrier(void *at, unsigned long long phase, int parity, b
     Block &b = *block;
     Fiber *me = hostcuda_turn.current;
     if (UNLIKELY(*b.cancelled)) leave(b);
-    Mbarrier &m = find(b, at, {what, file, line});
+    if (&block_of(b, at) != &b) fail("%s at %s:%d waits at the mbarrier of another block, which only threads of that block can", what, file, line);
+    Mbarrier &m = find_mbarrier(b, at, {what, file, line});
     me->wait->timed_out = false;
     me->wait->mbarrier = &m;
     bool ended = parity < 0 ? m.phase.number != (unsigned)phase : (int)(m.phase.number & 1) != parity;
@@ -168,6 +180,6 @@ EXPORT bool mbarrier_waited() {
     return !wait.timed_out;
 }
 
-EXPORT void complete_copies_at(void *at, HOSTCUDA_PLACE) { watch_copies_at(find(*block, at, {what, file, line}).number); }
+EXPORT void complete_copies_at(void *at, HOSTCUDA_PLACE) { watch_copies_at(find_mbarrier(*block, at, {what, file, line}).number); }
 
 }  // namespace hostcuda

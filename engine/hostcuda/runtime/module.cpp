@@ -183,6 +183,7 @@ int describe_launch(hc_kernel *kernel, const unsigned grid[3], const unsigned bl
     launch.kernel = kernel->name.c_str();
     launch.call = kernel->kernel.call;
     launch.flushes = kernel->kernel.flushes;
+    launch.cluster = kernel->kernel.cluster;
     launch.text_begin = module.text_begin;
     launch.text_end = module.text_end;
     launch.base = module.watched.base;

@@ -624,13 +624,29 @@ def launch(
     packed: bytes,
     stream: int | None,
     cooperative: bool = False,
+    cluster: tuple[int, int, int] = (0, 0, 0),
+    programmatic: bool = False,
 ) -> None:
-    """Queue a kernel with `shared` bytes of dynamic shared memory and `packed` arguments; kernel, stream: handles."""
+    """Queue a kernel with `shared` bytes of dynamic shared memory and `packed` arguments; kernel, stream: handles.
+
+    `cluster` has the blocks of a cluster along each axis, or zeros for those that the kernel declares.
+    """
     global _last_kernel
     _last_kernel = name
     _record_call_site("a launch")
     check(
-        _library.hc_launch(kernel, grid, block, shared, packed, len(packed), stream, cooperative),
+        _library.hc_launch(
+            kernel,
+            grid,
+            block,
+            shared,
+            packed,
+            len(packed),
+            stream,
+            cooperative,
+            Dim3(*cluster),
+            programmatic,
+        ),
         "cuLaunchKernel",
     )
 

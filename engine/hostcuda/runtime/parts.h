@@ -20,6 +20,8 @@
 namespace check {
 
 constexpr unsigned warp_size = 32, most_warps = 32;
+// A thread of a cluster has a number: that of its thread in the block, and the rank of the block times block_stride.
+constexpr unsigned block_stride = most_warps * warp_size, most_blocks = 16, most_threads = block_stride * most_blocks;
 
 enum Operation { load, store, atomic };
 enum Follow { no_requests, worst_requests, one_warp };   // requests.cpp
@@ -38,7 +40,8 @@ struct Running {
     static HOSTCUDA_OF_WORKER size_t copy_bytes;
     uintptr_t text_begin = 0;
     Index block{};
-    unsigned thread = 0, threads = 0;                // of the block
+    unsigned thread = 0, threads = 0;                // of the cluster; of the block
+    unsigned rank = 0, blocks = 1;                   // of the block in its cluster, which has so many
     unsigned volatile_reads = 0;                     // of the thread, since it has begun or was let run again
     bool counts = false, checks = false, racecheck = false, initcheck = false, examines = false, steps = false;
     uintptr_t unset_local = 0;                       // the local variable that was read last, if it has the pattern of unset ones
@@ -55,8 +58,10 @@ struct Running {
 };
 extern Running running;
 
+inline unsigned rank_of(unsigned thread) { return thread / block_stride; }   // of no agent
 Index index_of(unsigned thread);
-std::string name_of(unsigned thread);                // (1,0,0)
+Index block_with(unsigned rank);                     // blockIdx of that block of the cluster
+std::string name_of(unsigned thread);                // (1,0,0), or (1,0,0) of block (2,0,0) if it is in another one of the cluster
 inline bool in_kernel(void *from) { return (uintptr_t)from - running.text_begin < running.text_bytes; }
 
 // ---- allocations.cpp --------------------------------------------------------------------------------------
@@ -82,6 +87,7 @@ struct Places {
 extern Places places;
 
 void begin_allocations(char *dynamic_shared, char *static_end);
+void add_shared(unsigned rank, char *dynamic_shared, char *static_end);   // of another block of the cluster
 size_t end_allocations();                            // returns the bytes of global memory that the launch has accessed
 Range *find(uintptr_t address);                      // null: none contains it
 Range *find_any(uintptr_t address);                  // also the stacks
@@ -136,11 +142,11 @@ void note_step(uintptr_t at, uintptr_t address, unsigned bytes, Operation operat
 // ---- clocks.cpp -------------------------------------------------------------------------------------------
 
 // [warp][lane][other]: the last time of lane `other` of the warp that is ordered before `lane`.
-extern uint32_t clocks[most_warps][warp_size][warp_size];
+extern uint32_t clocks[most_threads / warp_size][warp_size][warp_size];
 inline uint32_t &own_clock(unsigned thread) { return clocks[thread / warp_size][thread % warp_size][thread % warp_size]; }
 // What copies that an mbarrier counts have written is known to who waits there: of each mbarrier as if a thread of its own had
 // written it, with this number and more.
-constexpr unsigned first_agent = most_warps * warp_size;
+constexpr unsigned first_agent = most_threads;
 extern bool wide;                                    // an mbarrier, a bulk copy or a fence of proxies was used in the launch
 bool knows_of(unsigned thread, unsigned other, uint32_t clock);   // of two warps, or of a thread and an mbarrier, since the last barrier
 // Whether a fence of proxies is between that access and what the thread does now, for shared or global memory.
@@ -155,6 +161,12 @@ void release_to(unsigned number, unsigned thread);
 void end_phase(unsigned number);
 void acquire_from(unsigned number, unsigned thread);
 uint32_t publish(unsigned number);                   // a copy is written: returns the time
+// Of a cluster: the barrier of its blocks; whether a thread knows that a block has begun; and what all threads of a block know.
+void arrive_at_cluster(unsigned thread);
+void end_cluster_phase();
+void acquire_from_cluster(unsigned thread);
+bool knows_begun(unsigned thread, unsigned rank);
+bool is_known_in(unsigned rank, unsigned thread, uint32_t clock);   // to some thread of that block: what the thread has done at that time
 
 // ---- races.cpp --------------------------------------------------------------------------------------------
 
@@ -165,7 +177,10 @@ struct Touch {
 };
 
 void begin_races(char *dynamic_shared, char *static_end);
-void order_block();
+void order_block();                                  // a block begins, or the first one of a cluster
+void order_enter(unsigned rank);                     // that block of the cluster runs from now on
+void order_ended();                                  // the block of the cluster has ended
+void add_races(unsigned rank, char *dynamic_shared, char *static_end);   // shared memory of another block of the cluster
 void order_barrier();
 void order_grid();                                   // all blocks have met: later accesses are after all earlier ones
 // What threads of the running block have stored to its shared memory, before the block gives way to another one.
@@ -190,6 +205,8 @@ void note_tile(uintptr_t address, size_t bytes, unsigned swizzle);   // what ten
 void compare_tile(unsigned thread, uintptr_t address, unsigned swizzle, uint32_t pc);   // with that of a product that reads it
 void end_bulk_reads(unsigned copy, unsigned thread);
 void end_bulk_copy(unsigned copy, unsigned thread, int number);   // -1: its thread has waited
+void wait_for_grids(unsigned thread);                // of a programmatic launch: the thread waits for those before it
+void launch_dependents(unsigned thread);             // the thread lets those behind it begin
 void read_texel(uintptr_t at, uintptr_t address);    // through a texture or a surface, by the code at that return address
 void note_lock(unsigned thread);                     // it has made an operation of a lock
 void note_result(unsigned thread);                   // it uses the result of an atomic operation
@@ -228,6 +245,12 @@ extern volatile bool runs_ahead;                     // the device may still wor
 void run_ahead(uintptr_t address, size_t bytes, bool reads, bool strong, void *from);   // the host accesses memory
 void begin_ahead();                                  // a launch
 void end_ahead(bool fences);                         // `fences`: it has made some
+// Programmatic launches: the launch may begin before others of its stream have ended. Which of them has written these bytes, or, if it
+// `writes`, has accessed them, and may still run: a sentence, or "". `waited`: the thread has waited for the launch before.
+extern volatile bool depends;                        // on some
+std::string access_too_early(uintptr_t address, size_t bytes, bool writes, bool waited);
+void note_grid_wait();                               // a thread of the launch waits
+void note_dependents(bool waited);                   // a thread lets those behind it begin, and has waited itself
 void note_call(const char *call);                    // the host of a whole program calls this function of the API
 
 // ---- records.cpp ------------------------------------------------------------------------------------------

@@ -288,12 +288,14 @@ bool run_pieces(Block *block, Operation &op, uint64_t first, uint64_t count, std
         watch_failure(error);
         return fine && error.empty();
     }
-    const Index &grid = op.launch.grid;
+    const Index &cluster = op.launch.cluster;
+    const Index grid = {op.launch.grid.x / cluster.x, op.launch.grid.y / cluster.y, op.launch.grid.z / cluster.z};
+    auto run = cluster.x * cluster.y * cluster.z > 1 ? run_cluster : run_block;
     if (checking) first = (first + first_block) % op.pieces;
     uint64_t rest = first / grid.x;
     Index at{(unsigned)(first % grid.x), (unsigned)(rest % grid.y), (unsigned)(rest / grid.y)};
     for (; count && !op.cancelled; count--) {
-        if (!run_block(*block, at, &op.cancelled)) {
+        if (!run(*block, at, &op.cancelled)) {
             error = error_of(*block);
             watch_failure(error);
             if (!watch_goes_on()) return false;
@@ -792,7 +794,8 @@ EXPORT void hc_host_calls(int begins, int hides) {
 }
 
 EXPORT int hc_launch(hc_kernel *kernel, const unsigned grid[3], const unsigned block[3],
-                     size_t dynamic_shared, const void *packed, size_t packed_bytes, hc_stream *stream, int cooperative) {
+                     size_t dynamic_shared, const void *packed, size_t packed_bytes, hc_stream *stream, int cooperative,
+                     const unsigned cluster[3], int programmatic) {
     Launch launch{};
     int expected = describe_launch(kernel, grid, block, launch);
     if ((size_t)expected != packed_bytes)
@@ -811,14 +814,30 @@ EXPORT int hc_launch(hc_kernel *kernel, const unsigned grid[3], const unsigned b
     launch.grid = {grid[0], grid[1], grid[2]};
     launch.block = {block[0], block[1], block[2]};
     launch.dynamic_shared = dynamic_shared;
-    if (cooperative) {
-        launch.cooperative = true;
+    launch.programmatic = programmatic;
+    unsigned per_cluster = 1;
+    const unsigned declared[] = {launch.cluster.x, launch.cluster.y, launch.cluster.z};
+    for (int i = 0; i < 3; i++) {
+        unsigned size = cluster[i] ? cluster[i] : declared[i];
+        if (cluster[i] && declared[0] * declared[1] * declared[2] > 1 && cluster[i] != declared[i])
+            return set_error(HC_INVALID, "kernel %s has __cluster_dims__(%u, %u, %u), and is launched in clusters of (%u,%u,%u) blocks",
+                             launch.kernel, declared[0], declared[1], declared[2], cluster[0], cluster[1], cluster[2]);
+        if (grid[i] % size)
+            return set_error(HC_INVALID, "kernel %s: the grid, of (%u,%u,%u) blocks, is not divided by its clusters, which have %u along %c",
+                             launch.kernel, grid[0], grid[1], grid[2], size, "xyz"[i]);
+        (&launch.cluster.x)[i] = size;
+        per_cluster *= size;
+    }
+    if (per_cluster > 16) return set_error(HC_INVALID, "kernel %s: a cluster of %u blocks, of which a GPU has at most 16", launch.kernel, per_cluster);
+    if (cooperative && per_cluster > 1) return set_error(HC_INVALID, "kernel %s: the CPU engine has no cooperative launch of clusters", launch.kernel);
+    if (cooperative || per_cluster > 1) {
+        launch.cooperative = cooperative;
         launch.loops = nullptr;
         launch.shared = launch.fibers_shared;
         launch.block_seconds = nullptr;
     }
     Operation *op = new Operation(::kernel);
-    op->pieces = cooperative ? 1 : blocks;
+    op->pieces = cooperative ? 1 : blocks / per_cluster;
     op->launch = launch;
     constexpr size_t widest = 128;         // alignment of a parameter; vectors of eight doubles have 64
     op->arguments.resize(packed_bytes + widest);

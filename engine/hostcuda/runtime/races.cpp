@@ -78,15 +78,17 @@ struct Again {
 };
 
 struct Order {
-    uintptr_t shared_low[2] = {}, shared_bytes[2] = {};   // static, dynamic
-    std::vector<Cell> cells[2];                      // one per byte of shared memory
-    std::vector<Hidden> hidden[2];                   // the same, or empty until there is one
+    // Shared memory, of which each block of a cluster has two parts: static, dynamic.
+    unsigned parts = 2;
+    uintptr_t shared_low[2 * most_blocks] = {}, shared_bytes[2 * most_blocks] = {};
+    std::vector<Cell> cells[2 * most_blocks];        // one per byte of shared memory
+    std::vector<Hidden> hidden[2 * most_blocks];     // the same, or empty until there is one
     std::vector<Finding> undecided;                  // races in global memory, until the end of the launch
     std::vector<Again> again;
-    std::vector<Copy> copies[most_warps * warp_size];   // per thread, those that it has not waited for
-    size_t groups[most_warps * warp_size] = {};      // per thread, how often it has committed its copies
+    std::vector<Copy> copies[most_threads];   // per thread, those that it has not waited for
+    size_t groups[most_threads] = {};      // per thread, how often it has committed its copies
     bool copying = false;                            // some of this block have been made
-    uint64_t reads[most_warps * warp_size] = {};     // per thread, its reads of shared memory since then
+    uint64_t reads[most_threads] = {};     // per thread, its reads of shared memory since then
     std::vector<uint32_t> first_epoch;               // of each block
     std::vector<uint32_t> published;                 // per block: its accesses before this number of fences are published
     uint32_t fences = 0;                             // in this launch
@@ -94,29 +96,56 @@ struct Order {
     // Per thread the last epoch with what orders accesses of a block without a barrier: a fence and a volatile access, a flag, or an
     // operation of a lock (atomicCAS, atomicExch); in global memory also a fence and an atomic operation. Without a fence a lock
     // orders those that use it.
-    uint32_t ordering[most_warps * warp_size] = {}, fenced[most_warps * warp_size] = {}, flagged[most_warps * warp_size] = {};
-    uint32_t locked[most_warps * warp_size] = {};
+    uint32_t ordering[most_threads] = {}, fenced[most_threads] = {}, flagged[most_threads] = {};
+    uint32_t locked[most_threads] = {};
     // Threads that meet at addresses, of locks and flags, in this epoch: each has a link to another one of its group, or itself.
-    struct { uint32_t epoch = 0; uint16_t thread = 0; } links[most_warps * warp_size], last_at[1024];   // addresses may share an entry
+    struct { uint32_t epoch = 0; uint16_t thread = 0; } links[most_threads], last_at[1024];   // addresses may share an entry
     uintptr_t looked_at = 0;                         // of the last volatile read, if its thread has not written since, or read it again
     unsigned looker = 0, look_site = 0;
-    uint32_t updated[most_warps * warp_size] = {};   // an atomic operation on global memory
-    uint32_t counted[most_warps * warp_size] = {};   // the result of an atomic operation: the thread may know that others have made theirs
-    uint32_t epoch = 0, block_epoch = 0;             // a new one begins with each barrier and each block
+    uint32_t updated[most_threads] = {};           // an atomic operation on global memory
+    uint32_t counted[most_threads] = {};   // the result of an atomic operation: the thread may know that others have made theirs
+    uint32_t epoch = 0, last_epoch = 0;              // a new one begins with each barrier and each block; the last one of any block
+    uint32_t block_epoch = 0;                        // in which the block has begun, or the first one of its cluster
+    // Of a cluster: the epochs of its blocks while others run; which have ended; and per block the last accesses of threads of other
+    // blocks to its shared memory, and the threads that know that it has begun.
+    unsigned running_rank = 0;
+    uint32_t epochs[most_blocks] = {};
+    bool ended[most_blocks] = {};
+    std::vector<Touch> visits[most_blocks];
+    std::vector<bool> welcome[most_blocks];
     uint32_t grid_epoch = 1;                         // the first one since all blocks have met
-    uint32_t exchanged[most_warps] = {};             // per warp the last epoch in which lanes have met without an order of their accesses
+    uint32_t exchanged[most_threads / warp_size] = {};   // per warp the last epoch in which lanes have met without an order of their accesses
     std::map<unsigned, BulkTouch> bulk;              // by number
     BulkTouch next_bulk;
     struct Tile { size_t bytes; unsigned swizzle; };
     std::map<uintptr_t, Tile> tiles;                 // that tensor copies have written, by address
     unsigned bulk_begun = 0;
     size_t bulk_bytes = 0;                           // that the copies in `bulk` write to shared memory
+    std::vector<Touch> waits;                        // by threads of this block, for the launches before it
     const char *bulk_reader = nullptr;               // the access is that of "a bulk copy"
     Touch latest;                                    // the last access that was examined
 } order;
 
+// The rank of the block of an access, or of the mbarrier that an agent stands for.
+unsigned rank_of_access(const Touch &touch) { return touch.thread < first_agent ? rank_of(touch.thread) : (touch.thread - first_agent) % running.blocks; }
+
+// An access by a thread of another block of the cluster.
+bool is_neighbours(const Touch &touch) { return UNLIKELY(running.blocks > 1) && touch.epoch >= order.block_epoch && rank_of_access(touch) != running.rank; }
+
+void begin_epoch() { order.epoch = ++order.last_epoch; }
+uint32_t epoch_of(unsigned rank) { return rank == running.rank ? order.epoch : order.epochs[rank]; }
+unsigned part_of(uintptr_t address) {
+    unsigned own = 2 * running.rank;
+    for (unsigned part : {own, own + 1})
+        if (address - order.shared_low[part] < order.shared_bytes[part]) return part;
+    for (unsigned part = 0; part < order.parts; part++)
+        if (address - order.shared_low[part] < order.shared_bytes[part]) return part;
+    return own + 1;
+}
+
 // Whether the other access is ordered before this one, or is by the same thread.
 bool ordered(const Touch &other, unsigned thread) {
+    if (is_neighbours(other)) return knows_of(thread, other.thread, other.clock);
     if (other.epoch != order.epoch || other.thread == thread) return true;
     unsigned warp = thread / warp_size;
     if (other.thread / warp_size != warp) return UNLIKELY(wide) && knows_of(thread, other.thread, other.clock);
@@ -191,8 +220,53 @@ __attribute__((noinline)) void race_under_way(unsigned site, unsigned thread, ui
             }
 }
 
+// Of two blocks of the cluster.
+__attribute__((noinline)) void race_of_neighbours(unsigned site, unsigned thread, const Touch &other, uintptr_t address, size_t size) {
+    auto does = [](unsigned of) { return places.sites[of].operation == load ? "reads" : places.sites[of].operation == store ? "writes" : "updates"; };
+    report(findings(), "racecheck", "race", places.sites[site].pc, thread, &other, address, size,
+           format("thread %s %s %s, and thread %s of block (%u,%u,%u) %s it, without a barrier of the cluster between, and without an arrival "
+                  "at an mbarrier for which the other one has waited: __syncthreads() orders the threads of one block only", name_of(other.thread).c_str(),
+                  does(other.site), named_element(address, size).c_str(), name_of(thread).c_str(), running.block.x, running.block.y, running.block.z,
+                  does(site)),
+           "put a barrier that all threads of the cluster reach, cluster.sync() or barrier.cluster.arrive and barrier.cluster.wait, between the "
+           "two accesses");
+}
+
+// Memory of a block that may not have begun, or may have ended.
+void report_visit(const char *kind, const Touch &visit, uintptr_t address, unsigned rank, const char *why, const char *remedy) {
+    const Site &site = places.sites[visit.site];
+    Index of = block_with(rank), before = running.block;
+    std::string text = format("%s shared memory of block (%u,%u,%u) of its cluster, and %s",
+                              site.operation == load ? "reads" : site.operation == store ? "writes" : "updates", of.x, of.y, of.z, why);
+    running.block = block_with(rank_of(visit.thread));
+    Index thread = index_of(visit.thread);
+    report(findings(), "racecheck", kind, site.pc, visit.thread, nullptr, address, site.size,
+           format("thread (%u,%u,%u) of block (%u,%u,%u) %s", thread.x, thread.y, thread.z, running.block.x, running.block.y, running.block.z,
+                  text.c_str()), remedy);
+    running.block = before;
+}
+
+#define END_TOGETHER "let all threads of the cluster meet behind their last access to the shared memory of others, with cluster.sync(), before any ends"
+
+// An access to shared memory of another block of the cluster.
+__attribute__((noinline)) void visit_neighbour(const Touch &now, uintptr_t address, unsigned rank) {
+    if (order.ended[rank])
+        report_visit("ended block", now, address, rank, "that block has ended: its memory is no more", END_TOGETHER);
+    std::vector<bool> &welcome = order.welcome[rank];
+    if (welcome.empty()) welcome.assign(running.blocks * block_stride, false);
+    if (!welcome[now.thread] && !knows_begun(now.thread, rank))
+        report_visit("unstarted block", now, address, rank, "nothing tells that this block has begun, before which its memory does not exist",
+                     "let all threads of the cluster meet, with cluster.sync(), before the first access to shared memory of others");
+    welcome[now.thread] = true;
+    if (order.bulk_reader) return;                   // who waits for the copy knows of it
+    std::vector<Touch> &visits = order.visits[rank];
+    if (visits.empty()) visits.assign(running.blocks * block_stride, Touch());
+    visits[now.thread] = now;
+}
+
 void race(unsigned site, unsigned thread, const Touch &other, uintptr_t address, size_t size, const char *both) {
     if (UNLIKELY(order.bulk_reader || other.thread >= first_agent)) return race_of_bulk_copy(site, thread, other, address, size);
+    if (is_neighbours(other)) return race_of_neighbours(site, thread, other, address, size);
     Index a = index_of(thread), b = index_of(other.thread);
     const Range *range = find(address);
     bool one_warp = thread / warp_size == other.thread / warp_size;
@@ -221,21 +295,29 @@ __attribute__((noinline)) void race_with_copy(unsigned site, unsigned thread, co
 // The block of an access: its number, in the worker's order.
 size_t block_of(const Touch &touch) {
     auto after = std::upper_bound(order.first_epoch.begin(), order.first_epoch.end(), touch.epoch);
-    return after - order.first_epoch.begin() - 1;
+    return (after - order.first_epoch.begin() - 1) * running.blocks + rank_of_access(touch);
 }
 
 Index block_index(size_t number) {
-    const Index &grid = running.launch->grid;
-    return {(unsigned)(number % grid.x), (unsigned)(number / grid.x % grid.y), (unsigned)(number / grid.x / grid.y)};
+    const Index &grid = running.launch->grid, &size = running.launch->cluster;
+    unsigned cluster = number / running.blocks, rank = number % running.blocks, columns = grid.x / size.x, rows = grid.y / size.y;
+    return {cluster % columns * size.x + rank % size.x, cluster / columns % rows * size.y + rank / size.x % size.y,
+            cluster / columns / rows * size.z + rank / size.x / size.y};
 }
 
 // In this launch, by another block, and since all blocks have met.
-bool of_another(const GlobalTouch &touch) { return touch.epoch >= order.grid_epoch && touch.epoch < order.block_epoch; }
+bool of_another(const GlobalTouch &touch) {
+    return touch.epoch >= order.grid_epoch && (touch.epoch < order.block_epoch || is_neighbours(touch));
+}
+
+// In global memory: of two blocks unordered() tells.
+bool ordered_in_block(const GlobalTouch &other, unsigned thread) { return is_neighbours(other) || ordered(other, thread); }
 
 // Whether another block made the access, and nothing orders it before this block.
 bool unordered(const GlobalTouch &other, bool strong) {
     return of_another(other) && !(other.strong() && strong && !other.of_block() && !running.of_block)
-           && !(order.acquired && other.fences() < order.published[block_of(other)]);
+           && !(order.acquired && other.fences() < order.published[block_of(other)])
+           && !(is_neighbours(other) && knows_of(running.thread, other.thread, other.clock));
 }
 
 // Of a plain load that races with an atomic operation: its thread may only look whether to make one, too.
@@ -313,7 +395,7 @@ __attribute__((noinline)) void settle(bool all) {
         const Site &site = places.sites[s.site];
         if (s.read) lose_update(s.site, s.thread, s.other, s.address, s.read);
         else if (site.space == shared_space) race(s.site, s.thread, s.other, s.address + i, site.size, "both write");
-        else if (s.other.epoch < order.block_epoch) race_of_blocks(s.site, s.thread, s.other, s.address);
+        else if (s.other.epoch < order.block_epoch || is_neighbours(s.other)) race_of_blocks(s.site, s.thread, s.other, s.address);
         else race_in_global(s.site, s.thread, s.other, s.address + i);
     }
     order.again.swap(later);
@@ -413,6 +495,21 @@ __attribute__((noinline)) bool split(Range &range) {
     return true;
 }
 
+// Whether the thread, or one whose wait is before what it does, has waited for the launches before it.
+bool has_waited(unsigned thread) {
+    return std::any_of(order.waits.begin(), order.waits.end(), [=](const Touch &wait) { return ordered(wait, thread); });
+}
+
+__attribute__((noinline)) void check_dependency(const Site &site, uintptr_t address, unsigned size, unsigned thread) {
+    std::string why = access_too_early(address, size, site.operation != load, has_waited(thread));
+    if (why.empty()) return;
+    report(findings(), "racecheck", "early access", site.pc, thread, nullptr, address, size,
+           format("thread %s %s %s, %s", name_of(thread).c_str(), site.operation == load ? "reads" : site.operation == store ? "writes" : "updates",
+                  element_of(*site.range, (address - site.range->low) / size * size, size).c_str(), why.c_str()),
+           "let each kernel of a chain of programmatic launches wait for the one before it (griddepcontrol.wait, "
+           "cudaGridDependencySynchronize()), in front of what needs the results of earlier ones");
+}
+
 // A thread that may hold a lock is not checked against its own block until the next barrier. `read`: the site where the thread
 // has read the same volatile variable just before, or 0.
 void examine_global(const Site &site, unsigned index, uintptr_t address, unsigned size, unsigned thread, bool strong, unsigned read) {
@@ -441,26 +538,26 @@ void examine_global(const Site &site, unsigned index, uintptr_t address, unsigne
     GlobalCell *cells = range.cells + first;
     for (unsigned i = 0; i < size; i += step) {
         GlobalCell &cell = cells[i >> shift];
-        bool own_read = cell.read.epoch >= order.block_epoch;
+        bool own_read = cell.read.epoch >= order.block_epoch && !is_neighbours(cell.read);
         if (UNLIKELY(updates) && own_read && cell.read.thread == thread) places.sites[cell.read.site].looks = true;
         if (writes || cell.write.epoch) {            // otherwise no thread has written there
             bool both_store = site.operation == store && !cell.write.atomic();
             const Touch *other = nullptr;
             const GlobalTouch *elsewhere = nullptr;
-            if (!(cell.write.strong() && strong) && !ordered(cell.write, thread)) other = &cell.write;
-            else if (writes && !(cell.read.strong() && strong) && !ordered(cell.read, thread)) other = &cell.read;
-            else if (cell.hidden.epoch == order.epoch && cell.hidden.writes() && !ordered(cell.hidden, thread)) other = &cell.hidden;
+            if (!(cell.write.strong() && strong) && !ordered_in_block(cell.write, thread)) other = &cell.write;
+            else if (writes && !(cell.read.strong() && strong) && !ordered_in_block(cell.read, thread)) other = &cell.read;
+            else if (cell.hidden.epoch == order.epoch && cell.hidden.writes() && !ordered_in_block(cell.hidden, thread)) other = &cell.hidden;
             else if (UNLIKELY(range.beside)) {
                 const GlobalTouch &beside = range.beside[first + (i >> shift)];
                 if (beside.epoch == order.epoch && (writes || beside.writes()) && !(beside.strong() && strong)
-                    && !knows(thread, beside.atomic()) && !ordered(beside, thread)) other = &beside;
+                    && !knows(thread, beside.atomic()) && !ordered_in_block(beside, thread)) other = &beside;
             }
             if (other && !excused(site.operation, thread, *other, true)) {
                 if (other != &cell.write || !both_store) return race_in_global(index, thread, *other, address + i);
                 stored = cell.write, again |= bits << i;
             }
             bool lost = UNLIKELY(read) && cell.write.strong() && !cell.write.atomic() && !order.fences;
-            if (lost && (of_another(cell.write) || !ordered(cell.write, thread))) stored = cell.write, lost_bits |= bits << i;
+            if (lost && (of_another(cell.write) || !ordered_in_block(cell.write, thread))) stored = cell.write, lost_bits |= bits << i;
             bool saw = own_read && cell.read.strong() && cell.write.strong();   // this block has read the written value
             if (!saw && unordered(cell.write, strong)) {
                 if (both_store) stored = cell.write, again |= bits << i;
@@ -507,8 +604,9 @@ void examine(unsigned index, uintptr_t address, unsigned size, unsigned thread, 
     }
     if (site.space == global_space) {
         if (running.racecheck) {
+            if (UNLIKELY(depends)) check_dependency(site, address, size, thread);
             examine_global(site, index, address, size, thread, strong, read);
-            if (strong && operation != load) order.published.back() = order.fences;
+            if (strong && operation != load) order.published[order.published.size() - running.blocks + running.rank] = order.fences;
             if (strong && operation != store) order.acquired = true;
         }
         if (!running.initcheck) return;
@@ -524,7 +622,7 @@ void examine(unsigned index, uintptr_t address, unsigned size, unsigned thread, 
     }
     if (site.space != shared_space) return;
     if (UNLIKELY(order.copying) && operation != store) order.reads[thread]++;
-    unsigned part = address - order.shared_low[0] < order.shared_bytes[0] ? 0 : 1;
+    unsigned part = part_of(address);
     Cell *cells = &order.cells[part][address - order.shared_low[part]];
     if (UNLIKELY(order.bulk_bytes) && operation == load && cells->write.epoch >= order.block_epoch && cells->write.thread >= first_agent)
         note_bytes_ahead(order.bulk_bytes);
@@ -535,6 +633,8 @@ void examine(unsigned index, uintptr_t address, unsigned size, unsigned thread, 
     const Hidden *hidden = order.hidden[part].empty() ? nullptr : &order.hidden[part][address - order.shared_low[part]];
     if (running.racecheck) now.clock = own_clock(thread);
     order.latest = now;
+    bool visits = UNLIKELY(part / 2 != running.rank);
+    if (visits && running.racecheck) visit_neighbour(now, address, part / 2);
     bool reported = false;
     GlobalTouch stored;
     uint16_t again = 0;
@@ -583,7 +683,9 @@ void examine(unsigned index, uintptr_t address, unsigned size, unsigned thread, 
             // Keep readers of two warps, or else of two threads: a later write must be ordered after them.
             Touch &first = cell.read[0];
             bool same = first.epoch == order.epoch && first.thread / warp_size == thread / warp_size;
-            if (first.epoch != order.epoch) cell.read[0] = now, cell.read[1] = Touch();
+            if (visits) cell.read[1] = now;          // beside one by a thread of the block itself
+            else if (is_neighbours(cell.read[1])) first = now;
+            else if (first.epoch != order.epoch) cell.read[0] = now, cell.read[1] = Touch();
             else if (first.thread == thread) first = now;
             else if (!same || cell.read[1].epoch != order.epoch
                      || cell.read[1].thread / warp_size == thread / warp_size) cell.read[1] = now;
@@ -608,7 +710,7 @@ void read_texel(uintptr_t at, uintptr_t address) {
 
 // Call a function for the record of each byte of a copy that is in shared memory.
 template <class Visit> static void visit_bytes(const Copy &copy, Visit visit) {
-    for (int part : {0, 1}) {
+    for (unsigned part = 0; part < order.parts; part++) {
         size_t at = copy.address - order.shared_low[part];
         if (at < order.shared_bytes[part])
             for (size_t i = at; i < at + copy.bytes && i < order.shared_bytes[part]; i++) visit(order.cells[part][i]);
@@ -698,7 +800,7 @@ void note_bulk_reads(unsigned thread, uintptr_t address, size_t bytes, uint32_t 
         report_unfenced(thread, write, at, pc, global);
         return false;
     };
-    for (int part : {0, 1}) {
+    for (unsigned part = 0; part < order.parts; part++) {
         size_t first = address - order.shared_low[part];
         if (first >= order.shared_bytes[part]) continue;
         for (size_t i = first; i < first + bytes && i < order.shared_bytes[part]; i++)
@@ -724,7 +826,7 @@ void compare_tile(unsigned thread, uintptr_t address, unsigned swizzle, uint32_t
     if (!running.racecheck) return;
     auto tile = order.tiles.upper_bound(address);
     if (tile == order.tiles.begin() || address >= (--tile)->first + tile->second.bytes || tile->second.swizzle == swizzle) return;
-    for (int part : {0, 1}) {
+    for (unsigned part = 0; part < order.parts; part++) {
         size_t at = address - order.shared_low[part];
         if (at >= order.shared_bytes[part]) continue;
         const Touch &write = order.cells[part][at].write;
@@ -761,11 +863,11 @@ void end_bulk_reads(unsigned number, unsigned thread) {
     if (found == order.bulk.end()) return;
     BulkTouch &copy = found->second;
     Touch now = copy.read;
-    now.epoch = order.epoch;
+    now.epoch = epoch_of(rank_of_access(now));
     now.clock = own_clock(thread);
     visit_cells(copy.reads, [=](Cell &cell) {
         if (cell.sources) cell.sources--;
-        cell.read[cell.read[0].epoch == order.epoch && cell.read[0].thread != thread] = now;
+        cell.read[cell.read[0].epoch == now.epoch && cell.read[0].thread != thread] = now;
     });
     copy.reads.clear();
 }
@@ -792,6 +894,13 @@ void settle_again() {
     if (UNLIKELY(!order.again.empty())) settle(true);
 }
 
+void wait_for_grids(unsigned thread) {
+    note_grid_wait();
+    order.waits.push_back({order.epoch, own_clock(thread), (uint16_t)thread, 0});
+}
+
+void launch_dependents(unsigned thread) { note_dependents(has_waited(thread)); }
+
 void note_lock(unsigned thread) {
     order.locked[thread] = order.epoch;
     note_flag(order.flagged, thread);
@@ -807,12 +916,12 @@ void order_all(bool acquires) {
 }
 
 void order_barrier() {
-    order.epoch++;
+    begin_epoch();
     pass_barrier();
 }
 
 void order_grid() {
-    order.grid_epoch = order.epoch + 1;
+    order.grid_epoch = order.last_epoch + 1;
     order.first_epoch.clear();
     order.published.clear();
 }
@@ -831,41 +940,74 @@ void restore_written(const std::vector<uint16_t> &sites) {
             if (uint16_t of = *site++) cell.write.epoch = order.epoch, cell.write.site = of;
         }
     for (auto &each : order.hidden) each.clear();
-    order.epoch++;                                   // they are before what follows, as before a barrier
+    begin_epoch();                                   // they are before what follows, as before a barrier
 }
 
 void note_exchange(unsigned warp) { order.exchanged[warp] = order.epoch; }
 
 void order_block() {
-    order.block_epoch = ++order.epoch;
+    begin_epoch();
+    order.block_epoch = order.epoch;
     order.first_epoch.push_back(order.epoch);
-    order.published.push_back(0);
+    order.published.resize(order.first_epoch.size() * running.blocks);
+    if (UNLIKELY(running.blocks > 1))
+        for (unsigned rank = 0; rank < running.blocks; rank++) {
+            order.epochs[rank] = rank ? ++order.last_epoch : order.epoch;
+            order.ended[rank] = false;
+            order.visits[rank].clear();
+            order.welcome[rank].clear();
+        }
+    order.running_rank = 0;
     order.acquired = false;
     forget_copies();
+    order.waits.clear();
     if (running.racecheck) begin_block_clocks();
 }
 
-void begin_races(char *dynamic_shared, char *static_end) {
+void order_enter(unsigned rank) {
+    order.epochs[order.running_rank] = order.epoch;
+    order.epoch = order.epochs[rank];
+    order.running_rank = rank;
+}
+
+void order_ended() {
+    settle_again();
+    order.ended[running.rank] = true;
+    for (const Touch &visit : order.visits[running.rank])
+        if (visit.epoch && !is_known_in(running.rank, visit.thread, visit.clock))
+            report_visit("ended block", visit, 0, running.rank, "that block may have ended by then: its threads have waited for nothing behind this access",
+                         END_TOGETHER);
+}
+
+void add_races(unsigned rank, char *dynamic_shared, char *static_end) {
     const Launch &launch = *running.launch;
+    unsigned part = 2 * rank;
+    order.shared_low[part] = (uintptr_t)static_end - launch.shared->bytes;
+    order.shared_bytes[part] = launch.shared->bytes;
+    order.shared_low[part + 1] = (uintptr_t)dynamic_shared;
+    order.shared_bytes[part + 1] = launch.dynamic_shared;
+    order.parts = part + 2;
+    for (unsigned of : {part, part + 1})
+        if (running.examines) order.cells[of].assign(order.shared_bytes[of], Cell());
+}
+
+void begin_races(char *dynamic_shared, char *static_end) {
     forget_copies();                                 // of a launch that was abandoned
     begin_clocks();
     order.bulk.clear();
     order.bulk_bytes = 0;
     order.tiles.clear();
-    order.shared_low[0] = (uintptr_t)static_end - launch.shared->bytes;
-    order.shared_bytes[0] = launch.shared->bytes;
-    order.shared_low[1] = (uintptr_t)dynamic_shared;
-    order.shared_bytes[1] = launch.dynamic_shared;
-    if (running.examines)
-        for (int part : {0, 1}) order.cells[part].assign(order.shared_bytes[part], Cell());
+    for (auto &each : order.cells) each.clear();
     for (auto &each : order.hidden) each.clear();
-    order.epoch = 0;
+    add_races(0, dynamic_shared, static_end);
+    order.epoch = order.last_epoch = 0;
     order.grid_epoch = 1;
     memset(order.exchanged, 0, sizeof order.exchanged);
     order.looked_at = 0;
-    for (auto &each : order.links) each = {};
+    const unsigned threads = running.blocks * block_stride;
+    for (unsigned thread = 0; thread < threads; thread++) order.links[thread] = {};
     for (auto &each : order.last_at) each = {};
-    for (auto *each : {&order.ordering, &order.fenced, &order.flagged, &order.locked, &order.updated, &order.counted}) memset(each, 0, sizeof *each);
+    for (auto *each : {&order.ordering, &order.fenced, &order.flagged, &order.locked, &order.updated, &order.counted}) memset(each, 0, threads * sizeof **each);
     order.undecided.clear();
     order.again.clear();
     order.first_epoch.clear();

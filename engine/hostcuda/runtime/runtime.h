@@ -13,7 +13,7 @@
 //   slabs.cpp    which stacks are free
 //   signals.cpp  signals that are errors of a kernel
 //   heap.cpp     memory that kernels allocate (check mode has its own)
-//   warps.cpp, spins.cpp, mbarriers.cpp, bulk.cpp, scheduler.cpp   which thread of a block runs next
+//   warps.cpp, spins.cpp, mbarriers.cpp, bulk.cpp, clusters.cpp, scheduler.cpp   which thread of a block runs next
 //   printf.cpp   printf of kernels
 //   parts.h      its files: check mode, which checks and counts every access of a kernel (only with HOSTCUDA_CHECK)
 //   module.cpp   loading compiled kernels, finding kernels and symbols
@@ -99,6 +99,7 @@ struct Kernel {   // as in include/hostcuda/launch.h
     const char *why_fibers;
     int blocks;
     bool flushes;
+    Index cluster;
 };
 
 }  // namespace hostcuda
@@ -120,6 +121,8 @@ struct Launch {
     size_t arguments_bytes;
     uint64_t number;                       // of the operation
     bool cooperative;                      // its blocks may wait for each other: all of them are on one worker
+    Index cluster;                         // blocks that run together, each on their worker
+    bool programmatic;                     // it may begin before the launch before it in its stream has ended
 };
 
 // Whether the thread loops of a kernel are for such a launch; `blocks` is as in include/hostcuda/launch.h. By warp, each warp
@@ -137,6 +140,8 @@ void begin_launch(Block &, const Launch &);                // prepare this worke
 bool run_block(Block &, Index at, const volatile bool *cancelled);
 // The same for all blocks of a cooperative launch.
 bool run_grid(Block &, const volatile bool *cancelled);
+// The same for the blocks of a cluster, with its index among the clusters.
+bool run_cluster(Block &, Index at, const volatile bool *cancelled);
 const std::string &error_of(const Block &);
 void trim_stacks(Block &);                                 // return the memory of deep stacks
 
@@ -179,6 +184,7 @@ struct SharedMemory {
 
 bool redirect_shared(const hc_patch *, int count, uintptr_t text_begin, uintptr_t text_end);   // how a module finds its variables
 bool map_shared(SharedMemory &);                           // for the calling worker
+void use_shared(const SharedMemory &);                     // from here on: of several
 void unmap_shared(SharedMemory &);
 void *fill_shared(SharedMemory &, const hc_static &, size_t dynamic_bytes);   // for a launch; returns its dynamic memory
 bool is_damaged(const SharedMemory &);                     // a margin has changed

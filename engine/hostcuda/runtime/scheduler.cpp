@@ -59,6 +59,15 @@ Switch park_lane() {
 
 // ---- Threads ------------------------------------------------------------------------------------------------
 
+// Let the other blocks of the cluster run, until this one's ready fibers are resumed, which are those from `ready` on.
+static Fiber *give_way(Block &b, Fiber *ready) {
+    complete_lists(b);
+    b.turns = 0;
+    b.loops.next = ready;
+    if (!ready) b.ready.tail = &b.loops.next;
+    return &b.loops;
+}
+
 __attribute__((noinline)) Fiber *find_work(Block &b) {
     if (b.started < b.threads && (b.started % warp_size != 0 || !b.converged)) {
         Fiber *fiber = take_fiber(b);
@@ -72,6 +81,7 @@ __attribute__((noinline)) Fiber *find_work(Block &b) {
         return b.ready.head;
     }
     if (checking && resume_all_parked(b)) return b.ready.head;
+    if (UNLIKELY(has_others(b)) && !b.stuck) return give_way(b, nullptr);
     if (land_copies(b) || time_out(b)) return b.ready.head;
     Fiber *first = b.barrier.head ? b.barrier.head : b.sleeping.head;
     for (Warp &w : b.warps)
@@ -115,6 +125,7 @@ void fiber_main() {
                 w.live &= ~(1u << me->thread.number % warp_size);
                 if (checking) stopped(b, me->thread.number, false);
                 if (UNLIKELY(hostcuda_turn.arrived || w.meetings)) release_waiting(b, w);
+                if (UNLIKELY(b.cluster->barrier.arrived)) leave_cluster(b, me->thread.number);
             } while (b.started < b.threads && !me->next && !b.converged);
         } catch (const std::exception &e) {
             fail_thread(b, "memcheck", "exception", "an exception left the kernel: %s", e.what());
@@ -303,6 +314,11 @@ EXPORT Switch let_others_run() noexcept {
         complete_lists(b);
         if (!land_copies(b)) time_out(b);
     }
+    if (UNLIKELY(has_others(b)) && b.started == b.threads && (!me->next || ++b.turns > b.live)) {
+        Fiber *next = give_way(b, detach(b, me));
+        b.ready.push(me);
+        return change(me, next);
+    }
     if (b.started == b.threads && !me->next) {
         sched_yield();                                     // the thread may wait for another block
         return {&me->context, &me->context};
@@ -330,16 +346,28 @@ EXPORT void __nanosleep(unsigned nanoseconds) {
 
 // ---- Called by workers --------------------------------------------------------------------------------------
 
+static void prepare(Block &b, const Launch &launch) {
+    b.launch = &launch;
+    b.call = launch.call;
+    b.arguments = launch.arguments;
+    b.threads = launch.block.x * launch.block.y * launch.block.z;
+}
+
+static void begin_cluster_launch(Block &, const Launch &);
+static void end_cluster_launch(Block &);
+
 void begin_launch(Block &b, const Launch &launch) {
+    if (b.alone.blocks.size() > 1) end_cluster_launch(b);
     hostcuda_dynamic_shared = fill_shared(b.shared, *launch.shared, launch.dynamic_shared);
     hostcuda_shared_end = b.shared.static_end;
     watch_launch(launch, (char *)hostcuda_dynamic_shared, b.shared.static_end);
     blockDim = launch.block;
     gridDim = launch.grid;
-    b.launch = &launch;
-    b.call = launch.call;
-    b.arguments = launch.arguments;
-    b.threads = launch.block.x * launch.block.y * launch.block.z;
+    prepare(b, launch);
+    if (b.alone.blocks.empty()) b.alone.blocks.push_back(&b);
+    b.cluster = &b.alone;
+    b.in_cluster = {{1, 1, 1}, {0, 0, 0}, 0, 1};
+    if (launch.cluster.x * launch.cluster.y * launch.cluster.z > 1) begin_cluster_launch(b, launch);
     if (launch.loops && !b.loops.top) prepare_loops(b);   // in a browser; new_block() has done so elsewhere
 }
 
@@ -370,8 +398,7 @@ static bool is_whole(Block &b) {
     return false;
 }
 
-static bool has_run(Block &b, Fiber &first, Fiber **tail) {
-    run(b, first, tail);
+static bool has_ended(Block &b) {
     if (UNLIKELY(has_copies(b)) && (b.failed || !b.at_grid.head)) end_copies(b);
     if (LIKELY(!b.failed)) return is_whole(b);
     note_failure(b, true);
@@ -379,7 +406,13 @@ static bool has_run(Block &b, Fiber &first, Fiber **tail) {
     return false;
 }
 
-static bool run_on_fibers(Block &b, Index at) {
+static bool has_run(Block &b, Fiber &first, Fiber **tail) {
+    run(b, first, tail);
+    return has_ended(b);
+}
+
+// A block begins: the fiber that runs its threads.
+static Fiber &begin_block(Block &b, Index at) {
     blockIdx = at;
     watch_block(at, b.threads);
     b.started = 0;
@@ -404,6 +437,12 @@ static bool run_on_fibers(Block &b, Index at) {
     begin_mbarriers(b);
     Fiber &first = *b.free;
     b.free = first.next;
+    return first;
+}
+
+static bool run_on_fibers(Block &b, Index at) {
+    begin_cluster(b.alone);
+    Fiber &first = begin_block(b, at);
     return has_run(b, first, &first.next);
 }
 
@@ -604,6 +643,166 @@ bool run_grid(Block &b, const volatile bool *cancelled) {
         abandon_threads(b);
         return false;
     }
+}
+
+// ---- Clusters -----------------------------------------------------------------------------------------------
+//
+// The blocks of a cluster take turns on one worker, too. Each runs until all its threads wait, or only repeat a loop. As they
+// have stacks and shared memory of their own, a turn changes a few variables. When all blocks wait, copies are made, and threads
+// that only try to wait go on; if that helps none, it is a deadlock.
+
+static void enter(Block &b) {
+    if (block == &b) return;
+    block->turn = hostcuda_turn;
+    block = &b;
+    hostcuda_turn = b.turn;
+    use_shared(b.shared);
+    hostcuda_shared_end = b.shared.static_end;
+    hostcuda_dynamic_shared = b.dynamic_shared;
+    blockIdx = b.at;
+    watch_block_enters(b.at, b.in_cluster.rank);
+    note_products(b);
+}
+
+// The fiber of a block that gives way to the others.
+static void wait_for_turn() {
+    Block &b = *block;
+    for (;;) {
+        switch_context(&b.loops.context, &b.home);
+        Fiber *next = detach(b, &b.loops);
+        if (!next) next = next_fiber(b);
+        if (next != &b.loops) follow(change(&b.loops, next));
+    }
+}
+
+// Without memory for all its blocks the cluster stays that of the first one.
+static void begin_cluster_launch(Block &first, const Launch &launch) {
+    const Index &size = launch.cluster;
+    Cluster &c = first.alone;
+    unsigned count = size.x * size.y * size.z;
+    while (first.others.size() + 1 < count) {
+        Block *more = new_block();
+        block = &first;
+        use_shared(first.shared);
+        if (!more) return;
+        first.others.push_back(more);
+    }
+    c.blocks.assign(1, &first);
+    c.blocks.insert(c.blocks.end(), first.others.begin(), first.others.begin() + count - 1);
+    for (unsigned rank = 0; rank < count; rank++) {
+        Block &b = *c.blocks[rank];
+        prepare(b, launch);
+        b.cluster = &c;
+        b.in_cluster = {size, {rank % size.x, rank / size.x % size.y, rank / size.x / size.y}, rank, count};
+        b.dynamic_shared = (char *)(rank ? fill_shared(b.shared, *launch.shared, launch.dynamic_shared) : hostcuda_dynamic_shared);
+        hostcuda::make_context(b.loops.context, b.loops.top, loops_bytes, wait_for_turn);
+        b.loops.thread.number = ~0u;
+        watch_cluster_block(rank, b.dynamic_shared, b.shared.static_end);
+    }
+}
+
+static void end_cluster_launch(Block &first) {
+    enter(first);
+    for (Block *b : first.alone.blocks) {
+        b->loops.thread.number = 0;
+        prepare_loops(*b);
+    }
+    first.alone.blocks.assign(1, &first);
+}
+
+// Let a block run, from its begin or from where it has given way.
+static void take_turn(Block &b, bool begins) {
+    if (begins) {
+        Fiber &fiber = begin_block(b, b.at);
+        run(b, fiber, &fiber.next);
+        return;
+    }
+    b.running = true;
+    switch_context(&b.home, &b.loops.context);
+    b.running = false;
+}
+
+static bool has_waiting(const Block &b) { return b.live && b.started; }
+
+// All blocks of the cluster wait: let one go on, by a copy that is made, or because its thread only tries to wait.
+static Block *find_block(Cluster &c) {
+    for (auto act : {land_copies, time_out})
+        for (Block *b : c.blocks) {
+            if (!has_waiting(*b)) continue;
+            enter(*b);
+            bool acts = act(*b);
+            for (Block *each : c.blocks)
+                if (acts && has_waiting(*each) && each->loops.next) return each;
+        }
+    return nullptr;
+}
+
+// A block has ended: who reads there still finds nothing.
+static void forget_shared(Block &b) {
+    watch_block_ended();
+    const hc_static &shared = *b.launch->shared;
+    for (int i = 0; i < shared.count; i++)
+        if (!shared.arrays[i].image) memset(b.shared.static_end + shared.arrays[i].place, 0xff, shared.arrays[i].bytes);
+    memset(b.dynamic_shared, 0xff, b.launch->dynamic_shared);
+}
+
+bool run_cluster(Block &first, Index at, const volatile bool *cancelled) {
+    Flush flush(first.launch->flushes);
+    Cluster &c = first.alone;
+    if (c.blocks.size() == 1) {
+        first.error = format("kernel %s: no memory for the stacks of the blocks of a cluster", first.launch->kernel);
+        return false;
+    }
+    const Index &size = first.in_cluster.size;
+    begin_cluster(c);
+    enter(first);
+    watch_cluster_begins(c.blocks.size());
+    for (Block *b : c.blocks) {
+        const Index &in = b->in_cluster.at;
+        b->at = {at.x * size.x + in.x, at.y * size.y + in.y, at.z * size.z + in.z};
+        b->cancelled = cancelled;
+        b->live = b->threads;
+        b->started = 0;
+        b->stuck = false;
+        b->loops.next = nullptr;
+        b->turn = {};
+    }
+    Block *failed = nullptr;
+    size_t left = c.blocks.size(), rank = 0;
+    for (size_t idle = 0; left && !failed; rank = (rank + 1) % c.blocks.size()) {
+        Block *b = c.blocks[rank];
+        bool begins = !b->started;
+        if (!b->live || (!begins && !b->loops.next)) {
+            if (++idle <= c.blocks.size()) continue;
+            b = find_block(c);
+            if (!b) {                              // a deadlock, of which the first block that waits tells
+                for (size_t i = c.blocks.size(); i-- > 0;)
+                    if (has_waiting(*c.blocks[i])) b = c.blocks[i];
+                b->stuck = true;
+            }
+            rank = b->in_cluster.rank;
+            begins = false;
+        }
+        idle = 0;
+        enter(*b);
+        take_turn(*b, begins);
+        if (b->live && !b->failed) continue;
+        left--;
+        if (!has_ended(*b)) failed = b;
+        else forget_shared(*b);
+        b->live = 0;
+        b->asynchronous = {};
+    }
+    for (Block *b : c.blocks) {
+        if (!failed || b == failed || !has_waiting(*b)) continue;
+        enter(*b);
+        b->failed = true;
+        if (has_copies(*b)) end_copies(*b);
+        abandon_threads(*b);
+    }
+    if (failed && failed != &first) first.error = failed->error;
+    enter(first);
+    return !failed;
 }
 
 #endif

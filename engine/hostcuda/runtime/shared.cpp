@@ -110,9 +110,11 @@ bool map_shared(SharedMemory &memory) {
     memory.static_end = memory.mapping + guard_bytes + static_limit;
     memory.dynamic_end = memory.static_end + guard_bytes + shared_limit;
     for (char *low : {memory.mapping, memory.static_end, memory.dynamic_end}) guard(low, guard_bytes);
-    hostcuda_static_end = memory.static_end - (char *)__builtin_thread_pointer();
+    use_shared(memory);
     return true;
 }
+
+void use_shared(const SharedMemory &memory) { hostcuda_static_end = memory.static_end - (char *)__builtin_thread_pointer(); }
 
 void unmap_shared(SharedMemory &memory) {
     if (memory.mapping) munmap(memory.mapping, memory.bytes);

@@ -86,7 +86,7 @@ PLAIN void settle_stores() {
 
 PLAIN bool is_followed() {
     const Index &at = running.block, &block = steps.block;
-    return steps.on && running.thread == steps.thread && at.x == block.x && at.y == block.y && at.z == block.z && !running.together;
+    return steps.on && running.thread % block_stride == steps.thread && at.x == block.x && at.y == block.y && at.z == block.z && !running.together;
 }
 
 }  // namespace
@@ -114,7 +114,7 @@ void step_block(bool returns) {
     const Index &at = running.block, &block = steps.block;
     bool here = at.x == block.x && at.y == block.y && at.z == block.z;
     if (here && !returns) fill_shared_memory(steps.pattern);
-    steps.ended = steps.began && !here && !running.launch->cooperative;
+    steps.ended = steps.began && !here && !running.launch->cooperative && running.blocks == 1;
     steps.began |= here;
 }
 

@@ -8,11 +8,18 @@
 
 std::string format(const char *pattern, ...) {
     char text[1200];
-    va_list values;
+    va_list values, again;
     va_start(values, pattern);
-    vsnprintf(text, sizeof text, pattern, values);
+    va_copy(again, values);
+    int length = vsnprintf(text, sizeof text, pattern, values);
     va_end(values);
-    return text;
+    std::string result = text;
+    if (length >= (int)sizeof text) {
+        result.resize(length);
+        vsnprintf(&result[0], length + 1, pattern, again);
+    }
+    va_end(again);
+    return result;
 }
 
 static thread_local std::string last_error;   // the runtime's thread-local block must be small: see words.h

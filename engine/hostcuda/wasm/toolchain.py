@@ -84,7 +84,7 @@ _LINK = [
 # The runtime's files; the files of a row are compiled as one.
 _RUNTIME = (
     ("platform",),
-    ("worker", "slabs", "warps", "mbarriers", "bulk", "scheduler"),
+    ("worker", "slabs", "warps", "mbarriers", "bulk", "clusters", "scheduler"),
     ("faults", "printf"),
 )
 _CHECKS = (

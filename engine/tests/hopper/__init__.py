@@ -22,7 +22,14 @@ ONLY_BY_RESULT = {
     ("stmatrix", 3),
 }
 REFUSED = {("tensor_map", 6)}  # by a function of the host, with its reason
-RIGHT = {("ring", 6), ("named_barriers", 5)}  # variants without a mistake
+# variants without a mistake
+RIGHT = {
+    ("ring", 6),
+    ("named_barriers", 5),
+    ("cluster", 6),
+    ("dependent", 5),
+    ("dependent", 6),
+}
 
 
 @dataclass(frozen=True)
@@ -60,6 +67,7 @@ class Mistake:
 
 
 _WAIT, _EXPECT, _IN = "mbarrier.try_wait", "arrive.expect_tx", "cp.async.bulk.shared"
+_MULTICAST = "multicast::cluster ["
 _OUT, _TENSOR = "cp.async.bulk.global", "cp.async.bulk.tensor"
 MISTAKES = [
     Mistake("mbarrier", 1, "race", "without a barrier", "number * 3 + passed"),
@@ -93,6 +101,22 @@ MISTAKES = [
     Mistake("wgmma", 2, "race with a product", "before the warp has waited", "= sums[i];"),
     Mistake("wgmma", 3, "missing proxy fence", "a wgmma that reads it", "*(half *)(rows + place"),
     Mistake("wgmma", 5, "race with a product", "before the warp has waited", "= sums[i];"),
+    Mistake("cluster", 1, "race", "without a barrier of the cluster", "= other[LENGTH - 1 - i]"),
+    Mistake("cluster", 2, "ended block", "(2,0,0) of its cluster", "= other[LENGTH - 1 - i]"),
+    Mistake("cluster", 3, "unstarted block", "has begun", "atomicAdd(first_count"),
+    Mistake("cluster", 4, "race", "without a barrier", "= other[LENGTH - 1 - i]"),
+    Mistake("cluster", 5, "race", "count of 1 elements", "= count;"),
+    Mistake("cluster", 7, "race", "without a barrier of the cluster", "sum = BUG == 7"),
+    Mistake("multicast", 1, "unstarted block", "has begun", _MULTICAST),
+    Mistake("multicast", 2, "race with a copy", "begins a bulk copy that writes it", _MULTICAST),
+    Mistake("multicast", 3, "race with a copy", "before that is waited for", _MULTICAST),
+    Mistake("multicast", 4, "deadlock", "128 too few", _WAIT),
+    Mistake("multicast", 5, "ended block", "has ended", "mapa.shared::cluster"),
+    Mistake("multicast", 6, "race", "begins a bulk copy that writes", "sum += stages[s][t]"),
+    Mistake("dependent", 1, "early access", "the launch before, writes", ": x[N - 1 - i];"),
+    Mistake("dependent", 2, "early access", "before the thread waits", "sums[i] += x[i]"),
+    Mistake("dependent", 3, "early access", "before the thread waits", "early = BUG == 3"),
+    Mistake("dependent", 4, "early access", "not transitive", "sums[i] += x[i]"),
     Mistake("stmatrix", 1, "fault", "no multiple of 16 bytes", "stmatrix.sync"),
     Mistake("stmatrix", 2, "race", "without a barrier", "ldmatrix.sync"),
 ]

@@ -3,7 +3,7 @@
 //
 // The operations of a tile of up to 32 threads or of coalesced threads are the warp functions of warp.h with the group's
 // lanes as mask. A larger tile has a barrier of its own. The blocks of a grid wait for each other in a cooperative launch
-// only; a cluster cannot synchronize.
+// only.
 #pragma once
 #include <type_traits>
 #include <utility>
@@ -168,10 +168,40 @@ class grid_group {
 
 inline grid_group this_grid() { return {}; }
 
-template <class Never = void> inline grid_group this_cluster() {
-    static_assert(sizeof(Never *) == 0, "the CPU engine runs blocks one after the other: it has no clusters of blocks");
-    return {};
-}
+// The blocks of a cluster (cluster.h).
+class cluster_group {
+  public:
+    struct arrival_token {};
+
+    static void sync(HOSTCUDA_HERE) {
+        hostcuda::arrive_at_cluster(true, "cluster.sync()", file, line);
+        hostcuda::await_cluster("cluster.sync()", file, line);
+    }
+    static arrival_token barrier_arrive(HOSTCUDA_HERE) {
+        hostcuda::arrive_at_cluster(true, "cluster.barrier_arrive()", file, line);
+        return {};
+    }
+    static void barrier_wait(HOSTCUDA_HERE) { hostcuda::await_cluster("cluster.barrier_wait()", file, line); }
+    static void barrier_wait(arrival_token &&, HOSTCUDA_HERE) { barrier_wait(file, line); }
+    template <class T> static T *map_shared_rank(T *address, int rank, HOSTCUDA_HERE) {
+        return (T *)hostcuda::map_shared_to((const void *)address, rank, "cluster.map_shared_rank()", file, line);
+    }
+    static unsigned query_shared_rank(const void *address) { return hostcuda::rank_of_shared(address); }
+    static unsigned block_rank() { return __clusterRelativeBlockRank(); }
+    static unsigned num_blocks() { return __clusterSizeInBlocks(); }
+    static dim3 block_index() { return __clusterRelativeBlockIdx(); }
+    static dim3 dim_blocks() { return __clusterDim(); }
+    static unsigned thread_rank() { return block_rank() * details::block_threads() + details::thread_number(); }
+    static unsigned num_threads() { return num_blocks() * details::block_threads(); }
+    static unsigned size() { return num_threads(); }
+    static dim3 dim_threads() { return {num_blocks() ? __clusterDim().x * blockDim.x : 0, __clusterDim().y * blockDim.y, __clusterDim().z * blockDim.z}; }
+    static dim3 thread_index() {
+        dim3 at = __clusterRelativeBlockIdx();
+        return {at.x * blockDim.x + threadIdx.x, at.y * blockDim.y + threadIdx.y, at.z * blockDim.z + threadIdx.z};
+    }
+};
+
+inline cluster_group this_cluster() { return {}; }
 
 namespace details {
 

@@ -400,15 +400,15 @@ inline cudaError_t cudaGetDriverEntryPoint(const char *name, void **function, un
 }
 template <class... P, class... A>
 cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *config, void (*kernel)(P...), A &&...arguments) {
+    decltype(cudaLaunchAttributeValue::clusterDim) cluster{};
+    int programmatic = 0;
     for (unsigned i = 0; i < config->numAttrs; i++) {
         const auto &[id, value] = config->attrs[i];
-        const auto &cluster = value.clusterDim;
-        if (id == cudaLaunchAttributeClusterDimension && cluster.x * cluster.y * cluster.z > 1)
-            return hostcuda::host("refuse", cudaErrorNotSupported,
-                                  "cudaLaunchKernelEx: the CPU engine runs the blocks of a grid one after the other, so it has no "
-                                  "clusters of several blocks: launch with clusters of one block, or run it on a GPU");
+        if (id == cudaLaunchAttributeClusterDimension) cluster = value.clusterDim;
+        if (id == cudaLaunchAttributeProgrammaticStreamSerialization) programmatic = value.programmaticStreamSerializationAllowed;
         if (id == cudaLaunchAttributeCooperative && value.cooperative) return cudaLaunchCooperativeKernel(kernel, config->gridDim, config->blockDim, nullptr);
     }
+    if (cluster.x || programmatic) hostcuda::host("next_launch", cluster.x, cluster.y, cluster.z, programmatic);
     hostcuda::Launch<void (*)(P...)>{kernel, hostcuda::Config(config->gridDim, config->blockDim, config->dynamicSmemBytes, config->stream)}(
         static_cast<A &&>(arguments)...);
     return cudaPeekAtLastError();

@@ -30,7 +30,11 @@ struct Kernel {
     const char *why_fibers;                // the reason for which there are no loops
     int blocks;                            // which the loops are for: 0 all, 1 with each warp in one row, 2 with long rows
     bool flushes;                          // subnormal numbers are zeros: nvcc -ftz=true
+    struct { unsigned x, y, z; } cluster;  // blocks that run together
 };
+
+// Bounds of a kernel as one constant: threads per block, and the blocks of its clusters along each axis.
+constexpr int cluster_bounds(int max_threads, int x = 1, int y = 1, int z = 1) { return max_threads | x << 11 | y << 16 | z << 21; }
 
 #ifndef HOSTCUDA_FLUSHES
 #define HOSTCUDA_FLUSHES false
@@ -100,10 +104,12 @@ template <class... P, void (*function)(P...)> struct Launchable<function> {
     static void call(const char *arguments) { call_with(arguments, std::index_sequence_for<P...>()); }
 
     template <class Second>
-    static void add(Kernel &kernel, const char *name, int max_threads, Second, const char *why_fibers,
+    static void add(Kernel &kernel, const char *name, int bounds, Second, const char *why_fibers,
                     int blocks = 0) {
-        kernel = {name,        (const void *)function, call,         parameters.of,    sizeof...(P), parameters.packed_bytes,
-                  max_threads, Second::call,           Second::function(), why_fibers, blocks,       HOSTCUDA_FLUSHES};
+        auto of_cluster = [=](int first_bit) { return bounds >> first_bit ? (unsigned)bounds >> first_bit & 31 : 1u; };
+        kernel = {name,          (const void *)function, call,         parameters.of,    sizeof...(P), parameters.packed_bytes,
+                  bounds & 2047, Second::call,           Second::function(), why_fibers, blocks,       HOSTCUDA_FLUSHES,
+                  {of_cluster(11), of_cluster(16), of_cluster(21)}};
         add_kernel(&kernel);
     }
 };

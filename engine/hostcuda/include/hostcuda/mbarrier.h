@@ -24,9 +24,10 @@ HOSTCUDA_API bool mbarrier_waited();
 HOSTCUDA_API void complete_copies_at(void *at, HOSTCUDA_PLACE);
 
 // Begin a copy, for which an mbarrier counts bytes, or if null a group of the thread; `combine`, if not null, makes of the
-// target's bytes and the new ones what is written. `watched` is what hostcuda_bulk_writes has returned.
+// target's bytes and the new ones what is written. `watched` is what hostcuda_bulk_writes has returned. The source may be
+// gone afterwards, if the copy is `of_values`.
 HOSTCUDA_API void begin_bulk(const Piece *pieces, unsigned count, void *mbarrier, void (*combine)(char *to, const char *from, size_t bytes),
-                             unsigned watched, HOSTCUDA_PLACE);
+                             unsigned watched, bool of_values, HOSTCUDA_PLACE);
 HOSTCUDA_API void commit_bulk();
 HOSTCUDA_API void await_bulk(unsigned prior, bool only_read);   // all but the last groups; only that their sources are read
 
@@ -39,6 +40,11 @@ extern "C" HOSTCUDA_API void hostcuda_barrier_used(void *barrier);
 extern "C" HOSTCUDA_API void hostcuda_bulk_reads(const hostcuda::Piece *pieces, unsigned count, const char *reader);
 extern "C" HOSTCUDA_API unsigned hostcuda_bulk_writes(const hostcuda::Piece *pieces, unsigned count, bool combines);
 extern "C" HOSTCUDA_API void hostcuda_proxy_fence(bool shared, bool global);
+// The mbarrier of a copy, which may be in another block of the cluster.
+extern "C" HOSTCUDA_API void hostcuda_barrier_counts(void *barrier);
+// Of a programmatic launch: the thread waits for the launches before it; those behind it may begin.
+extern "C" HOSTCUDA_API void hostcuda_grid_wait();
+extern "C" HOSTCUDA_API void hostcuda_grid_launch_dependents();
 // A copy of a tensor's box with this swizzle begins; a product reads an operand from there on with that one.
 extern "C" HOSTCUDA_API void hostcuda_tile_copied(const void *to, size_t bytes, unsigned swizzle);
 extern "C" HOSTCUDA_API void hostcuda_tile_used(const void *from, unsigned swizzle);
@@ -48,6 +54,9 @@ inline void hostcuda_barrier_used(void *) {}
 inline void hostcuda_bulk_reads(const hostcuda::Piece *, unsigned, const char *) {}
 inline unsigned hostcuda_bulk_writes(const hostcuda::Piece *, unsigned, bool) { return 0; }
 inline void hostcuda_proxy_fence(bool, bool) {}
+inline void hostcuda_barrier_counts(void *) {}
+inline void hostcuda_grid_wait() {}
+inline void hostcuda_grid_launch_dependents() {}
 inline void hostcuda_tile_copied(const void *, size_t, unsigned) {}
 inline void hostcuda_tile_used(const void *, unsigned) {}
 #endif
@@ -67,11 +76,11 @@ inline void require_bulk(const char *to, const char *from, size_t bytes, const c
 HOSTCUDA_INLINED void copy_bulk(char *to, const char *from, size_t bytes, void *mbarrier, void (*combine)(char *, const char *, size_t),
                       const char *what, const char *file, int line) {
     require_bulk(to, from, bytes, what, file, line);
-    if (mbarrier) hostcuda_barrier_used(mbarrier);
+    if (mbarrier) hostcuda_barrier_counts(mbarrier);
     Piece piece{to, from, bytes};
     hostcuda_bulk_reads(&piece, 1, "a bulk copy");
     unsigned watched = hostcuda_bulk_writes(&piece, 1, combine != nullptr);
-    begin_bulk(&piece, 1, mbarrier, combine, watched, what, file, line);
+    begin_bulk(&piece, 1, mbarrier, combine, watched, false, what, file, line);
 }
 
 HOSTCUDA_INLINED bool wait_mbarrier(void *at, unsigned long long phase, int parity, bool tries, const char *what, const char *file, int line) {

@@ -8,15 +8,19 @@
 #pragma once
 #include <time.h>
 #include "async.h"
+#include "cluster.h"
 #include "wmma.h"
 
 // An address of shared memory is a distance from the block's dynamic memory, or, less than zero, from the end of the static
 // memory, so that 18 bits tell them apart.
 inline size_t __cvta_generic_to_shared(const void *p) {
     const char *at = (const char *)p, *dynamic = (const char *)hostcuda_dynamic_shared;
-    return (unsigned)(at - (at >= dynamic ? dynamic : hostcuda_shared_end));
+    const ptrdiff_t distance = at - (at >= dynamic ? dynamic : hostcuda_shared_end);
+    if (__builtin_expect((size_t)(distance + (64 << 20)) > 65 << 20, 0)) return hostcuda::cluster_window_address(p);
+    return (unsigned)distance;
 }
 inline void *__cvta_shared_to_generic(size_t address) {
+    if (__builtin_expect(hostcuda::in_cluster_window((unsigned)address), 0)) return hostcuda::of_cluster_window((unsigned)address);
     return ((int)(unsigned)address < 0 ? hostcuda_shared_end : (char *)hostcuda_dynamic_shared) + (int)(unsigned)address;
 }
 inline size_t __cvta_generic_to_global(const void *p) { return (size_t)p; }

@@ -40,6 +40,18 @@ HOSTCUDA_INLINED void cp_async_arrive(void *at, bool is_expected, HOSTCUDA_HERE)
 HOSTCUDA_INLINED void bulk_to_shared(char *to, const char *from, unsigned bytes, void *mbarrier, HOSTCUDA_HERE) {
     copy_bulk(to, from, bytes, mbarrier, nullptr, "cp.async.bulk", file, line);
 }
+// To each block of the cluster whose bit is set, at the same place in its shared memory.
+template <class Copy> HOSTCUDA_INLINED void copy_to_blocks(char *to, void *mbarrier, unsigned blocks, const char *file, int line, Copy copy) {
+    for (unsigned left = blocks & 0xffff; left; left &= left - 1) {
+        const unsigned rank = __builtin_ctz(left);
+        copy((char *)map_shared_to(to, rank, "multicast::cluster", file, line), map_shared_to(mbarrier, rank, "multicast::cluster", file, line));
+    }
+}
+HOSTCUDA_INLINED void bulk_to_shared(char *to, const char *from, unsigned bytes, void *mbarrier, unsigned blocks, HOSTCUDA_HERE) {
+    copy_to_blocks(to, mbarrier, blocks, file, line, [=](char *to, void *mbarrier) __attribute__((always_inline)) {
+        copy_bulk(to, from, bytes, mbarrier, nullptr, "cp.async.bulk", file, line);
+    });
+}
 HOSTCUDA_INLINED void bulk_to_global(const char *to, const char *from, unsigned bytes, HOSTCUDA_HERE) {
     copy_bulk((char *)to, from, bytes, nullptr, nullptr, "cp.async.bulk", file, line);
 }
@@ -69,6 +81,12 @@ template <auto operation, class T> HOSTCUDA_UNSEEN void combine(char *to, const 
 // The map's address is a pointer or an integer.
 template <class Map> HOSTCUDA_INLINED void box_to_shared(Map map, const int (&at)[5], unsigned rank, char *to, void *mbarrier, HOSTCUDA_HERE) {
     copy_box((const void *)map, at, rank, to, mbarrier, nullptr, "cp.async.bulk.tensor", file, line);
+}
+template <class Map>
+HOSTCUDA_INLINED void box_to_shared(Map map, const int (&at)[5], unsigned rank, char *to, void *mbarrier, unsigned blocks, HOSTCUDA_HERE) {
+    copy_to_blocks(to, mbarrier, blocks, file, line, [&](char *to, void *mbarrier) __attribute__((always_inline)) {
+        copy_box((const void *)map, at, rank, to, mbarrier, nullptr, "cp.async.bulk.tensor", file, line);
+    });
 }
 // A reduction has the type of the map's elements.
 enum class reductions { none, add, min, max, inc, dec, and_, or_, xor_ };
@@ -110,11 +128,32 @@ template <class Map> HOSTCUDA_INLINED void box_to_global(Map map, const int (&at
     copy_box((const void *)map, at, rank, from, nullptr, combine, "cp.async.bulk.tensor", file, line);
 }
 
-// A store whose bytes an mbarrier counts. A cluster has one block here.
+// A store, or an update, whose bytes an mbarrier counts. It is made later, as a copy is.
+HOSTCUDA_INLINED void write_later(char *to, const void *words, size_t bytes, void *mbarrier, void (*combine)(char *, const char *, size_t),
+                                  const char *what, const char *file, int line) {
+    if ((size_t)to % bytes) fail("%s at %s:%d: its address is no multiple of its %zu bytes", what, file, line, bytes);
+    hostcuda_barrier_counts(mbarrier);
+    Piece piece{to, (const char *)words, bytes};
+    unsigned watched = hostcuda_bulk_writes(&piece, 1, combine != nullptr);
+    begin_bulk(&piece, 1, mbarrier, combine, watched, true, what, file, line);
+}
 template <class T, class... Value> HOSTCUDA_INLINED void st_async(char *to, char *mbarrier, Value... values) {
     const T words[] = {values...};
-    store<T>(to, values...);
-    arrive_mbarrier(mbarrier, 0, -(long)sizeof words, Arrival::once, "st.async", __builtin_FILE(), __builtin_LINE());
+    write_later(to, words, sizeof words, mbarrier, nullptr, "st.async", __builtin_FILE(), __builtin_LINE());
+}
+template <auto operation, class T> HOSTCUDA_INLINED void red_async(char *to, char *mbarrier, T value) {
+    write_later(to, &value, sizeof value, mbarrier, combine<operation, T>, "red.async", __builtin_FILE(), __builtin_LINE());
+}
+
+HOSTCUDA_INLINED void cluster_arrive(bool releases, HOSTCUDA_HERE) { arrive_at_cluster(releases, "barrier.cluster.arrive", file, line); }
+HOSTCUDA_INLINED void cluster_wait(HOSTCUDA_HERE) { await_cluster("barrier.cluster.wait", file, line); }
+// Of an address in PTX's window of shared memory, or of a generic one.
+template <class T, bool in_window> inline T mapa(T address, unsigned rank, HOSTCUDA_HERE) {
+    void *at = map_shared_to(in_window ? __cvta_shared_to_generic(address) : (void *)(size_t)address, rank, "mapa", file, line);
+    return in_window ? (T)cluster_window_address(at) : (T)(size_t)at;
+}
+template <class T, bool in_window> inline unsigned getctarank(T address) {
+    return rank_of_shared(in_window ? __cvta_shared_to_generic(address) : (void *)(size_t)address);
 }
 
 // One of the lanes that meet: the first.
@@ -129,3 +168,6 @@ HOSTCUDA_INLINED unsigned elect(unsigned mask, HOSTCUDA_HERE) {
 
 }  // namespace ptx
 }  // namespace hostcuda
+
+HOSTCUDA_INLINED void cudaGridDependencySynchronize() { hostcuda_grid_wait(); }
+HOSTCUDA_INLINED void cudaTriggerProgrammaticLaunchCompletion() { hostcuda_grid_launch_dependents(); }

@@ -123,11 +123,11 @@ HOSTCUDA_UNSEEN inline BoxPieces make_pieces(const CUtensorMap &map, const int (
 HOSTCUDA_INLINED void copy_box(const void *map, const int (&at)[5], unsigned rank, char *shared, void *mbarrier,
                                void (*combine)(char *, const char *, size_t), const char *what, const char *file, int line) {
     BoxPieces box = make_pieces(*(const CUtensorMap *)map, at, rank, shared, mbarrier != nullptr, what, file, line);
-    if (mbarrier) hostcuda_barrier_used(mbarrier);
+    if (mbarrier) hostcuda_barrier_counts(mbarrier);
     hostcuda_bulk_reads(box.pieces, box.count, "a bulk copy");
     unsigned watched = hostcuda_bulk_writes(box.pieces, box.count, combine != nullptr);
     if (mbarrier) hostcuda_tile_copied(shared, box.bytes, ((const CUtensorMap *)map)->hostcuda_swizzle);
-    begin_bulk(box.pieces, box.count, mbarrier, combine, watched, what, file, line);
+    begin_bulk(box.pieces, box.count, mbarrier, combine, watched, false, what, file, line);
     __builtin_free(box.pieces);
 }
 

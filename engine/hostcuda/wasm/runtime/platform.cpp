@@ -271,6 +271,7 @@ void *fill_shared(SharedMemory &memory, const hc_static &shared, size_t dynamic_
     memset(base + dynamic_bytes, red, marked);
     return base;
 }
+void use_shared(const SharedMemory &) {}
 bool is_damaged(const SharedMemory &) { return false; }
 std::string describe_damage(const SharedMemory &) { return ""; }
 std::string describe_shared(const SharedMemory &, const char *) { return ""; }
@@ -338,6 +339,11 @@ TO_JS bool hc_launch_and_wait(int number, unsigned gx, unsigned gy, unsigned gz,
     const hostcuda::Kernel &k = *hostcuda::kernels()[number];
     Launch launch{};
     launch.kernel = k.name;
+    if (k.cluster.x * k.cluster.y * k.cluster.z > 1) {
+        last_error = std::string("kernel ") + k.name + ": clusters of several blocks are not available in a browser";
+        return false;
+    }
+    launch.cluster = {1, 1, 1};
     launch.call = k.call;
     launch.loops = fits_loops(k.blocks, gx, bx, by * bz) ? k.loops : nullptr;
     launch.arguments = arguments;
