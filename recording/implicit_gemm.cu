@@ -1,4 +1,4 @@
-// The convolution by CUTLASS's implicit GEMM for few channels: what recording.opponents measures beside the ladder.
+// The convolution by CUTLASS's implicit GEMM for few channels: what recording.libraries measures beside the ladder.
 //
 //   nvcc -std=c++17 -gencode arch=compute_90a,code=sm_90a -I$CUTLASS/include -shared -Xcompiler -fPIC -o cutlass.so
 //

@@ -1,4 +1,4 @@
-"""The convolution as an implicit matrix product in Triton: what recording.opponents measures beside the ladder.
+"""The convolution as an implicit matrix product in Triton: what recording.libraries measures beside the ladder.
 
 A program computes a tile of pixels by all maps, as the sum of products [pixels, terms] x [terms,
 maps]. im2col exists only as addresses: a term is a place in the window, and its division by K is

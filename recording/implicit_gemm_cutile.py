@@ -1,4 +1,4 @@
-"""The convolution as an implicit matrix product in cuTile: what recording.opponents measures beside the ladder.
+"""The convolution as an implicit matrix product in cuTile: what recording.libraries measures beside the ladder.
 
 A block computes a tile of pixels by all maps, as implicit_gemm.py does in Triton. x, k and y are
 flat arrays with less than 2³¹ elements.

@@ -15,7 +15,8 @@ from labkit import LabError, variant
 from labkit.base import manifest
 from labkit.base.numerals import format_digits, ms
 from labkit.base.paths import PACKAGE
-from labkit.ladder.rung import Scope
+from labkit.ladder.rung import Rung, Scope
+from labkit.ladder.rungs import LADDER
 from labkit.ladder.variants import ON_CPU
 from labkit.networks import fused
 from labkit.page import overview
@@ -55,14 +56,17 @@ CARDS = {
     (10, 0): ({"B200": 148}, 227),
     (12, 0): ({"RTX 5090": 170}, 99),
 }
+# The rungs that not every card runs, and how many blocks or images at once their page says of a card.
+_LIMITED = [rung for rung in LADDER if rung.min_capability > LADDER[0].min_capability]
+_COUNTS: dict[str, tuple[str, Callable[[Scope], int]]] = {
+    "speed_of_light": ("blocks", lambda s: s.blocks // s.multiprocessors),
+    "split_floats": ("images", lambda s: s.images),
+}
 CARD_COLUMNS = (
     "cards",
     "compute capability",
     "00 to 07, 12, 14",
-    "08",
-    "09",
-    "10",
-    "11",
+    *(f"{rung.number:02d}" for rung in _LIMITED),
     "13",
     "closer looks 11 and 13",
 )
@@ -191,9 +195,7 @@ def list_gpus() -> Iterator[Device]:
 def _list_scopes(number: int, **options: str) -> list[Scope]:
     """Return a rung's sizes on each layer. Raises LabError if the assumed device cannot run it."""
     kernel = variant(number, **options)
-    for layer in LAYERS:
-        kernel.supports(layer)
-    return [kernel.scope(layer) for layer in LAYERS]
+    return [kernel.on(layer).scope for layer in LAYERS]
 
 
 def _describe_support(count: Callable[[], Iterable[int | Scope]], unit: str = "") -> str:
@@ -203,7 +205,7 @@ def _describe_support(count: Callable[[], Iterable[int | Scope]], unit: str = ""
     assumed device.
     """
     try:
-        counts = count()
+        counts = [*count()]
     except LabError as refusal:  # "...: take 07 tuning, or HOSTCUDA_ENGINE=cpu"
         return f"no: {str(refusal).rpartition(': ')[2].removesuffix(f', or {ON_CPU}')}"
     return (
@@ -211,6 +213,12 @@ def _describe_support(count: Callable[[], Iterable[int | Scope]], unit: str = ""
         if unit
         else "yes"
     )
+
+
+def _describe_rung(rung: Rung) -> str:
+    """Return what `_describe_support` says of a rung, with the unit of `_COUNTS` if it has one."""
+    unit, count = _COUNTS.get(rung.name, ("", lambda s: s))
+    return _describe_support(lambda: map(count, _list_scopes(rung.number)), unit)
 
 
 def _count_blocks_of_network() -> list[int]:
@@ -234,15 +242,7 @@ def format_cards() -> str:
                 ", ".join(cards),
                 "{}.{}".format(*capability),
                 "yes",
-                _describe_support(lambda: _list_scopes(8)),
-                _describe_support(lambda: _list_scopes(9)),
-                _describe_support(
-                    lambda: [
-                        s.blocks // devices.device().multiprocessors for s in _list_scopes(10)
-                    ],
-                    "blocks",
-                ),
-                _describe_support(lambda: [s.images for s in _list_scopes(11)], "images"),
+                *map(_describe_rung, _LIMITED),
                 _describe_support(_count_blocks_of_network, "blocks"),
                 _describe_support(lambda: _list_scopes(11, step="warpgroups")),
             ]

@@ -3,7 +3,7 @@
 Every contestant computes one of two inputs in turn. It is checked before and after; in between,
 each round times each contestant once, in random order, after four times the size of the L2 cache
 was written. The last of ours in half and in float take part twice: what their two times differ by is
-noise. The largest batches come first, and the file grows with each. `recording.opponents` says which
+noise. The largest batches come first, and the file grows with each. `recording.libraries` says which
 libraries these are. One that is not installed, fails, or is wrong is left out, and the output says so; a
 wrong kernel of the ladder ends the run.
 """
@@ -31,7 +31,7 @@ from recording import jobs
 from recording.cudnn import BATCHES, CHECKED_IMAGES
 from recording.gpu import describe_torch, make_l2_flush, require_gpu, require_torch, time_torch
 from recording.keep import record_table, stamp
-from recording.opponents import OPPONENTS, Contestant, Given
+from recording.libraries import LIBRARIES, Contestant, Given
 from recording.options import Batches, Dry, Folder, Layers, Repeat, choose_layers
 
 OURS = ((7, None), (10, None), (10, "warpgroups"), (11, None), (11, "warpgroups"))  # rung, its step
@@ -70,11 +70,11 @@ def _list_own(
         )
 
 
-def _list_opponents(given: Given, names: Sequence[str]) -> Iterator[Contestant]:
-    """Yield the contestants of those OPPONENTS that work here, and print why others are left out."""
+def _list_libraries(given: Given, names: Sequence[str]) -> Iterator[Contestant]:
+    """Yield the contestants of those LIBRARIES that work here, and print why others are left out."""
     for name in names:
         try:
-            yield from OPPONENTS[name](given)
+            yield from LIBRARIES[name](given)
         except Exception as error:  # the others are still worth a measurement
             _print_left_out(name, f"{type(error).__name__}: {str(error).strip()[:400]}")
 
@@ -112,10 +112,10 @@ def _select_correct(contestants: list[Contestant], given: Given, when: str) -> l
     return passed
 
 
-def measure_all(given: Given, repeat: int, opponents: Sequence[str]) -> pd.DataFrame:
+def measure_all(given: Given, repeat: int, libraries: Sequence[str]) -> pd.DataFrame:
     """Return a row per contestant: median, quartiles, least and largest of `repeat` times in milliseconds.
 
-    `opponents` are keys of OPPONENTS. Raises LabError if a kernel of the ladder is wrong before or
+    `libraries` are keys of LIBRARIES. Raises LabError if a kernel of the ladder is wrong before or
     after timing.
     """
     torch, layer = given.torch, given.layer
@@ -124,7 +124,7 @@ def measure_all(given: Given, repeat: int, opponents: Sequence[str]) -> pd.DataF
         own = list(_list_own(stack, layer, given.inputs, given.k))
         last = {kernel.half: kernel for kernel in own}.values()
         repeated = [replace(kernel, label=kernel.label + AGAIN) for kernel in last]
-        contestants = [*own, *repeated, *_list_opponents(given, opponents)]
+        contestants = [*own, *repeated, *_list_libraries(given, libraries)]
         contestants = _select_correct(contestants, given, "before")
         times, rng = np.empty((len(contestants), repeat)), np.random.default_rng(0)
         for pass_number in range(-WARM_UP, repeat):
@@ -218,7 +218,7 @@ def versus(
     batch: Batches = None,
     only: Layers = None,
     without: Annotated[
-        list[str] | None, Option(help=f"One of {', '.join(OPPONENTS)}; may be repeated.")
+        list[str] | None, Option(help=f"One of {', '.join(LIBRARIES)}; may be repeated.")
     ] = None,
     dry: Dry = False,
     out: Folder = None,
@@ -226,14 +226,14 @@ def versus(
     """Measure ours and others in one run: data/versus/."""
     here = require_gpu("this comparison needs an NVIDIA GPU that PyCUDA and PyTorch can use")
     torch = require_torch()
-    if unknown := set(without or ()) - set(OPPONENTS):
+    if unknown := set(without or ()) - set(LIBRARIES):
         raise LabError(
-            f"--without {', '.join(sorted(unknown))}: it is one of {', '.join(OPPONENTS)}"
+            f"--without {', '.join(sorted(unknown))}: it is one of {', '.join(LIBRARIES)}"
         )
     layers, batches = choose_layers(only), sorted(batch or BATCHES)
     hostcuda.ensure_context()
     jobs.compile_all(jobs.make_job(kernel, layer) for kernel in _list_kernels() for layer in layers)
-    names = [name for name in OPPONENTS if name not in (without or ())]
+    names = [name for name in LIBRARIES if name not in (without or ())]
     spent, tables = Counter(), {}
     for B in reversed(batches):
         for layer in layers:

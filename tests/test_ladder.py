@@ -16,8 +16,8 @@ from kernels import KERNELS, SOLUTIONS
 
 from hostcuda.limits import MAX_GRID, MAX_THREADS
 from labkit import LENET86, LabError, Layer, diff, show, solution, variant
-from labkit.base.paths import cuda_src
-from labkit.ladder.rungs import LADDER, rung
+from labkit.base.paths import PACKAGE, cuda_src
+from labkit.ladder.rungs import LADDER, PAGES, rung
 from labkit.ladder.variants import solutions, variants
 from labkit.page.listing import without_contract
 
@@ -29,9 +29,11 @@ NAMES = [rung.name for rung in LADDER]
 # ---------------------------------------------------------------------------------------- the files
 
 
-def test_numbers_count_up_and_every_kernel_file_is_of_the_ladder():
-    # 12, streams, has no kernel of its own
-    assert [rung.number for rung in LADDER] == [*range(1, 12)]
+def test_a_rung_has_the_number_of_its_page_and_every_kernel_file_is_of_the_ladder():
+    for each in LADDER:
+        assert (PACKAGE.parent / "notebooks" / f"{each.file.stem}.ipynb").is_file()
+    numbers = [*(rung.number for rung in LADDER), *PAGES.values()]
+    assert len({*numbers}) == len(numbers)
     folder = rung(1).file.parent
     networks = {folder / "00_network.cu", folder / "13_network.cu", *folder.glob("steps/network/*")}
     files = {*folder.glob("[0-9][0-9]_*.cu"), *folder.glob("steps/*/*")} - networks

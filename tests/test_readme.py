@@ -84,7 +84,7 @@ def test_the_ladders_table_is_what_was_recorded():
 
 
 def test_the_comparison_with_cudnn_is_what_was_recorded():
-    """All times are of one run; ours leads every opponent on every layer with every batch, in float and in half."""
+    """All times are of one run; ours leads every library on every layer with every batch, in float and in half."""
     table = pd.read_csv(data_dir() / "versus" / "nvidia-h200.csv")
     assert table_of("versus") == versus.to_markdown(table)
     best = table.pivot_table("median_ms", "label", ["network", "layer", "batch"], aggfunc="min")
@@ -94,13 +94,13 @@ def test_the_comparison_with_cudnn_is_what_was_recorded():
         assert (rows[ours].min() < rows[~ours].min()).all()
 
 
-def test_what_is_said_of_the_opponents_is_what_was_recorded():
+def test_what_is_said_of_the_libraries_is_what_was_recorded():
     table = pd.read_csv(data_dir() / "versus" / "nvidia-h200.csv", keep_default_na=False)
     best = table.pivot_table("median_ms", "label", ["network", "layer", "batch"], aggfunc="min")
-    ours, half, opponents = (
+    ours, half, libraries = (
         best.index.str.match(pattern) for pattern in (r"\d\d ", "10 |.*FP16", ".*TF32")
     )
-    exact = ~half & (~opponents | best.index.str.contains("3×"))
+    exact = ~half & (~libraries | best.index.str.contains("3×"))
     many = best.columns.get_level_values("batch") == 10_000
     for kind, wanted in ((half, "3.9 to 10.4 times"), (~half, "2.2 to 6.3 times")):
         over = best[kind & ~ours].min() / best[kind & ours].min()
@@ -429,9 +429,7 @@ def test_the_readme_and_the_paper_count_what_there_is():
         *(ROOT / "notebooks").glob("*.ipynb"),
         *(ROOT / "notebooks" / "practice").glob("*.ipynb"),
     ]
-    for text in texts:
-        assert {int(n) for n in re.findall(r"(\d+) (?:graded )?exercises", text)} == {count}
-    assert f"{len(pages)} pages with" in texts[0]
+    assert f"{len(pages)} pages with {count} graded exercises" in texts[0]
     counted = dict(
         re.findall(
             r"\| ([a-z].*?) \| (\d+ \| \d+) \|", (data_dir() / "counters.md").read_text("utf-8")

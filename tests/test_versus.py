@@ -1,6 +1,6 @@
-"""The comparison in one run: every contestant's result is checked, and missing opponents are left out.
+"""The comparison in one run: every contestant's result is checked, and missing libraries are left out.
 
-It is timed on a GPU only. A stand-in for PyTorch, on NumPy, has what the opponents use of it.
+It is timed on a GPU only. A stand-in for PyTorch, on NumPy, has what the comparison uses of it.
 """
 
 import ctypes
@@ -18,8 +18,8 @@ import pytest
 import labkit
 from labkit.base.errors import LabError
 from labkit.spec import devices
-from recording import opponents, options, versus
-from recording.opponents import Given
+from recording import libraries, options, versus
+from recording.libraries import Given
 
 pytestmark = pytest.mark.thorough("recorders: only the makers of data/ run them")
 
@@ -80,7 +80,7 @@ class Profile:
 
 
 def fake_torch(log=None):
-    """Return a stand-in for PyTorch with what the opponents use; `log` gets the limits of plans that conv2d saw."""
+    """Return a stand-in for PyTorch with what the comparison uses; `log` gets the limits of plans that conv2d saw."""
 
     def conv2d(x, k):
         if log is not None:
@@ -229,7 +229,7 @@ def test_the_contestants_take_turns_in_random_order(monkeypatch, given):
 def test_cudnn_has_all_plans_until_its_time_is_over(given, monkeypatch):
     limits = []
     given.torch = fake_torch(limits)
-    several = list(opponents.list_cudnn(given))
+    several = list(libraries.list_cudnn(given))
     assert [(contestant.label, contestant.layout) for contestant in several] == [
         (f"cuDNN {mode}", layout)
         for mode in ("FP32", "TF32", "FP16")
@@ -238,23 +238,23 @@ def test_cudnn_has_all_plans_until_its_time_is_over(given, monkeypatch):
     assert {contestant.how for contestant in several} == {"all plans"} and limits == [0] * 6
     assert 0 < given.spent["cudnn"] < 40
     assert versus._select_correct(several, given, "before") == several
-    monkeypatch.setitem(opponents.SECONDS, "cudnn", 0)
+    monkeypatch.setitem(libraries.SECONDS, "cudnn", 0)
     limits.clear()
-    assert {contestant.how for contestant in opponents.list_cudnn(given)} == {
+    assert {contestant.how for contestant in libraries.list_cudnn(given)} == {
         "10 plans"
     } and limits == [10] * 6
 
 
 def test_the_compiler_stops_when_its_time_is_over(given, monkeypatch):
-    several = list(opponents.list_compiled(given))
+    several = list(libraries.list_compiled(given))
     assert [contestant.label for contestant in several] == [
         "torch.compile FP16",
         "torch.compile TF32",
     ]
     assert {contestant.how for contestant in several} == {"max-autotune: triton_convolution"}
     assert versus._select_correct(several, given, "before") == several
-    monkeypatch.setitem(opponents.SECONDS, "compile", 0)
-    assert list(opponents.list_compiled(given)) == []
+    monkeypatch.setitem(libraries.SECONDS, "compile", 0)
+    assert list(libraries.list_compiled(given)) == []
 
 
 def test_of_triton_the_fastest_tile_is_taken(given, monkeypatch):
@@ -278,7 +278,7 @@ def test_of_triton_the_fastest_tile_is_taken(given, monkeypatch):
     monkeypatch.setitem(
         sys.modules, "recording.implicit_gemm", SimpleNamespace(convolution=Kernel())
     )
-    several = list(opponents.list_triton(given))
+    several = list(libraries.list_triton(given))
     assert [contestant.label for contestant in several] == [
         "Triton TF32",
         "Triton 3×TF32",
@@ -298,7 +298,7 @@ def test_of_triton_the_fastest_tile_is_taken(given, monkeypatch):
 
 
 def test_the_search_ends_when_its_time_is_over(given, monkeypatch):
-    monkeypatch.setitem(opponents.SECONDS, "triton", 0)
+    monkeypatch.setitem(libraries.SECONDS, "triton", 0)
     tried, y = set(), given.make_output("tf32", "NCHW")
     found = given.make_fastest(
         "Triton", "tf32", "NCHW", lambda i, tile: tried.add(tile), ((2, 1), (4, 3)), y, "{} by {}"
@@ -324,7 +324,7 @@ def test_of_cutile_the_fastest_tile_is_taken(given, monkeypatch):
         sys.modules, "recording.implicit_gemm_cutile", SimpleNamespace(convolution="the kernel")
     )
     given.torch.cuda.current_stream = lambda: 0
-    several = list(opponents.list_cutile(given))
+    several = list(libraries.list_cutile(given))
     assert [(one.label, one.how) for one in several] == [
         ("cuTile FP16", "256 pixels, 32 terms, the fastest of 5 searched")
     ]
@@ -359,7 +359,7 @@ def test_a_stale_output_is_left_out(given, monkeypatch, capsys):
         sys.modules, "recording.implicit_gemm", SimpleNamespace(convolution=Kernel())
     )
     versus._print_left_out.cache_clear()
-    assert versus._select_correct(list(opponents.list_triton(given)), given, "before") == []
+    assert versus._select_correct(list(libraries.list_triton(given)), given, "before") == []
     out = capsys.readouterr().out
     assert out.count(" is left out") == 3
     assert "Triton FP16 is left out: LabError: Triton FP16, NCHW, on lenet86" in out
@@ -387,20 +387,20 @@ def test_cutlass_is_called_with_addresses(given, monkeypatch):
         Event.clock += pixels
         return 0
 
-    monkeypatch.setattr(opponents, "_load_cutlass", lambda: SimpleNamespace(convolve=convolve))
-    monkeypatch.setattr(opponents, "CUTLASS_MODES", {"fp16": 0, "3xtf32": 2})
-    several = list(opponents.list_cutlass(given))
+    monkeypatch.setattr(libraries, "_load_cutlass", lambda: SimpleNamespace(convolve=convolve))
+    monkeypatch.setattr(libraries, "CUTLASS_MODES", {"fp16": 0, "3xtf32": 2})
+    several = list(libraries.list_cutlass(given))
     assert [(contestant.label, contestant.how) for contestant in several] == [
         ("CUTLASS FP16", "128 pixels, 32 maps, the fastest of 2 searched"),
         ("CUTLASS 3×TF32", "128 pixels, 32 maps, the fastest of 2 searched"),
     ]
     assert versus._select_correct(several, given, "before") == several
     assert {mode for mode, _ in called} == {0, 2}
-    monkeypatch.setattr(opponents, "CUTLASS_MODES", {"tf32": 1})
+    monkeypatch.setattr(libraries, "CUTLASS_MODES", {"tf32": 1})
     with pytest.raises(
         LabError, match="no tile size works: CUTLASS in tf32 on lenet86 layer 2: status 7"
     ):
-        list(opponents.list_cutlass(given))
+        list(libraries.list_cutlass(given))
 
 
 def test_who_is_not_installed_is_left_out_and_said_so_once(given, monkeypatch, capsys):
@@ -409,7 +409,7 @@ def test_who_is_not_installed_is_left_out_and_said_so_once(given, monkeypatch, c
     monkeypatch.delenv("CUTLASS", raising=False)
     versus._print_left_out.cache_clear()
     for _ in range(2):
-        contestants = list(versus._list_opponents(given, ("triton", "cutlass", "compile")))
+        contestants = list(versus._list_libraries(given, ("triton", "cutlass", "compile")))
         assert [contestant.label for contestant in contestants] == [
             "torch.compile FP16",
             "torch.compile TF32",

@@ -221,9 +221,10 @@ _BY_VALUE = re.compile(r"\b__(?:float2|half2|f(?:add|sub|mul|div)_)\w*\(\s*$")
 
 
 def _is_member_always_read(path: str, lines: Sequence[str], number: int) -> bool:
-    """Return whether each use of "variable.member" reads it, and none of the variable can set it otherwise.
+    """Return whether "variable.member", of which g++ warns, is read and certainly never set.
 
-    The line `number` declares it. Accepted are ``v.x += …``, ``v.x = … v.x …``, operands, and
+    Whatever may set it, such as a reference to the variable, makes that uncertain. The line
+    `number` declares it. Accepted are ``v.x += …``, ``v.x = … v.x …``, operands, and
     arguments of intrinsics.
     """
     name, _, member = path.partition(".")

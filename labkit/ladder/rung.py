@@ -128,6 +128,7 @@ class Rung:
     # The sub-steps: name and sentence. Each is a kernel file `steps/<rung>/<step>.cu` and is chosen
     # by the option `step`. The scope has it as `s.step`; that is None for the rung itself.
     steps: dict[str, str] = field(default_factory=dict)
+    beside: tuple[str, ...] = ()  # those that the table of the ladder shows beside the rung
     # Options that the rung's page compares with the defaults and the sub-steps. Their times are
     # recorded, too.
     compared: tuple[dict, ...] = ()

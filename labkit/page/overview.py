@@ -18,13 +18,11 @@ from labkit.spec.layers import PRESETS
 NETWORKS = ("lenet86", "lenet72")
 STREAMS = PAGES["streams"]  # no kernel of its own: its subject is the layer time
 _KERNELS = [rung.number for rung in LADDER]
-# The labels of the steps with wgmma, which the table shows beside their rungs: "10 speed of light,
-# warpgroups".
-_BESIDE = [variant(name, step="warpgroups").label for name in ("speed_of_light", "split_floats")]
+_BESIDE = [variant(rung.name, step=step).label for rung in LADDER for step in rung.beside]
 
 
 def list_rows(results: Recorded) -> pd.DataFrame:
-    """Return the recorded ladder at its largest batch, with the steps `warpgroups` beside their rungs, then cuDNN.
+    """Return the recorded ladder at its largest batch, with the steps that are shown beside their rungs, then cuDNN.
 
     A row per layer of each rung and of the library's best times, in the ladder's order: rung (NaN
     for the library), label, ``shown`` (the label with its precision), layer, batch, dtype, op_ms,

@@ -160,14 +160,15 @@ class Recorded:
             A Series for several kernels or layers, a DataFrame for several of both.
         """
 
-        def find_one(which, layer) -> float:  # of one kernel and one layer
+        def find_figure(which, layer) -> float:
+            """Return the figure of one kernel on one layer."""
             rows = self.select(which, layer, batch)
             rows = rows[rows["batch"] == rows["batch"].max()]
             return _pick(
                 rows, column, str(self), _describe({"rung": which, "layer": layer, "batch": batch})
             )
 
-        return _map_over(find_one, which, layer)
+        return _map_over(find_figure, which, layer)
 
     def op_ms(
         self,
@@ -183,9 +184,9 @@ class Recorded:
         if kernel is None:
             return self.value("op_ms", which, layer, batch)
 
-        def find_one(which, layer) -> float:  # of one variant on one layer, in milliseconds
+        def find_ms(which, layer) -> float:
+            """Return the time of `kernel` in one variant on one layer, from a text such as "im2col=0.4 gemm=1.2"."""
             rows = self.select(which, layer, batch)
-            # Of a text such as "im2col=0.4 gemm=1.2".
             times = parse_kernel_times(
                 rows.loc[rows["batch"] == rows["batch"].max(), "kernels_ms"].iloc[0]
             )
@@ -196,7 +197,7 @@ class Recorded:
                 )
             return times[kernel]
 
-        return _map_over(find_one, which, layer)
+        return _map_over(find_ms, which, layer)
 
     def ratio(
         self,

@@ -198,7 +198,9 @@ def run_job(job: Mapping, seconds: float, walled: bool) -> Run:
         else:
             ended = processes.run(command, environment, most, capture=True, memory=MEMORY)
             records, events, answers = map(processes.lines, files)
+    # the child has ended by itself, or has said so: the time was not up in the compiler
     compiled = ended.status is not None or any("compiled" in answer for answer in answers)
+    # the child has stopped itself, which looks like an end with a status
     if len(others := [event for event in events if event["kind"] != TIME_UP]) < len(events):
         compiled, ended = True, replace(ended, status=None, seconds=seconds)
     findings = sanitize.checked(records, sanitize.TOOLS, ended, others)

@@ -219,8 +219,11 @@ class Unit:
             raise messages.make_error(self.source, command, "", str(error)) from None
 
     def _write_quoted_source(self, folder: Path) -> None:
-        """Write the source into `folder` under the name that messages use: the compiler quotes lines of it."""
-        # of a program, the first line is #line 1 "file.cu"
+        """Write the source into `folder` under the name that messages use: the compiler quotes lines of it.
+
+        A program's first line is ``#line 1 "file.cu"``: a relative name becomes that of the file,
+        which then begins with the next line.
+        """
         line, _, rest = self.source.partition("\n")
         name = messages.find_file_name(line) if self.program else messages.NAME
         is_relative = name != messages.NAME and not os.path.isabs(name)

@@ -133,6 +133,7 @@ RUNG = Rung(
         "persistent": "A block computes many images, one after the other.",
         "warpgroups": "Products of four warps, wgmma, whose weights stay in shared memory.",
     },
+    beside=("warpgroups",),
     compared=(
         *({"pairs": pairs} for pairs in (1, 2, 4, 8)),
         {"groups": 1},

@@ -183,5 +183,6 @@ RUNG = Rung(
         "finite": "An image or a mask that is not finite is computed without the tensor cores.",
         "warpgroups": "Products of four warps, wgmma, whose weights stay in shared memory.",
     },
+    beside=("warpgroups",),
     compared=({"tall": 4}, {"tall": 7}, {"tall": 10}, {"blocks": 264}),
 )

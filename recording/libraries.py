@@ -1,4 +1,4 @@
-"""The opponents of the ladder's fastest kernels in `recording.versus`: cuDNN, torch.compile, Triton, cuTile, CUTLASS.
+"""What `recording.versus` measures beside the ladder's fastest kernels: cuDNN, torch.compile, Triton, cuTile, CUTLASS.
 
 Each function yields contestants that compute the inputs of a `Given`. cuDNN chooses among all plans
 that it has. That takes long: once `SECONDS` are over, it chooses among PyTorch's ten, and
@@ -344,7 +344,7 @@ def list_cutlass(given: Given) -> Iterator[Contestant]:
         )
 
 
-OPPONENTS = {
+LIBRARIES = {
     "cudnn": list_cudnn,
     "compile": list_compiled,
     "triton": list_triton,
