@@ -129,7 +129,7 @@ def format_summary(results: Recorded) -> str:
     batch = int(results.table["batch"].max())
     caption = (
         f"Op time and its multiple of a reference time, {batch:,} images, {results.device}. "
-        "[All rungs, other libraries, and what the reference is](docs/results.md#the-ladder)."
+        f"{overview.describe_references(results.device)} [All rungs, and other libraries](docs/results.md#the-ladder)."
     )
     return "\n".join([caption, "", *lines])
 

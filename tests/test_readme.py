@@ -295,7 +295,7 @@ def counters_in_words():
         f"takes {reads:.2f} ms on layer 2 in place of {tuned:.2f}: the constant cache is busy "
         f"{count('constant_cache_busy_pct', constant, second):.0f} % of the time, "
         f"and {missed[2]:.0f} % of its requests miss",
-        "Eight maps ({:.2f}; with 10,000 images {over:.2f}) and four ({:.2f}) differ by 1 %. "
+        "With four rows, eight maps ({:.2f}; with 10,000 images {over:.2f}) and four ({:.2f}) differ by 1 %. "
         "With six ({:.2f})".format(*maps_of[[8, 4, 6]], over=ours_over),
         f"{more[0]:.0f} % more instructions and {count('registers', runtime, first):.0f} registers, not "
         f"{count('registers', 7, first):.0f}",
@@ -604,6 +604,7 @@ def test_the_h100s_table_has_what_was_recorded():
             assert cell == f"{ms:#.3g} ms · {over:.2f}×"
             longer[label, layer.name] = ms / h200.value("op_ms", label, layer)
     words = " ".join(text.split())
+    assert overview.describe_references(h100.device) in words
     for label in {label for label, _ in longer}:  # what has changed since is not compared
         codes = [
             set(card.table.loc[card.table["label"] == label, "code"].replace("", None).dropna())
@@ -673,6 +674,8 @@ def test_what_a_sceptical_reader_is_told_is_what_was_recorded():
     assert max(fill[100]) < 1
     assert f"have {min(fill[many]):.0f} to {max(fill[many]):.0f} times the cache's" in words
     assert f"those of 1,000 images {min(fill[1000]):.1f} to {max(fill[1000]):.1f} times" in words
+    assert "those of 1,000 images fit on both second layers" in words
+    assert [filled / 2 < 1 for filled in fill[1000]] == [layer.C > 1 for layer in layers]  # in half
     worst = network.groupby(["label", "dtype"])["error"].max()
     errors = [worst[label] for label in (
         ("PyTorch fp32", "float32"), ("fused", "float32"), ("fused, warpgroups", "float32"),

@@ -58,8 +58,8 @@ EXERCISE = Exercise(
             lambda attempt: _missed(attempt) and attempt.counts[_HELD_OUT]["rate"] > 0.5,
         ),
         Mistake(
-            "This is less than the rate of single images, and there are 50 times fewer updates: the weights have "
-            "hardly moved.",
+            "This is less than the rate of single images, and there are 50 times fewer updates: the weights do "
+            "not get far enough.",
             lambda attempt: _missed(attempt) and attempt.counts[_HELD_OUT]["rate"] < 0.1,
         ),
     ),
