@@ -1,7 +1,9 @@
 """What pages use: tables, predictions, claims; and the names that the package offers them."""
 
 import datetime
+import inspect
 import pkgutil
+import re
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -14,6 +16,7 @@ from hostcuda.errors import EngineError
 from labkit.base.errors import LabError
 from labkit.base.tables import table
 from labkit.measure.check import CheckFailed
+from labkit.notebooks import execute
 from labkit.page import claims as page
 from labkit.page import times as times_of_a_page
 from labkit.spec.layers import LENET86
@@ -28,6 +31,40 @@ def test_every_public_name_is_there():
     assert len(labkit.__all__) <= 41
     with pytest.raises(AttributeError, match="No labkit attribute convolve"):
         _ = labkit.convolve
+
+
+def list_functions(package):
+    """Yield (name, function) of what a package exports: functions, and methods of the lab's classes."""
+    for name in package.__all__:
+        thing = getattr(package, name)
+        members = {name: thing} if inspect.isfunction(thing) else {}
+        if inspect.isclass(thing) and thing.__module__.startswith("labkit."):
+            members = {f"{name}.{key}": value for key, value in vars(thing).items()}
+        for key, value in members.items():
+            is_public = not key.rpartition(".")[2].startswith("_") or key.endswith(".__init__")
+            if inspect.isfunction(value) and is_public:
+                yield key, value
+
+
+def test_pages_use_names_of_the_stubs_and_these_have_types():
+    code = "\n".join(
+        cell["source"]
+        for path in execute.list_notebooks()
+        for cell in execute.read(path).nb.cells
+        if cell["cell_type"] == "code"
+    )
+    for package, pattern in (
+        (labkit, r"\blab\.([A-Za-z]\w*)"),
+        (labkit.draw, r"\blab\.draw\.(\w+)"),
+    ):
+        assert {*re.findall(pattern, code)} <= {*package.__all__}
+        for name, function in list_functions(package):
+            signature = inspect.signature(function)
+            types = [parameter.annotation for parameter in signature.parameters.values()]
+            types = types[1:] if "." in name else types  # without self
+            if not name.endswith(".__init__"):
+                types.append(signature.return_annotation)
+            assert inspect.Parameter.empty not in types, name
 
 
 def test_no_module_hides_a_public_function():

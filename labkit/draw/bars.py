@@ -1,6 +1,9 @@
 """Charts of bars: where the time goes, the traffic of kernels, their instructions, and what they wait for."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
@@ -12,6 +15,11 @@ from labkit.draw import style
 from labkit.draw.measured import Measured, require_columns
 from labkit.draw.style import SMALL, Page, figure, ink_on, percent, wide, widest
 from labkit.spec.layers import Layer, as_layers
+
+if TYPE_CHECKING:
+    from hostcuda.profile import Profile
+    from hostcuda.units import Units
+    from labkit.measure.trace import Trace
 
 _MAX_LETTERS = 34  # of a kernel's name; a longer one, such as a template's, is cut in the middle
 _COPIES = {
@@ -122,7 +130,7 @@ def _draw_stacks(
 
 # makes `page`, in CSS pixels, and shows it or saves it as `path`: callers give the other arguments
 @figure
-def time(page: Page, trace) -> None:
+def time(page: Page, trace: Trace | pd.DataFrame) -> None:
     """Draw where the time goes: kernels and copies on the device, API calls on the host.
 
     Parameters
@@ -241,7 +249,7 @@ def _rank_rows(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 @figure
-def traffic(page: Page, profile) -> None:
+def traffic(page: Page, profile: Profile) -> None:
     """Draw the traffic of each variant of a profile beside the variant before it, a panel per level of memory.
 
     Parameters
@@ -301,7 +309,7 @@ def _describe_change(value: float, before: float) -> str:
 
 
 @figure
-def bank_conflicts(page: Page, profile) -> None:
+def bank_conflicts(page: Page, profile: Profile) -> None:
     """Draw the wavefronts per shared access, source line by source line; 1 means no conflict.
 
     Parameters
@@ -347,7 +355,7 @@ def bank_conflicts(page: Page, profile) -> None:
 
 
 @figure
-def kernels(page: Page, table) -> None:
+def kernels(page: Page, table: pd.DataFrame) -> None:
     """Draw the op time of variants with several kernels, kernel by kernel: a bar per variant and layer.
 
     Parameters
@@ -417,7 +425,7 @@ def instructions(page: Page, mixes: Mapping[str, Mapping[str, float]]) -> None:
 
 
 @figure
-def units(page: Page, units, before=None) -> None:
+def units(page: Page, units: Units, before: Units | None = None) -> None:
     """Draw how busy each kernel keeps the units of a GPU, in per cent of its own busiest one.
 
     Parameters

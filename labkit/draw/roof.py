@@ -1,7 +1,7 @@
 """The roofline: a kernel's rate beside the rate that its arithmetic intensity permits."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -21,7 +21,7 @@ from labkit.spec.layers import Layer
 @figure
 def roofline(
     page: Page,
-    points,
+    points: pd.DataFrame | Iterable[tuple[str, float, float]],
     device: Device | str | None = None,
     layer: Layer | str | None = None,
     peaks: Mapping[str, float] | None = None,

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from hostcuda.limits import BANKS, SECTOR, WARP
 from labkit.base.errors import LabError
@@ -50,7 +51,7 @@ def _write_alt(about: str, names: Iterable[str], texts: Iterable[str]) -> str:
 
 # makes `page`, in CSS pixels, and shows it or saves it as `path`: callers give the other arguments
 @figure
-def sectors(page: Page, addresses, size: int = 4) -> None:
+def sectors(page: Page, addresses: ArrayLike | Mapping[str, ArrayLike], size: int = 4) -> None:
     """Draw a warp's memory access, lane by lane, and the 32-byte sectors that it touches.
 
     Parameters
@@ -293,7 +294,7 @@ def _draw_requests(
 
 
 @figure
-def banks(page: Page, words, size: int = 4) -> None:
+def banks(page: Page, words: ArrayLike | Mapping[str, ArrayLike], size: int = 4) -> None:
     """Draw a warp's access to shared memory as a map of the banks: which lanes meet in one, in how many wavefronts.
 
     Parameters
@@ -315,7 +316,7 @@ def banks(page: Page, words, size: int = 4) -> None:
 
 
 @figure
-def constant_reads(page: Page, elements) -> None:
+def constant_reads(page: Page, elements: ArrayLike | Mapping[str, ArrayLike]) -> None:
     """Draw a warp's read of constant memory, turn by turn: each turn serves the lanes that asked for one element.
 
     Parameters

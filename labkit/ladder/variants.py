@@ -338,7 +338,7 @@ def _restore(name, options, text, path, own) -> Variant:
     return Variant(rung(name), options, text, path, own)
 
 
-def variant(which: int | str, source: str | Path | None = None, **options) -> Variant:
+def variant(which: int | str, source: str | Path | None = None, **options: Any) -> Variant:
     """Return a rung with chosen options.
 
     Parameters
@@ -434,7 +434,7 @@ def _find_solutions(chosen: Rung) -> dict[str, Path]:
     }
 
 
-def solution(which: int | str, exercise: str, **options) -> Variant:
+def solution(which: int | str, exercise: str, **options: Any) -> Variant:
     """Return the kernel that solves an exercise of a rung, by its letter: ``solution("tiling", "a")``.
 
     `options` are the rung's, by default those that the solution is written for. Raises LabError if

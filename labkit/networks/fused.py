@@ -14,6 +14,7 @@ import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -332,7 +333,7 @@ class FusedNetwork(Closing):
         """Free the device's buffers; a second call does nothing."""
         self._memory.close()
 
-    def function(self, byte_size: tuple[int, int] | None = None):
+    def function(self, byte_size: tuple[int, int] | None = None) -> Any:
         """Return the prepared kernel for float32 images, or for uint8 images of the height and width `byte_size`.
 
         It is compiled at its first use. Images that the kernel resizes have at most 39 columns:
@@ -383,7 +384,13 @@ class FusedNetwork(Closing):
         return self._kernel.shared_bytes(self.precision)
 
     def launch(
-        self, x, y, B: int, source: tuple[int, int] | None = None, white: float = 255.0, stream=None
+        self,
+        x: Any,
+        y: Any,
+        B: int,
+        source: tuple[int, int] | None = None,
+        white: float = 255.0,
+        stream: Any = None,
     ) -> None:
         """Launch the kernel without waiting: images in device buffer x, probabilities to device buffer y [B, 10].
 

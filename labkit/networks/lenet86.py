@@ -18,6 +18,7 @@ import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -28,16 +29,22 @@ from labkit.base.paths import data_dir
 from labkit.ladder import variants
 from labkit.ladder.buffers import Buffers, CompiledKernels
 from labkit.ladder.rung import tiles
+from labkit.ladder.variants import Variant
 from labkit.networks.model import accuracy, as_labels, require_shapes
 from labkit.networks.reference.lenet86 import LENET86 as SIZES
 from labkit.networks.reference.lenet86 import forward_numpy
 from labkit.spec.layers import LENET86
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 CLASSES = SIZES.classes
 WEIGHT_SHAPES = SIZES.shapes
 
 
-def load_weights(which="digits"):
+def load_weights(
+    which: str | Path | Mapping[str, np.ndarray] = "digits",
+) -> dict[str, np.ndarray]:
     """Return the weights of a trained lenet86.
 
     Parameters
@@ -160,7 +167,12 @@ class Network:
 
     layers = tuple(LENET86)
 
-    def __init__(self, weights="digits", conv=None, streams=None):
+    def __init__(
+        self,
+        weights: str | Path | Mapping[str, np.ndarray] = "digits",
+        conv: Variant | int | str | Sequence[Variant | int | str] | None = None,
+        streams: Mapping[str, Any] | None = None,
+    ):
         chosen = variants.as_variants(1 if conv is None else conv)
         self.conv = tuple(2 * chosen if len(chosen) == 1 else chosen)
         if len(self.conv) != 2:
@@ -178,7 +190,7 @@ class Network:
         first, second = (variant.label for variant in self.conv)
         return f"<Network with {first}{'' if first == second else ' and ' + second}>"
 
-    def forward(self, images, course=False):
+    def forward(self, images: np.ndarray, course: bool = False) -> np.ndarray:
         """Run the network on one batch, and note in `.times` how long it took.
 
         Parameters
@@ -248,13 +260,13 @@ class Network:
         )
         return probabilities
 
-    def accuracy(self, images, labels):
+    def accuracy(self, images: np.ndarray, labels: np.ndarray) -> float:
         """Return the part of the images that the network classifies correctly, 0 to 1."""
         return accuracy(self.forward(images), labels)
 
     def course_table(
         self, images: np.ndarray, labels: np.ndarray, batches: Sequence[int] = (100, 1000, 10000)
-    ):
+    ) -> pd.DataFrame:
         """Measure op times, layer times, total time and accuracy at several batch sizes, as the course's reports do.
 
         Parameters

@@ -1,5 +1,7 @@
 """Show the lab's own solutions of the exercises."""
 
+from typing import Any
+
 from labkit.base.errors import LabError
 from labkit.exercises import progress
 from labkit.exercises.exercise import exercise
@@ -22,7 +24,9 @@ class _Solution(Variant):
         return show(self)._repr_html_()
 
 
-def solution(which: int | str, letter: str | None = None, **options) -> Variant | Listing | tuple:
+def solution(
+    which: int | str, letter: str | None = None, **options: Any
+) -> Variant | Listing | tuple:
     """Return the lab's solution of an exercise: ``solution("04a")``.
 
     Parameters
