@@ -16,6 +16,7 @@ from pathlib import Path
 
 from hostcuda.errors import EngineError
 from hostcuda.sandbox import parse_json
+from hostcuda.tables import escape_controls
 from labkit.base.errors import LabError
 from labkit.exercises.exercise import SOURCE_CHARACTERS, by_name, exercises
 from labkit.exercises.subjects import Numbers
@@ -238,14 +239,7 @@ def _read_time(file: Path, path: Path, manifest: dict) -> dict[str, str]:
 
 def escape(text: str) -> str:
     """Return a text with invalid bytes, controls and invisible letters as escapes, so that a terminal obeys none."""
-    if text.isprintable():
-        return text
-    return "".join(
-        letter
-        if letter.isprintable() or letter in _SPACES
-        else ascii(letter)[1:-1].replace(r"\udc", r"\x")
-        for letter in text
-    )  # Python keeps an invalid byte 0x9f of a file's name as \udc9f
+    return escape_controls(text, _SPACES)
 
 
 def _report_unread(

@@ -270,6 +270,17 @@ GOALS = {
             ),
         ),
     ],
+    "sizes of the grid as memory": [
+        (
+            "P3b",
+            total(
+                f"    unsigned &all = (unsigned &){word};\n    if (threadIdx.x == 0) all = 0;\n"
+                "    all = __float_as_uint(__uint_as_float(all) + mine);\n    __syncthreads();\n"
+                "    if (threadIdx.x == 0) { atomicAdd(total, __uint_as_float(all)); all = 1; }"
+            ),
+        )
+        for word in ("gridDim.z", "blockDim.y", "blockIdx.z")
+    ],
     "one thread adds": [("P3a", total(SERIAL_SUM)), ("P3b", total(SERIAL_SUM))],
     "one thread scans": [("P4a", scan(SERIAL_SCAN)), ("P4b", scan(SERIAL_SCAN))],
     "each thread adds all": [

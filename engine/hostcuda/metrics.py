@@ -23,6 +23,8 @@ class Counter(NamedTuple):
         request), of a launch "barriers" and "named_barriers" (of warps), "matrices" (warps'
         operations on matrices), "exchanges" (warps' shuffles, votes, matches and reductions),
         "largest_result" (the largest integer that an atomic operation has returned),
+        "counter_results" (values, of single lanes, that atomic operations on an allocation of one
+        value have returned),
         "unique_bytes", "busiest_warp" (the most memory instructions of a warp), "copied_bytes" (of
         asynchronous copies to shared memory), "overlapped_bytes" (of those whose thread reads
         shared memory before it waits for them) or "bytes_ahead" (the most bytes of bulk copies that
@@ -102,6 +104,8 @@ COUNTERS = (
     Counter(
         "largest_atomic_result", "lab__largest_result_of_atomics.max", "", "", "largest_result"
     ),
+    # A queue, or another counter that has an allocation of its own.
+    Counter("counter_results", "lab__results_of_counters.sum", "", "", "counter_results"),
     Counter("matrix_operations", "lab__matrix_operations.sum", "", "", "matrices"),
     # Of numbers between the lanes of a warp; operations on matrices are not among them.
     Counter("lane_exchanges", "lab__exchanges_between_lanes.sum", "", "", "exchanges"),

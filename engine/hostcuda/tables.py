@@ -13,6 +13,21 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+def escape_controls(text: str, kept: str = "") -> str:
+    """Return a text with invalid bytes, controls and invisible letters as escapes, so that a terminal obeys none.
+
+    Letters of `kept` stay as they are.
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        letter
+        if letter.isprintable() or letter in kept
+        else ascii(letter)[1:-1].replace(r"\udc", r"\x")
+        for letter in text
+    )  # Python keeps an invalid byte 0x9f of a file's name as \udc9f
+
+
 class HTML:
     """A piece of a page: HTML for the notebook, and the same in plain text for a terminal."""
 

@@ -285,6 +285,11 @@ def change_x(x):
             "refused",
             "the reference fails in case 1: KeyError",
         ),
+        (
+            {"reference": "def reference(x, **k):\n    return np.array([object()] * x.size)\n"},
+            "refused",
+            "the reference's y in case 1 has the dtype object: return real numbers",
+        ),
     ],
 )
 def test_what_was_not_checked_does_not_pass(more, verdict, words):
@@ -334,7 +339,7 @@ def test_the_seconds_begin_with_the_program_and_a_compilation_is_no_hang(monkeyp
     job = build_job("check", program % "i < 2", "", [], "", 5, program=True)
     assert run_job(job, 0.1, False).decide_verdict(job) == (
         "not checked",
-        "the compilation did not end within 0 s",
+        "neither the compilation nor the program that it made has ended",
     )
 
 
@@ -505,6 +510,33 @@ def test_a_case_of_unequal_sizes(arguments, expected):
         assert made is None
     else:
         assert made["arguments"] == launch(1, 32, **{**arguments, **expected})["arguments"]
+
+
+@slow
+def test_integers_are_right_in_all_of_their_bits():
+    """Not all of 64 bits fit into a float. In one line, a kernel has no place for a guard."""
+    source = write_kernel("if (i < n) y[i] = x[i] + 1;").replace("float", "long long")
+    cases = [launch(5, 64, x=[N], y=[N], n=N)]
+    for name in ("x", "y"):
+        cases[0]["arguments"][name]["dtype"] = "int64"
+    cases[0]["arguments"]["x"] |= {"fill": "randint", "low": 2**60, "high": 2**61}
+    for add, verdict in ((1, "pass"), (2, "wrong_result")):
+        reference = f"def reference(x, **k):\n    return x + {add}\n"
+        assert inspect("k", source, cases=cases, reference=reference)["verdict"] == verdict
+    cases[0]["arguments"]["x"] = {"shape": [0], "dtype": "int64"}
+    report = inspect("k", " ".join(source.split()), cases=cases, reference="", repairs=True)
+    assert report["verdict"] == "unsafe" and report["findings"][0]["kind"] == "out of bounds"
+
+
+def test_a_report_does_not_command_a_terminal():
+    empty = {"findings": [], "results": [], "counts": [], "next": "\x9b2J"}
+    text = as_text(
+        {"verdict": "pass", "checked": {"cases": 0, "launches": 0, "not_seen": []}}
+        | empty
+        | {"printed": "a\tb\n\x1b]0;title\x07"}
+    )
+    assert text.replace("\n", "").replace("\t", "").isprintable() and r"a	b" not in text
+    assert "a\tb\n" in text and r"\x1b]0;title\x07" in text and text.endswith(r"\x9b2J")
 
 
 @slow

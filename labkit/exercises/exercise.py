@@ -48,6 +48,7 @@ FILE_BYTES = 128 << 20  # of the largest file that the compiler or a kernel writ
 _WORDS = {
     "busiest_warp": "memory instructions of a warp",
     "largest_atomic_result": "as the result of an atomic operation",
+    "counter_results": "results of atomic operations on the counter",
 }
 # in place of a case's name, for counts of the attempt's text: see `labkit.exercises.text`
 SOURCE = "source"

@@ -96,12 +96,13 @@ SCAN = Kernels(
 def softmax(random: np.random.Generator, rows: int, columns: int, highest: int):
     """Return the launch of a softmax of each row: a warp per row, four rows per block.
 
-    Numbers go up to `highest`. All but a tenth, and one of each row, are lower by 100 to 200: from
-    whatever number but the largest exponentials are counted, some are infinite, or all are zero.
-    Beyond 709 and -745 that is so in double, too.
+    Numbers go up to `highest`. In a row, all but one, or in a fourth of the rows all but a tenth,
+    are lower by 100 to 200: from whatever number but the largest exponentials are counted, some are
+    infinite, or all are zero. Beyond 709 and -745 that is so in double, too. The largest number may
+    lie anywhere, so it takes all of them to find it.
     """
     x = highest - random.exponential(3, (rows, columns))
-    is_low = random.random((rows, columns)) > 0.1
+    is_low = random.random((rows, columns)) > 0.1 * (random.random((rows, 1)) < 0.25)
     is_low[range(rows), random.integers(columns, size=rows)] = False
     x = (x - is_low * random.uniform(100, 200, (rows, columns))).astype(np.float32)
     powers = np.exp(x.astype(np.float64) - x.max(axis=1, keepdims=True))
@@ -125,9 +126,9 @@ def ranks(random: np.random.Generator, n: int, threads: int, block: tuple[int, .
 
     By default a block has a thread per number.
     """
-    # Groups of neighbours among the float32 numbers, so that only their last bits tell which is
-    # smaller; some numbers occur several times.
-    groups = random.integers(2**23, 2**24 - 2, -(-n // 8))
+    # Groups of neighbours among the float32 numbers of either sign, so that only their last bits
+    # tell which is smaller; some numbers occur several times.
+    groups = random.integers(2**23, 2**24 - 2, -(-n // 8)) * random.choice([-1, 1], -(-n // 8))
     x = ((random.choice(groups, n) + random.integers(0, 3, n)) / 2**12).astype(np.float32)
     rank = Output("rank", (x < x[:, None]).sum(1, dtype=np.int32))
     return launch("ranks", x, n, rank, grid=-(-n // threads), block=block or threads)
@@ -296,7 +297,11 @@ def make_product_goals(on: str, loads: int, moved: int, operations: int) -> tupl
     An attempt with more than `loads` load requests, or with less than `moved` bytes loaded and
     stored, misses them, and so does one with fewer than `operations` of warps on tensor cores.
     """
-    stores = 2 * int(on.partition(" ")[0])
+    count = int(on.partition(" ")[0])
+    stores = 2 * count
+    # A warp that multiplies without tensor cores needs rows and columns that other lanes have.
+    steps = operations // count
+    most = {"busiest_warp": loads // count + 2 + 4 * steps, "lane_exchanges": 0}
     return (
         counted(
             "global_load_requests",
@@ -312,7 +317,13 @@ def make_product_goals(on: str, loads: int, moved: int, operations: int) -> tupl
             at_most=stores,
             least={"unique_bytes": moved},
         ),
-        counted("matrix_operations", on, what="products on tensor cores", at_least=operations),
+        counted(
+            "matrix_operations",
+            on,
+            what="products on tensor cores",
+            at_least=operations,
+            most=most,
+        ),
     )
 
 

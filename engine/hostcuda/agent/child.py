@@ -363,7 +363,13 @@ class _Case:
                     f"the reference's {name} is no array of {self.name}, or has another size: it has "
                     f"{np.size(array)} elements"
                 )
-        return {name: np.array(array) for name, array in result.items()}
+        arrays = {name: np.array(array) for name, array in result.items()}
+        for name, array in arrays.items():
+            if array.dtype.kind not in "biuf":
+                raise EngineError(
+                    f"the reference's {name} in {self.name} has the dtype {array.dtype}: return real numbers"
+                )
+        return arrays
 
     def compare(self, name: str, expected: np.ndarray, job: Mapping) -> dict:
         """Compare an array on the device with the expected one within the job's tolerances.
@@ -387,6 +393,8 @@ class _Case:
                 | (got == want)
                 | (np.isnan(got) & np.isnan(want))
             )
+        if not (atol or rtol) and raw.dtype.kind in "iu" and expected.dtype.kind in "iu":
+            wrong = raw.ravel() != expected.ravel()  # not all of 64 bits fit into a float
         # all bytes of an element
         untouched = (raw.reshape(-1, 1).view("u1").reshape(raw.size, -1) == _UNSET).all(1)
         unwritten = wrong & untouched & (name in self.unset)

@@ -412,7 +412,7 @@ def _guard_access(
         else by_size + by_index
     )
     for condition in dict.fromkeys(conditions):
-        if indices and "__syncthreads" not in function and condition in by_index:
+        if blocks and indices and "__syncthreads" not in function and condition in by_index:
             insert_at = blocks[0][0] + function.index(";", indices[-1].end()) + 1
             exit_condition = " || ".join(
                 part.replace("<", ">=") for part in condition.split(" && ")

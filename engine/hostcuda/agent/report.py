@@ -31,6 +31,7 @@ from hostcuda.agent.run import (
 )
 from hostcuda.metrics import COUNTERS
 from hostcuda.source import code_only
+from hostcuda.tables import escape_controls
 from hostcuda.waste import find_waste
 
 MOST_JSON, MOST_TEXT = 8000, 2000  # bytes of a report
@@ -659,6 +660,7 @@ def as_text(report: Mapping) -> str:
     end = (
         [f"a repair that was tried:\n{report['repair']['diff']}"] if "repair" in report else []
     ) + [report["next"]]
-    # 10: for " …" and "\n"
-    body, room = ("\n".join(lines).encode(), MOST_TEXT - len("\n".join(end).encode()) - 10)
-    return "\n".join([body[:room].decode(errors="ignore") + " …" * (len(body) > room), *end])
+    # What a program prints, and the text of a kernel, must not command a terminal.
+    body, last = (escape_controls("\n".join(part), "\n\t").encode() for part in (lines, end))
+    room = MOST_TEXT - len(last) - 10  # 10: for " …" and "\n"
+    return f"{body[:room].decode(errors='ignore')}{' …' * (len(body) > room)}\n{last.decode()}"

@@ -56,6 +56,8 @@ class Run:
         verdict, reason = self.findings.outcome
         if self.stopped:
             return "not checked", self.stopped
+        if not self.compiled and job["program"]:
+            return "not checked", "neither the compilation nor the program that it made has ended"
         if not self.compiled:
             return "not checked", f"the compilation did not end within {COMPILING} s"
         if job["program"]:

@@ -28,7 +28,7 @@ from hostcuda.api.streams import Event, Stream
 from hostcuda.build.options import SOURCE
 from hostcuda.check import mode as checkmode
 from hostcuda.check import records
-from hostcuda.errors import EngineError, Interrupted
+from hostcuda.errors import EngineError
 from hostcuda.programs.calls import (
     ASSERT,
     COOPERATIVE_TOO_LARGE,
@@ -622,7 +622,7 @@ def main(arguments: list[str]) -> NoReturn:
     warnings.showwarning = lambda message, *_: _say(f"warning: {message}")
     try:
         module = _compile_file(Path(arguments[0]), options)
-    except Interrupted:
+    except KeyboardInterrupt:
         sys.exit(128 + signal.SIGINT)
     except (EngineError, errors.Error, PermissionError) as error:
         # else of the options, or of the engine's start

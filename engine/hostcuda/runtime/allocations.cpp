@@ -263,10 +263,14 @@ static Finding constant_written(uint32_t pc, Operation operation, uintptr_t addr
     f.address = address;
     f.size = size;
     f.count = 1;
-    f.message = format("%s of %zu bytes at %s, through a pointer without const: a kernel cannot change constant memory. Fill it with "
-                       "cudaMemcpyToSymbol, or declare it __device__", word(operation), size, element_of(range, address - range.low, size).c_str());
+    f.message = range.space == constant_space
+                    ? format("%s of %zu bytes at %s, through a pointer without const: a kernel cannot change constant memory. Fill it with "
+                             "cudaMemcpyToSymbol, or declare it __device__", word(operation), size, element_of(range, address - range.low, size).c_str())
+                    : format("%s of %zu bytes at %s, through a pointer without const: a kernel cannot change it. Copy it to a variable of "
+                             "your own", word(operation), size, range.name);
     return f;
 }
+
 
 static unsigned new_site(uintptr_t at, Operation operation, unsigned size, Space space) {
     std::vector<Site> &sites = *known.all_sites;
@@ -290,7 +294,8 @@ unsigned locate(uintptr_t at, uintptr_t address, unsigned size, Operation operat
         if (must_leave(pc, operation, address, size)) refuse(pc, operation, address, size, false);
         return 0;
     }
-    if (range->space == constant_space && operation != load && watches("memcheck") && !was_reported(pc, "constant memory"))
+    // Through threadIdx and so on, too, threads could hand over values that no counter sees.
+    if ((range->space == constant_space || range->is_index) && operation != load && watches("memcheck") && !was_reported(pc, "constant memory"))
         findings().push_back(constant_written(pc, operation, address, size, *range));
     unsigned index = places.site_at[at];
     auto fits = [&](const Site &s) { return s.space == range->space && s.operation == operation && s.size == size; };
@@ -354,7 +359,12 @@ void begin_allocations(char *dynamic_shared, char *static_end) {
     }
     add(dynamic_shared, launch.dynamic_shared, shared_space);
     add(launch.arguments, launch.arguments_bytes, unwatched_space);
-    for (const Index *index : {&hostcuda_turn.thread.index, &blockIdx, &blockDim, &gridDim}) add(index, sizeof *index, unwatched_space);
+    const std::pair<const Index *, const char *> indices[] = {
+        {&hostcuda_turn.thread.index, "threadIdx"}, {&blockIdx, "blockIdx"}, {&blockDim, "blockDim"}, {&gridDim, "gridDim"}};
+    for (auto [index, name] : indices) {
+        add(index, sizeof *index, unwatched_space, name);
+        known.ranges.back().is_index = true;
+    }
     add(&hostcuda_dynamic_shared, sizeof hostcuda_dynamic_shared, unwatched_space);
     add(&hostcuda_shared_end, sizeof hostcuda_shared_end, unwatched_space);
     add(&hostcuda_spins, sizeof hostcuda_spins, unwatched_space);

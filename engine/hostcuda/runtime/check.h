@@ -26,6 +26,7 @@ struct Range {
     bool unchecked = false;    // there was too little memory for these
     bool freed = false;        // by a kernel, in this launch
     uint8_t rank = 0;          // of shared memory: of its block in the cluster
+    bool is_index = false;     // threadIdx, blockIdx, blockDim or gridDim
     size_t zone = 0;           // bytes before and after it that are mapped and belong to nothing
 };
 

@@ -322,14 +322,18 @@ EXPORT Old hostcuda_atomic_begin(void *p, size_t bytes, bool reads, bool always_
     running.of_block = false;
     Old old{0, 0};
     memcpy(&old.value, p, bytes);
-    if (running.counts && at < running.text_bytes) old.place = note_atomic(at, bytes, always_atom);
+    if (running.counts && at < running.text_bytes) {
+        const Range *range = find((uintptr_t)p);
+        old.place = note_atomic(at, bytes, always_atom) | (uint64_t)(range && range->space == global_space && range->bytes == bytes) << 62;
+    }
     return old;
 }
 EXPORT void hostcuda_atomic_end(void *p, uint64_t value, size_t bytes) { memcpy(p, &value, bytes); }
 EXPORT uint64_t hostcuda_atomic_result(uint64_t value, uint64_t place) {
     note_result(running.thread);
     if (place >> 63) note_integer(value);
-    place &= ~0ull >> 1;
+    if (place >> 62 & 1) count_counter();
+    place &= ~0ull >> 2;
     if (place) note_used(place);
     return value;
 }

@@ -294,6 +294,7 @@ void count_barrier();                                // a warp's, of the block, 
 void count_named_barrier();
 void count_matrices();                               // a warp's operation on matrices
 void count_exchange();                               // a warp's shuffle, vote, match or reduction
+void count_counter();                                // an atomic operation on an allocation of one value has returned it
 void note_integer(uint64_t value);                   // which an atomic operation has returned
 void count_copy(size_t bytes);                       // to shared memory, in the background
 void count_overlapped_copy(size_t bytes);            // while it was under way its thread has read shared memory

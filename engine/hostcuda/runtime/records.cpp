@@ -9,7 +9,7 @@ namespace check {
 namespace {
 
 struct Records {
-    uint64_t launches = 0, blocks = 0, barriers = 0, named_barriers = 0, matrices = 0, exchanges = 0, largest_result = 0, copied_bytes = 0, overlapped_bytes = 0, bytes_ahead = 0;
+    uint64_t launches = 0, blocks = 0, barriers = 0, named_barriers = 0, matrices = 0, exchanges = 0, largest_result = 0, counter_results = 0, copied_bytes = 0, overlapped_bytes = 0, bytes_ahead = 0;
     std::vector<Finding> findings;
     std::vector<uint32_t> cancelled_at;              // the place and its callers
     std::vector<std::string> unchecked;              // sentences
@@ -169,6 +169,8 @@ void count_exchange() { records.exchanges++; }
 
 void note_integer(uint64_t value) { records.largest_result = std::max(records.largest_result, value); }
 
+void count_counter() { records.counter_results++; }
+
 void count_copy(size_t bytes) { records.copied_bytes += bytes; }
 
 void count_overlapped_copy(size_t bytes) { records.overlapped_bytes += bytes; }
@@ -184,7 +186,7 @@ void begin_record() {
     records.cancelled_at.clear();
     records.unchecked.clear();
     records.blocks = records.barriers = records.named_barriers = records.matrices = records.exchanges = records.largest_result = 0;
-    records.copied_bytes = records.overlapped_bytes = records.bytes_ahead = 0;
+    records.counter_results = records.copied_bytes = records.overlapped_bytes = records.bytes_ahead = 0;
 }
 
 void end_record(bool whole, const std::string &error, size_t unique_bytes) {
@@ -192,12 +194,12 @@ void end_record(bool whole, const std::string &error, size_t unique_bytes) {
     put_races_of_warps_first(records.findings);
     uint64_t blocks = (uint64_t)launch.grid.x * launch.grid.y * launch.grid.z;
     std::string text = format("{\"index\":%zu,\"kernel\":%s,\"module\":%s,\"grid\":%s,\"block\":%s,\"shared\":%zu,"
-                              "\"blocks\":%zu,\"blocks_watched\":%zu,\"whole\":%s,\"barriers\":%zu,\"named_barriers\":%zu,\"matrices\":%zu,\"exchanges\":%zu,\"largest_result\":%zu,"
+                              "\"blocks\":%zu,\"blocks_watched\":%zu,\"whole\":%s,\"barriers\":%zu,\"named_barriers\":%zu,\"matrices\":%zu,\"exchanges\":%zu,\"largest_result\":%zu,\"counter_results\":%zu,"
                               "\"unique_bytes\":%zu,\"busiest_warp\":%zu",
                               (size_t)records.launches++, quoted(launch.kernel).c_str(), quoted(running.module->path).c_str(),
                               bracketed(launch.grid).c_str(), bracketed(launch.block).c_str(), launch.dynamic_shared, (size_t)blocks,
                               (size_t)records.blocks, whole ? "true" : "false", (size_t)records.barriers, (size_t)records.named_barriers, (size_t)records.matrices, (size_t)records.exchanges,
-                              (size_t)records.largest_result, unique_bytes, (size_t)busiest_warp());
+                              (size_t)records.largest_result, (size_t)records.counter_results, unique_bytes, (size_t)busiest_warp());
     if (running.racecheck)                           // else not known
         text += format(",\"copied_bytes\":%zu,\"overlapped_bytes\":%zu,\"bytes_ahead\":%zu", (size_t)records.copied_bytes,
                        (size_t)records.overlapped_bytes, (size_t)records.bytes_ahead);

@@ -51,6 +51,7 @@ def found():
         ("register_before", "memcheck", "out of bounds", 88, 0),
         ("matrix_still_read", "racecheck", "race", None, None),
         ("never_written", "initcheck", "uninitialized", 113, 0),
+        ("handed_over", "memcheck", "constant memory", 117, 0),
     ],
 )
 def test_each_mistake_is_found_at_its_line(found, kernel, tool, kind, line, thread):
@@ -101,6 +102,7 @@ def test_an_overrun_names_the_buffer_and_the_distance(found):
         ("misaligned_bytes", "at a[2], one of 256 elements of 1 byte"),
         ("unset_pairs", "at u[2], one of 32 elements of 8 bytes"),
         ("past_points", "write of 4 bytes at byte 256 of u, which has 256 bytes"),
+        ("handed_over", "write of 4 bytes at gridDim, through a pointer without const"),
         ("past_the_middle", "write of 4 bytes at a[32], one past the end of 32 floats"),
     ],
 )

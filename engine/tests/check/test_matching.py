@@ -88,6 +88,7 @@ def test_lines_exchanges_and_what_atomics_return(counts):
     named = {counter.name: counts["exchanges"].get(counter.metric) for counter in COUNTERS}
     assert (named["global_load_lines"], named["global_store_lines"]) == (1 + 2, 32 + 1)
     assert (named["lane_exchanges"], named["largest_atomic_result"]) == (2, 5)
+    assert named["counter_results"] == 0  # of an array of many values
 
 
 def test_a_log_written_by_calls_says_the_same(counts):

@@ -112,3 +112,9 @@ extern "C" __global__ void never_written(float *a, float *u) {
     __shared__ float nothing[64];
     a[threadIdx.x] = nothing[threadIdx.x];
 }
+extern "C" __global__ void handed_over(float *a, float *u) {
+    unsigned &in_z = (unsigned &)gridDim.z;
+    if (threadIdx.x == 0) in_z = 7;
+    __syncthreads();
+    a[threadIdx.x] = in_z;
+}

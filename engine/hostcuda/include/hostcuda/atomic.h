@@ -16,7 +16,8 @@
 #ifdef HOSTCUDA_CHECK
 // Check mode has one worker. The first call records the operation, the second one the store. The old value comes from a
 // third call, which the compiler removes if the value is not used: then, as for nvcc, the operation is a reduction (red)
-// instead of an atomic operation (atom). The highest bit of its `place` says that the value is an integer.
+// instead of an atomic operation (atom). The highest bit of its `place` says that the value is an integer,
+// the next one that the allocation holds no other value.
 struct hostcuda_old {
     unsigned long long value, place;
 };

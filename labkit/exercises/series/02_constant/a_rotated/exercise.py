@@ -5,15 +5,18 @@ import math
 from labkit.exercises import LAYER_1, Exercise, Goal, InPlaceOf, Mistake
 
 _READS = 39_200  # of the mask by the warps of layer 1: K * K by each of 800
+_BYTES = 4 * (86 * 86 + 4 * 80 * 80)  # of global memory: input and output, and no second mask
 
 
 def _count_turns_per_read(counts):
     """Return the turns per read of constant memory: one, and one per further word that lanes ask for.
 
-    Infinity with fewer reads than needed, or with more: those would be of other elements.
+    Infinity with fewer reads than needed, or with more: those would be of other elements. So it is
+    if the mask comes from global memory.
     """
-    reads = counts["layer 1"]["constant_requests"]
-    return 1 + counts["layer 1"]["constant_serialized"] / _READS if reads == _READS else math.inf
+    layer = counts["layer 1"]
+    is_read = layer["constant_requests"] == _READS and layer["unique_bytes"] <= _BYTES
+    return 1 + layer["constant_serialized"] / _READS if is_read else math.inf
 
 
 EXERCISE = Exercise(
@@ -27,7 +30,7 @@ EXERCISE = Exercise(
             exactly=7,
             predicted="turns_per_read",
             words="as many as you count on paper for the rotated rows",
-            least="exactly 49 reads of constant memory per warp",
+            least="exactly 49 reads of constant memory per warp, and no mask in global memory",
         ),
     ),
     mistakes=(
