@@ -24,6 +24,7 @@ MODULES = (
     "units",
     "experiments",
     "rings",
+    "extension",
     "compare_counters",
     "compare_sanitizers",
     "training",

@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 
 import hostcuda
-from labkit.base.errors import CheckFailed
-from labkit.ladder.source import module_arguments
+from labkit.base.errors import CheckFailed, LabError
+from labkit.exercises.exercise import by_name
+from labkit.ladder.source import code_only, module_arguments
 from labkit.ladder.variants import variant
-from recording import experiments, rings
+from labkit.notebooks import execute
+from recording import experiments, extension, rings
 
 pytestmark = pytest.mark.thorough("recorders: only the makers of data/ run them")
 
@@ -70,3 +72,14 @@ def test_rings_are_checked_and_timed(monkeypatch):
     idle = SimpleNamespace(prepare=lambda *_: None, prepared_call=lambda *_: None)
     with pytest.raises(CheckFailed, match="ring, 4 tiles: the sums of the rows are wrong"):
         rings.measure_rings({("ring", 4): idle}, rows=2, columns=8)
+
+
+def test_the_kernels_of_the_extension_are_those_of_page_17():
+    """The page checks here what PyTorch compiles; it is not installed here."""
+    cells = [cell.source for cell in execute.read(execute.find(["17"])[0]).nb.cells]
+    of_page = [cell.partition("\n")[2] for cell in cells if cell.startswith("%%cuda")]
+    file = extension.SOURCE.read_text(encoding="utf-8")
+    assert code_only(of_page[0]).split() == code_only(file).split()
+    assert by_name("17a").start.strip() == of_page[1].strip()
+    with pytest.raises(LabError, match="extensions of PyTorch are measured on a GPU"):
+        extension.extension()

@@ -58,7 +58,7 @@ PARTS = (
     (
         15,
         "Part 4: beyond this lab",
-        "Profilers, and what others write. Page 03 is enough for 15, page 06 for 16.",
+        "Profilers, what others write, PyTorch, honest times. Page 03 is enough for all but 16, which needs 06.",
     ),
 )
 PRACTICE = (

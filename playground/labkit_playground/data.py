@@ -27,7 +27,7 @@ from labkit.measure.compare import (
 )
 from labkit.spec.reference import conv_float64, error_scale
 
-_LATER = ("12", "13", "14")  # pages of part 3
+_LATER = ("12", "13", "14", "17", "18")  # pages of parts 3 and 4
 _SPLIT = (
     "P8",
     "11",
@@ -125,7 +125,7 @@ def _describe_rung(name: str) -> dict:
 def find_reason(task: Exercise) -> str:
     """Return why the playground does not offer an exercise; "" if it does."""
     if task.page[:2] in _LATER:
-        return "It belongs to part 3, whole programs: its page grades it."
+        return "It belongs to a later part: its page grades it."
     if not isinstance(task.subject, (InPlaceOf, Kernels)):
         return "It is answered by numbers that the notebook computes: its page grades it."
     if task.page[:2] in _SPLIT:

@@ -1,0 +1,93 @@
+"""Exercise 17a: one addition per warp."""
+
+import numpy as np
+
+from labkit.exercises import Case, Exercise, Kernels, Mistake, Output, counted, launch
+from labkit.exercises.subjects import draw_summands
+
+_ON, _MAPS, _AREA, _THREADS = "12 maps of 1,000 pixels", 12, 1000, 256
+_WARPS = _MAPS * _THREADS // 32
+_EXACT = 2**24  # up to it, float32 holds every integer
+
+
+def gradients(random: np.random.Generator, images: int, channels: int, area: int):
+    """Return the launch of the gradients of relu(x + b): a block per map; the sums of db are exact in any order."""
+    shape = (images, channels, area)
+    sign = random.choice([-1, 1], shape)
+    dy = (draw_summands(random, shape, _EXACT // (images * area)) * sign).astype(np.float32)
+    y = random.normal(size=shape).astype(np.float32).clip(0)  # half of them are 0
+    dx = np.where(y > 0, dy, np.float32(0))
+    return launch(
+        "gradients",
+        dy,
+        y,
+        Output("dx", dx),
+        Output("db", dx.sum(axis=(0, 2), dtype=np.float64).astype(np.float32), before=0),
+        channels,
+        area,
+        grid=images * channels,
+        block=_THREADS,
+    )
+
+
+EXERCISE = Exercise(
+    title="One addition per warp",
+    subject=Kernels(
+        gradients,
+        (
+            Case("2 images of 3 maps of 300 pixels", (2, 3, 300)),
+            Case("maps of 5 pixels", (3, 2, 5)),
+            Case(_ON, (3, 4, _AREA), counted=True),
+        ),
+        hidden=(range(1, 5), range(1, 6), range(1, 700)),
+    ),
+    lines=8,
+    goals=(
+        counted(
+            "global_store_sectors",
+            _ON,
+            what="sectors stored, and each lane's addition",
+            at_most=_MAPS * _AREA // 8 + _WARPS,
+            weight=2,
+            least={"unique_bytes": 3 * 4 * _MAPS * _AREA},
+        ),
+        counted(
+            "global_load_requests",
+            _ON,
+            what="load requests",
+            at_most=2 * _MAPS * -(-_AREA // 32),
+            least={"unique_bytes": 3 * 4 * _MAPS * _AREA},
+        ),
+    ),
+    mistakes=(
+        Mistake(
+            "Several blocks add to one element of db at the same time: only atomicAdd keeps all sums.",
+            lambda attempt: attempt.runs_wrong and not attempt.matches("atomicAdd"),
+        ),
+        Mistake(
+            "A block has eight warps, and each has a sum of its own: lane 0 of every warp adds, threadIdx.x % 32 == 0.",
+            lambda attempt: (
+                attempt.wrong.startswith("right")
+                and attempt.matches(r"threadIdx\.x == 0|!threadIdx\.x")
+            ),
+        ),
+        Mistake(
+            "db misses a part of the sums. Lane 0 has the sum of the warp only if all 32 lanes take part in every "
+            "exchange, with the lanes 16, 8, 4, 2 and 1 apart.",
+            lambda attempt: "db, " in attempt.wrong and attempt.matches("__shfl"),
+        ),
+        Mistake(
+            "dx is still asked for, an element for each element of dy: 0 where y is 0.",
+            lambda attempt: "dx, " in attempt.wrong,
+        ),
+        Mistake(
+            "Each lane still adds its own sum. Bring the sums of a warp together first, by shuffles, and let one lane "
+            "add.",
+            lambda attempt: attempt.count("reduction_sectors", _ON) == 32 * _WARPS,
+        ),
+        Mistake(
+            "Each value is still added to db by itself, inside the loop: keep a sum in a register.",
+            lambda attempt: attempt.count("reduction_sectors", _ON) >= _MAPS * _AREA,
+        ),
+    ),
+)

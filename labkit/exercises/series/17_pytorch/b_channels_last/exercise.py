@@ -1,0 +1,63 @@
+"""Exercise 17b: channels last."""
+
+import numpy as np
+
+from labkit.exercises import Case, Exercise, Kernels, Mistake, Output, counted, launch
+from labkit.exercises.subjects import draw_floats
+
+_ON, _N = "2 images of 16 channels", 2 * 320 * 16
+
+
+def bias_relu(random: np.random.Generator, images: int, area: int, channels: int, blocks: int):
+    """Return the launch of relu(x + b), whose channels are the last dimension in memory."""
+    x, b = draw_floats(random, (images, area, channels)), draw_floats(random, channels)
+    y = Output("y", np.maximum(x + b, np.float32(0)))
+    return launch("bias_relu", x, b, y, x.size, channels, area, grid=blocks, block=256)
+
+
+EXERCISE = Exercise(
+    title="Channels last",
+    subject=Kernels(
+        bias_relu,
+        (
+            Case("2 images of 5 channels", (2, 77, 5, 2)),
+            Case("an image of 1 channel", (1, 300, 1, 1)),
+            Case(_ON, (2, 320, 16, 4), counted=True),
+        ),
+        hidden=(range(1, 4), range(1, 200), range(1, 40), range(1, 5)),
+    ),
+    lines=3,
+    goals=(
+        counted(
+            "global_store_sectors",
+            _ON,
+            per=_N / 32,
+            what="sectors per store",
+            at_most=4,
+            least={"unique_bytes": 2 * 4 * _N},
+        ),
+        counted(
+            "global_load_sectors",
+            _ON,
+            per=_N / 32,
+            what="sectors per pair of loads, x and b",
+            at_most=6,
+            least={"unique_bytes": 2 * 4 * _N},
+        ),
+    ),
+    mistakes=(
+        Mistake(
+            "Neighbours in memory are now neighbouring channels: the channel of element i is i % C, not i / area % C.",
+            lambda attempt: attempt.wrong.startswith("right") and attempt.matches(r"/ *area"),
+        ),
+        Mistake(
+            "The bias belongs to the channel. Of element i of [B, area, C], which index is the last?",
+            lambda attempt: attempt.wrong.startswith("right"),
+        ),
+        Mistake(
+            "Right, but the lanes of a warp still count through pixels, and those are C elements apart. Let lane and "
+            "address count alike: element i lies at i.",
+            lambda attempt: attempt.count("global_store_sectors", _ON) > 4 * _N / 32,
+        ),
+    ),
+)

@@ -1,0 +1,58 @@
+"""Exercise 18b: out of the cache."""
+
+from labkit.exercises import Exercise, Goal, Mistake, Numbers, whole_number
+from labkit.spec.devices import device
+from labkit.spec.layers import LENET86
+
+_LAYER, _IMAGES = LENET86[0], 100
+_BYTES = _LAYER.bytes(_IMAGES)  # of x, k and y
+_L2 = device("H200").l2_bytes
+_CASE, _MOST = "layer 1, 100 images", 1000
+
+
+def _count_answer(pairs: object) -> dict[str, dict[str, float]]:
+    """Return the bytes that the other runs move between two uses of one pair, over L2's size; and with a pair less."""
+    count = whole_number(pairs, "number of pairs", 1, _MOST)
+    return {
+        _CASE: {
+            "pairs": count,
+            "between": (count - 1) * _BYTES / _L2,
+            "fewer": (count - 2) * _BYTES / _L2,
+        }
+    }
+
+
+def _fewest() -> tuple[int]:
+    """Return the solution: the fewest pairs between whose uses as many bytes are moved as L2 holds."""
+    return (1 + -(-_L2 // _BYTES),)
+
+
+EXERCISE = Exercise(
+    title="Out of the cache",
+    subject=Numbers(_count_answer, start=(2,), solution=_fewest),
+    goals=(
+        Goal(
+            "bytes moved between two uses, over L2's",
+            lambda counts: counts[_CASE]["between"],
+            at_least=1,
+        ),
+        Goal("with a pair less", lambda counts: counts[_CASE]["fewer"], at_most=1, words="below 1"),
+    ),
+    mistakes=(
+        Mistake(
+            "These pairs together fill L2. Between two uses of one, only the others are moved: it takes one more.",
+            lambda attempt: attempt.counts[_CASE]["pairs"] == _fewest()[0] - 1,
+        ),
+        Mistake(
+            "A run writes y, too, and that takes its place in L2 as x does: it has over three times the bytes of x.",
+            lambda attempt: (
+                attempt.counts[_CASE]["pairs"]
+                in (n - (-_L2 // (4 * _IMAGES * _LAYER.C * _LAYER.H * _LAYER.W)) for n in (0, 1))
+            ),
+        ),
+        Mistake(
+            "That many are right, and fewer are enough: the data of a benchmark need memory, too.",
+            lambda attempt: attempt.counts[_CASE]["fewer"] >= 1,
+        ),
+    ),
+)
