@@ -642,6 +642,13 @@ def test_what_a_sceptical_reader_is_told_is_what_was_recorded():
     ) in words
     for table in both:
         assert not table["how"].astype(str).str.contains("searched").any()
+    libraries = both[0][both[0]["batch"] == many]
+    assert set(libraries[libraries["label"].str.startswith("torch")]["layout"]) == {"NHWC"}
+    tf32 = libraries[libraries["label"] == "cuDNN TF32"].pivot_table(
+        "median_ms", ["network", "layer"], "layout"
+    )
+    assert [*tf32[tf32["NHWC"] > tf32["NCHW"]].index] == [("lenet86", 1)]
+    assert "in NHWC alone, with TF32 cuDNN's slower layout on layer 1 of lenet86" in words
     network = h200.network(None).set_index(["batch", "where", "pixels", "dtype", "label"])
     for mode, dtype, passage in (
         (
