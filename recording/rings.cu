@@ -6,12 +6,12 @@
 extern "C" __global__ void plain_loads(const int *x, int columns, int *total)
 {
     const int *row = x + (size_t)blockIdx.x * columns;
-    int sum = 0;
+    int part = 0;
     for (int j = threadIdx.y * 32 + threadIdx.x; j < columns; j += 128)
-        sum += row[j];
-    sum = __reduce_add_sync(0xffffffff, sum);
+        part += row[j];
+    part = __reduce_add_sync(0xffffffff, part);
     if (threadIdx.x == 0)
-        atomicAdd(&total[blockIdx.x], sum);
+        atomicAdd(&total[blockIdx.x], part);
 }
 
 // As exercise P6b: all threads copy a tile asynchronously, and add up the one before meanwhile.
@@ -26,17 +26,17 @@ extern "C" __global__ void double_buffer(const int *x, int columns, int *total)
             __pipeline_memcpy_async(&buffers[i % 2][j], &row[i * T + j], 16);
         __pipeline_commit();
     };
-    int sum = 0;
+    int part = 0;
     copy(0);
-    for (int i = 0; i < tiles; ++i) {
+    for (int now = 0; now < tiles; ++now) {
         __pipeline_wait_prior(0);
-        __syncthreads();                                    // tile i is complete, and the other buffer is free
-        if (i + 1 < tiles)
-            copy(i + 1);
-        for (int j = thread; j < min(T, columns - i * T); j += 128)
-            sum += buffers[i % 2][j];
+        __syncthreads();                                    // the tile is complete, and the other buffer is free
+        if (now + 1 < tiles)
+            copy(now + 1);
+        for (int j = thread; j < min(T, columns - now * T); j += 128)
+            part += buffers[now % 2][j];
     }
-    sum = __reduce_add_sync(0xffffffff, sum);
+    part = __reduce_add_sync(0xffffffff, part);
     if (threadIdx.x == 0)
-        atomicAdd(&total[blockIdx.x], sum);
+        atomicAdd(&total[blockIdx.x], part);
 }

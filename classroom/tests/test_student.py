@@ -21,7 +21,21 @@ pytestmark = pytest.mark.thorough("a class of hand-ins: minutes")
 
 # What their solutions have, a page shows as its kernel or a step of it, or the next exercise as its
 # starting code.
-SHOWN_LATER = {"00a", "01b", "03a", "05b", "07a", "P1a", "P2a", "P3a", "P4a", "P5a", "P8a", "P8b"}
+SHOWN_LATER = {
+    "00a",
+    "01b",
+    "03a",
+    "05b",
+    "07a",
+    "P1a",
+    "P2a",
+    "P3a",
+    "P4a",
+    "P5a",
+    "P8a",
+    "P8b",
+    "P10a",
+}
 
 
 @pytest.fixture(scope="module")

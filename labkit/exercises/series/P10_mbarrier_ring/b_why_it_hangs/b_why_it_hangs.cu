@@ -23,8 +23,8 @@ __global__ void multiply(const int *a, const int *v, int columns, int *y)
     constexpr int T = 512, STAGES = 3;
     __shared__ alignas(16) int rows[STAGES][T], parts[STAGES][T];
     __shared__ uint64_t full[STAGES], empty[STAGES];
-    const int lane = threadIdx.x, tiles = (columns + T - 1) / T;
-    if (threadIdx.y == 0 && lane == 0) {
+    const int lane = threadIdx.x, w = threadIdx.y, tiles = (columns + T - 1) / T;
+    if (w == 0 && lane == 0) {
         for (int s = 0; s < STAGES; ++s) {
             ptx::mbarrier_init(&full[s], 1);
 #ifdef SKELETON
@@ -36,9 +36,9 @@ __global__ void multiply(const int *a, const int *v, int columns, int *y)
         ptx::fence_mbarrier_init(ptx::sem_release, ptx::scope_cluster);
     }
     __syncthreads();
-    if (threadIdx.y == 0) {
-        for (int i = 0; i < tiles && lane == 0; ++i) {
-            const int s = i % STAGES, lap = i / STAGES, bytes = 4 * min(T, columns - i * T);
+    if (w == 0) {
+        for (int tile = 0; tile < tiles && lane == 0; ++tile) {
+            const int s = tile % STAGES, lap = tile / STAGES, bytes = 4 * min(T, columns - tile * T);
 #ifdef SKELETON
             while (!ptx::mbarrier_try_wait_parity(&empty[s], lap % 2));
             arrive_expect(&full[s], 2 * 4 * T);
@@ -46,22 +46,22 @@ __global__ void multiply(const int *a, const int *v, int columns, int *y)
             while (!ptx::mbarrier_try_wait_parity(&empty[s], (lap + 1) % 2));
             arrive_expect(&full[s], 2 * bytes);
 #endif
-            copy(rows[s], a + (size_t)blockIdx.x * columns + i * T, bytes, &full[s]);
-            copy(parts[s], v + i * T, bytes, &full[s]);
+            copy(rows[s], a + (size_t)blockIdx.x * columns + tile * T, bytes, &full[s]);
+            copy(parts[s], v + tile * T, bytes, &full[s]);
         }
     } else {
-        int sum = 0;
-        for (int i = 0; i < tiles; ++i) {
-            const int s = i % STAGES, lap = i / STAGES;
+        int dot = 0;
+        for (int tile = 0; tile < tiles; ++tile) {
+            const int s = tile % STAGES, lap = tile / STAGES;
             while (!ptx::mbarrier_try_wait_parity(&full[s], lap % 2));
-            for (int j = (threadIdx.y - 1) * 32 + lane; j < min(T, columns - i * T); j += 96)
-                sum += rows[s][j] * parts[s][j];
+            for (int j = (w - 1) * 32 + lane; j < min(T, columns - tile * T); j += 96)
+                dot += rows[s][j] * parts[s][j];
             __syncwarp();
             if (lane == 0)
                 ptx::mbarrier_arrive(&empty[s]);
         }
-        sum = __reduce_add_sync(0xffffffff, sum);
+        dot = __reduce_add_sync(0xffffffff, dot);
         if (lane == 0)
-            atomicAdd(&y[blockIdx.x], sum);
+            atomicAdd(&y[blockIdx.x], dot);
     }
 }
