@@ -42,9 +42,12 @@ static_assert((OUTS == 1 || OUTS == 2) && (ROOM == 1 || ROOM == 2));
 static_assert(OUTS == 2 || COMPUTE / 4 <= (WINDOWS + 63) / 64, "a warp without windows does not wait");
 
 // The outputs of pair i of columns in eight j: their row of the window, and their map. Lanes beside each
-// other store to maps, and banks, that lie apart.
+// other store to maps, and banks, that lie apart. If Wo is odd, fewer of them meet where maps are neighbors.
 __device__ inline int row_of(int i) { return i % DOWN; }
-__device__ inline int map_of(int j, int i) { return i / DOWN * (MAPS * DOWN / 4) + j; }
+__device__ inline int map_of(int j, int i)
+{
+    return Wo % 2 ? j * (4 / DOWN) + i / DOWN : i / DOWN * (MAPS * DOWN / 4) + j;
+}
 
 // The weights of `count` maps, as products read them: [TURNS,STEPS,2,N] pieces of 8 terms. This is for
 // all warps but those that fetch.

@@ -30,12 +30,15 @@ constexpr int ACROSS = (Wo + 1) / 2, STRIPS = (Ho + TALL - 1) / TALL, WINDOWS = 
 constexpr int INPUTS = TALL + K - 1, ROWS = TALL * (STRIPS - 1) + INPUTS;    // of a strip, of all strips
 constexpr int UNITS = (WINDOWS + 63) / 64, AT_ONCE = COMPUTE / 4, ROUNDS = (UNITS + AT_ONCE - 1) / AT_ONCE;
 constexpr int FOURS = ((TURNS * TOGETHER - 1) * H * W + ROWS * W + 11) / 4;  // of pixels in shared memory
+// If W is even, a word in shared memory has a part of two pixels: first all high parts, then all low ones. Else
+// it has both parts of a pixel, so that every window begins at a word.
+constexpr bool PLANES = W % 2 == 0;
+constexpr int WORDS = 1 + W % 2, PITCH = W * WORDS / 2, LOW = 2 * FOURS;     // of two pixels, of a row
 constexpr int STAGED = MAPS / STAGES;                       // maps that are stored at once
 constexpr int PART_PIECES = TURNS * STEPS * 2 * N;          // of 16 bytes: one part of the weights of a group
 constexpr int THREADS = 32 * (COMPUTE + FETCH + STORE);
 constexpr int IMAGE = 1, OUTPUT = 2, TEAM = 3, STORED = 4, READ = 5, ARRANGED = 6;            // barriers
-constexpr bool TWO_BATCHES = C > 1 && MAPS >= 16 && TALL * MAPS < 80;        // if there are registers enough
-constexpr int HELD = TWO_BATCHES ? 4 : 3;                   // rows in registers
+constexpr int HELD = 3;                                     // rows in registers
 constexpr bool MOVE_REGISTERS = COMPUTE == 8;               // 168 per thread are too few for them
 static_assert(1 <= K && K <= 7 && 1 <= TALL && 1 <= MAPS && MAPS <= 24);
 static_assert(1 <= STAGES && MAPS % (4 * STAGES) == 0);
@@ -55,6 +58,14 @@ constexpr bool BULK = BULK_COPIES && M % MAPS == 0 && RUN % 4 == 0;
 
 // Where output i of a stage is in shared memory.
 __device__ inline int place(int i) { return GAP ? i + i / BETWEEN * GAP : i; }
+
+// Two floats as words of two halves each: their high parts, their low parts.
+__device__ inline uint2 halves(float v, float w)
+{
+    const half2 high = __floats2half2_rn(v, w);
+    const half2 low = __floats2half2_rn(v - __low2float(high), w - __high2float(high));
+    return make_uint2(word_of(high), word_of(low));
+}
 
 // The weights of `count` maps, as products read them: [2,TURNS,STEPS,2,N] pieces of 8 terms, high parts, then
 // low ones; and an exponent per map. This is for the compute warps.
@@ -100,8 +111,9 @@ __device__ inline void arrange(uint4 *weights, int *exponents, const float *__re
     }
 }
 
-// A turn of products: high high, low high and high low. Of each row of inputs the lane has two pixels of two
-// windows, left[0] and left[1].
+// A turn of products: for each row high high, low high and high low, a batch each. While one is computed, the
+// registers of the next one are filled. Of each row of inputs the lane has two pixels of two windows, left[0]
+// and left[1].
 __device__ inline void multiply(float (&sum)[TALL][N / 2], const unsigned *const (&left)[2], Columns weights)
 {
     unsigned rows[HELD][2][TOGETHER][2];                    // the last ones: high parts, low parts
@@ -110,21 +122,21 @@ __device__ inline void multiply(float (&sum)[TALL][N / 2], const unsigned *const
         for (int t = 0; t < TOGETHER; ++t)
             #pragma unroll
             for (int i = 0; i < 2; ++i) {
-                const unsigned *at = left[i] + (t * H + h) * W;
-                const uint2 two = W % 2 ? make_uint2(at[0], at[1]) : *(const uint2 *)at;
-                rows[h % HELD][0][t][i] = __byte_perm(two.x, two.y, 0x5410);
-                rows[h % HELD][1][t][i] = __byte_perm(two.x, two.y, 0x7632);
+                const unsigned *at = left[i] + (t * H + h) * PITCH;
+                const unsigned one = at[0], other = at[PLANES ? LOW : 1];
+                rows[h % HELD][0][t][i] = PLANES ? one : __byte_perm(one, other, 0x5410);
+                rows[h % HELD][1][t][i] = PLANES ? other : __byte_perm(one, other, 0x7632);
             }
     };
     load(0);
     if (K > 1)
         load(1);                                            // no window ends in row 0
     #pragma unroll
-    for (int h = K > 1; h < INPUTS; ++h) {
-        begin();
+    for (int h = K > 1; h < INPUTS; ++h)
         #pragma unroll
         for (int product_of = 0; product_of < 3; ++product_of) {
             const int part = product_of == 1, of_weights = product_of == 2;
+            begin();
             #pragma unroll
             for (int step = 0; step < STEPS; ++step) {
                 const bool tail = step == TOGETHER * (K / 2);
@@ -136,15 +148,12 @@ __device__ inline void multiply(float (&sum)[TALL][N / 2], const unsigned *const
                     product<N>(sum[h - last], first[0], first[1], second[0], second[1],
                                weights + of_weights * PART_PIECES + step * 2 * N);
             }
-        }
-        commit();
-        if (h < INPUTS - 1)
-            load(h + 1);
-        if (h < INPUTS - 1 && TWO_BATCHES)
+            commit();
             wait<1>();                                      // what the batch before this one read is free
-        else
-            wait<0>();
-    }
+            if (product_of == 0 && h < INPUTS - 1)
+                load(h + 1);
+        }
+    wait<0>();
 }
 
 // Store the lane's sums of a stage, times 2^e and the power of two of the map: two outputs side by side of
@@ -245,9 +254,17 @@ __device__ inline void fetch(float4 *image, int *largest, int *partial, const fl
         for (int j = 0; j < BATCH; ++j) {
             const int i = (batch * BATCH + j) * 32 * FETCH + thread;
             const float4 &v = four[j];
-            const float2 left = split(v.x * scale, v.y * scale), right = split(v.z * scale, v.w * scale);
-            if (4 * i < PIXELS)
-                image[i] = make_float4(left.x, left.y, right.x, right.y);
+            if (PLANES) {
+                if (4 * i >= PIXELS)
+                    continue;
+                const uint2 left = halves(v.x * scale, v.y * scale), right = halves(v.z * scale, v.w * scale);
+                ((uint2 *)image)[i] = make_uint2(left.x, right.x);
+                ((uint2 *)image)[LOW / 2 + i] = make_uint2(left.y, right.y);
+            } else {
+                const float2 left = split(v.x * scale, v.y * scale), right = split(v.z * scale, v.w * scale);
+                if (4 * i < PIXELS)
+                    image[i] = make_float4(left.x, left.y, right.x, right.y);
+            }
         }
     }
 }
@@ -296,8 +313,8 @@ void conv(const float *__restrict__ x, const float *__restrict__ k, float *__res
                 const int unit = round * AT_ONCE + warp / 4, window = 64 * unit + warp % 4 * 16 + lane / 4;
                 auto left_of = [&](int window) {
                     const int strip = window / ACROSS, place = window % ACROSS;
-                    return (const unsigned *)(images + turn * FOURS) + strip * TALL * W
-                        + (place + lane % 4) * 2;
+                    return (const unsigned *)(images + turn * FOURS) + strip * TALL * PITCH
+                        + (place + lane % 4) * WORDS;
                 };
                 const int last = WINDOWS - 1;
                 const unsigned *left[] = {left_of(min(window, last)), left_of(min(window + 8, last))};
@@ -307,8 +324,8 @@ void conv(const float *__restrict__ x, const float *__restrict__ k, float *__res
                 #pragma unroll 1
                 for (int i = 0; i < turns; ++i, at += STEPS * 2 * N) {
                     multiply(sum, left, at);
-                    left[0] += TOGETHER * H * W;
-                    left[1] += TOGETHER * H * W;
+                    left[0] += TOGETHER * H * PITCH;
+                    left[1] += TOGETHER * H * PITCH;
                 }
                 if (IMAGES == 1 && round == ROUNDS - 1)
                     barrier(READ, COMPUTE + FETCH);         // the image may be overwritten
@@ -334,8 +351,9 @@ void conv(const float *__restrict__ x, const float *__restrict__ k, float *__res
     if (warp < COMPUTE + FETCH) {
         const int thread = (warp - COMPUTE) * 32 + lane;
         for (int slot = 0; slot < IMAGES; ++slot)           // beyond the image: 0 times a NaN would be a NaN
-            for (int i = (C * H * W + 3) / 4 + thread; i < FOURS; i += 32 * FETCH)
-                images[slot * FOURS + i] = make_float4(0, 0, 0, 0);
+            for (int i = C * H * PITCH + thread; i < (PLANES ? LOW : 2 * LOW); i += 32 * FETCH)
+                for (int part = 0; part <= PLANES; ++part)
+                    ((unsigned *)(images + slot * FOURS))[part * LOW + i] = 0;
         for (int b = first, n = 0; b < B; b += blocks, ++n) {
             const int turn = n % IMAGES;
             auto wait = [&] {
