@@ -38,6 +38,7 @@ CASES = {
     "k": ("unsafe", [("race", 15, "s")]),
     "n": ("unsafe", [("exited lanes", 20, None)]),
     "p": ("pass", []),  # it goes on with less memory
+    "q": ("unsafe", [("out of bounds", 22, None)]),
 }
 
 
@@ -67,6 +68,7 @@ def test_the_verdict_in_json_and_as_exit_status(hostcuda, letter):
             "h",
             "index 4294967295 of x, an allocation of 256 bytes: the index has wrapped in 32 bits",
         ),
+        ("q", "write of 4 bytes in shared memory where this launch has none"),
         ("d", "verdict: refused (exit status 5): the launch failed: invalid argument: "),
         ("c", "verdict: wrong result (exit status 3)"),
         ("g", "2 findings in 1 launch\nverdict: unsafe (exit status 1)"),

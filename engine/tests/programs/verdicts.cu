@@ -18,6 +18,8 @@ __global__ void reversed(float *x) {
 __global__ void forever(volatile int *go) { while (!*go) ; }
 __global__ void noisy() { for (int i = 0; i < 100; i++) printf("line %d of a program that prints much\n", i); }
 __global__ void lanes(float *x) { int i = threadIdx.x; if (i >= 16) return; x[i] = __shfl_down_sync(~0u, x[i], 8); }
+__global__ void keep(float **x) { __shared__ float s[4]; s[threadIdx.x] = 1; *x = s; }
+__global__ void use(float **x) { (*x)[threadIdx.x] = 1; }
 
 int main(int count, char **words) {
   float *x, *y, *z, h[64] = {}; int what = words[1][0] - 'a';
@@ -39,6 +41,7 @@ int main(int count, char **words) {
     case 13: lanes<<<1, 32>>>(x); break;
     case 14: one<<<1, 2048>>>(x, 64); if (cudaGetLastError()) cudaMemset(x, 0, 4); break;
     case 15: if (cudaMalloc(&z, 1ull << 60)) cudaGetLastError(); one<<<1, 64>>>(x, 64); break;
+    case 16: keep<<<1, 1>>>((float **)x); use<<<1, 1>>>((float **)x); break;
   }
   cudaDeviceSynchronize(); return 0;
 }
