@@ -98,6 +98,7 @@ struct Order {
     // orders those that use it.
     uint32_t ordering[most_threads] = {}, fenced[most_threads] = {}, flagged[most_threads] = {};
     uint32_t locked[most_threads] = {};
+    uint32_t flagged_since[most_threads] = {};       // the thread's own clock when its flagged[] became that of this epoch
     // Threads that meet at addresses, of locks and flags, in this epoch: each has a link to another one of its group, or itself.
     struct { uint32_t epoch = 0; uint16_t thread = 0; } links[most_threads], last_at[1024];   // addresses may share an entry
     uintptr_t looked_at = 0;                         // of the last volatile read, if its thread has not written since, or read it again
@@ -421,6 +422,7 @@ __attribute__((noinline)) uintptr_t find_unset(uintptr_t address, unsigned size,
 
 // A thread that has made a fence and a volatile access may have set, or seen, a flag.
 void note_flag(uint32_t *what, unsigned thread) {
+    if (what == order.flagged && what[thread] != order.epoch) order.flagged_since[thread] = ++own_clock(thread);
     what[thread] = order.epoch;
     if (order.fenced[thread] == order.epoch && order.flagged[thread] == order.epoch) order.ordering[thread] = order.epoch;
 }
@@ -448,6 +450,10 @@ bool excused(Operation operation, unsigned thread, const Touch &other, bool glob
     for (unsigned of : {thread, (unsigned)other.thread})
         if (in(order.ordering, of) || (global && in(order.updated, of) && in(order.fenced, of))) return true;
     if (!in(order.locked, thread) && !in(order.locked, other.thread)) return false;
+    // A lock that is set to 0 before its thread has used a lock or a flag is not released, but made: others have to know of that.
+    bool makes = operation == atomic && !global && places.sites[other.site].operation == store
+                 && !(in(order.flagged, other.thread) && other.clock >= order.flagged_since[other.thread]);
+    if (makes) return false;
     return operation == atomic || places.sites[other.site].operation == atomic || leader(thread) == leader(other.thread);
 }
 

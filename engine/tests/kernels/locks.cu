@@ -48,8 +48,31 @@ KERNEL each_reads_its_own_copy(int *x) {
     __pipeline_wait_prior(0);
     x[threadIdx.x] = tile[threadIdx.x];
 }
+KERNEL lock_released_by_a_store(int *x) {
+    __shared__ int lock, sum;
+    if (threadIdx.x == 0) lock = sum = 0;
+    __syncthreads();
+    if (threadIdx.x % 32 == 0) {
+        while (atomicCAS(&lock, 0, 1)) {}
+        sum += threadIdx.x;
+        lock = 0;
+    }
+    __syncthreads();
+    x[threadIdx.x] = sum;
+}
 
 // Wrong.
+KERNEL lock_used_before_it_is_made(int *x) {
+    __shared__ int lock, sum;
+    if (threadIdx.x == 0) lock = 0;
+    if (threadIdx.x % 32 == 0) {
+        while (atomicCAS(&lock, 0, 1)) {}
+        sum = threadIdx.x;
+        atomicExch(&lock, 0);
+    }
+    __syncthreads();
+    x[threadIdx.x] = sum;
+}
 KERNEL flag_without_a_fence(int *x) {
     volatile int *flag = x + 8;
     if (threadIdx.x == 0) { x[1] = 7; *flag = 1; }
