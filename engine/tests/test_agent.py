@@ -267,7 +267,11 @@ def change_x(x):
     ("more", "verdict", "words"),
     [
         ({"reference": ""}, "not_checked", "no reference"),
-        ({"cases": []}, "not_checked", ""),
+        (
+            {"cases": []},
+            "not_checked",
+            '{"cases": [{"grid": [4], "block": [256], "arguments": {"x": {',
+        ),
         ({"cases": [{**CASE, "block": [2048]}]}, "refused", "must be 1 to 1024"),
         (change_x(140737), "refused", "takes an array"),
         (change_x({"shape": [N], "dtype": "float64"}), "refused", "has the dtype float64"),

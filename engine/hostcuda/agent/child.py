@@ -97,6 +97,8 @@ def main(folder: Path) -> None:
         for number, case in enumerate(job["cases"])
     ]
     records.interrupt_after(job["seconds"])
+    if not cases:
+        append_answer(example=_make_example(module, function or job["kernel"]))
     if job["what"] == "check":
         _check_cases(cases, reference, job, append_answer)
         append_answer(busiest=_name_busiest())
@@ -144,6 +146,44 @@ def _check_cases(
             append_answer(case=case.name, array=name, **case.compare(name, expected, job))
 
 
+def _find_function(module, kernel: str | HostFunction):
+    """Return the function of a case: a host function, the kernel of this name, or the only one for ""."""
+    if isinstance(kernel, HostFunction):
+        return kernel
+    kernels = {candidate.name: candidate.symbol for candidate in module.kernels()}
+    kernel = kernel or (next(iter(kernels)) if len(kernels) == 1 else "kernel")
+    return module.get_function(kernels.get(kernel, kernel))  # its error lists the kernels
+
+
+def _get_name(parameter) -> str:
+    """Return a parameter's name, the last word of its declaration: "x" of "const float *x"; else its position."""
+    words = parameter.declaration.partition("[")[0].replace("*", " ").replace("&", " ").split()
+    return words[-1] if words else str(parameter.position)
+
+
+def _find_dtype(declaration: str) -> np.dtype:
+    """Return the dtype of the elements that a parameter's declaration begins with; float32 if there is none."""
+    if not (element := _ELEMENT.match(declaration)):
+        return np.dtype("uint32" if "unsigned" in declaration.split() else "float32")
+    declared = element[1].strip("_")
+    real = declared in ("half", "float", "double")
+    kind = "f" if real else "u" if "unsigned" in declaration else "i"
+    return np.dtype(f"{kind}{elements.KINDS[declared]}")
+
+
+def _make_example(module, kernel: str | HostFunction) -> dict:
+    """Return a case that the user may begin with: vectors of 1,000 elements, and numbers of 1,000."""
+    function = _find_function(module, kernel)
+    arguments = {
+        _get_name(parameter): {"shape": [1000], "dtype": str(_find_dtype(parameter.declaration))}
+        if parameter.kind == _POINTER
+        else 1000
+        for parameter in function._parameters
+    }
+    geometry = {} if isinstance(kernel, HostFunction) else {"grid": [4], "block": [256]}
+    return {**geometry, "arguments": arguments}
+
+
 class _Case:
     """A launch: its geometry, and the arguments as arrays and numbers by the names of the kernel's parameters.
 
@@ -152,13 +192,7 @@ class _Case:
 
     def __init__(self, module, kernel: str | HostFunction, case: Mapping, number: int):
         """Look up the kernel in `module`, refuse wrong arguments, and make the arrays of `case`, the `number`-th."""
-        if isinstance(kernel, HostFunction):
-            self.function = kernel
-        else:
-            kernels = {candidate.name: candidate.symbol for candidate in module.kernels()}
-            kernel = kernel or (next(iter(kernels)) if len(kernels) == 1 else "kernel")
-            # its error lists the kernels
-            self.function = module.get_function(kernels.get(kernel, kernel))
+        self.function = _find_function(module, kernel)
         self.name = case.get("name") or f"case {number + 1}"
         block = case.get("block", [1])
         self.grid, self.block = tuple(case.get("grid", [1])), (*block, 1, 1)[: max(3, len(block))]
@@ -169,7 +203,7 @@ class _Case:
         )
         self.pointers: dict[str, cuda.DeviceAllocation] = {}
         self.parameters = {
-            self._get_name(parameter): parameter for parameter in self.function._parameters
+            _get_name(parameter): parameter for parameter in self.function._parameters
         }
         self._refuse_arguments()
         self.written = [
@@ -189,12 +223,6 @@ class _Case:
                     raise EngineError(
                         f"{self.name}: the array {name} cannot be made: {error}"
                     ) from None
-
-    @staticmethod
-    def _get_name(parameter) -> str:
-        """Return a parameter's name, the last word of its declaration: "x" of "const float *x"; else its position."""
-        words = parameter.declaration.partition("[")[0].replace("*", " ").replace("&", " ").split()
-        return words[-1] if words else str(parameter.position)
 
     def _refuse_arguments(self) -> None:
         """Raise an EngineError for an argument of the wrong kind or name, and for a parameter without an argument."""
@@ -262,12 +290,9 @@ class _Case:
         if declared and (
             given.kind not in ("f" if real else "biu") or given.itemsize != elements.KINDS[declared]
         ):
-            fitting = np.dtype(
-                f"{'f' if real else 'u' if 'unsigned' in declaration else 'i'}{elements.KINDS[declared]}"
-            )
             raise EngineError(
                 f"{self.name}: {name} has the dtype {given}, and the kernel declares `{declaration}`: "
-                f"give {fitting}"
+                f"give {_find_dtype(declaration)}"
             )
 
     def _make_array(self, name: str, spec: Mapping) -> np.ndarray:

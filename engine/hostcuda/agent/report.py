@@ -299,6 +299,11 @@ def _build_report(run: Run, job: Mapping, previous: Mapping | None) -> dict:
     if previous:
         _add_changes(report, previous)
     report["next"] = _say_next(report, _clean(first), run.source, job["kernel"])
+    if verdict == "not checked" and (examples := run.select("example")):
+        case = json.dumps({"cases": [examples[0]["example"]]})
+        report["next"] = (
+            f"No case says how to launch it. Give one with your sizes, in the .json file of its name: {case}"
+        )
     return report
 
 
