@@ -32,6 +32,7 @@ MODULES = (
     "pictures",
     "readme",
     "digits",
+    "pages",
     "device",
     "version",
 )

@@ -14,6 +14,7 @@ from labkit.base.errors import LabError
 from labkit.base.numerals import format_digits, natural_key
 from labkit.base.paths import PACKAGE
 from labkit.notebooks import execute
+from recording.pages import count_page
 
 pytestmark = pytest.mark.core("the stored pages as they are read")
 
@@ -135,21 +136,6 @@ def test_size(path):
     assert path.stat().st_size < 1_000_000
 
 
-def words(path):
-    return sum(
-        len(cell.source.split()) for cell in read(path).cells if cell.cell_type == "markdown"
-    )
-
-
-def minutes(path):
-    """Return how long a page takes: the most that its row of the README says; a practice page without one, 30."""
-    readme = (FOLDER.parent / "README.md").read_text(encoding="utf-8")
-    row = re.search(
-        rf"\(notebooks/[^)]*{path.name}\).*\| ~?(?:\d+ to )?(\d+) \|$", readme, re.MULTILINE
-    )
-    return int(row[1]) if row or path.parent.name != "practice" else 30
-
-
 def test_only_the_readme_says_how_long_a_page_takes():
     readme = (FOLDER.parent / "README.md").read_text(encoding="utf-8")
     for path in (*SERIES, *FOLDER.glob("practice/*.ipynb")):
@@ -166,15 +152,12 @@ def test_a_page_is_read_in_an_hour(path):
 
     The README says how long a page takes. Of one with more than 90 minutes, 90 count: it has a stop.
     """
-    hours = min(max(minutes(path), 60), 90) / 60
-    cells = [cell for cell in code_cells(path) if not cell.source.startswith("%%")]
-    visible = [cell.source for cell in cells if "hide-input" not in tags(cell)]
-    kinds = [output.get("data", {}) for cell in code_cells(path) for output in cell.outputs]
-    lines = sum(len([line for line in source.splitlines() if line.strip()]) for source in visible)
-    assert words(path) <= 1300 * hours
-    assert lines <= 70 * hours
-    assert sum("image/png" in data or "image/svg+xml" in data for data in kinds) <= 6
-    assert sum("<table" in data.get("text/html", "") for data in kinds) <= 6
+    page = count_page(path)
+    hours = min(max(page["minutes"], 60), 90) / 60
+    assert page["words"] <= 1300 * hours
+    assert page["lines"] <= 70 * hours
+    assert page["figures"] <= 6
+    assert page["tables"] <= 6
 
 
 @pytest.mark.parametrize("path", FILES, ids=NAMES)
@@ -185,7 +168,8 @@ def test_a_cell_to_edit_is_not_folded(path):
 
 @pytest.mark.parametrize("path", [*FOLDER.glob("practice/*.ipynb")], ids=lambda path: path.stem)
 def test_a_practice_page_is_read_in_its_time(path):
-    assert words(path) <= 1300 * minutes(path) / 60
+    page = count_page(path)
+    assert page["words"] <= 1300 * page["minutes"] / 60
 
 
 def asserts(source):

@@ -1,0 +1,45 @@
+"""How much there is to read on a page: words, visible lines of Python, figures, tables, and the README's minutes."""
+
+import re
+from pathlib import Path
+
+import pandas as pd
+
+from labkit.notebooks import execute
+
+
+def read_minutes(path: Path) -> int:
+    """Return how long a page takes: the most that its row of the README says; a practice page without one, 30."""
+    readme = path.resolve().parent
+    while not (readme / "README.md").is_file():
+        readme = readme.parent
+    text, name = (readme / "README.md").read_text(encoding="utf-8"), re.escape(path.name)
+    row = re.search(rf"/{name}\).*\| ~?(?:\d+ to )?(\d+) \|$", text, re.MULTILINE)
+    return int(row[1]) if row or path.parent.name != execute.PRACTICE else 30
+
+
+def count_page(path: Path) -> dict[str, int]:
+    """Return what a page has to be read: words, lines of Python that are not folded, figures, tables, minutes."""
+    notebook = execute.read(path)
+    text = [cell for cell in notebook.nb.cells if cell.cell_type == "markdown"]
+    cells = execute.list_code_cells(notebook)
+    visible = [
+        cell.source
+        for cell in cells
+        if "hide-input" not in cell.metadata.get("tags", []) and not cell.source.startswith("%%")
+    ]
+    kinds = [output.get("data", {}) for cell in cells for output in cell.outputs]
+    return {
+        "words": sum(len(cell.source.split()) for cell in text),
+        "lines": sum(bool(line.strip()) for source in visible for line in source.splitlines()),
+        "figures": sum("image/png" in data or "image/svg+xml" in data for data in kinds),
+        "tables": sum("<table" in data.get("text/html", "") for data in kinds),
+        "minutes": read_minutes(path),
+    }
+
+
+def pages() -> None:
+    """Print words, visible lines of Python, figures, tables and minutes of each page of the series and of practice."""
+    paths = execute.list_notebooks("", execute.PRACTICE)
+    table = pd.DataFrame([count_page(path) for path in paths], index=[path.stem for path in paths])
+    print(table.to_string())
