@@ -125,7 +125,7 @@ def measure_timers(torch, batch: int) -> list[dict]:
 
 
 def extension(out: Folder = None) -> None:
-    """Measure an operation of PyTorch with a kernel of one's own, and what timers say of it: data/experiments/."""
+    """Measure our kernel in PyTorch: data/experiments/."""
     require_gpu("extensions of PyTorch are measured on a GPU")
     torch = require_torch()
     torch.manual_seed(17)

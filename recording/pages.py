@@ -39,7 +39,7 @@ def count_page(path: Path) -> dict[str, int]:
 
 
 def pages() -> None:
-    """Print words, visible lines of Python, figures, tables and minutes of each page of the series and of practice."""
+    """Print words, lines, figures, tables, minutes of pages."""
     paths = execute.list_notebooks("", execute.PRACTICE)
     table = pd.DataFrame([count_page(path) for path in paths], index=[path.stem for path in paths])
     print(table.to_string())

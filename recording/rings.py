@@ -81,7 +81,7 @@ def measure_rings(kernels: dict, rows: int, columns: int) -> list[dict]:
 
 
 def rings(out: Folder = None) -> None:
-    """Measure a ring of stages beside a double buffer: data/experiments/."""
+    """Measure a ring of stages: data/experiments/."""
     here = require_gpu("rings are measured on a GPU")
     if hostcuda.driver.Context.get_device().compute_capability() < (9, 0):
         raise LabError(f"bulk copies need compute capability 9.0, and this is {here.name}")

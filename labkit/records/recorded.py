@@ -531,8 +531,9 @@ class Recorded:
     def experiment(self, name: str) -> pd.DataFrame:
         """Return what one of the experiments of `recording.experiments` measured: "waves", "latency", "clock", "order".
 
-        Or "ring", of `recording.rings`. The columns are kernel, x (what was varied), ms, rate
-        (loads per microsecond, a clock rate in MHz, or GB/s), series.
+        Or "ring", of `recording.rings`, or "pytorch" and "timers", of `recording.extension`. The
+        columns are kernel, x (what was varied), ms, rate (loads per microsecond, a clock rate in
+        MHz, or GB/s), series.
         """
         table = self._read("experiments", "experiment", "kernel", "x", "ms")
         return store.choose(table, f"{self} has no experiment", experiment=name).reset_index(
