@@ -74,9 +74,9 @@ def test_what_looks_like_a_kernel_is_stopped(name):
 
 
 @needs_sandbox
-@pytest.mark.parametrize("name", ["10b", "P8b", "14a"])  # 10 s
+@pytest.mark.parametrize("name", ["10b", "P8b", "14a", "P10b"])  # 15 s
 def test_windows_are_not_found_in_right_kernels(name):
-    """Local arrays by references, and functions of which the compiler puts a part elsewhere."""
+    """Local arrays by references, functions of which the compiler puts a part elsewhere, and bulk copies."""
     assert grading.grade_in_sandbox(exercise(name), exercise(name).solution).passed
 
 

@@ -345,6 +345,26 @@ _IMPORTED = frozenset(
         "__tsan_vptr_update",
     ]
 )
+# What kernels with asynchronous copies import, too: of exercises that come with these headers alone, because nothing
+# counts the copies as requests.
+_ASYNCHRONOUS = {
+    "cuda/ptx": frozenset(
+        [
+            "_ZN8hostcuda13make_mbarrierEPvjPKcS2_i",
+            "_ZN8hostcuda12end_mbarrierEPvPKcS2_i",
+            "_ZN8hostcuda18arrive_at_mbarrierEPvjlNS_7ArrivalEPKcS3_i",
+            "_ZN8hostcuda16wait_at_mbarrierEPvyibPKcS2_i",
+            "_ZN8hostcuda15mbarrier_waitedEv",
+            "_ZN8hostcuda10begin_bulkEPKNS_5PieceEjPvPFvPcPKcmEjbS6_S6_i",
+            "hostcuda_barrier_made",
+            "hostcuda_barrier_used",
+            "hostcuda_barrier_counts",
+            "hostcuda_bulk_reads",
+            "hostcuda_bulk_writes",
+            "hostcuda_proxy_fence",
+        ]
+    )
+}
 _IMPORTED_FAMILIES = re.compile(
     r"__tsan_(?:(?:unaligned_)?(?:volatile_)?(?:read|write)(?:\d+|_range)|mem(?:cpy|move|set)|atomic\w+)"
     # The compiler's own cleaning up, which the linker may list.
@@ -374,7 +394,12 @@ _CHOSEN_BY_LOADER = (
 )  # R_X86_64_IRELATIVE and R_AARCH64_IRELATIVE: it calls a function for an address
 
 
-def refuse_symbols(path: Path | str, source: str = "", registered: int | None = None) -> None:
+def refuse_symbols(
+    path: Path | str,
+    source: str = "",
+    registered: int | None = None,
+    headers: Collection[str] = (),
+) -> None:
     """Refuse a module that calls the host or runs code while it is loaded.
 
     Parameters
@@ -386,6 +411,8 @@ def refuse_symbols(path: Path | str, source: str = "", registered: int | None = 
     registered : int, optional
         How many kernels the front end has registered in the text. Each has one function that runs
         while the module is loaded; without the number, as many as there are.
+    headers : collection of str, optional
+        The headers that come with the exercise: with ``cuda/ptx``, kernels may begin bulk copies.
 
     Raises
     ------
@@ -402,8 +429,9 @@ def refuse_symbols(path: Path | str, source: str = "", registered: int | None = 
     for name, what in _EXPLAINED.items():
         if name in imported:
             raise EngineError(f"the kernel {what}: CUDA does not allow it")
+    allowed = _IMPORTED.union(*(_ASYNCHRONOUS.get(header, ()) for header in headers))
     for name in sorted(imported):
-        if name not in _IMPORTED and not _IMPORTED_FAMILIES.fullmatch(name):
+        if name not in allowed and not _IMPORTED_FAMILIES.fullmatch(name):
             callee = toolchain.demangle(name).partition("(")[0]
             raise EngineError(
                 f"{_name_line(source, callee)}the kernel calls {callee}, which is no function of CUDA"
@@ -486,7 +514,7 @@ def _name_line(source: str, name: str) -> str:
     return ""
 
 
-def guard(source: str = "") -> None:
+def guard(source: str = "", headers: Collection[str] = ()) -> None:
     """Set hooks of the engine: this process loads and compiles only what `refuse_symbols` and `refuse_calls` let pass.
 
     Call it in the process that runs a submission, before the submission is compiled. The engine
@@ -497,10 +525,12 @@ def guard(source: str = "") -> None:
     ----------
     source : str
         The submission, so that messages have its lines.
+    headers : collection of str, optional
+        The headers that come with the exercise, as `refuse_symbols` has them.
     """
     checkmode.untrusted = True
     if checkmode.TOOLS:
         native.library().hc_keep_returns()
     unit.before_compile = _refuse_expanded_asm
     checkmode.before_link = refuse_calls
-    native.before_load = lambda path, registered: refuse_symbols(path, source, registered)
+    native.before_load = lambda path, registered: refuse_symbols(path, source, registered, headers)

@@ -148,6 +148,39 @@ print(json.dumps([finding.message for launch in checking.launches() for finding 
 """
 
 
+ELSEWHERE = """
+#include <cuda/ptx>
+namespace ptx = cuda::ptx;
+extern "C" __global__ void barrier(uint64_t *to) { ptx::mbarrier_init(to, 1); }
+extern "C" __global__ void target(uint64_t *from) {
+    __shared__ uint64_t full;
+    alignas(16) volatile uint64_t local[2] = {};
+    ptx::mbarrier_init(&full, 1);
+    ptx::cp_async_bulk(ptx::space_cluster, ptx::space_global, (void *)local, from, 16, &full);
+}
+"""
+TRY_BOTH = """
+import json, sys
+module = SourceModule(sys.argv[1], no_extern_c=True)
+said = []
+for name in ("barrier", "target"):
+    try:
+        module.get_function(name)(cuda.to_device(np.zeros(8)), block=(1, 1, 1))
+        cuda.Context.synchronize()
+    except cuda.Error as error:
+        said.append(str(error))
+print(json.dumps(said))
+"""
+
+
+@pytest.mark.parametrize("tools", ["", "memcheck"])
+def test_barriers_and_targets_of_copies_are_not_anywhere(tools):
+    """What the engine writes later must not be on a stack, where another function may be by then."""
+    barrier, target = run_script(TRY_BOTH, ELSEWHERE, tools=tools)
+    assert "an mbarrier is in shared memory, and this address is not" in barrier
+    assert "a bulk copy is between shared and global memory" in target
+
+
 def test_a_warpgroup_multiplies_registers_with_both_layouts_of_shared_memory():
     tools = "racecheck,synccheck,memcheck,initcheck"
     assert run_script(PRODUCTS, kernel_source("warpgroup"), tools=tools) == []

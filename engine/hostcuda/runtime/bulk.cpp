@@ -131,6 +131,10 @@ EXPORT void begin_bulk(const Piece *pieces, unsigned count, void *mbarrier, void
     Mbarrier *m = mbarrier ? &find_mbarrier(b, mbarrier, place) : nullptr;
     if (m && has_others(b) && count && owner_of(b, pieces->to) != &b)
         fail("%s at %s:%d: its target and its mbarrier are in shared memory of two blocks", what, file, line);
+    // A local variable may be gone when the copy is made.
+    for (unsigned i = 0; i < count; i++)
+        if (space_of(pieces[i].to) == 'l' || (!of_values && space_of(pieces[i].from) == 'l'))
+            fail("%s at %s:%d: a bulk copy is between shared and global memory, and this address is a local variable's", what, file, line);
     if (m) m->copies.push_back({place, 1});
     b.asynchronous.copies.push_back({number, watched, {pieces, pieces + count}, m, m ? 0 : groups_of(b, number), combine, {}, false, place, thread.index});
     BulkCopy &copy = b.asynchronous.copies.back();

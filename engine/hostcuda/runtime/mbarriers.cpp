@@ -119,6 +119,7 @@ namespace hostcuda {
 EXPORT void make_mbarrier(void *at, unsigned expected, HOSTCUDA_PLACE) {
     Block &b = *block;
     if ((uintptr_t)at % 8) fail("%s at %s:%d: the address of an mbarrier is a multiple of 8 bytes", what, file, line);
+    if (space_of(at) != 's') fail("%s at %s:%d: an mbarrier is in shared memory, and this address is not", what, file, line);
     if (!expected || expected > most_arrivals)
         fail("%s at %s:%d: an mbarrier expects 1 to %u arrivals, not %u", what, file, line, most_arrivals, expected);
     Mbarrier &m = b.asynchronous.mbarriers[at];

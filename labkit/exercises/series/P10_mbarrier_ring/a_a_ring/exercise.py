@@ -41,6 +41,7 @@ EXERCISE = Exercise(
             Case(_ON, (_ROWS, _COLUMNS), counted=True),
         ),
         hidden=(range(1, 4), range(4, 9000, 4)),
+        headers=("cuda/ptx",),
     ),
     goals=(
         counted(

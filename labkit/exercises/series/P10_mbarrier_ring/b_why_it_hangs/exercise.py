@@ -31,6 +31,7 @@ EXERCISE = Exercise(
             Case(_ON, (_ROWS, _COLUMNS), counted=True),
         ),
         hidden=(range(1, 4), range(4, 4000, 4)),
+        headers=("cuda/ptx",),
     ),
     goals=(
         counted(
