@@ -61,7 +61,8 @@ def _run(
     try:
         if untrusted:
             refuse(source, subject.headers)  # raises EngineError if the text is more than a kernel
-            guard(source, subject.headers)  # from here on, the process loads no module that calls the host
+            # from here on, the process loads no module that calls the host
+            guard(source, subject.headers)
         hostcuda.ensure_context()
         subject.prepare(source)
         _mark(
