@@ -244,11 +244,13 @@ class Code:
         self.known = set(instructions[KEYS].itertuples(index=False, name=None))
 
     def list_lines(self, launch: int, keys: list[str], op: str) -> list[dict]:
-        """Return a dict per line of a launch that loads ("ld") or stores ("st"); `keys` are the values of KEYS.
+        """Return a dict per line of a launch that loads ("ld") or stores ("st"): the accesses as written, and nvcc's.
 
-        line: its number. requests, wavefronts: the engine's counts. sizes: of the accesses as
-        written [bytes]. as_written: nvcc left them so. made: nvcc's instructions, a table with the
-        times that each is executed.
+        `keys`, the values of KEYS, say which compiled kernel it is. Of a line: its number;
+        ``requests`` and ``wavefronts``, the engine's counts; ``sizes`` of the accesses in the
+        source [bytes]; ``as_written``, whether nvcc's instructions have the same sizes; ``made``,
+        these instructions, a table, with the times that each is ``executed`` so that the line
+        moves as many bytes as in the source.
         """
         sites = self.sites[(self.sites["launch"] == launch) & (self.sites["op"] == op)]
         code = self.code[(self.code[KEYS] == keys).all(axis=1) & (self.code["op"] == op)]

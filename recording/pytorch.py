@@ -91,20 +91,20 @@ class _PyTorchForward:
             return forward(x)
 
     def list_eager(self, forward: Callable) -> Iterator[Entry]:
-        """Yield the cases whose calls run one by one; from the host after the copy."""
-        last, results = {}, (lambda some: last["y"].float().cpu().numpy()[some],)
-        yield self.make_entry(
-            "", DEVICE, lambda: last.update(y=self.call(forward, self.x)), *results, last.clear
-        )
-        yield self.make_entry(
-            "",
-            HOST,
-            lambda: last.update(
-                y=self.call(forward, self.pinned.to("cuda", non_blocking=True)).cpu()
-            ),
-            *results,
-            last.clear,
-        )
+        """Yield the cases without a graph, one with images on the device and one from the host, which copies first."""
+        last = {}  # "y": the results of the last pass
+
+        def run():
+            last["y"] = self.call(forward, self.x)
+
+        def run_from_host():
+            last["y"] = self.call(forward, self.pinned.to("cuda", non_blocking=True)).cpu()
+
+        def read_results(some):
+            return last["y"].float().cpu().numpy()[some]
+
+        yield self.make_entry("", DEVICE, run, read_results, last.clear)
+        yield self.make_entry("", HOST, run_from_host, read_results, last.clear)
 
     def list_compiled(self, forward: Callable, images: Images) -> list[Entry]:
         """Return the cases of `list_fastest` with the first of COMPILERS that works; if all fail, print why."""

@@ -336,7 +336,7 @@ def _move_barrier(source: _Source, finding: dict) -> Iterator[tuple[str, Edits]]
     around = {
         number: source.head(source.blocks(source.line(number)[0])[-1][0]) for number in numbers
     }
-    # if first
+    # barriers in a branch first, then those in a loop
     for number in sorted(
         numbers, key=lambda number: not source.code.startswith("if", around[number])
     ):

@@ -168,11 +168,11 @@ def _is_declared_once(name: str, code: str) -> bool:
 
 
 def _may_declare_behind(code: str, comma: int, known: dict[int, bool]) -> bool:
-    """Return whether the statement in which a comma stands may be a declaration, of what follows the comma, too.
+    """Return whether a name behind a comma may be declared there, as b in ``int a, b;``; True if in doubt.
 
-    It is none in parentheses, but for the head of a loop or a condition, in an index, in braces
-    that initialize, and where the statement begins as an expression alone can. `known`: what this has
-    said of earlier commas.
+    It is not in the arguments of a call, in an index, in braces that initialize, and in a statement
+    that begins as only an expression can. The head of a loop or a condition may declare. `known`:
+    comma -> the answer for earlier commas of the code.
     """
     begin = comma
     while begin and (sign := code[begin - 1]) not in ";{([":
