@@ -200,7 +200,7 @@ def show(chromium, server):
     tab.close()
 
 
-def of(*cells):
+def make_notebook(*cells):
     """Return a notebook of these cells."""
     kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
     return nbformat.v4.new_notebook(
@@ -242,7 +242,7 @@ def test_an_exercise_is_graded_goal_by_goal(show):
     start = exercise("04a").start
     page = show(
         "exercise",
-        of(
+        make_notebook(
             "import labkit as lab\nlab.setup()",
             f"%%kernel 04 --exercise 04a --name mine\n{start}",
             'lab.grade("04a", mine);',
@@ -288,7 +288,7 @@ def test_an_endless_kernel_is_interrupted_and_the_notebook_goes_on(show):
     )
     page = show(
         "endless",
-        of(
+        make_notebook(
             "import labkit as lab\nlab.setup()",
             f"%%kernel 01 --name mine\n{endless}",
             "%%cuda module\n__global__ void forever(volatile int *x)\n{\n"
@@ -334,7 +334,8 @@ def test_cudas_names_are_coloured_and_completed_and_nothing_asks_for_news(show):
         "}",
     )
     page = show(
-        "names", of("import labkit as lab\nlab.setup()", "\n".join(["%%cuda names", *lines]))
+        "names",
+        make_notebook("import labkit as lab\nlab.setup()", "\n".join(["%%cuda names", *lines])),
     )
     page.run_all()
     cell = page.cell("%%cuda names")

@@ -32,7 +32,7 @@ def small():
     return labkit.dataset("digits", "train")
 
 
-def of(images, **settings):
+def make_trainer(images, **settings):
     """Return a trainer of a few steps."""
     return Trainer(images, **{"epochs": 2, "batch": 4, "seed": 3, **settings})
 
@@ -203,7 +203,7 @@ def test_random_maps():
 
 # ----------------------------------------------------------------------------------------- training
 def test_a_few_steps_reduce_the_loss(small):
-    with of(cycle(small, 8), epochs=20, batch=8) as trainer:
+    with make_trainer(cycle(small, 8), epochs=20, batch=8) as trainer:
         losses = list(trainer.run())
         assert losses == trainer.losses
         assert len(losses) == trainer.step == trainer.steps == 20
@@ -225,8 +225,8 @@ def test_the_rate_rises_and_falls(small):
 def test_the_same_settings_give_the_same_bits(small):
     images = cycle(small, 10)  # batches of 4, 4 and 2
     with (
-        of(images) as first,
-        of(images, epochs=np.int64(2), rate=np.float64(training.RATE)) as second,
+        make_trainer(images) as first,
+        make_trainer(images, epochs=np.int64(2), rate=np.float64(training.RATE)) as second,
     ):
         assert list(first.run()) == list(second.run())
         assert all(
@@ -237,7 +237,7 @@ def test_the_same_settings_give_the_same_bits(small):
 # ------------------------------------------------------------------------------------ what can fail
 def test_a_loss_of_nan_stops_and_writes_nothing(small, tmp_path):
     with (
-        of(cycle(small, 8), rate=1e9, epochs=20) as trainer,
+        make_trainer(cycle(small, 8), rate=1e9, epochs=20) as trainer,
         pytest.raises(LabError, match="lower rate than"),
     ):
         train_to_end(trainer, small, tmp_path)
@@ -245,7 +245,10 @@ def test_a_loss_of_nan_stops_and_writes_nothing(small, tmp_path):
     poisoned = Dataset(
         np.full((4, 1, 8, 8), np.nan, np.float32), small.labels[:4], "own", "own", "own", "own"
     )
-    with of(poisoned) as trainer, pytest.raises(LabError, match="loss is nan at step 1 of 2"):
+    with (
+        make_trainer(poisoned) as trainer,
+        pytest.raises(LabError, match="loss is nan at step 1 of 2"),
+    ):
         next(trainer.run())
 
 
@@ -259,7 +262,7 @@ def test_files_that_no_training_has_written_are_refused_before_the_first_step(sm
         ("npz", r"digits\.npz, or its record"),
         ("json", r"digits\.npz, or its record"),
     ):
-        with of(cycle(small, 4)) as trainer:
+        with make_trainer(cycle(small, 4)) as trainer:
             with pytest.raises(EngineError, match=message):
                 train_to_end(trainer, small, tmp_path / folder)
             assert trainer.step == 0
@@ -274,7 +277,10 @@ def test_weights_without_their_record_do_not_stay(small, tmp_path, monkeypatch):
         return files.write(path, content)
 
     monkeypatch.setattr(training.manifest, "write", full)
-    with of(cycle(small, 8)) as trainer, pytest.raises(EngineError, match="No space left"):
+    with (
+        make_trainer(cycle(small, 8)) as trainer,
+        pytest.raises(EngineError, match="No space left"),
+    ):
         train_to_end(trainer, small, tmp_path)
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
@@ -292,14 +298,14 @@ def test_weights_without_their_record_do_not_stay(small, tmp_path, monkeypatch):
 )
 def test_senseless_settings_are_refused(small, setting, message):
     with pytest.raises(LabError, match=message):
-        of(cycle(small, 4), **setting)
+        make_trainer(cycle(small, 4), **setting)
     with pytest.raises(LabError, match=message):
         Trainer("a data set that would be downloaded", **setting)
 
 
 def test_unknown_labels_are_refused(small):
     with pytest.raises(LabError, match="labels from 11 to 11; lenet86 knows 0 to 9"):
-        of(replace(cycle(small, 2), labels=np.array([11, 11])))
+        make_trainer(replace(cycle(small, 2), labels=np.array([11, 11])))
 
 
 # -------------------------------------------------------------------------------------- the command

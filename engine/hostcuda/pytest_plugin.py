@@ -37,7 +37,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Replace each marked test in `items` by one that runs in a process of its own; pytest calls this hook."""
     if _REPORT not in os.environ:  # this is not such a process
         items[:] = [
-            _ChildTest.of(item)
+            _ChildTest.from_test(item)
             if isinstance(item, pytest.Function) and any(map(item.get_closest_marker, MARKERS))
             else item
             for item in items
@@ -85,7 +85,7 @@ class _ChildTest(pytest.Item):
     """
 
     @classmethod
-    def of(cls, test: pytest.Function) -> _ChildTest:
+    def from_test(cls, test: pytest.Function) -> _ChildTest:
         """Return the stand-in for a test, which pytest selects, skips and reports as it would the test."""
         item = cls.from_parent(test.parent, name=test.name, nodeid=test.nodeid)
         # the conditions of skipif are evaluated in the test's module

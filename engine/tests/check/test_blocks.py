@@ -38,26 +38,26 @@ def findings(tmp_path_factory):
     return findings.table
 
 
-def of(kernel, findings):
+def select_findings(kernel, findings):
     return findings[findings["kernel"] == kernel].to_dict("records")
 
 
 @pytest.mark.parametrize("kernel", list(KERNELS)[:WRONG])
 def test_blocks_that_are_ordered_or_do_not_meet(kernel, findings):
-    assert not of(kernel, findings)
+    assert not select_findings(kernel, findings)
 
 
 @pytest.mark.parametrize("kernel", list(KERNELS)[WRONG:])
 def test_nothing_orders_the_blocks(kernel, findings):
     number = str(1 + list(KERNELS)[WRONG:].index(kernel))
     lines = {at for at, line in enumerate(SOURCE, 1) if line.endswith(f"// {number}")}
-    rows = of(kernel, findings)
+    rows = select_findings(kernel, findings)
     assert {row["kind"] for row in rows} == {"race between blocks"}
     assert {row["line"] for row in rows} | {row["other"]["line"] for row in rows} == lines
 
 
 def test_both_blocks_are_named(findings):
-    (finding,) = of("halo_in_place", findings)
+    (finding,) = select_findings("halo_in_place", findings)
     assert finding["launches"] == 2
     assert "blocks (0,0,0), which reads, and (1,0,0), which writes" in finding["message"]
     first = KERNELS["halo_in_place"]
@@ -67,14 +67,14 @@ def test_both_blocks_are_named(findings):
 
 
 def test_two_blocks_that_write_the_same_word(findings):
-    (finding,) = of("two_write_one_word", findings)
+    (finding,) = select_findings("two_write_one_word", findings)
     assert (finding["count"], finding["launches"]) == (4, 2)  # blocks 1 and 3, twice
     assert "(0,0,0), which writes, and (1,0,0), which writes" in finding["message"]
 
 
 def test_a_missing_fence_is_named(findings):
     messages = {
-        kernel: of(kernel, findings)[0]["message"]
+        kernel: select_findings(kernel, findings)[0]["message"]
         for kernel in ("no_fence", "nobody_waits", "share_of_a_total")
     }
     assert "after its access (0,0,0) makes no __threadfence()" in messages["no_fence"]
