@@ -126,7 +126,8 @@ def register_instances(kernel: Kernel, code: str):
         return []
     # A static variable whose first value registers the instance; the body names it, so that each
     # instance has it.
-    text = f" (void)&hostcuda::OfTemplate<{write_pointer(kernel, arguments)}>::registered;"
+    of_template = f"hostcuda::OfTemplate<{write_pointer(kernel, arguments)}>"
+    text = f" (void)&{of_template}::template registered<({kernel.bounds or 1024})>;"
     return [*edits, (kernel.open + 1, kernel.open + 1, text)]
 
 

@@ -128,6 +128,7 @@ EXPORT void begin_bulk(const Piece *pieces, unsigned count, void *mbarrier, void
     const Thread &thread = hostcuda_turn.thread;
     unsigned number = of_cluster(mine, thread.number);
     Place place{what, file, line};
+    if (UNLIKELY(!b.live)) return watch_bulk_dropped(watched);   // that block has ended: check mode has told of it
     Mbarrier *m = mbarrier ? &find_mbarrier(b, mbarrier, place) : nullptr;
     if (m && has_others(b) && count && owner_of(b, pieces->to) != &b)
         fail("%s at %s:%d: its target and its mbarrier are in shared memory of two blocks", what, file, line);
@@ -184,21 +185,36 @@ EXPORT void begin_product(void (*run)(void *), const void *record, size_t bytes,
 
 EXPORT void commit_products() { product_groups_of(*block, hostcuda_turn.thread.number / warp_size)++; }
 
-EXPORT void await_products(unsigned prior) {
-    Block &b = *block;
-    unsigned warp = hostcuda_turn.thread.number / warp_size, committed = product_groups_of(b, warp);
+// Compute the products of a warpgroup but those of the last groups.
+static void compute_products(Block &b, unsigned warpgroup, unsigned prior) {
     std::vector<Product> rest;
     for (Product &product : b.asynchronous.products) {
-        if (product.thread / warp_size != warp || product.group + prior >= committed) {
+        if (product.thread / warpgroup_size != warpgroup || product.group + prior >= product_groups_of(b, product.thread / warp_size)) {
             rest.push_back(std::move(product));
             continue;
         }
         product.run(product.record.data());
-        watch_bulk_read(product.watched, of_cluster(b, product.thread));
-        watch_bulk_landed(product.watched, of_cluster(b, product.thread), -1);
+        watch_product(product.watched, warpgroup);
     }
     b.asynchronous.products.swap(rest);
     note_products(b);
+}
+
+// The four warps wait for each other, as the hardware multiplies for all of them. So a thread of one may say for all that their
+// operands are read. Of other accesses that orders none.
+EXPORT Switch await_products(unsigned prior, const char *what, const char *file, int line) noexcept {
+    Block &b = *block;
+    Fiber *me = hostcuda_turn.current;
+    unsigned warpgroup = hostcuda_turn.thread.number / warpgroup_size;
+    Phase &phase = b.phases[first_product_phase + warpgroup];
+    b.phases_used = true;
+    phase.expected = warpgroup_size;
+    if (++phase.arrived < warpgroup_size) return sleep(b, me, phase, phase.number, {what, file, line});
+    compute_products(b, warpgroup, prior);
+    phase.arrived = 0;
+    phase.number++;
+    wake(b);
+    return {&me->context, &me->context};
 }
 
 EXPORT void note_product_fence() { block->asynchronous.fenced_warps |= 1u << hostcuda_turn.thread.number / warp_size; }

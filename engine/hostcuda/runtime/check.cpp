@@ -193,6 +193,8 @@ void watch_bulk_read(unsigned copy, unsigned thread) { end_bulk_reads(copy, thre
 
 void watch_bulk_landed(unsigned copy, unsigned thread, int mbarrier) { end_bulk_copy(copy, thread, mbarrier); }
 
+void watch_product(unsigned product, unsigned warpgroup) { end_product(product, warpgroup); }
+
 void watch_bulk_dropped(unsigned copy) { end_bulk_copy(copy, 0, -1); }
 
 void watch_meeting(unsigned warp, unsigned lanes, void *from, bool orders, bool of_matrices) {

@@ -97,6 +97,7 @@ WATCH(void watch_cluster_phase())
 WATCH(void watch_bulk_read(unsigned copy, unsigned thread))           // its source may change
 WATCH(void watch_bulk_landed(unsigned copy, unsigned thread, int mbarrier))   // -1: its thread waits for it
 WATCH(void watch_bulk_dropped(unsigned copy))
+WATCH(void watch_product(unsigned product, unsigned warpgroup))       // its warpgroup has waited for it
 WATCH(void watch_unfenced_product(const char *what, const char *file, int line, Index thread))   // its warp has made no wgmma.fence
 WATCH(void note_written(const void *address, size_t bytes))           // by the host
 // Streams and what is queued in them (ahead.cpp). An event's record has a clock, for which operations or the host wait.

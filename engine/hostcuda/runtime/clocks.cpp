@@ -38,7 +38,9 @@ struct {
 } order_of_threads;
 
 unsigned column_of(unsigned thread) {
-    if (thread >= first_agent) return running.blocks * running.threads + thread - first_agent;
+    unsigned threads = running.blocks * running.threads, warpgroups = 65536 - first_product_agent;
+    if (thread >= first_product_agent) return threads + thread - first_product_agent;
+    if (thread >= first_agent) return threads + warpgroups + thread - first_agent;
     return rank_of(thread) * running.threads + thread % block_stride;
 }
 
@@ -219,6 +221,13 @@ uint32_t publish(unsigned number) {
     has_agent(number);
     uint32_t time = ++order_of_threads.published[number];
     raise(order_of_threads.open[number].all, column_of(first_agent + number), time);
+    return time;
+}
+
+uint32_t read_by_products(unsigned agent, unsigned first_thread) {
+    widen();
+    uint32_t time = ++own_clock(first_thread);
+    for (unsigned thread = first_thread; thread < first_thread + 128; thread++) raise(known_to(thread).all, column_of(agent), time);
     return time;
 }
 

@@ -31,7 +31,7 @@ using hostcuda::Switch;
 using hostcuda::switch_context;
 using hostcuda::Wait;
 
-constexpr unsigned warp_size = 32, max_threads = 1024;
+constexpr unsigned warp_size = 32, warpgroup_size = 128, max_threads = 1024;
 constexpr size_t stack_bytes = 512 << 10;   // in CUDA, too, a thread has at most 512 KB
 // The colours need one more page, and an odd number of pages avoids conflicts of stacks in the caches and the TLB.
 constexpr size_t stack_pitch = stack_bytes + guard_bytes + page;

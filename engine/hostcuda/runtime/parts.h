@@ -161,6 +161,9 @@ void release_to(unsigned number, unsigned thread);
 void end_phase(unsigned number);
 void acquire_from(unsigned number, unsigned thread);
 uint32_t publish(unsigned number);                   // a copy is written: returns the time
+// What the products of a warpgroup have read is known to all its threads, and as if a thread of its own had read it, too.
+constexpr unsigned first_product_agent = 65536 - most_blocks * block_stride / 128;
+uint32_t read_by_products(unsigned agent, unsigned first_thread);   // the number of the agent, and the warpgroup's first thread: returns the time
 // Of a cluster: the barrier of its blocks; whether a thread knows that a block has begun; and what all threads of a block know.
 void arrive_at_cluster(unsigned thread);
 void end_cluster_phase();
@@ -204,6 +207,7 @@ unsigned begin_bulk_copy();
 void note_tile(uintptr_t address, size_t bytes, unsigned swizzle);   // what tensor copies write: the bits of addresses that it changes
 void compare_tile(unsigned thread, uintptr_t address, unsigned swizzle, uint32_t pc);   // with that of a product that reads it
 void end_bulk_reads(unsigned copy, unsigned thread);
+void end_product(unsigned product, unsigned warpgroup);
 void end_bulk_copy(unsigned copy, unsigned thread, int number);   // -1: its thread has waited
 void wait_for_grids(unsigned thread);                // of a programmatic launch: the thread waits for those before it
 void launch_dependents(unsigned thread);             // the thread lets those behind it begin

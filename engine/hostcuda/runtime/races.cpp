@@ -128,7 +128,11 @@ struct Order {
 } order;
 
 // The rank of the block of an access, or of the mbarrier that an agent stands for.
-unsigned rank_of_access(const Touch &touch) { return touch.thread < first_agent ? rank_of(touch.thread) : (touch.thread - first_agent) % running.blocks; }
+unsigned rank_of_access(const Touch &touch) {
+    if (touch.thread < first_agent) return rank_of(touch.thread);
+    if (touch.thread >= first_product_agent) return rank_of((touch.thread - first_product_agent) * 128);
+    return (touch.thread - first_agent) % running.blocks;
+}
 
 // An access by a thread of another block of the cluster.
 bool is_neighbours(const Touch &touch) { return UNLIKELY(running.blocks > 1) && touch.epoch >= order.block_epoch && rank_of_access(touch) != running.rank; }
@@ -188,12 +192,16 @@ __attribute__((noinline)) void race_of_bulk_copy(unsigned site, unsigned thread,
     bool stores = places.sites[site].operation != load, by_agent = other.thread >= first_agent;
     std::string text = "thread " + name_of(thread) + (order.bulk_reader ? format(" begins %s that ", order.bulk_reader) : " ");
     text += std::string(stores ? "writes " : "reads ") + named_element(address, size);
-    if (by_agent) text += ", which a bulk copy has written, and the thread has not waited at the mbarrier of that copy";
+    if (other.thread >= first_product_agent) {
+        text += ", which a wgmma of another warpgroup, or one for which the thread's own has not waited, reads";
+    } else if (by_agent) text += ", which a bulk copy has written, and the thread has not waited at the mbarrier of that copy";
     else text += format(", which thread %s %s, and nothing orders the two: no barrier, and no arrival of that thread, after its access, at "
                         "an mbarrier for which this thread has waited", name_of(other.thread).c_str(),
                         places.sites[other.site].operation == load ? "reads" : "writes");
     report(findings(), "racecheck", "race", places.sites[site].pc, thread, &other, address, size, text,
-           by_agent ? (stores ? WAIT_AT_ITS_MBARRIER "write" : WAIT_AT_ITS_MBARRIER "read")
+           other.thread >= first_product_agent
+               ? "let a thread of that warpgroup arrive at an mbarrier behind wgmma.wait_group, and let the thread wait there before it begins the copy"
+           : by_agent ? (stores ? WAIT_AT_ITS_MBARRIER "write" : WAIT_AT_ITS_MBARRIER "read")
                     : "let each thread arrive at an mbarrier, or reach a barrier, when it has made its accesses, and let the thread wait there "
                       "before it begins the copy");
 }
@@ -876,6 +884,25 @@ void end_bulk_reads(unsigned number, unsigned thread) {
         cell.read[cell.read[0].epoch == now.epoch && cell.read[0].thread != thread] = now;
     });
     copy.reads.clear();
+}
+
+void end_product(unsigned number, unsigned warpgroup) {
+    auto found = order.bulk.find(number);
+    if (found == order.bulk.end()) return;
+    unsigned thread = running.rank * block_stride + warpgroup * 128, agent = first_product_agent + thread / 128;
+    Touch now = found->second.read;
+    const unsigned reader = now.thread;
+    now.epoch = order.epoch;
+    now.thread = agent;
+    now.clock = read_by_products(agent, thread);
+    visit_cells(found->second.reads, [=](Cell &cell) {
+        if (cell.sources) cell.sources--;
+        Touch *place = &cell.read[cell.read[0].epoch == now.epoch];
+        for (Touch &read : cell.read)                // as of its begin, or of an earlier product
+            if (read.epoch == now.epoch && (read.thread == reader || read.thread == agent)) place = &read;
+        *place = now;
+    });
+    order.bulk.erase(found);
 }
 
 void end_bulk_copy(unsigned number, unsigned thread, int mbarrier) {

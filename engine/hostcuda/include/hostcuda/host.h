@@ -94,23 +94,23 @@ template <auto function> struct Pick {
     static constexpr auto pointer = function;
 };
 
-// An instance of a template, whose body names `registered`.
+// An instance of a template, whose body names `registered` of its bounds.
 template <auto function> struct OfTemplate {
-    static const bool registered;
     static std::string name() {
         std::string text = __PRETTY_FUNCTION__;   // "... name() [with auto function = scale<float>; ...]"
         text = text.substr(text.find("function = ") + 11);
         text = text.substr(0, text.find_first_of(";]"));
         return text[0] == '&' ? text.substr(1) : text;
     }
-    static bool add() {
+    template <int bounds> static bool add() {
         static const std::string shown = name();
         static Kernel kernel;
-        Launchable<function>::add(kernel, shown.c_str(), 1024, Loops<>(), "");
+        Launchable<function>::add(kernel, shown.c_str(), bounds, Loops<>(), "");
         return true;
     }
+    template <int bounds> static const bool registered;
 };
-template <auto function> const bool OfTemplate<function>::registered = add();
+template <auto function> template <int bounds> const bool OfTemplate<function>::registered = add<bounds>();
 
 template <class Kernel> auto launch(const Config &config) {
     return Launch<std::remove_const_t<decltype(Kernel::pointer)>>{Kernel::pointer, config};

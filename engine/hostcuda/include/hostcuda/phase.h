@@ -9,8 +9,9 @@ struct Phase {
     unsigned expected, arrived, number;   // number: of the current phase
 };
 
-// Barriers that have a number instead: those of PTX, those of tiles of several warps, and that of the block's arrive.
-constexpr unsigned first_tile_phase = 16, block_arrival = 47, block_phases = 48;
+// Barriers that have a number instead: those of PTX, those of tiles of several warps, that of the block's arrive, and those at which
+// warpgroups wait for their products.
+constexpr unsigned first_tile_phase = 16, block_arrival = 47, first_product_phase = 48, block_phases = 56;
 
 // Some bytes of a copy; from null: they become zero.
 struct Piece {

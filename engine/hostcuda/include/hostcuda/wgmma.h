@@ -17,7 +17,8 @@ HOSTCUDA_API char *shared_of_bits(unsigned address);   // the address in shared 
 HOSTCUDA_API void begin_product(void (*run)(void *), const void *record, size_t bytes, void *const *sums, unsigned count, unsigned watched,
                                 HOSTCUDA_PLACE);
 HOSTCUDA_API void commit_products();
-HOSTCUDA_API void await_products(unsigned prior);
+// With the other threads of its warpgroup; all but the last groups.
+HOSTCUDA_API Switch await_products(unsigned prior, const char *what, const char *file, int line) noexcept;
 HOSTCUDA_API void note_product_fence();
 
 namespace ptx {
@@ -169,9 +170,8 @@ inline void wgmma_commit_group(HOSTCUDA_HERE) {
     warp_collective(0xffffffffu, nullptr, [](void *const *, unsigned) { commit_products(); }, "wgmma.commit_group", file, line);
 }
 inline void wgmma_wait_group(unsigned prior, HOSTCUDA_HERE) {
-    warp_collective(0xffffffffu, &prior, [](void *const *lanes, unsigned arrived) HOSTCUDA_UNSEEN {
-        await_products(*(const unsigned *)lanes[__builtin_ctz(arrived)]);
-    }, "wgmma.wait_group", file, line);
+    warp_collective(0xffffffffu, nullptr, [](void *const *, unsigned) {}, "wgmma.wait_group", file, line);
+    follow(await_products(prior, "wgmma.wait_group", file, line));
 }
 
 inline void setmaxnreg(unsigned count, HOSTCUDA_HERE) {
