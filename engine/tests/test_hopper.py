@@ -9,6 +9,7 @@ from running import kernel_source, run_program, run_script
 
 from hostcuda.frontend.rewrite import rewrite
 from hostcuda.profile import profile_script
+from hostcuda.sanitize import sanitize_script
 
 pytestmark = pytest.mark.thorough("whole programs in both modes: 80 s")
 
@@ -28,7 +29,21 @@ def test_the_accesses_of_a_program_with_bulk_copies_are_counted():
     assert counted.value("shared_load_instructions") == 2 * 11 * 3 * 2  # x and y of three warps
 
 
-SOME = {("mbarrier", 2), ("bulk_in", 1), ("ring", 5), ("proxy_fence", 3)}
+def test_boxes_with_1_to_5_dimensions_and_all_swizzles_move_as_loops_over_their_elements():
+    path = FOLDER.parent / "boxes.cu"
+    assert run_program(path).stdout == "PASS of 20 cases\n"
+    assert sanitize_script(str(path), engine="cpu", capture=True).table.empty
+
+
+SOME = {
+    ("mbarrier", 2),
+    ("bulk_in", 1),
+    ("ring", 5),
+    ("proxy_fence", 3),
+    ("cluster", 2),
+    ("multicast", 6),
+    ("dependent", 4),
+}
 
 
 @pytest.mark.parametrize(

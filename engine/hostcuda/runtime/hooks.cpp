@@ -280,8 +280,8 @@ EXPORT void hostcuda_bulk_reads(const hostcuda::Piece *pieces, unsigned count, c
     }
     mark_bulk(nullptr);
 }
-EXPORT unsigned hostcuda_bulk_writes(const hostcuda::Piece *pieces, unsigned count, bool combines) {
-    mark_bulk("a bulk copy");
+EXPORT unsigned hostcuda_bulk_writes(const hostcuda::Piece *pieces, unsigned count, bool combines, const char *writer) {
+    mark_bulk(writer);
     for (unsigned i = 0; i < count; i++) {
         if (combines) access_range<atomic, true>(pieces[i].to, pieces[i].bytes, FROM, true);
         else access_range<store>(pieces[i].to, pieces[i].bytes, FROM, true);

@@ -114,6 +114,8 @@ struct Order {
     bool ended[most_blocks] = {};
     std::vector<Touch> visits[most_blocks];
     std::vector<bool> welcome[most_blocks];
+    struct Sent { Touch begun, landed; };
+    std::vector<Sent> sent[most_blocks];             // copies from its shared memory to another block
     uint32_t grid_epoch = 1;                         // the first one since all blocks have met
     uint32_t exchanged[most_threads / warp_size] = {};   // per warp the last epoch in which lanes have met without an order of their accesses
     std::map<unsigned, BulkTouch> bulk;              // by number
@@ -207,14 +209,16 @@ __attribute__((noinline)) void race_of_bulk_copy(unsigned site, unsigned thread,
 }
 
 // An access to bytes that a bulk copy still writes, or a write of bytes that it still reads.
-__attribute__((noinline)) void race_under_way(unsigned site, unsigned thread, uintptr_t address, size_t size) {
+// False: both only update it.
+__attribute__((noinline)) bool races_under_way(unsigned site, unsigned thread, uintptr_t address, size_t size) {
     bool stores = places.sites[site].operation != load;
     for (const auto &[number, copy] : order.bulk)
         for (bool reads : {false, true})
             for (auto [low, bytes] : reads ? copy.reads : copy.writes) {
                 if (address - low >= bytes || (reads && !stores)) continue;
                 const Touch &other = reads ? copy.read : copy.write;
-                if (count_again("race with a copy", site, other)) return;
+                if (!reads && places.sites[site].operation == atomic && places.sites[other.site].operation == atomic) continue;
+                if (count_again("race with a copy", site, other)) return true;
                 report(findings(), "racecheck", "race with a copy", places.sites[site].pc, thread, &other, address, size,
                        format("thread %s has begun %s that %s %s, and thread %s%s %s it before that is waited for",
                               name_of(other.thread).c_str(), copy.name, reads ? "reads" : "writes", named_element(address, size).c_str(),
@@ -225,8 +229,9 @@ __attribute__((noinline)) void race_under_way(unsigned site, unsigned thread, ui
                        : reads ? "let the thread that has begun the copy commit it (cp.async.bulk.commit_group) and wait until it is read "
                                  "(cp.async.bulk.wait_group.read), and then " BARRIER "in front of the write"
                        : stores ? WAIT_AT_ITS_MBARRIER "write" : WAIT_AT_ITS_MBARRIER "read");
-                return;
+                return true;
             }
+    return false;
 }
 
 // Of two blocks of the cluster.
@@ -667,9 +672,9 @@ void examine(unsigned index, uintptr_t address, unsigned size, unsigned thread, 
             reported = true;
         }
         if (running.racecheck) {
-            if (UNLIKELY(cell.copies | cell.sources) && !order.bulk.empty() && (cell.copies || operation != load))
-                return race_under_way(index, thread, address + i, size);
-            if (UNLIKELY(cell.copies))
+            bool of_bulk = UNLIKELY(cell.copies | cell.sources) && !order.bulk.empty() && (cell.copies || operation != load);
+            if (of_bulk && races_under_way(index, thread, address + i, size)) return;
+            if (UNLIKELY(cell.copies) && !of_bulk)
                 return race_with_copy(index, thread, cell.write, address + i, size);
             bool both_atomic = operation == atomic && cell.atomic;
             if (!unwritten && !both_atomic && !ordered(cell.write, thread) && !excused(operation, thread, cell.write, false)) {
@@ -853,6 +858,7 @@ void compare_tile(unsigned thread, uintptr_t address, unsigned swizzle, uint32_t
 }
 
 void note_bulk_write(uintptr_t address, size_t bytes) {
+    if (!order.next_bulk.name) order.next_bulk.name = order.bulk_reader;
     order.next_bulk.writes.push_back({address, bytes});
     order.next_bulk.write = order.latest;
 }
@@ -908,6 +914,7 @@ void end_product(unsigned number, unsigned warpgroup) {
 void end_bulk_copy(unsigned number, unsigned thread, int mbarrier) {
     auto found = order.bulk.find(number);
     if (found == order.bulk.end()) return;
+    bool is_sent = running.blocks > 1 && mbarrier >= 0 && !found->second.reads.empty() && rank_of_access(found->second.read) != running.rank;
     end_bulk_reads(number, thread);
     Touch now = found->second.write;
     now.epoch = order.epoch;
@@ -917,6 +924,7 @@ void end_bulk_copy(unsigned number, unsigned thread, int mbarrier) {
         if (cell.copies) cell.copies--;
         cell.write = now;
     });
+    if (is_sent) order.sent[rank_of_access(found->second.read)].push_back({found->second.read, now});
     order.bulk_bytes -= found->second.in_shared;
     order.bulk.erase(found);
 }
@@ -989,6 +997,7 @@ void order_block() {
             order.ended[rank] = false;
             order.visits[rank].clear();
             order.welcome[rank].clear();
+            order.sent[rank].clear();
         }
     order.running_rank = 0;
     order.acquired = false;
@@ -1003,6 +1012,20 @@ void order_enter(unsigned rank) {
     order.running_rank = rank;
 }
 
+static bool reads_shared_of(unsigned rank, const BulkTouch &copy) {
+    for (auto [address, bytes] : copy.reads)
+        for (unsigned part : {2 * rank, 2 * rank + 1})
+            if (address - order.shared_low[part] < order.shared_bytes[part]) return true;
+    return false;
+}
+
+// A copy from this block to another one.
+static void report_sent(const Touch &begun) {
+    report(findings(), "racecheck", "ended block", places.sites[begun.site].pc, begun.thread, nullptr, 0, places.sites[begun.site].size,
+           format("thread %s begins a bulk copy from the shared memory of its block to another one, and its block may have ended before that is read: "
+                  "its threads have waited for nothing behind the end of the copy", name_of(begun.thread).c_str()), END_TOGETHER);
+}
+
 void order_ended() {
     settle_again();
     order.ended[running.rank] = true;
@@ -1010,6 +1033,10 @@ void order_ended() {
         if (visit.epoch && !is_known_in(running.rank, visit.thread, visit.clock))
             report_visit("ended block", visit, 0, running.rank, "that block may have ended by then: its threads have waited for nothing behind this access",
                          END_TOGETHER);
+    for (const auto &[number, copy] : order.bulk)
+        if (reads_shared_of(running.rank, copy)) report_sent(copy.read);
+    for (const auto &[begun, landed] : order.sent[running.rank])
+        if (!is_known_in(running.rank, landed.thread, landed.clock)) report_sent(begun);
 }
 
 void add_races(unsigned rank, char *dynamic_shared, char *static_end) {

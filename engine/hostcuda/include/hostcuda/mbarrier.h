@@ -38,7 +38,7 @@ extern "C" HOSTCUDA_API void hostcuda_barrier_made(void *barrier);
 extern "C" HOSTCUDA_API void hostcuda_barrier_used(void *barrier);
 // A copy is about to begin: first its reads, then its writes.
 extern "C" HOSTCUDA_API void hostcuda_bulk_reads(const hostcuda::Piece *pieces, unsigned count, const char *reader);
-extern "C" HOSTCUDA_API unsigned hostcuda_bulk_writes(const hostcuda::Piece *pieces, unsigned count, bool combines);
+extern "C" HOSTCUDA_API unsigned hostcuda_bulk_writes(const hostcuda::Piece *pieces, unsigned count, bool combines, const char *writer = "a bulk copy");
 extern "C" HOSTCUDA_API void hostcuda_proxy_fence(bool shared, bool global);
 // The mbarrier of a copy, which may be in another block of the cluster.
 extern "C" HOSTCUDA_API void hostcuda_barrier_counts(void *barrier);
@@ -52,7 +52,7 @@ extern "C" HOSTCUDA_API void hostcuda_tile_used(const void *from, unsigned swizz
 inline void hostcuda_barrier_made(void *) {}
 inline void hostcuda_barrier_used(void *) {}
 inline void hostcuda_bulk_reads(const hostcuda::Piece *, unsigned, const char *) {}
-inline unsigned hostcuda_bulk_writes(const hostcuda::Piece *, unsigned, bool) { return 0; }
+inline unsigned hostcuda_bulk_writes(const hostcuda::Piece *, unsigned, bool, const char * = nullptr) { return 0; }
 inline void hostcuda_proxy_fence(bool, bool) {}
 inline void hostcuda_barrier_counts(void *) {}
 inline void hostcuda_grid_wait() {}

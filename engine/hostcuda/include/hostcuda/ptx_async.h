@@ -134,7 +134,7 @@ HOSTCUDA_INLINED void write_later(char *to, const void *words, size_t bytes, voi
     if ((size_t)to % bytes) fail("%s at %s:%d: its address is no multiple of its %zu bytes", what, file, line, bytes);
     hostcuda_barrier_counts(mbarrier);
     Piece piece{to, (const char *)words, bytes};
-    unsigned watched = hostcuda_bulk_writes(&piece, 1, combine != nullptr);
+    unsigned watched = hostcuda_bulk_writes(&piece, 1, combine != nullptr, combine ? "a red.async" : "an st.async");
     begin_bulk(&piece, 1, mbarrier, combine, watched, true, what, file, line);
 }
 template <class T, class... Value> HOSTCUDA_INLINED void st_async(char *to, char *mbarrier, Value... values) {
