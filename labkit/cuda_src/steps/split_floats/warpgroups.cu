@@ -30,8 +30,8 @@ constexpr int ACROSS = (Wo + 1) / 2, STRIPS = (Ho + TALL - 1) / TALL, WINDOWS = 
 constexpr int INPUTS = TALL + K - 1, ROWS = TALL * (STRIPS - 1) + INPUTS;    // of a strip, of all strips
 constexpr int UNITS = (WINDOWS + 63) / 64, AT_ONCE = COMPUTE / 4, ROUNDS = (UNITS + AT_ONCE - 1) / AT_ONCE;
 constexpr int FOURS = ((TURNS * TOGETHER - 1) * H * W + ROWS * W + 11) / 4;  // of pixels in shared memory
-// If W is even, a word in shared memory has a part of two pixels: first all high parts, then all low ones. Else
-// it has both parts of a pixel, so that every window begins at a word.
+// If W is even, a word in shared memory is two high parts or two low parts: first all high ones, then all low
+// ones. Else it has both parts of a pixel, so that every window begins at a word.
 constexpr bool PLANES = W % 2 == 0;
 constexpr int WORDS = 1 + W % 2, PITCH = W * WORDS / 2, LOW = 2 * FOURS;     // of two pixels, of a row
 constexpr int STAGED = MAPS / STAGES;                       // maps that are stored at once
