@@ -216,8 +216,9 @@ def find_kernels(scan: Scan) -> Iterator[Kernel]:
 def _read_arguments(attribute: str, code: str, start: int, end: int) -> tuple[str, ...]:
     """Return a tuple with the texts of the arguments of this attribute in code[start:end], empty if it has none."""
     match = re.compile(rf"\b{attribute}\s*\(").search(code, start, end)
-    close = find_closing_parenthesis(code, match.end() - 1) if match else None
-    return split_parameters(code[match.end() : close]) if close else ()
+    if not match or not (close := find_closing_parenthesis(code, match.end() - 1)):
+        return ()
+    return split_parameters(code[match.end() : close])
 
 
 def _read_bounds(code: str, start: int, end: int) -> str:
@@ -316,7 +317,9 @@ def split_parameters(text: str) -> tuple[str, ...]:
 def skip_registrations(scan: Scan, start: int, at: int) -> int:
     """Return position `start` moved behind the HOSTCUDA_KERNEL(...) that `rewrite` has put between it and `at`."""
     while registration := _REGISTERED.search(scan.code, start, at):
-        start = find_closing_parenthesis(scan.code, registration.end() - 1) + 1
+        close = find_closing_parenthesis(scan.code, registration.end() - 1)
+        assert close is not None  # `rewrite` has written it whole
+        start = close + 1
     return start
 
 

@@ -96,8 +96,8 @@ def lex(code: str, start: int = 0, end: int | None = None) -> list[Token]:
     """Return the tokens of code[start:end]; words that stand for signs, such as ``xor_eq``, become signs."""
     return [
         Token("sign", _SPELT[m.group()], *m.span())
-        if m.group() in _SPELT  # lastgroup: the kind
-        else Token(m.lastgroup, m.group(), *m.span())
+        if m.group() in _SPELT
+        else Token(str(m.lastgroup), m.group(), *m.span())  # the group's name is the kind
         for m in _TOKEN.finditer(code, start, len(code) if end is None else end)
     ]
 
@@ -192,7 +192,7 @@ def find_pairs(code: str, pair: str) -> Iterator[tuple[int, int, int]]:
 
 def walk(
     code: str, signs: str, start: int = 0, end: int | None = None, back: bool = False
-) -> Iterator[tuple[int, str]]:
+) -> Iterator[tuple[re.Match[str], int, int]]:
     """Yield (match, depth, angle depth) for each match of the regular expression `signs` in code[start:end].
 
     The depths say how many of the brackets that `signs` matches are open behind it; they are
@@ -270,7 +270,8 @@ def skip_bracket(code: str, at: int) -> int:
 
 def find_statement_end(code: str, at: int) -> int:
     """Return the position after the statement that begins at position `at`, where white space may be first."""
-    at = re.compile(r"\s*").match(code, at).end()
+    if space := re.compile(r"\s+").match(code, at):
+        at = space.end()
     if code.startswith("{", at):
         return skip_bracket(code, at)
     if head := _HEAD.match(code, at):
