@@ -144,7 +144,7 @@ def counted(
     per: str | float = 1,
     what: str | None = None,
     least: Mapping[str, float] | None = None,
-    most: Mapping[str, float] | None = None,
+    most: Mapping[str, float | tuple[str, float]] | None = None,
     **wanted: float | str,
 ) -> Goal:
     """Return a goal for one counter: ``counted("global_store_requests", "layer 1", per=800, exactly=1)``.
@@ -165,10 +165,11 @@ def counted(
         Counters of the same case, with the least value that each has if the work is done. A goal
         that is met by doing nothing, such as no conflicts, needs them. By default only the divisor
         must not be zero.
-    most : mapping of str to float, optional
+    most : mapping of str to float or (str, float), optional
         Counters of the same case, with the largest value that each has if the work is done in the
         way that the exercise asks for. A goal that other work could meet, with reads beside it whose
         values nobody needs, needs them. They are looked at only where the number meets the goal.
+        A pair is a share of another counter: ``{"busiest_warp": ("shared_load_instructions", 0.1)}``.
     **wanted
         One of `at_most`, `at_least`, `exactly`; and `words`, `weight` and `predicted`, as `Goal`
         takes them.
@@ -184,13 +185,19 @@ def counted(
             return missed
         number = sum(counts[on].get(each, 0.0) for each in names)
         number /= counts[on][per] if isinstance(per, str) else per
-        is_other = any(counts[on].get(counter, 0.0) > value for counter, value in most.items())
+        is_other = any(
+            counts[on].get(counter, 0.0)
+            > (counts[on].get(value[0], 0.0) * value[1] if isinstance(value, tuple) else value)
+            for counter, value in most.items()
+        )
         return missed if is_other and goal.met(number) else number
 
     bounds = [*(("at least", *bound) for bound in least.items())]
     bounds += [("at most" if value else "no", counter, value) for counter, value in most.items()]
     *others, last = [
-        " ".join(filter(None, [bound, value and format_number(value), _name_counter(counter)]))
+        f"{bound} {format_number(value[1])} {_name_counter(counter)} per {_name_counter(value[0])}"
+        if isinstance(value, tuple)
+        else " ".join(filter(None, [bound, value and format_number(value), _name_counter(counter)]))
         for bound, counter, value in bounds
     ] or [""]
     work = " and ".join(filter(None, [", ".join(others), last]))

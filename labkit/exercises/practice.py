@@ -97,14 +97,14 @@ def softmax(random: np.random.Generator, rows: int, columns: int, highest: int):
     """Return the launch of a softmax of each row: a warp per row, four rows per block.
 
     Numbers go up to `highest`. In a row, all but one, or in a fourth of the rows all but a tenth,
-    are lower by 100 to 200: from whatever number but the largest exponentials are counted, some are
-    infinite, or all are zero. Beyond 709 and -745 that is so in double, too. The largest number may
-    lie anywhere, so it takes all of them to find it.
+    are lower by 100 to 2,000: from whatever number but the largest exponentials are counted, some
+    are infinite, or all are zero. Beyond 709 and -745 that is so in double, too. The largest number
+    may lie anywhere, so it takes all of them to find it.
     """
     x = highest - random.exponential(3, (rows, columns))
     is_low = random.random((rows, columns)) > 0.1 * (random.random((rows, 1)) < 0.25)
     is_low[range(rows), random.integers(columns, size=rows)] = False
-    x = (x - is_low * random.uniform(100, 200, (rows, columns))).astype(np.float32)
+    x = (x - is_low * random.uniform(100, 2000, (rows, columns))).astype(np.float32)
     powers = np.exp(x.astype(np.float64) - x.max(axis=1, keepdims=True))
     exact = powers / powers.sum(axis=1, keepdims=True)
     # 1e-5: about 170 roundings

@@ -50,6 +50,7 @@ EXERCISE = Exercise(
             at_most=_MAPS * _AREA // 8 + _WARPS,
             weight=2,
             least={"unique_bytes": 3 * 4 * _MAPS * _AREA},
+            most={"shared_atomic_requests": 0},
         ),
         counted(
             "global_load_requests",

@@ -17,7 +17,7 @@ EXERCISE = Exercise(
             Case("3 rows of numbers up to -2,000", (3, 50, -2000)),
             Case(_ROWS, (8, 256, 1), counted=True),
         ),
-        hidden=(range(1, 10), range(1, 1025), [1]),
+        hidden=(range(1, 10), range(1, 1025), range(-3000, 3001)),
     ),
     goals=(
         counted(
