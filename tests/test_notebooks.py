@@ -207,22 +207,7 @@ def test_says_where_its_outputs_come_from(path):
     assert execute.read(path).produced.keys() == {"engine", "device", "date"}
 
 
-# Pages of which some cells were stored on another machine than the one that the banner names. The
-# next storing of all pages on one card empties this list: a page that no longer fails has to leave.
-STORED_ELSEWHERE = {
-    "10_speed_of_light",
-    "closer_look/10_speed_of_light",
-}
-
-
-@pytest.mark.parametrize(
-    "path",
-    [
-        pytest.param(path, marks=pytest.mark.xfail(strict=True) if name in STORED_ELSEWHERE else ())
-        for name, path in zip(NAMES, FILES, strict=True)
-    ],
-    ids=NAMES,
-)
+@every_notebook
 def test_all_outputs_come_from_the_device_of_the_banner(path):
     """What another device measured is recorded, and says so; a claim's sentence names its device."""
     produced = execute.read(path).produced

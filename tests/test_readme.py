@@ -616,7 +616,7 @@ def test_the_h100s_table_has_what_was_recorded():
     first = [
         longer.pop(("10 speed of light", f"{name} layer 1")) for name in ("lenet86", "lenet72")
     ]
-    assert "by 25 and 26 %" in words and sorted(round(ratio, 2) for ratio in first) == [1.25, 1.26]
+    assert "by 26 and 27 %" in words and sorted(round(ratio, 2) for ratio in first) == [1.26, 1.27]
     assert "less than 7 %" in words and all(abs(ratio - 1) < 0.07 for ratio in longer.values())
 
 
@@ -743,8 +743,7 @@ def test_the_noise_is_what_was_recorded():
     own = h200.table.dropna(subset="op_again_ms")
     assert set(own["rung"]) == {10, 11}
     most = {batch: f"{100 * h200.noise(batch):.1f}" for batch in (100, 1000, 10_000)}
-    assert most[1000] == most[10_000]
-    assert (
-        f"differ by at most {most[100]} % with 100 images and {most[1000]} % with 1,000 and 10,000"
-        in words
+    batches = (
+        f"{most[100]} % with 100 images, {most[1000]} % with 1,000 and {most[10_000]} % with 10,000"
     )
+    assert words.count(f"differ by at most {batches}") == 1
