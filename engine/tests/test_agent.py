@@ -539,7 +539,7 @@ def test_a_report_does_not_command_a_terminal():
         | empty
         | {"printed": "a\tb\n\x1b]0;title\x07"}
     )
-    assert text.replace("\n", "").replace("\t", "").isprintable() and r"a	b" not in text
+    assert text.replace("\n", "").replace("\t", "").isprintable()
     assert "a\tb\n" in text and r"\x1b]0;title\x07" in text and text.endswith(r"\x9b2J")
 
 
