@@ -98,10 +98,11 @@ def _is_constant(word: str, before: str) -> bool:
 
 
 def keep_local_checks(assembly: str, folder: Path, untrusted: bool = False) -> str:
-    """Return g++'s assembler text of ``kernel.cpp`` in `folder` with line 0 in checks of arrays that are not local.
+    """Return g++'s assembler text of ``kernel.cpp`` in `folder` without the checks of indices of arrays not local.
 
-    Of an `untrusted` source these are only shared arrays whose name is declared once in all of it: no
-    other variable can be taken for one of them, and their accesses have hooks. Those of constant data
+    Such a check gets the line 0, by which the runtime ignores it. Of an `untrusted` source only
+    checks of shared arrays whose name is declared once in all of it are taken away: no other
+    variable can be taken for one of them, and their accesses have hooks. Accesses to constant data
     may have none.
     """
     text = Path(folder, "kernel.cpp").read_text(encoding="utf-8", errors="surrogateescape")

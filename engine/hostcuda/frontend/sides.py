@@ -310,14 +310,11 @@ def _find_declaration(scan: Scan, variable: str):
     for match in re.finditer(rf"\b{re.escape(variable)}\b", scan.code):
         if scan.scope(match.start()) is not None:
             start = scan.declaration_start(match.start())
-            for (
-                open_,
-                close,
-            ) in scan.closing.items():  # of the class that the variable's declaration defines
-                if close + 1 == start and _CLASS.search(
-                    scan.code[scan.declaration_start(open_) : open_]
-                ):
-                    start = scan.declaration_start(open_)
+            # "struct { ... } v": the declaration begins with the class that it defines
+            for open_, close in scan.closing.items():
+                head = scan.declaration_start(open_)
+                if close + 1 == start and _CLASS.search(scan.code[head:open_]):
+                    start = head
             return re.sub(
                 rf"\{{.*\}}|{_ATTRIBUTE}", "", scan.code[start : match.start()], flags=re.DOTALL
             )
