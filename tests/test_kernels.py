@@ -222,6 +222,15 @@ def test_inputs_of_the_wrong_shape():
             plan.load(k=np.zeros((7, 7)))
 
 
+@pytest.mark.parametrize("number", [10, 11])
+def test_the_step_warpgroups_is_right_with_wgmma_on_the_cpu_engine_too(number, monkeypatch):
+    """On a GPU without it, and else on the CPU engine, these kernels multiply by mma.sync (warpgroups.cuh)."""
+    monkeypatch.setattr(variants.Variant, "_choose_arch", lambda self: "sm_90a")
+    chosen = variant(number, step="warpgroups")
+    probe = chosen.source + "\nstatic_assert(WARPGROUPS);"
+    check(variant(number, probe, step="warpgroups"), [(Layer("small", 2, 20, 22, 8, 5), 3)])
+
+
 # ---------------------------------------------------------------------------------------- precision
 def test_half_sums_would_stop_at_2048_and_do_not():
     """The sum is 2205 ones; a half cannot count beyond 2048 one by one.

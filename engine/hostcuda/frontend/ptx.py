@@ -181,6 +181,10 @@ _WITHOUT_OPERANDS = {  # instructions without operands
     "trap": "__trap()",
     **dict.fromkeys(("membar.cta", "fence.acq_rel.cta", "fence.sc.cta"), "__threadfence_block()"),
     **dict.fromkeys(("membar.gl", "fence.acq_rel.gpu", "fence.sc.gpu"), "__threadfence()"),
+    **dict.fromkeys(
+        ("fence.acq_rel.cluster", "fence.sc.cluster"),
+        "(__threadfence(), hostcuda_cluster_fence())",
+    ),
     **dict.fromkeys(("membar.sys", "fence.acq_rel.sys", "fence.sc.sys"), "__threadfence_system()"),
 }
 _BARRIER = re.compile(r"bar(?:rier)?(?:\.cta)?\.(?P<kind>sync|arrive)(?:\.aligned)?")

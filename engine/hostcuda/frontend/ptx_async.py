@@ -81,8 +81,7 @@ _FENCE = re.compile(r"fence\.proxy\.async(?:\.(?P<space>global|shared(?:::cta|::
 _DEPENDENT = re.compile(r"griddepcontrol\.(?P<kind>launch_dependents|wait)")
 # Of no effect here: a cluster's blocks run on one worker, and caches are not modelled.
 _NOTHING = re.compile(
-    r"fence\.mbarrier_init\.release\.cluster"
-    r"|(?:cp\.async\.bulk\.)?prefetch(?:u)?(?:\.\w+(?:::\w+)*)+|prefetch\.tensormap"
+    r"(?:cp\.async\.bulk\.)?prefetch(?:u)?(?:\.\w+(?:::\w+)*)+|prefetch\.tensormap"
     r"|fence\.proxy\.tensormap(?:::generic)?\.[\w.:]+"
 )
 _WGMMA = re.compile(
@@ -297,6 +296,8 @@ def translate(statement: Operands, name: str, operands: list[str]) -> str | None
             for space in ("shared", "global")
         )
         return f"hostcuda_proxy_fence({shared}, {global_}); "
+    if name == "fence.mbarrier_init.release.cluster" and not operands:
+        return "hostcuda_cluster_fence(); "
     if _NOTHING.fullmatch(name):
         return "; "
     if (match := _DEPENDENT.fullmatch(name)) and not operands:

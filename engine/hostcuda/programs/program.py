@@ -67,7 +67,7 @@ _QUERIES = ("answer", "cudaSetDevice")
 _VARIANT = re.compile("(?:Async|WithFlags|WithPriority)$")
 # Further answers of cudaDeviceGetAttribute: the largest textures of one, two and three dimensions;
 # the alignments of surfaces and of a texture's rows, atomic operations of the host, cooperative
-# launches, registered memory and memory pools.
+# launches, registered memory, memory pools and clusters.
 _ATTRIBUTES = {
     21: 131072,
     22: 131072,
@@ -81,7 +81,9 @@ _ATTRIBUTES = {
     95: 1,
     99: 1,
     115: 1,
+    120: 1,
 }
+_LARGE_CLUSTERS = 14  # cudaFuncAttributeNonPortableClusterSizeAllowed
 _IN_CUDA = {  # remedies in messages of `hostcuda.api` -> those of a program in CUDA C++
     "function.set_attribute(cuda.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES, bytes)": (
         "cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes)"
@@ -360,7 +362,9 @@ class _Runtime(Memory):
         return self.functions[function]
 
     def cudaFuncSetAttribute(self, function: int, attribute: int, value: int) -> None:
-        self._find_kernel(function).set_attribute(attribute, value)
+        kernel = self._find_kernel(function)
+        if attribute != _LARGE_CLUSTERS:  # clusters of up to 16 blocks run in any case
+            kernel.set_attribute(attribute, value)
 
     def cudaOccupancyMaxActiveBlocksPerMultiprocessor(
         self, result_address: int, function: int, threads: int, shared: int

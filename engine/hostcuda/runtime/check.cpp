@@ -128,7 +128,7 @@ void watch_block_ended() {
 }
 
 void watch_cluster_arrival(bool releases) {
-    if (running.racecheck && releases && running.blocks > 1) arrive_at_cluster(running.thread);
+    if (running.racecheck && running.blocks > 1) arrive_at_cluster(running.thread, releases);
 }
 
 void watch_cluster_waited() {

@@ -23,6 +23,7 @@ using Times = std::vector<uint32_t>;                 // by column: the threads o
 
 struct Knowledge {
     Times all, fenced[2];                            // fenced: [0] in shared, [1] in global memory
+    bool begun = false;                              // all blocks of the cluster have
 };
 
 struct {
@@ -32,8 +33,10 @@ struct {
     struct OfBlock {
         Times at_barrier, fenced_at_barrier[2];
         bool fences = false;                         // since then
+        bool begun = false;
     };
     std::vector<OfBlock> blocks;
+    std::vector<bool> releases;                      // by column: threads whose next arrival at the barrier of the cluster does
     Knowledge cluster_open, cluster_ended;           // the current phase of the barrier of the cluster, and the last one
 } order_of_threads;
 
@@ -66,6 +69,7 @@ void begin_block() {
     order_of_threads.published.clear();
     order_of_threads.blocks.assign(running.blocks, {});
     order_of_threads.cluster_open = order_of_threads.cluster_ended = {};
+    order_of_threads.releases.assign(running.blocks > 1 ? running.blocks * running.threads : 0, false);
 }
 
 // What all threads of the block have done so far is from now on apart from what they do.
@@ -74,7 +78,9 @@ void note_times() {
     Times &times = of_block(first).at_barrier;
     for (unsigned thread = first; thread < first + running.threads; thread++) {
         raise(times, column_of(thread), own_clock(thread)++);
-        if (running.blocks > 1) join(times, known_to(thread).all);
+        if (running.blocks == 1) continue;
+        join(times, known_to(thread).all);
+        of_block(first).begun |= known_to(thread).begun;
     }
 }
 
@@ -111,11 +117,13 @@ void release(Knowledge &phase, unsigned thread) {
         join(phase.fenced[global], known_to(thread).fenced[global]);
         if (running.blocks > 1) join(phase.fenced[global], of_block(thread).fenced_at_barrier[global]);
     }
+    phase.begun |= known_to(thread).begun | of_block(thread).begun;
     own_clock(thread)++;
 }
 
 void acquire(const Knowledge &phase, unsigned thread) {
     Knowledge &known = known_to(thread);
+    known.begun |= phase.begun;
     join(known.all, phase.all);
     for (bool global : {false, true}) {
         join(known.fenced[global], phase.fenced[global]);
@@ -175,6 +183,7 @@ void join_lanes(unsigned warp, unsigned lanes) {
         if (!wide) continue;
         const Knowledge &its = known_to(warp * warp_size + lane);
         join(known.all, its.all);
+        known.begun |= its.begun;
         for (bool global : {false, true}) join(known.fenced[global], its.fenced[global]);
     }
     for (uint32_t left = lanes; left; left &= left - 1) {
@@ -231,14 +240,24 @@ uint32_t read_by_products(unsigned agent, unsigned first_thread) {
     return time;
 }
 
-void arrive_at_cluster(unsigned thread) { release(order_of_threads.cluster_open, thread); }
+void fence_for_cluster(unsigned thread) { order_of_threads.releases[column_of(thread)] = true; }
+
+void arrive_at_cluster(unsigned thread, bool releases) {
+    unsigned column = column_of(thread);
+    if (releases || order_of_threads.releases[column]) release(order_of_threads.cluster_open, thread);
+    order_of_threads.releases[column] = false;
+}
 
 void end_cluster_phase() { order_of_threads.cluster_ended = order_of_threads.cluster_open; }
 
-void acquire_from_cluster(unsigned thread) { acquire(order_of_threads.cluster_ended, thread); }
+void acquire_from_cluster(unsigned thread) {
+    acquire(order_of_threads.cluster_ended, thread);
+    known_to(thread).begun = true;
+}
 
 bool knows_begun(unsigned thread, unsigned rank) {
     unsigned first = rank * running.threads;
+    if (known_to(thread).begun || of_block(thread).begun) return true;
     for (const Times *times : {&known_to(thread).all, &of_block(thread).at_barrier})
         for (size_t column = first; column < std::min<size_t>(times->size(), first + running.threads); column++)
             if ((*times)[column]) return true;

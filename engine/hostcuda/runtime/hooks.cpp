@@ -260,6 +260,9 @@ EXPORT void hostcuda_barrier_counts(void *p) {
     access<load>(p, 8, FROM, true);
     mark_bulk(nullptr);
 }
+EXPORT void hostcuda_cluster_fence() {
+    if (running.racecheck && running.blocks > 1) fence_for_cluster(running.thread);
+}
 // Programmatic launches.
 EXPORT void hostcuda_grid_wait() {
     if (running.racecheck) wait_for_grids(running.thread);

@@ -165,7 +165,8 @@ uint32_t publish(unsigned number);                   // a copy is written: retur
 constexpr unsigned first_product_agent = 65536 - most_blocks * block_stride / 128;
 uint32_t read_by_products(unsigned agent, unsigned first_thread);   // the number of the agent, and the warpgroup's first thread: returns the time
 // Of a cluster: the barrier of its blocks; whether a thread knows that a block has begun; and what all threads of a block know.
-void arrive_at_cluster(unsigned thread);
+void fence_for_cluster(unsigned thread);             // its next arrival releases
+void arrive_at_cluster(unsigned thread, bool releases);
 void end_cluster_phase();
 void acquire_from_cluster(unsigned thread);
 bool knows_begun(unsigned thread, unsigned rank);

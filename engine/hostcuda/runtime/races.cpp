@@ -143,8 +143,8 @@ void begin_epoch() { order.epoch = ++order.last_epoch; }
 uint32_t epoch_of(unsigned rank) { return rank == running.rank ? order.epoch : order.epochs[rank]; }
 unsigned part_of(uintptr_t address) {
     unsigned own = 2 * running.rank;
-    for (unsigned part : {own, own + 1})
-        if (address - order.shared_low[part] < order.shared_bytes[part]) return part;
+    if (address - order.shared_low[own] < order.shared_bytes[own]) return own;
+    if (LIKELY(order.parts == 2) || address - order.shared_low[own + 1] < order.shared_bytes[own + 1]) return own + 1;
     for (unsigned part = 0; part < order.parts; part++)
         if (address - order.shared_low[part] < order.shared_bytes[part]) return part;
     return own + 1;

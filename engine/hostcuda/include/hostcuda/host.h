@@ -413,6 +413,23 @@ cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *config, void (*kernel)(
         static_cast<A &&>(arguments)...);
     return cudaPeekAtLastError();
 }
+template <class F> cudaError_t cudaOccupancyMaxPotentialClusterSize(int *blocks, F *, const cudaLaunchConfig_t *) {
+    *blocks = 8;
+    return cudaSuccess;
+}
+template <class F> cudaError_t cudaOccupancyMaxActiveClusters(int *clusters, F *kernel, const cudaLaunchConfig_t *config) {
+    const dim3 threads = config->blockDim;
+    int per_multiprocessor = 0, multiprocessors = 0, blocks = 1;
+    for (unsigned i = 0; i < config->numAttrs; i++) {
+        const auto &[id, value] = config->attrs[i];
+        if (id == cudaLaunchAttributeClusterDimension) blocks = value.clusterDim.x * value.clusterDim.y * value.clusterDim.z;
+    }
+    cudaError_t error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&per_multiprocessor, kernel, threads.x * threads.y * threads.z,
+                                                                      config->dynamicSmemBytes);
+    if (!error) error = cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, 0);
+    *clusters = per_multiprocessor * multiprocessors / blocks;
+    return error;
+}
 template <class Shared, class F>
 cudaError_t cudaOccupancyMaxPotentialBlockSizeVariableSMem(int *grid, int *threads, F *kernel, Shared of_threads, int limit = 0) {
     cudaFuncAttributes a;

@@ -40,6 +40,8 @@ extern "C" HOSTCUDA_API void hostcuda_barrier_used(void *barrier);
 extern "C" HOSTCUDA_API void hostcuda_bulk_reads(const hostcuda::Piece *pieces, unsigned count, const char *reader);
 extern "C" HOSTCUDA_API unsigned hostcuda_bulk_writes(const hostcuda::Piece *pieces, unsigned count, bool combines, const char *writer = "a bulk copy");
 extern "C" HOSTCUDA_API void hostcuda_proxy_fence(bool shared, bool global);
+// What the thread has done is before its next arrival at the barrier of the cluster, also if that is relaxed.
+extern "C" HOSTCUDA_API void hostcuda_cluster_fence();
 // The mbarrier of a copy, which may be in another block of the cluster.
 extern "C" HOSTCUDA_API void hostcuda_barrier_counts(void *barrier);
 // Of a programmatic launch: the thread waits for the launches before it; those behind it may begin.
@@ -54,6 +56,7 @@ inline void hostcuda_barrier_used(void *) {}
 inline void hostcuda_bulk_reads(const hostcuda::Piece *, unsigned, const char *) {}
 inline unsigned hostcuda_bulk_writes(const hostcuda::Piece *, unsigned, bool, const char * = nullptr) { return 0; }
 inline void hostcuda_proxy_fence(bool, bool) {}
+inline void hostcuda_cluster_fence() {}
 inline void hostcuda_barrier_counts(void *) {}
 inline void hostcuda_grid_wait() {}
 inline void hostcuda_grid_launch_dependents() {}
