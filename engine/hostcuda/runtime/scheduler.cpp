@@ -353,8 +353,13 @@ static void prepare(Block &b, const Launch &launch) {
     b.threads = launch.block.x * launch.block.y * launch.block.z;
 }
 
+#if defined(__x86_64__) || defined(__aarch64__)
 static void begin_cluster_launch(Block &, const Launch &);
 static void end_cluster_launch(Block &);
+#else                                          // a browser has no clusters of several blocks
+static void begin_cluster_launch(Block &, const Launch &) {}
+static void end_cluster_launch(Block &) {}
+#endif
 
 void begin_launch(Block &b, const Launch &launch) {
     if (b.alone.blocks.size() > 1) end_cluster_launch(b);
