@@ -29,9 +29,18 @@ def test_the_accesses_of_a_program_with_bulk_copies_are_counted():
     assert counted.value("shared_load_instructions") == 2 * 11 * 3 * 2  # x and y of three warps
 
 
-def test_boxes_with_1_to_5_dimensions_and_all_swizzles_move_as_loops_over_their_elements():
-    path = FOLDER.parent / "boxes.cu"
-    assert run_program(path).stdout == "PASS of 20 cases\n"
+@pytest.mark.parametrize(
+    ("program", "printed"),
+    [
+        # 1 to 5 dimensions and all swizzles, against loops over the elements
+        ("boxes", "PASS of 20 cases\n"),
+        # by the functions of <cuda/barrier> and <cuda/ptx>
+        ("boxes_and_clusters", "PASS no error\n"),
+    ],
+)
+def test_boxes_move_as_the_host_computes(program, printed):
+    path = FOLDER.parent / f"{program}.cu"
+    assert run_program(path).stdout == printed
     assert sanitize_script(str(path), engine="cpu", capture=True).table.empty
 
 
