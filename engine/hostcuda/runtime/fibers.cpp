@@ -58,6 +58,7 @@ Block *new_block() {
 }
 
 void delete_block(Block *b) {
+    for (Block *other : b->others) delete_block(other);
     for (Slab &slab : b->slabs) {
         munmap(slab.stacks, slab_fibers * stack_pitch);
         delete[] slab.fibers;
@@ -72,6 +73,7 @@ void delete_block(Block *b) {
 // Return the memory of each stack except for its first pages.
 void trim_stacks(Block &b) {
     constexpr size_t keep = 4 * page;
+    for (Block *other : b.others) trim_stacks(*other);
     for (Slab &slab : b.slabs)
         for (unsigned i = 0; i < slab_fibers; i++) {
             char *low = slab.stacks + i * stack_pitch + guard_bytes;
