@@ -459,7 +459,7 @@ void meet(unsigned thread, uintptr_t address) {
 // Whether one of two threads of a block, that of an access and that of another one, may wait for the other in a way that is not checked.
 bool excused(Operation operation, unsigned thread, const Touch &other, bool global) {
     if (other.thread >= first_agent) return false;
-    auto in = [](const uint32_t *what, unsigned of) { return what[of] == order.epoch; };
+    auto in = [](const uint32_t *what, unsigned of) { return what[of] == epoch_of(rank_of(of)); };
     for (unsigned of : {thread, (unsigned)other.thread})
         if (in(order.ordering, of) || (global && in(order.updated, of) && in(order.fenced, of))) return true;
     if (!in(order.locked, thread) && !in(order.locked, other.thread)) return false;
