@@ -407,6 +407,26 @@ def figures_in_words():
         "closer_look/13_network",
         "Half takes {:.1f} times its reference, float {:.1f} times".format(*over),
     )
+    timed = h200.experiment("pytorch").set_index(["x", "series", "kernel"])["ms"].sort_index()
+    forward, both = (timed[10_000, what] for what in ("forward", "forward and gradient"))
+    ours = forward[forward.index.str.startswith("ours")]
+    pixels, warps = (both[f"ours, an addition per {unit}"] for unit in ("pixel", "warp"))
+    timers = h200.experiment("timers").pivot_table("ms", "x", "kernel", sort=False)
+    few, many = timers.loc[100], timers.loc[10_000]
+    waiting = many.iloc[1:4]
+    assert round(few["events"] / few["events, L2 emptied before"]) == 2
+    yield (
+        "17_pytorch",
+        "is {:.1f} to {:.1f} times as fast as PyTorch's two operations".format(
+            *(forward["PyTorch"] / ours).sort_values()
+        ),
+        f"the {100 * (ours.max() / ours.min() - 1):.0f} % between the two rows are noise",
+        f"take {pixels / warps:.0f} times as long as with one per warp",
+        f"agree within {100 * (waiting.max() / waiting.min() - 1):.0f} %",
+        "sees {:.0f} % of the time, events in the wrong stream {:.0f} %".format(
+            100 * many.iloc[0] / many.iloc[1], 100 * many.iloc[4] / many["events"]
+        ),
+    )
     yield (
         "closer_look/12_streams",
         "take {:.1f} and {:.1f} times one of 10,000".format(
