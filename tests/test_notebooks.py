@@ -11,8 +11,8 @@ import pytest
 
 from labkit import recorded
 from labkit.base.errors import LabError
-from labkit.base.numerals import format_digits, natural_key
-from labkit.base.paths import PACKAGE
+from labkit.base.numerals import format_digits
+from labkit.base.paths import PACKAGE, natural_key
 from labkit.notebooks import execute
 from recording.pages import count_page
 

@@ -1,12 +1,11 @@
 """Numbers: with three significant digits, as tables, figures and prose show them; whole ones, as arguments."""
 
 import math
-import re
 from numbers import Integral
 
 from hostcuda.tables import format_digits
 
-__all__ = ["format_digits", "is_whole", "ms", "natural_key", "times"]
+__all__ = ["format_digits", "is_whole", "ms", "times"]
 
 
 def is_whole(value: object, least: int = 1, most: float = math.inf) -> bool:
@@ -17,11 +16,6 @@ def is_whole(value: object, least: int = 1, most: float = math.inf) -> bool:
     return (
         isinstance(value, Integral) and not isinstance(value, bool) and bool(least <= value <= most)
     )
-
-
-def natural_key(name: str) -> list[str | int]:
-    """Return a key that sorts names by the value of the numbers in them: P9_producers before P10_mbarrier_ring."""
-    return [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", name)]
 
 
 def ms(value: float) -> str:

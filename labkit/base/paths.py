@@ -1,6 +1,7 @@
-"""The lab's folders: shipped data, kernels, and the cache."""
+"""The lab's folders: shipped data, kernels, and the cache; and the order of names of files."""
 
 import os
+import re
 from pathlib import Path
 
 from hostcuda.files import private
@@ -49,3 +50,8 @@ def cache_dir() -> Path:
 def private_cache() -> Path:
     """Return the folder of `cache_dir`, created for this user alone; EngineError if others can write to it."""
     return private(cache_dir(), "LABKIT_CACHE_DIR")
+
+
+def natural_key(name: str) -> list[str | int]:
+    """Return a key that sorts names by the value of the numbers in them: P9_producers before P10_mbarrier_ring."""
+    return [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", name)]

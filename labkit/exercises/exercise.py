@@ -30,8 +30,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from hostcuda.errors import EngineError
 from hostcuda.source import code_only, kernel_names
 from labkit.base.errors import LabError
-from labkit.base.numerals import natural_key
-from labkit.base.paths import SERIES
+from labkit.base.paths import SERIES, natural_key
 from labkit.ladder.source import read, select_view
 
 if TYPE_CHECKING:

@@ -26,8 +26,7 @@ from hostcuda import temporary
 from hostcuda.files import write
 from labkit.base.errors import LabError
 from labkit.base.installation import find_checkout
-from labkit.base.numerals import natural_key
-from labkit.base.paths import PYTHONPATH
+from labkit.base.paths import PYTHONPATH, natural_key
 
 CELL_TIMEOUT = 600  # seconds; the slowest cell of the series takes a few
 # the folder of the companions: each deepens the notebook, of the series or practice, with its name
