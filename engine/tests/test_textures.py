@@ -47,11 +47,6 @@ def sampled(data, dimensions, linear, normalized, mode):
     places = PLACES[:dimensions]
     if not linear:
         near = [np.floor(x).astype(int) for x in places]
-        if mode == MIRROR and normalized:  # where a texel begins, its mirror image ends
-            near = [
-                i - ((i == x) & (i % (2 * n) > n))
-                for i, x, n in zip(near, places, data.shape[2::-1], strict=False)
-            ]
         return texels(data, near, mode, normalized)
     base = [np.floor(x - 0.5).astype(int) for x in places]
     total = 0

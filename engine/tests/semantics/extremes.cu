@@ -1,5 +1,5 @@
 // Prints what a device makes of inline PTX, intrinsics, atomics and textures at the edges of their values, as hexadecimal
-// numbers. extremes.txt has what the PTX ISA and the CUDA C++ Programming Guide define. To compare with a card:
+// numbers. extremes.txt has what an H200 prints (CUDA 13.0). To compare with another card:
 // nvcc -arch=sm_90 -std=c++17 extremes.cu && ./a.out | diff - extremes.txt
 #include <cstdio>
 #include <cstring>

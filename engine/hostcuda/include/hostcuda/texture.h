@@ -84,16 +84,16 @@ template <class C> HOSTCUDA_UNSEEN C channel(const Texture &t, const char *texel
     return t.fractions ? C(value < -most ? -1.0f : (float)value / most) : C(value);
 }
 
-// Where a texel is along a dimension; -1: outside, where the border's value is read. `edge`: the place is exactly where a texel
-// begins, which seen in a mirror is where another one ends.
-inline HOSTCUDA_UNSEEN long long place(const Texture &t, int d, float floored, bool edge = false) {
+// Where a texel is along a dimension; -1: outside, where the border's value is read. A mirror turns whole texels over: a place
+// where one begins belongs to it there, too, as on an H200.
+inline HOSTCUDA_UNSEEN long long place(const Texture &t, int d, float floored) {
     const long long n = t.size[d];
     long long i = floored > -1e9f ? floored < 1e9f ? (long long)floored : 1000000000 : -1000000000;   // also of a NaN
     switch (t.address[d]) {
     case Address::wrap: return (i % n + n) % n;
     case Address::mirror:
         i = (i % (2 * n) + 2 * n) % (2 * n);
-        return i < n ? i : i == n ? n - 1 : 2 * n - 1 - i + edge;
+        return i < n ? i : 2 * n - 1 - i;
     case Address::border: return i < 0 || i >= n ? -1 : i;
     default: return i < 0 ? 0 : i >= n ? n - 1 : i;
     }
@@ -113,7 +113,7 @@ HOSTCUDA_UNSEEN T sample(unsigned long long object, const float (&at)[dimensions
     for (int d = 0; d < dimensions; d++) {
         const float x = at[d] * (t.normalized ? t.size[d] : 1);
         const float base = floorf(t.linear ? x - 0.5f : x);
-        near[d][0] = place(t, d, base, !t.linear && x == base);
+        near[d][0] = place(t, d, base);
         if (!t.linear) continue;
         near[d][1] = place(t, d, base + 1);
         int rest = (int)floorf((x - 0.5f - base) * 256 + 0.5f);   // 8 bits of fraction
