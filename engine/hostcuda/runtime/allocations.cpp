@@ -200,7 +200,8 @@ static Finding bad_address(uint32_t pc, Operation operation, uintptr_t address, 
         best = nullptr;
     } else {
         f.kind = "out of bounds";
-        bool has_shared = best && best->bytes && best->space == shared_space;   // then it is beyond the end of that
+        // Then it is beyond the end of that; dynamic shared memory of a launch without any ends where it begins.
+        bool has_shared = best && best->space == shared_space && (best->bytes || address >= best->low);
         if (!has_shared && (!best || distance > best->zone) && hostcuda::space_of((const void *)address) == 's') {
             f.message = format("%s in shared memory where this launch has none: a pointer to shared memory is valid only in the block "
                                "that made it", what.c_str());

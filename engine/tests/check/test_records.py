@@ -27,6 +27,7 @@ LAUNCH = {
     "matrices": 0,
     "exchanges": 3,
     "largest_result": 8,
+    "counter_results": 6,
     "plays": [],
     "copied_bytes": 12,
     "overlapped_bytes": 5,
