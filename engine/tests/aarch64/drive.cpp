@@ -102,7 +102,8 @@ int main(int count, char **words) {
         arrays.push_back(array);
     }
     if (!arrays.empty()) packed.resize((packed.size() + 7) / 8 * 8);
-    int status = CALL(hc_launch)(kernel, grid, block, atoi(words[10]), packed.data(), packed.size(), nullptr, 0);
+    const unsigned own[3] = {};   // cluster
+    int status = CALL(hc_launch)(kernel, grid, block, atoi(words[10]), packed.data(), packed.size(), nullptr, 0, own, 0);
     if (!status) status = CALL(hc_synchronize)(60);
     std::string why = status ? error() : "";
     char text[4096];
