@@ -205,6 +205,19 @@ def test_barriers_and_targets_of_copies_are_not_anywhere(tools):
     assert "a bulk copy is between shared and global memory" in target
 
 
+def test_clusters_that_no_gpu_has_are_refused():
+    """Also those whose sizes, multiplied or kept in few bits, look like others; bounds of threads make no cluster."""
+    said = run_program(FOLDER.parent / "clusters_refused.cu").stderr.splitlines()
+    assert [line.removeprefix("hostcuda: kernel ").partition(" (")[0] for line in said[:5]] == [
+        "wide: a cluster has 1 to 16 blocks, and here 32 along x",
+        "empty: a cluster has 1 to 16 blocks, and here 0 along x",
+        "large: a cluster of 32 blocks, of which a GPU has at most 16",
+        "of_template<64>: a cluster has 1 to 16 blocks, and here 64 along x",
+        "plain: a cluster has 1 to 16 blocks, and here 131072 along x",
+    ]
+    assert not any("bounded" in line for line in said)
+
+
 def test_a_warpgroup_multiplies_registers_with_both_layouts_of_shared_memory():
     tools = "racecheck,synccheck,memcheck,initcheck"
     assert run_script(PRODUCTS, kernel_source("warpgroup"), tools=tools) == []

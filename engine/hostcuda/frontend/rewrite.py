@@ -369,5 +369,5 @@ def _edit_kernels(scan: Scan, kernels: list[Kernel], qualifies: bool):
                 ),
             )
         elif kernel.name in bounded:  # the instances of the template are registered with these
-            bounds = f"struct {_BOUNDS}{kernel.name} {{ static constexpr int value = ({kernel.bounds}); }};"
+            bounds = f"struct {_BOUNDS}{kernel.name} {{ static constexpr long long value = ({kernel.bounds}); }};"
             yield kernel.close + 1, kernel.close + 1, f" {kernel.template_head} {bounds}"

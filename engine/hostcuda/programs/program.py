@@ -254,8 +254,8 @@ class _Runtime(Memory):
         cooperative: bool = False,
     ) -> None:
         """Queue a kernel, as `launch`; if `cooperative`, its blocks may wait for each other."""
-        kernel = self._find_kernel(function)
         attributes, self.next = self.next, {}
+        kernel = self._find_kernel(function)
         # dim3 has unsigned members
         sizes = [number & 0xFFFFFFFF for number in (*grid, *block)]
         if cooperative and (problem := kernel.describe_surplus(sizes[:3], sizes[3:], shared)):

@@ -816,19 +816,23 @@ EXPORT int hc_launch(hc_kernel *kernel, const unsigned grid[3], const unsigned b
     launch.dynamic_shared = dynamic_shared;
     launch.programmatic = programmatic;
     unsigned per_cluster = 1;
+    constexpr unsigned most_per_cluster = 16;
     const unsigned declared[] = {launch.cluster.x, launch.cluster.y, launch.cluster.z};
     for (int i = 0; i < 3; i++) {
         unsigned size = cluster[i] ? cluster[i] : declared[i];
         if (cluster[i] && declared[0] * declared[1] * declared[2] > 1 && cluster[i] != declared[i])
             return set_error(HC_INVALID, "kernel %s has __cluster_dims__(%u, %u, %u), and is launched in clusters of (%u,%u,%u) blocks",
                              launch.kernel, declared[0], declared[1], declared[2], cluster[0], cluster[1], cluster[2]);
+        if (!size || size > most_per_cluster)
+            return set_error(HC_INVALID, "kernel %s: a cluster has 1 to %u blocks, and here %u along %c", launch.kernel, most_per_cluster, size, "xyz"[i]);
         if (grid[i] % size)
             return set_error(HC_INVALID, "kernel %s: the grid, of (%u,%u,%u) blocks, is not divided by its clusters, which have %u along %c",
                              launch.kernel, grid[0], grid[1], grid[2], size, "xyz"[i]);
         (&launch.cluster.x)[i] = size;
         per_cluster *= size;
     }
-    if (per_cluster > 16) return set_error(HC_INVALID, "kernel %s: a cluster of %u blocks, of which a GPU has at most 16", launch.kernel, per_cluster);
+    if (per_cluster > most_per_cluster)
+        return set_error(HC_INVALID, "kernel %s: a cluster of %u blocks, of which a GPU has at most %u", launch.kernel, per_cluster, most_per_cluster);
     if (cooperative && per_cluster > 1) return set_error(HC_INVALID, "kernel %s: the CPU engine has no cooperative launch of clusters", launch.kernel);
     if (cooperative || per_cluster > 1) {
         launch.cooperative = cooperative;

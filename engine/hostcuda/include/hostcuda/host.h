@@ -102,15 +102,15 @@ template <auto function> struct OfTemplate {
         text = text.substr(0, text.find_first_of(";]"));
         return text[0] == '&' ? text.substr(1) : text;
     }
-    template <int bounds> static bool add() {
+    template <long long bounds> static bool add() {
         static const std::string shown = name();
         static Kernel kernel;
         Launchable<function>::add(kernel, shown.c_str(), bounds, Loops<>(), "");
         return true;
     }
-    template <int bounds> static const bool registered;
+    template <long long bounds> static const bool registered;
 };
-template <auto function> template <int bounds> const bool OfTemplate<function>::registered = add<bounds>();
+template <auto function> template <long long bounds> const bool OfTemplate<function>::registered = add<bounds>();
 
 template <class Kernel> auto launch(const Config &config) {
     return Launch<std::remove_const_t<decltype(Kernel::pointer)>>{Kernel::pointer, config};

@@ -33,8 +33,12 @@ struct Kernel {
     struct { unsigned x, y, z; } cluster;  // blocks that run together
 };
 
-// Bounds of a kernel as one constant: threads per block, and the blocks of its clusters along each axis.
-constexpr int cluster_bounds(int max_threads, int x = 1, int y = 1, int z = 1) { return max_threads | x << 11 | y << 16 | z << 21; }
+// Bounds of a kernel as one constant: threads per block, and if the highest bit but the sign is set, the blocks of its clusters
+// along each axis, 10 bits for each. A launch refuses 0 of them, and so many that they do not fit here.
+constexpr long long fit_blocks(long long blocks) { return blocks < 0 ? 0 : blocks > 1023 ? 1023 : blocks; }
+constexpr long long cluster_bounds(unsigned max_threads, long long x = 1, long long y = 1, long long z = 1) {
+    return 1ll << 62 | fit_blocks(z) << 52 | fit_blocks(y) << 42 | fit_blocks(x) << 32 | max_threads;
+}
 
 #ifndef HOSTCUDA_FLUSHES
 #define HOSTCUDA_FLUSHES false
@@ -104,12 +108,12 @@ template <class... P, void (*function)(P...)> struct Launchable<function> {
     static void call(const char *arguments) { call_with(arguments, std::index_sequence_for<P...>()); }
 
     template <class Second>
-    static void add(Kernel &kernel, const char *name, int bounds, Second, const char *why_fibers,
+    static void add(Kernel &kernel, const char *name, long long bounds, Second, const char *why_fibers,
                     int blocks = 0) {
-        auto of_cluster = [=](int first_bit) { return bounds >> first_bit ? (unsigned)bounds >> first_bit & 31 : 1u; };
+        auto of_cluster = [=](int first_bit) { return bounds >> 62 & 1 ? (unsigned)(bounds >> first_bit) & 1023 : 1u; };
         kernel = {name,          (const void *)function, call,         parameters.of,    sizeof...(P), parameters.packed_bytes,
-                  bounds & 2047, Second::call,           Second::function(), why_fibers, blocks,       HOSTCUDA_FLUSHES,
-                  {of_cluster(11), of_cluster(16), of_cluster(21)}};
+                  (int)bounds,   Second::call,           Second::function(), why_fibers, blocks,       HOSTCUDA_FLUSHES,
+                  {of_cluster(32), of_cluster(42), of_cluster(52)}};
         add_kernel(&kernel);
     }
 };
@@ -148,7 +152,8 @@ template <auto second> struct Loops<second> : Launchable<second> {
     __attribute__((constructor)) void HOSTCUDA_JOIN(hostcuda_register_, __COUNTER__)() {                  \
         static ::hostcuda::Kernel hostcuda_kernel;   /* no name that a kernel may have */                 \
         ::hostcuda::Launchable<::hostcuda::kernel_of(&__VA_ARGS__)>::add(                                 \
-            hostcuda_kernel, #__VA_ARGS__, ::std::integral_constant<int, (int)(max_threads)>::value,      \
+            hostcuda_kernel, #__VA_ARGS__,                                                                \
+            ::std::integral_constant<long long, (long long)(max_threads)>::value,                         \
             ::hostcuda::Loops<HOSTCUDA_INSIDE second>(),                                                  \
             why_fibers, blocks);                                                                          \
     }                                                                                                 \

@@ -341,7 +341,7 @@ TO_JS bool hc_launch_and_wait(int number, unsigned gx, unsigned gy, unsigned gz,
     const hostcuda::Kernel &k = *hostcuda::kernels()[number];
     Launch launch{};
     launch.kernel = k.name;
-    if (k.cluster.x * k.cluster.y * k.cluster.z > 1) {
+    if (k.cluster.x * k.cluster.y * k.cluster.z != 1) {
         last_error = std::string("kernel ") + k.name + ": clusters of several blocks are not available in a browser";
         return false;
     }
