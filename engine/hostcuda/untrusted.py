@@ -361,6 +361,7 @@ _ASYNCHRONOUS = {
             "hostcuda_barrier_counts",
             "hostcuda_bulk_reads",
             "hostcuda_bulk_writes",
+            "hostcuda_cluster_fence",
             "hostcuda_proxy_fence",
         ]
     )

@@ -68,6 +68,8 @@ _LOOK = {
     "deadlock": "All threads wait: compare how many have to arrive at this barrier, and which bytes it expects, with "
     "what comes. Which thread should make the next step?",
     "copy that is not awaited": "The block ends while this copy is under way: who waits for it?",
+    "early access": "The kernel before this one may still run: does griddepcontrol.wait stand before this access?",
+    "ended block": "This block's shared memory ends with the block: what lets it wait until its neighbors are done?",
     "missing proxy fence": "A bulk copy does not see ordinary stores of its own accord: does a fence.proxy.async stand "
     "between the store and the barrier behind it?",
     "race with a product": "A wgmma goes on in the background: does its warpgroup wait before it uses the sums or "

@@ -13,6 +13,7 @@ import pytest
 import hostcuda
 import labkit
 from labkit.base.errors import LabError
+from labkit.base.paths import natural_key
 from labkit.exercises import exercise as exercise_module
 from labkit.exercises import progress
 from labkit.exercises.exercise import (
@@ -522,7 +523,7 @@ def test_goals_in_words_and_numbers():
 
 
 def test_exercises_are_in_the_order_of_the_pages():
-    assert list(exercises()) == sorted(exercises())
+    assert list(exercises()) == sorted(exercises(), key=natural_key)
 
 
 def test_what_is_left_of_an_exercise_that_is_gone_is_none(tmp_path, monkeypatch):
