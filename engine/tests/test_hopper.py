@@ -218,6 +218,81 @@ def test_clusters_that_no_gpu_has_are_refused():
     assert not any("bounded" in line for line in said)
 
 
+def test_a_cooperative_launch_by_its_attribute():
+    ended = run_program(FOLDER.parent / "cooperative_ex.cu")
+    assert ended.stdout.split("\n")[0] == "no error" and "13 12 11 10 " in ended.stdout
+    refused = ended.stderr.splitlines()
+    assert "the CPU engine has no cooperative launch of clusters (" in refused[0]
+    assert "cooperative_ex.cu:31)" in refused[0]
+    assert "cudaOccupancyMaxActiveClusters failed: a cluster has no blocks" in refused[1]
+
+
+ENDED = """
+#include <cuda/ptx>
+namespace ptx = cuda::ptx;
+__device__ void end(uint64_t *at) {
+    asm volatile("mbarrier.inval.shared.b64 [%0];" :: "r"((unsigned)__cvta_generic_to_shared(at)));
+}
+__device__ void begin(uint64_t *full, int *tile, const int *x) {
+    ptx::mbarrier_init(full, 1);
+    ptx::fence_proxy_async();
+    ptx::cp_async_bulk(ptx::space_cluster, ptx::space_global, tile, x, 16, full);
+    ptx::mbarrier_arrive_expect_tx(ptx::sem_release, ptx::scope_cta, ptx::space_shared, full, 16);
+}
+extern "C" __global__ void copied(const int *x, int *y) {
+    __shared__ alignas(16) int tile[4];
+    __shared__ uint64_t full;
+    begin(&full, tile, x);
+    end(&full);
+}
+extern "C" __global__ void awaited(const int *x, int *y) {
+    __shared__ uint64_t full;
+    if (threadIdx.x == 0) ptx::mbarrier_init(&full, 2);
+    __syncthreads();
+    if (threadIdx.x == 0) while (!ptx::mbarrier_try_wait_parity(&full, 0)) {}
+    else end(&full);
+}
+extern "C" __global__ void used(const int *x, int *y) {
+    __shared__ uint64_t full;
+    ptx::mbarrier_init(&full, 1);
+    end(&full);
+    ptx::mbarrier_arrive(&full);
+}
+extern "C" __global__ void anew(const int *x, int *y) {
+    __shared__ alignas(16) int tile[4];
+    __shared__ uint64_t full;
+    for (int i = 0; i < 100; i++) {
+        begin(&full, tile, x);
+        while (!ptx::mbarrier_try_wait_parity(&full, 0)) {}
+        y[0] += tile[3];
+        end(&full);
+    }
+}
+"""
+TRY_ENDED = """
+module = SourceModule(sys.argv[1], no_extern_c=True)
+x, y, said = cuda.to_device(np.arange(4, dtype=np.int32)), np.zeros(1, np.int32), []
+for name, threads in ("copied", 1), ("awaited", 33), ("used", 1), ("anew", 1):
+    try:
+        module.get_function(name)(x, cuda.InOut(y), block=(threads, 1, 1))
+        cuda.Context.synchronize()
+    except cuda.Error as error:
+        said.append(str(error))
+findings = [each.message for each in checking.launches()[-1].findings] if sys.argv[2] else []
+print(json.dumps([said, findings, int(y[0])]))
+"""
+
+
+@pytest.mark.parametrize("tools", ["", "racecheck,memcheck"])
+def test_an_mbarrier_ends_when_nothing_needs_it_any_more(tools):
+    """Copies under way and threads that wait know it by its address in the engine."""
+    (copied, awaited, used), findings, total = run_script(TRY_ENDED, ENDED, tools, tools=tools)
+    assert "ends an mbarrier that counts the bytes of a copy under way (cp.async.bulk at" in copied
+    assert "ends an mbarrier for which a thread waits (mbarrier.try_wait.parity at" in awaited
+    assert "where no thread of the block has made an mbarrier (mbarrier.init)" in used
+    assert total == 300 and findings == []
+
+
 def test_a_warpgroup_multiplies_registers_with_both_layouts_of_shared_memory():
     tools = "racecheck,synccheck,memcheck,initcheck"
     assert run_script(PRODUCTS, kernel_source("warpgroup"), tools=tools) == []

@@ -96,6 +96,7 @@ struct Mbarrier {
     long expected_bytes, copied_bytes;         // in this phase
     uint64_t word;                             // what its memory has
     std::vector<Line> arrivals, expectations, copies;   // in this phase
+    bool ended = false;                        // by mbarrier.inval: it stays, as does its number, for another one at its address
 };
 
 // A copy that is under way (bulk.cpp).

@@ -72,7 +72,7 @@ Block &block_of(Block &b, void *at) {
 
 Mbarrier &find_mbarrier(Block &b, void *at, const Place &place) {
     auto found = b.asynchronous.mbarriers.find(at);
-    if (found == b.asynchronous.mbarriers.end()) {
+    if (found == b.asynchronous.mbarriers.end() || found->second.ended) {
         std::string where = name_shared(b.shared, (const char *)at, 8);
         hostcuda::fail("%s at %s:%d uses %s, where no thread of the block has made an mbarrier (mbarrier.init)", place.what, place.file,
                        place.line, where.empty() ? "an address outside of the block's shared memory" : where.c_str());
@@ -131,8 +131,17 @@ EXPORT void make_mbarrier(void *at, unsigned expected, HOSTCUDA_PLACE) {
 }
 
 EXPORT void end_mbarrier(void *at, HOSTCUDA_PLACE) {
-    find_mbarrier(*block, at, {what, file, line});
-    block->asynchronous.mbarriers.erase(at);
+    Block &b = *block;
+    Mbarrier &m = find_mbarrier(b, at, {what, file, line});
+    for (const BulkCopy &copy : b.asynchronous.copies)
+        if (copy.mbarrier == &m)
+            fail("%s at %s:%d ends an mbarrier that counts the bytes of a copy under way (%s at %s:%d)", what, file, line, copy.place.what,
+                 copy.place.file, copy.place.line);
+    for (Fiber *f = b.sleeping.head; f; f = f->next)
+        if (f->wait->mbarrier == &m)
+            fail("%s at %s:%d ends an mbarrier for which a thread waits (%s at %s:%d)", what, file, line, f->wait->place.what,
+                 f->wait->place.file, f->wait->place.line);
+    m.ended = true;
 }
 
 EXPORT unsigned long long arrive_at_mbarrier(void *at, unsigned count, long bytes, Arrival how, HOSTCUDA_PLACE) {

@@ -398,17 +398,24 @@ inline cudaError_t cudaGetDriverEntryPointByVersion(const char *name, void **fun
 inline cudaError_t cudaGetDriverEntryPoint(const char *name, void **function, unsigned long long flags, cudaDriverEntryPointQueryResult *result = nullptr) {
     return cudaGetDriverEntryPointByVersion(name, function, 12000, flags, result);
 }
+namespace hostcuda {
+template <class... P> cudaError_t launch_together(const cudaLaunchConfig_t *config, void (*kernel)(P...), P... arguments) {
+    void *addresses[] = {(void *)&arguments..., nullptr};
+    return cudaLaunchCooperativeKernel(kernel, config->gridDim, config->blockDim, addresses, config->dynamicSmemBytes, config->stream);
+}
+}
 template <class... P, class... A>
 cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *config, void (*kernel)(P...), A &&...arguments) {
     decltype(cudaLaunchAttributeValue::clusterDim) cluster{};
-    int programmatic = 0;
+    int programmatic = 0, cooperative = 0;
     for (unsigned i = 0; i < config->numAttrs; i++) {
         const auto &[id, value] = config->attrs[i];
         if (id == cudaLaunchAttributeClusterDimension) cluster = value.clusterDim;
         if (id == cudaLaunchAttributeProgrammaticStreamSerialization) programmatic = value.programmaticStreamSerializationAllowed;
-        if (id == cudaLaunchAttributeCooperative && value.cooperative) return cudaLaunchCooperativeKernel(kernel, config->gridDim, config->blockDim, nullptr);
+        if (id == cudaLaunchAttributeCooperative) cooperative = value.cooperative;
     }
     if (cluster.x || programmatic) hostcuda::host("next_launch", cluster.x, cluster.y, cluster.z, programmatic);
+    if (cooperative) return hostcuda::launch_together<P...>(config, kernel, static_cast<A &&>(arguments)...);
     hostcuda::Launch<void (*)(P...)>{kernel, hostcuda::Config(config->gridDim, config->blockDim, config->dynamicSmemBytes, config->stream)}(
         static_cast<A &&>(arguments)...);
     return cudaPeekAtLastError();
@@ -424,6 +431,7 @@ template <class F> cudaError_t cudaOccupancyMaxActiveClusters(int *clusters, F *
         const auto &[id, value] = config->attrs[i];
         if (id == cudaLaunchAttributeClusterDimension) blocks = value.clusterDim.x * value.clusterDim.y * value.clusterDim.z;
     }
+    if (!blocks) return hostcuda::host("refuse", cudaErrorInvalidValue, "cudaOccupancyMaxActiveClusters failed: a cluster has no blocks");
     cudaError_t error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&per_multiprocessor, kernel, threads.x * threads.y * threads.z,
                                                                       config->dynamicSmemBytes);
     if (!error) error = cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, 0);
