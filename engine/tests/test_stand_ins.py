@@ -126,6 +126,28 @@ def test_kernels_of_cupy_have_findings(write_program):
     assert found == [("uninitialized", 4), ("out of bounds", 4)]
 
 
+CLUSTERS = """
+from cuda.core import Device, LaunchConfig, Program, ProgramOptions, launch
+import cupy as cp
+device = Device()
+device.set_current()
+stream = device.create_stream()
+source = 'extern "C" __global__ void __cluster_dims__(2) rank(int *x) { x[blockIdx.x] = __clusterRelativeBlockRank(); }'
+kernel = Program(source, "c++", ProgramOptions()).compile("cubin").get_kernel("rank")
+x = cp.zeros(4, cp.int32)
+launch(stream, LaunchConfig(grid=4, block=1), kernel, x.data.ptr)
+stream.sync()
+print(x.get().tolist())
+LaunchConfig(grid=2, cluster=2, block=1)
+"""
+
+
+def test_clusters_from_cuda_core_are_those_that_a_kernel_declares(write_program):
+    ended = run_program(write_program(CLUSTERS, "program.py"))
+    assert ended.stdout == "[0, 1, 0, 1]\n"
+    assert "__cluster_dims__(...) in front of it, and launch without cluster" in ended.stderr
+
+
 def test_a_program_that_imports_cuda_core(write_program):
     ended = run_program(write_program(CORE, "program.py"))
     assert (ended.stdout, ended.stderr) == ("[0 2 4 6 8] 9\n", "")

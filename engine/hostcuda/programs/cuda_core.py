@@ -258,7 +258,10 @@ class LaunchConfig:
 
     def __post_init__(self) -> None:
         if self.cluster is not None:
-            raise EngineError("the CPU engine has no clusters of blocks: launch without cluster")
+            raise EngineError(
+                "the CPU engine launches clusters from cuda.core only if the kernel declares them: write "
+                "__cluster_dims__(...) in front of it, and launch without cluster"
+            )
 
 
 def launch(stream: Any, config: LaunchConfig, kernel: Kernel, *kernel_args: Any) -> None:
