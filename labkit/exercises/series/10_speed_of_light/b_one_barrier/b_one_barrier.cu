@@ -1,9 +1,8 @@
 // 10b one barrier: while one round of maps is copied, the next one gathers in another buffer.
 //
 // Two buffers are used alternately. A thread that stores to one has passed the barrier of the round before,
-// which each thread reached after it had copied its part of this buffer. Between two images there are
-// barriers in any case. Two buffers need twice the shared memory: where 48 KB are not enough, nothing
-// changes.
+// which each thread reached after copying its part of this buffer. Between two images there are barriers in
+// any case. Two buffers need twice the shared memory: where 48 KB are not enough, nothing changes.
 
 #include "tensor.cuh"
 
