@@ -58,7 +58,7 @@ $(MODULES): %/node_modules/.package-lock.json: %/package-lock.json
 CHOSEN = $(ARGS) $(if $(ARGS),|| [ $$? = 5 ])
 
 # Pages that take longest, 20 seconds to a minute each: `make thorough` executes them, with the closer looks.
-LONG := $(wildcard $(addprefix notebooks/,07_tuning* 08* 09* 10* 11* 14* 17* 18*))
+LONG := $(wildcard $(addprefix notebooks/,07_* 08* 09* 10* 11* 14* 17* 18*))
 
 test: $(STAMP) lint  ## Test what every page relies on, and most pages against their stored outputs; ARGS="-k NAME"
 	@$(ENGINE) -n $(JOBS) --dist loadfile -m "not thorough and not exhaustive" tests $(CHOSEN)
