@@ -1,6 +1,5 @@
 """How much there is to read on a page: words, visible lines of Python, figures, tables, and the README's minutes."""
 
-import re
 from pathlib import Path
 
 import pandas as pd
@@ -8,14 +7,12 @@ import pandas as pd
 from labkit.notebooks import execute
 
 
-def read_minutes(path: Path) -> int:
+def _find_minutes(path: Path) -> int:
     """Return how long a page takes: the most that its row of the README says; a practice page without one, 30."""
-    readme = path.resolve().parent
-    while not (readme / "README.md").is_file():
-        readme = readme.parent
-    text, name = (readme / "README.md").read_text(encoding="utf-8"), re.escape(path.name)
-    row = re.search(rf"/{name}\).*\| ~?(?:\d+ to )?(\d+) \|$", text, re.MULTILINE)
-    return int(row[1]) if row or path.parent.name != execute.PRACTICE else 30
+    practice = path.parent.name == execute.PRACTICE
+    name = f"{execute.PRACTICE}/{path.stem}" if practice else path.stem
+    minutes = execute.read_minutes()
+    return int((minutes.get(name, "30") if practice else minutes[name]).split()[-1])
 
 
 def count_page(path: Path) -> dict[str, int]:
@@ -34,7 +31,7 @@ def count_page(path: Path) -> dict[str, int]:
         "lines": sum(bool(line.strip()) for source in visible for line in source.splitlines()),
         "figures": sum("image/png" in data or "image/svg+xml" in data for data in kinds),
         "tables": sum("<table" in data.get("text/html", "") for data in kinds),
-        "minutes": read_minutes(path),
+        "minutes": _find_minutes(path),
     }
 
 

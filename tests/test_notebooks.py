@@ -202,6 +202,10 @@ def test_outputs_name_no_machine(path):
             )
 
 
+def test_the_first_page_of_a_report_knows_how_long_each_page_takes():
+    assert {path.stem for path in execute.list_notebooks("")} <= execute.read_minutes().keys()
+
+
 @every_notebook
 def test_says_where_its_outputs_come_from(path):
     assert execute.read(path).produced.keys() == {"engine", "device", "date"}

@@ -134,6 +134,15 @@ def find_course() -> Path | None:
     return next((at for at in (here, *here.parents) if (at / "notebooks" / FIRST).is_file()), None)
 
 
+def read_minutes() -> dict[str, str]:
+    """Return how long each notebook takes, from the README's tables: {"01_baseline": "65", "06_fusion": "60 to 95"}."""
+    path = (find_course() or Path()) / "README.md"
+    text = path.read_text(encoding="utf-8") if path.is_file() else ""
+    # A row: "| … | [01 baseline](notebooks/01_baseline.ipynb) | … | ~70 |".
+    row = r"^\|.*\]\(notebooks/([\w/]+)\.ipynb\).*\| *~?((?:\d+ to )?\d+) \|$"
+    return dict(re.findall(row, text, re.MULTILINE))
+
+
 def has_series() -> bool:
     """Return whether there are notebooks to work in: see `find_course`."""
     return bool(course := find_course()) and (course / "notebooks").is_dir()

@@ -320,7 +320,7 @@ class ReportExporter(HTMLExporter):
             today=datetime.date.today().isoformat(),
             version=labkit.__version__,
             progress=_make_progress(),
-            minutes=_read_minutes(),
+            minutes=execute.read_minutes(),
             **self.common,
         )
 
@@ -549,16 +549,6 @@ def _make_overview() -> dict[str, str]:
     except EngineError:
         table = ""
     return {"first": pictures.get("lab", ""), "ladder": pictures.get("ladder", ""), "table": table}
-
-
-def _read_minutes() -> dict[str, str]:
-    """Return how long each notebook takes, from the README's tables: {"01_baseline": "70"}."""
-    path = (execute.find_course() or Path()) / "README.md"
-    text = path.read_text(encoding="utf-8") if path.is_file() else ""
-    # A row: "| … | [01 baseline](notebooks/01_baseline.ipynb) | … | ~70 |".
-    return dict(
-        re.findall(r"^\|.*\]\(notebooks/([\w/]+)\.ipynb\).*\| *~?(\d+) \|$", text, re.MULTILINE)
-    )
 
 
 def _make_progress() -> str:

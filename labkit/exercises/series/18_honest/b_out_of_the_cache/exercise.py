@@ -7,6 +7,7 @@ from labkit.spec.layers import LENET86
 _LAYER, _IMAGES = LENET86[0], 100
 _BYTES = _LAYER.bytes(_IMAGES)  # of x, k and y
 _L2 = device("H200").l2_bytes
+_PAIRS_OF_X = -(-_L2 // (4 * _IMAGES * _LAYER.C * _LAYER.H * _LAYER.W))  # whose x alone fill L2
 _CASE, _MOST = "layer 1, 100 images", 1000
 
 
@@ -45,10 +46,7 @@ EXERCISE = Exercise(
         ),
         Mistake(
             "A run writes y, too, and that takes its place in L2 as x does: it has over three times the bytes of x.",
-            lambda attempt: (
-                attempt.counts[_CASE]["pairs"]
-                in (n - (-_L2 // (4 * _IMAGES * _LAYER.C * _LAYER.H * _LAYER.W)) for n in (0, 1))
-            ),
+            lambda attempt: attempt.counts[_CASE]["pairs"] in (_PAIRS_OF_X, _PAIRS_OF_X + 1),
         ),
         Mistake(
             "That many are right, and fewer are enough: the data of a benchmark need memory, too.",
