@@ -279,7 +279,8 @@ def checked(
     """Return the findings in the CPU engine's records, a `LaunchRecord`'s dict per launch, and in its events.
 
     An event is a dict with ``kind`` and ``message``: a "compile error", the "warnings" of a
-    ``source``, a call that was "refused" or "failed", a "note". `Findings.outcome` takes its reason
+    ``source``, a call that was "refused" or "failed", the message of one that the program has
+    "handled", a "note". `Findings.outcome` takes its reason
     from them.
     """
     # Launches that were not checked to their end. After a finding, all blocks may have run
@@ -313,8 +314,13 @@ def checked(
             {"kind": "warning", "message": text, "file": at[1], "line": int(at[2])}
             for text, at in warned.items()
         ),
-        *(event for event in events if event["kind"] != "warnings"),
+        *(event for event in events if event["kind"] not in ("warnings", "handled")),
     ]
+    # A refused call is no failure of a program that asks for the error, and goes on to a good end.
+    handled = [event["message"] for event in events if event["kind"] == "handled"]
+    for event in split:
+        if event["kind"] == "refused" and event["message"] in handled:
+            event |= {"kind": "note", "message": f"{event['message']}; the program has handled it"}
     # the others are copies of the host
     launched = sum(record.get("index", 0) >= 0 for record in records)
     return Findings(

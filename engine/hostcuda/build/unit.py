@@ -235,7 +235,7 @@ class Unit:
 
     def rewrite(self, text: str) -> Rewritten:
         """Return the result of `rewrite` for the text of a preprocessed file."""
-        return rewrite(text, Names() if self.program else None)
+        return rewrite(text, Names() if self.program else None, "synccheck" in self.tools)
 
     def write_text(self, rewritten: str, why_fibers: str, without: Iterable[str] = ()) -> str:
         """Return the text for the compiler; if `why_fibers` is empty, kernels but those `without` get thread loops."""

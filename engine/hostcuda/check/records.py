@@ -140,6 +140,7 @@ class LaunchRecord:
 
 _take = _follow = _begin_with = None  # the runtime library's functions
 _records = []  # `LaunchRecord`s, also those of copies
+_noted = set()  # places of barriers that have their note
 _sources = {}  # path of a module -> its source
 # (module's path, return address) -> (file, line, whether the access is in the engine's own headers)
 _lines = {}
@@ -203,6 +204,11 @@ def take() -> None:
             file, number = _find_callers(raw)[0]
             record_event("note", f"{raw['copy']}: {raw['message']}", file=file, line=number)
             continue
+        for note in raw.get("notes", ()):
+            place = note["file"], note["line"]
+            if place not in _noted:
+                _noted.add(place)
+                record_event("note", note["message"], file=place[0], line=place[1])
         record = _read_copy(raw) if "copy" in raw else _read_record(raw)
         _records.append(record)
         # -1: a copy; each line of a profile's file is a launch
@@ -220,7 +226,8 @@ def _append_line(suffix: str, row: dict) -> None:
 def record_event(kind: str, message: str, **more: str | int | None) -> None:
     """Record what is no finding in a launch.
 
-    The kinds are "compile error", "warnings", a call that was "refused" or "failed", and "note".
+    The kinds are "compile error", "warnings", a call that was "refused" or "failed", the message of one
+    that the program has "handled", and "note".
     """
     _append_line(".events", {"kind": kind, "message": message, **more})
 

@@ -15,7 +15,13 @@ from dataclasses import dataclass
 
 from hostcuda.frontend import hostcode, ptx
 from hostcuda.frontend.scan import Kernel, Scan, find_kernels
-from hostcuda.frontend.tokens import LEXEME, apply_edits, find_closing_parenthesis, split_spans
+from hostcuda.frontend.tokens import (
+    LEXEME,
+    apply_edits,
+    find_closing_parenthesis,
+    find_statement_end,
+    split_spans,
+)
 
 
 @dataclass(frozen=True)
@@ -227,6 +233,44 @@ def _edit_asm(scan: Scan):
         yield at, end + 1, (")" if operands else f"{before})") + scan.newlines(at, end)
 
 
+_BARRIER = re.compile(r"\b(?:__syncthreads\w*|sync|barrier_sync\w*|asm|__asm|__asm__)\b")
+_LAMBDA = re.compile(r"(?<!\])\]\s*(?:__\w+__\s*)*(?:\(|$)")  # in the head of one
+
+
+def _edit_returns(scan: Scan):
+    """Yield edits that tell the runtime where a thread leaves a kernel, or a function with a barrier, before its end.
+
+    The runtime gets the first and the last line of the barriers that the thread may then not reach:
+    those of the function; of a kernel, all.
+    """
+    for match in re.finditer(r"\breturn\b", scan.code):
+        brace = scan.function(match.start())
+        if brace not in scan.closing or not scan.on_device(match.start()):
+            continue
+        head = scan.code[scan.declaration_start(brace) : brace]
+        end, close = find_statement_end(scan.code, match.start()), scan.closing[brace]
+        is_last = not scan.code[end:close].strip()
+        if is_last or "constexpr" in head or _is_in_lambda(scan, match.start(), brace):
+            continue
+        first, last = scan.place(brace)[1], scan.place(close)[1]
+        if "__global__" in head:
+            first, last = 0, 2**31 - 1
+        elif not _BARRIER.search(scan.code, brace, close):
+            continue
+        yield match.start(), match.start(), f"{{ ::hostcuda::returns_within({first}, {last}); "
+        yield end, end, " }"
+
+
+def _is_in_lambda(scan: Scan, at: int, outermost: int) -> bool:
+    """Return whether position `at` is in a lambda within the braces at position `outermost`."""
+    brace = scan.open_at(at)
+    while brace.start > outermost:
+        if _LAMBDA.search(scan.code, scan.declaration_start(brace.start), brace.start):
+            return True
+        brace = brace.outer
+    return False
+
+
 _THREAD_LOCAL = re.compile(r"\b(?:thread_local|__thread)\b[^;=({\[]*?(?P<name>\w+)\s*[;=({\[,]")
 _TEXTURE = re.compile(r"\b(?:texture|surface)\s*<[^;{}()]*>\s*\w+\s*;")  # texture<float> image;
 _REFERENCE = re.compile(r"&\s*(?:\w*|\w*\s*\)\s*\[.*)$")  # how a parameter ends that is a reference
@@ -295,14 +339,16 @@ def _edit_refused(scan: Scan, host: bool):
             )
 
 
-def rewrite(text: str, names=None):
+def rewrite(text: str, names=None, tells_returns: bool = False):
     """Return CUDA C++ without macros (`hostcuda.frontend.preprocess`) as `Rewritten` for the host compiler.
 
     With `names`, a `hostcuda.frontend.hostcode.Names`, the text is a whole program: launches in
-    host code are rewritten, too, and `names` gets its kernels.
+    host code are rewritten, too, and `names` gets its kernels. `tells_returns`: the runtime learns
+    of early returns, which check mode tells from branches around a barrier.
     """
     scan = Scan(text.replace("\r\n", "\n").removeprefix("\ufeff"))
     edits = [*_edit_dynamic_shared(scan), *_edit_variables(scan), *_edit_asm(scan)]
+    edits += _edit_returns(scan) if tells_returns else ()
     # what is replaced by these gets no other edits
     refused = list(_edit_refused(scan, names is not None))
     edits = [

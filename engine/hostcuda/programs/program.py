@@ -135,6 +135,9 @@ class _Runtime(Memory):
         self.unread = (
             ""  # the sentence of the first failure since the program last asked for an error
         )
+        # the sentences of refused calls: since the program last asked for an error, and before that by
+        # their numbers, and the numbers of whose texts it has asked for
+        self.refused, self.asked, self.reported = [], [], set()
         self.streams, self.events = {}, {}  # handle -> `Stream`, `Event`
         self.callbacks: tuple = ()
         # (function, parameter's index, pointer) that `_warn_of_host_pointers` has looked at
@@ -205,6 +208,7 @@ class _Runtime(Memory):
         reason = self._report(event_kind if name not in _QUERIES else "", reason)
         if name not in _QUERIES:
             self.unread = self.unread or reason
+            self.refused += [(number, reason)] if event_kind == "refused" else []
         return number
 
     def _report(self, event_kind: str, sentence: str) -> str:
@@ -397,7 +401,13 @@ class _Runtime(Memory):
     def cudaPeekAtLastError(self) -> int:
         """Return the last error number: the program has then seen it, and its end does not name it."""
         self.unread = ""
+        self.asked += self.refused
+        self.refused = []
         return self.sticky or self.last
+
+    def reports(self, number: int) -> None:
+        """Note that the program has asked for the text of an error number, most likely to print it."""
+        self.reported.add(number)
 
     def refuse(self, number: int, sentence: int) -> NoReturn:
         """Fail with an error that ``host.h`` has found; `sentence` is the address of a C string."""
@@ -405,7 +415,11 @@ class _Runtime(Memory):
 
     answer = refuse  # for `_QUERIES`: the error is the answer that the program has asked for
 
-    def exit(self, status: int) -> None:
+    def exit(self, status: int) -> NoReturn:
+        """End the program with a status; if it is 0, errors that it has asked for, and not reported, were handled."""
+        for number, sentence in () if status & 0xFF else self.asked:
+            if number not in self.reported:
+                records.record_event("handled", sentence)
         _leave(status & 0xFF, self.unread)
 
     # -- the device
@@ -644,8 +658,7 @@ def main(arguments: list[str]) -> NoReturn:
     if "--seconds" in given:
         records.interrupt_after(float(given["--seconds"]))
     # the program's main; a call of exit() goes to `_Runtime.exit`
-    status = start(len(words), argv) & 0xFF
-    _leave(status, runtime.unread)
+    runtime.exit(start(len(words), argv))
 
 
 if __name__ == "__main__":

@@ -78,6 +78,7 @@ WATCH(void watch_leaves())                                            // in a si
 WATCH(void watch_cancelled(const uintptr_t *places, size_t count))
 WATCH(void watch_absent(const char *what, const char *file, int line, Index thread, unsigned lanes))   // lanes in the mask have ended
 WATCH(void watch_divergence(const char *what, const char *file, int line, Index thread, const std::string &sentence))    // of barriers
+WATCH(void watch_returned(const char *file, int line, Index thread, const std::string &sentence))   // before a barrier, by `return`
 WATCH(void watch_unawaited(const char *what, const char *file, int line, Index thread, const char *sentence, const char *remedy))
 // Barriers with phases, by their numbers in the block (mbarriers.cpp), and bulk copies, by what hostcuda_bulk_writes has returned.
 WATCH(void watch_mbarrier_made(unsigned number))

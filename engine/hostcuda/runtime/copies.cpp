@@ -40,9 +40,8 @@ Mutex copying;
 
 // In the order in which they were made, the mutex is held.
 void decide(std::list<HostCopy>::iterator copy) {
-    static const char *const strict = getenv("HOSTCUDA_STRICT");
     bool has_set = std::count(copy->state.begin(), copy->state.end(), set), any = std::count(copy->state.begin(), copy->state.end(), unset);
-    bool is_note = !copy->used && has_set && !(strict && !strcmp(strict, "1"));
+    bool is_note = !copy->used && has_set && !is_strict();
     if (copy->used || any)
         add_record(format("{\"copy\":%s,%s,\"address\":%zu,\"size\":%zu,\"message\":%s%s}", quoted(copy->place.call).c_str(),
                           json_of(copy->place).c_str(), (size_t)copy->low, copy->state.size(), quoted(copy->message).c_str(),

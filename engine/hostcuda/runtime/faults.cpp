@@ -142,14 +142,24 @@ static std::string who_waits(Block &b) {
 }
 
 void report_absent(Block &b) {
-    unsigned ended = b.threads - b.live, first = 0;
+    unsigned ended = b.threads - b.live;
     if (ended <= b.absent) return;                         // told at an earlier barrier
     b.absent = ended;
-    while (b.warps[first / warp_size].live >> first % warp_size & 1) first++;
-    Index index{first % blockDim.x, first / blockDim.x % blockDim.y, first / blockDim.x / blockDim.y};
-    std::string who = ended > 1 ? format(" and %u more", ended - 1) : "";
-    watch_divergence(b.place.what, b.place.file, b.place.line, b.barrier.head->thread.index,
-                     format("thread %s%s ended without it (by a return, or a branch around it): %s", triple(index).c_str(), who.c_str(), who_waits(b).c_str()));
+    unsigned count[2]{}, first[2];                         // of those that took a branch around it, and of those that returned before it
+    for (unsigned thread = 0; thread < b.threads; thread++) {
+        if (b.warps[thread / warp_size].live >> thread % warp_size & 1) continue;
+        bool returned = b.returned[thread].first <= (unsigned)b.place.line && (unsigned)b.place.line <= b.returned[thread].last;
+        if (!count[returned]++) first[returned] = thread;
+    }
+    for (bool returned : {false, true}) {
+        if (!count[returned]) continue;
+        unsigned number = first[returned];
+        std::string who = "thread " + triple({number % blockDim.x, number / blockDim.x % blockDim.y, number / blockDim.x / blockDim.y});
+        if (count[returned] > 1) who += format(" and %u more", count[returned] - 1);
+        Index waits = b.barrier.head->thread.index;
+        if (returned) watch_returned(b.place.file, b.place.line, waits, who + " returned before this barrier: " + who_waits(b));
+        else watch_divergence(b.place.what, b.place.file, b.place.line, waits, who + " ended without it, by a branch around it: " + who_waits(b));
+    }
 }
 
 // ---- What has failed ----------------------------------------------------------------------------------------
@@ -212,4 +222,10 @@ const std::string &error_of(const Block &b) { return b.error; }
 #ifdef HOSTCUDA_CHECK
 [[noreturn]] void leave_launch(const std::string &sentence) { fail_thread(*block, nullptr, nullptr, "%s", sentence.c_str()); }
 [[noreturn]] void leave_cancelled() { leave(*block); }
+
+namespace hostcuda {
+EXPORT void returns_within(unsigned first, unsigned last) {
+    if (block) block->returned[hostcuda_turn.thread.number] = {first, last};
+}
+}
 #endif

@@ -140,6 +140,10 @@ struct Cluster {
     unsigned gone = 0;                         // threads that have arrived there and ended
 };
 
+struct Lines {
+    unsigned first = 1, last = 0;              // none
+};
+
 struct Warp {
     unsigned live;             // lanes that have not ended
     Meeting *meetings;
@@ -165,7 +169,8 @@ struct Block {
     unsigned count_at_grid;
     Place place;
     bool mixed;                                // they are not all at the same place
-    unsigned absent;                           // check mode: ended threads that a finding has named
+    unsigned absent;                           // check mode: ended threads that a finding or a note has named
+    std::vector<Lines> returned;               // check mode: per thread, of the function that it has left last by an early return
 
     Warp warps[max_threads / warp_size];
     Fiber *free = nullptr;

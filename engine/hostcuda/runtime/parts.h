@@ -293,6 +293,7 @@ void report(std::vector<Finding> &, const char *tool, const char *kind, uint32_t
 // Count a finding of the launch that there is already, without making its sentence; false: there is none.
 bool count_again(const char *kind, unsigned site, const Touch &other);
 std::string quoted(const std::string &text);         // for JSON
+bool is_strict();                                     // what is legal, and may be a mistake, counts as one (hostcuda sanitize --strict)
 void add_record(const std::string &text);            // a line of JSON that Python takes
 void add_unchecked(const std::string &sentence);
 void count_barrier();                                // a warp's, of the block, and those with a number of PTX

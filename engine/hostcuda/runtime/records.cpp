@@ -8,9 +8,16 @@
 namespace check {
 namespace {
 
+struct Note {                                        // what is legal, and may be a mistake
+    const char *file;
+    int line;
+    std::string message;
+};
+
 struct Records {
     uint64_t launches = 0, blocks = 0, barriers = 0, named_barriers = 0, matrices = 0, exchanges = 0, largest_result = 0, counter_results = 0, copied_bytes = 0, overlapped_bytes = 0, bytes_ahead = 0;
     std::vector<Finding> findings;
+    std::vector<Note> notes;
     std::vector<uint32_t> cancelled_at;              // the place and its callers
     std::vector<std::string> unchecked;              // sentences
 } records;
@@ -183,6 +190,7 @@ void unrecord_block() { records.blocks--; }
 
 void begin_record() {
     records.findings.clear();
+    records.notes.clear();
     records.cancelled_at.clear();
     records.unchecked.clear();
     records.blocks = records.barriers = records.named_barriers = records.matrices = records.exchanges = records.largest_result = 0;
@@ -209,7 +217,16 @@ void end_record(bool whole, const std::string &error, size_t unique_bytes) {
     for (const std::string &each : records.unchecked) text += (&each == &records.unchecked[0] ? "" : ",") + quoted(each);
     text += "],\"findings\":[";
     for (const Finding &f : records.findings) text += (&f == &records.findings[0] ? "" : ",") + text_of(f);
+    text += "],\"notes\":[";
+    for (const Note &n : records.notes)
+        text += format("%s{\"file\":%s,\"line\":%d,\"message\":%s}", &n == &records.notes[0] ? "" : ",", quoted(n.file).c_str(), n.line,
+                       quoted(n.message).c_str());
     add_record(text + "]}");
+}
+
+bool is_strict() {
+    static const char *const strict = getenv("HOSTCUDA_STRICT");
+    return strict && !strcmp(strict, "1");
 }
 
 }  // namespace check
@@ -229,8 +246,16 @@ void watch_divergence(const char *what, const char *file, int line, Index thread
                  !of_block && of_warp ? "let all lanes that the mask names call the same function, with the same mask"
                  : !strncmp(what, "grid", 4) ? "let all threads of all blocks reach the same grid.sync(): move it out of the branch or loop"
                  : !of_block ? "let as many threads arrive as the barrier expects, or give it their number; one that goes away calls arrive_and_drop()"
-                 : "let all threads of the block reach the same __syncthreads(): move it out of the branch or loop, and in place of "
-                 "an early return put the rest of the work into an if");
+                 : "let all threads of the block reach the same __syncthreads(): move it out of the branch or loop");
+}
+
+// Since compute capability 7.0 a barrier waits for the threads that have not ended: it is legal, and may be a mistake.
+void watch_returned(const char *file, int line, Index thread, const std::string &sentence) {
+    static constexpr char remedy[] = "if the rest of the block needs what they would have done before it, put an if around that, not a return";
+    if (is_strict()) return report_place("divergent barrier", file, line, thread, sentence, remedy);
+    for (const Note &note : records.notes)
+        if (note.file == file && note.line == line) return;
+    if (watches("synccheck")) records.notes.push_back({file, line, sentence + ". A barrier waits for the threads that have not ended; " + remedy});
 }
 
 void watch_unawaited(const char *what, const char *file, int line, Index thread, const char *sentence, const char *remedy) {

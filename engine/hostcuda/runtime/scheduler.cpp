@@ -424,6 +424,7 @@ static Fiber &begin_block(Block &b, Index at) {
     b.live = b.threads;
     b.converged = b.yields = 0;
     b.absent = 0;
+    if (checking) b.returned.assign(b.threads, {});
     b.next = {0, 0, 0};
     b.count_at_grid = 0;
     for (unsigned i = 0, left = b.threads; left; i++) {
@@ -535,6 +536,7 @@ struct KeptThread {
 struct KeptBlock {
     Index at;
     unsigned live, absent, warps[max_threads / warp_size];
+    std::vector<Lines> returned;
     hostcuda::Phase phases[hostcuda::block_phases];
     Asynchronous asynchronous;
     std::vector<KeptThread> threads;
@@ -553,6 +555,7 @@ void keep_block(Block &b, Index at, KeptBlock &kept) {
     kept.at = at;
     kept.live = b.live;
     kept.absent = b.absent;
+    kept.returned = b.returned;
     for (unsigned i = 0; i < max_threads / warp_size; i++) kept.warps[i] = b.warps[i].live;
     memcpy(kept.phases, b.phases, sizeof b.phases);
     kept.asynchronous = std::move(b.asynchronous);
@@ -578,6 +581,7 @@ bool resume_block(Block &b, KeptBlock &kept) {
     b.started = b.threads;
     b.live = kept.live;
     b.absent = kept.absent;
+    b.returned = kept.returned;
     b.converged = b.count_at_grid = 0;
     for (unsigned i = 0; i < max_threads / warp_size; i++) b.warps[i].live = kept.warps[i];
     memcpy(b.phases, kept.phases, sizeof b.phases);

@@ -166,7 +166,7 @@ def test_threads_that_end_before_a_barrier_are_named_once(found):
     error, (finding,) = found["rest_has_ended"]
     assert error == ""  # the others go on, as on a GPU
     assert finding["message"] == (
-        "thread (16,0,0) and 47 more ended without it (by a return, or a branch around it): "
+        "thread (16,0,0) and 47 more ended without it, by a branch around it: "
         "thread (0,0,0) and 15 more at __syncthreads (wrong.cu:60)"
     )
 

@@ -39,6 +39,8 @@ CASES = {
     "n": ("unsafe", [("exited lanes", 20, None)]),
     "p": ("pass", []),  # it goes on with less memory
     "q": ("unsafe", [("out of bounds", 22, None)]),
+    "r": ("pass", []),  # it asks for the error of a refused launch, and goes on
+    "s": ("refused", []),  # it reports that error
 }
 
 
@@ -76,6 +78,28 @@ def test_the_verdict_in_json_and_as_exit_status(hostcuda, letter):
 )
 def test_the_verdict_in_words(hostcuda, letter, words):
     assert words in hostcuda("sanitize", PROGRAM, letter)[1]
+
+
+def test_an_early_return_before_a_barrier_is_a_note_and_a_branch_around_it_a_finding(hostcuda):
+    program = PROGRAM.with_name("early_returns.cu")
+    lines = {
+        text.split()[-1]: number
+        for number, text in enumerate(program.read_text().splitlines(), 1)
+        if "__syncthreads();  //" in text
+    }
+    around = lines.pop("around")
+
+    def run(*words):
+        status, out, _ = hostcuda("sanitize", "--json", *words)
+        reply = json.loads(out)
+        notes = [event["line"] for event in reply["events"] if event["kind"] == "note"]
+        return status, notes, [(row["kind"], row["line"]) for row in reply["findings"]]
+
+    assert run(program) == (0, [*lines.values()], [])
+    assert run(program, "x") == (1, [*lines.values()], [("divergent barrier", around)])
+    everything = [("divergent barrier", line) for line in lines.values()]
+    assert run("--strict", program) == (1, [], everything)
+    assert "23 more returned before this barrier" in hostcuda("sanitize", program)[1]
 
 
 def test_a_hang_is_neither_a_finding_nor_a_pass(hostcuda):

@@ -41,6 +41,15 @@ int main(int count, char **words) {
     case 13: lanes<<<1, 32>>>(x); break;
     case 14: one<<<1, 2048>>>(x, 64); if (cudaGetLastError()) cudaMemset(x, 0, 4); break;
     case 15: if (cudaMalloc(&z, 1ull << 60)) cudaGetLastError(); one<<<1, 64>>>(x, 64); break;
+    case 17:
+    case 18: {
+      one<<<1, 2048>>>(x, 64);
+      cudaError_t error = cudaGetLastError();
+      if (what == 18) printf("%s\n", cudaGetErrorString(error));
+      if (error != cudaErrorInvalidValue) return 2;
+      one<<<1, 64>>>(x, 64);
+      break;
+    }
     case 16: keep<<<1, 1>>>((float **)x); use<<<1, 1>>>((float **)x); break;
   }
   cudaDeviceSynchronize(); return 0;

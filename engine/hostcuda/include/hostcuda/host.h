@@ -177,6 +177,7 @@ inline const char *cudaGetErrorName(cudaError_t error) {
     return "unrecognized error code";
 }
 inline const char *cudaGetErrorString(cudaError_t error) {
+    if (error != cudaSuccess && !hostcuda::in_kernel()) hostcuda::host("reports", error);
     switch (error) {
 #define HOSTCUDA_ERROR(name, number, text) case name: return text;
         HOSTCUDA_ERRORS(HOSTCUDA_ERROR)

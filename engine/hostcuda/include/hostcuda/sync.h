@@ -90,6 +90,7 @@ inline unsigned warp_converged(HOSTCUDA_HERE) {
 
 #ifdef HOSTCUDA_CHECK
 HOSTCUDA_API unsigned lane_id();
+HOSTCUDA_API void returns_within(unsigned first, unsigned last);   // the thread returns from a function of these lines (rewrite.py)
 #else
 inline unsigned lane_id() { return hostcuda_turn.thread.number % 32; }
 #endif
