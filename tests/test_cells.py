@@ -255,6 +255,10 @@ def test_a_cell_may_have_a_part_of_the_kernel(shell):
     )
     text = constant + part("copy", "conv").replace("first = 0;", "first = nothing();")
     labkit.check(run(shell, "kernel", "10 --part", text), LENET86[1], quiet=True)
+    one = variant(11, step="one").source  # the other functions are those of the same step
+    conv = one[slice(*find_functions(one)["conv"])]
+    part_of_one = run(shell, "kernel", "11 step=one --part", conv)
+    assert part_of_one.source.replace("// %%kernel 11 step=one --part\n", "") == one
 
 
 def test_messages_about_a_part_have_the_lines_of_the_cell(shell):

@@ -111,13 +111,16 @@ class KernelCells(Magics):
         which = int(chosen.rung) if chosen.rung.isdigit() else chosen.rung
         if wrong := [option for option in chosen.options if "=" not in option]:
             raise UsageError(f"{wrong[0]} is not an option: write name=value, as tile=32")
+        chosen_options = tables.as_options(" ".join(chosen.options))
         cell_text = text = (
             # so the cell's lines have the numbers that an editor shows
             f"// %%kernel {line}\n{cell}"
         )
         if chosen.part:
             text = source.with_functions(
-                exercise(chosen.exercise).start if chosen.exercise else variant(which).source,
+                exercise(chosen.exercise).start
+                if chosen.exercise
+                else variant(which, **chosen_options).source,
                 cell_text,
             )
         if not kernel_names(code_only(text)):
@@ -126,9 +129,7 @@ class KernelCells(Magics):
             )
         # {"tile": 32} and the layers of the exercise
         launch_options, layers = _find_launch(chosen.exercise, which)
-        compiled = variant(
-            which, text, **{**launch_options, **tables.as_options(" ".join(chosen.options))}
-        )
+        compiled = variant(which, text, **{**launch_options, **chosen_options})
         with _with_cell_lines(text, cell_text):
             defines = [*map(compiled.defines, layers)]
             compiled.precompile(*defines)
