@@ -1,8 +1,9 @@
-"""Measure the playground in Chromium: a table of all exercises, the first visit, Stop, memory.
+"""Measure the kernels of the site in Chromium: page 04 on a first visit, a table of all exercises, Stop, memory.
 
-    make playground && .venv/bin/python playground/benchmark.py [--rounds 2] [04a 05a …]
+    make playground site && .venv/bin/python playground/benchmark.py [--rounds 2] [--page] [04a 05a …]
 
-The page is served from `build/playground`. A figure is the seconds until the result, and in
+The site is served from `build/site`; with `--page`, page 04 alone is measured. A figure is the
+seconds until the result, and in
 parentheses the seconds of processor time that the page and its workers used: on a busy machine,
 about what a free one would need. It is the best of `--rounds`, with the machine's load beside it.
 Each round has another text, so that everything is compiled. Memory is that of the page's process
@@ -23,12 +24,12 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, Playwright, sync_playwright
 
 from labkit.exercises.exercise import Exercise, exercises
 from labkit.exercises.subjects import Numbers
 
-SITE = Path(__file__).resolve().parent.parent / "build" / "playground"
+SITE = Path(__file__).resolve().parent.parent / "build" / "site"
 METHODS = ("runExercise", "checkExercise", "grade", "grade")
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 ENDLESS = {
@@ -37,7 +38,7 @@ ENDLESS = {
     "inputs": {"y": {"type": "float32", "length": 4}},
 }
 # OPEN starts the engine on an empty page, and ASKED measures one of its methods.
-OPEN = "import('/lab.mjs').then(({ Lab }) => (globalThis.lab = new Lab()).init())"
+OPEN = "import('/playground/lab.mjs').then(({ Lab }) => (globalThis.lab = new Lab()).init())"
 ASKED = """async ([method, request]) => {
     const start = performance.now(), { ok, passed, messages, memory } = await lab.ask(method, request);
     return { seconds: (performance.now() - start) / 1000, ok: ok ?? passed, messages, memory };
@@ -114,16 +115,81 @@ def load() -> float:
     return os.getloadavg()[0]
 
 
-def first_visit(browser: Browser, address: str) -> float:
-    """Return the seconds from opening an exercise to the result of its starting code, with nothing in any cache."""
-    visitor = browser.new_context()
-    page, start = visitor.new_page(), time.monotonic()
-    page.goto(f"{address}#00a")
-    page.get_by_role("button", name="Run").click()
-    page.get_by_text("It ran on").wait_for(timeout=120_000)
-    seconds = time.monotonic() - start
-    visitor.close()
-    return seconds
+def launch(playwright: Playwright) -> Browser:
+    """Return a new Chromium."""
+    arguments = ["--no-sandbox"] if os.geteuid() == 0 else []  # root has no sandbox
+    executable = next(filter(None, map(shutil.which, BROWSERS)))
+    return playwright.chromium.launch(executable_path=executable, args=arguments)
+
+
+def visit_page(playwright: Playwright, address: str) -> list[tuple]:
+    """Return seconds and words on each step of a first visit to page 04, from the click on.
+
+    The kernel as it is, checked; an edit; a race, by the sanitizer; 04a, solved. Nothing is in any
+    cache, and the kernels are compiled each time.
+    """
+    browser, loaded, rows = launch(playwright), [], []
+    page = browser.new_page()
+    page.set_default_timeout(600_000)
+    browser.contexts[0].on("response", lambda response: loaded.append(response))
+    page.goto(f"{address}04_tiling.html")
+    watch = Watch(browser)
+    watch.start()
+
+    def step(about, work, wait):
+        before, start = watch.processor(), time.monotonic()
+        work()
+        wait()
+        seconds, used = time.monotonic() - start, watch.processor() - before
+        size = sum(int(response.headers.get("content-length", 0)) for response in loaded)
+        row = (
+            about,
+            f"{seconds:.1f} ({used:.1f})",
+            f"{load():.1f}",
+            str(watch.take()),
+            f"{size / 1e6:.1f}",
+        )
+        rows.append((seconds, *row))
+
+    def edit(cell, old, new):
+        text = cell.locator(".code").evaluate("code => code.textContent").partition("\n")[2]
+        assert old in text
+        before, _, after = text.rpartition(old)
+        page.keyboard.press("Control+a")
+        page.keyboard.insert_text(f"{before}{new}{after}")
+
+    def find(text):
+        cells = page.locator("[data-live]").filter(has_text=text)
+        return cells.first
+
+    def open_cell(cell):
+        cell.get_by_role("button", name="Edit and run").click()
+        cell.locator(".cm-content").wait_for()
+
+    def press(keys):
+        return lambda: page.keyboard.press(keys)
+
+    def says(cell, text):
+        return cell.locator(".status").get_by_text(text).wait_for
+
+    kernel, exercise = find("%%kernel 04 --name"), find("%%kernel 04 --exercise 04a")
+
+    def first():
+        open_cell(kernel)
+        page.keyboard.press("Control+Enter")
+
+    step("the first verdict", first, says(kernel, "Passed."))
+    step("the same again", press("Control+Enter"), says(kernel, "Passed."))
+    edit(kernel, "float sum = 0;", "float sum = 0.0f;")
+    step("a verdict after an edit", press("Control+Enter"), says(kernel, "Passed."))
+    edit(kernel, "__syncthreads();", "")
+    step("a race at two lines", press("Control+Shift+Enter"), says(kernel, "race at line"))
+    open_cell(exercise)
+    edit(exercise, "tile[SIDE][SIDE]", "tile[SIDE][TILE + 32]")
+    step("04a, solved", press("Alt+Enter"), says(exercise, "goal met"))
+    watch.ended.set()
+    browser.close()
+    return rows
 
 
 def row(page: Page, watch: Watch, asked: Exercise, rounds: int) -> list[tuple[float, float]]:
@@ -152,6 +218,7 @@ def main() -> None:
     )
     parser.add_argument("numbers", nargs="*", help="exercises; all if absent")
     parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--page", action="store_true", help="page 04 alone")
     options = parser.parse_args()
     offered = {
         number: asked
@@ -159,17 +226,16 @@ def main() -> None:
         if not isinstance(asked.subject, Numbers) and (number < "12" or number[0] == "P")
     }
     with served(SITE) as address, sync_playwright() as playwright:
-        arguments = ["--no-sandbox"] if os.geteuid() == 0 else []  # root has no sandbox
-        browser = playwright.chromium.launch(
-            executable_path=next(filter(None, map(shutil.which, BROWSERS))), args=arguments
-        )
-        visits = [(first_visit(browser, address), load()) for _ in range(options.rounds)]
-        print(
-            f"First result on an empty cache: {min(visits)[0]:.1f} s at load {min(visits)[1]:.1f}\n"
-        )
+        visits = [visit_page(playwright, address) for _ in range(options.rounds)]
+        print("| page 04 | seconds | load | MB | loaded, MB |", "|---" * 5 + "|", sep="\n")
+        for steps in zip(*visits, strict=True):
+            print("|", " | ".join(min(steps)[1:]), "|")
+        if options.page:
+            return
+        browser = launch(playwright)
         page = browser.new_page()
         page.set_default_timeout(0)
-        page.goto(f"{address}licences.txt")
+        page.goto(f"{address}playground/licences.txt")
         page.evaluate(OPEN)
         watch = Watch(browser)
         watch.start()

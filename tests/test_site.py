@@ -60,18 +60,6 @@ def test_a_summary_leads_from_the_first_page_to_what_its_notebook_names(tmp_path
     )
 
 
-@pytest.mark.parametrize("playground", ["", "playground/index.html"])
-def test_an_exercise_leads_to_the_playground_where_there_is_one(tmp_path, playground):
-    pages = html.make_pages(
-        [execute.read(ROOT / "notebooks" / "practice" / "P1_transpose.ipynb")], tmp_path
-    )
-    exporter = site.SiteExporter(pages)
-    exporter.common |= {"playground": playground, "desks": {"P1a"}}  # P1b is not offered
-    exporter.write(pages[0])
-    found = [link for link in links.Links(pages[0].path).found if "playground/index.html#" in link]
-    assert found == (["../playground/index.html#P1a"] if playground else [])
-
-
 @pytest.mark.parametrize(
     ("site_has", "wanted"),
     [
@@ -87,8 +75,8 @@ def test_an_exercise_leads_to_the_playground_where_there_is_one(tmp_path, playgr
                 "repository": "some/lab",
                 "desks": (),
             },
-            "Here you read. Kernels run in this browser in the <a "
-            'href="../playground/index.html">playground</a>; to run the '
+            "Here you read. A kernel of your own runs in the <a "
+            'href="../playground/index.html">playground</a>, in this browser; to run the '
             'cells, <a href="https://github.com/some/lab#readme">install the lab</a>.',
         ),
     ],

@@ -329,7 +329,6 @@ class ReportExporter(HTMLExporter):
         yield from super().default_filters()
         yield "clean", self.clean
         yield "day", _format_day
-        yield "exercise", _find_exercise
         yield "highlight_code", Highlight2HTML(pygments_lexer="ipython3", parent=self)
         yield "formula", lambda text: convert_formula(text.strip().strip("$"), "block")
         yield "markdown2html", self.markdown
@@ -557,12 +556,6 @@ def _make_progress() -> str:
         return progress.progress()._repr_html_() if progress.read() else ""
     except EngineError as error:
         return f"<p>{html.escape(str(error))}</p>"
-
-
-def _find_exercise(source: str) -> str:
-    """Return the number of the exercise whose kernel a cell holds: "04a" of "%%kernel 04 --exercise 04a"; or ""."""
-    match = re.match(r"%%(?:kernel|cuda) .*--exercise (\w+)", source)
-    return match[1] if match else ""
 
 
 def _is_listing(text: str) -> bool:

@@ -23,8 +23,7 @@ export class Desk {
    *   `label` of the editor; `start`: the source to begin with; `key`: under which this browser keeps what one writes. Of a
    *   cell `magic`, its first line, and `part`, whether it has only some of the kernel's functions. Of a kernel of one's own
    *   `launch`: how it is launched at first
-   * @param {object} [options]  `answered(what, result)`: called after an answer; `next`: the exercise after this one;
-   *   `link`: what a link to its kernel begins with, and `about`, what it says of it; `outputs(what)`: the outputs of a cell that the answer takes the place of
+   * @param {object} [options]  `answered()`: called after an answer; `link`: what a link to its kernel begins with, and `about`, what it says of it; `outputs(what)`: the outputs of a cell that the answer takes the place of
    */
   constructor(task, options = {}) {
     Object.assign(this, { task, options, example: task.launch ?? own.EXAMPLE.launch, launch: null, saving: 0, working: false });
@@ -184,10 +183,10 @@ export class Desk {
     }
     this.editor.mark(marks);
     const { kind, name } = this.task, outputs = this.options.outputs?.(what);
-    (outputs?.take() ?? this.results).replaceChildren(...(what === 'grade' ? show.graded(result, this.options.next) : kind === 'rung' ? show.checked(result) : show.ran(result, what === 'check', shapes)));
+    (outputs?.take() ?? this.results).replaceChildren(...(what === 'grade' ? show.graded(result) : kind === 'rung' ? show.checked(result) : show.ran(result, what === 'check', shapes)));
     this.say(what === 'grade' ? `${name}: ${result.verdict}.` : kind === 'rung' ? show.verdict(result, what, waited) : show.sentence(result, what === 'check', waited));
     if (outputs) this.status.append(' ', element('a', { href: `#${outputs.id}` }, 'It stands below'), ', in place of the stored output.');
-    this.options.answered?.(what, result);
+    this.options.answered?.();
     if (!outputs && matchMedia(NARROW).matches) this.status.scrollIntoView();
   }
 

@@ -189,8 +189,8 @@ function folded(list) {
   return [...list.filter(each => !later.includes(each)), { ok: null, text: `${many(later.length, 'goal')} not counted, because of the above: ${names.join('; ')}` }];
 }
 
-/** The elements for a result of `grade`; `next` is the exercise after this one. */
-export function graded({ lines: list, advice, passed, solution }, next) {
+/** The elements for a result of `grade`. */
+export function graded({ lines: list, advice, solution }) {
   return [
     element('ul', { className: 'grade' }, ...folded(list).map(({ ok, text }) => {
       const [mark, words, look] = MARKS.get(ok ?? null), [head, ...rest] = text.split('\n');
@@ -200,7 +200,6 @@ export function graded({ lines: list, advice, passed, solution }, next) {
     advice && element('p', { className: 'advice' }, ...advice.split(/(The lab's own: lab\.solution\("\w+"\)\.|lab\.solution\("\w+"\))/).flatMap((part, i) => (i % 2
       ? [element('button', { type: 'button', className: 'line', onclick: event => solve(event.target.closest('.results'), solution) }, part.startsWith('The') ? "Show the lab's solution" : 'the solution')]
       : prose(part)))),
-    passed && next && element('p', { className: 'next' }, 'Next: ', element('a', { href: `#${next.number}` }, `${next.number} ${next.title}`)),
     advice?.includes('lab.step(') && element('p', { className: 'lab-note' }, 'lab.step is a function of the lab itself. Here, let that thread call printf, and press Run.'),
   ].filter(Boolean);
 }
