@@ -153,7 +153,9 @@ def run(
     An error that the program did not look at is the last line of its standard error output.
     """
     from hostcuda import processes
-    from hostcuda.check import mode  # noqa: F401  an unknown tool in HOSTCUDA_CHECK is refused here, not in the program
+
+    if os.environ.get("HOSTCUDA_CHECK"):
+        from hostcuda.check import mode  # noqa: F401  an unknown tool is refused here, not in the program
 
     args = _prepare(context, script, args or [], most)
     on = processes.engine(engine)

@@ -18,9 +18,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NoReturn, TypeAlias
 
-import numpy as np
-
 from hostcuda import errors
+from hostcuda.api.deferred import np
 from hostcuda.api.device import COMPUTE_CAPABILITY, Context, func_cache
 from hostcuda.api.memory import ArgumentHandler
 from hostcuda.api.parameters import (
@@ -54,7 +53,7 @@ __all__ = ["Function", "Module", "function_attribute", "module_from_buffer", "mo
 
 Geometry: TypeAlias = tuple[Any, Any]  # grid and block as `native.Dim3`
 # "PPi", or a type per argument: such a text, a type of NumPy, a dtype
-PreparedTypes: TypeAlias = str | Sequence[str | type | np.dtype]
+PreparedTypes: TypeAlias = "str | Sequence[str | type | np.dtype]"
 
 # The attributes of a kernel: the names and numbers of ``CUfunction_attribute``.
 function_attribute: Any = enum.IntEnum(  # Any: a type checker cannot see its members

@@ -12,15 +12,16 @@ from bisect import bisect_right, insort
 from collections.abc import Callable
 from operator import index
 from types import SimpleNamespace
-from typing import Any, Literal, TypeAlias
-
-import numpy as np
-from numpy.typing import DTypeLike
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from hostcuda import errors
+from hostcuda.api.deferred import np
 from hostcuda.api.streams import Stream, handle_of
 from hostcuda.errors import LogicError, type_of
 from hostcuda.runtime import native
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
 
 __all__ = [
     "ArgumentHandler",

@@ -6,9 +6,8 @@ import re
 from operator import index
 from typing import Any
 
-import numpy as np
-
 from hostcuda import errors
+from hostcuda.api.deferred import np
 from hostcuda.api.memory import ArgumentHandler, DeviceAllocation, is_managed
 from hostcuda.errors import type_of
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
+from hostcuda.api.deferred import np
 from hostcuda.api.memory import (
     DeviceAllocation,
     DevicePointer,

@@ -1,0 +1,24 @@
+"""NumPy, loaded when it is first used.
+
+Loading it takes as long as the rest of a small program in CUDA C++, which has no array of NumPy.
+"""
+
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+__all__ = ["np"]
+
+
+class _NumPy(ModuleType):
+    def __getattr__(self, name: str) -> Any:
+        """Load NumPy, and keep all that it has, so that this is called once."""
+        import numpy
+
+        vars(self).update(vars(numpy))
+        return getattr(numpy, name)
+
+
+if TYPE_CHECKING:
+    import numpy as np
+else:
+    np = _NumPy("numpy")
