@@ -35,7 +35,7 @@ FLOW = ".hostcuda_flow"  # the name of the section with the blocks
 IN_HEADERS = ""
 
 _HOOK = re.compile(  # "\tcall\t__tsan_read4@PLT"
-    r"\tcallq?\t\*?(?:__tsan_(?P<volatile>volatile_)?(?P<what>read|write)(?P<size>1|2|4|8|16)|"
+    r"\tcallq?\t\*?(?:__tsan_(?P<loose>loose_)?(?P<volatile>volatile_)?(?P<what>read|write)(?P<size>1|2|4|8|16)|"
     r"__sanitizer_cov_trace_pc)(?:@PLT|@GOTPCREL\(%rip\))?$"
 )
 _HOOK_NAME = re.compile(
@@ -71,6 +71,45 @@ _MOST = 200  # accesses per piece; the runtime's logs have room for as many afte
 def can_instrument() -> bool:
     """Return whether code for this processor can be instrumented."""
     return platform.machine() == "x86_64"
+
+
+_SIXTEEN = re.compile(r"(\tcallq?\t\*?__tsan_)((?:read|write)16\b)")
+# a move of 16 bytes between a register and memory that is not on the stack
+_WIDE_MOVE = re.compile(r"\tv?mov(?:(?P<loose>dqu|up[sd])|dqa|ap[sd])\d*\s(?!.*\(%r[sb]p\)).*\(")
+_ENDS = re.compile(r"\t(?:bnd |rep )?(?:j|call|ret)")
+
+
+# what has to be at a multiple of 16, in a source
+_ALIGNED_BY_16 = re.compile(
+    r"\b(?:u?int4|float4|double[24]\w*|u?long(?:long)?[24]\w*|alignas|__align__|aligned|__int128|__float128)\b"
+)
+
+
+def loosen_copies(text: str, source: str) -> str:
+    """Return assembler text in which calls before an access of 16 bytes at a multiple of 8 have other names.
+
+    The compiler calls the same function before it copies a ``float4``, which has to be at a multiple
+    of 16, and a struct of two doubles, which has not. If the source has both, the instruction for the
+    copy tells them apart: one that takes any address is for the latter.
+    """
+    if not can_instrument():
+        return text
+    if not _ALIGNED_BY_16.search(source):
+        return _SIXTEEN.sub(r"\1loose_\2", text)
+    lines = text.split("\n")
+    pending = []  # indices of calls whose instruction has not come yet
+    for number, line in enumerate(lines):
+        if line.startswith("\t."):
+            continue
+        if _SIXTEEN.match(line):
+            pending.append(number)
+        elif pending and (move := _WIDE_MOVE.match(line)):
+            for at in pending if move["loose"] else ():
+                lines[at] = _SIXTEEN.sub(r"\1loose_\2", lines[at])
+            pending = []
+        elif not _HOOK.match(line) and (line[:1] != "\t" or _ENDS.match(line)):
+            pending = []
+    return "\n".join(lines)
 
 
 class Block:
@@ -338,7 +377,7 @@ def _replace_calls(
             new.append(f".Llk_access{len(accesses)}:")
             accesses.append(
                 f"\t.long\t.Llk_access{len(accesses)} - hostcuda_accesses\n"
-                f"\t.byte\t{int(hook['what'] == 'write')}, {hook['size']}, {int(bool(hook['volatile']))}, 0"
+                f"\t.byte\t{int(hook['what'] == 'write')}, {hook['size']}, {int(bool(hook['volatile']))}, {8 if hook['loose'] else hook['size']}"
             )
         lines[at] = "\n".join(new)
 

@@ -278,7 +278,9 @@ def prepare(path: Path, tools: tuple[str, ...], alone: bool) -> None:
     text = _MEMORY.sub(
         r"\1__tsan_\2", add_red_zones(bounds.keep_local_checks(text, path.parent, untrusted))
     )
-    if padding := measure_padding((path.parent / "kernel.cpp").read_text(errors="replace")):
+    source = (path.parent / "kernel.cpp").read_text(errors="replace")
+    text = instrument.loosen_copies(text, source)
+    if padding := measure_padding(source):
         text += (
             "\t.section\t.rodata\n\t.balign\t4\n\t.type\thostcuda_padding, @object\n"
             f"\t.size\thostcuda_padding, 4\nhostcuda_padding:\n\t.long\t{padding}\n"

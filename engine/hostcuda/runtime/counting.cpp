@@ -42,7 +42,7 @@ struct Tally {
 struct Access {
     uint32_t pc = 0;
     Operation operation = load;
-    unsigned size = 0;
+    unsigned size = 0, multiple = 0;                 // of which its address has to be one
     bool keep = false;                               // volatile or longer than a register: it is always counted
     bool used = false;                               // the result of an atomic operation is used
     Space space = unwatched_space;                   // of the range of its last address: [low, high)
@@ -413,10 +413,10 @@ inline void count_access(Access &a, Variant &v, Pattern &p, unsigned entry, uint
         return count_scattered(a, address, v.mask, warp);
     }
     if (a.space == unwatched_space) return;
-    if (UNLIKELY((base | p.odd) & (a.size - 1)) && a.space != local_space) {   // there the host's compiler merges stores
+    if (UNLIKELY((base | p.odd) & (a.multiple - 1)) && a.space != local_space) {   // there the host's compiler merges stores
         for (uint32_t left = v.mask; left; left &= left - 1) {
             unsigned l = __builtin_ctz(left);
-            if (uintptr_t at = base + v.at(entry, l); at & (a.size - 1))
+            if (uintptr_t at = base + v.at(entry, l); at & (a.multiple - 1))
                 refuse(a.pc, a.operation, at, a.size, true, warp * warp_size + l);
         }
     }
@@ -654,7 +654,7 @@ Code &code_of(WatchedModule &module) {
     Code &code = logs.codes[&module];
     if (!code.piece_at.empty()) return code;
     code.piece_at.assign(running.text_bytes, 0);
-    struct AccessRow { int32_t where; uint8_t operation, size, keep, unused; };
+    struct AccessRow { int32_t where; uint8_t operation, size, keep, multiple; };
     struct PieceRow { int32_t where; uint32_t first, count; };
     auto pc = [&](const char *table, int32_t where) { return (uint32_t)((uintptr_t)table + where - module.base); };
     auto rows = (const AccessRow *)module.accesses;
@@ -663,6 +663,7 @@ Code &code_of(WatchedModule &module) {
         a.pc = pc(module.accesses, rows[i].where);
         a.operation = (Operation)rows[i].operation;
         a.size = rows[i].size;
+        a.multiple = rows[i].multiple;
         a.keep = rows[i].keep;
         code.accesses.push_back(a);
     }
@@ -705,7 +706,7 @@ unsigned dynamic_piece(uintptr_t at, Operation operation, unsigned size, bool ke
         Access a;
         a.pc = pc;
         a.operation = operation;
-        a.size = size;
+        a.size = a.multiple = size;
         a.keep = keep;
         a.used = operation == atomic && !keep;       // known for those of atomic.h
         code.accesses.push_back(a);

@@ -102,6 +102,48 @@ def test_an_early_return_before_a_barrier_is_a_note_and_a_branch_around_it_a_fin
     assert "23 more returned before this barrier" in hostcuda("sanitize", program)[1]
 
 
+ALIGNMENTS = """
+#include <cstdio>
+struct Pair { double a, b; };
+struct Scale { float *p; float by; };
+__global__ void swaps(Pair *x) { Pair y = x[threadIdx.x]; x[threadIdx.x] = x[63 - threadIdx.x]; x[63 - threadIdx.x] = y; }
+__global__ void copies(Pair *x, const Pair *y) { x[threadIdx.x] = y[threadIdx.x]; }
+__global__ void scales(int n, Scale s) { Scale mine = s; if (threadIdx.x < n) mine.p[threadIdx.x] *= mine.by; }
+template <class F> __global__ void each(int n, F f) { if (threadIdx.x < n) f(threadIdx.x); }
+#ifdef VECTORS
+__global__ void vectors(float4 *x, const float4 *y) { x[threadIdx.x] = y[threadIdx.x]; }
+#endif
+int main() {
+  char *x; cudaMalloc(&x, 4096); cudaMemset(x, 0, 4096);
+#ifdef VECTORS
+  copies<<<1, 32>>>((Pair *)(x + 8), (Pair *)(x + 2056));
+  vectors<<<1, 32>>>((float4 *)(x + 2048), (float4 *)(x + 8));
+#else
+  swaps<<<1, 32>>>((Pair *)(x + 8));
+#endif
+  scales<<<1, 32>>>(5, Scale{(float *)x, 3});
+  float *p = (float *)x, by = 3;
+  each<<<1, 32>>>(5, [=] __device__(int i) { p[i] *= by; });
+  return 0;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("options", "found"), [("", []), ("-DVECTORS", [("misaligned", "vectors")])]
+)
+def test_a_struct_of_16_bytes_may_be_at_a_multiple_of_8_and_a_vector_may_not(
+    hostcuda, tmp_path, options, found
+):
+    (tmp_path / "a.cu").write_text(ALIGNMENTS)
+    words = [f"--options={options}", "--json", tmp_path / "a.cu"]
+    rows = json.loads(hostcuda("sanitize", *words)[1])["findings"]
+    assert [(row["kind"], row["kernel"]) for row in rows] == found
+    assert ("misaligned" in "".join(hostcuda("profile", "--no-nvcc", *words[::2])[1:])) == bool(
+        found
+    )
+
+
 def test_a_hang_is_neither_a_finding_nor_a_pass(hostcuda):
     # the engine sees that nobody writes
     status, out, _ = hostcuda("sanitize", "--json", "--timeout", 60, PROGRAM, "l")
