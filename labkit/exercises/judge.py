@@ -20,7 +20,13 @@ from hostcuda.metrics import NAMES, QUOTIENTS, SUMS
 from hostcuda.source import code_only
 from labkit.base.errors import CheckFailed
 from labkit.exercises.exercise import RUN_S, SOURCE, Attempt, Exercise, LastLaunch, format_number
-from labkit.exercises.text import EXPLAINED, count_features, find_unset_sums, list_causes
+from labkit.exercises.text import (
+    EXPLAINED,
+    count_features,
+    find_unset_sums,
+    list_causes,
+    list_slips,
+)
 from labkit.ladder.messages import Message, format_errors, format_messages, parse_messages
 from labkit.ladder.source import changed_lines
 
@@ -254,9 +260,16 @@ def find_mistake(exercise: Exercise, attempt: Attempt, lines: Sequence[GradeLine
     """
     if all(line.ok or line.kind == BUDGET for line in lines) or len(attempt.source) > EXPLAINED:
         return ""
-    right_lines = [*exercise.start.splitlines(), *exercise.solution.splitlines()]
+    start, solution = map(code_only, (exercise.start, exercise.solution))
     sentences = (mistake.sentence for mistake in exercise.mistakes if mistake.when(attempt))
-    return next(itertools.chain(list_causes(attempt, map(code_only, right_lines)), sentences), "")
+    return next(
+        itertools.chain(
+            list_causes(attempt, [*start.splitlines(), *solution.splitlines()]),
+            sentences,
+            list_slips(attempt, solution),
+        ),
+        "",
+    )
 
 
 def collect_marks(result: ChildResult) -> dict[str, dict]:

@@ -1,7 +1,8 @@
 """Read the text of a kernel: counts for goals, sums that nothing sets to zero, mistakes that any kernel may have."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from difflib import SequenceMatcher
 
 from hostcuda.source import find_pairs, loops
 from labkit.exercises.exercise import Attempt
@@ -41,6 +42,22 @@ EXPLAINED = 20_000
 _BODY = re.compile(
     r"\b(?:for|while) \([^{}]{0,300}?\)\s{0,300}(?:const )?(?:int|unsigned|float) \w+ = "
 )
+
+# A word of C++: a name, a number, an operator.
+_WORD = re.compile(r"\w+|[-+*/%&|^<>=!]=|&&|\|\||<<|>>|\+\+|--|\S")
+_SLIPS, _LONGEST = 2, 150  # lines that may differ from the solution, and the most words of one
+_TYPES = {"char", "short", "int", "unsigned", "half", "float", "double"}
+_MISSING = {
+    "*": "a factor",
+    "/": "a divisor",
+    "%": "a remainder",
+    "+": "a term",
+    "-": "a term",
+    "if": "a condition",
+    "&&": "a condition",
+    "||": "a condition",
+    "[": "an index",
+}
 
 
 def count_features(code: str) -> dict[str, float]:
@@ -185,3 +202,83 @@ def _find_copies_of_itself(code: str) -> Iterator[str]:
                 f"`{name}` is filled from itself: inside the kernel this name is the shared array's, which "
                 "hides any array of that name outside. Copy from the pointer that the kernel gets."
             )
+
+
+def list_slips(attempt: Attempt, solution: str) -> Iterator[str]:
+    """Yield a sentence for the first line of a wrong attempt that is the solution but for a word or two.
+
+    Only such a line can be wrong if all others are the solution's. Of a kernel that goes another
+    way nothing is said.
+    """
+    lines, right = [*_read_lines(attempt.source)], [words for _, words in _read_lines(solution)]
+    if not attempt.runs_wrong or len(lines) != len(right):
+        return
+    others = [(n, words, of) for (n, words), of in zip(lines, right, strict=True) if words != of]
+    slips = [_find_slip(words, of) for _, words, of in others[: _SLIPS + 1]]
+    if 0 < len(others) <= _SLIPS and all(slips):
+        yield f"Line {others[0][0]} {slips[0]}"
+
+
+def _read_lines(code: str) -> Iterator[tuple[int, tuple[str, ...]]]:
+    """Yield (number, words) of each line that is not blank."""
+    for number, line in enumerate(code.splitlines(), 1):
+        if words := tuple(_WORD.findall(line)):
+            yield number, words
+
+
+def _find_slip(words: Sequence[str], right: Sequence[str]) -> str:
+    """Return how these words differ from the right ones, as the end of a sentence; "" if not by a word or two."""
+    if max(len(words), len(right)) > _LONGEST:
+        return ""
+    if len(words) == len(right):
+        return _describe_exchanged(words, right)
+    edits = {
+        (right[edit[1] : edit[2]], words[edit[3] : edit[4]])
+        for edit in SequenceMatcher(None, right, words, autojunk=False).get_opcodes()
+        if edit[0] != "equal"
+    }
+    ((lacked, added),) = edits if len(edits) == 1 else [((), ())]
+    if (
+        max(len(lacked), len(added)) > 6
+        or bool(lacked) == bool(added)
+        or {*"{};"} & {*lacked, *added}
+    ):
+        return ""
+    if added:
+        return f"has `{' '.join(added)}`, which does not belong there."
+    if kind := next((_MISSING[word] for word in lacked if word in _MISSING), ""):
+        return f"lacks {kind}: compare it with what the index or the condition should say."
+    return ""
+
+
+def _describe_exchanged(words: Sequence[str], right: Sequence[str]) -> str:
+    """Return which word of a line stands for another one, as the end of a sentence; "" if not known, or several."""
+    places = [i for i, pair in enumerate(zip(words, right, strict=True)) if pair[0] != pair[1]]
+    pairs = {(right[i], words[i]) for i in places}
+    if len(pairs) == 2 and len(names := {name for pair in pairs for name in pair}) == 2:
+        return "has `{}` and `{}` exchanged.".format(*sorted(names))
+    if len(pairs) != 1:
+        return ""
+    ((before, word),) = pairs
+    pair = {before, word}
+    if pair in ({"<", "<="}, {">", ">="}):
+        belongs = "does not belong" if "=" in word else "belongs"
+        return (
+            f"has `{word}` in a comparison: the case in which both sides are equal {belongs} to it."
+        )
+    if pair <= {"<", "<=", ">", ">="} or pair == {"==", "!="}:
+        return f"has `{word}` in a comparison: the condition is the wrong way round."
+    if pair <= {"=", "+=", "-="}:
+        return f"has `{word}`: = forgets what was there, += adds to it, and -= takes away from it."
+    if pair <= {"x", "y", "z"} and words[places[0] - 1] == ".":
+        whole = words[places[0] - 2] + f".{word}"
+        return f"has `{whole}`: what do x and y count here, and along which of them are lanes neighbours?"
+    if before.isdigit() and word.isdigit():
+        if "__shared__" in words:
+            return f"has the number {word}: compare the array's size with the largest index of any thread."
+        return f"has the number {word}: is it right in the first pass, and in the last?"
+    if pair <= _TYPES:
+        return f"has the type `{word}`: does it hold each value here, with its digits and its fraction?"
+    if before.isidentifier() and word.isidentifier():
+        return f"has `{word}`, where another name belongs: which size or index is meant there?"
+    return f"has `{word}`, where another operator belongs." if pair <= {*"+-*/%"} else ""

@@ -7,7 +7,13 @@ import pytest
 from hostcuda.source import constant_arrays, has_dynamic_shared, kernel_names
 from labkit.exercises import judge
 from labkit.exercises.exercise import SOURCE_CHARACTERS, Attempt, exercise
-from labkit.exercises.text import count_features, find_unset_sums, list_causes, loops
+from labkit.exercises.text import (
+    count_features,
+    find_unset_sums,
+    list_causes,
+    list_slips,
+    loops,
+)
 from labkit.ladder.source import find_functions
 
 pytestmark = pytest.mark.thorough("every exercise: minutes; the notebooks grade a few")
@@ -156,6 +162,59 @@ def test_causes_that_any_kernel_may_have(code, findings, wrong, says):
     assert sentences[0].startswith(says) or says in sentences[0] if says else sentences == [], (
         sentences
     )
+
+
+RIGHT = """
+__global__ void add(const float *x, float *y, int n, int columns)
+{
+    __shared__ float tile[32][33];
+    float sum = 0;
+    for (int i = blockIdx.x * 64 + threadIdx.x; i < n; i += 32)
+        sum += x[i * columns + threadIdx.y];
+    if (sum > 0 && n != 3)
+        y[blockIdx.x] = sum;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("edits", "says"),
+    [
+        (
+            [("i < n", "i <= n")],
+            "Line 6 has `<=` in a comparison: the case in which both sides are equal does not",
+        ),
+        ([("sum > 0", "sum >= 0")], "Line 8 has `>=` in a comparison"),
+        ([("n != 3", "n == 3")], "the condition is the wrong way round"),
+        ([("sum +=", "sum =")], "Line 7 has `=`: = forgets"),
+        ([("threadIdx.y", "threadIdx.x")], "Line 7 has `threadIdx.x`: what do x and y count"),
+        ([("y[blockIdx", "x[blockIdx")], "Line 9 has `x`, where another name belongs"),
+        ([("[32][33]", "[33][32]")], "Line 4 has `32` and `33` exchanged"),
+        ([("[32][33]", "[16][33]")], "Line 4 has the number 16: compare the array's size"),
+        ([("i += 32", "i += 64")], "Line 6 has the number 64: is it right in the first pass"),
+        ([("float sum", "int sum")], "Line 5 has the type `int`"),
+        ([("* 64 + th", "* 64 - th")], "Line 6 has `-`, where another operator belongs"),
+        ([(" * columns", "")], "Line 7 lacks a factor"),
+        ([(" && n != 3", "")], "Line 8 lacks a condition"),
+        ([("i < n", "i < n - 1")], "Line 6 has `- 1`, which"),
+        ([("i < n", "i <= n"), ("sum > 0", "sum < 0")], "Line 6 has `<=`"),  # two lines
+        ([], ""),  # the solution itself
+        (
+            [("i < n", "i <= n"), ("sum > 0", "sum < 0"), ("float sum", "int sum")],
+            "",
+        ),  # three lines
+        ([("y[blockIdx.x] = sum", "atomicAdd(y + blockIdx.x, sum)")], ""),  # another way
+        ([("i < n", "i <= n"), ("    float sum = 0;\n", "")], ""),  # a line less
+    ],
+)
+def test_a_slip_in_a_line_of_the_solution_is_named(edits, says):
+    code = RIGHT
+    for old, new in edits:
+        assert code.count(old) == 1
+        code = code.replace(old, new)
+    sentences = [*list_slips(Attempt(code, {}, (), "right\n"), RIGHT)]
+    assert [says in sentence for sentence in sentences] == ([True] if says else []), sentences
+    assert not [*list_slips(Attempt(code, {}, (), ""), RIGHT)]  # right results are no slip's
 
 
 SLOW = (
