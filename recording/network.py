@@ -34,6 +34,7 @@ from recording.counters import run_ncu
 from recording.gpu import describe_torch, find_torch, require_gpu
 from recording.keep import record_evidence, record_table, stamp
 from recording.options import Folder, Repeat
+from recording.truncation import NAMES, measure_parts
 
 BATCHES = {
     10_000: True,
@@ -228,11 +229,17 @@ def bench_devices(
 # ---------------------------------------------------------------------------------------- exactness
 def errors(
     images: Annotated[int, Option(help="Of each kind: digits and random bytes.")] = 500,
+    parts: Annotated[
+        bool, Option("--parts", help="Emulate what each part of the fused kernels loses.")
+    ] = False,
 ) -> None:
     """Print how exact the network is in float.
 
     For each way: the largest and the mean error of a probability, and how many answers are others.
     """
+    if parts:
+        table = measure_parts().pivot(index="kernel", columns="part", values="largest")
+        return print(table[[*NAMES, "all"]].to_string(float_format="{:.2e}".format))
     print(device().note)
     weights = {name: array.astype(np.float64) for name, array in load_weights("digits").items()}
     random_bytes = np.random.default_rng(0).integers(0, 256, (images, 1, 86, 86))

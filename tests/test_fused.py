@@ -18,6 +18,7 @@ from labkit.networks.reference.layers import max_pool, relu
 from labkit.networks.reference.lenet86 import forward_numpy
 from labkit.spec.devices import device
 from recording.network import split_batch
+from recording.truncation import PARTS, Emulation, add_truncated
 
 pytestmark = pytest.mark.thorough("every kernel on every shape: minutes")
 
@@ -240,21 +241,6 @@ def test_a_batch_split_over_threads_is_the_same(digits):
         run()
 
 
-def truncate(values, largest, bits):
-    """Truncate to `bits` bits below the highest one of `largest`."""
-    unit = np.ldexp(1.0, np.frexp(largest)[1] - bits)
-    return np.trunc(values / unit) * unit
-
-
-def add_truncated(total, terms, extra=2):
-    """Add 16 products as tensor cores do: aligned to the largest, with `extra` bits, all that is below is dropped."""
-    largest = np.maximum(np.abs(terms).max(axis=-1), np.abs(total))
-    added = truncate(terms, largest[..., None], 24 + extra).sum(axis=-1) + truncate(
-        total, largest, 24 + extra
-    )
-    return truncate(added, np.abs(added), 24)
-
-
 def test_truncated_sums_and_not_the_halves_make_the_network_less_exact_than_float(digits):
     """The first fully connected layer, emulated: with exact sums, with sums rounded as floats, with truncated ones."""
     weights = load_weights()
@@ -287,6 +273,15 @@ def test_truncated_sums_and_not_the_halves_make_the_network_less_exact_than_floa
     in_float = np.sqrt(np.mean((features.reshape(40, -1) @ weights["fc1"] - expected) ** 2))
     assert errors["exact"] < in_float / 2, "neither the halves nor the product left out"
     assert errors["exact"] < errors["rounded"] < errors["truncated"] / 3
+
+
+def test_the_step_loses_less_because_its_small_products_are_added_first():
+    emulation = Emulation(images=1, candidates=20)
+    losses = []
+    for kernel in ("warpgroups", "warpgroups, small products among the large"):
+        probabilities = emulation.forward(conv2=PARTS[kernel][1])
+        losses.append(np.abs(probabilities - emulation.expected).max())
+    assert 0 < losses[0] < losses[1] / 2
 
 
 def test_what_is_said_of_the_steps_errors_is_what_was_recorded():

@@ -84,7 +84,7 @@ __device__ inline void classify(const unsigned *features, float *partial, const 
                                 int number, float factor)
 {
     const int lane = threadIdx.x, warp = threadIdx.y % TEAM;
-    float sum[2][4] = {};
+    float sum[PARTS][2][4] = {};                            // of high high; of the small ones, which lose less apart
     for (int step = warp; step < STEPS_3; step += TEAM) {
         unsigned b[PARTS][2];
         #pragma unroll
@@ -98,13 +98,14 @@ __device__ inline void classify(const unsigned *features, float *partial, const 
         for (int i = 0; i < PRODUCTS; ++i)
             #pragma unroll
             for (int upper = 0; upper < 2; ++upper)
-                mma(sum[upper], a[((part_of_a(i) * STEPS_3 + step) * 2 + upper) * 32 + lane], b[part_of_b(i)][0],
-                    b[part_of_b(i)][1]);
+                mma(sum[i < PRODUCTS - 1][upper], a[((part_of_a(i) * STEPS_3 + step) * 2 + upper) * 32 + lane],
+                    b[part_of_b(i)][0], b[part_of_b(i)][1]);
     }
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
         const int slot = lane % 4 * 2 + i % 2, output = i / 4 * 16 + i / 2 % 2 * 8 + lane / 4;
-        partial[(warp * 8 + slot) * SLOT_PITCH + output] = sum[i / 4][i % 4];
+        const float small = PARTS == 2 ? sum[PARTS - 1][i / 4][i % 4] : 0;
+        partial[(warp * 8 + slot) * SLOT_PITCH + output] = sum[0][i / 4][i % 4] + small;
     }
     barrier(number, TEAM);
     for (int slot = warp; slot < images; slot += TEAM) {

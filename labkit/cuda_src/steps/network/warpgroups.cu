@@ -10,8 +10,8 @@
 //           outputs are 64. The columns are windows, and no warp loads them: the maps lie in shared memory as
 //           wgmma reads them, and a window begins at any piece. All loads of an image's pixels are on their way
 //           at once.
-// Numbers   PRODUCTS = 1: halves. PRODUCTS = 3: a number is the sum of two halves. Scales and factors as there. Its
-//           largest error in float is three to five times that of the kernel of page 13.
+// Numbers   PRODUCTS = 1: halves. PRODUCTS = 3: a number is the sum of two halves. Scales and factors as there. The
+//           second layer adds all small products first, while the sums that tensor cores truncate are small.
 // Shapes    x [B,86,86] float32, or [B,SOURCE_H,SOURCE_W] bytes; y [B,10] float32. The arranged weights have 16
 //           bytes per column of a product and 8 terms in the first layer, a1 [part,4,2,16]; 16 bytes per lane
 //           and step in the second, a2 [part,16,4,32]. a3 and `dense` are those of page 13's kernel.
@@ -191,29 +191,32 @@ template <int ACROSS, bool LAST>
 __device__ inline void pools(Team &s, const uint4 *weights, int left, half *features, float factor)
 {
     constexpr int AHEAD = Second::HELD - DEPTH, BELOW = Second::BELOW, N = 8 * ACROSS;
+    constexpr int STEPS = Second::STEPS, LARGE = (PARTS - 1) * STEPS;        // where high high begins
     const int lane = threadIdx.x, lower = lane / 4 % 2;
     const uint4 *maps = (const uint4 *)s.maps[0];
     const Columns eight = of_warp(columns<BELOW, BELOW>(maps + left * BELOW));
     const Columns ninth = of_warp(columns<1>(maps + Second::LAST));
     float sum[2][N / 2], last[12];
     uint4 a[Second::HELD][PARTS];
-    auto load = [&](int step) {
+    auto load = [&](int n) {
         #pragma unroll
-        for (int part = 0; part < PARTS; ++part)
-            a[step % Second::HELD][part] = weights[part * Second::PIECES + step * THREADS];
+        for (int part = 0; part < (n < LARGE ? PARTS : 1); ++part)
+            a[n % Second::HELD][part] = weights[part * Second::PIECES + n % STEPS * THREADS];
     };
     #pragma unroll
-    for (int step = 0; step < AHEAD; ++step)
-        load(step);
+    for (int n = 0; n < AHEAD; ++n)
+        load(n);
     #pragma unroll
-    for (int step = 0; step < Second::STEPS; ++step) {
-        const int row = step / 2, x = step % 2 * 2;
+    for (int n = 0; n < LARGE + STEPS; ++n) {
+        const int row = n % STEPS / 2, x = n % 2 * 2;
         begin();
         #pragma unroll
         for (int i = 0; i < PRODUCTS; ++i) {
-            const uint4 &w = a[step % Second::HELD][part_of_a(i)];
+            if ((i < PRODUCTS - 1) != (n < LARGE))          // all small products first, then high high
+                continue;
+            const uint4 &w = a[n % Second::HELD][part_of_a(i)];
             const int part = part_of_b(i) * Second::MAP_PIECES;
-            const bool add = step + i > 0;
+            const bool add = n + i > 0;
             #pragma unroll
             for (int below = 0; below < 2; ++below)
                 product<N, BELOW, BELOW>(sum[below], w.x, w.y, w.z, w.w,
@@ -222,10 +225,10 @@ __device__ inline void pools(Team &s, const uint4 *weights, int left, half *feat
                 product<24, 1>(last, w.x, w.y, w.z, w.w, ninth + part + row * Second::ACROSS + x, add);
         }
         commit();
-        if (step < Second::STEPS - 1)
+        if (n < LARGE + STEPS - 1)
             wait<DEPTH>();
-        if (step + AHEAD < Second::STEPS)
-            load(step + AHEAD);
+        if (n + AHEAD < LARGE + STEPS)
+            load(n + AHEAD);
     }
     wait<0>();
     auto store = [&](int h, int w, float most) {

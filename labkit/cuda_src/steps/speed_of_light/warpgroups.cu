@@ -32,6 +32,7 @@ constexpr int WORDS = 1 + W % 2, PITCH = W * WORDS / 2;     // if W is odd, a wo
 constexpr int IMAGE_WORDS = ((TURNS * TOGETHER - 1) * H + ROWS) * PITCH + 4 * WORDS;
 constexpr int IMAGE_PIECES = (IMAGE_WORDS + 3) / 4, OUT_PIECES = (MAPS * Ho * Wo + 7) / 8;    // of 16 bytes
 constexpr int WEIGHT_PIECES = TURNS * STEPS * 2 * N, THREADS = 32 * (COMPUTE + FETCH + STORE);
+constexpr int PIECES_AT_ONCE = ROOM == 1 ? 4 : 2;           // of a thread; two blocks have few registers
 constexpr int IMAGE = 1, OUTPUT = 2, STORED = 3, ARRANGED = 4;               // barriers
 constexpr bool EARLY = C > 1 || ROOM == 1;                  // else device memory is the limit already
 constexpr int HELD = !EARLY ? 3 : DOWN == 1 ? 4 : 6;        // rows of inputs in registers
@@ -53,7 +54,7 @@ __device__ inline int map_of(int j, int i)
 // all warps but those that fetch.
 __device__ inline void arrange(uint4 *weights, const half *__restrict__ k, int count, int thread)
 {
-    #pragma unroll 2
+    #pragma unroll PIECES_AT_ONCE
     for (int i = thread; i < WEIGHT_PIECES; i += 32 * (COMPUTE + STORE)) {
         const int column = i % N, second = i / N % 2, step = i / (2 * N) % STEPS, turn = i / (2 * N * STEPS);
         const bool tail = step == TOGETHER * (WINDOW / 2);  // the last rows of the channels

@@ -75,9 +75,10 @@ __device__ inline void arrange(uint4 *weights, int *exponents, const float *__re
     for (int m = thread / 32; m < MAPS; m += COMPUTE) {     // a warp looks through a map's mask
         int bits = 0;
         if (m < count)
-            #pragma unroll 4
-            for (int j = thread % 32; j < C * K * K; j += 32)
-                bits = max(bits, magnitude(k[m * C * K * K + j]));
+            #pragma unroll 20                               // as many loads are on their way at once
+            for (int first = 0; first < C * K * K; first += 32)
+                if (const int j = first + thread % 32; j < C * K * K)
+                    bits = max(bits, magnitude(k[m * C * K * K + j]));
         bits = __reduce_max_sync(0xffffffff, bits);
         if (thread % 32 == 0)
             exponents[m] = bits < INFINITE ? exponent(bits) - 14 : INFINITE;

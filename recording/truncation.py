@@ -1,0 +1,173 @@
+"""What truncated sums cost the fused network in float, part by part: the kernels' sums, emulated in NumPy.
+
+Tensor cores align 16 products and the sum so far to the largest of them, and drop what is below 26
+bits of it; then they drop what is below 24 bits of the new sum. Both kernels add three products of
+halves for one: low high, high low and high high. `PARTS` has their order. Each part is emulated with
+all others in float64.
+"""
+
+import itertools
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pandas as pd
+
+from labkit import dataset
+from labkit.networks import fused
+from labkit.networks.fused import Scales
+from labkit.networks.lenet86 import load_weights
+from labkit.networks.reference.layers import max_pool, relu, softmax
+from labkit.networks.reference.lenet86 import POOLS, forward_numpy
+from labkit.spec.reference import conv_numpy
+
+BITS, ALIGNED = 24, 26  # of a sum, of what is added to it
+SMALL, LARGE = ((0, 1), (1, 0)), ((0, 0),)  # products: which half of the input, of the weight
+CANDIDATES, WINDOW = 400, 8
+Step = list[tuple[int, int, int]]  # the terms of a product: channel, row and column of the window
+
+
+def truncate(values: np.ndarray, largest: np.ndarray, bits: int) -> np.ndarray:
+    """Truncate to `bits` bits below the highest one of `largest`."""
+    unit = np.ldexp(1.0, np.frexp(largest)[1] - bits)
+    return np.trunc(values / unit) * unit
+
+
+def add_truncated(total: np.ndarray, terms: np.ndarray) -> np.ndarray:
+    """Add 16 products [..., 16] to the sum so far as tensor cores do."""
+    largest = np.maximum(np.abs(terms).max(axis=-1), np.abs(total))
+    added = truncate(terms, largest[..., None], ALIGNED).sum(axis=-1)
+    added += truncate(total, largest, ALIGNED)
+    return truncate(added, np.abs(added), BITS)
+
+
+def list_by_channel(channels: int) -> list[Step]:
+    """Return the steps of page 13's kernel: two rows of a channel's window, channel after channel."""
+    return [
+        [(c, row, column) for row in (first, first + 1) for column in range(WINDOW)]
+        for c in range(channels)
+        for first in range(0, WINDOW, 2)
+    ]
+
+
+def list_by_row(channels: int) -> list[Step]:
+    """Return the steps of the second layer of the step warpgroups: half a row of all channels' windows."""
+    return [
+        [(c, row, column) for c in range(channels) for column in range(first, first + WINDOW // 2)]
+        for row in range(WINDOW)
+        for first in (0, WINDOW // 2)
+    ]
+
+
+def order_products(steps: list[Step], small_first: bool) -> Iterator[tuple[Step, tuple[int, int]]]:
+    """Yield (step, product): of each step the small ones and the large one; or first all small ones."""
+    passes = (SMALL, LARGE) if small_first else (SMALL + LARGE,)
+    for products in passes:
+        yield from itertools.product(steps, products)
+
+
+def _split(values: np.ndarray, scale: float) -> np.ndarray:
+    """Return values times a power of two as the sum of two halves, [2, ...]."""
+    return fused._split((values * scale).astype(np.float32), 2).astype(np.float64)
+
+
+def convolve(
+    x: np.ndarray,
+    k: np.ndarray,
+    scales: tuple[float, float],
+    list_steps: Callable[[int], list[Step]],
+    small_first: bool,
+) -> np.ndarray:
+    """Return the convolution of x [B,C,H,W] and k [M,C,7,7] with truncated sums; `scales` are those of x and k."""
+    height, width = x.shape[2] - k.shape[2] + 1, x.shape[3] - k.shape[3] + 1
+    halves, masks = (
+        np.pad(_split(array, scale), [(0, 0)] * 3 + [(0, 1)] * 2)
+        for array, scale in zip((x, k), scales, strict=True)
+    )
+    windows = np.lib.stride_tricks.sliding_window_view(halves, (WINDOW, WINDOW), axis=(3, 4))
+    total = np.zeros((len(x), len(k), height, width))
+    for step, (of_x, of_k) in order_products(list_steps(x.shape[1]), small_first):
+        c, row, column = map(list, zip(*step, strict=True))
+        terms = np.moveaxis(windows[of_x][:, c, :height, :width, row, column], 0, -1)
+        weights = masks[of_k][:, c, row, column]
+        for m in range(len(k)):
+            total[:, m] = add_truncated(total[:, m], terms * weights[m])
+    return total / np.prod(scales)
+
+
+def connect(
+    features: np.ndarray, weights: np.ndarray, scales: tuple[float, float], warps: int, apart: bool
+) -> np.ndarray:
+    """Return features [B,1296] times weights [1296,32]: each of `warps` adds every so manieth step of 16 terms.
+
+    With `apart` a warp adds the small products to a sum of their own. The sums of the warps are
+    added exactly.
+    """
+    steps = features.shape[1] // 16
+    x = _split(features.reshape(-1, steps, 16), scales[0])
+    w = _split(weights.reshape(steps, 16, -1), scales[1])
+    result = np.zeros((len(features), weights.shape[1]))
+    for warp in range(warps):
+        sums = np.zeros((2, *result.shape))  # of the large products, and of the small ones
+        for step, (of_x, of_w) in itertools.product(range(warp, steps, warps), SMALL + LARGE):
+            where = int(apart and (of_x, of_w) in SMALL)
+            terms = x[of_x][:, step, None, :] * w[of_w][step].T
+            sums[where] = add_truncated(sums[where], terms)
+        result += sums.sum(axis=0)
+    return result / np.prod(scales)
+
+
+# The arguments of `convolve` for both convolutions, those of `connect`: as the kernels add, and other ways.
+PARTS = {
+    "page 13": ((list_by_channel, False), (list_by_channel, False), (10, True)),
+    "warpgroups": ((list_by_channel, False), (list_by_row, True), (4, True)),
+    "warpgroups, small products among the large": (
+        (list_by_channel, False),
+        (list_by_row, False),
+        (4, False),
+    ),
+}
+NAMES = ("conv1", "conv2", "fc1")
+
+
+class Emulation:
+    """The forward pass of the digits of which the network is least certain, among the first `candidates`."""
+
+    def __init__(self, images: int, candidates: int = CANDIDATES):
+        self._weights = load_weights("digits")
+        self._exact = {name: array.astype(np.float64) for name, array in self._weights.items()}
+        self._scales = Scales.from_weights(self._weights)
+        digits = dataset("digits", size=86).images[:candidates]
+        probabilities = [forward_numpy(part, self._weights) for part in np.array_split(digits, 8)]
+        least = np.argsort(np.concatenate(probabilities).max(axis=1))[:images]
+        self._x = digits[least].astype(np.float64)
+        self.expected = self.forward()
+
+    def forward(self, conv1=None, conv2=None, fc1=None) -> np.ndarray:
+        """Return the probabilities, with the parts in float64 whose arguments are not given."""
+        x, scales = self._x, self._scales
+        for i, (name, ways) in enumerate((("conv1", conv1), ("conv2", conv2))):
+            factors = (scales.pixels, *scales.maps)[i], scales.weights[i]
+            y = (
+                convolve(x, self._weights[name], factors, *ways)
+                if ways
+                else conv_numpy(x, self._exact[name])
+            )
+            x = max_pool(relu(y), POOLS[i])
+        x = x.reshape(len(x), -1)
+        factors = scales.maps[1], scales.weights[2]
+        hidden = connect(x, self._weights["fc1"], factors, *fc1) if fc1 else x @ self._exact["fc1"]
+        hidden = relu(hidden + self._exact["fc1_bias"])
+        return softmax(hidden @ self._exact["fc2"] + self._exact["fc2_bias"])
+
+
+def measure_parts(images: int = 12) -> pd.DataFrame:
+    """Return a row per kernel and part: the largest and the mean error of a probability; part "all" is all of them."""
+    emulation, rows = Emulation(images), []
+    for kernel, ways in PARTS.items():
+        parts = dict(zip(NAMES, ways, strict=True))
+        for part, emulated in (*((name, {name: parts[name]}) for name in NAMES), ("all", parts)):
+            error = np.abs(emulation.forward(**emulated) - emulation.expected)
+            rows.append(
+                {"kernel": kernel, "part": part, "largest": error.max(), "mean": error.mean()}
+            )
+    return pd.DataFrame(rows)
