@@ -7,6 +7,8 @@ import subprocess
 import time
 from pathlib import Path
 
+KEYS = {"Enter": "\ue007", "Shift": "\ue008", "Control": "\ue009", "Alt": "\ue00a", "Tab": "\ue004"}
+
 
 class Firefox:
     """A window without a screen.
@@ -27,6 +29,7 @@ class Firefox:
             "--no-remote",
             "--profile",
             str(folder),
+            "--remote-allow-system-access",  # for `show`
         ]
         with open(folder / "log", "w") as log:
             self.process = subprocess.Popen(
@@ -61,6 +64,24 @@ class Firefox:
         if error:
             raise RuntimeError(error[0])
         return value
+
+    def press(self, *keys: str) -> None:
+        """Press keys together, each a letter or a name of WebDriver's, "Control"; then release them."""
+        codes = [KEYS.get(key, key) for key in keys]
+        down = [{"type": "keyDown", "value": code} for code in codes]
+        up = [{"type": "keyUp", "value": code} for code in reversed(codes)]
+        action = {"type": "key", "id": "keyboard", "actions": down + up}
+        self._ask("WebDriver:PerformActions", actions=[action])
+
+    def show(self, theme: str, width: int, height: int = 900) -> None:
+        """Let pages prefer a theme, "light" or "dark", in a window as wide as its page."""
+        self._ask("Marionette:SetContext", value="chrome")
+        number = ("dark", "light").index(theme)
+        preference = "layout.css.prefers-color-scheme.content-override"
+        set_preference = f"() => Services.prefs.setIntPref('{preference}', {number})"
+        self.evaluate(set_preference)
+        self._ask("Marionette:SetContext", value="content")
+        self._ask("WebDriver:SetWindowRect", width=width, height=height)
 
     def close(self) -> None:
         """End the browser."""

@@ -4,6 +4,7 @@ The engine itself is tested in `engine/tests`; this page needs the node modules 
 playground` brings.
 """
 
+import contextlib
 import functools
 import hashlib
 import http.server
@@ -20,6 +21,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from firefox import Firefox
 from test_pages import AXE, DESKTOP, PHONE
 
 from hostcuda.wasm.site import licence_texts
@@ -348,12 +350,12 @@ def wait_until_stored(tab, folder):
     deadline = time.monotonic() + 30
     while (
         tab.evaluate(
-            "caches.open('playground').then(cache => cache.keys()).then(keys => keys.length)"
+            "() => caches.open('playground').then(cache => cache.keys()).then(keys => keys.length)"
         )
         < files
     ):
         assert time.monotonic() < deadline
-        tab.wait_for_timeout(50)
+        time.sleep(0.05)
 
 
 def test_it_works_without_a_network_after_the_first_visit(chromium, folder):
@@ -782,6 +784,56 @@ def test_axe_finds_nothing_at_an_open_cell(page, size):
         for theme, options in (("light", {}), ("dark", {"runOnly": ["color-contrast"]})):
             page.emulate_media(color_scheme=theme)
             assert page.evaluate(AXE, [place, options]) == [], (place, theme)
+
+
+RUN_AXE = f"argument => {{ {{axe}}; return ({AXE})(argument); }}"
+WAIT_FOR_EDITOR = """number => new Promise(done => {
+    const wait = () => document.activeElement.closest(`#cell-${number} .cm-content`) ? done() : setTimeout(wait, 50);
+    wait();
+})"""
+STATUS = """([number, text]) => new Promise((done, failed) => {
+    const wait = (left) => {
+        const said = document.querySelector(`#cell-${number} .status`)?.textContent ?? "";
+        said.includes(text) ? done(said) : left ? setTimeout(wait, 100, left - 1) : failed(said);
+    };
+    wait(300);
+})"""
+
+
+def test_firefox_edits_and_judges_an_open_cell_by_keys_and_without_a_network(folder, tmp_path):
+    executable = shutil.which("firefox-esr") or shutil.which("firefox")
+    if not executable:
+        pytest.skip("Firefox is not installed: on Debian, apt install firefox-esr")
+    axe = (resources.files("axe_playwright_python") / "axe.min.js").read_text(encoding="utf-8")
+    server, address = serve(folder.parent)
+    with contextlib.closing(Firefox(executable, tmp_path)) as tab:
+        tab.show("light", 390)
+        for visit in ("first", "without a network"):
+            tab.goto(address.replace("playground/", "04_tiling.html"))
+            number = find_cell(tab, "%%kernel 04 --name")
+            tab.evaluate(
+                "number => document.querySelector(`#cell-${number} .desk button`).focus()", number
+            )
+            tab.press("Enter")
+            tab.evaluate(WAIT_FOR_EDITOR, number)
+            for letter in "// mine ":
+                tab.press(letter)
+            tab.press("Control", "Enter")
+            assert "Passed." in tab.evaluate(STATUS, [number, "Passed."]), visit
+            tab.press("Control", "Shift", "Enter")
+            said = tab.evaluate(STATUS, [number, "1 finding."])
+            assert re.search(r"race at line \d+ and line \d+", said), visit
+            if visit == "first":
+                for theme, options in (("light", {}), ("dark", {"runOnly": ["color-contrast"]})):
+                    tab.show(theme, 390)
+                    assert (
+                        tab.evaluate(RUN_AXE.replace("{axe}", axe), [f"#cell-{number}", options])
+                        == []
+                    )
+                assert tab.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
+                wait_until_stored(tab, folder)
+                server.shutdown()
+                server.server_close()
 
 
 def test_a_page_whose_kernel_was_run_works_without_a_network(chromium, folder):
