@@ -128,8 +128,8 @@ def format_summary(results: Recorded) -> str:
     ]
     batch = int(results.table["batch"].max())
     caption = (
-        f"Op time and its multiple of a reference time, {batch:,} images, {results.device}. "
-        f"{overview.describe_references(results.device)} [All rungs, and other libraries](docs/results.md#the-ladder)."
+        f"Op time for {batch:,} images on an {results.device}, and its multiple of a reference time: "
+        "[what that is, all rungs, other libraries](docs/results.md#the-ladder)."
     )
     return "\n".join([caption, "", *lines])
 

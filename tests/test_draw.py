@@ -21,6 +21,7 @@ from labkit.base.errors import LabError
 from labkit.base.paths import PACKAGE, cuda_src
 from labkit.draw import style
 from labkit.draw.dark import dark
+from labkit.exercises.exercise import exercise
 from labkit.measure.pipeline import schedule
 from labkit.records.recorded import recorded
 from labkit.spec.devices import device
@@ -1024,6 +1025,13 @@ def test_the_readme_shows_what_was_recorded(render, monkeypatch, name):
         ).getbbox()
         is None
     )
+
+
+def test_the_picture_of_a_live_cell_has_the_exercises_goals():
+    with Image.open(IMAGES / "live.png") as image:
+        told = image.info["Description"]
+    goals = [f"{goal.wanted}" in told and goal.what in told for goal in exercise("P1a").goals]
+    assert goals and all(goals), "stale: run python playground/picture.py"
 
 
 def test_the_readmes_code_is_the_kernels():

@@ -9,6 +9,8 @@ from pathlib import Path
 
 KEYS = {"Enter": "\ue007", "Shift": "\ue008", "Control": "\ue009", "Alt": "\ue00a", "Tab": "\ue004"}
 
+LEAST = 450  # pixels: no window is narrower
+
 
 class Firefox:
     """A window without a screen.
@@ -74,14 +76,15 @@ class Firefox:
         self._ask("WebDriver:PerformActions", actions=[action])
 
     def show(self, theme: str, width: int, height: int = 900) -> None:
-        """Let pages prefer a theme, "light" or "dark", in a window as wide as its page."""
+        """Let pages prefer a theme, "light" or "dark", and be as wide; a window is narrowed by larger pixels."""
+        scale, number = max(1, LEAST / width), ("dark", "light").index(theme)
         self._ask("Marionette:SetContext", value="chrome")
-        number = ("dark", "light").index(theme)
-        preference = "layout.css.prefers-color-scheme.content-override"
-        set_preference = f"() => Services.prefs.setIntPref('{preference}', {number})"
-        self.evaluate(set_preference)
+        self.evaluate(f"""() => {{
+            Services.prefs.setIntPref("layout.css.prefers-color-scheme.content-override", {number});
+            Services.prefs.setCharPref("layout.css.devPixelsPerPx", "{scale}");
+        }}""")
         self._ask("Marionette:SetContext", value="content")
-        self._ask("WebDriver:SetWindowRect", width=width, height=height)
+        self._ask("WebDriver:SetWindowRect", width=max(LEAST, width), height=height)
 
     def close(self) -> None:
         """End the browser."""
