@@ -39,6 +39,11 @@ before_compile = (
 _FOR_HOST = '#include "hostcuda/leave.h"'  # before a file that has no CUDA
 # two calls of the API that look alike keep their lines
 _APART = ("-fno-crossjumping", "-fno-tree-tail-merge")
+# libraries whose headers the engine has, or refuses by their names
+_OF_CUDA = re.compile(
+    r"-l(?:(?:cudart|cudadevrt|cublas|cublasLt|curand|cufft|cusparse|cusolver|nvrtc|nvToolsExt)(?:_static)?"
+    r"|cuda|culibos|nvidia-ml)"
+)
 _HOST_FILE = re.compile(r'#include ".*\.(?:c|cc|cpp|cxx)"\n$')  # one of `Unit.files`
 _WARNINGS = (
     "-Wuninitialized",
@@ -60,6 +65,10 @@ _DOUBTS = ("-Wunused-parameter", "-Wconversion")  # for a kernel with wrong resu
 _MAYBE = re.compile(
     r"(?m)^.*: warning: '(\w+)[^']*' may be used uninitialized.*\n?(?:(?: .*|.*: note: .*)(?:\n|$))*"
 )
+
+
+# by its address, or in one lane, from which a shuffle copies it to all
+_SET_ELSEWHERE = r"&\s*{0}\b|\b(?:__shfl_sync|shfl)\s*\((?:[^;,()]*,)?\s*{0}\s*,"
 
 
 @dataclass
@@ -296,7 +305,9 @@ class Unit:
             before_compile(text)
         # -lm
         libraries = [
-            word for word in self.options.words if self.program and re.fullmatch("-[lL].+", word)
+            word
+            for word in self.options.words
+            if self.program and re.fullmatch("-[lL].+", word) and not _OF_CUDA.fullmatch(word)
         ]
         libraries += ["-fopenmp"] if self.options.openmp else []
         link = [*toolchain.link_flags(self.command), *libraries]
@@ -377,7 +388,10 @@ class Unit:
             )
             text = "" if status else messages.tidy(err, folder, SKELETON)
             return _MAYBE.sub(
-                lambda match: "" if re.search(rf"&\s*{match[1]}\b", self.source) else match[0], text
+                lambda match: (
+                    "" if re.search(_SET_ELSEWHERE.format(match[1]), self.source) else match[0]
+                ),
+                text,
             )
 
     def prepare(self, path: Path, alone: bool) -> None:

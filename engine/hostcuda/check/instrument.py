@@ -375,9 +375,10 @@ def _replace_calls(
                 new.append(lines[at])
                 since = None  # the call may overwrite r11
             new.append(f".Llk_access{len(accesses)}:")
+            multiple = 8 if hook["loose"] else hook["size"]
             accesses.append(
                 f"\t.long\t.Llk_access{len(accesses)} - hostcuda_accesses\n"
-                f"\t.byte\t{int(hook['what'] == 'write')}, {hook['size']}, {int(bool(hook['volatile']))}, {8 if hook['loose'] else hook['size']}"
+                f"\t.byte\t{int(hook['what'] == 'write')}, {hook['size']}, {int(bool(hook['volatile']))}, {multiple}"
             )
         lines[at] = "\n".join(new)
 

@@ -147,6 +147,23 @@ _FORMULAS = (
     ),
 )
 
+# Shuffles, votes and atomic operations: PTX's name -> that of the function in CUDA C++.
+_SHUFFLES = {"bfly": "xor_", "up": "up_", "down": "down_", "idx": ""}
+_SHUFFLE = re.compile(rf"shfl\.sync\.(?P<kind>{'|'.join(_SHUFFLES)})\.b32")
+_VOTE = re.compile(r"vote\.sync\.(?P<kind>ballot\.b32|(?P<of>all|any)\.pred)")
+_ATOMICS = {
+    **{name: name.capitalize() for name in ("add", "min", "max", "and", "or", "xor", "inc", "dec")},
+    "exch": "Exch",
+    "cas": "CAS",
+}
+_ATOMIC = re.compile(
+    r"(?:atom|(?P<red>red))(?:\.relaxed)?(?:\.(?P<scope>cta|gpu|sys))?(?:\.(?P<space>global|shared)(?:::cta)?)?"
+    rf"\.(?P<name>{'|'.join(_ATOMICS)})\.(?P<type>u32|s32|b32|u64|b64|f32|f64)"
+)
+_SCOPES = {"cta": "_block", "sys": "_system"}
+# Sums and differences of 32 bits with a carry, which the next instruction of the asm statement takes.
+_CARRY = re.compile(r"(?P<name>add|sub)(?P<takes>c)?(?P<gives>\.cc)?\.[us]32")
+
 # Operations with as many inputs as their functions have parameters, on values of the type at the
 # end of their names.
 _INPUTS = {
@@ -199,7 +216,8 @@ _MATRICES = re.compile(
 _KNOWN_INSTRUCTIONS = (
     "mma.sync.aligned of f16, bf16 and tf32 (m16n8k16, k8, k4), ldmatrix, stmatrix, cp.async, bar.sync, membar and "
     f"fence, ld and st, {', '.join(_INPUTS)}, selp, lop3, prmt, bfe, bfi, popc, clz, brev, mul.hi, mul.wide and "
-    "shf.wrap of 32 bits, trap, vabsdiff4.u32.u32.u32.add, cvta.to.shared, "
+    "shf.wrap of 32 bits, add.cc, addc, sub.cc and subc of 32 bits, shfl.sync, vote.sync, atom and red, "
+    "trap, vabsdiff4.u32.u32.u32.add, cvta.to.shared, "
     f"cvt.rna.tf32, cvt of integers, {ptx_async.KNOWN}, labels and bra, special registers such as %laneid"
 )
 
@@ -211,6 +229,9 @@ def _split(text: str):
     """Return the list of an instruction's operands: the parts of the text between commas outside of brackets."""
     parts = (text[start:end].strip() for start, end in split_spans(text, ",", angles=False))
     return [part for part in parts if part]
+
+
+_CARRY_FLAG = "hostcuda_carry"
 
 
 class _Statement:
@@ -392,6 +413,17 @@ class _Statement:
         places = f"hostcuda::ptx::shared_at({destination}), hostcuda::ptx::global_at({source})"
         return f"hostcuda::ptx::cp_async({places}, {', '.join(sizes)}); "
 
+    def translate_atomic(self, match: re.Match, operands: list[str]):
+        """Return the C++ statement for atom and red, a match of `_ATOMIC`; red has no result."""
+        result, (address, *values) = operands[0], operands[not match["red"] :]
+        type_ = _TYPES[match["type"]]
+        space = match["space"] or "generic"
+        place = f"({type_} *)hostcuda::ptx::{space}_at({self.read_address(address)})"
+        inputs = ", ".join(self.get(type_, value) for value in values)
+        function = f"atomic{_ATOMICS[match['name']]}{_SCOPES.get(match['scope'], '')}"
+        call = f"{function}({place}, {inputs})"
+        return f"{call}; " if match["red"] else self.put(type_, result, call)
+
     def translate(self, instruction: str, text: str):
         """Return the C++ statement for an instruction such as "add.s32" with operands, a `text` such as "%0, %1, 2"."""
         operands = _split(text)
@@ -435,6 +467,30 @@ class _Statement:
         if (match := _CONVERSION.fullmatch(instruction)) and len(operands) == 2:
             to, source = _TYPES[match["to"]], _TYPES[match["source"]]
             return self.put(to, operands[0], f"({to}){self.get(source, operands[1])}")
+        if (match := _SHUFFLE.fullmatch(instruction)) and len(operands) == 5:
+            value, lane, bounds, mask = (self.get("unsigned int", text) for text in operands[1:])
+            call = f"__shfl_{_SHUFFLES[match['kind']]}sync({mask}, {value}, {lane}, 32 - ({bounds} >> 8 & 31))"
+            return self.put("unsigned int", operands[0], call)
+        if (match := _VOTE.fullmatch(instruction)) and len(operands) == 3:
+            type_, name = ("bool", match["of"]) if match["of"] else ("unsigned int", "ballot")
+            call = (
+                f"__{name}_sync({self.get('unsigned int', operands[2])}, {self.read(operands[1])})"
+            )
+            return self.put(type_, operands[0], call)
+        if (match := _ATOMIC.fullmatch(instruction)) and len(operands) == (
+            3 - bool(match["red"]) + (match["name"] == "cas")
+        ):
+            return self.translate_atomic(match, operands)
+        if (match := _CARRY.fullmatch(instruction)) and len(operands) == 3 and "c" in instruction:
+            self.declared.setdefault(_CARRY_FLAG, "pred")
+            first, second = (
+                f"(unsigned long long){self.get('unsigned int', text)}" for text in operands[1:]
+            )
+            sign, flag = "+" if match["name"] == "add" else "-", name_register(_CARRY_FLAG)
+            value = f"{first} {sign} {second}" + (f" {sign} {flag}" if match["takes"] else "")
+            keep = f"{flag} = sum >> 32 & 1; " if match["gives"] else ""
+            result = self.put("unsigned int", operands[0], "(unsigned int)sum")
+            return f"unsigned long long sum = {value}; {keep}{result}"
         if match := _OPERATION.fullmatch(instruction):
             return self.translate_operation(match, instruction, operands)
         if (asynchronous := ptx_async.translate(self, instruction, operands)) is not None:

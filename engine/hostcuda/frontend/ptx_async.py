@@ -126,7 +126,8 @@ def _translate_mbarrier(statement: Operands, name: str, operands: list[str]) -> 
         state, address, *counts = operands
         value = statement.get(_WORD, counts[0]) if counts else "1u"
         count, bytes_ = ("1u", value) if match["expect"] else (value, "0u")
-        how = "drop" if match["drop"] else "incomplete" if match["incomplete"] else "once"
+        how = "relaxed" if ".relaxed" in name else "once"
+        how = "drop" if match["drop"] else "incomplete" if match["incomplete"] else how
         call = (
             f"hostcuda::ptx::mbarrier_arrive({_place(statement, match, address)}, {count}, {bytes_}, "
             f'hostcuda::Arrival::{how}, "{name.partition(".shared")[0].removesuffix(".b64")}")'

@@ -155,6 +155,7 @@ def _edit_variables(scan: Scan):
 
 _ASM = re.compile(r"\b(?:asm|__asm|__asm__)\s*(?:\b(?:volatile|__volatile|__volatile__)\s*)?\(")
 _OPERAND = re.compile(r'\s*"(\s*)"\s*(?=\()')  # "=r"(x), of which the scan has blanked the literal
+_IN_EXPRESSION = re.compile(r"(?:[=,(?&|+*/<-]|\breturn)$")  # what is before it
 _ESCAPES = {"n": "\n", "t": "\t"}
 
 
@@ -208,6 +209,11 @@ def _edit_asm(scan: Scan):
             continue
         template, *sections = split_spans(scan.code, ":", match.end(), end, angles=False)
         try:
+            before = scan.code[scan.declaration_start(at) : at].rstrip()
+            if scan.on_device(at) and (
+                scan.code[end + 1 :].lstrip()[:1] != ";" or _IN_EXPRESSION.search(before)
+            ):
+                raise ValueError("asm is a statement, as nvcc has it: it ends with a semicolon")
             text = _read_literal(scan.text[slice(*template)])
             operands = list(_read_operands(scan, sections))
             if not operands and not text.strip():

@@ -41,6 +41,7 @@ class Memory:
     def __init__(self):
         self.pinned = {}  # address -> ctypes buffer that holds the memory
         self.managed = set()  # addresses from cudaMallocManaged
+        self.pooled = set()  # addresses from cudaMallocAsync
         # address of a device variable that cudaGetSymbolAddress has returned -> its bytes
         self.symbols = {}
         self.registered = {}  # address -> bytes of cudaHostRegister
@@ -52,6 +53,11 @@ class Memory:
         if size:
             # between calls of the API it is hidden from the host
             native.library().hc_mem_of_device(variable.value)
+
+    def cudaMallocAsync(self, result_address: int, size: int) -> None:
+        """Allocate as `cudaMalloc`."""
+        self.cudaMalloc(result_address, size)
+        self.pooled.add(variable_at(result_address).value)
 
     def cudaMallocManaged(self, result_address: int, size: int) -> None:
         """Write the address of `size` bytes that both sides may access.
@@ -86,6 +92,8 @@ class Memory:
             raise Refused(
                 INVALID_VALUE, f"failed: cudaMalloc gave no {address:#x}, or it was freed"
             )
+        if address in self.pooled:  # for these it waits for nothing
+            return self.cudaFreeAsync(address, 0)
         self.managed.discard(address)
         native.mem_free(address)
 
@@ -96,6 +104,7 @@ class Memory:
         """
         if checkmode.TOOLS and (span := native.mem_range(address & UNSIGNED)):
             native.memset(1, span[0], 0, span[1], self._find_stream(stream), False)
+        self.pooled.discard(address)
         self.cudaFree(address)
 
     def cudaMallocHost(self, result_address: int, size: int) -> None:

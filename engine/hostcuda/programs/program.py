@@ -405,6 +405,10 @@ class _Runtime(Memory):
         self.refused = []
         return self.sticky or self.last
 
+    def last_error(self) -> int:
+        """Return the last error number to the engine's own headers: the program has not asked for it."""
+        return self.sticky or self.last
+
     def reports(self, number: int) -> None:
         """Note that the program has asked for the text of an error number, most likely to print it."""
         self.reported.add(number)

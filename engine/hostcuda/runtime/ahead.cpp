@@ -124,7 +124,7 @@ std::string describe(const Queued &operation) {
                   of_default ? "the default stream" : apart ? "a non-blocking stream" : "a stream");
 }
 
-const char *verb_of(const Use &use) { return use.by->what == "cudaFreeAsync" ? "frees" : use.writes ? "writes" : "reads"; }
+const char *verb_of(const Use &use) { return use.by->what.rfind("cudaFree", 0) == 0 ? "frees" : use.writes ? "writes" : "reads"; }
 
 void report_race(const Use &a, const Use &b, uintptr_t address, size_t bytes) {
     const Use &first = a.by->number < b.by->number ? a : b, &last = &first == &a ? b : a;

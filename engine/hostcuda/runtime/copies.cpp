@@ -179,7 +179,7 @@ EXPORT void hostcuda_calls(const char *call) {
     auto begins = [&](const char *name) { return !strncmp(call, name, strlen(name)); };
     note_call(call);
     if (begins("cudaMalloc") || begins("cudaHost")) watch_waited(-1);
-    if (begins("cudaMemcpy") || begins("cudaMemset") || begins("cudaFreeAsync") || begins("launch")) next_place = find_place(call, HOSTCUDA_CALLER);
+    if (begins("cudaMemcpy") || begins("cudaMemset") || begins("cudaFree") || begins("launch")) next_place = find_place(call, HOSTCUDA_CALLER);
 }
 }
 #endif

@@ -145,10 +145,11 @@ void report_absent(Block &b) {
     unsigned ended = b.threads - b.live;
     if (ended <= b.absent) return;                         // told at an earlier barrier
     b.absent = ended;
+    bool may_return = !strncmp(b.place.what, "__syncthreads", 13);   // grid.sync() is for all threads
     unsigned count[2]{}, first[2];                         // of those that took a branch around it, and of those that returned before it
     for (unsigned thread = 0; thread < b.threads; thread++) {
         if (b.warps[thread / warp_size].live >> thread % warp_size & 1) continue;
-        bool returned = b.returned[thread].first <= (unsigned)b.place.line && (unsigned)b.place.line <= b.returned[thread].last;
+        bool returned = may_return && b.returned[thread].first <= (unsigned)b.place.line && (unsigned)b.place.line <= b.returned[thread].last;
         if (!count[returned]++) first[returned] = thread;
     }
     for (bool returned : {false, true}) {
@@ -158,7 +159,8 @@ void report_absent(Block &b) {
         if (count[returned] > 1) who += format(" and %u more", count[returned] - 1);
         Index waits = b.barrier.head->thread.index;
         if (returned) watch_returned(b.place.file, b.place.line, waits, who + " returned before this barrier: " + who_waits(b));
-        else watch_divergence(b.place.what, b.place.file, b.place.line, waits, who + " ended without it, by a branch around it: " + who_waits(b));
+        else watch_divergence(b.place.what, b.place.file, b.place.line, waits, who + (may_return ? " ended without it, by a branch around it: " : " ended without it (by a return, or a branch around it): ")
+                                  + who_waits(b));
     }
 }
 

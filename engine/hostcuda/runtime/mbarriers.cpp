@@ -161,7 +161,8 @@ EXPORT unsigned long long arrive_at_mbarrier(void *at, unsigned count, long byte
     }
     if (how == Arrival::drop) m.next_expected -= count;
     m.phase.arrived += count;
-    if (count) note_line(m.arrivals, place, count), watch_mbarrier_arrival(m.number);
+    if (count) note_line(m.arrivals, place, count);
+    if (count && how != Arrival::relaxed) watch_mbarrier_arrival(m.number);   // a relaxed one orders nothing
     settle(b, m);
     return phase;
 }

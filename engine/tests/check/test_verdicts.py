@@ -85,9 +85,9 @@ def test_an_early_return_before_a_barrier_is_a_note_and_a_branch_around_it_a_fin
     lines = {
         text.split()[-1]: number
         for number, text in enumerate(program.read_text().splitlines(), 1)
-        if "__syncthreads();  //" in text
+        if "();  //" in text
     }
-    around = lines.pop("around")
+    found = [("divergent barrier", lines.pop(name)) for name in ("around", "the_grid")]
 
     def run(*words):
         status, out, _ = hostcuda("sanitize", "--json", *words)
@@ -96,7 +96,7 @@ def test_an_early_return_before_a_barrier_is_a_note_and_a_branch_around_it_a_fin
         return status, notes, [(row["kind"], row["line"]) for row in reply["findings"]]
 
     assert run(program) == (0, [*lines.values()], [])
-    assert run(program, "x") == (1, [*lines.values()], [("divergent barrier", around)])
+    assert run(program, "x") == (1, [*lines.values()], found)
     everything = [("divergent barrier", line) for line in lines.values()]
     assert run("--strict", program) == (1, [], everything)
     assert "23 more returned before this barrier" in hostcuda("sanitize", program)[1]
@@ -106,7 +106,11 @@ ALIGNMENTS = """
 #include <cstdio>
 struct Pair { double a, b; };
 struct Scale { float *p; float by; };
-__global__ void swaps(Pair *x) { Pair y = x[threadIdx.x]; x[threadIdx.x] = x[63 - threadIdx.x]; x[63 - threadIdx.x] = y; }
+__global__ void swaps(Pair *x) {
+  Pair y = x[threadIdx.x];
+  x[threadIdx.x] = x[63 - threadIdx.x];
+  x[63 - threadIdx.x] = y;
+}
 __global__ void copies(Pair *x, const Pair *y) { x[threadIdx.x] = y[threadIdx.x]; }
 __global__ void scales(int n, Scale s) { Scale mine = s; if (threadIdx.x < n) mine.p[threadIdx.x] *= mine.by; }
 template <class F> __global__ void each(int n, F f) { if (threadIdx.x < n) f(threadIdx.x); }
@@ -142,6 +146,31 @@ def test_a_struct_of_16_bytes_may_be_at_a_multiple_of_8_and_a_vector_may_not(
     assert ("misaligned" in "".join(hostcuda("profile", "--no-nvcc", *words[::2])[1:])) == bool(
         found
     )
+
+
+def test_a_program_at_the_edges_passes_and_its_mistakes_are_found(hostcuda):
+    program = PROGRAM.with_name("edges.cu")
+    numbers = {
+        line.rpartition("// ")[2]: number
+        for number, line in enumerate(program.read_text().splitlines(), 1)
+    }
+
+    def run(order, *words):
+        options = f"--options=-lcublas -lcudart -DORDER='\"{order}\"'"
+        status, out, err = hostcuda("sanitize", options, "--json", program, *words)
+        return status, err, [(row["kind"], row["line"]) for row in json.loads(out)["findings"]]
+
+    assert run("release") == (0, "", [])
+    status, _, rows = run("relaxed", "x")
+    early, relaxed = ("race between streams", numbers["early"]), numbers["relaxed"]
+    assert status == 1 and early in rows and relaxed in [line for _, line in rows]
+
+
+@pytest.mark.parametrize("text", ['asm("trap;"), x++;', 'x = asm("trap;");'])
+def test_asm_is_a_statement(hostcuda, tmp_path, text):
+    (tmp_path / "a.cu").write_text(f"__global__ void k(int x) {{\n{text}\n}}\nint main() {{}}\n")
+    status, out, _ = hostcuda("sanitize", tmp_path / "a.cu")
+    assert status == 4 and "a.cu:2" in out and "asm is a statement, as nvcc has it" in out
 
 
 def test_a_hang_is_neither_a_finding_nor_a_pass(hostcuda):

@@ -1,5 +1,6 @@
 // Threads that return before a barrier of the others, which is legal; and a branch around a barrier, with an argument.
 #include <cstdio>
+#include <cooperative_groups.h>
 
 __global__ void in_the_kernel(const float *in, float *out, int n) {
   __shared__ float tile[64];
@@ -44,13 +45,24 @@ __global__ void around(const float *in, float *out, int n) {
     out[threadIdx.x] = tile[threadIdx.x];
   }
 }
+__global__ void before_the_grid(float *out, int n) {
+  if (threadIdx.x >= n) return;
+  cooperative_groups::this_grid().sync();  // the_grid
+  out[threadIdx.x] = 1;
+}
 
 int main(int count, char **) {
   float *in, *out;
   cudaMalloc(&in, 256);
   cudaMalloc(&out, 256);
   cudaMemset(in, 0, 256);
-  if (count > 1) around<<<1, 64>>>(in, out, 40);
+  if (count > 1) {
+    int n = 40;
+    void *arguments[] = {&out, &n};
+    around<<<1, 64>>>(in, out, n);
+    cudaLaunchCooperativeKernel((const void *)before_the_grid, 1, 64, arguments);
+    cudaDeviceSynchronize();
+  }
   in_the_kernel<<<3, 64>>>(in, out, 40);
   in_a_function<<<1, 64>>>(in, out, 40);
   in_a_loop<<<1, 64>>>(in, out, 0);

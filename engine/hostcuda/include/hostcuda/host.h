@@ -269,7 +269,7 @@ template <class T> cudaError_t cudaHostAlloc(T **p, size_t bytes, unsigned flags
 template <class T> cudaError_t cudaHostGetDevicePointer(T **device, void *host, unsigned flags) {
     return cudaHostGetDevicePointer((void **)device, host, flags);
 }
-template <class T> cudaError_t cudaMallocAsync(T **p, size_t bytes, cudaStream_t s) { return cudaMalloc((void **)p, bytes); }
+template <class T> cudaError_t cudaMallocAsync(T **p, size_t bytes, cudaStream_t s) { return cudaMallocAsync((void **)p, bytes, s); }
 
 // With the most bytes that the compiler knows to be there, of a local array, say; -1: it does not know.
 HOSTCUDA_CALL(cudaMemcpy, (void *to, const void *from, size_t bytes, cudaMemcpyKind kind), to, from, bytes, kind,
@@ -400,13 +400,8 @@ inline cudaError_t cudaGetDriverEntryPoint(const char *name, void **function, un
     return cudaGetDriverEntryPointByVersion(name, function, 12000, flags, result);
 }
 namespace hostcuda {
-template <class... P> cudaError_t launch_together(const cudaLaunchConfig_t *config, void (*kernel)(P...), P... arguments) {
-    void *addresses[] = {(void *)&arguments..., nullptr};
-    return cudaLaunchCooperativeKernel(kernel, config->gridDim, config->blockDim, addresses, config->dynamicSmemBytes, config->stream);
-}
-}
-template <class... P, class... A>
-cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *config, void (*kernel)(P...), A &&...arguments) {
+// Keep the attributes for the next launch; returns whether it is cooperative.
+inline bool keep_attributes(const cudaLaunchConfig_t *config) {
     decltype(cudaLaunchAttributeValue::clusterDim) cluster{};
     int programmatic = 0, cooperative = 0;
     for (unsigned i = 0; i < config->numAttrs; i++) {
@@ -415,11 +410,26 @@ cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *config, void (*kernel)(
         if (id == cudaLaunchAttributeProgrammaticStreamSerialization) programmatic = value.programmaticStreamSerializationAllowed;
         if (id == cudaLaunchAttributeCooperative) cooperative = value.cooperative;
     }
-    if (cluster.x || programmatic) hostcuda::host("next_launch", cluster.x, cluster.y, cluster.z, programmatic);
+    if (cluster.x || programmatic) host("next_launch", cluster.x, cluster.y, cluster.z, programmatic);
+    return cooperative;
+}
+template <class... P> cudaError_t launch_together(const cudaLaunchConfig_t *config, void (*kernel)(P...), P... arguments) {
+    void *addresses[] = {(void *)&arguments..., nullptr};
+    return cudaLaunchCooperativeKernel(kernel, config->gridDim, config->blockDim, addresses, config->dynamicSmemBytes, config->stream);
+}
+}
+template <class... P, class... A>
+cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *config, void (*kernel)(P...), A &&...arguments) {
+    bool cooperative = hostcuda::keep_attributes(config);
     if (cooperative) return hostcuda::launch_together<P...>(config, kernel, static_cast<A &&>(arguments)...);
     hostcuda::Launch<void (*)(P...)>{kernel, hostcuda::Config(config->gridDim, config->blockDim, config->dynamicSmemBytes, config->stream)}(
         static_cast<A &&>(arguments)...);
-    return cudaPeekAtLastError();
+    return hostcuda::host("last_error");
+}
+inline cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *config, const void *kernel, void **arguments) {
+    bool cooperative = hostcuda::keep_attributes(config);
+    return (cooperative ? cudaLaunchCooperativeKernel<const void> : cudaLaunchKernel<const void>)(
+        kernel, config->gridDim, config->blockDim, arguments, config->dynamicSmemBytes, config->stream);
 }
 template <class F> cudaError_t cudaOccupancyMaxPotentialClusterSize(int *blocks, F *, const cudaLaunchConfig_t *) {
     *blocks = 8;

@@ -21,6 +21,6 @@ struct Piece {
 };
 
 // How a thread arrives at an mbarrier: as usual, without ending the phase, or also for all later phases.
-enum class Arrival { once, incomplete, drop };
+enum class Arrival { once, relaxed, incomplete, drop };
 
 }  // namespace hostcuda
