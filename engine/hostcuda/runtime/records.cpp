@@ -62,15 +62,16 @@ std::vector<uint32_t> in_module(const uintptr_t *places, size_t count) {
     return result;
 }
 
-void report_place(const char *kind, const char *file, int line, Index thread, const std::string &sentence, const char *remedy = nullptr) {
-    if (!watches("synccheck")) return;
+void report_place(const char *kind, const char *file, int line, Index thread, const std::string &sentence, const char *remedy = nullptr,
+                  const char *tool = "synccheck") {
+    if (!watches(tool)) return;
     for (Finding &f : records.findings)
         if (f.file == file && f.line == line && f.kind == kind) {
             f.count++;
             return;
         }
     Finding f{};
-    f.tool = "synccheck";
+    f.tool = tool;
     f.kind = kind;
     f.message = sentence;
     f.file = file;
@@ -267,6 +268,17 @@ void watch_unfenced_product(const char *what, const char *file, int line, Index 
                  format("%s: no wgmma.fence is between the writes of the registers of the sums and the product, which may read what was there "
                         "before; NVIDIA's assembler puts one there (note C7519), and the products are then computed one after the other", what),
                  "put wgmma.fence.sync.aligned in front of the first product, and wherever others than products have written to its registers");
+}
+
+namespace hostcuda {
+// The registers of a product still have the pattern with which the compiler fills variables without a value (toolchain.FILL).
+EXPORT void check_sums(const void *sums, size_t bytes, const char *what, const char *file, int line) {
+    auto byte = (const unsigned char *)sums;
+    if (std::any_of(byte, byte + bytes, [](unsigned char each) { return each != 0xfe; })) return;
+    report_place("uninitialized variable", file, line, hostcuda_turn.thread.index,
+                 format("%s adds to sums that nothing has set", what),
+                 "set them to zero before the first product, by fill_fragment or where they are declared", "initcheck");
+}
 }
 
 void watch_absent(const char *what, const char *file, int line, Index thread, unsigned lanes) {

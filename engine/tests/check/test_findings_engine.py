@@ -52,6 +52,7 @@ def found():
         ("matrix_still_read", "racecheck", "race", None, None),
         ("never_written", "initcheck", "uninitialized", 113, 0),
         ("handed_over", "memcheck", "constant memory", 117, 0),
+        ("unset_fragment", "initcheck", "uninitialized variable", 131, None),
     ],
 )
 def test_each_mistake_is_found_at_its_line(found, kernel, tool, kind, line, thread):

@@ -40,7 +40,7 @@ def assembly(form):
 def test_every_form_of_the_calls_is_seen(compiler):
     text = instrument.instrument(assembly(FORMS[compiler]), checks=False)
     assert "__tsan" not in text and "__sanitizer" not in text
-    assert text.count("\t.byte\t0, 4, 0, 0") == 1 and text.count("\t.byte\t1, 8, 1, 0") == 1
+    assert text.count("\t.byte\t0, 4, 0, 4") == 1 and text.count("\t.byte\t1, 8, 1, 8") == 1
 
 
 @pytest.mark.parametrize("form", ["\tjmp\t{}@PLT", "\tcall\t*%rax # {}", "\tmovabsq\t${}, %rax"])

@@ -118,3 +118,16 @@ extern "C" __global__ void handed_over(float *a, float *u) {
     __syncthreads();
     a[threadIdx.x] = in_z;
 }
+extern "C" __global__ void unset_fragment(float *a, float *u) {
+    __shared__ __align__(32) half tile[256];
+    __shared__ __align__(32) float sums[2][256];
+    wmma::fragment<wmma::matrix_a, 16, 16, 16, half, wmma::row_major> x;
+    wmma::fragment<wmma::matrix_b, 16, 16, 16, half, wmma::row_major> y;
+    wmma::fragment<wmma::accumulator, 16, 16, 16, float> z;
+    for (int i = threadIdx.x; i < 256; i += 64) tile[i] = 1;
+    __syncthreads();
+    wmma::load_matrix_sync(x, tile, 16);
+    wmma::load_matrix_sync(y, tile, 16);
+    for (int i = 0; i < 2; i++) wmma::mma_sync(z, x, y, z);
+    wmma::store_matrix_sync(sums[threadIdx.x / 32], z, 16, wmma::mem_row_major);
+}

@@ -299,8 +299,15 @@ inline void product_combine(void *const *lanes, unsigned arrived) {
     }
 }
 
+#ifdef HOSTCUDA_CHECK
+HOSTCUDA_API void check_sums(const void *sums, size_t bytes, const char *what, const char *file, int line);   // are they set?
+#else
+inline void check_sums(const void *, size_t, const char *, const char *, int) {}
+#endif
+
 template <class A, class B, class C, class D>
 inline void product(D &d, const A &a, const B &b, const C &c, bool saturate, const char *file, int line) {
+    check_sums(c.x, sizeof c.x, "mma_sync", file, line);
     product_slot<A, B, C, D> slot{{"mma_sync", file, line}, &a, &b, &c, &d, saturate};
     warp_collective(0xffffffffu, &slot, product_combine<A, B, C, D>, slot.site.what, file, line);
 }
