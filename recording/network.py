@@ -29,6 +29,7 @@ from labkit.networks.fused import KERNELS, PRECISIONS, Batch
 from labkit.networks.images import cycle
 from labkit.networks.lenet86 import load_weights
 from labkit.networks.reference.lenet86 import forward_numpy
+from labkit.spec.reference import conv_float64
 from recording import pytorch
 from recording.counters import run_ncu
 from recording.gpu import describe_torch, find_torch, require_gpu
@@ -253,7 +254,7 @@ def errors(
         for kind, x in kinds.items():
             exact = np.concatenate(
                 [
-                    forward_numpy(x[first : first + CHUNK].astype(np.float64), weights)
+                    forward_numpy(x[first : first + CHUNK], weights, conv_float64)
                     for first in range(0, images, CHUNK)
                 ]
             )

@@ -18,7 +18,7 @@ from labkit.networks.fused import Scales
 from labkit.networks.lenet86 import load_weights
 from labkit.networks.reference.layers import max_pool, relu, softmax
 from labkit.networks.reference.lenet86 import POOLS, forward_numpy
-from labkit.spec.reference import conv_numpy
+from labkit.spec.reference import conv_float64
 
 BITS, ALIGNED = 24, 26  # of a sum, of what is added to it
 SMALL, LARGE = ((0, 1), (1, 0)), ((0, 0),)  # products: which half of the input, of the weight
@@ -150,7 +150,7 @@ class Emulation:
             y = (
                 convolve(x, self._weights[name], factors, *ways)
                 if ways
-                else conv_numpy(x, self._exact[name])
+                else conv_float64(x, self._exact[name])
             )
             x = max_pool(relu(y), POOLS[i])
         x = x.reshape(len(x), -1)
