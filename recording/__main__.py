@@ -20,6 +20,7 @@ MODULES = (
     "streams",
     "cudnn",
     "versus",
+    "small",
     "network",
     "units",
     "experiments",

@@ -63,7 +63,7 @@ def _list_own(
         yield Contestant(
             kernel.label,
             "NCHW",
-            lambda i, plans=plans: plans[i].run(),
+            lambda i, stream=None, plans=plans: plans[i].run(stream),
             result,
             dtype == np.float16,
             lambda scale, kernel=kernel: tolerance(kernel.rounding, scale, layer.terms),

@@ -33,7 +33,7 @@ def test_every_command_explains_itself():
     for name in commands:
         assert f" {name} " in text and "data/" in text
         assert run(name, "--help").exit_code == 0
-    assert len(commands) == 25
+    assert len(commands) == 26
 
 
 @pytest.mark.parametrize(
@@ -49,6 +49,7 @@ def test_every_command_explains_itself():
             "experiments are measured on a GPU; the engine here is the CPU's (a processor)",
         ),
         (["versus"], "this comparison needs an NVIDIA GPU that PyCUDA and PyTorch can use"),
+        (["small"], "small batches are measured on an NVIDIA GPU that PyCUDA and PyTorch can use"),
         (["compare-counters", "--device", "h900"], "there is no h900.csv"),
     ],
 )

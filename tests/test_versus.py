@@ -7,7 +7,7 @@ import ctypes
 import os
 import subprocess
 import sys
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -17,8 +17,9 @@ import pytest
 
 import labkit
 from labkit.base.errors import LabError
+from labkit.base.numerals import format_digits
 from labkit.spec import devices
-from recording import libraries, options, versus
+from recording import libraries, options, small, versus
 from recording.libraries import Given
 
 pytestmark = pytest.mark.thorough("recorders: only the makers of data/ run them")
@@ -111,6 +112,8 @@ def fake_torch(log=None):
             synchronize=lambda: None,
             is_available=lambda: True,
             empty_cache=lambda: None,
+            CUDAGraph=lambda: SimpleNamespace(replay=lambda: None),
+            graph=lambda graph: nullcontext(),
             get_device_properties=lambda index: SimpleNamespace(L2_cache_size=64),
         ),
     )
@@ -460,3 +463,28 @@ def test_the_table_says_what_was_not_measured_and_from_what_cudnn_chose():
         "| cuDNN TF32 | **1.00** · 5.00 |",
     ]
     assert "the fastest of all plans. " in versus.to_markdown(table[table["batch"] == 1000])
+
+
+def test_small_batches_are_measured_by_calls_and_by_graphs(monkeypatch, tmp_path, capsys):
+    here = SimpleNamespace(engine="gpu", name="NVIDIA H200", slug="h200", software="CUDA 13.0")
+    with monkeypatch.context() as patch:
+        patch.setattr(devices, "device", lambda: here)
+        patch.setattr(devices, "read_launch_limits", lambda: (5, 49152))
+        patch.setattr(versus, "OURS", ((1, None), (10, None)))
+        patch.setattr(options, "LAYERS", [LAYER])
+        patch.setattr(small, "PASSES", 2)
+        patch.setitem(sys.modules, "torch", fake_torch())
+        small.small(repeat=2, out=tmp_path)
+    assert capsys.readouterr().out.count("lenet86 layer 2, 5 images: measured") == 1
+    table = pd.read_csv(tmp_path / "small" / "nvidia-h200.csv", keep_default_na=False)
+    assert sorted(table["batch"].unique()) == [small.FEW, 5, 10, small.BATCH]
+    assert set(table["way"]) == {"call", "graph"}
+    graphs = table[(table["batch"] == small.BATCH) & (table["way"] == "graph")]
+    assert set(graphs["label"]) > {small.NOTHING, "10 speed of light", "cuDNN FP16"}
+    assert (graphs.loc[graphs["label"] == "cuDNN FP16", "median_ms"] == 1 / 2).all(), "of a pass"
+    text = small.to_markdown(table)
+    assert "| cuDNN FP16 | 1,000 · 500 |" in text and "again" not in text
+    text = small.to_markdown(table.assign(median_ms=0.001))
+    bound = format_digits(1 + 1e3 * labkit.LENET86[1].reference_ms(5, np.float16, "H200"))
+    assert f"| *bound in half* | {bound} · {bound} |" in text, "an empty kernel and five images"
+    assert "| 10 speed of light | 1.00 · 1.00 · 0 |" in text

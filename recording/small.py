@@ -1,0 +1,251 @@
+"""Small batches: what a call takes and what a pass of a CUDA graph, for data/small/.
+
+The ladder's fastest kernels, cuDNN, and a kernel that does nothing are measured in one interleaved run per layer and
+batch. "call" is a call after the L2 cache was overwritten, as in `recording.versus`. "graph" is a pass of a CUDA graph
+of PASSES passes: nothing is overwritten, and no pass waits for the host. The ladder's kernels have three more batches:
+FEW images, an image per multiprocessor, and two. FEW and an image per multiprocessor show what the way of an
+image through a device takes whose blocks have one each, the step to two what a block takes for one more.
+"""
+
+import functools
+from collections import Counter
+from collections.abc import Callable
+from contextlib import ExitStack, closing
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+
+import hostcuda
+from hostcuda.graphs import Graph
+from labkit.base.numerals import format_digits
+from labkit.measure.bench import quartiles, time_run
+from labkit.spec import devices
+from recording import jobs, versus
+from recording.cudnn import CHECKED_IMAGES as FEW
+from recording.gpu import describe_torch, make_l2_flush, require_gpu, require_torch, time_torch
+from recording.keep import record_table, stamp
+from recording.libraries import Given, list_cudnn
+from recording.options import LAYERS, Dry, Folder, Layers, Repeat, choose_layers
+
+BATCH, PASSES = 100, 50
+AGAIN = versus.AGAIN
+FLUSHES = 8  # before a call: long enough for its launches to be in the queue when they end
+NOTHING = "an empty kernel"
+WAYS = ("call", "graph")
+# The data type, the products of the bound, and whose rows are below it.
+GROUPS: dict[str, tuple[str, str, Callable[[str], bool]]] = {
+    "half": ("float16", "", lambda label: label.startswith("10 ") or label.endswith("FP16")),
+    "float": (
+        "float32",
+        "3×FP16",
+        lambda label: label[:3] in ("07 ", "11 ") or label.endswith(("TF32", "FP32")),
+    ),
+}
+
+
+def _launch_nothing() -> Callable:
+    """Return a function (i, stream) that launches a kernel without instructions, with a block per multiprocessor."""
+    module = hostcuda.compiler.SourceModule("__global__ void nothing(int) {}")
+    kernel, (blocks, _) = module.get_function("nothing"), devices.read_launch_limits()
+    return lambda i, stream=None: kernel(
+        np.int32(0), grid=(blocks, 1, 1), block=(256, 1, 1), stream=stream
+    )
+
+
+def _record_graph(
+    stack: ExitStack, torch, flush: Callable, stream, run: Callable
+) -> Callable[[], float]:
+    """Return a function that replays a graph of PASSES calls of `run` and returns the time of one [ms].
+
+    `run` is a contestant's, of the ladder if there is a `stream` of hostcuda. `stack` closes the graph.
+    """
+    if stream:
+        graph = Graph(lambda: [run(0, stream) for _ in range(PASSES)], stream)
+        stack.enter_context(closing(graph))
+
+        def replay():
+            flush()  # keeps the device busy until the graph is in the queue
+            return time_run(graph.launch, stream) / PASSES
+
+        return replay
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for _ in range(PASSES):
+            run(0)
+    return lambda: time_torch(torch, graph.replay, flush) / PASSES
+
+
+def measure_batch(given: Given, repeat: int, libraries: bool) -> pd.DataFrame:
+    """Return a row per contestant and way, "call" or "graph": median, quartiles, least and largest time [ms].
+
+    Raises LabError if a kernel of the ladder is wrong before or after timing.
+    """
+    torch, layer = given.torch, given.layer
+    write_l2, _ = make_l2_flush(torch)
+
+    def flush():
+        for _ in range(FLUSHES):
+            write_l2()
+
+    with ExitStack() as stack:
+        own = list(versus._list_own(stack, layer, given.inputs, given.k))
+        last = {kernel.half: kernel for kernel in own}.values()
+        several = [*own, *(replace(kernel, label=kernel.label + AGAIN) for kernel in last)]
+        several += list_cudnn(given) if libraries else []
+        several = versus._select_correct(several, given, "before")
+        runs = {(NOTHING, "NCHW"): _launch_nothing()}
+        runs |= {(one.label, one.layout): one.run for one in several}
+        # one for all graphs: the default stream, on which the calls are, waits for each that there is
+        ways, stream = {}, hostcuda.driver.Stream()
+        for (label, layout), run in runs.items():
+            call = functools.partial(time_torch, torch, functools.partial(run, 0), flush)
+            is_own = label == NOTHING or label[0].isdigit()
+            ways[label, layout, "call"] = call
+            ways[label, layout, "graph"] = _record_graph(
+                stack, torch, flush, is_own and stream, run
+            )
+        times, rng = np.empty((len(ways), repeat)), np.random.default_rng(0)
+        for pass_number in range(-versus.WARM_UP, repeat):
+            for n in rng.permutation(len(ways)):
+                times[n, max(pass_number, 0)] = list(ways.values())[n]()
+        passed = versus._select_correct(several, given, "after")
+    right = {(NOTHING, "NCHW"), *((one.label, one.layout) for one in passed)}
+    columns = {
+        "network": layer.network,
+        "layer": int(layer.name[-1]),
+        "batch": len(given.inputs[0]),
+    }
+    return pd.DataFrame(
+        [
+            {
+                **columns,
+                "label": label,
+                "layout": layout,
+                "way": way,
+                **quartiles(ms),
+                "repeat": repeat,
+            }
+            for (label, layout, way), ms in zip(ways, times, strict=True)
+            if (label, layout) in right
+        ]
+    )
+
+
+def _write(medians: pd.Series, *keys: tuple) -> str:
+    """Return the medians with these keys, calls and graphs, in microseconds: "9.6 · 5.4"; the least of several."""
+    return " · ".join(
+        format_digits(1e3 * min(medians[(*key, way)] for key in keys)) for way in WAYS
+    )
+
+
+def to_markdown(table: pd.DataFrame) -> str:
+    """Return the times of `measure_batch` as two tables in Markdown for docs/results.md.
+
+    The first has BATCH images: a row per contestant, a column per layer, "9.6 · 5.4", a call and a
+    pass of a graph in microseconds; cuDNN's are those of its faster layout. The rows *bound* are
+    what an empty kernel takes, and the reference time of an image per multiprocessor. The second
+    has the passes of the ladder's kernels with other batches: "5.2 · 5.6 · 2.2" is that of FEW
+    images, of an image per multiprocessor, and what a second image each adds.
+    """
+    gpu = devices.device(table["device"].iloc[0])
+    # an image per multiprocessor
+    blocks = int(min(set(table["batch"]) - {BATCH, FEW}))
+    layers = [
+        layer
+        for layer in LAYERS
+        if ((table["network"] == layer.network) & (table["layer"] == int(layer.name[-1]))).any()
+    ]
+    keys = ["network", "layer", "batch", "label", "layout", "way"]
+    medians = table.set_index(keys)["median_ms"].sort_index()
+
+    def list_keys(layer, label, batch=BATCH):
+        where = (layer.network, int(layer.name[-1]), batch, label)
+        layouts = medians.loc[where].index.get_level_values("layout").unique()
+        return [(*where, layout) for layout in layouts]
+
+    def write_bound(layer, dtype, products):
+        work = layer.bytes(blocks, dtype), layer.flops(blocks)
+        reference_ms = 1e3 * gpu.reference_s(*work, dtype, products)
+        nothing = list_keys(layer, NOTHING)[0]
+        return " · ".join(
+            format_digits(1e3 * (medians[(*nothing, way)] + reference_ms)) for way in WAYS
+        )
+
+    first, labels = table.iloc[0], table["label"].unique()
+    heading = [
+        "| | " + " | ".join(layer.name for layer in layers) + " |",
+        "|---|" + "---:|" * len(layers),
+    ]
+    lines = [
+        f"Microseconds of {BATCH} images, {first['device']}, {first['date']}, "
+        f"PyTorch{first['software'].partition('PyTorch')[2]}: a call after the L2 cache was "
+        f"overwritten · a pass of a CUDA graph of {PASSES}. Medians of {first['repeat']}, in one "
+        "interleaved run per layer; cuDNN has the faster of two layouts. The bound: an empty kernel, "
+        f"and the reference time of {blocks} images, one per multiprocessor.",
+        "",
+        *heading,
+    ]
+    for title, (dtype, products, wanted) in GROUPS.items():
+        bounds = (write_bound(layer, dtype, products) for layer in layers)
+        lines.append(f"| *bound in {title}* | {' | '.join(bounds)} |")
+        for label in labels:
+            if wanted(label) and AGAIN not in label:
+                cells = (_write(medians, *list_keys(layer, label)) for layer in layers)
+                lines.append(f"| {label} | {' | '.join(cells)} |")
+    nothing = (_write(medians, *list_keys(layer, NOTHING)) for layer in layers)
+    lines += [
+        f"| {NOTHING} | {' | '.join(nothing)} |",
+        "",
+        f"A pass of {FEW} images · of {blocks} · what {blocks} more add, in microseconds:",
+        "",
+        *heading,
+    ]
+    for label in labels:
+        if label[0].isdigit() and AGAIN not in label:
+            cells = []
+            for layer in layers:
+                few, one, two = (
+                    1e3 * medians[(*list_keys(layer, label, batch)[0], "graph")]
+                    for batch in (FEW, blocks, 2 * blocks)
+                )
+                cells.append(" · ".join(map(format_digits, (few, one, two - one))))
+            lines.append(f"| {label} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def small(repeat: Repeat = None, only: Layers = None, dry: Dry = False, out: Folder = None) -> None:
+    """Measure small batches: data/small/.
+
+    They are measured by calls and by CUDA graphs.
+    """
+    here = require_gpu(
+        "small batches are measured on an NVIDIA GPU that PyCUDA and PyTorch can use"
+    )
+    torch, layers = require_torch(), choose_layers(only)
+    hostcuda.ensure_context()
+    jobs.compile_all(
+        jobs.make_job(kernel, layer) for kernel in versus._list_kernels() for layer in layers
+    )
+    multiprocessors, _ = devices.read_launch_limits()
+    spent, tables = Counter(), []
+    for B in (BATCH, FEW, multiprocessors, 2 * multiprocessors):
+        for layer in layers:
+            rng = np.random.default_rng(7)
+            inputs = [rng.random(layer.x_shape(B), dtype=np.float32)]
+            k = rng.random(layer.k_shape, dtype=np.float32) - np.float32(0.25)
+            given = Given(torch, layer, inputs * versus.INPUTS, k, spent)
+            tables.append(measure_batch(given, repeat or versus.REPEAT, B == BATCH))
+            torch.cuda.empty_cache()
+            print(f"{layer.name}, {B} images: measured", flush=True)
+            table = stamp(
+                pd.concat(tables, ignore_index=True), f"{here.software}, {describe_torch(torch)}"
+            )
+            if not dry:
+                record_table(table, "small", out)
+    medians = table.set_index(["label", "layout", "way", "network", "layer", "batch"])["median_ms"]
+    print(
+        (1e3 * medians.unstack(["network", "layer", "batch"])).to_string(
+            float_format="{:.4g}".format
+        )
+    )
