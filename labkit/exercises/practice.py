@@ -40,8 +40,12 @@ TRANSPOSE = Kernels(
 
 
 def histogram(random: np.random.Generator, n: int, blocks: int, threads: int, mean: float):
-    """Return the launch of a histogram of n pixels in 256 bins, zero before; of a small `mean`, most pixels are 0."""
+    """Return the launch of a histogram of n pixels in 256 bins, zero before; of a small `mean`, most pixels are 0.
+
+    The last pixel is 255, so that the last bin counts, too.
+    """
     pixels = random.exponential(mean, n).clip(0, 255).astype(np.uint8)
+    pixels[-1] = 255
     bins = np.bincount(pixels, minlength=256).astype(np.uint32)
     return launch(
         "histogram", pixels, n, Output("bins", bins, before=0), grid=blocks, block=threads

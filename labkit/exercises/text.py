@@ -230,24 +230,36 @@ def _find_slip(words: Sequence[str], right: Sequence[str]) -> str:
     """Return how these words differ from the right ones, as the end of a sentence; "" if not by a word or two."""
     if max(len(words), len(right)) > _LONGEST:
         return ""
-    if len(words) == len(right):
-        return _describe_exchanged(words, right)
-    edits = {
-        (right[edit[1] : edit[2]], words[edit[3] : edit[4]])
+    if len(words) == len(right) and (said := _describe_exchanged(words, right)):
+        return said
+    if [word for word in words if word not in "()"] == [word for word in right if word not in "()"]:
+        return "has other parentheses: which operation comes first?"
+    if sorted(words) == sorted(right):
+        return (
+            "has the right words in another order: which index, bracket or operation belongs where?"
+        )
+    return _describe_edits(words, right)
+
+
+def _describe_edits(words: Sequence[str], right: Sequence[str]) -> str:
+    """Return what a line lacks, or has in addition or in place of it, as the end of a sentence; "" if it is much."""
+    edits = [
+        edit
         for edit in SequenceMatcher(None, right, words, autojunk=False).get_opcodes()
         if edit[0] != "equal"
-    }
-    ((lacked, added),) = edits if len(edits) == 1 else [((), ())]
-    if (
-        max(len(lacked), len(added)) > 6
-        or bool(lacked) == bool(added)
-        or {*"{};"} & {*lacked, *added}
-    ):
+    ]
+    lacked = [word for _, begin, end, *_ in edits for word in right[begin:end]]
+    added = [word for *_, begin, end in edits for word in words[begin:end]]
+    if max(len(lacked), len(added)) > 6 or {*"{};"} & {*lacked, *added}:
         return ""
-    if added:
-        return f"has `{' '.join(added)}`, which does not belong there."
-    if kind := next((_MISSING[word] for word in lacked if word in _MISSING), ""):
+    if not added and (kind := next((_MISSING[word] for word in lacked if word in _MISSING), "")):
         return f"lacks {kind}: compare it with what the index or the condition should say."
+    if not lacked and len(edits) == 1:
+        return f"has `{' '.join(added)}`, which does not belong there."
+    if lacked and len(edits) == 1 and "".join(added).isdigit():
+        return (
+            f"has the number {added[0]}, which is not right for each size of a block or an array."
+        )
     return ""
 
 
@@ -276,7 +288,7 @@ def _describe_exchanged(words: Sequence[str], right: Sequence[str]) -> str:
     if before.isdigit() and word.isdigit():
         if "__shared__" in words:
             return f"has the number {word}: compare the array's size with the largest index of any thread."
-        return f"has the number {word}: is it right in the first pass, and in the last?"
+        return f"has the number {word}: try it with the smallest and with the largest index."
     if pair <= _TYPES:
         return f"has the type `{word}`: does it hold each value here, with its digits and its fraction?"
     if before.isidentifier() and word.isidentifier():

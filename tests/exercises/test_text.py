@@ -191,12 +191,22 @@ __global__ void add(const float *x, float *y, int n, int columns)
         ([("y[blockIdx", "x[blockIdx")], "Line 9 has `x`, where another name belongs"),
         ([("[32][33]", "[33][32]")], "Line 4 has `32` and `33` exchanged"),
         ([("[32][33]", "[16][33]")], "Line 4 has the number 16: compare the array's size"),
-        ([("i += 32", "i += 64")], "Line 6 has the number 64: is it right in the first pass"),
+        ([("i += 32", "i += 64")], "Line 6 has the number 64: try it"),
         ([("float sum", "int sum")], "Line 5 has the type `int`"),
         ([("* 64 + th", "* 64 - th")], "Line 6 has `-`, where another operator belongs"),
         ([(" * columns", "")], "Line 7 lacks a factor"),
         ([(" && n != 3", "")], "Line 8 lacks a condition"),
         ([("i < n", "i < n - 1")], "Line 6 has `- 1`, which"),
+        (
+            [("blockIdx.x * 64 + threadIdx.x", "blockIdx.x * (64 + threadIdx.x)")],
+            "other parentheses",
+        ),
+        (
+            [("i * columns + threadIdx.y", "columns + i * threadIdx.y")],
+            "the right words in another order",
+        ),
+        ([("threadIdx.x; i < n", "5; i < n")], "Line 6 has the number 5, which is not right"),
+        ([("y[blockIdx.x] = sum", "y[0] = sum")], "Line 9 has the number 0, which is not right"),
         ([("i < n", "i <= n"), ("sum > 0", "sum < 0")], "Line 6 has `<=`"),  # two lines
         ([], ""),  # the solution itself
         (

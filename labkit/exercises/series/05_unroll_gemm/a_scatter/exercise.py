@@ -52,6 +52,13 @@ EXERCISE = Exercise(
             lambda attempt: "uninitialized" in attempt.findings and "gridDim" not in attempt.source,
         ),
         Mistake(
+            "A column of u belongs to a window, not to an input: input (row, column) goes to column h * Wo + w, for "
+            "each window (h, w) that contains it.",
+            lambda attempt: (
+                attempt.runs_wrong and attempt.matches(r"pixels \+ (?:row \* \w+ \+ column|i)\]")
+            ),
+        ),
+        Mistake(
             "gemm reads elements of u that no thread has written. Does each of the H * W inputs come to a thread, "
             "and are its row and column those in an image of width W?",
             lambda attempt: "uninitialized" in attempt.findings,

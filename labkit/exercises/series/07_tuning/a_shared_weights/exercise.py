@@ -61,7 +61,9 @@ EXERCISE = Exercise(
         Mistake(
             "The last block may have fewer than GROUPS * MAPS maps, and the last pass fewer channels than it has "
             "room for: store a zero for a weight that does not exist.",
-            lambda attempt: "out of bounds" in attempt.findings,
+            lambda attempt: (
+                "out of bounds" in attempt.findings and "__shared__ array" not in attempt.wrong
+            ),
         ),
         Mistake(
             "The array belongs to the block, so its first map is blockIdx.y * GROUPS * MAPS. A thread's own maps "

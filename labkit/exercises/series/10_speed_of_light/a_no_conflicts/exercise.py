@@ -71,6 +71,7 @@ EXERCISE = Exercise(
             "for both.",
             lambda attempt: (
                 _has_gaps(attempt)
+                and not attempt.matches(r"\bMAP = [^;]*GATHER")
                 and ("out of bounds" in attempt.findings or "rows of 8 halves" in attempt.wrong)
             ),
         ),

@@ -1,8 +1,10 @@
 """Exercise 11c: three products."""
 
+import re
+
 import numpy as np
 
-from labkit.exercises import Case, Exercise, Kernels, Mistake, Output, counted, launch
+from labkit.exercises import Attempt, Case, Exercise, Kernels, Mistake, Output, counted, launch
 
 _ON, _COUNT = "5 products", 5
 # Of the sum of |a| |b|. Three products are off by about 2^-21 of it, two by 2^-14.
@@ -20,6 +22,13 @@ def multiply(random: np.random.Generator, count: int):
     c = Output("c", exact.astype(np.float32), allowed=_ALLOWED * largest)
     columns = np.ascontiguousarray(b.transpose(0, 2, 1))
     return launch("multiply", a, columns, c, grid=count, block=32)
+
+
+def _has_the_products(attempt: Attempt) -> bool:
+    """Return whether the products are high high, another part of a times high, and high times another part of b."""
+    pairs = {*re.findall(r"\bmma\(d, (\w+), (\w+)\);", attempt.source)}
+    has_high = [(a == "high_a", b == "high_b") for a, b in pairs]
+    return sorted(has_high) == [(False, True), (True, False), (True, True)]
 
 
 EXERCISE = Exercise(
@@ -55,6 +64,11 @@ EXERCISE = Exercise(
             "Two of three products are there, so one factor counts with its high part alone. Both have a low part, "
             "and each low part is multiplied by the other factor's high part.",
             lambda attempt: attempt.wrong.startswith("right") and attempt.source.count("mma(") == 3,
+        ),
+        Mistake(
+            "The three products are the right ones, so a low part is wrong. It is what the high part of the same "
+            "float leaves, and its words stand in the order of those of the high part.",
+            lambda attempt: attempt.wrong.startswith("right") and _has_the_products(attempt),
         ),
         Mistake(
             "Three products, but not the three that matter. Write i for high (0) and low (1) of a, j for b: the "
