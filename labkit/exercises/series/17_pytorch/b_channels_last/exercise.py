@@ -52,7 +52,7 @@ EXERCISE = Exercise(
         ),
         Mistake(
             "The bias belongs to the channel. Of element i of [B, area, C], which index is the last?",
-            lambda attempt: attempt.wrong.startswith("right"),
+            lambda attempt: attempt.wrong.startswith("right") and not attempt.matches(r"\bi % C\b"),
         ),
         Mistake(
             "Right, but the lanes of a warp still count through pixels, and those are C elements apart. Let lane and "

@@ -34,6 +34,14 @@ EXERCISE = Exercise(
     ),
     mistakes=(
         Mistake(
+            "Two blocks may take a row at the same time, and get the same one: the queue's number has to grow by an "
+            "atomic addition.",
+            lambda attempt: (
+                "race between blocks" in attempt.findings
+                and attempt.matches(r"\*next\)?\+\+|\*next \+=|\+\+\*next")
+            ),
+        ),
+        Mistake(
             "The rows are dealt out before the launch: here a block takes one with atomicAdd(next, 1) when it is "
             "free.",
             lambda attempt: attempt.wrong and not attempt.matches(r"\batomic\w+\([^;]*\bnext\b"),
