@@ -14,6 +14,7 @@ _WARP, _SECTOR = 32, 32  # threads; bytes
 _LEAST_SHARE = 0.25  # of all units of the launches: less waste than this is not named
 _FEW_LANES = 0.6  # of a warp
 _OFTEN = 8  # requests for one sector by a block, from which on keeping it is worth a word
+_NEIGHBOURS = "let neighbouring threads access neighbouring elements"
 _VERBS = {"ld": "load", "st": "store", "atom": "atomic operation", "red": "atomic operation"}
 
 
@@ -39,9 +40,16 @@ def find_waste(launches: Sequence[Mapping]) -> Waste | None:
     wastes = [waste for site in sites if site["line"] for waste in _find_wastes_of(site)]
     wastes += [waste for launch in launches for waste in _find_idle_threads(launch)]
     largest = max(wastes, key=lambda waste: waste.units, default=None)
-    if largest is None or largest.units < _LEAST_SHARE * total:
+    if largest is None or largest.units >= _LEAST_SHARE * total:
+        return largest
+    # several lines may waste sectors together, such as one for each member of a struct
+    alike = [waste for waste in wastes if waste.remedy == _NEIGHBOURS]
+    if sum(waste.units for waste in alike) < _LEAST_SHARE * total:
         return None
-    return largest
+    worst = max(alike, key=lambda waste: waste.units)
+    others = sorted({waste.line for waste in alike} - {worst.line})
+    also = f", and as much at {'lines' if others[1:] else 'line'} {', '.join(map(str, others))}"
+    return worst._replace(says=worst.says + also * bool(others))
 
 
 def _count_units(site: Mapping) -> int:
@@ -66,7 +74,7 @@ def _find_wastes_of(site: Mapping) -> Iterator[Waste]:
                 + ": lanes update the same word, one after the other" * meet,
                 "add up the values of a warp or a block first, and let one thread update the word"
                 if meet
-                else "let neighbouring threads access neighbouring elements",
+                else _NEIGHBOURS,
             )
     elif site["space"] == "shared" and site.get("conflicts", 0) > 0:
         best = (units - site["conflicts"]) / requests

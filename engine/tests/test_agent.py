@@ -147,6 +147,48 @@ def test_a_grid_that_is_too_small_is_the_fault_of_the_case():
     assert "which writes it, at its index" in report["next"]
 
 
+@slow
+@pytest.mark.parametrize(
+    ("statement", "case", "says"),
+    [
+        (
+            "if (i >= n) return; y[i] = x[i];",
+            launch(2, 64, x=[100], y=[100], n=128),
+            "The kernel compares with n, which is 128 in case 1, and x has 100 elements: the case is at fault",
+        ),
+        (
+            "__shared__ float s[8][8]; s[threadIdx.y][threadIdx.x] = x[i]; __syncthreads(); "
+            "y[i] = s[7 - threadIdx.y][threadIdx.x];",
+            {**launch(1, 0, x=[32], y=[32], n=32), "block": [8, 4]},
+            "s has 8 x 8 elements, and the block of case 1 has 8 x 4 threads",
+        ),
+    ],
+    ids=["size", "block"],
+)
+def test_a_case_that_is_at_fault_is_named(statement, case, says):
+    report = inspect("", write_kernel(statement), cases=[case], reference="")
+    assert report["verdict"] == "unsafe" and report["next"].startswith(says)
+
+
+@slow
+@pytest.mark.parametrize(
+    ("value", "says"),
+    [
+        ("1 / 9 * x[i]", "Look at line 3: 1 / 9 is 0, a quotient of integers: write 1.0f / 9."),
+        ("fmaxf(0, -2 * fabsf(x[i]))", "all of them 0, where negative values are right"),
+    ],
+)
+def test_a_wrong_value_has_its_cause(value, says):
+    """Also where only some elements are written: then no more threads are asked for."""
+    report = check(
+        write_kernel(f"if (i < n) y[i] = {value};"),
+        cases=[launch(1, 64, x=[100], y=[100], n=100)],
+        reference="def reference(x, y, n):\n    return -2 * abs(x) - 1\n",
+    )
+    assert says in f"{report['results'][0]['pattern']} {report['next']}"
+    assert "right where it is written" not in report["next"]
+
+
 SOLVE = """#include <cuda_runtime.h>
 __global__ void twice(const float *x, float *y, int n) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -393,6 +435,27 @@ PARTLY = f"""__global__ void k(const float *x, float *y, int n) {{
   if (i < n) y[i] = s[threadIdx.x ^ 1];
 }}
 """
+DAMP = """__global__ void damp(const float *x, float *y, int n) {
+  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += blockDim.x) y[i] = y[i] + x[i];
+}
+"""
+FLIP = """__global__ void flip(const float *x, float *y, int h, int w) {
+  int c = blockIdx.x * blockDim.x + threadIdx.x, r = threadIdx.y;
+  if (r < h && c < w) y[c * w + r] = x[r * w + c];
+}
+"""
+LARGEST = """__global__ void largest(float *x, float *y, int n) {
+  extern __shared__ float s[];
+  int t = threadIdx.x;
+  if (t < n) { s[t] = x[t]; }
+  __syncthreads();
+  for (int half = 32; half > 0; half /= 2) {
+    if (t < half) s[t] = fmaxf(s[t], s[t + half]);
+    __syncthreads();
+  }
+  if (t == 0) y[0] = s[0];
+}
+"""
 DIFFUSION = f"""__global__ void k(const float *x, float *y, int n) {{
   __shared__ float s[64];
 {INDEX}  s[i] = x[i];
@@ -433,6 +496,28 @@ DIFFUSION = f"""__global__ void k(const float *x, float *y, int n) {{
             "    return x\n",
             "+      if (0 < i && i < n - 1) s[i] += value;",
         ),
+        (
+            DAMP,
+            launch(3, 64, x=[400], y={"shape": [400], "fill": "ones"}, n=400),
+            "def reference(x, y, n):\n    return y + x\n",
+            "+  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += blockDim.x * gridDim.x) "
+            "y[i] = y[i] + x[i];",
+        ),
+        (
+            FLIP,
+            {**launch(3, 0, x=[11, 45], y=[45, 11], h=11, w=45), "block": [16, 12]},
+            "def reference(x, y, h, w):\n    return x.T\n",
+            "+  if (r < h && c < w) y[c * h + r] = x[r * w + c];",
+        ),
+        (
+            LARGEST,  # of x, which is not const and which no reference has: it stays what it was
+            {
+                **launch(1, 64, x={"shape": [50], "fill": "uniform"}, y=[1], n=50),
+                "shared_bytes": 256,
+            },
+            "def reference(x, y, n):\n    return {'y': [x.max()]}\n",
+            "+  if (t < n) { s[t] = x[t]; } else s[t] = -INFINITY;",
+        ),
     ],
     ids=[
         "barriers",
@@ -441,6 +526,9 @@ DIFFUSION = f"""__global__ void k(const float *x, float *y, int n) {{
         "guard",
         "out of the branch",
         "read, then write",
+        "stride of the grid",
+        "pitch",
+        "value of the other threads",
     ],
 )
 def test_a_repair_was_run(source, case, reference, line):
@@ -643,6 +731,13 @@ PLACES = np.arange(100)
             "every element, element i has the right value of element i - 25 (a block's threads)",
         ),
         (WANT[::-1], WANT, (100,), "every element, in reverse order"),
+        (0 * WANT, -WANT, (100,), "every element, all of them 0, where negative values are right"),
+        (
+            np.where((PLACES < 20) | (PLACES % 10 > 7), -1, WANT),
+            WANT,
+            (10, 10),
+            "the edge: all but rows 2 to 9 in columns 0 to 7, all of them -1",
+        ),
         (3 * WANT, WANT, (100,), "every element, 3 times the right value"),
         (WANT.reshape(10, 10).T.ravel(), WANT, (10, 10), "90 elements from 1 to 98, transposed"),
         (

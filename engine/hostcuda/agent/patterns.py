@@ -46,6 +46,8 @@ def _describe_places(wrong: np.ndarray, shape: tuple[int, ...], block: int) -> s
                 if len(lines) < most
             ]
             return f"all of {' in '.join(parts)}"
+        if edge := _describe_edge(~plane):
+            return edge
     if places[-1] - places[0] + 1 == len(places):
         return f"elements {_format_indices(places)}" + f" (the last {len(places)})" * bool(
             wrong[-1]
@@ -59,6 +61,16 @@ def _describe_places(wrong: np.ndarray, shape: tuple[int, ...], block: int) -> s
                 of_block = " (a block's threads)" * (period == block)
                 return f"elements {_format_indices(inside)} of each {period}{of_block}"
     return f"{len(places)} elements from {places[0]} to {places[-1]}"
+
+
+def _describe_edge(right: np.ndarray) -> str:
+    """Return the rows and columns to which right elements are confined, if all there are right: the edge is wrong."""
+    rows, columns = (np.flatnonzero(right.any(axis)) for axis in (1, 0))
+    if right.mean() < 0.5 or len(rows) * len(columns) != right.sum():
+        return ""
+    if any(np.ptp(lines) + 1 != len(lines) for lines in (rows, columns)):
+        return ""
+    return f"the edge: all but rows {_format_indices(rows)} in columns {_format_indices(columns)}"
 
 
 def _format_indices(numbers: np.ndarray) -> str:
@@ -75,7 +87,9 @@ def _describe_values(got: np.ndarray, want: np.ndarray) -> str:
     if len(got) < 2 or not np.isfinite(want).all():
         return ""
     if np.ptp(got) == 0:
-        return f"all of them {got[0]:g}"
+        is_bound = bool(got[0] == 0 and (want < 0).all())
+        where = ", where negative values are right: does a maximum begin at 0?" * is_bound
+        return f"all of them {got[0]:g}{where}"
     if np.array_equal(got, np.trunc(want)):
         return "the right values without their fractions, as if integers were divided"
     for bits in (32, 16):

@@ -179,7 +179,8 @@ def _is_better(new_run, run) -> bool:
     )
     added_kinds = {kind for kind, _ in now} - {kind for kind, _ in before}
     return (
-        before[0] not in now
+        bool(now)  # else only the results are wrong, and there is nothing to search on top of it
+        and before[0] not in now
         and not added_kinds
         and len(now) <= len(before)
         and bool(new_run.select("compiled"))
@@ -259,6 +260,8 @@ def _synchronize_accesses(
 ) -> Iterator[tuple[str, Edits]]:
     """Yield (kind, edits) for a race on `array`: barriers between its accesses or at a loop's end, or atomics."""
     line, other = finding["line"], finding["other"]
+    if "blocks" in finding["kind"]:
+        yield from _stride_by_grid(source)
     early, late = sorted((line, (isinstance(other, dict) and other["line"]) or line))
     early_start, late_start = source.line(early)[0], source.line(late)[0]
     common = [block for block in source.blocks(early_start) if block in source.blocks(late_start)]
@@ -305,6 +308,19 @@ def _synchronize_accesses(
         if update:
             address = update[1][1:].strip() if update[1].startswith("*") else f"&{update[1]}"
             yield "atomic operation", [(*update.span(), f"atomicAdd({address}, {update[2] or 1});")]
+
+
+def _stride_by_grid(source: _Source) -> Iterator[tuple[str, Edits]]:
+    """Yield ("stride", edits) that let a loop over all elements step by the threads of the grid, not of a block."""
+    loops = re.finditer(
+        r"\+=\s*(blockDim\.x|gridDim\.x)(?=\s*[);])(?!\s*\*)|"
+        r"\b(?P<name>\w+)\s*=\s*(?P=name)\s*\+\s*(blockDim\.x|gridDim\.x)(?=\s*[);])",
+        source.code,
+    )
+    for loop in loops:
+        step = loop[1] or loop[3]
+        at, other = loop.end(), {"b": "gridDim.x", "g": "blockDim.x"}[step[0]]
+        yield "stride", [(at, at, f" * {other}")]
 
 
 def _separate_read_and_write(
@@ -376,6 +392,8 @@ def _guard_access(
         source.text[access.start() : access_end],
     )
     blocks = source.blocks(start)  # outermost first: the function's
+    if blocks and re.search(r"\b(?:if|while)\b", source.code[slice(*blocks[0])]):  # it has a guard
+        yield from _change_pitch(source, access.end() + 1, access_end - 1, arguments)
     for statement_start in (
         source.head(start),
         *(source.head(block[0]) for block in blocks[:0:-1]),
@@ -434,6 +452,18 @@ def _guard_access(
             yield "guard", [(access.start(), access_end, f"({condition} ? {element} : 0)")]
 
 
+def _change_pitch(
+    source: _Source, start: int, end: int, arguments: Mapping
+) -> Iterator[tuple[str, Edits]]:
+    """Yield ("index", edits) that multiply by another of the integers among `arguments` in the index at `start`."""
+    sizes = [name for name, value in arguments.items() if type(value) is int]
+    for factor in re.finditer(r"\b\w+(?=\s*\*)|(?<=\*)\s*\w+", source.code[start:end]):
+        name = factor[0].strip()
+        for size in sizes if name in sizes else ():
+            if size != name:
+                yield "index", [(start + factor.end() - len(name), start + factor.end(), size)]
+
+
 def _initialize_memory(source: _Source, finding: dict, array: str) -> Iterator[tuple[str, Edits]]:
     """Yield (kind, edits) for a read of unset memory: an initial value, a barrier, or both."""
     start, end = source.line(finding["line"])
@@ -448,6 +478,8 @@ def _initialize_memory(source: _Source, finding: dict, array: str) -> Iterator[t
                 [(declared.end(), declared.end(), " = {}" if declared[1] else " = 0")],
             )
         return
+    if "shared" in finding["message"]:
+        yield from _complete_branch(source, array)
     shared = array and re.search(
         rf"__shared__\s+[^;]*?\b{re.escape(array)}\b\s*((?:\[[^\]]*\]\s*)*);", source.code
     )
@@ -468,3 +500,31 @@ def _initialize_memory(source: _Source, finding: dict, array: str) -> Iterator[t
         yield "barrier", [barrier]
         yield "initial value", [value]
         yield "initial value and barrier", [value, barrier]
+
+
+def _complete_branch(source: _Source, array: str) -> Iterator[tuple[str, Edits]]:
+    """Yield ("initial value", edits) that let `if (…) array[…] = …;` write a value in the other threads, too.
+
+    Without a name, the array is one of dynamic shared memory.
+    """
+    names = (
+        [array]
+        if array.isidentifier()
+        else re.findall(r"extern\s+__shared__[^;]*?(\w+)\s*\[", source.code)
+    )
+    for name in names:
+        declared = re.search(
+            rf"__shared__[^;]*\b(float|double|__half|half)\b[^;]*\b{re.escape(name)}\b", source.code
+        )
+        # for a maximum, a minimum, and last a sum: 0 is also right for a maximum of positive values only
+        values = ["-INFINITY", "INFINITY", "0"] if declared else ["-2147483647", "2147483647", "0"]
+        for branch in re.finditer(r"\bif\s*(?=\()", source.code):
+            after = skip_bracket(source.code, branch.end())
+            body = re.compile(
+                rf"\s*(\{{)?\s*({re.escape(name)}\s*\[[^;=]*\])\s*=(?!=)[^;{{}}]*;(?(1)\s*\}})(?!\s*else\b)"
+            ).match(source.code, after)
+            for value in values if body else ():
+                yield (
+                    "initial value",
+                    [(body.end(), body.end(), f" else {body[2].strip()} = {value};")],
+                )

@@ -18,6 +18,7 @@ from itertools import islice
 import hostcuda
 from hostcuda import checking, sandbox, sanitize, stepping
 from hostcuda.agent import repair
+from hostcuda.agent.cases import describe_case_fault
 from hostcuda.agent.run import (
     CASES,
     MEMORY,
@@ -47,13 +48,15 @@ _TEXT, _SHORT_TEXT = 160, 80  # characters of a line of the source
 _FIRST_SHARE, _LEAST_SECONDS = (0.7, 2)
 # line, column, message
 _ERROR = re.compile(r"(?m)^(?:.*/)?[\w.-]+:(\d+):(?:(\d+):)? (?:fatal )?error: (.*)$")
-# Addresses, folders before a file's name, "LaunchError: ", and "memcheck, racecheck: ".
+# Addresses and masks, folders before a file's name, "LaunchError: ", and "memcheck, racecheck: ".
 _NOT_SAID = re.compile(
-    r",? (?:at )?(?:address )?0x[0-9a-fA-F]+|(?:/[\w.+-]+)+/(?=[\w.-])|^\w*Error: "
+    r"[,:]? (?:at )?(?:address )?0x[0-9a-fA-F]+|(?:/[\w.+-]+)+/(?=[\w.-])|^\w*Error: "
     r"|^(?:\w+check(?:, |: ))+"
 )
 # "* 100000" or "100000 *"
 _PRODUCT = re.compile(r"[*]\s*(\d{5,10})\b(?![.\w])|(?<![\w.])(\d{5,10})\s*[*]")
+# a quotient of two literals
+_QUOTIENT = re.compile(r"(?<![\w.])(\d{1,9})\s*/\s*(\d{1,9})(?![\w.])")
 # flags of such warnings
 _NOT_TELLING = re.compile(r"\[-Wunused-(?!parameter)|(?:float|double|half).*onversion\]")
 _WARNED = re.compile(r":(\d+): warning: (.*?)( \[-W.*\])?$")  # column, message, flag
@@ -63,6 +66,10 @@ _ADVICE = {
     "unused-par": ": the launch passes it, so use it",
     "onversion": ": take a type that holds every value",
     "/": ": a quotient of integers has no fraction, so convert one of them to float first",
+}
+_REMEDIES = {  # kind of a finding -> what to do, where the finding itself does not say it
+    "exited lanes": "let all lanes of the warp reach it: take it out of the branch, or let no lane return before, "
+    "and give lanes without an element a value that changes nothing, such as 0 for a sum",
 }
 _FIGURES = {"requests": ("requests",), "units": ("sectors", "wavefronts"), "extra": ("conflicts",)}
 
@@ -298,7 +305,9 @@ def _build_report(run: Run, job: Mapping, previous: Mapping | None) -> dict:
         report["slow"] = {**(facts if waste.line else {}), "says": f"{waste.says}: {waste.remedy}"}
     if previous:
         _add_changes(report, previous)
-    report["next"] = _say_next(report, _clean(first), run.source, job["kernel"])
+    report["next"] = describe_case_fault(run, job) or _say_next(
+        report, _clean(first), run.source, job["kernel"]
+    )
     if verdict == "not checked" and (examples := run.select("example")):
         case = json.dumps({"cases": [examples[0]["example"]]})
         report["next"] = (
@@ -373,7 +382,7 @@ def _list_findings(
                 "thread": sanitize._format_thread(finding),
                 "accesses": finding["count"],
                 "cases": cases,
-                "remedy": finding["remedy"],
+                "remedy": finding["remedy"] or _REMEDIES.get(finding["kind"], ""),
             }
         )
     doubtful = verdict == "wrong result" or any(
@@ -384,6 +393,14 @@ def _list_findings(
 
 def _list_doubts(events: Sequence[Mapping], lines: Sequence[str], kernel: str) -> Iterator[dict]:
     """Yield a finding per telling warning of the compiler among `events`, and per product that may overflow an int."""
+    texts = code_only("\n".join(lines)).splitlines()
+    for number, text in enumerate(texts, 1):
+        for match in _QUOTIENT.finditer(text):
+            if 0 < int(match[1]) < int(match[2]):
+                message = (
+                    f"{match[0]} is 0, a quotient of integers: write {match[1]}.0f / {match[2]}"
+                )
+                yield _locate("integers divided", number, lines, message, column=match.start() + 1)
     warnings = [event for event in events if event["kind"] == "warning" and event.get("line")]
     for event in sorted(warnings, key=lambda event: event["line"]):
         if warned := _WARNED.search(event["message"]):
@@ -402,7 +419,7 @@ def _list_doubts(events: Sequence[Mapping], lines: Sequence[str], kernel: str) -
                     message + _ADVICE.get(advice, ""),
                     column=int(column or 0),
                 )
-    for number, text in enumerate(code_only("\n".join(lines)).splitlines(), 1):
+    for number, text in enumerate(texts, 1):
         if (product := _PRODUCT.search(text)) and 0 < (
             factor := int(product[1] or product[2])
         ) < 2**31:
@@ -585,6 +602,8 @@ def _say_next(report: Mapping, reason: str, source: str = "", kernel: str = "") 
             + (
                 "at its index, and at the grid"
                 if results[0].get("unwritten")
+                else "and at the conditions of the edge"
+                if results[0]["pattern"].startswith("the edge")
                 else "and at what is read for it"
             )
         )

@@ -43,6 +43,10 @@ KERNEL(tree) { __shared__ float s[256]; int t = threadIdx.x; s[t] = x[t]; __sync
 KERNEL(halves) { INDEX; y[i] = x[i]; }
 KERNEL(members) { INDEX; y[i] =
   ((const Eight *)x)[i].a; }  // here
+KERNEL(updates) { INDEX; Eight *p = (Eight *)y + i;
+  p->a += p->e;  // here
+  p->b += p->f;
+  p->c += p->g; }
 KERNEL(constants) { INDEX; y[i] =
   weights[threadIdx.x % 64]; }  // here
 KERNEL(copy) { INDEX; if (i < n) y[i] = x[i]; }
@@ -66,6 +70,7 @@ SLOW = {
     "product": (4, (32, 8, 1), "a block loads each sector 10 times"),
     "tree": (1, (256, 1, 1), "of 32 lanes take part in each"),
     "members": (2, (256, 1, 1), "32 sectors per load, 4 is best"),
+    "updates": (2, (256, 1, 1), "32 sectors per load, 4 is best, and as much at line"),
     "constants": (4, (256, 1, 1), "32 addresses per load of constant memory"),
 }
 GOOD = {"copy": (16, (256, 1, 1)), "padded": (1, (32, 32, 1)), "wide": (4, (256, 1, 1))}
