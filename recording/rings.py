@@ -27,7 +27,10 @@ COLUMNS, REPEAT = 1 << 20, 15  # a row of 4 MB: together more than L2 holds
 def compile_kernels(stages: tuple[int, ...] = STAGES) -> dict[tuple[str, int], object]:
     """Return the kernels as functions of PyCUDA: by their name, and the number of tiles that they keep."""
     solution = by_name("P10a").solution
-    assert solution.count("STAGES = 4;") == 1
+    if solution.count("STAGES = 4;") != 1:
+        raise LabError(
+            "P10a's solution has no STAGES = 4, in whose place other numbers are compiled"
+        )
     hostcuda.ensure_context()
     compile_source = hostcuda.compiler.SourceModule
     others = compile_source(**module_arguments(SOURCE.read_text(encoding="utf-8"), SOURCE))

@@ -1,10 +1,13 @@
 """Hopper's asynchronous instructions: programs with planted mistakes, and rings against a model of their phases."""
 
+import json
 import random
 
 import numpy as np
 import pytest
-from hopper import FOLDER, MISTAKES, ONLY_BY_RESULT, PROGRAMS, REFUSED, RIGHT, check
+from hopper import table
+from hopper.checked import check
+from hopper.planted import FOLDER, MISTAKES, ONLY_BY_RESULT, PROGRAMS, REFUSED, RIGHT
 from running import kernel_source, run_program, run_script
 
 from hostcuda.frontend.rewrite import rewrite
@@ -71,6 +74,10 @@ SOME = {
 def test_a_planted_mistake_is_named_with_its_line_and_its_cause(mistake):
     found = check(mistake.program, mistake.bug)
     assert mistake.is_named(found), found.table
+
+
+def test_the_page_of_verdicts_is_that_of_the_results():
+    assert table.PAGE.read_text() == table.write_page(), "python -m tests.hopper.table writes it"
 
 
 @pytest.mark.exhaustive("as the other variants of the programs")
@@ -298,6 +305,59 @@ def test_a_warpgroup_multiplies_registers_with_both_layouts_of_shared_memory():
     assert run_script(PRODUCTS, kernel_source("warpgroup"), tools=tools) == []
 
 
+ORDERS = """
+module, said, kinds, first = SourceModule(sys.argv[1], no_extern_c=True), {}, {}, 0
+for name, threads, blocks in json.loads(sys.argv[2]):
+    y, said[name] = np.zeros(128, np.int32), ""
+    try:
+        module.get_function(name)(cuda.InOut(y), block=(threads, 1, 1), grid=(blocks, 1), shared=64 * (name == "beyond"))
+        cuda.Context.synchronize()
+    except cuda.Error as error:
+        said[name] = str(error)
+    said[name] = said[name] or str(y[0])
+    launches = checking.launches()
+    kinds[name] = [each.kind for launch in launches[first:] for each in launch.findings]
+    first = len(launches)
+print(json.dumps([said, kinds]))
+"""
+
+
+def test_each_warp_and_each_block_of_a_cluster_signals_for_itself():
+    launches = [
+        ("lock", 64, 2),
+        ("read_by_three_of_three", 128, 1),
+        ("read_by_two_of_three", 128, 1),
+        ("wait_for_one", 128, 1),
+        ("many_barriers", 1, 16),
+        ("map_global", 1, 1),
+        ("beyond", 1, 2),
+        ("convert_global", 1, 1),
+    ]
+    said, kinds = run_script(
+        ORDERS, kernel_source("orders"), json.dumps(launches), tools="racecheck,memcheck"
+    )
+    assert kinds["lock"] == [] and said["lock"] == "2"
+    assert kinds["read_by_three_of_three"] == [] and kinds["read_by_two_of_three"] == ["race"]
+    assert {*kinds["wait_for_one"]} == {"race with a product"} and said["wait_for_one"] == "16"
+    assert (
+        "racecheck follows 49024 mbarriers of a block or a cluster, and no more"
+        in (said["many_barriers"])
+    )
+    assert "the address is in no shared memory" in said["map_global"]
+    assert said["beyond"] == "1"
+    assert "in no shared memory was taken for one there" in said["convert_global"]
+
+
+def test_attributes_belong_to_the_launch_of_their_thread_and_chains_to_their_stream():
+    found = sanitize_script(
+        str(FOLDER.parent / "cluster_launches.cu"), engine="cpu", capture=True, tool="racecheck"
+    )
+    assert "blocks 2 1\nat most 8 16 0\nno error\n" in found.ended.output
+    (early,) = found.rows
+    assert "which kernel write, the launch before, writes" in early["message"]
+    assert "more than 65536 separate pieces" in found.verdict()
+
+
 def ptx(text):
     """Return the C++ of a kernel with this asm statement, or the message that refuses it."""
     return rewrite(
@@ -321,6 +381,15 @@ def test_a_loop_of_labels_and_branches_becomes_one_of_cpp():
         ('"@q bra X; X:"', "the predicate q of inline PTX is not declared"),
         ('"cp.async.bulk.madeup [%0], 1;" :: "r"(y)', "instruction cp.async.bulk.madeup"),
         ('"mbarrier.arrive.sometimes.b64 _, [%0];" :: "r"(y)', "mbarrier.arrive.sometimes.b64"),
+        *(
+            (f'"{name} {operands};" :: "r"(y)', name)
+            for name, operands in (
+                ("mbarrier.arrive.acquire.cta.b64", "_, [%0]"),
+                ("mbarrier.expect_tx.release.cta.b64", "[%0], 16"),
+                ("barrier.cluster.arrive.acquire", ""),
+                ("barrier.cluster.wait.release", ""),
+            )
+        ),
     ],
 )
 def test_what_is_not_known_is_refused_by_name(text, words):

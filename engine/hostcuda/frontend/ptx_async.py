@@ -28,17 +28,22 @@ class Operands(Protocol):
         """Return the C++ arguments for an address: the pointer, and the bytes to add."""
 
 
-_ORDER = r"(?:\.(?:release|acquire|relaxed))?(?:\.(?:cta|cluster))?"
+_SCOPE = r"(?:\.(?:cta|cluster))?"
+_RELEASE, _ACQUIRE = (rf"(?:\.(?:{order}|relaxed))?{_SCOPE}" for order in ("release", "acquire"))
 _SPACE = r"(?P<space>\.shared(?:::cta|::cluster)?)?"
 _HINT = r"(?P<hint>\.L2::cache_hint)?"
 _WORD, _LONG = "unsigned int", "unsigned long long"
 
 # mbarrier.arrive and its like: name, what it does to the bytes, how it arrives
 _ARRIVE = re.compile(
-    rf"mbarrier\.arrive(?P<drop>_drop)?(?P<expect>\.expect_tx)?(?P<incomplete>\.noComplete)?{_ORDER}{_SPACE}\.b64"
+    rf"mbarrier\.arrive(?P<drop>_drop)?(?P<expect>\.expect_tx)?(?P<incomplete>\.noComplete)?{_RELEASE}{_SPACE}\.b64"
 )
-_BYTES = re.compile(rf"mbarrier\.(?P<kind>expect_tx|complete_tx){_ORDER}{_SPACE}\.b64")
-_WAIT = re.compile(rf"mbarrier\.(?P<kind>test|try)_wait(?P<parity>\.parity)?{_ORDER}{_SPACE}\.b64")
+_BYTES = re.compile(
+    rf"mbarrier\.(?P<kind>expect_tx|complete_tx)(?:\.relaxed)?{_SCOPE}{_SPACE}\.b64"
+)
+_WAIT = re.compile(
+    rf"mbarrier\.(?P<kind>test|try)_wait(?P<parity>\.parity)?{_ACQUIRE}{_SPACE}\.b64"
+)
 _INIT = re.compile(rf"mbarrier\.(?P<kind>init|inval){_SPACE}\.b64")
 _PENDING = "mbarrier.pending_count.b64"
 _COPIES_ARRIVE = re.compile(rf"cp\.async\.mbarrier\.arrive(?P<noinc>\.noinc)?{_SPACE}\.b64")
@@ -73,7 +78,7 @@ _RED_ASYNC = re.compile(
     rf"\.{_OPERATION}\.(?P<type>[usb](?:32|64))"
 )
 _CLUSTER = re.compile(
-    r"barrier\.cluster\.(?P<kind>arrive|wait)(?:\.(?P<order>release|relaxed|acquire))?(?:\.aligned)?"
+    r"barrier\.cluster\.(?:(?P<kind>arrive)(?:\.(?P<order>release|relaxed))?|wait(?:\.acquire)?)(?:\.aligned)?"
 )
 _MAP = re.compile(r"(?P<kind>mapa|getctarank)(?P<space>\.shared::cluster)?\.u(?P<bits>32|64)")
 _WAIT_GROUP = re.compile(r"cp\.async\.bulk\.wait_group(?P<read>\.read)?")
@@ -264,7 +269,7 @@ def _translate_wgmma(statement: Operands, name: str, operands: list[str]) -> str
 def _translate_cluster(statement: Operands, name: str, operands: list[str]) -> str | None:
     """Return the C++ statement of a cluster's barrier, or of addresses in its blocks; None for another instruction."""
     if (match := _CLUSTER.fullmatch(name)) and not operands:
-        if match["kind"] == "wait":
+        if not match["kind"]:
             return "hostcuda::ptx::cluster_wait(); "
         return (
             f"hostcuda::ptx::cluster_arrive({'false' if match['order'] == 'relaxed' else 'true'}); "

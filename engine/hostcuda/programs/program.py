@@ -16,6 +16,7 @@ import shlex
 import signal
 import struct
 import sys
+import threading
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -143,7 +144,8 @@ class _Runtime(Memory):
         # (function, parameter's index, pointer) that `_warn_of_host_pointers` has looked at
         self.checked = set()
         self.warned = set()  # (function, parameter's index) of which it has warned
-        self.next = {}  # attributes of the next launch (next_launch)
+        self.large_clusters = {}  # by kernel: whether its clusters may have more than 8 blocks
+        self.next = {}  # attributes of the next launch of each thread of the host (next_launch)
 
     def call(self, name: bytes, arguments: Sequence[int]) -> int:
         """Call a function of the API for the program; `arguments` is a ctypes pointer.
@@ -244,7 +246,10 @@ class _Runtime(Memory):
 
     def next_launch(self, x: int, y: int, z: int, programmatic: int) -> None:
         """Keep for the next launch the blocks of its clusters, or zeros, and whether it is programmatic."""
-        self.next = {"cluster": (x, y, z), "programmatic": bool(programmatic)}
+        self.next[threading.get_ident()] = {
+            "cluster": (x, y, z),
+            "programmatic": bool(programmatic),
+        }
 
     def _launch(
         self,
@@ -258,7 +263,7 @@ class _Runtime(Memory):
         cooperative: bool = False,
     ) -> None:
         """Queue a kernel, as `launch`; if `cooperative`, its blocks may wait for each other."""
-        attributes, self.next = self.next, {}
+        attributes = self.next.pop(threading.get_ident(), {})
         kernel = self._find_kernel(function)
         # dim3 has unsigned members
         sizes = [number & 0xFFFFFFFF for number in (*grid, *block)]
@@ -367,8 +372,17 @@ class _Runtime(Memory):
 
     def cudaFuncSetAttribute(self, function: int, attribute: int, value: int) -> None:
         kernel = self._find_kernel(function)
-        if attribute != _LARGE_CLUSTERS:  # clusters of up to 16 blocks run in any case
+        if attribute == _LARGE_CLUSTERS:  # they run in any case
+            self.large_clusters[function] = bool(value)
+        else:
             kernel.set_attribute(attribute, value)
+
+    def cudaOccupancyMaxPotentialClusterSize(
+        self, result_address: int, function: int, threads: int, shared: int
+    ) -> None:
+        fits = self._find_kernel(function).count_resident_blocks(threads, require_size(shared))
+        most = 16 if self.large_clusters.get(function) else 8
+        variable_at(result_address, ctypes.c_int).value = most if fits else 0
 
     def cudaOccupancyMaxActiveBlocksPerMultiprocessor(
         self, result_address: int, function: int, threads: int, shared: int

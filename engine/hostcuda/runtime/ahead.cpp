@@ -31,7 +31,8 @@ struct Span {
 
 // A launch that programmatic ones may follow.
 struct Chained {
-    uint64_t number;
+    uint64_t number;                                 // of its operation
+    unsigned place;                                  // in its chain
     std::string kernel;
     bool programmatic = false, lets_begin = false, waits = false, waits_late = false;   // late: after it has let others begin
     std::vector<std::shared_ptr<Chained>> running, still_running;   // what may run when it begins, and when it has waited
@@ -168,7 +169,7 @@ void keep(std::vector<Use> &more) {
 void begin_chained(const Queued &launch) {
     Stream &stream = streams[launch.stream];
     std::shared_ptr<Chained> before = stream.chain;
-    stream.chain = chained = std::make_shared<Chained>(Chained{launch.number, launch.what, running.launch->programmatic});
+    stream.chain = chained = std::make_shared<Chained>(Chained{launch.number, before ? before->place + 1 : 0, launch.what, running.launch->programmatic});
     if (!before || before->number != launch.before || !chained->programmatic) return;
     chained->still_running = before->waits ? before->still_running : before->running;
     chained->running = before->waits && !before->waits_late ? before->still_running : before->running;
@@ -181,18 +182,23 @@ void begin_chained(const Queued &launch) {
 void end_chained() {
     depends = false;
     if (!chained || !(chained->programmatic || chained->lets_begin)) return;
+    bool is_cut = false;
     visit_followed([&](const Range &range) {
         for (size_t i = 0; i < range.bytes; i += range.step) {
             unsigned ways = accesses_of(range, i);
             uintptr_t low = range.low + i, end = range.low + std::min(i + range.step, range.bytes);
             for (bool writes : {true, false}) {
                 std::vector<Span> &spans = writes ? chained->written : chained->read;
-                if (!(ways & (writes ? 3 : 12)) || spans.size() > most_spans) continue;
+                if (!(ways & (writes ? 3 : 12))) continue;
                 if (!spans.empty() && spans.back().end == low) spans.back().end = end;
-                else spans.push_back({low, end});
+                else if (spans.size() < most_spans) spans.push_back({low, end});
+                else is_cut = true;
             }
         }
     });
+    if (is_cut)
+        add_unchecked(format("its accesses are in more than %zu separate pieces of memory, so that early accesses of the launches behind it to the "
+                             "other pieces are not found", most_spans));
 }
 
 bool has_bytes(const std::vector<Span> &spans, uintptr_t address, size_t bytes) {
@@ -206,8 +212,8 @@ std::string access_too_early(uintptr_t address, size_t bytes, bool writes, bool 
     for (const auto &other : waited ? chained->still_running : chained->running) {
         bool is_written = has_bytes(other->written, address, bytes);
         if (!is_written && !(writes && has_bytes(other->read, address, bytes))) continue;
-        unsigned long long distance = chained->number - other->number;
-        std::string where = distance == 1 ? "the launch before" : format("%llu operations before", distance);
+        unsigned distance = chained->place - other->place;
+        std::string where = distance == 1 ? "the launch before" : format("%u launches before", distance);
         return format("which kernel %s, %s, %s", other->kernel.c_str(), where.c_str(), is_written ? "writes" : "reads")
                + (waited ? ": a launch between does not wait for the one before it, so that its own end, for which this one waits, does not mean "
                                 "that all before it has ended. Such waits are not transitive"

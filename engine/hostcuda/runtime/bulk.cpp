@@ -164,6 +164,11 @@ static unsigned &product_groups_of(Block &b, unsigned warp) {
     return b.asynchronous.product_groups[warp];
 }
 
+static unsigned &products_left_of(Block &b, unsigned warp) {
+    if (b.asynchronous.products_left.empty()) b.asynchronous.products_left.assign(max_threads / warp_size, 0);
+    return b.asynchronous.products_left[warp];
+}
+
 EXPORT char *shared_of_bits(unsigned address) {
     bool is_dynamic = address < round_up(block->launch->dynamic_shared, 1024);
     return is_dynamic ? (char *)hostcuda_dynamic_shared + address : hostcuda_shared_end + (int)address - (1 << 18);
@@ -185,11 +190,12 @@ EXPORT void begin_product(void (*run)(void *), const void *record, size_t bytes,
 
 EXPORT void commit_products() { product_groups_of(*block, hostcuda_turn.thread.number / warp_size)++; }
 
-// Compute the products of a warpgroup but those of the last groups.
-static void compute_products(Block &b, unsigned warpgroup, unsigned prior) {
+// Compute the products of a warpgroup but those of each warp's last groups, for which it does not wait.
+static void compute_products(Block &b, unsigned warpgroup) {
     std::vector<Product> rest;
     for (Product &product : b.asynchronous.products) {
-        if (product.thread / warpgroup_size != warpgroup || product.group + prior >= product_groups_of(b, product.thread / warp_size)) {
+        unsigned warp = product.thread / warp_size;
+        if (product.thread / warpgroup_size != warpgroup || product.group + products_left_of(b, warp) >= product_groups_of(b, warp)) {
             rest.push_back(std::move(product));
             continue;
         }
@@ -209,8 +215,9 @@ EXPORT Switch await_products(unsigned prior, const char *what, const char *file,
     Phase &phase = b.phases[first_product_phase + warpgroup];
     b.phases_used = true;
     phase.expected = warpgroup_size;
+    products_left_of(b, hostcuda_turn.thread.number / warp_size) = prior;
     if (++phase.arrived < warpgroup_size) return sleep(b, me, phase, phase.number, {what, file, line});
-    compute_products(b, warpgroup, prior);
+    compute_products(b, warpgroup);
     phase.arrived = 0;
     phase.number++;
     wake(b);

@@ -106,7 +106,7 @@ void watch_cluster_block(unsigned rank, char *dynamic_shared, char *static_end) 
     add_races(rank, dynamic_shared, static_end);
 }
 
-void watch_cluster_begins(unsigned) {
+void watch_cluster_begins() {
     const Index &size = running.launch->block;
     running.threads = size.x * size.y * size.z;
     running.rank = 0;
@@ -170,8 +170,11 @@ void watch_phase(unsigned threads, bool has_number) {
     for (unsigned warp = 0; warp < threads; warp += warp_size) has_number ? count_named_barrier() : count_barrier();
 }
 
-void watch_mbarrier_made(unsigned number) {
-    if (running.racecheck) make_agent(number);
+void watch_mbarrier_made(unsigned number, const char *what, const char *file, int line) {
+    if (!running.racecheck) return;
+    if (number >= most_agents)
+        leave_launch(format("%s at %s:%d: racecheck follows %u mbarriers of a block or a cluster, and no more: run it without this tool", what, file, line, most_agents));
+    make_agent(number);
 }
 
 void watch_mbarrier_arrival(unsigned number) {

@@ -81,7 +81,7 @@ WATCH(void watch_divergence(const char *what, const char *file, int line, Index 
 WATCH(void watch_returned(const char *file, int line, Index thread, const std::string &sentence))   // before a barrier, by `return`
 WATCH(void watch_unawaited(const char *what, const char *file, int line, Index thread, const char *sentence, const char *remedy))
 // Barriers with phases, by their numbers in the block (mbarriers.cpp), and bulk copies, by what hostcuda_bulk_writes has returned.
-WATCH(void watch_mbarrier_made(unsigned number))
+WATCH(void watch_mbarrier_made(unsigned number, const char *what, const char *file, int line))
 WATCH(void watch_mbarrier_arrival(unsigned number))
 WATCH(void watch_mbarrier_phase(unsigned number, unsigned threads))   // it ends, after so many arrivals
 WATCH(void watch_mbarrier_waited(unsigned number))                    // a thread has seen it end
@@ -89,7 +89,7 @@ WATCH(void watch_copies_at(unsigned number))                          // the thr
 // Of a cluster: a block, before the launch's first one begins; some blocks begin as one; another one of them runs, and has ended; a
 // thread arrives at their barrier, some have waited, and all are there.
 WATCH(void watch_cluster_block(unsigned rank, char *dynamic_shared, char *static_end))
-WATCH(void watch_cluster_begins(unsigned blocks))
+WATCH(void watch_cluster_begins())
 WATCH(void watch_block_enters(Index at, unsigned rank))
 WATCH(void watch_block_ended())
 WATCH(void watch_cluster_arrival(bool releases))

@@ -11,6 +11,7 @@
 #include "parts.h"
 #include <algorithm>
 #include <string.h>
+#include <unordered_map>
 
 namespace check {
 
@@ -38,6 +39,9 @@ struct {
     std::vector<OfBlock> blocks;
     std::vector<bool> releases;                      // by column: threads whose next arrival at the barrier of the cluster does
     Knowledge cluster_open, cluster_ended;           // the current phase of the barrier of the cluster, and the last one
+    // Of a cluster: flags written by hand, by their word; and by column the accesses of which a thread has known that made a fence.
+    std::unordered_map<uintptr_t, Knowledge> flags;
+    Times before_fences;
 } order_of_threads;
 
 unsigned column_of(unsigned thread) {
@@ -69,6 +73,8 @@ void begin_block() {
     order_of_threads.published.clear();
     order_of_threads.blocks.assign(running.blocks, {});
     order_of_threads.cluster_open = order_of_threads.cluster_ended = {};
+    order_of_threads.flags.clear();
+    order_of_threads.before_fences.clear();
     order_of_threads.releases.assign(running.blocks > 1 ? running.blocks * running.threads : 0, false);
 }
 
@@ -253,6 +259,29 @@ void end_cluster_phase() { order_of_threads.cluster_ended = order_of_threads.clu
 void acquire_from_cluster(unsigned thread) {
     acquire(order_of_threads.cluster_ended, thread);
     known_to(thread).begun = true;
+}
+
+void fence_for_flags(unsigned thread) {
+    join(order_of_threads.before_fences, all_of(thread));
+    join(order_of_threads.before_fences, of_block(thread).at_barrier);
+    own_clock(thread)++;
+}
+
+void raise_flag(uintptr_t address, unsigned thread) {
+    if (order_of_threads.before_fences.empty()) return;
+    Knowledge now;
+    release(now, thread);
+    for (Times *times : {&now.all, &now.fenced[0], &now.fenced[1]})
+        for (size_t column = 0; column < times->size(); column++)
+            (*times)[column] = std::min((*times)[column], time_in(order_of_threads.before_fences, column));
+    Knowledge &flag = order_of_threads.flags[address / 4];
+    join(flag.all, now.all);
+    for (bool global : {false, true}) join(flag.fenced[global], now.fenced[global]);
+    flag.begun |= now.begun;
+}
+
+void heed_flag(uintptr_t address, unsigned thread) {
+    if (auto flag = order_of_threads.flags.find(address / 4); flag != order_of_threads.flags.end()) acquire(flag->second, thread);
 }
 
 bool knows_begun(unsigned thread, unsigned rank) {

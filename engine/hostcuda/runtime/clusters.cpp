@@ -4,6 +4,10 @@
 
 #define HOSTCUDA_PLACE const char *what, const char *file, int line
 
+// An address of another block in PTX's window: bit 30, its rank, and the distance as in __cvta_generic_to_shared, made positive.
+constexpr unsigned window_bits = 19, no_shared = ~0u >> 1;
+static_assert(shared_limit <= 1 << (window_bits - 1));
+
 Block *owner_of(Block &b, const void *address) {
     const char *at = (const char *)address;
     for (Block *each : b.cluster->blocks)
@@ -43,7 +47,6 @@ EXPORT void *map_shared_to(const void *address, unsigned rank, HOSTCUDA_PLACE) {
     Block &b = *block;
     if (rank >= b.in_cluster.blocks)
         fail("%s at %s:%d: there is no block with rank %u in the cluster, which has %u", what, file, line, rank, b.in_cluster.blocks);
-    if (b.in_cluster.blocks == 1) return (void *)address;
     const Block *owner = owner_of(b, address);
     if (!owner) fail("%s at %s:%d: the address is in no shared memory", what, file, line);
     return b.cluster->blocks[rank]->shared.mapping + ((const char *)address - owner->shared.mapping);
@@ -56,19 +59,20 @@ EXPORT unsigned rank_of_shared(const void *address) {
 }
 
 EXPORT unsigned cluster_window_address(const void *address) {
-    Block &b = *block;
-    const Block *owner = has_others(b) ? owner_of(b, address) : nullptr;
-    const char *at = (const char *)address, *dynamic = owner ? owner->dynamic_shared : (char *)hostcuda_dynamic_shared;
-    unsigned distance = (unsigned)(at - (at >= dynamic ? dynamic : owner ? owner->shared.static_end : hostcuda_shared_end));
-    return owner ? 1u << 30 | owner->in_cluster.rank << 19 | (distance & ((1u << 19) - 1)) : distance;
+    const Block *owner = owner_of(*block, address);
+    if (!owner) return no_shared;
+    const char *at = (const char *)address;
+    ptrdiff_t distance = at - (at >= owner->dynamic_shared ? owner->dynamic_shared : owner->shared.static_end);
+    return 1u << 30 | owner->in_cluster.rank << window_bits | (unsigned)(distance + (1 << (window_bits - 1)));
 }
 
 EXPORT void *of_cluster_window(unsigned address) {
     Block &b = *block;
-    unsigned rank = address >> 19 & 31;
+    if (address == no_shared) fail("an address that is in no shared memory was taken for one there (__cvta_generic_to_shared), and is used");
+    unsigned rank = (address & ((1u << 30) - 1)) >> window_bits;
     if (rank >= b.in_cluster.blocks) fail("the address 0x%x of shared memory is in a block of rank %u, which the cluster does not have", address, rank);
     const Block &owner = *b.cluster->blocks[rank];
-    int distance = (int)(address << 13) >> 13;
+    int distance = (int)(address & ((1u << window_bits) - 1)) - (1 << (window_bits - 1));
     return (distance < 0 ? owner.shared.static_end : owner.dynamic_shared) + distance;
 }
 

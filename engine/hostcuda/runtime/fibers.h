@@ -130,6 +130,7 @@ struct Asynchronous {
     std::vector<unsigned> bulk_groups;         // per thread, those that it has committed; empty: none has
     std::vector<Product> products;             // of all warps, in the order of their begin
     std::vector<unsigned> product_groups;      // per warp, as bulk_groups
+    std::vector<unsigned> products_left;       // per warp that waits: how many of its last groups it does not wait for
     unsigned fenced_warps = 0;                 // those that have executed wgmma.fence, a bit each
 };
 

@@ -181,8 +181,8 @@ EXPORT void hc_keep_returns() { keeps_returns = true; }
     EXPORT void __tsan_read##size(void *p) { access<load>(p, size, FROM, logged()); }                            \
     EXPORT void __tsan_write##size(void *p) { access<store>(p, size, FROM, logged()); }                          \
     EXPORT void __tsan_volatile_read##size(void *p) {                                                            \
-        access<load, true, true, true>(p, size, FROM, logged());                                                 \
         maybe_yield(FROM);                                                                                       \
+        access<load, true, true, true>(p, size, FROM, logged());                                                 \
     }                                                                                                            \
     EXPORT void __tsan_volatile_write##size(void *p) { access<store, true, false, true>(p, size, FROM, logged()); } \
     EXPORT void __tsan_unaligned_read##size(void *p) { access_range<load>((char *)p, size, FROM); }              \

@@ -126,7 +126,7 @@ EXPORT void make_mbarrier(void *at, unsigned expected, HOSTCUDA_PLACE) {
             fail("%s at %s:%d makes an mbarrier anew for which a thread waits (%s at %s:%d)", what, file, line, f->wait->place.what,
                  f->wait->place.file, f->wait->place.line);
     m = Mbarrier{{expected, 0, 0}, (char *)at, is_new ? b.asynchronous.mbarriers_made++ * blocks + rank : m.number, expected, 0, 0, 0, {}, {}, {}};
-    watch_mbarrier_made(m.number);
+    watch_mbarrier_made(m.number, what, file, line);
     store_word(m);
 }
 

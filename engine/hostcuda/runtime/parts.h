@@ -162,13 +162,17 @@ void end_phase(unsigned number);
 void acquire_from(unsigned number, unsigned thread);
 uint32_t publish(unsigned number);                   // a copy is written: returns the time
 // What the products of a warpgroup have read is known to all its threads, and as if a thread of its own had read it, too.
-constexpr unsigned first_product_agent = 65536 - most_blocks * block_stride / 128;
+constexpr unsigned first_product_agent = 65536 - most_blocks * block_stride / 128, most_agents = first_product_agent - first_agent;
 uint32_t read_by_products(unsigned agent, unsigned first_thread);   // the number of the agent, and the warpgroup's first thread: returns the time
 // Of a cluster: the barrier of its blocks; whether a thread knows that a block has begun; and what all threads of a block know.
 void fence_for_cluster(unsigned thread);             // its next arrival releases
 void arrive_at_cluster(unsigned thread, bool releases);
 void end_cluster_phase();
 void acquire_from_cluster(unsigned thread);
+// A flag written by hand, of any word: who reads it (atomic or volatile) knows what fences have been made for before it was written.
+void fence_for_flags(unsigned thread);
+void raise_flag(uintptr_t address, unsigned thread);
+void heed_flag(uintptr_t address, unsigned thread);
 bool knows_begun(unsigned thread, unsigned rank);
 bool is_known_in(unsigned rank, unsigned thread, uint32_t clock);   // to some thread of that block: what the thread has done at that time
 

@@ -19,6 +19,7 @@
 #include <map>
 #include <stdlib.h>
 #include <string.h>
+#include <unordered_map>
 
 // The last accesses to two bytes of global memory, or to one, also by other blocks.
 struct GlobalTouch : check::Touch {
@@ -43,6 +44,7 @@ struct Cell {
     bool atomic = false;
     uint16_t copies = 0;                             // in the background, for which their threads have not waited
     uint16_t sources = 0;                            // bulk copies that may still read it
+    bool has_more = false;                           // reads of it, in Order::more_reads
 };
 
 // A copy to shared memory in the background.
@@ -78,6 +80,8 @@ struct Again {
 };
 
 struct Order {
+    // Reads of a byte by threads of more than two warps, where each may signal for itself: one of each warp. By address.
+    std::unordered_map<uintptr_t, std::vector<Touch>> more_reads;
     // Shared memory, of which each block of a cluster has two parts: static, dynamic.
     unsigned parts = 2;
     uintptr_t shared_low[2 * most_blocks] = {}, shared_bytes[2 * most_blocks] = {};
@@ -114,6 +118,7 @@ struct Order {
     bool ended[most_blocks] = {};
     std::vector<Touch> visits[most_blocks];
     std::vector<bool> welcome[most_blocks];
+    std::unordered_map<uintptr_t, Touch> flags;      // the last atomic or volatile write to a word of another block
     struct Sent { Touch begun, landed; };
     std::vector<Sent> sent[most_blocks];             // copies from its shared memory to another block
     uint32_t grid_epoch = 1;                         // the first one since all blocks have met
@@ -276,6 +281,15 @@ __attribute__((noinline)) void visit_neighbour(const Touch &now, uintptr_t addre
     std::vector<Touch> &visits = order.visits[rank];
     if (visits.empty()) visits.assign(running.blocks * block_stride, Touch());
     visits[now.thread] = now;
+}
+
+// The block itself reads a flag: whoever has set it has not done so behind its end.
+__attribute__((noinline)) void see_flag(uintptr_t address) {
+    auto flag = order.flags.find(address);
+    if (flag == order.flags.end()) return;
+    Touch none, &visit = order.visits[running.rank].empty() ? none : order.visits[running.rank][flag->second.thread];
+    if (visit.epoch == flag->second.epoch && visit.clock == flag->second.clock) visit = {};
+    order.flags.erase(flag);
 }
 
 void race(unsigned site, unsigned thread, const Touch &other, uintptr_t address, size_t size, const char *both) {
@@ -442,14 +456,15 @@ void note_flag(uint32_t *what, unsigned thread) {
 
 unsigned leader(unsigned thread) {
     auto &link = order.links[thread];
-    if (link.epoch != order.epoch) link = {order.epoch, (uint16_t)thread};
+    uint32_t epoch = epoch_of(rank_of(thread));
+    if (link.epoch != epoch) link = {epoch, (uint16_t)thread};
     return link.thread == thread ? thread : leader(link.thread);
 }
 
 // A thread accesses a word that may be a lock or a flag: whoever has done so before may have let it go on.
 void meet(unsigned thread, uintptr_t address) {
     auto &last = order.last_at[address / 4 % 1024];
-    if (last.epoch == order.epoch && last.thread != thread) {
+    if (last.epoch == epoch_of(rank_of(last.thread)) && last.thread != thread) {
         unsigned mine = leader(thread);
         order.links[mine].thread = leader(last.thread);
     }
@@ -483,6 +498,35 @@ __attribute__((noinline)) void keep_hidden(unsigned part, size_t at, const Cell 
     if (cell.atomic && !((kept.atomic || kept.epoch != order.epoch) && worth_keeping(cell.write, kept, thread))) return;
     static_cast<Touch &>(kept) = cell.write;
     kept.atomic = cell.atomic;
+}
+
+// Where mbarriers or clusters order threads, each may signal for itself: keep a reader of each warp of whose read the next one does
+// not know, and of two lanes where one warp reads.
+__attribute__((noinline)) void keep_reader(Cell &cell, uintptr_t address, const Touch &now) {
+    auto is_over = [&](const Touch &read) {
+        return !read.epoch || (read.epoch != order.epoch && !is_neighbours(read)) || read.thread == now.thread
+               || (now.thread < first_agent && ordered(read, now.thread));
+    };
+    for (Touch &read : cell.read)
+        if (is_over(read)) {
+            read = now;
+            return;
+        }
+    auto warp_of = [](const Touch &read) { return read.thread < first_agent ? read.thread / warp_size : read.thread; };
+    auto of_same_warp = [&](const Touch &read) { return warp_of(read) == warp_of(now); };
+    bool first_has = of_same_warp(cell.read[0]), last_has = of_same_warp(cell.read[1]);
+    if (first_has || last_has) {                     // its last one
+        cell.read[last_has] = now;
+        return;
+    }
+    if (warp_of(cell.read[0]) == warp_of(cell.read[1])) {
+        cell.read[1] = now;
+        return;
+    }
+    std::vector<Touch> &more = order.more_reads[address];
+    more.erase(std::remove_if(more.begin(), more.end(), [&](const Touch &read) { return is_over(read) || of_same_warp(read); }), more.end());
+    more.push_back(now);
+    cell.has_more = true;
 }
 
 // Whether a plain access comes after updates of which the thread may know that all have been made.
@@ -610,6 +654,10 @@ void examine(unsigned index, uintptr_t address, unsigned size, unsigned thread, 
     Operation operation = site.operation;
     if (UNLIKELY(!order.again.empty()) && operation != load) settle(false);   // of *to = *from, the store may be told before the load
     if (strong && operation != atomic) note_flag(order.flagged, thread);
+    if (UNLIKELY(running.blocks > 1) && strong && running.racecheck) {
+        if (operation != store) heed_flag(address, thread);
+        if (operation != load) raise_flag(address, thread);
+    }
     unsigned read = 0;
     if (strong) {
         meet(thread, address);
@@ -654,6 +702,10 @@ void examine(unsigned index, uintptr_t address, unsigned size, unsigned thread, 
     order.latest = now;
     bool visits = UNLIKELY(part / 2 != running.rank);
     if (visits && running.racecheck) visit_neighbour(now, address, part / 2);
+    if (UNLIKELY(running.blocks > 1) && strong && running.racecheck) {
+        if (visits && operation != load) order.flags[address] = now;
+        else if (!visits && operation != store) see_flag(address);
+    }
     bool reported = false;
     GlobalTouch stored;
     uint16_t again = 0;
@@ -688,23 +740,29 @@ void examine(unsigned index, uintptr_t address, unsigned size, unsigned thread, 
                     && !ordered(other, thread) && !excused(operation, thread, other, false))
                     return race(index, thread, other, address + i, size, operation == load ? "write and read" : "both write");
             }
-            if (operation != load)
-                for (const Touch &read : cell.read)
-                    if (read.epoch && !ordered(read, thread) && !excused(operation, thread, read, false))
-                        return race(index, thread, read, address + i, size, "read and write");
+            if (operation != load) {
+                const Touch *found = nullptr;
+                auto look = [&](const Touch &read) {
+                    if (read.epoch && !ordered(read, thread) && !excused(operation, thread, read, false)) found = &read;
+                };
+                for (const Touch &read : cell.read) look(read);
+                if (UNLIKELY(cell.has_more)) std::for_each(order.more_reads[address + i].begin(), order.more_reads[address + i].end(), look);
+                if (found) return race(index, thread, *found, address + i, size, "read and write");
+                if (UNLIKELY(cell.has_more)) order.more_reads.erase(address + i), cell.has_more = false;
+            }
         }
         if (UNLIKELY(operation == atomic) && cell.write.epoch == order.epoch)
             keep_hidden(part, address + i - order.shared_low[part], cell, thread);
         if (operation != load) {
             cell.write = now;
             cell.atomic = operation == atomic;
+        } else if (UNLIKELY(wide)) {
+            keep_reader(cell, address + i, now);
         } else {
             // Keep readers of two warps, or else of two threads: a later write must be ordered after them.
             Touch &first = cell.read[0];
             bool same = first.epoch == order.epoch && first.thread / warp_size == thread / warp_size;
-            if (visits) cell.read[1] = now;          // beside one by a thread of the block itself
-            else if (is_neighbours(cell.read[1])) first = now;
-            else if (first.epoch != order.epoch) cell.read[0] = now, cell.read[1] = Touch();
+            if (first.epoch != order.epoch) cell.read[0] = now, cell.read[1] = Touch();
             else if (first.thread == thread) first = now;
             else if (!same || cell.read[1].epoch != order.epoch
                      || cell.read[1].thread / warp_size == thread / warp_size) cell.read[1] = now;
@@ -732,7 +790,10 @@ template <class Visit> static void visit_bytes(const Copy &copy, Visit visit) {
     for (unsigned part = 0; part < order.parts; part++) {
         size_t at = copy.address - order.shared_low[part];
         if (at < order.shared_bytes[part])
-            for (size_t i = at; i < at + copy.bytes && i < order.shared_bytes[part]; i++) visit(order.cells[part][i]);
+            for (size_t i = at; i < at + copy.bytes && i < order.shared_bytes[part]; i++) {
+                if constexpr (std::is_invocable_v<Visit, Cell &>) visit(order.cells[part][i]);
+                else visit(order.cells[part][i], order.shared_low[part] + i);
+            }
     }
 }
 
@@ -885,9 +946,9 @@ void end_bulk_reads(unsigned number, unsigned thread) {
     Touch now = copy.read;
     now.epoch = epoch_of(rank_of_access(now));
     now.clock = own_clock(thread);
-    visit_cells(copy.reads, [=](Cell &cell) {
+    visit_cells(copy.reads, [=](Cell &cell, uintptr_t address) {
         if (cell.sources) cell.sources--;
-        cell.read[cell.read[0].epoch == now.epoch && cell.read[0].thread != thread] = now;
+        keep_reader(cell, address, now);
     });
     copy.reads.clear();
 }
@@ -901,12 +962,15 @@ void end_product(unsigned number, unsigned warpgroup) {
     now.epoch = order.epoch;
     now.thread = agent;
     now.clock = read_by_products(agent, thread);
-    visit_cells(found->second.reads, [=](Cell &cell) {
+    visit_cells(found->second.reads, [=](Cell &cell, uintptr_t address) {
         if (cell.sources) cell.sources--;
-        Touch *place = &cell.read[cell.read[0].epoch == now.epoch];
-        for (Touch &read : cell.read)                // as of its begin, or of an earlier product
-            if (read.epoch == now.epoch && (read.thread == reader || read.thread == agent)) place = &read;
-        *place = now;
+        auto is_begin = [&](const Touch &read) { return read.epoch == now.epoch && read.thread == reader; };
+        std::replace_if(cell.read, std::end(cell.read), is_begin, now);
+        if (cell.has_more) {
+            std::vector<Touch> &more = order.more_reads[address];
+            more.erase(std::remove_if(more.begin(), more.end(), is_begin), more.end());
+        }
+        keep_reader(cell, address, now);
     });
     order.bulk.erase(found);
 }
@@ -949,7 +1013,10 @@ void note_lock(unsigned thread) {
 
 void note_result(unsigned thread) { order.counted[thread] = order.epoch; }
 
-void note_fence(unsigned thread) { note_flag(order.fenced, thread); }
+void note_fence(unsigned thread) {
+    note_flag(order.fenced, thread);
+    if (UNLIKELY(running.blocks > 1) && running.racecheck) fence_for_flags(thread);
+}
 
 void order_all(bool acquires) {
     order.fences++;
@@ -999,6 +1066,7 @@ void order_block() {
             order.welcome[rank].clear();
             order.sent[rank].clear();
         }
+    order.flags.clear();
     order.running_rank = 0;
     order.acquired = false;
     forget_copies();
@@ -1057,6 +1125,7 @@ void begin_races(char *dynamic_shared, char *static_end) {
     order.bulk.clear();
     order.bulk_bytes = 0;
     order.tiles.clear();
+    order.more_reads.clear();
     for (auto &each : order.cells) each.clear();
     for (auto &each : order.hidden) each.clear();
     add_races(0, dynamic_shared, static_end);

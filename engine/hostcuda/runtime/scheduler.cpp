@@ -765,7 +765,7 @@ bool run_cluster(Block &first, Index at, const volatile bool *cancelled) {
     const Index &size = first.in_cluster.size;
     begin_cluster(c);
     enter(first);
-    watch_cluster_begins(c.blocks.size());
+    watch_cluster_begins();
     for (Block *b : c.blocks) {
         const Index &in = b->in_cluster.at;
         b->at = {at.x * size.x + in.x, at.y * size.y + in.y, at.z * size.z + in.z};

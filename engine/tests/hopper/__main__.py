@@ -6,7 +6,8 @@ python -m tests.hopper ring   of these programs
 
 import sys
 
-from . import MISTAKES, ONLY_BY_RESULT, PROGRAMS, REFUSED, RIGHT, check
+from .checked import check
+from .planted import MISTAKES, ONLY_BY_RESULT, PROGRAMS, REFUSED, RIGHT
 
 
 def main():

@@ -2,8 +2,7 @@
 //
 // The blocks take turns on one worker (runtime/clusters.cpp). Each has its own shared memory, so that an address in that of
 // another block is an ordinary one, at the same distance from its begin. In PTX's window of shared memory it is a number with
-// the rank of its block: bit 30, the rank in bits 19 to 24, and the low bits of the address. A block without a cluster is one
-// of its own.
+// bit 30, the rank of its block above bit 18, and the place there below. A block without a cluster is one of its own.
 #pragma once
 #include "cluster_place.h"
 #include "sync.h"
@@ -15,7 +14,7 @@ HOSTCUDA_API ClusterPlace cluster_place();
 // The place of an address of the block's shared memory, or of another block's, in that of the block with this rank.
 HOSTCUDA_API void *map_shared_to(const void *address, unsigned rank, const char *what, const char *file, int line);
 HOSTCUDA_API unsigned rank_of_shared(const void *address);         // ~0: it is in no shared memory of the cluster
-HOSTCUDA_API unsigned cluster_window_address(const void *address);
+HOSTCUDA_API unsigned cluster_window_address(const void *address);   // in no shared memory: one that fails where it is used
 HOSTCUDA_API void *of_cluster_window(unsigned address);
 inline bool in_cluster_window(unsigned address) { return address >> 30 == 1; }
 

@@ -431,9 +431,10 @@ inline cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *config, const v
     return (cooperative ? cudaLaunchCooperativeKernel<const void> : cudaLaunchKernel<const void>)(
         kernel, config->gridDim, config->blockDim, arguments, config->dynamicSmemBytes, config->stream);
 }
-template <class F> cudaError_t cudaOccupancyMaxPotentialClusterSize(int *blocks, F *, const cudaLaunchConfig_t *) {
-    *blocks = 8;
-    return cudaSuccess;
+template <class F> cudaError_t cudaOccupancyMaxPotentialClusterSize(int *blocks, F *kernel, const cudaLaunchConfig_t *config) {
+    const dim3 threads = config->blockDim;
+    return hostcuda::host("cudaOccupancyMaxPotentialClusterSize", blocks, (const void *)kernel, threads.x * threads.y * threads.z,
+                          config->dynamicSmemBytes);
 }
 template <class F> cudaError_t cudaOccupancyMaxActiveClusters(int *clusters, F *kernel, const cudaLaunchConfig_t *config) {
     const dim3 threads = config->blockDim;

@@ -1,0 +1,105 @@
+"""Write engine/docs/asynchronous-verdicts.md: what check mode and compute-sanitizer say of each planted mistake.
+
+python -m tests.hopper.table
+
+What compute-sanitizer says is read from the results of `run_on_gpu` beside this file. What check mode
+says is what the tests of `planted` require of it.
+"""
+
+import json
+import re
+from pathlib import Path
+
+from .planted import MISTAKES, ONLY_BY_RESULT, REFUSED, list_variants
+from .run_on_gpu import digest
+
+RESULTS = Path(__file__).with_name("nvidia-h200.json")
+PAGE = Path(__file__).parents[2] / "docs" / "asynchronous-verdicts.md"
+# heads of reports that tell of the program's end, not of a mistake
+ENDS = r"COMPUTE-SANITIZER|Program hit|Target application|Warning:|Error: process|.*SUMMARY|\d+ errors were"
+
+
+def list_reports(tool: str, report: str) -> list[str]:
+    """Return "racecheck: RAW hazard, ring.cu:41" and so on of each kind and line in a report, without doubles."""
+    found, head = {}, ""
+    for line in report.splitlines():
+        if not line.startswith("=========  "):
+            text = line.removeprefix("=========").strip()
+            head = "" if re.match(ENDS, text) else text
+        elif head and (place := re.search(r"\bin ([\w.]+:\d+)$", line)):
+            kind = re.sub(r"^Error: |^Potential |Potential | (detected|of size) .*|\.$", "", head)
+            kind = kind if kind[1].isupper() else kind[0].lower() + kind[1:]
+            found[f"{tool}: {kind}, {place[1]}"] = None
+            head = ""  # of a race the first line
+    return [*found]
+
+
+def name_outcome(plain: list[str]) -> str:
+    """Return in words what several runs of a program have ended with."""
+    kinds = [*dict.fromkeys(plain)]
+    words = {"PASS": "right by luck", "FAIL": "wrong result", "hang": "hangs"}
+    return ", ".join(words.get(kind, kind.removeprefix("error: ")) for kind in kinds)
+
+
+def write_page() -> str:
+    """Return the page in Markdown."""
+    results = json.loads(RESULTS.read_text())
+    rows = {(row["program"], row["bug"]): row for row in results["rows"]}
+    stale = [name for name, kept in results["sources"].items() if digest(name) != kept]
+    kinds = {(each.program, each.bug): each.kind for each in MISTAKES}
+    others = dict.fromkeys(ONLY_BY_RESULT, "wrong result") | dict.fromkeys(REFUSED, "refused")
+
+    def reports_of(variant: tuple[str, int]) -> list[str]:
+        """Return what the tools report of a program on the GPU, tool after tool."""
+        tools = rows[variant]["tools"].items() if variant in rows else ()
+        return [line for tool, told in tools for line in list_reports(tool, told["report"])]
+
+    lines, named, alarms, right = [], 0, [], 0
+    for variant in list_variants():
+        program, bug = variant
+        if variant not in kinds and variant not in others:
+            right += 1
+            if told := reports_of(variant):
+                alarms.append(f"`{program}` {bug}: {'; '.join(told)}")
+            continue
+        of_right = {*reports_of((program, 0))}
+        more = [line for line in reports_of(variant) if line not in of_right]
+        named += bool(more)
+        outcome = name_outcome(rows[variant]["plain"]) if variant in rows else "not run"
+        if variant in REFUSED:
+            outcome = "refused by a function of the host"
+        ours = kinds.get(variant) or others[variant]
+        lines.append(f"| `{program}` {bug} | {outcome} | {ours} | {'; '.join(more) or '–'} |")
+    outcomes = [line.split(" | ")[1] for line in lines]
+    counts = {
+        "hang": sum(each == "hangs" for each in outcomes),
+        "give a wrong result in some run": sum("wrong result" in each for each in outcomes),
+        "give the right result in each of four runs": outcomes.count("right by luck"),
+    }
+    counts["end in an error or are refused"] = len(lines) - sum(counts.values())
+    summary = ", ".join(f"{count} {words}" for words, count in counts.items())
+    text = f"""# Planted mistakes of asynchronous programs: check mode and compute-sanitizer
+
+The {len(lines)} mistakes in `tests/programs/hopper`, which each program's first lines name by these numbers. On
+{results["device"]} (driver {results["driver"]}, {results["date"]}) {summary}.
+[Check mode](asynchronous.md) names line and cause of {len(kinds)}, and has no finding on the {right} programs and variants without a
+mistake. compute-sanitizer {results["compute-sanitizer"]} (memcheck, racecheck, synccheck) reports something at {named} that it does not
+report of the same program without the mistake; on {len(alarms)} of the {right} without one it reports errors. Its lines are those of the
+program, or of an instruction's function in `instructions.h`.
+
+`python -m tests.hopper.run_on_gpu tests/hopper/nvidia-h200.json` runs all of it on a GPU, `python -m tests.hopper.table`
+writes this page, both in `engine/`.
+
+| mistake | on the GPU | check mode | compute-sanitizer |
+|---|---|---|---|
+"""
+    text += "\n".join(lines) + "\n\nReported of programs without a mistake:\n\n"
+    text += "\n".join(f"- {alarm}" for alarm in alarms) + "\n"
+    if stale:
+        text += f"\nNot run on the GPU with their present source: {', '.join(stale)}.\n"
+    return text
+
+
+if __name__ == "__main__":
+    PAGE.write_text(write_page())
+    print(PAGE)
