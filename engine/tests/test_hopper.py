@@ -308,9 +308,9 @@ def test_a_warpgroup_multiplies_registers_with_both_layouts_of_shared_memory():
 ORDERS = """
 module, said, kinds, first = SourceModule(sys.argv[1], no_extern_c=True), {}, {}, 0
 for name, threads, blocks in json.loads(sys.argv[2]):
-    y, said[name] = np.zeros(128, np.int32), ""
+    y, said[name], shared = np.zeros(128, np.int32), "", 64 * (name == "beyond")
     try:
-        module.get_function(name)(cuda.InOut(y), block=(threads, 1, 1), grid=(blocks, 1), shared=64 * (name == "beyond"))
+        module.get_function(name)(cuda.InOut(y), block=(threads, 1, 1), grid=(blocks, 1), shared=shared)
         cuda.Context.synchronize()
     except cuda.Error as error:
         said[name] = str(error)

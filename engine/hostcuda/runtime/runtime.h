@@ -190,6 +190,13 @@ void *fill_shared(SharedMemory &, const hc_static &, size_t dynamic_bytes);   //
 bool is_damaged(const SharedMemory &);                     // a margin has changed
 std::string describe_damage(const SharedMemory &);         // "a write past the end of ..."
 std::string describe_shared(const SharedMemory &, const char *address);   // "" if it is elsewhere
+inline std::string name_element(const SharedMemory &memory, const char *address, size_t bytes) {
+    for (const SharedMemory::Array &array : memory.arrays) {
+        size_t at = address - array.low;
+        if (array.name && at < array.bytes && at % bytes == 0) return array.bytes == bytes ? array.name : format("%s[%zu]", array.name, at / bytes);
+    }
+    return "";
+}
 std::string name_shared(const SharedMemory &, const char *address, size_t bytes);   // "full[2]": an element of that size, or as above
 
 // ---- memory.cpp -------------------------------------------------------------------------------------------

@@ -209,9 +209,6 @@ std::string describe_shared(const SharedMemory &memory, const char *address) {
 }
 
 std::string name_shared(const SharedMemory &memory, const char *address, size_t bytes) {
-    for (const SharedMemory::Array &array : memory.arrays) {
-        size_t at = address - array.low;
-        if (array.name && at < array.bytes && at % bytes == 0) return array.bytes == bytes ? array.name : format("%s[%zu]", array.name, at / bytes);
-    }
-    return describe_shared(memory, address);
+    std::string element = name_element(memory, address, bytes);
+    return element.empty() ? describe_shared(memory, address) : element;
 }

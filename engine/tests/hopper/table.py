@@ -78,17 +78,22 @@ def write_page() -> str:
     }
     counts["end in an error or are refused"] = len(lines) - sum(counts.values())
     summary = ", ".join(f"{count} {words}" for words, count in counts.items())
+    device = f"{results['device']} (driver {results['driver']}, {results['date']})"
+    version = f"compute-sanitizer {results['compute-sanitizer']}"
     text = f"""# Planted mistakes of asynchronous programs: check mode and compute-sanitizer
 
 The {len(lines)} mistakes in `tests/programs/hopper`, which each program's first lines name by these numbers. On
-{results["device"]} (driver {results["driver"]}, {results["date"]}) {summary}.
-[Check mode](asynchronous.md) names line and cause of {len(kinds)}, and has no finding on the {right} programs and variants without a
-mistake. compute-sanitizer {results["compute-sanitizer"]} (memcheck, racecheck, synccheck) reports something at {named} that it does not
-report of the same program without the mistake; on {len(alarms)} of the {right} without one it reports errors. Its lines are those of the
-program, or of an instruction's function in `instructions.h`.
+{device} {summary}.
 
-`python -m tests.hopper.run_on_gpu tests/hopper/nvidia-h200.json` runs all of it on a GPU, `python -m tests.hopper.table`
-writes this page, both in `engine/`.
+- [Check mode](asynchronous.md) names line and cause of {len(kinds)} mistakes. It has no finding on the
+  {right} programs and variants without one.
+- {version} (memcheck, racecheck, synccheck) reports something at {named} mistakes that
+  it does not report of the same program without one. It reports errors of {len(alarms)} of the {right}
+  without a mistake. Its lines are those of the program, or of an instruction's function in
+  `instructions.h`.
+
+In `engine/`, `python -m tests.hopper.run_on_gpu tests/hopper/nvidia-h200.json` runs all of it on a GPU, and
+`python -m tests.hopper.table` writes this page.
 
 | mistake | on the GPU | check mode | compute-sanitizer |
 |---|---|---|---|

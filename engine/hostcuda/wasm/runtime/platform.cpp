@@ -266,6 +266,9 @@ static char *dynamic_memory;
 void *fill_shared(SharedMemory &memory, const hc_static &shared, size_t dynamic_bytes) {
     memory.static_end = __stop_hc_shared;
     if (shared.bytes) memset(__start_hc_shared, 0xff, shared.bytes);
+    memory.arrays.clear();                       // those of check mode: without it their names are not known
+    for (int i = 0; i < shared.count; i++)
+        memory.arrays.push_back({shared.arrays[i].name, memory.static_end + shared.arrays[i].place, shared.arrays[i].bytes});
     if (!dynamic_memory) dynamic_memory = (char *)aligned_alloc(256, shared_limit + 2 * red_zone);
     char *base = dynamic_memory + red_zone;
     memset(base - marked, red, marked);
@@ -277,7 +280,10 @@ void use_shared(const SharedMemory &) {}
 bool is_damaged(const SharedMemory &) { return false; }
 std::string describe_damage(const SharedMemory &) { return ""; }
 std::string describe_shared(const SharedMemory &, const char *) { return ""; }
-std::string name_shared(const SharedMemory &, const char *, size_t) { return "shared memory"; }
+std::string name_shared(const SharedMemory &memory, const char *address, size_t bytes) {
+    std::string element = name_element(memory, address, bytes);
+    return element.empty() ? "shared memory" : element;
+}
 
 namespace hostcuda {
 EXPORT char space_of(const void *address) {
