@@ -21,7 +21,7 @@ from labkit.ladder.rungs import LADDER
 from labkit.ladder.source import changed_lines, code_only
 from labkit.notebooks import execute
 from labkit.page import overview
-from recording import versus
+from recording import small, versus
 from recording.readme import format_ladder, format_network, page, replace_marked
 
 pytestmark = pytest.mark.thorough("tools of the repository")
@@ -92,6 +92,18 @@ def test_the_comparison_with_cudnn_is_what_was_recorded():
     for rows in (best[half], best[~half]):
         ours = rows.index.str.match(r"\d\d ")
         assert (rows[ours].min() < rows[~ours].min()).all()
+
+
+def test_the_table_of_small_batches_is_what_was_recorded():
+    """Ours leads cuDNN with 100 images, too, by calls and by graphs."""
+    table = pd.read_csv(data_dir() / "small" / "nvidia-h200.csv")
+    assert table_of("small") == small.to_markdown(table)
+    rows = table[(table["batch"] == small.BATCH) & (table["label"] != small.NOTHING)]
+    best = rows.pivot_table("median_ms", "label", ["network", "layer", "way"], aggfunc="min")
+    half = best.index.str.match("10 |.*FP16")
+    for several in (best[half], best[~half]):
+        ours = several.index.str.match(r"\d\d ")
+        assert (several[ours].min() < several[~ours].min()).all()
 
 
 def test_what_is_said_of_the_libraries_is_what_was_recorded():
