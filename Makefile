@@ -70,7 +70,8 @@ thorough: $(STAMP)  ## Test everything else: each kernel on every shape, each ex
 	@$(PYTEST) -n $(JOBS) -m "thorough and not exhaustive" $(TESTS) $(CHOSEN)
 	@$(if $(ARGS),,$(PYTEST) -n $(JOBS) --dist loadfile $(NBVAL) $(LONG) $(wildcard notebooks/closer_look/*.ipynb))
 
-exhaustive: $(STAMP)  ## Grade every wrong answer of every exercise, here and in the playground, and a class of attempts whole
+exhaustive: $(STAMP)  ## Grade every wrong answer of every exercise, here and in the playground, and a class of attempts whole; 200 calls to the agents' server
+	@$(ENGINE) -n $(JOBS) --dist loadfile -m "exhaustive" tests $(CHOSEN)
 	@$(PYTEST) -n $(JOBS) -m "exhaustive" $(TESTS) $(CHOSEN)
 
 floors:  ## Run three notebooks with the oldest versions that pyproject.toml allows, in an environment of their own

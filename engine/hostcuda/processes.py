@@ -380,20 +380,22 @@ def _find_added_folders() -> list[str]:
     ]
 
 
-def make_parent_guard() -> Callable[[], None] | None:
-    """Return a function for a new process to call first, so that Linux kills it when this one ends; None elsewhere."""
+def make_parent_guard(
+    parent: int | None = None, which: signal.Signals = signal.SIGKILL
+) -> Callable[[], None] | None:
+    """Return a function for a process to call first, so that Linux signals it when its parent ends; None elsewhere.
+
+    Without a number, this process is the parent.
+    """
     if sys.platform != "linux":
         return None
-    parent, prctl, set_parent_death_signal = (
-        os.getpid(),
-        ctypes.CDLL(None).prctl,
-        1,
-    )  # 1: PR_SET_PDEATHSIG
+    parent = parent or os.getpid()
+    prctl, set_parent_death_signal = ctypes.CDLL(None).prctl, 1  # 1: PR_SET_PDEATHSIG
 
     def request_signal():
-        prctl(set_parent_death_signal, int(signal.SIGKILL))
+        prctl(set_parent_death_signal, int(which))
         if os.getppid() != parent:  # the parent has ended already
-            os.kill(os.getpid(), signal.SIGKILL)
+            os.kill(os.getpid(), which)
 
     return request_signal
 

@@ -515,8 +515,14 @@ def _name_line(source: str, name: str) -> str:
     return ""
 
 
+# processor time of one run of the compiler: the largest exercise takes a tenth
+_COMPILER_SECONDS = 20
+
+
 def guard(source: str = "", headers: Collection[str] = ()) -> None:
     """Set hooks of the engine: this process loads and compiles only what `refuse_symbols` and `refuse_calls` let pass.
+
+    The compiler gets a limit on its processor time.
 
     Call it in the process that runs a submission, before the submission is compiled. The engine
     calls the hooks with each text for the compiler, with each assembler text for the linker, and
@@ -530,6 +536,7 @@ def guard(source: str = "", headers: Collection[str] = ()) -> None:
         The headers that come with the exercise, as `refuse_symbols` has them.
     """
     checkmode.untrusted = True
+    toolchain.processor_seconds = _COMPILER_SECONDS
     if checkmode.TOOLS:
         native.library().hc_keep_returns()
     unit.before_compile = _refuse_expanded_asm

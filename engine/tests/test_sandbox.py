@@ -1,6 +1,7 @@
 """The sandbox: what a command can see, how it is stopped, and which results count."""
 
 import os
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -10,6 +11,7 @@ import pytest
 
 from hostcuda import sandbox
 from hostcuda.errors import EngineError
+from hostcuda.host import toolchain
 from hostcuda.sandbox import Limits, SandboxEnded, View, runs, seccomp, write_answer
 from hostcuda.settings import HOME
 
@@ -311,6 +313,29 @@ def test_without_the_check_of_symbols_a_forged_result_has_no_nonce(tmp_path):
         match="there is no result: the program ended before it could write one, or another",
     ):
         sandbox.read_answer(ended, tmp_path / "answer", word)
+
+
+TOWER = """constexpr long f(int n, long s) { return n ? f(n - 1, s) + f(n - 1, s + (1l << n)) : s; }
+constexpr long all = f(60, 0);
+"""
+
+
+@needs_sandbox
+def test_a_constant_that_takes_long_to_compute_does_not_compile(tmp_path):
+    ended, _ = graded(tmp_path, TOWER + KERNEL)
+    assert ended.status == 1 and re.search(r":[12]:\d+: error: .*constexpr", ended.stderr)
+
+
+def test_a_compiler_that_takes_too_much_processor_time_is_stopped(tmp_path, monkeypatch):
+    monkeypatch.setattr(toolchain, "processor_seconds", 1)
+    macros = "".join(f"#define A{k + 1} {f'A{k} ' * 8}\n" for k in range(20))
+    (tmp_path / "macros.cpp").write_text(f"{macros}A20\n")
+    for command in (
+        [*toolchain.find(), "-fsyntax-only", str(tmp_path / "macros.cpp")],
+        [sys.executable, "-c", "while True: pass"],  # as clang, which is one process
+    ):
+        with pytest.raises(EngineError, match="the compiler used more than 1 s of processor time"):
+            toolchain.run(command)
 
 
 RIGHT = SandboxEnded(0, "", 1.0, 0, "", "")

@@ -1,13 +1,14 @@
-"""Answer one request: the process that `hostcuda.agent.server` starts per call, and kills if the call is cancelled.
+"""Answer one request: the process that `hostcuda.agent.server` starts per call, and ends if the call is cancelled.
 
 The server has tried the sandbox before. Whatever the agent's code does, the answer is one line of
-JSON: a report, or a sentence.
+JSON: a report, or a sentence. SIGTERM, which also comes when the server ends, removes the folders.
 """
 
 import json
+import signal
 import sys
 
-from hostcuda import agent, sandbox
+from hostcuda import agent, processes, sandbox
 from hostcuda.errors import EngineError
 
 _MOST = 1 << 16  # bytes of an answer
@@ -43,7 +44,16 @@ def _answer(tool: str, arguments: dict) -> dict:
         }
 
 
+def _leave(*_: object) -> None:
+    """End this process by an exception, so that its folders are removed, which no other signal interrupts."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    raise SystemExit(1)
+
+
 if __name__ == "__main__":
-    tool, arguments = json.load(sys.stdin)
+    signal.signal(signal.SIGTERM, _leave)
+    server, tool, arguments = json.load(sys.stdin)
+    if guard := processes.make_parent_guard(server, signal.SIGTERM):
+        guard()
     sandbox.take_for_granted()
     print(json.dumps(_answer(tool, arguments)))

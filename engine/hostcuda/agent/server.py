@@ -1,8 +1,8 @@
 """The server of ``hostcuda mcp``: tools for coding agents over stdio, with the SDK of the extra ``hostcuda[mcp]``.
 
 A call is a process of its own (`hostcuda.agent.__main__`), whose code runs in the sandbox. One call
-runs at a time, and four wait. A cancelled call's processes are killed. Only this module imports the
-SDK.
+runs at a time, and four wait. A call that is cancelled, or whose client has ended, is ended with its
+processes and folders. Only this module imports the SDK.
 """
 
 import contextlib
@@ -15,14 +15,17 @@ from typing import Annotated, Any, Literal
 
 import anyio
 from mcp.server import MCPServer
-from mcp.types import CallToolResult, TextContent
-from pydantic import BaseModel, ConfigDict, Field
+from mcp.server.stdio import stdio_server
+from mcp.shared.message import SessionMessage
+from mcp.types import INVALID_REQUEST, CallToolResult, ErrorData, JSONRPCError, TextContent
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 import hostcuda
 from hostcuda import sandbox
 
 _WAITING = 4
 _COMPILING = 240  # seconds more for the engine's own files, once per machine
+_ENDING = 20  # seconds for a cancelled call to remove its folders
 _KEPT = 64  # reports that `previous` may name
 
 
@@ -107,7 +110,50 @@ Start = Annotated[
 ]
 Index = Annotated[list[int], Field(min_length=3, max_length=3, description="x, y, z")]
 
-server = MCPServer(
+
+class _Server(MCPServer):
+    """A server that answers each message: the SDK drops those that it cannot read."""
+
+    async def run_stdio_async(self) -> None:
+        """Serve over standard input and output until the input ends."""
+        async with stdio_server() as (received, answers), anyio.create_task_group() as tasks:
+            sender, readable = anyio.create_memory_object_stream(0)
+
+            async def relay() -> None:
+                async with sender:
+                    async for message in received:
+                        if isinstance(message, Exception):
+                            await answers.send(SessionMessage(_refuse_message(message)))
+                        else:
+                            await sender.send(message)
+
+            tasks.start_soon(relay)
+            await self._lowlevel_server.run(
+                readable, answers, self._lowlevel_server.create_initialization_options()
+            )
+
+
+def _refuse_message(error: Exception) -> JSONRPCError:
+    """Return the answer to a message that the SDK has not read, such as JSON with half of a surrogate pair."""
+    details = error.errors() if isinstance(error, ValidationError) else []
+    reason, number = "it is no message of JSON-RPC", None
+    for detail in details:
+        value = detail["input"]
+        if detail["type"] == "json_invalid":
+            reason = detail["msg"]
+            if "surrogate" in reason or "hex escape" in reason:
+                reason = "a text in it has half of a surrogate pair, or another escape that is no character"
+            with contextlib.suppress(ValueError, RecursionError):
+                value = json.loads(value)  # Python reads more
+        if isinstance(value, dict) and isinstance(value.get("id"), int | str):
+            number = value["id"]
+    text = f"the request cannot be read: {reason}"
+    return JSONRPCError(
+        jsonrpc="2.0", id=number, error=ErrorData(code=INVALID_REQUEST, message=text)
+    )
+
+
+server = _Server(
     "hostcuda",
     version=hostcuda.__version__,
     instructions=(
@@ -130,7 +176,7 @@ async def _call(tool: str, seconds: int, **arguments: Any) -> CallToolResult:
                 return _fail(f"code of an agent is not run without a sandbox: {why}")
             with anyio.fail_after(seconds + _COMPILING):
                 request = json.dumps(
-                    [tool, {**arguments, "seconds": seconds} if arguments else {}]
+                    [os.getpid(), tool, {**arguments, "seconds": seconds} if arguments else {}]
                 ).encode()
                 printed = await _run([sys.executable, "-m", "hostcuda.agent"], request)
     except TimeoutError:
@@ -157,6 +203,11 @@ async def _run(command: list[str], request: bytes) -> bytes:
                 await process.stdin.send(request)
             await process.stdin.aclose()
             return b"".join([part async for part in process.stdout])
+        except BaseException:  # it was cancelled: the process removes its folders, then ends
+            with anyio.move_on_after(_ENDING, shield=True), contextlib.suppress(ProcessLookupError):
+                process.terminate()
+                await process.wait()
+            raise
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)

@@ -100,6 +100,9 @@ untrusted = False  # kernels may be hostile; hostcuda.untrusted sets it
 # address is in the variable that it is derived from.
 ACCESSES = "accesses.txt"  # for `windows.find_disguised`
 _UNTRUSTED = ["-fno-omit-frame-pointer"]
+# A constant that is computed by calls may take as many operations as with clang: a fraction of a
+# second. g++ alone would allow 32 times as many.
+_GCC_UNTRUSTED = ["-fconstexpr-ops-limit=1048576"]
 _BOUNDED = ["-fsanitize=bounds-strict,object-size", f"-fdump-tree-tsan={ACCESSES}"]
 
 
@@ -124,9 +127,11 @@ def choose_flags(clang: bool, tools: tuple[str, ...]) -> list[str]:
     return options
 
 
-def choose_untrusted_flags(bounded: bool) -> list[str]:
-    """Return further flags for kernels that may be hostile, which the precompiled header does without."""
-    return [*_UNTRUSTED, *(_BOUNDED if bounded else ())] if untrusted else []
+def choose_untrusted_flags(clang: bool, bounded: bool) -> list[str]:
+    """Return further flags of `clang` or g++ for kernels that may be hostile; the precompiled header has none."""
+    if not untrusted:
+        return []
+    return [*_UNTRUSTED, *(() if clang else _GCC_UNTRUSTED), *(_BOUNDED if bounded else ())]
 
 
 # What a source must have for an address to be no multiple of its type's size: a cast of a pointer

@@ -6,6 +6,7 @@ import platform
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -24,6 +25,8 @@ INCLUDE = _HERE / "include"  # CUDA's headers for a host compiler
 RUNTIME = _HERE / "runtime"  # the runtime library's source
 # the assembler's directive that makes a symbol global
 _GLOBAL = re.compile(r"(?m)^\t\.globl\t(\S+).*\n")
+# processor time of one command, or None: hostcuda.untrusted sets it
+processor_seconds: int | None = None
 FILL = "-ftrivial-auto-var-init=pattern"  # by which check mode recognizes variables without a value
 
 _REMEDY = """Install one:
@@ -223,9 +226,12 @@ def _choose_shared_library(command: tuple[str, ...]) -> list[str]:
 def run(command: list[str], cwd: Path | None = None) -> tuple[int, str, str]:
     """Run a command; return (exit status, stdout, stderr), with messages in English and without colours."""
     environment = {**os.environ, "LC_ALL": "C", "GCC_COLORS": ""}
+    limit = []
+    if processor_seconds:  # SIGXCPU, and SIGKILL a second later
+        limit = ["prlimit", f"--cpu={processor_seconds}:{processor_seconds + 1}", "--"]
     try:
         result = subprocess.run(
-            command,
+            [*limit, *command],
             cwd=cwd,
             env=environment,
             stdin=subprocess.DEVNULL,
@@ -235,6 +241,12 @@ def run(command: list[str], cwd: Path | None = None) -> tuple[int, str, str]:
     except KeyboardInterrupt:
         raise Interrupted(f"{Path(command[0]).name} was stopped") from None
     out, err = result.stdout.decode("utf-8", "replace"), result.stderr.decode("utf-8", "replace")
+    # g++ names the signal of its own process that had it
+    if result.returncode == -signal.SIGXCPU or f"{signal.strsignal(signal.SIGXCPU)} signal" in err:
+        raise EngineError(
+            f"the compiler used more than {processor_seconds} s of processor time: compute less while compiling "
+            "(constexpr, templates, macros), or unroll less"
+        )
     if result.returncode and os.strerror(errno.ENOSPC) in err:
         raise EngineError(
             f"the disk of {tempfile.gettempdir()}, where {Path(command[0]).name} writes, is full: free "
