@@ -44,6 +44,9 @@ def installed(tmp_path_factory):
         for name in (*FILES, "LICENSE", "LICENSE-CC-BY-4.0"):
             if (file := (ROOT / folder).parent / name).is_file():
                 shutil.copy(file, tmp / project)
+    modules = tmp / "hostcuda" / "hostcuda" / "wasm" / "js" / "node_modules" / "some"
+    modules.mkdir(parents=True)  # as in a checkout with the playground
+    (modules / "module.js").write_text("")
     pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
     build = "from setuptools import build_meta; build_meta.build_sdist('..')"
     for project in FOLDERS:  # a wheel is made of the sdist, as for a release
@@ -56,6 +59,7 @@ def installed(tmp_path_factory):
     assert wheels.keys() == FOLDERS.keys()
     for project, wheel in wheels.items():
         with zipfile.ZipFile(wheel) as file:  # as pip does, but for scripts
+            assert not [name for name in file.namelist() if "node_modules" in name]
             file.extractall(tmp / "site" / project)
     registry, elsewhere = tmp / "registry", tmp / "elsewhere"
     registry.mkdir()
