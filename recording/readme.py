@@ -43,7 +43,7 @@ SUMMARY = {
     "01 baseline": "01, a thread per output",
     "07 tuning": "**07, several outputs per thread**",
     "cuDNN FP32": "cuDNN, FP32",
-    "10 speed of light, warpgroups, FP16": "**10, tensor cores, FP16**",
+    "10 speed of light, warpgroups, FP16": "**10, tensor cores (step *warpgroups*), FP16**",
     "cuDNN FP16": "cuDNN, FP16",
 }
 # Cards of a compute capability with their multiprocessors, and the KB of shared memory that a block

@@ -297,7 +297,8 @@ def test_everything_imported_is_declared():
         paths = [path for path in (ROOT / folder).rglob("*.py") if "node_modules" not in path.parts]
         assert paths, folder
         for path in paths:
-            for name in set(imported(path)) - set(sys.stdlib_module_names) - ours:
+            beside = {other.stem for other in path.parent.glob("*.py")}
+            for name in set(imported(path)) - set(sys.stdlib_module_names) - ours - beside:
                 package = canonicalize_name(DISTRIBUTIONS.get(name, name))
                 assert package in allowed, (
                     f"{path.relative_to(ROOT)} imports {name}: declare it in pyproject.toml"

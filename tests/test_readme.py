@@ -307,9 +307,11 @@ def counters_in_words():
         f"takes {reads:.2f} ms on layer 2 in place of {tuned:.2f}: the constant cache is busy "
         f"{count('constant_cache_busy_pct', constant, second):.0f} % of the time, "
         f"and {missed[2]:.0f} % of its requests miss",
-        "With four rows, eight maps ({:.2f}; with 10,000 images {over:.2f}) and four ({:.2f}) differ by 1 %. "
-        "With six ({:.2f})".format(*maps_of[[8, 4, 6]], over=ours_over),
-        f"{more[0]:.0f} % more instructions and {count('registers', runtime, first):.0f} registers, not "
+        "with eight maps: {:.2f} times the reference time ({over:.2f} with 10,000 images). With four maps it is "
+        "{:.2f}, hardly more. Six maps are worse, {:.2f}.".format(
+            *maps_of[[8, 4, 6]], over=ours_over
+        ),
+        f"{more[0]:.0f} % more instructions, and {count('registers', runtime, first):.0f} registers in place of "
         f"{count('registers', 7, first):.0f}",
         f"{count('stalled_barrier', 7, first):.2f} cycles at a barrier, and "
         f"{count('stalled_not_selected', 7, first):.1f} ready for its turn",

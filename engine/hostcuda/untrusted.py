@@ -320,6 +320,8 @@ _IMPORTED = frozenset(
         "_ZN8hostcuda8gatheredEv",
         "_ZN8hostcuda14let_others_runEv",
         "_ZN8hostcuda14missing_sourceEii",
+        "_ZN8hostcuda10check_sumsEPKvmPKcS3_i",
+        "_ZN8hostcuda14returns_withinEjj",
         # Barriers with a number. Those in a kernel's memory (cuda::barrier) would write there
         # unwatched.
         "_ZN8hostcuda7meet_atEjjjPvPFvPKS0_jEPKcS6_i",
@@ -367,7 +369,7 @@ _ASYNCHRONOUS = {
     )
 }
 _IMPORTED_FAMILIES = re.compile(
-    r"__tsan_(?:(?:unaligned_)?(?:volatile_)?(?:read|write)(?:\d+|_range)|mem(?:cpy|move|set)|atomic\w+)"
+    r"__tsan_(?:(?:unaligned_|loose_)?(?:volatile_)?(?:read|write)(?:\d+|_range)|mem(?:cpy|move|set)|atomic\w+)"
     # The compiler's own cleaning up, which the linker may list.
     r"|_Unwind_(?:Resume(?:_or_Rethrow)?|(?:Raise|Delete)Exception|[GS]et\w+)"
 )
