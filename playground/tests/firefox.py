@@ -76,15 +76,15 @@ class Firefox:
         self._ask("WebDriver:PerformActions", actions=[action])
 
     def show(self, theme: str, width: int, height: int = 900) -> None:
-        """Let pages prefer a theme, "light" or "dark", and be as wide; a window is narrowed by larger pixels."""
+        """Let pages prefer a theme, "light" or "dark", and the open one be as wide; zoom narrows it below `LEAST`."""
         scale, number = max(1, LEAST / width), ("dark", "light").index(theme)
+        self._ask("WebDriver:SetWindowRect", width=max(LEAST, width), height=height)
         self._ask("Marionette:SetContext", value="chrome")
         self.evaluate(f"""() => {{
             Services.prefs.setIntPref("layout.css.prefers-color-scheme.content-override", {number});
-            Services.prefs.setCharPref("layout.css.devPixelsPerPx", "{scale}");
+            Services.wm.getMostRecentWindow("navigator:browser").ZoomManager.zoom = {scale};
         }}""")
         self._ask("Marionette:SetContext", value="content")
-        self._ask("WebDriver:SetWindowRect", width=max(LEAST, width), height=height)
 
     def close(self) -> None:
         """End the browser."""

@@ -807,9 +807,9 @@ def test_firefox_edits_and_judges_an_open_cell_by_keys_and_without_a_network(fol
     axe = (resources.files("axe_playwright_python") / "axe.min.js").read_text(encoding="utf-8")
     server, address = serve(folder.parent)
     with contextlib.closing(Firefox(executable, tmp_path)) as tab:
-        tab.show("light", 390)
         for visit in ("first", "without a network"):
             tab.goto(address.replace("playground/", "04_tiling.html"))
+            tab.show("light", 390)
             number = find_cell(tab, "%%kernel 04 --name")
             tab.evaluate(
                 "number => document.querySelector(`#cell-${number} .desk button`).focus()", number
