@@ -54,10 +54,14 @@ def test_a_part_of_a_kernel_is_completed_with_the_starting_code(tmp_path):
     other = write_notebook(
         tmp_path / "bob.ipynb", "%%kernel 10 --part --exercise 10b\n__global__ void other() {}\n"
     )
-    entry, refused = submissions([path, other])
+    (tmp_path / "carol_10b.cu").write_text(own)
+    entry, refused, file = submissions([path, other, tmp_path / "carol_10b.cu"])
     assert entry.answer.replace(
         "// %%kernel 10 --part --exercise 10b --name mine\n", ""
     ) == start.replace(start[slice(*find_functions(start)["conv"])], own)
+    assert exercise("10b").attempt(file.answer) == start.replace(
+        start[slice(*find_functions(start)["conv"])], own
+    )
     assert refused.problem.startswith(
         "the cell has to define one of the kernel's functions, arrange, "
     )

@@ -31,7 +31,7 @@ from hostcuda.errors import EngineError
 from hostcuda.source import code_only, kernel_names
 from labkit.base.errors import LabError
 from labkit.base.paths import SERIES, natural_key
-from labkit.ladder.source import read, select_view
+from labkit.ladder.source import as_path, find_functions, read, select_view, with_functions
 
 if TYPE_CHECKING:
     from labkit.exercises.subjects import InPlaceOf, Kernels, Numbers
@@ -350,8 +350,9 @@ class Exercise:
     def attempt(self, answer: object) -> str:
         """Return the source text of an answer: text, the Path of a .cu file, or the variant or module of a cell.
 
-        LabError if it is none of these, is too long, has other kernels than the starting code, or
-        if there is no start.
+        Text, also that of a file, may have some functions of the starting code, as a cell with
+        --part: the starting code has the others. LabError if the answer is none of these, is too
+        long, has other kernels than the starting code, or if there is no start.
         """
         if not self.start:
             raise LabError(
@@ -359,8 +360,11 @@ class Exercise:
                 "SKELETON and #else"
             )
         if isinstance(answer, str):
-            # first, because `source` looks whether a text is the path of a file
+            # first, because a text may be the path of a file
             _require_short(answer)
+        if isinstance(answer, (str, Path)) and str(answer).strip():
+            path = as_path(answer)
+            answer = self._complete(_require_short(read(path) if path else answer))
         text = _require_short(self.subject.source(answer))
         start, kernels = (kernel_names(code_only(source)) for source in (self.start, text))
         if set(kernels) != set(start):
@@ -373,6 +377,15 @@ class Exercise:
             raise LabError(
                 f"exercise {self.number} asks for the kernel {wanted}, and this has {given}: the {must}"
             )
+        return text
+
+    def _complete(self, text: str) -> str:
+        """Return a text with the starting code's other functions if it is a part of it, else the text itself."""
+        kernels = {*kernel_names(code_only(text))}
+        if kernels < {*kernel_names(code_only(self.start))} and (
+            find_functions(text).keys() & find_functions(self.start).keys()
+        ):
+            return with_functions(self.start, text)
         return text
 
 

@@ -72,9 +72,11 @@ def test_a_page_beyond_the_lab_asks_for_predictions_and_compares_them(page):
 
 
 @pytest.mark.parametrize("path", execute.list_notebooks(), ids=lambda path: path.stem)
-def test_a_cell_has_the_starting_code(path):
+def test_a_cell_has_the_starting_code_and_a_file_with_its_text_is_an_attempt(path, tmp_path):
     for magic, arguments, number, code in cells(path):
         asked = EXERCISES[number]
+        (tmp_path / f"{number}.cu").write_text(code)
+        assert asked.attempt(tmp_path / f"{number}.cu").rstrip("\n") == asked.start.rstrip("\n")
         if "--part" in arguments.split():
             code = with_functions(asked.start, code)
         assert code.rstrip("\n") == asked.start.rstrip("\n"), (
