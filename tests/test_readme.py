@@ -3,6 +3,7 @@
 And what the pages say in words of counters that none of their cells prints.
 """
 
+import collections
 import functools
 import math
 import re
@@ -429,10 +430,16 @@ def figures_in_words():
     few, many = timers.loc[100], timers.loc[10_000]
     waiting = many.iloc[1:4]
     assert round(few["events"] / few["events, L2 emptied before"]) == 2
+    tensor = (
+        4 * 10_000 * first.M * first.Ho * first.Wo / 1e9
+    )  # the bytes of x, over those of a TB/s in a ms
     yield (
         "17_pytorch",
         "is {:.1f} to {:.1f} times as fast as PyTorch's two operations".format(
             *(forward["PyTorch"] / ours).sort_values()
+        ),
+        "our kernel reads and writes {:.1f} to {:.1f} TB/s, PyTorch's {:.1f}".format(
+            *(2 * tensor / ours).sort_values(), 4 * tensor / forward["PyTorch"]
         ),
         f"the {100 * (ours.max() / ours.min() - 1):.0f} % between the two rows are noise",
         f"take {pixels / warps:.0f} times as long as with one per warp",
@@ -441,6 +448,26 @@ def figures_in_words():
             100 * many.iloc[0] / many.iloc[1], 100 * many.iloc[4] / many["events"]
         ),
     )
+    one, four, sixteen = (
+        labkit.variant(2, step="divergent", block=(n, 256 // n)) for n in (1, 4, 16)
+    )
+    yield (
+        "closer_look/02_constant",
+        f"took {ms(four, first) / ms(one, first):.1f} times as long on layer 1 with 4 words per warp",
+        f"and {ms(sixteen, second) / ms(one, second):.0f} times on layer 2 with 16",
+    )
+    most = [
+        max(launch.shared for layer in layers for launch in labkit.variant(rung).launches(layer))
+        for rung in range(1, 12)
+    ]
+    assert max(most[:10]) <= 48 * 1024 < most[10]
+    yield (
+        "closer_look/04_tiling",
+        "pages 01 to 10 stay within 48 KB, those of pages 11 and 13 opt in",
+    )
+    reports = labkit.published(network="lenet86", step="baseline")["report"].nunique()
+    assert reports == 2
+    yield "closer_look/01_baseline", "reached in two course reports"
     yield (
         "closer_look/12_streams",
         "take {:.1f} and {:.1f} times one of 10,000".format(
@@ -464,6 +491,9 @@ def test_the_readme_and_the_paper_count_what_there_is():
         *(ROOT / "notebooks" / "practice").glob("*.ipynb"),
     ]
     assert f"{len(pages)} pages with {count} graded exercises" in texts[0]
+    of_pages = collections.Counter(own.page for own in exercises().values())
+    assert max(of_pages.values()) == 2 and 2 * of_pages.total() > 3 * len(pages)
+    assert "exercises, two on most pages," in texts[0]
     counted = dict(
         re.findall(
             r"\| ([a-z].*?) \| (\d+ \| \d+) \|", (data_dir() / "counters.md").read_text("utf-8")
@@ -774,6 +804,12 @@ def test_the_noise_is_what_was_recorded():
     batches = f"{percent[100]} % with 100 images, {percent[1000]} % with 1,000 and {percent[10_000]} % with 10,000"
     assert f"differ by at most {batches}" in words
     assert f"under two labels, differ by up to {100 * h100.noise():.1f} %" in words
+    timed = h100.table.dropna(subset="op_q1_ms")
+    apart = (timed["op_q3_ms"] - timed["op_q1_ms"]) / timed["op_ms"]
+    assert apart[timed["batch"] == 10_000].median() < 0.005
+    assert "the quartiles of half of the kernels are less than 0.5 % of the median apart" in words
+    wide = timed[apart > 0.05].groupby("batch")["label"].agg(set)
+    assert wide[10_000] == {"05 unroll gemm, images=1"} and len(wide[100]) > 1
     own = h200.table.dropna(subset="op_again_ms")
     assert set(own["rung"]) == {10, 11}
     most = {batch: f"{100 * h200.noise(batch):.1f}" for batch in (100, 1000, 10_000)}

@@ -17,7 +17,7 @@ def conv_loops(x: np.ndarray, k: np.ndarray) -> np.ndarray:
     Returns
     -------
     array [B, M, H-K+1, W-K+1] of float32
-        Summed in double precision and rounded once. About a million multiply-adds per second: for
+        Summed in double precision and rounded once. A few million multiply-adds per second: for
         tiny shapes.
     """
     (B, C, H, W), (M, C, K, K) = _require_shapes(x, k)
