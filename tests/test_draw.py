@@ -453,7 +453,7 @@ CASES = [
     ),
     case(draw.squares, 3, title="4 × 8 inputs; 28 % of the terms are weights"),
     case(
-        draw.stack, title="is loaded once for 4 windows", alt=["a further one begins 2 rows below"]
+        draw.stack, title="are loaded once for 4 windows", alt=["a further one begins 2 rows below"]
     ),
     case(draw.stack, 1, 5, title="two channels share the last"),
     case(

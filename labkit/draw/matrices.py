@@ -412,9 +412,7 @@ def stack(page: Page, down: int = 2, tall: int = 4) -> None:
         numbers == 6,
     )
     if down == 2:
-        message = (
-            f"A pair of rows, b[0] and b[1], is loaded once for {count(min(tall, 4), 'window')}"
-        )
+        message = f"Two rows, b[0] and b[1], are loaded once for {count(min(tall, 4), 'window')}"
         marked[:, (rows - 1) // 4 * 2 + np.arange(2)] = True  # in the middle
     page.open(
         top + rows * cell + 14,
