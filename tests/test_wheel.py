@@ -47,6 +47,11 @@ def installed(tmp_path_factory):
     modules = tmp / "hostcuda" / "hostcuda" / "wasm" / "js" / "node_modules" / "some"
     modules.mkdir(parents=True)  # as in a checkout with the playground
     (modules / "module.js").write_text("")
+    # a list of an earlier build, whose files setuptools takes up again
+    (tmp / "hostcuda/hostcuda.egg-info").mkdir()
+    (tmp / "hostcuda/hostcuda.egg-info/SOURCES.txt").write_text(
+        (modules / "module.js").relative_to(tmp / "hostcuda").as_posix()
+    )
     pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
     build = "from setuptools import build_meta; build_meta.build_sdist('..')"
     for project in FOLDERS:  # a wheel is made of the sdist, as for a release
