@@ -73,8 +73,8 @@ EXERCISE = Exercise(
             ),
         ),
         Mistake(
-            "The device is filled, but nothing hides what is computed after the last copy: the last two chunks should be "
-            "small.",
+            "The device is filled, but nothing hides what is computed after the last copy: the last two chunks should "
+            "be small.",
             lambda attempt: (
                 attempt.counts[_CASE]["filled"] >= _LEAST
                 and attempt.counts[_CASE]["visible"] > _MOST
