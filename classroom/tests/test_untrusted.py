@@ -1,6 +1,9 @@
 """The limits of a submitted kernel: sources that are refused, modules that are not loaded."""
 
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,7 +14,8 @@ from hostcuda.check import mode as checkmode
 from hostcuda.errors import CompileError, EngineError
 from hostcuda.host import toolchain
 from hostcuda.runtime import elf, native
-from labkit.base.paths import cuda_src
+from labkit.base.paths import PYTHONPATH, cuda_src
+from labkit.exercises import grade
 
 pytestmark = pytest.mark.thorough("a class of hand-ins: minutes")
 
@@ -329,3 +333,36 @@ def test_a_guarded_process_does_not_load_what_is_refused(tmp_path, monkeypatch):
     native.before_load = None
     compiler.SourceModule(source, no_extern_c=True)
     assert mark.exists()  # so the source would have done it
+
+
+LOADED = """
+import dataclasses
+from hostcuda import untrusted
+from labkit.exercises.exercise import exercises
+from labkit.exercises.subjects import InPlaceOf, Numbers
+
+for number, asked in exercises().items():
+    subject = asked.subject
+    if isinstance(subject, Numbers):
+        continue
+    case = subject.cases[0]
+    untrusted.guard(asked.solution, subject.headers)
+    if isinstance(subject, InPlaceOf):
+        subject.variant(asked.solution, case.name).plan(*case.what).close()
+    else:
+        dataclasses.replace(subject, cases=(case,)).prepare(asked.solution)
+    print(number)
+"""
+
+
+def test_the_modules_of_all_exercises_are_allowed():
+    """Compile and load them as the grader does; which functions of the engine: `test_allowed_functions.py` there."""
+    environment = {**os.environ, "HOSTCUDA_ENGINE": "cpu", "HOSTCUDA_CHECK": grade.CHECKS}
+    done = subprocess.run(
+        [sys.executable, "-c", LOADED],
+        env={**environment, "PYTHONPATH": PYTHONPATH},
+        capture_output=True,
+        text=True,
+    )
+    assert not done.returncode, done.stdout + done.stderr
+    assert len(done.stdout.split()) > 30
