@@ -186,8 +186,8 @@ void watch_mbarrier_phase(unsigned number, unsigned threads) {
     for (unsigned warp = 0; warp < threads; warp += warp_size) count_barrier();
 }
 
-void watch_mbarrier_waited(unsigned number) {
-    if (running.racecheck) acquire_from(number, running.thread);
+void watch_mbarrier_waited(unsigned number, unsigned thread) {
+    if (running.racecheck) acquire_from(number, thread);
 }
 
 void watch_copies_at(unsigned number) { publish_copies(running.thread, number); }

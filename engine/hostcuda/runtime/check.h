@@ -84,7 +84,7 @@ WATCH(void watch_unawaited(const char *what, const char *file, int line, Index t
 WATCH(void watch_mbarrier_made(unsigned number, const char *what, const char *file, int line))
 WATCH(void watch_mbarrier_arrival(unsigned number))
 WATCH(void watch_mbarrier_phase(unsigned number, unsigned threads))   // it ends, after so many arrivals
-WATCH(void watch_mbarrier_waited(unsigned number))                    // a thread has seen it end
+WATCH(void watch_mbarrier_waited(unsigned number, unsigned thread))   // it knows of the end of the last phase
 WATCH(void watch_copies_at(unsigned number))                          // the thread's copies by cp.async are made, for who waits there
 // Of a cluster: a block, before the launch's first one begins; some blocks begin as one; another one of them runs, and has ended; a
 // thread arrives at their barrier, some have waited, and all are there.

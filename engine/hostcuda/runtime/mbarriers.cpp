@@ -48,6 +48,10 @@ void settle(Block &b, Mbarrier &m) {
         m.expectations.clear();
         m.copies.clear();
         watch_mbarrier_phase(m.number, expected);
+        // Now, and not when they go on: the next phase may have ended by then, which they have not waited for.
+        if (checking)
+            for (const Fiber *f = b.sleeping.head; f; f = f->next)
+                if (f->wait->mbarrier == &m) watch_mbarrier_waited(m.number, of_cluster(b, f->thread.number));
     }
     store_word(m);
     if (ends) wake(b);
@@ -176,17 +180,16 @@ EXPORT Switch wait_at_mbarrier(void *at, unsigned long long phase, int parity, b
     me->wait->timed_out = false;
     me->wait->mbarrier = &m;
     bool ended = parity < 0 ? m.phase.number != (unsigned)phase : (int)(m.phase.number & 1) != parity;
-    if (ended) return {&me->context, &me->context};
+    if (ended) {
+        watch_mbarrier_waited(m.number, of_cluster(b, me->thread.number));
+        return {&me->context, &me->context};
+    }
     me->wait->parity = parity;
     me->wait->tries = tries;
     return sleep(b, me, m.phase, m.phase.number, {what, file, line}, &m);
 }
 
-EXPORT bool mbarrier_waited() {
-    Wait &wait = *hostcuda_turn.current->wait;
-    if (!wait.timed_out) watch_mbarrier_waited(wait.mbarrier->number);
-    return !wait.timed_out;
-}
+EXPORT bool mbarrier_waited() { return !hostcuda_turn.current->wait->timed_out; }
 
 EXPORT void complete_copies_at(void *at, HOSTCUDA_PLACE) { watch_copies_at(find_mbarrier(*block, at, {what, file, line}).number); }
 

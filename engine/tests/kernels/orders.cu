@@ -55,6 +55,25 @@ template <int arriving> __device__ void read_by_three(int *y)
 extern "C" __global__ void read_by_three_of_three(int *y) { read_by_three<3>(y); }
 extern "C" __global__ void read_by_two_of_three(int *y) { read_by_three<2>(y); }
 
+// The first and the last warp wait for a phase in which one of the others arrives. The other one arrives in the next phase, which
+// may be over, too, before those who wait go on.
+extern "C" __global__ void written_in_two_phases(int *y)
+{
+    __shared__ int x[2];
+    __shared__ uint64_t barrier;
+    const int warp = threadIdx.x / 32;
+    if (threadIdx.x == 0) make(&barrier, 1);
+    __syncthreads();
+    if (threadIdx.x % 32) return;
+    if (warp % 3 == 0) {
+        await(&barrier);
+        y[warp] = x[0] + x[1];
+    } else {
+        x[warp - 1] = 1;
+        arrive(&barrier);
+    }
+}
+
 // The last warp waits for both products, the others for the first one alone.
 extern "C" __global__ void wait_for_one(int *y)
 {
