@@ -3,17 +3,27 @@
 The units of all kinds are passes of one multiprocessor's load and store unit: a sector of global
 memory beyond those that the bytes need, a wavefront of shared memory beyond the first, a lane of an
 atomic operation that waits for another one on the same word, and what idle lanes could have done.
+What no order of the threads would spare is not called a waste: the second half of a sector that the
+next load of the same lane reads, or banks in which lanes meet because data are their indices.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-_WARP, _SECTOR = 32, 32  # threads; bytes
+from hostcuda.source import code_only
+
+_WARP, _SECTOR, _LINE = 32, 32, 128  # threads; bytes; bytes
 _LEAST_SHARE = 0.25  # of all units of the launches: less waste than this is not named
+_SPARE = 2  # times the best number of sectors, up to which nothing is named
 _FEW_LANES = 0.6  # of a warp
 _OFTEN = 8  # requests for one sector by a block, from which on keeping it is worth a word
+# A lane's elements lie side by side, and the warp's fill most of the sectors that it loads: less than
+# four times the best number of sectors, or few lines of memory.
+_NEAR, _NEAR_LINES, _FULL = 4, 2.5, 0.6
+_FEW_WAVEFRONTS = 4  # as many are needed by 32 lanes that choose their banks at random
 _NEIGHBOURS = "let neighbouring threads access neighbouring elements"
 _VERBS = {"ld": "load", "st": "store", "atom": "atomic operation", "red": "atomic operation"}
 
@@ -27,17 +37,26 @@ class Waste(NamedTuple):
     remedy: str
 
 
-def find_waste(launches: Sequence[Mapping]) -> Waste | None:
+def find_waste(launches: Sequence[Mapping], source: str = "") -> Waste | None:
     """Return the largest waste of launches, or None if no waste is a quarter of all units.
 
     Parameters
     ----------
     launches : sequence of mapping
         The facts of `hostcuda.checking.LaunchRecord` by their names: ``block``, ``sites``.
+    source : str
+        What the lines of the sites are lines of; it tells arrays with rows, and indices that are data.
     """
     sites = [site for launch in launches for site in launch["sites"] if site["requests"]]
     total = sum(_count_units(site) for site in sites)
-    wastes = [waste for site in sites if site["line"] for waste in _find_wastes_of(site)]
+    code = code_only(source)
+    wastes = []
+    for launch in launches:
+        fills = _fill_sectors(launch["sites"])
+        for site in launch["sites"]:
+            if site["requests"] and site["line"]:
+                spare = fills and _is_near(site)
+                wastes += _find_wastes_of(site, launch["block"], code, spare)
     wastes += [waste for launch in launches for waste in _find_idle_threads(launch)]
     largest = max(wastes, key=lambda waste: waste.units, default=None)
     if largest is None or largest.units >= _LEAST_SHARE * total:
@@ -57,34 +76,61 @@ def _count_units(site: Mapping) -> int:
     return site.get("sectors", site.get("wavefronts", site["requests"]))
 
 
-def _find_wastes_of(site: Mapping) -> Iterator[Waste]:
-    """Yield what an access of the source wastes: sectors, conflicts, lanes."""
+def _is_near(site: Mapping) -> bool:
+    """Return whether a warp's accesses to global memory are close together, though not side by side."""
+    if site["space"] != "global" or site["op"] not in ("ld", "st"):
+        return False
+    sectors = max(site["requests"], site["bytes"] / _SECTOR)
+    lines = max(site["requests"], site["bytes"] / _LINE)
+    return _SPARE * sectors < site["sectors"] and (
+        site["sectors"] < _NEAR * sectors or site["lines"] <= _NEAR_LINES * lines
+    )
+
+
+def _fill_sectors(sites: Sequence[Mapping]) -> bool:
+    """Return whether the loads that are near use most bytes of the sectors that they load, all together."""
+    near = [site for site in sites if site["requests"] and site["op"] == "ld" and _is_near(site)]
+    loaded = sum(site["loaded"] for site in near)
+    return sum(site["bytes"] for site in near) >= _FULL * _SECTOR * loaded
+
+
+def _find_wastes_of(site: Mapping, block: Sequence[int], code: str, spare: bool) -> Iterator[Waste]:
+    """Yield what an access wastes: sectors and lanes, unless its places in memory ask for them (`spare`); conflicts."""
     requests, units, verb = site["requests"], _count_units(site), _VERBS[site["op"]]
     lanes = site["bytes"] / site["size"] / requests
     line = site["line"]
     if site["space"] == "global":
         best = max(1, site["bytes"] / requests / _SECTOR)
+        count = f"{units / requests:.3g}"
         # Lanes that update the same word count a sector each: more than the lines of memory have.
-        meet = units > 4 * site["lines"]
-        if units / requests > 2 * best or meet:
+        if units > 4 * site["lines"]:
             yield Waste(
                 line,
                 units - requests * best,
-                f"{units / requests:.3g} sectors per {verb}, {best:.3g} is best"
-                + ": lanes update the same word, one after the other" * meet,
-                "add up the values of a warp or a block first, and let one thread update the word"
-                if meet
-                else _NEIGHBOURS,
+                f"lanes update the same word, one after the other: {count} times in each {verb}",
+                "add up the values of a warp or a block first, and let one thread update the word",
             )
+        elif units / requests > _SPARE * best and not spare:
+            says, remedy = f"{count} sectors per {verb}, {best:.3g} is best", _NEIGHBOURS
+            if site["op"] not in ("ld", "st"):
+                says, remedy = (
+                    f"{count} sectors per {verb}",
+                    ("add up in shared memory first, and then once per block"),
+                )
+            elif _is_chosen_by_data(line, code):
+                says = f"{count} sectors per {verb}, and the data choose which"
+                remedy = f"{_NEIGHBOURS} as far as the data permit, or keep them in shared memory"
+            yield Waste(line, units - requests * best, says, remedy)
     elif site["space"] == "shared" and site.get("conflicts", 0) > 0:
         best = (units - site["conflicts"]) / requests
-        yield Waste(
-            line,
-            site["conflicts"],
-            f"{units / requests:.3g} wavefronts per shared {verb}, {best:.3g} is best: lanes meet in "
-            "the same bank",
-            "pad the rows of the array by one element, or exchange its indices",
-        )
+        if remedy := _find_remedy_of_conflicts(units / requests / best, site, block, code):
+            yield Waste(
+                line,
+                site["conflicts"],
+                f"{units / requests:.3g} wavefronts per shared {verb}, {best:.3g} is best: lanes meet in "
+                "the same bank",
+                remedy,
+            )
     elif site["space"] == "constant" and site.get("conflicts", 0) > 0:
         yield Waste(
             line,
@@ -92,7 +138,7 @@ def _find_wastes_of(site: Mapping) -> Iterator[Waste]:
             f"{units / requests:.3g} addresses per load of constant memory, 1 is best",
             "let all lanes of a warp read the same element, or read from shared memory",
         )
-    if lanes < _FEW_LANES * _WARP:
+    if lanes < _FEW_LANES * _WARP and not spare:
         yield Waste(
             line,
             units * (1 - lanes / _WARP),
@@ -108,6 +154,45 @@ def _find_wastes_of(site: Mapping) -> Iterator[Waste]:
             f"a block loads each sector {again:.3g} times",
             "keep the elements in shared memory or in registers",
         )
+
+
+def _find_remedy_of_conflicts(times: float, site: Mapping, block: Sequence[int], code: str) -> str:
+    """Return what helps against a shared access that takes `times` the best number of wavefronts, or ""."""
+    line, rows = site["line"], _WARP // block[0] if 0 < block[0] < _WARP else 1
+    if site["op"] not in ("ld", "st") or _is_chosen_by_data(line, code):
+        # lanes that meet as rarely as by chance can be spread no better
+        few = times <= _FEW_WAVEFRONTS
+        return "" if few else "give a warp several copies of the array, and add these up at the end"
+    if 1 < times <= rows and len(block) > 1 and block[1] > 1:
+        return f"a warp covers {rows} rows of the block: give the block {_WARP} threads in x"
+    for name in re.findall(r"\b(\w+)\s*\[", _get_line(line, code)):
+        declared = [*re.finditer(rf"__shared__[^;]*\b{name}\s*\[[^]]*\]([ \n]*\[)?", code)]
+        # several kernels may have an array of this name; an array with rows has two lengths
+        known = [one for one in declared if code.count("\n", 0, one.end()) < line] or declared
+        if known and known[-1][1]:
+            at = 1 + code.count("\n", 0, known[-1].end())
+            return f"pad the rows of {name} by one element at line {at}, or exchange its indices"
+    if code:
+        return "let neighbouring threads access neighbouring elements, or give rows an odd length"
+    return "pad the rows of the array by one element, or exchange its indices"
+
+
+def _get_line(line: int, code: str) -> str:
+    """Return the text of a line by its number from 1; "" if there is no such line."""
+    lines = code.splitlines()
+    return lines[line - 1] if line <= len(lines) else ""
+
+
+def _is_chosen_by_data(line: int, code: str) -> bool:
+    """Return whether an index in a line is an element of an array, or a variable that was set to one."""
+    for index in re.findall(r"\w\s*\[([^][]*\[?)", _get_line(line, code)):
+        if index.endswith("["):
+            return True
+        for name in re.findall(r"[A-Za-z_]\w*", index):
+            counts = re.search(rf"(?:\+\+|--)\s*{name}\b|\b{name}\s*(?:\+\+|--|\+=)", code)
+            if not counts and re.search(rf"\b{name}\s*=(?!=)[^;=]*\w\s*\[", code):
+                return True
+    return False
 
 
 def _find_idle_threads(launch: Mapping) -> Iterator[Waste]:

@@ -141,6 +141,23 @@ def test_a_grid_that_is_too_small_is_the_fault_of_the_case():
     assert (
         "the case launches 768 threads for 1,000 elements: give it a larger grid" in report["next"]
     )
+    bytes_of = source.replace("float", "unsigned char").replace("2 * x[i]", "165")
+    case = launch(3, 256, x=[1000], y=[1000], n=1000)
+    case["arguments"] |= {name: {"shape": [1000], "dtype": "uint8"} for name in "xy"}
+    of_ones = check(
+        bytes_of, cases=[case], reference="def reference(x, y, n):\n    return 0 * x + 165\n"
+    )
+    # memory that nothing has set may hold what is right
+    assert of_ones["results"][0]["unwritten"] == of_ones["results"][0]["wrong"] == 232
+    maximum = source.replace("2 * x[i]", "fmaxf(0, x[i])")
+    report = check(
+        maximum,
+        cases=[launch(3, 256, x=[1000], y=[1000], n=1000)],
+        reference="def reference(x, y, n):\n    return x\n",
+    )
+    pattern = report["results"][0]["pattern"]
+    assert "does a maximum begin at 0?; not written: elements 768 to 999 (the last 232)" in pattern
+    assert "Look at what its maximum begins with. And the case launches 768" in report["next"]
     less = source.replace("i < n", "i < n - 232")
     report = check(less, cases=[launch(4, 256, x=[1000], y=[1000], n=1000)], reference=reference)
     assert report["results"][0]["unwritten"] == 232 and "threads" not in report["results"][0]
@@ -168,6 +185,32 @@ def test_a_grid_that_is_too_small_is_the_fault_of_the_case():
 def test_a_case_that_is_at_fault_is_named(statement, case, says):
     report = inspect("", write_kernel(statement), cases=[case], reference="")
     assert report["verdict"] == "unsafe" and report["next"].startswith(says)
+
+
+@slow
+@pytest.mark.parametrize(
+    ("statement", "right", "wrong"),
+    [
+        (
+            "if (i >= n) return; y[i] = x[i] + 1;",
+            launch(2, 64, x=[100], y=[100], n=100),
+            launch(2, 64, x=[100], y=[100], n=128),
+        ),
+        (
+            "__shared__ float s[8][8]; int t = 8 * threadIdx.y + threadIdx.x; s[threadIdx.y][threadIdx.x] = x[t]; "
+            "__syncthreads(); y[t] = s[threadIdx.y][threadIdx.x] + 0 * s[7 - threadIdx.y][threadIdx.x] + 1;",
+            {**launch(1, 0, x=[64], y=[64], n=64), "block": [8, 8]},
+            {**launch(1, 0, x=[64], y=[64], n=64), "block": [8, 4]},
+        ),
+    ],
+    ids=["size", "block"],
+)
+@pytest.mark.parametrize("last", [False, True], ids=["first", "last"])
+def test_a_right_case_beside_it_makes_the_fault_of_a_case_certain(statement, right, wrong, last):
+    cases = [{**right, "name": "good"}, {**wrong, "name": "bad"}][:: 1 if last else -1]
+    report = inspect("", write_kernel(statement), cases=cases)
+    assert "good, where it fits, is right, so bad is at fault" in report["next"]
+    assert ", line 3, only in bad: " in as_text(report)
 
 
 @slow
@@ -637,6 +680,11 @@ def test_a_right_kernel_that_is_slow_is_told_so():
     case = launch(1, 32, x=[1024], y=[1024], n=1024)
     slow_store = inspect("", source, cases=[case], reference="")["slow"]
     assert slow_store["line"] == 3 and slow_store["says"].startswith("32 sectors per store, 4 is")
+    long = source.replace("+ 1;", f"+ 1{' + some_number' * 20};").replace(
+        "if (", "float some_number = 0; if ("
+    )
+    text = inspect("", long, cases=[case], reference="")["slow"]["text"]
+    assert len(text) <= 162 and text.endswith(("number …", "+ …"))
 
 
 @slow
@@ -745,6 +793,12 @@ PLACES = np.arange(100)
             WANT,
             (100,),
             "elements 0 to 4 of each 25 (a block's threads), all of them 0",
+        ),
+        (
+            np.where(np.isin(PLACES // 10, [0, 2, 3, 5, 7, 9]), -1, WANT),
+            WANT,
+            (10, 10),
+            "60 elements from 0 to 99",
         ),
         (np.where(PLACES % 10 == 4, -1, WANT), WANT, (10, 10), "all of columns 4, all of them -1"),
         (

@@ -62,7 +62,8 @@ class VariantProfile(hostcuda.profile.Profile):
             launches.append(
                 {"block": row["block"], "sites": [*map(_drop_missing, sites.to_dict("records"))]}
             )
-        return find_waste(launches)
+        own = self.own.get(label)
+        return find_waste(launches, own.source if own else "")
 
     def describe_waste(self) -> str:
         """Return a line for each of the reader's own kernels that wastes much, with the code; "" if none does.

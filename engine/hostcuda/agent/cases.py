@@ -14,43 +14,81 @@ _PLANE = re.compile(r"__shared__ array (\w+) of (\d+) x (\d+) ")
 
 
 def describe_case_fault(run: Run, job: Mapping) -> str:
-    """Return a sentence if the first finding of a run may be the fault of a case of `job`, else ""."""
+    """Return a sentence if the first finding of a run may be the fault of a case of `job`, else "".
+
+    A case that is right, and in which what is at fault is as it should be, makes it certain.
+    """
     first = run.findings.rows[0] if run.findings.rows else None
-    launched = run.select("launching")
-    if first is None or not launched:
+    names = [answer["launching"] for answer in run.select("launching")]
+    if first is None or not names:
         return ""
-    # the last one that was launched: a finding ends the run
-    case, name = job["cases"][len(launched) - 1], launched[-1]["launching"]
+    position = min(run.find_cases(first), default=len(names) - 1)
+    case, name = job["cases"][position], names[position]
+    right = {names[i]: job["cases"][i] for i in run.list_right_cases()}
     if first["tool"] == "memcheck" and "past the end" in first["message"]:
-        return _compare_sizes(first, case, name, code_only(run.source))
+        return _compare_sizes(first, case, name, right, code_only(run.source))
     if first["tool"] == "initcheck" and (plane := _PLANE.search(first["message"])):
-        return _compare_block(plane[1], int(plane[2]), int(plane[3]), case, name)
+        return _compare_block(plane[1], (int(plane[3]), int(plane[2])), case, name, right)
     return ""
 
 
-def _compare_sizes(finding: Mapping, case: Mapping, name: str, code: str) -> str:
+def _compare_sizes(
+    finding: Mapping, case: Mapping, name: str, right: Mapping[str, Mapping], code: str
+) -> str:
     """Return a sentence if a kernel compares with an argument of its case that is larger than the array it leaves."""
     buffer = finding["buffer"] if isinstance(finding["buffer"], dict) else {}
-    array = case["arguments"].get(buffer.get("name", ""))
-    if not isinstance(array, dict):
+    array = buffer.get("name", "")
+    if not (length := _count_elements(case, array)):
         return ""
-    length = math.prod(array.get("shape", [len(array.get("values", ()))]))
     for size, value in case["arguments"].items():
-        compared = re.search(rf"(?:<|>=)\s*{re.escape(size)}\b", code)
+        compared = re.search(
+            rf"(?:<|>=)\s*{re.escape(size)}\b|\b{re.escape(size)}\s*(?:>|<=)", code
+        )
         if type(value) is int and value > length and compared:
+            fitting = [
+                other
+                for other, its in right.items()
+                if its["arguments"].get(size, 0) <= _count_elements(its, array)
+            ]
             return (
-                f"The kernel compares with {size}, which is {value:,} in {name}, and {buffer['name']} has {length:,} "
-                "elements: the case is at fault, or the kernel needs another limit."
+                f"The kernel compares with {size}, which is {value:,} in {name}, and {array} has {length:,} elements: "
+                f"{_blame(name, fitting, 'the kernel needs another limit')}."
             )
     return ""
 
 
-def _compare_block(array: str, rows: int, columns: int, case: Mapping, name: str) -> str:
+def _count_elements(case: Mapping, name: str) -> int:
+    """Return the number of elements of an array among the arguments of a case; 0 if there is none of this name."""
+    array = case["arguments"].get(name)
+    return (
+        math.prod(array.get("shape", [len(array.get("values", ()))]))
+        if isinstance(array, dict)
+        else 0
+    )
+
+
+def _compare_block(
+    array: str, sides: tuple[int, int], case: Mapping, name: str, right: Mapping[str, Mapping]
+) -> str:
     """Return a sentence if the block of a case has fewer threads in x or y than a shared array has columns or rows."""
-    x, y = (*case.get("block", (columns, rows)), 1, 1)[:2]
+    columns, rows = sides
+    x, y = (*case.get("block", sides), 1, 1)[:2]
     if x > columns or y > rows or x * y >= rows * columns or y == 1:
         return ""
+    fitting = [
+        other
+        for other, its in right.items()
+        if (*its.get("block", ()), 1, 1)[:2] == (columns, rows)
+    ]
     return (
-        f"{array} has {rows} x {columns} elements, and the block of {name} has {x} x {y} threads: if each of them "
-        f"is to set one element, the case is at fault, and its block is [{columns}, {rows}]."
+        f"{array} has {rows} x {columns} elements, and the block of {name} has {x} x {y} threads: "
+        + ("" if fitting else "if each of them is to set one element, ")
+        + f"{_blame(name, fitting)}, and its block is [{columns}, {rows}]."
     )
+
+
+def _blame(name: str, fitting: list[str], otherwise: str = "") -> str:
+    """Return that a case is at fault: for certain if there are `fitting` cases, which are right."""
+    if not fitting:
+        return "the case is at fault" + f", or {otherwise}" * bool(otherwise)
+    return f"{', '.join(fitting)}, where it fits, is right, so {name} is at fault"

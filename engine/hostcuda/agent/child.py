@@ -28,6 +28,7 @@ from hostcuda.api.compiler import SourceModule
 from hostcuda.check import elements, records
 from hostcuda.errors import EngineError
 from hostcuda.programs.entry import HostFunction
+from hostcuda.runtime import native
 from hostcuda.source import host_entry
 
 _UNSET = 0xA5  # every byte of memory that nothing has set; a kernel's reads of it are findings
@@ -437,9 +438,8 @@ class _Case:
             )
         if not (atol or rtol) and raw.dtype.kind in "iu" and expected.dtype.kind in "iu":
             wrong = raw.ravel() != expected.ravel()  # not all of 64 bits fit into a float
-        # all bytes of an element
-        untouched = (raw.reshape(-1, 1).view("u1").reshape(raw.size, -1) == _UNSET).all(1)
-        unwritten = wrong & untouched & (name in self.unset)
+        unwritten = self._find_unwritten(name)
+        wrong |= unwritten  # though what lies there may be right by chance
         facts: dict[str, Any] = {
             "wrong": int(wrong.sum()),
             "of": raw.size,
@@ -460,20 +460,27 @@ class _Case:
                 got, want, wrong, unwritten, raw.shape, math.prod(self.block)
             ),
             # of a kernel that is right where it writes
-            "threads": 0
-            if facts["wrong"] > facts["unwritten"]
-            else self._count_few_threads(raw.size, facts["unwritten"], int(untouched.sum())),
+            "threads": self._count_few_threads(raw.size, facts["unwritten"]),
         }
 
-    def _count_few_threads(self, elements: int, least: int, most: int) -> int:
-        """Return the threads of the launch if there is one for each element that was written; 0 if not, or for all.
+    def _find_unwritten(self, name: str) -> np.ndarray:
+        """Return a mask of an array's elements of which no byte was set, neither by the case nor by the launch."""
+        array = self.arrays[name]
+        sizes = (
+            native.find_written(int(self.pointers[name]), array.nbytes)
+            if name in self.unset and array.size
+            else None
+        )
+        if sizes is None:
+            return np.zeros(array.size, bool)
+        return ~np.frombuffer(sizes, "u1").reshape(array.size, -1).any(1)
 
-        `elements` of an array are to be written; `least` to `most` are not: one may have the right value by chance.
-        """
+    def _count_few_threads(self, elements: int, unwritten: int) -> int:
+        """Return the threads of the launch if there is one for each element that was written; 0 if not, or for all."""
         if isinstance(self.function, HostFunction):  # it chooses its launches
             return 0
         threads = math.prod(self.grid) * math.prod(self.block)
-        return threads if elements > threads and least <= elements - threads <= most else 0
+        return threads if elements > threads and elements - threads == unwritten else 0
 
 
 def _name_busiest() -> str:

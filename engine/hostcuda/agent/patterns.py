@@ -20,10 +20,14 @@ def describe_errors(
     `got` and `want` are flat arrays of float, `wrong` and `unwritten` masks, `shape` is the array's
     own shape, and `block` the number of threads per block.
     """
-    where = _describe_places(wrong, shape, block)
-    if (wrong == unwritten).all():
-        return f"{where}, none of them written"
     written = wrong & ~unwritten
+    where = _describe_places(written if written.any() else wrong, shape, block)
+    if not written.any():
+        return f"{where}, none of them written"
+    if unwritten.any():  # two causes: each has its elements
+        values = _describe_values(got[written], want[written])
+        places = _describe_places(unwritten, shape, block)
+        return f"{', '.join(filter(None, [where, values]))}; not written: {places}"
     order = _describe_order(got, want, shape, block) if wrong.size >= 4 and np.ptp(want) else ""
     return ", ".join(filter(None, [where, _describe_values(got[written], want[written]), order]))
 
@@ -39,7 +43,9 @@ def _describe_places(wrong: np.ndarray, shape: tuple[int, ...], block: int) -> s
         plane = wrong.reshape(shape)
         rows, columns = (np.flatnonzero(plane.any(axis)) for axis in (1, 0))
         # every crossing of these rows and columns is wrong
-        if len(rows) * len(columns) == len(places):
+        if len(rows) * len(columns) == len(places) and "…" not in (
+            _format_indices(rows) + _format_indices(columns)
+        ):
             parts = [
                 f"{name}s {_format_indices(lines)}"
                 for name, lines, most in (("row", rows, shape[0]), ("column", columns, shape[1]))

@@ -13,7 +13,6 @@ import re
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice
 
 import hostcuda
 from hostcuda import checking, sandbox, sanitize, stepping
@@ -300,8 +299,9 @@ def _build_report(run: Run, job: Mapping, previous: Mapping | None) -> dict:
     report["counts"], report["lines"] = _count_accesses(run.records, lines)
     if verdict == "pass" and (named := [answer["busiest"] for answer in run.select("busiest")]):
         report["busiest"] = named[-1]
-    if run.records and (waste := find_waste(run.records)):
-        facts = {"line": waste.line, "text": _get_text(waste.line, lines).strip()[:_SHORT_TEXT]}
+    if run.records and (waste := find_waste(run.records, run.source)):
+        text = _shorten_line(_get_text(waste.line, lines))
+        facts = {"line": waste.line, "text": text}
         report["slow"] = {**(facts if waste.line else {}), "says": f"{waste.says}: {waste.remedy}"}
     if previous:
         _add_changes(report, previous)
@@ -344,14 +344,7 @@ def _list_findings(
                 _clean(reason.rpartition("; the program ")[2]),
             )
         )
-    # After each case the child answers "ended" with the number of its launches, whose records come in
-    # that order. Only the last case, if it was stopped, may have a record and no answer.
-    records = iter(run.records)
-    ended_cases = [
-        (answer["ended"], record)
-        for answer in run.select("ended")
-        for record in islice(records, answer["launches"])
-    ]
+    names = [answer["launching"] for answer in run.select("launching")]
     for finding in tool_findings:
         array = finding["buffer"].get("name", "") if isinstance(finding["buffer"], dict) else ""
         other = (
@@ -359,14 +352,6 @@ def _list_findings(
             if isinstance(finding["other"], dict) and finding["other"]["line"]
             else None
         )
-        cases = [
-            case
-            for case, record in ended_cases
-            if any(
-                (row["kind"], row["line"]) == (finding["kind"], finding["line"])
-                for row in record["findings"]
-            )
-        ]
         message = _clean(re.sub(f"^{finding['kind']}[:,] ", "", finding["message"]))
         findings.append(
             {
@@ -381,7 +366,7 @@ def _list_findings(
                 },
                 "thread": sanitize._format_thread(finding),
                 "accesses": finding["count"],
-                "cases": cases,
+                "cases": [names[case] for case in run.find_cases(finding)],
                 "remedy": finding["remedy"] or _REMEDIES.get(finding["kind"], ""),
             }
         )
@@ -444,6 +429,12 @@ def _find_stop(run: Run, reason: str) -> int:
 def _clean(text: str, most: int = 300) -> str:
     """Return at most `most` characters of a text, without addresses, folders and the names of Python's exceptions."""
     return _NOT_SAID.sub("", text).strip()[:most]
+
+
+def _shorten_line(text: str) -> str:
+    """Return a line of the source without its indent; a long one ends after a word, with an ellipsis."""
+    text = text.strip()
+    return text if len(text) <= _TEXT else f"{text[:_TEXT].rpartition(' ')[0]} …"
 
 
 def _get_text(line: int | None, lines: Sequence[str]) -> str:
@@ -579,6 +570,17 @@ def _find_writes(array: str, source: str, kernel: str) -> str:
     )
 
 
+def _say_where(result: Mapping, writes: str) -> str:
+    """Return where to look for the cause of a wrong result; `writes` is where it is written."""
+    if result["pattern"].startswith("the edge"):
+        return f"the conditions of the edge, and at {writes.rstrip(',')}"
+    if "begin at 0?" in result["pattern"]:
+        return "what its maximum begins with"
+    if result.get("unwritten") and not result.get("threads"):
+        return f"{writes} at its index, and at the grid"
+    return f"{writes} and at what is read for it"
+
+
 def _say_next(report: Mapping, reason: str, source: str = "", kernel: str = "") -> str:
     """Return one sentence for the report's reader: that all is right, or at which line of the source to look first."""
     verdict, findings, results = (report[name] for name in ("verdict", "findings", "results"))
@@ -589,28 +591,25 @@ def _say_next(report: Mapping, reason: str, source: str = "", kernel: str = "") 
             if report["checked"]["cases"]
             else "Nothing was found, and the program ended with status 0"
         ) + f"{busiest and f'; busiest, by its counts: {busiest}'}."
+    too_few = ""
     if verdict == "wrong_result" and results and (threads := results[0].get("threads")):
-        return (
-            f"{results[0]['array']} is right where it is written, and the case launches {threads:,} threads for "
-            f"{results[0]['of']:,} elements: give it a larger grid, or let each thread write several elements."
+        too_few = (
+            f"the case launches {threads:,} threads for {results[0]['of']:,} elements: give it a larger grid, or let "
+            "each thread write several elements."
         )
+        if results[0]["wrong"] == results[0]["unwritten"]:
+            return f"{results[0]['array']} is right where it is written, and {too_few}"
     if verdict == "wrong_result" and results:
         place = (
             f"line {findings[0]['line']}: {findings[0]['says']}"
             if findings
-            else f"{_find_writes(results[0]['array'], source, kernel)} "
-            + (
-                "at its index, and at the grid"
-                if results[0].get("unwritten")
-                else "and at the conditions of the edge"
-                if results[0]["pattern"].startswith("the edge")
-                else "and at what is read for it"
-            )
+            else _say_where(results[0], _find_writes(results[0]["array"], source, kernel))
         )
         why = ", ".join(
             re.findall(r"[^,]*(?:overflowed, so [^,]*|has the right[^,]*)", results[0]["pattern"])
         ).strip()
-        return f"{results[0]['array']} is wrong{f' ({why})' * bool(why)}. Look at {place}."
+        wrong = f"{results[0]['array']} is wrong{f' ({why})' * bool(why)}. Look at {place}."
+        return wrong + f" And {too_few}" * bool(too_few)
     if verdict == "hang" and "line" in findings[0]:
         return f"Look at what ends the loop at line {findings[0]['line']}."
     if findings and findings[0].get("line") and verdict in ("compile_error", "unsafe"):
@@ -656,7 +655,9 @@ def as_text(report: Mapping) -> str:
     lines += [f"not seen: {text}" for text in report["checked"]["not_seen"]]
     for finding in report["findings"]:
         place = f", line {finding['line']}" if "line" in finding else ""
-        lines.append(f"{finding['kind']}{place}: {finding.get('says', '')}")
+        named = finding.get("cases", ())
+        some = f", only in {', '.join(named)}" if 0 < len(named) < cases else ""
+        lines.append(f"{finding['kind']}{place}{some}: {finding.get('says', '')}")
         lines += [f"  {finding['text']}\n  {finding['caret']}"] if "text" in finding else []
         lines += [
             f"  and line {other['line']}: {other['text'].strip()}"

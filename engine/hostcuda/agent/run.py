@@ -51,6 +51,40 @@ class Run:
         """The child's answers about arrays with wrong elements: ``case``, ``array``, ``wrong``, ``pattern``, ..."""
         return [answer for answer in self.select("wrong") if answer["wrong"]]
 
+    def list_launches(self) -> list[tuple[int, dict]]:
+        """Return (position of its case, record) of each launch, in order.
+
+        After each case the child answers "ended" with the number of its launches; a last case that was stopped has
+        records and no such answer. The launches of a program are of no case.
+        """
+        ended = self.select("ended")
+        owners = [i for i, answer in enumerate(ended) for _ in range(answer["launches"])]
+        if len(self.select("launching")) > len(ended):
+            owners += [len(ended)] * (len(self.records) - len(owners))
+        return list(zip(owners, self.records, strict=False))
+
+    def find_cases(self, finding: Mapping) -> list[int]:
+        """Return the positions of the cases in which something of a finding's kind was found at its line."""
+        place = (finding["kind"], finding["line"])
+        return sorted(
+            {
+                case
+                for case, record in self.list_launches()
+                if any((row["kind"], row["line"]) == place for row in record["findings"])
+            }
+        )
+
+    def list_right_cases(self) -> list[int]:
+        """Return the positions of the cases that have ended without a finding and with right results."""
+        found = {case for case, record in self.list_launches() if record["findings"]}
+        wrong = {answer["case"] for answer in self.wrong}
+        judged = {answer["case"] for answer in self.select("wrong")} - wrong
+        return [
+            i
+            for i, answer in enumerate(self.select("ended"))
+            if i not in found and answer["ended"] in judged
+        ]
+
     def decide_verdict(self, job: Mapping) -> tuple[str, str]:
         """Return the verdict and its reason, a sentence: "pass" only if all cases were checked and results compared."""
         verdict, reason = self.findings.outcome

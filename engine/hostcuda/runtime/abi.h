@@ -40,6 +40,7 @@ int hc_mem_info(size_t *free_bytes, size_t *total_bytes);
 int hc_mem_alloc(size_t bytes, void **address);
 int hc_mem_free(void *address);
 int hc_mem_range(const void *address, void **base, size_t *bytes);   // the allocation that contains address, else HC_NOT_FOUND
+int hc_mem_written(const void *address, size_t bytes, uint8_t *sizes);   // as initcheck knows it: of each byte the size of the store that has set it, or 0
 void hc_mem_of_device(const void *address);                           // an allocation that the host of a whole program must not access
 void hc_write_result(const void *address);                            // such a host lets a call write there: as on a GPU, that is a fault
 void hc_host_calls(int begins, int hides);                            // around its calls: after one that `hides`, it cannot

@@ -300,6 +300,16 @@ EXPORT int hc_mem_range(const void *address, void **base, size_t *bytes) {
     return HC_OK;
 }
 
+EXPORT int hc_mem_written(const void *address, size_t bytes, uint8_t *sizes) {
+    Lock lock(mutex);
+    auto it = holder((const char *)address);
+    size_t offset = it == allocations.end() ? 0 : (const char *)address - it->first;
+    if (it == allocations.end() || !it->second.written || bytes > it->second.bytes - offset)
+        return set_error(HC_NOT_FOUND, "initcheck does not watch %p", address);
+    memcpy(sizes, it->second.written + offset, bytes);
+    return HC_OK;
+}
+
 // The pages are made ready for the access, which a copy would do anyway.
 bool is_host_memory(const void *address, size_t bytes, bool writes) {
     constexpr int populate_read = 22, populate_write = 23;   // of madvise, since Linux 5.14

@@ -18,7 +18,7 @@ import sys
 import threading
 import time
 import weakref
-from ctypes import byref, c_double, c_size_t, c_uint, c_void_p
+from ctypes import byref, c_double, c_size_t, c_uint, c_void_p, create_string_buffer
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -341,6 +341,12 @@ def mem_range(address: int) -> tuple[int, int] | None:
         if library().hc_mem_range(address, byref(base), byref(size)) == OK
         else None
     )
+
+
+def find_written(address: int, size: int) -> bytes | None:
+    """Return a byte per byte of device memory, 0 where nothing has set it; None without ``initcheck``."""
+    sizes = create_string_buffer(size)
+    return sizes.raw if library().hc_mem_written(address, size, sizes) == OK else None
 
 
 def memcpy(kind: str, to: int, source: int, size: int, stream: int | None, wait: bool) -> None:
