@@ -158,10 +158,11 @@ struct Block {
     Queue<Fiber> ready;                        // while a fiber runs, its next is the first one, not the head
     unsigned started, threads, live;
     unsigned converged;                        // lanes in the warps' converged queues
-    unsigned yields;                           // how often threads have let others run since such lanes were resumed
-    Index next;                                // threadIdx of the next thread to start
+    alignas(16) Index next;                    // threadIdx of the next thread to start; aligned, or g++ 12 loads it and `started`
+                                               // as two vectors, each right after a part of it was stored: 16 ns per thread
     void (*call)(const char *);
     const char *arguments;
+    unsigned yields;                           // how often threads have let others run since such lanes were resumed
 
     // The barrier: waiting threads, and the place of the first one.
     Queue<Fiber> barrier;
