@@ -9,7 +9,7 @@ from labkit.exercises import Exercise, Goal, Mistake, Numbers, whole_number
 from labkit.spec.layers import LENET72
 
 _LAYER, _TILE = LENET72[1], "the tile"
-_LEAST = 16  # of each size of a product in Triton
+_LEAST = 16  # terms of a product in Triton
 
 
 def _share_pct(terms: int, maps: int) -> float:
@@ -31,7 +31,9 @@ def _count_answer(TERMS: object, MAPS: object, share_pct: object) -> dict[str, d
         or not 0 <= share_pct <= 100
     ):
         raise LabError(f"{share_pct!r:.40} is no share: it is a number of per cent, such as 87.5")
-    powers = sum(size >= _LEAST and size & (size - 1) == 0 for size in (terms, maps))
+    powers = sum(
+        size >= least and size & (size - 1) == 0 for size, least in ((terms, _LEAST), (maps, 1))
+    )
     return {
         _TILE: {
             "terms": terms,
@@ -60,7 +62,7 @@ EXERCISE = Exercise(
     ),
     mistakes=(
         Mistake(
-            "A tile's sizes are powers of two in Triton: tl.arange takes no other. And tl.dot takes none below 16.",
+            "A tile's sizes are powers of two in Triton: tl.arange takes no other. And tl.dot takes at least 16 terms.",
             lambda attempt: attempt.counts[_TILE]["powers"] < 2,
         ),
         Mistake(
