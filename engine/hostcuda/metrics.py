@@ -25,7 +25,8 @@ class Counter(NamedTuple):
         "largest_result" (the largest integer that an atomic operation has returned),
         "counter_results" (values, of single lanes, that atomic operations on an allocation of one
         value have returned),
-        "unique_bytes", "busiest_warp" (the most memory instructions of a warp), "copied_bytes" (of
+        "unique_bytes", "busiest_warp" (the most memory instructions of a warp), "two_way_warps" (that
+        store to shared memory and load from it), "copied_bytes" (of
         asynchronous copies to shared memory), "overlapped_bytes" (of those whose thread reads
         shared memory before it waits for them) or "bytes_ahead" (the most bytes of bulk copies that
         are under way while a thread reads what an earlier one has copied; racecheck counts these
@@ -101,6 +102,7 @@ COUNTERS = (
     ),
     Counter("unique_bytes", "lab__unique_bytes_global.sum", "", "", "unique_bytes"),
     Counter("busiest_warp", "lab__instructions_of_busiest_warp.max", "", "", "busiest_warp"),
+    Counter("two_way_warps", "lab__warps_of_shared_stores_and_loads.sum", "", "", "two_way_warps"),
     Counter(
         "largest_atomic_result", "lab__largest_result_of_atomics.max", "", "", "largest_result"
     ),

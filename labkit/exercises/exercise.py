@@ -46,6 +46,7 @@ FILE_BYTES = 128 << 20  # of the largest file that the compiler or a kernel writ
 # Counters whose names do not follow a number well.
 _WORDS = {
     "busiest_warp": "memory instructions of a warp",
+    "two_way_warps": "warps that store to shared memory and load from it",
     "largest_atomic_result": "as the result of an atomic operation",
     "counter_results": "results of atomic operations on the counter",
 }

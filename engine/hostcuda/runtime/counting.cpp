@@ -132,6 +132,8 @@ struct Logs {
     uint32_t block = 0;                              // the number of the running one, from 1
     uint64_t instructions[most_warps] = {};          // of the running block's warps: requests to global and shared memory
     uint64_t busiest = 0;                            // the most of any warp of the launch
+    uint8_t shared_use[most_warps] = {};             // of the running block's warps: 1 loads from shared memory, 2 stores to it
+    uint64_t two_way = 0;                            // warps of the launch that do both
 
     // Accesses that the last lane to arrive makes for all lanes that have converged.
     unsigned together_piece = 0;
@@ -295,8 +297,12 @@ void count(Access &a, Space space, const uintptr_t *lanes, uint32_t mask) {
 }
 
 // A request of this warp. The loads and stores of a fragment, which all its lanes make together, are not among them.
-inline void note_work(unsigned warp, Space space) {
-    if (space == global_space || space == shared_space) logs.busiest = std::max(logs.busiest, ++logs.instructions[warp]);
+inline void note_work(unsigned warp, Space space, Operation operation) {
+    if (space != global_space && space != shared_space) return;
+    logs.busiest = std::max(logs.busiest, ++logs.instructions[warp]);
+    if (space == global_space || logs.shared_use[warp] == 3) return;
+    logs.shared_use[warp] |= operation == load ? 1 : operation == store ? 2 : 3;
+    logs.two_way += logs.shared_use[warp] == 3;
 }
 
 // ---- Values in registers ----------------------------------------------------------------------------------------------
@@ -359,7 +365,7 @@ __attribute__((noinline)) void count_scattered(Access &a, const uintptr_t *addre
         else note_stored(logs.stored[warp], address, lanes, a.keep || a.operation == atomic);
         if (!lanes) continue;
         count(a, space, address, lanes);
-        note_work(warp, space);
+        note_work(warp, space, a.operation);
     }
 }
 
@@ -441,11 +447,11 @@ inline void count_access(Access &a, Variant &v, Pattern &p, unsigned entry, uint
         if (!lanes) return;
         if (lanes != v.mask) {
             addresses(address);
-            note_work(warp, a.space);
+            note_work(warp, a.space, a.operation);
             return count(a, a.space, address, lanes);
         }
     }
-    note_work(warp, a.space);
+    note_work(warp, a.space, a.operation);
     Tally &tally = a.tally[a.space];
     tally.requests++;
     if (a.space == local_space) return;
@@ -758,7 +764,7 @@ void begin_counting() {
     }
     for (Piece &piece : logs.code->pieces) piece.plays = 0;
     logs.block = 0;
-    logs.busiest = 0;
+    logs.busiest = logs.two_way = 0;
     logs.lost = false;
     logs.words = module.log ? module.log : logs.own_words;
     logs.together_log.clear();
@@ -781,6 +787,7 @@ void count_block() {
     for (unsigned warp = 0; warp < warps; warp++) logs.stored[warp] = Stored();
     for (Access &a : logs.code->accesses) a.touched_version = 0;   // the block's first access to its bytes
     std::fill(logs.instructions, logs.instructions + most_warps, 0);
+    std::fill(logs.shared_use, logs.shared_use + most_warps, 0);
     logs.block++;
 }
 
@@ -819,6 +826,7 @@ std::string counts_text() {
 }
 
 uint64_t busiest_warp() { return logs.busiest; }
+uint64_t two_way_warps() { return logs.two_way; }
 
 std::string plays_text() {
     std::string text;

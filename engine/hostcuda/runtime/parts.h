@@ -116,6 +116,7 @@ void count_meeting();                                // accesses are made for al
 void end_counting();
 std::string counts_text();                           // the sites of the launch, for its record
 uint64_t busiest_warp();                             // the memory instructions of the warp with the most
+uint64_t two_way_warps();                            // the warps that store to shared memory and load from it
 std::string plays_text();                            // how often warps have run each piece that they have run
 // The piece of one access that a hook makes for the code at that return address.
 unsigned dynamic_piece(uintptr_t at, Operation operation, unsigned size, bool keep);

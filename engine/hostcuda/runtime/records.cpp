@@ -204,11 +204,11 @@ void end_record(bool whole, const std::string &error, size_t unique_bytes) {
     uint64_t blocks = (uint64_t)launch.grid.x * launch.grid.y * launch.grid.z;
     std::string text = format("{\"index\":%zu,\"kernel\":%s,\"module\":%s,\"grid\":%s,\"block\":%s,\"shared\":%zu,"
                               "\"blocks\":%zu,\"blocks_watched\":%zu,\"whole\":%s,\"barriers\":%zu,\"named_barriers\":%zu,\"matrices\":%zu,\"exchanges\":%zu,\"largest_result\":%zu,\"counter_results\":%zu,"
-                              "\"unique_bytes\":%zu,\"busiest_warp\":%zu",
+                              "\"unique_bytes\":%zu,\"busiest_warp\":%zu,\"two_way_warps\":%zu",
                               (size_t)records.launches++, quoted(launch.kernel).c_str(), quoted(running.module->path).c_str(),
                               bracketed(launch.grid).c_str(), bracketed(launch.block).c_str(), launch.dynamic_shared, (size_t)blocks,
                               (size_t)records.blocks, whole ? "true" : "false", (size_t)records.barriers, (size_t)records.named_barriers, (size_t)records.matrices, (size_t)records.exchanges,
-                              (size_t)records.largest_result, (size_t)records.counter_results, unique_bytes, (size_t)busiest_warp());
+                              (size_t)records.largest_result, (size_t)records.counter_results, unique_bytes, (size_t)busiest_warp(), (size_t)two_way_warps());
     if (running.racecheck)                           // else not known
         text += format(",\"copied_bytes\":%zu,\"overlapped_bytes\":%zu,\"bytes_ahead\":%zu", (size_t)records.copied_bytes,
                        (size_t)records.overlapped_bytes, (size_t)records.bytes_ahead);

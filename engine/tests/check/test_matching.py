@@ -26,6 +26,7 @@ for name, *arguments in (("padded", x, y, np.int32(49)), ("unequal", x, y, np.in
                          ("exchanges", x, y, y)):
     module.get_function(name)(*arguments, block=(32, 1, 1))
 module.get_function("phases")(y, block=(64, 1, 1))
+module.get_function("roles")(y, block=(96, 1, 1), grid=(2, 1))
 cuda.Context.synchronize()
 z = cuda.from_device(y, 64, np.float32)
 print(json.dumps({r.kernel: r.counts for r in checking.launches()}))
@@ -89,6 +90,12 @@ def test_lines_exchanges_and_what_atomics_return(counts):
     assert (named["global_load_lines"], named["global_store_lines"]) == (1 + 2, 32 + 1)
     assert (named["lane_exchanges"], named["largest_atomic_result"]) == (2, 5)
     assert named["counter_results"] == 0  # of an array of many values
+
+
+def test_what_warps_do_on_their_own(counts):
+    named = {counter.name: counts["roles"].get(counter.metric) for counter in COUNTERS}
+    assert named["two_way_warps"] == 2  # one per block
+    assert named["busiest_warp"] == 3  # a store, a load, and a store to global memory
 
 
 def test_a_log_written_by_calls_says_the_same(counts):

@@ -20,6 +20,7 @@ LAUNCH = {
     "named_barriers": 4,
     "unique_bytes": 640,
     "busiest_warp": 9,
+    "two_way_warps": 1,
     "findings": [],
     "callers": [],
     "error": "",

@@ -100,4 +100,12 @@ __global__ void exchanges(const float *x, float *y, int *z) {
     const int first = atomicAdd(&z[4000], 5);
     z[4032] = first + atomicAdd(&z[4000], 2);
 }
+// The first warp stores, the third loads; the second does both, and loads what another lane of it has stored.
+__global__ void roles(int *y) {
+    __shared__ int tile[64];
+    const int i = threadIdx.x;
+    if (i < 64) tile[i] = i;
+    __syncthreads();
+    if (i >= 32) y[i] = tile[(i ^ 1) % 64];
+}
 }
