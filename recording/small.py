@@ -178,7 +178,7 @@ def to_markdown(table: pd.DataFrame) -> str:
         "|---|" + "---:|" * len(layers),
     ]
     lines = [
-        f"Microseconds of {BATCH} images, {first['device']}, {first['date']}, "
+        f"Microseconds for {BATCH} images, {first['device']}, {first['date']}, "
         f"PyTorch{first['software'].partition('PyTorch')[2]}: a call after the L2 cache was "
         f"overwritten · a pass of a CUDA graph of {PASSES}. Medians of {first['repeat']}, in one "
         "interleaved run per layer; cuDNN has the faster of two layouts. The bound: an empty kernel, "
