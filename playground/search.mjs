@@ -6,6 +6,8 @@ import { close, createIndex } from 'pagefind';
 
 const site = resolve(process.argv[2]), out = join(site, 'search'), here = dirname(fileURLToPath(import.meta.url));
 const USED = /^(pagefind\.js|pagefind-worker\.js|pagefind-entry\.json|wasm\.en\.pagefind|.*\.pf_(meta|index|fragment))$/; // not its own pages
+// Answers come first; closer looks, and what is about the engine, last.
+const weigh = path => /^(faq|glossary)/.test(path) ? 2 : /^(\d\d_|practice|results|instructors)/.test(path) ? 1 : 0.5;
 const LEFT_OUT = ['.provenance', '.outputs', '.anchor', 'math'];
 const done = ({ errors, ...answer }) => {
   if (errors.length) throw new Error(errors.join('; '));
@@ -15,7 +17,8 @@ const done = ({ errors, ...answer }) => {
 const { index } = done(await createIndex({ forceLanguage: 'en', excludeSelectors: LEFT_OUT }));
 const pages = readdirSync(site, { recursive: true }).filter(name => name.endsWith('.html') && !name.startsWith('playground'));
 for (const sourcePath of pages) {
-  const content = readFileSync(join(site, sourcePath), 'utf8').replace(/"data:[^"]*"/g, '""'); // pictures, which it takes for words
+  const content = readFileSync(join(site, sourcePath), 'utf8').replace(/"data:[^"]*"/g, '""') // pictures, which it takes for words
+    .replace('data-pagefind-body', `$& data-pagefind-weight="${weigh(sourcePath)}"`);
   if (content.includes('data-pagefind-body')) done(await index.addHTMLFile({ sourcePath, content }));
 }
 const { files } = done(await index.getFiles());

@@ -98,6 +98,31 @@ def test_the_search_needs_no_server_and_no_mouse(searched, folder):
     assert all(address.startswith((home, "data:")) for address in asked)
 
 
+# What a stranger asks for, and a page that answers it.
+ANSWERS = {
+    "bank conflict": "04_tiling",
+    "coalescing": "glossary",
+    "constant memory": "02_constant",
+    "homework": "faq",
+    "nvcc not found": "faq",
+    "profiler": "15_measure_it_yourself",
+    "pytorch": "17_pytorch",
+    "race condition": "glossary",
+    "tensor core": "09_tensor_cores",
+    "warp shuffle": "practice/P3_reduction",
+}
+
+
+def test_the_search_answers_what_a_stranger_asks(searched, folder):
+    tab, _ = searched
+    home = tab.url.removesuffix("index.html")
+    for words, page in ANSWERS.items():
+        tab.goto(f"{home}search.html?q={words}")
+        tab.locator("#results a").first.wait_for()
+        found = tab.locator("#results h2 a").evaluate_all("all => all.map(link => link.pathname)")
+        assert f"/{folder.name}/{page}.html" in found[:3], words
+
+
 def test_pages_are_small_and_load_nothing_and_their_formulas_are_mathml(folder):
     for path in folder.rglob("*.html"):
         text = path.read_text(encoding="utf-8")

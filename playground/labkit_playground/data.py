@@ -117,7 +117,7 @@ def _describe_rung(name: str) -> dict:
         "place": [start.file_name, start.rung.label, start.rung.number],
         "kernels": start.kernels,
         "passed": start.list_passed(),
-        "source": variant(number).source,  # whose functions a cell with --part replaces
+        "source": variant(number, **options).source,  # whose functions a cell with --part replaces
         "shapes": shapes,
     }
 
