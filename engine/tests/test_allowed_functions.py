@@ -20,7 +20,8 @@ REFUSED = {
         "of_cluster_window map_shared_to rank_of_shared shared_of_bits wait_for_cluster arrive_at_cluster"
     ),
     "no goal counts products of warpgroups": (
-        "begin_product commit_products await_products note_product_fence hostcuda_tile_copied hostcuda_tile_used"
+        "begin_product commit_products await_products note_product_fence hostcuda_tile_copied hostcuda_tile_used "
+        "change_registers wait_for_registers"
     ),
     "they write to a barrier in the kernel's memory": "begin_phases arrive_at",
     "a hand-in is one ordinary launch": (

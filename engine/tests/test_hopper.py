@@ -315,13 +315,15 @@ print(json.dumps([said, kinds]))
 """
 
 
-def test_each_warp_and_each_block_of_a_cluster_signals_for_itself():
+def test_each_warp_and_each_block_of_a_cluster_waits_for_itself():
     launches = [
         ("lock", 64, 2),
         ("read_by_three_of_three", 128, 1),
         ("read_by_two_of_three", 128, 1),
         ("wait_for_one", 128, 1),
         ("written_in_two_phases", 128, 1),
+        ("take_given", 384, 1),
+        ("take_more", 384, 1),
         ("many_barriers", 1, 16),
         ("map_global", 1, 1),
         ("beyond", 1, 2),
@@ -333,6 +335,10 @@ def test_each_warp_and_each_block_of_a_cluster_signals_for_itself():
     assert kinds["lock"] == [] and said["lock"] == "2"
     assert kinds["read_by_three_of_three"] == [] and kinds["read_by_two_of_three"] == ["race"]
     assert kinds["written_in_two_phases"] == ["race"]
+    assert kinds["take_given"] == [] and said["take_given"] == "240"
+    assert "deadlock, all 256 threads wait: " in said["take_more"]
+    assert "and 255 more at setmaxnreg.inc (orders.cu:" in said["take_more"]
+    assert "a thread has 168 at first" in said["take_more"]
     assert {*kinds["wait_for_one"]} == {"race with a product"} and said["wait_for_one"] == "16"
     assert (
         "racecheck follows 49024 mbarriers of a block or a cluster, and no more"

@@ -93,7 +93,7 @@ _WGMMA = re.compile(
     r"wgmma\.mma_async\.sync\.aligned\.m64n(?P<n>\d+)k16\.(?P<sums>f32|f16)\.(?P<type>f16|bf16)\.(?P=type)"
 )
 _WGMMA_WAIT = "wgmma.wait_group.sync.aligned"
-_REGISTERS = re.compile(r"setmaxnreg\.(?:inc|dec)\.sync\.aligned\.u32")
+_REGISTERS = re.compile(r"setmaxnreg\.(inc|dec)\.sync\.aligned\.u32")
 _ELEMENTS = {
     "u32": "unsigned int",
     "s32": "int",
@@ -233,8 +233,9 @@ def _translate_wgmma(statement: Operands, name: str, operands: list[str]) -> str
         return f"hostcuda::ptx::{'_'.join(name.split('.')[:2])}(); "
     if name == _WGMMA_WAIT and len(operands) == 1:
         return f"hostcuda::ptx::wgmma_wait_group({statement.get(_WORD, operands[0])}); "
-    if _REGISTERS.fullmatch(name) and len(operands) == 1:
-        return f"hostcuda::ptx::setmaxnreg({statement.get(_WORD, operands[0])}); "
+    if (match := _REGISTERS.fullmatch(name)) and len(operands) == 1:
+        takes = "true" if match[1] == "inc" else "false"
+        return f"hostcuda::ptx::setmaxnreg({statement.get(_WORD, operands[0])}, {takes}); "
     match = _WGMMA.fullmatch(name)
     if not match or len(operands) < 3:
         return None

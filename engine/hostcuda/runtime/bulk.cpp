@@ -224,6 +224,25 @@ EXPORT Switch await_products(unsigned prior, const char *what, const char *file,
     return {&me->context, &me->context};
 }
 
+EXPORT bool change_registers(unsigned count, bool takes) {
+    Block &b = *block;
+    Asynchronous &its = b.asynchronous;
+    if (!b.launch->bounds) return true;
+    if (its.registers.empty()) its.registers.assign(b.threads, registers_of(*b.launch));
+    unsigned &mine = its.registers[hostcuda_turn.thread.number];
+    long more = (long)count - mine;
+    if (takes && more > its.registers_left) return false;
+    its.registers_left -= more;
+    mine = count;
+    if (more < 0) its.registers_given.number++, wake(b);
+    return true;
+}
+
+EXPORT Switch wait_for_registers(const char *file, int line) noexcept {
+    const Phase &given = block->asynchronous.registers_given;
+    return sleep(*block, hostcuda_turn.current, given, given.number, {"setmaxnreg.inc", file, line});
+}
+
 EXPORT void note_product_fence() { block->asynchronous.fenced_warps |= 1u << hostcuda_turn.thread.number / warp_size; }
 
 }  // namespace hostcuda

@@ -125,6 +125,9 @@ static std::string who_waits(Block &b) {
         if (s.count > 1) text += format(" and %u more", s.count - 1);
         text += format(" at %s (%s:%d)", s.place.what, s.place.file, s.place.line);
         if (s.phase && s.wait->mbarrier) text += missing_at(b, *s.wait);
+        else if (s.phase == &b.asynchronous.registers_given)
+            text += format(", and too few registers are left: a thread has %u at first, and more only when other warps have given theirs "
+                           "(setmaxnreg.dec)", registers_of(*b.launch));
         else if (s.phase && s.phase->expected) text += format(", which expects %u and has %u", s.phase->expected, s.phase->arrived);
         if (&s == &sites[3] && sites.size() > 5)
             return text + format("; %zu more places", sites.size() - 4);

@@ -20,6 +20,7 @@
 #include "check.h"
 #include "runtime.h"
 #include <hostcuda/cluster_place.h>
+#include <algorithm>
 #include <map>
 
 using hostcuda::Context;
@@ -132,7 +133,13 @@ struct Asynchronous {
     std::vector<unsigned> product_groups;      // per warp, as bulk_groups
     std::vector<unsigned> products_left;       // per warp that waits: how many of its last groups it does not wait for
     unsigned fenced_warps = 0;                 // those that have executed wgmma.fence, a bit each
+    std::vector<unsigned> registers;           // per thread, by setmaxnreg; empty: none has executed it
+    long registers_left = 0;                   // of those that threads have given
+    hostcuda::Phase registers_given{};         // its number grows when they do
 };
+
+// The registers of a thread when a kernel begins that uses setmaxnreg: nvcc gives it as many as __launch_bounds__ allow.
+inline unsigned registers_of(const Launch &launch) { return std::min(65536 / launch.bounds / 8 * 8, 256u); }
 
 // Blocks that run together, each on stacks and shared memory of its own; or one block alone.
 struct Cluster {

@@ -90,7 +90,8 @@ Mbarrier &find_mbarrier(Block &b, void *at, const Place &place) {
 
 void begin_mbarriers(Block &b) {
     const Asynchronous &used = b.asynchronous;
-    if (LIKELY(used.mbarriers.empty() && used.bulk_groups.empty() && used.product_groups.empty() && !used.fenced_warps)) return;
+    if (LIKELY(used.mbarriers.empty() && used.bulk_groups.empty() && used.product_groups.empty() && !used.fenced_warps
+               && used.registers.empty())) return;
     b.asynchronous = {};
     b.idle_turns = 0;
 }

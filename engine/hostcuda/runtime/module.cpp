@@ -184,6 +184,7 @@ int describe_launch(hc_kernel *kernel, const unsigned grid[3], const unsigned bl
     launch.call = kernel->kernel.call;
     launch.flushes = kernel->kernel.flushes;
     launch.cluster = kernel->kernel.cluster;
+    launch.bounds = kernel->kernel.max_threads < 1024 ? kernel->kernel.max_threads : 0;
     launch.text_begin = module.text_begin;
     launch.text_end = module.text_end;
     launch.base = module.watched.base;

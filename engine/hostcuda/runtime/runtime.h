@@ -122,6 +122,7 @@ struct Launch {
     uint64_t number;                       // of the operation
     bool cooperative;                      // its blocks may wait for each other: all of them are on one worker
     Index cluster;                         // blocks that run together, each on their worker
+    unsigned bounds;                       // threads per block, from __launch_bounds__ if they are known, else 0
     bool programmatic;                     // it may begin before the launch before it in its stream has ended
 };
 
