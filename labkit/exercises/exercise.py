@@ -123,6 +123,11 @@ class Goal:
             return reached == self.exactly
         return reached <= self.at_most if self.at_most is not None else reached >= self.at_least
 
+    def describe(self, reached: float) -> str:
+        """Return this number as text, "1.05"; with more digits if it misses the goal by less than these show."""
+        text = format_number(reached)
+        return f"{reached:.6g}" if not self.met(reached) and self.wanted.endswith(f" {text}") else text
+
     @property
     def wanted(self) -> str:
         """The goal in words: "at most 1.05"."""

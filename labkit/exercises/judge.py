@@ -19,7 +19,7 @@ from hostcuda import findings
 from hostcuda.metrics import NAMES, QUOTIENTS, SUMS
 from hostcuda.source import code_only
 from labkit.base.errors import CheckFailed
-from labkit.exercises.exercise import RUN_S, SOURCE, Attempt, Exercise, LastLaunch, format_number
+from labkit.exercises.exercise import RUN_S, SOURCE, Attempt, Exercise, LastLaunch
 from labkit.exercises.text import (
     EXPLAINED,
     count_features,
@@ -248,7 +248,7 @@ def list_goal_lines(exercise: Exercise, reached: Sequence[float]) -> Iterator[Gr
             yield GradeLine(False, f"{goal.what}: {why}; wanted {goal.wanted}")
         else:
             yield GradeLine(
-                goal.met(got), f"{goal.what}: {format_number(got)}, wanted {goal.wanted}"
+                goal.met(got), f"{goal.what}: {goal.describe(got)}, wanted {goal.wanted}"
             )
 
 

@@ -550,3 +550,19 @@ def test_what_may_be_unset_is_judged_by_its_results():
     assert "✓ right on" in right and "✗ changed lines: 2" in right
     wrong = answer(solved.replace("float sum = 0;", "float sum;"))
     assert "✗ right" in wrong and "'sum' may be used uninitialized" in wrong
+
+
+@pytest.mark.parametrize(
+    ("bound", "reached", "text"),
+    [
+        ({"at_most": 1}, 1.0003, "1.0003"),
+        ({"at_least": 0.99}, 0.9899, "0.9899"),
+        ({"at_most": 1.25}, 1.3, "1.3"),
+        ({"at_most": 1.25}, 1.2501, "1.2501"),
+        ({"at_most": 1}, 0.9999, "1"),
+        ({"exactly": 12_288}, 12_288, "12,288"),
+    ],
+)
+def test_a_number_that_misses_its_goal_never_looks_like_it(bound, reached, text):
+    goal = Goal("a count", lambda counts: 0, **bound)
+    assert goal.describe(reached) == text
