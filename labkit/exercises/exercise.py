@@ -126,7 +126,9 @@ class Goal:
     def describe(self, reached: float) -> str:
         """Return this number as text, "1.05"; with more digits if it misses the goal by less than these show."""
         text = format_number(reached)
-        return f"{reached:.6g}" if not self.met(reached) and self.wanted.endswith(f" {text}") else text
+        return (
+            f"{reached:.6g}" if not self.met(reached) and self.wanted.endswith(f" {text}") else text
+        )
 
     @property
     def wanted(self) -> str:
