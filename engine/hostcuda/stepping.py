@@ -108,7 +108,7 @@ def why_not() -> str:
 
 def follow(
     launch: Callable[[], None],
-    function,
+    function: Any,
     thread: Sequence[int],
     block: Sequence[int] = (0, 0, 0),
     before: int = 0,

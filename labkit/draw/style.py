@@ -13,9 +13,12 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import accumulate
 from pathlib import Path
+from typing import Any
 
 import matplotlib.style
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import LineCollection
 from matplotlib.colors import to_rgb
@@ -197,7 +200,9 @@ class Page:
                 size *= 0.96
             self.text(12, y - self._down, text, size=size, weight=weight, color=color)
 
-    def axes(self, left: float, top: float, right: float, bottom: float, log: str = "", **options):
+    def axes(
+        self, left: float, top: float, right: float, bottom: float, log: str = "", **options: Any
+    ) -> Axes:
         """Add and return axes between these edges; `log`: the logarithmic axes, "x" or "xy"; options: of `Axes.set`."""
         w, h = self.width, self.height
         ax = self.fig.add_axes(
@@ -209,16 +214,16 @@ class Page:
         ax.minorticks_off()
         return ax
 
-    def locate(self, ax, points: Sequence[tuple[float, float]]) -> np.ndarray:
+    def locate(self, ax: Axes, points: Sequence[tuple[float, float]]) -> np.ndarray:
         """Convert points in the data coordinates of `ax` to CSS pixels: an array of n rows (x, y)."""
         return self.pixels.inverted().transform(ax.transData.transform(points))
 
-    def text(self, x: float, y: float, text: str, **options) -> None:
+    def text(self, x: float, y: float, text: str, **options: Any) -> None:
         """Write lines of text from x, 16 pixels apart, the first with its baseline on y; options are Matplotlib's."""
         for i, line in enumerate(text.split("\n")):
             self.fig.text(x, y + 16 * i, line, transform=self.pixels, **options)
 
-    def small(self, x: float, y: float, text: str, color: str = MUTED, **options) -> None:
+    def small(self, x: float, y: float, text: str, color: str = MUTED, **options: Any) -> None:
         """Write small text, by default in grey."""
         self.text(x, y, text, size=SMALL, color=color, **options)
 
@@ -259,7 +264,7 @@ class Page:
         face: str,
         edge: str = "none",
         lw: float = 0.0,
-        **options,
+        **options: Any,
     ) -> None:
         """Draw a rectangle with its upper left corner at (x, y); `lw`, the width of its edge, is in points."""
         box = Rectangle(
@@ -275,13 +280,13 @@ class Page:
         self.fig.add_artist(box)
 
     def frame(
-        self, x: float, y: float, w: float, h: float, color: str, lw: float = 2, **options
+        self, x: float, y: float, w: float, h: float, color: str, lw: float = 2, **options: Any
     ) -> None:
         """Draw the outline of a rectangle, above its content; its width `lw` is in points."""
         self.rect(x, y, w, h, "none", color, lw, zorder=3, **options)
 
     def line(
-        self, xs: Iterable[float], ys: Iterable[float], color: str, lw: float = 1.0, **options
+        self, xs: Iterable[float], ys: Iterable[float], color: str, lw: float = 1.0, **options: Any
     ) -> None:
         """Draw a line through these points; its width `lw` is in points."""
         self.fig.add_artist(Line2D(xs, ys, color=color, lw=lw, transform=self.pixels, **options))
@@ -408,7 +413,7 @@ def _find_kernel() -> object | None:
     return getattr(ipython.get_ipython() if ipython else None, "kernel", None)
 
 
-def number(axis, ticks: Iterable[float]) -> None:
+def number(axis: Axis, ticks: Iterable[float]) -> None:
     """Put these ticks on `axis`, such as ``ax.xaxis``, with commas at the thousands: "10,000"."""
     ticks = list(ticks)
     axis.set_ticks(ticks, [f"{tick:,.10g}" for tick in ticks])
@@ -424,7 +429,7 @@ def log_ticks(low: float, high: float, digits: tuple[int, ...]) -> list[float]:
 
 
 def name_ends(
-    page: Page, ax, right: float, ends: Mapping[str, tuple[float, str]], bold: Iterable[str]
+    page: Page, ax: Axes, right: float, ends: Mapping[str, tuple[float, str]], bold: Iterable[str]
 ) -> None:
     """Write the names of lines, from x = `right`, at the height of their right ends, but at least 16 pixels apart.
 

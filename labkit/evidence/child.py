@@ -73,7 +73,7 @@ def trace(
     purpose: str,
     timeout: float = 600,
     batch: int = 1,
-    **arguments,
+    **arguments: object,
 ) -> list[dict]:
     """Run a variant on a few images in a child process, on the CPU engine; return the rows that the child has written.
 
@@ -100,7 +100,7 @@ def prepare_command(
     layer: Layer | str,
     batch: int,
     module: str = "labkit.evidence.child",
-    **arguments,
+    **arguments: object,
 ) -> list[str]:
     """Write the file job to `folder`; return the command, a list of words, that does the job in a child process.
 

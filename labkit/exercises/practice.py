@@ -6,13 +6,20 @@ from collections.abc import Iterator
 import numpy as np
 
 from labkit.exercises import Attempt, Case, Goal, Mistake, counted
-from labkit.exercises.subjects import Kernels, Output, draw_floats, draw_summands, launch
+from labkit.exercises.subjects import (
+    ArrayLaunch,
+    Kernels,
+    Output,
+    draw_floats,
+    draw_summands,
+    launch,
+)
 
 _INT_MAX = 2**31 - 1
 _EXACT = 2**24  # up to it, float32 holds every integer
 
 
-def transpose(random: np.random.Generator, rows: int, columns: int):
+def transpose(random: np.random.Generator, rows: int, columns: int) -> ArrayLaunch:
     """Return the launch of a transpose of `in` [rows,columns]: a block of 32 x 32 threads for 32 x 32 elements."""
     matrix = draw_floats(random, (rows, columns))
     out = Output("out", np.ascontiguousarray(matrix.T))
@@ -39,7 +46,9 @@ TRANSPOSE = Kernels(
 )
 
 
-def histogram(random: np.random.Generator, n: int, blocks: int, threads: int, mean: float):
+def histogram(
+    random: np.random.Generator, n: int, blocks: int, threads: int, mean: float
+) -> ArrayLaunch:
     """Return the launch of a histogram of n pixels in 256 bins, zero before; of a small `mean`, most pixels are 0.
 
     The last pixel is 255, so that the last bin counts, too.
@@ -56,7 +65,7 @@ def histogram(random: np.random.Generator, n: int, blocks: int, threads: int, me
 NIGHT = Case("70,000 pixels of the night in a block", (70_000, 1, 128, 0.3))
 
 
-def total(random: np.random.Generator, n: int, blocks: int, threads: int):
+def total(random: np.random.Generator, n: int, blocks: int, threads: int) -> ArrayLaunch:
     """Return the launch of a sum of n numbers, exact in any order; the total is zero before.
 
     The sums need up to 24 bits. The numbers are multiples of 2^-30, or of 16 where there are at most
@@ -73,7 +82,7 @@ def total(random: np.random.Generator, n: int, blocks: int, threads: int):
 ADDITIONS = "atomic additions, each lane's"
 
 
-def scan(random: np.random.Generator, rows: int, columns: int):
+def scan(random: np.random.Generator, rows: int, columns: int) -> ArrayLaunch:
     """Return the launch of a prefix sum of each row: a block per row, a thread per number up to whole warps.
 
     The sums of a row, whose sign is random, need up to 31 bits.
@@ -97,7 +106,7 @@ SCAN = Kernels(
 )
 
 
-def softmax(random: np.random.Generator, rows: int, columns: int, highest: int):
+def softmax(random: np.random.Generator, rows: int, columns: int, highest: int) -> ArrayLaunch:
     """Return the launch of a softmax of each row: a warp per row, four rows per block.
 
     Numbers go up to `highest`. In a row, all but one, or in a fourth of the rows all but a tenth,
@@ -125,7 +134,9 @@ NO_LARGEST = Mistake(
 )
 
 
-def ranks(random: np.random.Generator, n: int, threads: int, block: tuple[int, ...] = ()):
+def ranks(
+    random: np.random.Generator, n: int, threads: int, block: tuple[int, ...] = ()
+) -> ArrayLaunch:
     """Return the launch that counts for each of n numbers how many are smaller: a block per `threads` numbers.
 
     By default a block has a thread per number.
@@ -149,7 +160,7 @@ RANKS = Kernels(
 )
 
 
-def produce_ranks(random: np.random.Generator, n: int):
+def produce_ranks(random: np.random.Generator, n: int) -> ArrayLaunch:
     """Return the launch of `ranks` in blocks of a warp that loads and three that have a number per thread."""
     return ranks(random, n, 96, (32, 4))
 
@@ -272,7 +283,7 @@ def make_row_goals(taken: int = 0) -> tuple[Goal, ...]:
     )
 
 
-def products(random: np.random.Generator, count: int, K: int, rows: bool):
+def products(random: np.random.Generator, count: int, K: int, rows: bool) -> ArrayLaunch:
     """Return the launch of `count` products [16,K] x [K,8] of whole numbers, a warp per product.
 
     The second matrix is stored row by row if `rows`, or else column by column. The numbers of one

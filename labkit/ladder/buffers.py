@@ -6,6 +6,7 @@ import functools
 from abc import abstractmethod
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -14,6 +15,8 @@ import hostcuda
 from labkit.base.paths import cuda_src
 from labkit.ladder.rung import tiles
 from labkit.ladder.source import module_arguments
+
+DeviceBuffer: TypeAlias = Any  # a DeviceAllocation, of PyCUDA or of the CPU engine, or an address
 
 _THREADS = 256  # per block
 
@@ -40,26 +43,28 @@ class Buffers(Closing):
         """Free all; a second call does nothing."""
         self.free(*list(self._buffers.values()))
 
-    def new(self, shape: int | tuple[int, ...], dtype: DTypeLike = np.float32):
+    def new(self, shape: int | tuple[int, ...], dtype: DTypeLike = np.float32) -> DeviceBuffer:
         """Return a new device buffer for an array of this shape and type; its contents are undefined."""
         buffer = hostcuda.driver.mem_alloc(int(np.prod(shape)) * np.dtype(dtype).itemsize)
         self._buffers[id(buffer)] = buffer
         return buffer
 
-    def free(self, *buffers) -> None:
+    def free(self, *buffers: DeviceBuffer) -> None:
         """Free these buffers, which `new` or `copy_in` returned, before the end of the block."""
         for buffer in buffers:
             del self._buffers[id(buffer)]
             buffer.free()
 
-    def copy_in(self, array: np.ndarray):
+    def copy_in(self, array: np.ndarray) -> DeviceBuffer:
         """Return a new device buffer with the contents of an array."""
         buffer = self.new(array.shape, array.dtype)
         hostcuda.driver.memcpy_htod(buffer, array)
         return buffer
 
     @staticmethod
-    def copy_out(buffer, shape: tuple[int, ...], dtype: DTypeLike = np.float32) -> np.ndarray:
+    def copy_out(
+        buffer: DeviceBuffer, shape: tuple[int, ...], dtype: DTypeLike = np.float32
+    ) -> np.ndarray:
         """Return a device buffer's contents as a new array; the copy waits for the kernels launched before it."""
         array = np.empty(shape, dtype)
         hostcuda.driver.memcpy_dtoh(array, buffer)
@@ -101,7 +106,7 @@ def _compile_kernels() -> CompiledKernels:
     return CompiledKernels("buffers.cu", nan_images="PPqqi")
 
 
-def images_with_nan(y, shape: tuple[int, ...], dtype) -> np.ndarray:
+def images_with_nan(y: DeviceBuffer, shape: tuple[int, ...], dtype: DTypeLike) -> np.ndarray:
     """Return the indices, ascending, of the images that hold a NaN in an array on the device.
 
     `y` points to an array of `shape` [B, ...] and `dtype`, float32 or float16. Only a flag per

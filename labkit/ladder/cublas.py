@@ -14,6 +14,7 @@ import os
 import shutil
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import hostcuda
 from hostcuda.errors import EngineError
@@ -35,7 +36,21 @@ def missing() -> str | None:
     return None
 
 
-def product(grid, block, stream, u, k, y, B, C, H, W, M, K, shared_size=0):
+def product(
+    grid: tuple[int, int, int],
+    block: tuple[int, int, int],
+    stream: Any,
+    u: int,
+    k: int,
+    y: int,
+    B: int,
+    C: int,
+    H: int,
+    W: int,
+    M: int,
+    K: int,
+    shared_size: int = 0,
+) -> None:
     """Compute y = k u for each of B images, with the arguments of the prepared kernel `gemm`.
 
     u [B, C K K, Ho Wo], k [M, C K K] and y [B, M, Ho Wo] are addresses on the device, of float32 in

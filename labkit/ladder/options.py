@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from hostcuda.limits import MAX_THREADS, WARP
 from labkit.base.errors import LabError
@@ -23,7 +24,7 @@ class Option:
     least: tuple = ()
 
 
-def format_option(value) -> str:
+def format_option(value: object) -> str:
     """Return an option's value as text, as labels and results write it: a pair is "32x8"."""
     return "x".join(map(str, value)) if isinstance(value, (tuple, list)) else str(value)
 
@@ -35,7 +36,7 @@ def join_options(options: Mapping[str, object]) -> str:
     )
 
 
-def block_size(name: str, value) -> tuple[int, int]:
+def block_size(name: str, value: object) -> tuple[int, int]:
     """Return the value of an option, two positive integers, as a block of threads (x, y); else raise LabError."""
     if not (isinstance(value, (tuple, list)) and len(value) == 2 and all(map(is_whole, value))):
         raise LabError(
@@ -47,7 +48,7 @@ def block_size(name: str, value) -> tuple[int, int]:
     return x, y
 
 
-def tile_side(name: str, value) -> int:
+def tile_side(name: str, value: Any) -> int:
     """Return the value of an option as the side of a square tile with a thread per element; else raise LabError."""
     if not is_whole(value):
         raise LabError(

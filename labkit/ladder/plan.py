@@ -15,7 +15,7 @@ import hostcuda
 from hostcuda.limits import CONSTANT_BYTES, MAX_GRID, MAX_THREADS, SHARED_BYTES
 from labkit.base.errors import LabError
 from labkit.ladder import cublas
-from labkit.ladder.buffers import Buffers, Closing
+from labkit.ladder.buffers import Buffers, Closing, DeviceBuffer
 from labkit.ladder.options import format_option, join_options
 from labkit.ladder.rung import Scope, tiles
 from labkit.spec.devices import read_launch_limits
@@ -128,7 +128,14 @@ class LayerKernel:
         """Return the compiled module, a SourceModule; it is compiled once per process: see `Variant.compile`."""
         return self.variant.compile(self.defines)
 
-    def plan(self, batch: int | None = None, x=None, y=None, k=None, module=None) -> Plan:
+    def plan(
+        self,
+        batch: int | None = None,
+        x: DeviceBuffer | None = None,
+        y: DeviceBuffer | None = None,
+        k: DeviceBuffer | None = None,
+        module: Any = None,
+    ) -> Plan:
         """Return the kernel made ready for `batch` images; the parameters are those of `Plan`."""
         return Plan(self, batch, x, y, k, module)
 
@@ -262,10 +269,10 @@ class Plan(Closing):
         self,
         kernel: LayerKernel,
         batch: int | None = None,
-        x=None,
-        y=None,
-        k=None,
-        module=None,
+        x: DeviceBuffer | None = None,
+        y: DeviceBuffer | None = None,
+        k: DeviceBuffer | None = None,
+        module: Any = None,
     ):
         self.kernel, self.variant, self.layer = kernel, kernel.variant, kernel.layer
         batch = BATCH[hostcuda.engine()] if batch is None else batch
@@ -417,7 +424,7 @@ class Plan(Closing):
             )
         return array
 
-    def run(self, stream=None, mark: Callable[[], None] | None = None) -> None:
+    def run(self, stream: Any = None, mark: Callable[[], None] | None = None) -> None:
         """Launch the kernels, which are the op, and return before they have finished.
 
         Parameters
@@ -446,7 +453,7 @@ class Plan(Closing):
             if mark:
                 mark()
 
-    def time(self, start, stop) -> float:
+    def time(self, start: Any, stop: Any) -> float:
         """Launch the kernels between two events, wait for them, and return the time between the events [ms].
 
         Parameters

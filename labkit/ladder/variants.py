@@ -29,6 +29,7 @@ from labkit.base.errors import LabError
 from labkit.base.paths import PACKAGE
 from labkit.ladder import cublas
 from labkit.ladder import source as kernel_files
+from labkit.ladder.buffers import DeviceBuffer
 from labkit.ladder.messages import find_lacking
 from labkit.ladder.options import format_option, join_options
 from labkit.ladder.plan import Launch, LayerKernel, Plan
@@ -192,7 +193,13 @@ class Variant:
         return self.on(layer).launches(images)
 
     def plan(
-        self, layer: Layer | str, batch: int | None = None, x=None, y=None, k=None, module=None
+        self,
+        layer: Layer | str,
+        batch: int | None = None,
+        x: DeviceBuffer | None = None,
+        y: DeviceBuffer | None = None,
+        k: DeviceBuffer | None = None,
+        module: Any = None,
     ) -> Plan:
         """Return the variant made ready for `batch` images of `layer`; the other parameters are those of `Plan`."""
         return self.on(layer).plan(batch, x, y, k, module)
@@ -383,7 +390,9 @@ def variant(which: int | str, source: str | Path | None = None, **options: Any) 
     )
 
 
-def as_variants(items) -> list[Variant]:
+def as_variants(
+    items: Variant | int | str | Iterable[Variant | int | str],
+) -> list[Variant]:
     """Return a list of variants, from one or several: variants, or numbers or names of rungs; else raise LabError."""
     items = list(items) if isinstance(items, Iterable) and not isinstance(items, str) else [items]
     if not items:

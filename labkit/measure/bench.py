@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -141,7 +142,7 @@ def require_runs(repeat: int | None) -> None:
         raise LabError(f"repeat = {repeat}: at least one run has to be timed")
 
 
-def as_list(one_or_many) -> list:
+def as_list(one_or_many: Any) -> list:
     """Return the items of an iterable as a list; a single item, also a text, becomes a list of one."""
     many = isinstance(one_or_many, Iterable) and not isinstance(one_or_many, str)
     return list(one_or_many) if many else [one_or_many]

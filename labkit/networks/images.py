@@ -184,7 +184,9 @@ def cycle(data: Dataset, n: int) -> Dataset:
     return replace(data, images=data.images[numbers], labels=data.labels[numbers])
 
 
-def resize(images, size=None, white=255.0):
+def resize(
+    images: np.ndarray, size: int | tuple[int, int] | None = None, white: float = 255.0
+) -> np.ndarray:
     """Resize by bilinear interpolation, pixel centres on pixel centres, edges repeated.
 
     Parameters

@@ -81,7 +81,7 @@ def load_weights(
     return weights
 
 
-def provenance(which="digits"):
+def provenance(which: str | Path = "digits") -> dict[str, Any]:
     """Return how the weights `which` of `load_weights` were trained: a dict of data, seed, settings, accuracies."""
     path = _find_weights(which).with_suffix(".json")
     try:

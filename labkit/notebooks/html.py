@@ -15,9 +15,10 @@ import itertools
 import json
 import os
 import re
-from collections.abc import Container, Iterable
+from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote, urlsplit
 from xml.etree import ElementTree
 
@@ -28,6 +29,7 @@ from nbconvert.exporters.templateexporter import TemplateExporter
 from nbconvert.filters.highlight import Highlight2HTML
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 from nbformat import NotebookNode
+from traitlets.config import Config
 
 import labkit
 from hostcuda.errors import EngineError
@@ -276,7 +278,7 @@ class ReportExporter(HTMLExporter):
         }
 
     @property
-    def default_config(self):
+    def default_config(self) -> Config:
         """The settings of nbconvert, without outputs that need a script."""
         config = super().default_config
         config.NbConvertBase.display_data_priority = list(_SHOWN)
@@ -324,7 +326,7 @@ class ReportExporter(HTMLExporter):
             **self.common,
         )
 
-    def default_filters(self):
+    def default_filters(self) -> Iterator[tuple[str, Callable]]:
         """Yield the filters of the template, (name, function), after those of nbconvert."""
         yield from super().default_filters()
         yield "clean", self.clean
@@ -379,7 +381,7 @@ class Renderer(IPythonRenderer):
         super().__init__(escape=False, embed_images=True, **options)
         self.exporter = exporter
 
-    def heading(self, text: str, level: int, **attrs) -> str:
+    def heading(self, text: str, level: int, **attrs: Any) -> str:
         """Return the word that stands for a heading with an anchor, "the-tile-2", and add it to the page's contents."""
         contents = self.exporter.page.contents  # (level, anchor, text) of each heading
         # without tags, formulas

@@ -11,6 +11,7 @@ import io
 import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -107,7 +108,7 @@ def find_file(folder: Path, name: str) -> Path:
     return chosen[0]
 
 
-def read_as_stored(path: Path, *needed: str, **options) -> pd.DataFrame:
+def read_as_stored(path: Path, *needed: str, **options: Any) -> pd.DataFrame:
     """Return the table of a CSV file as it stands there; `options` are those of `pandas.read_csv`.
 
     Raises LabError if it cannot be read, is not what its manifest says, is no whole CSV, or lacks a

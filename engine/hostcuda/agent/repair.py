@@ -14,6 +14,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from hostcuda.agent.run import Run
 from hostcuda.frontend.scan import Scan
 from hostcuda.frontend.tokens import apply_edits, find_statement_end, skip_bracket
 
@@ -36,7 +37,7 @@ class Repair:
     doubt: str
 
 
-def search(failed, job: Mapping, run_source: Callable) -> Repair | None:
+def search(failed: Run, job: Mapping, run_source: Callable) -> Repair | None:
     """Search for a repair of the source of `failed`, a `report.Run`, on the cases of `job`; return it, or None.
 
     `run_source(source, cases)` returns the `Run` of a source on cases, or None when no time is

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from hostcuda import processes, sandbox, sanitize, temporary
 from hostcuda.check.records import TIME_UP
@@ -132,7 +133,7 @@ def build_job(
     cases: Sequence[Mapping],
     options: str,
     seconds: float,
-    **more,
+    **more: Any,
 ) -> dict:
     """Return a job ("check", "lines" or "step") for the child process, a dict; refuse a malformed or large request."""
     for name in ("rtol", "atol"):

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from elftools.dwarf.descriptions import describe_form_class
@@ -257,7 +258,7 @@ def _read_struct(die: DIE, size: int) -> Type | None:
     return Type(size, parts=tuple(parts))
 
 
-def decode(kind: Type, data: bytes, known: bytes):
+def decode(kind: Type, data: bytes, known: bytes) -> Any:
     """Return the value of `data`, the bytes of a variable: a number, `Pointer`, dict (struct) or list (array).
 
     A byte of `known` is not zero if that byte of `data` has been set; the value, or part, with

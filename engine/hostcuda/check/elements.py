@@ -33,7 +33,16 @@ _SIZES = {
 }
 
 
-def format_element(index, distance, side, count, unit_bytes, name, type_name, start: int) -> str:
+def format_element(
+    index: str,
+    distance: str | None,
+    side: str | None,
+    count: str,
+    unit_bytes: str,
+    name: str,
+    type_name: str,
+    start: int,
+) -> str:
     """Return a place in an array as a kernel writes it: "x[1000], one past the end of 1000 floats".
 
     The first five are the words that `PLACE` finds in a message: "9", "one", "past the end of",

@@ -48,7 +48,7 @@ _PRIMARY = re.compile(
 _SUFFIX = re.compile(r"\s*(?:([(\[])|(?:\.|->)\s*(?:template\s+)?\w+|\+\+|--|::\s*\w+)")
 
 
-def make_exact(text: str, everywhere: bool):
+def make_exact(text: str, everywhere: bool) -> str:
     """Return the text with casts and shifts that give a GPU's results; `everywhere`: also in functions of the host."""
     scan = Scan(text)
     own_types = {name for names in _TYPE_NAMES.findall(scan.code) for name in names if name}
@@ -129,7 +129,7 @@ def _find_operand_end(code: str, at: int, cast: re.Pattern):
     return at
 
 
-def cast_conversions(text: str, printed: str, file: str):
+def cast_conversions(text: str, printed: str, file: str) -> str:
     """Return the text of `file` with a cast for each conversion to an integer in the compiler's `printed` JSON."""
     # A character of the text has to be a byte, because columns are bytes. It is [{"message":
     # "conversion from ...", "locations": [{"start": {"file": ..., "line": 1, "byte-column": 28},

@@ -10,9 +10,11 @@ parameters have default arguments, or an argument is a lambda, the launch become
 """
 
 import re
+from collections.abc import Iterator
 
 from hostcuda.frontend.scan import Kernel, Scan, split_parameters
 from hostcuda.frontend.tokens import (
+    Edit,
     apply_edits,
     find_angle_end,
     find_closing_parenthesis,
@@ -68,7 +70,7 @@ def find_entry(scan: Scan) -> tuple[str, tuple[str, ...]]:
     return name, found.get(name, ())
 
 
-def write_picks(kernel: Kernel, names: "Names"):
+def write_picks(kernel: Kernel, names: "Names") -> str:
     """Return functions to put behind a kernel's declaration, so that launches can choose it, or ""; extend `names`."""
     key, defined = (kernel.scope, kernel.name, len(kernel.parameters)), kernel.open < kernel.close
     # a specialization; the definition of what was declared
@@ -113,13 +115,13 @@ def write_picks(kernel: Kernel, names: "Names"):
     return f' extern "C++" {{ {text} }}'
 
 
-def write_pointer(kernel: Kernel, arguments: str):
+def write_pointer(kernel: Kernel, arguments: str) -> str:
     """Return the text of a pointer to a `Kernel`, whose type selects the overload; `arguments`: ``<T>`` or ""."""
     types = ", ".join(map(remove_default, kernel.parameters))
     return f"static_cast<void (*)({types})>({kernel.name}{arguments})"
 
 
-def register_instances(kernel: Kernel, code: str):
+def register_instances(kernel: Kernel, code: str) -> list[Edit]:
     """Return edits (start, end, text) of a template in `code`: its parameters get names, instances get registered."""
     edits, arguments = _name_parameters(code, kernel.start)
     if arguments is None:
@@ -147,7 +149,7 @@ def _add_name(parameter: str, name: str):
     return f"{declaration} {name}{parameter[len(declaration) :]}"
 
 
-def remove_default(parameter: str):
+def remove_default(parameter: str) -> str:
     """Return a parameter's declaration without its default argument."""
     return parameter[slice(*split_spans(parameter, "=")[0])].rstrip()
 
@@ -169,7 +171,7 @@ def _name_parameters(code: str, at: int):
     return edits, f"<{', '.join(arguments)}>"
 
 
-def edit_launches(scan: Scan, names: "Names"):
+def edit_launches(scan: Scan, names: "Names") -> Iterator[Edit]:
     """Yield edits (start, end, text) of the launches in host code; `names`: the program's kernels."""
     for match in LAUNCH.finditer(scan.code):
         if not scan.on_device(match.start()) and (

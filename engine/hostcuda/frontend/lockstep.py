@@ -24,7 +24,7 @@ _LOOP = re.compile(r"\b(?:for|while|do)\b")
 _OPENING = re.compile(r"\s*\[")
 
 
-def find_unsynchronized(text: str):
+def find_unsynchronized(text: str) -> list[tuple[str, int, str, str]]:
     """Return a list of (file, line, read, written): reads of ``volatile`` shared memory that lack a ``__syncwarp``.
 
     Such a read, as "s[i+16]", comes after a write at another index in the same function or loop,

@@ -15,6 +15,7 @@ own, without comments, so that the columns of messages are right.
 
 import os
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,7 +52,9 @@ class Preprocessed:
     )
 
 
-def preprocess(text: str, command: list[str], folder: Path, include_dirs):
+def preprocess(
+    text: str, command: list[str], folder: Path, include_dirs: Sequence[Path]
+) -> "Preprocessed":
     """Preprocess `text`, which has a line marker for `SKELETON` after the engine's includes; return `Preprocessed`.
 
     `command` is the compiler's, with its flags and include options. `folder` is the build folder:

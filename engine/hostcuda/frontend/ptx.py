@@ -506,12 +506,12 @@ _GUARD = re.compile(r"@(!?)([\w$%]+)\s+")
 _BRANCH = re.compile(r"bra(?:\.uni)?\s+([\w$%]+)")
 
 
-def name_register(name: str):
+def name_register(name: str) -> str:
     """Return the C++ name of a register or label, whose own name may have the characters % and $."""
     return "r_" + name.replace("%", "_p").replace("$", "_d")
 
 
-def translate(template: str, operands: list[Operand]):
+def translate(template: str, operands: list[Operand]) -> str:
     """Return the text of C++ statements with the effect of inline PTX: `template` is its text, ``%0`` the variable p0.
 
     Raises ValueError if the engine does not know an instruction, or if one does not have the

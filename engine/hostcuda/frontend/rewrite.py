@@ -345,7 +345,9 @@ def _edit_refused(scan: Scan, host: bool):
             )
 
 
-def rewrite(text: str, names=None, tells_returns: bool = False):
+def rewrite(
+    text: str, names: hostcode.Names | None = None, tells_returns: bool = False
+) -> "Rewritten":
     """Return CUDA C++ without macros (`hostcuda.frontend.preprocess`) as `Rewritten` for the host compiler.
 
     With `names`, a `hostcuda.frontend.hostcode.Names`, the text is a whole program: launches in

@@ -7,6 +7,7 @@ the compiler's call graph.
 
 import re
 from collections import defaultdict
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -52,7 +53,7 @@ def _find_functions(scan: Scan):
             )
 
 
-def merge_sides(device: str, host: str):
+def merge_sides(device: str, host: str) -> str:
     """Return the text made of the preprocessor's texts with ``__CUDA_ARCH__`` (`device`) and without it (`host`).
 
     A function for both sides whose texts differ gets an ``if`` that asks where it runs. Raises
@@ -163,7 +164,9 @@ _OF_DEVICE = re.compile(
 )
 
 
-def find_side_errors(text: str, call_graph: str, program: bool):
+def find_side_errors(
+    text: str, call_graph: str, program: bool
+) -> Iterator[tuple[tuple[str, int], str]]:
     """Yield ((file, line), "error: ..." or "warning: ...") where host code uses what is the device's, or vice versa.
 
     `call_graph` is the text that the compiler wrote for `LIST_CALLS`. `program`: whether the host

@@ -18,6 +18,7 @@ import sys
 import threading
 import time
 import weakref
+from collections.abc import Callable
 from ctypes import byref, c_double, c_size_t, c_uint, c_void_p, create_string_buffer
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -273,7 +274,7 @@ class _KeepAlive:
 _kept = {}  # stream handle or None -> _KeepAlive
 
 
-def keep_alive(stream: int | None, *objects) -> None:
+def keep_alive(stream: int | None, *objects: object) -> None:
     """Keep `objects` until the work queued so far on `stream` (a handle; None: the default stream) is done."""
     _kept.setdefault(stream, _KeepAlive(stream)).add(*objects)
 
@@ -668,7 +669,7 @@ def format_bytes(size: int) -> str:
     return f"{size} bytes"
 
 
-def finalize_with(owner, release, *arguments) -> weakref.finalize:
+def finalize_with(owner: object, release: Callable, *arguments: object) -> weakref.finalize:
     """Call ``release(*arguments)`` when `owner` is collected, but not at interpreter exit; return the finalizer."""
     finalizer = weakref.finalize(owner, release, *arguments)
     finalizer.atexit = False  # `_finish` stops the engine before that

@@ -35,6 +35,7 @@ import socket
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from hostcuda import temporary
 from hostcuda.errors import EngineError
@@ -238,7 +239,7 @@ def run(
     view: View = PLAIN,
     unsafe: bool = False,
     remedy: str = "",
-    **more,
+    **more: Any,
 ) -> SandboxEnded:
     """Run a command in the sandbox to its end or to a limit; EngineError with the `remedy` if there is none.
 

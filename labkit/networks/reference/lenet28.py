@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -11,6 +12,9 @@ from numpy.lib.stride_tricks import sliding_window_view
 from labkit.base.errors import LabError
 from labkit.networks.reference.layers import one_hot, sigmoid, slope
 from labkit.spec.reference import conv_float64
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(frozen=True)
@@ -90,7 +94,7 @@ class Sizes:
         }
 
     @property
-    def sums(self):
+    def sums(self) -> pd.DataFrame:
         """A DataFrame of the sums of a step of one image: their layer, their number, and the products per sum."""
         import pandas as pd  # here, because it loads slowly
 
