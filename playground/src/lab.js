@@ -1,7 +1,7 @@
 // The engine of a page: one for all its desks, loaded when the first of them needs it. Requests wait for one another.
 import { element } from './show.js';
 
-const MEMORY = 600; // megabytes that the engine needs
+const MEMORY = 700; // megabytes that the engine needs
 let lab, loading, last = Promise.resolve(), running = null;
 const waiting = new Map(); // owner of a request -> what rejects it before its turn
 
