@@ -264,11 +264,9 @@ def counters_in_words():
     ]
     yield (
         "07_rows",
-        "it is the IMC: a warp waits {} cycles in place of {}".format(*stopped),
-        "A map takes {} warps with 70 loads per channel in place of {} warps with 49".format(
-            *per_map
-        ),
-        f"{missed[1]:.0f} % of these reads miss. With one map, in rung 03, {missed[0]:.0f} % do.",
+        "a warp waits {} cycles for IMC misses in place of {}".format(*stopped),
+        "a map takes {} warps in place of {}".format(*per_map),
+        f"{missed[1]:.0f} % of these reads miss in the constant cache; with one map, in rung 03, {missed[0]:.0f} %",
         f"the time to {times['one map at a time', second.name]:.2f} ms",
         f"still waits {stops[second.name]:.1f} cycles",
         f"Layer 2 takes {times['a load per lane', second.name]:.2f} ms, "
