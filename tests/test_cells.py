@@ -376,6 +376,10 @@ def test_a_cell_of_another_project_is_told_which_magic_does_it(shell, magic):
 def test_a_magic_with_one_percent_sign_is_told_of_the_second(shell, magic):
     with pytest.raises(UsageError, match="two percent signs"):
         shell.run_line_magic(magic, "vectors")
+    # the lines below it are not Python's
+    cell = f"\n%{magic} vectors\n__global__ void k() {{}}\n"
+    assert "k()" not in shell.transform_cell(cell) and "vectors" in shell.transform_cell(cell)
+    assert "k()" in shell.transform_cell(cell.replace("%", "%%"))
 
 
 def test_a_program_that_reads_its_input_is_told_that_there_is_none(

@@ -342,3 +342,10 @@ def _warn(text: str, cell: str, arguments: dict) -> None:
 def load_ipython_extension(shell: InteractiveShell) -> None:
     """Add ``%%kernel``, ``%%cuda``, ``%%program`` and ``%hostcuda`` to a notebook."""
     shell.register_magics(KernelCells)
+    if _keep_line_magic not in shell.input_transformers_cleanup:
+        shell.input_transformers_cleanup.append(_keep_line_magic)
+
+
+def _keep_line_magic(lines: list[str]) -> list[str]:
+    """Leave out what follows %cuda on a cell's first line, which Python cannot read, so that the magic can answer."""
+    return lines[:1] if lines and re.match(r"%(?:cuda|kernel|program)\b", lines[0]) else lines
