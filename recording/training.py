@@ -110,8 +110,9 @@ def measure_contention_us(
 ) -> float:
     """Return the median time [µs] that `threads` threads take to add 1 to an address, `times` times each.
 
-    `pattern` is a kernel of contention.cu; in it, as many threads as `share` have an address
-    together: neighbours, so that the lanes of a warp meet, or threads as far apart as possible.
+    `share` threads have one address in common. Which threads these are depends on `pattern`, the
+    name of a kernel of contention.cu: neighbours, so that the lanes of a warp meet, or threads as
+    far apart as possible.
     `threads` is a multiple of 256 and of `share`. `repeat` launches are timed, after a warm-up.
     Raises LabError if a sum is wrong.
     """

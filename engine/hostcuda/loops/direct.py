@@ -78,7 +78,7 @@ def _mark_rendezvous(node: Node) -> bool:
 
 
 def find_last_return(steps: Sequence[PlanStep]) -> PlanStep | None:
-    """Return the last of a kernel's outer `PlanStep`s in which threads can return (also a "guard"), or None."""
+    """Return the last of a kernel's outer `PlanStep`s in which threads can return, a "guard" among them, or None."""
     return next((step for step in reversed(steps) if "return" in find_jumps(step.node)), None)
 
 

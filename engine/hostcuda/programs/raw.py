@@ -43,8 +43,8 @@ def launch(
     stream: driver.Stream | None,
     cooperative: bool = False,
 ) -> None:
-    """Launch a kernel; Python's numbers are passed as these packages do: of 8 bytes."""
-    if len(arguments) == len(function._parameters):  # else the call counts them
+    """Launch a kernel; a Python number is passed with 8 bytes, as CuPy and cuda.core do."""
+    if len(arguments) == len(function._parameters):  # else the call below raises an error
         pairs = zip(function._parameters, arguments, strict=True)
         arguments = [_convert(function._name, *pair) for pair in pairs]
     function(
