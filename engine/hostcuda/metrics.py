@@ -20,7 +20,7 @@ class Counter(NamedTuple):
         Which number of the record, see ``counts_text`` in ``runtime/counting.cpp``: of an access
         "requests", "units" (sectors of global memory, else wavefronts) or "extra" (units beyond the
         least possible number), "bytes" (of all lanes) or "lines" (of 128 bytes of global memory, per
-        request), of a launch "barriers" and "named_barriers" (of warps), "matrices" (warps'
+        request), of a launch "barriers", "block_barriers" and "named_barriers" (of warps), "matrices" (warps'
         operations on matrices), "exchanges" (warps' shuffles, votes, matches and reductions),
         "largest_result" (the largest integer that an atomic operation has returned),
         "counter_results" (values, of single lanes, that atomic operations on an allocation of one
@@ -89,6 +89,8 @@ COUNTERS = (
     Counter("constant_serialized", "lab__constant_serialized.sum", "constant", "", "extra"),
     Counter("constant_bytes", "lab__bytes_of_constant_loads.sum", "constant", "", "bytes"),
     Counter("barriers", "lab__barriers.sum", "", "", "barriers"),
+    # Without the phases of barriers in shared memory, which have arrivals of their own.
+    Counter("block_barriers", "lab__barriers_of_blocks.sum", "", "", "block_barriers"),
     # With a number of PTX, as `bar.sync 1, 64`: of warps, at each phase that ends.
     Counter("named_barriers", "lab__barriers_with_a_number.sum", "", "", "named_barriers"),
     # Requests of variables whose address is taken: the CPU engine cannot count other local

@@ -1,5 +1,6 @@
 """The solutions of the exercises: lab.solution gives them, and they work beyond what is graded."""
 
+import itertools
 import math
 import re
 
@@ -16,6 +17,41 @@ from labkit.measure.rounding import rounding_errors
 from labkit.page.listing import Listing
 
 pytestmark = pytest.mark.thorough("solutions beyond their goals")
+
+
+def around(solution, most):
+    """Return numbers from 1 to `most`: those near to the solution, and some far away."""
+    return sorted({1, 2, most, *range(max(1, solution - 3), solution + 4), 2 * solution})
+
+
+# Which answers are tried, and which of them meet all goals: without the lesson, somebody would have to guess these.
+ANSWERS = {
+    "13a half": lambda half, float: ([(n, float) for n in around(half, 1000)], [(half, float)]),
+    "13a float": lambda half, float: ([(half, n) for n in around(float, 1000)], [(half, float)]),
+    # one wave of blocks, or two
+    "13b": lambda one: (
+        [(n,) for n in around(one, 10_000)],
+        [(n,) for n in (*range(one - 3, one + 1), 2 * one)],
+    ),
+    "16a": lambda *all: (
+        [(terms, maps, all[2]) for terms in range(1, 70) for maps in range(1, 70)],
+        [all],
+    ),
+    "18a": lambda *all: ([*itertools.product(range(1, 41), repeat=2)], [all]),
+    "18b": lambda *all: ([(n,) for n in range(1, 1001)], [all]),
+}
+
+
+@pytest.mark.parametrize("which", ANSWERS)
+def test_no_numbers_but_those_that_the_lesson_gives_meet_all_goals(which):
+    asked = exercises()[which.split()[0]]
+    tried, right = ANSWERS[which](*asked.subject.solution())
+    met = []
+    for answer in tried:
+        counts = asked.subject.counts(answer)
+        if all(goal.met(goal.number(counts)) for goal in asked.goals):
+            met.append(answer)
+    assert sorted(met) == right
 
 
 @pytest.mark.parametrize("number", exercises())

@@ -863,7 +863,7 @@ bool watch_resumes(unsigned thread) {
 void watch_barrier_released() {
     order_barrier();
     for (unsigned &count : logs.waiting) {
-        if (count) count_barrier();
+        if (count) count_block_barrier();
         count = 0;
     }
 }

@@ -302,6 +302,7 @@ bool is_strict();                                     // what is legal, and may 
 void add_record(const std::string &text);            // a line of JSON that Python takes
 void add_unchecked(const std::string &sentence);
 void count_barrier();                                // a warp's, of the block, and those with a number of PTX
+void count_block_barrier();                          // of __syncthreads() and the like: of the whole block, for a warp
 void count_named_barrier();
 void count_matrices();                               // a warp's operation on matrices
 void count_exchange();                               // a warp's shuffle, vote, match or reduction

@@ -82,6 +82,7 @@ def test_in_shared_memory_there_are_no_reductions(counts):
 
 def test_a_barrier_of_cuda_barrier_counts_once_per_warp(counts):
     assert counts["phases"]["lab__barriers.sum"] == 2 + 2 * 2
+    assert counts["phases"]["lab__barriers_of_blocks.sum"] == 2
 
 
 def test_lines_exchanges_and_what_atomics_return(counts):

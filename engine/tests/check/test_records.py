@@ -17,6 +17,7 @@ LAUNCH = {
     "blocks_watched": 2,
     "blocks": 2,
     "barriers": 7,
+    "block_barriers": 5,
     "named_barriers": 4,
     "unique_bytes": 640,
     "busiest_warp": 9,

@@ -2,7 +2,8 @@
 
 A cheat would leave out the ring: with all of a row in shared memory at once, with one stage, or with
 plain loads. A row of 64 KB is more than a block's static shared memory; the bytes under way stop the
-one stage, the load requests plain loads, and the copied bytes copies that nobody needs.
+one stage, the load requests plain loads, the copied bytes copies that nobody needs, and the barriers
+of the block batches, each of which ends before the next one begins.
 """
 
 import numpy as np
@@ -64,6 +65,8 @@ EXERCISE = Exercise(
             what="bytes of bulk copies under way while a tile is read",
             at_least=3 * _TILE,
             weight=3,
+            # The barrier behind the mbarriers' initial values; no others that end a lap.
+            most={"block_barriers": 4 * _ROWS, "named_barriers": 0},
         ),
     ),
     mistakes=(
@@ -78,6 +81,14 @@ EXERCISE = Exercise(
             lambda attempt: (
                 0 < attempt.count("copied_bytes", _ON) <= 4 * _ROWS * _COLUMNS
                 and attempt.count("bytes_ahead", _ON) < 3 * _TILE
+            ),
+        ),
+        Mistake(
+            "A batch of tiles ends at a barrier of the whole block: until all have read it, nothing is under way. Give "
+            "each stage back by itself, by arrivals at its `empty`.",
+            lambda attempt: (
+                attempt.count("bytes_ahead", _ON) >= 3 * _TILE
+                and attempt.count("block_barriers", _ON) > 4 * _ROWS
             ),
         ),
         Mistake(
