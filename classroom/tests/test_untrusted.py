@@ -202,7 +202,7 @@ CALLS = {
     "a barrier anywhere": (
         "#include <cuda_pipeline.h>",
         "init((cuda::barrier<cuda::thread_scope_block> *)y, 7);",
-        "calls hostcuda::make_mbarrier",
+        "calls hostcuda::make_mbarrier, for clusters, bulk copies or another part of CUDA",
     ),
 }
 

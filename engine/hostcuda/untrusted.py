@@ -436,9 +436,12 @@ def refuse_symbols(
     for name in sorted(imported):
         if name not in allowed and not _IMPORTED_FAMILIES.fullmatch(name):
             callee = toolchain.demangle(name).partition("(")[0]
-            raise EngineError(
-                f"{_name_line(source, callee)}the kernel calls {callee}, which is no function of CUDA"
+            what = (
+                "for clusters, bulk copies or another part of CUDA that this exercise does not count"
+                if callee.startswith("hostcuda")
+                else "which is no function of CUDA"
             )
+            raise EngineError(f"{_name_line(source, callee)}the kernel calls {callee}, {what}")
     if indirect := [symbol.name for symbol in own + dynamic if symbol.kind == elf.STT_GNU_IFUNC]:
         raise EngineError(
             f"the kernel's function {indirect[0]} is chosen while it is loaded: remove its attribute"
