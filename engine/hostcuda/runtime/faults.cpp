@@ -105,7 +105,8 @@ static std::string who_waits(Block &b) {
             Site *site = nullptr;
             for (Site &s : sites)
                 if (s.place.line == at.line && !strcmp(s.place.what, at.what) && !strcmp(s.place.file, at.file)
-                    && (!of_phases || s.wait->mbarrier == f->wait->mbarrier)) site = &s;
+                    && (!of_phases || (s.wait->mbarrier == f->wait->mbarrier && s.wait->phase == f->wait->phase)))
+                    site = &s;
             if (site) site->count++;
             else sites.push_back({at, f->thread.index, 1, of_phases ? f->wait->phase : nullptr, f->wait});
         }
@@ -123,7 +124,9 @@ static std::string who_waits(Block &b) {
         if (!text.empty()) text += "; ";
         text += "thread " + triple(s.first);
         if (s.count > 1) text += format(" and %u more", s.count - 1);
-        text += format(" at %s (%s:%d)", s.place.what, s.place.file, s.place.line);
+        text += format(" at %s", s.place.what);
+        if (s.phase && !strcmp(s.place.what, "bar.sync")) text += format(" %d", (int)(s.phase - b.phases));    // its number
+        text += format(" (%s:%d)", s.place.file, s.place.line);
         if (s.phase && s.wait->mbarrier) text += missing_at(b, *s.wait);
         else if (s.phase == &b.asynchronous.registers_given)
             text += format(", and too few registers are left: a thread has %u at first, and more only when other warps have given theirs "

@@ -92,7 +92,7 @@ MISTAKES = [
     Mistake("ring", 4, "race with a copy", "reads it before", "stages[s].x[t] *"),
     Mistake("ring", 5, "race", "begins a bulk copy that writes", _IN),
     Mistake("named_barriers", 1, "divergent barrier", "expects", "bar.sync"),
-    Mistake("named_barriers", 2, "divergent barrier", "expects", "bar.sync"),
+    Mistake("named_barriers", 2, "divergent barrier", "at bar.sync 1 (", "bar.sync"),
     Mistake("named_barriers", 3, "race", "without a barrier", "halves[half]"),
     Mistake("named_barriers", 4, "fault", "for whole warps", "bar.sync"),
     Mistake("proxy_fence", 1, "missing proxy fence", "fence.proxy.async", _OUT),
