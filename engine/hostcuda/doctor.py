@@ -417,11 +417,16 @@ def _examine_prepared() -> Requirement:
 
 def _choose_engine(findings: list[Requirement]) -> tuple[str | None, str]:
     """Return the engine that a new process chooses, "gpu", "cpu" or None for none, and the reason in words."""
-    status, choice = _ask_python(
-        "try:\n    import hostcuda\n    hostcuda.ensure_context()\n    "
-        "print(hostcuda.engine())\nexcept Exception as error:\n    sys.exit(' "
-        "'.join(str(error).split()))\n"
+    # a terminal shows it while it lasts
+    waiting = (
+        "Trying the engine: with an empty cache it compiles its own files first, half a minute …"
     )
+    with Console(stderr=True).status(waiting):
+        status, choice = _ask_python(
+            "try:\n    import hostcuda\n    hostcuda.ensure_context()\n    "
+            "print(hostcuda.engine())\nexcept Exception as error:\n    sys.exit(' "
+            "'.join(str(error).split()))\n"
+        )
     if status or choice not in ("gpu", "cpu"):
         return None, choice.rstrip(".")
     by_name = {finding.what: finding for finding in findings}
