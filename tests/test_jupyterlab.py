@@ -46,9 +46,15 @@ def find_jupyterlab():
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
+    """Yield what `serve` yields, in folders of pytest."""
+    with serve(tmp_path_factory.mktemp("home"), tmp_path_factory.mktemp("notebooks")) as started:
+        yield started
+
+
+@contextlib.contextmanager
+def serve(home, folder):
     """Start a JupyterLab as `labkit lab` does; yield its folder of notebooks, and a function from name to address."""
     python = find_jupyterlab()
-    home, folder = tmp_path_factory.mktemp("home"), tmp_path_factory.mktemp("notebooks")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
