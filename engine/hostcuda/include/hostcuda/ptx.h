@@ -365,8 +365,8 @@ template <int k, class Element, class T> inline void mma_combine(void *const *la
 template <int k, class Element, class T>
 inline mma_sums<T> mma(const unsigned (&a)[2 * words_of_b<k, Element>], const unsigned (&b)[words_of_b<k, Element>],
                        const mma_sums<T> &c, HOSTCUDA_HERE) {
-    check_sums(c.x, sizeof c.x, "mma.sync", file, line);
     mma_slot<k, Element, T> slot{{"mma.sync", file, line}, {}, {}, c};
+    check_sums(slot.sums.x, sizeof slot.sums.x, "mma.sync", file, line);   // not of `c`, whose address would put it into memory
     memcpy(slot.a, a, sizeof a);
     memcpy(slot.b, b, sizeof b);
     warp_collective(0xffffffffu, &slot, mma_combine<k, Element, T>, slot.site.what, file, line);
