@@ -1,6 +1,7 @@
 """Exercise P10b: three mistakes that make a ring hang, each explained by the report of the deadlock.
 
-A cheat would write a kernel of its own, without the ring: three changed lines are too few for that.
+A cheat would write a kernel of its own, without the ring: three changed lines are too few for that,
+unless they are long, and the barriers of the block stop batches.
 One that waits for each copy at once hangs no more, and has no bytes under way.
 """
 
@@ -46,6 +47,8 @@ EXERCISE = Exercise(
             _ON,
             what="bytes of bulk copies under way while a tile is read",
             at_least=2 * 2 * _TILE,
+            # Batches, each of which ends at a barrier of the whole block, are no ring.
+            most={"block_barriers": 4 * _ROWS, "named_barriers": 0},
         ),
     ),
     lines=3,
