@@ -51,6 +51,16 @@ def test_the_readme_is_one_screen_and_names_every_page():
     assert all(f"docs/{path.name}" in text for path in (ROOT / "docs").glob("*.md"))
 
 
+def test_the_headers_of_libcu_are_those_that_the_page_names():
+    page = (ROOT / "docs" / "programs.md").read_text(encoding="utf-8")
+    item = re.search(r"- \*\*libcu\+\+.*?\n- ", page, re.DOTALL)[0]
+    folder = ROOT / "hostcuda" / "include" / "cuda"
+    for prefix, place in (("cuda", folder), ("cuda/std", folder / "std")):
+        named = re.search(rf"`<{prefix}/…>`[^:]*:(.*?)\. ", item, re.DOTALL)[1]
+        there = {path.name for path in place.iterdir() if path.is_file() and path.name[0] != "_"}
+        assert set(re.findall(r"`(\w+)`", named)) == there
+
+
 def test_an_editor_finds_the_line_of_a_finding():
     text = (ROOT / "docs" / "testing.md").read_text()
     (task,) = json.loads(text.partition("```json\n")[2].partition("```")[0])["tasks"]
