@@ -348,6 +348,4 @@ def test_the_solutions_of_all_exercises_meet_their_goals_as_hand_ins(tmp_path):
     with open(tmp_path / "grades" / "grades.csv", encoding="utf-8") as file:
         graded = {row["exercise"]: (row["verdict"], row["why"]) for row in csv.DictReader(file)}
     assert {*graded} == {*solutions}, result.output
-    assert not {
-        number: why for number, (verdict, why) in graded.items() if verdict != "goal met"
-    }
+    assert not {number: why for number, (verdict, why) in graded.items() if verdict != "goal met"}
