@@ -29,7 +29,6 @@ from nbconvert.exporters.templateexporter import TemplateExporter
 from nbconvert.filters.highlight import Highlight2HTML
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 from nbformat import NotebookNode
-from traitlets.config import Config
 
 import labkit
 from hostcuda.errors import EngineError
@@ -278,7 +277,7 @@ class ReportExporter(HTMLExporter):
         }
 
     @property
-    def default_config(self) -> Config:
+    def default_config(self) -> Any:
         """The settings of nbconvert, without outputs that need a script."""
         config = super().default_config
         config.NbConvertBase.display_data_priority = list(_SHOWN)

@@ -107,6 +107,7 @@ class Stored:
 
 
 InPlaceOf = Kernels = Numbers = Stored
+ArrayLaunch = object
 
 
 draw_floats = draw_summands = launch = Output = whole_number = lambda *given, **options: None

@@ -137,9 +137,10 @@ def test_it_has_hints_a_countable_goal_and_wrong_answers(number):
 def test_a_cheat_says_which_number_stops_it(number):
     """`test_the_grader_answers_as_it_should` tries it."""
     cheats = [trial for of, trial in TRIALS if of == number and trial.is_cheat]
+    # what the work takes ends with these
+    limit = re.compile(r"✗|not counted|(and )?(at most|at least|no) ")
     assert cheats and all(
-        "✗" in trial.says or "not counted" in trial.says or trial.says in SENTENCES[number]
-        for trial in cheats
+        limit.match(trial.says) or trial.says in SENTENCES[number] for trial in cheats
     )
 
 
