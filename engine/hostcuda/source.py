@@ -46,6 +46,11 @@ def code_only(source: str) -> str:
     return _scan(source).masked
 
 
+def get_line(number: int | None, lines: Sequence[str]) -> str:
+    """Return a line of a source that was split into `lines`, by its number from 1; "" if there is none."""
+    return lines[number - 1] if number and 0 < number <= len(lines) else ""
+
+
 def tokens(source: str) -> list[Token]:
     """Return the tokens of a source, each with its kind (word, number, text or sign), text, start and end.
 

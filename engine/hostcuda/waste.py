@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from hostcuda.source import code_only
+from hostcuda.source import code_only, get_line
 
 _WARP, _SECTOR, _LINE = 32, 32, 128  # threads; bytes; bytes
 _LEAST_SHARE = 0.25  # of all units of the launches: less waste than this is not named
@@ -115,7 +115,7 @@ def _find_wastes_of(site: Mapping, block: Sequence[int], code: str, spare: bool)
             if site["op"] not in ("ld", "st"):
                 says, remedy = (
                     f"{count} sectors per {verb}",
-                    ("add up in shared memory first, and then once per block"),
+                    "add up in shared memory first, and then once per block",
                 )
             elif _is_chosen_by_data(line, code):
                 says = f"{count} sectors per {verb}, and the data choose which"
@@ -165,7 +165,7 @@ def _find_remedy_of_conflicts(times: float, site: Mapping, block: Sequence[int],
         return "" if few else "give a warp several copies of the array, and add these up at the end"
     if 1 < times <= rows and len(block) > 1 and block[1] > 1:
         return f"a warp covers {rows} rows of the block: give the block {_WARP} threads in x"
-    for name in re.findall(r"\b(\w+)\s*\[", _get_line(line, code)):
+    for name in re.findall(r"\b(\w+)\s*\[", get_line(line, code.splitlines())):
         declared = [*re.finditer(rf"__shared__[^;]*\b{name}\s*\[[^]]*\]([ \n]*\[)?", code)]
         # several kernels may have an array of this name; an array with rows has two lengths
         known = [one for one in declared if code.count("\n", 0, one.end()) < line] or declared
@@ -177,15 +177,9 @@ def _find_remedy_of_conflicts(times: float, site: Mapping, block: Sequence[int],
     return "pad the rows of the array by one element, or exchange its indices"
 
 
-def _get_line(line: int, code: str) -> str:
-    """Return the text of a line by its number from 1; "" if there is no such line."""
-    lines = code.splitlines()
-    return lines[line - 1] if line <= len(lines) else ""
-
-
 def _is_chosen_by_data(line: int, code: str) -> bool:
     """Return whether an index in a line is an element of an array, or a variable that was set to one."""
-    for index in re.findall(r"\w\s*\[([^][]*\[?)", _get_line(line, code)):
+    for index in re.findall(r"\w\s*\[([^][]*\[?)", get_line(line, code.splitlines())):
         if index.endswith("["):
             return True
         for name in re.findall(r"[A-Za-z_]\w*", index):

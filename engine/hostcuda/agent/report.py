@@ -30,7 +30,7 @@ from hostcuda.agent.run import (
     run_job,
 )
 from hostcuda.metrics import COUNTERS
-from hostcuda.source import code_only
+from hostcuda.source import code_only, get_line
 from hostcuda.tables import escape_controls
 from hostcuda.waste import find_waste
 
@@ -209,7 +209,7 @@ def look(
         source.splitlines(),
     )
     for row in rows:
-        row["text"] = _get_text(row["line"], source_lines).strip()[:_SHORT_TEXT]
+        row["text"] = get_line(row["line"], source_lines).strip()[:_SHORT_TEXT]
     count = sum(answer["ran"] for answer in run.select("ran"))
     result: dict = {"steps" if what == "step" else "lines": rows}
     if not rows:
@@ -300,7 +300,7 @@ def _build_report(run: Run, job: Mapping, previous: Mapping | None) -> dict:
     if verdict == "pass" and (named := [answer["busiest"] for answer in run.select("busiest")]):
         report["busiest"] = named[-1]
     if run.records and (waste := find_waste(run.records, run.source)):
-        text = _shorten_line(_get_text(waste.line, lines))
+        text = _shorten_line(get_line(waste.line, lines))
         facts = {"line": waste.line, "text": text}
         report["slow"] = {**(facts if waste.line else {}), "says": f"{waste.says}: {waste.remedy}"}
     if previous:
@@ -389,7 +389,7 @@ def _list_doubts(events: Sequence[Mapping], lines: Sequence[str], kernel: str) -
     warnings = [event for event in events if event["kind"] == "warning" and event.get("line")]
     for event in sorted(warnings, key=lambda event: event["line"]):
         if warned := _WARNED.search(event["message"]):
-            (column, message, flag), text = warned.groups(""), _get_text(event["line"], lines)
+            (column, message, flag), text = warned.groups(""), get_line(event["line"], lines)
             if int(column or 0) > len(text):  # in what the engine has added there
                 continue
             divides = "to 'float'" in message and text[int(column) - 1 :][:1] == "/"
@@ -437,11 +437,6 @@ def _shorten_line(text: str) -> str:
     return text if len(text) <= _TEXT else f"{text[:_TEXT].rpartition(' ')[0]} …"
 
 
-def _get_text(line: int | None, lines: Sequence[str]) -> str:
-    """Return the text of a line of the source, by its number from 1; "" if there is no such line."""
-    return lines[line - 1] if line and 0 < line <= len(lines) else ""
-
-
 def _locate(
     kind: str,
     line: int,
@@ -456,7 +451,7 @@ def _locate(
     The caret marks the last access to `array` (the first if `op` is "st"), or the word at `column`,
     or the whole line.
     """
-    text = _get_text(line, lines)
+    text = get_line(line, lines)
     start, end = len(text) - len(text.lstrip()), len(text.rstrip())
     # `a[…]…`, whose indices may have brackets of their own
     accesses = (
@@ -511,7 +506,7 @@ def _count_accesses(
     busiest = sorted(by_line, key=lambda line: -max(by_line[line].values()))[:_LINES]
     # `+`: without the counters that are zero
     return counts, [
-        {"line": line, "text": _get_text(line, lines).strip()[:60], "counts": dict(+by_line[line])}
+        {"line": line, "text": get_line(line, lines).strip()[:60], "counts": dict(+by_line[line])}
         for line in sorted(busiest)
     ]
 
