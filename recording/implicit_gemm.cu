@@ -4,8 +4,9 @@
 //
 // x, k and y are NHWC: x [B, H, W, C], k [M, K, K, C], y [B, Ho, Wo, M]. M is a multiple of four. The tiles have 128 or
 // 256 pixels and 32 maps, the narrowest ones of CUTLASS that four warps can load; the products are those of
-// compute capability 8.0, for which CUTLASS has this iterator. A thread loads four channels at once, or one where C is no
-// multiple of four: of halves then without asynchronous copies, which take at least four bytes.
+// compute capability 8.0, for which CUTLASS has this iterator. A thread loads as many channels at once as divide C: 16
+// bytes of them, four, or one, of halves then without asynchronous copies, which take at least four bytes. Where 16 bytes
+// are all channels of a pixel, CUTLASS has an iterator for just that number, kFixedChannels.
 
 #include <cutlass/conv/kernel/default_conv2d_fprop.h>
 #include <cutlass/conv/device/implicit_gemm_convolution.h>
@@ -15,7 +16,7 @@ namespace {
 
 using namespace cutlass;
 
-template <class T, class Operation, int Channels, int Pixels>
+template <class T, class Operation, conv::IteratorAlgorithm Iterator, int Channels, int Pixels>
 int launch(conv::Conv2dProblemSize size, const void *x, const void *k, void *y) {
     constexpr bool half = sizeof(T) == 2;
     constexpr int terms = half ? 32 : 16, stages = sizeof(T) * Channels < 4 ? 2 : 3;
@@ -25,7 +26,7 @@ int launch(conv::Conv2dProblemSize size, const void *x, const void *k, void *y) 
         T, Layout, T, Layout, T, Layout, float, arch::OpClassTensorOp, arch::Sm80,
         gemm::GemmShape<Pixels, 32, terms>, gemm::GemmShape<Pixels / 4, 32, terms>, gemm::GemmShape<16, 8, half ? 16 : 8>,
         Sums, gemm::threadblock::GemmIdentityThreadblockSwizzle<1>, stages, Operation,
-        conv::IteratorAlgorithm::kFewChannels, conv::StrideSupport::kUnity, Channels, Channels>::Kernel;
+        Iterator, conv::StrideSupport::kUnity, Channels, Channels>::Kernel;
     using Device = conv::device::ImplicitGemmConvolution<Kernel>;
     auto at = [](const void *p, Tensor4DCoord extent) {
         return TensorRef<T, Layout>((T *)p, Layout::packed(extent));
@@ -40,11 +41,19 @@ int launch(conv::Conv2dProblemSize size, const void *x, const void *k, void *y) 
     return (int)status;
 }
 
+template <class T, class Operation, int Pixels>
+int choose(conv::Conv2dProblemSize size, const void *x, const void *k, void *y) {
+    constexpr auto fixed = conv::IteratorAlgorithm::kFixedChannels, few = conv::IteratorAlgorithm::kFewChannels;
+    constexpr int most = 16 / sizeof(T);
+    if (size.C == most) return launch<T, Operation, fixed, most, Pixels>(size, x, k, y);
+    if (size.C % most == 0) return launch<T, Operation, few, most, Pixels>(size, x, k, y);
+    if (size.C % 4 == 0) return launch<T, Operation, few, 4, Pixels>(size, x, k, y);
+    return launch<T, Operation, few, 1, Pixels>(size, x, k, y);
+}
+
 template <class T, class Operation>
 int choose(int pixels, conv::Conv2dProblemSize size, const void *x, const void *k, void *y) {
-    if (size.C % 4)
-        return pixels == 128 ? launch<T, Operation, 1, 128>(size, x, k, y) : launch<T, Operation, 1, 256>(size, x, k, y);
-    return pixels == 128 ? launch<T, Operation, 4, 128>(size, x, k, y) : launch<T, Operation, 4, 256>(size, x, k, y);
+    return pixels == 128 ? choose<T, Operation, 128>(size, x, k, y) : choose<T, Operation, 256>(size, x, k, y);
 }
 
 }  // namespace
