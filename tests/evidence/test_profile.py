@@ -80,8 +80,11 @@ def test_counts_are_proportional_to_the_batch(first_rungs):
 
 
 def test_a_choice_between_an_address_and_a_variable_is_no_local_request():
-    """Nor if no lane of a copy of an unrolled loop chooses the address: nvcc makes stacks of 0 bytes of them."""
-    kernels = [labkit.variant(8), labkit.variant(9, step="plain")]
+    """Nor if no lane of a copy of an unrolled loop chooses the address: nvcc makes stacks of 0 bytes of them.
+
+    And none is what an inlined function around mma.sync takes by reference, as in rung 10.
+    """
+    kernels = [labkit.variant(8), labkit.variant(9, step="plain"), labkit.variant(10)]
     result = labkit.profile(kernels, labkit.LENET86[0], engine="cpu")
     assert result.table["lab__local_requests_address_taken.sum"].isna().all()
     assert not (result.sites["space"] == "local").any()

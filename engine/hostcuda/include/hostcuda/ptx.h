@@ -325,6 +325,7 @@ template <int k, class Element, class T> inline void mma_combine(void *const *la
     typedef uint16_t bits_x8 __attribute__((vector_size(16)));
     alignas(64) float a[16][k], b[k][8], sums[16][8];
     auto slot = [&](int lane) { return (const Slot *)lanes[lane]; };
+    check_sums([&](int lane) -> auto & { return slot(lane)->sums.x; }, slot(0)->site);
     auto widen8 = [](float *to, const auto &halves) { widen_piece<__half>(to, (const __half *)&halves, 8); };
     for (int g = 0; g < 8; g++) {
         auto row = [&](auto word) { return words_x4{word(4 * g), word(4 * g + 1), word(4 * g + 2), word(4 * g + 3)}; };
@@ -366,7 +367,6 @@ template <int k, class Element, class T>
 inline mma_sums<T> mma(const unsigned (&a)[2 * words_of_b<k, Element>], const unsigned (&b)[words_of_b<k, Element>],
                        const mma_sums<T> &c, HOSTCUDA_HERE) {
     mma_slot<k, Element, T> slot{{"mma.sync", file, line}, {}, {}, c};
-    check_sums(slot.sums.x, sizeof slot.sums.x, "mma.sync", file, line);   // not of `c`, whose address would put it into memory
     memcpy(slot.a, a, sizeof a);
     memcpy(slot.b, b, sizeof b);
     warp_collective(0xffffffffu, &slot, mma_combine<k, Element, T>, slot.site.what, file, line);

@@ -81,6 +81,17 @@ inline void require_whole_warp(unsigned arrived, const call_site &site) {
          site.what, site.file, site.line, __popc(arrived));
 }
 
+#ifdef HOSTCUDA_CHECK
+HOSTCUDA_API void check_sums(const void *sums, size_t bytes, const char *what, const char *file, int line);
+// Are the sums of each lane set to which a product adds? Asked of the warp at once: a call for each thread would keep
+// the kernel's own functions from being inlined, and what they take by reference in memory.
+template <class Sums> inline void check_sums(Sums sums, const call_site &site) {
+    for (int lane = 0; lane < 32; lane++) check_sums(sums(lane), sizeof sums(lane), site.what, site.file, site.line);
+}
+#else
+template <class Sums> inline void check_sums(Sums, const call_site &) {}
+#endif
+
 // CUDA specifies a stride of a multiple of 16 bytes, for tiles of half and of float.
 template <class Element> inline void require_stride(unsigned stride, const call_site &site) {
     constexpr bool half = std::is_same_v<Element, __half>;
@@ -278,6 +289,7 @@ inline void product_combine(void *const *lanes, unsigned arrived) {
     constexpr int m = A::rows, n = B::columns, k = A::columns, count = D::num_elements;
     auto slot = [&](int lane) { return (const Slot *)lanes[lane]; };
     require_whole_warp(arrived, slot(__builtin_ctz(arrived))->site);
+    check_sums([&](int lane) -> auto & { return slot(lane)->c->x; }, slot(0)->site);
 
     alignas(64) Sum a[m][k], b[k][n], sums[m][n];
     gather_tile<A>(a, [&](int lane) { return slot(lane)->a->x; });
@@ -299,15 +311,8 @@ inline void product_combine(void *const *lanes, unsigned arrived) {
     }
 }
 
-#ifdef HOSTCUDA_CHECK
-HOSTCUDA_API void check_sums(const void *sums, size_t bytes, const char *what, const char *file, int line);   // are they set?
-#else
-inline void check_sums(const void *, size_t, const char *, const char *, int) {}
-#endif
-
 template <class A, class B, class C, class D>
 inline void product(D &d, const A &a, const B &b, const C &c, bool saturate, const char *file, int line) {
-    check_sums(c.x, sizeof c.x, "mma_sync", file, line);
     product_slot<A, B, C, D> slot{{"mma_sync", file, line}, &a, &b, &c, &d, saturate};
     warp_collective(0xffffffffu, &slot, product_combine<A, B, C, D>, slot.site.what, file, line);
 }
