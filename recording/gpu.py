@@ -6,6 +6,8 @@ from labkit.base.errors import LabError
 from labkit.spec import devices
 from labkit.spec.devices import Device
 
+WAIT_CYCLES = 2_000_000  # about a millisecond: longer than the host takes to launch what is timed
+
 
 def require_gpu(rule: str) -> Device:
     """Return the device in use.
@@ -63,10 +65,28 @@ def copy_to_gpu(torch, array, dtype, layout: str):
     )
 
 
+def make_wait(torch) -> Callable[[], object]:
+    """Return a function that keeps the device waiting for WAIT_CYCLES.
+
+    What the host launches meanwhile is in the queue when the wait ends, so that the time of it
+    between two events does not contain the host's.
+    """
+    return lambda: torch.cuda._sleep(WAIT_CYCLES)
+
+
 def make_l2_flush(torch) -> tuple[Callable[[], object], int]:
-    """Return a function that empties the L2 cache by writing twice its size, and that number of bytes."""
+    """Return a function that empties the L2 cache by writing twice its size, and that number of bytes.
+
+    Before it writes, the device waits (`make_wait`).
+    """
     size = 2 * torch.cuda.get_device_properties(0).L2_cache_size
-    return torch.empty(size, dtype=torch.uint8, device="cuda").zero_, size
+    written, wait = torch.empty(size, dtype=torch.uint8, device="cuda"), make_wait(torch)
+
+    def flush():
+        wait()
+        written.zero_()
+
+    return flush, size
 
 
 def time_torch(

@@ -30,7 +30,6 @@ from recording.options import LAYERS, Dry, Folder, Layers, Repeat, choose_layers
 
 BATCH, PASSES = 100, 50
 AGAIN = versus.AGAIN
-FLUSHES = 8  # before a call: long enough for its launches to be in the queue when they end
 NOTHING = "an empty kernel"
 WAYS = ("call", "graph")
 # The data type, the products of the bound, and whose rows are below it.
@@ -82,12 +81,7 @@ def measure_batch(given: Given, repeat: int, libraries: bool) -> pd.DataFrame:
     Raises LabError if a kernel of the ladder is wrong before or after timing.
     """
     torch, layer = given.torch, given.layer
-    write_l2, _ = make_l2_flush(torch)
-
-    def flush():
-        for _ in range(FLUSHES):
-            write_l2()
-
+    flush, _ = make_l2_flush(torch)
     with ExitStack() as stack:
         own = list(versus._list_own(stack, layer, given.inputs, given.k))
         last = {kernel.half: kernel for kernel in own}.values()

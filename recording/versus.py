@@ -1,8 +1,8 @@
 """The fastest kernels of the ladder and the libraries, interleaved in one run, for data/versus/.
 
 Every contestant computes one of two inputs in turn. It is checked before and after; in between,
-each round times each contestant once, in random order, after four times the size of the L2 cache
-was written. The last of ours in half and in float take part twice: what their two times differ by is
+each round times each contestant once, in random order, after the L2 cache
+was overwritten. The last of ours in half and in float take part twice: what their two times differ by is
 noise. The largest batches come first, and the file grows with each. `recording.libraries` says which
 libraries these are. One that is not installed, fails, or is wrong is left out, and the output says so; a
 wrong kernel of the ladder ends the run.
@@ -129,12 +129,11 @@ def measure_all(given: Given, repeat: int, libraries: Sequence[str]) -> pd.DataF
         times, rng = np.empty((len(contestants), repeat)), np.random.default_rng(0)
         for pass_number in range(-WARM_UP, repeat):
             for n in rng.permutation(len(contestants)):
-                # Flushed twice: long enough for the launches to be in the queue when it ends. The
-                # times of the warm-up, whose passes have negative numbers, are overwritten.
+                # The times of the warm-up, whose passes have negative numbers, are overwritten.
                 times[n, max(pass_number, 0)] = time_torch(
                     torch,
                     functools.partial(contestants[n].run, pass_number % INPUTS),
-                    lambda: (flush(), flush()),
+                    flush,
                 )
         passed = _select_correct(contestants, given, "after")
     columns = {

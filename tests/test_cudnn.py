@@ -83,6 +83,7 @@ def fake_torch(round_tf32=True):
         Event=lambda enable_timing: Event(torch, enable_timing),
         get_device_properties=lambda index: SimpleNamespace(L2_cache_size=2**20),
         get_device_name=lambda index: "NVIDIA Fake",
+        _sleep=lambda cycles: None,
     )
 
     def empty(size, dtype, device):

@@ -46,6 +46,12 @@ class Tensor(np.ndarray):
     def data_ptr(self):
         return self.ctypes.data
 
+    def element_size(self):
+        return self.itemsize
+
+    def contiguous(self, memory_format):
+        return np.ascontiguousarray(self).view(Tensor)
+
     def zero_(self):
         self.fill(0)
 
@@ -88,6 +94,11 @@ def fake_torch(log=None):
             log.append(torch.backends.cudnn.benchmark_limit)
         return labkit.conv_numpy(np.asarray(x), np.asarray(k)).view(Tensor)
 
+    def pad(tensor, padding):
+        assert padding[:4] == (0, 0, 0, 0)
+        widths = (0, 0), padding[4:], (0, 0), (0, 0)
+        return np.pad(np.asarray(tensor), widths).view(Tensor)
+
     torch = SimpleNamespace(
         float16=np.float16,
         float32=np.float32,
@@ -105,7 +116,7 @@ def fake_torch(log=None):
             ProfilerActivity=SimpleNamespace(CUDA=0), profile=lambda activities: Profile()
         ),
         _dynamo=SimpleNamespace(reset=lambda: None),
-        nn=SimpleNamespace(functional=SimpleNamespace(conv2d=conv2d)),
+        nn=SimpleNamespace(functional=SimpleNamespace(conv2d=conv2d, pad=pad)),
         backends=SimpleNamespace(cudnn=SimpleNamespace(version=lambda: 91900)),
         cuda=SimpleNamespace(
             Event=Event,
@@ -115,6 +126,7 @@ def fake_torch(log=None):
             CUDAGraph=lambda: SimpleNamespace(replay=lambda: None),
             graph=lambda graph: nullcontext(),
             get_device_properties=lambda index: SimpleNamespace(L2_cache_size=64),
+            _sleep=lambda cycles: None,
         ),
     )
     return torch
@@ -372,8 +384,8 @@ def test_cutlass_is_called_with_addresses(given, monkeypatch):
     called = []
 
     def convolve(mode, pixels, B, C, H, W, M, K, x, k, y):
-        assert (B, C, H, W, M, K) == (versus.CHECKED_IMAGES, 2, 9, 8, 3, 3)
-        called.append((mode, pixels))
+        assert (B, H, W, M, K) == (versus.CHECKED_IMAGES, 9, 8, 3, 3)
+        called.append((mode, C, pixels))
         if mode == 1:
             return 7
         kind = ctypes.c_uint16 if mode == 0 else ctypes.c_float
@@ -384,21 +396,19 @@ def test_cutlass_is_called_with_addresses(given, monkeypatch):
                 dtype
             )
 
-        at(y, LAYER.y_shape(B))[...] = labkit.conv_numpy(
-            at(x, LAYER.x_shape(B)), at(k, LAYER.k_shape)
-        )
-        Event.clock += pixels
+        at(y, LAYER.y_shape(B))[...] = labkit.conv_numpy(at(x, (B, C, H, W)), at(k, (M, C, K, K)))
+        Event.clock += pixels / C
         return 0
 
     monkeypatch.setattr(libraries, "_load_cutlass", lambda: SimpleNamespace(convolve=convolve))
     monkeypatch.setattr(libraries, "CUTLASS_MODES", {"fp16": 0, "3xtf32": 2})
     several = list(libraries.list_cutlass(given))
     assert [(contestant.label, contestant.how) for contestant in several] == [
-        ("CUTLASS FP16", "128 pixels, 32 maps, the fastest of 2 searched"),
-        ("CUTLASS 3×TF32", "128 pixels, 32 maps, the fastest of 2 searched"),
+        ("CUTLASS FP16", "8 channels, 128 pixels, 32 maps, the fastest of 3 searched"),
+        ("CUTLASS 3×TF32", "4 channels, 128 pixels, 32 maps, the fastest of 3 searched"),
     ]
     assert versus._select_correct(several, given, "before") == several
-    assert {mode for mode, _ in called} == {0, 2}
+    assert {(mode, C) for mode, C, _ in called} == {(0, 2), (0, 8), (2, 2), (2, 4)}
     monkeypatch.setattr(libraries, "CUTLASS_MODES", {"tf32": 1})
     with pytest.raises(
         LabError, match="no tile size works: CUTLASS in tf32 on lenet86 layer 2: status 7"
