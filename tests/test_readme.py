@@ -264,10 +264,8 @@ def counters_in_words():
     ]
     yield (
         "07_rows",
-        *(
-            "{} a map takes {} warps".format(*pair)
-            for pair in zip(("**`rows`:**", "**03:**"), per_map)
-        ),
+        f"**`rows`:** a map takes {per_map[0]} warps",
+        f"**03:** a map takes {per_map[1]} warps",
         f"Layer 2 takes {times['a load per lane', second.name]:.2f} ms, "
         f"in place of {times['as it is', second.name]:.2f}, and of {plain_ms:.2f} in rung 03",
         f"with {4 * first.M * first.terms} bytes of weights in place of {4 * second.M * second.terms:,}",
