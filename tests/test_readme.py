@@ -105,6 +105,16 @@ def test_the_table_of_small_batches_is_what_was_recorded():
     for several in (best[half], best[~half]):
         ours = several.index.str.match(r"\d\d ")
         assert (several[ours].min() < several[~ours].min()).all()
+    ours = table[table["label"].str.endswith("warpgroups") & (table["way"] == "graph")]
+    passes = ours.pivot_table("median_ms", ["label", "network", "layer"], "batch")
+    shares = {"80 to 94 %": passes[4] / passes[132], "35 to 59 %": passes[264] / passes[132] - 1}
+    odd = ("11 split floats, warpgroups", "lenet72", 1)
+    for span, share in shares.items():
+        others = share.drop(odd)
+        assert f"{100 * others.min():.0f} to {100 * others.max():.0f} %" == span
+        assert span in words_of("small")
+        assert not others.min() <= share[odd] <= others.max()
+    assert f"with the same exception ({100 * shares['35 to 59 %'][odd]:.0f} %)" in words_of("small")
 
 
 def test_what_is_said_of_the_libraries_is_what_was_recorded():
@@ -542,6 +552,23 @@ def test_the_instructors_guide_counts_what_there_is():
     attacks = ROOT / "classroom" / "tests" / "attacks"
     count = len([path for path in attacks.rglob("*") if path.suffix in (".cpp", ".cu")])
     assert f"{count} attacks" in text
+    weeks = [weeks_of(part) for part in (1, 2)]
+    words = " ".join(text.split())
+    assert f"part 1, 00 to 07, is {weeks[0]} weeks of two hours" in words
+    assert f"part 2 {weeks[1]} more" in words
+
+
+def weeks_of(part):
+    """Return how many weeks of two hours a part takes by README's minutes: its main pages, and all of its pages."""
+    table = (ROOT / "README.md").read_text("utf-8").split(f"| | {part} · ")[1].split("\n\n")[0]
+    spans = {"all": [], "main": []}
+    for path, minutes in re.findall(r"\]\((.*?)\).*\| ~?([\d to]+) \|$", table, re.M):
+        span = [int(number) for number in minutes.split(" to ")]
+        spans["all"].append(sum(span) / len(span))
+        if not re.search("/practice/|your_own_kernel|program", path):
+            spans["main"].append(spans["all"][-1])
+    numbers = ["no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
+    return " to ".join(numbers[round(sum(spans[which]) / 120)] for which in ("main", "all"))
 
 
 def test_the_readme_says_how_much_tensor_cores_gain():

@@ -61,6 +61,19 @@ def test_the_headers_of_libcu_are_those_that_the_page_names():
         assert set(re.findall(r"`(\w+)`", named)) == there
 
 
+def test_the_public_modules_are_those_of_the_interfaces_table():
+    """architecture.md names the modules beside the packages that are not public."""
+    table, text = (
+        (ROOT / "docs" / name).read_text(encoding="utf-8")
+        for name in ("interface.md", "architecture.md")
+    )
+    listed = re.findall(r"`(?:hostcuda)?\.([\w.]+)`", table.split("\n\n")[2])
+    own = " ".join(text.split()).split("are public, except for ")[1].split(". ")[0]
+    private = {name for name in re.findall(r"`(\w+)`", own) if name != "hostcuda"}
+    beside = {path.stem for path in (ROOT / "hostcuda").glob("[!_]*.py")}
+    assert beside - set(listed) == private
+
+
 def test_an_editor_finds_the_line_of_a_finding():
     text = (ROOT / "docs" / "testing.md").read_text()
     (task,) = json.loads(text.partition("```json\n")[2].partition("```")[0])["tasks"]
