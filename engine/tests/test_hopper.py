@@ -324,21 +324,28 @@ def test_each_warp_and_each_block_of_a_cluster_waits_for_itself():
         ("written_in_two_phases", 128, 1),
         ("take_given", 384, 1),
         ("take_more", 384, 1),
+        ("take_of_a_warp", 384, 1),
+        ("give_by_a_warp", 384, 1),
         ("many_barriers", 1, 16),
         ("map_global", 1, 1),
         ("beyond", 1, 2),
         ("convert_global", 1, 1),
     ]
     said, kinds = run_script(
-        ORDERS, kernel_source("orders"), json.dumps(launches), tools="racecheck,memcheck"
+        ORDERS, kernel_source("orders"), json.dumps(launches), tools="racecheck,memcheck,synccheck"
     )
     assert kinds["lock"] == [] and said["lock"] == "2"
     assert kinds["read_by_three_of_three"] == [] and kinds["read_by_two_of_three"] == ["race"]
-    assert kinds["written_in_two_phases"] == ["race"]
+    assert kinds["written_in_two_phases"][0] == "race"  # which leads to a deadlock
     assert kinds["take_given"] == [] and said["take_given"] == "240"
     assert "deadlock, all 256 threads wait: " in said["take_more"]
     assert "and 255 more at setmaxnreg.inc (orders.cu:" in said["take_more"]
-    assert "a thread has 168 at first" in said["take_more"]
+    assert "a thread has 168 at first" in said["take_more"] and "warpgroup" not in said["take_more"]
+    of_a_warp = (
+        "32 of the 128 threads of warpgroup 0 set 24 registers (setmaxnreg.dec at orders.cu:"
+    )
+    assert of_a_warp in said["take_of_a_warp"]
+    assert kinds["give_by_a_warp"] == ["partial warpgroup"] and said["give_by_a_warp"] == "168"
     assert {*kinds["wait_for_one"]} == {"race with a product"} and said["wait_for_one"] == "16"
     assert (
         "racecheck follows 49024 mbarriers of a block or a cluster, and no more"

@@ -97,6 +97,21 @@ static void drop_copies(Block &b) {
     b.asynchronous.copies.clear();
 }
 
+std::string describe_partial(const Block &b, const Asynchronous::Registers *&first) {
+    const auto &registers = b.asynchronous.registers;
+    for (size_t begin = 0; begin < registers.size(); begin += warpgroup_size) {
+        auto group = registers.begin() + begin, end = group + std::min<size_t>(warpgroup_size, registers.size() - begin);
+        auto set = std::find_if(group, end, [](const auto &each) { return each.set_to; });
+        if (set == end) continue;
+        long count = std::count_if(group, end, [=](const auto &each) { return each.set_to == set->set_to; });
+        if (count == end - group) continue;
+        first = &*set;
+        return format("%ld of the %ld threads of warpgroup %zu set %u registers (%s at %s:%d), and the others do not: a whole warpgroup has to",
+                      count, end - group, begin / warpgroup_size, set->set_to, set->place.what, set->place.file, set->place.line);
+    }
+    return "";
+}
+
 void end_copies(Block &b) {
     if (b.failed) return drop_copies(b);
     for (Product &product : b.asynchronous.products)
@@ -104,6 +119,11 @@ void end_copies(Block &b) {
                         "the block ends before the warp has waited for its product, whose sums nobody has seen",
                         "put wgmma.commit_group behind the products, and wgmma.wait_group in front of what uses their sums");
     drop_products(b);
+    const Asynchronous::Registers *set;
+    if (std::string partial = describe_partial(b, set); !partial.empty()) {
+        unsigned thread = set - b.asynchronous.registers.data();
+        watch_partial(set->place.file, set->place.line, {thread % blockDim.x, thread / blockDim.x % blockDim.y, thread / blockDim.x / blockDim.y}, partial);
+    }
     for (BulkCopy &copy : b.asynchronous.copies) {
         bool is_committed = !copy.mbarrier && copy.group < groups_of(b, copy.thread);
         if (copy.is_read) continue;
@@ -224,16 +244,18 @@ EXPORT Switch await_products(unsigned prior, const char *what, const char *file,
     return {&me->context, &me->context};
 }
 
-EXPORT bool change_registers(unsigned count, bool takes) {
+EXPORT bool change_registers(unsigned count, bool takes, const char *file, int line) {
     Block &b = *block;
     Asynchronous &its = b.asynchronous;
     if (!b.launch->bounds) return true;
-    if (its.registers.empty()) its.registers.assign(b.threads, registers_of(*b.launch));
-    unsigned &mine = its.registers[hostcuda_turn.thread.number];
-    long more = (long)count - mine;
+    if (its.registers.empty()) its.registers.assign(b.threads, {registers_of(*b.launch), 0, {}});
+    Asynchronous::Registers &mine = its.registers[hostcuda_turn.thread.number];
+    mine.set_to = count;
+    mine.place = {takes ? "setmaxnreg.inc" : "setmaxnreg.dec", file, line};
+    long more = (long)count - mine.count;
     if (takes && more > its.registers_left) return false;
     its.registers_left -= more;
-    mine = count;
+    mine.count = count;
     if (more < 0) its.registers_given.number++, wake(b);
     return true;
 }

@@ -11,6 +11,7 @@ Running running;
 HOSTCUDA_OF_WORKER uintptr_t Running::text_bytes = 0, Running::copy_low = 0;
 HOSTCUDA_OF_WORKER volatile uintptr_t Running::checked_bytes = 0;
 HOSTCUDA_OF_WORKER size_t Running::copy_bytes = 0;
+HOSTCUDA_OF_WORKER unsigned Running::copies = 0;
 
 Index index_of(unsigned thread) {
     const Index &size = running.launch->block;

@@ -80,6 +80,7 @@ WATCH(void watch_absent(const char *what, const char *file, int line, Index thre
 WATCH(void watch_divergence(const char *what, const char *file, int line, Index thread, const std::string &sentence))    // of barriers
 WATCH(void watch_returned(const char *file, int line, Index thread, const std::string &sentence))   // before a barrier, by `return`
 WATCH(void watch_unawaited(const char *what, const char *file, int line, Index thread, const char *sentence, const char *remedy))
+WATCH(void watch_partial(const char *file, int line, Index thread, const std::string &sentence))   // setmaxnreg by a part of a warpgroup
 // Barriers with phases, by their numbers in the block (mbarriers.cpp), and bulk copies, by what hostcuda_bulk_writes has returned.
 WATCH(void watch_mbarrier_made(unsigned number, const char *what, const char *file, int line))
 WATCH(void watch_mbarrier_arrival(unsigned number))

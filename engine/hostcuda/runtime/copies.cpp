@@ -85,21 +85,21 @@ std::string json_of(const Place &place) {
                   quoted(place.file).c_str(), place.line);
 }
 
-size_t first_unset(const uint8_t *sizes, size_t bytes, uintptr_t address) {
-    auto hole = (const uint8_t *)memchr(sizes, 0, bytes);
-    if (!hole) return bytes;
-    size_t widest = *std::max_element(sizes, sizes + bytes), begin = hole - sizes;
-    while (begin < bytes) {
-        size_t end = begin;
-        while (end < bytes && !sizes[end]) end++;
+Runs list_unset(const uint8_t *sizes, size_t bytes, uintptr_t address) {
+    auto next_hole = [=](size_t at) {
+        auto hole = at < bytes ? (const uint8_t *)memchr(sizes + at, 0, bytes - at) : nullptr;
+        return hole ? hole - sizes : bytes;
+    };
+    Runs runs;
+    size_t begin = next_hole(0), widest = begin < bytes ? *std::max_element(sizes, sizes + bytes) : 0;
+    for (size_t end = begin; begin < bytes; begin = next_hole(end)) {
+        for (end = begin; end < bytes && !sizes[end];) end++;
         // Padding is behind a member, and the next member or struct begins at a multiple of its alignment.
         size_t unit = widest && (address + end) % widest == 0 ? widest : end < bytes ? sizes[end] : 1;
         if (widest_padding && (widest_padding >= of_unions || (address + end) % widest_padding == 0)) unit = std::max(unit, widest_padding);
-        if (!begin || end - begin >= unit) return begin;
-        auto next = (const uint8_t *)memchr(sizes + end, 0, bytes - end);
-        begin = next ? next - sizes : bytes;
+        if (!begin || end - begin >= unit) runs.push_back({begin, end});
     }
-    return bytes;
+    return runs;
 }
 
 void follow_host(uintptr_t address, size_t bytes, bool reads) {
@@ -146,22 +146,19 @@ uint32_t watch_copy() {
 }
 
 void watch_copied(uint32_t number, const void *to, size_t bytes, const char *from, const uint8_t *sizes, const std::string &source, size_t offset) {
-    size_t first = first_unset(sizes, bytes, (uintptr_t)from);
+    Runs runs = list_unset(sizes, bytes, (uintptr_t)from);
     Lock lock(copying);
     uintptr_t low = (uintptr_t)to;
     visit_copies(low, bytes, [](auto copy, size_t, size_t) { decide(copy); });
-    if (first == bytes) return;
+    if (runs.empty()) return;
     HostCopy copy{low, std::vector<uint8_t>(bytes), false, places_of_copies[number], ""};
     size_t widest = std::max<size_t>(1, *std::max_element(sizes, sizes + bytes)), count = 0;   // 1: nothing is set
-    for (size_t at = first; at < bytes;) {           // without padding
-        size_t end = at;
-        while (end < bytes && !sizes[end]) copy.state[end++] = unset;
-        count += end - at;
-        while (end < bytes && sizes[end]) end++;
-        at = end + first_unset(sizes + end, bytes - end, (uintptr_t)from + end);
+    for (auto [begin, end] : runs) {
+        std::fill(copy.state.begin() + begin, copy.state.begin() + end, unset);
+        count += end - begin;
     }
     copy.message = format("the host copies %zu bytes, of which nothing has set %zu: the first is in element %zu, of %zu byte%s, of %s", bytes,
-                          count, (offset + first) / widest, widest, widest == 1 ? "" : "s", source.c_str());
+                          count, (offset + runs[0].first) / widest, widest, widest == 1 ? "" : "s", source.c_str());
     copies.push_back(copy);
     follows_host = true;
     if (!copy.place.file.empty()) decide(std::prev(copies.end()));   // a Python program's

@@ -128,9 +128,12 @@ static std::string who_waits(Block &b) {
         if (s.phase && !strcmp(s.place.what, "bar.sync")) text += format(" %d", (int)(s.phase - b.phases));    // its number
         text += format(" (%s:%d)", s.place.file, s.place.line);
         if (s.phase && s.wait->mbarrier) text += missing_at(b, *s.wait);
-        else if (s.phase == &b.asynchronous.registers_given)
+        else if (s.phase == &b.asynchronous.registers_given) {
+            const Asynchronous::Registers *set;
+            std::string partial = describe_partial(b, set);
             text += format(", and too few registers are left: a thread has %u at first, and more only when other warps have given theirs "
-                           "(setmaxnreg.dec)", registers_of(*b.launch));
+                           "(setmaxnreg.dec)%s%s", registers_of(*b.launch), partial.empty() ? "" : "; ", partial.c_str());
+        }
         else if (s.phase && s.phase->expected) text += format(", which expects %u and has %u", s.phase->expected, s.phase->arrived);
         if (&s == &sites[3] && sites.size() > 5)
             return text + format("; %zu more places", sites.size() - 4);

@@ -133,7 +133,8 @@ struct Asynchronous {
     std::vector<unsigned> product_groups;      // per warp, as bulk_groups
     std::vector<unsigned> products_left;       // per warp that waits: how many of its last groups it does not wait for
     unsigned fenced_warps = 0;                 // those that have executed wgmma.fence, a bit each
-    std::vector<unsigned> registers;           // per thread, by setmaxnreg; empty: none has executed it
+    struct Registers { unsigned count, set_to; Place place; };   // `set_to`: by the last setmaxnreg, which may wait; 0: by none
+    std::vector<Registers> registers;          // per thread; empty: none has executed setmaxnreg
     long registers_left = 0;                   // of those that threads have given
     hostcuda::Phase registers_given{};         // its number grows when they do
 };
@@ -284,8 +285,11 @@ inline unsigned of_cluster(const Block &b, unsigned thread) { return b.in_cluste
 // ---- bulk.cpp ---------------------------------------------------------------------------------------------
 
 bool land_copies(Block &);                     // make those for which threads sleep; true: a thread can go on
-inline bool has_copies(const Block &b) { return !b.asynchronous.copies.empty() || !b.asynchronous.products.empty(); }
+inline bool has_copies(const Block &b) {
+    return !b.asynchronous.copies.empty() || !b.asynchronous.products.empty() || !b.asynchronous.registers.empty();
+}
 void note_products(Block &);                   // check mode: this block runs, or has more of them, or fewer
+std::string describe_partial(const Block &, const Asynchronous::Registers *&);   // setmaxnreg by a part of a warpgroup: of a thread of it
 void end_copies(Block &);                      // a block ends or was left, with copies for which no thread has waited
 
 // All threads in this list wait at the same place.

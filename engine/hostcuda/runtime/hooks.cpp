@@ -123,6 +123,7 @@ template <Operation operation, bool strong = false> void access_range(char *addr
     while ((uintptr_t)address % step || bytes % step) step /= 2;
     running.copy_low = (uintptr_t)address;
     running.copy_bytes = bytes;
+    running.copies++;
     for (size_t at = 0; at < bytes; at += step) access<operation, true, operation != store, strong>(address + at, step, from, logged);
     running.copy_bytes = 0;
 }

@@ -38,6 +38,7 @@ struct Running {
     static HOSTCUDA_OF_WORKER volatile uintptr_t checked_bytes;   // the same, or 0 if the launch was cancelled
     static HOSTCUDA_OF_WORKER uintptr_t copy_low;    // the accesses are the parts of a copy of so many bytes, before it is made
     static HOSTCUDA_OF_WORKER size_t copy_bytes;
+    static HOSTCUDA_OF_WORKER unsigned copies;       // so many have begun
     uintptr_t text_begin = 0;
     Index block{};
     unsigned thread = 0, threads = 0;                // of the cluster; of the block
@@ -229,9 +230,10 @@ unsigned accesses_of(const Range &range, size_t offset);
 
 // ---- copies.cpp -------------------------------------------------------------------------------------------
 
-// The offset of the first of these bytes that nothing has set and that is no padding, or their number. `sizes` has of each byte of
-// a whole object, or several, the size of the store that has set it, or 0.
-size_t first_unset(const uint8_t *sizes, size_t bytes, uintptr_t address);
+// The runs of these bytes, first and end, that nothing has set and that are no padding. `sizes` has of each byte of a whole
+// object, or several, the size of the store that has set it, or 0.
+typedef std::vector<std::pair<size_t, size_t>> Runs;
+Runs list_unset(const uint8_t *sizes, size_t bytes, uintptr_t address);
 extern size_t widest_padding;                        // up to this alignment, structs of the modules have some (mode.py)
 constexpr size_t of_unions = 1 << 16;                // the same, if they have unions
 

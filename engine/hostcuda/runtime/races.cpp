@@ -132,6 +132,7 @@ struct Order {
     std::vector<Touch> waits;                        // by threads of this block, for the launches before it
     const char *bulk_reader = nullptr;               // the access is that of "a bulk copy"
     Touch latest;                                    // the last access that was examined
+    struct { unsigned copy; uintptr_t low, end; Runs runs; } unset{};   // what the last copy that was asked for reads, and nothing has set
 } order;
 
 // The rank of the block of an access, or of the mbarrier that an agent stands for.
@@ -436,15 +437,14 @@ __attribute__((noinline)) uintptr_t find_unset(uintptr_t address, unsigned size,
     uintptr_t begin = running.copy_bytes ? running.copy_low : address, end = running.copy_bytes ? begin + running.copy_bytes : address + size;
     if (begin < low) begin = low;
     if (end > low + bytes) end = low + bytes;
-    std::vector<uint8_t> sizes;
-    for (uintptr_t at = begin; at < end; at++) sizes.push_back(size_at(at));
-    for (uintptr_t at = begin; at < address + size;) {
-        at += first_unset(&sizes[at - begin], end - at, at);
-        if (at >= address && at < address + size) return at;
-        while (at < end && !sizes[at - begin]) at++;
-        if (at == end) break;
+    auto &whole = order.unset;
+    if (!running.copy_bytes || whole.copy != running.copies || whole.low != begin || whole.end != end) {   // once for the parts of a copy
+        std::vector<uint8_t> sizes;
+        for (uintptr_t at = begin; at < end; at++) sizes.push_back(size_at(at));
+        whole = {running.copies, begin, end, list_unset(sizes.data(), sizes.size(), begin)};
     }
-    return 0;
+    auto run = std::partition_point(whole.runs.begin(), whole.runs.end(), [=](const auto &each) { return begin + each.second <= address; });
+    return run == whole.runs.end() || begin + run->first >= address + size ? 0 : std::max(address, (uintptr_t)(begin + run->first));
 }
 
 // A thread that has made a fence and a volatile access may have set, or seen, a flag.

@@ -264,6 +264,11 @@ void watch_unawaited(const char *what, const char *file, int line, Index thread,
     report_place("copy that is not awaited", file, line, thread, format("%s: %s", what, sentence), remedy);
 }
 
+void watch_partial(const char *file, int line, Index thread, const std::string &sentence) {
+    report_place("partial warpgroup", file, line, thread, sentence,
+                 "let all four warps of the warpgroup execute the same setmaxnreg: put it in front of the branches that part them");
+}
+
 void watch_unfenced_product(const char *what, const char *file, int line, Index thread) {
     report_place("missing wgmma.fence", file, line, thread,
                  format("%s: no wgmma.fence is between the writes of the registers of the sums and the product, which may read what was there "

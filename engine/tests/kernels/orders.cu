@@ -74,18 +74,21 @@ extern "C" __global__ void written_in_two_phases(int *y)
     }
 }
 
-// The last two of three warpgroups take registers, which the first one has to give: 168 are for each thread at first.
-template <bool gives> __device__ void take_registers(int *y)
+// The last two of three warpgroups take registers, which `giving` threads of the first one have to give: 168 are for each
+// thread at first.
+template <int giving, int taken> __device__ void take_registers(int *y)
 {
     if (threadIdx.x >= 128) {
-        asm volatile("setmaxnreg.inc.sync.aligned.u32 240;");
-        if (threadIdx.x == 128) y[0] = 240;
-    } else if (gives) {
+        if (taken == 240) asm volatile("setmaxnreg.inc.sync.aligned.u32 240;");
+        if (threadIdx.x == 128) y[0] = taken;
+    } else if (threadIdx.x < giving) {
         asm volatile("setmaxnreg.dec.sync.aligned.u32 24;");
     }
 }
-extern "C" __global__ void __launch_bounds__(384) take_given(int *y) { take_registers<true>(y); }
-extern "C" __global__ void __launch_bounds__(384) take_more(int *y) { take_registers<false>(y); }
+extern "C" __global__ void __launch_bounds__(384) take_given(int *y) { take_registers<128, 240>(y); }
+extern "C" __global__ void __launch_bounds__(384) take_more(int *y) { take_registers<0, 240>(y); }
+extern "C" __global__ void __launch_bounds__(384) take_of_a_warp(int *y) { take_registers<32, 240>(y); }
+extern "C" __global__ void __launch_bounds__(384) give_by_a_warp(int *y) { take_registers<32, 168>(y); }
 
 // The last warp waits for both products, the others for the first one alone.
 extern "C" __global__ void wait_for_one(int *y)

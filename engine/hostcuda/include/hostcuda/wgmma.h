@@ -21,7 +21,7 @@ HOSTCUDA_API void commit_products();
 HOSTCUDA_API Switch await_products(unsigned prior, const char *what, const char *file, int line) noexcept;
 HOSTCUDA_API void note_product_fence();
 // Give the thread so many registers. If it takes more than others have given, return false: it waits for more.
-HOSTCUDA_API bool change_registers(unsigned count, bool takes);
+HOSTCUDA_API bool change_registers(unsigned count, bool takes, const char *file, int line);
 HOSTCUDA_API Switch wait_for_registers(const char *file, int line) noexcept;
 
 namespace ptx {
@@ -180,7 +180,7 @@ inline void wgmma_wait_group(unsigned prior, HOSTCUDA_HERE) {
 inline void setmaxnreg(unsigned count, bool takes, HOSTCUDA_HERE) {
     if (count < 24 || count > 256 || count % 8)
         fail("setmaxnreg at %s:%d: the number of registers is a multiple of 8 from 24 to 256, not %u", file, line, count);
-    while (!change_registers(count, takes)) follow(wait_for_registers(file, line));
+    while (!change_registers(count, takes, file, line)) follow(wait_for_registers(file, line));
 }
 
 }  // namespace ptx
