@@ -26,11 +26,11 @@ class Counter(NamedTuple):
         "counter_results" (values, of single lanes, that atomic operations on an allocation of one
         value have returned),
         "unique_bytes", "busiest_warp" (the most memory instructions of a warp), "two_way_warps" (that
-        store to shared memory and load from it), "copied_bytes" (of
-        asynchronous copies to shared memory), "overlapped_bytes" (of those whose thread reads
-        shared memory before it waits for them) or "bytes_ahead" (the most bytes of bulk copies that
-        are under way while a thread reads what an earlier one has copied; racecheck counts these
-        three).
+        store to shared memory and load from it), "copied_bytes" (of asynchronous copies to shared
+        memory), "overlapped_bytes" (of those whose thread reads as much shared memory before it
+        waits for them as between any two barriers) or "bytes_ahead" (the most bytes of bulk copies
+        that are under way while a thread reads what an earlier one has copied; racecheck counts
+        these three).
     """
 
     name: str

@@ -220,6 +220,8 @@ def make_ranks_goals(barriers: int, overlap: bool = False) -> tuple[Goal, ...]:
                 at_least=3 * 4 * 128,
                 weight=3,
                 what="bytes per block that are copied while it compares",
+                # All copies are of tiles, and each number of a tile is read once: no reads beside them pass the time.
+                most={"copied_bytes": 4 * 4 * 512, "shared_load_bytes": 1.25 * 4 * 512 * 512},
             ),
         ),
     )

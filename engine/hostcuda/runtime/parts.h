@@ -311,7 +311,7 @@ void count_exchange();                               // a warp's shuffle, vote, 
 void count_counter();                                // an atomic operation on an allocation of one value has returned it
 void note_integer(uint64_t value);                   // which an atomic operation has returned
 void count_copy(size_t bytes);                       // to shared memory, in the background
-void count_overlapped_copy(size_t bytes);            // while it was under way its thread has read shared memory
+void count_overlapped_copy(size_t bytes);            // while it was under way its thread has read a stage of shared memory
 void note_bytes_ahead(size_t bytes);                 // of bulk copies, while a thread reads what an earlier one has copied
 void record_block();
 void unrecord_block();                               // it was not run to its end

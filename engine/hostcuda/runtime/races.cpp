@@ -52,7 +52,22 @@ struct Copy {
     uintptr_t address;
     size_t bytes;
     size_t group;                                    // of its thread's copies: which commit it belongs to
-    uint64_t reads;                                  // of shared memory, by its thread before it began
+    uint64_t read;                                   // bytes of shared memory, by its thread before it began
+};
+
+// What a thread reads of shared memory since its block has made copies, to tell which of its copies overlap with work.
+struct Reads {
+    struct Waited { size_t bytes; uint64_t read; };  // of a copy, and of shared memory while it was under way
+
+    uint64_t bytes = 0, stage = 0, most = 0;         // all, since the last barrier, and the most between two barriers
+    uint32_t epoch = 0;                              // in which `stage` was read
+    std::vector<Waited> waited;                      // the copies for which it has waited
+
+    void add(unsigned size, uint32_t now) {
+        if (epoch != now) epoch = now, stage = 0;
+        bytes += size;
+        most = std::max(most, stage += size);
+    }
 };
 
 // A bulk copy that is under way: its accesses, and the bytes of shared memory that they use.
@@ -92,7 +107,7 @@ struct Order {
     std::vector<Copy> copies[most_threads];   // per thread, those that it has not waited for
     size_t groups[most_threads] = {};      // per thread, how often it has committed its copies
     bool copying = false;                            // some of this block have been made
-    uint64_t reads[most_threads] = {};     // per thread, its reads of shared memory since then
+    Reads reads[most_threads];             // per thread
     std::vector<uint32_t> first_epoch;               // of each block
     std::vector<uint32_t> published;                 // per block: its accesses before this number of fences are published
     uint32_t fences = 0;                             // in this launch
@@ -688,7 +703,7 @@ void examine(unsigned index, uintptr_t address, unsigned size, unsigned thread, 
         return;
     }
     if (site.space != shared_space) return;
-    if (UNLIKELY(order.copying) && operation != store) order.reads[thread]++;
+    if (UNLIKELY(order.copying) && operation != store) order.reads[thread].add(size, order.epoch);
     unsigned part = part_of(address);
     Cell *cells = &order.cells[part][address - order.shared_low[part]];
     if (UNLIKELY(order.bulk_bytes) && operation == load && cells->write.epoch >= order.block_epoch && cells->write.thread >= first_agent)
@@ -800,7 +815,7 @@ template <class Visit> static void visit_bytes(const Copy &copy, Visit visit) {
 void begin_copy(unsigned thread, uintptr_t address, size_t bytes) {
     if (!running.racecheck) return;
     order.copying = true;
-    order.copies[thread].push_back({address, bytes, order.groups[thread], order.reads[thread]});
+    order.copies[thread].push_back({address, bytes, order.groups[thread], order.reads[thread].bytes});
     size_t in_shared = 0;
     visit_bytes(order.copies[thread].back(), [&](Cell &cell) {
         cell.copies++;
@@ -816,7 +831,7 @@ void await_copies(unsigned thread, size_t prior) {
     std::vector<Copy> &copies = order.copies[thread];
     auto copy = copies.begin();
     for (; copy != copies.end() && copy->group + prior < order.groups[thread]; ++copy) {
-        if (copy->reads != order.reads[thread]) count_overlapped_copy(copy->bytes);
+        order.reads[thread].waited.push_back({copy->bytes, order.reads[thread].bytes - copy->read});
         visit_bytes(*copy, [=](Cell &cell) {
             if (cell.copies) cell.copies--;
             if (cell.write.thread != thread) return;
@@ -827,9 +842,19 @@ void await_copies(unsigned thread, size_t prior) {
     copies.erase(copies.begin(), copy);
 }
 
+// A copy overlaps with work if its thread reads while it is under way, but for an eighth, as much as between any two barriers:
+// a read before the wait is no stage. So this is known when the block has ended.
+static void count_overlaps() {
+    if (order.copying)
+        for (const Reads &reads : order.reads)
+            for (auto [bytes, read] : reads.waited)
+                if (read && read >= reads.most - reads.most / 8) count_overlapped_copy(bytes);
+}
+
 // Nobody waits any more for those of the block before.
 static void forget_copies() {
     if (!order.copying) return;
+    for (Reads &reads : order.reads) reads = {};
     for (std::vector<Copy> &copies : order.copies) {
         for (const Copy &copy : copies) visit_bytes(copy, [](Cell &cell) { cell.copies = 0; });
         copies.clear();
@@ -1069,6 +1094,7 @@ void order_block() {
     order.flags.clear();
     order.running_rank = 0;
     order.acquired = false;
+    count_overlaps();
     forget_copies();
     order.waits.clear();
     if (running.racecheck) begin_block_clocks();
@@ -1145,6 +1171,7 @@ void begin_races(char *dynamic_shared, char *static_end) {
 }
 
 void end_races() {
+    count_overlaps();
     for (const Finding &f : order.undecided)
         if (!f.look || !places.sites[f.look].looks) findings().push_back(f);
 }

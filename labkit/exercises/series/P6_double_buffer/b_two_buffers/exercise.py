@@ -1,4 +1,9 @@
-"""Exercise P6b: a double buffer."""
+"""Exercise P6b: a double buffer.
+
+A cheat would wait for each copy behind a comparison or two: a copy counts only if its thread reads
+as much as between two barriers while it is under way. Reads that pass the time, and copies that
+nobody needs, are more shared load bytes and copied bytes than the tiles have.
+"""
 
 from labkit.exercises import Exercise, Mistake
 from labkit.exercises.practice import RANKS, make_ranks_goals
